@@ -1,0 +1,49 @@
+// Byte spans, and little-endian loads and stores that work at any alignment.
+#ifndef ESPALIER_BASE_BYTES_H_
+#define ESPALIER_BASE_BYTES_H_
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string_view>
+#include <type_traits>
+
+namespace espalier {
+
+// The file is little-endian and its records are read in place. A big-endian port would have to swap
+// the tables after copying them into the arena.
+static_assert(std::endian::native == std::endian::little,
+              "Espalier reads its little-endian tables in place and needs a little-endian machine");
+
+/// Bytes that somebody else owns and that must not change while they are looked at.
+using ByteSpan = std::span<const std::byte>;
+/// Bytes that somebody else owns and that will be written.
+using MutableByteSpan = std::span<std::byte>;
+
+/// Reads a `T` at `p`, which needs no alignment. The caller has checked that the bytes are there.
+template <class T>
+T load_le(const std::byte* p) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  T value;
+  std::memcpy(&value, p, sizeof(T));
+  return value;
+}
+
+/// Writes `value` at `p`, which needs no alignment. The caller has checked that there is room.
+template <class T>
+void store_le(std::byte* p, T value) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  std::memcpy(p, &value, sizeof(T));
+}
+
+inline ByteSpan as_bytes(std::string_view text) { return std::as_bytes(std::span(text)); }
+
+inline std::string_view as_text(ByteSpan bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+}  // namespace espalier
+
+#endif  // ESPALIER_BASE_BYTES_H_

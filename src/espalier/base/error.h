@@ -1,0 +1,101 @@
+// Errors as values: every failure in the library is an `Error` inside a `Result<T>`.
+//
+// Nothing in the core throws, asserts or aborts on bytes that came from outside. An `Error` carries
+// a pinned code for programs, the file offset and the key path where they are known, and a sentence
+// for people that says what is wrong and what to do about it. docs/errors.md lists every code.
+#ifndef ESPALIER_BASE_ERROR_H_
+#define ESPALIER_BASE_ERROR_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <utility>
+
+namespace espalier {
+
+/// Why an operation failed. The numbers are pinned: they never change meaning and are never reused,
+/// so they may be stored, compared across versions and passed through the C ABI.
+enum class ErrorCode : std::uint16_t {
+  // 1..39: the input is unreadable, damaged or hostile. Command line exit code 3.
+  kNotACheckpoint = 1,      // The first bytes belong to no format that was asked for.
+  kTruncated = 2,           // The file is shorter than its header or its contents say.
+  kTrailingBytes = 3,       // The file is longer than its header says.
+  kUnsupportedVersion = 4,  // A format version that this library does not know.
+  kUnsupportedFeature = 5,  // A required-feature bit that this library does not know.
+  kHeaderCorrupt = 6,       // The header's own hash does not match.
+  kHeaderInvalid = 7,       // The header is intact but contradicts itself.
+  kIndexCorrupt = 8,        // The index does not match its hash.
+  kIndexInvalid = 9,        // The index is not a well-formed FlatBuffer of the schema.
+  kTreeInvalid = 10,        // The nodes do not form one canonical tree.
+  kTensorInvalid = 11,      // A tensor record is inconsistent: dtype, shape or size.
+  kChunkInvalid = 12,       // A chunk record is inconsistent: offset, length or codec.
+  kTextInvalid = 13,        // A string is not UTF-8, or the string pool is not canonical.
+  kKeyInvalid = 14,         // Keys are duplicate, unordered or of the wrong type.
+  kLimitExceeded = 15,      // The input needs more than `Limits` allows.
+  kOutOfMemory = 16,        // Memory for the input could not be had.
+  kChunkCorrupt = 17,       // Tensor bytes do not match the chunk's hash.
+  kPaddingCorrupt = 18,     // Bytes between blobs that must be zero are not.
+  kDigestMismatch = 19,     // The tree digest in the header is not that of the tree.
+  kNotARegularFile = 20,    // A directory, a FIFO or a device stands where a file should be.
+  kSafetensorsInvalid = 21, // The file breaks the safetensors specification.
+  kUnsupportedCodec = 22,   // A known codec that this build cannot decode.
+
+  // 40..59: the request is wrong. Command line exit code 2.
+  kInvalidKeyPath = 40,   // Text that is not a key path.
+  kInvalidPattern = 41,   // Text that is not a pattern.
+  kNotFound = 42,         // No node at that key path.
+  kWrongKind = 43,        // The node is of another kind than the operation needs.
+  kInvalidSlice = 44,     // A slice does not fit the tensor.
+  kInvalidArgument = 45,  // Any other argument that makes no sense.
+  kInvalidTree = 46,      // A tree that cannot be written: duplicate keys, wrong sizes, ...
+  kIncomplete = 47,       // `finish()` before every needed byte was fed.
+  kNameCollision = 48,    // Two nodes would get the same name in the target format.
+  kUnrepresentable = 49,  // The target format cannot hold this value.
+
+  // 60..79: the operating system said no. Command line exit code 4.
+  kIoError = 60,            // Reading or writing failed.
+  kFileNotFound = 61,       // No such file.
+  kFileChanged = 62,        // The file changed while it was being read.
+  kDurabilityUnknown = 63,  // The file was replaced, but syncing its folder failed.
+};
+
+/// The code's name in snake_case, e.g. "chunk_corrupt". Never empty; "unknown" for other numbers.
+std::string_view to_string(ErrorCode code);
+
+/// One failure. A plain value: copy, move and compare freely.
+struct Error {
+  /// `offset` when no position in a file is to blame.
+  static constexpr std::uint64_t kNoOffset = ~std::uint64_t{0};
+
+  ErrorCode code = ErrorCode::kInvalidArgument;
+  /// Byte offset in the file that is to blame, or `kNoOffset`.
+  std::uint64_t offset = kNoOffset;
+  /// Printed key path of the node concerned; empty when there is none.
+  std::string path;
+  /// One sentence: what is wrong, and what to do about it.
+  std::string message;
+
+  /// "message (code chunk_corrupt, at byte 4096, in model/weight)". One line, not escaped.
+  std::string describe() const;
+};
+
+/// Either a `T` or an `Error`. Test it like a pointer; `*r` and `r.error()` are the two sides.
+template <class T>
+using Result = tl::expected<T, Error>;
+
+/// Shorthand for the failing side of a `Result`.
+inline tl::unexpected<Error> fail(ErrorCode code, std::string message,
+                                  std::uint64_t offset = Error::kNoOffset, std::string path = {}) {
+  return tl::unexpected<Error>(Error{code, offset, std::move(path), std::move(message)});
+}
+
+/// Passes the error of a failed `Result` on to a caller with another value type.
+template <class T>
+tl::unexpected<Error> propagate(Result<T>& failed) {
+  return tl::unexpected<Error>(std::move(failed).error());
+}
+
+}  // namespace espalier
+
+#endif  // ESPALIER_BASE_ERROR_H_

@@ -1,0 +1,32 @@
+// What a reader is willing to spend on a file that it does not trust.
+#ifndef ESPALIER_BASE_LIMITS_H_
+#define ESPALIER_BASE_LIMITS_H_
+
+#include <cstdint>
+
+namespace espalier {
+
+/// Upper bounds that a reader enforces before it allocates or loops. The defaults accept any
+/// checkpoint of a million tensors; raise them for a file that you know, lower them on a server.
+struct Limits {
+  /// Bytes of index that are copied into memory. Stops a header that claims a huge index from
+  /// making the reader allocate it. At most 2^31 - 1, the largest FlatBuffer.
+  std::uint64_t index_bytes = 1u << 30;
+  /// Nodes in the tree. Stops work that grows with a count in the file.
+  std::uint64_t nodes = 1u << 26;
+  /// Containers inside containers. Stops stack exhaustion in code that recurses over the tree.
+  std::uint32_t depth = 256;
+  /// Axes of one tensor. Stops quadratic work and huge shapes; numpy's own bound is 64.
+  std::uint32_t rank = 64;
+  /// Bytes of one arbitrary-precision integer. Stops quadratic decimal conversion.
+  std::uint32_t bigint_bytes = 1024;
+  /// Bytes that one read may produce in memory that the library itself allocates. Stops a shape
+  /// that claims petabytes.
+  std::uint64_t decoded_bytes = std::uint64_t{1} << 40;
+  /// Bytes of a safetensors header; the specification's own cap is 100 MB.
+  std::uint64_t safetensors_header_bytes = 100'000'000;
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_BASE_LIMITS_H_

@@ -1,0 +1,35 @@
+#include "espalier/base/arena.h"
+
+#include <new>
+
+#include "espalier/base/checked.h"
+
+namespace espalier {
+namespace {
+
+constexpr std::align_val_t kAlignment{64};
+
+void* allocate_from_heap(std::size_t size) {
+  return ::operator new(size, kAlignment, std::nothrow);
+}
+
+void release_to_heap(void* memory, std::size_t) { ::operator delete(memory, kAlignment); }
+
+}  // namespace
+
+Result<Arena> Arena::allocate(std::uint64_t size, ArenaAllocator allocator) {
+  if (allocator.allocate == nullptr) allocator = {allocate_from_heap, release_to_heap};
+  const auto narrow = narrow_size(size);
+  // Never zero bytes: what an allocator returns for them is anybody's guess.
+  const std::size_t reserved = narrow && *narrow > 0 ? *narrow : 1;
+  void* memory = narrow ? allocator.allocate(reserved) : nullptr;
+  if (memory == nullptr) {
+    return fail(ErrorCode::kOutOfMemory,
+                "cannot allocate " + std::to_string(size) +
+                    " bytes for the index; free memory or lower Limits::index_bytes to refuse "
+                    "such files");
+  }
+  return Arena(static_cast<std::byte*>(memory), *narrow, {allocator, reserved});
+}
+
+}  // namespace espalier

@@ -1,0 +1,48 @@
+// The 128 bytes at the start of every file: the one place that knows their positions.
+#ifndef ESPALIER_FORMAT_HEADER_H_
+#define ESPALIER_FORMAT_HEADER_H_
+
+#include <array>
+#include <cstdint>
+
+#include "espalier/base/bytes.h"
+#include "espalier/base/error.h"
+#include "espalier/base/limits.h"
+#include "espalier/codec/hash.h"
+
+namespace espalier {
+
+inline constexpr std::size_t kHeaderBytes = 128;
+inline constexpr std::array<unsigned char, 8> kMagic = {0x89, 0x45, 0x53, 0x50,
+                                                        0x4C, 0x0D, 0x0A, 0x1A};
+inline constexpr std::uint16_t kVersionMajor = 1;
+inline constexpr std::uint16_t kVersionMinor = 0;
+
+/// What a header says. The version is left out: there is only one.
+struct Header {
+  std::uint64_t features = 0;
+  std::uint64_t file_length = 0;
+  std::uint64_t index_length = 0;
+  Hash128 index_hash;
+  Hash128 tree_digest;
+
+  std::uint64_t index_end() const { return kHeaderBytes + index_length; }
+};
+
+/// Whether `bytes` (the first of a file, at least 8) begin with the magic.
+bool has_magic(ByteSpan bytes);
+
+/// Reads and checks a header. `bytes` are the first of the file, as many as there are up to 128.
+/// `known_features` are the bits that the caller can handle. On success the recorded lengths are
+/// consistent with each other and within `limits`.
+Result<Header> decode_header(ByteSpan bytes, const Limits& limits, std::uint64_t known_features);
+
+/// The bytes of a header, its own hash included.
+std::array<std::byte, kHeaderBytes> encode_header(const Header& header);
+
+/// Checks the recorded length of the file against its actual size.
+Result<void> check_file_length(const Header& header, std::uint64_t actual);
+
+}  // namespace espalier
+
+#endif  // ESPALIER_FORMAT_HEADER_H_

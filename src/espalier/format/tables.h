@@ -1,0 +1,133 @@
+// The records of the index, as they stand in the file and in memory, and the tables they form.
+//
+// docs/format.md sections 2 to 6 say what each field means. Everything here is plain data: a
+// `Tables` that came from a file is believed only after validate() has passed it.
+#ifndef ESPALIER_FORMAT_TABLES_H_
+#define ESPALIER_FORMAT_TABLES_H_
+
+#include <cstdint>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "espalier/codec/hash.h"
+
+namespace espalier {
+
+enum class KeyKind : std::uint8_t { kNone = 0, kText = 1, kInt = 2 };
+
+enum class Codec : std::uint8_t { kRaw = 0, kZstd = 1, kFloatPlanes = 2 };
+
+/// Required-feature bits of the header.
+inline constexpr std::uint64_t kFeatureZstd = 1u << 0;
+inline constexpr std::uint64_t kFeatureFloatPlanes = 1u << 1;
+inline constexpr std::uint64_t kFeatureOtherFiles = 1u << 2;
+
+/// Logical bytes of a chunk; only a tensor's last chunk is shorter.
+inline constexpr std::uint64_t kChunkBytes = std::uint64_t{1} << 20;
+/// Every tensor's first byte stands at a multiple of this.
+inline constexpr std::uint64_t kTensorAlignment = 64;
+/// A dict with more children than this has its keys in order, or an entry in dict_orders.
+inline constexpr std::uint32_t kSmallDict = 8;
+/// `TensorRecord::first_chunk` of a placeholder.
+inline constexpr std::uint32_t kNoChunk = ~std::uint32_t{0};
+/// The roots of the state tree and of the metadata.
+inline constexpr std::uint32_t kStateRoot = 0;
+inline constexpr std::uint32_t kMetadataRoot = 1;
+
+struct NodeRecord {
+  std::uint8_t kind = 0;
+  std::uint8_t key_kind = 0;
+  std::uint16_t zero = 0;
+  std::uint32_t key = 0;
+  std::uint32_t value = 0;
+  std::uint32_t count = 0;
+};
+static_assert(sizeof(NodeRecord) == 16);
+
+struct TensorRecord {
+  std::uint8_t dtype = 0;
+  std::uint8_t zero = 0;
+  std::uint16_t block = 0;
+  std::uint32_t shape = 0;
+  std::uint32_t first_chunk = 0;
+};
+static_assert(sizeof(TensorRecord) == 12);
+
+struct ChunkRecord {
+  std::uint64_t offset = 0;
+  Hash128 hash;
+  std::uint32_t stored = 0;
+  std::uint16_t file = 0;
+  std::uint8_t codec = 0;
+  std::uint8_t zero = 0;
+};
+static_assert(sizeof(ChunkRecord) == 32);
+
+struct LabelRecord {
+  std::uint32_t node = 0;
+  std::uint32_t text = 0;
+};
+
+struct DictOrderRecord {
+  std::uint32_t node = 0;
+  std::uint32_t first = 0;
+};
+
+struct AxesRecord {
+  std::uint32_t tensor = 0;
+  std::uint32_t first = 0;
+};
+
+struct BlockRecord {
+  std::uint32_t name = 0;
+  std::uint32_t elements = 0;
+  std::uint32_t bytes = 0;
+};
+
+/// Views of every vector of an index. Whoever made them says what they point into.
+struct Tables {
+  std::span<const NodeRecord> nodes;
+  std::span<const TensorRecord> tensors;
+  std::span<const ChunkRecord> chunks;
+  std::span<const std::uint32_t> shape_ends;
+  std::span<const std::uint64_t> dims;
+  std::span<const std::uint64_t> words;
+  std::span<const std::uint32_t> text_ends;
+  std::span<const char> text;
+  std::span<const std::byte> bytes;
+  std::span<const LabelRecord> labels;
+  std::span<const DictOrderRecord> dict_orders;
+  std::span<const std::uint32_t> order;
+  std::span<const AxesRecord> axes;
+  std::span<const std::uint32_t> axis_names;
+  std::span<const BlockRecord> blocks;
+};
+
+/// The same vectors, owned: what a writer or an opener of a foreign format builds.
+struct OwnedTables {
+  std::vector<NodeRecord> nodes;
+  std::vector<TensorRecord> tensors;
+  std::vector<ChunkRecord> chunks;
+  std::vector<std::uint32_t> shape_ends;
+  std::vector<std::uint64_t> dims;
+  std::vector<std::uint64_t> words;
+  std::vector<std::uint32_t> text_ends;
+  std::vector<char> text;
+  std::vector<std::byte> bytes;
+  std::vector<LabelRecord> labels;
+  std::vector<DictOrderRecord> dict_orders;
+  std::vector<std::uint32_t> order;
+  std::vector<AxesRecord> axes;
+  std::vector<std::uint32_t> axis_names;
+  std::vector<BlockRecord> blocks;
+
+  Tables view() const {
+    return {nodes,     tensors, chunks, shape_ends,  dims,  words, text_ends, text,
+            bytes,     labels,  dict_orders, order,  axes,  axis_names, blocks};
+  }
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_FORMAT_TABLES_H_

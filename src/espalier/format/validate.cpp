@@ -1,0 +1,634 @@
+#include "espalier/format/validate.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "espalier/base/checked.h"
+#include "espalier/base/utf8.h"
+#include "espalier/format/access.h"
+#include "espalier/format/shape.h"
+
+namespace espalier {
+namespace {
+
+// Which entries of a pool something refers to: an entry that nothing uses could hide bytes, and our
+// writer makes none.
+class Uses {
+ public:
+  explicit Uses(std::size_t count) : count_(count), bits_((count + 63) / 64) {}
+
+  void mark(std::uint32_t entry) { bits_[entry / 64] |= std::uint64_t{1} << (entry % 64); }
+
+  std::optional<std::size_t> first_unused() const {
+    for (std::size_t word = 0; word < bits_.size(); ++word) {
+      if (bits_[word] == ~std::uint64_t{0}) continue;
+      const auto entry = word * 64 + static_cast<std::size_t>(std::countr_one(bits_[word]));
+      if (entry < count_) return entry;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  std::size_t count_;
+  std::vector<std::uint64_t> bits_;
+};
+
+class Validator {
+ public:
+  Validator(const Tables& tables, const FileFacts& facts, const Limits& limits)
+      : t_(tables),
+        facts_(facts),
+        limits_(limits),
+        texts_(tables.text_ends.size()),
+        shapes_(tables.shape_ends.size()),
+        blocks_(tables.blocks.size()),
+        next_byte_(facts.data_begin) {}
+
+  Result<void> run() {
+    // The tree comes before the nodes' values, so that later errors can name key paths.
+    for (const auto step :
+         {&Validator::check_counts, &Validator::check_texts, &Validator::check_shapes,
+          &Validator::check_blocks, &Validator::check_keys, &Validator::check_tree,
+          &Validator::check_values, &Validator::check_labels, &Validator::check_dict_orders,
+          &Validator::check_axes, &Validator::check_uses, &Validator::check_end}) {
+      if (auto ok = (this->*step)(); !ok) return ok;
+    }
+    return {};
+  }
+
+ private:
+  template <class Record>
+  std::uint64_t offset_of(const Record& record) const {
+    if (facts_.index == nullptr) return Error::kNoOffset;
+    const auto* at = reinterpret_cast<const std::byte*>(&record);
+    return facts_.index_offset + static_cast<std::uint64_t>(at - facts_.index);
+  }
+
+  template <class Record>
+  tl::unexpected<Error> bad(ErrorCode code, std::string message, const Record& record) const {
+    return fail(code, std::move(message), offset_of(record));
+  }
+
+  tl::unexpected<Error> bad_node(ErrorCode code, std::string message, std::uint32_t node) const {
+    return fail(code, std::move(message), offset_of(t_.nodes[node]), find_path(t_, node));
+  }
+
+  tl::unexpected<Error> bad_table(ErrorCode code, std::string message) const {
+    return fail(code, std::move(message),
+                facts_.index == nullptr ? Error::kNoOffset : facts_.index_offset);
+  }
+
+  Result<void> check_counts() const {
+    if (t_.nodes.size() > limits_.nodes) {
+      return bad_table(ErrorCode::kLimitExceeded,
+                       "the tree has " + std::to_string(t_.nodes.size()) +
+                           " nodes and Limits::nodes allows " + std::to_string(limits_.nodes));
+    }
+    if (t_.nodes.size() < 2) {
+      return bad_table(ErrorCode::kTreeInvalid, "the roots of the state and the metadata are missing");
+    }
+    return {};
+  }
+
+  // A pool's ends must not decrease and must use up the pool; only then may its entries be looked at.
+  template <class Pool>
+  Result<void> check_ends(std::span<const std::uint32_t> ends, const Pool& pool, ErrorCode code,
+                          const char* what) const {
+    std::uint32_t previous = 0;
+    for (const std::uint32_t& end : ends) {
+      if (end < previous || end > pool.size()) {
+        return bad(code, std::string("the ends of the ") + what + " are out of order", end);
+      }
+      previous = end;
+    }
+    if (previous != pool.size()) {
+      return bad_table(code, std::string("the ") + what + " do not use up their pool");
+    }
+    return {};
+  }
+
+  Result<void> check_texts() const {
+    if (auto ok = check_ends(t_.text_ends, t_.text, ErrorCode::kTextInvalid, "texts"); !ok) {
+      return ok;
+    }
+    const std::string_view pool(t_.text.data(), t_.text.size());
+    if (const auto invalid = find_invalid_utf8(pool)) {
+      return bad(ErrorCode::kTextInvalid, "a string is not UTF-8", pool[*invalid]);
+    }
+    for (std::uint32_t i = 0; i < t_.text_ends.size(); ++i) {
+      const std::string_view text = table_text(t_, i);
+      // The pool as a whole is UTF-8, so a text is too unless it starts inside a character.
+      if (!text.empty() && (static_cast<unsigned char>(text.front()) & 0xC0) == 0x80) {
+        return bad(ErrorCode::kTextInvalid, "a string starts inside a UTF-8 character",
+                   text.front());
+      }
+      if (i > 0 && table_text(t_, i - 1) >= text) {
+        return bad(ErrorCode::kTextInvalid, "the string pool is not sorted, or repeats a string",
+                   t_.text_ends[i]);
+      }
+    }
+    return {};
+  }
+
+  Result<void> check_shapes() const {
+    if (auto ok = check_ends(t_.shape_ends, t_.dims, ErrorCode::kTensorInvalid, "shapes"); !ok) {
+      return ok;
+    }
+    for (std::uint32_t i = 0; i < t_.shape_ends.size(); ++i) {
+      const auto shape = table_shape(t_, i);
+      if (shape.size() > limits_.rank) {
+        return bad(ErrorCode::kLimitExceeded,
+                   "a tensor has " + std::to_string(shape.size()) +
+                       " axes and Limits::rank allows " + std::to_string(limits_.rank),
+                   t_.shape_ends[i]);
+      }
+      if (i == 0) continue;
+      const auto before = table_shape(t_, i - 1);
+      const bool ascending =
+          before.size() != shape.size()
+              ? before.size() < shape.size()
+              : std::lexicographical_compare(before.begin(), before.end(), shape.begin(),
+                                             shape.end());
+      if (!ascending) {
+        return bad(ErrorCode::kTensorInvalid, "the shape pool is not sorted, or repeats a shape",
+                   t_.shape_ends[i]);
+      }
+    }
+    return {};
+  }
+
+  Result<void> check_blocks() {
+    const BlockRecord* before = nullptr;
+    // A tensor names its block in 16 bits.
+    if (t_.blocks.size() > 0xFFFF) {
+      return bad_table(ErrorCode::kTensorInvalid, "there are more than 65535 block types");
+    }
+    for (const BlockRecord& block : t_.blocks) {
+      if (block.name >= t_.text_ends.size() || block.elements == 0 || block.bytes == 0) {
+        return bad(ErrorCode::kTensorInvalid, "a block type is malformed", block);
+      }
+      texts_.mark(block.name);
+      if (before != nullptr &&
+          std::tie(before->name, before->elements, before->bytes) >=
+              std::tie(block.name, block.elements, block.bytes)) {
+        return bad(ErrorCode::kTensorInvalid, "the block types are not sorted", block);
+      }
+      before = &block;
+    }
+    return {};
+  }
+
+  // Keys by themselves: whether they point at texts and words, which come in node order. Whether a
+  // node should have one is the tree's business.
+  Result<void> check_keys() {
+    std::uint64_t words = 0;
+    for (const NodeRecord& node : t_.nodes) {
+      if (node.kind == 0 || node.kind > kLastKind) {
+        return bad(ErrorCode::kTreeInvalid,
+                   "a node has the unknown kind " + std::to_string(node.kind), node);
+      }
+      if (node.zero != 0) {
+        return bad(ErrorCode::kTreeInvalid, "a reserved field of a node is not zero", node);
+      }
+      switch (node.key_kind) {
+        case static_cast<std::uint8_t>(KeyKind::kNone):
+          if (node.key != 0) {
+            return bad(ErrorCode::kKeyInvalid, "a node without a key has one", node);
+          }
+          break;
+        case static_cast<std::uint8_t>(KeyKind::kText):
+          if (node.key >= t_.text_ends.size()) {
+            return bad(ErrorCode::kKeyInvalid, "a key is not in the string pool", node);
+          }
+          texts_.mark(node.key);
+          break;
+        case static_cast<std::uint8_t>(KeyKind::kInt):
+          if (node.key != words || words >= t_.words.size()) {
+            return bad(ErrorCode::kKeyInvalid, "an int key is not the next word", node);
+          }
+          ++words;
+          break;
+        default:
+          return bad(ErrorCode::kKeyInvalid, "a key is of an unknown kind", node);
+      }
+      const std::uint64_t used = words_of(node_kind(node));
+      if (used > 0) {
+        if (node.value != words || !range_fits(words, used, t_.words.size())) {
+          return bad(ErrorCode::kTreeInvalid, "a number is not the next word", node);
+        }
+        words += used;
+      }
+    }
+    if (words != t_.words.size()) {
+      return bad_table(ErrorCode::kTreeInvalid, "some words belong to no node");
+    }
+    return {};
+  }
+
+  static std::uint64_t words_of(Kind kind) {
+    if (kind == Kind::kInt64 || kind == Kind::kFloat64) return 1;
+    return kind == Kind::kComplex128 ? 2 : 0;
+  }
+
+  // One walk gives every container the next free nodes. It proves that the nodes form two trees: each
+  // node is reached once, so there is no cycle, no sharing (a "billion laughs" DAG) and no orphan.
+  Result<void> check_tree() {
+    struct Frame {
+      std::uint32_t next;
+      std::uint32_t end;
+    };
+    const auto nodes = static_cast<std::uint32_t>(t_.nodes.size());
+    std::vector<Frame> stack = {{kStateRoot, kMetadataRoot + 1}};
+    std::uint32_t free = kMetadataRoot + 1;
+    for (const std::uint32_t root : {kStateRoot, kMetadataRoot}) {
+      if (t_.nodes[root].key_kind != 0) {
+        return bad(ErrorCode::kKeyInvalid, "a root has a key", t_.nodes[root]);
+      }
+    }
+    while (!stack.empty()) {
+      Frame& frame = stack.back();
+      if (frame.next == frame.end) {
+        stack.pop_back();
+        continue;
+      }
+      const std::uint32_t index = frame.next++;
+      const NodeRecord& node = t_.nodes[index];
+      if (!is_container(node_kind(node))) continue;
+      if (node.value != free || node.count > nodes - free) {
+        return bad(ErrorCode::kTreeInvalid, "the children of a container are not in their place",
+                   node);
+      }
+      if (auto ok = check_children(node); !ok) return ok;
+      if (node.count == 0) continue;
+      // The roots' own frame is not a level of any tree.
+      if (stack.size() > limits_.depth) {
+        return bad(ErrorCode::kLimitExceeded,
+                   "the tree is deeper than the " + std::to_string(limits_.depth) +
+                       " levels that Limits::depth allows",
+                   node);
+      }
+      stack.push_back({free, free + node.count});
+      free += node.count;
+    }
+    if (free != nodes) {
+      return bad(ErrorCode::kTreeInvalid, "a node belongs to no container", t_.nodes[free]);
+    }
+    if (node_kind(t_.nodes[kMetadataRoot]) != Kind::kDict) {
+      return bad(ErrorCode::kTreeInvalid, "the metadata is not a dict", t_.nodes[kMetadataRoot]);
+    }
+    return {};
+  }
+
+  Result<void> check_children(const NodeRecord& node) const {
+    const auto children = t_.nodes.subspan(node.value, node.count);
+    const Kind kind = node_kind(node);
+    if (!has_keys(kind)) {
+      for (const NodeRecord& child : children) {
+        if (child.key_kind != 0) {
+          return bad(ErrorCode::kKeyInvalid, "an element of a list, tuple or set has a key", child);
+        }
+      }
+      return {};
+    }
+    for (const NodeRecord& child : children) {
+      if (child.key_kind == 0 ||
+          (kind == Kind::kRecord && child.key_kind != static_cast<std::uint8_t>(KeyKind::kText))) {
+        return bad(ErrorCode::kKeyInvalid, "a child of a dict or record lacks the right key",
+                   child);
+      }
+    }
+    // Larger dicts have their order checked in check_dict_orders.
+    if (node.count > kSmallDict) return {};
+    for (std::size_t i = 1; i < children.size(); ++i) {
+      for (std::size_t j = 0; j < i; ++j) {
+        if (!key_less(t_, children[j], children[i]) && !key_less(t_, children[i], children[j])) {
+          return bad(ErrorCode::kKeyInvalid, "a container has the same key twice", children[i]);
+        }
+      }
+    }
+    return {};
+  }
+
+  Result<void> check_values() {
+    const std::uint32_t metadata_begin = t_.nodes[kMetadataRoot].value;
+    for (std::uint32_t index = 0; index < t_.nodes.size(); ++index) {
+      const NodeRecord& node = t_.nodes[index];
+      const Kind kind = node_kind(node);
+      if (kind == Kind::kTensor || kind == Kind::kPlaceholder) {
+        if (index >= metadata_begin) {
+          return bad_node(ErrorCode::kTreeInvalid, "the metadata holds a tensor", index);
+        }
+        if (auto ok = check_tensor(index); !ok) return ok;
+      } else if (auto ok = check_scalar(index); !ok) {
+        return ok;
+      }
+      const bool counted = is_container(kind) || kind == Kind::kBytes || kind == Kind::kBigInt;
+      if (!counted && node.count != 0) {
+        return bad_node(ErrorCode::kTreeInvalid, "a node that has no count has one", index);
+      }
+    }
+    if (next_value_byte_ != t_.bytes.size()) {
+      return bad_table(ErrorCode::kTreeInvalid, "some value bytes belong to no node");
+    }
+    return {};
+  }
+
+  Result<void> check_scalar(std::uint32_t index) {
+    const NodeRecord& node = t_.nodes[index];
+    switch (node_kind(node)) {
+      case Kind::kNull:
+      case Kind::kBool:
+        if (node.value > (node_kind(node) == Kind::kBool ? 1u : 0u)) {
+          return bad_node(ErrorCode::kTreeInvalid, "a null or bool has an impossible value", index);
+        }
+        return {};
+      case Kind::kString:
+        if (node.value >= t_.text_ends.size()) {
+          return bad_node(ErrorCode::kTextInvalid, "a string is not in the pool", index);
+        }
+        texts_.mark(node.value);
+        return {};
+      case Kind::kBytes:
+      case Kind::kBigInt:
+        if (node.value != next_value_byte_ ||
+            !range_fits(node.value, node.count, t_.bytes.size())) {
+          return bad_node(ErrorCode::kTreeInvalid, "a value is not the next of the value bytes",
+                          index);
+        }
+        next_value_byte_ += node.count;
+        return node_kind(node) == Kind::kBigInt ? check_bigint(index) : Result<void>{};
+      default:
+        return {};  // Numbers were checked with the keys, containers with the tree.
+    }
+  }
+
+  Result<void> check_bigint(std::uint32_t index) const {
+    const NodeRecord& node = t_.nodes[index];
+    // Printing an integer in decimal takes quadratic time.
+    if (node.count > limits_.bigint_bytes) {
+      return bad_node(ErrorCode::kLimitExceeded,
+                      "an integer has " + std::to_string(node.count) +
+                          " bytes and Limits::bigint_bytes allows " +
+                          std::to_string(limits_.bigint_bytes),
+                      index);
+    }
+    const auto bytes = t_.bytes.subspan(node.value, node.count);
+    const auto negative = [](std::byte byte) { return (byte & std::byte{0x80}) != std::byte{0}; };
+    // More than 8 bytes, of which the last is more than a repeated sign.
+    if (bytes.size() <= 8 ||
+        bytes.back() == (negative(bytes[bytes.size() - 2]) ? std::byte{0xFF} : std::byte{0})) {
+      return bad_node(ErrorCode::kTreeInvalid, "a bigint is not in its shortest form", index);
+    }
+    return {};
+  }
+
+  Result<void> check_tensor(std::uint32_t index) {
+    const NodeRecord& node = t_.nodes[index];
+    const bool placeholder = node_kind(node) == Kind::kPlaceholder;
+    if (node.value >= t_.tensors.size() || node.value > next_tensor_ ||
+        (placeholder && node.value != next_tensor_)) {
+      return bad_node(ErrorCode::kTensorInvalid, "a node names a tensor out of order", index);
+    }
+    const TensorRecord& tensor = t_.tensors[node.value];
+    if (placeholder != (tensor.first_chunk == kNoChunk)) {
+      return bad_node(ErrorCode::kTensorInvalid,
+                      placeholder ? "a placeholder has chunks" : "a tensor has no first chunk",
+                      index);
+    }
+    if (node.value < next_tensor_) return {};  // Tied: checked when it was first named.
+    ++next_tensor_;
+
+    const auto dtype = dtype_from_number(tensor.dtype);
+    if (!dtype) {
+      return bad_node(ErrorCode::kTensorInvalid,
+                      "a tensor has the unknown dtype " + std::to_string(tensor.dtype), index);
+    }
+    if (tensor.zero != 0 || tensor.shape >= t_.shape_ends.size() ||
+        tensor.block > t_.blocks.size() || (tensor.block != 0) != (*dtype == DType::kOpaque)) {
+      return bad_node(ErrorCode::kTensorInvalid, "a tensor's record is malformed", index);
+    }
+    shapes_.mark(tensor.shape);
+    if (tensor.block != 0) blocks_.mark(tensor.block - 1u);
+    auto bytes =
+        tensor_bytes(*dtype, table_shape(t_, tensor.shape), table_block(t_, tensor.block));
+    if (!bytes) return bad_node(bytes.error().code, std::move(bytes.error().message), index);
+    return placeholder ? Result<void>{} : check_chunks(index, tensor, *bytes);
+  }
+
+  Result<void> check_chunks(std::uint32_t index, const TensorRecord& tensor, std::uint64_t bytes) {
+    const std::uint64_t count = chunk_count(bytes);
+    if (tensor.first_chunk != next_chunk_ ||
+        !range_fits(next_chunk_, count, t_.chunks.size())) {
+      return bad_node(ErrorCode::kChunkInvalid, "a tensor's chunks are not the next ones", index);
+    }
+    next_chunk_ += count;
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const ChunkRecord& chunk = t_.chunks[static_cast<std::size_t>(tensor.first_chunk + i)];
+      const auto bad_chunk = [&](ErrorCode code, std::string message) {
+        return fail(code, std::move(message), offset_of(chunk), find_path(t_, index));
+      };
+      const std::uint64_t length = chunk_length(bytes, i);
+      if (chunk.file != 0 || chunk.zero != 0) {
+        return bad_chunk(ErrorCode::kChunkInvalid, "a chunk's record is malformed");
+      }
+      switch (chunk.codec) {
+        case static_cast<std::uint8_t>(Codec::kRaw):
+          if (chunk.stored != length) {
+            return bad_chunk(ErrorCode::kChunkInvalid, "a raw chunk has the wrong length");
+          }
+          break;
+        case static_cast<std::uint8_t>(Codec::kZstd):
+        case static_cast<std::uint8_t>(Codec::kFloatPlanes):
+          if (chunk.stored == 0 || chunk.stored >= length) {
+            return bad_chunk(ErrorCode::kChunkInvalid,
+                             "a compressed chunk is not shorter than its contents");
+          }
+          used_features_ |= chunk.codec == static_cast<std::uint8_t>(Codec::kZstd)
+                                ? kFeatureZstd
+                                : kFeatureFloatPlanes;
+          break;
+        default:
+          return bad_chunk(ErrorCode::kChunkInvalid,
+                           "a chunk has the unknown codec " + std::to_string(chunk.codec));
+      }
+      std::uint64_t expected = next_byte_;
+      if (i == 0) {
+        expected = facts_.placement == Placement::kForeign
+                       ? chunk.offset
+                       : checked_align(next_byte_, kTensorAlignment).value_or(Error::kNoOffset);
+      }
+      // A gap could hide bytes, an overlap could show one blob under two names.
+      if (chunk.offset != expected) {
+        return bad_chunk(ErrorCode::kChunkInvalid, "a chunk is not where the layout puts it");
+      }
+      if (chunk.offset < facts_.data_begin ||
+          !range_fits(chunk.offset, chunk.stored, facts_.file_length)) {
+        return bad_chunk(ErrorCode::kChunkInvalid, "a chunk reaches past the end of the file");
+      }
+      next_byte_ = chunk.offset + chunk.stored;
+    }
+    return {};
+  }
+
+  Result<void> check_labels() {
+    std::uint64_t next = 0;
+    for (const LabelRecord& label : t_.labels) {
+      if (label.node < next || label.node >= t_.nodes.size() ||
+          label.text >= t_.text_ends.size()) {
+        return bad(ErrorCode::kTreeInvalid, "a label is out of order or points nowhere", label);
+      }
+      texts_.mark(label.text);
+      next = std::uint64_t{label.node} + 1;
+    }
+    return {};
+  }
+
+  Result<void> check_dict_orders() const {
+    std::size_t entry = 0;
+    std::uint64_t used = 0;
+    for (std::uint32_t index = 0; index < t_.nodes.size(); ++index) {
+      const NodeRecord& node = t_.nodes[index];
+      if (!has_keys(node_kind(node)) || node.count <= kSmallDict) continue;
+      const auto children = t_.nodes.subspan(node.value, node.count);
+      const bool listed =
+          entry < t_.dict_orders.size() && t_.dict_orders[entry].node == index;
+      if (!listed) {
+        for (std::size_t i = 1; i < children.size(); ++i) {
+          if (!key_less(t_, children[i - 1], children[i])) {
+            return bad_node(ErrorCode::kKeyInvalid,
+                            "a large dict's keys are neither ascending nor given an order", index);
+          }
+        }
+        continue;
+      }
+      const DictOrderRecord& record = t_.dict_orders[entry++];
+      if (record.first != used || !range_fits(used, node.count, t_.order.size())) {
+        return bad_node(ErrorCode::kKeyInvalid, "a dict's order is not the next one", index);
+      }
+      used += node.count;
+      const auto order = t_.order.subspan(record.first, node.count);
+      bool insertion = true;
+      for (std::size_t i = 0; i < order.size(); ++i) {
+        // Strictly ascending keys at positions in range: so every child occurs, exactly once.
+        if (order[i] >= node.count ||
+            (i > 0 && !key_less(t_, children[order[i - 1]], children[order[i]]))) {
+          return bad_node(ErrorCode::kKeyInvalid, "a dict's order is not ascending", index);
+        }
+        insertion = insertion && order[i] == i;
+      }
+      if (insertion) {
+        return bad_node(ErrorCode::kKeyInvalid, "a dict in order has a needless order", index);
+      }
+    }
+    if (entry != t_.dict_orders.size() || used != t_.order.size()) {
+      return bad_table(ErrorCode::kKeyInvalid, "an order belongs to no large dict");
+    }
+    return {};
+  }
+
+  Result<void> check_axes() {
+    std::uint64_t next_tensor = 0;
+    std::uint64_t used = 0;
+    for (const AxesRecord& axes : t_.axes) {
+      if (axes.tensor < next_tensor || axes.tensor >= t_.tensors.size() || axes.first != used) {
+        return bad(ErrorCode::kTensorInvalid, "axis names are out of order", axes);
+      }
+      const auto rank = table_shape(t_, t_.tensors[axes.tensor].shape).size();
+      if (rank == 0 || !range_fits(used, rank, t_.axis_names.size())) {
+        return bad(ErrorCode::kTensorInvalid, "axis names do not fit their tensor", axes);
+      }
+      next_tensor = std::uint64_t{axes.tensor} + 1;
+      used += rank;
+    }
+    if (used != t_.axis_names.size()) {
+      return bad_table(ErrorCode::kTensorInvalid, "some axis names belong to no tensor");
+    }
+    for (const std::uint32_t& name : t_.axis_names) {
+      if (name >= t_.text_ends.size()) {
+        return bad(ErrorCode::kTensorInvalid, "an axis name is not in the string pool", name);
+      }
+      texts_.mark(name);
+    }
+    return {};
+  }
+
+  Result<void> check_uses() const {
+    if (next_tensor_ != t_.tensors.size()) {
+      return bad(ErrorCode::kTensorInvalid, "a tensor belongs to no node",
+                 t_.tensors[next_tensor_]);
+    }
+    if (next_chunk_ != t_.chunks.size()) {
+      return bad(ErrorCode::kChunkInvalid, "a chunk belongs to no tensor",
+                 t_.chunks[static_cast<std::size_t>(next_chunk_)]);
+    }
+    if (const auto text = texts_.first_unused()) {
+      return bad(ErrorCode::kTextInvalid, "a string is used by nothing", t_.text_ends[*text]);
+    }
+    if (const auto shape = shapes_.first_unused()) {
+      return bad(ErrorCode::kTensorInvalid, "a shape is used by nothing", t_.shape_ends[*shape]);
+    }
+    if (const auto block = blocks_.first_unused()) {
+      return bad(ErrorCode::kTensorInvalid, "a block type is used by nothing", t_.blocks[*block]);
+    }
+    return {};
+  }
+
+  Result<void> check_end() const {
+    if (facts_.placement == Placement::kForeign) return {};
+    if (used_features_ != facts_.features) {
+      return bad_table(ErrorCode::kHeaderInvalid,
+                       "the header's feature bits are not those of the chunks");
+    }
+    if (next_byte_ != facts_.file_length) {
+      return fail(ErrorCode::kChunkInvalid, "the last chunk does not end where the file does",
+                  next_byte_);
+    }
+    return {};
+  }
+
+  const Tables& t_;
+  const FileFacts& facts_;
+  const Limits& limits_;
+  Uses texts_;
+  Uses shapes_;
+  Uses blocks_;
+  std::uint32_t next_tensor_ = 0;
+  std::uint64_t next_chunk_ = 0;
+  std::uint64_t next_value_byte_ = 0;
+  std::uint64_t next_byte_;
+  std::uint64_t used_features_ = 0;
+};
+
+}  // namespace
+
+Result<void> validate(const Tables& tables, const FileFacts& facts, const Limits& limits) {
+  return Validator(tables, facts, limits).run();
+}
+
+std::string find_path(const Tables& t, std::uint32_t node) {
+  std::vector<Key> keys;
+  while (node > kMetadataRoot) {
+    std::uint32_t parent = 0;
+    while (parent < t.nodes.size() &&
+           !(is_container(node_kind(t.nodes[parent])) && t.nodes[parent].value <= node &&
+             node - t.nodes[parent].value < t.nodes[parent].count)) {
+      ++parent;
+    }
+    if (parent >= node) break;  // Not a valid tree: give what there is.
+    const bool keyed = has_keys(node_kind(t.nodes[parent]));
+    keys.emplace_back(keyed ? Key(node_key(t, t.nodes[node]))
+                            : Key(std::int64_t{node - t.nodes[parent].value}));
+    node = parent;
+  }
+  std::string path = node == kMetadataRoot ? "(metadata)" : "";
+  for (auto key = keys.rbegin(); key != keys.rend(); ++key) {
+    if (!path.empty()) path += '/';
+    append_segment(path, key->view());
+  }
+  return path;
+}
+
+}  // namespace espalier

@@ -1,0 +1,48 @@
+// The one place that decides whether the tables of an index may be believed.
+#ifndef ESPALIER_FORMAT_VALIDATE_H_
+#define ESPALIER_FORMAT_VALIDATE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "espalier/base/error.h"
+#include "espalier/base/limits.h"
+#include "espalier/format/tables.h"
+
+namespace espalier {
+
+/// How a file places its tensors, and so what its chunk records must say.
+enum class Placement : std::uint8_t {
+  /// An Espalier file: docs/format.md section 6, to the byte.
+  kCanonical,
+  /// Somebody else's file: raw chunks, adjacent within a tensor, each tensor anywhere in the file. The
+  /// opener of that format has checked how tensors lie to each other.
+  kForeign,
+};
+
+/// What the tables must agree with.
+struct FileFacts {
+  Placement placement = Placement::kCanonical;
+  std::uint64_t features = 0;
+  std::uint64_t file_length = 0;
+  /// The first byte that may hold a blob: the end of the index.
+  std::uint64_t data_begin = 0;
+  /// Where the index starts in the file and in memory, so that errors can name file offsets; null if
+  /// the tables do not stand in the file.
+  const std::byte* index = nullptr;
+  std::uint64_t index_offset = 0;
+};
+
+/// Checks all of docs/format.md section 9.1 in time linear in the size of the tables, with scratch
+/// memory of a bit per text, shape and block and a stack of at most `limits.depth` frames. After
+/// success every accessor of a Catalog over these tables is total.
+Result<void> validate(const Tables& tables, const FileFacts& facts, const Limits& limits);
+
+/// The printed key path of node `node`, for error messages: looks for parents by scanning, so it costs
+/// O(nodes x depth). The tree structure must be valid; the metadata tree's paths start with
+/// "(metadata)".
+std::string find_path(const Tables& tables, std::uint32_t node);
+
+}  // namespace espalier
+
+#endif  // ESPALIER_FORMAT_VALIDATE_H_

@@ -16,6 +16,8 @@ struct Limits {
   std::uint64_t nodes = 1u << 26;
   /// Containers inside containers. Stops stack exhaustion in code that recurses over the tree.
   std::uint32_t depth = 256;
+  /// Bytes of all keys on the way to one node. Stops a listing whose every line repeats megabytes.
+  std::uint32_t path_bytes = 16384;
   /// Axes of one tensor. Stops quadratic work and huge shapes; numpy's own bound is 64.
   std::uint32_t rank = 64;
   /// Bytes of one arbitrary-precision integer. Stops quadratic decimal conversion.

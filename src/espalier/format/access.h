@@ -4,11 +4,14 @@
 #ifndef ESPALIER_FORMAT_ACCESS_H_
 #define ESPALIER_FORMAT_ACCESS_H_
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
+#include "espalier/format/shape.h"
 #include "espalier/format/tables.h"
 #include "espalier/tree/dtype.h"
 #include "espalier/tree/key_path.h"
@@ -36,6 +39,39 @@ inline BlockType table_block(const Tables& t, std::uint16_t block) {
   if (block == 0) return {};
   const BlockRecord& record = t.blocks[block - 1u];
   return {table_text(t, record.name), record.elements, record.bytes};
+}
+
+/// Bytes of a tensor whose size is known to be valid.
+inline std::uint64_t table_tensor_bytes(const Tables& t, const TensorRecord& tensor) {
+  return tensor_bytes(static_cast<DType>(tensor.dtype), table_shape(t, tensor.shape),
+                      table_block(t, tensor.block))
+      .value_or(0);
+}
+
+/// The chunks of a tensor; none for a placeholder.
+inline std::span<const ChunkRecord> table_chunks(const Tables& t, const TensorRecord& tensor) {
+  if (tensor.first_chunk == kNoChunk) return {};
+  return t.chunks.subspan(tensor.first_chunk,
+                          static_cast<std::size_t>(chunk_count(table_tensor_bytes(t, tensor))));
+}
+
+/// The texts that name the axes of a tensor with `rank` axes; empty if they have no names.
+inline std::span<const std::uint32_t> table_axis_names(const Tables& t, std::uint32_t tensor,
+                                                       std::size_t rank) {
+  const auto at = std::lower_bound(
+      t.axes.begin(), t.axes.end(), tensor,
+      [](const AxesRecord& axes, std::uint32_t number) { return axes.tensor < number; });
+  if (at == t.axes.end() || at->tensor != tensor) return {};
+  return t.axis_names.subspan(at->first, rank);
+}
+
+/// The text that labels a node, if any.
+inline std::optional<std::uint32_t> table_label(const Tables& t, std::uint32_t node) {
+  const auto at = std::lower_bound(
+      t.labels.begin(), t.labels.end(), node,
+      [](const LabelRecord& label, std::uint32_t number) { return label.node < number; });
+  if (at == t.labels.end() || at->node != node) return std::nullopt;
+  return at->text;
 }
 
 /// The key of a child of a dict or record.

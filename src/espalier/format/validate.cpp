@@ -81,7 +81,7 @@ class Validator {
                 facts_.index == nullptr ? Error::kNoOffset : facts_.index_offset);
   }
 
-  Result<void> check_counts() const {
+  Result<void> check_counts() {
     if (t_.nodes.size() > limits_.nodes) {
       return bad_table(ErrorCode::kLimitExceeded,
                        "the tree has " + std::to_string(t_.nodes.size()) +
@@ -110,7 +110,7 @@ class Validator {
     return {};
   }
 
-  Result<void> check_texts() const {
+  Result<void> check_texts() {
     if (auto ok = check_ends(t_.text_ends, t_.text, ErrorCode::kTextInvalid, "texts"); !ok) {
       return ok;
     }
@@ -133,7 +133,7 @@ class Validator {
     return {};
   }
 
-  Result<void> check_shapes() const {
+  Result<void> check_shapes() {
     if (auto ok = check_ends(t_.shape_ends, t_.dims, ErrorCode::kTensorInvalid, "shapes"); !ok) {
       return ok;
     }
@@ -239,9 +239,10 @@ class Validator {
     struct Frame {
       std::uint32_t next;
       std::uint32_t end;
+      std::uint64_t path_bytes;
     };
     const auto nodes = static_cast<std::uint32_t>(t_.nodes.size());
-    std::vector<Frame> stack = {{kStateRoot, kMetadataRoot + 1}};
+    std::vector<Frame> stack = {{kStateRoot, kMetadataRoot + 1, 0}};
     std::uint32_t free = kMetadataRoot + 1;
     for (const std::uint32_t root : {kStateRoot, kMetadataRoot}) {
       if (t_.nodes[root].key_kind != 0) {
@@ -256,6 +257,16 @@ class Validator {
       }
       const std::uint32_t index = frame.next++;
       const NodeRecord& node = t_.nodes[index];
+      std::uint64_t path_bytes = frame.path_bytes;
+      if (node.key_kind == static_cast<std::uint8_t>(KeyKind::kText)) {
+        path_bytes += table_text(t_, node.key).size();
+        if (path_bytes > limits_.path_bytes) {
+          return bad(ErrorCode::kLimitExceeded,
+                     "a key path is longer than the " + std::to_string(limits_.path_bytes) +
+                         " bytes that Limits::path_bytes allows",
+                     node);
+        }
+      }
       if (!is_container(node_kind(node))) continue;
       if (node.value != free || node.count > nodes - free) {
         return bad(ErrorCode::kTreeInvalid, "the children of a container are not in their place",
@@ -270,7 +281,7 @@ class Validator {
                        " levels that Limits::depth allows",
                    node);
       }
-      stack.push_back({free, free + node.count});
+      stack.push_back({free, free + node.count, path_bytes});
       free += node.count;
     }
     if (free != nodes) {
@@ -486,7 +497,7 @@ class Validator {
     return {};
   }
 
-  Result<void> check_dict_orders() const {
+  Result<void> check_dict_orders() {
     std::size_t entry = 0;
     std::uint64_t used = 0;
     for (std::uint32_t index = 0; index < t_.nodes.size(); ++index) {
@@ -555,7 +566,7 @@ class Validator {
     return {};
   }
 
-  Result<void> check_uses() const {
+  Result<void> check_uses() {
     if (next_tensor_ != t_.tensors.size()) {
       return bad(ErrorCode::kTensorInvalid, "a tensor belongs to no node",
                  t_.tensors[next_tensor_]);
@@ -576,7 +587,7 @@ class Validator {
     return {};
   }
 
-  Result<void> check_end() const {
+  Result<void> check_end() {
     if (facts_.placement == Placement::kForeign) return {};
     if (used_features_ != facts_.features) {
       return bad_table(ErrorCode::kHeaderInvalid,
@@ -625,8 +636,7 @@ std::string find_path(const Tables& t, std::uint32_t node) {
   }
   std::string path = node == kMetadataRoot ? "(metadata)" : "";
   for (auto key = keys.rbegin(); key != keys.rend(); ++key) {
-    if (!path.empty()) path += '/';
-    append_segment(path, key->view());
+    append_path(path, key->view());
   }
   return path;
 }

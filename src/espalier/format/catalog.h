@@ -1,0 +1,71 @@
+// Everything that is known about a checkpoint but the bytes of its tensors: validated and immutable.
+#ifndef ESPALIER_FORMAT_CATALOG_H_
+#define ESPALIER_FORMAT_CATALOG_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "espalier/base/arena.h"
+#include "espalier/base/error.h"
+#include "espalier/base/limits.h"
+#include "espalier/format/header.h"
+#include "espalier/format/tables.h"
+
+namespace espalier {
+
+/// The file format that a catalog was read from.
+enum class FileFormat : std::uint8_t { kEspalier = 0, kSafetensors = 1 };
+
+/// "espalier" or "safetensors".
+std::string_view format_name(FileFormat format);
+
+/// The model of one checkpoint, whatever file format it came from: the same records, validated, in
+/// memory that nobody else can change. Immutable, so all access is thread-safe; always held by
+/// shared_ptr, which keeps all views into it alive.
+class Catalog {
+ public:
+  /// From an Espalier file: `index` holds the bytes of its index. Checks hash and structure.
+  static Result<std::shared_ptr<const Catalog>> from_index(const Header& header, Arena index,
+                                                           const Limits& limits);
+
+  /// From somebody else's file: `tables` with raw chunks whose extents lie in that file and whose
+  /// hashes are unknown. `data_begin` is the first byte that may belong to a tensor.
+  static Result<std::shared_ptr<const Catalog>> from_foreign(FileFormat format, OwnedTables tables,
+                                                             std::uint64_t file_length,
+                                                             std::uint64_t data_begin,
+                                                             const Limits& limits);
+
+  FileFormat format() const { return format_; }
+  /// Bytes of the file.
+  std::uint64_t file_length() const { return file_length_; }
+  /// The first byte after header and index: where blobs, or padding before them, begin.
+  std::uint64_t data_begin() const { return data_begin_; }
+  /// Whether chunks carry hashes. Formats without them can be read but not verified.
+  bool has_hashes() const { return tree_digest_.has_value(); }
+  /// The recorded tree digest, for formats that have one.
+  const std::optional<Hash128>& tree_digest() const { return tree_digest_; }
+  /// The records. Their meaning is docs/format.md's; most callers want a Checkpoint instead.
+  const Tables& tables() const { return tables_; }
+
+ private:
+  struct Token {};
+
+ public:
+  /// For make_shared only; use the functions above.
+  explicit Catalog(Token) {}
+
+ private:
+  FileFormat format_ = FileFormat::kEspalier;
+  std::uint64_t file_length_ = 0;
+  std::uint64_t data_begin_ = 0;
+  std::optional<Hash128> tree_digest_;
+  std::optional<Arena> arena_;
+  OwnedTables owned_;
+  Tables tables_;
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_FORMAT_CATALOG_H_

@@ -1,0 +1,184 @@
+#include "espalier/format/digest.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <string_view>
+
+#include "espalier/format/access.h"
+#include "espalier/format/validate.h"
+
+namespace espalier {
+namespace {
+
+// The encoding that gets hashed, rebuilt for every node in the same buffer.
+class Encoding {
+ public:
+  void clear() { bytes_.clear(); }
+
+  void raw(const void* data, std::size_t size) {
+    const auto* begin = static_cast<const std::byte*>(data);
+    bytes_.insert(bytes_.end(), begin, begin + size);
+  }
+  template <class T>
+  void number(T value) {
+    raw(&value, sizeof value);
+  }
+  void sized(ByteSpan bytes) {
+    number(static_cast<std::uint32_t>(bytes.size()));
+    raw(bytes.data(), bytes.size());
+  }
+
+  Hash128 hash() const { return hash128(bytes_); }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+// Hashes as the byte strings that they are in the file, which for little-endian numbers is not their
+// numeric order.
+bool bytes_less(const Hash128& a, const Hash128& b) {
+  return std::memcmp(&a, &b, sizeof(Hash128)) < 0;
+}
+
+class Digester {
+ public:
+  explicit Digester(const Tables& tables) : t_(tables), digests_(tables.nodes.size()) {}
+
+  Result<std::vector<Hash128>> run() {
+    // Each text and each tensor is hashed once: a hostile file may name a huge one from a million nodes.
+    texts_.reserve(t_.text_ends.size());
+    for (std::uint32_t text = 0; text < t_.text_ends.size(); ++text) {
+      texts_.push_back(hash128(as_bytes(table_text(t_, text))));
+    }
+    tensors_.reserve(t_.tensors.size());
+    for (std::uint32_t tensor = 0; tensor < t_.tensors.size(); ++tensor) {
+      tensors_.push_back(tensor_hash(tensor));
+    }
+    label_ = t_.labels.size();
+    dict_order_ = t_.dict_orders.size();
+    // Children have higher numbers than their parents, so going down needs no recursion.
+    for (auto index = static_cast<std::uint32_t>(t_.nodes.size()); index-- > 0;) {
+      if (auto ok = encode(index); !ok) return propagate(ok);
+      digests_[index] = encoding_.hash();
+    }
+    return std::move(digests_);
+  }
+
+ private:
+  Result<void> encode(std::uint32_t index) {
+    const NodeRecord& node = t_.nodes[index];
+    encoding_.clear();
+    encoding_.number(node.kind);
+    encode_label(index);
+    switch (node_kind(node)) {
+      case Kind::kNull: break;
+      case Kind::kBool: encoding_.number(static_cast<std::uint8_t>(node.value)); break;
+      case Kind::kInt64:
+      case Kind::kFloat64: encoding_.number(t_.words[node.value]); break;
+      case Kind::kComplex128:
+        encoding_.number(t_.words[node.value]);
+        encoding_.number(t_.words[node.value + 1]);
+        break;
+      case Kind::kString: encoding_.number(texts_[node.value]); break;
+      case Kind::kBigInt:
+      case Kind::kBytes: encoding_.sized(t_.bytes.subspan(node.value, node.count)); break;
+      case Kind::kDict:
+      case Kind::kRecord: encode_keyed(index, node); break;
+      case Kind::kList:
+      case Kind::kTuple:
+        encoding_.number(node.count);
+        encoding_.raw(digests_.data() + node.value, node.count * sizeof(Hash128));
+        break;
+      case Kind::kSet: return encode_set(index, node);
+      case Kind::kTensor:
+      case Kind::kPlaceholder: encoding_.number(tensors_[node.value]); break;
+    }
+    return {};
+  }
+
+  // Nodes come in descending order, and so do these cursors over tables sorted by node.
+  void encode_label(std::uint32_t index) {
+    if (label_ > 0 && t_.labels[label_ - 1].node == index) {
+      encoding_.number(std::uint8_t{1});
+      encoding_.number(texts_[t_.labels[--label_].text]);
+    } else {
+      encoding_.number(std::uint8_t{0});
+    }
+  }
+
+  void encode_keyed(std::uint32_t index, const NodeRecord& node) {
+    order_.resize(node.count);
+    if (dict_order_ > 0 && t_.dict_orders[dict_order_ - 1].node == index) {
+      const auto order = t_.order.subspan(t_.dict_orders[--dict_order_].first, node.count);
+      std::copy(order.begin(), order.end(), order_.begin());
+    } else {
+      std::iota(order_.begin(), order_.end(), 0u);
+      if (node.count <= kSmallDict) {
+        const auto children = t_.nodes.subspan(node.value, node.count);
+        std::sort(order_.begin(), order_.end(), [&](std::uint32_t a, std::uint32_t b) {
+          return key_less(t_, children[a], children[b]);
+        });
+      }
+    }
+    encoding_.number(node.count);
+    for (const std::uint32_t position : order_) {
+      const NodeRecord& child = t_.nodes[node.value + position];
+      encoding_.number(child.key_kind);
+      if (child.key_kind == static_cast<std::uint8_t>(KeyKind::kInt)) {
+        encoding_.number(t_.words[child.key]);
+      } else {
+        encoding_.number(texts_[child.key]);
+      }
+      encoding_.number(digests_[node.value + position]);
+    }
+  }
+
+  Result<void> encode_set(std::uint32_t index, const NodeRecord& node) {
+    const auto begin = digests_.begin() + node.value;
+    std::vector<Hash128> elements(begin, begin + node.count);
+    std::sort(elements.begin(), elements.end(), bytes_less);
+    if (std::adjacent_find(elements.begin(), elements.end()) != elements.end()) {
+      return fail(ErrorCode::kTreeInvalid, "a set holds the same element twice", Error::kNoOffset,
+                  find_path(t_, index));
+    }
+    encoding_.number(node.count);
+    encoding_.raw(elements.data(), elements.size() * sizeof(Hash128));
+    return {};
+  }
+
+  Hash128 tensor_hash(std::uint32_t number) {
+    const TensorRecord& tensor = t_.tensors[number];
+    const auto shape = table_shape(t_, tensor.shape);
+    encoding_.clear();
+    encoding_.number(tensor.dtype);
+    encoding_.number(static_cast<std::uint32_t>(shape.size()));
+    encoding_.raw(shape.data(), shape.size_bytes());
+    if (tensor.block != 0) {
+      const BlockRecord& block = t_.blocks[tensor.block - 1u];
+      encoding_.number(texts_[block.name]);
+      encoding_.number(block.elements);
+      encoding_.number(block.bytes);
+    }
+    const auto names = table_axis_names(t_, number, shape.size());
+    encoding_.number(static_cast<std::uint8_t>(names.empty() ? 0 : 1));
+    for (const std::uint32_t name : names) encoding_.number(texts_[name]);
+    for (const ChunkRecord& chunk : table_chunks(t_, tensor)) encoding_.number(chunk.hash);
+    return encoding_.hash();
+  }
+
+  const Tables& t_;
+  std::vector<Hash128> digests_;
+  std::vector<Hash128> texts_;
+  std::vector<Hash128> tensors_;
+  std::vector<std::uint32_t> order_;
+  Encoding encoding_;
+  std::size_t label_ = 0;
+  std::size_t dict_order_ = 0;
+};
+
+}  // namespace
+
+Result<std::vector<Hash128>> node_digests(const Tables& tables) { return Digester(tables).run(); }
+
+}  // namespace espalier

@@ -1,0 +1,19 @@
+// The tree digest: one hash that says whether two files hold the same state.
+#ifndef ESPALIER_FORMAT_DIGEST_H_
+#define ESPALIER_FORMAT_DIGEST_H_
+
+#include <vector>
+
+#include "espalier/base/error.h"
+#include "espalier/format/tables.h"
+
+namespace espalier {
+
+/// The digest of each node of valid `tables` (docs/format.md section 8), by node number; `[0]` is the
+/// tree digest. kTreeInvalid if a set holds the same element twice. Linear but for sorting sets;
+/// 16 bytes of memory per node.
+Result<std::vector<Hash128>> node_digests(const Tables& tables);
+
+}  // namespace espalier
+
+#endif  // ESPALIER_FORMAT_DIGEST_H_

@@ -1,0 +1,103 @@
+#include "espalier/tree/value.h"
+
+#include <algorithm>
+
+#include "espalier/base/checked.h"
+
+namespace espalier {
+
+TensorData TensorData::owned(std::vector<std::byte> bytes) {
+  auto keeper = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+  const ByteSpan view(*keeper);
+  return TensorData(view, std::move(keeper));
+}
+
+TensorData TensorData::produced(Producer producer) {
+  TensorData data;
+  data.source_ = std::move(producer);
+  return data;
+}
+
+std::optional<ByteSpan> TensorData::memory() const {
+  const Memory* memory = std::get_if<Memory>(&source_);
+  return memory != nullptr ? std::optional(memory->bytes) : std::nullopt;
+}
+
+Result<void> TensorData::read(std::uint64_t offset, MutableByteSpan out) const {
+  if (const Producer* producer = std::get_if<Producer>(&source_)) return (*producer)(offset, out);
+  const auto bytes = memory();
+  if (!bytes || !range_fits(offset, out.size(), bytes->size())) {
+    return fail(ErrorCode::kInvalidTree, "a tensor has fewer bytes than its shape needs");
+  }
+  std::copy_n(bytes->data() + offset, out.size(), out.data());
+  return {};
+}
+
+Value Value::integer(BigInt value) {
+  if (const auto small = value.to_int64()) return integer(*small);
+  return Value(Kind::kBigInt, std::move(value));
+}
+
+Value Value::record(std::string label, std::vector<Item> fields) {
+  return keyed(Kind::kRecord, std::move(fields)).labelled(std::move(label));
+}
+
+Value Value::tensor(std::shared_ptr<const Tensor> tensor) {
+  const Kind kind = tensor->data.is_placeholder() ? Kind::kPlaceholder : Kind::kTensor;
+  return Value(kind, std::move(tensor));
+}
+
+Value Value::keyed(Kind kind, std::vector<Item> items) {
+  Children children;
+  children.keys.reserve(items.size());
+  children.values.reserve(items.size());
+  for (Item& item : items) {
+    children.keys.push_back(std::move(item.first));
+    children.values.push_back(std::move(item.second));
+  }
+  return Value(kind, std::move(children));
+}
+
+Value Value::sequence(Kind kind, std::vector<Value> elements) {
+  return Value(kind, Children{{}, std::move(elements)});
+}
+
+Value Value::labelled(std::string label) && {
+  label_ = std::move(label);
+  return std::move(*this);
+}
+
+std::shared_ptr<const Tensor> Value::as_tensor() const {
+  const auto* tensor = std::get_if<std::shared_ptr<const Tensor>>(&payload_);
+  return tensor != nullptr ? *tensor : nullptr;
+}
+
+std::span<const Value> Value::children() const {
+  const Children* children = std::get_if<Children>(&payload_);
+  return children != nullptr ? std::span<const Value>(children->values) : std::span<const Value>();
+}
+
+std::span<const Key> Value::keys() const {
+  const Children* children = std::get_if<Children>(&payload_);
+  return children != nullptr ? std::span<const Key>(children->keys) : std::span<const Key>();
+}
+
+const Value* Value::find(const Key& key) const {
+  const auto all = keys();
+  const auto at = std::find(all.begin(), all.end(), key);
+  return at != all.end() ? &children()[static_cast<std::size_t>(at - all.begin())] : nullptr;
+}
+
+void Value::add(Key key, Value value) {
+  if (!has_keys(kind_)) return;
+  Children* children = std::get_if<Children>(&payload_);
+  children->keys.push_back(std::move(key));
+  children->values.push_back(std::move(value));
+}
+
+void Value::add(Value value) {
+  if (!is_container(kind_) || has_keys(kind_)) return;
+  std::get_if<Children>(&payload_)->values.push_back(std::move(value));
+}
+
+}  // namespace espalier

@@ -1,0 +1,190 @@
+// The owning state tree: what a program builds in order to save it, and what it gets back from a load.
+//
+//   Value state = Value::dict({
+//       {"model", Value::dict({{"weight", Value::tensor(weight)}})},
+//       {"optimizer", Value::dict({{0, Value::dict({{"step", Value::integer(100)}})}})},
+//       {"betas", Value::tuple({Value::real(0.9), Value::real(0.999)})},
+//   });
+//
+// Values are plain: copying one copies the tree but shares its tensors; const access is thread-safe.
+#ifndef ESPALIER_TREE_VALUE_H_
+#define ESPALIER_TREE_VALUE_H_
+
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "espalier/base/bytes.h"
+#include "espalier/base/error.h"
+#include "espalier/tree/bigint.h"
+#include "espalier/tree/dtype.h"
+#include "espalier/tree/key_path.h"
+#include "espalier/tree/kind.h"
+
+namespace espalier {
+
+/// Where a tensor's bytes come from when it is written: memory, or a function that makes them.
+class TensorData {
+ public:
+  /// Fills `out` with the tensor's bytes from byte `offset` on. A writer may call it from several
+  /// threads at once, for different ranges in any order, each byte once. Errors end the save.
+  using Producer = std::function<Result<void>(std::uint64_t offset, MutableByteSpan out)>;
+
+  /// No data: a placeholder.
+  TensorData() = default;
+
+  /// Bytes that the caller keeps alive and unchanged for as long as the tensor is used.
+  static TensorData borrowed(ByteSpan bytes) { return TensorData(bytes, nullptr); }
+  /// Bytes that `keeper` keeps alive, for example a mapped file or a framework's array.
+  static TensorData kept(ByteSpan bytes, std::shared_ptr<const void> keeper) {
+    return TensorData(bytes, std::move(keeper));
+  }
+  /// Bytes that the tensor owns.
+  static TensorData owned(std::vector<std::byte> bytes);
+  /// Bytes made when they are needed: how a state larger than memory is saved.
+  static TensorData produced(Producer producer);
+
+  bool is_placeholder() const { return std::holds_alternative<std::monostate>(source_); }
+  /// The bytes, if they are in memory; valid while this object (or a copy) lives.
+  std::optional<ByteSpan> memory() const;
+  /// Fills `out` from byte `offset` on, from memory or the producer.
+  Result<void> read(std::uint64_t offset, MutableByteSpan out) const;
+
+ private:
+  struct Memory {
+    ByteSpan bytes;
+    std::shared_ptr<const void> keeper;
+  };
+  TensorData(ByteSpan bytes, std::shared_ptr<const void> keeper)
+      : source_(Memory{bytes, std::move(keeper)}) {}
+
+  std::variant<std::monostate, Memory, Producer> source_;
+};
+
+/// A tensor of a state tree. `data` holds the elements in C order, packed, little-endian; how many
+/// bytes that is follows from dtype and shape (see tensor_bytes()) and is checked on saving.
+struct Tensor {
+  DType dtype = DType::kF32;
+  /// Elements along each axis; empty for a 0-d tensor.
+  std::vector<std::uint64_t> shape;
+  TensorData data;
+  /// A name for each axis (empty text: unnamed), or nothing at all.
+  std::vector<std::string> axis_names;
+  /// For kOpaque only: the block type's name, elements per block and bytes per block.
+  std::string block_name;
+  std::uint32_t block_elements = 0;
+  std::uint32_t block_bytes = 0;
+
+  BlockType block() const { return {block_name, block_elements, block_bytes}; }
+};
+
+/// One node of a state tree, with everything below it.
+class Value {
+ public:
+  /// A child of a dict or record under construction.
+  using Item = std::pair<Key, Value>;
+
+  /// Null.
+  Value() = default;
+
+  static Value null() { return Value(); }
+  static Value boolean(bool value) { return Value(Kind::kBool, value); }
+  static Value integer(std::int64_t value) { return Value(Kind::kInt64, value); }
+  /// An integer of any size; one that fits an int64 becomes kind kInt64.
+  static Value integer(BigInt value);
+  static Value real(double value) { return Value(Kind::kFloat64, value); }
+  static Value complex(std::complex<double> value) { return Value(Kind::kComplex128, value); }
+  /// `text` must be UTF-8; saving checks it.
+  static Value string(std::string text) { return Value(Kind::kString, std::move(text)); }
+  static Value bytes(std::vector<std::byte> data) { return Value(Kind::kBytes, std::move(data)); }
+  static Value dict(std::vector<Item> items = {}) { return keyed(Kind::kDict, std::move(items)); }
+  static Value list(std::vector<Value> elements = {}) {
+    return sequence(Kind::kList, std::move(elements));
+  }
+  static Value tuple(std::vector<Value> elements = {}) {
+    return sequence(Kind::kTuple, std::move(elements));
+  }
+  static Value set(std::vector<Value> elements = {}) {
+    return sequence(Kind::kSet, std::move(elements));
+  }
+  /// Named fields, in order; keys must be strings. The type's name goes into the label.
+  static Value record(std::string label, std::vector<Item> fields = {});
+  /// A tensor, or a placeholder if it has no data.
+  static Value tensor(Tensor tensor) {
+    return Value::tensor(std::make_shared<const Tensor>(std::move(tensor)));
+  }
+  /// The same: two nodes with the same pointer are tied, and are stored once.
+  static Value tensor(std::shared_ptr<const Tensor> tensor);
+
+  /// This value with a label ("collections.OrderedDict", "torch.Size"): data that tells a reader what
+  /// the value was.
+  Value labelled(std::string label) &&;
+
+  Kind kind() const { return kind_; }
+  /// The label; empty if there is none (a label may be an empty text too: see has_label()).
+  std::string_view label() const { return label_ ? std::string_view(*label_) : std::string_view(); }
+  bool has_label() const { return label_.has_value(); }
+
+  // The value, if the node is of that kind; nothing otherwise.
+  std::optional<bool> as_bool() const { return get<bool>(); }
+  std::optional<std::int64_t> as_int64() const { return get<std::int64_t>(); }
+  const BigInt* as_bigint() const { return std::get_if<BigInt>(&payload_); }
+  std::optional<double> as_double() const { return get<double>(); }
+  std::optional<std::complex<double>> as_complex() const { return get<std::complex<double>>(); }
+  const std::string* as_string() const { return std::get_if<std::string>(&payload_); }
+  const std::vector<std::byte>* as_bytes() const {
+    return std::get_if<std::vector<std::byte>>(&payload_);
+  }
+  /// The tensor or placeholder, or null.
+  std::shared_ptr<const Tensor> as_tensor() const;
+
+  /// Children of a container, in order; empty for other kinds. Valid until the value changes.
+  std::span<const Value> children() const;
+  /// Keys of a dict's or record's children, in the same order; empty for other kinds.
+  std::span<const Key> keys() const;
+  /// The child under `key` of a dict or record, or null. Linear.
+  const Value* find(const Key& key) const;
+
+  /// Appends a child to a dict or record. Whether the key is new is checked on saving. The node must
+  /// be of one of these kinds; on others this does nothing.
+  void add(Key key, Value value);
+  /// Appends an element to a list, tuple or set; on other kinds this does nothing.
+  void add(Value value);
+
+ private:
+  struct Children {
+    std::vector<Key> keys;  // empty for list, tuple and set
+    std::vector<Value> values;
+  };
+  using Payload =
+      std::variant<std::monostate, bool, std::int64_t, double, std::complex<double>, BigInt,
+                   std::string, std::vector<std::byte>, Children, std::shared_ptr<const Tensor>>;
+
+  Value(Kind kind, Payload payload) : kind_(kind), payload_(std::move(payload)) {}
+  static Value keyed(Kind kind, std::vector<Item> items);
+  static Value sequence(Kind kind, std::vector<Value> elements);
+
+  template <class T>
+  std::optional<T> get() const {
+    const T* value = std::get_if<T>(&payload_);
+    return value != nullptr ? std::optional<T>(*value) : std::nullopt;
+  }
+
+  Kind kind_ = Kind::kNull;
+  std::optional<std::string> label_;
+  Payload payload_;
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_TREE_VALUE_H_

@@ -41,6 +41,29 @@ bool bytes_less(const Hash128& a, const Hash128& b) {
   return std::memcmp(&a, &b, sizeof(Hash128)) < 0;
 }
 
+// `text_hash` gives the hash of a text by its number.
+template <class TextHash>
+Hash128 hash_tensor(const Tables& t, std::uint32_t number, Encoding& encoding,
+                    const TextHash& text_hash) {
+  const TensorRecord& tensor = t.tensors[number];
+  const auto shape = table_shape(t, tensor.shape);
+  encoding.clear();
+  encoding.number(tensor.dtype);
+  encoding.number(static_cast<std::uint32_t>(shape.size()));
+  encoding.raw(shape.data(), shape.size_bytes());
+  if (tensor.block != 0) {
+    const BlockRecord& block = t.blocks[tensor.block - 1u];
+    encoding.number(text_hash(block.name));
+    encoding.number(block.elements);
+    encoding.number(block.bytes);
+  }
+  const auto names = table_axis_names(t, number, shape.size());
+  encoding.number(static_cast<std::uint8_t>(names.empty() ? 0 : 1));
+  for (const std::uint32_t name : names) encoding.number(text_hash(name));
+  for (const ChunkRecord& chunk : table_chunks(t, tensor)) encoding.number(chunk.hash);
+  return encoding.hash();
+}
+
 class Digester {
  public:
   explicit Digester(const Tables& tables) : t_(tables), digests_(tables.nodes.size()) {}
@@ -53,7 +76,8 @@ class Digester {
     }
     tensors_.reserve(t_.tensors.size());
     for (std::uint32_t tensor = 0; tensor < t_.tensors.size(); ++tensor) {
-      tensors_.push_back(tensor_hash(tensor));
+      tensors_.push_back(hash_tensor(t_, tensor, encoding_,
+                                     [&](std::uint32_t text) { return texts_[text]; }));
     }
     label_ = t_.labels.size();
     dict_order_ = t_.dict_orders.size();
@@ -147,26 +171,6 @@ class Digester {
     return {};
   }
 
-  Hash128 tensor_hash(std::uint32_t number) {
-    const TensorRecord& tensor = t_.tensors[number];
-    const auto shape = table_shape(t_, tensor.shape);
-    encoding_.clear();
-    encoding_.number(tensor.dtype);
-    encoding_.number(static_cast<std::uint32_t>(shape.size()));
-    encoding_.raw(shape.data(), shape.size_bytes());
-    if (tensor.block != 0) {
-      const BlockRecord& block = t_.blocks[tensor.block - 1u];
-      encoding_.number(texts_[block.name]);
-      encoding_.number(block.elements);
-      encoding_.number(block.bytes);
-    }
-    const auto names = table_axis_names(t_, number, shape.size());
-    encoding_.number(static_cast<std::uint8_t>(names.empty() ? 0 : 1));
-    for (const std::uint32_t name : names) encoding_.number(texts_[name]);
-    for (const ChunkRecord& chunk : table_chunks(t_, tensor)) encoding_.number(chunk.hash);
-    return encoding_.hash();
-  }
-
   const Tables& t_;
   std::vector<Hash128> digests_;
   std::vector<Hash128> texts_;
@@ -180,5 +184,12 @@ class Digester {
 }  // namespace
 
 Result<std::vector<Hash128>> node_digests(const Tables& tables) { return Digester(tables).run(); }
+
+Hash128 tensor_digest(const Tables& tables, std::uint32_t tensor) {
+  Encoding encoding;
+  return hash_tensor(tables, tensor, encoding, [&](std::uint32_t text) {
+    return hash128(as_bytes(table_text(tables, text)));
+  });
+}
 
 }  // namespace espalier

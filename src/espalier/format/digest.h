@@ -14,6 +14,9 @@ namespace espalier {
 /// 16 bytes of memory per node.
 Result<std::vector<Hash128>> node_digests(const Tables& tables);
 
+/// The hash that stands for one tensor in the tree digest: of dtype, shape, names and chunk hashes.
+Hash128 tensor_digest(const Tables& tables, std::uint32_t tensor);
+
 }  // namespace espalier
 
 #endif  // ESPALIER_FORMAT_DIGEST_H_

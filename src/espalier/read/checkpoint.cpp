@@ -1,0 +1,266 @@
+#include "espalier/read/checkpoint.h"
+
+#include <algorithm>
+
+#include "espalier/format/access.h"
+#include "espalier/format/digest.h"
+#include "espalier/format/shape.h"
+
+namespace espalier {
+namespace {
+
+const TensorRecord& record(const TensorRef& tensor) {
+  return tensor.catalog().tables().tensors[tensor.number()];
+}
+
+const NodeRecord& record(const NodeRef& node) {
+  return node.catalog().tables().nodes[node.number()];
+}
+
+std::span<const NodeRecord> children(const NodeRef& node) {
+  const NodeRecord& parent = record(node);
+  if (!is_container(node_kind(parent))) return {};
+  return node.catalog().tables().nodes.subspan(parent.value, parent.count);
+}
+
+}  // namespace
+
+DType TensorRef::dtype() const { return static_cast<DType>(record(*this).dtype); }
+
+std::span<const std::uint64_t> TensorRef::shape() const {
+  return table_shape(catalog_->tables(), record(*this).shape);
+}
+
+std::vector<std::string_view> TensorRef::axis_names() const {
+  const Tables& t = catalog_->tables();
+  std::vector<std::string_view> names;
+  for (const std::uint32_t text : table_axis_names(t, number_, shape().size())) {
+    names.push_back(table_text(t, text));
+  }
+  return names;
+}
+
+BlockType TensorRef::block() const {
+  return table_block(catalog_->tables(), record(*this).block);
+}
+
+std::uint64_t TensorRef::elements() const { return shape_elements(shape()).value_or(0); }
+
+std::uint64_t TensorRef::bytes() const {
+  return table_tensor_bytes(catalog_->tables(), record(*this));
+}
+
+std::uint64_t TensorRef::stored_bytes() const {
+  std::uint64_t stored = 0;
+  for (const ChunkRecord& chunk : table_chunks(catalog_->tables(), record(*this))) {
+    stored += chunk.stored;
+  }
+  return stored;
+}
+
+bool TensorRef::is_placeholder() const { return record(*this).first_chunk == kNoChunk; }
+
+std::uint32_t TensorRef::first_chunk() const { return record(*this).first_chunk; }
+
+std::uint32_t TensorRef::chunk_count() const {
+  return static_cast<std::uint32_t>(table_chunks(catalog_->tables(), record(*this)).size());
+}
+
+std::optional<Extent> TensorRef::raw_extent() const {
+  if (is_placeholder()) return std::nullopt;
+  const auto chunks = table_chunks(catalog_->tables(), record(*this));
+  if (chunks.empty()) return Extent{};
+  const bool raw = std::all_of(chunks.begin(), chunks.end(), [](const ChunkRecord& chunk) {
+    return chunk.codec == static_cast<std::uint8_t>(Codec::kRaw);
+  });
+  if (!raw) return std::nullopt;
+  return Extent{chunks.front().file, chunks.front().offset, bytes()};
+}
+
+std::optional<Hash128> TensorRef::content_hash() const {
+  if (is_placeholder() || !catalog_->has_hashes()) return std::nullopt;
+  return tensor_digest(catalog_->tables(), number_);
+}
+
+Kind NodeRef::kind() const { return node_kind(record(*this)); }
+
+std::optional<std::string_view> NodeRef::label() const {
+  const auto text = table_label(catalog_->tables(), number_);
+  if (!text) return std::nullopt;
+  return table_text(catalog_->tables(), *text);
+}
+
+std::optional<bool> NodeRef::as_bool() const {
+  if (kind() != Kind::kBool) return std::nullopt;
+  return record(*this).value != 0;
+}
+
+std::optional<std::int64_t> NodeRef::as_int64() const {
+  if (kind() != Kind::kInt64) return std::nullopt;
+  return table_int(catalog_->tables(), record(*this).value);
+}
+
+std::optional<BigInt> NodeRef::as_bigint() const {
+  if (kind() != Kind::kBigInt) return std::nullopt;
+  const NodeRecord& node = record(*this);
+  auto value = BigInt::from_bytes(catalog_->tables().bytes.subspan(node.value, node.count));
+  if (!value) return std::nullopt;
+  return std::move(*value);
+}
+
+std::optional<double> NodeRef::as_double() const {
+  if (kind() != Kind::kFloat64) return std::nullopt;
+  return std::bit_cast<double>(catalog_->tables().words[record(*this).value]);
+}
+
+std::optional<std::complex<double>> NodeRef::as_complex() const {
+  if (kind() != Kind::kComplex128) return std::nullopt;
+  const auto words = catalog_->tables().words.subspan(record(*this).value, 2);
+  return std::complex<double>(std::bit_cast<double>(words[0]), std::bit_cast<double>(words[1]));
+}
+
+std::optional<std::string_view> NodeRef::as_string() const {
+  if (kind() != Kind::kString) return std::nullopt;
+  return table_text(catalog_->tables(), record(*this).value);
+}
+
+std::optional<ByteSpan> NodeRef::as_bytes() const {
+  if (kind() != Kind::kBytes) return std::nullopt;
+  const NodeRecord& node = record(*this);
+  return catalog_->tables().bytes.subspan(node.value, node.count);
+}
+
+std::optional<TensorRef> NodeRef::tensor() const {
+  if (kind() != Kind::kTensor && kind() != Kind::kPlaceholder) return std::nullopt;
+  return TensorRef(catalog_, record(*this).value);
+}
+
+std::uint32_t NodeRef::size() const { return static_cast<std::uint32_t>(children(*this).size()); }
+
+NodeRef NodeRef::child(std::uint32_t i) const { return {catalog_, record(*this).value + i}; }
+
+KeyView NodeRef::key(std::uint32_t i) const {
+  if (!has_keys(kind())) return KeyView::of(std::int64_t{i});
+  return node_key(catalog_->tables(), children(*this)[i]);
+}
+
+std::optional<NodeRef> NodeRef::find(KeyView wanted) const {
+  const std::uint32_t count = size();
+  if (!has_keys(kind())) {
+    if (!wanted.is_int || wanted.integer < 0 || wanted.integer >= std::int64_t{count}) {
+      return std::nullopt;
+    }
+    return child(static_cast<std::uint32_t>(wanted.integer));
+  }
+  if (count <= kSmallDict) {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      if (key(i) == wanted) return child(i);
+    }
+    return std::nullopt;
+  }
+  const Tables& t = catalog_->tables();
+  const auto entry = std::lower_bound(
+      t.dict_orders.begin(), t.dict_orders.end(), number_,
+      [](const DictOrderRecord& order, std::uint32_t node) { return order.node < node; });
+  const bool ordered = entry == t.dict_orders.end() || entry->node != number_;
+  const auto position = [&](std::uint32_t rank) {
+    return ordered ? rank : t.order[entry->first + rank];
+  };
+  std::uint32_t begin = 0;
+  std::uint32_t end = count;
+  while (begin < end) {
+    const std::uint32_t middle = begin + (end - begin) / 2;
+    if (key(position(middle)) < wanted) {
+      begin = middle + 1;
+    } else {
+      end = middle;
+    }
+  }
+  if (begin == count || key(position(begin)) != wanted) return std::nullopt;
+  return child(position(begin));
+}
+
+Result<NodeRef> NodeRef::at(const KeyPath& path) const {
+  NodeRef node = *this;
+  KeyPath found;
+  for (const Key& key : path) {
+    const auto child = node.find(key.view());
+    if (!child) {
+      const std::string where = found.empty() ? "the root" : "'" + found.to_string() + "'";
+      return fail(ErrorCode::kNotFound,
+                  "no such key; " + where + " is a " + std::string(kind_name(node.kind())) +
+                      (is_container(node.kind())
+                           ? " with " + std::to_string(node.size()) + " children, none of that key"
+                           : ", which has no children"),
+                  Error::kNoOffset, path.to_string());
+    }
+    found.push_back(key);
+    node = *child;
+  }
+  return node;
+}
+
+Result<NodeRef> NodeRef::at(std::string_view text) const {
+  auto path = KeyPath::parse(text);
+  if (!path) return propagate(path);
+  return at(*path);
+}
+
+Walker::Walker(NodeRef root, std::span<const Pattern> patterns)
+    : node_(root), patterns_(patterns) {}
+
+// Makes `node` the current one. Returns whether next() should stop at it.
+bool Walker::enter(NodeRef node, KeyView key, bool is_root) {
+  node_ = node;
+  descend_ = node.size() > 0;
+  if (patterns_.empty()) return true;
+  const std::size_t depth = stack_.size();
+  states_.resize((depth + 1) * patterns_.size());
+  std::string segment;
+  if (!is_root) append_segment(segment, key);
+  bool alive = false;
+  bool accepted = false;
+  for (std::size_t i = 0; i < patterns_.size(); ++i) {
+    Pattern::State& state = states(depth)[i];
+    state = is_root ? patterns_[i].start() : patterns_[i].step(states(depth - 1)[i], segment);
+    alive = alive || state != 0;
+    if (!accepted && patterns_[i].accepts(state)) {
+      accepted = true;
+      matched_ = i;
+    }
+  }
+  descend_ = descend_ && alive;
+  return accepted;
+}
+
+bool Walker::next() {
+  if (!started_) {
+    started_ = true;
+    if (enter(node_, {}, true)) return true;
+  }
+  for (;;) {
+    if (descend_) {
+      stack_.push_back({node_, 0, path_.size()});
+      descend_ = false;
+    }
+    if (stack_.empty()) return false;
+    Frame& frame = stack_.back();
+    path_.resize(frame.path_size);
+    if (frame.next == frame.parent.size()) {
+      stack_.pop_back();
+      continue;
+    }
+    const std::uint32_t i = frame.next++;
+    const KeyView key = frame.parent.key(i);
+    append_path(path_, key);
+    if (enter(frame.parent.child(i), key, false)) return true;
+  }
+}
+
+void Walker::skip_children() { descend_ = false; }
+
+std::uint32_t Checkpoint::tensor_count() const {
+  return static_cast<std::uint32_t>(catalog_->tables().tensors.size());
+}
+
+}  // namespace espalier

@@ -1,0 +1,177 @@
+// A checkpoint as a tree of nodes: looking around in it, without reading any tensor.
+//
+//   for (Walker walk(checkpoint.state()); walk.next();) {
+//     if (const auto tensor = walk.node().tensor()) use(walk.path(), tensor->shape());
+//   }
+//
+// Everything here reads validated memory only: no I/O, no failure but "not found", and all const access
+// is thread-safe. A NodeRef or TensorRef is a small handle; it and every view that it gives (names,
+// shapes) are valid as long as some copy of the Checkpoint lives.
+#ifndef ESPALIER_READ_CHECKPOINT_H_
+#define ESPALIER_READ_CHECKPOINT_H_
+
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "espalier/base/error.h"
+#include "espalier/base/extent.h"
+#include "espalier/format/catalog.h"
+#include "espalier/tree/bigint.h"
+#include "espalier/tree/dtype.h"
+#include "espalier/tree/key_path.h"
+#include "espalier/tree/kind.h"
+#include "espalier/tree/pattern.h"
+
+namespace espalier {
+
+/// A tensor or placeholder of a checkpoint. Two nodes that are tied have equal TensorRefs.
+class TensorRef {
+ public:
+  TensorRef(const Catalog* catalog, std::uint32_t number) : catalog_(catalog), number_(number) {}
+
+  /// The tensor's number in its checkpoint, from 0.
+  std::uint32_t number() const { return number_; }
+  DType dtype() const;
+  /// Elements along each axis; empty for a 0-d tensor.
+  std::span<const std::uint64_t> shape() const;
+  /// Names of the axes, one for each, or empty.
+  std::vector<std::string_view> axis_names() const;
+  /// The block type of a kOpaque tensor.
+  BlockType block() const;
+  std::uint64_t elements() const;
+  /// Bytes of the elements, packed; of a placeholder, what they would take.
+  std::uint64_t bytes() const;
+  /// Bytes in the file: less than bytes() if compressed, 0 for a placeholder.
+  std::uint64_t stored_bytes() const;
+  bool is_placeholder() const;
+  /// Numbers of its chunks in the checkpoint: `chunk_count()` from `first_chunk()` on.
+  std::uint32_t first_chunk() const;
+  std::uint32_t chunk_count() const;
+  /// Where the whole tensor lies as it is, if it does: raw, in one piece. Empty extent if it has no
+  /// bytes.
+  std::optional<Extent> raw_extent() const;
+  /// One hash for the tensor's contents: of its dtype, shape and chunk hashes, so equal contents have
+  /// equal hashes in any file. Nothing for formats without hashes, and for placeholders.
+  std::optional<Hash128> content_hash() const;
+
+  const Catalog& catalog() const { return *catalog_; }
+  friend bool operator==(const TensorRef&, const TensorRef&) = default;
+
+ private:
+  const Catalog* catalog_;
+  std::uint32_t number_;
+};
+
+/// A node of a checkpoint's tree.
+class NodeRef {
+ public:
+  NodeRef(const Catalog* catalog, std::uint32_t number) : catalog_(catalog), number_(number) {}
+
+  /// The node's number in its checkpoint.
+  std::uint32_t number() const { return number_; }
+  Kind kind() const;
+  /// What the value was where it came from, for example "torch.Size"; nothing if not said.
+  std::optional<std::string_view> label() const;
+
+  // The value, if the node is of that kind; nothing otherwise.
+  std::optional<bool> as_bool() const;
+  std::optional<std::int64_t> as_int64() const;
+  std::optional<BigInt> as_bigint() const;
+  std::optional<double> as_double() const;
+  std::optional<std::complex<double>> as_complex() const;
+  std::optional<std::string_view> as_string() const;
+  std::optional<ByteSpan> as_bytes() const;
+  /// The tensor of a tensor or placeholder node.
+  std::optional<TensorRef> tensor() const;
+
+  /// Number of children; 0 for kinds that have none.
+  std::uint32_t size() const;
+  /// Child number `i`, in insertion order. `i` must be less than size().
+  NodeRef child(std::uint32_t i) const;
+  /// The key of child number `i` (its position, in a list, tuple or set). `i` must be less than size().
+  KeyView key(std::uint32_t i) const;
+  /// The child under a key, or at a position of a list, tuple or set. Takes logarithmic time.
+  std::optional<NodeRef> find(KeyView key) const;
+  /// The node at a path below this one; kNotFound names the longest part that exists.
+  Result<NodeRef> at(const KeyPath& path) const;
+  /// The same from text; kInvalidKeyPath if it is none.
+  Result<NodeRef> at(std::string_view path) const;
+
+  const Catalog& catalog() const { return *catalog_; }
+  friend bool operator==(const NodeRef&, const NodeRef&) = default;
+
+ private:
+  const Catalog* catalog_;
+  std::uint32_t number_;
+};
+
+/// Visits a node and all below it, parents before children, children in order. With patterns, it stops
+/// only at nodes whose key path one of them matches, and leaves out subtrees where none can match.
+class Walker {
+ public:
+  /// From `root` on; paths start there. The patterns must outlive the walker.
+  explicit Walker(NodeRef root, std::span<const Pattern> patterns = {});
+
+  /// Goes to the next node; false when there is none. Must be called before the first node.
+  bool next();
+  /// The current node.
+  NodeRef node() const { return node_; }
+  /// Its printed key path, relative to the root. Valid until next().
+  std::string_view path() const { return path_; }
+  /// Levels below the root; 0 for the root itself.
+  std::size_t depth() const { return stack_.size(); }
+  /// Number of the pattern that matched first, when there are patterns.
+  std::size_t matched() const { return matched_; }
+  /// Leaves out what is below the current node.
+  void skip_children();
+
+ private:
+  struct Frame {
+    NodeRef parent;
+    std::uint32_t next;
+    std::size_t path_size;
+  };
+  bool enter(NodeRef node, KeyView key, bool is_root);
+  Pattern::State* states(std::size_t depth) { return states_.data() + depth * patterns_.size(); }
+
+  NodeRef node_;
+  std::span<const Pattern> patterns_;
+  std::vector<Frame> stack_;
+  std::vector<Pattern::State> states_;
+  std::string path_;
+  std::size_t matched_ = 0;
+  bool started_ = false;
+  bool descend_ = false;
+};
+
+/// An opened checkpoint: its state tree and its metadata. Cheap to copy; copies share everything.
+class Checkpoint {
+ public:
+  explicit Checkpoint(std::shared_ptr<const Catalog> catalog) : catalog_(std::move(catalog)) {}
+
+  /// The root of the state tree.
+  NodeRef state() const { return {catalog_.get(), kStateRoot}; }
+  /// The root of the file's metadata: a dict without tensors.
+  NodeRef metadata() const { return {catalog_.get(), kMetadataRoot}; }
+  /// Distinct tensors and placeholders, in the order of their bytes in the file.
+  std::uint32_t tensor_count() const;
+  /// Tensor number `i`, which must be less than tensor_count().
+  TensorRef tensor(std::uint32_t i) const { return {catalog_.get(), i}; }
+
+  const Catalog& catalog() const { return *catalog_; }
+  const std::shared_ptr<const Catalog>& share() const { return catalog_; }
+
+ private:
+  std::shared_ptr<const Catalog> catalog_;
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_READ_CHECKPOINT_H_

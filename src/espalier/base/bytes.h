@@ -38,7 +38,9 @@ void store_le(std::byte* p, T value) {
   std::memcpy(p, &value, sizeof(T));
 }
 
-inline ByteSpan as_bytes(std::string_view text) { return std::as_bytes(std::span(text)); }
+inline ByteSpan as_bytes(std::string_view text) {
+  return std::as_bytes(std::span<const char>(text.data(), text.size()));
+}
 
 inline std::string_view as_text(ByteSpan bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};

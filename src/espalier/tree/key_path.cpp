@@ -1,0 +1,158 @@
+#include "espalier/tree/key_path.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+#include <system_error>
+
+#include "espalier/base/utf8.h"
+
+namespace espalier {
+namespace {
+
+/// The value of text that is exactly what an integer key prints as. "-0" and "007" are not, because
+/// an integer has one text.
+std::optional<std::int64_t> read_integer(std::string_view text) {
+  const std::string_view digits = text.starts_with('-') ? text.substr(1) : text;
+  if (digits.empty() || digits.front() < '0' || digits.front() > '9') return std::nullopt;
+  if (digits.front() == '0' && text.size() > 1) return std::nullopt;
+  std::int64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc{} || stop != end) return std::nullopt;
+  return value;
+}
+
+/// Parses the segments of one key path; `text_` is kept whole so that messages can count from its
+/// beginning.
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : text_(text) {}
+
+  Result<Key> parse_segment(std::size_t begin, std::size_t end) const {
+    const std::string_view segment = text_.substr(begin, end - begin);
+    if (segment.empty()) return empty_segment(begin);
+    if (const auto integer = read_integer(segment)) return Key(*integer);
+    if (segment.starts_with("~2")) {
+      const std::string_view marked = segment.substr(2);
+      if (marked.empty() || read_integer(marked)) return Key(marked);
+      return fail_at(begin,
+                     "'~2' marks a string key that is empty or would read as an integer, and this "
+                     "one needs no mark; leave the '~2' out, or write '~02' for the characters ~2");
+    }
+    return unescape(begin, end);
+  }
+
+  tl::unexpected<Error> fail_at(std::size_t offset, std::string what) const {
+    const std::size_t character = count_utf8_chars(text_.substr(0, offset)) + 1;
+    return fail(ErrorCode::kInvalidKeyPath,
+                "bad key path at character " + std::to_string(character) + ": " + std::move(what));
+  }
+
+ private:
+  Result<Key> unescape(std::size_t begin, std::size_t end) const {
+    std::string key;
+    key.reserve(end - begin);
+    for (std::size_t i = begin; i < end; ++i) {
+      if (text_[i] != '~') {
+        key += text_[i];
+        continue;
+      }
+      const char code = i + 1 < end ? text_[i + 1] : '\0';
+      if (code == '2') {
+        return fail_at(i, "'~2' may only stand at the start of a segment; write '~02' for ~2");
+      }
+      if (code != '0' && code != '1') {
+        return fail_at(i, "'~' must be followed by 0 or 1; write '~0' for the character ~");
+      }
+      key += code == '0' ? '~' : '/';
+      ++i;
+    }
+    return Key(std::move(key));
+  }
+
+  tl::unexpected<Error> empty_segment(std::size_t begin) const {
+    const std::string hint = "write '~2' for the empty string key";
+    if (begin == 0)
+      return fail_at(begin, "a key path does not start with '/'; leave it out, or " + hint);
+    if (begin == text_.size()) {
+      return fail_at(begin, "a key path does not end with '/'; leave it out, or " + hint);
+    }
+    return fail_at(begin, "there is no key between two '/'; leave one out, or " + hint);
+  }
+
+  std::string_view text_;
+};
+
+}  // namespace
+
+void append_segment(std::string& out, KeyView key) {
+  if (key.is_int) {
+    std::array<char, 20> digits;  // "-9223372036854775808"
+    const auto printed = std::to_chars(digits.data(), digits.data() + digits.size(), key.integer);
+    out.append(digits.data(), printed.ptr);
+    return;
+  }
+  if (key.text.empty() || read_integer(key.text)) out += "~2";
+  for (std::string_view rest = key.text;;) {
+    const std::size_t plain = rest.find_first_of("~/");
+    out += rest.substr(0, plain);
+    if (plain == std::string_view::npos) return;
+    out += rest[plain] == '~' ? "~0" : "~1";
+    rest.remove_prefix(plain + 1);
+  }
+}
+
+void append_path(std::string& path, KeyView key) {
+  if (!path.empty()) path += '/';
+  append_segment(path, key);
+}
+
+Result<KeyPath> KeyPath::parse(std::string_view text) {
+  const Parser parser(text);
+  if (const auto invalid = find_invalid_utf8(text)) {
+    return parser.fail_at(*invalid, "the text is not UTF-8 from here on; convert it to UTF-8");
+  }
+  KeyPath path;
+  if (text.empty()) return path;
+  for (std::size_t begin = 0;;) {
+    const std::size_t end = std::min(text.find('/', begin), text.size());
+    auto key = parser.parse_segment(begin, end);
+    if (!key) return propagate(key);
+    path.push_back(*std::move(key));
+    if (end == text.size()) return path;
+    begin = end + 1;
+  }
+}
+
+std::string KeyPath::to_string() const {
+  std::string text;
+  for (const Key& key : keys_) append_path(text, key.view());
+  return text;
+}
+
+KeyPath KeyPath::parent() const {
+  if (empty()) return {};
+  return KeyPath(std::vector<Key>(keys_.begin(), keys_.end() - 1));
+}
+
+KeyPath KeyPath::operator/(Key key) const {
+  KeyPath child = *this;
+  child.push_back(std::move(key));
+  return child;
+}
+
+bool KeyPath::starts_with(const KeyPath& ancestor) const {
+  return ancestor.size() <= size() && std::equal(ancestor.begin(), ancestor.end(), begin());
+}
+
+std::strong_ordering operator<=>(const KeyPath& a, const KeyPath& b) {
+  const std::size_t common = std::min(a.size(), b.size());
+  for (std::size_t i = 0; i < common; ++i) {
+    if (const auto order = a[i] <=> b[i]; order != 0) return order;
+  }
+  return a.size() <=> b.size();
+}
+
+}  // namespace espalier

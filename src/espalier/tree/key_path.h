@@ -1,0 +1,167 @@
+// Keys, key paths, and the one way to print and parse them.
+//
+// A key path names a node of the tree by the keys that lead to it from the root. Its text is a JSON
+// Pointer (RFC 6901) without the leading slash, made to tell integer keys from string keys:
+//
+//   model/layers/0/weight   "model", "layers", 0, "weight"
+//   a~1b/m~0n               "a/b", "m~n"             '/' is written ~1, '~' is written ~0
+//   state/~20               "state", "0"             ~2 marks a string that would read as an
+//   integer ~2                      ""                       ... and the empty string (empty text)
+//   the root
+//
+// An integer key is a dict's integer key or an index into a list or tuple. A string reads as an
+// integer when it is 0 or an optional '-' and digits that start with 1 to 9, and fits 64 bits; so
+// "007", "-0" and "99999999999999999999" are strings and need no mark.
+//
+// Printing and parsing are a bijection: every key path has one text, and `parse` accepts no other.
+// Printed text may therefore be compared, hashed and stored in place of the path.
+//
+// All types here are plain values: const access is thread-safe, writing needs the usual care.
+#ifndef ESPALIER_TREE_KEY_PATH_H_
+#define ESPALIER_TREE_KEY_PATH_H_
+
+#include <compare>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "espalier/base/error.h"
+
+namespace espalier {
+
+/// A key that borrows its text: an integer, or a string that somebody else owns and keeps alive.
+/// By default the empty string key.
+struct KeyView {
+  bool is_int = false;
+  /// The key if `is_int`, otherwise ignored.
+  std::int64_t integer = 0;
+  /// The key if not `is_int`, otherwise ignored. The raw text, not the printed segment.
+  std::string_view text;
+
+  static constexpr KeyView of(std::int64_t integer) { return {true, integer, {}}; }
+  static constexpr KeyView of(std::string_view text) { return {false, 0, text}; }
+
+  friend constexpr bool operator==(KeyView a, KeyView b) {
+    return a.is_int == b.is_int && (a.is_int ? a.integer == b.integer : a.text == b.text);
+  }
+
+  /// Integers first, by value; then strings, by unsigned bytes (for UTF-8, by code points).
+  friend constexpr std::strong_ordering operator<=>(KeyView a, KeyView b) {
+    if (a.is_int != b.is_int) return b.is_int <=> a.is_int;
+    if (a.is_int) return a.integer <=> b.integer;
+    return a.text.compare(b.text) <=> 0;
+  }
+};
+
+static_assert(std::is_trivially_copyable_v<KeyView>);
+
+/// Integer types of which every value is a valid integer key. `bool` and the character types are
+/// left out because such a key would be a mistake; cast a 64-bit unsigned index yourself.
+template <class T>
+concept KeyInteger = std::integral<T> && sizeof(T) <= sizeof(std::int64_t) &&
+                     (std::is_signed_v<T> || sizeof(T) < sizeof(std::int64_t)) &&
+                     !std::same_as<T, bool> && !std::same_as<T, char> &&
+                     !std::same_as<T, wchar_t> && !std::same_as<T, char8_t> &&
+                     !std::same_as<T, char16_t> && !std::same_as<T, char32_t>;
+
+/// A key that owns its text. Converts from what a key is written as: `Key("bias")`, `Key(3)`.
+/// A moved-from key may only be destroyed or assigned to.
+class Key {
+ public:
+  /// The empty string key.
+  Key() = default;
+  template <KeyInteger T>
+  Key(T integer) : value_(static_cast<std::int64_t>(integer)) {}
+  Key(std::string text) : value_(std::move(text)) {}
+  Key(std::string_view text) : value_(std::string(text)) {}
+  /// `text` is a C string and must not be null.
+  Key(const char* text) : value_(std::string(text)) {}
+  explicit Key(KeyView view) {
+    if (view.is_int) {
+      value_ = view.integer;
+    } else {
+      value_ = std::string(view.text);
+    }
+  }
+
+  /// Valid while this key lives and is not written to.
+  KeyView view() const {
+    const auto* integer = std::get_if<std::int64_t>(&value_);
+    return integer ? KeyView::of(*integer) : KeyView::of(*std::get_if<std::string>(&value_));
+  }
+
+  friend bool operator==(const Key& a, const Key& b) { return a.view() == b.view(); }
+  friend std::strong_ordering operator<=>(const Key& a, const Key& b) {
+    return a.view() <=> b.view();
+  }
+
+ private:
+  std::variant<std::string, std::int64_t> value_;
+};
+
+/// Appends the printed segment of `key` to `out`. Never appends nothing. Total: text that is not
+/// UTF-8 is copied as it is, and will then not parse.
+void append_segment(std::string& out, KeyView key);
+
+/// Extends the printed key path `path` by one key, with a '/' between them unless `path` is the
+/// root. No printed segment is empty, so only the root's text is.
+void append_path(std::string& path, KeyView key);
+
+/// The keys from the root to a node; empty for the root itself.
+class KeyPath {
+ public:
+  using value_type = Key;
+  using const_iterator = std::vector<Key>::const_iterator;
+
+  /// The root.
+  KeyPath() = default;
+  /// From keys, not from text: `KeyPath{"a/b"}` is one key that contains a slash.
+  KeyPath(std::initializer_list<Key> keys) : keys_(keys) {}
+  explicit KeyPath(std::vector<Key> keys) : keys_(std::move(keys)) {}
+
+  /// Reads the syntax at the top of this file. Fails with `kInvalidKeyPath` for text that printing
+  /// never emits (an empty segment, a stray '~', a needless ~2, bytes that are not UTF-8); the
+  /// message says at which character, counted from 1, and what to write instead.
+  static Result<KeyPath> parse(std::string_view text);
+
+  /// The text that `parse` turns back into this path, provided that string keys are UTF-8.
+  std::string to_string() const;
+
+  bool empty() const { return keys_.empty(); }
+  std::size_t size() const { return keys_.size(); }
+  const_iterator begin() const { return keys_.begin(); }
+  const_iterator end() const { return keys_.end(); }
+  /// `i` must be less than `size()`.
+  const Key& operator[](std::size_t i) const { return keys_[i]; }
+  /// The node's own key. The path must not be the root.
+  const Key& back() const { return keys_.back(); }
+
+  void push_back(Key key) { keys_.push_back(std::move(key)); }
+  /// The path must not be the root.
+  void pop_back() { keys_.pop_back(); }
+
+  /// The path of the container that holds this node. The root is its own parent.
+  KeyPath parent() const;
+  /// The path of the node under `key` in this one: `path / "weight"`, `path / 0`.
+  KeyPath operator/(Key key) const;
+  /// Whether this is `ancestor` or lies below it.
+  bool starts_with(const KeyPath& ancestor) const;
+
+  friend bool operator==(const KeyPath& a, const KeyPath& b) { return a.keys_ == b.keys_; }
+  /// Key by key, a container before what it holds: the order of a walk over sorted dicts.
+  friend std::strong_ordering operator<=>(const KeyPath& a, const KeyPath& b);
+
+ private:
+  std::vector<Key> keys_;
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_TREE_KEY_PATH_H_

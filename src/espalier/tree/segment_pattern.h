@@ -1,0 +1,81 @@
+// The part of a `Pattern` that matches one segment of a key path.
+#ifndef ESPALIER_TREE_SEGMENT_PATTERN_H_
+#define ESPALIER_TREE_SEGMENT_PATTERN_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "espalier/base/error.h"
+
+namespace espalier {
+
+/// A glob over one printed segment; pattern.h describes the syntax. A plain value: const access is
+/// thread-safe.
+///
+/// Names without wildcards, and with one '*' as the only wildcard, are matched by comparing bytes.
+/// Anything else is compiled to a small nondeterministic automaton and simulated, a bit per state.
+/// That takes time proportional to the length of the pattern times that of the name, whatever they
+/// are, and no memory from the heap.
+class SegmentPattern {
+ public:
+  /// Longest pattern that may be given to `parse`; it bounds the automaton.
+  static constexpr std::size_t kMaxPatternBytes = 4096;
+
+  /// Compiles the segment of `pattern` that starts at `offset`, and moves `offset` to the '/' that
+  /// ends it or to the end of the pattern, which must be UTF-8. Fails with `kInvalidPattern`.
+  static Result<SegmentPattern> parse(std::string_view pattern, std::size_t& offset);
+
+  bool matches(std::string_view segment) const;
+
+  bool is_literal() const { return kind_ == Kind::kLiteral; }
+  /// The only segment that a literal pattern matches.
+  const std::string& literal() const { return prefix_; }
+
+ private:
+  class Compiler;
+
+  enum class Kind : std::uint8_t {
+    kLiteral,   // prefix_
+    kOneStar,   // prefix_ * suffix_
+    kAutomaton  // program_
+  };
+  enum class Op : std::uint8_t {
+    kChar,    // Eats the character `a`, goes on to the next instruction.
+    kAny,     // Eats any character.
+    kClass,   // Eats a character of classes_[a].
+    kStar,    // Eats any character and stays, or goes on without eating.
+    kFork,    // Goes on to the next instruction and to `a`, without eating.
+    kJump,    // Goes on to `a`, without eating.
+    kAccept,  // Always the last instruction.
+  };
+  struct Instruction {
+    Op op;
+    std::uint32_t a = 0;
+  };
+  struct Range {
+    char32_t first;
+    char32_t last;
+  };
+  struct CharClass {
+    bool negated = false;
+    std::vector<Range> ranges;
+
+    bool contains(char32_t c) const;
+  };
+
+  bool eats(const Instruction& instruction, char32_t c) const;
+  bool simulate(std::string_view segment) const;
+
+  Kind kind_ = Kind::kLiteral;
+  std::string prefix_;
+  std::string suffix_;
+  std::vector<Instruction> program_;
+  std::vector<CharClass> classes_;
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_TREE_SEGMENT_PATTERN_H_

@@ -1,0 +1,54 @@
+// Puts pieces of files together: the common part of the opener, fetch and verify machines.
+#ifndef ESPALIER_READ_GATHER_H_
+#define ESPALIER_READ_GATHER_H_
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "espalier/base/bytes.h"
+#include "espalier/base/error.h"
+#include "espalier/base/extent.h"
+
+namespace espalier {
+
+/// Wants a list of extents and takes bytes in pieces of any size and order, until each extent has come
+/// together. An extent that arrives in one piece is passed on without a copy. Not thread-safe.
+class Gather {
+ public:
+  /// Takes the complete bytes of extent number `i`, which are valid during the call only.
+  using Complete = std::function<Result<void>(std::size_t i, ByteSpan bytes)>;
+
+  Gather() = default;
+  /// `wanted` is sorted by file and offset, and its extents do not overlap.
+  explicit Gather(std::vector<Extent> wanted);
+
+  /// What is still missing, neighbours joined, sorted. Valid until the next feed().
+  std::span<const Extent> needs() const { return needs_; }
+  bool is_complete() const { return needs_.empty(); }
+
+  /// Takes `bytes`, which lie at `extent`; `extent.length` must be their size. Bytes that nobody wants,
+  /// or that came before, are ignored. Stops at the first error of `complete` and returns it.
+  Result<void> feed(const Extent& extent, ByteSpan bytes, const Complete& complete);
+
+ private:
+  struct Partial {
+    std::vector<std::byte> bytes;
+    std::vector<Extent> missing;
+  };
+  void refresh_needs();
+
+  std::vector<Extent> wanted_;
+  std::vector<bool> done_;
+  std::unordered_map<std::size_t, Partial> partial_;
+  std::vector<Extent> needs_;
+};
+
+/// `feed` with an extent and bytes that do not agree is a driver's mistake; this says so.
+Result<void> check_fed(const Extent& extent, ByteSpan bytes);
+
+}  // namespace espalier
+
+#endif  // ESPALIER_READ_GATHER_H_

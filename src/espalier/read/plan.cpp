@@ -1,0 +1,253 @@
+#include "espalier/read/plan.h"
+
+#include <algorithm>
+#include <string>
+
+#include "espalier/base/checked.h"
+#include "espalier/format/access.h"
+#include "espalier/format/validate.h"
+
+namespace espalier {
+namespace {
+
+// What a slice selects of an axis: `count` indices from `begin` on, `step` apart.
+struct Selection {
+  std::uint64_t begin;
+  std::uint64_t count;
+  std::uint64_t step;
+};
+
+// An index as Python takes it: negative counts from the end, and all is cut to [0, axis].
+std::uint64_t clamp_index(std::int64_t index, std::uint64_t axis) {
+  if (index >= 0) return std::min(static_cast<std::uint64_t>(index), axis);
+  const std::uint64_t from_end = std::uint64_t{0} - static_cast<std::uint64_t>(index);
+  return from_end > axis ? 0 : axis - from_end;
+}
+
+Selection select(const Slice& slice, std::uint64_t axis) {
+  const std::uint64_t begin = slice.start ? clamp_index(*slice.start, axis) : 0;
+  const std::uint64_t end = slice.stop ? clamp_index(*slice.stop, axis) : axis;
+  const auto step = static_cast<std::uint64_t>(slice.step);
+  const std::uint64_t span = end > begin ? end - begin : 0;
+  return {begin, span / step + (span % step != 0 ? 1 : 0), step};
+}
+
+// Copies `count` bits between positions within bytes. Slow and rare: slices of 2-, 4- and 6-bit types.
+void copy_bits(const std::byte* from, std::uint64_t from_bit, std::byte* to, std::uint64_t to_bit,
+               std::uint64_t count) {
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const std::uint64_t source = from_bit + i;
+    const std::uint64_t target = to_bit + i;
+    const bool bit =
+        ((std::to_integer<unsigned>(from[source / 8]) >> (source % 8)) & 1u) != 0;
+    const auto mask = std::byte{1} << static_cast<int>(target % 8);
+    if (bit) {
+      to[target / 8] |= mask;
+    } else {
+      to[target / 8] &= ~mask;
+    }
+  }
+}
+
+std::string chunk_path(const Catalog& catalog, std::uint32_t chunk) {
+  const Tables& t = catalog.tables();
+  for (std::uint32_t node = 0; node < t.nodes.size(); ++node) {
+    if (node_kind(t.nodes[node]) != Kind::kTensor) continue;
+    const TensorRecord& tensor = t.tensors[t.nodes[node].value];
+    if (chunk - tensor.first_chunk < table_chunks(t, tensor).size()) return find_path(t, node);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<ByteSpan> open_chunk(const Catalog& catalog, std::uint32_t chunk, ByteSpan stored) {
+  const ChunkRecord& record = catalog.tables().chunks[chunk];
+  if (stored.size() != record.stored) {
+    return fail(ErrorCode::kTruncated,
+                "a chunk has " + std::to_string(record.stored) + " stored bytes and only " +
+                    std::to_string(stored.size()) + " could be read",
+                record.offset, chunk_path(catalog, chunk));
+  }
+  if (record.codec != static_cast<std::uint8_t>(Codec::kRaw)) {
+    return fail(ErrorCode::kUnsupportedCodec,
+                "this build has no decoder for codec " + std::to_string(record.codec),
+                record.offset, chunk_path(catalog, chunk));
+  }
+  if (catalog.has_hashes() && hash128(stored) != record.hash) {
+    return fail(ErrorCode::kChunkCorrupt,
+                "tensor bytes do not match their hash: the file was damaged after it was written; "
+                "copy or download it again, or use the checkpoint before it",
+                record.offset, chunk_path(catalog, chunk));
+  }
+  return stored;
+}
+
+Result<ReadPlan> ReadPlan::make(TensorRef tensor, std::span<const Slice> slices) {
+  if (tensor.is_placeholder()) {
+    return fail(ErrorCode::kWrongKind, "a placeholder has no data to read");
+  }
+  const auto axes = tensor.shape();
+  if (slices.size() > axes.size()) {
+    return fail(ErrorCode::kInvalidSlice, "there are " + std::to_string(slices.size()) +
+                                              " slices and the tensor has " +
+                                              std::to_string(axes.size()) + " axes");
+  }
+  ReadPlan plan(tensor);
+  plan.shape_.assign(axes.begin(), axes.end());
+  std::vector<Selection> selections;
+  bool whole = true;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const Slice slice = i < slices.size() ? slices[i] : Slice{};
+    if (slice.step <= 0) {
+      return fail(ErrorCode::kInvalidSlice,
+                  "the step of axis " + std::to_string(i) + " is not positive");
+    }
+    selections.push_back(select(slice, axes[i]));
+    plan.shape_[i] = selections.back().count;
+    whole = whole && selections.back().count == axes[i];
+  }
+  const std::uint64_t elements = shape_elements(plan.shape_).value_or(0);
+  if (whole || elements == 0) {
+    plan.bytes_ = elements == 0 ? 0 : tensor.bytes();
+    plan.run_ = plan.bytes_;
+    plan.runs_ = plan.bytes_ > 0 ? 1 : 0;
+    plan.find_chunks();
+    return plan;
+  }
+
+  // From elements to units: bytes, or bits where elements are narrower than that.
+  const std::uint32_t bits = dtype_bits(tensor.dtype());
+  std::uint64_t unit = bits / 8;
+  if (tensor.dtype() == DType::kOpaque) {
+    const BlockType block = tensor.block();
+    Selection& last = selections.back();
+    if ((last.step != 1 && last.count > 1) || last.begin % block.elements != 0 ||
+        last.count % block.elements != 0) {
+      return fail(ErrorCode::kInvalidSlice,
+                  "a slice of the last axis must begin and end at whole blocks of " +
+                      std::to_string(block.elements) + " elements");
+    }
+    last = {last.begin / block.elements, last.count / block.elements, 1};
+    unit = block.bytes;
+  } else if (bits % 8 != 0) {
+    plan.unit_bits_ = 1;
+    unit = bits;
+    if (tensor.bytes() > std::uint64_t{1} << 59) {
+      return fail(ErrorCode::kInvalidSlice, "the tensor is too large to slice within bytes");
+    }
+  }
+  // Innermost axes first: what is whole, or one contiguous piece, joins the run.
+  plan.run_ = unit;
+  std::uint64_t stride = unit;
+  for (std::size_t i = axes.size(); i-- > 0;) {
+    const Selection& selection = selections[i];
+    const std::uint64_t axis = tensor.dtype() == DType::kOpaque && i + 1 == axes.size()
+                                   ? axes[i] / tensor.block().elements
+                                   : axes[i];
+    plan.base_ += selection.begin * stride;
+    if (plan.loops_.empty() && plan.run_ == stride &&
+        (selection.step == 1 || selection.count == 1)) {
+      plan.run_ = selection.count * stride;
+    } else if (selection.count > 1) {
+      plan.loops_.insert(plan.loops_.begin(), {selection.count, selection.step * stride});
+    }
+    stride *= axis;
+  }
+  plan.runs_ = 1;
+  for (const Loop& loop : plan.loops_) plan.runs_ *= loop.count;
+  const std::uint64_t units = plan.runs_ * plan.run_;
+  plan.bytes_ = plan.unit_bits_ == 8 ? units : units / 8 + (units % 8 != 0 ? 1 : 0);
+  plan.find_chunks();
+  return plan;
+}
+
+std::uint64_t ReadPlan::run_begin(std::uint64_t run) const {
+  std::uint64_t begin = base_;
+  for (std::size_t i = loops_.size(); i-- > 0;) {
+    begin += run % loops_[i].count * loops_[i].stride;
+    run /= loops_[i].count;
+  }
+  return begin;
+}
+
+// Runs stand in ascending order, so the first one that matters to a chunk is found by halving.
+std::uint64_t ReadPlan::first_run_ending_after(std::uint64_t unit) const {
+  std::uint64_t low = 0;
+  std::uint64_t high = runs_;
+  while (low < high) {
+    const std::uint64_t middle = low + (high - low) / 2;
+    if (run_begin(middle) + run_ > unit) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return low;
+}
+
+void ReadPlan::find_chunks() {
+  const auto records = table_chunks(tensor_.catalog().tables(),
+                                    tensor_.catalog().tables().tensors[tensor_.number()]);
+  const std::uint64_t chunk_units = kChunkBytes * 8 / unit_bits_;
+  const std::uint64_t tensor_bytes = tensor_.bytes();
+  for (std::uint64_t chunk = 0; chunk < records.size(); ++chunk) {
+    const std::uint64_t run = first_run_ending_after(chunk * chunk_units);
+    if (run == runs_) break;
+    chunk = std::max(chunk, run_begin(run) / chunk_units);
+    const ChunkRecord& record = records[static_cast<std::size_t>(chunk)];
+    chunks_.push_back({tensor_.first_chunk() + static_cast<std::uint32_t>(chunk),
+                       {record.file, record.offset, record.stored},
+                       chunk * kChunkBytes,
+                       static_cast<std::uint32_t>(chunk_length(tensor_bytes, chunk))});
+  }
+}
+
+std::optional<std::uint64_t> ReadPlan::direct_offset(std::size_t i) const {
+  const PlannedChunk& chunk = chunks_[i];
+  const ChunkRecord& record = tensor_.catalog().tables().chunks[chunk.chunk];
+  if (unit_bits_ != 8 || record.codec != static_cast<std::uint8_t>(Codec::kRaw)) {
+    return std::nullopt;
+  }
+  const std::uint64_t run = first_run_ending_after(chunk.begin);
+  const std::uint64_t begin = run_begin(run);
+  if (begin > chunk.begin || chunk.begin + chunk.length > begin + run_) return std::nullopt;
+  return run * run_ + (chunk.begin - begin);
+}
+
+Result<void> ReadPlan::deliver(std::size_t i, ByteSpan stored, MutableByteSpan out) const {
+  const PlannedChunk& chunk = chunks_[i];
+  if (out.size() != bytes_) {
+    return fail(ErrorCode::kInvalidArgument, "the result has " + std::to_string(bytes_) +
+                                                 " bytes and the buffer " +
+                                                 std::to_string(out.size()));
+  }
+  auto logical = open_chunk(tensor_.catalog(), chunk.chunk, stored);
+  if (!logical) return propagate(logical);
+  copy_runs(chunk, *logical, out);
+  return {};
+}
+
+void ReadPlan::copy_runs(const PlannedChunk& chunk, ByteSpan logical, MutableByteSpan out) const {
+  const std::uint64_t scale = 8 / unit_bits_;
+  const std::uint64_t chunk_begin = chunk.begin * scale;
+  const std::uint64_t chunk_end = chunk_begin + chunk.length * scale;
+  for (std::uint64_t run = first_run_ending_after(chunk_begin); run < runs_; ++run) {
+    const std::uint64_t run_start = run_begin(run);
+    if (run_start >= chunk_end) break;
+    const std::uint64_t begin = std::max(run_start, chunk_begin);
+    const std::uint64_t end = std::min(run_start + run_, chunk_end);
+    const std::uint64_t target = run * run_ + (begin - run_start);
+    if (unit_bits_ == 1) {
+      copy_bits(logical.data(), begin - chunk_begin, out.data(), target, end - begin);
+      continue;
+    }
+    const std::byte* from = logical.data() + (begin - chunk_begin);
+    // The driver may have read the file to this very place.
+    if (from != out.data() + target) {
+      std::memcpy(out.data() + target, from, static_cast<std::size_t>(end - begin));
+    }
+  }
+}
+
+}  // namespace espalier

@@ -1,0 +1,68 @@
+// Checks a whole file: every chunk, every byte of padding, the tree digest.
+#ifndef ESPALIER_READ_VERIFY_H_
+#define ESPALIER_READ_VERIFY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "espalier/base/error.h"
+#include "espalier/base/extent.h"
+#include "espalier/format/regions.h"
+#include "espalier/read/checkpoint.h"
+#include "espalier/read/gather.h"
+
+namespace espalier {
+
+/// What a file's verification covers: regions that together are all the bytes after the index. Immutable;
+/// const use is thread-safe, so that threads can share the regions.
+class VerifyPlan {
+ public:
+  /// Regions have about `region_bytes` bytes. For a format without hashes there are none: opening it
+  /// checked all that can be checked.
+  explicit VerifyPlan(Checkpoint checkpoint, std::uint64_t region_bytes = std::uint64_t{4} << 20);
+
+  std::span<const Region> regions() const { return regions_; }
+  /// Bytes of all regions.
+  std::uint64_t bytes() const;
+
+  /// What is wrong with region `i`, given its bytes: kChunkCorrupt or kPaddingCorrupt for each spot.
+  std::vector<Error> check_region(std::size_t i, ByteSpan bytes) const;
+  /// What is wrong with the tree: kDigestMismatch, or kTreeInvalid for equal elements in a set.
+  std::vector<Error> check_tree() const;
+
+ private:
+  Checkpoint checkpoint_;
+  std::vector<Region> regions_;
+};
+
+/// What a verification found. The file is intact if `errors` is empty.
+struct VerifyReport {
+  /// Whether the format has hashes: without, nothing is known of the tensors' bytes.
+  bool has_hashes = true;
+  std::uint64_t chunks = 0;
+  std::uint64_t bytes = 0;
+  /// In file order.
+  std::vector<Error> errors;
+};
+
+/// The machine around a VerifyPlan. Damage is no failure of feed(): it is in the report.
+class Verify {
+ public:
+  explicit Verify(Checkpoint checkpoint);
+
+  std::span<const Extent> needs() const { return gather_.needs(); }
+  Result<void> feed(const Extent& extent, ByteSpan bytes);
+  /// The report; kIncomplete if bytes are still needed.
+  Result<VerifyReport> finish();
+
+ private:
+  VerifyPlan plan_;
+  Gather gather_;
+  VerifyReport report_;
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_READ_VERIFY_H_

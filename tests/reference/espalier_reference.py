@@ -233,7 +233,8 @@ def read_vectors(index):
     def number(code, position, what):
         size = struct.calcsize(code)
         inside = 0 <= position <= len(index) - size
-        need(inside, f"{what} lies outside the index", HEADER_SIZE + max(position, 0))
+        shown = HEADER_SIZE + min(max(position, 0), len(index))
+        need(inside, f"{what} lies outside the index", shown)
         need(position % size == 0, f"{what} is misaligned", HEADER_SIZE + position)
         return struct.unpack_from(code, index, position)[0]
 

@@ -1,0 +1,36 @@
+# Installs the libraries with their headers, and files that find_package() and pkg-config find them by.
+include(CMakePackageConfigHelpers)
+
+set(libraries espalier_format espalier_read espalier_write espalier_foreign espalier_native)
+install(
+  TARGETS ${libraries}
+  EXPORT espalier-targets
+  ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+  FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+if(TARGET espalier)
+  install(TARGETS espalier RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+endif()
+
+set(package "${CMAKE_INSTALL_LIBDIR}/cmake/espalier")
+install(
+  EXPORT espalier-targets
+  NAMESPACE espalier::
+  DESTINATION "${package}")
+configure_package_config_file(
+  "${CMAKE_CURRENT_LIST_DIR}/espalier-config.cmake.in" "${PROJECT_BINARY_DIR}/espalier-config.cmake"
+  INSTALL_DESTINATION "${package}")
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/espalier-config-version.cmake"
+                                 COMPATIBILITY SameMinorVersion)
+install(
+  FILES "${PROJECT_BINARY_DIR}/espalier-config.cmake"
+        "${PROJECT_BINARY_DIR}/espalier-config-version.cmake" "${CMAKE_CURRENT_LIST_DIR}/FindxxHash.cmake"
+  DESTINATION "${package}")
+
+# Static libraries name what they need for whoever links them.
+get_target_property(xxhash_libraries xxHash::xxHash INTERFACE_LINK_LIBRARIES)
+set(ESPALIER_PC_LIBS "")
+if(xxhash_libraries)
+  set(ESPALIER_PC_LIBS "-lxxhash")
+endif()
+configure_file("${CMAKE_CURRENT_LIST_DIR}/espalier.pc.in" "${PROJECT_BINARY_DIR}/espalier.pc" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/espalier.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")

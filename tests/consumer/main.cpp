@@ -1,0 +1,30 @@
+// Saves a state, opens it again and reads part of it: what a first program does.
+#include <cstdio>
+#include <vector>
+
+#include "espalier/native/checkpoint_file.h"
+#include "espalier/native/save.h"
+
+int main(int argc, char** argv) {
+  using namespace espalier;
+  if (argc != 2) return 2;
+  const std::vector<float> weight = {1, 2, 3, 4, 5, 6};
+  const Value state = Value::dict(
+      {{"weight", Value::tensor(Tensor{.dtype = DType::kF32,
+                                       .shape = {2, 3},
+                                       .data = TensorData::borrowed(std::as_bytes(std::span(weight)))})},
+       {"step", Value::integer(7)}});
+  if (const auto saved = save(argv[1], state); !saved) {
+    std::fprintf(stderr, "%s\n", saved.error().describe().c_str());
+    return 1;
+  }
+  const auto file = CheckpointFile::open(argv[1]);
+  if (!file) return 1;
+  const auto node = file->state().at("weight");
+  const Slice second_row{.start = 1};
+  const auto row = node ? file->slice(*node->tensor(), std::span(&second_row, 1)) : propagate(node);
+  if (!row || row->bytes.size() != 3 * sizeof(float)) return 1;
+  const bool right = load_le<float>(row->bytes.data()) == 4 && file->state().at("step")->as_int64() == 7;
+  std::puts(right ? "ok" : "wrong");
+  return right ? 0 : 1;
+}

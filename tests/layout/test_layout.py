@@ -1,0 +1,80 @@
+"""Holds the architecture: who may include whom, and that every public header compiles alone.
+
+Usage: test_layout.py SOURCE COMPILER GENERATED
+"""
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+# Each folder, and those that its files may include besides their own. docs/architecture.md draws the picture.
+BASE = {"base"}
+ALLOWED = {
+    "src/espalier/base": set(),
+    "src/espalier/tree": BASE,
+    "src/espalier/codec": BASE,
+    "src/espalier/format": BASE | {"tree", "codec"},
+    "src/espalier/read": BASE | {"tree", "codec", "format"},
+    "src/espalier/write": BASE | {"tree", "codec", "format"},
+    "src/espalier/foreign": BASE | {"tree", "codec", "format", "read", "write"},
+    "native/espalier/native": BASE | {"tree", "codec", "format", "read", "write", "foreign"},
+    "native/cli": BASE | {"tree", "codec", "format", "read", "write", "foreign", "native"},
+}
+# The core does no I/O, holds no threads and knows no operating system.
+FORBIDDEN_IN_CORE = re.compile(
+    r"^(iostream|fstream|cstdio|stdio\.h|thread|mutex|shared_mutex|condition_variable|future|filesystem"
+    r"|unistd\.h|fcntl\.h|windows\.h|sys/.*|pthread\.h|csignal|signal\.h)$")
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
+# Generated code and FlatBuffers are known to one file each way.
+GENERATED_ALLOWED = {"src/espalier/format/index.cpp"}
+
+failures = []
+passed = 0
+
+
+def check(condition, message):
+    global passed
+    if condition:
+        passed += 1
+    else:
+        failures.append(message)
+
+
+def main():
+    root, compiler, generated = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+    headers = []
+    for folder, allowed in ALLOWED.items():
+        own = folder.rsplit("/", 1)[1]
+        files = sorted(p for p in (root / folder).glob("*") if p.suffix in (".h", ".cpp"))
+        check(files, f"{folder} holds no sources")
+        for path in files:
+            name = path.relative_to(root).as_posix()
+            if path.suffix == ".h" and folder != "native/cli":
+                headers.append(path)
+            for bracket, target in INCLUDE.findall(path.read_text()):
+                match = re.match(r"espalier/(\w+)/", target)
+                if match:
+                    check(match[1] == own or match[1] in allowed,
+                          f"{name} includes {target}: {own} must not depend on {match[1]}")
+                elif target.startswith("flatbuffers/") or target == "espalier_generated.h":
+                    check(name in GENERATED_ALLOWED, f"{name} includes {target}")
+                elif folder.startswith("src/"):
+                    check(not FORBIDDEN_IN_CORE.match(target), f"{name} includes {target}")
+    with tempfile.TemporaryDirectory() as work:
+        for header in headers:
+            base = root / ("src" if header.is_relative_to(root / "src") else "native")
+            source = pathlib.Path(work) / "alone.cpp"
+            source.write_text(f'#include "{header.relative_to(base).as_posix()}"\n')
+            result = subprocess.run(
+                [compiler, "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", f"-I{root}/src",
+                 f"-I{root}/native", f"-I{generated}", str(source)], capture_output=True, text=True)
+            check(result.returncode == 0, f"{header.name} does not compile alone:\n{result.stderr[:800]}")
+    for failure in failures:
+        print(failure)
+    print(f"{passed} passed, {len(failures)} failed")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <string>
 #include <string_view>
 
 #include "espalier/format/access.h"
@@ -17,8 +18,7 @@ class Encoding {
   void clear() { bytes_.clear(); }
 
   void raw(const void* data, std::size_t size) {
-    const auto* begin = static_cast<const std::byte*>(data);
-    bytes_.insert(bytes_.end(), begin, begin + size);
+    bytes_.append(static_cast<const char*>(data), size);
   }
   template <class T>
   void number(T value) {
@@ -29,10 +29,10 @@ class Encoding {
     raw(bytes.data(), bytes.size());
   }
 
-  Hash128 hash() const { return hash128(bytes_); }
+  Hash128 hash() const { return hash128(as_bytes(bytes_)); }
 
  private:
-  std::vector<std::byte> bytes_;
+  std::string bytes_;
 };
 
 // Hashes as the byte strings that they are in the file, which for little-endian numbers is not their

@@ -17,7 +17,6 @@ constexpr std::size_t kAtFileLength = 24;
 constexpr std::size_t kAtIndexOffset = 32;
 constexpr std::size_t kAtIndexLength = 40;
 constexpr std::size_t kAtIndexHash = 48;
-constexpr std::size_t kAtTreeDigest = 64;
 constexpr std::size_t kAtReserved = 80;
 constexpr std::size_t kAtHeaderHash = 120;
 
@@ -71,7 +70,7 @@ Result<Header> decode_header(ByteSpan bytes, const Limits& limits, std::uint64_t
   header.file_length = load_le<std::uint64_t>(p + kAtFileLength);
   header.index_length = load_le<std::uint64_t>(p + kAtIndexLength);
   header.index_hash = load_le<Hash128>(p + kAtIndexHash);
-  header.tree_digest = load_le<Hash128>(p + kAtTreeDigest);
+  header.tree_digest = load_le<Hash128>(p + kTreeDigestOffset);
   if ((header.features & ~known_features) != 0) {
     return fail(ErrorCode::kUnsupportedFeature,
                 "the file needs feature bits " +
@@ -119,7 +118,7 @@ std::array<std::byte, kHeaderBytes> encode_header(const Header& header) {
   store_le(p + kAtIndexOffset, std::uint64_t{kHeaderBytes});
   store_le(p + kAtIndexLength, header.index_length);
   store_le(p + kAtIndexHash, header.index_hash);
-  store_le(p + kAtTreeDigest, header.tree_digest);
+  store_le(p + kTreeDigestOffset, header.tree_digest);
   store_le(p + kAtHeaderHash, hash64(ByteSpan(bytes).first(kAtHeaderHash)));
   return bytes;
 }

@@ -13,6 +13,8 @@
 namespace espalier {
 
 inline constexpr std::size_t kHeaderBytes = 128;
+/// Where the tree digest stands: for errors about it.
+inline constexpr std::uint64_t kTreeDigestOffset = 64;
 inline constexpr std::array<unsigned char, 8> kMagic = {0x89, 0x45, 0x53, 0x50,
                                                         0x4C, 0x0D, 0x0A, 0x1A};
 inline constexpr std::uint16_t kVersionMajor = 1;

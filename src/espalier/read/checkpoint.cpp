@@ -5,6 +5,7 @@
 #include "espalier/format/access.h"
 #include "espalier/format/digest.h"
 #include "espalier/format/shape.h"
+#include "espalier/format/validate.h"
 
 namespace espalier {
 namespace {
@@ -80,6 +81,19 @@ std::optional<Extent> TensorRef::raw_extent() const {
 std::optional<Hash128> TensorRef::content_hash() const {
   if (is_placeholder() || !catalog_->has_hashes()) return std::nullopt;
   return tensor_digest(catalog_->tables(), number_);
+}
+
+std::string tensor_path(const TensorRef& tensor) {
+  const Tables& t = tensor.catalog().tables();
+  for (std::uint32_t node = 0; node < t.nodes.size(); ++node) {
+    const NodeRecord& candidate = t.nodes[node];
+    const Kind kind = node_kind(candidate);
+    if ((kind == Kind::kTensor || kind == Kind::kPlaceholder) &&
+        candidate.value == tensor.number()) {
+      return find_path(t, node);
+    }
+  }
+  return {};
 }
 
 Kind NodeRef::kind() const { return node_kind(record(*this)); }

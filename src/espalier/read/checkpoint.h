@@ -69,6 +69,9 @@ class TensorRef {
   std::uint32_t number_;
 };
 
+/// The printed key path of the first node that names `tensor`, for messages. Looks through the whole tree.
+std::string tensor_path(const TensorRef& tensor);
+
 /// A node of a checkpoint's tree.
 class NodeRef {
  public:

@@ -5,7 +5,6 @@
 
 #include "espalier/base/checked.h"
 #include "espalier/format/access.h"
-#include "espalier/format/validate.h"
 
 namespace espalier {
 namespace {
@@ -49,16 +48,6 @@ void copy_bits(const std::byte* from, std::uint64_t from_bit, std::byte* to, std
   }
 }
 
-std::string chunk_path(const Catalog& catalog, std::uint32_t chunk) {
-  const Tables& t = catalog.tables();
-  for (std::uint32_t node = 0; node < t.nodes.size(); ++node) {
-    if (node_kind(t.nodes[node]) != Kind::kTensor) continue;
-    const TensorRecord& tensor = t.tensors[t.nodes[node].value];
-    if (chunk - tensor.first_chunk < table_chunks(t, tensor).size()) return find_path(t, node);
-  }
-  return {};
-}
-
 }  // namespace
 
 Result<ByteSpan> open_chunk(const Catalog& catalog, std::uint32_t chunk, ByteSpan stored) {
@@ -67,18 +56,18 @@ Result<ByteSpan> open_chunk(const Catalog& catalog, std::uint32_t chunk, ByteSpa
     return fail(ErrorCode::kTruncated,
                 "a chunk has " + std::to_string(record.stored) + " stored bytes and only " +
                     std::to_string(stored.size()) + " could be read",
-                record.offset, chunk_path(catalog, chunk));
+                record.offset);
   }
   if (record.codec != static_cast<std::uint8_t>(Codec::kRaw)) {
     return fail(ErrorCode::kUnsupportedCodec,
                 "this build has no decoder for codec " + std::to_string(record.codec),
-                record.offset, chunk_path(catalog, chunk));
+                record.offset);
   }
   if (catalog.has_hashes() && hash128(stored) != record.hash) {
     return fail(ErrorCode::kChunkCorrupt,
                 "tensor bytes do not match their hash: the file was damaged after it was written; "
                 "copy or download it again, or use the checkpoint before it",
-                record.offset, chunk_path(catalog, chunk));
+                record.offset);
   }
   return stored;
 }
@@ -223,7 +212,10 @@ Result<void> ReadPlan::deliver(std::size_t i, ByteSpan stored, MutableByteSpan o
                                                  std::to_string(out.size()));
   }
   auto logical = open_chunk(tensor_.catalog(), chunk.chunk, stored);
-  if (!logical) return propagate(logical);
+  if (!logical) {
+    logical.error().path = tensor_path(tensor_);
+    return propagate(logical);
+  }
   copy_runs(chunk, *logical, out);
   return {};
 }

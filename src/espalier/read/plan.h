@@ -83,7 +83,7 @@ class ReadPlan {
 };
 
 /// Checks the stored bytes of chunk number `chunk` against its record, and gives its logical bytes: the
-/// same bytes for a raw chunk. The error names the chunk's offset and the tensor's key path.
+/// same bytes for a raw chunk. The error names the chunk's offset.
 Result<ByteSpan> open_chunk(const Catalog& catalog, std::uint32_t chunk, ByteSpan stored);
 
 }  // namespace espalier

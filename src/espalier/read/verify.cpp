@@ -1,8 +1,13 @@
 #include "espalier/read/verify.h"
 
 #include <algorithm>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
 
 #include "espalier/format/digest.h"
+#include "espalier/format/header.h"
 #include "espalier/read/plan.h"
 
 namespace espalier {
@@ -13,6 +18,43 @@ std::vector<Extent> extents_of(const VerifyPlan& plan) {
   extents.reserve(plan.regions().size());
   for (const Region& region : plan.regions()) extents.push_back(region.extent);
   return extents;
+}
+
+std::string_view describe(ErrorCode damage) {
+  switch (damage) {
+    case ErrorCode::kPaddingCorrupt:
+      return "padding before a tensor is not zero: the file was damaged, though no tensor was";
+    case ErrorCode::kTruncated: return "the file ends before its recorded length";
+    case ErrorCode::kUnsupportedCodec: return "this build has no decoder for the chunk's codec";
+    default:
+      return "tensor bytes do not match their hash: the file was damaged after it was written; copy "
+             "or download it again, or use the checkpoint before it";
+  }
+}
+
+// Gives each error the key path of the tensor that its chunk belongs to. One walk serves them all: a
+// search for each would make a badly damaged file of many tensors take hours.
+void name_tensors(const Checkpoint& checkpoint, std::span<const Damage> damage,
+                  std::span<Error> errors) {
+  std::unordered_map<std::uint32_t, std::vector<std::size_t>> wanted;  // by tensor
+  std::uint32_t tensor = 0;
+  for (std::size_t i = 0; i < damage.size(); ++i) {
+    // Damage is in file order, and so are tensors.
+    const auto holds = [&](const TensorRef& ref) {
+      return !ref.is_placeholder() && damage[i].chunk >= ref.first_chunk() &&
+             damage[i].chunk - ref.first_chunk() < ref.chunk_count();
+    };
+    while (tensor < checkpoint.tensor_count() && !holds(checkpoint.tensor(tensor))) ++tensor;
+    wanted[tensor].push_back(i);
+  }
+  for (Walker walk(checkpoint.state()); !wanted.empty() && walk.next();) {
+    const auto ref = walk.node().tensor();
+    if (!ref) continue;
+    const auto at = wanted.find(ref->number());
+    if (at == wanted.end()) continue;
+    for (const std::size_t i : at->second) errors[i].path = walk.path();
+    wanted.erase(at);
+  }
 }
 
 }  // namespace
@@ -31,62 +73,68 @@ std::uint64_t VerifyPlan::bytes() const {
   return total;
 }
 
-std::vector<Error> VerifyPlan::check_region(std::size_t i, ByteSpan bytes) const {
+std::vector<Damage> VerifyPlan::check_region(std::size_t i, ByteSpan bytes) const {
   const Region& region = regions_[i];
-  std::vector<Error> errors;
   if (bytes.size() != region.extent.length) {
-    errors.push_back({ErrorCode::kTruncated, region.extent.offset + bytes.size(), {},
-                      "the file ends before its recorded length"});
-    return errors;
+    return {{ErrorCode::kTruncated, region.extent.offset + bytes.size(), region.first_chunk}};
   }
+  std::vector<Damage> damage;
   std::uint64_t position = region.extent.offset;
   for (std::uint32_t chunk = region.first_chunk; chunk < region.first_chunk + region.chunk_count;
        ++chunk) {
     const ChunkRecord& record = checkpoint_.catalog().tables().chunks[chunk];
-    const auto padding =
-        bytes.subspan(static_cast<std::size_t>(position - region.extent.offset),
-                      static_cast<std::size_t>(record.offset - position));
+    const auto at = static_cast<std::size_t>(position - region.extent.offset);
+    const auto padding = bytes.subspan(at, static_cast<std::size_t>(record.offset - position));
     const auto dirty = std::find_if(padding.begin(), padding.end(),
                                     [](std::byte byte) { return byte != std::byte{0}; });
     if (dirty != padding.end()) {
-      errors.push_back({ErrorCode::kPaddingCorrupt,
-                        position + static_cast<std::uint64_t>(dirty - padding.begin()), {},
-                        "padding before a tensor is not zero: the file was damaged, though no "
-                        "tensor was"});
+      const auto offset = position + static_cast<std::uint64_t>(dirty - padding.begin());
+      damage.push_back({ErrorCode::kPaddingCorrupt, offset, chunk});
     }
-    const auto stored =
-        bytes.subspan(static_cast<std::size_t>(record.offset - region.extent.offset),
-                      record.stored);
-    if (auto opened = open_chunk(checkpoint_.catalog(), chunk, stored); !opened) {
-      errors.push_back(std::move(opened.error()));
+    const auto stored = bytes.subspan(at + padding.size(), record.stored);
+    if (const auto opened = open_chunk(checkpoint_.catalog(), chunk, stored); !opened) {
+      damage.push_back({opened.error().code, record.offset, chunk});
     }
     position = record.offset + record.stored;
   }
-  return errors;
+  return damage;
 }
 
-std::vector<Error> VerifyPlan::check_tree() const {
+VerifyReport VerifyPlan::report(std::vector<Damage> damage) const {
   const Catalog& catalog = checkpoint_.catalog();
-  auto digests = node_digests(catalog.tables());
-  if (!digests) return {std::move(digests.error())};
-  if (catalog.tree_digest() && digests->front() != *catalog.tree_digest()) {
-    return {{ErrorCode::kDigestMismatch, Error::kNoOffset, {},
-             "the header's tree digest is not that of the tree; the file was not written by a "
-             "correct writer"}};
+  VerifyReport report;
+  report.has_hashes = catalog.has_hashes();
+  report.bytes = bytes();
+  for (const Region& region : regions_) report.chunks += region.chunk_count;
+  report.error_count = damage.size();
+
+  std::sort(damage.begin(), damage.end(),
+            [](const Damage& a, const Damage& b) { return a.offset < b.offset; });
+  damage.resize(std::min(damage.size(), kMaxReportedErrors));
+  for (const Damage& spot : damage) {
+    report.errors.push_back({spot.code, spot.offset, {}, std::string(describe(spot.code))});
   }
-  return {};
+  name_tensors(checkpoint_, damage, report.errors);
+
+  if (auto digests = node_digests(catalog.tables()); !digests) {
+    report.errors.push_back(std::move(digests.error()));
+    ++report.error_count;
+  } else if (catalog.tree_digest() && digests->front() != *catalog.tree_digest()) {
+    report.errors.push_back({ErrorCode::kDigestMismatch, kTreeDigestOffset, {},
+                             "the header's tree digest is not that of the tree; the file was not "
+                             "written by a correct writer"});
+    ++report.error_count;
+  }
+  return report;
 }
 
 Verify::Verify(Checkpoint checkpoint)
-    : plan_(checkpoint), gather_(extents_of(plan_)) {
-  report_.has_hashes = checkpoint.catalog().has_hashes();
-}
+    : plan_(std::move(checkpoint)), gather_(extents_of(plan_)) {}
 
 Result<void> Verify::feed(const Extent& extent, ByteSpan bytes) {
   return gather_.feed(extent, bytes, [&](std::size_t i, ByteSpan region) {
-    for (Error& error : plan_.check_region(i, region)) report_.errors.push_back(std::move(error));
-    report_.chunks += plan_.regions()[i].chunk_count;
-    report_.bytes += region.size();
+    const auto found = plan_.check_region(i, region);
+    damage_.insert(damage_.end(), found.begin(), found.end());
     return Result<void>{};
   });
 }
@@ -95,10 +143,7 @@ Result<VerifyReport> Verify::finish() {
   if (!gather_.is_complete()) {
     return fail(ErrorCode::kIncomplete, "the verification still needs bytes of the file");
   }
-  for (Error& error : plan_.check_tree()) report_.errors.push_back(std::move(error));
-  std::stable_sort(report_.errors.begin(), report_.errors.end(),
-                   [](const Error& a, const Error& b) { return a.offset < b.offset; });
-  return std::move(report_);
+  return plan_.report(std::move(damage_));
 }
 
 }  // namespace espalier

@@ -15,6 +15,30 @@
 
 namespace espalier {
 
+/// Damaged spots of which a VerifyReport says more than that they exist. Stops a report that is larger than
+/// the file.
+inline constexpr std::size_t kMaxReportedErrors = 1000;
+
+/// One spot of a file that is not as it should be.
+struct Damage {
+  ErrorCode code = ErrorCode::kChunkCorrupt;
+  std::uint64_t offset = 0;
+  /// The chunk concerned; for padding, the chunk after it.
+  std::uint32_t chunk = 0;
+};
+
+/// What a verification found. The file is intact if `error_count` is 0.
+struct VerifyReport {
+  /// Whether the format has hashes: without, nothing is known of the tensors' bytes.
+  bool has_hashes = true;
+  /// Chunks and bytes that were checked.
+  std::uint64_t chunks = 0;
+  std::uint64_t bytes = 0;
+  /// All that is wrong, and the first kMaxReportedErrors of it in file order.
+  std::uint64_t error_count = 0;
+  std::vector<Error> errors;
+};
+
 /// What a file's verification covers: regions that together are all the bytes after the index. Immutable;
 /// const use is thread-safe, so that threads can share the regions.
 class VerifyPlan {
@@ -27,24 +51,16 @@ class VerifyPlan {
   /// Bytes of all regions.
   std::uint64_t bytes() const;
 
-  /// What is wrong with region `i`, given its bytes: kChunkCorrupt or kPaddingCorrupt for each spot.
-  std::vector<Error> check_region(std::size_t i, ByteSpan bytes) const;
-  /// What is wrong with the tree: kDigestMismatch, or kTreeInvalid for equal elements in a set.
-  std::vector<Error> check_tree() const;
+  /// What is wrong with region `i`, given its bytes: each chunk that does not match its hash, and each
+  /// piece of padding that is not zero.
+  std::vector<Damage> check_region(std::size_t i, ByteSpan bytes) const;
+  /// The report for the damage that all regions together have: checks the tree (kDigestMismatch, or
+  /// kTreeInvalid for equal elements in a set), sorts, and names the tensors concerned.
+  VerifyReport report(std::vector<Damage> damage) const;
 
  private:
   Checkpoint checkpoint_;
   std::vector<Region> regions_;
-};
-
-/// What a verification found. The file is intact if `errors` is empty.
-struct VerifyReport {
-  /// Whether the format has hashes: without, nothing is known of the tensors' bytes.
-  bool has_hashes = true;
-  std::uint64_t chunks = 0;
-  std::uint64_t bytes = 0;
-  /// In file order.
-  std::vector<Error> errors;
 };
 
 /// The machine around a VerifyPlan. Damage is no failure of feed(): it is in the report.
@@ -60,7 +76,7 @@ class Verify {
  private:
   VerifyPlan plan_;
   Gather gather_;
-  VerifyReport report_;
+  std::vector<Damage> damage_;
 };
 
 }  // namespace espalier

@@ -38,10 +38,6 @@ Value Value::integer(BigInt value) {
   return Value(Kind::kBigInt, std::move(value));
 }
 
-Value Value::record(std::string label, std::vector<Item> fields) {
-  return keyed(Kind::kRecord, std::move(fields)).labelled(std::move(label));
-}
-
 Value Value::tensor(std::shared_ptr<const Tensor> tensor) {
   const Kind kind = tensor->data.is_placeholder() ? Kind::kPlaceholder : Kind::kTensor;
   return Value(kind, std::move(tensor));

@@ -118,7 +118,9 @@ class Value {
     return sequence(Kind::kSet, std::move(elements));
   }
   /// Named fields, in order; keys must be strings. The type's name goes into the label.
-  static Value record(std::string label, std::vector<Item> fields = {});
+  static Value record(std::vector<Item> fields = {}) {
+    return keyed(Kind::kRecord, std::move(fields));
+  }
   /// A tensor, or a placeholder if it has no data.
   static Value tensor(Tensor tensor) {
     return Value::tensor(std::make_shared<const Tensor>(std::move(tensor)));

@@ -1,0 +1,107 @@
+# Every third-party library: the system's package if there is one, otherwise fetched from its public
+# repository (which needs the internet).
+
+include(FetchContent)
+set(FETCHCONTENT_TRY_FIND_PACKAGE_MODE OPT_IN)
+set(FLATBUFFERS_BUILD_TESTS OFF)
+set(FLATBUFFERS_INSTALL OFF)
+set(EXPECTED_BUILD_TESTS OFF)
+set(EXPECTED_BUILD_PACKAGE OFF)
+set(RAPIDJSON_BUILD_DOC OFF)
+set(RAPIDJSON_BUILD_EXAMPLES OFF)
+set(RAPIDJSON_BUILD_TESTS OFF)
+set(DOCTEST_WITH_TESTS OFF)
+set(BENCHMARK_ENABLE_TESTING OFF)
+
+# A dependency that find_package() knows as `name` (or as the further arguments say).
+function(espalier_dependency name repository tag)
+  FetchContent_Declare(
+    ${name}
+    GIT_REPOSITORY https://github.com/${repository}.git
+    GIT_TAG ${tag}
+    GIT_SHALLOW ON
+    SYSTEM
+    FIND_PACKAGE_ARGS ${ARGN})
+  FetchContent_MakeAvailable(${name})
+endfunction()
+
+if(EMSCRIPTEN)
+  # All of the core's dependencies are headers. Only these are shown to the compiler, because the host's
+  # include directory holds a C library that is not Emscripten's.
+  set(ESPALIER_STAGED_HEADERS "${PROJECT_BINARY_DIR}/staged_headers")
+  set(ESPALIER_HOST_INCLUDE /usr/include CACHE PATH "Where the header-only dependencies are")
+  foreach(name flatbuffers tl rapidjson xxhash.h xxh3.h)
+    if(NOT EXISTS "${ESPALIER_HOST_INCLUDE}/${name}")
+      message(FATAL_ERROR "${ESPALIER_HOST_INCLUDE}/${name} is missing")
+    endif()
+    file(COPY "${ESPALIER_HOST_INCLUDE}/${name}" DESTINATION "${ESPALIER_STAGED_HEADERS}")
+  endforeach()
+  find_program(ESPALIER_FLATC flatc REQUIRED)
+  foreach(target xxHash::xxHash tl::expected espalier_flatbuffers espalier_rapidjson)
+    add_library(${target} INTERFACE IMPORTED)
+    target_include_directories(${target} INTERFACE "${ESPALIER_STAGED_HEADERS}")
+  endforeach()
+  return()
+endif()
+
+find_package(Threads REQUIRED)
+find_package(xxHash QUIET)
+if(NOT TARGET xxHash::xxHash)
+  FetchContent_Declare(
+    xxhash_source
+    GIT_REPOSITORY https://github.com/Cyan4973/xxHash.git
+    GIT_TAG v0.8.2
+    GIT_SHALLOW ON)
+  FetchContent_GetProperties(xxhash_source)
+  if(NOT xxhash_source_POPULATED)
+    FetchContent_Populate(xxhash_source)
+  endif()
+  add_library(xxHash::xxHash INTERFACE IMPORTED)
+  target_include_directories(xxHash::xxHash INTERFACE "${xxhash_source_SOURCE_DIR}")
+endif()
+
+espalier_dependency(flatbuffers google/flatbuffers v23.5.26 NAMES FlatBuffers CONFIG)
+if(NOT TARGET flatbuffers::flatc)
+  add_executable(flatbuffers::flatc ALIAS flatc)
+endif()
+# Only headers of FlatBuffers are used, so nothing of it has to be linked.
+add_library(espalier_flatbuffers INTERFACE IMPORTED)
+foreach(target flatbuffers::flatbuffers flatbuffers::flatbuffers_shared flatbuffers)
+  if(TARGET ${target})
+    target_include_directories(
+      espalier_flatbuffers SYSTEM
+      INTERFACE $<TARGET_PROPERTY:${target},INTERFACE_INCLUDE_DIRECTORIES>)
+    break()
+  endif()
+endforeach()
+set(ESPALIER_FLATC flatbuffers::flatc)
+
+espalier_dependency(tl-expected TartanLlama/expected v1.1.0)
+
+find_package(RapidJSON QUIET)
+add_library(espalier_rapidjson INTERFACE IMPORTED)
+if(RapidJSON_FOUND)
+  target_include_directories(espalier_rapidjson SYSTEM INTERFACE ${RapidJSON_INCLUDE_DIRS}
+                                                                 ${RAPIDJSON_INCLUDE_DIRS})
+else()
+  FetchContent_Declare(
+    rapidjson
+    GIT_REPOSITORY https://github.com/Tencent/rapidjson.git
+    GIT_TAG v1.1.0)
+  FetchContent_GetProperties(rapidjson)
+  if(NOT rapidjson_POPULATED)
+    FetchContent_Populate(rapidjson)
+  endif()
+  target_include_directories(espalier_rapidjson SYSTEM INTERFACE "${rapidjson_SOURCE_DIR}/include")
+endif()
+
+if(ESPALIER_BUILD_CLI)
+  espalier_dependency(CLI11 CLIUtils/CLI11 v2.3.2)
+  espalier_dependency(fmt fmtlib/fmt 9.1.0)
+endif()
+if(ESPALIER_BUILD_TESTS)
+  espalier_dependency(doctest doctest/doctest v2.4.11)
+endif()
+if(ESPALIER_BUILD_BENCHMARKS)
+  espalier_dependency(benchmark google/benchmark v1.8.3)
+endif()

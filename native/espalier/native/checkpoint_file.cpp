@@ -1,0 +1,212 @@
+#include "espalier/native/checkpoint_file.h"
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "espalier/base/checked.h"
+#include "espalier/native/huge_pages.h"
+#include "espalier/read/opener.h"
+#include "espalier/read/plan.h"
+#include "espalier/read/to_value.h"
+
+namespace espalier {
+namespace {
+
+// Files open in pieces of at most this many bytes when they are not mapped.
+constexpr std::uint64_t kOpenPieceBytes = std::uint64_t{4} << 20;
+
+// Memory for tensor bytes, uninitialised; empty if it cannot be had.
+std::shared_ptr<std::byte[]> allocate(std::uint64_t size) {
+  const auto narrow = narrow_size(size);
+  if (!narrow) return nullptr;
+  return std::shared_ptr<std::byte[]>(new (std::nothrow) std::byte[*narrow]);
+}
+
+tl::unexpected<Error> no_memory(const TensorRef& tensor, std::uint64_t bytes) {
+  return fail(ErrorCode::kOutOfMemory,
+              "cannot allocate " + std::to_string(bytes) +
+                  " bytes for a tensor; read slices of it, or map the file",
+              Error::kNoOffset, tensor_path(tensor));
+}
+
+template <class Machine>
+Result<void> feed_all(Machine& machine, const Source& source) {
+  std::vector<std::byte> scratch;
+  while (!machine.needs().empty()) {
+    Extent extent = machine.needs().front();
+    if (!source.mapping()) {
+      extent.length = std::min(extent.length, kOpenPieceBytes);
+      scratch.resize(static_cast<std::size_t>(extent.length));
+    }
+    source.prefetch(extent);
+    auto bytes = source.read(extent, scratch);
+    if (!bytes) return propagate(bytes);
+    if (auto ok = machine.feed(extent, *bytes); !ok) return ok;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<CheckpointFile> CheckpointFile::open(const std::filesystem::path& path,
+                                            const OpenFileOptions& options) {
+  auto source = open_source(path, options.access);
+  if (!source) return propagate(source);
+  Opener opener({.file_size = (*source)->size(),
+                 .limits = options.limits,
+                 .allocator = huge_page_allocator()});
+  if (auto ok = feed_all(opener, **source); !ok) return propagate(ok);
+  auto checkpoint = opener.finish();
+  if (!checkpoint) return propagate(checkpoint);
+  return CheckpointFile(std::move(*source), std::move(*checkpoint), options.threads);
+}
+
+Result<void> CheckpointFile::check_in_place(const TensorRef& tensor) const {
+  const Tables& tables = checkpoint_.catalog().tables();
+  const std::uint32_t first = tensor.first_chunk();
+  auto checked =
+      parallel_for(tensor.chunk_count(), threads_, [&](unsigned, std::size_t i) -> Result<void> {
+        const ChunkRecord& chunk = tables.chunks[first + i];
+        const Extent extent{chunk.file, chunk.offset, chunk.stored};
+        source_->prefetch(extent);
+        auto bytes = source_->read(extent, {});
+        if (!bytes) return propagate(bytes);
+        auto opened = open_chunk(checkpoint_.catalog(), first + static_cast<std::uint32_t>(i),
+                                 *bytes);
+        if (!opened) return propagate(opened);
+        return {};
+      });
+  if (!checked) checked.error().path = tensor_path(tensor);
+  return checked;
+}
+
+Result<TensorView> CheckpointFile::view(const TensorRef& tensor, Check check) const {
+  const auto extent = tensor.raw_extent();
+  const auto mapping = source_->mapping();
+  if (!extent || !mapping) return slice(tensor, {});
+  if (check == Check::kHashes && checkpoint_.catalog().has_hashes()) {
+    if (auto ok = check_in_place(tensor); !ok) return propagate(ok);
+  }
+  auto bytes = source_->read(*extent, {});
+  if (!bytes) return propagate(bytes);
+  const auto shape = tensor.shape();
+  return TensorView{tensor.dtype(), {shape.begin(), shape.end()}, *bytes, source_};
+}
+
+Result<TensorView> CheckpointFile::slice(const TensorRef& tensor,
+                                         std::span<const Slice> slices) const {
+  auto plan = ReadPlan::make(tensor, slices);
+  if (!plan) return propagate(plan);
+  auto memory = allocate(plan->bytes());
+  if (!memory) return no_memory(tensor, plan->bytes());
+  const MutableByteSpan out(memory.get(), static_cast<std::size_t>(plan->bytes()));
+  if (auto ok = read_planned(*plan, out); !ok) return propagate(ok);
+  return TensorView{tensor.dtype(), plan->shape(), out, std::move(memory)};
+}
+
+Result<void> CheckpointFile::read_into(const TensorRef& tensor, std::span<const Slice> slices,
+                                       MutableByteSpan out) const {
+  auto plan = ReadPlan::make(tensor, slices);
+  if (!plan) return propagate(plan);
+  return read_planned(*plan, out);
+}
+
+Result<void> CheckpointFile::read_planned(const ReadPlan& plan, MutableByteSpan out) const {
+  if (out.size() != plan.bytes()) {
+    return fail(ErrorCode::kInvalidArgument, "the result has " + std::to_string(plan.bytes()) +
+                                                 " bytes and the buffer " +
+                                                 std::to_string(out.size()));
+  }
+  const unsigned threads = plan.is_concurrent() ? thread_count(threads_) : 1;
+  std::vector<std::vector<std::byte>> scratch(threads);
+  return parallel_for(
+      plan.chunks().size(), threads, [&](unsigned worker, std::size_t i) -> Result<void> {
+        const Extent& extent = plan.chunks()[i].stored;
+        const auto length = static_cast<std::size_t>(extent.length);
+        MutableByteSpan target;
+        if (!source_->mapping()) {
+          if (const auto direct = plan.direct_offset(i)) {
+            target = out.subspan(static_cast<std::size_t>(*direct), length);
+          } else {
+            scratch[worker].resize(length);
+            target = scratch[worker];
+          }
+        }
+        source_->prefetch(extent);
+        auto bytes = source_->read(extent, target);
+        if (!bytes) return propagate(bytes);
+        return plan.deliver(i, *bytes, out);
+      });
+}
+
+Result<Value> CheckpointFile::load(const NodeRef& node, Check check) const {
+  return to_value(node, [&](const TensorRef& tensor) -> Result<TensorData> {
+    auto loaded = view(tensor, check);
+    if (!loaded) return propagate(loaded);
+    return TensorData::kept(loaded->bytes, loaded->keeper);
+  });
+}
+
+Result<Value> CheckpointFile::load_lazily(const NodeRef& node) const {
+  return to_value(node, [this](const TensorRef& tensor) -> Result<TensorData> {
+    auto plan = ReadPlan::make(tensor);
+    if (!plan) return propagate(plan);
+    return TensorData::produced([file = *this, plan = std::move(*plan)](
+                                    std::uint64_t offset, MutableByteSpan out) -> Result<void> {
+      return file.read_range(plan, offset, out);
+    });
+  });
+}
+
+// Part of a whole tensor: a save asks for one chunk at a time, which is then read to where it belongs.
+Result<void> CheckpointFile::read_range(const ReadPlan& plan, std::uint64_t offset,
+                                        MutableByteSpan out) const {
+  std::vector<std::byte> stored;
+  std::vector<std::byte> logical;
+  for (std::size_t i = static_cast<std::size_t>(offset / kChunkBytes);
+       i < plan.chunks().size() && plan.chunks()[i].begin < offset + out.size(); ++i) {
+    const PlannedChunk& chunk = plan.chunks()[i];
+    if (!source_->mapping()) stored.resize(static_cast<std::size_t>(chunk.stored.length));
+    source_->prefetch(chunk.stored);
+    auto bytes = source_->read(chunk.stored, stored);
+    if (!bytes) return propagate(bytes);
+    auto opened = open_chunk(checkpoint_.catalog(), chunk.chunk, *bytes);
+    if (!opened) {
+      opened.error().path = tensor_path(plan.tensor());
+      return propagate(opened);
+    }
+    const std::uint64_t begin = std::max(chunk.begin, offset);
+    const std::uint64_t end = std::min(chunk.begin + chunk.length, offset + out.size());
+    std::copy_n(opened->data() + (begin - chunk.begin), end - begin, out.data() + (begin - offset));
+  }
+  return {};
+}
+
+Result<VerifyReport> CheckpointFile::verify(const Progress& progress) const {
+  const VerifyPlan plan(checkpoint_);
+  std::mutex mutex;
+  std::vector<Damage> damage;
+  std::uint64_t done = 0;
+  std::vector<std::vector<std::byte>> scratch(thread_count(threads_));
+  auto checked = parallel_for(
+      plan.regions().size(), threads_, [&](unsigned worker, std::size_t i) -> Result<void> {
+        const Extent& extent = plan.regions()[i].extent;
+        if (!source_->mapping()) scratch[worker].resize(static_cast<std::size_t>(extent.length));
+        source_->prefetch(extent);
+        auto bytes = source_->read(extent, scratch[worker]);
+        if (!bytes) return propagate(bytes);
+        const auto found = plan.check_region(i, *bytes);
+        const std::lock_guard lock(mutex);
+        damage.insert(damage.end(), found.begin(), found.end());
+        done += extent.length;
+        if (progress) progress(done, plan.bytes());
+        return {};
+      });
+  if (!checked) return propagate(checked);
+  return plan.report(std::move(damage));
+}
+
+}  // namespace espalier

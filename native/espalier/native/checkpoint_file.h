@@ -1,0 +1,102 @@
+// A checkpoint in a file on disk: open it, look around, read tensors, verify it.
+//
+//   Result<CheckpointFile> file = CheckpointFile::open("run.espalier");
+//   if (!file) return report(file.error().describe());
+//   Result<NodeRef> node = file->state().at("model/encoder/weight");
+//   Result<TensorView> weight = file->view(*node->tensor());        // points into the mapping
+//   Result<Value> optimizer = file->load(*file->state().at("optimizer"));
+#ifndef ESPALIER_NATIVE_CHECKPOINT_FILE_H_
+#define ESPALIER_NATIVE_CHECKPOINT_FILE_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "espalier/base/bytes.h"
+#include "espalier/base/error.h"
+#include "espalier/base/limits.h"
+#include "espalier/native/parallel.h"
+#include "espalier/native/source.h"
+#include "espalier/read/checkpoint.h"
+#include "espalier/read/plan.h"
+#include "espalier/read/slice.h"
+#include "espalier/read/verify.h"
+#include "espalier/tree/value.h"
+
+namespace espalier {
+
+/// Whether tensor bytes are compared with their hashes before anybody sees them.
+enum class Check : std::uint8_t { kHashes, kNothing };
+
+struct OpenFileOptions {
+  Access access = Access::kMapped;
+  Limits limits = {};
+  /// Threads that reading and verifying may use; 0 for as many as the machine runs at once.
+  unsigned threads = 0;
+};
+
+/// A tensor's elements in memory: packed, in C order, little-endian.
+struct TensorView {
+  DType dtype = DType::kF32;
+  std::vector<std::uint64_t> shape;
+  ByteSpan bytes;
+  /// Keeps `bytes` alive: the mapped file, or a buffer.
+  std::shared_ptr<const void> keeper;
+};
+
+/// An open checkpoint file of any format that the library reads. Cheap to copy; copies share the file. Const
+/// use is thread-safe. All handles into it (NodeRef, TensorRef) are valid as long as one copy lives.
+class CheckpointFile {
+ public:
+  /// Opens `path` and validates all but the tensors' bytes, of which it reads none: the time depends on the
+  /// size of the tree alone. The first bytes tell the format; the name does not matter.
+  static Result<CheckpointFile> open(const std::filesystem::path& path,
+                                     const OpenFileOptions& options = {});
+
+  const Checkpoint& checkpoint() const { return checkpoint_; }
+  NodeRef state() const { return checkpoint_.state(); }
+  NodeRef metadata() const { return checkpoint_.metadata(); }
+  const Source& source() const { return *source_; }
+
+  /// The whole tensor. Raw tensors of a mapped file are views of the mapping, without a copy; all others
+  /// are read into memory. kWrongKind for a placeholder, kChunkCorrupt if the bytes are damaged (with
+  /// Check::kHashes, in a format that has hashes).
+  Result<TensorView> view(const TensorRef& tensor, Check check = Check::kHashes) const;
+
+  /// A slice of the tensor (see ReadPlan::make), in memory of its own. Reads the chunks that it needs.
+  Result<TensorView> slice(const TensorRef& tensor, std::span<const Slice> slices) const;
+
+  /// The same into the caller's memory, which has as many bytes as the slice. Its contents mean nothing
+  /// after an error.
+  Result<void> read_into(const TensorRef& tensor, std::span<const Slice> slices,
+                         MutableByteSpan out) const;
+
+  /// The tree below `node` with all tensors, exactly as it was saved. Tensors are view()s, so those of a
+  /// mapped file take no memory.
+  Result<Value> load(const NodeRef& node, Check check = Check::kHashes) const;
+
+  /// The same with tensors that are read, and checked, only when their bytes are asked for: for handing
+  /// a tree larger than memory on to a save.
+  Result<Value> load_lazily(const NodeRef& node) const;
+
+  /// Checks every byte of the file. Fails only if the file cannot be read; damage is in the report.
+  Result<VerifyReport> verify(const Progress& progress = {}) const;
+
+ private:
+  CheckpointFile(std::shared_ptr<const Source> source, Checkpoint checkpoint, unsigned threads)
+      : source_(std::move(source)), checkpoint_(std::move(checkpoint)), threads_(threads) {}
+
+  Result<void> check_in_place(const TensorRef& tensor) const;
+  Result<void> read_planned(const ReadPlan& plan, MutableByteSpan out) const;
+  Result<void> read_range(const ReadPlan& plan, std::uint64_t offset, MutableByteSpan out) const;
+
+  std::shared_ptr<const Source> source_;
+  Checkpoint checkpoint_;
+  unsigned threads_;
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_NATIVE_CHECKPOINT_FILE_H_

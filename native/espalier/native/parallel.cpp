@@ -1,0 +1,57 @@
+#include "espalier/native/parallel.h"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+namespace espalier {
+
+unsigned thread_count(unsigned requested) {
+  return requested != 0 ? requested : std::max(1u, std::thread::hardware_concurrency());
+}
+
+Result<void> parallel_for(std::size_t count, unsigned threads,
+                          const std::function<Result<void>(unsigned, std::size_t)>& task) {
+  std::atomic<std::size_t> next = 0;
+  std::atomic<bool> failed = false;
+  std::mutex mutex;
+  std::size_t failed_at = count;
+  std::optional<Error> error;
+
+  const auto work = [&](unsigned worker) {
+    while (!failed.load(std::memory_order_relaxed)) {
+      // Tasks are handed out in order, so that all before a failed one have begun and will finish.
+      const std::size_t i = next.fetch_add(1, std::memory_order_relaxed);
+      if (i >= count) return;
+      if (auto done = task(worker, i); !done) {
+        failed = true;
+        const std::lock_guard lock(mutex);
+        if (i < failed_at) {
+          failed_at = i;
+          error = std::move(done.error());
+        }
+      }
+    }
+  };
+
+  const auto wanted =
+      static_cast<unsigned>(std::min<std::size_t>(thread_count(threads), std::max<std::size_t>(count, 1)));
+  std::vector<std::thread> helpers;
+  for (unsigned worker = 1; worker < wanted; ++worker) {
+    try {
+      helpers.emplace_back(work, worker);
+    } catch (const std::system_error&) {
+      break;  // No more threads to be had: those that there are do the work.
+    }
+  }
+  work(0);
+  for (std::thread& helper : helpers) helper.join();
+  if (error) return tl::unexpected<Error>(std::move(*error));
+  return {};
+}
+
+}  // namespace espalier

@@ -1,0 +1,26 @@
+#include "espalier/native/posix.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+namespace espalier {
+
+FileDescriptor::~FileDescriptor() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+int FileDescriptor::close() {
+  // Linux closes the descriptor even when close() reports an error, so it must not be tried again.
+  const int result = ::close(std::exchange(fd_, -1));
+  return result == 0 ? 0 : errno;
+}
+
+tl::unexpected<Error> fail_with_errno(int number, const std::string& what, std::uint64_t offset) {
+  const ErrorCode code =
+      number == ENOENT || number == ENOTDIR ? ErrorCode::kFileNotFound : ErrorCode::kIoError;
+  return fail(code, "cannot " + what + ": " + std::generic_category().message(number), offset);
+}
+
+}  // namespace espalier

@@ -1,0 +1,42 @@
+// The few things that everything which talks to the operating system needs.
+#ifndef ESPALIER_NATIVE_POSIX_H_
+#define ESPALIER_NATIVE_POSIX_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "espalier/base/error.h"
+
+namespace espalier {
+
+/// An owned file descriptor, or none.
+class FileDescriptor {
+ public:
+  FileDescriptor() = default;
+  explicit FileDescriptor(int fd) : fd_(fd) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  /// Closes without looking at the result: right for files that were only read.
+  ~FileDescriptor();
+
+  bool is_open() const { return fd_ >= 0; }
+  int get() const { return fd_; }
+  /// Closes and returns 0 or the errno: after writing, close() may be the first to know of an error.
+  int close();
+
+ private:
+  int fd_ = -1;
+};
+
+/// An error of the operating system: "cannot <what>: <text of errno>". ENOENT and ENOTDIR become
+/// kFileNotFound, everything else kIoError.
+tl::unexpected<Error> fail_with_errno(int number, const std::string& what,
+                                      std::uint64_t offset = Error::kNoOffset);
+
+}  // namespace espalier
+
+#endif  // ESPALIER_NATIVE_POSIX_H_

@@ -1,0 +1,96 @@
+#include "espalier/read/to_value.h"
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+namespace espalier {
+namespace {
+
+class ValueBuilder {
+ public:
+  explicit ValueBuilder(const TensorLoader& load) : load_(load) {}
+
+  Result<Value> build(const NodeRef& node) {
+    auto value = build_plain(node);
+    if (!value) return value;
+    if (const auto label = node.label()) return std::move(*value).labelled(std::string(*label));
+    return value;
+  }
+
+ private:
+  Result<Value> build_plain(const NodeRef& node) {
+    switch (node.kind()) {
+      case Kind::kNull: return Value::null();
+      case Kind::kBool: return Value::boolean(*node.as_bool());
+      case Kind::kInt64: return Value::integer(*node.as_int64());
+      case Kind::kBigInt: return Value::integer(*node.as_bigint());
+      case Kind::kFloat64: return Value::real(*node.as_double());
+      case Kind::kComplex128: return Value::complex(*node.as_complex());
+      case Kind::kString: return Value::string(std::string(*node.as_string()));
+      case Kind::kBytes: {
+        const ByteSpan bytes = *node.as_bytes();
+        return Value::bytes({bytes.begin(), bytes.end()});
+      }
+      case Kind::kDict: return build_children(node, Value::dict());
+      case Kind::kList: return build_children(node, Value::list());
+      case Kind::kTuple: return build_children(node, Value::tuple());
+      case Kind::kSet: return build_children(node, Value::set());
+      case Kind::kRecord: return build_children(node, Value::record());
+      case Kind::kTensor:
+      case Kind::kPlaceholder: return build_tensor(*node.tensor());
+    }
+    return Value::null();
+  }
+
+  Result<Value> build_children(const NodeRef& node, Value value) {
+    const bool keyed = has_keys(node.kind());
+    for (std::uint32_t i = 0; i < node.size(); ++i) {
+      auto child = build(node.child(i));
+      if (!child) return child;
+      if (keyed) {
+        value.add(Key(node.key(i)), std::move(*child));
+      } else {
+        value.add(std::move(*child));
+      }
+    }
+    return value;
+  }
+
+  Result<Value> build_tensor(const TensorRef& ref) {
+    const auto [at, is_new] = tensors_.try_emplace(ref.number());
+    if (!is_new) return Value::tensor(at->second);
+    Tensor tensor;
+    tensor.dtype = ref.dtype();
+    tensor.shape.assign(ref.shape().begin(), ref.shape().end());
+    for (const std::string_view name : ref.axis_names()) tensor.axis_names.emplace_back(name);
+    const BlockType block = ref.block();
+    tensor.block_name = std::string(block.name);
+    tensor.block_elements = block.elements;
+    tensor.block_bytes = block.bytes;
+    if (!ref.is_placeholder() && load_) {
+      auto data = load_(ref);
+      if (!data) return propagate(data);
+      tensor.data = std::move(*data);
+    }
+    at->second = std::make_shared<const Tensor>(std::move(tensor));
+    return Value::tensor(at->second);
+  }
+
+  const TensorLoader& load_;
+  std::unordered_map<std::uint32_t, std::shared_ptr<const Tensor>> tensors_;
+};
+
+}  // namespace
+
+Result<Value> to_value(const NodeRef& root, const TensorLoader& load) {
+  return ValueBuilder(load).build(root);
+}
+
+Value to_value(const NodeRef& root) {
+  // Without a loader nothing can fail.
+  return to_value(root, TensorLoader()).value_or(Value::null());
+}
+
+}  // namespace espalier

@@ -1,0 +1,26 @@
+// From a checkpoint back to an owning state tree.
+#ifndef ESPALIER_READ_TO_VALUE_H_
+#define ESPALIER_READ_TO_VALUE_H_
+
+#include <functional>
+
+#include "espalier/base/error.h"
+#include "espalier/read/checkpoint.h"
+#include "espalier/tree/value.h"
+
+namespace espalier {
+
+/// Gives the data of a tensor that a tree is made of: read, mapped, or to be produced later. Never
+/// called for placeholders, and once for tensors that are tied.
+using TensorLoader = std::function<Result<TensorData>(const TensorRef& tensor)>;
+
+/// The tree from `root` down, exactly as it was saved: kinds, labels, the order of keys, ties (nodes of
+/// the same tensor share one Tensor). Recurses as deep as the tree, which Limits::depth bounds.
+Result<Value> to_value(const NodeRef& root, const TensorLoader& load);
+
+/// The same for trees without tensors, such as a checkpoint's metadata; tensors become placeholders.
+Value to_value(const NodeRef& root);
+
+}  // namespace espalier
+
+#endif  // ESPALIER_READ_TO_VALUE_H_

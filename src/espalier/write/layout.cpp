@@ -1,0 +1,462 @@
+#include "espalier/write/layout.h"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <numeric>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "espalier/base/checked.h"
+#include "espalier/base/utf8.h"
+#include "espalier/format/access.h"
+#include "espalier/format/header.h"
+#include "espalier/format/shape.h"
+#include "espalier/format/validate.h"
+
+namespace espalier {
+namespace {
+
+// Gives texts their numbers: in order of arrival at first, sorted in the end.
+class TextPool {
+ public:
+  /// The provisional number of `text`, which must stay where it is.
+  std::uint32_t add(std::string_view text) {
+    const auto [at, is_new] =
+        numbers_.try_emplace(text, static_cast<std::uint32_t>(texts_.size()));
+    if (is_new) texts_.push_back(text);
+    return at->second;
+  }
+
+  /// Writes the sorted pool; afterwards final_number() tells where each text went.
+  void finish(OwnedTables& tables) {
+    std::vector<std::uint32_t> sorted(texts_.size());
+    std::iota(sorted.begin(), sorted.end(), 0u);
+    std::sort(sorted.begin(), sorted.end(),
+              [&](std::uint32_t a, std::uint32_t b) { return texts_[a] < texts_[b]; });
+    final_.resize(texts_.size());
+    for (std::uint32_t rank = 0; rank < sorted.size(); ++rank) {
+      const std::string_view text = texts_[sorted[rank]];
+      final_[sorted[rank]] = rank;
+      tables.text.insert(tables.text.end(), text.begin(), text.end());
+      tables.text_ends.push_back(static_cast<std::uint32_t>(tables.text.size()));
+    }
+  }
+
+  std::uint32_t final_number(std::uint32_t provisional) const { return final_[provisional]; }
+
+ private:
+  std::unordered_map<std::string_view, std::uint32_t> numbers_;
+  std::vector<std::string_view> texts_;
+  std::vector<std::uint32_t> final_;
+};
+
+struct ShapeLess {
+  bool operator()(const std::vector<std::uint64_t>* a, const std::vector<std::uint64_t>* b) const {
+    return a->size() != b->size() ? a->size() < b->size() : *a < *b;
+  }
+};
+
+class LayoutBuilder {
+ public:
+  explicit LayoutBuilder(const Limits& limits) : limits_(limits) {}
+
+  Result<Layout> run(const Value& state, const Value& metadata) {
+    if (metadata.kind() != Kind::kDict) {
+      return fail(ErrorCode::kInvalidTree, "the metadata must be a dict");
+    }
+    if (auto ok = place_nodes(state, metadata); !ok) return propagate(ok);
+    for (std::uint32_t node = 0; node < values_.size(); ++node) {
+      if (auto ok = add_value(node); !ok) {
+        if (ok.error().path.empty()) ok.error().path = path_of(node);
+        return propagate(ok);
+      }
+    }
+    finish_pools();
+    for (std::uint32_t node = 0; node < values_.size(); ++node) {
+      if (auto ok = add_order(node); !ok) return propagate(ok);
+    }
+    return encode();
+  }
+
+ private:
+  // Gives every value its node, in the order that docs/format.md section 4 prescribes. It uses a stack
+  // of its own: a tree too deep for a reader must come out as an error.
+  Result<void> place_nodes(const Value& state, const Value& metadata) {
+    struct Frame {
+      std::uint32_t next;
+      std::uint32_t end;
+    };
+    values_ = {&state, &metadata};
+    parents_ = {kStateRoot, kMetadataRoot};
+    t_.nodes.resize(2);
+    std::vector<Frame> stack = {{kStateRoot, kMetadataRoot + 1}};
+    while (!stack.empty()) {
+      if (stack.back().next == stack.back().end) {
+        stack.pop_back();
+        continue;
+      }
+      const std::uint32_t node = stack.back().next++;
+      if (!is_container(values_[node]->kind())) continue;
+      const auto children = values_[node]->children();
+      const auto first = static_cast<std::uint32_t>(values_.size());
+      if (children.size() > limits_.nodes - std::min<std::uint64_t>(limits_.nodes, first)) {
+        return fail(ErrorCode::kInvalidTree,
+                    "the tree has more nodes than the " + std::to_string(limits_.nodes) +
+                        " that readers accept (Limits::nodes)",
+                    Error::kNoOffset, path_of(node));
+      }
+      t_.nodes[node].value = first;
+      t_.nodes[node].count = static_cast<std::uint32_t>(children.size());
+      if (children.empty()) continue;
+      if (stack.size() > limits_.depth) {
+        return fail(ErrorCode::kInvalidTree,
+                    "the tree is deeper than the " + std::to_string(limits_.depth) +
+                        " levels that readers accept (Limits::depth)",
+                    Error::kNoOffset, path_of(node));
+      }
+      for (const Value& child : children) values_.push_back(&child);
+      t_.nodes.resize(values_.size());
+      parents_.resize(values_.size(), node);
+      if (auto ok = add_keys(node); !ok) return ok;
+      stack.push_back({first, static_cast<std::uint32_t>(values_.size())});
+    }
+    metadata_begin_ = t_.nodes[kMetadataRoot].value;
+    return {};
+  }
+
+  Result<void> add_keys(std::uint32_t parent) {
+    const auto keys = values_[parent]->keys();
+    for (std::uint32_t i = 0; i < keys.size(); ++i) {
+      const KeyView key = keys[i].view();
+      NodeRecord& node = t_.nodes[t_.nodes[parent].value + i];
+      if (key.is_int) {
+        if (values_[parent]->kind() == Kind::kRecord) {
+          return fail(ErrorCode::kInvalidTree,
+                      "a record has the int key " + std::to_string(key.integer) +
+                          "; fields of records are named, so use a dict",
+                      Error::kNoOffset, path_of(parent));
+        }
+        // The word follows when the node's turn comes.
+        node.key_kind = static_cast<std::uint8_t>(KeyKind::kInt);
+      } else {
+        auto text = add_text(key.text, "a key");
+        if (!text) {
+          text.error().path = path_of(parent);
+          return propagate(text);
+        }
+        node.key_kind = static_cast<std::uint8_t>(KeyKind::kText);
+        node.key = *text;
+      }
+    }
+    return {};
+  }
+
+  Result<std::uint32_t> add_text(std::string_view text, const char* what) {
+    if (const auto invalid = find_invalid_utf8(text)) {
+      return fail(ErrorCode::kInvalidTree,
+                  std::string(what) + " is not UTF-8 at its byte " + std::to_string(*invalid) +
+                      "; store such data as bytes");
+    }
+    return texts_.add(text);
+  }
+
+  Result<void> add_value(std::uint32_t index) {
+    const Value& value = *values_[index];
+    NodeRecord& node = t_.nodes[index];
+    node.kind = static_cast<std::uint8_t>(value.kind());
+    if (node.key_kind == static_cast<std::uint8_t>(KeyKind::kInt)) {
+      node.key = add_word(key_of(index).integer);
+    }
+    if (value.has_label()) {
+      auto text = add_text(value.label(), "a label");
+      if (!text) return propagate(text);
+      t_.labels.push_back({index, *text});
+    }
+    switch (value.kind()) {
+      case Kind::kNull:
+      case Kind::kDict:
+      case Kind::kList:
+      case Kind::kTuple:
+      case Kind::kSet:
+      case Kind::kRecord: return {};
+      case Kind::kBool: node.value = value.as_bool().value_or(false) ? 1 : 0; return {};
+      case Kind::kInt64: node.value = add_word(value.as_int64().value_or(0)); return {};
+      case Kind::kFloat64: node.value = add_word(value.as_double().value_or(0)); return {};
+      case Kind::kComplex128: {
+        const auto number = value.as_complex().value_or(std::complex<double>());
+        node.value = add_word(number.real());
+        add_word(number.imag());
+        return {};
+      }
+      case Kind::kString: {
+        auto text = add_text(*value.as_string(), "a string");
+        if (!text) return propagate(text);
+        node.value = *text;
+        return {};
+      }
+      case Kind::kBytes: return add_bytes(node, *value.as_bytes());
+      case Kind::kBigInt:
+        if (value.as_bigint()->bytes().size() > limits_.bigint_bytes) {
+          return fail(ErrorCode::kInvalidTree,
+                      "an integer takes more than the " + std::to_string(limits_.bigint_bytes) +
+                          " bytes that readers accept (Limits::bigint_bytes)");
+        }
+        return add_bytes(node, value.as_bigint()->bytes());
+      case Kind::kTensor:
+      case Kind::kPlaceholder: return add_tensor(index, value.as_tensor());
+    }
+    return {};
+  }
+
+  template <class T>
+  std::uint32_t add_word(T value) {
+    t_.words.push_back(std::bit_cast<std::uint64_t>(value));
+    return static_cast<std::uint32_t>(t_.words.size() - 1);
+  }
+
+  Result<void> add_bytes(NodeRecord& node, ByteSpan bytes) {
+    if (bytes.size() > std::uint64_t{0x7FFFFFFF} - t_.bytes.size()) {
+      return fail(ErrorCode::kInvalidTree,
+                  "values of kind bytes take more than 2 GiB together; store them as u8 tensors");
+    }
+    node.value = static_cast<std::uint32_t>(t_.bytes.size());
+    node.count = static_cast<std::uint32_t>(bytes.size());
+    t_.bytes.insert(t_.bytes.end(), bytes.begin(), bytes.end());
+    return {};
+  }
+
+  Result<void> add_tensor(std::uint32_t index, std::shared_ptr<const Tensor> tensor) {
+    if (index >= metadata_begin_) {
+      return fail(ErrorCode::kInvalidTree, "the metadata holds a tensor; put it into the state");
+    }
+    const auto number = static_cast<std::uint32_t>(t_.tensors.size());
+    t_.nodes[index].value = number;
+    // A placeholder is its own; tensors that are one object are stored once.
+    if (!tensor->data.is_placeholder()) {
+      const auto [at, is_new] = tensor_numbers_.try_emplace(tensor.get(), number);
+      if (!is_new) {
+        t_.nodes[index].value = at->second;
+        return {};
+      }
+    }
+    if (auto ok = describe_tensor(number, *tensor); !ok) return ok;
+    layout_.tensors.push_back(std::move(tensor));
+    layout_.first_nodes.push_back(index);
+    return {};
+  }
+
+  Result<void> describe_tensor(std::uint32_t number, const Tensor& tensor) {
+    if (!dtype_from_number(static_cast<std::uint8_t>(tensor.dtype))) {
+      return fail(ErrorCode::kInvalidTree, "a tensor has no valid dtype");
+    }
+    if (tensor.shape.size() > limits_.rank) {
+      return fail(ErrorCode::kInvalidTree,
+                  "a tensor has " + std::to_string(tensor.shape.size()) + " axes and readers accept " +
+                      std::to_string(limits_.rank) + " (Limits::rank)");
+    }
+    TensorRecord record;
+    record.dtype = static_cast<std::uint8_t>(tensor.dtype);
+    if (auto ok = add_block(tensor, record); !ok) return ok;
+    auto bytes = tensor_bytes(tensor.dtype, tensor.shape, tensor.block());
+    if (!bytes) {
+      bytes.error().code = ErrorCode::kInvalidTree;
+      return propagate(bytes);
+    }
+    if (const auto memory = tensor.data.memory(); memory && memory->size() != *bytes) {
+      return fail(ErrorCode::kInvalidTree,
+                  "a tensor's dtype and shape take " + std::to_string(*bytes) +
+                      " bytes, but its data have " + std::to_string(memory->size()));
+    }
+    record.shape = shapes_.try_emplace(&tensor.shape, static_cast<std::uint32_t>(shapes_.size()))
+                       .first->second;
+    if (auto ok = add_axis_names(number, tensor); !ok) return ok;
+    if (tensor.data.is_placeholder()) {
+      record.first_chunk = kNoChunk;
+    } else {
+      const std::uint64_t chunks = chunk_count(*bytes);
+      if (chunks > kNoChunk - 1 - t_.chunks.size()) {
+        return fail(ErrorCode::kInvalidTree, "the tensors have more than 2^32 - 2 chunks");
+      }
+      record.first_chunk = static_cast<std::uint32_t>(t_.chunks.size());
+      for (std::uint64_t i = 0; i < chunks; ++i) {
+        ChunkRecord chunk;
+        chunk.stored = static_cast<std::uint32_t>(chunk_length(*bytes, i));
+        t_.chunks.push_back(chunk);
+      }
+    }
+    t_.tensors.push_back(record);
+    return {};
+  }
+
+  Result<void> add_block(const Tensor& tensor, TensorRecord& record) {
+    if (tensor.dtype != DType::kOpaque) {
+      if (tensor.block_name.empty() && tensor.block_elements == 0 && tensor.block_bytes == 0) {
+        return {};
+      }
+      return fail(ErrorCode::kInvalidTree, "only a tensor of dtype opaque has a block type");
+    }
+    if (tensor.block_elements == 0 || tensor.block_bytes == 0) {
+      return fail(ErrorCode::kInvalidTree,
+                  "the block type of an opaque tensor needs elements and bytes above 0");
+    }
+    auto name = add_text(tensor.block_name, "the name of a block type");
+    if (!name) return propagate(name);
+    const auto number = blocks_
+                            .try_emplace({tensor.block_name, tensor.block_elements,
+                                          tensor.block_bytes},
+                                         static_cast<std::uint16_t>(blocks_.size() + 1))
+                            .first->second;
+    if (blocks_.size() > 0xFFFF) {
+      return fail(ErrorCode::kInvalidTree, "there are more than 65535 block types");
+    }
+    record.block = number;
+    return {};
+  }
+
+  Result<void> add_axis_names(std::uint32_t number, const Tensor& tensor) {
+    if (tensor.axis_names.empty()) return {};
+    if (tensor.axis_names.size() != tensor.shape.size()) {
+      return fail(ErrorCode::kInvalidTree,
+                  "a tensor of " + std::to_string(tensor.shape.size()) + " axes has " +
+                      std::to_string(tensor.axis_names.size()) + " axis names");
+    }
+    t_.axes.push_back({number, static_cast<std::uint32_t>(t_.axis_names.size())});
+    for (const std::string& name : tensor.axis_names) {
+      auto text = add_text(name, "the name of an axis");
+      if (!text) return propagate(text);
+      t_.axis_names.push_back(*text);
+    }
+    return {};
+  }
+
+  // All that refers to a pool gets its final number.
+  void finish_pools() {
+    texts_.finish(t_);
+    const auto renumber = [&](std::uint32_t& text) { text = texts_.final_number(text); };
+    for (NodeRecord& node : t_.nodes) {
+      if (node.key_kind == static_cast<std::uint8_t>(KeyKind::kText)) renumber(node.key);
+      if (node_kind(node) == Kind::kString) renumber(node.value);
+    }
+    for (LabelRecord& label : t_.labels) renumber(label.text);
+    for (std::uint32_t& name : t_.axis_names) renumber(name);
+
+    std::vector<std::uint32_t> final_shapes(shapes_.size());
+    for (const auto& [shape, provisional] : shapes_) {
+      final_shapes[provisional] = static_cast<std::uint32_t>(t_.shape_ends.size());
+      t_.dims.insert(t_.dims.end(), shape->begin(), shape->end());
+      t_.shape_ends.push_back(static_cast<std::uint32_t>(t_.dims.size()));
+    }
+    std::vector<std::uint16_t> final_blocks(blocks_.size() + 1);
+    for (const auto& [block, provisional] : blocks_) {
+      const auto& [name, elements, bytes] = block;
+      t_.blocks.push_back({texts_.final_number(texts_.add(name)), elements, bytes});
+      final_blocks[provisional] = static_cast<std::uint16_t>(t_.blocks.size());
+    }
+    for (TensorRecord& tensor : t_.tensors) {
+      tensor.shape = final_shapes[tensor.shape];
+      tensor.block = final_blocks[tensor.block];
+    }
+  }
+
+  // Finds equal keys, and records the order of the keys of a large dict.
+  Result<void> add_order(std::uint32_t index) {
+    const NodeRecord& node = t_.nodes[index];
+    if (!has_keys(node_kind(node)) || node.count < 2) return {};
+    const auto child = [&](std::uint32_t position) -> const NodeRecord& {
+      return t_.nodes[node.value + position];
+    };
+    const Tables tables = t_.view();
+    std::uint32_t ascending = 1;
+    while (ascending < node.count &&
+           key_less(tables, child(ascending - 1), child(ascending))) {
+      ++ascending;
+    }
+    if (ascending == node.count) return {};
+    std::vector<std::uint32_t> sorted(node.count);
+    std::iota(sorted.begin(), sorted.end(), 0u);
+    std::sort(sorted.begin(), sorted.end(), [&](std::uint32_t a, std::uint32_t b) {
+      return key_less(tables, child(a), child(b));
+    });
+    for (std::uint32_t i = 1; i < node.count; ++i) {
+      if (key_less(tables, child(sorted[i - 1]), child(sorted[i]))) continue;
+      const std::uint32_t twice = node.value + std::max(sorted[i - 1], sorted[i]);
+      return fail(ErrorCode::kInvalidTree, "a container has the same key twice", Error::kNoOffset,
+                  path_of(twice));
+    }
+    if (node.count > kSmallDict) {
+      t_.dict_orders.push_back({index, static_cast<std::uint32_t>(t_.order.size())});
+      t_.order.insert(t_.order.end(), sorted.begin(), sorted.end());
+    }
+    return {};
+  }
+
+  Result<Layout> encode() {
+    auto encoded = encode_index(t_.view());
+    if (!encoded) return propagate(encoded);
+    layout_.index = std::move(*encoded);
+    const std::uint64_t data_begin = kHeaderBytes + layout_.index.bytes.size();
+    std::uint64_t end = data_begin;
+    const auto chunks = layout_.index.chunks();
+    for (const TensorRecord& tensor : t_.tensors) {
+      const auto own = table_chunks(t_.view(), tensor).size();
+      for (std::size_t i = 0; i < own; ++i) {
+        ChunkRecord& chunk = chunks[tensor.first_chunk + i];
+        const auto begin = i == 0 ? checked_align(end, kTensorAlignment) : end;
+        const auto next = begin ? checked_add(*begin, chunk.stored) : std::nullopt;
+        if (!next || *next > std::uint64_t{1} << 62) {
+          return fail(ErrorCode::kInvalidTree, "the file would be larger than 2^62 bytes");
+        }
+        chunk.offset = *begin;
+        end = *next;
+      }
+    }
+    layout_.file_length = end;
+    // What our own reader would refuse must not be written: this is where limits on paths and the like
+    // are enforced, by the one function that knows them all.
+    const FileFacts facts{.placement = Placement::kCanonical,
+                          .file_length = end,
+                          .data_begin = data_begin};
+    if (auto valid = validate(layout_.index.tables(), facts, limits_); !valid) {
+      valid.error().code = ErrorCode::kInvalidTree;
+      return propagate(valid);
+    }
+    return std::move(layout_);
+  }
+
+  KeyView key_of(std::uint32_t node) const {
+    const std::uint32_t parent = parents_[node];
+    const std::uint32_t position = node - t_.nodes[parent].value;
+    const auto keys = values_[parent]->keys();
+    return keys.empty() ? KeyView::of(std::int64_t{position}) : keys[position].view();
+  }
+
+  std::string path_of(std::uint32_t node) const {
+    std::vector<std::uint32_t> chain;
+    for (; node > kMetadataRoot; node = parents_[node]) chain.push_back(node);
+    std::string path = node == kMetadataRoot ? "(metadata)" : "";
+    for (; !chain.empty(); chain.pop_back()) append_path(path, key_of(chain.back()));
+    return path;
+  }
+
+  Limits limits_;
+  OwnedTables t_;
+  Layout layout_;
+  std::vector<const Value*> values_;    // by node
+  std::vector<std::uint32_t> parents_;  // by node
+  std::uint32_t metadata_begin_ = 0;  // the first node below the metadata's root
+  TextPool texts_;
+  std::map<const std::vector<std::uint64_t>*, std::uint32_t, ShapeLess> shapes_;
+  std::map<std::tuple<std::string_view, std::uint32_t, std::uint32_t>, std::uint16_t> blocks_;
+  std::unordered_map<const Tensor*, std::uint32_t> tensor_numbers_;
+};
+
+}  // namespace
+
+Result<Layout> lay_out(const Value& state, const Value& metadata, const Limits& limits) {
+  return LayoutBuilder(limits).run(state, metadata);
+}
+
+}  // namespace espalier

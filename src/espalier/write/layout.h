@@ -1,0 +1,35 @@
+// Lays out a whole file from a state tree before any tensor byte is read.
+#ifndef ESPALIER_WRITE_LAYOUT_H_
+#define ESPALIER_WRITE_LAYOUT_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "espalier/base/error.h"
+#include "espalier/base/limits.h"
+#include "espalier/format/index.h"
+#include "espalier/tree/value.h"
+
+namespace espalier {
+
+/// A file whose every byte has its place: an index in which only the chunks' hashes are missing, and the
+/// tensors that fill the rest.
+struct Layout {
+  EncodedIndex index;
+  /// By tensor number; each tied tensor once. Placeholders are among them.
+  std::vector<std::shared_ptr<const Tensor>> tensors;
+  /// Where each tensor stands in the tree first, by tensor number: for the error if its data fail.
+  std::vector<std::uint32_t> first_nodes;
+  std::uint64_t file_length = 0;
+};
+
+/// Lays out `state` and `metadata` (a dict without tensors). kInvalidTree, with the key path, for what
+/// the format cannot hold: equal keys in a container, text that is not UTF-8, a tensor whose data do not
+/// fit its shape, and whatever a reader with `limits` would refuse. Linear but for sorting texts and
+/// keys; the result shares the tensors with `state`.
+Result<Layout> lay_out(const Value& state, const Value& metadata, const Limits& limits = {});
+
+}  // namespace espalier
+
+#endif  // ESPALIER_WRITE_LAYOUT_H_

@@ -46,7 +46,7 @@ TEST_CASE("safetensors: headers that break the specification") {
       BadHeader{" {}", 0, "does not begin with '{'", " {}"},
       BadHeader{"{\"a\xFF\":1}", 0, "not UTF-8", "\xFF"},
       BadHeader{"{\"a\xED\xA0\x80\":1}", 0, "not UTF-8", "\xED"},
-      BadHeader{"{", 0, "not JSON", nullptr},
+      BadHeader{"{ ", 0, "not JSON", nullptr},
       BadHeader{"{\"a\"}", 0, "not JSON", nullptr},
       BadHeader{"{\"a\":}", 0, "not JSON", nullptr},
       BadHeader{"{,}", 0, "not JSON", nullptr},
@@ -118,7 +118,7 @@ TEST_CASE("safetensors: headers that break the specification") {
       BadHeader{"{\"__metadata__\":{\"k\":\"1\",\"\\u006b\":\"2\"}}", 0, "same key twice", nullptr},
   };
   for (const BadHeader& bad : kBad) {
-    CAPTURE(bad.json);
+    CAPTURE(std::string(bad.json));
     const std::string file = safetensors_file(bad.json, bytes_of(bad.buffer));
     const Error error = refusal(file);
     CHECK(error.code == ErrorCode::kSafetensorsInvalid);

@@ -29,8 +29,9 @@ class HeaderHandler {
   SafetensorsHeader& header() { return header_; }
   std::optional<Error>& error() { return error_; }
 
-  bool Null() { return misplaced(); }
-  bool Bool(bool) { return misplaced(); }
+  // The reader is past these words already, and still before numbers.
+  bool Null() { return misplaced(here() - 4); }
+  bool Bool(bool value) { return misplaced(here() - (value ? 4 : 5)); }
   bool Uint(unsigned value) { return number(value); }
   bool Uint64(std::uint64_t value) { return number(value); }
   // The reader gives -0 and other negative numbers as signed, and 1.0, 1e3 and 2^64 as double.

@@ -60,7 +60,7 @@ TEST_CASE("safetensors: headers that break the specification") {
       BadHeader{"{\"\\udc00\":{}}", 0, "half a character", "\\udc00"},
       BadHeader{"{\"__metadata__\":{\"k\":\"\\udc00\"}}", 0, "half a character", "\\udc00"},
       BadHeader{"{}x", 0, "only spaces", "x"},
-      BadHeader{"{}{}", 0, "only spaces", "{}{}" + 2},
+      BadHeader{"{}{}", 0, "only spaces", nullptr},
       BadHeader{"{} \n", 0, "only spaces", "\n"},
       BadHeader{"{}  \t", 0, "only spaces", "\t"},
       BadHeader{"{\"a\":1}", 0, "must be a JSON object with", "1}"},

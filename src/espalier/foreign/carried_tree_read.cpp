@@ -8,35 +8,29 @@
 #include <utility>
 #include <vector>
 
-#include <rapidjson/document.h>
-
 #include "espalier/base/utf8.h"
 #include "espalier/foreign/carried_tree.h"
+#include "espalier/foreign/json_tree.h"
 #include "espalier/format/shape.h"
 
 namespace espalier {
 namespace {
-
-using Json = rapidjson::Value;
 
 tl::unexpected<Error> bad(std::string message) {
   return fail(ErrorCode::kSafetensorsInvalid,
               std::string("the metadata's ") + kCarriedTreeKey + " " + std::move(message));
 }
 
-std::string_view text_of(const Json& json) { return {json.GetString(), json.GetStringLength()}; }
-
-const Json* member(const Json& object, const char* name) {
-  const auto at = object.FindMember(name);
-  return at == object.MemberEnd() ? nullptr : &at->value;
+tl::unexpected<Error> too_deep() {
+  return fail(ErrorCode::kLimitExceeded, std::string("the metadata's ") + kCarriedTreeKey +
+                                             " is deeper than Limits::depth allows");
 }
 
-// How many members of `names` an object has; used to refuse any others, and members that occur
-// twice.
-bool has_only(const Json& object, std::initializer_list<const char*> names) {
+// Whether an object has no members but those, each at most once.
+bool has_only(JsonRef object, std::initializer_list<std::string_view> names) {
   std::size_t known = 0;
-  for (const char* name : names) known += member(object, name) != nullptr ? 1 : 0;
-  return known == object.MemberCount();
+  for (const std::string_view name : names) known += object.member(name) ? 1 : 0;
+  return known == object.size();
 }
 
 std::optional<std::vector<std::byte>> from_hex(std::string_view text) {
@@ -87,8 +81,8 @@ class Restorer {
     return {};
   }
 
-  Result<Value> state(const Json& json) { return node(json, 0); }
-  Result<Value> metadata(const Json& json) {
+  Result<Value> state(JsonRef json) { return node(json, 0); }
+  Result<Value> metadata(JsonRef json) {
     in_metadata_ = true;
     return node(json, 0);
   }
@@ -105,20 +99,19 @@ class Restorer {
 
  private:
   // Recursion is bounded by Limits::depth.
-  Result<Value> node(const Json& json, std::uint32_t depth) {
+  Result<Value> node(JsonRef json, std::uint32_t depth) {
     if (++nodes_ > limits_.nodes) {
       return fail(ErrorCode::kLimitExceeded, std::string("the metadata's ") + kCarriedTreeKey +
                                                  " has more nodes than Limits::nodes allows");
     }
-    if (!json.IsObject()) return simple(json);
-    const Json* kind_text = member(json, "kind");
-    const auto kind = kind_text != nullptr && kind_text->IsString()
-                          ? kind_from_name(text_of(*kind_text))
-                          : std::nullopt;
+    if (!json.is_object()) return simple(json);
+    const auto kind_text = json.member("kind");
+    const auto kind =
+        kind_text && kind_text->text() ? kind_from_name(*kind_text->text()) : std::nullopt;
     if (!kind) return bad("has a node without a known kind");
     auto value = content(json, *kind, depth);
     if (!value) return value;
-    if (const Json* label = member(json, "label")) {
+    if (const auto label = json.member("label")) {
       auto text = string(*label);
       if (!text) return propagate(text);
       return std::move(*value).labelled(std::move(*text));
@@ -126,23 +119,22 @@ class Restorer {
     return value;
   }
 
-  static Result<std::string> string(const Json& json) {
-    if (!json.IsString() || find_invalid_utf8(text_of(json))) {
-      return bad("has something else where text should be");
-    }
-    return std::string(text_of(json));
+  static Result<std::string> string(JsonRef json) {
+    const auto text = json.text();
+    if (!text || find_invalid_utf8(*text)) return bad("has something else where text should be");
+    return std::string(*text);
   }
 
-  static Result<Value> simple(const Json& json) {
-    if (json.IsNull()) return Value::null();
-    if (json.IsBool()) return Value::boolean(json.GetBool());
-    if (json.IsInt64()) return Value::integer(json.GetInt64());
+  static Result<Value> simple(JsonRef json) {
+    if (json.is_null()) return Value::null();
+    if (const auto boolean = json.boolean()) return Value::boolean(*boolean);
+    if (const auto integer = json.int64()) return Value::integer(*integer);
     auto text = string(json);
     if (!text) return propagate(text);
     return Value::string(std::move(*text));
   }
 
-  Result<Value> content(const Json& json, Kind kind, std::uint32_t depth) {
+  Result<Value> content(JsonRef json, Kind kind, std::uint32_t depth) {
     if (is_container(kind)) return container(json, kind, depth);
     if (kind == Kind::kTensor || kind == Kind::kPlaceholder) {
       if (in_metadata_) return bad("has a tensor in the metadata");
@@ -152,8 +144,8 @@ class Restorer {
       if (!has_only(json, {"kind", "label"})) return bad("has a malformed null");
       return Value::null();
     }
-    const Json* value = member(json, "value");
-    if (value == nullptr || !has_only(json, {"kind", "label", "value"})) {
+    const auto value = json.member("value");
+    if (!value || !has_only(json, {"kind", "label", "value"})) {
       return bad("has a malformed " + std::string(kind_name(kind)));
     }
     auto result = scalar(*value, kind);
@@ -163,7 +155,7 @@ class Restorer {
     return result;
   }
 
-  Result<Value> scalar(const Json& json, Kind kind) const {
+  Result<Value> scalar(JsonRef json, Kind kind) const {
     if (kind == Kind::kBool || kind == Kind::kInt64 || kind == Kind::kString) return simple(json);
     auto text = string(json);
     if (!text) return propagate(text);
@@ -184,30 +176,30 @@ class Restorer {
     return Value::complex({from_hex_bits(bits.first(8)), from_hex_bits(bits.last(8))});
   }
 
-  Result<Value> container(const Json& json, Kind kind, std::uint32_t depth) {
+  Result<Value> container(JsonRef json, Kind kind, std::uint32_t depth) {
     if (depth == limits_.depth) {
-      return fail(ErrorCode::kLimitExceeded, std::string("the metadata's ") + kCarriedTreeKey +
-                                                 " is deeper than Limits::depth allows");
+      return too_deep();
     }
-    const Json* items = member(json, "items");
-    if (items == nullptr || !items->IsArray() || !has_only(json, {"kind", "label", "items"})) {
+    const auto items = json.member("items");
+    if (!items || !items->is_array() || !has_only(json, {"kind", "label", "items"})) {
       return bad("has a malformed " + std::string(kind_name(kind)));
     }
     Value value = empty(kind);
-    for (const Json& item : items->GetArray()) {
+    for (const JsonRef item : *items) {
       if (!has_keys(kind)) {
         auto child = node(item, depth + 1);
         if (!child) return child;
         value.add(std::move(*child));
         continue;
       }
-      if (!item.IsArray() || item.Size() != 2) return bad("has a malformed key");
-      auto child = node(item[1], depth + 1);
+      if (!item.is_array() || item.size() != 2) return bad("has a malformed key");
+      const JsonRef name = *item.begin();
+      auto child = node(*++item.begin(), depth + 1);
       if (!child) return child;
-      if (item[0].IsInt64() && kind == Kind::kDict) {
-        value.add(item[0].GetInt64(), std::move(*child));
+      if (name.int64() && kind == Kind::kDict) {
+        value.add(*name.int64(), std::move(*child));
       } else {
-        auto key = string(item[0]);
+        auto key = string(name);
         if (!key) return propagate(key);
         value.add(std::move(*key), std::move(*child));
       }
@@ -230,14 +222,14 @@ class Restorer {
     }
   }
 
-  Result<Value> tensor(const Json& json) {
-    const Json* name = member(json, "name");
-    if (name == nullptr || !name->IsString() ||
+  Result<Value> tensor(JsonRef json) {
+    const auto name = json.member("name");
+    if (!name || !name->text() ||
         !has_only(json, {"kind", "label", "name", "dtype", "shape", "block", "axes"}) ||
-        (member(json, "dtype") == nullptr && !has_only(json, {"kind", "label", "name", "axes"}))) {
+        (!json.member("dtype") && !has_only(json, {"kind", "label", "name", "axes"}))) {
       return bad("has a malformed tensor");
     }
-    const std::pair<std::string_view, std::size_t> wanted(text_of(*name), 0);
+    const std::pair<std::string_view, std::size_t> wanted(*name->text(), 0);
     const auto at = std::lower_bound(by_name_.begin(), by_name_.end(), wanted);
     if (at == by_name_.end() || at->first != wanted.first) {
       return bad("mentions the tensor \"" + std::string(wanted.first) +
@@ -247,11 +239,11 @@ class Restorer {
     // Tied nodes repeat the name, and what is said of the tensor.
     if (restored == nullptr) {
       const std::shared_ptr<const Tensor> stored = flat_.children()[at->second].as_tensor();
-      if (member(json, "dtype") == nullptr && member(json, "axes") == nullptr) {
+      if (!json.member("dtype") && !json.member("axes")) {
         restored = stored;
       } else {
         Tensor tensor = *stored;
-        if (member(json, "dtype") != nullptr) {
+        if (json.member("dtype")) {
           if (auto ok = read_type(json, tensor); !ok) return propagate(ok);
           const auto bytes = tensor_bytes(tensor.dtype, tensor.shape, tensor.block());
           if (!bytes || stored->dtype != DType::kU8 || stored->shape.size() != 1 ||
@@ -267,7 +259,7 @@ class Restorer {
     return Value::tensor(restored);
   }
 
-  Result<Value> placeholder(const Json& json) {
+  Result<Value> placeholder(JsonRef json) {
     if (!has_only(json, {"kind", "label", "dtype", "shape", "block", "axes"})) {
       return bad("has a malformed placeholder");
     }
@@ -280,46 +272,52 @@ class Restorer {
     return Value::tensor(std::move(tensor));
   }
 
-  Result<void> read_type(const Json& json, Tensor& tensor) const {
-    const Json* dtype = member(json, "dtype");
-    const Json* shape = member(json, "shape");
-    const Json* block = member(json, "block");
-    const auto known =
-        dtype != nullptr && dtype->IsString() ? dtype_from_name(text_of(*dtype)) : std::nullopt;
-    if (!known || shape == nullptr || !shape->IsArray() ||
-        (block != nullptr) != (*known == DType::kOpaque)) {
+  Result<void> read_type(JsonRef json, Tensor& tensor) const {
+    const auto dtype = json.member("dtype");
+    const auto shape = json.member("shape");
+    const auto block = json.member("block");
+    const auto known = dtype && dtype->text() ? dtype_from_name(*dtype->text()) : std::nullopt;
+    if (!known || !shape || !shape->is_array() || block.has_value() != (*known == DType::kOpaque)) {
       return bad("has a tensor with a malformed type");
     }
-    if (shape->Size() > limits_.rank) {
+    if (shape->size() > limits_.rank) {
       return fail(ErrorCode::kLimitExceeded, std::string("the metadata's ") + kCarriedTreeKey +
                                                  " has more axes than Limits::rank allows");
     }
     tensor.dtype = *known;
     tensor.shape.clear();
-    for (const Json& axis : shape->GetArray()) {
-      if (!axis.IsUint64()) return bad("has a tensor with a malformed shape");
-      tensor.shape.push_back(axis.GetUint64());
+    for (const JsonRef axis : *shape) {
+      const auto length = axis.uint64();
+      if (!length) return bad("has a tensor with a malformed shape");
+      tensor.shape.push_back(*length);
     }
-    if (block == nullptr) return {};
-    if (!block->IsArray() || block->Size() != 3 || !(*block)[1].IsUint() || !(*block)[2].IsUint()) {
+    if (!block) return {};
+    const std::vector<JsonRef> parts(block->begin(), block->end());
+    if (!block->is_array() || parts.size() != 3) {
       return bad("has a tensor with a malformed block type");
     }
-    auto name = string((*block)[0]);
+    auto name = string(parts[0]);
     if (!name) return propagate(name);
+    constexpr std::uint64_t kMax = std::numeric_limits<std::uint32_t>::max();
+    const auto elements = parts[1].uint64();
+    const auto bytes = parts[2].uint64();
+    if (!elements || !bytes || *elements > kMax || *bytes > kMax) {
+      return bad("has a tensor with a malformed block type");
+    }
     tensor.block_name = std::move(*name);
-    tensor.block_elements = (*block)[1].GetUint();
-    tensor.block_bytes = (*block)[2].GetUint();
+    tensor.block_elements = static_cast<std::uint32_t>(*elements);
+    tensor.block_bytes = static_cast<std::uint32_t>(*bytes);
     return {};
   }
 
-  static Result<void> read_axes(const Json& json, Tensor& tensor) {
-    const Json* axes = member(json, "axes");
-    if (axes == nullptr) return {};
-    if (!axes->IsArray() || axes->Size() != tensor.shape.size()) {
+  static Result<void> read_axes(JsonRef json, Tensor& tensor) {
+    const auto axes = json.member("axes");
+    if (!axes) return {};
+    if (!axes->is_array() || axes->size() != tensor.shape.size()) {
       return bad("has a tensor with malformed axes");
     }
     tensor.axis_names.clear();
-    for (const Json& axis : axes->GetArray()) {
+    for (const JsonRef axis : *axes) {
       auto name = string(axis);
       if (!name) return propagate(name);
       tensor.axis_names.push_back(std::move(*name));
@@ -342,20 +340,22 @@ Result<std::optional<CarriedState>> restore_carried(const Value& flat, const Val
                                                     const Limits& limits) {
   const Value* carried = metadata.find(Key(kCarriedTreeKey));
   if (carried == nullptr || carried->as_string() == nullptr) return std::nullopt;
-  const std::string& text = *carried->as_string();
-  rapidjson::Document json;
-  json.Parse<rapidjson::kParseIterativeFlag>(text.data(), text.size());
-  if (json.HasParseError() || !json.IsObject()) return bad("is not a JSON object");
-  const Json* version = member(json, "version");
-  if (version == nullptr || !version->IsUint()) return bad("has no version");
-  if (version->GetUint() != 1) {
+  // A level of the tree takes three of JSON: an object, its items, a key with its value.
+  auto tree = JsonTree::parse(*carried->as_string(), 3 * limits.depth + 3);
+  if (!tree && tree.error().code == ErrorCode::kLimitExceeded) return too_deep();
+  if (!tree) return bad("is not JSON");
+  const JsonRef json = tree->root();
+  if (!json.is_object()) return bad("is not a JSON object");
+  const auto version = json.member("version");
+  if (!version || !version->uint64()) return bad("has no version");
+  if (*version->uint64() != 1) {
     return fail(ErrorCode::kUnsupportedVersion,
                 std::string("the metadata's ") + kCarriedTreeKey + " has version " +
-                    std::to_string(version->GetUint()) + " and this library knows version 1");
+                    std::to_string(*version->uint64()) + " and this library knows version 1");
   }
-  const Json* state = member(json, "state");
-  const Json* carried_metadata = member(json, "metadata");
-  if (state == nullptr || !has_only(json, {"version", "state", "metadata"})) {
+  const auto state = json.member("state");
+  const auto carried_metadata = json.member("metadata");
+  if (!state || !has_only(json, {"version", "state", "metadata"})) {
     return bad("has other members than version, state and metadata");
   }
   Restorer restorer(flat, limits);
@@ -363,7 +363,7 @@ Result<std::optional<CarriedState>> restore_carried(const Value& flat, const Val
   auto restored = restorer.state(*state);
   if (!restored) return propagate(restored);
   if (auto ok = restorer.check_all_used(); !ok) return propagate(ok);
-  if (carried_metadata == nullptr) {
+  if (!carried_metadata) {
     // All of it stands in the file as it is.
     Value rest = Value::dict();
     for (std::size_t i = 0; i < metadata.children().size(); ++i) {

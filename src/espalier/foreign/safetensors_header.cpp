@@ -308,8 +308,10 @@ Result<SafetensorsHeader> parse_safetensors_header(std::span<char> json, const L
   rapidjson::InsituStringStream stream(json.data());
   HeaderHandler handler(stream, json.data(), has_escapes, limits);
   rapidjson::Reader reader;
-  constexpr unsigned kFlags = rapidjson::kParseInsituFlag | rapidjson::kParseIterativeFlag |
-                              rapidjson::kParseStopWhenDoneFlag;
+  // The reader recurses, but the handler lets it no deeper than the three levels that a header has.
+  // It parses in place and so needs no memory of its own. (Its iterative mode does, and computes
+  // with a null pointer when it first asks for some.)
+  constexpr unsigned kFlags = rapidjson::kParseInsituFlag | rapidjson::kParseStopWhenDoneFlag;
   const rapidjson::ParseResult result = reader.Parse<kFlags>(stream, handler);
   if (handler.error()) return tl::unexpected<Error>(std::move(*handler.error()));
   if (result.IsError()) {

@@ -76,12 +76,12 @@ class TensorData {
 struct Tensor {
   DType dtype = DType::kF32;
   /// Elements along each axis; empty for a 0-d tensor.
-  std::vector<std::uint64_t> shape;
-  TensorData data;
+  std::vector<std::uint64_t> shape = {};
+  TensorData data = {};
   /// A name for each axis (empty text: unnamed), or nothing at all.
-  std::vector<std::string> axis_names;
+  std::vector<std::string> axis_names = {};
   /// For kOpaque only: the block type's name, elements per block and bytes per block.
-  std::string block_name;
+  std::string block_name = {};
   std::uint32_t block_elements = 0;
   std::uint32_t block_bytes = 0;
 

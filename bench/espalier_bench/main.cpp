@@ -1,0 +1,301 @@
+// Times Espalier the way peers/safetensors_rs times its crate: the same inputs, the same spans, one JSON
+// object on one line. bench/README.md says what each command measures.
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "espalier/codec/hash.h"
+#include "espalier/native/checkpoint_file.h"
+#include "espalier/native/save.h"
+#include "report.h"
+#include "tensors.h"
+
+namespace espalier::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Options {
+  std::string file;
+  std::uint64_t repeat = 1;
+  unsigned threads = 1;
+  std::uint64_t tensors = 0;
+  std::uint64_t elements = 4;
+  std::uint64_t bytes = 0;
+  std::string names = "flat";
+  bool fresh = false;
+  bool check = false;
+  bool populate = false;
+};
+
+std::uint64_t nanoseconds_since(Clock::time_point start) {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count());
+}
+
+template <class T>
+T must(Result<T> result) {
+  if (!result) {
+    std::fprintf(stderr, "espalier_bench: %s\n", result.error().describe().c_str());
+    std::exit(1);
+  }
+  if constexpr (!std::is_void_v<T>) return std::move(*result);
+}
+
+// What `open` of the peer adds up, so that the compiler cannot drop the listing.
+std::uint64_t list(const Checkpoint& checkpoint) {
+  std::uint64_t sum = 0;
+  for (Walker walk(checkpoint.state()); walk.next();) {
+    if (const auto tensor = walk.node().tensor()) {
+      sum += walk.path().size() + tensor->elements() + tensor->bytes();
+    }
+  }
+  return sum;
+}
+
+void open(const Options& options) {
+  Samples open_ns, list_ns, close_ns;
+  std::uint64_t listed = 0, tensors = 0, index_bytes = 0;
+  for (std::uint64_t i = 0; i < options.repeat; ++i) {
+    auto start = Clock::now();
+    std::optional<CheckpointFile> file = must(CheckpointFile::open(options.file));
+    open_ns.push_back(nanoseconds_since(start));
+    start = Clock::now();
+    listed = list(file->checkpoint());
+    list_ns.push_back(nanoseconds_since(start));
+    tensors = file->checkpoint().tensor_count();
+    index_bytes = file->checkpoint().catalog().data_begin();
+    start = Clock::now();
+    file.reset();
+    close_ns.push_back(nanoseconds_since(start));
+  }
+  Report("open", options.file)
+      .with("tensors", tensors)
+      .with("index_bytes", index_bytes)
+      .with("listed", listed)
+      .with("open_ns", open_ns)
+      .with("list_ns", list_ns)
+      .with("close_ns", close_ns)
+      .print();
+}
+
+// The tensors' bytes cut into `threads` equal shares of whole words, as the peer does.
+std::uint64_t sum_shares(const std::vector<ByteSpan>& tensors, unsigned threads) {
+  std::uint64_t total = 0;
+  for (const ByteSpan bytes : tensors) total += bytes.size();
+  const std::uint64_t target = (total / threads + 8) / 8 * 8;
+  std::vector<std::vector<ByteSpan>> shares(1);
+  std::uint64_t room = target;
+  for (ByteSpan rest : tensors) {
+    while (rest.size() > room && shares.size() < threads) {
+      shares.back().push_back(rest.first(static_cast<std::size_t>(room / 8 * 8)));
+      rest = rest.subspan(static_cast<std::size_t>(room / 8 * 8));
+      shares.emplace_back();
+      room = target;
+    }
+    shares.back().push_back(rest);
+    room -= std::min<std::uint64_t>(room, rest.size());
+  }
+  std::vector<std::uint64_t> sums(shares.size());
+  must(parallel_for(shares.size(), threads, [&](unsigned, std::size_t i) -> Result<void> {
+    for (const ByteSpan bytes : shares[i]) sums[i] += sum_words(bytes);
+    return {};
+  }));
+  std::uint64_t sum = 0;
+  for (const std::uint64_t part : sums) sum += part;
+  return sum;
+}
+
+void read(const Options& options) {
+  Samples open_ns, read_ns;
+  std::uint64_t checksum = 0, bytes = 0;
+  for (std::uint64_t i = 0; i < options.repeat; ++i) {
+    auto start = Clock::now();
+    const CheckpointFile file =
+        must(CheckpointFile::open(options.file, {.threads = options.threads}));
+    open_ns.push_back(nanoseconds_since(start));
+    start = Clock::now();
+    std::vector<ByteSpan> views;
+    bytes = 0;
+    for (std::uint32_t t = 0; t < file.checkpoint().tensor_count(); ++t) {
+      const auto view = must(file.view(file.checkpoint().tensor(t),
+                                       options.check ? Check::kHashes : Check::kNothing));
+      views.push_back(view.bytes);
+      bytes += view.bytes.size();
+    }
+    // With checks, every byte has been read by the hash.
+    if (!options.check) checksum = sum_shares(views, options.threads);
+    read_ns.push_back(nanoseconds_since(start));
+  }
+  Report("read", options.file)
+      .with("threads", options.threads)
+      .with("check", options.check)
+      .with("bytes", bytes)
+      .with("checksum", checksum)
+      .with("open_ns", open_ns)
+      .with("read_ns", read_ns)
+      .print();
+}
+
+// What XXH3-128 alone reaches over the same mapped file, in pieces of a chunk.
+void hash(const Options& options) {
+  Samples hash_ns;
+  std::uint64_t mixed = 0;
+  for (std::uint64_t i = 0; i < options.repeat; ++i) {
+    const auto source = must(open_source(options.file));
+    if (options.populate) source->prefetch({0, 0, source->size()});
+    const ByteSpan file = *source->mapping();
+    const std::size_t pieces = (file.size() + kChunkBytes - 1) / kChunkBytes;
+    std::vector<std::uint64_t> sums(options.threads);
+    const auto start = Clock::now();
+    must(parallel_for(pieces, options.threads, [&](unsigned worker, std::size_t p) -> Result<void> {
+      const std::size_t begin = p * kChunkBytes;
+      sums[worker] ^= hash128(file.subspan(begin, std::min<std::size_t>(kChunkBytes,
+                                                                        file.size() - begin)))
+                          .low;
+      return {};
+    }));
+    hash_ns.push_back(nanoseconds_since(start));
+    for (const std::uint64_t sum : sums) mixed ^= sum;
+  }
+  Report("hash", options.file)
+      .with("threads", options.threads)
+      .with("populated", options.populate)
+      .with("checksum", mixed)
+      .with("hash_ns", hash_ns)
+      .print();
+}
+
+void verify(const Options& options) {
+  Samples verify_ns;
+  std::uint64_t errors = 0;
+  for (std::uint64_t i = 0; i < options.repeat; ++i) {
+    const CheckpointFile file =
+        must(CheckpointFile::open(options.file, {.threads = options.threads}));
+    const auto start = Clock::now();
+    errors += must(file.verify()).error_count;
+    verify_ns.push_back(nanoseconds_since(start));
+  }
+  Report("verify", options.file)
+      .with("threads", options.threads)
+      .with("errors", errors)
+      .with("verify_ns", verify_ns)
+      .print();
+}
+
+// Anonymous memory that this process has to itself, in KiB: what a save takes besides the page cache.
+std::uint64_t peak_private_kib() {
+  std::uint64_t peak = 0;
+  if (std::FILE* status = std::fopen("/proc/self/status", "r")) {
+    char line[256];
+    while (std::fgets(line, sizeof line, status) != nullptr) {
+      if (std::sscanf(line, "VmHWM: %lu", &peak) == 1) break;
+    }
+    std::fclose(status);
+  }
+  return peak;
+}
+
+void save_file(const Options& options) {
+  const Value state = flat_state(options.tensors, options.bytes);
+  const std::uint64_t before = peak_private_kib();
+  const SaveOptions how{.sync = false, .threads = options.threads};
+  if (!options.fresh) must(save(options.file, state, how));
+  Samples save_ns;
+  for (std::uint64_t i = 0; i < options.repeat; ++i) {
+    if (options.fresh) std::filesystem::remove(options.file);
+    const auto start = Clock::now();
+    must(save(options.file, state, how));
+    save_ns.push_back(nanoseconds_since(start));
+  }
+  Report("save", options.file)
+      .with("threads", options.threads)
+      .with("fresh", options.fresh)
+      .with("peak_growth_kib", peak_private_kib() - before)
+      .with("save_ns", save_ns)
+      .print();
+}
+
+// The same bytes with nothing but write(2), one call per MiB: into a new file, or over the old one.
+void write_file(const Options& options) {
+  const Value state = flat_state(options.tensors, options.bytes);
+  const auto write_once = [&](int flags) {
+    const int fd = ::open(options.file.c_str(), O_WRONLY | O_CREAT | flags, 0666);
+    for (const Value& child : state.children()) {
+      ByteSpan bytes = *child.as_tensor()->data.memory();
+      while (!bytes.empty()) {
+        const ssize_t n = ::write(fd, bytes.data(), std::min<std::size_t>(bytes.size(), 1 << 20));
+        if (n <= 0) std::exit(1);
+        bytes = bytes.subspan(static_cast<std::size_t>(n));
+      }
+    }
+    ::close(fd);
+  };
+  if (!options.fresh) write_once(O_TRUNC);
+  Samples write_ns;
+  for (std::uint64_t i = 0; i < options.repeat; ++i) {
+    if (options.fresh) std::filesystem::remove(options.file);
+    const auto start = Clock::now();
+    write_once(options.fresh ? O_EXCL : O_TRUNC);
+    write_ns.push_back(nanoseconds_since(start));
+  }
+  Report("write", options.file).with("fresh", options.fresh).with("write_ns", write_ns).print();
+}
+
+void make(const Options& options) {
+  must(save(options.file, named_state(options.names, options.tensors, options.elements),
+            {.threads = options.threads}));
+  Report("make", options.file)
+      .with("tensors", options.tensors)
+      .with("file_bytes", std::filesystem::file_size(options.file))
+      .print();
+}
+
+}  // namespace
+}  // namespace espalier::bench
+
+int main(int argc, char** argv) {
+  using namespace espalier::bench;
+  CLI::App app("Times Espalier; bench/run.py compares the figures with those of its peers");
+  app.require_subcommand(1);
+  Options options;
+  const auto command = [&](const char* name, const char* what, void (*run)(const Options&)) {
+    CLI::App* sub = app.add_subcommand(name, what);
+    sub->add_option("file", options.file)->required();
+    sub->add_option("--repeat", options.repeat)->check(CLI::PositiveNumber);
+    sub->add_option("--threads", options.threads)->check(CLI::PositiveNumber);
+    sub->callback([&options, run] { run(options); });
+    return sub;
+  };
+  command("open", "open, validate and list", open);
+  command("read", "read every byte of every tensor", read)
+      ->add_flag("--check", options.check, "compare with the hashes, instead of adding up words");
+  command("hash", "XXH3-128 alone over the mapped file", hash)
+      ->add_flag("--populate", options.populate, "map the pages before the clock starts");
+  command("verify", "verify the whole file", verify);
+  for (CLI::App* sub : {command("save", "save tensors from memory, without fsync", save_file),
+                        command("write", "write(2) of the same bytes", write_file)}) {
+    sub->add_option("--bytes", options.bytes)->required();
+    sub->add_option("--tensors", options.tensors)->required();
+    sub->add_flag("--fresh,!--overwrite", options.fresh)->required();
+  }
+  CLI::App* maker = command("make", "write a file of many small tensors", make);
+  maker->add_option("--tensors", options.tensors)->required();
+  maker->add_option("--elements", options.elements);
+  maker->add_option("--names", options.names)
+      ->check(CLI::IsMember({"flat", "model", "training"}));
+  CLI11_PARSE(app, argc, argv);
+}

@@ -1,0 +1,43 @@
+// What a command prints: one JSON object on one line.
+#ifndef ESPALIER_BENCH_REPORT_H_
+#define ESPALIER_BENCH_REPORT_H_
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <concepts>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace espalier::bench {
+
+using Samples = std::vector<std::uint64_t>;
+
+class Report {
+ public:
+  Report(const std::string& command, const std::string& file)
+      : text_(fmt::format(R"({{"command":"{}","file":"{}")", command, file)) {}
+
+  Report& with(const char* name, bool value) { return add(name, value ? "true" : "false"); }
+  template <std::integral T>
+  Report& with(const char* name, T value) {
+    return add(name, std::to_string(value));
+  }
+  Report& with(const char* name, const Samples& samples) {
+    return add(name, fmt::format("[{}]", fmt::join(samples, ",")));
+  }
+  void print() const { fmt::print("{}}}\n", text_); }
+
+ private:
+  Report& add(const char* name, const std::string& value) {
+    text_ += fmt::format(R"(,"{}":{})", name, value);
+    return *this;
+  }
+
+  std::string text_;
+};
+
+}  // namespace espalier::bench
+
+#endif  // ESPALIER_BENCH_REPORT_H_

@@ -1,0 +1,123 @@
+#include "tensors.h"
+
+#include <array>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+namespace espalier::bench {
+namespace {
+
+// The weights of one transformer layer, in the naming of common language models.
+constexpr std::array<std::array<std::string_view, 2>, 9> kLayer = {{{"input_layernorm", ""},
+                                                                    {"mlp", "down_proj"},
+                                                                    {"mlp", "gate_proj"},
+                                                                    {"mlp", "up_proj"},
+                                                                    {"post_attention_layernorm", ""},
+                                                                    {"self_attn", "k_proj"},
+                                                                    {"self_attn", "o_proj"},
+                                                                    {"self_attn", "q_proj"},
+                                                                    {"self_attn", "v_proj"}}};
+
+// Every value is i's output of SplitMix64, cut to 24 bits: evenly spread over -0.5 to 0.5, never zero.
+std::vector<std::byte> values(std::uint64_t seed, std::uint64_t count) {
+  std::vector<std::byte> bytes(static_cast<std::size_t>(4 * count));
+  std::uint64_t state = seed;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    state += 0x9e3779b97f4a7c15u;
+    std::uint64_t z = state;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    z ^= z >> 31;
+    const auto numerator = 2 * static_cast<std::int32_t>(z >> 40) + 1 - (1 << 24);
+    store_le(bytes.data() + 4 * i, static_cast<float>(numerator) / static_cast<float>(1 << 25));
+  }
+  return bytes;
+}
+
+Value tensor(std::uint64_t seed, std::uint64_t elements) {
+  return Value::tensor(Tensor{.dtype = DType::kF32,
+                              .shape = {elements},
+                              .data = TensorData::owned(values(seed, elements))});
+}
+
+// The children of one layer; `make(weight)` gives what stands for the weight itself.
+template <class Make>
+Value layer(std::uint64_t first, std::uint64_t count, const Make& make) {
+  Value result = Value::dict();
+  Value group = Value::dict();
+  for (std::size_t i = 0; i < kLayer.size() && i < count; ++i) {
+    const auto [outer, inner] = kLayer[i];
+    if (inner.empty()) {
+      result.add(Key(outer), make(first + i));
+      continue;
+    }
+    group.add(Key(inner), make(first + i));
+    const bool last = i + 1 == kLayer.size() || i + 1 == count || kLayer[i + 1][0] != outer;
+    if (last) {
+      result.add(Key(outer), std::move(group));
+      group = Value::dict();
+    }
+  }
+  return result;
+}
+
+template <class Make>
+Value model(std::uint64_t weights, const Make& make) {
+  Value layers = Value::dict();
+  for (std::uint64_t first = 0; first < weights; first += kLayer.size()) {
+    layers.add(Key(std::to_string(first / kLayer.size())), layer(first, weights - first, make));
+  }
+  return Value::dict({{"model", Value::dict({{"layers", std::move(layers)}})}});
+}
+
+}  // namespace
+
+Value flat_state(std::uint64_t tensors, std::uint64_t bytes) {
+  Value state = Value::dict();
+  const std::uint64_t elements = bytes / 4;
+  for (std::uint64_t i = 0; i < tensors; ++i) {
+    const std::uint64_t share = elements / tensors + (i < elements % tensors ? 1 : 0);
+    state.add(Key("tensor_" + std::to_string(i)), tensor(i, share));
+  }
+  return state;
+}
+
+Value named_state(const std::string& names, std::uint64_t tensors, std::uint64_t elements) {
+  if (names == "training") {
+    const auto weight = [&](std::uint64_t i) {
+      return Value::dict({{"weight", tensor(i, elements)}});
+    };
+    const auto moments = [&](std::uint64_t i) {
+      return Value::dict({{"weight", Value::dict({{"exp_avg", tensor(i, elements)},
+                                                  {"exp_avg_sq", tensor(i, elements)}})}});
+    };
+    const std::uint64_t weights = (tensors + 2) / 3;
+    return Value::dict({{"state", model(weights, weight)},
+                        {"optimizer", Value::dict({{"state", model(weights, moments)}})}});
+  }
+  if (names == "model") {
+    return model(tensors, [&](std::uint64_t i) {
+      return Value::dict({{"weight", tensor(i, elements)}});
+    });
+  }
+  Value state = Value::dict();
+  for (std::uint64_t i = 0; i < tensors; ++i) {
+    const auto [outer, inner] = kLayer[i % kLayer.size()];
+    std::string name = "model.layers." + std::to_string(i / kLayer.size()) + "." + std::string(outer);
+    if (!inner.empty()) name += "." + std::string(inner);
+    state.add(Key(name + ".weight"), tensor(i, elements));
+  }
+  return state;
+}
+
+std::uint64_t sum_words(ByteSpan bytes) {
+  std::uint64_t sum = 0;
+  std::size_t i = 0;
+  for (; i + 8 <= bytes.size(); i += 8) sum += load_le<std::uint64_t>(bytes.data() + i);
+  std::uint64_t last = 0;
+  if (i < bytes.size()) std::memcpy(&last, bytes.data() + i, bytes.size() - i);
+  return sum + last;
+}
+
+}  // namespace espalier::bench

@@ -1,7 +1,7 @@
 #include <algorithm>
-#include <bit>
 #include <charconv>
 #include <cstdint>
+#include <cstring>
 #include <initializer_list>
 #include <limits>
 #include <memory>
@@ -52,7 +52,9 @@ std::optional<std::vector<std::byte>> from_hex(std::string_view text) {
 double from_hex_bits(std::span<const std::byte> bytes) {
   std::uint64_t bits = 0;
   for (const std::byte byte : bytes) bits = bits << 8 | std::to_integer<std::uint64_t>(byte);
-  return std::bit_cast<double>(bits);
+  double value = 0;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
 }
 
 std::optional<Kind> kind_from_name(std::string_view name) {

@@ -1,6 +1,6 @@
 #include <array>
-#include <bit>
 #include <cstdint>
+#include <cstring>
 #include <utility>
 
 #include "espalier/base/utf8.h"
@@ -172,7 +172,8 @@ class Writer {
   // A decimal would lose the payload of a NaN.
   static std::string hex_bits(double value) {
     std::array<std::byte, 8> bytes;
-    auto bits = std::bit_cast<std::uint64_t>(value);
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, &value, sizeof bits);
     for (std::size_t i = bytes.size(); i-- > 0; bits >>= 8) {
       bytes[i] = static_cast<std::byte>(bits & 0xFF);
     }

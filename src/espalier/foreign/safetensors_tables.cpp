@@ -1,6 +1,7 @@
 #include "espalier/foreign/safetensors_tables.h"
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -172,12 +173,12 @@ class Builder {
 
   // The order that a large dict needs if its keys, those of users `first` on, are not ascending.
   void add_dict_order(std::uint32_t node, std::uint32_t first, std::uint32_t count) {
-    const auto begin = users_.begin() + first;
-    if (count <= kSmallDict || std::is_sorted(begin, begin + count)) return;
+    const auto keys = std::span<const std::uint32_t>(users_).subspan(first, count);
+    if (count <= kSmallDict || std::is_sorted(keys.begin(), keys.end())) return;
     // Texts are sorted already: going through them in order gives the positions in order.
     constexpr std::uint32_t kNobody = ~std::uint32_t{0};
     std::vector<std::uint32_t> positions(tables_.text_ends.size(), kNobody);
-    for (std::uint32_t i = 0; i < count; ++i) positions[users_[first + i]] = i;
+    for (std::uint32_t i = 0; i < count; ++i) positions[keys[i]] = i;
     tables_.dict_orders.push_back({node, static_cast<std::uint32_t>(tables_.order.size())});
     for (const std::uint32_t position : positions) {
       if (position != kNobody) tables_.order.push_back(position);

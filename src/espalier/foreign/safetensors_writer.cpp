@@ -24,8 +24,9 @@ constexpr char kMetadataName[] = "__metadata__";
 constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
 
 bool holds_tensor(const Value& value) {
+  const auto children = value.children();
   return value.kind() == Kind::kTensor || value.kind() == Kind::kPlaceholder ||
-         std::ranges::any_of(value.children(), holds_tensor);
+         std::any_of(children.begin(), children.end(), holds_tensor);
 }
 
 class Planner {
@@ -193,22 +194,21 @@ class Planner {
 
   // Whether the state is the very dict that reading the file gives.
   bool reads_back() const {
-    if (!losses_.empty() || state_.children().size() != pending_.size() ||
-        std::ranges::any_of(state_.children(),
-                            [](const Value& child) { return is_container(child.kind()); })) {
-      return false;
-    }
+    const auto children = state_.children();
+    const auto nests = [](const Value& child) { return is_container(child.kind()); };
+    if (!losses_.empty() || std::any_of(children.begin(), children.end(), nests)) return false;
     const auto place = [](const Pending& p) {
       return std::tuple(p.stored.extent.offset, p.stored.extent.length,
                         std::string_view(p.stored.name));
     };
-    return std::ranges::is_sorted(
-        pending_, [&](const Pending& a, const Pending& b) { return place(a) < place(b); });
+    return std::is_sorted(pending_.begin(), pending_.end(),
+                          [&](const Pending& a, const Pending& b) { return place(a) < place(b); });
   }
 
   Result<void> carry() {
     if (!carrying() || reads_back()) return {};
-    if (std::ranges::any_of(pairs_, [](const auto& p) { return p.first == kCarriedTreeKey; })) {
+    if (std::any_of(pairs_.begin(), pairs_.end(),
+                    [](const auto& p) { return p.first == kCarriedTreeKey; })) {
       return fail(ErrorCode::kNameCollision,
                   std::string("the metadata has an ") + kCarriedTreeKey +
                       " already; restore the tree that it carries, or remove it",

@@ -23,7 +23,7 @@ class ShapeInterner {
   std::uint32_t intern(std::span<const std::uint64_t> shape) {
     const std::uint64_t hash = hash64(std::as_bytes(shape));
     std::uint32_t& slot = cache_[hash % cache_.size()];
-    if (slot != 0 && std::ranges::equal((*this)[slot - 1], shape)) return slot - 1;
+    if (slot != 0 && equal((*this)[slot - 1], shape)) return slot - 1;
     dims_.insert(dims_.end(), shape.begin(), shape.end());
     ends_.push_back(static_cast<std::uint32_t>(dims_.size()));
     slot = static_cast<std::uint32_t>(ends_.size());
@@ -48,13 +48,13 @@ class ShapeInterner {
       const auto left = (*this)[a];
       const auto right = (*this)[b];
       if (left.size() != right.size()) return left.size() < right.size();
-      return std::ranges::lexicographical_compare(left, right);
+      return std::lexicographical_compare(left.begin(), left.end(), right.begin(), right.end());
     });
     Canonical pool;
     pool.numbers.resize(sorted.size());
     for (std::size_t i = 0; i < sorted.size(); ++i) {
       const auto shape = (*this)[sorted[i]];
-      if (i == 0 || !std::ranges::equal((*this)[sorted[i - 1]], shape)) {
+      if (i == 0 || !equal((*this)[sorted[i - 1]], shape)) {
         pool.dims.insert(pool.dims.end(), shape.begin(), shape.end());
         pool.ends.push_back(static_cast<std::uint32_t>(pool.dims.size()));
       }
@@ -64,6 +64,10 @@ class ShapeInterner {
   }
 
  private:
+  static bool equal(std::span<const std::uint64_t> a, std::span<const std::uint64_t> b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end());
+  }
+
   std::vector<std::uint32_t> ends_;
   std::vector<std::uint64_t> dims_;
   // Shape numbers plus one; 0 is an empty slot.

@@ -64,9 +64,9 @@ Value layer(std::uint64_t first, std::uint64_t count, const Make& make) {
 
 template <class Make>
 Value model(std::uint64_t weights, const Make& make) {
-  Value layers = Value::dict();
+  Value layers = Value::list();
   for (std::uint64_t first = 0; first < weights; first += kLayer.size()) {
-    layers.add(Key(std::to_string(first / kLayer.size())), layer(first, weights - first, make));
+    layers.add(layer(first, weights - first, make));
   }
   return Value::dict({{"model", Value::dict({{"layers", std::move(layers)}})}});
 }

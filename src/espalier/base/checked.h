@@ -10,13 +10,16 @@
 namespace espalier {
 
 inline std::optional<std::uint64_t> checked_add(std::uint64_t a, std::uint64_t b) {
-  if (b > std::numeric_limits<std::uint64_t>::max() - a) return std::nullopt;
-  return a + b;
+  std::uint64_t sum = 0;
+  if (__builtin_add_overflow(a, b, &sum)) return std::nullopt;
+  return sum;
 }
 
 inline std::optional<std::uint64_t> checked_mul(std::uint64_t a, std::uint64_t b) {
-  if (a != 0 && b > std::numeric_limits<std::uint64_t>::max() / a) return std::nullopt;
-  return a * b;
+  // A builtin of GCC and Clang, because dividing to find out is many times slower.
+  std::uint64_t product = 0;
+  if (__builtin_mul_overflow(a, b, &product)) return std::nullopt;
+  return product;
 }
 
 /// The next multiple of `alignment` (a power of two), or nothing if that does not fit.

@@ -43,9 +43,10 @@ inline BlockType table_block(const Tables& t, std::uint16_t block) {
 
 /// Bytes of a tensor whose size is known to be valid.
 inline std::uint64_t table_tensor_bytes(const Tables& t, const TensorRecord& tensor) {
-  return tensor_bytes(static_cast<DType>(tensor.dtype), table_shape(t, tensor.shape),
-                      table_block(t, tensor.block))
-      .value_or(0);
+  const auto dtype = static_cast<DType>(tensor.dtype);
+  const auto shape = table_shape(t, tensor.shape);
+  if (const auto bytes = usual_tensor_bytes(dtype, shape)) return *bytes;
+  return tensor_bytes(dtype, shape, table_block(t, tensor.block)).value_or(0);
 }
 
 /// The chunks of a tensor; none for a placeholder.

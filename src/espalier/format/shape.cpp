@@ -1,27 +1,13 @@
 #include "espalier/format/shape.h"
 
-#include <algorithm>
+#include <string>
 
 #include "espalier/base/checked.h"
 
 namespace espalier {
 
-std::optional<std::uint64_t> shape_elements(std::span<const std::uint64_t> shape) {
-  // First, so that [0, 2^63, 2^63] is empty and not an overflow.
-  if (std::find(shape.begin(), shape.end(), 0u) != shape.end()) return 0;
-  std::uint64_t elements = 1;
-  for (const std::uint64_t axis : shape) {
-    const auto product = checked_mul(elements, axis);
-    if (!product) return std::nullopt;
-    elements = *product;
-  }
-  return elements;
-}
-
 Result<std::uint64_t> tensor_bytes(DType dtype, std::span<const std::uint64_t> shape,
                                    const BlockType& block) {
-  // Positions stay below 2^63, so that aligning and adding them cannot wrap.
-  constexpr std::uint64_t kMaxBytes = (std::uint64_t{1} << 63) - 1;
   const auto elements = shape_elements(shape);
   if (!elements) {
     return fail(ErrorCode::kTensorInvalid, "the shape has more than 2^64 elements");
@@ -54,7 +40,7 @@ Result<std::uint64_t> tensor_bytes(DType dtype, std::span<const std::uint64_t> s
       if (bytes) bytes = checked_add(*bytes, rest_bits / 8);
     }
   }
-  if (!bytes || *bytes > kMaxBytes) {
+  if (!bytes || *bytes > kMaxTensorBytes) {
     return fail(ErrorCode::kTensorInvalid, "the tensor has more than 2^63 bytes");
   }
   return *bytes;

@@ -12,14 +12,42 @@
 
 namespace espalier {
 
+/// Bytes of a tensor stay below 2^63, so that aligning and adding positions cannot wrap.
+inline constexpr std::uint64_t kMaxTensorBytes = (std::uint64_t{1} << 63) - 1;
+
 /// Elements of a shape: the product of its axes, 0 if one of them is 0, 1 if there are none;
 /// nothing if the product does not fit in a u64.
-std::optional<std::uint64_t> shape_elements(std::span<const std::uint64_t> shape);
+inline std::optional<std::uint64_t> shape_elements(std::span<const std::uint64_t> shape) {
+  std::uint64_t elements = 1;
+  bool overflow = false;
+  bool empty = false;
+  for (const std::uint64_t axis : shape) {
+    overflow |= __builtin_mul_overflow(elements, axis, &elements);
+    empty |= axis == 0;
+  }
+  // An axis of 0 decides, so that [0, 2^63, 2^63] is empty and not an overflow.
+  if (empty) return 0;
+  return overflow ? std::nullopt : std::optional(elements);
+}
 
 /// Bytes of a packed tensor. `block` matters for kOpaque only. kTensorInvalid, with a sentence, if the
 /// size overflows, if the bits are no whole bytes, or if blocks do not divide the last axis.
 Result<std::uint64_t> tensor_bytes(DType dtype, std::span<const std::uint64_t> shape,
                                    const BlockType& block = {});
+
+/// The same, quickly, for the usual case: elements of one or more whole bytes and a valid size. Nothing in
+/// every other case, for which tensor_bytes() has the answer.
+inline std::optional<std::uint64_t> usual_tensor_bytes(DType dtype,
+                                                       std::span<const std::uint64_t> shape) {
+  const std::uint32_t bits = dtype_bits(dtype);
+  const auto elements = shape_elements(shape);
+  std::uint64_t bytes = 0;
+  if (bits == 0 || bits % 8 != 0 || !elements ||
+      __builtin_mul_overflow(*elements, std::uint64_t{bits / 8}, &bytes) || bytes > kMaxTensorBytes) {
+    return std::nullopt;
+  }
+  return bytes;
+}
 
 /// Chunks that hold `bytes` bytes.
 constexpr std::uint64_t chunk_count(std::uint64_t bytes) {

@@ -54,7 +54,7 @@ class Validator {
           &Validator::check_blocks, &Validator::check_keys, &Validator::check_tree,
           &Validator::check_values, &Validator::check_labels, &Validator::check_dict_orders,
           &Validator::check_axes, &Validator::check_uses, &Validator::check_end}) {
-      if (auto ok = (this->*step)(); !ok) return ok;
+      if (!(this->*step)()) return tl::unexpected<Error>(std::move(*error_));
     }
     return {};
   }
@@ -67,21 +67,34 @@ class Validator {
     return facts_.index_offset + static_cast<std::uint64_t>(at - facts_.index);
   }
 
+  // The checks run for every node of a file, so they pass a bool up, and leave the error here; "cold" keeps
+  // what only bad files need out of the way of the others.
+  [[gnu::cold]] bool reject(ErrorCode code, std::uint64_t offset, std::string path,
+                            std::string_view message) {
+    error_ = Error{code, offset, std::move(path), std::string(message)};
+    return false;
+  }
+
   template <class Record>
-  tl::unexpected<Error> bad(ErrorCode code, std::string message, const Record& record) const {
-    return fail(code, std::move(message), offset_of(record));
+  [[gnu::cold]] bool bad(ErrorCode code, std::string_view message, const Record& record) {
+    return reject(code, offset_of(record), {}, message);
   }
 
-  tl::unexpected<Error> bad_node(ErrorCode code, std::string message, std::uint32_t node) const {
-    return fail(code, std::move(message), offset_of(t_.nodes[node]), find_path(t_, node));
+  [[gnu::cold]] bool bad_node(ErrorCode code, std::string_view message, std::uint32_t node) {
+    return reject(code, offset_of(t_.nodes[node]), find_path(t_, node), message);
   }
 
-  tl::unexpected<Error> bad_table(ErrorCode code, std::string message) const {
-    return fail(code, std::move(message),
-                facts_.index == nullptr ? Error::kNoOffset : facts_.index_offset);
+  [[gnu::cold]] bool bad_chunk(ErrorCode code, std::string_view message, const ChunkRecord& chunk,
+                               std::uint32_t node) {
+    return reject(code, offset_of(chunk), find_path(t_, node), message);
   }
 
-  Result<void> check_counts() {
+  [[gnu::cold]] bool bad_table(ErrorCode code, std::string_view message) {
+    return reject(code, facts_.index == nullptr ? Error::kNoOffset : facts_.index_offset, {},
+                  message);
+  }
+
+  bool check_counts() {
     if (t_.nodes.size() > limits_.nodes) {
       return bad_table(ErrorCode::kLimitExceeded,
                        "the tree has " + std::to_string(t_.nodes.size()) +
@@ -90,13 +103,13 @@ class Validator {
     if (t_.nodes.size() < 2) {
       return bad_table(ErrorCode::kTreeInvalid, "the roots of the state and the metadata are missing");
     }
-    return {};
+    return true;
   }
 
   // A pool's ends must not decrease and must use up the pool; only then may its entries be looked at.
   template <class Pool>
-  Result<void> check_ends(std::span<const std::uint32_t> ends, const Pool& pool, ErrorCode code,
-                          const char* what) const {
+  bool check_ends(std::span<const std::uint32_t> ends, const Pool& pool, ErrorCode code,
+                          const char* what) {
     std::uint32_t previous = 0;
     for (const std::uint32_t& end : ends) {
       if (end < previous || end > pool.size()) {
@@ -107,19 +120,18 @@ class Validator {
     if (previous != pool.size()) {
       return bad_table(code, std::string("the ") + what + " do not use up their pool");
     }
-    return {};
+    return true;
   }
 
-  Result<void> check_texts() {
-    if (auto ok = check_ends(t_.text_ends, t_.text, ErrorCode::kTextInvalid, "texts"); !ok) {
-      return ok;
-    }
+  bool check_texts() {
+    if (!check_ends(t_.text_ends, t_.text, ErrorCode::kTextInvalid, "texts")) return false;
     const std::string_view pool(t_.text.data(), t_.text.size());
     if (const auto invalid = find_invalid_utf8(pool)) {
       return bad(ErrorCode::kTextInvalid, "a string is not UTF-8", pool[*invalid]);
     }
     for (std::uint32_t i = 0; i < t_.text_ends.size(); ++i) {
       const std::string_view text = table_text(t_, i);
+      longest_text_ = std::max<std::uint64_t>(longest_text_, text.size());
       // The pool as a whole is UTF-8, so a text is too unless it starts inside a character.
       if (!text.empty() && (static_cast<unsigned char>(text.front()) & 0xC0) == 0x80) {
         return bad(ErrorCode::kTextInvalid, "a string starts inside a UTF-8 character",
@@ -130,13 +142,11 @@ class Validator {
                    t_.text_ends[i]);
       }
     }
-    return {};
+    return true;
   }
 
-  Result<void> check_shapes() {
-    if (auto ok = check_ends(t_.shape_ends, t_.dims, ErrorCode::kTensorInvalid, "shapes"); !ok) {
-      return ok;
-    }
+  bool check_shapes() {
+    if (!check_ends(t_.shape_ends, t_.dims, ErrorCode::kTensorInvalid, "shapes")) return false;
     for (std::uint32_t i = 0; i < t_.shape_ends.size(); ++i) {
       const auto shape = table_shape(t_, i);
       if (shape.size() > limits_.rank) {
@@ -157,10 +167,10 @@ class Validator {
                    t_.shape_ends[i]);
       }
     }
-    return {};
+    return true;
   }
 
-  Result<void> check_blocks() {
+  bool check_blocks() {
     const BlockRecord* before = nullptr;
     // A tensor names its block in 16 bits.
     if (t_.blocks.size() > 0xFFFF) {
@@ -178,12 +188,12 @@ class Validator {
       }
       before = &block;
     }
-    return {};
+    return true;
   }
 
   // Keys by themselves: whether they point at texts and words, which come in node order. Whether a
   // node should have one is the tree's business.
-  Result<void> check_keys() {
+  bool check_keys() {
     std::uint64_t words = 0;
     for (const NodeRecord& node : t_.nodes) {
       if (node.kind == 0 || node.kind > kLastKind) {
@@ -225,7 +235,7 @@ class Validator {
     if (words != t_.words.size()) {
       return bad_table(ErrorCode::kTreeInvalid, "some words belong to no node");
     }
-    return {};
+    return true;
   }
 
   static std::uint64_t words_of(Kind kind) {
@@ -235,31 +245,33 @@ class Validator {
 
   // One walk gives every container the next free nodes. It proves that the nodes form two trees: each
   // node is reached once, so there is no cycle, no sharing (a "billion laughs" DAG) and no orphan.
-  Result<void> check_tree() {
+  bool check_tree() {
     struct Frame {
       std::uint32_t next;
       std::uint32_t end;
       std::uint64_t path_bytes;
     };
     const auto nodes = static_cast<std::uint32_t>(t_.nodes.size());
-    std::vector<Frame> stack = {{kStateRoot, kMetadataRoot + 1, 0}};
+    std::vector<Frame> outer;
+    Frame frame = {kStateRoot, kMetadataRoot + 1, 0};
     std::uint32_t free = kMetadataRoot + 1;
     for (const std::uint32_t root : {kStateRoot, kMetadataRoot}) {
       if (t_.nodes[root].key_kind != 0) {
         return bad(ErrorCode::kKeyInvalid, "a root has a key", t_.nodes[root]);
       }
     }
-    while (!stack.empty()) {
-      Frame& frame = stack.back();
+    for (;;) {
       if (frame.next == frame.end) {
-        stack.pop_back();
+        if (outer.empty()) break;
+        frame = outer.back();
+        outer.pop_back();
         continue;
       }
-      const std::uint32_t index = frame.next++;
-      const NodeRecord& node = t_.nodes[index];
+      const NodeRecord& node = t_.nodes[frame.next++];
       std::uint64_t path_bytes = frame.path_bytes;
-      if (node.key_kind == static_cast<std::uint8_t>(KeyKind::kText)) {
-        path_bytes += table_text(t_, node.key).size();
+      // No path is too long at this depth unless some text is.
+      if (path_bytes + longest_text_ > limits_.path_bytes || is_container(node_kind(node))) {
+        path_bytes += key_bytes(node);
         if (path_bytes > limits_.path_bytes) {
           return bad(ErrorCode::kLimitExceeded,
                      "a key path is longer than the " + std::to_string(limits_.path_bytes) +
@@ -272,16 +284,17 @@ class Validator {
         return bad(ErrorCode::kTreeInvalid, "the children of a container are not in their place",
                    node);
       }
-      if (auto ok = check_children(node); !ok) return ok;
       if (node.count == 0) continue;
+      if (!check_children(node)) return false;
       // The roots' own frame is not a level of any tree.
-      if (stack.size() > limits_.depth) {
+      if (outer.size() >= limits_.depth) {
         return bad(ErrorCode::kLimitExceeded,
                    "the tree is deeper than the " + std::to_string(limits_.depth) +
                        " levels that Limits::depth allows",
                    node);
       }
-      stack.push_back({free, free + node.count, path_bytes});
+      outer.push_back(frame);
+      frame = {free, free + node.count, path_bytes};
       free += node.count;
     }
     if (free != nodes) {
@@ -290,10 +303,16 @@ class Validator {
     if (node_kind(t_.nodes[kMetadataRoot]) != Kind::kDict) {
       return bad(ErrorCode::kTreeInvalid, "the metadata is not a dict", t_.nodes[kMetadataRoot]);
     }
-    return {};
+    return true;
   }
 
-  Result<void> check_children(const NodeRecord& node) const {
+  std::uint64_t key_bytes(const NodeRecord& node) const {
+    return node.key_kind == static_cast<std::uint8_t>(KeyKind::kText)
+               ? table_text(t_, node.key).size()
+               : 0;
+  }
+
+  bool check_children(const NodeRecord& node) {
     const auto children = t_.nodes.subspan(node.value, node.count);
     const Kind kind = node_kind(node);
     if (!has_keys(kind)) {
@@ -302,7 +321,7 @@ class Validator {
           return bad(ErrorCode::kKeyInvalid, "an element of a list, tuple or set has a key", child);
         }
       }
-      return {};
+      return true;
     }
     for (const NodeRecord& child : children) {
       if (child.key_kind == 0 ||
@@ -312,18 +331,23 @@ class Validator {
       }
     }
     // Larger dicts have their order checked in check_dict_orders.
-    if (node.count > kSmallDict) return {};
+    std::size_t ascending = 1;  // while keys ascend, none can have occurred before
+    if (node.count > kSmallDict) return true;
     for (std::size_t i = 1; i < children.size(); ++i) {
+      if (key_less(t_, children[i - 1], children[i]) && i == ascending) {
+        ++ascending;
+        continue;
+      }
       for (std::size_t j = 0; j < i; ++j) {
         if (!key_less(t_, children[j], children[i]) && !key_less(t_, children[i], children[j])) {
           return bad(ErrorCode::kKeyInvalid, "a container has the same key twice", children[i]);
         }
       }
     }
-    return {};
+    return true;
   }
 
-  Result<void> check_values() {
+  bool check_values() {
     const std::uint32_t metadata_begin = t_.nodes[kMetadataRoot].value;
     for (std::uint32_t index = 0; index < t_.nodes.size(); ++index) {
       const NodeRecord& node = t_.nodes[index];
@@ -332,9 +356,9 @@ class Validator {
         if (index >= metadata_begin) {
           return bad_node(ErrorCode::kTreeInvalid, "the metadata holds a tensor", index);
         }
-        if (auto ok = check_tensor(index); !ok) return ok;
-      } else if (auto ok = check_scalar(index); !ok) {
-        return ok;
+        if (!check_tensor(index)) return false;
+      } else if (!check_scalar(index)) {
+        return false;
       }
       const bool counted = is_container(kind) || kind == Kind::kBytes || kind == Kind::kBigInt;
       if (!counted && node.count != 0) {
@@ -344,10 +368,10 @@ class Validator {
     if (next_value_byte_ != t_.bytes.size()) {
       return bad_table(ErrorCode::kTreeInvalid, "some value bytes belong to no node");
     }
-    return {};
+    return true;
   }
 
-  Result<void> check_scalar(std::uint32_t index) {
+  bool check_scalar(std::uint32_t index) {
     const NodeRecord& node = t_.nodes[index];
     switch (node_kind(node)) {
       case Kind::kNull:
@@ -355,13 +379,13 @@ class Validator {
         if (node.value > (node_kind(node) == Kind::kBool ? 1u : 0u)) {
           return bad_node(ErrorCode::kTreeInvalid, "a null or bool has an impossible value", index);
         }
-        return {};
+        return true;
       case Kind::kString:
         if (node.value >= t_.text_ends.size()) {
           return bad_node(ErrorCode::kTextInvalid, "a string is not in the pool", index);
         }
         texts_.mark(node.value);
-        return {};
+        return true;
       case Kind::kBytes:
       case Kind::kBigInt:
         if (node.value != next_value_byte_ ||
@@ -370,13 +394,13 @@ class Validator {
                           index);
         }
         next_value_byte_ += node.count;
-        return node_kind(node) == Kind::kBigInt ? check_bigint(index) : Result<void>{};
+        return node_kind(node) != Kind::kBigInt || check_bigint(index);
       default:
-        return {};  // Numbers were checked with the keys, containers with the tree.
+        return true;  // Numbers were checked with the keys, containers with the tree.
     }
   }
 
-  Result<void> check_bigint(std::uint32_t index) const {
+  bool check_bigint(std::uint32_t index) {
     const NodeRecord& node = t_.nodes[index];
     // Printing an integer in decimal takes quadratic time.
     if (node.count > limits_.bigint_bytes) {
@@ -393,10 +417,10 @@ class Validator {
         bytes.back() == (negative(bytes[bytes.size() - 2]) ? std::byte{0xFF} : std::byte{0})) {
       return bad_node(ErrorCode::kTreeInvalid, "a bigint is not in its shortest form", index);
     }
-    return {};
+    return true;
   }
 
-  Result<void> check_tensor(std::uint32_t index) {
+  bool check_tensor(std::uint32_t index) {
     const NodeRecord& node = t_.nodes[index];
     const bool placeholder = node_kind(node) == Kind::kPlaceholder;
     if (node.value >= t_.tensors.size() || node.value > next_tensor_ ||
@@ -409,7 +433,7 @@ class Validator {
                       placeholder ? "a placeholder has chunks" : "a tensor has no first chunk",
                       index);
     }
-    if (node.value < next_tensor_) return {};  // Tied: checked when it was first named.
+    if (node.value < next_tensor_) return true;  // Tied: checked when it was first named.
     ++next_tensor_;
 
     const auto dtype = dtype_from_number(tensor.dtype);
@@ -423,13 +447,19 @@ class Validator {
     }
     shapes_.mark(tensor.shape);
     if (tensor.block != 0) blocks_.mark(tensor.block - 1u);
-    auto bytes =
-        tensor_bytes(*dtype, table_shape(t_, tensor.shape), table_block(t_, tensor.block));
-    if (!bytes) return bad_node(bytes.error().code, std::move(bytes.error().message), index);
-    return placeholder ? Result<void>{} : check_chunks(index, tensor, *bytes);
+    const auto shape = table_shape(t_, tensor.shape);
+    auto bytes = usual_tensor_bytes(*dtype, shape);
+    if (!bytes) {
+      auto unusual = tensor_bytes(*dtype, shape, table_block(t_, tensor.block));
+      if (!unusual) {
+        return bad_node(unusual.error().code, std::move(unusual.error().message), index);
+      }
+      bytes = *unusual;
+    }
+    return placeholder || check_chunks(index, tensor, *bytes);
   }
 
-  Result<void> check_chunks(std::uint32_t index, const TensorRecord& tensor, std::uint64_t bytes) {
+  bool check_chunks(std::uint32_t index, const TensorRecord& tensor, std::uint64_t bytes) {
     const std::uint64_t count = chunk_count(bytes);
     if (tensor.first_chunk != next_chunk_ ||
         !range_fits(next_chunk_, count, t_.chunks.size())) {
@@ -438,24 +468,21 @@ class Validator {
     next_chunk_ += count;
     for (std::uint64_t i = 0; i < count; ++i) {
       const ChunkRecord& chunk = t_.chunks[static_cast<std::size_t>(tensor.first_chunk + i)];
-      const auto bad_chunk = [&](ErrorCode code, std::string message) {
-        return fail(code, std::move(message), offset_of(chunk), find_path(t_, index));
-      };
       const std::uint64_t length = chunk_length(bytes, i);
       if (chunk.file != 0 || chunk.zero != 0) {
-        return bad_chunk(ErrorCode::kChunkInvalid, "a chunk's record is malformed");
+        return bad_chunk(ErrorCode::kChunkInvalid, "a chunk's record is malformed", chunk, index);
       }
       switch (chunk.codec) {
         case static_cast<std::uint8_t>(Codec::kRaw):
           if (chunk.stored != length) {
-            return bad_chunk(ErrorCode::kChunkInvalid, "a raw chunk has the wrong length");
+            return bad_chunk(ErrorCode::kChunkInvalid, "a raw chunk has the wrong length", chunk, index);
           }
           break;
         case static_cast<std::uint8_t>(Codec::kZstd):
         case static_cast<std::uint8_t>(Codec::kFloatPlanes):
           if (chunk.stored == 0 || chunk.stored >= length) {
             return bad_chunk(ErrorCode::kChunkInvalid,
-                             "a compressed chunk is not shorter than its contents");
+                             "a compressed chunk is not shorter than its contents", chunk, index);
           }
           used_features_ |= chunk.codec == static_cast<std::uint8_t>(Codec::kZstd)
                                 ? kFeatureZstd
@@ -463,7 +490,7 @@ class Validator {
           break;
         default:
           return bad_chunk(ErrorCode::kChunkInvalid,
-                           "a chunk has the unknown codec " + std::to_string(chunk.codec));
+                           "a chunk has the unknown codec " + std::to_string(chunk.codec), chunk, index);
       }
       std::uint64_t expected = next_byte_;
       if (i == 0) {
@@ -473,18 +500,18 @@ class Validator {
       }
       // A gap could hide bytes, an overlap could show one blob under two names.
       if (chunk.offset != expected) {
-        return bad_chunk(ErrorCode::kChunkInvalid, "a chunk is not where the layout puts it");
+        return bad_chunk(ErrorCode::kChunkInvalid, "a chunk is not where the layout puts it", chunk, index);
       }
       if (chunk.offset < facts_.data_begin ||
           !range_fits(chunk.offset, chunk.stored, facts_.file_length)) {
-        return bad_chunk(ErrorCode::kChunkInvalid, "a chunk reaches past the end of the file");
+        return bad_chunk(ErrorCode::kChunkInvalid, "a chunk reaches past the end of the file", chunk, index);
       }
       next_byte_ = chunk.offset + chunk.stored;
     }
-    return {};
+    return true;
   }
 
-  Result<void> check_labels() {
+  bool check_labels() {
     std::uint64_t next = 0;
     for (const LabelRecord& label : t_.labels) {
       if (label.node < next || label.node >= t_.nodes.size() ||
@@ -494,10 +521,10 @@ class Validator {
       texts_.mark(label.text);
       next = std::uint64_t{label.node} + 1;
     }
-    return {};
+    return true;
   }
 
-  Result<void> check_dict_orders() {
+  bool check_dict_orders() {
     std::size_t entry = 0;
     std::uint64_t used = 0;
     for (std::uint32_t index = 0; index < t_.nodes.size(); ++index) {
@@ -537,10 +564,10 @@ class Validator {
     if (entry != t_.dict_orders.size() || used != t_.order.size()) {
       return bad_table(ErrorCode::kKeyInvalid, "an order belongs to no large dict");
     }
-    return {};
+    return true;
   }
 
-  Result<void> check_axes() {
+  bool check_axes() {
     std::uint64_t next_tensor = 0;
     std::uint64_t used = 0;
     for (const AxesRecord& axes : t_.axes) {
@@ -563,10 +590,10 @@ class Validator {
       }
       texts_.mark(name);
     }
-    return {};
+    return true;
   }
 
-  Result<void> check_uses() {
+  bool check_uses() {
     if (next_tensor_ != t_.tensors.size()) {
       return bad(ErrorCode::kTensorInvalid, "a tensor belongs to no node",
                  t_.tensors[next_tensor_]);
@@ -584,20 +611,20 @@ class Validator {
     if (const auto block = blocks_.first_unused()) {
       return bad(ErrorCode::kTensorInvalid, "a block type is used by nothing", t_.blocks[*block]);
     }
-    return {};
+    return true;
   }
 
-  Result<void> check_end() {
-    if (facts_.placement == Placement::kForeign) return {};
+  bool check_end() {
+    if (facts_.placement == Placement::kForeign) return true;
     if (used_features_ != facts_.features) {
       return bad_table(ErrorCode::kHeaderInvalid,
                        "the header's feature bits are not those of the chunks");
     }
     if (next_byte_ != facts_.file_length) {
-      return fail(ErrorCode::kChunkInvalid, "the last chunk does not end where the file does",
-                  next_byte_);
+      return reject(ErrorCode::kChunkInvalid, next_byte_, {},
+                    "the last chunk does not end where the file does");
     }
-    return {};
+    return true;
   }
 
   const Tables& t_;
@@ -606,11 +633,13 @@ class Validator {
   Uses texts_;
   Uses shapes_;
   Uses blocks_;
+  std::uint64_t longest_text_ = 0;
   std::uint32_t next_tensor_ = 0;
   std::uint64_t next_chunk_ = 0;
   std::uint64_t next_value_byte_ = 0;
   std::uint64_t next_byte_;
   std::uint64_t used_features_ = 0;
+  std::optional<Error> error_;
 };
 
 }  // namespace

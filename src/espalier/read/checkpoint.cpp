@@ -8,30 +8,6 @@
 #include "espalier/format/validate.h"
 
 namespace espalier {
-namespace {
-
-const TensorRecord& record(const TensorRef& tensor) {
-  return tensor.catalog().tables().tensors[tensor.number()];
-}
-
-const NodeRecord& record(const NodeRef& node) {
-  return node.catalog().tables().nodes[node.number()];
-}
-
-std::span<const NodeRecord> children(const NodeRef& node) {
-  const NodeRecord& parent = record(node);
-  if (!is_container(node_kind(parent))) return {};
-  return node.catalog().tables().nodes.subspan(parent.value, parent.count);
-}
-
-}  // namespace
-
-DType TensorRef::dtype() const { return static_cast<DType>(record(*this).dtype); }
-
-std::span<const std::uint64_t> TensorRef::shape() const {
-  return table_shape(catalog_->tables(), record(*this).shape);
-}
-
 std::vector<std::string_view> TensorRef::axis_names() const {
   const Tables& t = catalog_->tables();
   std::vector<std::string_view> names;
@@ -42,34 +18,26 @@ std::vector<std::string_view> TensorRef::axis_names() const {
 }
 
 BlockType TensorRef::block() const {
-  return table_block(catalog_->tables(), record(*this).block);
-}
-
-std::uint64_t TensorRef::elements() const { return shape_elements(shape()).value_or(0); }
-
-std::uint64_t TensorRef::bytes() const {
-  return table_tensor_bytes(catalog_->tables(), record(*this));
+  return table_block(catalog_->tables(), record().block);
 }
 
 std::uint64_t TensorRef::stored_bytes() const {
   std::uint64_t stored = 0;
-  for (const ChunkRecord& chunk : table_chunks(catalog_->tables(), record(*this))) {
+  for (const ChunkRecord& chunk : table_chunks(catalog_->tables(), record())) {
     stored += chunk.stored;
   }
   return stored;
 }
 
-bool TensorRef::is_placeholder() const { return record(*this).first_chunk == kNoChunk; }
-
-std::uint32_t TensorRef::first_chunk() const { return record(*this).first_chunk; }
+std::uint32_t TensorRef::first_chunk() const { return record().first_chunk; }
 
 std::uint32_t TensorRef::chunk_count() const {
-  return static_cast<std::uint32_t>(table_chunks(catalog_->tables(), record(*this)).size());
+  return static_cast<std::uint32_t>(table_chunks(catalog_->tables(), record()).size());
 }
 
 std::optional<Extent> TensorRef::raw_extent() const {
   if (is_placeholder()) return std::nullopt;
-  const auto chunks = table_chunks(catalog_->tables(), record(*this));
+  const auto chunks = table_chunks(catalog_->tables(), record());
   if (chunks.empty()) return Extent{};
   const bool raw = std::all_of(chunks.begin(), chunks.end(), [](const ChunkRecord& chunk) {
     return chunk.codec == static_cast<std::uint8_t>(Codec::kRaw);
@@ -96,8 +64,6 @@ std::string tensor_path(const TensorRef& tensor) {
   return {};
 }
 
-Kind NodeRef::kind() const { return node_kind(record(*this)); }
-
 std::optional<std::string_view> NodeRef::label() const {
   const auto text = table_label(catalog_->tables(), number_);
   if (!text) return std::nullopt;
@@ -106,17 +72,17 @@ std::optional<std::string_view> NodeRef::label() const {
 
 std::optional<bool> NodeRef::as_bool() const {
   if (kind() != Kind::kBool) return std::nullopt;
-  return record(*this).value != 0;
+  return record().value != 0;
 }
 
 std::optional<std::int64_t> NodeRef::as_int64() const {
   if (kind() != Kind::kInt64) return std::nullopt;
-  return table_int(catalog_->tables(), record(*this).value);
+  return table_int(catalog_->tables(), record().value);
 }
 
 std::optional<BigInt> NodeRef::as_bigint() const {
   if (kind() != Kind::kBigInt) return std::nullopt;
-  const NodeRecord& node = record(*this);
+  const NodeRecord& node = record();
   auto value = BigInt::from_bytes(catalog_->tables().bytes.subspan(node.value, node.count));
   if (!value) return std::nullopt;
   return std::move(*value);
@@ -124,38 +90,29 @@ std::optional<BigInt> NodeRef::as_bigint() const {
 
 std::optional<double> NodeRef::as_double() const {
   if (kind() != Kind::kFloat64) return std::nullopt;
-  return std::bit_cast<double>(catalog_->tables().words[record(*this).value]);
+  return std::bit_cast<double>(catalog_->tables().words[record().value]);
 }
 
 std::optional<std::complex<double>> NodeRef::as_complex() const {
   if (kind() != Kind::kComplex128) return std::nullopt;
-  const auto words = catalog_->tables().words.subspan(record(*this).value, 2);
+  const auto words = catalog_->tables().words.subspan(record().value, 2);
   return std::complex<double>(std::bit_cast<double>(words[0]), std::bit_cast<double>(words[1]));
 }
 
 std::optional<std::string_view> NodeRef::as_string() const {
   if (kind() != Kind::kString) return std::nullopt;
-  return table_text(catalog_->tables(), record(*this).value);
+  return table_text(catalog_->tables(), record().value);
 }
 
 std::optional<ByteSpan> NodeRef::as_bytes() const {
   if (kind() != Kind::kBytes) return std::nullopt;
-  const NodeRecord& node = record(*this);
+  const NodeRecord& node = record();
   return catalog_->tables().bytes.subspan(node.value, node.count);
 }
 
-std::optional<TensorRef> NodeRef::tensor() const {
-  if (kind() != Kind::kTensor && kind() != Kind::kPlaceholder) return std::nullopt;
-  return TensorRef(catalog_, record(*this).value);
-}
-
-std::uint32_t NodeRef::size() const { return static_cast<std::uint32_t>(children(*this).size()); }
-
-NodeRef NodeRef::child(std::uint32_t i) const { return {catalog_, record(*this).value + i}; }
-
 KeyView NodeRef::key(std::uint32_t i) const {
   if (!has_keys(kind())) return KeyView::of(std::int64_t{i});
-  return node_key(catalog_->tables(), children(*this)[i]);
+  return node_key(catalog_->tables(), catalog_->tables().nodes[record().value + i]);
 }
 
 std::optional<NodeRef> NodeRef::find(KeyView wanted) const {
@@ -223,20 +180,16 @@ Result<NodeRef> NodeRef::at(std::string_view text) const {
 Walker::Walker(NodeRef root, std::span<const Pattern> patterns)
     : node_(root), patterns_(patterns) {}
 
-// Makes `node` the current one. Returns whether next() should stop at it.
-bool Walker::enter(NodeRef node, KeyView key, bool is_root) {
-  node_ = node;
-  descend_ = node.size() > 0;
-  if (patterns_.empty()) return true;
+// Whether a pattern matches the current node, whose key prints as `segment`; the root's prints as nothing,
+// and no other key does. Notes how far each pattern has come.
+bool Walker::match(std::string_view segment) {
   const std::size_t depth = stack_.size();
   states_.resize((depth + 1) * patterns_.size());
-  std::string segment;
-  if (!is_root) append_segment(segment, key);
   bool alive = false;
   bool accepted = false;
   for (std::size_t i = 0; i < patterns_.size(); ++i) {
     Pattern::State& state = states(depth)[i];
-    state = is_root ? patterns_[i].start() : patterns_[i].step(states(depth - 1)[i], segment);
+    state = depth == 0 ? patterns_[i].start() : patterns_[i].step(states(depth - 1)[i], segment);
     alive = alive || state != 0;
     if (!accepted && patterns_[i].accepts(state)) {
       accepted = true;
@@ -250,24 +203,37 @@ bool Walker::enter(NodeRef node, KeyView key, bool is_root) {
 bool Walker::next() {
   if (!started_) {
     started_ = true;
-    if (enter(node_, {}, true)) return true;
+    descend_ = node_.size() > 0;
+    if (patterns_.empty() || match({})) return true;
   }
+  const Tables& t = node_.catalog().tables();
   for (;;) {
     if (descend_) {
-      stack_.push_back({node_, 0, path_.size()});
+      const NodeRecord& parent = t.nodes[node_.number()];
+      stack_.push_back({parent.value, parent.value, parent.value + parent.count,
+                        has_keys(node_kind(parent)), path_.size()});
       descend_ = false;
     }
     if (stack_.empty()) return false;
     Frame& frame = stack_.back();
-    path_.resize(frame.path_size);
-    if (frame.next == frame.parent.size()) {
+    path_.truncate(frame.path_size);
+    if (frame.next == frame.end) {
       stack_.pop_back();
       continue;
     }
-    const std::uint32_t i = frame.next++;
-    const KeyView key = frame.parent.key(i);
-    append_path(path_, key);
-    if (enter(frame.parent.child(i), key, false)) return true;
+    const std::uint32_t number = frame.next++;
+    const NodeRecord& record = t.nodes[number];
+    std::size_t segment = 0;
+    if (!frame.keyed) {
+      segment = path_.append(std::int64_t{number - frame.first});
+    } else if (record.key_kind == static_cast<std::uint8_t>(KeyKind::kText)) {
+      segment = path_.append(table_text(t, record.key));
+    } else {
+      segment = path_.append(table_int(t, record.key));
+    }
+    node_ = NodeRef(&node_.catalog(), number);
+    descend_ = is_container(node_kind(record)) && record.count > 0;
+    if (patterns_.empty() || match(path_.view().substr(segment))) return true;
   }
 }
 

@@ -22,11 +22,13 @@
 
 #include "espalier/base/error.h"
 #include "espalier/base/extent.h"
+#include "espalier/format/access.h"
 #include "espalier/format/catalog.h"
 #include "espalier/tree/bigint.h"
 #include "espalier/tree/dtype.h"
 #include "espalier/tree/key_path.h"
 #include "espalier/tree/kind.h"
+#include "espalier/tree/path_text.h"
 #include "espalier/tree/pattern.h"
 
 namespace espalier {
@@ -38,19 +40,21 @@ class TensorRef {
 
   /// The tensor's number in its checkpoint, from 0.
   std::uint32_t number() const { return number_; }
-  DType dtype() const;
+  DType dtype() const { return static_cast<DType>(record().dtype); }
   /// Elements along each axis; empty for a 0-d tensor.
-  std::span<const std::uint64_t> shape() const;
+  std::span<const std::uint64_t> shape() const {
+    return table_shape(catalog_->tables(), record().shape);
+  }
   /// Names of the axes, one for each, or empty.
   std::vector<std::string_view> axis_names() const;
   /// The block type of a kOpaque tensor.
   BlockType block() const;
-  std::uint64_t elements() const;
+  std::uint64_t elements() const { return shape_elements(shape()).value_or(0); }
   /// Bytes of the elements, packed; of a placeholder, what they would take.
-  std::uint64_t bytes() const;
+  std::uint64_t bytes() const { return table_tensor_bytes(catalog_->tables(), record()); }
   /// Bytes in the file: less than bytes() if compressed, 0 for a placeholder.
   std::uint64_t stored_bytes() const;
-  bool is_placeholder() const;
+  bool is_placeholder() const { return record().first_chunk == kNoChunk; }
   /// Numbers of its chunks in the checkpoint: `chunk_count()` from `first_chunk()` on.
   std::uint32_t first_chunk() const;
   std::uint32_t chunk_count() const;
@@ -65,6 +69,8 @@ class TensorRef {
   friend bool operator==(const TensorRef&, const TensorRef&) = default;
 
  private:
+  const TensorRecord& record() const { return catalog_->tables().tensors[number_]; }
+
   const Catalog* catalog_;
   std::uint32_t number_;
 };
@@ -79,7 +85,7 @@ class NodeRef {
 
   /// The node's number in its checkpoint.
   std::uint32_t number() const { return number_; }
-  Kind kind() const;
+  Kind kind() const { return node_kind(record()); }
   /// What the value was where it came from, for example "torch.Size"; nothing if not said.
   std::optional<std::string_view> label() const;
 
@@ -92,12 +98,15 @@ class NodeRef {
   std::optional<std::string_view> as_string() const;
   std::optional<ByteSpan> as_bytes() const;
   /// The tensor of a tensor or placeholder node.
-  std::optional<TensorRef> tensor() const;
+  std::optional<TensorRef> tensor() const {
+    if (kind() != Kind::kTensor && kind() != Kind::kPlaceholder) return std::nullopt;
+    return TensorRef(catalog_, record().value);
+  }
 
   /// Number of children; 0 for kinds that have none.
-  std::uint32_t size() const;
+  std::uint32_t size() const { return is_container(kind()) ? record().count : 0; }
   /// Child number `i`, in insertion order. `i` must be less than size().
-  NodeRef child(std::uint32_t i) const;
+  NodeRef child(std::uint32_t i) const { return {catalog_, record().value + i}; }
   /// The key of child number `i` (its position, in a list, tuple or set). `i` must be less than size().
   KeyView key(std::uint32_t i) const;
   /// The child under a key, or at a position of a list, tuple or set. Takes logarithmic time.
@@ -111,6 +120,8 @@ class NodeRef {
   friend bool operator==(const NodeRef&, const NodeRef&) = default;
 
  private:
+  const NodeRecord& record() const { return catalog_->tables().nodes[number_]; }
+
   const Catalog* catalog_;
   std::uint32_t number_;
 };
@@ -127,7 +138,7 @@ class Walker {
   /// The current node.
   NodeRef node() const { return node_; }
   /// Its printed key path, relative to the root. Valid until next().
-  std::string_view path() const { return path_; }
+  std::string_view path() const { return path_.view(); }
   /// Levels below the root; 0 for the root itself.
   std::size_t depth() const { return stack_.size(); }
   /// Number of the pattern that matched first, when there are patterns.
@@ -136,19 +147,22 @@ class Walker {
   void skip_children();
 
  private:
+  // The children of a node that are still to come.
   struct Frame {
-    NodeRef parent;
+    std::uint32_t first;
     std::uint32_t next;
+    std::uint32_t end;
+    bool keyed;
     std::size_t path_size;
   };
-  bool enter(NodeRef node, KeyView key, bool is_root);
+  bool match(std::string_view segment);
   Pattern::State* states(std::size_t depth) { return states_.data() + depth * patterns_.size(); }
 
   NodeRef node_;
   std::span<const Pattern> patterns_;
   std::vector<Frame> stack_;
   std::vector<Pattern::State> states_;
-  std::string path_;
+  PathText path_;
   std::size_t matched_ = 0;
   bool started_ = false;
   bool descend_ = false;

@@ -2,6 +2,8 @@
 #ifndef ESPALIER_TREE_DTYPE_H_
 #define ESPALIER_TREE_DTYPE_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -55,7 +57,14 @@ struct BlockType {
 };
 
 /// Bits of one element; 0 for kOpaque, whose blocks say.
-std::uint32_t dtype_bits(DType dtype);
+constexpr std::uint32_t dtype_bits(DType dtype) {
+  // By number, because this is asked once for every tensor that is opened or listed.
+  constexpr std::array<std::uint8_t, kLastDType + 1> kBits = {0,  8, 8, 8, 16, 16, 32, 32, 64, 64,
+                                                              16, 16, 32, 64, 64, 128, 8, 8, 8, 8,
+                                                              8,  4, 4, 4, 2, 2, 6, 6, 0};
+  const auto number = static_cast<std::size_t>(dtype);
+  return number < kBits.size() ? kBits[number] : 0;
+}
 
 /// The short name, for example "bf16" or "f8_e4m3fn". Never empty for a valid DType.
 std::string_view dtype_name(DType dtype);
@@ -64,10 +73,16 @@ std::string_view dtype_name(DType dtype);
 std::optional<DType> dtype_from_name(std::string_view name);
 
 /// The DType with that number, if any: the check for a byte that came from a file.
-std::optional<DType> dtype_from_number(std::uint8_t number);
+constexpr std::optional<DType> dtype_from_number(std::uint8_t number) {
+  if (number == 0 || number > kLastDType) return std::nullopt;
+  return static_cast<DType>(number);
+}
 
 /// Whether the elements are floating-point or complex numbers.
-bool dtype_is_floating(DType dtype);
+constexpr bool dtype_is_floating(DType dtype) {
+  return (dtype >= DType::kF16 && dtype <= DType::kF4E2M1FN) || dtype == DType::kF6E2M3FN ||
+         dtype == DType::kF6E3M2FN;
+}
 
 }  // namespace espalier
 

@@ -87,26 +87,28 @@ class Parser {
 
 }  // namespace
 
-void append_segment(std::string& out, KeyView key) {
+void append_segment(std::string& out, const KeyView& key) {
   if (key.is_int) {
     std::array<char, 20> digits;  // "-9223372036854775808"
     const auto printed = std::to_chars(digits.data(), digits.data() + digits.size(), key.integer);
     out.append(digits.data(), printed.ptr);
     return;
   }
-  if (key.text.empty() || read_integer(key.text)) out += "~2";
-  for (std::string_view rest = key.text;;) {
-    const std::size_t plain = rest.find_first_of("~/");
-    out += rest.substr(0, plain);
-    if (plain == std::string_view::npos) return;
-    out += rest[plain] == '~' ? "~0" : "~1";
-    rest.remove_prefix(plain + 1);
+  // Most keys are words, for which the first character and one pass over the others are enough.
+  const std::string_view text = key.text;
+  if (text.empty() || (text.front() <= '9' && read_integer(text))) out += "~2";
+  const auto special = [](char c) { return c == '~' || c == '/'; };
+  if (std::none_of(text.begin(), text.end(), special)) {
+    out += text;
+    return;
   }
-}
-
-void append_path(std::string& path, KeyView key) {
-  if (!path.empty()) path += '/';
-  append_segment(path, key);
+  for (const char c : text) {
+    if (special(c)) {
+      out += c == '~' ? "~0" : "~1";
+    } else {
+      out += c;
+    }
+  }
 }
 
 Result<KeyPath> KeyPath::parse(std::string_view text) {

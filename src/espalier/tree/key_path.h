@@ -108,11 +108,14 @@ class Key {
 
 /// Appends the printed segment of `key` to `out`. Never appends nothing. Total: text that is not
 /// UTF-8 is copied as it is, and will then not parse.
-void append_segment(std::string& out, KeyView key);
+void append_segment(std::string& out, const KeyView& key);
 
 /// Extends the printed key path `path` by one key, with a '/' between them unless `path` is the
 /// root. No printed segment is empty, so only the root's text is.
-void append_path(std::string& path, KeyView key);
+inline void append_path(std::string& path, const KeyView& key) {
+  if (!path.empty()) path += '/';
+  append_segment(path, key);
+}
 
 /// The keys from the root to a node; empty for the root itself.
 class KeyPath {

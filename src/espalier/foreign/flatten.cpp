@@ -1,0 +1,123 @@
+#include "espalier/foreign/flatten.h"
+
+#include <unordered_set>
+#include <utility>
+
+#include "espalier/base/utf8.h"
+#include "espalier/foreign/merge_sort.h"
+
+namespace espalier {
+namespace {
+
+std::string with_article(std::string_view noun) {
+  const bool vowel = !noun.empty() && std::string_view("aeiou").find(noun.front()) != noun.npos;
+  return (vowel ? "an " : "a ") + std::string(noun);
+}
+
+class Flattener {
+ public:
+  explicit Flattener(const Limits& limits) : limits_(limits) {}
+
+  Result<void> visit(const Value& node, std::uint32_t depth) {
+    if (node.has_label()) flat_.losses.add(path_, "a label");
+    switch (node.kind()) {
+      case Kind::kTensor:
+        if (!seen_.insert(node.as_tensor().get()).second) flat_.losses.add(path_, "a tied tensor");
+        flat_.tensors.push_back({name_, path_, node.as_tensor()});
+        // A name alone reads back as a dict that has it.
+        if (depth == 0) flat_.losses.add(path_, "a tensor as the root");
+        return {};
+      case Kind::kDict:
+      case Kind::kList:
+      case Kind::kTuple:
+      case Kind::kSet:
+      case Kind::kRecord:
+        return visit_children(node, depth);
+      default:
+        flat_.losses.add(path_, with_article(kind_name(node.kind())));
+        return {};
+    }
+  }
+
+  Result<FlatState> finish() {
+    std::vector<const FlatTensor*> sorted;
+    sorted.reserve(flat_.tensors.size());
+    for (const FlatTensor& tensor : flat_.tensors) sorted.push_back(&tensor);
+    merge_sort_runs(sorted,
+                    [](const FlatTensor* a, const FlatTensor* b) { return a->name < b->name; });
+    for (std::size_t i = 1; i < sorted.size(); ++i) {
+      if (sorted[i - 1]->name == sorted[i]->name) {
+        return fail(ErrorCode::kNameCollision,
+                    sorted[i - 1]->path + " and " + sorted[i]->path +
+                        " would both get the name \"" + sorted[i]->name + "\"; rename one of them",
+                    Error::kNoOffset, sorted[i]->path);
+      }
+    }
+    return std::move(flat_);
+  }
+
+ private:
+  // Recursion is bounded by Limits::depth.
+  Result<void> visit_children(const Value& node, std::uint32_t depth) {
+    if (depth == limits_.depth) {
+      return fail(ErrorCode::kLimitExceeded,
+                  "the tree is deeper than the " + std::to_string(limits_.depth) +
+                      " levels that Limits::depth allows",
+                  Error::kNoOffset, path_);
+    }
+    if (node.kind() != Kind::kDict) {
+      flat_.losses.add(path_, with_article(kind_name(node.kind())));
+    } else if (node.children().empty() && depth > 0) {
+      flat_.losses.add(path_, "an empty dict");
+    }
+    bool has_int_keys = false;
+    const auto keys = node.keys();
+    for (std::size_t i = 0; i < node.children().size(); ++i) {
+      const KeyView key = keys.empty() ? KeyView::of(static_cast<std::int64_t>(i)) : keys[i].view();
+      const std::size_t name_size = name_.size();
+      const std::size_t path_size = path_.size();
+      append_path(path_, key);
+      if (depth > 0) name_ += '.';
+      if (key.is_int) {
+        name_ += std::to_string(key.integer);
+        has_int_keys = true;
+      } else {
+        if (find_invalid_utf8(key.text)) {
+          return fail(ErrorCode::kInvalidTree, "a key is not UTF-8", Error::kNoOffset, path_);
+        }
+        name_ += key.text;
+      }
+      if (auto ok = visit(node.children()[i], depth + 1); !ok) return ok;
+      name_.resize(name_size);
+      path_.resize(path_size);
+    }
+    if (has_int_keys && node.kind() == Kind::kDict) flat_.losses.add(path_, "a dict with int keys");
+    return {};
+  }
+
+  const Limits& limits_;
+  FlatState flat_;
+  std::unordered_set<const Tensor*> seen_;
+  std::string name_;
+  std::string path_;
+};
+
+}  // namespace
+
+std::string Losses::to_string() const {
+  std::string text;
+  for (const Loss& loss : first_) {
+    if (!text.empty()) text += ", ";
+    text += (loss.path.empty() ? "the root" : loss.path) + " (" + loss.what + ")";
+  }
+  if (count_ > first_.size()) text += " and " + std::to_string(count_ - first_.size()) + " more";
+  return text;
+}
+
+Result<FlatState> flatten(const Value& state, const Limits& limits) {
+  Flattener flattener(limits);
+  if (auto ok = flattener.visit(state, 0); !ok) return propagate(ok);
+  return flattener.finish();
+}
+
+}  // namespace espalier

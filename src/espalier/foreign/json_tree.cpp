@@ -1,0 +1,134 @@
+#include "espalier/foreign/json_tree.h"
+
+#include <algorithm>
+#include <limits>
+
+#include <rapidjson/reader.h>
+
+namespace espalier {
+
+std::optional<bool> JsonRef::boolean() const {
+  if (node_->type == Type::kTrue) return true;
+  return node_->type == Type::kFalse ? std::optional(false) : std::nullopt;
+}
+
+std::optional<std::int64_t> JsonRef::int64() const {
+  return node_->type == Type::kInteger ? std::optional(node_->integer) : std::nullopt;
+}
+
+std::optional<std::uint64_t> JsonRef::uint64() const {
+  if (node_->type == Type::kUnsigned) return node_->number;
+  if (node_->type != Type::kInteger || node_->integer < 0) return std::nullopt;
+  return static_cast<std::uint64_t>(node_->integer);
+}
+
+std::optional<std::string_view> JsonRef::text() const {
+  if (node_->type != Type::kText) return std::nullopt;
+  return std::string_view(node_->text, node_->size);
+}
+
+std::size_t JsonRef::size() const { return is_array() || is_object() ? node_->size : 0; }
+
+std::optional<JsonRef> JsonRef::member(std::string_view name) const {
+  if (!is_object()) return std::nullopt;
+  const Node* end = node_ + node_->span;
+  for (const Node* key = node_ + 1; key != end; key += 1 + key[1].span) {
+    if (std::string_view(key->text, key->size) == name) return JsonRef(key + 1);
+  }
+  return std::nullopt;
+}
+
+// Takes the events of the JSON reader.
+class JsonTree::Builder {
+ public:
+  using Type = JsonRef::Type;
+
+  Builder(std::vector<JsonRef::Node>& nodes, std::uint32_t max_depth)
+      : nodes_(nodes), max_depth_(max_depth) {}
+
+  bool is_too_deep() const { return is_too_deep_; }
+
+  bool Null() { return add(Type::kNull); }
+  bool Bool(bool value) { return add(value ? Type::kTrue : Type::kFalse); }
+  bool Int(int value) { return Int64(value); }
+  bool Uint(unsigned value) { return Int64(value); }
+  bool Int64(std::int64_t value) {
+    add(Type::kInteger);
+    nodes_.back().integer = value;
+    return true;
+  }
+  bool Uint64(std::uint64_t value) {
+    if (value <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
+      return Int64(static_cast<std::int64_t>(value));
+    }
+    add(Type::kUnsigned);
+    nodes_.back().number = value;
+    return true;
+  }
+  bool Double(double) { return add(Type::kReal); }
+  bool RawNumber(const char*, rapidjson::SizeType, bool) { return false; }
+  bool String(const char* text, rapidjson::SizeType length, bool) {
+    add(Type::kText);
+    nodes_.back().size = length;
+    nodes_.back().text = text;
+    return true;
+  }
+  bool Key(const char* text, rapidjson::SizeType length, bool) {
+    return String(text, length, false);
+  }
+  bool StartObject() { return open(Type::kObject); }
+  bool StartArray() { return open(Type::kArray); }
+  bool EndObject(rapidjson::SizeType members) { return close(members); }
+  bool EndArray(rapidjson::SizeType elements) { return close(elements); }
+
+ private:
+  bool add(Type type) {
+    nodes_.emplace_back();
+    nodes_.back().type = type;
+    return true;
+  }
+
+  // The reader recurses, so this bounds its stack as well.
+  bool open(Type type) {
+    is_too_deep_ = open_.size() == max_depth_;
+    if (is_too_deep_) return false;
+    open_.push_back(static_cast<std::uint32_t>(nodes_.size()));
+    return add(type);
+  }
+
+  bool close(std::uint32_t size) {
+    JsonRef::Node& node = nodes_[open_.back()];
+    node.span = static_cast<std::uint32_t>(nodes_.size()) - open_.back();
+    node.size = size;
+    open_.pop_back();
+    return true;
+  }
+
+  std::vector<JsonRef::Node>& nodes_;
+  const std::uint32_t max_depth_;
+  std::vector<std::uint32_t> open_;
+  bool is_too_deep_ = false;
+};
+
+Result<JsonTree> JsonTree::parse(std::string_view text, std::uint32_t max_depth) {
+  // Values are counted in 32 bits, and the reader takes a zero byte for the end of the text.
+  if (text.size() >= std::numeric_limits<std::uint32_t>::max() ||
+      text.find('\0') != std::string_view::npos) {
+    return fail(ErrorCode::kInvalidArgument, "the text is not JSON");
+  }
+  JsonTree tree;
+  tree.text_ = std::make_unique<char[]>(text.size() + 1);
+  std::copy(text.begin(), text.end(), tree.text_.get());
+  rapidjson::InsituStringStream stream(tree.text_.get());
+  Builder builder(tree.nodes_, max_depth);
+  rapidjson::Reader reader;
+  if (reader.Parse<rapidjson::kParseInsituFlag>(stream, builder).IsError()) {
+    if (builder.is_too_deep()) {
+      return fail(ErrorCode::kLimitExceeded, "the JSON text is nested too deeply");
+    }
+    return fail(ErrorCode::kInvalidArgument, "the text is not JSON");
+  }
+  return tree;
+}
+
+}  // namespace espalier

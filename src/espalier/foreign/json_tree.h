@@ -1,0 +1,119 @@
+// A JSON text as a tree, in one vector: for small documents inside a file that nobody trusts.
+#ifndef ESPALIER_FOREIGN_JSON_TREE_H_
+#define ESPALIER_FOREIGN_JSON_TREE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "espalier/base/error.h"
+
+namespace espalier {
+
+/// A value of a JsonTree, which must outlive it. Cheap to copy.
+class JsonRef {
+ public:
+  bool is_null() const { return node_->type == Type::kNull; }
+  bool is_array() const { return node_->type == Type::kArray; }
+  bool is_object() const { return node_->type == Type::kObject; }
+  // The value, if it is of that type and in that range; nothing otherwise.
+  std::optional<bool> boolean() const;
+  std::optional<std::int64_t> int64() const;
+  std::optional<std::uint64_t> uint64() const;
+  /// Valid as long as the tree. May hold surrogates that were written as escapes, one without the
+  /// other.
+  std::optional<std::string_view> text() const;
+  /// Elements of an array, members of an object; 0 for others.
+  std::size_t size() const;
+  /// The first member of an object with that name. Linear.
+  std::optional<JsonRef> member(std::string_view name) const;
+
+  /// Goes through the elements of an array.
+  class Iterator;
+  Iterator begin() const;
+  Iterator end() const;
+
+ private:
+  friend class JsonTree;
+  enum class Type : std::uint8_t {
+    kNull,
+    kFalse,
+    kTrue,
+    kInteger,   // An int64.
+    kUnsigned,  // A uint64 beyond them.
+    kReal,      // Any other number; its value is not kept.
+    kText,
+    kArray,
+    kObject,
+  };
+  // Followed by its elements, or by its members: a text and a value each.
+  struct Node {
+    Type type = Type::kNull;
+    // Nodes of the whole value, this one included: where the next value is.
+    std::uint32_t span = 1;
+    // Bytes of a text, elements, members.
+    std::uint32_t size = 0;
+    union {
+      const char* text = nullptr;
+      std::int64_t integer;
+      std::uint64_t number;
+    };
+  };
+  explicit JsonRef(const Node* node) : node_(node) {}
+
+  const Node* node_;
+};
+
+class JsonRef::Iterator {
+ public:
+  using iterator_category = std::forward_iterator_tag;
+  using value_type = JsonRef;
+  using difference_type = std::ptrdiff_t;
+  using pointer = void;
+  using reference = JsonRef;
+
+  JsonRef operator*() const { return JsonRef(node_); }
+  Iterator& operator++() {
+    node_ += node_->span;
+    return *this;
+  }
+  friend bool operator==(Iterator a, Iterator b) { return a.node_ == b.node_; }
+
+ private:
+  friend class JsonRef;
+  explicit Iterator(const Node* node) : node_(node) {}
+
+  const Node* node_;
+};
+
+inline JsonRef::Iterator JsonRef::begin() const { return Iterator(node_ + 1); }
+inline JsonRef::Iterator JsonRef::end() const {
+  return Iterator(is_array() ? node_ + node_->span : node_ + 1);
+}
+
+/// A parsed JSON text. Movable; immutable, so const access is thread-safe.
+class JsonTree {
+ public:
+  /// Parses a copy of `text`. kInvalidArgument if it is not JSON, kLimitExceeded if arrays and
+  /// objects are nested more than `max_depth` deep. Takes 24 bytes for each value and name.
+  static Result<JsonTree> parse(std::string_view text, std::uint32_t max_depth);
+
+  JsonRef root() const { return JsonRef(nodes_.data()); }
+
+ private:
+  class Builder;
+  JsonTree() = default;
+
+  // Unescaped in place; the nodes point into it, so it must not move.
+  std::unique_ptr<char[]> text_;
+  std::vector<JsonRef::Node> nodes_;
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_FOREIGN_JSON_TREE_H_

@@ -1,0 +1,45 @@
+// Sorting what is usually sorted already.
+#ifndef ESPALIER_FOREIGN_MERGE_SORT_H_
+#define ESPALIER_FOREIGN_MERGE_SORT_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+namespace espalier {
+
+/// Sorts `items`, keeping the order of equal ones, by merging the runs that are in order already: n
+/// comparisons for sorted items, n log2(runs) at worst, whatever they are. Writers list tensors in
+/// some order, so that real files have few runs.
+template <class Item, class Less>
+void merge_sort_runs(std::vector<Item>& items, Less less) {
+  std::vector<std::size_t> ends;
+  for (std::size_t i = 1; i < items.size(); ++i) {
+    if (less(items[i], items[i - 1])) ends.push_back(i);
+  }
+  if (ends.empty()) return;
+  ends.push_back(items.size());
+  const auto at = [](std::vector<Item>& from, std::size_t i) {
+    return from.begin() + static_cast<std::ptrdiff_t>(i);
+  };
+  std::vector<Item> merged(items.size());
+  while (ends.size() > 1) {
+    std::size_t begin = 0;
+    std::size_t kept = 0;
+    for (std::size_t run = 0; run < ends.size(); run += 2) {
+      const std::size_t middle = ends[run];
+      const std::size_t end = run + 1 < ends.size() ? ends[run + 1] : middle;
+      std::merge(at(items, begin), at(items, middle), at(items, middle), at(items, end),
+                 at(merged, begin), less);
+      ends[kept++] = end;
+      begin = end;
+    }
+    ends.resize(kept);
+    std::swap(items, merged);
+  }
+}
+
+}  // namespace espalier
+
+#endif  // ESPALIER_FOREIGN_MERGE_SORT_H_

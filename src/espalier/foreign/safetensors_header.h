@@ -1,0 +1,52 @@
+// The JSON header of a safetensors file: from text to plain records.
+#ifndef ESPALIER_FOREIGN_SAFETENSORS_HEADER_H_
+#define ESPALIER_FOREIGN_SAFETENSORS_HEADER_H_
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "espalier/base/error.h"
+#include "espalier/base/limits.h"
+#include "espalier/foreign/shape_interner.h"
+#include "espalier/tree/dtype.h"
+
+namespace espalier {
+
+/// Bytes before the header: its length, as a u64.
+inline constexpr std::uint64_t kSafetensorsLengthBytes = 8;
+
+/// A tensor as the header describes it.
+struct SafetensorsEntry {
+  std::string_view name;
+  /// Bytes [begin, end) of the buffer, which follows the header.
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  /// A number of SafetensorsHeader::shapes.
+  std::uint32_t shape = 0;
+  DType dtype = DType::kF32;
+};
+
+/// A header whose syntax has been checked, and of each tensor only what concerns it alone. The
+/// texts point into the JSON that was parsed.
+struct SafetensorsHeader {
+  /// In the order of the header. Names may repeat.
+  std::vector<SafetensorsEntry> tensors;
+  ShapeInterner shapes;
+  /// The pairs of `__metadata__`, in order. Keys may repeat.
+  std::vector<std::pair<std::string_view, std::string_view>> metadata;
+  /// Whether `__metadata__` is there at all.
+  bool has_metadata = false;
+};
+
+/// Parses a header in place: `json` holds it, followed by one byte that is overwritten, and its
+/// texts are unescaped where they stand. It must have fewer than 2^32 bytes. kSafetensorsInvalid or
+/// kLimitExceeded, with offsets in the file. Iterative, in linear time; memory grows with the
+/// number of tensors and of distinct shapes only.
+Result<SafetensorsHeader> parse_safetensors_header(std::span<char> json, const Limits& limits);
+
+}  // namespace espalier
+
+#endif  // ESPALIER_FOREIGN_SAFETENSORS_HEADER_H_

@@ -1,0 +1,304 @@
+#include "espalier/foreign/safetensors_writer.h"
+
+#include <algorithm>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "espalier/base/checked.h"
+#include "espalier/base/utf8.h"
+#include "espalier/foreign/carried_tree.h"
+#include "espalier/foreign/json_text.h"
+#include "espalier/foreign/merge_sort.h"
+#include "espalier/foreign/safetensors_dtype.h"
+#include "espalier/foreign/safetensors_header.h"
+#include "espalier/foreign/safetensors_tables.h"
+#include "espalier/format/shape.h"
+
+namespace espalier {
+namespace {
+
+constexpr char kMetadataName[] = "__metadata__";
+// The specification's; readers refuse longer headers.
+constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
+
+bool holds_tensor(const Value& value) {
+  const auto children = value.children();
+  return value.kind() == Kind::kTensor || value.kind() == Kind::kPlaceholder ||
+         std::any_of(children.begin(), children.end(), holds_tensor);
+}
+
+class Planner {
+ public:
+  Planner(const Value& state, const Value& metadata, const SafetensorsOptions& options)
+      : state_(state), metadata_(metadata), options_(options) {}
+
+  Result<SafetensorsPlan> run() {
+    for (const auto step : {&Planner::take_tensors, &Planner::take_metadata, &Planner::settle,
+                            &Planner::place, &Planner::carry, &Planner::write_header}) {
+      if (auto ok = (this->*step)(); !ok) return propagate(ok);
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  // A tensor on its way into the file. `original` is the state's own.
+  struct Pending {
+    SafetensorsTensor stored;
+    std::uint64_t bytes = 0;
+    const Tensor* original = nullptr;
+    std::string path;
+    bool as_bytes = false;
+  };
+
+  bool carrying() const { return options_.unrepresentable == Unrepresentable::kMetadata; }
+
+  Result<void> take_tensors() {
+    auto flat = flatten(state_, options_.limits);
+    if (!flat) return propagate(flat);
+    losses_ = std::move(flat->losses);
+    pending_.reserve(flat->tensors.size());
+    for (FlatTensor& tensor : flat->tensors) {
+      if (carrying() && !stored_.emplace(tensor.tensor.get(), pending_.size()).second) {
+        continue;  // Tied to one that is there.
+      }
+      if (auto ok = take_tensor(tensor); !ok) return ok;
+    }
+    return {};
+  }
+
+  Result<void> take_tensor(FlatTensor& flat) {
+    const Tensor& tensor = *flat.tensor;
+    if (flat.name == kMetadataName) {
+      return fail(ErrorCode::kNameCollision,
+                  "the name __metadata__ is reserved in safetensors files; rename the tensor",
+                  Error::kNoOffset, flat.path);
+    }
+    auto bytes = tensor_bytes(tensor.dtype, tensor.shape, tensor.block());
+    if (!bytes) {
+      return fail(ErrorCode::kInvalidTree, std::move(bytes.error().message), Error::kNoOffset,
+                  flat.path);
+    }
+    if (const auto memory = tensor.data.memory(); memory && memory->size() != *bytes) {
+      return fail(ErrorCode::kInvalidTree,
+                  "the tensor's data has " + std::to_string(memory->size()) +
+                      " bytes and its shape needs " + std::to_string(*bytes),
+                  Error::kNoOffset, flat.path);
+    }
+    if (!tensor.axis_names.empty()) losses_.add(flat.path, "axis names");
+    const bool has_dtype = safetensors_dtype_rank(tensor.dtype) != 0;
+    const bool fits = has_dtype && safetensors_tensor_bytes(tensor.dtype, tensor.shape);
+    if (!fits) {
+      losses_.add(flat.path, has_dtype ? "a shape whose product overflows"
+                                       : "dtype " + std::string(dtype_name(tensor.dtype)));
+      if (!carrying()) return {};
+    }
+    Pending pending;
+    pending.stored = {.name = std::move(flat.name),
+                      .dtype = fits ? tensor.dtype : DType::kU8,
+                      .shape = fits ? tensor.shape : std::vector<std::uint64_t>{*bytes},
+                      .data = tensor.data,
+                      .extent = {}};
+    pending.bytes = *bytes;
+    pending.original = &tensor;
+    pending.path = std::move(flat.path);
+    pending.as_bytes = !fits;
+    pending_.push_back(std::move(pending));
+    return {};
+  }
+
+  Result<void> take_metadata() {
+    if (metadata_.kind() == Kind::kNull) return {};
+    if (metadata_.kind() != Kind::kDict) {
+      return fail(ErrorCode::kInvalidTree, "the metadata must be a dict");
+    }
+    // For its checks: UTF-8 keys and depth.
+    if (auto checked = flatten(metadata_, options_.limits); !checked) return propagate(checked);
+    if (holds_tensor(metadata_)) {
+      return fail(ErrorCode::kInvalidTree, "the metadata must not hold tensors");
+    }
+    const std::uint64_t losses_before = losses_.count();
+    const bool is_marker = metadata_.label() == kEmptyMetadataLabel;
+    if (metadata_.has_label() && !is_marker) losses_.add("(metadata)", "a label");
+    for (std::size_t i = 0; i < metadata_.children().size(); ++i) {
+      const KeyView key = metadata_.keys()[i].view();
+      const Value& value = metadata_.children()[i];
+      std::string path = "(metadata)";
+      append_path(path, key);
+      if (key.is_int || value.kind() != Kind::kString || value.has_label()) {
+        losses_.add(path, key.is_int          ? "an int key"
+                          : value.has_label() ? "a label"
+                                              : std::string(kind_name(value.kind())));
+        continue;
+      }
+      if (find_invalid_utf8(*value.as_string())) {
+        return fail(ErrorCode::kInvalidTree, "a string is not UTF-8", Error::kNoOffset, path);
+      }
+      pairs_.push_back({key.text, *value.as_string()});
+    }
+    has_empty_metadata_ = is_marker && metadata_.children().empty();
+    // A label stands nowhere in the file, not even the one that stands for an empty __metadata__.
+    carries_metadata_ = losses_.count() != losses_before || metadata_.has_label();
+    std::vector<std::string_view> keys;
+    for (const auto& pair : pairs_) keys.push_back(pair.first);
+    std::sort(keys.begin(), keys.end());
+    if (const auto twice = std::adjacent_find(keys.begin(), keys.end()); twice != keys.end()) {
+      std::string path = "(metadata)";
+      append_path(path, KeyView::of(*twice));
+      return fail(ErrorCode::kInvalidTree, "the metadata has the same key twice", Error::kNoOffset,
+                  std::move(path));
+    }
+    return {};
+  }
+
+  // What is to become of the losses.
+  Result<void> settle() {
+    if (losses_.empty() || carrying()) return {};
+    if (options_.unrepresentable == Unrepresentable::kDrop) {
+      plan_.dropped = losses_;
+      return {};
+    }
+    return fail(ErrorCode::kUnrepresentable,
+                "safetensors cannot hold " + losses_.to_string() +
+                    "; pass --unrepresentable=metadata to carry the whole tree in the file's "
+                    "metadata, or --unrepresentable=drop to leave out what does not fit",
+                Error::kNoOffset, losses_.first().front().path);
+  }
+
+  Result<void> place() {
+    order_.resize(pending_.size());
+    for (std::size_t i = 0; i < order_.size(); ++i) order_[i] = i;
+    merge_sort_runs(order_, [this](std::size_t a, std::size_t b) {
+      const SafetensorsTensor& left = pending_[a].stored;
+      const SafetensorsTensor& right = pending_[b].stored;
+      const auto left_rank = safetensors_dtype_rank(left.dtype);
+      const auto right_rank = safetensors_dtype_rank(right.dtype);
+      if (left_rank != right_rank) return left_rank > right_rank;
+      return left.name < right.name;
+    });
+    std::uint64_t end = 0;
+    for (const std::size_t i : order_) {
+      // From the start of the buffer, until the header's length is known.
+      pending_[i].stored.extent = {0, end, pending_[i].bytes};
+      const auto next = checked_add(end, pending_[i].bytes);
+      if (!next || *next >= std::uint64_t{1} << 63) {
+        return fail(ErrorCode::kInvalidTree, "the tensors have more than 2^63 bytes together",
+                    Error::kNoOffset, pending_[i].path);
+      }
+      end = *next;
+    }
+    plan_.file_length = end;
+    return {};
+  }
+
+  // Whether the state is the very dict that reading the file gives.
+  bool reads_back() const {
+    const auto children = state_.children();
+    const auto nests = [](const Value& child) { return is_container(child.kind()); };
+    if (!losses_.empty() || std::any_of(children.begin(), children.end(), nests)) return false;
+    const auto place = [](const Pending& p) {
+      return std::tuple(p.stored.extent.offset, p.stored.extent.length,
+                        std::string_view(p.stored.name));
+    };
+    return std::is_sorted(pending_.begin(), pending_.end(),
+                          [&](const Pending& a, const Pending& b) { return place(a) < place(b); });
+  }
+
+  Result<void> carry() {
+    if (!carrying() || reads_back()) return {};
+    if (std::any_of(pairs_.begin(), pairs_.end(),
+                    [](const auto& p) { return p.first == kCarriedTreeKey; })) {
+      return fail(ErrorCode::kNameCollision,
+                  std::string("the metadata has an ") + kCarriedTreeKey +
+                      " already; restore the tree that it carries, or remove it",
+                  Error::kNoOffset, std::string("(metadata)/") + kCarriedTreeKey);
+    }
+    auto tree = carry_tree(state_, carries_metadata_ ? &metadata_ : nullptr,
+                           [this](const Tensor& tensor) -> StoredTensor {
+                             const Pending& pending = pending_[stored_.find(&tensor)->second];
+                             return {pending.stored.name, pending.as_bytes};
+                           });
+    if (!tree) return propagate(tree);
+    carried_ = std::move(*tree);
+    plan_.carries_tree = true;
+    pairs_.push_back({kCarriedTreeKey, carried_});
+    return {};
+  }
+
+  Result<void> write_header() {
+    std::string text(kSafetensorsLengthBytes, '\0');
+    text += '{';
+    if (!pairs_.empty() || has_empty_metadata_) {
+      append_json_string(text, kMetadataName);
+      text += ":{";
+      for (std::size_t i = 0; i < pairs_.size(); ++i) {
+        if (i > 0) text += ',';
+        append_json_string(text, pairs_[i].first);
+        text += ':';
+        append_json_string(text, pairs_[i].second);
+      }
+      text += '}';
+    }
+    for (const std::size_t i : order_) {
+      const SafetensorsTensor& tensor = pending_[i].stored;
+      if (text.back() != '{') text += ',';
+      append_json_string(text, tensor.name);
+      text += ":{\"dtype\":";
+      append_json_string(text, safetensors_dtype_name(tensor.dtype));
+      text += ",\"shape\":";
+      append_json_array(text, tensor.shape);
+      text += ",\"data_offsets\":[";
+      append_number(text, tensor.extent.offset);
+      text += ',';
+      append_number(text, tensor.extent.offset + tensor.extent.length);
+      text += "]}";
+    }
+    text += '}';
+    // The buffer starts aligned for the widest dtype.
+    text.resize((text.size() + 7) / 8 * 8, ' ');
+    const std::uint64_t length = text.size() - kSafetensorsLengthBytes;
+    if (length > kMaxHeaderBytes) {
+      return fail(ErrorCode::kUnrepresentable,
+                  "the safetensors header would have " + std::to_string(length) +
+                      " bytes and the specification allows " + std::to_string(kMaxHeaderBytes) +
+                      "; split the state into several files");
+    }
+    plan_.header.resize(text.size());
+    std::copy_n(as_bytes(text).begin(), text.size(), plan_.header.begin());
+    store_le(plan_.header.data(), length);
+
+    plan_.file_length += text.size();
+    plan_.tensors.reserve(order_.size());
+    for (const std::size_t i : order_) {
+      pending_[i].stored.extent.offset += text.size();
+      plan_.tensors.push_back(std::move(pending_[i].stored));
+    }
+    return {};
+  }
+
+  const Value& state_;
+  const Value& metadata_;
+  const SafetensorsOptions& options_;
+  SafetensorsPlan plan_;
+  Losses losses_;
+  // In tree order.
+  std::vector<Pending> pending_;
+  // Where in `pending_` a tensor of the state is; filled for kMetadata only.
+  std::unordered_map<const Tensor*, std::size_t> stored_;
+  // Indices of `pending_` in file order.
+  std::vector<std::size_t> order_;
+  std::vector<std::pair<std::string_view, std::string_view>> pairs_;
+  std::string carried_;
+  bool has_empty_metadata_ = false;
+  bool carries_metadata_ = false;
+};
+
+}  // namespace
+
+Result<SafetensorsPlan> plan_safetensors(const Value& state, const Value& metadata,
+                                         const SafetensorsOptions& options) {
+  return Planner(state, metadata, options).run();
+}
+
+}  // namespace espalier

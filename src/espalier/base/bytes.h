@@ -38,6 +38,16 @@ void store_le(std::byte* p, T value) {
   std::memcpy(p, &value, sizeof(T));
 }
 
+/// The bits of `from` as a `To` of the same size: std::bit_cast, which Emscripten 3.1.6 does not have.
+template <class To, class From>
+To bits_as(const From& from) {
+  static_assert(sizeof(To) == sizeof(From) && std::is_trivially_copyable_v<From> &&
+                std::is_trivially_copyable_v<To>);
+  To to;
+  std::memcpy(&to, &from, sizeof to);
+  return to;
+}
+
 inline ByteSpan as_bytes(std::string_view text) {
   return std::as_bytes(std::span<const char>(text.data(), text.size()));
 }

@@ -32,7 +32,7 @@ inline std::span<const std::uint64_t> table_shape(const Tables& t, std::uint32_t
 }
 
 inline std::int64_t table_int(const Tables& t, std::uint32_t word) {
-  return std::bit_cast<std::int64_t>(t.words[word]);
+  return bits_as<std::int64_t>(t.words[word]);
 }
 
 inline BlockType table_block(const Tables& t, std::uint16_t block) {

@@ -159,8 +159,8 @@ class Digester {
   }
 
   Result<void> encode_set(std::uint32_t index, const NodeRecord& node) {
-    const auto begin = digests_.begin() + node.value;
-    std::vector<Hash128> elements(begin, begin + node.count);
+    const auto children = std::span<const Hash128>(digests_).subspan(node.value, node.count);
+    std::vector<Hash128> elements(children.begin(), children.end());
     std::sort(elements.begin(), elements.end(), bytes_less);
     if (std::adjacent_find(elements.begin(), elements.end()) != elements.end()) {
       return fail(ErrorCode::kTreeInvalid, "a set holds the same element twice", Error::kNoOffset,

@@ -90,13 +90,13 @@ std::optional<BigInt> NodeRef::as_bigint() const {
 
 std::optional<double> NodeRef::as_double() const {
   if (kind() != Kind::kFloat64) return std::nullopt;
-  return std::bit_cast<double>(catalog_->tables().words[record().value]);
+  return bits_as<double>(catalog_->tables().words[record().value]);
 }
 
 std::optional<std::complex<double>> NodeRef::as_complex() const {
   if (kind() != Kind::kComplex128) return std::nullopt;
   const auto words = catalog_->tables().words.subspan(record().value, 2);
-  return std::complex<double>(std::bit_cast<double>(words[0]), std::bit_cast<double>(words[1]));
+  return std::complex<double>(bits_as<double>(words[0]), bits_as<double>(words[1]));
 }
 
 std::optional<std::string_view> NodeRef::as_string() const {

@@ -213,7 +213,7 @@ class LayoutBuilder {
 
   template <class T>
   std::uint32_t add_word(T value) {
-    t_.words.push_back(std::bit_cast<std::uint64_t>(value));
+    t_.words.push_back(bits_as<std::uint64_t>(value));
     return static_cast<std::uint32_t>(t_.words.size() - 1);
   }
 

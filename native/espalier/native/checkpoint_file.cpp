@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "espalier/base/checked.h"
+#include "espalier/foreign/any_opener.h"
 #include "espalier/native/huge_pages.h"
-#include "espalier/read/opener.h"
 #include "espalier/read/plan.h"
 #include "espalier/read/to_value.h"
 
@@ -55,7 +55,7 @@ Result<CheckpointFile> CheckpointFile::open(const std::filesystem::path& path,
                                             const OpenFileOptions& options) {
   auto source = open_source(path, options.access);
   if (!source) return propagate(source);
-  Opener opener({.file_size = (*source)->size(),
+  AnyOpener opener({.file_size = (*source)->size(),
                  .limits = options.limits,
                  .allocator = huge_page_allocator()});
   if (auto ok = feed_all(opener, **source); !ok) return propagate(ok);

@@ -1,0 +1,59 @@
+#include "espalier/foreign/any_opener.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "espalier/format/header.h"
+
+namespace espalier {
+namespace {
+
+constexpr std::size_t kLengthBytes = 8;
+
+// safetensors has no magic: a header length that fits the file, and usually a brace after it. One of the
+// two is enough, so that a damaged file is reported as what it is.
+bool looks_like_safetensors(ByteSpan front, std::uint64_t file_size) {
+  if (front.size() <= kLengthBytes || has_magic(front)) return false;
+  const auto header = load_le<std::uint64_t>(front.data());
+  return front[kLengthBytes] == std::byte{'{'} ||
+         (header >= 2 && header <= file_size - kLengthBytes);
+}
+
+}  // namespace
+
+AnyOpener::AnyOpener(OpenOptions options)
+    : options_(options), front_({{0, 0, std::min(options.file_size, kFirstReadBytes)}}) {
+  // Nothing to feed: the opener of our own format has the words for it.
+  if (options_.file_size == 0) opener_.emplace<Opener>(options_);
+}
+
+std::span<const Extent> AnyOpener::needs() const {
+  if (const auto* opener = std::get_if<Opener>(&opener_)) return opener->needs();
+  if (const auto* opener = std::get_if<SafetensorsOpener>(&opener_)) return opener->needs();
+  return front_.needs();
+}
+
+Result<void> AnyOpener::feed(const Extent& extent, ByteSpan bytes) {
+  if (auto* opener = std::get_if<Opener>(&opener_)) return opener->feed(extent, bytes);
+  if (auto* opener = std::get_if<SafetensorsOpener>(&opener_)) return opener->feed(extent, bytes);
+  auto fed = front_.feed(extent, bytes, [&](std::size_t, ByteSpan front) {
+    const Extent whole{0, 0, front.size()};
+    if (looks_like_safetensors(front, options_.file_size)) {
+      return opener_.emplace<SafetensorsOpener>(options_).feed(whole, front);
+    }
+    return opener_.emplace<Opener>(options_).feed(whole, front);
+  });
+  // The same bytes may hold more than the front, as when a whole mapped file is fed at once.
+  if (fed && !std::holds_alternative<std::monostate>(opener_) && !needs().empty()) {
+    return feed(extent, bytes);
+  }
+  return fed;
+}
+
+Result<Checkpoint> AnyOpener::finish() {
+  if (auto* opener = std::get_if<Opener>(&opener_)) return opener->finish();
+  if (auto* opener = std::get_if<SafetensorsOpener>(&opener_)) return opener->finish();
+  return fail(ErrorCode::kIncomplete, "the opener still needs bytes of the file");
+}
+
+}  // namespace espalier

@@ -5,6 +5,7 @@
 #include <string>
 #include <type_traits>
 
+#include "espalier/format/index_layout.h"
 #include "espalier_generated.h"
 
 namespace espalier {
@@ -68,17 +69,10 @@ struct Stored<std::byte> {
 
 constexpr std::uint64_t kMaxBytes = FLATBUFFERS_MAX_BUFFER_SIZE;
 
-struct Misaligned {
-  const void* at = nullptr;
-};
-
 template <class Ours, class Vector>
-void view(const Vector* vector, std::span<const Ours>& out, Misaligned& misaligned) {
-  const auto* data = vector->Data();
-  // FlatBuffers' verifier checks 4-byte alignment only, so a vector of 8-byte records may still be
-  // crooked; reading it in place would be undefined behaviour.
-  if (reinterpret_cast<std::uintptr_t>(data) % alignof(Ours) != 0) misaligned.at = data;
-  out = {reinterpret_cast<const Ours*>(data), vector->size()};
+VectorSize view(const Vector* vector, std::span<const Ours>& out) {
+  out = {reinterpret_cast<const Ours*>(vector->Data()), vector->size()};
+  return {vector->size(), sizeof(Ours), alignof(Ours)};
 }
 
 template <class Ours>
@@ -111,27 +105,29 @@ Result<Tables> decode_index(ByteSpan bytes, std::uint64_t file_offset) {
   }
   const fbs::Index* index = fbs::GetIndex(data);
   Tables tables;
-  Misaligned misaligned;
-  view(index->nodes(), tables.nodes, misaligned);
-  view(index->tensors(), tables.tensors, misaligned);
-  view(index->chunks(), tables.chunks, misaligned);
-  view(index->shape_ends(), tables.shape_ends, misaligned);
-  view(index->dims(), tables.dims, misaligned);
-  view(index->words(), tables.words, misaligned);
-  view(index->text_ends(), tables.text_ends, misaligned);
-  view(index->text(), tables.text, misaligned);
-  view(index->bytes(), tables.bytes, misaligned);
-  view(index->labels(), tables.labels, misaligned);
-  view(index->dict_orders(), tables.dict_orders, misaligned);
-  view(index->order(), tables.order, misaligned);
-  view(index->axes(), tables.axes, misaligned);
-  view(index->axis_names(), tables.axis_names, misaligned);
-  view(index->blocks(), tables.blocks, misaligned);
-  if (misaligned.at != nullptr) {
-    const auto at = static_cast<std::uint64_t>(static_cast<const std::uint8_t*>(misaligned.at) -
-                                               data);
-    return fail(ErrorCode::kIndexInvalid, "a vector of the index is not aligned",
-                file_offset + at);
+  const VectorSizes sizes = {
+      view(index->nodes(), tables.nodes),
+      view(index->tensors(), tables.tensors),
+      view(index->chunks(), tables.chunks),
+      view(index->shape_ends(), tables.shape_ends),
+      view(index->dims(), tables.dims),
+      view(index->words(), tables.words),
+      view(index->text_ends(), tables.text_ends),
+      view(index->text(), tables.text),
+      view(index->bytes(), tables.bytes),
+      view(index->labels(), tables.labels),
+      view(index->dict_orders(), tables.dict_orders),
+      view(index->order(), tables.order),
+      view(index->axes(), tables.axes),
+      view(index->axis_names(), tables.axis_names),
+      view(index->blocks(), tables.blocks),
+  };
+  // FlatBuffers' verifier lets vectors overlap, leave gaps and stand at crooked addresses, where reading
+  // records of 8-byte numbers in place would be undefined behaviour.
+  if (const auto misplaced = find_misplaced(bytes, sizes)) {
+    return fail(ErrorCode::kIndexInvalid,
+                "the index is not laid out as it must be; it was not written by a correct writer",
+                file_offset + *misplaced);
   }
   return tables;
 }

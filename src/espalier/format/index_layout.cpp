@@ -1,0 +1,75 @@
+#include "espalier/format/index_layout.h"
+
+#include <algorithm>
+
+namespace espalier {
+namespace {
+
+constexpr std::uint64_t kFrontBytes = 8;  // the position of the root table, and the file identifier
+constexpr std::uint64_t kLengthBytes = 4;
+constexpr std::uint64_t kReferenceBytes = 4;
+constexpr std::uint64_t kTableBytes = 4 + kIndexVectors * kReferenceBytes;
+constexpr std::uint64_t kVtableBytes = 4 + kIndexVectors * 2;
+
+constexpr std::uint64_t align(std::uint64_t value, std::uint64_t alignment) {
+  return (value + alignment - 1) / alignment * alignment;
+}
+
+// A FlatBuffer grows from its end to its start, so places are distances from the end at first.
+struct Layout {
+  std::array<std::uint64_t, kIndexVectors> vectors;  // where each vector's length stands
+  std::uint64_t table;
+  std::uint64_t size;
+
+  explicit Layout(const VectorSizes& sizes) {
+    std::uint64_t distance = 0;
+    std::uint64_t widest = 4;
+    for (std::size_t i = 0; i < kIndexVectors; ++i) {
+      // The elements of an empty vector need no alignment.
+      const std::uint64_t alignment =
+          sizes[i].elements > 0 ? std::max<std::uint64_t>(sizes[i].alignment, 4) : 4;
+      widest = std::max(widest, alignment);
+      distance = align(distance + sizes[i].bytes(), alignment) + kLengthBytes;
+      vectors[i] = distance;
+    }
+    table = distance + kTableBytes;
+    size = align(table + kVtableBytes + kFrontBytes, widest);
+    for (std::uint64_t& vector : vectors) vector = size - vector;
+    table = size - table;
+  }
+};
+
+}  // namespace
+
+std::optional<std::uint64_t> find_misplaced(ByteSpan index, const VectorSizes& sizes) {
+  const Layout layout(sizes);
+  if (layout.size != index.size()) return std::min<std::uint64_t>(layout.size, index.size());
+  std::optional<std::uint64_t> misplaced;
+  const auto expect = [&]<class T>(std::uint64_t at, T value) {
+    if (!misplaced && load_le<T>(index.data() + at) != value) misplaced = at;
+  };
+  // Bytes that mean nothing could hide something.
+  const auto expect_zeros = [&](std::uint64_t begin, std::uint64_t end) {
+    for (std::uint64_t at = begin; at < end; ++at) expect(at, std::uint8_t{0});
+  };
+
+  const std::uint64_t vtable = layout.table - kVtableBytes;
+  expect(0, static_cast<std::uint32_t>(layout.table));
+  expect_zeros(kFrontBytes, vtable);
+  expect(vtable, static_cast<std::uint16_t>(kVtableBytes));
+  expect(vtable + 2, static_cast<std::uint16_t>(kTableBytes));
+  expect(layout.table, static_cast<std::uint32_t>(kVtableBytes));
+  for (std::size_t i = 0; i < kIndexVectors; ++i) {
+    // The first field stands last in the table.
+    const std::uint64_t field = kTableBytes - (i + 1) * kReferenceBytes;
+    const std::uint64_t reference = layout.table + field;
+    expect(vtable + 4 + 2 * i, static_cast<std::uint16_t>(field));
+    expect(reference, static_cast<std::uint32_t>(layout.vectors[i] - reference));
+    expect(layout.vectors[i], static_cast<std::uint32_t>(sizes[i].elements));
+    expect_zeros(layout.vectors[i] + kLengthBytes + sizes[i].bytes(),
+                 i == 0 ? layout.size : layout.vectors[i - 1]);
+  }
+  return misplaced;
+}
+
+}  // namespace espalier

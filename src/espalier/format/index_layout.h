@@ -1,0 +1,34 @@
+// Where everything in the FlatBuffer of an index stands: docs/format.md section 7.
+#ifndef ESPALIER_FORMAT_INDEX_LAYOUT_H_
+#define ESPALIER_FORMAT_INDEX_LAYOUT_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "espalier/base/bytes.h"
+
+namespace espalier {
+
+/// Vectors of an index: the fields of its root table.
+inline constexpr std::size_t kIndexVectors = 15;
+
+/// The size of one vector of an index.
+struct VectorSize {
+  std::uint64_t elements = 0;
+  std::uint32_t element_bytes = 1;
+  std::uint32_t alignment = 1;
+
+  std::uint64_t bytes() const { return elements * element_bytes; }
+};
+using VectorSizes = std::array<VectorSize, kIndexVectors>;
+
+/// The first byte of `index` that does not stand where the one canonical layout of vectors of these sizes has
+/// it, or that is padding and not zero; nothing if all is in its place. It looks at all but the vectors'
+/// elements. The sizes must be those that the index itself gives, which is how they are known to fit.
+std::optional<std::uint64_t> find_misplaced(ByteSpan index, const VectorSizes& sizes);
+
+}  // namespace espalier
+
+#endif  // ESPALIER_FORMAT_INDEX_LAYOUT_H_

@@ -321,8 +321,10 @@ TEST_CASE("Nodes that are no tree are refused") {
          s.t.words.pop_back();
        },
        ErrorCode::kTreeInvalid, "(metadata)/note"},
-      {"too deep", [](Subject& s) { s.limits.depth = 2; }, ErrorCode::kLimitExceeded},
-      {"too long a path", [](Subject& s) { s.limits.path_bytes = 12; }, ErrorCode::kLimitExceeded},
+      {"too deep", [](Subject& s) { s.limits.depth = 2; }, ErrorCode::kLimitExceeded,
+       "optimizer/0"},
+      {"too long a path", [](Subject& s) { s.limits.path_bytes = 12; }, ErrorCode::kLimitExceeded,
+       "model"},
   });
   Subject subject = Subject::valid();
   subject.limits.depth = 3;

@@ -233,14 +233,29 @@ class Validator {
     return kind == Kind::kComplex128 ? 2 : 0;
   }
 
+  struct Frame {
+    std::uint32_t next;
+    std::uint32_t end;
+    std::uint64_t path_bytes;
+  };
+
+  // The path of the node that the walk has reached `levels` below the roots' own frame. find_path() must
+  // not be used before the walk has proved that there is a tree.
+  std::string path_of_walk(const std::vector<Frame>& stack, std::size_t levels) const {
+    const auto current = [&](std::size_t level) { return stack[level].next - 1; };
+    std::string path = current(0) == kMetadataRoot ? "(metadata)" : "";
+    for (std::size_t level = 1; level <= levels; ++level) {
+      const NodeRecord& parent = t_.nodes[current(level - 1)];
+      append_path(path, has_keys(node_kind(parent))
+                            ? node_key(t_, t_.nodes[current(level)])
+                            : KeyView::of(std::int64_t{current(level) - parent.value}));
+    }
+    return path;
+  }
+
   // One walk gives every container the next free nodes. It proves that the nodes form two trees: each
   // node is reached once, so there is no cycle, no sharing (a "billion laughs" DAG) and no orphan.
   Result<void> check_tree() {
-    struct Frame {
-      std::uint32_t next;
-      std::uint32_t end;
-      std::uint64_t path_bytes;
-    };
     const auto nodes = static_cast<std::uint32_t>(t_.nodes.size());
     std::vector<Frame> stack = {{kStateRoot, kMetadataRoot + 1, 0}};
     std::uint32_t free = kMetadataRoot + 1;
@@ -261,10 +276,11 @@ class Validator {
       if (node.key_kind == static_cast<std::uint8_t>(KeyKind::kText)) {
         path_bytes += table_text(t_, node.key).size();
         if (path_bytes > limits_.path_bytes) {
-          return bad(ErrorCode::kLimitExceeded,
-                     "a key path is longer than the " + std::to_string(limits_.path_bytes) +
-                         " bytes that Limits::path_bytes allows",
-                     node);
+          // The container's path: the key itself may have gigabytes.
+          return fail(ErrorCode::kLimitExceeded,
+                      "a key path is longer than the " + std::to_string(limits_.path_bytes) +
+                          " bytes that Limits::path_bytes allows",
+                      offset_of(node), path_of_walk(stack, stack.size() - 2));
         }
       }
       if (!is_container(node_kind(node))) continue;
@@ -276,10 +292,10 @@ class Validator {
       if (node.count == 0) continue;
       // The roots' own frame is not a level of any tree.
       if (stack.size() > limits_.depth) {
-        return bad(ErrorCode::kLimitExceeded,
-                   "the tree is deeper than the " + std::to_string(limits_.depth) +
-                       " levels that Limits::depth allows",
-                   node);
+        return fail(ErrorCode::kLimitExceeded,
+                    "the tree is deeper than the " + std::to_string(limits_.depth) +
+                        " levels that Limits::depth allows",
+                    offset_of(node), path_of_walk(stack, stack.size() - 1));
       }
       stack.push_back({free, free + node.count, path_bytes});
       free += node.count;

@@ -2,6 +2,7 @@
 #ifndef ESPALIER_TESTS_SUPPORT_MEMORY_FILE_H_
 #define ESPALIER_TESTS_SUPPORT_MEMORY_FILE_H_
 
+#include <initializer_list>
 #include <span>
 #include <vector>
 
@@ -28,13 +29,14 @@ Result<std::vector<std::byte>> read_tensor(ByteSpan file, const TensorRef& tenso
 /// The tree below `node`, read from `file`.
 Result<Value> load_tree(ByteSpan file, const NodeRef& node);
 
-/// `value` in little-endian bytes, for the contents of tensors.
+/// `values` in little-endian bytes, for the contents of tensors.
 template <class T>
 std::vector<std::byte> bytes_of(std::initializer_list<T> values) {
-  std::vector<std::byte> bytes;
+  std::vector<std::byte> bytes(values.size() * sizeof(T));
+  std::byte* at = bytes.data();
   for (const T& value : values) {
-    const auto* begin = reinterpret_cast<const std::byte*>(&value);
-    bytes.insert(bytes.end(), begin, begin + sizeof(T));
+    store_le(at, value);
+    at += sizeof(T);
   }
   return bytes;
 }

@@ -9,6 +9,7 @@
 #include <random>
 #include <string>
 #include <system_error>
+#include <utility>
 
 namespace espalier {
 namespace {
@@ -38,6 +39,20 @@ Result<FileDescriptor> create_beside(const fs::path& target, fs::path& temporary
                                                            : std::string("the current folder")));
 }
 
+// The file that `path` names in the end: renaming onto a link would replace the link and leave its file
+// behind. weakly_canonical() does not do, because it keeps a link whose file does not exist yet.
+Result<fs::path> follow_links(fs::path path) {
+  constexpr int kMaxLinks = 40;  // as many as Linux follows
+  for (int links = 0; links < kMaxLinks; ++links) {
+    std::error_code error;
+    if (!fs::is_symlink(fs::symlink_status(path, error))) return path;
+    const fs::path next = fs::read_symlink(path, error);
+    if (error) return fail_with_errno(error.value(), "follow the symbolic link");
+    path = path.parent_path() / next;
+  }
+  return fail_with_errno(ELOOP, "follow the symbolic link");
+}
+
 int sync_file(int fd) {
 #ifdef F_FULLFSYNC
   // On macOS, fsync() leaves the data in the disk's own cache.
@@ -50,13 +65,9 @@ int sync_file(int fd) {
 
 Result<FileSink> FileSink::create(const fs::path& requested, std::uint64_t length,
                                   SinkOptions options) {
-  fs::path target = requested;
-  std::error_code error;
-  if (fs::is_symlink(fs::symlink_status(target, error))) {
-    // Renaming onto a link would replace the link and leave the file that it names behind.
-    target = fs::weakly_canonical(target, error);
-    if (error) return fail_with_errno(error.value(), "follow the symbolic link");
-  }
+  auto followed = follow_links(requested);
+  if (!followed) return propagate(followed);
+  fs::path target = std::move(*followed);
   if (target.filename().empty() || target.filename() == "." || target.filename() == "..") {
     return fail(ErrorCode::kNotARegularFile, "the target names a directory, not a file");
   }

@@ -42,6 +42,7 @@ Result<void> save(const std::filesystem::path& path, const Value& state,
   if (auto ok = sink->write(kHeaderBytes, front->index); !ok) return ok;
   // Last of all: a file without a header is visibly unfinished.
   if (auto ok = sink->write(0, front->header); !ok) return ok;
+  if (options.progress) options.progress(writer->file_length(), writer->file_length());
   return sink->commit();
 }
 

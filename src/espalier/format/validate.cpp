@@ -243,14 +243,29 @@ class Validator {
     return kind == Kind::kComplex128 ? 2 : 0;
   }
 
+  struct Frame {
+    std::uint32_t next;
+    std::uint32_t end;
+    std::uint64_t path_bytes;
+  };
+
+  // The path of the node that the last of `stack` has come to. find_path() must not be used before the
+  // walk has proved that there is a tree.
+  std::string walked_path(const std::vector<Frame>& stack) const {
+    const auto current = [&](std::size_t level) { return stack[level].next - 1; };
+    std::string path = current(0) == kMetadataRoot ? "(metadata)" : "";
+    for (std::size_t level = 1; level < stack.size(); ++level) {
+      const NodeRecord& parent = t_.nodes[current(level - 1)];
+      append_path(path, has_keys(node_kind(parent))
+                            ? node_key(t_, t_.nodes[current(level)])
+                            : KeyView::of(std::int64_t{current(level) - parent.value}));
+    }
+    return path;
+  }
+
   // One walk gives every container the next free nodes. It proves that the nodes form two trees: each
   // node is reached once, so there is no cycle, no sharing (a "billion laughs" DAG) and no orphan.
   bool check_tree() {
-    struct Frame {
-      std::uint32_t next;
-      std::uint32_t end;
-      std::uint64_t path_bytes;
-    };
     const auto nodes = static_cast<std::uint32_t>(t_.nodes.size());
     std::vector<Frame> outer;
     Frame frame = {kStateRoot, kMetadataRoot + 1, 0};
@@ -273,10 +288,10 @@ class Validator {
       if (path_bytes + longest_text_ > limits_.path_bytes || is_container(node_kind(node))) {
         path_bytes += key_bytes(node);
         if (path_bytes > limits_.path_bytes) {
-          return bad(ErrorCode::kLimitExceeded,
-                     "a key path is longer than the " + std::to_string(limits_.path_bytes) +
-                         " bytes that Limits::path_bytes allows",
-                     node);
+          // The container's path: the key itself may have gigabytes.
+          return reject(ErrorCode::kLimitExceeded, offset_of(node), walked_path(outer),
+                        "a key path is longer than the " + std::to_string(limits_.path_bytes) +
+                            " bytes that Limits::path_bytes allows");
         }
       }
       if (!is_container(node_kind(node))) continue;
@@ -287,13 +302,12 @@ class Validator {
       if (node.count == 0) continue;
       if (!check_children(node)) return false;
       // The roots' own frame is not a level of any tree.
-      if (outer.size() >= limits_.depth) {
-        return bad(ErrorCode::kLimitExceeded,
-                   "the tree is deeper than the " + std::to_string(limits_.depth) +
-                       " levels that Limits::depth allows",
-                   node);
-      }
       outer.push_back(frame);
+      if (outer.size() > limits_.depth) {
+        return reject(ErrorCode::kLimitExceeded, offset_of(node), walked_path(outer),
+                      "the tree is deeper than the " + std::to_string(limits_.depth) +
+                          " levels that Limits::depth allows");
+      }
       frame = {free, free + node.count, path_bytes};
       free += node.count;
     }

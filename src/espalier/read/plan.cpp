@@ -224,6 +224,10 @@ void ReadPlan::copy_runs(const PlannedChunk& chunk, ByteSpan logical, MutableByt
   const std::uint64_t scale = 8 / unit_bits_;
   const std::uint64_t chunk_begin = chunk.begin * scale;
   const std::uint64_t chunk_end = chunk_begin + chunk.length * scale;
+  // The last bits belong to no element, and memory that is read into may hold anything.
+  if (unit_bits_ == 1 && runs_ * run_ % 8 != 0) {
+    out.back() &= static_cast<std::byte>((1u << (runs_ * run_ % 8)) - 1);
+  }
   for (std::uint64_t run = first_run_ending_after(chunk_begin); run < runs_; ++run) {
     const std::uint64_t run_start = run_begin(run);
     if (run_start >= chunk_end) break;

@@ -1,0 +1,198 @@
+// A target is replaced completely or stays as it was, and nothing is left behind.
+#include "espalier/native/file_sink.h"
+
+#include <csignal>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/in_child.h"
+#include "support/temporary_folder.h"
+#include <doctest/doctest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace espalier {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::TemporaryFolder;
+using Bytes = std::vector<std::byte>;
+
+const Bytes kOld(100, std::byte{'o'});
+const Bytes kNew(5000, std::byte{'n'});
+
+Result<void> replace(const fs::path& target, ByteSpan bytes) {
+  auto sink = FileSink::create(target, bytes.size());
+  if (!sink) return propagate(sink);
+  if (auto ok = sink->write(0, bytes); !ok) return ok;
+  return sink->commit();
+}
+
+unsigned permissions(const fs::path& path) {
+  struct stat status = {};
+  REQUIRE(::stat(path.c_str(), &status) == 0);
+  return status.st_mode & 07777;
+}
+
+std::string code_of(const Result<void>& result) {
+  return result ? "ok" : std::string(to_string(result.error().code));
+}
+
+TEST_CASE("A new file appears with its bytes, its length and the usual permissions") {
+  const TemporaryFolder folder;
+  const mode_t mask = ::umask(027);
+  auto sink = FileSink::create(folder / "file", 300);
+  ::umask(mask);
+  REQUIRE(sink);
+  CHECK(sink->write(200, Bytes(50, std::byte{7})));
+  CHECK_FALSE(fs::exists(folder / "file"));
+  CHECK(sink->commit());
+  Bytes expected(300);
+  std::fill_n(expected.begin() + 200, 50, std::byte{7});
+  CHECK(testing::read_whole(folder / "file") == expected);
+  CHECK(permissions(folder / "file") == 0640);
+  CHECK(folder.size() == 1);
+}
+
+TEST_CASE("A sink that is not committed leaves everything as it was") {
+  const TemporaryFolder folder;
+  REQUIRE(testing::write_whole(folder / "file", kOld));
+  {
+    auto sink = FileSink::create(folder / "file", kNew.size());
+    REQUIRE(sink);
+    CHECK(sink->write(0, kNew));
+    CHECK(folder.size() == 2);
+    FileSink moved = std::move(*sink);
+    CHECK(folder.size() == 2);
+  }
+  CHECK(testing::read_whole(folder / "file") == kOld);
+  CHECK(folder.size() == 1);
+}
+
+TEST_CASE("A replaced file keeps its permissions") {
+  const TemporaryFolder folder;
+  REQUIRE(testing::write_whole(folder / "file", kOld));
+  for (const mode_t mode : {mode_t{0600}, mode_t{0664}, mode_t{0444}}) {
+    REQUIRE(::chmod((folder / "file").c_str(), mode) == 0);
+    CHECK(code_of(replace(folder / "file", kNew)) == "ok");
+    CHECK(permissions(folder / "file") == mode);
+  }
+  CHECK(testing::read_whole(folder / "file") == kNew);
+  CHECK(folder.size() == 1);
+}
+
+TEST_CASE("A disk that is full leaves the old file intact") {
+  const TemporaryFolder folder;
+  REQUIRE(testing::write_whole(folder / "file", kOld));
+  const auto limited = [&](std::uint64_t length, ByteSpan bytes) {
+    return testing::in_child([&] {
+      std::signal(SIGXFSZ, SIG_IGN);
+      const rlimit limit = {2000, 2000};
+      if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return 99;
+      auto sink = FileSink::create(folder / "file", length);
+      if (!sink) return sink.error().code == ErrorCode::kIoError ? 1 : 98;
+      const auto written = sink->write(0, bytes);
+      if (!written) return written.error().code == ErrorCode::kIoError ? 2 : 97;
+      return sink->commit() ? 3 : 96;
+    });
+  };
+  CHECK(limited(5000, kNew) == 1);
+  CHECK(limited(1000, kNew) == 2);
+  CHECK(testing::read_whole(folder / "file") == kOld);
+  CHECK(folder.size() == 1);
+  CHECK(limited(100, kOld) == 3);
+}
+
+TEST_CASE("A folder that cannot be written to is an error") {
+  const TemporaryFolder folder;
+  REQUIRE(testing::write_whole(folder / "file", kOld));
+  REQUIRE(::chmod((folder / "file").c_str(), 0666) == 0);
+  REQUIRE(::chmod(folder.path().c_str(), 0555) == 0);
+  const int result = testing::in_child([&] {
+    // Root may write anywhere.
+    if (::geteuid() == 0 && (::setegid(65534) != 0 || ::seteuid(65534) != 0)) return 99;
+    const auto replaced = replace(folder / "file", kNew);
+    return replaced ? 98 : replaced.error().code == ErrorCode::kIoError ? 1 : 97;
+  });
+  CHECK(result == 1);
+  REQUIRE(::chmod(folder.path().c_str(), 0755) == 0);
+  CHECK(testing::read_whole(folder / "file") == kOld);
+  CHECK(folder.size() == 1);
+}
+
+TEST_CASE("Targets that are no regular files are refused and stay") {
+  const TemporaryFolder folder;
+  fs::create_directory(folder / "directory");
+  REQUIRE(::mkfifo((folder / "fifo").c_str(), 0600) == 0);
+  fs::create_symlink("directory", folder / "link to directory");
+  for (const char* name : {"directory", "directory/", "fifo", "link to directory", ".", ""}) {
+    CAPTURE(name);
+    CHECK(code_of(replace(folder / name, kNew)) == "not_a_regular_file");
+  }
+  CHECK(code_of(replace("/dev/null", kNew)) == "not_a_regular_file");
+  CHECK(code_of(replace(folder / "missing" / "file", kNew)) == "file_not_found");
+  CHECK(folder.size() == 3);
+  CHECK(fs::is_fifo(folder / "fifo"));
+}
+
+TEST_CASE("A symbolic link is followed, and stays") {
+  const TemporaryFolder folder;
+  fs::create_directory(folder / "real");
+  REQUIRE(testing::write_whole(folder / "real/file", kOld));
+  fs::create_symlink("real/file", folder / "link");
+  fs::create_symlink("link", folder / "link to link");
+  CHECK(code_of(replace(folder / "link to link", kNew)) == "ok");
+  CHECK(fs::is_symlink(folder / "link"));
+  CHECK(fs::is_symlink(folder / "link to link"));
+  CHECK(testing::read_whole(folder / "real/file") == kNew);
+  CHECK(folder.size() == 3);
+}
+
+TEST_CASE("A symbolic link to nothing yet gets its file where it points") {
+  const TemporaryFolder folder;
+  fs::create_directory(folder / "real");
+  fs::create_symlink("real/file", folder / "link");
+  fs::create_symlink("link", folder / "link to link");
+  CHECK(code_of(replace(folder / "link to link", kNew)) == "ok");
+  CHECK(fs::is_symlink(folder / "link"));
+  CHECK(fs::is_symlink(folder / "link to link"));
+  CHECK(testing::read_whole(folder / "real/file") == kNew);
+}
+
+TEST_CASE("A symbolic link that leads to itself is an error") {
+  const TemporaryFolder folder;
+  fs::create_symlink("a", folder / "b");
+  fs::create_symlink("b", folder / "a");
+  CHECK(code_of(replace(folder / "a", kNew)) == "io_error");
+  CHECK(fs::is_symlink(folder / "a"));
+  CHECK(folder.size() == 2);
+}
+
+TEST_CASE("Names as long as a file system allows can be saved to") {
+  const TemporaryFolder folder;
+  for (const std::size_t length : {200u, 250u, 255u}) {
+    CAPTURE(length);
+    const std::string name(length, 'n');
+    CHECK(code_of(replace(folder / name, kNew)) == "ok");
+    CHECK(code_of(replace(folder / name, kOld)) == "ok");
+    CHECK(testing::read_whole(folder / name) == kOld);
+  }
+  CHECK(code_of(replace(folder / std::string(256, 'n'), kNew)) == "io_error");
+  CHECK(folder.size() == 3);
+}
+
+TEST_CASE("A relative name without a folder is saved in the current one") {
+  const TemporaryFolder folder;
+  const int result = testing::in_child([&] {
+    if (::chdir(folder.path().c_str()) != 0) return 99;
+    return replace("file", kNew) ? 1 : 98;
+  });
+  CHECK(result == 1);
+  CHECK(testing::read_whole(folder / "file") == kNew);
+}
+
+}  // namespace
+}  // namespace espalier

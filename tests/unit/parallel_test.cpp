@@ -1,0 +1,64 @@
+#include "espalier/native/parallel.h"
+
+#include <atomic>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+namespace espalier {
+namespace {
+
+TEST_CASE("Every index is given once, to a worker that is alone with its number") {
+  for (const unsigned threads : {0u, 1u, 2u, 8u, 64u}) {
+    for (const std::size_t count : {0u, 1u, 7u, 1000u}) {
+      std::vector<std::atomic<int>> calls(count);
+      std::vector<std::atomic<int>> busy(thread_count(threads));
+      std::atomic<bool> is_shared = false;
+      const auto done = parallel_for(count, threads, [&](unsigned worker, std::size_t i) {
+        if (worker >= busy.size() || busy[worker].fetch_add(1) != 0) is_shared = true;
+        ++calls[i];
+        if (worker < busy.size()) --busy[worker];
+        return Result<void>();
+      });
+      CHECK(done);
+      CHECK_FALSE(is_shared);
+      for (const auto& call : calls) CHECK(call == 1);
+    }
+  }
+}
+
+TEST_CASE("The error of the lowest index wins, on any number of threads") {
+  for (const unsigned threads : {1u, 2u, 8u}) {
+    for (int round = 0; round < 20; ++round) {
+      const auto done = parallel_for(100, threads, [&](unsigned, std::size_t i) -> Result<void> {
+        if (i < 10) return {};
+        // The lowest one is slow: others fail before it.
+        if (i == 10) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        return fail(ErrorCode::kIoError, std::to_string(i));
+      });
+      REQUIRE_FALSE(done);
+      CHECK(done.error().message == "10");
+    }
+  }
+}
+
+TEST_CASE("No task begins after an error") {
+  std::atomic<int> calls = 0;
+  const auto done = parallel_for(1'000'000, 2, [&](unsigned, std::size_t) -> Result<void> {
+    ++calls;
+    return fail(ErrorCode::kIoError, "no");
+  });
+  CHECK_FALSE(done);
+  CHECK(calls <= 2);
+}
+
+TEST_CASE("Zero threads stand for as many as the machine has") {
+  CHECK(thread_count(3) == 3);
+  CHECK(thread_count(0) >= 1);
+}
+
+}  // namespace
+}  // namespace espalier

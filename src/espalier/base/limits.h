@@ -18,7 +18,7 @@ struct Limits {
   std::uint32_t depth = 256;
   /// Bytes of all keys on the way to one node. Stops a listing whose every line repeats megabytes.
   std::uint32_t path_bytes = 16384;
-  /// Axes of one tensor. Stops quadratic work and huge shapes; numpy's own bound is 64.
+  /// Axes of one tensor; the format itself allows 64.
   std::uint32_t rank = 64;
   /// Bytes of one arbitrary-precision integer. Stops quadratic decimal conversion.
   std::uint32_t bigint_bytes = 1024;

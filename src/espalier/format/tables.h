@@ -27,6 +27,8 @@ inline constexpr std::uint64_t kFeatureOtherFiles = 1u << 2;
 inline constexpr std::uint64_t kChunkBytes = std::uint64_t{1} << 20;
 /// Every tensor's first byte stands at a multiple of this.
 inline constexpr std::uint64_t kTensorAlignment = 64;
+/// Axes that a shape may have. numpy's own bound; it keeps work on shapes linear in the size of the index.
+inline constexpr std::uint32_t kMaxRank = 64;
 /// A dict with more children than this has its keys in order, or an entry in dict_orders.
 inline constexpr std::uint32_t kSmallDict = 8;
 /// `TensorRecord::first_chunk` of a placeholder.

@@ -149,6 +149,12 @@ class Validator {
     if (!check_ends(t_.shape_ends, t_.dims, ErrorCode::kTensorInvalid, "shapes")) return false;
     for (std::uint32_t i = 0; i < t_.shape_ends.size(); ++i) {
       const auto shape = table_shape(t_, i);
+      if (shape.size() > kMaxRank) {
+        return bad(ErrorCode::kTensorInvalid,
+                   "a tensor has " + std::to_string(shape.size()) + " axes; the format allows " +
+                       std::to_string(kMaxRank),
+                   t_.shape_ends[i]);
+      }
       if (shape.size() > limits_.rank) {
         return bad(ErrorCode::kLimitExceeded,
                    "a tensor has " + std::to_string(shape.size()) +

@@ -252,10 +252,11 @@ class LayoutBuilder {
     if (!dtype_from_number(static_cast<std::uint8_t>(tensor.dtype))) {
       return fail(ErrorCode::kInvalidTree, "a tensor has no valid dtype");
     }
-    if (tensor.shape.size() > limits_.rank) {
+    const std::uint32_t max_rank = std::min(limits_.rank, kMaxRank);
+    if (tensor.shape.size() > max_rank) {
       return fail(ErrorCode::kInvalidTree,
                   "a tensor has " + std::to_string(tensor.shape.size()) + " axes and readers accept " +
-                      std::to_string(limits_.rank) + " (Limits::rank)");
+                      std::to_string(max_rank) + " (Limits::rank)");
     }
     TensorRecord record;
     record.dtype = static_cast<std::uint8_t>(tensor.dtype);

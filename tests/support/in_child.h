@@ -2,6 +2,7 @@
 #ifndef ESPALIER_TESTS_SUPPORT_IN_CHILD_H_
 #define ESPALIER_TESTS_SUPPORT_IN_CHILD_H_
 
+#include <cstdio>
 #include <functional>
 
 #include <sys/wait.h>
@@ -11,6 +12,8 @@ namespace espalier::testing {
 
 /// What `check` returns in a child process, or -1 if that dies. `check` must not use doctest.
 inline int in_child(const std::function<int()>& check) {
+  // What stands in buffers would be written by both.
+  std::fflush(nullptr);
   const pid_t child = ::fork();
   if (child < 0) return -1;
   if (child == 0) ::_exit(check());

@@ -141,6 +141,8 @@ struct Break {
   std::function<void(Subject&)> change;
   ErrorCode code;
   std::string path = {};
+  /// Part of the message, where a later check would refuse the same with the same code.
+  std::string words = {};
 };
 
 void check_all(const std::vector<Break>& breaks) {
@@ -155,6 +157,7 @@ void check_all(const std::vector<Break>& breaks) {
     CAPTURE(result.error().message);
     CHECK(to_string(result.error().code) == to_string(broken.code));
     CHECK(result.error().path == broken.path);
+    CHECK(result.error().message.find(broken.words) != std::string::npos);
   }
 }
 
@@ -249,19 +252,26 @@ TEST_CASE("Broken block types are refused") {
            s.t.blocks.push_back({s.t.blocks[1].name, 33 + i, 1});
          }
        },
-       ErrorCode::kTensorInvalid},
+       ErrorCode::kTensorInvalid, "", "65535"},
   });
 }
 
 TEST_CASE("Broken nodes and keys are refused") {
   check_all({
-      {"no roots", [](Subject& s) { s.t.nodes.resize(1); }, ErrorCode::kTreeInvalid},
+      {"no nodes", [](Subject& s) { s.t = {}; }, ErrorCode::kTreeInvalid},
+      {"no metadata",
+       [](Subject& s) {
+         s.t = {};
+         s.t.nodes.push_back({.kind = static_cast<std::uint8_t>(Kind::kNull)});
+       },
+       ErrorCode::kTreeInvalid, "", "roots"},
       {"more nodes than the limit", [](Subject& s) { s.limits.nodes = s.t.nodes.size() - 1; },
        ErrorCode::kLimitExceeded},
       {"kind 0", [](Subject& s) { s.node("null").kind = 0; }, ErrorCode::kTreeInvalid},
       {"kind 16", [](Subject& s) { s.node("null").kind = 16; }, ErrorCode::kTreeInvalid},
       {"a reserved field", [](Subject& s) { s.node("null").zero = 1; }, ErrorCode::kTreeInvalid},
-      {"key kind 3", [](Subject& s) { s.node("null").key_kind = 3; }, ErrorCode::kKeyInvalid},
+      {"key kind 3", [](Subject& s) { s.node("null").key_kind = 3; }, ErrorCode::kKeyInvalid, "",
+       "unknown kind"},
       {"a key without a kind", [](Subject& s) { s.node("list/0").key = 1; },
        ErrorCode::kKeyInvalid},
       {"a text that is not there",

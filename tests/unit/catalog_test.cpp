@@ -1,0 +1,110 @@
+#include "espalier/format/catalog.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "support/memory_file.h"
+#include <doctest/doctest.h>
+
+#include "espalier/read/checkpoint.h"
+#include "espalier/read/fetch.h"
+#include "espalier/read/verify.h"
+#include "espalier/write/layout.h"
+
+namespace espalier {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+Result<std::shared_ptr<const Catalog>> from_index(ByteSpan file, const Limits& limits = {}) {
+  auto header = decode_header(file, limits, 0);
+  REQUIRE(header);
+  auto arena = Arena::allocate(header->index_length);
+  REQUIRE(arena);
+  const auto index = file.subspan(kHeaderBytes, header->index_length);
+  std::copy(index.begin(), index.end(), arena->bytes().begin());
+  return Catalog::from_index(*header, std::move(*arena), limits);
+}
+
+Value one_tensor() {
+  Tensor tensor;
+  tensor.dtype = DType::kU8;
+  tensor.shape = {4};
+  tensor.data = TensorData::owned(testing::bytes_of<char>({'a', 'b', 'c', 'd'}));
+  return Value::dict({{"w", Value::tensor(std::move(tensor))}});
+}
+
+TEST_CASE("A catalog of an Espalier file knows all but the tensors' bytes") {
+  auto file = testing::write_file(one_tensor());
+  REQUIRE(file);
+  const auto catalog = from_index(*file);
+  REQUIRE(catalog);
+  CHECK((*catalog)->format() == FileFormat::kEspalier);
+  CHECK(format_name((*catalog)->format()) == "espalier");
+  CHECK((*catalog)->file_length() == file->size());
+  CHECK((*catalog)->has_hashes());
+  CHECK((*catalog)->tables().tensors.size() == 1);
+  // It has its own copy: the file may change, or go.
+  std::fill(file->begin(), file->end(), std::byte{0xFF});
+  CHECK(Checkpoint(*catalog).state().at("w"));
+}
+
+TEST_CASE("An index that is not the header's is corrupt, whatever it says") {
+  auto file = testing::write_file(one_tensor());
+  REQUIRE(file);
+  file->at(kHeaderBytes + 60) ^= std::byte{1};
+  const auto catalog = from_index(*file);
+  REQUIRE_FALSE(catalog);
+  CHECK(catalog.error().code == ErrorCode::kIndexCorrupt);
+  CHECK(catalog.error().offset == kHeaderBytes);
+}
+
+// The tables that an opener of another format would make, for a file that holds "....abcd".
+OwnedTables foreign_tables(std::uint64_t offset) {
+  const auto layout = lay_out(one_tensor(), Value::dict());
+  REQUIRE(layout);
+  const Tables from = layout->index.tables();
+  OwnedTables tables;
+  tables.nodes.assign(from.nodes.begin(), from.nodes.end());
+  tables.tensors.assign(from.tensors.begin(), from.tensors.end());
+  tables.chunks.assign(from.chunks.begin(), from.chunks.end());
+  tables.shape_ends.assign(from.shape_ends.begin(), from.shape_ends.end());
+  tables.dims.assign(from.dims.begin(), from.dims.end());
+  tables.text_ends.assign(from.text_ends.begin(), from.text_ends.end());
+  tables.text.assign(from.text.begin(), from.text.end());
+  tables.chunks[0].offset = offset;
+  return tables;
+}
+
+TEST_CASE("A catalog of somebody else's file has no hashes, and is read all the same") {
+  const auto catalog =
+      Catalog::from_foreign(FileFormat::kSafetensors, foreign_tables(4), 8, 4, Limits());
+  REQUIRE(catalog);
+  CHECK(format_name((*catalog)->format()) == "safetensors");
+  CHECK_FALSE((*catalog)->has_hashes());
+  CHECK_FALSE((*catalog)->tree_digest());
+  const Checkpoint checkpoint(*catalog);
+  const TensorRef tensor = *checkpoint.state().at("w")->tensor();
+  CHECK_FALSE(tensor.content_hash());
+  const Bytes file = testing::bytes_of<char>({'.', '.', '.', '.', 'a', 'b', 'c', 'd'});
+  CHECK(testing::read_tensor(file, tensor).value() ==
+        testing::bytes_of<char>({'a', 'b', 'c', 'd'}));
+  Verify verify(checkpoint);
+  CHECK(verify.needs().empty());
+  const auto report = verify.finish();
+  REQUIRE(report);
+  CHECK_FALSE(report->has_hashes);
+  CHECK(report->error_count == 0);
+}
+
+TEST_CASE("Somebody else's tables are validated too") {
+  const auto beyond =
+      Catalog::from_foreign(FileFormat::kSafetensors, foreign_tables(5), 8, 4, Limits());
+  REQUIRE_FALSE(beyond);
+  CHECK(beyond.error().code == ErrorCode::kChunkInvalid);
+  CHECK(beyond.error().path == "w");
+}
+
+}  // namespace
+}  // namespace espalier

@@ -24,7 +24,7 @@ struct Options {
 
 std::uint64_t bytes_of(const NodeRef& node) {
   const auto tensor = node.tensor();
-  return tensor ? tensor->bytes() : 0;
+  return tensor && !tensor->is_placeholder() ? tensor->bytes() : 0;
 }
 
 // Tensors are numbered in the order of their bytes; what has none comes last.

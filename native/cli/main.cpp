@@ -78,6 +78,7 @@ int run(int argc, char** argv) {
   add_ls(app, action);
   add_tree(app, action);
   add_show(app, action);
+  add_stats(app, action);
   add_verify(app, action);
 
   expect_guards(app);

@@ -1,7 +1,5 @@
 #include "command.h"
 
-#include <filesystem>
-
 #include "text.h"
 
 namespace espalier::cli {
@@ -45,14 +43,6 @@ Result<CheckpointFile> open_file(const std::string& file, const CommonOptions& o
   open.access = options.no_mmap ? Access::kRead : Access::kMapped;
   open.threads = options.threads;
   return CheckpointFile::open(file, open);
-}
-
-Result<void> check_target(const std::string& target, bool force) {
-  std::error_code error;
-  if (!force && std::filesystem::exists(std::filesystem::symlink_status(target, error))) {
-    return fail(ErrorCode::kInvalidArgument, "the file exists; --force replaces it");
-  }
-  return {};
 }
 
 }  // namespace espalier::cli

@@ -70,10 +70,6 @@ CLI::Option* add_pattern_arguments(CLI::App& command, std::vector<std::string>& 
 
 Result<CheckpointFile> open_file(const std::string& file, const CommonOptions& options);
 
-/// Whether OUT may be written: kInvalidArgument if it is there already and `force` does not say to
-/// replace it.
-Result<void> check_target(const std::string& target, bool force);
-
 void add_ls(CLI::App& app, Action& action);
 void add_tree(CLI::App& app, Action& action);
 void add_show(CLI::App& app, Action& action);

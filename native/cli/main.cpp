@@ -80,6 +80,9 @@ int run(int argc, char** argv) {
   add_show(app, action);
   add_stats(app, action);
   add_verify(app, action);
+  add_diff(app, action);
+  add_extract(app, action);
+  add_convert(app, action);
 
   expect_guards(app);
 

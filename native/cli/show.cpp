@@ -25,15 +25,6 @@ struct Options {
   bool metadata = false;
 };
 
-std::string axis_names_text(const TensorRef& tensor) {
-  std::string text;
-  for (const std::string_view name : tensor.axis_names()) {
-    if (!text.empty()) text += ", ";
-    text += name.empty() ? "-" : escaped(name);
-  }
-  return text;
-}
-
 Result<void> print_tensor(Output& out, const CheckpointFile& file, const NodeRef& node,
                           const SliceSpec& slice, bool full) {
   const TensorRef tensor = *node.tensor();

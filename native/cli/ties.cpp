@@ -16,7 +16,11 @@ Ties::Ties(const Checkpoint& checkpoint) {
     if (!tensor || names[tensor->number()] < 2) continue;
     const auto [at, is_new] = groups_.try_emplace(tensor->number());
     if (is_new) at->second.first_node = walk.node().number();
-    at->second.paths.emplace_back(walk.path());
+    std::vector<std::string>& paths = at->second.paths;
+    paths.emplace_back(walk.path());
+    if (paths.back() < paths[at->second.representative]) {
+      at->second.representative = paths.size() - 1;
+    }
   }
 }
 
@@ -24,6 +28,11 @@ const std::vector<std::string>& Ties::paths(const TensorRef& tensor) const {
   static const std::vector<std::string> kNone;
   const auto at = groups_.find(tensor.number());
   return at == groups_.end() ? kNone : at->second.paths;
+}
+
+const std::string* Ties::representative(const TensorRef& tensor) const {
+  const auto at = groups_.find(tensor.number());
+  return at == groups_.end() ? nullptr : &at->second.paths[at->second.representative];
 }
 
 const std::string* Ties::original(const NodeRef& node) const {

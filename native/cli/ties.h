@@ -19,6 +19,9 @@ class Ties {
   /// The key paths of all nodes with this tensor, in the order of the tree; empty if there is only
   /// one.
   const std::vector<std::string>& paths(const TensorRef& tensor) const;
+  /// The first of these paths in byte order, which tells groups of tied nodes apart whatever the
+  /// order of the tree; null if there is only one.
+  const std::string* representative(const TensorRef& tensor) const;
   /// The path of the first node with the same tensor; null if the node itself is the first, or is
   /// not tied.
   const std::string* original(const NodeRef& node) const;
@@ -27,6 +30,7 @@ class Ties {
   struct Group {
     std::uint32_t first_node = 0;
     std::vector<std::string> paths;
+    std::size_t representative = 0;
   };
   std::unordered_map<std::uint32_t, Group> groups_;  // by tensor number
 };

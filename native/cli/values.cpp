@@ -132,6 +132,15 @@ std::string label_text(const NodeRef& node) {
   return label ? " " + quoted(*label) : "";
 }
 
+std::string axis_names_text(const TensorRef& tensor) {
+  std::string text;
+  for (const std::string_view name : tensor.axis_names()) {
+    if (!text.empty()) text += ", ";
+    text += name.empty() ? "-" : escaped(name);
+  }
+  return text;
+}
+
 std::string totals_text(const Totals& totals) {
   return format_count(totals.tensors, "tensor") + ", " + format_size(totals.bytes);
 }

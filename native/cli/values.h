@@ -31,6 +31,8 @@ std::string shape_text(std::span<const std::uint64_t> shape);
 std::string codec_text(const TensorRef& tensor);
 /// A label in quotes after a space, or nothing.
 std::string label_text(const NodeRef& node);
+/// `rows, -`: axis names, '-' for one without; empty if there are none.
+std::string axis_names_text(const TensorRef& tensor);
 /// `3 tensors, 1.5 MiB`.
 std::string totals_text(const Totals& totals);
 /// What a node is, in one line: `tensor f32 [4, 3]`, `int64 3`, `dict "OrderedDict" (3 tensors, 1.5

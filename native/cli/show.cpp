@@ -72,9 +72,10 @@ Result<void> print_json(Output& out, const CheckpointFile& file, const NodeRef& 
     json.begin_object();
     write_node_members(json, options.path, node);
     write_storage_members(json, *tensor);
+    const Ties ties(file.checkpoint());
     json.key("tied");
     json.begin_array();
-    for (const std::string& path : Ties(file.checkpoint()).paths(*tensor)) json.value(path);
+    for (const std::string& path : ties.paths(*tensor)) json.value(path);
     json.end_array();
     json.key("values");
     if (tensor->is_placeholder()) {

@@ -5,7 +5,7 @@
 // "large" saves a tensor of several chunks instead, "many:N" a dict of N tensors, and the other
 // words change one thing about the sample: see main().
 
-#include <bit>
+#include <array>
 #include <complex>
 #include <cstdio>
 #include <cstdlib>
@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "espalier/format/header.h"
 #include "espalier/native/save.h"
 #include "espalier/tree/value.h"
 
@@ -162,6 +163,21 @@ Value many(unsigned long count) {
   return Value::dict({{"model", std::move(layers)}});
 }
 
+// Makes a file say that it needs a feature which no reader knows.
+bool require_unknown_feature(const char* path) {
+  std::array<std::byte, espalier::kHeaderBytes> bytes{};
+  std::FILE* file = std::fopen(path, "r+b");
+  if (file == nullptr || std::fread(bytes.data(), 1, bytes.size(), file) != bytes.size())
+    return false;
+  auto header = espalier::decode_header(bytes, {}, 0);
+  if (!header) return false;
+  header->features |= std::uint64_t{1} << 40;
+  bytes = espalier::encode_header(*header);
+  std::rewind(file);
+  const bool written = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
+  return std::fclose(file) == 0 && written;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -180,5 +196,6 @@ int main(int argc, char** argv) {
   }
   const auto saved = espalier::save(argv[1], state, options);
   if (!saved) std::fprintf(stderr, "make_sample: %s\n", saved.error().describe().c_str());
+  if (saved && change == "feature" && !require_unknown_feature(argv[1])) return 1;
   return saved ? 0 : 1;
 }

@@ -104,8 +104,9 @@ int run(int argc, char** argv) {
   const Outcome outcome = action(out);
   if (outcome) return finish(out, *outcome);
   // What was printed before the failure comes before its message.
-  finish(out, ExitCode::kOk);
-  if (out.is_abandoned()) return kBrokenPipe;
+  if (const int printed = finish(out, ExitCode::kOk); printed != to_int(ExitCode::kOk)) {
+    return printed;
+  }
   print_error(describe(outcome.error()));
   return to_int(exit_code(outcome.error().error.code));
 }

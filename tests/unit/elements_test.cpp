@@ -7,7 +7,6 @@
 #include <map>
 #include <sstream>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -72,7 +71,9 @@ bool same(double a, double b) {
 TEST_CASE("small types decode as numpy and ml_dtypes do") {
   const auto expected = read_expected();
   REQUIRE(expected.size() == 16);
-  for (const auto& [name, table] : expected) {
+  for (const auto& entry : expected) {
+    const std::string& name = entry.first;
+    const Expected& table = entry.second;
     CAPTURE(name);
     const auto dtype = espalier::dtype_from_name(name);
     REQUIRE(dtype);

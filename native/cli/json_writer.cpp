@@ -50,36 +50,35 @@ std::string quoted(std::string_view text) {
 
 }  // namespace
 
-void JsonWriter::value(std::string_view text) {
-  const std::string json = quoted(text);
-  writer_.RawValue(json.data(), json.size(), rapidjson::kStringType);
+void JsonWriter::key(std::string_view text) {
+  write(quoted(text));
+  out_.put(':');
+  needs_comma_ = false;
 }
+
+void JsonWriter::value(std::string_view text) { write(quoted(text)); }
 
 void JsonWriter::value(std::int64_t integer) {
   if (integer > kLargestExact || integer < -kLargestExact) return value(std::to_string(integer));
-  number(std::to_string(integer));
+  write(std::to_string(integer));
 }
 
 void JsonWriter::value(std::uint64_t integer) {
   if (integer > std::uint64_t{kLargestExact}) return value(std::to_string(integer));
-  number(std::to_string(integer));
+  write(std::to_string(integer));
 }
 
 void JsonWriter::value(double real) {
   if (std::isnan(real)) return value("NaN");
   if (std::isinf(real)) return value(real > 0 ? "Infinity" : "-Infinity");
-  number(format_real(real));
+  write(format_real(real));
 }
 
 void JsonWriter::value(float real) {
   if (!std::isfinite(real)) return value(static_cast<double>(real));
-  number(format_real(real));
+  write(format_real(real));
 }
 
 void JsonWriter::value(const BigInt& integer) { value(integer.to_decimal()); }
-
-void JsonWriter::number(std::string_view text) {
-  writer_.RawValue(text.data(), text.size(), rapidjson::kNumberType);
-}
 
 }  // namespace espalier::cli

@@ -9,34 +9,32 @@
 #ifndef ESPALIER_CLI_JSON_WRITER_H_
 #define ESPALIER_CLI_JSON_WRITER_H_
 
-#include <concepts>
 #include <cstdint>
 #include <string_view>
 
 #include "output.h"
-#include <rapidjson/writer.h>
 
 #include "espalier/tree/bigint.h"
 
 namespace espalier::cli {
 
-/// Writes valid JSON in UTF-8 whatever it is given. docs/cli.md says what programs may rely on:
-/// integers beyond 2^53 - 1 are strings of digits, because many readers would round them; "NaN",
-/// "Infinity" and
+/// Writes JSON in UTF-8. What opens must be closed, and objects have a key before each value; the
+/// texts and numbers may be any. docs/cli.md says what programs may rely on: integers beyond 2^53 -
+/// 1 are strings of digits, because many readers would round them; "NaN", "Infinity" and
 /// "-Infinity" are strings, because JSON has no such numbers; characters that append_escaped()
 /// escapes are \u sequences; bytes that are not UTF-8 become U+FFFD.
 class JsonWriter {
  public:
-  explicit JsonWriter(Output& out) : stream_{out}, writer_(stream_) {}
+  explicit JsonWriter(Output& out) : out_(out) {}
 
-  void begin_object() { writer_.StartObject(); }
-  void end_object() { writer_.EndObject(); }
-  void begin_array() { writer_.StartArray(); }
-  void end_array() { writer_.EndArray(); }
-  void key(std::string_view text) { value(text); }
+  void begin_object() { open('{'); }
+  void end_object() { close('}'); }
+  void begin_array() { open('['); }
+  void end_array() { close(']'); }
+  void key(std::string_view text);
 
-  void null() { writer_.Null(); }
-  void value(bool boolean) { writer_.Bool(boolean); }
+  void null() { write("null"); }
+  void value(bool boolean) { write(boolean ? "true" : "false"); }
   void value(std::string_view text);
   void value(const char* text) { value(std::string_view(text)); }
   void value(std::int64_t integer);
@@ -53,18 +51,28 @@ class JsonWriter {
   }
 
  private:
-  // What RapidJSON takes for a stream.
-  struct Stream {
-    using Ch = char;
-    Output& out;
-    void Put(char c) { out.put(c); }
-    void Flush() {}
-  };
+  // All that a writer without line breaks must remember is whether something stands before the next
+  // value that a comma must follow.
+  void separate() {
+    if (needs_comma_) out_.put(',');
+  }
+  void open(char bracket) {
+    separate();
+    out_.put(bracket);
+    needs_comma_ = false;
+  }
+  void close(char bracket) {
+    out_.put(bracket);
+    needs_comma_ = true;
+  }
+  void write(std::string_view token) {
+    separate();
+    out_.write(token);
+    needs_comma_ = true;
+  }
 
-  void number(std::string_view text);
-
-  Stream stream_;
-  rapidjson::Writer<Stream> writer_;
+  Output& out_;
+  bool needs_comma_ = false;
 };
 
 }  // namespace espalier::cli

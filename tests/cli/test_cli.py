@@ -471,13 +471,6 @@ class StandardOutput(Cli):
                               stderr=subprocess.PIPE, timeout=60)
         self.assertEqual(done.returncode, IO)
 
-    def test_closed_output_does_not_reach_a_new_file(self):
-        target = self.new("out.espalier")
-        subprocess.run(["sh", "-c", '"$@" >&- 2>&-', "sh", ESPALIER, "convert", self.path("sample"),
-                        target], timeout=60)
-        with open(target, "rb") as written, open(self.path("sample"), "rb") as original:
-            self.assertEqual(written.read(), original.read())
-
     def test_broken_pipe_is_silent(self):
         subprocess.run([MAKE_SAMPLE, self.new("many"), "many:20000"], check=True)
         done = subprocess.run(["bash", "-c", '"$@" | head -1; exit ${PIPESTATUS[0]}', "bash", ESPALIER,

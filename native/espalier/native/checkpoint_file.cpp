@@ -64,23 +64,28 @@ Result<CheckpointFile> CheckpointFile::open(const std::filesystem::path& path,
   return CheckpointFile(std::move(*source), std::move(*checkpoint), options.threads);
 }
 
+Result<ByteSpan> CheckpointFile::read_chunk(const TensorRef& tensor, std::uint32_t i,
+                                            std::vector<std::byte>& scratch) const {
+  const std::uint32_t number = tensor.first_chunk() + i;
+  const ChunkRecord& chunk = checkpoint_.catalog().tables().chunks[number];
+  const Extent extent{chunk.file, chunk.offset, chunk.stored};
+  if (!source_->mapping() && scratch.size() < extent.length) {
+    scratch.resize(static_cast<std::size_t>(extent.length));
+  }
+  source_->prefetch(extent);
+  auto bytes = source_->read(extent, scratch);
+  if (bytes) bytes = open_chunk(checkpoint_.catalog(), number, *bytes);
+  if (!bytes) bytes.error().path = tensor_path(tensor);
+  return bytes;
+}
+
 Result<void> CheckpointFile::check_in_place(const TensorRef& tensor) const {
-  const Tables& tables = checkpoint_.catalog().tables();
-  const std::uint32_t first = tensor.first_chunk();
-  auto checked =
-      parallel_for(tensor.chunk_count(), threads_, [&](unsigned, std::size_t i) -> Result<void> {
-        const ChunkRecord& chunk = tables.chunks[first + i];
-        const Extent extent{chunk.file, chunk.offset, chunk.stored};
-        source_->prefetch(extent);
-        auto bytes = source_->read(extent, {});
-        if (!bytes) return propagate(bytes);
-        auto opened = open_chunk(checkpoint_.catalog(), first + static_cast<std::uint32_t>(i),
-                                 *bytes);
-        if (!opened) return propagate(opened);
-        return {};
-      });
-  if (!checked) checked.error().path = tensor_path(tensor);
-  return checked;
+  return parallel_for(tensor.chunk_count(), threads_, [&](unsigned, std::size_t i) -> Result<void> {
+    std::vector<std::byte> unused;
+    auto bytes = read_chunk(tensor, static_cast<std::uint32_t>(i), unused);
+    if (!bytes) return propagate(bytes);
+    return {};
+  });
 }
 
 Result<TensorView> CheckpointFile::view(const TensorRef& tensor, Check check) const {
@@ -122,24 +127,24 @@ Result<void> CheckpointFile::read_planned(const ReadPlan& plan, MutableByteSpan 
   }
   const unsigned threads = plan.is_concurrent() ? thread_count(threads_) : 1;
   std::vector<std::vector<std::byte>> scratch(threads);
-  return parallel_for(
-      plan.chunks().size(), threads, [&](unsigned worker, std::size_t i) -> Result<void> {
-        const Extent& extent = plan.chunks()[i].stored;
-        const auto length = static_cast<std::size_t>(extent.length);
-        MutableByteSpan target;
-        if (!source_->mapping()) {
-          if (const auto direct = plan.direct_offset(i)) {
-            target = out.subspan(static_cast<std::size_t>(*direct), length);
-          } else {
-            scratch[worker].resize(length);
-            target = scratch[worker];
-          }
-        }
-        source_->prefetch(extent);
-        auto bytes = source_->read(extent, target);
-        if (!bytes) return propagate(bytes);
-        return plan.deliver(i, *bytes, out);
-      });
+  return parallel_for(plan.chunks().size(), threads,
+                      [&](unsigned worker, std::size_t i) -> Result<void> {
+                        const Extent& extent = plan.chunks()[i].stored;
+                        const auto length = static_cast<std::size_t>(extent.length);
+                        MutableByteSpan target;
+                        if (!source_->mapping()) {
+                          if (const auto direct = plan.direct_offset(i)) {
+                            target = out.subspan(static_cast<std::size_t>(*direct), length);
+                          } else {
+                            scratch[worker].resize(length);
+                            target = scratch[worker];
+                          }
+                        }
+                        source_->prefetch(extent);
+                        auto bytes = source_->read(extent, target);
+                        if (!bytes) return propagate(bytes);
+                        return plan.deliver(i, *bytes, out);
+                      });
 }
 
 Result<Value> CheckpointFile::load(const NodeRef& node, Check check) const {
@@ -151,17 +156,20 @@ Result<Value> CheckpointFile::load(const NodeRef& node, Check check) const {
 }
 
 Result<Value> CheckpointFile::load_lazily(const NodeRef& node) const {
-  return to_value(node, [this](const TensorRef& tensor) -> Result<TensorData> {
-    auto plan = ReadPlan::make(tensor);
-    if (!plan) return propagate(plan);
-    return TensorData::produced([file = *this, plan = std::move(*plan)](
-                                    std::uint64_t offset, MutableByteSpan out) -> Result<void> {
-      return file.read_range(plan, offset, out);
-    });
+  return to_value(node, [this](const TensorRef& tensor) { return data_lazily(tensor); });
+}
+
+Result<TensorData> CheckpointFile::data_lazily(const TensorRef& tensor) const {
+  auto plan = ReadPlan::make(tensor);
+  if (!plan) return propagate(plan);
+  return TensorData::produced([file = *this, plan = std::move(*plan)](
+                                  std::uint64_t offset, MutableByteSpan out) -> Result<void> {
+    return file.read_range(plan, offset, out);
   });
 }
 
-// Part of a whole tensor: a save asks for one chunk at a time, which is then read to where it belongs.
+// Part of a whole tensor: a save asks for one chunk at a time, which is then read to where it
+// belongs.
 Result<void> CheckpointFile::read_range(const ReadPlan& plan, std::uint64_t offset,
                                         MutableByteSpan out) const {
   std::vector<std::byte> stored;
@@ -191,20 +199,21 @@ Result<VerifyReport> CheckpointFile::verify(const Progress& progress) const {
   std::vector<Damage> damage;
   std::uint64_t done = 0;
   std::vector<std::vector<std::byte>> scratch(thread_count(threads_));
-  auto checked = parallel_for(
-      plan.regions().size(), threads_, [&](unsigned worker, std::size_t i) -> Result<void> {
-        const Extent& extent = plan.regions()[i].extent;
-        if (!source_->mapping()) scratch[worker].resize(static_cast<std::size_t>(extent.length));
-        source_->prefetch(extent);
-        auto bytes = source_->read(extent, scratch[worker]);
-        if (!bytes) return propagate(bytes);
-        const auto found = plan.check_region(i, *bytes);
-        const std::lock_guard lock(mutex);
-        damage.insert(damage.end(), found.begin(), found.end());
-        done += extent.length;
-        if (progress) progress(done, plan.bytes());
-        return {};
-      });
+  auto checked = parallel_for(plan.regions().size(), threads_,
+                              [&](unsigned worker, std::size_t i) -> Result<void> {
+                                const Extent& extent = plan.regions()[i].extent;
+                                if (!source_->mapping())
+                                  scratch[worker].resize(static_cast<std::size_t>(extent.length));
+                                source_->prefetch(extent);
+                                auto bytes = source_->read(extent, scratch[worker]);
+                                if (!bytes) return propagate(bytes);
+                                const auto found = plan.check_region(i, *bytes);
+                                const std::lock_guard lock(mutex);
+                                damage.insert(damage.end(), found.begin(), found.end());
+                                done += extent.length;
+                                if (progress) progress(done, plan.bytes());
+                                return {};
+                              });
   if (!checked) return propagate(checked);
   return plan.report(std::move(damage));
 }

@@ -46,12 +46,14 @@ struct TensorView {
   std::shared_ptr<const void> keeper;
 };
 
-/// An open checkpoint file of any format that the library reads. Cheap to copy; copies share the file. Const
-/// use is thread-safe. All handles into it (NodeRef, TensorRef) are valid as long as one copy lives.
+/// An open checkpoint file of any format that the library reads. Cheap to copy; copies share the
+/// file. Const use is thread-safe. All handles into it (NodeRef, TensorRef) are valid as long as
+/// one copy lives.
 class CheckpointFile {
  public:
-  /// Opens `path` and validates all but the tensors' bytes, of which it reads none: the time depends on the
-  /// size of the tree alone. The first bytes tell the format; the name does not matter.
+  /// Opens `path` and validates all but the tensors' bytes, of which it reads none: the time
+  /// depends on the size of the tree alone. The first bytes tell the format; the name does not
+  /// matter.
   static Result<CheckpointFile> open(const std::filesystem::path& path,
                                      const OpenFileOptions& options = {});
 
@@ -60,26 +62,37 @@ class CheckpointFile {
   NodeRef metadata() const { return checkpoint_.metadata(); }
   const Source& source() const { return *source_; }
 
-  /// The whole tensor. Raw tensors of a mapped file are views of the mapping, without a copy; all others
-  /// are read into memory. kWrongKind for a placeholder, kChunkCorrupt if the bytes are damaged (with
-  /// Check::kHashes, in a format that has hashes).
+  /// The whole tensor. Raw tensors of a mapped file are views of the mapping, without a copy; all
+  /// others are read into memory. kWrongKind for a placeholder, kChunkCorrupt if the bytes are
+  /// damaged (with Check::kHashes, in a format that has hashes).
   Result<TensorView> view(const TensorRef& tensor, Check check = Check::kHashes) const;
 
-  /// A slice of the tensor (see ReadPlan::make), in memory of its own. Reads the chunks that it needs.
+  /// A slice of the tensor (see ReadPlan::make), in memory of its own. Reads the chunks that it
+  /// needs.
   Result<TensorView> slice(const TensorRef& tensor, std::span<const Slice> slices) const;
 
-  /// The same into the caller's memory, which has as many bytes as the slice. Its contents mean nothing
-  /// after an error.
+  /// The same into the caller's memory, which has as many bytes as the slice. Its contents mean
+  /// nothing after an error.
   Result<void> read_into(const TensorRef& tensor, std::span<const Slice> slices,
                          MutableByteSpan out) const;
 
-  /// The tree below `node` with all tensors, exactly as it was saved. Tensors are view()s, so those of a
-  /// mapped file take no memory.
+  /// The bytes of chunk `i` of the tensor, which must be below chunk_count(), after checking their
+  /// hash: for going through a tensor that is larger than memory. A view of the mapping, or of
+  /// `scratch`, which grows as needed; valid until the file or `scratch` changes or goes. Errors as
+  /// of view().
+  Result<ByteSpan> read_chunk(const TensorRef& tensor, std::uint32_t i,
+                              std::vector<std::byte>& scratch) const;
+
+  /// The tree below `node` with all tensors, exactly as it was saved. Tensors are view()s, so those
+  /// of a mapped file take no memory.
   Result<Value> load(const NodeRef& node, Check check = Check::kHashes) const;
 
-  /// The same with tensors that are read, and checked, only when their bytes are asked for: for handing
-  /// a tree larger than memory on to a save.
+  /// The same with tensors that are read, and checked, only when their bytes are asked for: for
+  /// handing a tree larger than memory on to a save.
   Result<Value> load_lazily(const NodeRef& node) const;
+
+  /// Data that are read, and checked, when a save asks for them. kWrongKind for a placeholder.
+  Result<TensorData> data_lazily(const TensorRef& tensor) const;
 
   /// Checks every byte of the file. Fails only if the file cannot be read; damage is in the report.
   Result<VerifyReport> verify(const Progress& progress = {}) const;

@@ -46,7 +46,7 @@ std::string_view to_string(ErrorCode code) {
 
 std::string Error::describe() const {
   std::string text = message;
-  text += " (";
+  text += " (code ";
   text += to_string(code);
   if (offset != kNoOffset) text += ", at byte " + std::to_string(offset);
   if (!path.empty()) text += ", in " + path;

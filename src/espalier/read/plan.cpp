@@ -9,36 +9,14 @@
 namespace espalier {
 namespace {
 
-// What a slice selects of an axis: `count` indices from `begin` on, `step` apart.
-struct Selection {
-  std::uint64_t begin;
-  std::uint64_t count;
-  std::uint64_t step;
-};
-
-// An index as Python takes it: negative counts from the end, and all is cut to [0, axis].
-std::uint64_t clamp_index(std::int64_t index, std::uint64_t axis) {
-  if (index >= 0) return std::min(static_cast<std::uint64_t>(index), axis);
-  const std::uint64_t from_end = std::uint64_t{0} - static_cast<std::uint64_t>(index);
-  return from_end > axis ? 0 : axis - from_end;
-}
-
-Selection select(const Slice& slice, std::uint64_t axis) {
-  const std::uint64_t begin = slice.start ? clamp_index(*slice.start, axis) : 0;
-  const std::uint64_t end = slice.stop ? clamp_index(*slice.stop, axis) : axis;
-  const auto step = static_cast<std::uint64_t>(slice.step);
-  const std::uint64_t span = end > begin ? end - begin : 0;
-  return {begin, span / step + (span % step != 0 ? 1 : 0), step};
-}
-
-// Copies `count` bits between positions within bytes. Slow and rare: slices of 2-, 4- and 6-bit types.
+// Copies `count` bits between positions within bytes. Slow and rare: slices of 2-, 4- and 6-bit
+// types.
 void copy_bits(const std::byte* from, std::uint64_t from_bit, std::byte* to, std::uint64_t to_bit,
                std::uint64_t count) {
   for (std::uint64_t i = 0; i < count; ++i) {
     const std::uint64_t source = from_bit + i;
     const std::uint64_t target = to_bit + i;
-    const bool bit =
-        ((std::to_integer<unsigned>(from[source / 8]) >> (source % 8)) & 1u) != 0;
+    const bool bit = ((std::to_integer<unsigned>(from[source / 8]) >> (source % 8)) & 1u) != 0;
     const auto mask = std::byte{1} << static_cast<int>(target % 8);
     if (bit) {
       to[target / 8] |= mask;
@@ -84,7 +62,7 @@ Result<ReadPlan> ReadPlan::make(TensorRef tensor, std::span<const Slice> slices)
   }
   ReadPlan plan(tensor);
   plan.shape_.assign(axes.begin(), axes.end());
-  std::vector<Selection> selections;
+  std::vector<AxisRange> selections;
   bool whole = true;
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const Slice slice = i < slices.size() ? slices[i] : Slice{};
@@ -92,7 +70,7 @@ Result<ReadPlan> ReadPlan::make(TensorRef tensor, std::span<const Slice> slices)
       return fail(ErrorCode::kInvalidSlice,
                   "the step of axis " + std::to_string(i) + " is not positive");
     }
-    selections.push_back(select(slice, axes[i]));
+    selections.push_back(resolve(slice, axes[i]));
     plan.shape_[i] = selections.back().count;
     whole = whole && selections.back().count == axes[i];
   }
@@ -110,7 +88,7 @@ Result<ReadPlan> ReadPlan::make(TensorRef tensor, std::span<const Slice> slices)
   std::uint64_t unit = bits / 8;
   if (tensor.dtype() == DType::kOpaque) {
     const BlockType block = tensor.block();
-    Selection& last = selections.back();
+    AxisRange& last = selections.back();
     if ((last.step != 1 && last.count > 1) || last.begin % block.elements != 0 ||
         last.count % block.elements != 0) {
       return fail(ErrorCode::kInvalidSlice,
@@ -130,7 +108,7 @@ Result<ReadPlan> ReadPlan::make(TensorRef tensor, std::span<const Slice> slices)
   plan.run_ = unit;
   std::uint64_t stride = unit;
   for (std::size_t i = axes.size(); i-- > 0;) {
-    const Selection& selection = selections[i];
+    const AxisRange& selection = selections[i];
     const std::uint64_t axis = tensor.dtype() == DType::kOpaque && i + 1 == axes.size()
                                    ? axes[i] / tensor.block().elements
                                    : axes[i];

@@ -28,40 +28,41 @@ struct PlannedChunk {
   std::uint32_t length = 0;
 };
 
-/// How to read a tensor, or a slice of one, into contiguous memory. Immutable; const use is thread-safe.
-/// Valid as long as some copy of the tensor's Checkpoint lives.
+/// How to read a tensor, or a slice of one, into contiguous memory. Immutable; const use is
+/// thread-safe. Valid as long as some copy of the tensor's Checkpoint lives.
 class ReadPlan {
  public:
-  /// Plans to read `tensor`. `slices` holds one Slice for each of the first axes; axes without one are
-  /// read whole. kWrongKind for a placeholder; kInvalidSlice if there are more slices than axes, a step
-  /// is not positive, or a slice would cut an opaque block.
+  /// Plans to read `tensor`. `slices` holds one Slice for each of the first axes; axes without one
+  /// are read whole. kWrongKind for a placeholder; kInvalidSlice if there are more slices than
+  /// axes, a step is not positive, or a slice would cut an opaque block.
   static Result<ReadPlan> make(TensorRef tensor, std::span<const Slice> slices = {});
 
   const TensorRef& tensor() const { return tensor_; }
   /// Elements along each axis of the result.
   const std::vector<std::uint64_t>& shape() const { return shape_; }
-  /// Bytes of the result, packed in C order. Elements narrower than a byte are packed anew; the rest of
-  /// the last byte is zero.
+  /// Bytes of the result, packed in C order. Elements narrower than a byte are packed anew; the
+  /// rest of the last byte is zero.
   std::uint64_t bytes() const { return bytes_; }
   /// The chunks that the result needs, and no others, in file order.
   std::span<const PlannedChunk> chunks() const { return chunks_; }
-  /// Whether different chunks touch different bytes of the result, so that they may be delivered at the
-  /// same time. False only for slices of elements narrower than a byte.
+  /// Whether different chunks touch different bytes of the result, so that they may be delivered at
+  /// the same time. False only for slices of elements narrower than a byte.
   bool is_concurrent() const { return unit_bits_ == 8; }
-  /// If chunk `i` lands in the result as it is stored, in one piece, the offset where: a driver may then
-  /// read the file straight to that place and hand the same bytes to deliver().
+  /// If chunk `i` lands in the result as it is stored, in one piece, the offset where: a driver may
+  /// then read the file straight to that place and hand the same bytes to deliver().
   std::optional<std::uint64_t> direct_offset(std::size_t i) const;
 
-  /// Takes the stored bytes of chunk `i`: checks their hash (if the format has hashes), decodes them and
-  /// copies what the result needs into `out`, which must have bytes() bytes. kChunkCorrupt if the hash
-  /// is wrong; nothing of the chunk is copied then. Thread-safe for different chunks if is_concurrent().
+  /// Takes the stored bytes of chunk `i`: checks their hash (if the format has hashes), decodes
+  /// them and copies what the result needs into `out`, which must have bytes() bytes. kChunkCorrupt
+  /// if the hash is wrong; nothing of the chunk is copied then. Thread-safe for different chunks if
+  /// is_concurrent().
   Result<void> deliver(std::size_t i, ByteSpan stored, MutableByteSpan out) const;
 
  private:
   explicit ReadPlan(TensorRef tensor) : tensor_(tensor) {}
 
-  // The result is a sequence of runs: `run_` units that stand together in the tensor. Their places come
-  // from a few nested loops, outermost first; run r of the result starts at unit r * run_.
+  // The result is a sequence of runs: `run_` units that stand together in the tensor. Their places
+  // come from a few nested loops, outermost first; run r of the result starts at unit r * run_.
   struct Loop {
     std::uint64_t count;
     std::uint64_t stride;
@@ -82,8 +83,8 @@ class ReadPlan {
   std::uint64_t run_ = 0;
 };
 
-/// Checks the stored bytes of chunk number `chunk` against its record, and gives its logical bytes: the
-/// same bytes for a raw chunk. The error names the chunk's offset.
+/// Checks the stored bytes of chunk number `chunk` against its record, and gives its logical bytes:
+/// the same bytes for a raw chunk. The error names the chunk's offset.
 Result<ByteSpan> open_chunk(const Catalog& catalog, std::uint32_t chunk, ByteSpan stored);
 
 }  // namespace espalier

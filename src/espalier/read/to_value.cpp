@@ -8,43 +8,60 @@
 namespace espalier {
 namespace {
 
+// The node's kind and value, without label and children.
+Value plain_value(const NodeRef& node) {
+  switch (node.kind()) {
+    case Kind::kNull:
+      return Value::null();
+    case Kind::kBool:
+      return Value::boolean(*node.as_bool());
+    case Kind::kInt64:
+      return Value::integer(*node.as_int64());
+    case Kind::kBigInt:
+      return Value::integer(*node.as_bigint());
+    case Kind::kFloat64:
+      return Value::real(*node.as_double());
+    case Kind::kComplex128:
+      return Value::complex(*node.as_complex());
+    case Kind::kString:
+      return Value::string(std::string(*node.as_string()));
+    case Kind::kBytes: {
+      const ByteSpan bytes = *node.as_bytes();
+      return Value::bytes({bytes.begin(), bytes.end()});
+    }
+    case Kind::kDict:
+      return Value::dict();
+    case Kind::kList:
+      return Value::list();
+    case Kind::kTuple:
+      return Value::tuple();
+    case Kind::kSet:
+      return Value::set();
+    case Kind::kRecord:
+      return Value::record();
+    case Kind::kTensor:
+    case Kind::kPlaceholder:
+      return Value::tensor(to_tensor(*node.tensor()));
+  }
+  return Value::null();
+}
+
+Value with_label_of(const NodeRef& node, Value value) {
+  if (const auto label = node.label()) return std::move(value).labelled(std::string(*label));
+  return value;
+}
+
 class ValueBuilder {
  public:
   explicit ValueBuilder(const TensorLoader& load) : load_(load) {}
 
   Result<Value> build(const NodeRef& node) {
-    auto value = build_plain(node);
-    if (!value) return value;
-    if (const auto label = node.label()) return std::move(*value).labelled(std::string(*label));
-    return value;
-  }
-
- private:
-  Result<Value> build_plain(const NodeRef& node) {
-    switch (node.kind()) {
-      case Kind::kNull: return Value::null();
-      case Kind::kBool: return Value::boolean(*node.as_bool());
-      case Kind::kInt64: return Value::integer(*node.as_int64());
-      case Kind::kBigInt: return Value::integer(*node.as_bigint());
-      case Kind::kFloat64: return Value::real(*node.as_double());
-      case Kind::kComplex128: return Value::complex(*node.as_complex());
-      case Kind::kString: return Value::string(std::string(*node.as_string()));
-      case Kind::kBytes: {
-        const ByteSpan bytes = *node.as_bytes();
-        return Value::bytes({bytes.begin(), bytes.end()});
-      }
-      case Kind::kDict: return build_children(node, Value::dict());
-      case Kind::kList: return build_children(node, Value::list());
-      case Kind::kTuple: return build_children(node, Value::tuple());
-      case Kind::kSet: return build_children(node, Value::set());
-      case Kind::kRecord: return build_children(node, Value::record());
-      case Kind::kTensor:
-      case Kind::kPlaceholder: return build_tensor(*node.tensor());
+    if (const auto ref = node.tensor()) {
+      auto value = build_tensor(*ref);
+      if (!value) return value;
+      return with_label_of(node, std::move(*value));
     }
-    return Value::null();
-  }
-
-  Result<Value> build_children(const NodeRef& node, Value value) {
+    Value value = to_value_alone(node);
     const bool keyed = has_keys(node.kind());
     for (std::uint32_t i = 0; i < node.size(); ++i) {
       auto child = build(node.child(i));
@@ -58,23 +75,17 @@ class ValueBuilder {
     return value;
   }
 
+ private:
   Result<Value> build_tensor(const TensorRef& ref) {
     const auto [at, is_new] = tensors_.try_emplace(ref.number());
     if (!is_new) return Value::tensor(at->second);
-    Tensor tensor;
-    tensor.dtype = ref.dtype();
-    tensor.shape.assign(ref.shape().begin(), ref.shape().end());
-    for (const std::string_view name : ref.axis_names()) tensor.axis_names.emplace_back(name);
-    const BlockType block = ref.block();
-    tensor.block_name = std::string(block.name);
-    tensor.block_elements = block.elements;
-    tensor.block_bytes = block.bytes;
+    TensorData data;
     if (!ref.is_placeholder() && load_) {
-      auto data = load_(ref);
-      if (!data) return propagate(data);
-      tensor.data = std::move(*data);
+      auto loaded = load_(ref);
+      if (!loaded) return propagate(loaded);
+      data = std::move(*loaded);
     }
-    at->second = std::make_shared<const Tensor>(std::move(tensor));
+    at->second = std::make_shared<const Tensor>(to_tensor(ref, std::move(data)));
     return Value::tensor(at->second);
   }
 
@@ -91,6 +102,21 @@ Result<Value> to_value(const NodeRef& root, const TensorLoader& load) {
 Value to_value(const NodeRef& root) {
   // Without a loader nothing can fail.
   return to_value(root, TensorLoader()).value_or(Value::null());
+}
+
+Value to_value_alone(const NodeRef& node) { return with_label_of(node, plain_value(node)); }
+
+Tensor to_tensor(const TensorRef& ref, TensorData data) {
+  Tensor tensor;
+  tensor.dtype = ref.dtype();
+  tensor.shape.assign(ref.shape().begin(), ref.shape().end());
+  tensor.data = std::move(data);
+  for (const std::string_view name : ref.axis_names()) tensor.axis_names.emplace_back(name);
+  const BlockType block = ref.block();
+  tensor.block_name = std::string(block.name);
+  tensor.block_elements = block.elements;
+  tensor.block_bytes = block.bytes;
+  return tensor;
 }
 
 }  // namespace espalier

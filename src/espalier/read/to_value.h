@@ -14,12 +14,20 @@ namespace espalier {
 /// called for placeholders, and once for tensors that are tied.
 using TensorLoader = std::function<Result<TensorData>(const TensorRef& tensor)>;
 
-/// The tree from `root` down, exactly as it was saved: kinds, labels, the order of keys, ties (nodes of
-/// the same tensor share one Tensor). Recurses as deep as the tree, which Limits::depth bounds.
+/// The tree from `root` down, exactly as it was saved: kinds, labels, the order of keys, ties
+/// (nodes of the same tensor share one Tensor). Recurses as deep as the tree, which Limits::depth
+/// bounds.
 Result<Value> to_value(const NodeRef& root, const TensorLoader& load);
 
-/// The same for trees without tensors, such as a checkpoint's metadata; tensors become placeholders.
+/// The same for trees without tensors, such as a checkpoint's metadata; tensors become
+/// placeholders.
 Value to_value(const NodeRef& root);
+
+/// The node by itself: its kind, label and value. A container has no children, a tensor no data.
+Value to_value_alone(const NodeRef& node);
+
+/// A tensor like `ref`, with dtype, shape, names and block type, but with this data.
+Tensor to_tensor(const TensorRef& ref, TensorData data = {});
 
 }  // namespace espalier
 

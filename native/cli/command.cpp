@@ -1,0 +1,48 @@
+#include "command.h"
+
+#include "text.h"
+
+namespace espalier::cli {
+
+ExitCode exit_code(ErrorCode code) {
+  const auto number = static_cast<unsigned>(code);
+  if (number < 40) return ExitCode::kBadInput;
+  return number < 60 ? ExitCode::kUsage : ExitCode::kIo;
+}
+
+std::string describe(const Failure& failure) {
+  const std::string text = failure.error.describe();
+  return escaped(failure.file.empty() ? text : failure.file + ": " + text);
+}
+
+void add_read_options(CLI::App& command, CommonOptions& options) {
+  command.add_option("--threads", options.threads, "Threads to use; 0 for as many as there are")
+      ->type_name("N")
+      ->check(CLI::Range(0u, 1024u));
+  command.add_flag("--no-mmap", options.no_mmap,
+                   "Read the file instead of mapping it: safe if others may change it meanwhile");
+}
+
+void add_json_option(CLI::App& command, CommonOptions& options) {
+  command.add_flag("--json", options.json, "Print one JSON document, for programs");
+}
+
+void add_quiet_option(CLI::App& command, CommonOptions& options, const std::string& what) {
+  command.add_flag("-q,--quiet", options.quiet, "No " + what);
+}
+
+CLI::Option* add_pattern_arguments(CLI::App& command, std::vector<std::string>& patterns) {
+  return command
+      .add_option("PATTERN", patterns,
+                  "Key paths, with * ** ? {a,b} [0-9]; a container stands for all that is in it")
+      ->type_name("");
+}
+
+Result<CheckpointFile> open_file(const std::string& file, const CommonOptions& options) {
+  OpenFileOptions open;
+  open.access = options.no_mmap ? Access::kRead : Access::kMapped;
+  open.threads = options.threads;
+  return CheckpointFile::open(file, open);
+}
+
+}  // namespace espalier::cli

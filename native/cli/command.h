@@ -1,0 +1,84 @@
+// What all commands have in common: how they are added, opened files, failures and exit codes.
+//
+// A command is one file with one function that adds it to the command line. Parsing picks one
+// Action, which main() then runs.
+#ifndef ESPALIER_CLI_COMMAND_H_
+#define ESPALIER_CLI_COMMAND_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "output.h"
+#include <CLI/CLI.hpp>
+#include <tl/expected.hpp>
+
+#include "espalier/base/error.h"
+#include "espalier/native/checkpoint_file.h"
+
+namespace espalier::cli {
+
+/// What the program tells the shell. The numbers are documented and never change.
+enum class ExitCode : std::uint8_t {
+  kOk = 0,
+  kCheckFailed = 1,  // verify found damage, diff found differences
+  kUsage = 2,        // the request is wrong
+  kBadInput = 3,     // the input is unreadable, damaged or hostile
+  kIo = 4,           // the operating system said no
+};
+
+ExitCode exit_code(ErrorCode code);
+
+/// An error, and the file that it is about.
+struct Failure {
+  std::string file;
+  Error error;
+};
+
+/// "FILE: message (code ..., at byte ..., in ...)": one printable line.
+std::string describe(const Failure& failure);
+
+using Outcome = tl::expected<ExitCode, Failure>;
+using Action = std::function<Outcome(Output& out)>;
+
+inline tl::unexpected<Failure> fail_about(std::string file, Error error) {
+  return tl::unexpected<Failure>({std::move(file), std::move(error)});
+}
+/// Passes on the error of a Result: `if (!x) return about(file, x);`.
+template <class T>
+tl::unexpected<Failure> about(std::string file, Result<T>& failed) {
+  return fail_about(std::move(file), std::move(failed.error()));
+}
+
+/// How files are read; and whether results are for programs, or not wanted.
+struct CommonOptions {
+  unsigned threads = 0;
+  bool no_mmap = false;
+  bool json = false;
+  bool quiet = false;
+};
+
+/// Adds --threads and --no-mmap.
+void add_read_options(CLI::App& command, CommonOptions& options);
+/// Adds --json.
+void add_json_option(CLI::App& command, CommonOptions& options);
+/// Adds -q/--quiet, which leaves out `what`.
+void add_quiet_option(CLI::App& command, CommonOptions& options, const std::string& what);
+/// Adds the positional PATTERN..., of which there may be any number.
+CLI::Option* add_pattern_arguments(CLI::App& command, std::vector<std::string>& patterns);
+
+Result<CheckpointFile> open_file(const std::string& file, const CommonOptions& options);
+
+void add_ls(CLI::App& app, Action& action);
+void add_tree(CLI::App& app, Action& action);
+void add_show(CLI::App& app, Action& action);
+void add_stats(CLI::App& app, Action& action);
+void add_verify(CLI::App& app, Action& action);
+void add_diff(CLI::App& app, Action& action);
+void add_extract(CLI::App& app, Action& action);
+void add_convert(CLI::App& app, Action& action);
+
+}  // namespace espalier::cli
+
+#endif  // ESPALIER_CLI_COMMAND_H_

@@ -1,0 +1,49 @@
+// How much the elements of two tensors differ.
+#ifndef ESPALIER_CLI_DATA_DIFF_H_
+#define ESPALIER_CLI_DATA_DIFF_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "command.h"
+#include "summary.h"
+
+#include "espalier/native/checkpoint_file.h"
+
+namespace espalier::cli {
+
+/// What a comparison of two tensors found. Two NaNs are equal, and so are 0.0 and -0.0.
+struct DataDiff {
+  /// Whether any byte differs.
+  bool bytes_differ = false;
+  /// Elements that differ; always 0 for opaque dtypes.
+  std::uint64_t differing = 0;
+  /// The largest distance between two finite elements that differ; of integers, exact.
+  Number max_delta = 0.0;
+  /// Differing elements of which one, or both, are not finite, so that they have no distance.
+  std::uint64_t not_comparable = 0;
+
+  void merge(const DataDiff& other);
+};
+
+/// Two tensors of the same dtype and shape, neither of them a placeholder.
+using TensorPair = std::pair<TensorRef, TensorRef>;
+
+/// The two sides of a comparison.
+struct NamedFile {
+  std::string name;
+  CheckpointFile file;
+};
+
+/// Compares tensors of `a` with tensors of `b`, in bounded memory. Chunks with equal hashes are
+/// believed to be equal and not read.
+tl::expected<std::vector<DataDiff>, Failure> compare_data(const NamedFile& a, const NamedFile& b,
+                                                          std::span<const TensorPair> pairs,
+                                                          unsigned threads);
+
+}  // namespace espalier::cli
+
+#endif  // ESPALIER_CLI_DATA_DIFF_H_

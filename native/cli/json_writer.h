@@ -1,0 +1,80 @@
+// JSON on standard output: one document, written as it comes.
+//
+//   JsonWriter json(out);
+//   json.begin_object();
+//   json.member("file", path);
+//   json.key("shape");
+//   json.begin_array(); ... json.end_array();
+//   json.end_object();
+#ifndef ESPALIER_CLI_JSON_WRITER_H_
+#define ESPALIER_CLI_JSON_WRITER_H_
+
+#include <cstdint>
+#include <string_view>
+
+#include "output.h"
+
+#include "espalier/tree/bigint.h"
+
+namespace espalier::cli {
+
+/// Writes JSON in UTF-8. What opens must be closed, and objects have a key before each value; the
+/// texts and numbers may be any. docs/cli.md says what programs may rely on: integers beyond 2^53 -
+/// 1 are strings of digits, because many readers would round them; "NaN", "Infinity" and
+/// "-Infinity" are strings, because JSON has no such numbers; characters that append_escaped()
+/// escapes are \u sequences; bytes that are not UTF-8 become U+FFFD.
+class JsonWriter {
+ public:
+  explicit JsonWriter(Output& out) : out_(out) {}
+
+  void begin_object() { open('{'); }
+  void end_object() { close('}'); }
+  void begin_array() { open('['); }
+  void end_array() { close(']'); }
+  void key(std::string_view text);
+
+  void null() { write("null"); }
+  void value(bool boolean) { write(boolean ? "true" : "false"); }
+  void value(std::string_view text);
+  void value(const char* text) { value(std::string_view(text)); }
+  void value(std::int64_t integer);
+  void value(std::uint64_t integer);
+  void value(std::uint32_t integer) { value(std::uint64_t{integer}); }
+  void value(double real);
+  void value(float real);
+  void value(const BigInt& integer);
+
+  template <class T>
+  void member(std::string_view name, const T& content) {
+    key(name);
+    value(content);
+  }
+
+ private:
+  // All that a writer without line breaks must remember is whether something stands before the next
+  // value that a comma must follow.
+  void separate() {
+    if (needs_comma_) out_.put(',');
+  }
+  void open(char bracket) {
+    separate();
+    out_.put(bracket);
+    needs_comma_ = false;
+  }
+  void close(char bracket) {
+    out_.put(bracket);
+    needs_comma_ = true;
+  }
+  void write(std::string_view token) {
+    separate();
+    out_.write(token);
+    needs_comma_ = true;
+  }
+
+  Output& out_;
+  bool needs_comma_ = false;
+};
+
+}  // namespace espalier::cli
+
+#endif  // ESPALIER_CLI_JSON_WRITER_H_

@@ -1,0 +1,126 @@
+// The command line `espalier`: sets up the subcommands, and turns errors into exit codes.
+
+#include <algorithm>
+#include <csignal>
+#include <iterator>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "command.h"
+#include "text.h"
+
+namespace espalier::cli {
+namespace {
+
+int to_int(ExitCode code) { return static_cast<int>(code); }
+
+// Ends as a program does that nobody listens to any more, also where the signal is ignored.
+constexpr int kBrokenPipe = 128 + SIGPIPE;
+
+int finish(Output& out, ExitCode code) {
+  auto finished = out.finish();
+  if (finished) return to_int(code);
+  if (out.is_abandoned()) return kBrokenPipe;
+  print_error(escaped(finished.error().describe()));
+  return to_int(ExitCode::kIo);
+}
+
+// CLI11 takes an argument like "[ab]" for a list, when an option may have several values; but here
+// it is a pattern. A byte that no argument can hold keeps it whole.
+constexpr char kGuard = '\0';
+
+// The arguments, in the reverse order that CLI11 wants.
+std::vector<std::string> guarded_arguments(int argc, char** argv) {
+  std::vector<std::string> arguments(std::make_reverse_iterator(argv + argc),
+                                     std::make_reverse_iterator(argv + std::min(argc, 1)));
+  for (std::string& argument : arguments) {
+    if (argument.starts_with('[') && argument.ends_with(']')) argument += kGuard;
+  }
+  return arguments;
+}
+
+void remove_guards(std::string& text) { std::erase(text, kGuard); }
+
+// Lets every option take guards away before it looks at its value.
+void expect_guards(CLI::App& app) {
+  for (CLI::App* command : app.get_subcommands({})) {
+    for (CLI::Option* option : command->get_options()) {
+      if (option->get_items_expected_max() == 0) continue;
+      option->transform(CLI::Validator(
+          [](std::string& text) {
+            remove_guards(text);
+            return std::string();
+          },
+          ""));
+    }
+  }
+}
+
+int usage_error(const CLI::App& app, std::string message) {
+  remove_guards(message);
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  std::string command = "espalier";
+  for (const CLI::App* used : app.get_subcommands()) command += " " + used->get_name();
+  print_error(escaped(message) + " (see '" + command + " --help')");
+  return to_int(ExitCode::kUsage);
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Look into, check, compare, cut and convert training checkpoints.", "espalier");
+  app.set_version_flag("--version", "espalier " ESPALIER_VERSION);
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(28);
+  app.footer(
+      "Exit codes: 0 ok, 1 the check failed (verify, diff), 2 wrong usage, 3 unreadable or damaged "
+      "input, 4 I/O error.");
+  Action action;
+  add_ls(app, action);
+  add_tree(app, action);
+  add_show(app, action);
+  add_stats(app, action);
+  add_verify(app, action);
+  add_diff(app, action);
+  add_extract(app, action);
+  add_convert(app, action);
+
+  expect_guards(app);
+
+  Output out(1);
+  try {
+    app.parse(guarded_arguments(argc, argv));
+  } catch (const CLI::CallForHelp&) {
+    out.write(app.help());
+    return finish(out, ExitCode::kOk);
+  } catch (const CLI::CallForVersion& version) {
+    out.print("{}\n", version.what());
+    return finish(out, ExitCode::kOk);
+  } catch (const CLI::ParseError& error) {
+    const bool unknown = app.get_subcommands().empty() && !app.remaining().empty();
+    return usage_error(
+        app, unknown ? "there is no command '" + app.remaining().front() + "'" : error.what());
+  }
+
+  const Outcome outcome = action(out);
+  if (outcome) return finish(out, *outcome);
+  // What was printed before the failure comes before its message.
+  if (const int printed = finish(out, ExitCode::kOk); printed != to_int(ExitCode::kOk)) {
+    return printed;
+  }
+  print_error(describe(outcome.error()));
+  return to_int(exit_code(outcome.error().error.code));
+}
+
+}  // namespace
+}  // namespace espalier::cli
+
+int main(int argc, char** argv) {
+  using espalier::cli::ExitCode;
+  espalier::cli::reserve_standard_streams();
+  try {
+    return espalier::cli::run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    espalier::cli::print_error("out of memory (code out_of_memory)");
+    return static_cast<int>(ExitCode::kBadInput);
+  }
+}

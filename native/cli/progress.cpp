@@ -1,0 +1,82 @@
+#include "progress.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
+#include "text.h"
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+namespace espalier::cli {
+namespace {
+
+constexpr std::chrono::milliseconds kPatience{500};
+constexpr std::chrono::milliseconds kInterval{100};
+// To the start of the line, and clear it.
+constexpr std::string_view kErase = "\r\x1b[K";
+
+bool is_capable_terminal() {
+  const char* term = std::getenv("TERM");
+  return ::isatty(STDERR_FILENO) != 0 && term != nullptr && std::string_view(term) != "dumb";
+}
+
+std::size_t terminal_columns() {
+  winsize size = {};
+  const bool known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : 80u;
+}
+
+std::string format_seconds(double seconds) {
+  const auto whole = static_cast<std::uint64_t>(std::min(seconds, 359999.0));
+  return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+}
+
+// Losing a piece of a progress bar does no harm.
+void write_to_terminal(std::string_view text) {
+  if (::write(STDERR_FILENO, text.data(), text.size()) < 0) return;
+}
+
+}  // namespace
+
+ProgressBar::ProgressBar(std::string verb, std::uint64_t total)
+    : verb_(std::move(verb)), is_terminal_(is_capable_terminal()), total_(total) {}
+
+ProgressBar::~ProgressBar() {
+  if (is_visible_) write_to_terminal(kErase);
+}
+
+void ProgressBar::add(std::uint64_t bytes) {
+  if (!is_terminal_) return;
+  const std::lock_guard lock(mutex_);
+  done_ += bytes;
+  draw();
+}
+
+void ProgressBar::set(std::uint64_t done, std::uint64_t total) {
+  if (!is_terminal_) return;
+  const std::lock_guard lock(mutex_);
+  done_ = done;
+  total_ = total;
+  draw();
+}
+
+void ProgressBar::draw() {
+  const auto now = Clock::now();
+  if (now - start_ < kPatience || now - drawn_ < kInterval || total_ == 0) return;
+  drawn_ = now;
+  is_visible_ = true;
+  const double seconds = std::chrono::duration<double>(now - start_).count();
+  const double rate = static_cast<double>(done_) / seconds;
+  const double left = rate > 0 ? static_cast<double>(total_ - std::min(done_, total_)) / rate : 0;
+  const double share = std::min(1.0, static_cast<double>(done_) / static_cast<double>(total_));
+  std::string line = fmt::format(
+      "{} {:3.0f}%  {} of {}  {}/s  {} left", verb_, share * 100, format_size(done_),
+      format_size(total_), format_size(static_cast<std::uint64_t>(rate)), format_seconds(left));
+  // A line that wraps could not be erased.
+  line.resize(std::min(line.size(), terminal_columns() - 1));
+  write_to_terminal(std::string(kErase) + line);
+}
+
+}  // namespace espalier::cli

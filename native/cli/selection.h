@@ -1,0 +1,27 @@
+// The nodes that a command's patterns pick.
+#ifndef ESPALIER_CLI_SELECTION_H_
+#define ESPALIER_CLI_SELECTION_H_
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "espalier/base/error.h"
+#include "espalier/native/checkpoint_file.h"
+
+namespace espalier::cli {
+
+struct SelectedNode {
+  NodeRef node;
+  std::string path;
+};
+
+/// The nodes of the state tree that `patterns` select, in the order of the tree: tensors and
+/// placeholders, or with `all` also scalars and containers. kInvalidPattern, or kNotFound for a
+/// pattern that no node matches.
+Result<std::vector<SelectedNode>> select_nodes(const CheckpointFile& file,
+                                               std::span<const std::string> patterns, bool all);
+
+}  // namespace espalier::cli
+
+#endif  // ESPALIER_CLI_SELECTION_H_

@@ -1,0 +1,135 @@
+// espalier show: one node, exactly: a scalar's value, a tensor's elements, a container's tree.
+
+#include <memory>
+
+#include "array_text.h"
+#include "command.h"
+#include "json_writer.h"
+#include "slice_spec.h"
+#include "text.h"
+#include "tree_text.h"
+#include "values.h"
+#include <fmt/format.h>
+
+namespace espalier::cli {
+namespace {
+
+constexpr std::uint32_t kAllLevels = ~std::uint32_t{0};
+
+struct Options {
+  CommonOptions common;
+  std::string file;
+  std::string path;
+  std::string slice;
+  bool full = false;
+  bool metadata = false;
+};
+
+Result<void> print_tensor(Output& out, const CheckpointFile& file, const NodeRef& node,
+                          const SliceSpec& slice, bool full) {
+  const TensorRef tensor = *node.tensor();
+  out.print("{}{} {} {} ({}, {})\n", kind_name(node.kind()), label_text(node), dtype_text(tensor),
+            shape_text(tensor.shape()), format_count(tensor.elements(), "element"),
+            format_size(tensor.bytes()));
+  if (const std::string names = axis_names_text(tensor); !names.empty()) {
+    out.print("axes: {}\n", names);
+  }
+  if (const auto hash = tensor.content_hash()) out.print("hash: {}\n", to_hex(*hash));
+  const Ties ties(file.checkpoint());
+  for (const std::string& path : ties.paths(tensor)) out.print("tied: {}\n", escaped(path));
+  if (tensor.is_placeholder()) {
+    out.write("(a placeholder: the file does not hold its data)\n");
+    return {};
+  }
+  return print_array(out, file, tensor, slice, full);
+}
+
+Result<void> print_text(Output& out, const CheckpointFile& file, const NodeRef& node,
+                        const Options& options, const SliceSpec& slice) {
+  if (node.tensor()) return print_tensor(out, file, node, slice, options.full);
+  if (is_container(node.kind())) {
+    const TreeText tree(file.checkpoint(), kAllLevels);
+    const char* root_name = options.metadata ? "metadata" : "state";
+    tree.print(out, options.path.empty() ? root_name : escaped(options.path), node);
+    return {};
+  }
+  out.print("{}{}", kind_name(node.kind()), label_text(node));
+  if (node.kind() != Kind::kNull) out.print(" {}", scalar_text(node, ~std::size_t{0}));
+  out.put('\n');
+  return {};
+}
+
+Result<void> print_json(Output& out, const CheckpointFile& file, const NodeRef& node,
+                        const Options& options, const SliceSpec& slice) {
+  JsonWriter json(out);
+  json.begin_object();
+  json.member("file", options.file);
+  json.key("node");
+  const auto tensor = node.tensor();
+  if (!tensor) {
+    TreeText(file.checkpoint(), kAllLevels).write(json, options.path, node);
+  } else {
+    json.begin_object();
+    write_node_members(json, options.path, node);
+    write_storage_members(json, *tensor);
+    const Ties ties(file.checkpoint());
+    json.key("tied");
+    json.begin_array();
+    for (const std::string& path : ties.paths(*tensor)) json.value(path);
+    json.end_array();
+    json.key("values");
+    if (tensor->is_placeholder()) {
+      json.null();
+    } else if (auto ok = write_array(json, file, *tensor, slice, options.full); !ok) {
+      return ok;
+    }
+    json.end_object();
+  }
+  json.end_object();
+  out.put('\n');
+  return {};
+}
+
+Outcome run(const Options& options, Output& out) {
+  auto slice = SliceSpec::parse(options.slice);
+  if (!slice) return about("--slice", slice);
+  auto file = open_file(options.file, options.common);
+  if (!file) return about(options.file, file);
+  auto node = (options.metadata ? file->metadata() : file->state()).at(options.path);
+  if (!node) return about(options.file, node);
+  if (!options.slice.empty() && !node->tensor()) {
+    return fail_about(options.file, {ErrorCode::kWrongKind, Error::kNoOffset, options.path,
+                                     "only tensors have slices; leave --slice out"});
+  }
+  auto shown = options.common.json ? print_json(out, *file, *node, options, *slice)
+                                   : print_text(out, *file, *node, options, *slice);
+  if (!shown) {
+    if (shown.error().path.empty()) shown.error().path = options.path;
+    return about(options.file, shown);
+  }
+  return ExitCode::kOk;
+}
+
+}  // namespace
+
+void add_show(CLI::App& app, Action& action) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("show", "Show one node: a value, a tensor, a subtree");
+  command->add_option("FILE", options->file, "A checkpoint")->required();
+  command->add_option("PATH", options->path, "The node's key path; '' for the root")
+      ->type_name("")
+      ->required();
+  command
+      ->add_option("--slice", options->slice,
+                   "A part of the tensor, for example 0:4,:,::2; an index keeps its axis")
+      ->type_name("SPEC");
+  command->add_flag("--full", options->full, "All elements, however many");
+  command->add_flag("--metadata", options->metadata, "PATH is in the file's metadata");
+  add_json_option(*command, options->common);
+  add_read_options(*command, options->common);
+  command->footer("Example: espalier show run.espalier model/embedding/weight --slice=-2:,0:4");
+  command->callback(
+      [options, &action] { action = [options](Output& out) { return run(*options, out); }; });
+}
+
+}  // namespace espalier::cli

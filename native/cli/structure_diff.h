@@ -1,0 +1,61 @@
+// What differs between two trees, as far as their indexes tell.
+#ifndef ESPALIER_CLI_STRUCTURE_DIFF_H_
+#define ESPALIER_CLI_STRUCTURE_DIFF_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "espalier/base/error.h"
+#include "espalier/read/checkpoint.h"
+#include "espalier/tree/pattern_set.h"
+
+namespace espalier::cli {
+
+enum class Change : std::uint8_t {
+  kOnlyInA,
+  kOnlyInB,
+  kKind,
+  kLabel,
+  kValue,
+  kDType,  // or the block type
+  kShape,
+  kAxisNames,
+  kKeyOrder,
+  kTie,   // with which nodes the tensor is shared
+  kData,  // a tensor's elements, or rather their hashes
+};
+
+/// The name of a change in JSON: "only_in_a", "kind", "key_order", ...
+std::string_view change_name(Change change);
+
+/// One difference, and the nodes concerned; only one of them for kOnlyInA and kOnlyInB.
+struct Difference {
+  Change change = Change::kData;
+  std::string path;
+  std::optional<NodeRef> a;
+  std::optional<NodeRef> b;
+};
+
+struct DiffOptions {
+  /// Compares what the tree digest covers: not the order of keys, nor ties.
+  bool state_only = false;
+};
+
+/// The differences between the trees below `a` and `b`, where `patterns` select, in the order of
+/// A's tree. Elements of sets have no order: they are compared by digest. Tensors of the same dtype
+/// and shape are reported as kData unless their hashes are equal: whether they differ, if they have
+/// no hashes, is for the caller to find out. kNotFound for a pattern that matches nothing in either
+/// tree. Recurses as deep as the trees, which Limits::depth bounds.
+Result<std::vector<Difference>> compare_structure(const Checkpoint& a, const Checkpoint& b,
+                                                  PatternSet& patterns, const DiffOptions& options);
+
+/// The same for the files' metadata.
+Result<std::vector<Difference>> compare_metadata(const Checkpoint& a, const Checkpoint& b,
+                                                 const DiffOptions& options);
+
+}  // namespace espalier::cli
+
+#endif  // ESPALIER_CLI_STRUCTURE_DIFF_H_

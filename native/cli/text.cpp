@@ -1,0 +1,135 @@
+#include "text.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <iterator>
+
+#include <fmt/format.h>
+
+#include "espalier/base/utf8.h"
+
+namespace espalier::cli {
+namespace {
+
+struct CodePoints {
+  char32_t first;
+  char32_t last;
+};
+
+// Controls, Unicode's Default_Ignorable_Code_Point, bidirectional controls, line separators,
+// interlinear annotations, private use and noncharacters at the ends of blocks.
+constexpr std::array kHidden = {
+    CodePoints{0x0000, 0x001F},   CodePoints{0x007F, 0x009F},   CodePoints{0x00AD, 0x00AD},
+    CodePoints{0x034F, 0x034F},   CodePoints{0x061C, 0x061C},   CodePoints{0x115F, 0x1160},
+    CodePoints{0x17B4, 0x17B5},   CodePoints{0x180B, 0x180F},   CodePoints{0x200B, 0x200F},
+    CodePoints{0x2028, 0x202E},   CodePoints{0x2060, 0x206F},   CodePoints{0x3164, 0x3164},
+    CodePoints{0xD800, 0xF8FF},   CodePoints{0xFDD0, 0xFDEF},   CodePoints{0xFE00, 0xFE0F},
+    CodePoints{0xFEFF, 0xFEFF},   CodePoints{0xFFA0, 0xFFA0},   CodePoints{0xFFF0, 0xFFFB},
+    CodePoints{0xFFFE, 0xFFFF},   CodePoints{0x1BCA0, 0x1BCA3}, CodePoints{0x1D173, 0x1D17A},
+    CodePoints{0xE0000, 0x10FFFF}};
+
+bool is_plain(char c) { return c >= 0x20 && c < 0x7F && c != '\\'; }
+
+template <class T>
+std::string shortest(T value) {
+  if (std::isnan(value)) return "nan";
+  std::string text = fmt::format("{}", value);
+  if (text.find_first_not_of("-0123456789") == std::string::npos) text += ".0";
+  return text;
+}
+
+// Characters, for padding: every printable character counts as one column.
+std::size_t width(std::string_view text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u;
+  }));
+}
+
+}  // namespace
+
+bool is_printable(char32_t code_point) {
+  const auto* range = std::lower_bound(kHidden.begin(), kHidden.end(), code_point,
+                                       [](const CodePoints& r, char32_t c) { return r.last < c; });
+  return range == kHidden.end() || code_point < range->first;
+}
+
+void append_escaped(std::string& out, std::string_view text) {
+  if (std::all_of(text.begin(), text.end(), is_plain)) {
+    out += text;
+    return;
+  }
+  const auto sink = std::back_inserter(out);
+  for (std::size_t i = 0; i < text.size();) {
+    const Utf8Char c = decode_utf8(text, i);
+    const std::size_t length = std::max<std::size_t>(c.length, 1);
+    if (c.length == 0) {
+      fmt::format_to(sink, "\\x{:02x}", static_cast<unsigned char>(text[i]));
+    } else if (c.code_point == U'\n') {
+      out += "\\n";
+    } else if (c.code_point == U'\t') {
+      out += "\\t";
+    } else if (c.code_point == U'\\') {
+      out += "\\\\";
+    } else if (c.code_point < 0x80 && !is_printable(c.code_point)) {
+      fmt::format_to(sink, "\\x{:02x}", static_cast<unsigned>(c.code_point));
+    } else if (!is_printable(c.code_point)) {
+      fmt::format_to(sink, "\\u{{{:x}}}", static_cast<std::uint32_t>(c.code_point));
+    } else {
+      out += text.substr(i, length);
+    }
+    i += length;
+  }
+}
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  append_escaped(out, text);
+  return out;
+}
+
+std::string format_size(std::uint64_t bytes) {
+  static constexpr std::array kUnits = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  if (bytes < 1024) return fmt::format("{} B", bytes);
+  double size = static_cast<double>(bytes) / 1024;
+  std::size_t unit = 0;
+  // 1023.96 would print as 1024.0.
+  while (size >= 1023.95 && unit + 1 < kUnits.size()) {
+    size /= 1024;
+    ++unit;
+  }
+  return fmt::format("{:.1f} {}", size, kUnits[unit]);
+}
+
+std::string format_count(std::uint64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+std::string format_real(double value) { return shortest(value); }
+std::string format_real(float value) { return shortest(value); }
+
+void Table::add(std::string_view cell) {
+  const std::size_t column = ends_.size() % columns_.size();
+  widths_[column] = std::max(widths_[column], width(cell));
+  text_ += cell;
+  ends_.push_back(text_.size());
+}
+
+void Table::append_row(std::string& out, std::size_t row) const {
+  for (std::size_t column = 0; column < columns_.size(); ++column) {
+    const std::size_t i = row * columns_.size() + column;
+    const std::size_t begin = i == 0 ? 0 : ends_[i - 1];
+    const std::string_view cell = std::string_view(text_).substr(begin, ends_[i] - begin);
+    const bool last = column + 1 == columns_.size();
+    const std::size_t padding =
+        last && columns_[column] == Align::kLeft ? 0 : widths_[column] - width(cell);
+    if (columns_[column] == Align::kRight) out.append(padding, ' ');
+    out += cell;
+    if (columns_[column] == Align::kLeft) out.append(padding, ' ');
+    if (!last) out += "  ";
+  }
+  while (!out.empty() && out.back() == ' ') out.pop_back();
+  out += '\n';
+}
+
+}  // namespace espalier::cli

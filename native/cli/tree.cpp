@@ -1,0 +1,64 @@
+// espalier tree: the nested state, drawn.
+
+#include <memory>
+
+#include "command.h"
+#include "json_writer.h"
+#include "text.h"
+#include "tree_text.h"
+#include "values.h"
+
+namespace espalier::cli {
+namespace {
+
+struct Options {
+  CommonOptions common;
+  std::string file;
+  std::string path;
+  bool metadata = false;
+  std::uint32_t depth = ~std::uint32_t{0};
+};
+
+Outcome run(const Options& options, Output& out) {
+  auto file = open_file(options.file, options.common);
+  if (!file) return about(options.file, file);
+  const NodeRef root = options.metadata ? file->metadata() : file->state();
+  auto node = root.at(options.path);
+  if (!node) return about(options.file, node);
+  const TreeText tree(file->checkpoint(), options.depth);
+  if (options.common.json) {
+    JsonWriter json(out);
+    json.begin_object();
+    json.member("file", options.file);
+    json.key("tree");
+    tree.write(json, options.path, *node);
+    json.end_object();
+    out.put('\n');
+    return ExitCode::kOk;
+  }
+  const char* root_name = options.metadata ? "metadata" : "state";
+  tree.print(out, options.path.empty() ? root_name : escaped(options.path), *node);
+  const bool whole = options.path.empty() && !options.metadata;
+  if (whole && file->metadata().size() > 0) tree.print(out, "metadata", file->metadata());
+  return ExitCode::kOk;
+}
+
+}  // namespace
+
+void add_tree(CLI::App& app, Action& action) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("tree", "Draw the nested state: keys, kinds, values, sizes");
+  command->add_option("FILE", options->file, "A checkpoint")->required();
+  command->add_option("PATH", options->path, "The key path to begin at; without, the whole file")
+      ->type_name("");
+  command->add_option("-d,--depth", options->depth, "Levels to show")->type_name("N");
+  command->add_flag("--metadata", options->metadata, "PATH is in the file's metadata");
+  add_json_option(*command, options->common);
+  add_read_options(*command, options->common);
+  command->footer("Example: espalier tree run.espalier optimizer --depth 2");
+  command->callback(
+      [options, &action] { action = [options](Output& out) { return run(*options, out); }; });
+}
+
+}  // namespace espalier::cli

@@ -1,0 +1,47 @@
+// A tree, drawn with lines or as nested JSON.
+#ifndef ESPALIER_CLI_TREE_TEXT_H_
+#define ESPALIER_CLI_TREE_TEXT_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "json_writer.h"
+#include "output.h"
+#include "ties.h"
+#include "totals.h"
+
+#include "espalier/read/checkpoint.h"
+
+namespace espalier::cli {
+
+/// Draws subtrees of one checkpoint.
+class TreeText {
+ public:
+  /// Shows containers down to `max_depth` levels below where it begins.
+  TreeText(const Checkpoint& checkpoint, std::uint32_t max_depth)
+      : totals_(checkpoint), ties_(checkpoint), max_depth_(max_depth) {}
+
+  /// One line for each node; the first says `name`.
+  void print(Output& out, std::string_view name, const NodeRef& node) const;
+  /// A JSON object with the node's members (see write_node_members()); `children` is an array of
+  /// such objects, or a number where the depth ends.
+  void write(JsonWriter& json, const std::string& path, const NodeRef& node) const;
+
+  const Ties& ties() const { return ties_; }
+
+ private:
+  void print_children(Output& out, const NodeRef& node, std::uint32_t depth,
+                      std::string& indent) const;
+  void write_node(JsonWriter& json, std::string& path, const NodeRef& node,
+                  std::uint32_t depth) const;
+  std::string tie_text(const NodeRef& node) const;
+
+  SubtreeTotals totals_;
+  Ties ties_;
+  std::uint32_t max_depth_;
+};
+
+}  // namespace espalier::cli
+
+#endif  // ESPALIER_CLI_TREE_TEXT_H_

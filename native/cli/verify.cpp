@@ -1,0 +1,147 @@
+// espalier verify: every byte of a file, against its hashes.
+
+#include <algorithm>
+#include <memory>
+
+#include "command.h"
+#include "json_writer.h"
+#include "progress.h"
+#include "text.h"
+#include "values.h"
+
+namespace espalier::cli {
+namespace {
+
+constexpr std::size_t kShownErrors = 20;
+
+struct Options {
+  CommonOptions common;
+  std::vector<std::string> files;
+};
+
+// What came of one file: a report, or the error that kept it from being read.
+struct Verdict {
+  std::string file;
+  std::uint32_t tensors = 0;
+  std::uint64_t file_bytes = 0;
+  Result<VerifyReport> report;
+
+  ExitCode exit_code() const {
+    if (!report) return cli::exit_code(report.error().code);
+    return report->error_count == 0 ? ExitCode::kOk : ExitCode::kCheckFailed;
+  }
+};
+
+Verdict verify(const std::string& name, const CommonOptions& common) {
+  Verdict verdict;
+  verdict.file = name;
+  auto file = open_file(name, common);
+  if (!file) {
+    verdict.report = propagate(file);
+    return verdict;
+  }
+  verdict.tensors = file->checkpoint().tensor_count();
+  verdict.file_bytes = file->source().size();
+  ProgressBar progress("checking");
+  verdict.report = file->verify(progress.callback());
+  return verdict;
+}
+
+void print_text(Output& out, const Verdict& verdict, bool quiet) {
+  if (!verdict.report) return;  // Said on standard error.
+  const VerifyReport& report = *verdict.report;
+  const std::string name = escaped(verdict.file);
+  if (report.error_count == 0) {
+    if (quiet) return;
+    const std::string tensors = format_count(verdict.tensors, "tensor");
+    const std::string size = format_size(verdict.file_bytes);
+    if (report.has_hashes) {
+      out.print("{}: ok ({}, {}, {})\n", name, tensors, format_count(report.chunks, "chunk"), size);
+    } else {
+      out.print(
+          "{}: structure ok ({}, {}); this format has no hashes, so the tensors' bytes were not "
+          "checked\n",
+          name, tensors, size);
+    }
+    return;
+  }
+  out.print("{}: DAMAGED ({})\n", name, format_count(report.error_count, "error"));
+  const std::size_t shown = std::min(report.errors.size(), kShownErrors);
+  for (std::size_t i = 0; i < shown; ++i) {
+    out.print("  {}\n", escaped(report.errors[i].describe()));
+  }
+  if (report.error_count > shown) out.print("  and {} more\n", report.error_count - shown);
+}
+
+void write_json(JsonWriter& json, const Verdict& verdict) {
+  json.begin_object();
+  json.member("file", verdict.file);
+  json.member("ok", verdict.exit_code() == ExitCode::kOk);
+  if (!verdict.report) {
+    json.key("failure");
+    json.begin_object();
+    write_error_members(json, verdict.report.error());
+    json.end_object();
+    json.end_object();
+    return;
+  }
+  const VerifyReport& report = *verdict.report;
+  json.member("hashes", report.has_hashes);
+  json.member("tensors", verdict.tensors);
+  json.member("chunks", report.chunks);
+  json.member("bytes_checked", report.bytes);
+  json.member("file_bytes", verdict.file_bytes);
+  json.member("error_count", report.error_count);
+  json.key("errors");
+  json.begin_array();
+  for (const Error& error : report.errors) {
+    json.begin_object();
+    write_error_members(json, error);
+    json.end_object();
+  }
+  json.end_array();
+  json.end_object();
+}
+
+Outcome run(const Options& options, Output& out) {
+  JsonWriter json(out);
+  if (options.common.json) {
+    json.begin_object();
+    json.key("files");
+    json.begin_array();
+  }
+  ExitCode worst = ExitCode::kOk;
+  for (const std::string& name : options.files) {
+    const Verdict verdict = verify(name, options.common);
+    worst = std::max(worst, verdict.exit_code());
+    if (options.common.json) {
+      write_json(json, verdict);
+    } else {
+      print_text(out, verdict, options.common.quiet);
+    }
+    if (!verdict.report) print_error(describe({name, verdict.report.error()}));
+  }
+  if (options.common.json) {
+    json.end_array();
+    json.end_object();
+    out.put('\n');
+  }
+  return worst;
+}
+
+}  // namespace
+
+void add_verify(CLI::App& app, Action& action) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("verify", "Check every byte of files against their hashes");
+  command->add_option("FILE", options->files, "Checkpoints")->required()->expected(1, 1 << 20);
+  add_json_option(*command, options->common);
+  add_quiet_option(*command, options->common, "lines for files that are intact");
+  add_read_options(*command, options->common);
+  command->footer("Example: espalier verify *.espalier");
+  command->callback(
+      [options, &action] { action = [options](Output& out) { return run(*options, out); }; });
+}
+
+}  // namespace espalier::cli

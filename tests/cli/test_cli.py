@@ -1,0 +1,663 @@
+"""Runs the command line on good and on bad files: text, JSON and exit codes.
+
+Usage: ESPALIER=path/to/espalier MAKE_SAMPLE=path/to/make_sample python3 test_cli.py
+"""
+
+import json
+import os
+import resource
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ESPALIER = os.environ["ESPALIER"]
+MAKE_SAMPLE = os.environ["MAKE_SAMPLE"]
+OK, CHECK_FAILED, USAGE, BAD_INPUT, IO = 0, 1, 2, 3, 4
+
+
+class Cli(unittest.TestCase):
+    """A folder with samples, made once; each test also gets a folder of its own."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.samples = tempfile.mkdtemp()
+        for name, change in {"sample": "", "element": "element", "value": "value", "order": "order",
+                             "untied": "untied", "metadata": "metadata", "extra": "extra",
+                             "large": "large", "large-changed": "large-changed"}.items():
+            subprocess.run([MAKE_SAMPLE, cls.path(name), change], check=True)
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.samples)
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    @classmethod
+    def path(cls, name):
+        return os.path.join(cls.samples, name + ".espalier")
+
+    def new(self, name):
+        return os.path.join(self.folder, name)
+
+    def run_cli(self, *args, expect=OK, **options):
+        """Runs the program; returns its standard output as bytes. Errors must be one clean line."""
+        options.setdefault("stdout", subprocess.PIPE)
+        done = subprocess.run([ESPALIER, *args], stderr=subprocess.PIPE, timeout=60, **options)
+        self.assertEqual(done.returncode, expect, (args, done.stderr))
+        self.stderr = done.stderr.decode("utf-8")
+        if expect in (USAGE, BAD_INPUT, IO):
+            self.assertRegex(self.stderr, r"\Aespalier: [^\n]+\n\Z")
+        else:
+            self.assertEqual(self.stderr, "")
+        return done.stdout
+
+    def text(self, *args, **options):
+        out = self.run_cli(*args, **options)
+        for byte in out:
+            self.assertTrue(byte == 0x0A or byte >= 0x20, "a control character was printed")
+        return out.decode("utf-8")
+
+    def json(self, *args, **options):
+        out = self.run_cli(*args, "--json", **options)
+        self.assertTrue(out.endswith(b"\n"))
+        self.assertEqual(out.count(b"\n"), 1)
+
+        def refuse(constant):
+            raise AssertionError("not JSON: " + constant)
+
+        return json.loads(out, parse_constant=refuse)
+
+    def damaged(self, name, offset, data=None, source="sample"):
+        """A copy of a sample with one byte flipped, or `data` written, at `offset`."""
+        with open(self.path(source), "rb") as file:
+            content = bytearray(file.read())
+        content[offset:offset + len(data or b"x")] = data or bytes([content[offset] ^ 0x40])
+        with open(self.new(name), "wb") as file:
+            file.write(content)
+        return self.new(name)
+
+    def data_offset(self, key_path, source="sample"):
+        return self.json("ls", "--long", self.path(source), key_path)["nodes"][0]["offset"]
+
+
+class Ls(Cli):
+    def test_lists_tensors(self):
+        lines = self.text("ls", self.path("sample")).splitlines()
+        self.assertEqual(len(lines), 25)
+        self.assertEqual(lines[0].split(), ["f32", "[4,", "3]", "48", "B", "model/embed"])
+        self.assertIn("model/head = model/embed", lines[1])
+        self.assertTrue(any("no data  missing" in line for line in lines))
+        self.assertTrue(any(line.startswith("opaque(q4_0, 32 in 18 B)") for line in lines))
+        self.assertEqual(lines[-1], "23 tensors, 1337 elements, 4.9 KiB")
+
+    def test_json(self):
+        listing = self.json("ls", self.path("sample"), "model", "--long")
+        self.assertEqual(listing["format"], "espalier")
+        embed, head = listing["nodes"]
+        self.assertEqual(
+            {key: embed[key] for key in
+             ("path", "kind", "dtype", "shape", "axis_names", "elements", "bytes", "chunks", "codec")},
+            {"path": "model/embed", "kind": "tensor", "dtype": "f32", "shape": [4, 3],
+             "axis_names": ["rows", ""], "elements": 12, "bytes": 48, "chunks": 1, "codec": "raw"})
+        self.assertEqual(embed["offset"] % 64, 0)
+        self.assertEqual(len(embed["hash"]), 32)
+        self.assertEqual(embed["tensor"], head["tensor"])
+        self.assertEqual(listing["totals"], {"tensors": 1, "elements": 12, "bytes": 48})
+
+    def test_patterns(self):
+        def paths(*patterns):
+            return [node["path"] for node in self.json("ls", self.path("sample"), *patterns)["nodes"]]
+
+        self.assertEqual(paths("**/w"), ["layers/0/w", "layers/1/w"])
+        self.assertEqual(paths("layers"), ["layers/0/w", "layers/1/w"], "a container's whole subtree")
+        self.assertEqual(paths("layers/[1-9]"), ["layers/1/w"])
+        self.assertEqual(paths("model/{head,embed}"), ["model/embed", "model/head"])
+        self.assertEqual(paths("betas"), [], "selected, but no tensor")
+        self.assertEqual(len(paths("")), 24, "the root")
+        self.assertEqual(len(paths("[m]issing", "[!o]?del/*")), 3)
+
+    def test_bracketed_pattern_is_one_pattern(self):
+        self.run_cli("ls", self.path("sample"), "[x]", expect=USAGE)
+        self.assertIn("'[x]'", self.stderr)
+
+    def test_all(self):
+        nodes = {node["path"]: node for node in
+                 self.json("ls", "--all", self.path("sample"))["nodes"]}
+        self.assertEqual(nodes["big"]["value"], "-123456789012345678901234567890")
+        self.assertEqual(nodes["large_int"]["value"], "9007199254740993")
+        self.assertEqual(nodes["optimizer/0/step"]["value"], 100)
+        self.assertEqual(nodes["nan"]["value"], "NaN")
+        self.assertEqual(nodes["complex"]["value"], [1.0, -2.0])
+        self.assertEqual(nodes["raw"]["value"], "00ff")
+        self.assertEqual(nodes["nothing"], {"path": "nothing", "kind": "null", "value": None})
+        self.assertEqual(nodes["args"]["label"], "optax.ScaleByAdamState")
+        self.assertEqual(nodes[""]["children"], 16)
+        self.assertIn("optimizer/~20", nodes)
+
+    def test_sort(self):
+        def sorted_by(*options):
+            return self.json("ls", self.path("sample"), *options)["nodes"]
+
+        sizes = [node["bytes"] for node in sorted_by("--sort", "size") if node["kind"] == "tensor"]
+        self.assertEqual(sizes, sorted(sizes, reverse=True))
+        names = [node["path"] for node in sorted_by("--sort", "path")]
+        self.assertEqual(names, sorted(names))
+        self.assertEqual([n["path"] for n in sorted_by("--sort", "path", "--reverse")], names[::-1])
+        numbers = [node["tensor"] for node in sorted_by("--sort", "file")]
+        self.assertEqual(numbers, sorted(numbers))
+
+    def test_quiet_leaves_totals_out(self):
+        self.assertEqual(self.text("ls", "-q", self.path("sample"), "missing").count("\n"), 1)
+
+    def test_reading_is_the_same_as_mapping(self):
+        for command in (["ls", "-l"], ["tree"], ["stats"]):
+            self.assertEqual(self.run_cli(*command, self.path("sample")),
+                             self.run_cli(*command, self.path("sample"), "--no-mmap"))
+
+
+class Tree(Cli):
+    def test_draws(self):
+        text = self.text("tree", self.path("sample"))
+        self.assertTrue(text.startswith("state: dict (23 tensors, 4.9 KiB)\n├── model: dict "
+                                        '"collections.OrderedDict" (1 tensor, 48 B)\n'))
+        for line in ("│   └── head: tensor f32 [4, 3] = model/embed\n", "├── betas: tuple\n",
+                     "│   ├── 0: float64 0.9\n", "├── missing: placeholder bf16 [1000, 1000]\n",
+                     "├── args: record \"optax.ScaleByAdamState\"\n", "metadata: dict\n",
+                     "├── big: bigint -123456789012345678901234567890\n"):
+            self.assertIn(line, text)
+
+    def test_untrusted_text_is_escaped(self):
+        text = self.text("tree", self.path("sample"))
+        self.assertIn(r'"line\nbreak \x1b[31mred\x1b[0m \u{202e}drow \u{200b}\u{85}\u{2028} "q" \\"',
+                      text)
+        self.assertIn(r"evil\x1b]0;title\x07: null", text)
+        raw = self.run_cli("ls", "--all", "--json", self.path("sample"))
+        for escape in (b"\\u001b", b"\\u202e", b"\\u200b", b"\\u0085", b"\\u2028"):
+            self.assertIn(escape, raw)
+        nodes = {n["path"]: n for n in json.loads(raw)["nodes"]}
+        self.assertEqual(nodes["a~1b~0c"]["value"],
+                         "line\nbreak \x1b[31mred\x1b[0m \u202edrow \u200b\u0085\u2028 \"q\" \\")
+
+    def test_depth_and_path(self):
+        text = self.text("tree", self.path("sample"), "optimizer", "--depth", "1")
+        self.assertEqual(text, 'optimizer: dict (1 tensor, 4.7 KiB)\n'
+                               '├── 0: dict (1 tensor, 4.7 KiB)\n'
+                               '│   └── ... 2 more nodes\n'
+                               '└── ~20: string "a string key"\n')
+
+    def test_json(self):
+        tree = self.json("tree", self.path("sample"), "layers")["tree"]
+        self.assertEqual(tree["kind"], "list")
+        self.assertEqual(tree["totals"], {"tensors": 2, "elements": 8, "bytes": 32})
+        self.assertEqual([child["path"] for child in tree["children"]], ["layers/0", "layers/1"])
+        self.assertEqual(self.json("tree", self.path("sample"), "--depth", "0")["tree"]["children"], 16)
+
+    def test_metadata(self):
+        self.assertEqual(self.text("tree", self.path("sample"), "--metadata", "epoch"),
+                         "epoch: int64 3\n")
+
+    def test_no_such_path(self):
+        self.run_cli("tree", self.path("sample"), "model/embed/x", expect=USAGE)
+        self.assertIn("code not_found, in model/embed/x", self.stderr)
+
+
+class Show(Cli):
+    def test_scalars(self):
+        for path, line in {"big": "bigint -123456789012345678901234567890", "betas/0": "float64 0.9",
+                           "raw": "bytes 0x00ff", "nothing": "null", "nan": "float64 nan",
+                           "args/nesterov": "bool true", "complex": "complex128 (1.0-2.0j)"}.items():
+            self.assertEqual(self.text("show", self.path("sample"), path), line + "\n")
+
+    def test_tensors(self):
+        def last_lines(path, *options):
+            return self.text("show", self.path("sample"), path, *options).split("\n", 2)[2]
+
+        self.assertEqual(last_lines("types/f32"),
+                         "[[  0.1,  -0.0,   nan],\n [  inf,  -inf, 1e+20]]\n")
+        self.assertEqual(last_lines("types/bool"), "[ true, false,  true]\n")
+        self.assertEqual(last_lines("types/i64"), "[-9223372036854775808,  9223372036854775807]\n")
+        self.assertEqual(last_lines("types/u64"), "[                   0, 18446744073709551615]\n")
+        self.assertEqual(last_lines("types/c64"), "[(3.0+4.0j), (0.0-1.0j)]\n")
+        self.assertEqual(last_lines("types/scalar"), "2.5\n")
+        self.assertEqual(last_lines("types/empty"), "[]\n")
+        self.assertIn("opaque blocks", last_lines("types/opaque"))
+
+    def test_facts(self):
+        text = self.text("show", self.path("sample"), "model/head")
+        self.assertTrue(text.startswith("tensor f32 [4, 3] (12 elements, 48 B)\naxes: rows, -\nhash: "))
+        self.assertIn("tied: model/embed\ntied: model/head\n", text)
+        self.assertIn("(a placeholder", self.text("show", self.path("sample"), "missing"))
+
+    def test_summary(self):
+        text = self.text("show", self.path("large"), "x")
+        self.assertIn("[[     0.0,      1.0,      2.0, ...,    997.0,    998.0,    999.0],\n", text)
+        self.assertIn("\n ...,\n", text)
+        self.assertTrue(text.endswith(" 999999.0]]\n"))
+        self.assertIsNone(self.json("show", self.path("large"), "x")["node"]["values"])
+
+    def test_full(self):
+        whole = self.json("show", self.path("sample"), "optimizer/0/exp_avg", "--full")["node"]
+        self.assertEqual(whole["values"], [[float(40 * i + j) for j in range(40)] for i in range(30)])
+        text = self.text("show", self.path("sample"), "optimizer/0/exp_avg", "--full")
+        self.assertEqual(text.count(","), 1199 + 2)
+
+    def test_slices(self):
+        rows = [[float(40 * i + j) for j in range(40)] for i in range(30)]
+
+        def values(spec, path="optimizer/0/exp_avg"):
+            return self.json("show", self.path("sample"), path, "--slice=" + spec)["node"]["values"]
+
+        self.assertEqual(values("0:4,::13"), [row[::13] for row in rows[0:4]])
+        self.assertEqual(values("-2:,3"), [row[3:4] for row in rows[-2:]])
+        self.assertEqual(values("-1"), rows[-1:])
+        self.assertEqual(values("5:2"), [])
+        self.assertEqual(values("100:200,0"), [])
+        self.assertEqual(values(":,-3:-1:1")[0], rows[0][-3:-1])
+        self.assertEqual(values("1:3", "types/f6"), values(":", "types/f6")[1:3])
+
+    def test_bad_slices(self):
+        for spec in ("x", "1:2:0", "::-1", "1:2:3:4", ",", "30", "-31", ":,:,:", "9" * 30,
+                     "9223372036854775807"):
+            self.run_cli("show", self.path("sample"), "optimizer/0/exp_avg", "--slice=" + spec,
+                         expect=USAGE)
+            self.assertIn("code invalid_slice", self.stderr)
+        self.run_cli("show", self.path("sample"), "betas", "--slice", "0", expect=USAGE)
+        self.assertIn("code wrong_kind", self.stderr)
+
+    def test_json_specials(self):
+        node = self.json("show", self.path("sample"), "types/f32")["node"]
+        self.assertEqual(node["values"], [[0.1, -0.0, "NaN"], ["Infinity", "-Infinity", 1e20]])
+        node = self.json("show", self.path("sample"), "types/u64")["node"]
+        self.assertEqual(node["values"], [0, "18446744073709551615"])
+
+    def test_container_is_a_tree(self):
+        self.assertTrue(self.text("show", self.path("sample"), "betas").startswith("betas: tuple\n"))
+
+
+class Stats(Cli):
+    def test_values(self):
+        stats = {node["path"]: node["stats"] for node in
+                 self.json("stats", self.path("sample"))["nodes"]}
+        self.assertEqual(stats["types/f32"]["nans"], 1)
+        self.assertEqual(stats["types/f32"]["infinities"], 2)
+        self.assertEqual(stats["types/f32"]["finite"], 3)
+        self.assertEqual(stats["types/i64"]["min"], "-9223372036854775808")
+        self.assertEqual(stats["types/u64"]["max"], "18446744073709551615")
+        self.assertEqual(stats["types/c64"]["max"], 5.0)
+        self.assertEqual(stats["types/empty"]["min"], None)
+        self.assertEqual(stats["types/bool"]["zeros"], 1)
+        self.assertIsNone(stats["types/opaque"])
+        self.assertIsNone(stats["missing"])
+
+    def test_across_chunks(self):
+        for threads in ("1", "4"):
+            x, six = self.json("stats", self.path("large"), "--threads", threads)["nodes"]
+            self.assertEqual(x["stats"]["mean"], 499999.5)
+            self.assertEqual(x["stats"]["std"], 288675.1345946685)
+            self.assertEqual(six["stats"]["finite"], 4194304)
+            # Three bytes of 37 * i + 1 hold four codes; all 256 byte values come equally often.
+            self.assertEqual((six["stats"]["min"], six["stats"]["max"]), (-28.0, 28.0))
+
+    def test_damage_is_an_error(self):
+        file = self.damaged("bad", self.data_offset("x", "large") + 3_000_000, source="large")
+        self.run_cli("stats", file, "x", expect=BAD_INPUT)
+        self.assertIn("code chunk_corrupt, at byte", self.stderr)
+        self.assertIn("in x)", self.stderr)
+        self.run_cli("stats", file, "six")
+
+    def test_text(self):
+        lines = self.text("stats", self.path("sample"), "types/i8", "missing").splitlines()
+        self.assertEqual(lines[0].split()[:4], ["dtype", "shape", "min", "max"])
+        self.assertIn("n/a", lines[1])
+        self.assertEqual(lines[2].split(),
+                         ["i8", "[3]", "-128", "127", "-0.333333", "104.104", "1", "0", "0", "types/i8"])
+
+
+class Verify(Cli):
+    def test_ok(self):
+        text = self.text("verify", self.path("sample"), self.path("large"))
+        self.assertRegex(text.splitlines()[0], r"sample\.espalier: ok \(23 tensors, 21 chunks, .* KiB\)$")
+        self.assertEqual(self.text("verify", "-q", self.path("sample")), "")
+        verdict = self.json("verify", self.path("sample"))["files"][0]
+        self.assertEqual((verdict["ok"], verdict["hashes"], verdict["errors"]), (True, True, []))
+
+    def test_every_flipped_byte_is_found(self):
+        with open(self.path("sample"), "rb") as file:
+            size = len(file.read())
+        data = self.data_offset("model/embed")
+        for offset in list(range(0, 128)) + list(range(128, size, 97)) + [size - 1]:
+            expect = BAD_INPUT if offset < data - 63 else CHECK_FAILED
+            file = self.damaged("bad", offset)
+            done = subprocess.run([ESPALIER, "verify", file], capture_output=True, timeout=60)
+            if data - 63 <= offset < data:  # the end of the index, or padding
+                self.assertIn(done.returncode, (BAD_INPUT, CHECK_FAILED))
+            else:
+                self.assertEqual(done.returncode, expect, offset)
+            converted = subprocess.run([ESPALIER, "convert", file, self.new("out.espalier")],
+                                       capture_output=True, timeout=60)
+            self.assertEqual(converted.returncode, BAD_INPUT, offset)
+            self.assertEqual(sorted(os.listdir(self.folder)), ["bad"], "nothing is written")
+
+    def test_report(self):
+        offset = self.data_offset("layers/1/w")
+        file = self.damaged("bad", offset)
+        text = self.text("verify", file, expect=CHECK_FAILED)
+        self.assertIn("DAMAGED (1 error)", text)
+        self.assertIn(f"(code chunk_corrupt, at byte {offset}, in layers/1/w)", text)
+        verdict = self.json("verify", file, expect=CHECK_FAILED)["files"][0]
+        self.assertFalse(verdict["ok"])
+        self.assertEqual(verdict["errors"][0]["path"], "layers/1/w")
+        self.assertEqual(verdict["errors"][0]["offset"], offset)
+
+    def test_long_reports_are_cut(self):
+        subprocess.run([MAKE_SAMPLE, self.new("many"), "many:30"], check=True)
+        nodes = self.json("ls", "--long", self.new("many"))["nodes"]
+        with open(self.new("many"), "r+b") as file:
+            for node in nodes:
+                file.seek(node["offset"])
+                file.write(b"\xff")
+        text = self.text("verify", self.new("many"), expect=CHECK_FAILED)
+        self.assertEqual(len(text.splitlines()), 22)
+        self.assertTrue(text.endswith("  and 10 more\n"))
+        verdict = self.json("verify", self.new("many"), expect=CHECK_FAILED)["files"][0]
+        self.assertEqual(len(verdict["errors"]), 30)
+
+    def test_goes_on_after_a_bad_file(self):
+        out = self.text("verify", self.new("none"), self.path("sample"), expect=IO)
+        self.assertIn("sample.espalier: ok", out)
+
+
+class BadInput(Cli):
+    COMMANDS = (["ls"], ["tree"], ["stats"], ["verify"])
+
+    def expect_all(self, file, code, message):
+        for command in self.COMMANDS:
+            self.run_cli(*command, file, expect=code)
+            self.assertIn(message, self.stderr)
+        self.run_cli("diff", file, self.path("sample"), expect=code)
+        self.run_cli("diff", self.path("sample"), file, expect=code)
+        self.run_cli("convert", file, self.new("out.espalier"), expect=code)
+        self.run_cli("extract", file, self.new("out.espalier"), expect=code)
+
+    def write(self, content):
+        with open(self.new("bad"), "wb") as file:
+            file.write(content)
+        return self.new("bad")
+
+    def sample(self):
+        with open(self.path("sample"), "rb") as file:
+            return file.read()
+
+    def test_missing(self):
+        self.expect_all(self.new("none"), IO, "code file_not_found")
+
+    def test_directory(self):
+        self.expect_all(self.folder, BAD_INPUT, "code not_a_regular_file")
+
+    def test_fifo_does_not_block(self):
+        os.mkfifo(self.new("fifo"))
+        self.expect_all(self.new("fifo"), BAD_INPUT, "code not_a_regular_file")
+
+    def test_empty(self):
+        self.expect_all(self.write(b""), BAD_INPUT, "code ")
+
+    def test_garbage(self):
+        self.expect_all(self.write(b"\x00" * 1000), BAD_INPUT, "code ")
+
+    def test_truncated(self):
+        content = self.sample()
+        for size in (7, 127, 128, 500, len(content) - 1):
+            self.run_cli("verify", self.write(content[:size]), expect=BAD_INPUT)
+
+    def test_trailing_byte(self):
+        self.expect_all(self.write(self.sample() + b"\0"), BAD_INPUT, "code trailing_bytes")
+
+    def test_other_version_or_feature(self):
+        content = bytearray(self.sample())
+        content[8:10] = struct.pack("<H", 2)
+        self.expect_all(self.write(bytes(content)), BAD_INPUT, "code unsupported_version")
+        subprocess.run([MAKE_SAMPLE, self.new("feature"), "feature"], check=True)
+        self.expect_all(self.new("feature"), BAD_INPUT, "code unsupported_feature, at byte 16")
+
+    def test_names_in_messages_are_escaped(self):
+        self.run_cli("ls", self.new("\x1b[31m\nred"), expect=IO)
+        self.assertIn(r"\x1b[31m\nred", self.stderr)
+
+
+class Usage(Cli):
+    def test_mistakes(self):
+        for args in ([], ["frob"], ["ls"], ["ls", "--frob"], ["show", "x"], ["diff", "a"],
+                     ["ls", "x", "--threads", "many"], ["ls", "x", "--threads=-1"],
+                     ["ls", "x", "--sort", "colour"], ["convert", "a", "b", "--to", "zip"]):
+            self.run_cli(*args, expect=USAGE)
+            self.assertIn("--help", self.stderr)
+
+    def test_bad_requests(self):
+        sample = self.path("sample")
+        for args, code in {("ls", sample, "a//b"): "invalid_pattern",
+                           ("ls", sample, "nothing_here"): "not_found",
+                           ("stats", sample, "{a"): "invalid_pattern",
+                           ("show", sample, "a//b"): "invalid_key_path",
+                           ("diff", sample, sample, "nope/**"): "not_found",
+                           ("extract", sample, self.new("o"), "nope"): "not_found",
+                           ("extract", sample, self.new("o"), "--root", "nope"): "not_found",
+                           ("convert", sample, self.new("out.zip")): "invalid_argument"}.items():
+            self.run_cli(*args, expect=USAGE)
+            self.assertIn("code " + code, self.stderr)
+        self.assertEqual(os.listdir(self.folder), [])
+
+    def test_help_and_version(self):
+        self.assertRegex(self.text("--version"), r"^espalier \d+\.\d+\.\d+\n$")
+        self.assertIn("Exit codes", self.text("--help"))
+        for command in ("ls", "tree", "show", "stats", "verify", "diff", "extract", "convert"):
+            self.assertIn("Example: espalier " + command, self.text(command, "--help"))
+
+
+class StandardOutput(Cli):
+    def test_full_disk(self):
+        for args in (["ls", self.path("sample")], ["verify", self.path("sample")], ["--help"],
+                     ["diff", "--json", self.path("sample"), self.path("sample")]):
+            with open("/dev/full", "wb") as full:
+                self.run_cli(*args, expect=IO, stdout=full)
+            self.assertIn("cannot write the results", self.stderr)
+
+    def test_closed(self):
+        done = subprocess.run(["sh", "-c", '"$@" >&-', "sh", ESPALIER, "ls", self.path("sample")],
+                              stderr=subprocess.PIPE, timeout=60)
+        self.assertEqual(done.returncode, IO)
+
+    def test_broken_pipe_is_silent(self):
+        subprocess.run([MAKE_SAMPLE, self.new("many"), "many:20000"], check=True)
+        done = subprocess.run(["bash", "-c", '"$@" | head -1; exit ${PIPESTATUS[0]}', "bash", ESPALIER,
+                               "ls", self.new("many")], capture_output=True, timeout=60)
+        self.assertEqual((done.returncode, done.stderr), (141, b""))
+        self.assertEqual(done.stdout.count(b"\n"), 1)
+        ignored = subprocess.run(["bash", "-c", 'trap "" PIPE; "$@" | head -1; exit ${PIPESTATUS[0]}',
+                                  "bash", ESPALIER, "ls", self.new("many")],
+                                 capture_output=True, timeout=60)
+        self.assertEqual((ignored.returncode, ignored.stderr.count(b"espalier")), (141, 0))
+
+
+class Diff(Cli):
+    def differences(self, a, b, *options, expect=CHECK_FAILED):
+        report = self.json("diff", self.path(a), self.path(b), *options, expect=expect)
+        self.assertEqual(report["equal"], expect == OK)
+        return [(d["tree"], d["path"], d["change"]) for d in report["differences"]], report
+
+    def test_equal(self):
+        self.assertEqual(self.differences("sample", "sample", expect=OK)[0], [])
+        self.assertEqual(self.text("diff", self.path("sample"), self.path("sample")), "equal\n")
+
+    def test_one_change_each(self):
+        for name, expected in {
+                "value": [("state", "optimizer/0/step", "value")],
+                "order": [("state", "model", "key_order")],
+                "untied": [("state", "model/head", "tie")],
+                "metadata": [("metadata", "run", "value")],
+                "extra": [("state", "extra", "only_in_b")]}.items():
+            self.assertEqual(self.differences("sample", name)[0], expected)
+        self.assertEqual(self.differences("extra", "sample")[0], [("state", "extra", "only_in_a")])
+
+    def test_state_only(self):
+        for name in ("order", "untied", "metadata"):
+            self.differences("sample", name, "--state-only", expect=OK)
+        self.differences("sample", "value", "--state-only")
+        self.differences("sample", "metadata", "--no-metadata", expect=OK)
+
+    def test_elements(self):
+        changes, report = self.differences("sample", "element")
+        self.assertEqual(changes, [("state", "model/embed", "data"), ("state", "model/head", "data")])
+        first = report["differences"][0]
+        self.assertEqual((first["differing_elements"], first["max_delta"], first["not_comparable"]),
+                         (1, 0.5, 0))
+        text = self.text("diff", self.path("sample"), self.path("element"), expect=CHECK_FAILED)
+        self.assertEqual(text.splitlines()[0],
+                         "~ model/embed: 1 of 12 elements differ, max |delta| 0.5")
+
+    def test_large(self):
+        changes, report = self.differences("large", "large-changed")
+        self.assertEqual(changes, [("state", "x", "data")])
+        self.assertEqual(report["differences"][0]["max_delta"], 2 * 999999)
+
+    def test_reads_only_chunks_that_differ(self):
+        damaged = self.damaged("bad", self.data_offset("x", "large"), source="large")
+        self.run_cli("diff", damaged, self.path("large-changed"), expect=CHECK_FAILED)
+        damaged = self.damaged("bad", self.data_offset("x", "large") + 3_999_999, source="large")
+        self.run_cli("diff", damaged, self.path("large-changed"), expect=BAD_INPUT)
+        self.assertIn(damaged, self.stderr)
+        self.run_cli("diff", self.path("large-changed"), damaged, expect=BAD_INPUT)
+        self.assertIn(damaged, self.stderr)
+
+    def test_patterns(self):
+        self.differences("sample", "value", "model/**", expect=OK)
+        self.assertEqual(self.differences("sample", "value", "**/step")[0],
+                         [("state", "optimizer/0/step", "value")])
+        self.assertEqual(self.differences("sample", "extra", "extra")[0],
+                         [("state", "extra", "only_in_b")])
+
+    def test_other_shapes(self):
+        cut = self.new("cut.espalier")
+        self.run_cli("extract", self.path("sample"), cut, "model", "--slice", "0:2")
+        text = self.text("diff", self.path("sample"), cut, "model", expect=CHECK_FAILED)
+        self.assertIn("~ model/embed: shape [4, 3] -> [2, 3]", text)
+
+    def test_quiet(self):
+        self.assertEqual(self.text("diff", "-q", self.path("sample"), self.path("value"),
+                                   expect=CHECK_FAILED), "")
+
+
+class Extract(Cli):
+    def extract(self, *args, **options):
+        self.out = self.new("out.espalier")
+        self.text("extract", self.path("sample"), self.out, *args, **options)
+
+    def nodes(self):
+        return {n["path"]: n for n in self.json("ls", "--all", self.out)["nodes"]}
+
+    def test_selection_keeps_paths_labels_ties_and_metadata(self):
+        self.extract("model", "args/lr")
+        nodes = self.nodes()
+        self.assertEqual(list(nodes), ["", "model", "model/embed", "model/head", "args", "args/lr"])
+        self.assertEqual(nodes["model"]["label"], "collections.OrderedDict")
+        self.assertEqual(nodes["args"]["label"], "optax.ScaleByAdamState")
+        self.assertEqual(nodes["model/embed"]["tensor"], nodes["model/head"]["tensor"])
+        self.assertEqual(self.text("diff", self.path("sample"), self.out, "model"), "equal\n")
+        self.assertEqual(self.text("show", self.out, "epoch", "--metadata"), "int64 3\n")
+        self.assertIn(": ok (1 tensor,", self.text("verify", self.out))
+
+    def test_lists_keep_positions(self):
+        self.extract("layers/1/w")
+        nodes = self.nodes()
+        self.assertEqual(nodes["layers/0/w"]["kind"], "placeholder")
+        self.assertEqual(nodes["layers/0/n"]["value"], 1)
+        self.assertEqual(nodes["layers/1/w"]["kind"], "tensor")
+        self.assertNotIn("layers/1/n", nodes)
+
+    def test_sets_keep_only_what_is_selected(self):
+        self.extract("seen/1")
+        self.assertEqual([n["value"] for n in self.nodes().values() if "value" in n], ["two"])
+
+    def test_slice(self):
+        self.extract("optimizer/0", "model", "--slice=-1:,0")
+        self.assertEqual(self.json("show", self.out, "optimizer/0/exp_avg")["node"]["values"], [[1160.0]])
+        self.assertEqual(self.json("show", self.out, "model/head")["node"]["values"], [[9.0]])
+        self.assertEqual(len(self.json("show", self.out, "model/head")["node"]["tied"]), 2)
+
+    def test_slice_must_fit_all(self):
+        self.extract("types/{f16,scalar}", "--slice", "0:1", expect=USAGE)
+        self.assertIn("in types/scalar", self.stderr)
+
+    def test_root(self):
+        self.extract("--root", "layers/1", "--no-metadata")
+        self.assertEqual(list(self.nodes()), ["", "w", "n"])
+        self.assertEqual(self.json("tree", self.out, "--metadata")["tree"]["children"], [])
+        self.extract("--root", "layers", "layers/*/n", "--force")
+        self.assertEqual(list(self.nodes()), ["", "0", "0/n", "1", "1/n"])
+        self.extract("--root", "layers", "model", "--force", expect=USAGE)
+
+    def test_existing_target(self):
+        self.extract("model")
+        before = os.stat(self.out).st_mtime_ns
+        self.extract("layers", expect=USAGE)
+        self.assertIn("--force", self.stderr)
+        self.assertEqual(os.stat(self.out).st_mtime_ns, before)
+        self.extract("layers", "--force")
+        self.assertEqual(self.text("extract", self.out, self.out, "layers/0", "-f", "-q"), "")
+        self.assertEqual(self.json("ls", self.out)["nodes"][0]["path"], "layers/0/w")
+
+    def test_damage_in_what_is_selected(self):
+        file = self.damaged("bad", self.data_offset("layers/1/w"))
+        self.run_cli("extract", file, self.new("out"), "layers", expect=BAD_INPUT)
+        self.assertIn("bad: ", self.stderr)
+        self.assertEqual(os.listdir(self.folder), ["bad"])
+        self.run_cli("extract", file, self.new("out"), "model")
+
+    def test_writing_fails(self):
+        self.run_cli("extract", self.path("sample"), self.new("none/out"), "model", expect=IO)
+        # Files of this process must not grow beyond a few bytes: a full disk.
+        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+        done = subprocess.run(["bash", "-c", 'trap "" XFSZ; exec "$@"', "bash", ESPALIER, "extract",
+                               self.path("sample"), self.new("out"), "model"],
+                              capture_output=True, preexec_fn=limit, timeout=60)
+        self.assertEqual(done.returncode, IO, done.stderr)
+        self.assertEqual(os.listdir(self.folder), [])
+
+
+class Convert(Cli):
+    def test_is_the_identity(self):
+        for name in ("sample", "large"):
+            out = self.new(name + ".espalier")
+            for options in (["--no-mmap", "--threads", "3"], ["--force"]):
+                self.text("convert", self.path(name), out, *options)
+                with open(self.path(name), "rb") as a, open(out, "rb") as b:
+                    self.assertEqual(a.read(), b.read())
+
+    def test_json(self):
+        out = self.new("a.espalier")
+        result = self.json("convert", self.path("sample"), out, "--no-sync")
+        self.assertEqual(result, {"file": self.path("sample"), "written": out,
+                                  "bytes": os.path.getsize(out)})
+
+    def test_format(self):
+        self.run_cli("convert", self.path("sample"), self.new("out"), "--to", "espalier")
+        self.run_cli("verify", self.new("out"))
+
+    def test_target_that_is_no_file(self):
+        self.run_cli("convert", self.path("sample"), self.folder, "--to", "espalier", "--force",
+                     expect=BAD_INPUT)
+        self.run_cli("convert", self.path("sample"), "/dev/null", "--to", "espalier", "--force",
+                     expect=BAD_INPUT)
+
+
+if __name__ == "__main__":
+    tests = unittest.defaultTestLoader.loadTestsFromModule(sys.modules[__name__])
+    outcome = unittest.TextTestRunner(stream=sys.stdout, verbosity=1).run(tests)
+    failed = len(outcome.failures) + len(outcome.errors) + len(outcome.unexpectedSuccesses)
+    passed = outcome.testsRun - failed - len(outcome.skipped)
+    print(f"{passed} passed, {failed + len(outcome.skipped)} failed")
+    sys.exit(0 if outcome.wasSuccessful() and passed > 0 and not outcome.skipped else 1)

@@ -641,7 +641,7 @@ class Convert(Cli):
         out = self.new("a.espalier")
         result = self.json("convert", self.path("sample"), out, "--no-sync")
         self.assertEqual(result, {"file": self.path("sample"), "written": out,
-                                  "bytes": os.path.getsize(out)})
+                                  "bytes": os.path.getsize(out), "left_out": 0})
 
     def test_format(self):
         self.run_cli("convert", self.path("sample"), self.new("out"), "--to", "espalier")
@@ -652,6 +652,86 @@ class Convert(Cli):
                      expect=BAD_INPUT)
         self.run_cli("convert", self.path("sample"), "/dev/null", "--to", "espalier", "--force",
                      expect=BAD_INPUT)
+
+
+class Safetensors(Cli):
+    DATA = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data")
+
+    def real_files(self):
+        """Files that the public package wrote."""
+        for folder in ("digits", "safetensors"):
+            for name in sorted(os.listdir(os.path.join(self.DATA, folder))):
+                if name.endswith(".safetensors"):
+                    yield os.path.join(self.DATA, folder, name)
+
+    def same_bytes(self, a, b):
+        with open(a, "rb") as left, open(b, "rb") as right:
+            self.assertEqual(left.read(), right.read(), f"{a} and {b}")
+
+    def test_there_and_back_is_the_identity(self):
+        count = 0
+        for path in self.real_files():
+            there, back = self.new("there.espalier"), self.new("back.safetensors")
+            self.text("convert", path, there, "--force")
+            self.text("verify", there)
+            self.text("diff", path, there)
+            self.text("convert", there, back, "--force")
+            self.same_bytes(path, back)
+            count += 1
+        self.assertGreaterEqual(count, 5)
+
+    def test_nested_there_and_back_is_the_identity(self):
+        path = os.path.join(self.DATA, "digits", "digits.safetensors")
+        there, back = self.new("there.espalier"), self.new("back.safetensors")
+        self.text("convert", path, there, "--nest", "--force")
+        self.assertEqual(len(self.json("ls", there, "optimizer/state/~20")["nodes"]), 3)
+        self.text("convert", there, back, "--force")
+        self.same_bytes(path, back)
+
+    def test_reading_commands(self):
+        path = os.path.join(self.DATA, "digits", "digits.safetensors")
+        later = os.path.join(self.DATA, "digits", "digits-later.safetensors")
+        name = "model.layers.1.bias"
+        self.assertIn(name, self.text("ls", path))
+        self.assertIn(name, self.text("tree", path))
+        self.assertIn("f32 [16]", self.text("show", path, name))
+        self.assertIn(name, self.text("stats", path))
+        self.assertIn("no hashes", self.text("verify", path))
+        self.assertIn(name, self.text("diff", path, later, expect=CHECK_FAILED))
+        out = self.new("cut.espalier")
+        self.text("extract", path, out, "model.*")
+        self.text("diff", path, out, "model.*")
+
+    def test_unrepresentable(self):
+        out = self.new("out.safetensors")
+        self.run_cli("convert", self.path("sample"), out, expect=USAGE)
+        self.assertIn("--unrepresentable=metadata", self.stderr)
+        self.assertFalse(os.path.exists(out))
+        self.assertIn("left out", self.text("convert", self.path("sample"), out,
+                                            "--unrepresentable", "drop"))
+
+    def test_carried_tree(self):
+        carried, back = self.new("carried.safetensors"), self.new("back.espalier")
+        self.text("convert", self.path("sample"), carried, "--unrepresentable", "metadata")
+        self.text("convert", carried, back)
+        self.same_bytes(self.path("sample"), back)
+        flat = self.new("flat.espalier")
+        self.text("convert", carried, flat, "--flat", "--no-metadata")
+        self.assertNotIn("espalier.tree", self.text("tree", flat))
+        self.assertIn("espalier.tree", self.text("tree", carried))
+        again = self.new("again.safetensors")
+        self.text("convert", carried, again)
+        self.same_bytes(carried, again)
+
+    def test_damaged(self):
+        path = os.path.join(self.DATA, "digits", "digits.safetensors")
+        with open(path, "rb") as file:
+            whole = file.read()
+        bad = [whole[:size] for size in (0, 1, 7, 8, 9, 100, len(whole) - 1)] + [whole + b"x"]
+        for content in bad:
+            with open(self.new("bad"), "wb") as file:
+                file.write(content)
+            self.run_cli("ls", self.new("bad"), expect=BAD_INPUT)
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ Result<CheckpointFile> CheckpointFile::open(const std::filesystem::path& path,
   if (auto ok = feed_all(opener, **source); !ok) return propagate(ok);
   auto checkpoint = opener.finish();
   if (!checkpoint) return propagate(checkpoint);
-  return CheckpointFile(std::move(*source), std::move(*checkpoint), options.threads);
+  return CheckpointFile(std::move(*source), std::move(*checkpoint), options);
 }
 
 Result<ByteSpan> CheckpointFile::read_chunk(const TensorRef& tensor, std::uint32_t i,
@@ -80,12 +80,13 @@ Result<ByteSpan> CheckpointFile::read_chunk(const TensorRef& tensor, std::uint32
 }
 
 Result<void> CheckpointFile::check_in_place(const TensorRef& tensor) const {
-  return parallel_for(tensor.chunk_count(), threads_, [&](unsigned, std::size_t i) -> Result<void> {
-    std::vector<std::byte> unused;
-    auto bytes = read_chunk(tensor, static_cast<std::uint32_t>(i), unused);
-    if (!bytes) return propagate(bytes);
-    return {};
-  });
+  return parallel_for(tensor.chunk_count(), options_.threads,
+                      [&](unsigned, std::size_t i) -> Result<void> {
+                        std::vector<std::byte> unused;
+                        auto bytes = read_chunk(tensor, static_cast<std::uint32_t>(i), unused);
+                        if (!bytes) return propagate(bytes);
+                        return {};
+                      });
 }
 
 Result<TensorView> CheckpointFile::view(const TensorRef& tensor, Check check) const {
@@ -105,6 +106,13 @@ Result<TensorView> CheckpointFile::slice(const TensorRef& tensor,
                                          std::span<const Slice> slices) const {
   auto plan = ReadPlan::make(tensor, slices);
   if (!plan) return propagate(plan);
+  if (plan->bytes() > options_.limits.decoded_bytes) {
+    return fail(ErrorCode::kLimitExceeded,
+                "reading this takes " + std::to_string(plan->bytes()) +
+                    " bytes and Limits::decoded_bytes allows " +
+                    std::to_string(options_.limits.decoded_bytes),
+                Error::kNoOffset, tensor_path(tensor));
+  }
   auto memory = allocate(plan->bytes());
   if (!memory) return no_memory(tensor, plan->bytes());
   const MutableByteSpan out(memory.get(), static_cast<std::size_t>(plan->bytes()));
@@ -125,7 +133,7 @@ Result<void> CheckpointFile::read_planned(const ReadPlan& plan, MutableByteSpan 
                                                  " bytes and the buffer " +
                                                  std::to_string(out.size()));
   }
-  const unsigned threads = plan.is_concurrent() ? thread_count(threads_) : 1;
+  const unsigned threads = plan.is_concurrent() ? thread_count(options_.threads) : 1;
   std::vector<std::vector<std::byte>> scratch(threads);
   return parallel_for(plan.chunks().size(), threads,
                       [&](unsigned worker, std::size_t i) -> Result<void> {
@@ -173,7 +181,6 @@ Result<TensorData> CheckpointFile::data_lazily(const TensorRef& tensor) const {
 Result<void> CheckpointFile::read_range(const ReadPlan& plan, std::uint64_t offset,
                                         MutableByteSpan out) const {
   std::vector<std::byte> stored;
-  std::vector<std::byte> logical;
   for (std::size_t i = static_cast<std::size_t>(offset / kChunkBytes);
        i < plan.chunks().size() && plan.chunks()[i].begin < offset + out.size(); ++i) {
     const PlannedChunk& chunk = plan.chunks()[i];
@@ -198,8 +205,8 @@ Result<VerifyReport> CheckpointFile::verify(const Progress& progress) const {
   std::mutex mutex;
   std::vector<Damage> damage;
   std::uint64_t done = 0;
-  std::vector<std::vector<std::byte>> scratch(thread_count(threads_));
-  auto checked = parallel_for(plan.regions().size(), threads_,
+  std::vector<std::vector<std::byte>> scratch(thread_count(options_.threads));
+  auto checked = parallel_for(plan.regions().size(), options_.threads,
                               [&](unsigned worker, std::size_t i) -> Result<void> {
                                 const Extent& extent = plan.regions()[i].extent;
                                 if (!source_->mapping())

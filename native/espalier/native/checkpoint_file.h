@@ -98,8 +98,9 @@ class CheckpointFile {
   Result<VerifyReport> verify(const Progress& progress = {}) const;
 
  private:
-  CheckpointFile(std::shared_ptr<const Source> source, Checkpoint checkpoint, unsigned threads)
-      : source_(std::move(source)), checkpoint_(std::move(checkpoint)), threads_(threads) {}
+  CheckpointFile(std::shared_ptr<const Source> source, Checkpoint checkpoint,
+                 const OpenFileOptions& options)
+      : source_(std::move(source)), checkpoint_(std::move(checkpoint)), options_(options) {}
 
   Result<void> check_in_place(const TensorRef& tensor) const;
   Result<void> read_planned(const ReadPlan& plan, MutableByteSpan out) const;
@@ -107,7 +108,7 @@ class CheckpointFile {
 
   std::shared_ptr<const Source> source_;
   Checkpoint checkpoint_;
-  unsigned threads_;
+  OpenFileOptions options_;
 };
 
 }  // namespace espalier

@@ -11,7 +11,9 @@
 namespace espalier {
 
 unsigned thread_count(unsigned requested) {
-  return requested != 0 ? requested : std::max(1u, std::thread::hardware_concurrency());
+  constexpr unsigned kMostThreads = 256;
+  const unsigned wanted = requested != 0 ? requested : std::thread::hardware_concurrency();
+  return std::clamp(wanted, 1u, kMostThreads);
 }
 
 Result<void> parallel_for(std::size_t count, unsigned threads,

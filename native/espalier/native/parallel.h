@@ -14,7 +14,8 @@ namespace espalier {
 /// not always the same one; it must not throw.
 using Progress = std::function<void(std::uint64_t done, std::uint64_t total)>;
 
-/// The threads that `requested` stands for: as many as the machine runs at once if it is 0.
+/// The threads that `requested` stands for: as many as the machine runs at once if it is 0, and
+/// never more than 256.
 unsigned thread_count(unsigned requested);
 
 /// Calls `task(worker, i)` once for each i below `count`, on up to `threads` threads (0: as many as

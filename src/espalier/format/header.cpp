@@ -20,9 +20,6 @@ constexpr std::size_t kAtIndexHash = 48;
 constexpr std::size_t kAtReserved = 80;
 constexpr std::size_t kAtHeaderHash = 120;
 
-// FlatBuffers have signed 32-bit offsets.
-constexpr std::uint64_t kMaxIndexBytes = (std::uint64_t{1} << 31) - 1;
-
 }  // namespace
 
 bool has_magic(ByteSpan bytes) {

@@ -13,6 +13,8 @@
 namespace espalier {
 
 inline constexpr std::size_t kHeaderBytes = 128;
+/// The largest index: FlatBuffers have signed 32-bit offsets.
+inline constexpr std::uint64_t kMaxIndexBytes = (std::uint64_t{1} << 31) - 1;
 /// Where the tree digest stands: for errors about it.
 inline constexpr std::uint64_t kTreeDigestOffset = 64;
 inline constexpr std::array<unsigned char, 8> kMagic = {0x89, 0x45, 0x53, 0x50,

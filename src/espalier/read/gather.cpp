@@ -17,6 +17,14 @@ Extent intersect(const Extent& a, const Extent& b) {
   return end > begin ? Extent{a.file, begin, end - begin} : Extent{};
 }
 
+// The first of some sorted extents that ends after the beginning of `fed`.
+template <class Iterator>
+Iterator first_ending_after(Iterator begin, Iterator end, const Extent& fed) {
+  return std::lower_bound(begin, end, fed, [](const Extent& extent, const Extent& other) {
+    return std::tuple(extent.file, end_of(extent)) <= std::tuple(other.file, other.offset);
+  });
+}
+
 void append_joined(std::vector<Extent>& extents, const Extent& next) {
   if (next.length == 0) return;
   if (!extents.empty() && extents.back().file == next.file &&
@@ -41,29 +49,41 @@ Result<void> check_fed(const Extent& extent, ByteSpan bytes) {
 Gather::Gather(std::vector<Extent> wanted) : wanted_(std::move(wanted)) {
   std::erase_if(wanted_, [](const Extent& extent) { return extent.length == 0; });
   done_.assign(wanted_.size(), false);
-  refresh_needs();
+  for (const Extent& extent : wanted_) append_joined(needs_, extent);
 }
 
-void Gather::refresh_needs() {
-  needs_.clear();
-  for (std::size_t i = 0; i < wanted_.size(); ++i) {
-    if (done_[i]) continue;
-    const auto partial = partial_.find(i);
-    if (partial == partial_.end()) {
-      append_joined(needs_, wanted_[i]);
-    } else {
-      for (const Extent& missing : partial->second.missing) append_joined(needs_, missing);
-    }
+void Gather::remove_from_needs(const Extent& fed) {
+  const auto begin = first_ending_after(needs_.begin() + static_cast<std::ptrdiff_t>(needs_begin_),
+                                        needs_.end(), fed);
+  auto end = begin;
+  std::vector<Extent> left;
+  for (; end != needs_.end(); ++end) {
+    const Extent shared = intersect(*end, fed);
+    if (shared.length == 0) break;
+    append_joined(left, {end->file, end->offset, shared.offset - end->offset});
+    append_joined(left, {end->file, end_of(shared), end_of(*end) - end_of(shared)});
+  }
+  const auto touched = static_cast<std::size_t>(end - begin);
+  const auto at = static_cast<std::size_t>(begin - needs_.begin());
+  if (left.size() > touched) {  // one extent, of which both ends are left
+    needs_[at] = left[1];
+    needs_.insert(needs_.begin() + static_cast<std::ptrdiff_t>(at), left[0]);
+    return;
+  }
+  std::copy(left.begin(), left.end(),
+            needs_.begin() + static_cast<std::ptrdiff_t>(at + touched - left.size()));
+  if (at == needs_begin_) {
+    needs_begin_ += touched - left.size();
+  } else {
+    needs_.erase(begin, begin + static_cast<std::ptrdiff_t>(touched - left.size()));
   }
 }
 
 Result<void> Gather::feed(const Extent& extent, ByteSpan bytes, const Complete& complete) {
   if (auto ok = check_fed(extent, bytes); !ok) return ok;
-  const auto first = std::lower_bound(
-      wanted_.begin(), wanted_.end(), extent, [](const Extent& wanted, const Extent& fed) {
-        return std::tuple(wanted.file, end_of(wanted)) <= std::tuple(fed.file, fed.offset);
-      });
+  const auto first = first_ending_after(wanted_.begin(), wanted_.end(), extent);
   Result<void> result;
+  Extent taken = extent;
   for (auto i = static_cast<std::size_t>(first - wanted_.begin()); i < wanted_.size() && result;
        ++i) {
     const Extent& wanted = wanted_[i];
@@ -76,6 +96,7 @@ Result<void> Gather::feed(const Extent& extent, ByteSpan bytes, const Complete& 
       done_[i] = true;
       partial_.erase(i);
       result = complete(i, piece);
+      if (!result) taken.length = end_of(wanted) - extent.offset;
       continue;
     }
     Partial& partial = partial_[i];
@@ -101,9 +122,10 @@ Result<void> Gather::feed(const Extent& extent, ByteSpan bytes, const Complete& 
       partial_.erase(i);
       done_[i] = true;
       result = complete(i, whole);
+      if (!result) taken.length = end_of(shared) - extent.offset;
     }
   }
-  refresh_needs();
+  remove_from_needs(taken);
   return result;
 }
 

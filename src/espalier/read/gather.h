@@ -26,8 +26,8 @@ class Gather {
   explicit Gather(std::vector<Extent> wanted);
 
   /// What is still missing, neighbours joined, sorted. Valid until the next feed().
-  std::span<const Extent> needs() const { return needs_; }
-  bool is_complete() const { return needs_.empty(); }
+  std::span<const Extent> needs() const { return std::span(needs_).subspan(needs_begin_); }
+  bool is_complete() const { return needs().empty(); }
 
   /// Takes `bytes`, which lie at `extent`; `extent.length` must be their size. Bytes that nobody
   /// wants, or that came before, are ignored. Stops at the first error of `complete` and returns
@@ -39,12 +39,14 @@ class Gather {
     std::vector<std::byte> bytes;
     std::vector<Extent> missing;
   };
-  void refresh_needs();
+  void remove_from_needs(const Extent& fed);
 
   std::vector<Extent> wanted_;
   std::vector<bool> done_;
   std::unordered_map<std::size_t, Partial> partial_;
+  // What is missing, from needs_begin_ on: usually bytes arrive in order, and then nothing moves.
   std::vector<Extent> needs_;
+  std::size_t needs_begin_ = 0;
 };
 
 /// `feed` with an extent and bytes that do not agree is a driver's mistake; this says so.

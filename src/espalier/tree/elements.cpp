@@ -35,9 +35,12 @@ constexpr Minifloat kE2M1FN{2, 1, 1, Specials::kNone};
 constexpr Minifloat kE2M3FN{2, 3, 1, Specials::kNone};
 constexpr Minifloat kE3M2FN{3, 2, 3, Specials::kNone};
 
-// 2^exponent, for exponents of normal doubles.
+// 2^exponent; exact, and cheap enough for the few that tables are made of.
 constexpr double power_of_two(int exponent) {
-  return std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52);
+  double power = 1;
+  for (; exponent > 0; --exponent) power *= 2;
+  for (; exponent < 0; ++exponent) power /= 2;
+  return power;
 }
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -172,7 +175,7 @@ void decode_typed(DType dtype, ByteSpan packed, std::uint64_t first, std::span<d
                                          [](std::uint16_t code) { return decode(kF16, code); });
     case DType::kBF16:
       return decode_bytes<std::uint16_t>(packed, first, out, [](std::uint16_t code) {
-        return static_cast<double>(std::bit_cast<float>(std::uint32_t{code} << 16));
+        return static_cast<double>(bits_as<float>(std::uint32_t{code} << 16));
       });
     case DType::kF32:
       return decode_bytes<float>(packed, first, out, widen);

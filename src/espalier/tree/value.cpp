@@ -39,6 +39,7 @@ Value Value::integer(BigInt value) {
 }
 
 Value Value::tensor(std::shared_ptr<const Tensor> tensor) {
+  if (tensor == nullptr) return Value();
   const Kind kind = tensor->data.is_placeholder() ? Kind::kPlaceholder : Kind::kTensor;
   return Value(kind, std::move(tensor));
 }

@@ -128,6 +128,7 @@ class Value {
     return Value::tensor(std::make_shared<const Tensor>(std::move(tensor)));
   }
   /// The same: two nodes with the same pointer are tied, and are stored once.
+  /// Null if there is none.
   static Value tensor(std::shared_ptr<const Tensor> tensor);
 
   /// This value with a label ("collections.OrderedDict", "torch.Size"): data that tells a reader

@@ -286,8 +286,11 @@ class LayoutBuilder {
       record.first_chunk = kNoChunk;
     } else {
       const std::uint64_t chunks = chunk_count(*bytes);
-      if (chunks > kNoChunk - 1 - t_.chunks.size()) {
-        return fail(ErrorCode::kInvalidTree, "the tensors have more than 2^32 - 2 chunks");
+      // Before the records take any memory.
+      if (chunks > kMaxIndexBytes / sizeof(ChunkRecord) - t_.chunks.size()) {
+        return fail(
+            ErrorCode::kInvalidTree,
+            "the tensors take more than the 64 TiB of which an index has room for the chunks");
       }
       record.first_chunk = static_cast<std::uint32_t>(t_.chunks.size());
       for (std::uint64_t i = 0; i < chunks; ++i) {
@@ -403,7 +406,10 @@ class LayoutBuilder {
 
   Result<Layout> encode() {
     auto encoded = encode_index(t_.view());
-    if (!encoded) return propagate(encoded);
+    if (!encoded) {
+      encoded.error().code = ErrorCode::kInvalidTree;
+      return propagate(encoded);
+    }
     layout_.index = std::move(*encoded);
     const std::uint64_t data_begin = kHeaderBytes + layout_.index.bytes.size();
     std::uint64_t end = data_begin;

@@ -237,6 +237,10 @@ class RoundTrips(unittest.TestCase):
         file = read(tree)
         self.assertEqual([t.first_chunk for t in file.tensors], [0, 0, 1])
 
+    def test_64_axes(self):
+        shape = (1,) * 63 + (2,)
+        self.same(Array("u8", shape, b"xy"), ("tensor", "u8", shape, b"xy", None, None))
+
     def test_opaque(self):
         block = ("ggml.q4_0", 32, 18)
         self.same(
@@ -511,7 +515,7 @@ BROKEN = {
     "shape twice": (both(append("dims", 2, 64), append("shape_ends", 8)), "is not above"),
     "shapes by axes first": (both(append("dims", 99), append("shape_ends", 7)), "is not above"),
     "shape unused": (both(append("dims", 9, 9), append("shape_ends", 8)), "is not used"),
-    "too many axes": (tree(Array("u8", (1,) * 1025, b"x")), "limit of axes"),
+    "65 axes": (tree(Array("u8", (1,) * 65, b"x")), "more than 64 axes"),
     # Section 3, words and bytes
     "word left over": (append("words", 1), "words are left over"),
     "too few words": (drop("words"), "too few words"),
@@ -611,6 +615,8 @@ BROKEN = {
     "opaque without axes": (row("tensors", 1, shape=0), "does not hold whole blocks"),
     "opaque, half a block": (lambda t: put("blocks", 0, (t.blocks[0][0], 33, 18))(t),
                              "does not hold whole blocks"),
+    "opaque, half a block of nothing": (tree(Placeholder("opaque", (0, 33), None, ("q", 32, 18))),
+                                        "does not hold whole blocks"),
     "blocks descending": (swap("blocks", 0, 1), "block 1 is not above"),
     "block twice": (lambda t: t.blocks.append(t.blocks[-1]), "block 2 is not above"),
     "block unused": (lambda t: t.blocks.append((t.blocks[-1][0], 99, 1)), "block 2 is not used"),
@@ -707,42 +713,91 @@ def slot(number):
     return lambda index: table(index) + struct.unpack_from("<H", index, entry(number)(index))[0]
 
 
+def vector(number):
+    """Where a vector begins, with its number of elements."""
+    return lambda index: slot(number)(index) + u32(index, slot(number)(index))
+
+
+def insert(place, data=bytes(8)):
+    """An edit of the index: puts bytes between two of its parts, and mends what refers across them."""
+
+    def edit(index):
+        cut = place(index)
+        moved = lambda position: position + (len(data) if position >= cut else 0)
+        result = bytearray(index[:cut] + data + index[cut:])
+        struct.pack_into("<I", result, 0, moved(table(index)))
+        struct.pack_into("<i", result, moved(table(index)), moved(table(index)) - moved(vtable(index)))
+        for number in range(15):
+            field, target = slot(number)(index), vector(number)(index)
+            struct.pack_into("<I", result, moved(field), moved(target) - moved(field))
+        return bytes(result)
+
+    return edit
+
+
+def move_vtable(index):
+    """A copy of the vtable at the end of the index, and the table refers to that."""
+    result = bytearray(index + index[vtable(index) : table(index)])
+    struct.pack_into("<i", result, table(index), table(index) - len(index))
+    return bytes(result)
+
+
 def extra_field(index):
-    """A vtable with 16 fields at the end of the index; the last is a copy of the one before it."""
-    old = index[vtable(index) : vtable(index) + 34]
+    """A vtable with 16 fields; the last is a copy of the one before it."""
+    old = index[vtable(index) : table(index)]
     new = struct.pack("<H", 36) + old[2:] + old[-2:]
-    index = index + bytes(-len(index) % 4)
-    moved = bytearray(index + new)
-    struct.pack_into("<i", moved, table(index), table(index) - len(index))
-    return bytes(moved)
+    index = insert(table, bytes(2))(index)
+    return index[: table(index) - 36] + new + index[table(index) :]
+
+
+def gaps(index):
+    """The positions in an index of the one layout that belong to nothing."""
+    sizes = [reference.np.dtype(reference.RECORDS[row[1]]).itemsize for row in reference.VECTORS]
+    used = {*range(8), *range(vtable(index), table(index) + 64)}
+    for number, size in enumerate(sizes):
+        start = vector(number)(index)
+        used.update(range(start, start + 4 + size * u32(index, start)))
+    return [position for position in range(len(index)) if position not in used]
 
 
 # Name: (edit of the index, words of the error).
 BROKEN_INDEX = {
     "no index": (lambda index: b"", "position of the root table lies outside"),
     "index of 7 bytes": (lambda index: index[:7], "wrong file identifier"),
-    "index cut off": (lambda index: index[:-1], "leaves the index"),
+    "index cut off": (lambda index: index[:-1], "`nodes` does not stand"),
     "identifier": (poke("<4s", lambda i: 4, b"ESPM"), "wrong file identifier"),
-    "table outside": (poke("<I", lambda i: 0, 2**32 - 4), "the root table lies outside"),
-    "table misaligned": (poke("<I", lambda i: 0, lambda i: table(i) + 2), "table is misaligned"),
-    "vtable before the index": (poke("<i", table, 2**30), "the vtable lies outside"),
-    "vtable after the index": (poke("<i", table, -(2**30)), "the vtable lies outside"),
-    "vtable misaligned": (poke("<i", table, 33), "the vtable is misaligned"),
-    "vtable too small": (poke("<H", vtable, 32), "not every field is present"),
-    "vtable of odd size": (poke("<H", vtable, 35), "not every field is present"),
-    "vtable too large": (poke("<H", vtable, 65534), "the vtable leaves the index"),
-    "table too large": (poke("<H", lambda i: vtable(i) + 2, 65532), "the table leaves the index"),
-    "field missing": (poke("<H", entry(5), 0), "the field `words` is missing"),
-    "field outside the table": (poke("<H", entry(0), 64), "lies outside its table"),
-    "field over the vtable offset": (poke("<H", entry(0), 2), "lies outside its table"),
-    "field misaligned": (poke("<H", entry(0), 58), "the field `nodes` is misaligned"),
-    "field unknown": (extra_field, "a field that is unknown"),
-    "vector outside": (poke("<I", slot(0), 2**31), "the vector `nodes` lies outside"),
-    "vector misaligned": (poke("<I", slot(7), lambda i: u32(i, slot(7)(i)) + 1), "is misaligned"),
-    "words misaligned": (poke("<I", slot(5), lambda i: u32(i, slot(5)(i)) + 4),
-                         "the vector `words` is misaligned"),
-    "vector too long": (poke("<I", lambda i: slot(0)(i) + u32(i, slot(0)(i)), 2**32 - 1),
-                        "the vector `nodes` leaves the index"),
+    "table outside": (poke("<I", lambda i: 0, 2**32 - 4), "root table has no place"),
+    "table too late": (poke("<I", lambda i: 0, lambda i: len(i) - 63), "root table has no place"),
+    "table too early": (poke("<I", lambda i: 0, 41), "root table has no place"),
+    "table over the vtable": (poke("<I", lambda i: 0, lambda i: table(i) - 4), "the vtable does not"),
+    "vtable before the index": (poke("<i", table, 2**30), "the vtable does not stand"),
+    "vtable after the index": (poke("<i", table, -(2**30)), "the vtable does not stand"),
+    "vtable elsewhere": (poke("<i", table, 33), "the vtable does not stand"),
+    "vtable at the end": (move_vtable, "the vtable does not stand"),
+    "vtable size": (poke("<H", vtable, 32), "number 0 of the vtable is not 34"),
+    "table size": (poke("<H", lambda i: vtable(i) + 2, 68), "number 1 of the vtable is not 64"),
+    "field missing": (poke("<H", entry(5), 0), "number 7 of the vtable is not 40"),
+    "field outside the table": (poke("<H", entry(0), 64), "number 2 of the vtable is not 60"),
+    "field shared": (poke("<H", entry(14), 8), "number 16 of the vtable is not 4"),
+    "field unknown": (extra_field, "the vtable does not stand"),
+    "reference outside": (poke("<I", slot(0), 2**31), "the vector `nodes` lies outside"),
+    "reference to itself": (poke("<I", slot(0), 0), "`nodes` does not stand"),
+    "vectors shared": (poke("<I", slot(10), lambda i: vector(9)(i) - slot(10)(i)),
+                       "`dict_orders` does not stand"),
+    "vector too long": (poke("<I", vector(0), 2**32 - 1), "`nodes` has no room"),
+    "vector over the table": (poke("<I", vector(14), 3), "`blocks` has no room"),
+    "vector short": (poke("<I", vector(14), 1), "`blocks` does not stand"),
+    "vector not counted": (poke("<I", vector(14), 0), "`blocks` does not stand"),
+    "gap at the end": (insert(len), "`nodes` does not stand"),
+    "gap between vectors": (insert(vector(3)), "`dims` does not stand"),
+    "gap after the table": (insert(lambda i: table(i) + 64), "a gap after the root table"),
+    "gap between the tables": (insert(table), "the vtable does not stand"),
+    "gap before the vtable": (insert(lambda i: 8), "gap before the vtable has the wrong length"),
+    "gap of 4 bytes": (insert(lambda i: 8, bytes(4)), "gap before the vtable has the wrong length"),
+    "gap of too few bytes": (lambda i: struct.pack("<I", table(i) - 1) + i[4:8] + i[9:],
+                             "gap before the vtable has the wrong length"),
+    "bytes before the vtable": (poke("B", lambda i: 8, 1), "gap before the vtable holds bytes"),
+    "bytes after a vector": (poke("B", lambda i: gaps(i)[-1], 1), "the gap after the vector"),
 }  # fmt: skip
 
 # Name: (fields of the header, words of the error).
@@ -782,8 +837,18 @@ def broken_files():
         tables.chunks[0].codec = header.pop("codec", 0)
         yield "header: " + name, build(tables, header=header), words
     good = build(sample())
-    yield "empty file", b"", "ends within its header"
+    yield "empty file", b"", "ends before its version"
+    yield "version cut off", good[:11], "ends before its version"
     yield "header cut off", good[:127], "ends within its header"
+    newer = build(sample(), header={"major": 2, "header_hash": b"a" * 8})
+    yield "newer version with another header", newer, "version 2.0 is unknown"
+    yield "newer version with a short header", newer[:12], "version 2.0 is unknown"
+    swapped = {"vector_order": [1, 0, *range(2, 15)]}
+    yield "vectors in another order", build(sample(), layout=swapped), "`nodes` does not stand"
+    swapped = {"field_order": [*range(13), 14, 13]}
+    yield "fields in another order", build(sample(), layout=swapped), "number 15 of the vtable"
+    shared = build(from_tree(None), edit_index=poke("<I", slot(13), lambda i: vector(14)(i) - slot(13)(i)))
+    yield "empty vectors shared", shared, "`axis_names` does not stand"
     yield "trailing byte", good + b"\0", "trailing bytes"
     longer = {"file_length": len(good) + 1}
     tailed = build(sample(), header=longer, tail=b"\0")
@@ -804,16 +869,14 @@ class BrokenFiles(unittest.TestCase):
         for part in ast.walk(ast.parse(source)):
             call = part.value if isinstance(part, ast.Expr) else getattr(part, "exc", None)
             name = getattr(getattr(call, "func", None), "id", None)
-            if name in ("need", "FormatError"):
+            if name in ("need", "need_zeros", "FormatError"):
                 checks[part.lineno] = part.end_lineno
         failed = set()
         for _, data, _ in broken_files():
             try:
                 check(data)
             except FormatError as error:
-                # The innermost line that is not in need() itself.
-                trace = traceback.extract_tb(error.__traceback__)
-                failed.add([frame.lineno for frame in trace if frame.name != "need"][-1])
+                failed.update(f.lineno for f in traceback.extract_tb(error.__traceback__))
         missed = {a for a, b in checks.items() if not any(a <= line <= b for line in failed)}
         missed = {a for a in missed if "FormatError(sentence, offset)" not in lines[a - 1]}
         self.assertEqual([lines[a - 1].strip() for a in sorted(missed)], [])
@@ -833,6 +896,30 @@ def add_broken_files():
         title = "test_" + re.sub(r"\W+", "_", name)
         assert not hasattr(BrokenFiles, title), title
         setattr(BrokenFiles, title, method(data, words))
+
+
+class Stages(unittest.TestCase):
+    """Section 9: what opening leaves to reading and verifying."""
+
+    def test_what_only_verifying_refuses(self):
+        equal = from_tree(None)
+        equal_elements(equal)
+        padded = build(sample(), padding=1)
+        damaged = sample()
+        damaged.chunks[0].hash = bytes(16)
+        digest = build(sample(), header={"tree_digest": bytes(16)})
+        for data in (build(equal), padded, build(damaged), digest):
+            file = reference.open_file(data)
+            with self.assertRaises(FormatError):
+                reference.verify(file)
+
+    def test_no_byte_of_a_damaged_chunk_is_read(self):
+        damaged = sample()
+        damaged.chunks[0].hash = bytes(16)
+        file = reference.open_file(build(damaged))
+        reference.read_tensor(file, 1)
+        with self.assertRaisesRegex(FormatError, "chunk 0 is damaged"):
+            reference.read_tensor(file, 0)
 
 
 class Damage(unittest.TestCase):
@@ -858,7 +945,9 @@ class Damage(unittest.TestCase):
                 reference.open_file(self.data + tail)
 
     def test_no_index_makes_the_reader_fail_otherwise(self):
-        """Wrong bytes under right hashes: refused or read, but never another exception."""
+        """Wrong bytes under right hashes: refused, or another content; never another exception."""
+        said = lambda dump: dump.split("\n", 1)[1]  # All but the header.
+        original = reference.dump(reference.open_file(self.data))
         size = len(lay_out_index(sample()))
         refused = 0
         for at in range(size):
@@ -866,10 +955,30 @@ class Damage(unittest.TestCase):
                 def edit(index):
                     return index[:at] + bytes([index[at] ^ mask]) + index[at + 1 :]
                 try:
-                    reference.dump(reference.open_file(build(sample(), edit_index=edit)))
+                    dump = reference.dump(reference.open_file(build(sample(), edit_index=edit)))
                 except FormatError:
                     refused += 1
+                else:
+                    # No byte is without a meaning.
+                    self.assertNotEqual(said(dump), said(original), f"{mask} at {at}")
         self.assertGreater(refused, 2 * size)
+
+    def test_every_byte_between_the_parts_of_an_index_is_checked(self):
+        trees = [None, 1, "a", [1.5, "ab"], {"abc": b"defgh"}, sample_tree()]
+        found = 0
+        for each in trees:
+            for at in gaps(lay_out_index(from_tree(each))):
+                change = poke("B", lambda index: at, 0x80)
+                with self.assertRaisesRegex(FormatError, "gap .* holds bytes") as caught:
+                    reference.open_file(build(from_tree(each), edit_index=change))
+                self.assertEqual(caught.exception.offset, 128 + at)
+                found += 1
+        self.assertGreater(found, 40)
+
+    def test_layouts_of_many_sizes(self):
+        """Every length of text and bytes modulo 8, with and without vectors of alignment 8."""
+        for text, size, leaf in itertools.product(range(9), range(9), (None, 7)):
+            read([b"x" * size, "t" * text, leaf])
 
 
 class KeyPaths(unittest.TestCase):

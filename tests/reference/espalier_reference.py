@@ -52,6 +52,7 @@ A KEY is {"text": string} or {"int": INT}. A TENSOR is an object with, in this o
     "block"        {"name": string, "elements": INT, "bytes": INT}, or null unless dtype is "opaque"
     "placeholder"  true or false
     "bytes"        INT, the length of its data (what it would be, for a placeholder)
+    "digest"       HEX, its hash in section 8: of dtype, shape, block, axis names and data
     "xxh3_128"     HEX, the hash of all its data, or null for a placeholder
     "first_bytes"  HEX of its first 64 bytes (all, if it has no more), or null for a placeholder
     "chunks"       [{"offset": INT, "stored": INT, "codec": INT, "hash": HEX}, ...]
@@ -640,7 +641,7 @@ def compute_digests(file):
     """
     u32 = struct.Struct("<I").pack
     text_hashes = {text: h128(text.encode()) for text in file.texts}
-    tensor_hashes = [tensor_hash(file, tensor, text_hashes) for tensor in file.tensors]
+    tensor_digests = [tensor_digest(file, tensor) for tensor in file.tensors]
     file.digests = digests = [b""] * len(file.index.nodes.rows)
 
     def word(number, count=1):
@@ -676,18 +677,18 @@ def compute_digests(file):
                 parts.append(text_hashes[file.texts[key]] if key_kind == 1 else word(key))
                 parts.append(digests[value + place])
         elif kind in (TENSOR, PLACEHOLDER):
-            parts.append(tensor_hashes[value])
+            parts.append(tensor_digests[value])
         digests[i] = h128(b"".join(parts))
 
 
-def tensor_hash(file, tensor, text_hashes):
+def tensor_digest(file, tensor):
     axes = len(tensor.shape)
     parts = [struct.pack(f"<BI{axes}Q", tensor.dtype, axes, *tensor.shape)]
     if tensor.block:
         name, elements, size = tensor.block
-        parts.append(text_hashes[name] + struct.pack("<II", elements, size))
+        parts.append(h128(name.encode()) + struct.pack("<II", elements, size))
     parts.append(b"\0" if tensor.axis_names is None else b"\1")
-    parts += [text_hashes[name] for name in tensor.axis_names or ()]
+    parts += [h128(name.encode()) for name in tensor.axis_names or ()]
     parts += [file.index.chunks.rows[c][1] for c, _ in chunks_of(tensor)]
     return h128(b"".join(parts))
 
@@ -886,6 +887,7 @@ def json_tensor(file, number):
         "block": block,
         "placeholder": tensor.placeholder,
         "bytes": json_int(tensor.size),
+        "digest": tensor_digest(file, tensor).hex(),
         "xxh3_128": None if data is None else h128(data).hex(),
         "first_bytes": None if data is None else data[:64].hex(),
     }

@@ -8,8 +8,8 @@ _missing = [name for name in _DEBIAN if importlib.util.find_spec(name) is None]
 
 if _missing:
     print(
-        f"{sys.executable} lacks the Python packages {' and '.join(_missing)}, without which nothing "
-        f"was tested (Debian: {' '.join(_DEBIAN[name] for name in _missing)})",
+        f"{sys.executable} lacks the Python packages {' and '.join(_missing)}, without which "
+        f"nothing was tested (Debian: {' '.join(_DEBIAN[name] for name in _missing)})",
         file=sys.stderr,
     )
     sys.exit(1)

@@ -22,6 +22,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import espalier_reference as reference
+import report
 from espalier_build import (
     DTYPES,
     HEADER,
@@ -719,14 +720,15 @@ def vector(number):
 
 
 def insert(place, data=bytes(8)):
-    """An edit of the index: puts bytes between two of its parts, and mends what refers across them."""
+    """An edit of the index: puts bytes between two parts and mends what refers across them."""
 
     def edit(index):
         cut = place(index)
         moved = lambda position: position + (len(data) if position >= cut else 0)
         result = bytearray(index[:cut] + data + index[cut:])
         struct.pack_into("<I", result, 0, moved(table(index)))
-        struct.pack_into("<i", result, moved(table(index)), moved(table(index)) - moved(vtable(index)))
+        distance = moved(table(index)) - moved(vtable(index))
+        struct.pack_into("<i", result, moved(table(index)), distance)
         for number in range(15):
             field, target = slot(number)(index), vector(number)(index)
             struct.pack_into("<I", result, moved(field), moved(target) - moved(field))
@@ -769,7 +771,8 @@ BROKEN_INDEX = {
     "table outside": (poke("<I", lambda i: 0, 2**32 - 4), "root table has no place"),
     "table too late": (poke("<I", lambda i: 0, lambda i: len(i) - 63), "root table has no place"),
     "table too early": (poke("<I", lambda i: 0, 41), "root table has no place"),
-    "table over the vtable": (poke("<I", lambda i: 0, lambda i: table(i) - 4), "the vtable does not"),
+    "table over the vtable": (poke("<I", lambda i: 0, lambda i: table(i) - 4),
+                              "the vtable does not stand"),
     "vtable before the index": (poke("<i", table, 2**30), "the vtable does not stand"),
     "vtable after the index": (poke("<i", table, -(2**30)), "the vtable does not stand"),
     "vtable elsewhere": (poke("<i", table, 33), "the vtable does not stand"),
@@ -847,7 +850,8 @@ def broken_files():
     yield "vectors in another order", build(sample(), layout=swapped), "`nodes` does not stand"
     swapped = {"field_order": [*range(13), 14, 13]}
     yield "fields in another order", build(sample(), layout=swapped), "number 15 of the vtable"
-    shared = build(from_tree(None), edit_index=poke("<I", slot(13), lambda i: vector(14)(i) - slot(13)(i)))
+    share = poke("<I", slot(13), lambda index: vector(14)(index) - slot(13)(index))
+    shared = build(from_tree(None), edit_index=share)
     yield "empty vectors shared", shared, "`axis_names` does not stand"
     yield "trailing byte", good + b"\0", "trailing bytes"
     longer = {"file_length": len(good) + 1}
@@ -1095,7 +1099,8 @@ class Program(unittest.TestCase):
                        "index_length": length, "index_hash": h128(data[128 : 128 + length]).hex()},
             "tensors": [
                 {"dtype": "u8", "shape": [2], "axis_names": None, "block": None,
-                 "placeholder": False, "bytes": 2, "xxh3_128": h128(b"xy").hex(),
+                 "placeholder": False, "bytes": 2,
+                 "digest": h128(b"\3\1\0\0\0\2" + bytes(8) + h128(b"xy")).hex(), "xxh3_128": h128(b"xy").hex(),
                  "first_bytes": "7879", "chunks": [
                     {"offset": place, "stored": 2, "codec": 0, "hash": h128(b"xy").hex()}]},
             ],
@@ -1136,14 +1141,5 @@ class Program(unittest.TestCase):
 add_broken_files()
 
 
-def main():
-    result = unittest.main(exit=False).result
-    failed = {getattr(test, "test_case", test).id() for test, _ in result.failures + result.errors}
-    passed = result.testsRun - len(failed) - len(result.skipped)
-    skipped = f", {len(result.skipped)} skipped" if result.skipped else ""
-    print(f"{passed} passed, {len(failed)} failed{skipped}", flush=True)
-    return 0 if result.wasSuccessful() and result.testsRun else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(report.main())

@@ -1,0 +1,13 @@
+"""Runs the tests of the program that calls it, and ends with a line "N passed, N failed"."""
+
+import unittest
+
+
+def main():
+    """The exit code: 0 only if some test ran, and none failed or was skipped."""
+    result = unittest.main(exit=False).result
+    failed = {getattr(test, "test_case", test).id() for test, _ in result.failures + result.errors}
+    skipped = len(result.skipped)
+    passed = result.testsRun - len(failed) - skipped
+    print(f"{passed} passed, {len(failed)} failed" + f", {skipped} skipped" * bool(skipped), flush=True)
+    return 0 if result.wasSuccessful() and passed and not skipped else 1

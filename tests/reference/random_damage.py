@@ -6,12 +6,13 @@ import struct
 
 import espalier_reference as reference
 from espalier_build import Tables, build, h64, h128
+from index_edits import insert, table, vector
 
-VECTORS = [field.name for field in dataclasses.fields(Tables) if field.name != "tree_digest"]
+VECTORS = [each.name for each in dataclasses.fields(Tables) if each.name != "tree_digest"]
 
 
 def repair(data, and_digest=True):
-    """The same file with the hashes of the index and the header, and the tree digest, made right."""
+    """The same file with the hashes of index and header, and the tree digest, made right."""
     data = bytearray(data)
     length = struct.unpack_from("<Q", data, 40)[0]
     data[48:64] = h128(data[128 : 128 + length])
@@ -28,8 +29,8 @@ def repair(data, and_digest=True):
 
 
 def other_number(random, number, bits):
-    """A number near or far, that fits in `bits`."""
-    return random.choice([
+    """Another number, near or far, that fits in `bits`."""
+    other = random.choice([
         number + 1,
         number - 1,
         number ^ 1 << random.randrange(bits),
@@ -40,6 +41,7 @@ def other_number(random, number, bits):
         2**bits - 1,
         2 ** (bits - 1),
     ]) % 2**bits  # fmt: skip
+    return other if other != number else number ^ 1
 
 
 NODE = {"kind": 8, "key_kind": 8, "zero": 16, "key": 32, "value": 32, "count": 32}
@@ -101,37 +103,52 @@ def wrong_number(random, tables):
 
 def wrong_bytes(random, data, begin, end):
     data = bytearray(data)
-    for _ in range(random.choice([1, 1, 1, 2, 4])):
-        at = random.randrange(begin, end)
+    for at in random.sample(range(begin, end), random.choice([1, 1, 1, 2, 4])):
         data[at] = other_number(random, data[at], 8)
     return bytes(data)
 
 
-def wrong_index(random, data):
+def wrong_index(random, tables):
     """A file with wrong bytes in its index, and right hashes."""
+    data = build(tables)
     length = struct.unpack_from("<Q", data, 40)[0]
     # The start of the index, where its layout stands, as often as all the rest.
-    end = min(length, random.choice([4 + 4 + 2 + 34 + 64 + 64, length]))
+    end = random.choice([min(length, 200), length])
     return repair(wrong_bytes(random, data, 128, 128 + end), random.random() < 0.8)
 
 
-def wrong_header(random, data):
+def wrong_layout(random, tables):
+    """A file whose index is a well-formed FlatBuffer, but not laid out in the one way."""
+    if random.random() < 0.5:
+        order = list(range(15))
+        a, b = random.sample(order, 2)
+        order[a], order[b] = b, a
+        return build(tables, layout={random.choice(["vector_order", "field_order"]): order})
+    # Zero bytes between two parts, as many as keep all that follows aligned.
+    zeros = bytes(random.choice([8, 8, 16, 64]))
+    places = [lambda index: 8, lambda index: table(index) + 64, len]
+    place = random.choice([*places, vector(random.randrange(15))])
+    return build(tables, edit_index=insert(place, zeros))
+
+
+def wrong_header(random, tables):
     """A file with wrong bytes in its header, and a right hash of that."""
-    data = bytearray(wrong_bytes(random, data, 0, 120))
+    data = bytearray(wrong_bytes(random, build(tables), 0, 120))
     data[120:128] = h64(data[:120])
     return bytes(data)
 
 
-def wrong_anything(random, data):
+def wrong_anything(random, tables):
     """A file with bytes changed, cut off, added, or in the wrong place; no hash is mended."""
+    data = build(tables)
     choice = random.randrange(5)
-    at, other = (random.randrange(len(data) + 1) for _ in range(2))
+    at, other = sorted(random.sample(range(len(data) + 1), 2))
     if choice == 0:
         return data[:at]
     if choice == 1:
         return data + random.randbytes(random.randrange(1, 100))
     if choice == 2:
-        return data[: min(at, other)] + data[max(at, other) :]
+        return data[:at] + data[other:]
     if choice == 3:
         return data[:at] + random.randbytes(random.randrange(1, 9)) + data[at:]
     return wrong_bytes(random, data, 0, len(data))

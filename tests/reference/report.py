@@ -9,5 +9,6 @@ def main():
     failed = {getattr(test, "test_case", test).id() for test, _ in result.failures + result.errors}
     skipped = len(result.skipped)
     passed = result.testsRun - len(failed) - skipped
-    print(f"{passed} passed, {len(failed)} failed" + f", {skipped} skipped" * bool(skipped), flush=True)
+    summary = f"{passed} passed, {len(failed)} failed"
+    print(summary + (f", {skipped} skipped" if skipped else ""), flush=True)
     return 0 if result.wasSuccessful() and passed and not skipped else 1

@@ -502,8 +502,27 @@ def equal_elements(tables):
     tables.nodes[0].kind = 12
 
 
-def metadata_tensor(tables):
-    tables.__dict__.update(from_tree(None, {"t": Array("u8", (1,), b"x")}).__dict__)
+def in_metadata(value):
+    return lambda tables: tables.__dict__.update(from_tree(None, {"t": value}).__dict__)
+
+
+def int_key(value, number):
+    """The tree `value` of which one node has an int key that it must not have."""
+
+    def change(tables):
+        tree(value)(tables)
+        tables.set_texts([])
+        tables.words.insert(0, 9)
+        record = tables.nodes[number]
+        record.key_kind, record.key = 2, 0
+        if record.kind == 3:
+            record.value = 1
+
+    return change
+
+
+ONE = Array("u8", (1,), b"x")
+HOLE = Placeholder("u8", (1,))
 
 
 # Name: (change of the tables, words of the error).
@@ -546,7 +565,10 @@ BROKEN = {
     "one node": (both(tree(None), drop("nodes")), "fewer than two nodes"),
     "metadata no dict": (row("nodes", 1, kind=10), "node 1, the metadata, is not a dict"),
     "metadata a record": (row("nodes", 1, kind=13), "node 1, the metadata, is not a dict"),
-    "tensor in the metadata": (metadata_tensor, "stands in the metadata"),
+    "metadata null": (both(tree(None), row("nodes", 1, kind=1, value=0)), "is not a dict"),
+    "metadata an empty list": (both(tree(None), row("nodes", 1, kind=10)), "is not a dict"),
+    "tensor in the metadata": (in_metadata(Array("u8", (1,), b"x")), "stands in the metadata"),
+    "placeholder in the metadata": (in_metadata([Placeholder("u8", (1,))]), "in the metadata"),
     "kind 0": (node("null", kind=0), "unknown kind 0"),
     "kind 16": (node("null", kind=16), "unknown kind 16"),
     "node reserved": (node("null", zero=1), "reserved field of node"),
@@ -591,6 +613,15 @@ BROKEN = {
     "child of a dict with key kind 3": (node("null", key_kind=3), "cannot have key kind 3"),
     "child of a record with an int key": (node("record", "a", key_kind=2), "have key kind 2"),
     "child of a record without a key": (node("record", "a", key_kind=0), "cannot have key kind 0"),
+    # The same, with pools that agree with the wrong key.
+    "root with a text key": (both(tree("a"), row("nodes", 0, key_kind=1)), "node 0 cannot have"),
+    "root with an int key": (int_key(5, 0), "node 0 cannot have key kind 2"),
+    "metadata with an int key": (int_key(None, 1), "node 1 cannot have key kind 2"),
+    "element with an int key": (int_key([5], 2), "node 2 cannot have key kind 2"),
+    "element of a set with an int key": (int_key(Set([5]), 2), "node 2 cannot have key kind 2"),
+    "field of a record with an int key": (int_key(Record({"a": 5}), 2), "node 2 cannot have key"),
+    "item of a dict without any key": (both(tree({"a": None}), lambda t: t.set_texts([]),
+                                            row("nodes", 2, key_kind=0)), "node 2 cannot have key"),
     "key without its text": (node("null", key=999), "text 999 does not exist"),
     "text key twice": (both(tree({"a": 1, "b": 2}), row("nodes", 3, key=0)), "have the same key"),
     "int key twice": (both(tree({5: 1, 6: 2}), put("words", 2, 5)), "have the same key"),
@@ -652,6 +683,10 @@ BROKEN = {
                                      row("nodes", 3, value=0)), "shares the tensor"),
     "tensor of a placeholder": (both(tree([Placeholder("u8", (1,)), Array("u8", (1,), b"x")]),
                                      row("nodes", 3, value=0)), "shares the tensor"),
+    # The same, with one thing wrong each.
+    "placeholder twice": (tree([HOLE, HOLE]), "shares the tensor of a placeholder"),
+    "placeholder, then tensor": (both(tree([HOLE, HOLE]), row("nodes", 3, kind=14)), "shares the"),
+    "tensor, then placeholder": (both(tree([ONE, ONE]), row("nodes", 3, kind=15)), "shares the"),
     "axes descending": (both(put("axes", 0, (2, 0)), put("axes", 1, (0, 1))),
                         "axes 1 are not in ascending order"),
     "axes twice": (append("axes", (2, 3)), "axes 2 are not in ascending order"),
@@ -670,6 +705,8 @@ BROKEN = {
     "endless chunks": (both(tree(Placeholder("u8", (2**62,))), row("nodes", 0, kind=14),
                             row("tensors", 0, first_chunk=0)), "too few chunks"),
     "chunk left over": (append("chunks", ChunkRecord(b"x", True)), "chunk 3 has no tensor"),
+    "chunk of no bytes": (both(tree(Array("u8", (0,), b"")), append("chunks", ChunkRecord(b"", True))),
+                          "chunk 0 has no tensor"),
     "chunk reserved": (row("chunks", 0, zero=1), "reserved field of chunk 0"),
     "chunk elsewhere": (row("chunks", 0, file=1), "lies in another file"),
     "codec 1": (row("chunks", 0, codec=1), "unknown features 0x1"),
@@ -688,6 +725,12 @@ BROKEN = {
                              "chunk 1 does not stand at"),
     # Sections 8 and 9
     "equal elements of a set": (equal_elements, "two elements of the set at node 0 are equal"),
+    "equal dicts in a set": (tree(Set([{"a": 1, "b": 2}, {"b": 2, "a": 1}])), "are equal"),
+    "equal sets in a set": (tree(Set([Set([1, 2]), Set([2, 1])])), "are equal"),
+    "equal tensors in a set": (tree(Set([ONE, Array("u8", (1,), b"x")])), "are equal"),
+    "tied tensors in a set": (tree(Set([ONE, ONE])), "are equal"),
+    "equal placeholders in a set": (tree(Set([HOLE, Placeholder("u8", (1,))])), "are equal"),
+    "equal elements in the metadata": (in_metadata(Set([None, None])), "are equal"),
     "chunk hash wrong": (row("chunks", 1, hash=bytes(16)), "chunk 1 is damaged"),
     "digest wrong": (lambda t: setattr(t, "tree_digest", bytes(16)), "the tree digest is wrong"),
 }  # fmt: skip
@@ -745,6 +788,7 @@ BROKEN_HEADER = {
     "feature 2": ({"features": 4}, "unknown features 0x4"),
     "feature 63": ({"features": 1 << 63}, "unknown features 0x8"),
     "codec without its feature": ({"features": 0, "codec": 1}, "unknown codec 1"),
+    "shorter chunk without its feature": ({"features": 0, "codec": 1, "data": b"zstd"}, "codec 1"),
     "file length too large": ({"file_length": 2**64 - 1}, "the file is truncated"),
     "file length too small": ({"file_length": 128}, "the file has trailing bytes"),
     "index offset": ({"index_offset": 136}, "the index is said to stand at 136"),
@@ -769,6 +813,7 @@ def broken_files():
     for name, (header, words) in BROKEN_HEADER.items():
         tables, header = sample(), dict(header)
         tables.chunks[0].codec = header.pop("codec", 0)
+        tables.chunks[0].data = header.pop("data", tables.chunks[0].data)
         yield "header: " + name, build(tables, header=header), words
     good = build(sample())
     yield "empty file", b"", "ends before its version"

@@ -1,12 +1,5 @@
-// Times Espalier the way peers/safetensors_rs times its crate: the same inputs, the same spans, one JSON
-// object on one line. bench/README.md says what each command measures.
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <CLI/CLI.hpp>
+// Times Espalier the way peers/safetensors_rs times its crate: the same inputs, the same spans, one
+// JSON object on one line. bench/README.md says what each command measures.
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -17,11 +10,18 @@
 #include <thread>
 #include <vector>
 
+#include "report.h"
+#include "tensors.h"
+#include <CLI/CLI.hpp>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "espalier/codec/hash.h"
 #include "espalier/native/checkpoint_file.h"
 #include "espalier/native/save.h"
-#include "report.h"
-#include "tensors.h"
 
 namespace espalier::bench {
 namespace {
@@ -131,8 +131,8 @@ void read(const Options& options) {
     std::vector<ByteSpan> views;
     bytes = 0;
     for (std::uint32_t t = 0; t < file.checkpoint().tensor_count(); ++t) {
-      const auto view = must(file.view(file.checkpoint().tensor(t),
-                                       options.check ? Check::kHashes : Check::kNothing));
+      const auto view = must(
+          file.view(file.checkpoint().tensor(t), options.check ? Check::kHashes : Check::kNothing));
       views.push_back(view.bytes);
       bytes += view.bytes.size();
     }
@@ -163,9 +163,8 @@ void hash(const Options& options) {
     const auto start = Clock::now();
     must(parallel_for(pieces, options.threads, [&](unsigned worker, std::size_t p) -> Result<void> {
       const std::size_t begin = p * kChunkBytes;
-      sums[worker] ^= hash128(file.subspan(begin, std::min<std::size_t>(kChunkBytes,
-                                                                        file.size() - begin)))
-                          .low;
+      sums[worker] ^=
+          hash128(file.subspan(begin, std::min<std::size_t>(kChunkBytes, file.size() - begin))).low;
       return {};
     }));
     hash_ns.push_back(nanoseconds_since(start));
@@ -196,7 +195,8 @@ void verify(const Options& options) {
       .print();
 }
 
-// Anonymous memory that this process has to itself, in KiB: what a save takes besides the page cache.
+// Anonymous memory that this process has to itself, in KiB: what a save takes besides the page
+// cache.
 std::uint64_t peak_private_kib() {
   std::uint64_t peak = 0;
   if (std::FILE* status = std::fopen("/proc/self/status", "r")) {
@@ -295,7 +295,6 @@ int main(int argc, char** argv) {
   CLI::App* maker = command("make", "write a file of many small tensors", make);
   maker->add_option("--tensors", options.tensors)->required();
   maker->add_option("--elements", options.elements);
-  maker->add_option("--names", options.names)
-      ->check(CLI::IsMember({"flat", "model", "training"}));
+  maker->add_option("--names", options.names)->check(CLI::IsMember({"flat", "model", "training"}));
   CLI11_PARSE(app, argc, argv);
 }

@@ -2,13 +2,13 @@
 #ifndef ESPALIER_BENCH_REPORT_H_
 #define ESPALIER_BENCH_REPORT_H_
 
-#include <fmt/core.h>
-#include <fmt/ranges.h>
-
 #include <concepts>
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
 
 namespace espalier::bench {
 

@@ -9,17 +9,19 @@ namespace espalier::bench {
 namespace {
 
 // The weights of one transformer layer, in the naming of common language models.
-constexpr std::array<std::array<std::string_view, 2>, 9> kLayer = {{{"input_layernorm", ""},
-                                                                    {"mlp", "down_proj"},
-                                                                    {"mlp", "gate_proj"},
-                                                                    {"mlp", "up_proj"},
-                                                                    {"post_attention_layernorm", ""},
-                                                                    {"self_attn", "k_proj"},
-                                                                    {"self_attn", "o_proj"},
-                                                                    {"self_attn", "q_proj"},
-                                                                    {"self_attn", "v_proj"}}};
+constexpr std::array<std::array<std::string_view, 2>, 9> kLayer = {
+    {{"input_layernorm", ""},
+     {"mlp", "down_proj"},
+     {"mlp", "gate_proj"},
+     {"mlp", "up_proj"},
+     {"post_attention_layernorm", ""},
+     {"self_attn", "k_proj"},
+     {"self_attn", "o_proj"},
+     {"self_attn", "q_proj"},
+     {"self_attn", "v_proj"}}};
 
-// Every value is i's output of SplitMix64, cut to 24 bits: evenly spread over -0.5 to 0.5, never zero.
+// Every value is i's output of SplitMix64, cut to 24 bits: evenly spread over -0.5 to 0.5, never
+// zero.
 std::vector<std::byte> values(std::uint64_t seed, std::uint64_t count) {
   std::vector<std::byte> bytes(static_cast<std::size_t>(4 * count));
   std::uint64_t state = seed;
@@ -104,7 +106,8 @@ Value named_state(const std::string& names, std::uint64_t tensors, std::uint64_t
   Value state = Value::dict();
   for (std::uint64_t i = 0; i < tensors; ++i) {
     const auto [outer, inner] = kLayer[i % kLayer.size()];
-    std::string name = "model.layers." + std::to_string(i / kLayer.size()) + "." + std::string(outer);
+    std::string name =
+        "model.layers." + std::to_string(i / kLayer.size()) + "." + std::string(outer);
     if (!inner.empty()) name += "." + std::string(inner);
     state.add(Key(name + ".weight"), tensor(i, elements));
   }

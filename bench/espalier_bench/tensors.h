@@ -13,9 +13,9 @@ namespace espalier::bench {
 /// A dict of `tensors` one-dimensional f32 tensors with `bytes` bytes in all, in memory.
 Value flat_state(std::uint64_t tensors, std::uint64_t bytes);
 
-/// A state of `tensors` f32 tensors of `elements` elements each. `names` is "training" (the weights of a
-/// language model and Adam's two moments of each, as one nested tree), "model" (the weights alone, nested)
-/// or "flat" (the weights alone, one dict with dotted names).
+/// A state of `tensors` f32 tensors of `elements` elements each. `names` is "training" (the weights
+/// of a language model and Adam's two moments of each, as one nested tree), "model" (the weights
+/// alone, nested) or "flat" (the weights alone, one dict with dotted names).
 Value named_state(const std::string& names, std::uint64_t tensors, std::uint64_t elements);
 
 /// The sum, modulo 2^64, of the little-endian 64-bit words; the last one filled up with zeros.

@@ -2,11 +2,16 @@
 
 #include <filesystem>
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "command.h"
 #include "progress.h"
 #include "write_result.h"
 
+#include "espalier/foreign/carried_tree.h"
+#include "espalier/foreign/nesting.h"
+#include "espalier/native/save_safetensors.h"
 #include "espalier/read/to_value.h"
 
 namespace espalier::cli {
@@ -18,6 +23,10 @@ struct Options {
   std::string file;
   std::string target;
   std::string format;
+  std::string unrepresentable = "error";
+  bool nest = false;
+  bool flat = false;
+  bool no_metadata = false;
 };
 
 // The format to write: as --to says, otherwise as the target's name ends.
@@ -43,17 +52,51 @@ Result<void> check_source(const CheckpointFile& file) {
   return {};
 }
 
-Outcome write_espalier(Output& out, const CheckpointFile& file, const Options& options) {
+struct Content {
+  Value state;
+  Value metadata;
+};
+
+// What the file holds, in the shape that was asked for. A tree that a safetensors file carries in
+// its metadata is what the file stands for, but in another safetensors file it stays where it is.
+Result<Content> read_content(const CheckpointFile& file, FileFormat target,
+                             const Options& options) {
   auto state = file.load_lazily(file.state());
-  if (!state) return about(options.file, state);
-  return write_file(out, {options.file, options.target}, *state, to_value(file.metadata()),
-                    options.write, options.common);
+  if (!state) return propagate(state);
+  Content content{std::move(*state), to_value(file.metadata())};
+  if (file.checkpoint().catalog().format() == FileFormat::kSafetensors &&
+      target == FileFormat::kEspalier && !options.flat) {
+    auto carried = restore_carried(content.state, content.metadata);
+    if (!carried) {
+      carried.error().message += "; --flat converts the tensors without the tree";
+      return propagate(carried);
+    }
+    if (*carried) content = {std::move((*carried)->state), std::move((*carried)->metadata)};
+  }
+  if (options.nest) {
+    auto nested = nest_dotted(content.state);
+    if (!nested) return propagate(nested);
+    content.state = std::move(*nested);
+  }
+  if (options.no_metadata) content.metadata = Value::dict();
+  return content;
 }
 
-// Here the writer of .safetensors comes in.
-Outcome write_safetensors(Output&, const CheckpointFile&, const Options& options) {
-  return fail_about(options.target, {ErrorCode::kInvalidArgument, Error::kNoOffset, "",
-                                     "this build cannot write .safetensors yet"});
+Outcome write_safetensors(Output& out, const Route& route, const Content& content,
+                          const Options& options) {
+  const Unrepresentable policy = options.unrepresentable == "drop" ? Unrepresentable::kDrop
+                                 : options.unrepresentable == "metadata"
+                                     ? Unrepresentable::kMetadata
+                                     : Unrepresentable::kError;
+  Result<Losses> saved;
+  {
+    ProgressBar progress("writing");
+    saved = save_safetensors(
+        route.target, content.state, policy,
+        save_options(content.metadata, options.write, options.common, progress.callback()));
+  }
+  if (!saved) return tl::unexpected<Failure>(save_failure(route, std::move(saved.error())));
+  return print_written(out, route, options.common, *saved);
 }
 
 Outcome run(const Options& options, Output& out) {
@@ -63,8 +106,13 @@ Outcome run(const Options& options, Output& out) {
   auto file = open_file(options.file, options.common);
   if (!file) return about(options.file, file);
   if (auto ok = check_source(*file); !ok) return about(options.file, ok);
-  return *format == FileFormat::kEspalier ? write_espalier(out, *file, options)
-                                          : write_safetensors(out, *file, options);
+  auto content = read_content(*file, *format, options);
+  if (!content) return about(options.file, content);
+  const Route route{options.file, options.target};
+  return *format == FileFormat::kEspalier
+             ? write_file(out, route, content->state, std::move(content->metadata), options.write,
+                          options.common)
+             : write_safetensors(out, route, *content, options);
 }
 
 }  // namespace
@@ -79,6 +127,18 @@ void add_convert(CLI::App& app, Action& action) {
   command->add_option("--to", options->format, "The format to write: espalier, safetensors")
       ->check(CLI::IsMember({"espalier", "safetensors"}).description(""))
       ->type_name("FORMAT");
+  command->add_flag("--nest", options->nest,
+                    "Split names at every dot: layers.0.weight becomes layers/~20/weight");
+  command->add_flag("--flat", options->flat,
+                    "Take a safetensors file's tensors as they are, even if it carries a tree");
+  command
+      ->add_option(
+          "--unrepresentable", options->unrepresentable,
+          "What to do with what safetensors cannot hold: error (the default), drop it, or carry "
+          "the tree in the file's metadata, so that the way back is exact")
+      ->check(CLI::IsMember({"error", "drop", "metadata"}).description(""))
+      ->type_name("WHAT");
+  command->add_flag("--no-metadata", options->no_metadata, "Leave the file's metadata out");
   add_write_options(*command, options->write);
   add_json_option(*command, options->common);
   add_quiet_option(*command, options->common, "line about what was written");

@@ -26,24 +26,33 @@ Result<void> check_target(const std::string& target, const WriteOptions& options
   return {};
 }
 
+SaveOptions save_options(Value metadata, const WriteOptions& options, const CommonOptions& common,
+                         Progress progress) {
+  return {.metadata = std::move(metadata),
+          .sync = !options.no_sync,
+          .threads = common.threads,
+          .progress = std::move(progress)};
+}
+
+Failure save_failure(const Route& route, Error error) {
+  const bool from_source =
+      exit_code(error.code) == ExitCode::kBadInput && error.code != ErrorCode::kNotARegularFile;
+  return {from_source ? route.source : route.target, std::move(error)};
+}
+
 Outcome write_file(Output& out, const Route& route, const Value& state, Value metadata,
                    const WriteOptions& options, const CommonOptions& common) {
-  ProgressBar progress("writing");
-  SaveOptions save_options;
-  save_options.metadata = std::move(metadata);
-  save_options.sync = !options.no_sync;
-  save_options.threads = common.threads;
-  save_options.progress = progress.callback();
-  auto saved = save(route.target, state, save_options);
-  if (!saved) {
-    const bool from_source = exit_code(saved.error().code) == ExitCode::kBadInput &&
-                             saved.error().code != ErrorCode::kNotARegularFile;
-    return about(from_source ? route.source : route.target, saved);
+  {
+    ProgressBar progress("writing");
+    auto saved = save(route.target, state,
+                      save_options(std::move(metadata), options, common, progress.callback()));
+    if (!saved) return tl::unexpected<Failure>(save_failure(route, std::move(saved.error())));
   }
   return print_written(out, route, common);
 }
 
-Outcome print_written(Output& out, const Route& route, const CommonOptions& common) {
+Outcome print_written(Output& out, const Route& route, const CommonOptions& common,
+                      const Losses& dropped) {
   std::error_code error;
   const std::uint64_t bytes = std::filesystem::file_size(route.target, error);
   if (common.json) {
@@ -52,10 +61,12 @@ Outcome print_written(Output& out, const Route& route, const CommonOptions& comm
     json.member("file", route.source);
     json.member("written", route.target);
     json.member("bytes", error ? 0 : bytes);
+    json.member("left_out", dropped.count());
     json.end_object();
     out.put('\n');
   } else if (!common.quiet) {
     out.print("{}: {} written\n", escaped(route.target), format_size(error ? 0 : bytes));
+    if (!dropped.empty()) out.print("left out: {}\n", escaped(dropped.to_string()));
   }
   return ExitCode::kOk;
 }

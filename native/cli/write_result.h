@@ -7,6 +7,8 @@
 #include "command.h"
 #include "output.h"
 
+#include "espalier/foreign/flatten.h"
+#include "espalier/native/save.h"
 #include "espalier/tree/value.h"
 
 namespace espalier::cli {
@@ -29,13 +31,21 @@ struct Route {
   std::string target;
 };
 
-/// Saves a tree as an Espalier file, with a progress bar, and prints what was written. An error of
-/// the tensors' producers (exit code 3) is about the source, all others are about the target.
+/// How to save, as the options say.
+SaveOptions save_options(Value metadata, const WriteOptions& options, const CommonOptions& common,
+                         Progress progress);
+
+/// What a save's error is about: one of the tensors' producers (exit code 3) about the source, all
+/// others about the target.
+Failure save_failure(const Route& route, Error error);
+
+/// Saves a tree as an Espalier file, with a progress bar, and prints what was written.
 Outcome write_file(Output& out, const Route& route, const Value& state, Value metadata,
                    const WriteOptions& options, const CommonOptions& common);
 
-/// Prints "TARGET: 1.2 MiB written", or the same in JSON.
-Outcome print_written(Output& out, const Route& route, const CommonOptions& common);
+/// Prints "TARGET: 1.2 MiB written", and what was left out, or the same in JSON.
+Outcome print_written(Output& out, const Route& route, const CommonOptions& common,
+                      const Losses& dropped = {});
 
 }  // namespace espalier::cli
 

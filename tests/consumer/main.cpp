@@ -10,9 +10,10 @@ int main(int argc, char** argv) {
   if (argc != 2) return 2;
   const std::vector<float> weight = {1, 2, 3, 4, 5, 6};
   const Value state = Value::dict(
-      {{"weight", Value::tensor(Tensor{.dtype = DType::kF32,
-                                       .shape = {2, 3},
-                                       .data = TensorData::borrowed(std::as_bytes(std::span(weight)))})},
+      {{"weight",
+        Value::tensor(Tensor{.dtype = DType::kF32,
+                             .shape = {2, 3},
+                             .data = TensorData::borrowed(std::as_bytes(std::span(weight)))})},
        {"step", Value::integer(7)}});
   if (const auto saved = save(argv[1], state); !saved) {
     std::fprintf(stderr, "%s\n", saved.error().describe().c_str());
@@ -24,7 +25,8 @@ int main(int argc, char** argv) {
   const Slice second_row{.start = 1};
   const auto row = node ? file->slice(*node->tensor(), std::span(&second_row, 1)) : propagate(node);
   if (!row || row->bytes.size() != 3 * sizeof(float)) return 1;
-  const bool right = load_le<float>(row->bytes.data()) == 4 && file->state().at("step")->as_int64() == 7;
+  const bool right =
+      load_le<float>(row->bytes.data()) == 4 && file->state().at("step")->as_int64() == 7;
   std::puts(right ? "ok" : "wrong");
   return right ? 0 : 1;
 }

@@ -147,8 +147,8 @@ class Roundtrip {
       if (auto found = check_paths(file->state()); !found.empty()) return found;
       if (auto found = check_paths(file->metadata()); !found.empty()) return found;
 
-      saved =
-          save_new(again, *loaded, {.metadata = loaded_metadata, .sync = false, .threads = threads});
+      saved = save_new(again, *loaded,
+                       {.metadata = loaded_metadata, .sync = false, .threads = threads});
       if (!saved) return "save again: " + saved.error().describe();
       if (read_whole(again) != bytes) return "saving what was loaded gives other bytes";
     }

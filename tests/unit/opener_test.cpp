@@ -66,7 +66,7 @@ std::string verdict(const Bytes& file, const OpenOptions& options = {}) {
 }
 
 bool has_code(const std::string& text, ErrorCode code) {
-  return text.find("(" + std::string(to_string(code))) != std::string::npos;
+  return text.find("(code " + std::string(to_string(code))) != std::string::npos;
 }
 
 TEST_CASE("A file opens alike, however its bytes arrive") {

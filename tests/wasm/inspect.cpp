@@ -1,5 +1,6 @@
-// The reading half of the core behind three C functions: opens a checkpoint in memory, lists and verifies it.
-// Built for WebAssembly and, with a main(), for the machine that runs the tests; both must say the same.
+// The reading half of the core behind three C functions: opens a checkpoint in memory, lists and
+// verifies it. Built for WebAssembly and, with a main(), for the machine that runs the tests; both
+// must say the same.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -56,8 +56,8 @@ Result<CheckpointFile> CheckpointFile::open(const std::filesystem::path& path,
   auto source = open_source(path, options.access);
   if (!source) return propagate(source);
   AnyOpener opener({.file_size = (*source)->size(),
-                 .limits = options.limits,
-                 .allocator = huge_page_allocator()});
+                    .limits = options.limits,
+                    .allocator = huge_page_allocator()});
   if (auto ok = feed_all(opener, **source); !ok) return propagate(ok);
   auto checkpoint = opener.finish();
   if (!checkpoint) return propagate(checkpoint);

@@ -1,15 +1,15 @@
 #include "espalier/native/file_sink.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <limits>
 #include <random>
 #include <string>
 #include <system_error>
 #include <utility>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace espalier {
 namespace {
@@ -29,18 +29,18 @@ std::string temporary_name() {
 Result<FileDescriptor> create_beside(const fs::path& target, fs::path& temporary) {
   for (int attempt = 0; attempt < 100; ++attempt) {
     temporary = target.parent_path() / temporary_name();
-    FileDescriptor file(
-        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    FileDescriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
     if (file.is_open()) return file;
     if (errno != EEXIST && errno != EINTR) break;
   }
-  return fail_with_errno(errno, "create a file in " + (target.has_parent_path()
-                                                           ? target.parent_path().string()
-                                                           : std::string("the current folder")));
+  return fail_with_errno(
+      errno, "create a file in " + (target.has_parent_path() ? target.parent_path().string()
+                                                             : std::string("the current folder")));
 }
 
-// The file that `path` names in the end: renaming onto a link would replace the link and leave its file
-// behind. weakly_canonical() does not do, because it keeps a link whose file does not exist yet.
+// The file that `path` names in the end: renaming onto a link would replace the link and leave its
+// file behind. weakly_canonical() does not do, because it keeps a link whose file does not exist
+// yet.
 Result<fs::path> follow_links(fs::path path) {
   constexpr int kMaxLinks = 40;  // as many as Linux follows
   for (int links = 0; links < kMaxLinks; ++links) {
@@ -101,8 +101,7 @@ FileSink::~FileSink() {
 
 Result<void> FileSink::write(std::uint64_t offset, ByteSpan bytes) const {
   while (!bytes.empty()) {
-    const ssize_t n =
-        ::pwrite(file_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    const ssize_t n = ::pwrite(file_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return fail_with_errno(errno, "write the file", offset);
     // No progress and no error: trying again might never end.

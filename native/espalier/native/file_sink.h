@@ -12,18 +12,18 @@
 namespace espalier {
 
 struct SinkOptions {
-  /// Waits until the disk has the file, and its folder the name, so that it survives a loss of power.
-  /// Without, only a crash of the process is survived.
+  /// Waits until the disk has the file, and its folder the name, so that it survives a loss of
+  /// power. Without, only a crash of the process is survived.
   bool sync = true;
 };
 
-/// A new file under a temporary name beside its target, until commit() gives it the target's name. Until
-/// then, and if anything fails, what was there before stays there, untouched. An uncommitted sink removes
-/// its temporary file.
+/// A new file under a temporary name beside its target, until commit() gives it the target's name.
+/// Until then, and if anything fails, what was there before stays there, untouched. An uncommitted
+/// sink removes its temporary file.
 class FileSink {
  public:
-  /// Begins a file of `length` bytes, all zero. The target's folder must exist; a target that is a symbolic
-  /// link is followed; one that is no regular file is refused (kNotARegularFile).
+  /// Begins a file of `length` bytes, all zero. The target's folder must exist; a target that is a
+  /// symbolic link is followed; one that is no regular file is refused (kNotARegularFile).
   static Result<FileSink> create(const std::filesystem::path& target, std::uint64_t length,
                                  SinkOptions options = {});
 
@@ -34,9 +34,9 @@ class FileSink {
   /// Writes `bytes` at `offset`. Thread-safe for different ranges.
   Result<void> write(std::uint64_t offset, ByteSpan bytes) const;
 
-  /// Makes the file durable and puts it in the target's place. kDurabilityUnknown if it is in place, but
-  /// its folder could not be made durable; every other error means that the target is as it was. Call
-  /// once.
+  /// Makes the file durable and puts it in the target's place. kDurabilityUnknown if it is in
+  /// place, but its folder could not be made durable; every other error means that the target is as
+  /// it was. Call once.
   Result<void> commit();
 
  private:

@@ -1,8 +1,8 @@
 #include "espalier/native/huge_pages.h"
 
-#include <sys/mman.h>
-
 #include <new>
+
+#include <sys/mman.h>
 
 namespace espalier {
 namespace {
@@ -16,7 +16,7 @@ std::size_t rounded(std::size_t size) { return (size + kHugePage - 1) / kHugePag
 void* allocate(std::size_t size) {
   if (size < kHugePage) return ::operator new(size, kSmallAlignment, std::nothrow);
   if (size > static_cast<std::size_t>(-1) / 2) return nullptr;
-  void* memory = ::operator new(rounded(size), std::align_val_t{kHugePage}, std::nothrow);
+  void* memory = ::operator new (rounded(size), std::align_val_t{kHugePage}, std::nothrow);
 #ifdef MADV_HUGEPAGE
   if (memory != nullptr) ::madvise(memory, rounded(size), MADV_HUGEPAGE);
 #endif
@@ -27,7 +27,7 @@ void release(void* memory, std::size_t size) {
   if (size < kHugePage) {
     ::operator delete(memory, kSmallAlignment);
   } else {
-    ::operator delete(memory, std::align_val_t{kHugePage});
+    ::operator delete (memory, std::align_val_t{kHugePage});
   }
 }
 

@@ -6,8 +6,8 @@
 
 namespace espalier {
 
-/// An allocator that asks the system for huge pages when a block is large: filling fresh memory page by
-/// page costs more than everything else in opening an index of a million tensors.
+/// An allocator that asks the system for huge pages when a block is large: filling fresh memory
+/// page by page costs more than everything else in opening an index of a million tensors.
 ArenaAllocator huge_page_allocator();
 
 }  // namespace espalier

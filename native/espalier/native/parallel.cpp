@@ -38,8 +38,8 @@ Result<void> parallel_for(std::size_t count, unsigned threads,
     }
   };
 
-  const auto wanted =
-      static_cast<unsigned>(std::min<std::size_t>(thread_count(threads), std::max<std::size_t>(count, 1)));
+  const auto wanted = static_cast<unsigned>(
+      std::min<std::size_t>(thread_count(threads), std::max<std::size_t>(count, 1)));
   std::vector<std::thread> helpers;
   for (unsigned worker = 1; worker < wanted; ++worker) {
     try {

@@ -1,9 +1,9 @@
 #include "espalier/native/posix.h"
 
-#include <unistd.h>
-
 #include <cerrno>
 #include <system_error>
+
+#include <unistd.h>
 
 namespace espalier {
 

@@ -25,7 +25,8 @@ class FileDescriptor {
 
   bool is_open() const { return fd_ >= 0; }
   int get() const { return fd_; }
-  /// Closes and returns 0 or the errno: after writing, close() may be the first to know of an error.
+  /// Closes and returns 0 or the errno: after writing, close() may be the first to know of an
+  /// error.
   int close();
 
  private:

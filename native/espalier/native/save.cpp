@@ -19,22 +19,23 @@ Result<void> save(const std::filesystem::path& path, const Value& state,
   std::mutex mutex;
   std::uint64_t done = 0;
   std::vector<std::vector<std::byte>> scratch(thread_count(options.threads));
-  auto written = parallel_for(
-      writer->pieces().size(), options.threads,
-      [&](unsigned worker, std::size_t i) -> Result<void> {
-        // Hashing and writing one chunk right after the other finds it in the processor's cache.
-        if (scratch[worker].empty()) scratch[worker].resize(Writer::kPieceBytes);
-        auto bytes = writer->make(i, scratch[worker]);
-        if (!bytes) return propagate(bytes);
-        const Extent& extent = writer->pieces()[i].extent;
-        if (auto ok = sink->write(extent.offset, *bytes); !ok) return ok;
-        if (options.progress) {
-          const std::lock_guard lock(mutex);
-          done += extent.length;
-          options.progress(done, writer->file_length());
-        }
-        return {};
-      });
+  auto written = parallel_for(writer->pieces().size(), options.threads,
+                              [&](unsigned worker, std::size_t i) -> Result<void> {
+                                // Hashing and writing one chunk right after the other finds it in
+                                // the processor's cache.
+                                if (scratch[worker].empty())
+                                  scratch[worker].resize(Writer::kPieceBytes);
+                                auto bytes = writer->make(i, scratch[worker]);
+                                if (!bytes) return propagate(bytes);
+                                const Extent& extent = writer->pieces()[i].extent;
+                                if (auto ok = sink->write(extent.offset, *bytes); !ok) return ok;
+                                if (options.progress) {
+                                  const std::lock_guard lock(mutex);
+                                  done += extent.length;
+                                  options.progress(done, writer->file_length());
+                                }
+                                return {};
+                              });
   if (!written) return written;
 
   auto front = writer->finish();

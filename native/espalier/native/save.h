@@ -18,18 +18,20 @@ struct SaveOptions {
   Value metadata = Value::dict();
   /// Waits until the disk has the file: see SinkOptions::sync.
   bool sync = true;
-  /// Threads that hash and write; 0 for as many as the machine runs at once. The bytes do not depend on it.
+  /// Threads that hash and write; 0 for as many as the machine runs at once. The bytes do not
+  /// depend on it.
   unsigned threads = 0;
   /// What readers must be assumed to accept.
   Limits limits = {};
   Progress progress = {};
 };
 
-/// Saves `state` as an Espalier file at `path`, completely or not at all: until the new file is whole and on
-/// the disk, the old one stays, and on every error but kDurabilityUnknown it still is what it was. Saving
-/// over a file that the tree's tensors are mapped from is safe. Besides the tensors it takes memory for the
-/// index and two chunks per thread. The tensors must not change meanwhile. Errors: kInvalidTree before
-/// anything is written; those of the tensors' producers; kIoError.
+/// Saves `state` as an Espalier file at `path`, completely or not at all: until the new file is
+/// whole and on the disk, the old one stays, and on every error but kDurabilityUnknown it still is
+/// what it was. Saving over a file that the tree's tensors are mapped from is safe. Besides the
+/// tensors it takes memory for the index and two chunks per thread. The tensors must not change
+/// meanwhile. Errors: kInvalidTree before anything is written; those of the tensors' producers;
+/// kIoError.
 Result<void> save(const std::filesystem::path& path, const Value& state,
                   const SaveOptions& options = {});
 

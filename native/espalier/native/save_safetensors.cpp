@@ -42,13 +42,14 @@ Result<Losses> save_safetensors(const std::filesystem::path& path, const Value& 
   std::mutex mutex;
   std::uint64_t done = 0;
   std::vector<std::vector<std::byte>> scratch(thread_count(options.threads));
-  auto written =
-      parallel_for(pieces.size(), options.threads, [&](unsigned worker, std::size_t i) -> Result<void> {
+  auto written = parallel_for(
+      pieces.size(), options.threads, [&](unsigned worker, std::size_t i) -> Result<void> {
         const auto [tensor, begin, length] = pieces[i];
         const std::uint64_t offset = tensor->extent.offset + begin;
         ByteSpan bytes;
         if (const auto memory = tensor->data.memory()) {
-          bytes = memory->subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(length));
+          bytes =
+              memory->subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(length));
         } else {
           scratch[worker].resize(static_cast<std::size_t>(length));
           if (auto ok = tensor->data.read(begin, scratch[worker]); !ok) {

@@ -1,13 +1,13 @@
 #include "espalier/native/source.h"
 
+#include <algorithm>
+#include <cerrno>
+#include <string>
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
-#include <string>
 
 #include "espalier/base/checked.h"
 #include "espalier/native/posix.h"
@@ -17,8 +17,8 @@ namespace {
 
 Result<void> check_extent(const Extent& extent, std::uint64_t size) {
   if (extent.file != 0) {
-    return fail(ErrorCode::kInvalidArgument, "a single file has no file number " +
-                                                 std::to_string(extent.file));
+    return fail(ErrorCode::kInvalidArgument,
+                "a single file has no file number " + std::to_string(extent.file));
   }
   if (!range_fits(extent.offset, extent.length, size)) {
     return fail(ErrorCode::kTruncated, "the file ends before the bytes that are needed",
@@ -72,9 +72,7 @@ class MappedSource : public Source {
       : bytes_(static_cast<const std::byte*>(memory), size) {}
   MappedSource(const MappedSource&) = delete;
   MappedSource& operator=(const MappedSource&) = delete;
-  ~MappedSource() override {
-    ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
-  }
+  ~MappedSource() override { ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size()); }
 
   std::uint64_t size() const override { return bytes_.size(); }
 
@@ -138,8 +136,8 @@ Result<std::shared_ptr<const Source>> open_source(const std::filesystem::path& p
   // An empty file cannot be mapped, and holds nothing that could be.
   if (access == Access::kMapped && size > 0) {
     const auto length = narrow_size(size);
-    void* memory = length ? ::mmap(nullptr, *length, PROT_READ, MAP_SHARED, file.get(), 0)
-                          : MAP_FAILED;
+    void* memory =
+        length ? ::mmap(nullptr, *length, PROT_READ, MAP_SHARED, file.get(), 0) : MAP_FAILED;
     if (memory == MAP_FAILED) {
       return fail_with_errno(length ? errno : EOVERFLOW, "map the file");
     }

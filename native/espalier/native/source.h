@@ -15,8 +15,10 @@ namespace espalier {
 
 /// How a file is read. Both give the same bytes and the same errors.
 enum class Access : std::uint8_t {
-  /// Map it: tensors are used in place. Somebody who truncates the file while it is mapped kills the
-  /// process with SIGBUS, and somebody who writes to it changes what was checked: use kRead for files
+  /// Map it: tensors are used in place. Somebody who truncates the file while it is mapped kills
+  /// the
+  /// process with SIGBUS, and somebody who writes to it changes what was checked: use kRead for
+  /// files
   /// that others may change, and on network file systems.
   kMapped,
   /// Read it into memory: what was checked stays as it is, and a file cut short is an error.
@@ -31,8 +33,8 @@ class Source {
   /// Bytes of the file when it was opened.
   virtual std::uint64_t size() const = 0;
 
-  /// The bytes of `extent`: a view of the mapping, or of `scratch` (at least extent.length bytes) after
-  /// reading there. kFileChanged if the file has become shorter.
+  /// The bytes of `extent`: a view of the mapping, or of `scratch` (at least extent.length bytes)
+  /// after reading there. kFileChanged if the file has become shorter.
   virtual Result<ByteSpan> read(const Extent& extent, MutableByteSpan scratch) const = 0;
 
   /// The whole file, if it is mapped; valid as long as the source lives.
@@ -42,8 +44,8 @@ class Source {
   virtual void prefetch(const Extent& extent) const { (void)extent; }
 };
 
-/// Opens `path`, which must be a regular file: kFileNotFound, kNotARegularFile (a FIFO would block for
-/// ever, a device has no size) or kIoError.
+/// Opens `path`, which must be a regular file: kFileNotFound, kNotARegularFile (a FIFO would block
+/// for ever, a device has no size) or kIoError.
 Result<std::shared_ptr<const Source>> open_source(const std::filesystem::path& path,
                                                   Access access = Access::kMapped);
 

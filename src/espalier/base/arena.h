@@ -26,7 +26,6 @@ struct ArenaAllocator {
 /// An owned block of bytes, aligned to 64. Movable, not copyable.
 class Arena {
  public:
-
   /// A block of `size` bytes, uninitialised; kOutOfMemory if it cannot be had.
   static Result<Arena> allocate(std::uint64_t size, ArenaAllocator allocator = {});
 

@@ -38,7 +38,8 @@ void store_le(std::byte* p, T value) {
   std::memcpy(p, &value, sizeof(T));
 }
 
-/// The bits of `from` as a `To` of the same size: std::bit_cast, which Emscripten 3.1.6 does not have.
+/// The bits of `from` as a `To` of the same size: std::bit_cast, which Emscripten 3.1.6 does not
+/// have.
 template <class To, class From>
 To bits_as(const From& from) {
   static_assert(sizeof(To) == sizeof(From) && std::is_trivially_copyable_v<From> &&

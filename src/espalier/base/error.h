@@ -9,8 +9,9 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <tl/expected.hpp>
 #include <utility>
+
+#include <tl/expected.hpp>
 
 namespace espalier {
 
@@ -18,28 +19,28 @@ namespace espalier {
 /// so they may be stored, compared across versions and passed through the C ABI.
 enum class ErrorCode : std::uint16_t {
   // 1..39: the input is unreadable, damaged or hostile. Command line exit code 3.
-  kNotACheckpoint = 1,      // The first bytes belong to no format that was asked for.
-  kTruncated = 2,           // The file is shorter than its header or its contents say.
-  kTrailingBytes = 3,       // The file is longer than its header says.
-  kUnsupportedVersion = 4,  // A format version that this library does not know.
-  kUnsupportedFeature = 5,  // A required-feature bit that this library does not know.
-  kHeaderCorrupt = 6,       // The header's own hash does not match.
-  kHeaderInvalid = 7,       // The header is intact but contradicts itself.
-  kIndexCorrupt = 8,        // The index does not match its hash.
-  kIndexInvalid = 9,        // The index is not a well-formed FlatBuffer of the schema.
-  kTreeInvalid = 10,        // The nodes do not form one canonical tree.
-  kTensorInvalid = 11,      // A tensor record is inconsistent: dtype, shape or size.
-  kChunkInvalid = 12,       // A chunk record is inconsistent: offset, length or codec.
-  kTextInvalid = 13,        // A string is not UTF-8, or the string pool is not canonical.
-  kKeyInvalid = 14,         // Keys are duplicate, unordered or of the wrong type.
-  kLimitExceeded = 15,      // The input needs more than `Limits` allows.
-  kOutOfMemory = 16,        // Memory for the input could not be had.
-  kChunkCorrupt = 17,       // Tensor bytes do not match the chunk's hash.
-  kPaddingCorrupt = 18,     // Bytes between blobs that must be zero are not.
-  kDigestMismatch = 19,     // The tree digest in the header is not that of the tree.
-  kNotARegularFile = 20,    // A directory, a FIFO or a device stands where a file should be.
-  kSafetensorsInvalid = 21, // The file breaks the safetensors specification.
-  kUnsupportedCodec = 22,   // A known codec that this build cannot decode.
+  kNotACheckpoint = 1,       // The first bytes belong to no format that was asked for.
+  kTruncated = 2,            // The file is shorter than its header or its contents say.
+  kTrailingBytes = 3,        // The file is longer than its header says.
+  kUnsupportedVersion = 4,   // A format version that this library does not know.
+  kUnsupportedFeature = 5,   // A required-feature bit that this library does not know.
+  kHeaderCorrupt = 6,        // The header's own hash does not match.
+  kHeaderInvalid = 7,        // The header is intact but contradicts itself.
+  kIndexCorrupt = 8,         // The index does not match its hash.
+  kIndexInvalid = 9,         // The index is not a well-formed FlatBuffer of the schema.
+  kTreeInvalid = 10,         // The nodes do not form one canonical tree.
+  kTensorInvalid = 11,       // A tensor record is inconsistent: dtype, shape or size.
+  kChunkInvalid = 12,        // A chunk record is inconsistent: offset, length or codec.
+  kTextInvalid = 13,         // A string is not UTF-8, or the string pool is not canonical.
+  kKeyInvalid = 14,          // Keys are duplicate, unordered or of the wrong type.
+  kLimitExceeded = 15,       // The input needs more than `Limits` allows.
+  kOutOfMemory = 16,         // Memory for the input could not be had.
+  kChunkCorrupt = 17,        // Tensor bytes do not match the chunk's hash.
+  kPaddingCorrupt = 18,      // Bytes between blobs that must be zero are not.
+  kDigestMismatch = 19,      // The tree digest in the header is not that of the tree.
+  kNotARegularFile = 20,     // A directory, a FIFO or a device stands where a file should be.
+  kSafetensorsInvalid = 21,  // The file breaks the safetensors specification.
+  kUnsupportedCodec = 22,    // A known codec that this build cannot decode.
 
   // 40..59: the request is wrong. Command line exit code 2.
   kInvalidKeyPath = 40,   // Text that is not a key path.

@@ -10,8 +10,8 @@ namespace {
 
 constexpr std::size_t kLengthBytes = 8;
 
-// safetensors has no magic: a header length that fits the file, and usually a brace after it. One of the
-// two is enough, so that a damaged file is reported as what it is.
+// safetensors has no magic: a header length that fits the file, and usually a brace after it. One
+// of the two is enough, so that a damaged file is reported as what it is.
 bool looks_like_safetensors(ByteSpan front, std::uint64_t file_size) {
   if (front.size() <= kLengthBytes || has_magic(front)) return false;
   const auto header = load_le<std::uint64_t>(front.data());

@@ -14,8 +14,8 @@
 
 namespace espalier {
 
-/// The machine that opens a checkpoint of whatever format, with the shape and errors of the opener of that
-/// format; kNotACheckpoint if the first bytes are of none. Not thread-safe.
+/// The machine that opens a checkpoint of whatever format, with the shape and errors of the opener
+/// of that format; kNotACheckpoint if the first bytes are of none. Not thread-safe.
 class AnyOpener {
  public:
   explicit AnyOpener(OpenOptions options);

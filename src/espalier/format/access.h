@@ -83,8 +83,8 @@ inline KeyView node_key(const Tables& t, const NodeRecord& node) {
   return KeyView::of(table_text(t, node.key));
 }
 
-/// Whether key `a` stands before key `b`: ints first, by value, then texts. Texts are sorted in their
-/// pool, so that their numbers compare as they do.
+/// Whether key `a` stands before key `b`: ints first, by value, then texts. Texts are sorted in
+/// their pool, so that their numbers compare as they do.
 inline bool key_less(const Tables& t, const NodeRecord& a, const NodeRecord& b) {
   if (a.key_kind != b.key_kind) return a.key_kind == static_cast<std::uint8_t>(KeyKind::kInt);
   if (a.key_kind == static_cast<std::uint8_t>(KeyKind::kInt)) {

@@ -14,8 +14,7 @@ Result<std::shared_ptr<const Catalog>> Catalog::from_index(const Header& header,
   const ByteSpan bytes = std::as_const(index).bytes();
   if (hash128(bytes) != header.index_hash) {
     return fail(ErrorCode::kIndexCorrupt,
-                "the index does not match its hash; copy or download the file again",
-                kHeaderBytes);
+                "the index does not match its hash; copy or download the file again", kHeaderBytes);
   }
   auto tables = decode_index(bytes, kHeaderBytes);
   if (!tables) return propagate(tables);
@@ -45,9 +44,8 @@ Result<std::shared_ptr<const Catalog>> Catalog::from_foreign(FileFormat format, 
   catalog->data_begin_ = data_begin;
   catalog->owned_ = std::move(tables);
   catalog->tables_ = catalog->owned_.view();
-  const FileFacts facts{.placement = Placement::kForeign,
-                        .file_length = file_length,
-                        .data_begin = data_begin};
+  const FileFacts facts{
+      .placement = Placement::kForeign, .file_length = file_length, .data_begin = data_begin};
   if (auto valid = validate(catalog->tables_, facts, limits); !valid) return propagate(valid);
   return catalog;
 }

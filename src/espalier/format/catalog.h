@@ -1,4 +1,5 @@
-// Everything that is known about a checkpoint but the bytes of its tensors: validated and immutable.
+// Everything that is known about a checkpoint but the bytes of its tensors: validated and
+// immutable.
 #ifndef ESPALIER_FORMAT_CATALOG_H_
 #define ESPALIER_FORMAT_CATALOG_H_
 

@@ -35,8 +35,8 @@ class Encoding {
   std::string bytes_;
 };
 
-// Hashes as the byte strings that they are in the file, which for little-endian numbers is not their
-// numeric order.
+// Hashes as the byte strings that they are in the file, which for little-endian numbers is not
+// their numeric order.
 bool bytes_less(const Hash128& a, const Hash128& b) {
   return std::memcmp(&a, &b, sizeof(Hash128)) < 0;
 }
@@ -69,15 +69,16 @@ class Digester {
   explicit Digester(const Tables& tables) : t_(tables), digests_(tables.nodes.size()) {}
 
   Result<std::vector<Hash128>> run() {
-    // Each text and each tensor is hashed once: a hostile file may name a huge one from a million nodes.
+    // Each text and each tensor is hashed once: a hostile file may name a huge one from a million
+    // nodes.
     texts_.reserve(t_.text_ends.size());
     for (std::uint32_t text = 0; text < t_.text_ends.size(); ++text) {
       texts_.push_back(hash128(as_bytes(table_text(t_, text))));
     }
     tensors_.reserve(t_.tensors.size());
     for (std::uint32_t tensor = 0; tensor < t_.tensors.size(); ++tensor) {
-      tensors_.push_back(hash_tensor(t_, tensor, encoding_,
-                                     [&](std::uint32_t text) { return texts_[text]; }));
+      tensors_.push_back(
+          hash_tensor(t_, tensor, encoding_, [&](std::uint32_t text) { return texts_[text]; }));
     }
     label_ = t_.labels.size();
     dict_order_ = t_.dict_orders.size();
@@ -96,27 +97,41 @@ class Digester {
     encoding_.number(node.kind);
     encode_label(index);
     switch (node_kind(node)) {
-      case Kind::kNull: break;
-      case Kind::kBool: encoding_.number(static_cast<std::uint8_t>(node.value)); break;
+      case Kind::kNull:
+        break;
+      case Kind::kBool:
+        encoding_.number(static_cast<std::uint8_t>(node.value));
+        break;
       case Kind::kInt64:
-      case Kind::kFloat64: encoding_.number(t_.words[node.value]); break;
+      case Kind::kFloat64:
+        encoding_.number(t_.words[node.value]);
+        break;
       case Kind::kComplex128:
         encoding_.number(t_.words[node.value]);
         encoding_.number(t_.words[node.value + 1]);
         break;
-      case Kind::kString: encoding_.number(texts_[node.value]); break;
+      case Kind::kString:
+        encoding_.number(texts_[node.value]);
+        break;
       case Kind::kBigInt:
-      case Kind::kBytes: encoding_.sized(t_.bytes.subspan(node.value, node.count)); break;
+      case Kind::kBytes:
+        encoding_.sized(t_.bytes.subspan(node.value, node.count));
+        break;
       case Kind::kDict:
-      case Kind::kRecord: encode_keyed(index, node); break;
+      case Kind::kRecord:
+        encode_keyed(index, node);
+        break;
       case Kind::kList:
       case Kind::kTuple:
         encoding_.number(node.count);
         encoding_.raw(digests_.data() + node.value, node.count * sizeof(Hash128));
         break;
-      case Kind::kSet: return encode_set(index, node);
+      case Kind::kSet:
+        return encode_set(index, node);
       case Kind::kTensor:
-      case Kind::kPlaceholder: encoding_.number(tensors_[node.value]); break;
+      case Kind::kPlaceholder:
+        encoding_.number(tensors_[node.value]);
+        break;
     }
     return {};
   }

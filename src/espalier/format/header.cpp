@@ -75,8 +75,7 @@ Result<Header> decode_header(ByteSpan bytes, const Limits& limits, std::uint64_t
   header.tree_digest = load_le<Hash128>(p + kTreeDigestOffset);
   if ((header.features & ~known_features) != 0) {
     return fail(ErrorCode::kUnsupportedFeature,
-                "the file needs feature bits " +
-                    std::to_string(header.features & ~known_features) +
+                "the file needs feature bits " + std::to_string(header.features & ~known_features) +
                     " that this library does not know; use a newer Espalier",
                 kAtFeatures);
   }
@@ -87,8 +86,7 @@ Result<Header> decode_header(ByteSpan bytes, const Limits& limits, std::uint64_t
                 load_le<std::uint32_t>(p + kAtZero) != 0 ? kAtZero : kAtReserved);
   }
   if (load_le<std::uint64_t>(p + kAtIndexOffset) != kHeaderBytes) {
-    return fail(ErrorCode::kHeaderInvalid, "the index does not follow the header",
-                kAtIndexOffset);
+    return fail(ErrorCode::kHeaderInvalid, "the index does not follow the header", kAtIndexOffset);
   }
   if (header.index_length == 0 || header.index_length > kMaxIndexBytes) {
     return fail(ErrorCode::kHeaderInvalid,

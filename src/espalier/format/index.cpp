@@ -1,12 +1,12 @@
 #include "espalier/format/index.h"
 
-#include <flatbuffers/flatbuffers.h>
-
 #include <string>
 #include <type_traits>
 
-#include "espalier/format/index_layout.h"
 #include "espalier_generated.h"
+#include <flatbuffers/flatbuffers.h>
+
+#include "espalier/format/index_layout.h"
 
 namespace espalier {
 namespace {
@@ -122,8 +122,8 @@ Result<Tables> decode_index(ByteSpan bytes, std::uint64_t file_offset) {
       view(index->axis_names(), tables.axis_names),
       view(index->blocks(), tables.blocks),
   };
-  // FlatBuffers' verifier lets vectors overlap, leave gaps and stand at crooked addresses, where reading
-  // records of 8-byte numbers in place would be undefined behaviour.
+  // FlatBuffers' verifier lets vectors overlap, leave gaps and stand at crooked addresses, where
+  // reading records of 8-byte numbers in place would be undefined behaviour.
   if (const auto misplaced = find_misplaced(bytes, sizes)) {
     return fail(ErrorCode::kIndexInvalid,
                 "the index is not laid out as it must be; it was not written by a correct writer",
@@ -133,14 +133,12 @@ Result<Tables> decode_index(ByteSpan bytes, std::uint64_t file_offset) {
 }
 
 Result<EncodedIndex> encode_index(const Tables& tables) {
-  const std::uint64_t payload = tables.nodes.size_bytes() + tables.tensors.size_bytes() +
-                                tables.chunks.size_bytes() + tables.shape_ends.size_bytes() +
-                                tables.dims.size_bytes() + tables.words.size_bytes() +
-                                tables.text_ends.size_bytes() + tables.text.size_bytes() +
-                                tables.bytes.size_bytes() + tables.labels.size_bytes() +
-                                tables.dict_orders.size_bytes() + tables.order.size_bytes() +
-                                tables.axes.size_bytes() + tables.axis_names.size_bytes() +
-                                tables.blocks.size_bytes();
+  const std::uint64_t payload =
+      tables.nodes.size_bytes() + tables.tensors.size_bytes() + tables.chunks.size_bytes() +
+      tables.shape_ends.size_bytes() + tables.dims.size_bytes() + tables.words.size_bytes() +
+      tables.text_ends.size_bytes() + tables.text.size_bytes() + tables.bytes.size_bytes() +
+      tables.labels.size_bytes() + tables.dict_orders.size_bytes() + tables.order.size_bytes() +
+      tables.axes.size_bytes() + tables.axis_names.size_bytes() + tables.blocks.size_bytes();
   // Fifteen vectors of at most 4 + 7 bytes of framing, and the root table.
   constexpr std::uint64_t kFraming = 512;
   // The builder's own check is an assert that release builds do not have.

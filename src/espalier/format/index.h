@@ -11,8 +11,8 @@
 namespace espalier {
 
 /// Views of the vectors of an index. Checks that it is a well-formed, aligned FlatBuffer of the
-/// schema and nothing about what it says: that is validate()'s job. `bytes` must be aligned to 8 and
-/// outlive the views. Errors give offsets from the start of the index plus `file_offset`.
+/// schema and nothing about what it says: that is validate()'s job. `bytes` must be aligned to 8
+/// and outlive the views. Errors give offsets from the start of the index plus `file_offset`.
 Result<Tables> decode_index(ByteSpan bytes, std::uint64_t file_offset);
 
 /// An encoded index that can still be patched.

@@ -24,9 +24,10 @@ struct VectorSize {
 };
 using VectorSizes = std::array<VectorSize, kIndexVectors>;
 
-/// The first byte of `index` that does not stand where the one canonical layout of vectors of these sizes has
-/// it, or that is padding and not zero; nothing if all is in its place. It looks at all but the vectors'
-/// elements. The sizes must be those that the index itself gives, which is how they are known to fit.
+/// The first byte of `index` that does not stand where the one canonical layout of vectors of these
+/// sizes has it, or that is padding and not zero; nothing if all is in its place. It looks at all
+/// but the vectors' elements. The sizes must be those that the index itself gives, which is how
+/// they are known to fit.
 std::optional<std::uint64_t> find_misplaced(ByteSpan index, const VectorSizes& sizes);
 
 }  // namespace espalier

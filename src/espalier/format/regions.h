@@ -10,8 +10,8 @@
 
 namespace espalier {
 
-/// A run of whole chunks and the padding before each: the regions of a file cover all that follows its
-/// index, without gaps. Many small tensors share a region, and a large one has several.
+/// A run of whole chunks and the padding before each: the regions of a file cover all that follows
+/// its index, without gaps. Many small tensors share a region, and a large one has several.
 struct Region {
   Extent extent;
   std::uint32_t first_chunk = 0;

@@ -30,20 +30,21 @@ inline std::optional<std::uint64_t> shape_elements(std::span<const std::uint64_t
   return overflow ? std::nullopt : std::optional(elements);
 }
 
-/// Bytes of a packed tensor. `block` matters for kOpaque only. kTensorInvalid, with a sentence, if the
-/// size overflows, if the bits are no whole bytes, or if blocks do not divide the last axis.
+/// Bytes of a packed tensor. `block` matters for kOpaque only. kTensorInvalid, with a sentence, if
+/// the size overflows, if the bits are no whole bytes, or if blocks do not divide the last axis.
 Result<std::uint64_t> tensor_bytes(DType dtype, std::span<const std::uint64_t> shape,
                                    const BlockType& block = {});
 
-/// The same, quickly, for the usual case: elements of one or more whole bytes and a valid size. Nothing in
-/// every other case, for which tensor_bytes() has the answer.
+/// The same, quickly, for the usual case: elements of one or more whole bytes and a valid size.
+/// Nothing in every other case, for which tensor_bytes() has the answer.
 inline std::optional<std::uint64_t> usual_tensor_bytes(DType dtype,
                                                        std::span<const std::uint64_t> shape) {
   const std::uint32_t bits = dtype_bits(dtype);
   const auto elements = shape_elements(shape);
   std::uint64_t bytes = 0;
   if (bits == 0 || bits % 8 != 0 || !elements ||
-      __builtin_mul_overflow(*elements, std::uint64_t{bits / 8}, &bytes) || bytes > kMaxTensorBytes) {
+      __builtin_mul_overflow(*elements, std::uint64_t{bits / 8}, &bytes) ||
+      bytes > kMaxTensorBytes) {
     return std::nullopt;
   }
   return bytes;

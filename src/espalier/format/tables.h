@@ -5,8 +5,8 @@
 #ifndef ESPALIER_FORMAT_TABLES_H_
 #define ESPALIER_FORMAT_TABLES_H_
 
-#include <cstdint>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -27,7 +27,8 @@ inline constexpr std::uint64_t kFeatureOtherFiles = 1u << 2;
 inline constexpr std::uint64_t kChunkBytes = std::uint64_t{1} << 20;
 /// Every tensor's first byte stands at a multiple of this.
 inline constexpr std::uint64_t kTensorAlignment = 64;
-/// Axes that a shape may have. numpy's own bound; it keeps work on shapes linear in the size of the index.
+/// Axes that a shape may have. numpy's own bound; it keeps work on shapes linear in the size of the
+/// index.
 inline constexpr std::uint32_t kMaxRank = 64;
 /// A dict with more children than this has its keys in order, or an entry in dict_orders.
 inline constexpr std::uint32_t kSmallDict = 8;
@@ -125,8 +126,8 @@ struct OwnedTables {
   std::vector<BlockRecord> blocks;
 
   Tables view() const {
-    return {nodes,     tensors, chunks, shape_ends,  dims,  words, text_ends, text,
-            bytes,     labels,  dict_orders, order,  axes,  axis_names, blocks};
+    return {nodes, tensors, chunks,      shape_ends, dims, words,      text_ends, text,
+            bytes, labels,  dict_orders, order,      axes, axis_names, blocks};
   }
 };
 

@@ -67,8 +67,8 @@ class Validator {
     return facts_.index_offset + static_cast<std::uint64_t>(at - facts_.index);
   }
 
-  // The checks run for every node of a file, so they pass a bool up, and leave the error here; "cold" keeps
-  // what only bad files need out of the way of the others.
+  // The checks run for every node of a file, so they pass a bool up, and leave the error here;
+  // "cold" keeps what only bad files need out of the way of the others.
   [[gnu::cold]] bool reject(ErrorCode code, std::uint64_t offset, std::string path,
                             std::string_view message) {
     error_ = Error{code, offset, std::move(path), std::string(message)};
@@ -101,15 +101,17 @@ class Validator {
                            " nodes and Limits::nodes allows " + std::to_string(limits_.nodes));
     }
     if (t_.nodes.size() < 2) {
-      return bad_table(ErrorCode::kTreeInvalid, "the roots of the state and the metadata are missing");
+      return bad_table(ErrorCode::kTreeInvalid,
+                       "the roots of the state and the metadata are missing");
     }
     return true;
   }
 
-  // A pool's ends must not decrease and must use up the pool; only then may its entries be looked at.
+  // A pool's ends must not decrease and must use up the pool; only then may its entries be looked
+  // at.
   template <class Pool>
   bool check_ends(std::span<const std::uint32_t> ends, const Pool& pool, ErrorCode code,
-                          const char* what) {
+                  const char* what) {
     std::uint32_t previous = 0;
     for (const std::uint32_t& end : ends) {
       if (end < previous || end > pool.size()) {
@@ -163,11 +165,10 @@ class Validator {
       }
       if (i == 0) continue;
       const auto before = table_shape(t_, i - 1);
-      const bool ascending =
-          before.size() != shape.size()
-              ? before.size() < shape.size()
-              : std::lexicographical_compare(before.begin(), before.end(), shape.begin(),
-                                             shape.end());
+      const bool ascending = before.size() != shape.size()
+                                 ? before.size() < shape.size()
+                                 : std::lexicographical_compare(before.begin(), before.end(),
+                                                                shape.begin(), shape.end());
       if (!ascending) {
         return bad(ErrorCode::kTensorInvalid, "the shape pool is not sorted, or repeats a shape",
                    t_.shape_ends[i]);
@@ -187,9 +188,8 @@ class Validator {
         return bad(ErrorCode::kTensorInvalid, "a block type is malformed", block);
       }
       texts_.mark(block.name);
-      if (before != nullptr &&
-          std::tie(before->name, before->elements, before->bytes) >=
-              std::tie(block.name, block.elements, block.bytes)) {
+      if (before != nullptr && std::tie(before->name, before->elements, before->bytes) >=
+                                   std::tie(block.name, block.elements, block.bytes)) {
         return bad(ErrorCode::kTensorInvalid, "the block types are not sorted", block);
       }
       before = &block;
@@ -255,8 +255,8 @@ class Validator {
     std::uint64_t path_bytes;
   };
 
-  // The path of the node that the last of `stack` has come to. find_path() must not be used before the
-  // walk has proved that there is a tree.
+  // The path of the node that the last of `stack` has come to. find_path() must not be used before
+  // the walk has proved that there is a tree.
   std::string walked_path(const std::vector<Frame>& stack) const {
     const auto current = [&](std::size_t level) { return stack[level].next - 1; };
     std::string path = current(0) == kMetadataRoot ? "(metadata)" : "";
@@ -269,8 +269,9 @@ class Validator {
     return path;
   }
 
-  // One walk gives every container the next free nodes. It proves that the nodes form two trees: each
-  // node is reached once, so there is no cycle, no sharing (a "billion laughs" DAG) and no orphan.
+  // One walk gives every container the next free nodes. It proves that the nodes form two trees:
+  // each node is reached once, so there is no cycle, no sharing (a "billion laughs" DAG) and no
+  // orphan.
   bool check_tree() {
     const auto nodes = static_cast<std::uint32_t>(t_.nodes.size());
     std::vector<Frame> outer;
@@ -481,8 +482,7 @@ class Validator {
 
   bool check_chunks(std::uint32_t index, const TensorRecord& tensor, std::uint64_t bytes) {
     const std::uint64_t count = chunk_count(bytes);
-    if (tensor.first_chunk != next_chunk_ ||
-        !range_fits(next_chunk_, count, t_.chunks.size())) {
+    if (tensor.first_chunk != next_chunk_ || !range_fits(next_chunk_, count, t_.chunks.size())) {
       return bad_node(ErrorCode::kChunkInvalid, "a tensor's chunks are not the next ones", index);
     }
     next_chunk_ += count;
@@ -495,7 +495,8 @@ class Validator {
       switch (chunk.codec) {
         case static_cast<std::uint8_t>(Codec::kRaw):
           if (chunk.stored != length) {
-            return bad_chunk(ErrorCode::kChunkInvalid, "a raw chunk has the wrong length", chunk, index);
+            return bad_chunk(ErrorCode::kChunkInvalid, "a raw chunk has the wrong length", chunk,
+                             index);
           }
           break;
         case static_cast<std::uint8_t>(Codec::kZstd):
@@ -510,7 +511,8 @@ class Validator {
           break;
         default:
           return bad_chunk(ErrorCode::kChunkInvalid,
-                           "a chunk has the unknown codec " + std::to_string(chunk.codec), chunk, index);
+                           "a chunk has the unknown codec " + std::to_string(chunk.codec), chunk,
+                           index);
       }
       std::uint64_t expected = next_byte_;
       if (i == 0) {
@@ -520,11 +522,13 @@ class Validator {
       }
       // A gap could hide bytes, an overlap could show one blob under two names.
       if (chunk.offset != expected) {
-        return bad_chunk(ErrorCode::kChunkInvalid, "a chunk is not where the layout puts it", chunk, index);
+        return bad_chunk(ErrorCode::kChunkInvalid, "a chunk is not where the layout puts it", chunk,
+                         index);
       }
       if (chunk.offset < facts_.data_begin ||
           !range_fits(chunk.offset, chunk.stored, facts_.file_length)) {
-        return bad_chunk(ErrorCode::kChunkInvalid, "a chunk reaches past the end of the file", chunk, index);
+        return bad_chunk(ErrorCode::kChunkInvalid, "a chunk reaches past the end of the file",
+                         chunk, index);
       }
       next_byte_ = chunk.offset + chunk.stored;
     }
@@ -534,8 +538,7 @@ class Validator {
   bool check_labels() {
     std::uint64_t next = 0;
     for (const LabelRecord& label : t_.labels) {
-      if (label.node < next || label.node >= t_.nodes.size() ||
-          label.text >= t_.text_ends.size()) {
+      if (label.node < next || label.node >= t_.nodes.size() || label.text >= t_.text_ends.size()) {
         return bad(ErrorCode::kTreeInvalid, "a label is out of order or points nowhere", label);
       }
       texts_.mark(label.text);
@@ -551,8 +554,7 @@ class Validator {
       const NodeRecord& node = t_.nodes[index];
       if (!has_keys(node_kind(node)) || node.count <= kSmallDict) continue;
       const auto children = t_.nodes.subspan(node.value, node.count);
-      const bool listed =
-          entry < t_.dict_orders.size() && t_.dict_orders[entry].node == index;
+      const bool listed = entry < t_.dict_orders.size() && t_.dict_orders[entry].node == index;
       if (!listed) {
         for (std::size_t i = 1; i < children.size(); ++i) {
           if (!key_less(t_, children[i - 1], children[i])) {

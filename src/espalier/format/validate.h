@@ -15,7 +15,8 @@ namespace espalier {
 enum class Placement : std::uint8_t {
   /// An Espalier file: docs/format.md section 6, to the byte.
   kCanonical,
-  /// Somebody else's file: raw chunks, adjacent within a tensor, each tensor anywhere in the file. The
+  /// Somebody else's file: raw chunks, adjacent within a tensor, each tensor anywhere in the file.
+  /// The
   /// opener of that format has checked how tensors lie to each other.
   kForeign,
 };
@@ -27,8 +28,8 @@ struct FileFacts {
   std::uint64_t file_length = 0;
   /// The first byte that may hold a blob: the end of the index.
   std::uint64_t data_begin = 0;
-  /// Where the index starts in the file and in memory, so that errors can name file offsets; null if
-  /// the tables do not stand in the file.
+  /// Where the index starts in the file and in memory, so that errors can name file offsets; null
+  /// if the tables do not stand in the file.
   const std::byte* index = nullptr;
   std::uint64_t index_offset = 0;
 };
@@ -38,8 +39,8 @@ struct FileFacts {
 /// success every accessor of a Catalog over these tables is total.
 Result<void> validate(const Tables& tables, const FileFacts& facts, const Limits& limits);
 
-/// The printed key path of node `node`, for error messages: looks for parents by scanning, so it costs
-/// O(nodes x depth). The tree structure must be valid; the metadata tree's paths start with
+/// The printed key path of node `node`, for error messages: looks for parents by scanning, so it
+/// costs O(nodes x depth). The tree structure must be valid; the metadata tree's paths start with
 /// "(metadata)".
 std::string find_path(const Tables& tables, std::uint32_t node);
 

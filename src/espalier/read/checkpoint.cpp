@@ -17,9 +17,7 @@ std::vector<std::string_view> TensorRef::axis_names() const {
   return names;
 }
 
-BlockType TensorRef::block() const {
-  return table_block(catalog_->tables(), record().block);
-}
+BlockType TensorRef::block() const { return table_block(catalog_->tables(), record().block); }
 
 std::uint64_t TensorRef::stored_bytes() const {
   std::uint64_t stored = 0;
@@ -180,8 +178,8 @@ Result<NodeRef> NodeRef::at(std::string_view text) const {
 Walker::Walker(NodeRef root, std::span<const Pattern> patterns)
     : node_(root), patterns_(patterns) {}
 
-// Whether a pattern matches the current node, whose key prints as `segment`; the root's prints as nothing,
-// and no other key does. Notes how far each pattern has come.
+// Whether a pattern matches the current node, whose key prints as `segment`; the root's prints as
+// nothing, and no other key does. Notes how far each pattern has come.
 bool Walker::match(std::string_view segment) {
   const std::size_t depth = stack_.size();
   states_.resize((depth + 1) * patterns_.size());

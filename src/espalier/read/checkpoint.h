@@ -4,9 +4,9 @@
 //     if (const auto tensor = walk.node().tensor()) use(walk.path(), tensor->shape());
 //   }
 //
-// Everything here reads validated memory only: no I/O, no failure but "not found", and all const access
-// is thread-safe. A NodeRef or TensorRef is a small handle; it and every view that it gives (names,
-// shapes) are valid as long as some copy of the Checkpoint lives.
+// Everything here reads validated memory only: no I/O, no failure but "not found", and all const
+// access is thread-safe. A NodeRef or TensorRef is a small handle; it and every view that it gives
+// (names, shapes) are valid as long as some copy of the Checkpoint lives.
 #ifndef ESPALIER_READ_CHECKPOINT_H_
 #define ESPALIER_READ_CHECKPOINT_H_
 
@@ -61,8 +61,8 @@ class TensorRef {
   /// Where the whole tensor lies as it is, if it does: raw, in one piece. Empty extent if it has no
   /// bytes.
   std::optional<Extent> raw_extent() const;
-  /// One hash for the tensor's contents: of its dtype, shape and chunk hashes, so equal contents have
-  /// equal hashes in any file. Nothing for formats without hashes, and for placeholders.
+  /// One hash for the tensor's contents: of its dtype, shape and chunk hashes, so equal contents
+  /// have equal hashes in any file. Nothing for formats without hashes, and for placeholders.
   std::optional<Hash128> content_hash() const;
 
   const Catalog& catalog() const { return *catalog_; }
@@ -75,7 +75,8 @@ class TensorRef {
   std::uint32_t number_;
 };
 
-/// The printed key path of the first node that names `tensor`, for messages. Looks through the whole tree.
+/// The printed key path of the first node that names `tensor`, for messages. Looks through the
+/// whole tree.
 std::string tensor_path(const TensorRef& tensor);
 
 /// A node of a checkpoint's tree.
@@ -107,7 +108,8 @@ class NodeRef {
   std::uint32_t size() const { return is_container(kind()) ? record().count : 0; }
   /// Child number `i`, in insertion order. `i` must be less than size().
   NodeRef child(std::uint32_t i) const { return {catalog_, record().value + i}; }
-  /// The key of child number `i` (its position, in a list, tuple or set). `i` must be less than size().
+  /// The key of child number `i` (its position, in a list, tuple or set). `i` must be less than
+  /// size().
   KeyView key(std::uint32_t i) const;
   /// The child under a key, or at a position of a list, tuple or set. Takes logarithmic time.
   std::optional<NodeRef> find(KeyView key) const;
@@ -126,8 +128,9 @@ class NodeRef {
   std::uint32_t number_;
 };
 
-/// Visits a node and all below it, parents before children, children in order. With patterns, it stops
-/// only at nodes whose key path one of them matches, and leaves out subtrees where none can match.
+/// Visits a node and all below it, parents before children, children in order. With patterns, it
+/// stops only at nodes whose key path one of them matches, and leaves out subtrees where none can
+/// match.
 class Walker {
  public:
   /// From `root` on; paths start there. The patterns must outlive the walker.

@@ -14,8 +14,8 @@
 
 namespace espalier {
 
-/// Wants a list of extents and takes bytes in pieces of any size and order, until each extent has come
-/// together. An extent that arrives in one piece is passed on without a copy. Not thread-safe.
+/// Wants a list of extents and takes bytes in pieces of any size and order, until each extent has
+/// come together. An extent that arrives in one piece is passed on without a copy. Not thread-safe.
 class Gather {
  public:
   /// Takes the complete bytes of extent number `i`, which are valid during the call only.
@@ -29,8 +29,9 @@ class Gather {
   std::span<const Extent> needs() const { return needs_; }
   bool is_complete() const { return needs_.empty(); }
 
-  /// Takes `bytes`, which lie at `extent`; `extent.length` must be their size. Bytes that nobody wants,
-  /// or that came before, are ignored. Stops at the first error of `complete` and returns it.
+  /// Takes `bytes`, which lie at `extent`; `extent.length` must be their size. Bytes that nobody
+  /// wants, or that came before, are ignored. Stops at the first error of `complete` and returns
+  /// it.
   Result<void> feed(const Extent& extent, ByteSpan bytes, const Complete& complete);
 
  private:

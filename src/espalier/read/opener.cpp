@@ -30,8 +30,8 @@ Result<void> Opener::feed(const Extent& extent, ByteSpan bytes) {
   if (error_) return tl::unexpected<Error>(*error_);
   auto fed = gather_.feed(extent, bytes, [&](std::size_t, ByteSpan front) {
     if (!header_) return take_front(front);
-    std::copy(front.begin(), front.end(), index_->bytes().begin() +
-                                              static_cast<std::ptrdiff_t>(index_filled_));
+    std::copy(front.begin(), front.end(),
+              index_->bytes().begin() + static_cast<std::ptrdiff_t>(index_filled_));
     index_filled_ += front.size();
     return Result<void>{};
   });

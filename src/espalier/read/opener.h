@@ -7,8 +7,8 @@
 //   }
 //   Result<Checkpoint> checkpoint = opener.finish();
 //
-// All machines of the library have this shape: they say what they need, take it in pieces of any size
-// and order, and finish. They do no I/O, hold no thread and are not thread-safe themselves.
+// All machines of the library have this shape: they say what they need, take it in pieces of any
+// size and order, and finish. They do no I/O, hold no thread and are not thread-safe themselves.
 #ifndef ESPALIER_READ_OPENER_H_
 #define ESPALIER_READ_OPENER_H_
 
@@ -46,7 +46,8 @@ class Opener {
   std::span<const Extent> needs() const;
   /// Takes bytes of the file. Fails as soon as they show that the file is bad, and stays failed.
   Result<void> feed(const Extent& extent, ByteSpan bytes);
-  /// Validates the index and gives the checkpoint. kIncomplete if bytes are still needed. Call once.
+  /// Validates the index and gives the checkpoint. kIncomplete if bytes are still needed. Call
+  /// once.
   Result<Checkpoint> finish();
 
  private:

@@ -24,16 +24,19 @@ std::string_view describe(ErrorCode damage) {
   switch (damage) {
     case ErrorCode::kPaddingCorrupt:
       return "padding before a tensor is not zero: the file was damaged, though no tensor was";
-    case ErrorCode::kTruncated: return "the file ends before its recorded length";
-    case ErrorCode::kUnsupportedCodec: return "this build has no decoder for the chunk's codec";
+    case ErrorCode::kTruncated:
+      return "the file ends before its recorded length";
+    case ErrorCode::kUnsupportedCodec:
+      return "this build has no decoder for the chunk's codec";
     default:
-      return "tensor bytes do not match their hash: the file was damaged after it was written; copy "
+      return "tensor bytes do not match their hash: the file was damaged after it was written; "
+             "copy "
              "or download it again, or use the checkpoint before it";
   }
 }
 
-// Gives each error the key path of the tensor that its chunk belongs to. One walk serves them all: a
-// search for each would make a badly damaged file of many tensors take hours.
+// Gives each error the key path of the tensor that its chunk belongs to. One walk serves them all:
+// a search for each would make a badly damaged file of many tensors take hours.
 void name_tensors(const Checkpoint& checkpoint, std::span<const Damage> damage,
                   std::span<Error> errors) {
   std::unordered_map<std::uint32_t, std::vector<std::size_t>> wanted;  // by tensor
@@ -120,7 +123,9 @@ VerifyReport VerifyPlan::report(std::vector<Damage> damage) const {
     report.errors.push_back(std::move(digests.error()));
     ++report.error_count;
   } else if (catalog.tree_digest() && digests->front() != *catalog.tree_digest()) {
-    report.errors.push_back({ErrorCode::kDigestMismatch, kTreeDigestOffset, {},
+    report.errors.push_back({ErrorCode::kDigestMismatch,
+                             kTreeDigestOffset,
+                             {},
                              "the header's tree digest is not that of the tree; the file was not "
                              "written by a correct writer"});
     ++report.error_count;
@@ -128,8 +133,7 @@ VerifyReport VerifyPlan::report(std::vector<Damage> damage) const {
   return report;
 }
 
-Verify::Verify(Checkpoint checkpoint)
-    : plan_(std::move(checkpoint)), gather_(extents_of(plan_)) {}
+Verify::Verify(Checkpoint checkpoint) : plan_(std::move(checkpoint)), gather_(extents_of(plan_)) {}
 
 Result<void> Verify::feed(const Extent& extent, ByteSpan bytes) {
   return gather_.feed(extent, bytes, [&](std::size_t i, ByteSpan region) {

@@ -15,8 +15,8 @@
 
 namespace espalier {
 
-/// Damaged spots of which a VerifyReport says more than that they exist. Stops a report that is larger than
-/// the file.
+/// Damaged spots of which a VerifyReport says more than that they exist. Stops a report that is
+/// larger than the file.
 inline constexpr std::size_t kMaxReportedErrors = 1000;
 
 /// One spot of a file that is not as it should be.
@@ -39,20 +39,20 @@ struct VerifyReport {
   std::vector<Error> errors;
 };
 
-/// What a file's verification covers: regions that together are all the bytes after the index. Immutable;
-/// const use is thread-safe, so that threads can share the regions.
+/// What a file's verification covers: regions that together are all the bytes after the index.
+/// Immutable; const use is thread-safe, so that threads can share the regions.
 class VerifyPlan {
  public:
-  /// Regions have about `region_bytes` bytes. For a format without hashes there are none: opening it
-  /// checked all that can be checked.
+  /// Regions have about `region_bytes` bytes. For a format without hashes there are none: opening
+  /// it checked all that can be checked.
   explicit VerifyPlan(Checkpoint checkpoint, std::uint64_t region_bytes = std::uint64_t{4} << 20);
 
   std::span<const Region> regions() const { return regions_; }
   /// Bytes of all regions.
   std::uint64_t bytes() const;
 
-  /// What is wrong with region `i`, given its bytes: each chunk that does not match its hash, and each
-  /// piece of padding that is not zero.
+  /// What is wrong with region `i`, given its bytes: each chunk that does not match its hash, and
+  /// each piece of padding that is not zero.
   std::vector<Damage> check_region(std::size_t i, ByteSpan bytes) const;
   /// The report for the damage that all regions together have: checks the tree (kDigestMismatch, or
   /// kTreeInvalid for equal elements in a set), sorts, and names the tensors concerned.

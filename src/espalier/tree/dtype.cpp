@@ -8,7 +8,10 @@ namespace {
 
 // Indexed by the dtype's number; number 0 is not a dtype.
 constexpr std::array<std::string_view, kLastDType + 1> kNames = {
-    "", "bool", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f16", "bf16", "f32", "f64", "c64", "c128", "f8_e4m3fn", "f8_e5m2", "f8_e4m3fnuz", "f8_e5m2fnuz", "f8_e8m0fnu", "f4_e2m1fn", "i4", "u4", "i2", "u2", "f6_e2m3fn", "f6_e3m2fn", "opaque"};
+    "",          "bool",    "i8",          "u8",          "i16",        "u16",       "i32", "u32",
+    "i64",       "u64",     "f16",         "bf16",        "f32",        "f64",       "c64", "c128",
+    "f8_e4m3fn", "f8_e5m2", "f8_e4m3fnuz", "f8_e5m2fnuz", "f8_e8m0fnu", "f4_e2m1fn", "i4",  "u4",
+    "i2",        "u2",      "f6_e2m3fn",   "f6_e3m2fn",   "opaque"};
 
 }  // namespace
 

@@ -59,9 +59,9 @@ struct BlockType {
 /// Bits of one element; 0 for kOpaque, whose blocks say.
 constexpr std::uint32_t dtype_bits(DType dtype) {
   // By number, because this is asked once for every tensor that is opened or listed.
-  constexpr std::array<std::uint8_t, kLastDType + 1> kBits = {0,  8, 8, 8, 16, 16, 32, 32, 64, 64,
-                                                              16, 16, 32, 64, 64, 128, 8, 8, 8, 8,
-                                                              8,  4, 4, 4, 2, 2, 6, 6, 0};
+  constexpr std::array<std::uint8_t, kLastDType + 1> kBits = {
+      0,   8, 8, 8, 16, 16, 32, 32, 64, 64, 16, 16, 32, 64, 64,
+      128, 8, 8, 8, 8,  8,  4,  4,  4,  2,  2,  6,  6,  0};
   const auto number = static_cast<std::size_t>(dtype);
   return number < kBits.size() ? kBits[number] : 0;
 }

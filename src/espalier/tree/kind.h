@@ -37,21 +37,36 @@ constexpr bool has_keys(Kind kind) { return kind == Kind::kDict || kind == Kind:
 /// The kind's name in lower case, for example "dict" or "bigint".
 constexpr std::string_view kind_name(Kind kind) {
   switch (kind) {
-    case Kind::kNull: return "null";
-    case Kind::kBool: return "bool";
-    case Kind::kInt64: return "int64";
-    case Kind::kBigInt: return "bigint";
-    case Kind::kFloat64: return "float64";
-    case Kind::kComplex128: return "complex128";
-    case Kind::kString: return "string";
-    case Kind::kBytes: return "bytes";
-    case Kind::kDict: return "dict";
-    case Kind::kList: return "list";
-    case Kind::kTuple: return "tuple";
-    case Kind::kSet: return "set";
-    case Kind::kRecord: return "record";
-    case Kind::kTensor: return "tensor";
-    case Kind::kPlaceholder: return "placeholder";
+    case Kind::kNull:
+      return "null";
+    case Kind::kBool:
+      return "bool";
+    case Kind::kInt64:
+      return "int64";
+    case Kind::kBigInt:
+      return "bigint";
+    case Kind::kFloat64:
+      return "float64";
+    case Kind::kComplex128:
+      return "complex128";
+    case Kind::kString:
+      return "string";
+    case Kind::kBytes:
+      return "bytes";
+    case Kind::kDict:
+      return "dict";
+    case Kind::kList:
+      return "list";
+    case Kind::kTuple:
+      return "tuple";
+    case Kind::kSet:
+      return "set";
+    case Kind::kRecord:
+      return "record";
+    case Kind::kTensor:
+      return "tensor";
+    case Kind::kPlaceholder:
+      return "placeholder";
   }
   return "unknown";
 }

@@ -12,8 +12,8 @@
 
 namespace espalier {
 
-/// What append_path() makes, for those who print the paths of a million nodes: a short key costs a few
-/// instructions. Not thread-safe.
+/// What append_path() makes, for those who print the paths of a million nodes: a short key costs a
+/// few instructions. Not thread-safe.
 class PathText {
  public:
   /// The path; valid until it is changed.
@@ -43,22 +43,24 @@ class PathText {
   }
 
  private:
-  // Makes room for a separator and `bytes` more, writes the separator, and gives the place after it.
+  // Makes room for a separator and `bytes` more, writes the separator, and gives the place after
+  // it.
   char* begin_segment(std::size_t bytes) {
     if (buffer_.size() - size_ < bytes + 1) buffer_.resize(2 * (size_ + bytes) + 64);
     if (size_ > 0) buffer_[size_++] = '/';
     return buffer_.data() + size_;
   }
 
-  // Copies `text` to `to`. Returns whether it has no character that must be escaped. Takes 8 bytes at a time,
-  // the last ones overlapping those before them.
+  // Copies `text` to `to`. Returns whether it has no character that must be escaped. Takes 8 bytes
+  // at a time, the last ones overlapping those before them.
   static bool copy_plain(std::string_view text, char* to) {
     const auto* source = reinterpret_cast<const std::byte*>(text.data());
     auto* target = reinterpret_cast<std::byte*>(to);
     const std::size_t size = text.size();
     std::uint64_t found = 0;
     if (size >= 8) {
-      for (std::size_t i = 0; i + 8 < size; i += 8) found |= copy<std::uint64_t>(source + i, target + i);
+      for (std::size_t i = 0; i + 8 < size; i += 8)
+        found |= copy<std::uint64_t>(source + i, target + i);
       found |= copy<std::uint64_t>(source + size - 8, target + size - 8);
     } else if (size >= 4) {
       found |= copy<std::uint32_t>(source, target);

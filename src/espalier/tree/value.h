@@ -1,4 +1,5 @@
-// The owning state tree: what a program builds in order to save it, and what it gets back from a load.
+// The owning state tree: what a program builds in order to save it, and what it gets back from a
+// load.
 //
 //   Value state = Value::dict({
 //       {"model", Value::dict({{"weight", Value::tensor(weight)}})},
@@ -6,7 +7,8 @@
 //       {"betas", Value::tuple({Value::real(0.9), Value::real(0.999)})},
 //   });
 //
-// Values are plain: copying one copies the tree but shares its tensors; const access is thread-safe.
+// Values are plain: copying one copies the tree but shares its tensors; const access is
+// thread-safe.
 #ifndef ESPALIER_TREE_VALUE_H_
 #define ESPALIER_TREE_VALUE_H_
 
@@ -128,8 +130,8 @@ class Value {
   /// The same: two nodes with the same pointer are tied, and are stored once.
   static Value tensor(std::shared_ptr<const Tensor> tensor);
 
-  /// This value with a label ("collections.OrderedDict", "torch.Size"): data that tells a reader what
-  /// the value was.
+  /// This value with a label ("collections.OrderedDict", "torch.Size"): data that tells a reader
+  /// what the value was.
   Value labelled(std::string label) &&;
 
   Kind kind() const { return kind_; }
@@ -157,8 +159,8 @@ class Value {
   /// The child under `key` of a dict or record, or null. Linear.
   const Value* find(const Key& key) const;
 
-  /// Appends a child to a dict or record. Whether the key is new is checked on saving. The node must
-  /// be of one of these kinds; on others this does nothing.
+  /// Appends a child to a dict or record. Whether the key is new is checked on saving. The node
+  /// must be of one of these kinds; on others this does nothing.
   void add(Key key, Value value);
   /// Appends an element to a list, tuple or set; on other kinds this does nothing.
   void add(Value value);

@@ -24,8 +24,7 @@ class TextPool {
  public:
   /// The provisional number of `text`, which must stay where it is.
   std::uint32_t add(std::string_view text) {
-    const auto [at, is_new] =
-        numbers_.try_emplace(text, static_cast<std::uint32_t>(texts_.size()));
+    const auto [at, is_new] = numbers_.try_emplace(text, static_cast<std::uint32_t>(texts_.size()));
     if (is_new) texts_.push_back(text);
     return at->second;
   }
@@ -82,8 +81,8 @@ class LayoutBuilder {
   }
 
  private:
-  // Gives every value its node, in the order that docs/format.md section 4 prescribes. It uses a stack
-  // of its own: a tree too deep for a reader must come out as an error.
+  // Gives every value its node, in the order that docs/format.md section 4 prescribes. It uses a
+  // stack of its own: a tree too deep for a reader must come out as an error.
   Result<void> place_nodes(const Value& state, const Value& metadata) {
     struct Frame {
       std::uint32_t next;
@@ -156,9 +155,9 @@ class LayoutBuilder {
 
   Result<std::uint32_t> add_text(std::string_view text, const char* what) {
     if (const auto invalid = find_invalid_utf8(text)) {
-      return fail(ErrorCode::kInvalidTree,
-                  std::string(what) + " is not UTF-8 at its byte " + std::to_string(*invalid) +
-                      "; store such data as bytes");
+      return fail(ErrorCode::kInvalidTree, std::string(what) + " is not UTF-8 at its byte " +
+                                               std::to_string(*invalid) +
+                                               "; store such data as bytes");
     }
     return texts_.add(text);
   }
@@ -181,10 +180,17 @@ class LayoutBuilder {
       case Kind::kList:
       case Kind::kTuple:
       case Kind::kSet:
-      case Kind::kRecord: return {};
-      case Kind::kBool: node.value = value.as_bool().value_or(false) ? 1 : 0; return {};
-      case Kind::kInt64: node.value = add_word(value.as_int64().value_or(0)); return {};
-      case Kind::kFloat64: node.value = add_word(value.as_double().value_or(0)); return {};
+      case Kind::kRecord:
+        return {};
+      case Kind::kBool:
+        node.value = value.as_bool().value_or(false) ? 1 : 0;
+        return {};
+      case Kind::kInt64:
+        node.value = add_word(value.as_int64().value_or(0));
+        return {};
+      case Kind::kFloat64:
+        node.value = add_word(value.as_double().value_or(0));
+        return {};
       case Kind::kComplex128: {
         const auto number = value.as_complex().value_or(std::complex<double>());
         node.value = add_word(number.real());
@@ -197,7 +203,8 @@ class LayoutBuilder {
         node.value = *text;
         return {};
       }
-      case Kind::kBytes: return add_bytes(node, *value.as_bytes());
+      case Kind::kBytes:
+        return add_bytes(node, *value.as_bytes());
       case Kind::kBigInt:
         if (value.as_bigint()->bytes().size() > limits_.bigint_bytes) {
           return fail(ErrorCode::kInvalidTree,
@@ -206,7 +213,8 @@ class LayoutBuilder {
         }
         return add_bytes(node, value.as_bigint()->bytes());
       case Kind::kTensor:
-      case Kind::kPlaceholder: return add_tensor(index, value.as_tensor());
+      case Kind::kPlaceholder:
+        return add_tensor(index, value.as_tensor());
     }
     return {};
   }
@@ -254,9 +262,9 @@ class LayoutBuilder {
     }
     const std::uint32_t max_rank = std::min(limits_.rank, kMaxRank);
     if (tensor.shape.size() > max_rank) {
-      return fail(ErrorCode::kInvalidTree,
-                  "a tensor has " + std::to_string(tensor.shape.size()) + " axes and readers accept " +
-                      std::to_string(max_rank) + " (Limits::rank)");
+      return fail(ErrorCode::kInvalidTree, "a tensor has " + std::to_string(tensor.shape.size()) +
+                                               " axes and readers accept " +
+                                               std::to_string(max_rank) + " (Limits::rank)");
     }
     TensorRecord record;
     record.dtype = static_cast<std::uint8_t>(tensor.dtype);
@@ -305,11 +313,11 @@ class LayoutBuilder {
     }
     auto name = add_text(tensor.block_name, "the name of a block type");
     if (!name) return propagate(name);
-    const auto number = blocks_
-                            .try_emplace({tensor.block_name, tensor.block_elements,
-                                          tensor.block_bytes},
-                                         static_cast<std::uint16_t>(blocks_.size() + 1))
-                            .first->second;
+    const auto number =
+        blocks_
+            .try_emplace({tensor.block_name, tensor.block_elements, tensor.block_bytes},
+                         static_cast<std::uint16_t>(blocks_.size() + 1))
+            .first->second;
     if (blocks_.size() > 0xFFFF) {
       return fail(ErrorCode::kInvalidTree, "there are more than 65535 block types");
     }
@@ -371,8 +379,7 @@ class LayoutBuilder {
     };
     const Tables tables = t_.view();
     std::uint32_t ascending = 1;
-    while (ascending < node.count &&
-           key_less(tables, child(ascending - 1), child(ascending))) {
+    while (ascending < node.count && key_less(tables, child(ascending - 1), child(ascending))) {
       ++ascending;
     }
     if (ascending == node.count) return {};
@@ -415,11 +422,10 @@ class LayoutBuilder {
       }
     }
     layout_.file_length = end;
-    // What our own reader would refuse must not be written: this is where limits on paths and the like
-    // are enforced, by the one function that knows them all.
-    const FileFacts facts{.placement = Placement::kCanonical,
-                          .file_length = end,
-                          .data_begin = data_begin};
+    // What our own reader would refuse must not be written: this is where limits on paths and the
+    // like are enforced, by the one function that knows them all.
+    const FileFacts facts{
+        .placement = Placement::kCanonical, .file_length = end, .data_begin = data_begin};
     if (auto valid = validate(layout_.index.tables(), facts, limits_); !valid) {
       valid.error().code = ErrorCode::kInvalidTree;
       return propagate(valid);
@@ -447,7 +453,7 @@ class LayoutBuilder {
   Layout layout_;
   std::vector<const Value*> values_;    // by node
   std::vector<std::uint32_t> parents_;  // by node
-  std::uint32_t metadata_begin_ = 0;  // the first node below the metadata's root
+  std::uint32_t metadata_begin_ = 0;    // the first node below the metadata's root
   TextPool texts_;
   std::map<const std::vector<std::uint64_t>*, std::uint32_t, ShapeLess> shapes_;
   std::map<std::tuple<std::string_view, std::uint32_t, std::uint32_t>, std::uint16_t> blocks_;

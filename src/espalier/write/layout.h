@@ -13,8 +13,8 @@
 
 namespace espalier {
 
-/// A file whose every byte has its place: an index in which only the chunks' hashes are missing, and the
-/// tensors that fill the rest.
+/// A file whose every byte has its place: an index in which only the chunks' hashes are missing,
+/// and the tensors that fill the rest.
 struct Layout {
   EncodedIndex index;
   /// By tensor number; each tied tensor once. Placeholders are among them.
@@ -24,10 +24,10 @@ struct Layout {
   std::uint64_t file_length = 0;
 };
 
-/// Lays out `state` and `metadata` (a dict without tensors). kInvalidTree, with the key path, for what
-/// the format cannot hold: equal keys in a container, text that is not UTF-8, a tensor whose data do not
-/// fit its shape, and whatever a reader with `limits` would refuse. Linear but for sorting texts and
-/// keys; the result shares the tensors with `state`.
+/// Lays out `state` and `metadata` (a dict without tensors). kInvalidTree, with the key path, for
+/// what the format cannot hold: equal keys in a container, text that is not UTF-8, a tensor whose
+/// data do not fit its shape, and whatever a reader with `limits` would refuse. Linear but for
+/// sorting texts and keys; the result shares the tensors with `state`.
 Result<Layout> lay_out(const Value& state, const Value& metadata, const Limits& limits = {});
 
 }  // namespace espalier

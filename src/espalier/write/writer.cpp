@@ -9,8 +9,8 @@
 namespace espalier {
 namespace {
 
-// Chunks from here on are written from the tensor's own memory; smaller ones are gathered, because a
-// system call for each would cost more than copying them.
+// Chunks from here on are written from the tensor's own memory; smaller ones are gathered, because
+// a system call for each would cost more than copying them.
 constexpr std::uint64_t kBorrowBytes = 64 * 1024;
 
 // The tensor that chunk number `chunk` belongs to, at or after tensor `tensor`.

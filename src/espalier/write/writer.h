@@ -1,15 +1,16 @@
 // Writes an Espalier file, wherever its bytes go to.
 //
 //   Result<Writer> writer = Writer::plan(state);
-//   for (std::size_t i = 0; i < writer->pieces().size(); ++i) {      // on any threads, in any order
+//   for (std::size_t i = 0; i < writer->pieces().size(); ++i) {      // on any threads, in any
+//   order
 //     Result<ByteSpan> bytes = writer->make(i, scratch);
 //     write(writer->pieces()[i].extent, *bytes);
 //   }
 //   Result<Writer::Front> front = writer->finish();
 //   write(index at kHeaderBytes, front->index), and at last write(header at 0, front->header);
 //
-// The layout of the whole file is known from the tree's shapes alone, so tensors may be made when they
-// are needed, and memory stays at the index and the pieces in flight.
+// The layout of the whole file is known from the tree's shapes alone, so tensors may be made when
+// they are needed, and memory stays at the index and the pieces in flight.
 #ifndef ESPALIER_WRITE_WRITER_H_
 #define ESPALIER_WRITE_WRITER_H_
 
@@ -58,14 +59,14 @@ class Writer {
   /// The pieces of the file after the index, in file order. Bytes that no piece covers are zero.
   std::span<const Piece> pieces() const { return pieces_; }
 
-  /// Makes the bytes of piece `i` and records their hashes: a view of the tensor's own memory if the piece
-  /// is just that, and of `scratch` (at least kPieceBytes bytes) otherwise. Thread-safe for different
-  /// pieces. Fails as the tensor's producer does, with the tensor's key path.
+  /// Makes the bytes of piece `i` and records their hashes: a view of the tensor's own memory if
+  /// the piece is just that, and of `scratch` (at least kPieceBytes bytes) otherwise. Thread-safe
+  /// for different pieces. Fails as the tensor's producer does, with the tensor's key path.
   Result<ByteSpan> make(std::size_t i, MutableByteSpan scratch);
 
-  /// Header and index, once every piece has been made; kIncomplete before. kInvalidTree if the elements
-  /// of a set turn out to be equal. The header is to be written last: without it, no reader takes an
-  /// unfinished file for a checkpoint.
+  /// Header and index, once every piece has been made; kIncomplete before. kInvalidTree if the
+  /// elements of a set turn out to be equal. The header is to be written last: without it, no
+  /// reader takes an unfinished file for a checkpoint.
   Result<Front> finish();
 
  private:

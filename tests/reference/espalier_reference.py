@@ -497,6 +497,7 @@ def check_tensors(file):
         shape_used[shape] = True
         tensor = Tensor(dtype, file.shapes[shape], first_chunk=first_chunk)
         elements = count_elements(tensor.shape)
+        need(elements < 2**64, f"tensor {i} has 2^64 elements or more", shape_at)
         if dtype == OPAQUE:
             need(1 <= block <= len(blocks), f"tensor {i} has no block that exists", block_at)
             block_used[block - 1] = True
@@ -526,8 +527,8 @@ def count_elements(shape):
     elements = 1
     for axis in shape:
         elements *= axis
-        if elements >= 2**96:  # Beyond 2^63 bytes whatever the dtype or block: stop multiplying.
-            return 2**96
+        if elements >= 2**64:  # Too many, whatever the other axes are: stop multiplying.
+            return elements
     return elements
 
 

@@ -226,8 +226,9 @@ class Folder(unittest.TestCase):
         cls.addClassCleanup(cls.temporary.cleanup)
         cls.folder = pathlib.Path(cls.temporary.name)
 
-    def write(self, name, data):
-        path = self.folder / name
+    @classmethod
+    def write(cls, name, data):
+        path = cls.folder / name
         path.write_bytes(data)
         return str(path)
 
@@ -246,7 +247,7 @@ class GoodFiles(Folder):
         for seed in range(RANDOM_TREES):
             made = RandomTree(random.Random(seed))
             cls.files[f"random {seed}"] = build(from_tree(made.tree, made.metadata))
-        cls.paths = {name: cls.write(cls, f"{n}.espalier", data)
+        cls.paths = {name: cls.write(f"{n}.espalier", data)
                      for n, (name, data) in enumerate(cls.files.items())}  # fmt: skip
         cls.expected = {name: Expected(data) for name, data in cls.files.items()}
 
@@ -254,6 +255,14 @@ class GoodFiles(Folder):
         if exact(found, narrow) != exact(expected, narrow):
             self.assertEqual(found, expected)
             self.fail(f"differ in types or signs: {found} and {expected}")
+
+    def test_all_kinds_and_dtypes_occur(self):
+        nodes = [node for expected in self.expected.values() for node in expected.list()]
+        self.assertEqual({node["kind"] for node in nodes}, set(reference.KINDS.values()))
+        dtypes = {node["dtype"] for node in nodes if node["kind"] == "tensor"}
+        self.assertEqual(dtypes, {name for name, _ in reference.DTYPES.values()})
+        for field in ("label", "axis_names", "block"):
+            self.assertGreater(sum(field in node for node in nodes), 50, field)
 
     def test_verify(self):
         found = run_json("verify", *self.paths.values())["files"]

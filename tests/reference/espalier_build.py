@@ -22,8 +22,9 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
-from typing import Any, Callable
+from typing import Any, Callable, Iterable
 
+import needed_packages  # noqa: F401
 import xxhash
 
 MIB = 1 << 20
@@ -453,8 +454,16 @@ class _Downward:
         return self.push_u32(len(rows))
 
 
-def lay_out_index(tables: Tables, places: list[int] | None = None) -> bytes:
-    """The index as a FlatBuffer, laid out as section 7 says. `places`: where the chunks lie."""
+def lay_out_index(
+    tables: Tables,
+    places: list[int] | None = None,
+    vector_order: Iterable[int] = range(15),
+    field_order: Iterable[int] = range(15),
+) -> bytes:
+    """The index as a FlatBuffer, laid out as section 2 says. `places`: where the chunks lie.
+
+    Other orders than 0 to 14 give FlatBuffers that are well-formed, but not the one of section 2.
+    """
     u32s = lambda values: [struct.pack("<I", value) for value in values]
     u64s = lambda values: [struct.pack("<Q", value) for value in values]
     u8s = lambda data: [data[i : i + 1] for i in range(len(data))]
@@ -478,12 +487,12 @@ def lay_out_index(tables: Tables, places: list[int] | None = None) -> bytes:
         (tuples(tables.blocks), 4),
     ]
     out = _Downward()
-    positions = [out.vector(rows, alignment) for rows, alignment in vectors]
+    positions = {n: out.vector(*vectors[n]) for n in vector_order}
     end_of_table = out.size
-    entries = [out.push_reference(position) for position in positions]
+    entries = {n: out.push_reference(positions[n]) for n in field_order}
     vtable_size = 4 + 2 * len(vectors)
     table = out.push_u32(vtable_size)  # The vtable stands just before the table.
-    offsets = [table - entry for entry in entries]
+    offsets = [table - entries[n] for n in range(len(vectors))]
     out.push(struct.pack(f"<HH{len(offsets)}H", vtable_size, table - end_of_table, *offsets))
     out.align(8, out.alignment)
     out.push(b"ESPL")
@@ -496,6 +505,7 @@ def build(
     *,
     header: dict | None = None,
     edit_index: Callable[[bytes], bytes] | None = None,
+    layout: dict | None = None,
     padding: int = 0,
     tail: bytes = b"",
 ) -> bytes:
@@ -503,10 +513,11 @@ def build(
 
     header      fields of the header to set (see HEADER, and "header_hash"); the rest is computed
     edit_index  is given the index and returns what to write instead
+    layout      orders for `lay_out_index`
     padding     the byte between index and blobs, and between blobs
     tail        what follows the last chunk; the header's file length does not count it
     """
-    index = lay_out_index(tables)
+    index = lay_out_index(tables, **layout or {})
     # The length of an index does not depend on the numbers in it, so the places follow from it.
     places, blobs, end = [], b"", 128 + len(index)
     for chunk in tables.chunks:
@@ -514,7 +525,7 @@ def build(
         blobs += bytes([padding]) * gap + chunk.data
         places.append(end + gap)
         end += gap + len(chunk.data)
-    index = lay_out_index(tables, places)
+    index = lay_out_index(tables, places, **layout or {})
     if edit_index:
         index = edit_index(index)
 

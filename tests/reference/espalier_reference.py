@@ -52,6 +52,7 @@ A KEY is {"text": string} or {"int": INT}. A TENSOR is an object with, in this o
     "block"        {"name": string, "elements": INT, "bytes": INT}, or null unless dtype is "opaque"
     "placeholder"  true or false
     "bytes"        INT, the length of its data (what it would be, for a placeholder)
+    "digest"       HEX, its hash in section 8: of dtype, shape, block, axis names and data
     "xxh3_128"     HEX, the hash of all its data, or null for a placeholder
     "first_bytes"  HEX of its first 64 bytes (all, if it has no more), or null for a placeholder
     "chunks"       [{"offset": INT, "stored": INT, "codec": INT, "hash": HEX}, ...]
@@ -64,6 +65,7 @@ import sys
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
+import needed_packages  # noqa: F401
 import numpy as np
 import xxhash
 
@@ -71,7 +73,7 @@ MAGIC = bytes.fromhex("89 45 53 50 4C 0D 0A 1A")
 HEADER_SIZE = 128
 CHUNK_SIZE = 1 << 20
 NO_CHUNK = 2**32 - 1
-MAX_AXES = 1024  # A limit of this reader; without one, checking shapes is not linear.
+MAX_AXES = 64
 
 KINDS = {
     1: "null", 2: "bool", 3: "int64", 4: "bigint", 5: "float64", 6: "complex128", 7: "string",
@@ -184,7 +186,7 @@ class File:
     metadata_children: int = 0  # The first node below the metadata.
     labels: dict = field(default_factory=dict)
     tensors: list = field(default_factory=list)
-    digests: list = field(default_factory=list)  # Per node: D(node) of section 8.
+    digests: list = field(default_factory=list)  # Per node: D(node) of section 8. Set by verify().
 
     def use_text(self, number, offset):
         need(number < len(self.texts), f"text {number} does not exist", offset)
@@ -197,12 +199,13 @@ class File:
 
 def read_header(data):
     need(data[:8] == MAGIC[: len(data)], "this is not an Espalier file: wrong magic", 0)
+    # The version comes before all that a later version may have changed, such as the header's size.
+    need(len(data) >= 12, "the file ends before its version", len(data))
+    major, minor = struct.unpack_from("<HH", data, 8)
+    need((major, minor) == (1, 0), f"version {major}.{minor} is unknown", 8)
     need(len(data) >= HEADER_SIZE, "the file ends within its header", len(data))
     need(h64(data[:120]) == data[120:128], "the header is damaged: its hash is wrong", 120)
-    major, minor, zero, features, length, index_offset, index_length = struct.unpack_from(
-        "<HHIQQQQ", data, 8
-    )
-    need((major, minor) == (1, 0), f"version {major}.{minor} is unknown", 8)
+    zero, features, length, index_offset, index_length = struct.unpack_from("<IQQQQ", data, 12)
     need(zero == 0, "the reserved bytes after the version are not zero", 12)
     # Every bit there is stands for a codec that version 1.0 does not specify.
     need(features == 0, f"the file requires unknown features {features:#x}", 16)
@@ -226,54 +229,79 @@ def read_header(data):
 
 # --- Section 2: the index, a FlatBuffer -----------------------------------------------------------
 
+VTABLE_SIZE = 4 + 2 * len(VECTORS)
+TABLE_SIZE = 4 + 4 * len(VECTORS)
+
 
 def read_vectors(index):
-    """The vectors of the index. Every position is checked before it is followed."""
+    """The vectors of the index, and that it is laid out in the one way there is."""
+    table, positions, counts = follow_references(index)
+    vectors = SimpleNamespace()
+    end = len(index)  # Where all that has a place yet begins; it moves towards the start.
+    for (name, element, alignment), position, count in zip(VECTORS, positions, counts):
+        record = np.dtype(RECORDS[element])
+        size = count * record.itemsize
+        gap = -(len(index) - end + size) % (max(4, alignment) if count else 4)
+        start = end - gap - size
+        fits = start >= table + TABLE_SIZE + 4
+        need(fits, f"the vector `{name}` has no room for its {count} elements", at(index, position))
+        right = position == start - 4
+        need(right, f"the vector `{name}` does not stand at {start - 4}", at(index, position))
+        need_zeros(index, end - gap, end, f"the gap after the vector `{name}`")
+        raw = index[start : end - gap]
+        rows = raw if element == "u8" else np.frombuffer(raw, record).tolist()
+        setattr(vectors, name, Vector(HEADER_SIZE + start, record, rows))
+        end = position
+    need(table + TABLE_SIZE == end, "there is a gap after the root table", HEADER_SIZE + end)
+
+    eights = any(count and row[2] == 8 for count, row in zip(counts, VECTORS))
+    front = table - VTABLE_SIZE
+    right = front - 8 == -(len(index) - front + 8) % (8 if eights else 4)
+    need(right, "the gap before the vtable has the wrong length", HEADER_SIZE + 8)
+    need_zeros(index, 8, front, "the gap before the vtable")
+    return vectors
+
+
+def follow_references(index):
+    """The position of the table, and of every vector its position and its number of elements.
+
+    That all of them are the right ones is for the caller to check.
+    """
 
     def number(code, position, what):
-        size = struct.calcsize(code)
-        inside = 0 <= position <= len(index) - size
-        shown = HEADER_SIZE + min(max(position, 0), len(index))
-        need(inside, f"{what} lies outside the index", shown)
-        need(position % size == 0, f"{what} is misaligned", HEADER_SIZE + position)
+        inside = position <= len(index) - struct.calcsize(code)
+        need(inside, f"{what} lies outside the index", at(index, position))
         return struct.unpack_from(code, index, position)[0]
 
     table = number("<I", 0, "the position of the root table")
-    need(index[4:8] == b"ESPL", "the index has the wrong file identifier", HEADER_SIZE + 4)
+    need(index[4:8] == b"ESPL", "the index has the wrong file identifier", at(index, 4))
+    inside = 8 + VTABLE_SIZE <= table <= len(index) - TABLE_SIZE
+    need(inside, "the root table has no place in the index", HEADER_SIZE)
     vtable = table - number("<i", table, "the root table")
-    vtable_size = number("<H", vtable, "the vtable")
-    table_size = number("<H", vtable + 2, "the vtable")
-    need(
-        vtable_size % 2 == 0 and vtable_size >= 4 + 2 * len(VECTORS),
-        f"the vtable has {vtable_size} bytes: not every field is present",
-        HEADER_SIZE + vtable,
-    )
-    need(vtable + vtable_size <= len(index), "the vtable leaves the index", HEADER_SIZE + vtable)
-    need(table + table_size <= len(index), "the table leaves the index", HEADER_SIZE + table)
-    for extra in range(vtable + 4 + 2 * len(VECTORS), vtable + vtable_size, 2):
-        known = number("<H", extra, "the vtable") == 0
-        need(known, "the root table has a field that is unknown", HEADER_SIZE + extra)
+    right = vtable == table - VTABLE_SIZE
+    need(right, "the vtable does not stand directly before the table", HEADER_SIZE + table)
+    offsets = [TABLE_SIZE - 4 - 4 * n for n in range(len(VECTORS))]
+    expected = [VTABLE_SIZE, TABLE_SIZE, *offsets]
+    for i, value in enumerate(expected):
+        right = number("<H", vtable + 2 * i, "the vtable") == value
+        need(right, f"number {i} of the vtable is not {value}", HEADER_SIZE + vtable + 2 * i)
 
-    vectors = SimpleNamespace()
-    for n, (name, element, alignment) in enumerate(VECTORS):
-        entry = vtable + 4 + 2 * n
-        offset = number("<H", entry, "the vtable")
-        need(offset != 0, f"the field `{name}` is missing", HEADER_SIZE + entry)
-        inside = 4 <= offset <= table_size - 4
-        need(inside, f"the field `{name}` lies outside its table", HEADER_SIZE + entry)
-        start = table + offset + number("<I", table + offset, f"the field `{name}`")
-        count = number("<I", start, f"the vector `{name}`")
-        start += 4
-        # An empty vector has no element to align, and the FlatBuffers builder aligns none.
-        aligned = count == 0 or start % alignment == 0
-        need(aligned, f"the vector `{name}` is misaligned", HEADER_SIZE + start)
-        record = np.dtype(RECORDS[element])
-        fits = count * record.itemsize <= len(index) - start
-        need(fits, f"the vector `{name}` leaves the index", HEADER_SIZE + start - 4)
-        raw = index[start : start + count * record.itemsize]
-        rows = raw if element == "u8" else np.frombuffer(raw, record).tolist()
-        setattr(vectors, name, Vector(HEADER_SIZE + start, record, rows))
-    return vectors
+    positions, counts = [], []
+    for (name, _, _), offset in zip(VECTORS, offsets):
+        field = table + offset
+        positions.append(field + number("<I", field, f"the field `{name}`"))
+        counts.append(number("<I", positions[-1], f"the vector `{name}`"))
+    return table, positions, counts
+
+
+def at(index, position):
+    """The byte of the file to name for a position in the index, which may lie outside it."""
+    return HEADER_SIZE + min(position, len(index))
+
+
+def need_zeros(index, begin, end, what):
+    for position in range(begin, end):
+        need(index[position] == 0, f"{what} holds bytes", HEADER_SIZE + position)
 
 
 # --- Section 3: pools -----------------------------------------------------------------------------
@@ -312,7 +340,7 @@ def check_shapes(file):
     for i, (begin, end) in enumerate(check_ends(file, "shape_ends", "dims")):
         shape = tuple(file.index.dims.rows[begin:end])
         offset = file.index.dims.at(begin)
-        need(len(shape) <= MAX_AXES, f"shape {i} is beyond this reader's limit of axes", offset)
+        need(len(shape) <= MAX_AXES, f"shape {i} has more than {MAX_AXES} axes", offset)
         ascending = previous is None or previous < (len(shape), shape)
         need(ascending, f"shape {i} is not above the one before it", offset)
         file.shapes.append(shape)
@@ -469,6 +497,7 @@ def check_tensors(file):
         shape_used[shape] = True
         tensor = Tensor(dtype, file.shapes[shape], first_chunk=first_chunk)
         elements = count_elements(tensor.shape)
+        need(elements < 2**64, f"tensor {i} has 2^64 elements or more", shape_at)
         if dtype == OPAQUE:
             need(1 <= block <= len(blocks), f"tensor {i} has no block that exists", block_at)
             block_used[block - 1] = True
@@ -498,8 +527,8 @@ def count_elements(shape):
     elements = 1
     for axis in shape:
         elements *= axis
-        if elements >= 2**96:  # Beyond 2^63 bytes whatever the dtype or block: stop multiplying.
-            return 2**96
+        if elements >= 2**64:  # Too many, whatever the other axes are: stop multiplying.
+            return elements
     return elements
 
 
@@ -607,10 +636,13 @@ def round_up(offset):
 
 
 def compute_digests(file):
-    """D of every node, from the last to the first: children stand after their parents."""
+    """D of every node, from the last to the first: children stand after their parents.
+
+    It refuses sets with equal elements: their digests are equal.
+    """
     u32 = struct.Struct("<I").pack
     text_hashes = {text: h128(text.encode()) for text in file.texts}
-    tensor_hashes = [tensor_hash(file, tensor, text_hashes) for tensor in file.tensors]
+    tensor_digests = [tensor_digest(file, tensor) for tensor in file.tensors]
     file.digests = digests = [b""] * len(file.index.nodes.rows)
 
     def word(number, count=1):
@@ -646,18 +678,18 @@ def compute_digests(file):
                 parts.append(text_hashes[file.texts[key]] if key_kind == 1 else word(key))
                 parts.append(digests[value + place])
         elif kind in (TENSOR, PLACEHOLDER):
-            parts.append(tensor_hashes[value])
+            parts.append(tensor_digests[value])
         digests[i] = h128(b"".join(parts))
 
 
-def tensor_hash(file, tensor, text_hashes):
+def tensor_digest(file, tensor):
     axes = len(tensor.shape)
     parts = [struct.pack(f"<BI{axes}Q", tensor.dtype, axes, *tensor.shape)]
     if tensor.block:
         name, elements, size = tensor.block
-        parts.append(text_hashes[name] + struct.pack("<II", elements, size))
+        parts.append(h128(name.encode()) + struct.pack("<II", elements, size))
     parts.append(b"\0" if tensor.axis_names is None else b"\1")
-    parts += [text_hashes[name] for name in tensor.axis_names or ()]
+    parts += [h128(name.encode()) for name in tensor.axis_names or ()]
     parts += [file.index.chunks.rows[c][1] for c, _ in chunks_of(tensor)]
     return h128(b"".join(parts))
 
@@ -684,7 +716,6 @@ def open_file(data):
         unused = file.text_used.index(0)
         raise FormatError(f"text {unused} is not used", file.index.text_ends.at(unused))
     check_chunks(file)
-    compute_digests(file)
     return file
 
 
@@ -702,13 +733,14 @@ def read_tensor(file, number):
 
 
 def verify(file):
-    """Section 9, point 3. Opening has compared the elements of sets already."""
+    """Section 9, point 3."""
     end = HEADER_SIZE + file.header["index_length"]
     for number, (offset, _, stored, *_) in enumerate(file.index.chunks.rows):
         for position in range(end, offset):
             need(file.data[position] == 0, "a byte of padding is not zero", position)
         read_chunk(file, number)
         end = offset + stored
+    compute_digests(file)  # This also compares the elements of sets.
     right = file.digests[0].hex() == file.header["tree_digest"]
     need(right, "the tree digest is wrong", 64)
 
@@ -856,6 +888,7 @@ def json_tensor(file, number):
         "block": block,
         "placeholder": tensor.placeholder,
         "bytes": json_int(tensor.size),
+        "digest": tensor_digest(file, tensor).hex(),
         "xxh3_128": None if data is None else h128(data).hex(),
         "first_bytes": None if data is None else data[:64].hex(),
     }

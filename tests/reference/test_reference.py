@@ -22,6 +22,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import espalier_reference as reference
+import report
 from espalier_build import (
     DTYPES,
     HEADER,
@@ -41,6 +42,18 @@ from espalier_build import (
     tree_digest,
 )
 from espalier_reference import FormatError
+from index_edits import (
+    entry,
+    extra_field,
+    gaps,
+    insert,
+    move_vtable,
+    poke,
+    slot,
+    table,
+    vector,
+    vtable,
+)
 
 PAGE = (HERE.parent.parent / "docs" / "format.md").read_text(encoding="utf-8")
 
@@ -236,6 +249,10 @@ class RoundTrips(unittest.TestCase):
         tree = [Array("u8", (0,), b""), Array("u8", (1,), b"a"), Array("i4", (0, 1), b"")]
         file = read(tree)
         self.assertEqual([t.first_chunk for t in file.tensors], [0, 0, 1])
+
+    def test_64_axes(self):
+        shape = (1,) * 63 + (2,)
+        self.same(Array("u8", shape, b"xy"), ("tensor", "u8", shape, b"xy", None, None))
 
     def test_opaque(self):
         block = ("ggml.q4_0", 32, 18)
@@ -485,8 +502,27 @@ def equal_elements(tables):
     tables.nodes[0].kind = 12
 
 
-def metadata_tensor(tables):
-    tables.__dict__.update(from_tree(None, {"t": Array("u8", (1,), b"x")}).__dict__)
+def in_metadata(value):
+    return lambda tables: tables.__dict__.update(from_tree(None, {"t": value}).__dict__)
+
+
+def int_key(value, number):
+    """The tree `value` of which one node has an int key that it must not have."""
+
+    def change(tables):
+        tree(value)(tables)
+        tables.set_texts([])
+        tables.words.insert(0, 9)
+        record = tables.nodes[number]
+        record.key_kind, record.key = 2, 0
+        if record.kind == 3:
+            record.value = 1
+
+    return change
+
+
+ONE = Array("u8", (1,), b"x")
+HOLE = Placeholder("u8", (1,))
 
 
 # Name: (change of the tables, words of the error).
@@ -511,7 +547,7 @@ BROKEN = {
     "shape twice": (both(append("dims", 2, 64), append("shape_ends", 8)), "is not above"),
     "shapes by axes first": (both(append("dims", 99), append("shape_ends", 7)), "is not above"),
     "shape unused": (both(append("dims", 9, 9), append("shape_ends", 8)), "is not used"),
-    "too many axes": (tree(Array("u8", (1,) * 1025, b"x")), "limit of axes"),
+    "65 axes": (tree(Array("u8", (1,) * 65, b"x")), "more than 64 axes"),
     # Section 3, words and bytes
     "word left over": (append("words", 1), "words are left over"),
     "too few words": (drop("words"), "too few words"),
@@ -529,7 +565,10 @@ BROKEN = {
     "one node": (both(tree(None), drop("nodes")), "fewer than two nodes"),
     "metadata no dict": (row("nodes", 1, kind=10), "node 1, the metadata, is not a dict"),
     "metadata a record": (row("nodes", 1, kind=13), "node 1, the metadata, is not a dict"),
-    "tensor in the metadata": (metadata_tensor, "stands in the metadata"),
+    "metadata null": (both(tree(None), row("nodes", 1, kind=1, value=0)), "is not a dict"),
+    "metadata an empty list": (both(tree(None), row("nodes", 1, kind=10)), "is not a dict"),
+    "tensor in the metadata": (in_metadata(Array("u8", (1,), b"x")), "stands in the metadata"),
+    "placeholder in the metadata": (in_metadata([Placeholder("u8", (1,))]), "in the metadata"),
     "kind 0": (node("null", kind=0), "unknown kind 0"),
     "kind 16": (node("null", kind=16), "unknown kind 16"),
     "node reserved": (node("null", zero=1), "reserved field of node"),
@@ -574,6 +613,15 @@ BROKEN = {
     "child of a dict with key kind 3": (node("null", key_kind=3), "cannot have key kind 3"),
     "child of a record with an int key": (node("record", "a", key_kind=2), "have key kind 2"),
     "child of a record without a key": (node("record", "a", key_kind=0), "cannot have key kind 0"),
+    # The same, with pools that agree with the wrong key.
+    "root with a text key": (both(tree("a"), row("nodes", 0, key_kind=1)), "node 0 cannot have"),
+    "root with an int key": (int_key(5, 0), "node 0 cannot have key kind 2"),
+    "metadata with an int key": (int_key(None, 1), "node 1 cannot have key kind 2"),
+    "element with an int key": (int_key([5], 2), "node 2 cannot have key kind 2"),
+    "element of a set with an int key": (int_key(Set([5]), 2), "node 2 cannot have key kind 2"),
+    "field of a record with an int key": (int_key(Record({"a": 5}), 2), "node 2 cannot have key"),
+    "item of a dict without any key": (both(tree({"a": None}), lambda t: t.set_texts([]),
+                                            row("nodes", 2, key_kind=0)), "node 2 cannot have key"),
     "key without its text": (node("null", key=999), "text 999 does not exist"),
     "text key twice": (both(tree({"a": 1, "b": 2}), row("nodes", 3, key=0)), "have the same key"),
     "int key twice": (both(tree({5: 1, 6: 2}), put("words", 2, 5)), "have the same key"),
@@ -611,6 +659,8 @@ BROKEN = {
     "opaque without axes": (row("tensors", 1, shape=0), "does not hold whole blocks"),
     "opaque, half a block": (lambda t: put("blocks", 0, (t.blocks[0][0], 33, 18))(t),
                              "does not hold whole blocks"),
+    "opaque, half a block of nothing": (tree(Placeholder("opaque", (0, 33), None, ("q", 32, 18))),
+                                        "does not hold whole blocks"),
     "blocks descending": (swap("blocks", 0, 1), "block 1 is not above"),
     "block twice": (lambda t: t.blocks.append(t.blocks[-1]), "block 2 is not above"),
     "block unused": (lambda t: t.blocks.append((t.blocks[-1][0], 99, 1)), "block 2 is not used"),
@@ -620,8 +670,12 @@ BROKEN = {
     "half a byte": (tree(Array("i4", (3,), b"ab")), "does not fill its last byte"),
     "half a byte of a placeholder": (tree(Placeholder("f6_e3m2fn", (2, 3))), "its last byte"),
     "2^63 bytes": (tree(Placeholder("u8", (2**63,))), "2^63 bytes or more"),
-    "2^64 bytes": (tree(Placeholder("u8", (2**32, 2**32))), "2^63 bytes or more"),
-    "2^640 bytes": (tree(Placeholder("u8", (2**63 + 1,) * 10)), "2^63 bytes or more"),
+    "2^64 - 1 bytes": (tree(Placeholder("u8", (2**64 - 1,))), "2^63 bytes or more"),
+    "2^66 - 8 bytes": (tree(Placeholder("c64", (2**63 - 1,))), "2^63 bytes or more"),
+    "2^64 elements": (tree(Placeholder("u2", (2**32, 2**32))), "2^64 elements or more"),
+    "2^640 elements": (tree(Placeholder("u8", (2**63 + 1,) * 10)), "2^64 elements or more"),
+    "2^94 elements in 2^62 bytes": (tree(Placeholder("opaque", (2**31, (2**32 - 1) * 2**31), None,
+                                                     ("q", 2**32 - 1, 1))), "2^64 elements"),
     "2^63 bytes of blocks": (tree(Placeholder("opaque", (2**62,), None, ("q", 1, 2))),
                              "2^63 bytes or more"),
     "tensor numbered early": (both(node("w", value=1), node("q", value=0)), "before tensor 0"),
@@ -633,6 +687,10 @@ BROKEN = {
                                      row("nodes", 3, value=0)), "shares the tensor"),
     "tensor of a placeholder": (both(tree([Placeholder("u8", (1,)), Array("u8", (1,), b"x")]),
                                      row("nodes", 3, value=0)), "shares the tensor"),
+    # The same, with one thing wrong each.
+    "placeholder twice": (tree([HOLE, HOLE]), "shares the tensor of a placeholder"),
+    "placeholder, then tensor": (both(tree([HOLE, HOLE]), row("nodes", 3, kind=14)), "shares the"),
+    "tensor, then placeholder": (both(tree([ONE, ONE]), row("nodes", 3, kind=15)), "shares the"),
     "axes descending": (both(put("axes", 0, (2, 0)), put("axes", 1, (0, 1))),
                         "axes 1 are not in ascending order"),
     "axes twice": (append("axes", (2, 3)), "axes 2 are not in ascending order"),
@@ -651,6 +709,8 @@ BROKEN = {
     "endless chunks": (both(tree(Placeholder("u8", (2**62,))), row("nodes", 0, kind=14),
                             row("tensors", 0, first_chunk=0)), "too few chunks"),
     "chunk left over": (append("chunks", ChunkRecord(b"x", True)), "chunk 3 has no tensor"),
+    "chunk of no bytes": (both(tree(Array("u8", (0,), b"")),
+                               append("chunks", ChunkRecord(b"", True))), "chunk 0 has no tensor"),
     "chunk reserved": (row("chunks", 0, zero=1), "reserved field of chunk 0"),
     "chunk elsewhere": (row("chunks", 0, file=1), "lies in another file"),
     "codec 1": (row("chunks", 0, codec=1), "unknown features 0x1"),
@@ -669,80 +729,56 @@ BROKEN = {
                              "chunk 1 does not stand at"),
     # Sections 8 and 9
     "equal elements of a set": (equal_elements, "two elements of the set at node 0 are equal"),
+    "equal dicts in a set": (tree(Set([{"a": 1, "b": 2}, {"b": 2, "a": 1}])), "are equal"),
+    "equal sets in a set": (tree(Set([Set([1, 2]), Set([2, 1])])), "are equal"),
+    "equal tensors in a set": (tree(Set([ONE, Array("u8", (1,), b"x")])), "are equal"),
+    "tied tensors in a set": (tree(Set([ONE, ONE])), "are equal"),
+    "equal placeholders in a set": (tree(Set([HOLE, Placeholder("u8", (1,))])), "are equal"),
+    "equal elements in the metadata": (in_metadata(Set([None, None])), "are equal"),
     "chunk hash wrong": (row("chunks", 1, hash=bytes(16)), "chunk 1 is damaged"),
     "digest wrong": (lambda t: setattr(t, "tree_digest", bytes(16)), "the tree digest is wrong"),
 }  # fmt: skip
-
-
-def u32(index, at):
-    return struct.unpack_from("<I", index, at)[0]
-
-
-def poke(code, place, value):
-    """An edit of the index: writes a number at `place(index)`. `value` may be a function, too."""
-
-    def edit(index):
-        index, at = bytearray(index), place(index)
-        number = value(index) if callable(value) else value
-        struct.pack_into(code, index, at, number)
-        return bytes(index)
-
-    return edit
-
-
-def table(index):
-    return u32(index, 0)
-
-
-def vtable(index):
-    return table(index) - struct.unpack_from("<i", index, table(index))[0]
-
-
-def entry(number):
-    return lambda index: vtable(index) + 4 + 2 * number
-
-
-def slot(number):
-    """Where the table holds the reference to a vector."""
-    return lambda index: table(index) + struct.unpack_from("<H", index, entry(number)(index))[0]
-
-
-def extra_field(index):
-    """A vtable with 16 fields at the end of the index; the last is a copy of the one before it."""
-    old = index[vtable(index) : vtable(index) + 34]
-    new = struct.pack("<H", 36) + old[2:] + old[-2:]
-    index = index + bytes(-len(index) % 4)
-    moved = bytearray(index + new)
-    struct.pack_into("<i", moved, table(index), table(index) - len(index))
-    return bytes(moved)
 
 
 # Name: (edit of the index, words of the error).
 BROKEN_INDEX = {
     "no index": (lambda index: b"", "position of the root table lies outside"),
     "index of 7 bytes": (lambda index: index[:7], "wrong file identifier"),
-    "index cut off": (lambda index: index[:-1], "leaves the index"),
+    "index cut off": (lambda index: index[:-1], "`nodes` does not stand"),
     "identifier": (poke("<4s", lambda i: 4, b"ESPM"), "wrong file identifier"),
-    "table outside": (poke("<I", lambda i: 0, 2**32 - 4), "the root table lies outside"),
-    "table misaligned": (poke("<I", lambda i: 0, lambda i: table(i) + 2), "table is misaligned"),
-    "vtable before the index": (poke("<i", table, 2**30), "the vtable lies outside"),
-    "vtable after the index": (poke("<i", table, -(2**30)), "the vtable lies outside"),
-    "vtable misaligned": (poke("<i", table, 33), "the vtable is misaligned"),
-    "vtable too small": (poke("<H", vtable, 32), "not every field is present"),
-    "vtable of odd size": (poke("<H", vtable, 35), "not every field is present"),
-    "vtable too large": (poke("<H", vtable, 65534), "the vtable leaves the index"),
-    "table too large": (poke("<H", lambda i: vtable(i) + 2, 65532), "the table leaves the index"),
-    "field missing": (poke("<H", entry(5), 0), "the field `words` is missing"),
-    "field outside the table": (poke("<H", entry(0), 64), "lies outside its table"),
-    "field over the vtable offset": (poke("<H", entry(0), 2), "lies outside its table"),
-    "field misaligned": (poke("<H", entry(0), 58), "the field `nodes` is misaligned"),
-    "field unknown": (extra_field, "a field that is unknown"),
-    "vector outside": (poke("<I", slot(0), 2**31), "the vector `nodes` lies outside"),
-    "vector misaligned": (poke("<I", slot(7), lambda i: u32(i, slot(7)(i)) + 1), "is misaligned"),
-    "words misaligned": (poke("<I", slot(5), lambda i: u32(i, slot(5)(i)) + 4),
-                         "the vector `words` is misaligned"),
-    "vector too long": (poke("<I", lambda i: slot(0)(i) + u32(i, slot(0)(i)), 2**32 - 1),
-                        "the vector `nodes` leaves the index"),
+    "table outside": (poke("<I", lambda i: 0, 2**32 - 4), "root table has no place"),
+    "table too late": (poke("<I", lambda i: 0, lambda i: len(i) - 63), "root table has no place"),
+    "table too early": (poke("<I", lambda i: 0, 41), "root table has no place"),
+    "table over the vtable": (poke("<I", lambda i: 0, lambda i: table(i) - 4),
+                              "the vtable does not stand"),
+    "vtable before the index": (poke("<i", table, 2**30), "the vtable does not stand"),
+    "vtable after the index": (poke("<i", table, -(2**30)), "the vtable does not stand"),
+    "vtable elsewhere": (poke("<i", table, 33), "the vtable does not stand"),
+    "vtable at the end": (move_vtable, "the vtable does not stand"),
+    "vtable size": (poke("<H", vtable, 32), "number 0 of the vtable is not 34"),
+    "table size": (poke("<H", lambda i: vtable(i) + 2, 68), "number 1 of the vtable is not 64"),
+    "field missing": (poke("<H", entry(5), 0), "number 7 of the vtable is not 40"),
+    "field outside the table": (poke("<H", entry(0), 64), "number 2 of the vtable is not 60"),
+    "field shared": (poke("<H", entry(14), 8), "number 16 of the vtable is not 4"),
+    "field unknown": (extra_field, "the vtable does not stand"),
+    "reference outside": (poke("<I", slot(0), 2**31), "the vector `nodes` lies outside"),
+    "reference to itself": (poke("<I", slot(0), 0), "`nodes` does not stand"),
+    "vectors shared": (poke("<I", slot(10), lambda i: vector(9)(i) - slot(10)(i)),
+                       "`dict_orders` does not stand"),
+    "vector too long": (poke("<I", vector(0), 2**32 - 1), "`nodes` has no room"),
+    "vector over the table": (poke("<I", vector(14), 3), "`blocks` has no room"),
+    "vector short": (poke("<I", vector(14), 1), "`blocks` does not stand"),
+    "vector not counted": (poke("<I", vector(14), 0), "`blocks` does not stand"),
+    "gap at the end": (insert(len), "`nodes` does not stand"),
+    "gap between vectors": (insert(vector(3)), "`dims` does not stand"),
+    "gap after the table": (insert(lambda i: table(i) + 64), "a gap after the root table"),
+    "gap between the tables": (insert(table), "the vtable does not stand"),
+    "gap before the vtable": (insert(lambda i: 8), "gap before the vtable has the wrong length"),
+    "gap of 4 bytes": (insert(lambda i: 8, bytes(4)), "gap before the vtable has the wrong length"),
+    "gap of too few bytes": (lambda i: struct.pack("<I", table(i) - 1) + i[4:8] + i[9:],
+                             "gap before the vtable has the wrong length"),
+    "bytes before the vtable": (poke("B", lambda i: 8, 1), "gap before the vtable holds bytes"),
+    "bytes after a vector": (poke("B", lambda i: gaps(i)[-1], 1), "the gap after the vector"),
 }  # fmt: skip
 
 # Name: (fields of the header, words of the error).
@@ -756,6 +792,7 @@ BROKEN_HEADER = {
     "feature 2": ({"features": 4}, "unknown features 0x4"),
     "feature 63": ({"features": 1 << 63}, "unknown features 0x8"),
     "codec without its feature": ({"features": 0, "codec": 1}, "unknown codec 1"),
+    "shorter chunk without its feature": ({"features": 0, "codec": 1, "data": b"zstd"}, "codec 1"),
     "file length too large": ({"file_length": 2**64 - 1}, "the file is truncated"),
     "file length too small": ({"file_length": 128}, "the file has trailing bytes"),
     "index offset": ({"index_offset": 136}, "the index is said to stand at 136"),
@@ -780,10 +817,22 @@ def broken_files():
     for name, (header, words) in BROKEN_HEADER.items():
         tables, header = sample(), dict(header)
         tables.chunks[0].codec = header.pop("codec", 0)
+        tables.chunks[0].data = header.pop("data", tables.chunks[0].data)
         yield "header: " + name, build(tables, header=header), words
     good = build(sample())
-    yield "empty file", b"", "ends within its header"
+    yield "empty file", b"", "ends before its version"
+    yield "version cut off", good[:11], "ends before its version"
     yield "header cut off", good[:127], "ends within its header"
+    newer = build(sample(), header={"major": 2, "header_hash": b"a" * 8})
+    yield "newer version with another header", newer, "version 2.0 is unknown"
+    yield "newer version with a short header", newer[:12], "version 2.0 is unknown"
+    swapped = {"vector_order": [1, 0, *range(2, 15)]}
+    yield "vectors in another order", build(sample(), layout=swapped), "`nodes` does not stand"
+    swapped = {"field_order": [*range(13), 14, 13]}
+    yield "fields in another order", build(sample(), layout=swapped), "number 15 of the vtable"
+    share = poke("<I", slot(13), lambda index: vector(14)(index) - slot(13)(index))
+    shared = build(from_tree(None), edit_index=share)
+    yield "empty vectors shared", shared, "`axis_names` does not stand"
     yield "trailing byte", good + b"\0", "trailing bytes"
     longer = {"file_length": len(good) + 1}
     tailed = build(sample(), header=longer, tail=b"\0")
@@ -804,16 +853,14 @@ class BrokenFiles(unittest.TestCase):
         for part in ast.walk(ast.parse(source)):
             call = part.value if isinstance(part, ast.Expr) else getattr(part, "exc", None)
             name = getattr(getattr(call, "func", None), "id", None)
-            if name in ("need", "FormatError"):
+            if name in ("need", "need_zeros", "FormatError"):
                 checks[part.lineno] = part.end_lineno
         failed = set()
         for _, data, _ in broken_files():
             try:
                 check(data)
             except FormatError as error:
-                # The innermost line that is not in need() itself.
-                trace = traceback.extract_tb(error.__traceback__)
-                failed.add([frame.lineno for frame in trace if frame.name != "need"][-1])
+                failed.update(f.lineno for f in traceback.extract_tb(error.__traceback__))
         missed = {a for a, b in checks.items() if not any(a <= line <= b for line in failed)}
         missed = {a for a in missed if "FormatError(sentence, offset)" not in lines[a - 1]}
         self.assertEqual([lines[a - 1].strip() for a in sorted(missed)], [])
@@ -833,6 +880,30 @@ def add_broken_files():
         title = "test_" + re.sub(r"\W+", "_", name)
         assert not hasattr(BrokenFiles, title), title
         setattr(BrokenFiles, title, method(data, words))
+
+
+class Stages(unittest.TestCase):
+    """Section 9: what opening leaves to reading and verifying."""
+
+    def test_what_only_verifying_refuses(self):
+        equal = from_tree(None)
+        equal_elements(equal)
+        padded = build(sample(), padding=1)
+        damaged = sample()
+        damaged.chunks[0].hash = bytes(16)
+        digest = build(sample(), header={"tree_digest": bytes(16)})
+        for data in (build(equal), padded, build(damaged), digest):
+            file = reference.open_file(data)
+            with self.assertRaises(FormatError):
+                reference.verify(file)
+
+    def test_no_byte_of_a_damaged_chunk_is_read(self):
+        damaged = sample()
+        damaged.chunks[0].hash = bytes(16)
+        file = reference.open_file(build(damaged))
+        reference.read_tensor(file, 1)
+        with self.assertRaisesRegex(FormatError, "chunk 0 is damaged"):
+            reference.read_tensor(file, 0)
 
 
 class Damage(unittest.TestCase):
@@ -858,7 +929,9 @@ class Damage(unittest.TestCase):
                 reference.open_file(self.data + tail)
 
     def test_no_index_makes_the_reader_fail_otherwise(self):
-        """Wrong bytes under right hashes: refused or read, but never another exception."""
+        """Wrong bytes under right hashes: refused, or another content; never another exception."""
+        said = lambda dump: dump.split("\n", 1)[1]  # All but the header.
+        original = reference.dump(reference.open_file(self.data))
         size = len(lay_out_index(sample()))
         refused = 0
         for at in range(size):
@@ -866,10 +939,30 @@ class Damage(unittest.TestCase):
                 def edit(index):
                     return index[:at] + bytes([index[at] ^ mask]) + index[at + 1 :]
                 try:
-                    reference.dump(reference.open_file(build(sample(), edit_index=edit)))
+                    dump = reference.dump(reference.open_file(build(sample(), edit_index=edit)))
                 except FormatError:
                     refused += 1
+                else:
+                    # No byte is without a meaning.
+                    self.assertNotEqual(said(dump), said(original), f"{mask} at {at}")
         self.assertGreater(refused, 2 * size)
+
+    def test_every_byte_between_the_parts_of_an_index_is_checked(self):
+        trees = [None, 1, "a", [1.5, "ab"], {"abc": b"defgh"}, sample_tree()]
+        found = 0
+        for each in trees:
+            for at in gaps(lay_out_index(from_tree(each))):
+                change = poke("B", lambda index: at, 0x80)
+                with self.assertRaisesRegex(FormatError, "gap .* holds bytes") as caught:
+                    reference.open_file(build(from_tree(each), edit_index=change))
+                self.assertEqual(caught.exception.offset, 128 + at)
+                found += 1
+        self.assertGreater(found, 40)
+
+    def test_layouts_of_many_sizes(self):
+        """Every length of text and bytes modulo 8, with and without vectors of alignment 8."""
+        for text, size, leaf in itertools.product(range(9), range(9), (None, 7)):
+            read([b"x" * size, "t" * text, leaf])
 
 
 class KeyPaths(unittest.TestCase):
@@ -986,7 +1079,9 @@ class Program(unittest.TestCase):
                        "index_length": length, "index_hash": h128(data[128 : 128 + length]).hex()},
             "tensors": [
                 {"dtype": "u8", "shape": [2], "axis_names": None, "block": None,
-                 "placeholder": False, "bytes": 2, "xxh3_128": h128(b"xy").hex(),
+                 "placeholder": False, "bytes": 2,
+                 "digest": h128(b"\3\1\0\0\0\2" + bytes(8) + h128(b"xy")).hex(),
+                 "xxh3_128": h128(b"xy").hex(),
                  "first_bytes": "7879", "chunks": [
                     {"offset": place, "stored": 2, "codec": 0, "hash": h128(b"xy").hex()}]},
             ],
@@ -1027,14 +1122,5 @@ class Program(unittest.TestCase):
 add_broken_files()
 
 
-def main():
-    result = unittest.main(exit=False).result
-    failed = {getattr(test, "test_case", test).id() for test, _ in result.failures + result.errors}
-    passed = result.testsRun - len(failed) - len(result.skipped)
-    skipped = f", {len(result.skipped)} skipped" if result.skipped else ""
-    print(f"{passed} passed, {len(failed)} failed{skipped}", flush=True)
-    return 0 if result.wasSuccessful() and result.testsRun else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(report.main())

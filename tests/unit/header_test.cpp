@@ -114,6 +114,12 @@ TEST_CASE("Unknown versions and features are refused, known features are not") {
   check_refused(with(8, std::uint16_t{2}), ErrorCode::kUnsupportedVersion, 8);
   check_refused(with(8, std::uint16_t{0}), ErrorCode::kUnsupportedVersion, 8);
   check_refused(with(10, std::uint16_t{1}), ErrorCode::kUnsupportedVersion, 8);
+  // Another version's header may be shorter.
+  const auto newer = with(8, std::uint16_t{2});
+  for (std::size_t size = 12; size < kHeaderBytes; ++size) {
+    CAPTURE(size);
+    check_refused(ByteSpan(newer).first(size), ErrorCode::kUnsupportedVersion, 8);
+  }
   for (unsigned bit = 0; bit < 64; ++bit) {
     CAPTURE(bit);
     check_refused(with(16, std::uint64_t{1} << bit), ErrorCode::kUnsupportedFeature, 16);

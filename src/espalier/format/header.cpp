@@ -41,22 +41,24 @@ Result<Header> decode_header(ByteSpan bytes, const Limits& limits, std::uint64_t
                          : "not an Espalier file: it does not begin with the magic bytes",
                 0);
   }
-  if (bytes.size() < kHeaderBytes) {
+  const auto truncated = [&] {
     return fail(ErrorCode::kTruncated,
                 "the file ends after " + std::to_string(bytes.size()) +
                     " bytes, within its 128-byte header; copy or download it again",
                 bytes.size());
-  }
+  };
+  if (bytes.size() < kAtMinor + sizeof(std::uint16_t)) return truncated();
   const std::byte* p = bytes.data();
   const auto major = load_le<std::uint16_t>(p + kAtMajor);
   const auto minor = load_le<std::uint16_t>(p + kAtMinor);
-  // Before the hash: another version may keep its hash elsewhere.
+  // Before all else: another version may have a shorter header, and keep its hash elsewhere.
   if (major != kVersionMajor || minor != kVersionMinor) {
     return fail(ErrorCode::kUnsupportedVersion,
                 "the file has format version " + std::to_string(major) + "." +
                     std::to_string(minor) + " and this library reads 1.0; use a newer Espalier",
                 kAtMajor);
   }
+  if (bytes.size() < kHeaderBytes) return truncated();
   if (load_le<std::uint64_t>(p + kAtHeaderHash) != hash64(bytes.first(kAtHeaderHash))) {
     return fail(ErrorCode::kHeaderCorrupt,
                 "the header does not match its hash; copy or download the file again",

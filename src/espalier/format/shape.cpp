@@ -10,7 +10,7 @@ Result<std::uint64_t> tensor_bytes(DType dtype, std::span<const std::uint64_t> s
                                    const BlockType& block) {
   const auto elements = shape_elements(shape);
   if (!elements) {
-    return fail(ErrorCode::kTensorInvalid, "the shape has more than 2^64 elements");
+    return fail(ErrorCode::kTensorInvalid, "the shape has 2^64 elements or more");
   }
   std::optional<std::uint64_t> bytes;
   if (dtype == DType::kOpaque) {
@@ -41,7 +41,7 @@ Result<std::uint64_t> tensor_bytes(DType dtype, std::span<const std::uint64_t> s
     }
   }
   if (!bytes || *bytes > kMaxTensorBytes) {
-    return fail(ErrorCode::kTensorInvalid, "the tensor has more than 2^63 bytes");
+    return fail(ErrorCode::kTensorInvalid, "the tensor has 2^63 bytes or more");
   }
   return *bytes;
 }

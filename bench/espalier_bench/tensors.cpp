@@ -128,8 +128,14 @@ Value named_state(const std::string& names, std::uint64_t tensors, std::uint64_t
 }
 
 std::uint64_t sum_words(ByteSpan bytes) {
-  std::uint64_t sum = 0;
+  // Several sums at once, so that no addition waits for the one before and memory is the limit.
+  std::array<std::uint64_t, 8> sums = {};
   std::size_t i = 0;
+  for (; i + 64 <= bytes.size(); i += 64) {
+    for (std::size_t k = 0; k < 8; ++k) sums[k] += load_le<std::uint64_t>(bytes.data() + i + 8 * k);
+  }
+  std::uint64_t sum = 0;
+  for (const std::uint64_t part : sums) sum += part;
   for (; i + 8 <= bytes.size(); i += 8) sum += load_le<std::uint64_t>(bytes.data() + i);
   std::uint64_t last = 0;
   if (i < bytes.size()) std::memcpy(&last, bytes.data() + i, bytes.size() - i);

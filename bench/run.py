@@ -103,6 +103,15 @@ def interleave(pairs, *sides, settle=lambda: None):
     return reports
 
 
+def reload(file):
+    """Brings a file into the page cache afresh, so that how it was written leaves no trace."""
+    with open(file, "rb", buffering=0) as opened:
+        os.fsync(opened)
+        os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        while opened.read(MIB):
+            pass
+
+
 def duration(ns):
     for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
         if ns >= size:
@@ -174,7 +183,8 @@ def read_figures(work, scale):
     content = ("--bytes", size, "--tensors", TENSORS, "--fresh")
     execute(OURS, "save", our_file, *content)
     execute(PEER, "save", peer_file, *content)
-    os.sync()
+    reload(our_file)
+    reload(peer_file)
     for threads in (1, 2):
         how = ("--threads", threads, "--repeat", 5)
         ours, peer = interleave(scale.pairs, (OURS, "read", our_file, *how),

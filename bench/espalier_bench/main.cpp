@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <thread>
@@ -14,6 +15,7 @@
 #include "tensors.h"
 #include <CLI/CLI.hpp>
 #include <fcntl.h>
+#include <malloc.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -39,6 +41,7 @@ struct Options {
   bool fresh = false;
   bool check = false;
   bool populate = false;
+  bool produced = false;
 };
 
 std::uint64_t nanoseconds_since(Clock::time_point start) {
@@ -195,25 +198,41 @@ void verify(const Options& options) {
       .print();
 }
 
-// Anonymous memory that this process has to itself, in KiB: what a save takes besides the page
-// cache.
-std::uint64_t peak_private_kib() {
-  std::uint64_t peak = 0;
-  if (std::FILE* status = std::fopen("/proc/self/status", "r")) {
-    char line[256];
-    while (std::fgets(line, sizeof line, status) != nullptr) {
-      if (std::sscanf(line, "VmHWM: %lu", &peak) == 1) break;
-    }
-    std::fclose(status);
+// A line of /proc/self/status, in KiB.
+std::uint64_t status_kib(const std::string& name) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(name + ":")) return std::stoull(line.substr(name.size() + 1));
   }
-  return peak;
+  std::fprintf(stderr, "espalier_bench: the kernel does not tell %s\n", name.c_str());
+  std::exit(1);
 }
 
+// How far resident memory rises above what it is now. It counts anonymous memory, and pages of
+// mapped files such as this program's code, so it never says less than the private memory taken;
+// the page cache of a file being written is not in it.
+class PeakGrowth {
+ public:
+  PeakGrowth() {
+    // Freed memory that the allocator keeps would hide what is allocated from it next.
+    ::malloc_trim(0);
+    std::ofstream("/proc/self/clear_refs") << "5";  // the peak starts at what is resident now
+    before_ = status_kib("VmRSS");
+  }
+  std::uint64_t kib() const {
+    const std::uint64_t peak = status_kib("VmHWM");
+    return peak - std::min(peak, before_);
+  }
+
+ private:
+  std::uint64_t before_;
+};
+
 void save_file(const Options& options) {
-  const Value state = flat_state(options.tensors, options.bytes);
-  const std::uint64_t before = peak_private_kib();
+  const Value state = flat_state(options.tensors, options.bytes, options.produced);
   const SaveOptions how{.sync = false, .threads = options.threads};
   if (!options.fresh) must(save(options.file, state, how));
+  const PeakGrowth growth;
   Samples save_ns;
   for (std::uint64_t i = 0; i < options.repeat; ++i) {
     if (options.fresh) std::filesystem::remove(options.file);
@@ -224,7 +243,8 @@ void save_file(const Options& options) {
   Report("save", options.file)
       .with("threads", options.threads)
       .with("fresh", options.fresh)
-      .with("peak_growth_kib", peak_private_kib() - before)
+      .with("produced", options.produced)
+      .with("peak_growth_kib", growth.kib())
       .with("save_ns", save_ns)
       .print();
 }
@@ -256,11 +276,13 @@ void write_file(const Options& options) {
 }
 
 void make(const Options& options) {
-  must(save(options.file, named_state(options.names, options.tensors, options.elements),
-            {.threads = options.threads}));
+  const Value state = named_state(options.names, options.tensors, options.elements);
+  const PeakGrowth growth;
+  must(save(options.file, state, {.threads = options.threads}));
   Report("make", options.file)
       .with("tensors", options.tensors)
       .with("file_bytes", std::filesystem::file_size(options.file))
+      .with("peak_growth_kib", growth.kib())
       .print();
 }
 
@@ -286,8 +308,9 @@ int main(int argc, char** argv) {
   command("hash", "XXH3-128 alone over the mapped file", hash)
       ->add_flag("--populate", options.populate, "map the pages before the clock starts");
   command("verify", "verify the whole file", verify);
-  for (CLI::App* sub : {command("save", "save tensors from memory, without fsync", save_file),
-                        command("write", "write(2) of the same bytes", write_file)}) {
+  CLI::App* saver = command("save", "save tensors, without fsync", save_file);
+  saver->add_flag("--produced", options.produced, "make each tensor when the save asks for it");
+  for (CLI::App* sub : {saver, command("write", "write(2) of the same bytes", write_file)}) {
     sub->add_option("--bytes", options.bytes)->required();
     sub->add_option("--tensors", options.tensors)->required();
     sub->add_flag("--fresh,!--overwrite", options.fresh)->required();

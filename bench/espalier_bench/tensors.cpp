@@ -20,27 +20,34 @@ constexpr std::array<std::array<std::string_view, 2>, 9> kLayer = {
      {"self_attn", "q_proj"},
      {"self_attn", "v_proj"}}};
 
-// Every value is i's output of SplitMix64, cut to 24 bits: evenly spread over -0.5 to 0.5, never
-// zero.
-std::vector<std::byte> values(std::uint64_t seed, std::uint64_t count) {
-  std::vector<std::byte> bytes(static_cast<std::size_t>(4 * count));
-  std::uint64_t state = seed;
-  for (std::uint64_t i = 0; i < count; ++i) {
-    state += 0x9e3779b97f4a7c15u;
+// Fills `out` with the values of the tensor of this seed from element `first` on. Value number i
+// comes from SplitMix64's i-th output, cut to 24 bits: evenly spread over -0.5 to 0.5, never zero.
+void fill(std::uint64_t seed, std::uint64_t first, MutableByteSpan out) {
+  constexpr std::uint64_t kStep = 0x9e3779b97f4a7c15u;
+  std::uint64_t state = seed + first * kStep;
+  for (std::size_t at = 0; at + 4 <= out.size(); at += 4) {
+    state += kStep;
     std::uint64_t z = state;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
     z ^= z >> 31;
     const auto numerator = 2 * static_cast<std::int32_t>(z >> 40) + 1 - (1 << 24);
-    store_le(bytes.data() + 4 * i, static_cast<float>(numerator) / static_cast<float>(1 << 25));
+    store_le(out.data() + at, static_cast<float>(numerator) / static_cast<float>(1 << 25));
   }
-  return bytes;
+}
+
+TensorData in_memory(std::uint64_t seed, std::uint64_t elements) {
+  std::vector<std::byte> bytes(static_cast<std::size_t>(4 * elements));
+  fill(seed, 0, bytes);
+  return TensorData::owned(std::move(bytes));
+}
+
+Value tensor(TensorData data, std::uint64_t elements) {
+  return Value::tensor(Tensor{.dtype = DType::kF32, .shape = {elements}, .data = std::move(data)});
 }
 
 Value tensor(std::uint64_t seed, std::uint64_t elements) {
-  return Value::tensor(Tensor{.dtype = DType::kF32,
-                              .shape = {elements},
-                              .data = TensorData::owned(values(seed, elements))});
+  return tensor(in_memory(seed, elements), elements);
 }
 
 // The children of one layer; `make(weight)` gives what stands for the weight itself.
@@ -75,12 +82,18 @@ Value model(std::uint64_t weights, const Make& make) {
 
 }  // namespace
 
-Value flat_state(std::uint64_t tensors, std::uint64_t bytes) {
+Value flat_state(std::uint64_t tensors, std::uint64_t bytes, bool produced) {
   Value state = Value::dict();
   const std::uint64_t elements = bytes / 4;
   for (std::uint64_t i = 0; i < tensors; ++i) {
     const std::uint64_t share = elements / tensors + (i < elements % tensors ? 1 : 0);
-    state.add(Key("tensor_" + std::to_string(i)), tensor(i, share));
+    // A writer asks for whole chunks, so that every offset is one of a value.
+    const auto produce = [i](std::uint64_t offset, MutableByteSpan out) -> Result<void> {
+      fill(i, offset / 4, out);
+      return {};
+    };
+    state.add(Key("tensor_" + std::to_string(i)),
+              tensor(produced ? TensorData::produced(produce) : in_memory(i, share), share));
   }
   return state;
 }
@@ -115,8 +128,14 @@ Value named_state(const std::string& names, std::uint64_t tensors, std::uint64_t
 }
 
 std::uint64_t sum_words(ByteSpan bytes) {
-  std::uint64_t sum = 0;
+  // Several sums at once, so that no addition waits for the one before and memory is the limit.
+  std::array<std::uint64_t, 8> sums = {};
   std::size_t i = 0;
+  for (; i + 64 <= bytes.size(); i += 64) {
+    for (std::size_t k = 0; k < 8; ++k) sums[k] += load_le<std::uint64_t>(bytes.data() + i + 8 * k);
+  }
+  std::uint64_t sum = 0;
+  for (const std::uint64_t part : sums) sum += part;
   for (; i + 8 <= bytes.size(); i += 8) sum += load_le<std::uint64_t>(bytes.data() + i);
   std::uint64_t last = 0;
   if (i < bytes.size()) std::memcpy(&last, bytes.data() + i, bytes.size() - i);

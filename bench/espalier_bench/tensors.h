@@ -10,8 +10,9 @@
 
 namespace espalier::bench {
 
-/// A dict of `tensors` one-dimensional f32 tensors with `bytes` bytes in all, in memory.
-Value flat_state(std::uint64_t tensors, std::uint64_t bytes);
+/// A dict of `tensors` one-dimensional f32 tensors with `bytes` bytes in all: in memory, or
+/// `produced` when a save asks for them.
+Value flat_state(std::uint64_t tensors, std::uint64_t bytes, bool produced = false);
 
 /// A state of `tensors` f32 tensors of `elements` elements each. `names` is "training" (the weights
 /// of a language model and Adam's two moments of each, as one nested tree), "model" (the weights

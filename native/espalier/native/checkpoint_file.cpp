@@ -72,7 +72,6 @@ Result<ByteSpan> CheckpointFile::read_chunk(const TensorRef& tensor, std::uint32
   if (!source_->mapping() && scratch.size() < extent.length) {
     scratch.resize(static_cast<std::size_t>(extent.length));
   }
-  source_->prefetch(extent);
   auto bytes = source_->read(extent, scratch);
   if (bytes) bytes = open_chunk(checkpoint_.catalog(), number, *bytes);
   if (!bytes) bytes.error().path = tensor_path(tensor);
@@ -148,7 +147,6 @@ Result<void> CheckpointFile::read_planned(const ReadPlan& plan, MutableByteSpan 
                             target = scratch[worker];
                           }
                         }
-                        source_->prefetch(extent);
                         auto bytes = source_->read(extent, target);
                         if (!bytes) return propagate(bytes);
                         return plan.deliver(i, *bytes, out);
@@ -185,7 +183,6 @@ Result<void> CheckpointFile::read_range(const ReadPlan& plan, std::uint64_t offs
        i < plan.chunks().size() && plan.chunks()[i].begin < offset + out.size(); ++i) {
     const PlannedChunk& chunk = plan.chunks()[i];
     if (!source_->mapping()) stored.resize(static_cast<std::size_t>(chunk.stored.length));
-    source_->prefetch(chunk.stored);
     auto bytes = source_->read(chunk.stored, stored);
     if (!bytes) return propagate(bytes);
     auto opened = open_chunk(checkpoint_.catalog(), chunk.chunk, *bytes);
@@ -211,7 +208,6 @@ Result<VerifyReport> CheckpointFile::verify(const Progress& progress) const {
                                 const Extent& extent = plan.regions()[i].extent;
                                 if (!source_->mapping())
                                   scratch[worker].resize(static_cast<std::size_t>(extent.length));
-                                source_->prefetch(extent);
                                 auto bytes = source_->read(extent, scratch[worker]);
                                 if (!bytes) return propagate(bytes);
                                 const auto found = plan.check_region(i, *bytes);

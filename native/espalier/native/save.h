@@ -29,9 +29,9 @@ struct SaveOptions {
 /// Saves `state` as an Espalier file at `path`, completely or not at all: until the new file is
 /// whole and on the disk, the old one stays, and on every error but kDurabilityUnknown it still is
 /// what it was. Saving over a file that the tree's tensors are mapped from is safe. Besides the
-/// tensors it takes memory for the index and two chunks per thread. The tensors must not change
-/// meanwhile. Errors: kInvalidTree before anything is written; those of the tensors' producers;
-/// kIoError.
+/// tensors it takes memory for a few times the index (tens of bytes per node while it is laid out)
+/// and two chunks per thread. The tensors must not change meanwhile. Errors: kInvalidTree before
+/// anything is written; those of the tensors' producers; kIoError.
 Result<void> save(const std::filesystem::path& path, const Value& state,
                   const SaveOptions& options = {});
 

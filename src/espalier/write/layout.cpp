@@ -405,17 +405,25 @@ class LayoutBuilder {
   }
 
   Result<Layout> encode() {
+    // A state of millions of tensors takes as much memory here as its index does: no more than
+    // needed.
+    values_ = {};
+    parents_ = {};
+    texts_ = {};
+    tensor_numbers_ = {};
     auto encoded = encode_index(t_.view());
     if (!encoded) {
       encoded.error().code = ErrorCode::kInvalidTree;
       return propagate(encoded);
     }
     layout_.index = std::move(*encoded);
+    t_ = {};
+    const Tables t = std::as_const(layout_.index).tables();
     const std::uint64_t data_begin = kHeaderBytes + layout_.index.bytes.size();
     std::uint64_t end = data_begin;
     const auto chunks = layout_.index.chunks();
-    for (const TensorRecord& tensor : t_.tensors) {
-      const auto own = table_chunks(t_.view(), tensor).size();
+    for (const TensorRecord& tensor : t.tensors) {
+      const auto own = table_chunks(t, tensor).size();
       for (std::size_t i = 0; i < own; ++i) {
         ChunkRecord& chunk = chunks[tensor.first_chunk + i];
         const auto begin = i == 0 ? checked_align(end, kTensorAlignment) : end;

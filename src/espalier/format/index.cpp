@@ -1,5 +1,6 @@
 #include "espalier/format/index.h"
 
+#include <cstring>
 #include <string>
 #include <type_traits>
 
@@ -28,48 +29,6 @@ static_assert(same_layout<DictOrderRecord, fbs::DictOrder>());
 static_assert(same_layout<AxesRecord, fbs::Axes>());
 static_assert(same_layout<BlockRecord, fbs::Block>());
 
-// Ours (a record or a number) -> what the generated code stores in a vector.
-template <class T>
-struct Stored {
-  using type = T;
-};
-template <>
-struct Stored<NodeRecord> {
-  using type = fbs::Node;
-};
-template <>
-struct Stored<TensorRecord> {
-  using type = fbs::Tensor;
-};
-template <>
-struct Stored<ChunkRecord> {
-  using type = fbs::Chunk;
-};
-template <>
-struct Stored<LabelRecord> {
-  using type = fbs::Label;
-};
-template <>
-struct Stored<DictOrderRecord> {
-  using type = fbs::DictOrder;
-};
-template <>
-struct Stored<AxesRecord> {
-  using type = fbs::Axes;
-};
-template <>
-struct Stored<BlockRecord> {
-  using type = fbs::Block;
-};
-template <>
-struct Stored<char> {
-  using type = std::uint8_t;
-};
-template <>
-struct Stored<std::byte> {
-  using type = std::uint8_t;
-};
-
 constexpr std::uint64_t kMaxBytes = FLATBUFFERS_MAX_BUFFER_SIZE;
 
 template <class Ours, class Vector>
@@ -79,13 +38,15 @@ VectorSize view(const Vector* vector, std::span<const Ours>& out) {
 }
 
 template <class Ours>
-auto create(flatbuffers::FlatBufferBuilder& builder, std::span<const Ours> records) {
-  using Type = typename Stored<Ours>::type;
-  const auto* data = reinterpret_cast<const Type*>(records.data());
-  if constexpr (std::is_class_v<Type>) {
-    return builder.CreateVectorOfStructs(data, records.size());
-  } else {
-    return builder.CreateVector(data, records.size());
+VectorSize size_of(std::span<const Ours> records) {
+  return {records.size(), sizeof(Ours), alignof(Ours)};
+}
+
+// Fills a vector of an index that is being made.
+template <class Ours>
+void fill(std::span<const Ours> place, std::span<const Ours> records) {
+  if (!records.empty()) {
+    std::memcpy(const_cast<Ours*>(place.data()), records.data(), records.size_bytes());
   }
 }
 
@@ -136,57 +97,42 @@ Result<Tables> decode_index(ByteSpan bytes, std::uint64_t file_offset) {
 }
 
 Result<EncodedIndex> encode_index(const Tables& tables) {
-  const std::uint64_t payload =
-      tables.nodes.size_bytes() + tables.tensors.size_bytes() + tables.chunks.size_bytes() +
-      tables.shape_ends.size_bytes() + tables.dims.size_bytes() + tables.words.size_bytes() +
-      tables.text_ends.size_bytes() + tables.text.size_bytes() + tables.bytes.size_bytes() +
-      tables.labels.size_bytes() + tables.dict_orders.size_bytes() + tables.order.size_bytes() +
-      tables.axes.size_bytes() + tables.axis_names.size_bytes() + tables.blocks.size_bytes();
+  const VectorSizes sizes = {
+      size_of(tables.nodes),      size_of(tables.tensors),     size_of(tables.chunks),
+      size_of(tables.shape_ends), size_of(tables.dims),        size_of(tables.words),
+      size_of(tables.text_ends),  size_of(tables.text),        size_of(tables.bytes),
+      size_of(tables.labels),     size_of(tables.dict_orders), size_of(tables.order),
+      size_of(tables.axes),       size_of(tables.axis_names),  size_of(tables.blocks),
+  };
   // Fifteen vectors of at most 4 + 7 bytes of framing, and the root table.
   constexpr std::uint64_t kFraming = 512;
-  // The builder's own check is an assert that release builds do not have.
+  std::uint64_t payload = 0;
+  for (const VectorSize& size : sizes) payload += size.bytes();
   if (payload > kMaxBytes - kFraming) {
     return fail(ErrorCode::kLimitExceeded,
                 "the index of this tree would have " + std::to_string(payload) +
                     " bytes and an index holds at most 2 GiB; store long strings and bytes as "
                     "u8 tensors, or split the tree");
   }
-  // Reserved exactly, because growing would copy a large index several times over.
-  flatbuffers::FlatBufferBuilder builder(static_cast<std::size_t>(payload + kFraming));
-  const auto nodes = create(builder, tables.nodes);
-  const auto tensors = create(builder, tables.tensors);
-  const auto chunks = create(builder, tables.chunks);
-  const auto shape_ends = create(builder, tables.shape_ends);
-  const auto dims = create(builder, tables.dims);
-  const auto words = create(builder, tables.words);
-  const auto text_ends = create(builder, tables.text_ends);
-  const auto text = create(builder, tables.text);
-  const auto bytes = create(builder, tables.bytes);
-  const auto labels = create(builder, tables.labels);
-  const auto dict_orders = create(builder, tables.dict_orders);
-  const auto order = create(builder, tables.order);
-  const auto axes = create(builder, tables.axes);
-  const auto axis_names = create(builder, tables.axis_names);
-  const auto blocks = create(builder, tables.blocks);
-  fbs::IndexBuilder root(builder);
-  root.add_nodes(nodes);
-  root.add_tensors(tensors);
-  root.add_chunks(chunks);
-  root.add_shape_ends(shape_ends);
-  root.add_dims(dims);
-  root.add_words(words);
-  root.add_text_ends(text_ends);
-  root.add_text(text);
-  root.add_bytes(bytes);
-  root.add_labels(labels);
-  root.add_dict_orders(dict_orders);
-  root.add_order(order);
-  root.add_axes(axes);
-  root.add_axis_names(axis_names);
-  root.add_blocks(blocks);
-  fbs::FinishIndexBuffer(builder, root.Finish());
-  const auto* begin = reinterpret_cast<const std::byte*>(builder.GetBufferPointer());
-  return EncodedIndex{{begin, begin + builder.GetSize()}};
+  // Written straight to its place: FlatBuffers' builder would hold a large index twice.
+  EncodedIndex encoded{make_index_frame(sizes)};
+  const Tables places = encoded.tables();
+  fill(places.nodes, tables.nodes);
+  fill(places.tensors, tables.tensors);
+  fill(places.chunks, tables.chunks);
+  fill(places.shape_ends, tables.shape_ends);
+  fill(places.dims, tables.dims);
+  fill(places.words, tables.words);
+  fill(places.text_ends, tables.text_ends);
+  fill(places.text, tables.text);
+  fill(places.bytes, tables.bytes);
+  fill(places.labels, tables.labels);
+  fill(places.dict_orders, tables.dict_orders);
+  fill(places.order, tables.order);
+  fill(places.axes, tables.axes);
+  fill(places.axis_names, tables.axis_names);
+  fill(places.blocks, tables.blocks);
+  return encoded;
 }
 
 Tables EncodedIndex::tables() const {

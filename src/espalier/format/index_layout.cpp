@@ -5,6 +5,8 @@
 namespace espalier {
 namespace {
 
+constexpr std::array<std::byte, 4> kIdentifier = {std::byte{'E'}, std::byte{'S'}, std::byte{'P'},
+                                                  std::byte{'L'}};
 constexpr std::uint64_t kFrontBytes = 8;  // the position of the root table, and the file identifier
 constexpr std::uint64_t kLengthBytes = 4;
 constexpr std::uint64_t kReferenceBytes = 4;
@@ -39,7 +41,35 @@ struct Layout {
   }
 };
 
+// Calls `visit` with the place and the value of every number that is neither an element nor
+// padding.
+template <class Visit>
+void visit_frame(const Layout& layout, const VectorSizes& sizes, const Visit& visit) {
+  const std::uint64_t vtable = layout.table - kVtableBytes;
+  visit(0, static_cast<std::uint32_t>(layout.table));
+  visit(vtable, static_cast<std::uint16_t>(kVtableBytes));
+  visit(vtable + 2, static_cast<std::uint16_t>(kTableBytes));
+  visit(layout.table, static_cast<std::uint32_t>(kVtableBytes));
+  for (std::size_t i = 0; i < kIndexVectors; ++i) {
+    // The first field stands last in the table.
+    const std::uint64_t field = kTableBytes - (i + 1) * kReferenceBytes;
+    const std::uint64_t reference = layout.table + field;
+    visit(vtable + 4 + 2 * i, static_cast<std::uint16_t>(field));
+    visit(reference, static_cast<std::uint32_t>(layout.vectors[i] - reference));
+    visit(layout.vectors[i], static_cast<std::uint32_t>(sizes[i].elements));
+  }
+}
+
 }  // namespace
+
+std::vector<std::byte> make_index_frame(const VectorSizes& sizes) {
+  const Layout layout(sizes);
+  std::vector<std::byte> index(static_cast<std::size_t>(layout.size));
+  visit_frame(layout, sizes,
+              [&](std::uint64_t at, auto value) { store_le(index.data() + at, value); });
+  std::copy(kIdentifier.begin(), kIdentifier.end(), index.begin() + 4);
+  return index;
+}
 
 std::optional<std::uint64_t> find_misplaced(ByteSpan index, const VectorSizes& sizes) {
   const Layout layout(sizes);
@@ -48,24 +78,13 @@ std::optional<std::uint64_t> find_misplaced(ByteSpan index, const VectorSizes& s
   const auto expect = [&]<class T>(std::uint64_t at, T value) {
     if (!misplaced && load_le<T>(index.data() + at) != value) misplaced = at;
   };
+  visit_frame(layout, sizes, expect);
   // Bytes that mean nothing could hide something.
   const auto expect_zeros = [&](std::uint64_t begin, std::uint64_t end) {
     for (std::uint64_t at = begin; at < end; ++at) expect(at, std::uint8_t{0});
   };
-
-  const std::uint64_t vtable = layout.table - kVtableBytes;
-  expect(0, static_cast<std::uint32_t>(layout.table));
-  expect_zeros(kFrontBytes, vtable);
-  expect(vtable, static_cast<std::uint16_t>(kVtableBytes));
-  expect(vtable + 2, static_cast<std::uint16_t>(kTableBytes));
-  expect(layout.table, static_cast<std::uint32_t>(kVtableBytes));
+  expect_zeros(kFrontBytes, layout.table - kVtableBytes);
   for (std::size_t i = 0; i < kIndexVectors; ++i) {
-    // The first field stands last in the table.
-    const std::uint64_t field = kTableBytes - (i + 1) * kReferenceBytes;
-    const std::uint64_t reference = layout.table + field;
-    expect(vtable + 4 + 2 * i, static_cast<std::uint16_t>(field));
-    expect(reference, static_cast<std::uint32_t>(layout.vectors[i] - reference));
-    expect(layout.vectors[i], static_cast<std::uint32_t>(sizes[i].elements));
     expect_zeros(layout.vectors[i] + kLengthBytes + sizes[i].bytes(),
                  i == 0 ? layout.size : layout.vectors[i - 1]);
   }

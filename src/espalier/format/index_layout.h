@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "espalier/base/bytes.h"
 
@@ -23,6 +24,9 @@ struct VectorSize {
   std::uint64_t bytes() const { return elements * element_bytes; }
 };
 using VectorSizes = std::array<VectorSize, kIndexVectors>;
+
+/// An index of vectors of these sizes, complete but for their elements, which are zero.
+std::vector<std::byte> make_index_frame(const VectorSizes& sizes);
 
 /// The first byte of `index` that does not stand where the one canonical layout of vectors of these
 /// sizes has it, or that is padding and not zero; nothing if all is in its place. It looks at all

@@ -32,5 +32,7 @@ set(ESPALIER_PC_LIBS "")
 if(xxhash_libraries)
   set(ESPALIER_PC_LIBS "-lxxhash")
 endif()
+# The prefix as seen from the file itself, so that an installed tree may be moved.
+file(RELATIVE_PATH ESPALIER_PC_TO_PREFIX "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
 configure_file("${CMAKE_CURRENT_LIST_DIR}/espalier.pc.in" "${PROJECT_BINARY_DIR}/espalier.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/espalier.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")

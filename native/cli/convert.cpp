@@ -1,7 +1,7 @@
 // espalier convert: the same state in another file, or in another format.
 
-#include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -11,7 +11,6 @@
 
 #include "espalier/foreign/carried_tree.h"
 #include "espalier/foreign/nesting.h"
-#include "espalier/native/save_safetensors.h"
 #include "espalier/read/to_value.h"
 
 namespace espalier::cli {
@@ -22,25 +21,9 @@ struct Options {
   WriteOptions write;
   std::string file;
   std::string target;
-  std::string format;
-  std::string unrepresentable = "error";
   bool nest = false;
   bool flat = false;
-  bool no_metadata = false;
 };
-
-// The format to write: as --to says, otherwise as the target's name ends.
-Result<FileFormat> target_format(const Options& options) {
-  const std::string extension = std::filesystem::path(options.target).extension().string();
-  const std::string name =
-      options.format.empty() ? extension.substr(!extension.empty()) : options.format;
-  for (const FileFormat format : {FileFormat::kEspalier, FileFormat::kSafetensors}) {
-    if (name == format_name(format)) return format;
-  }
-  return fail(ErrorCode::kInvalidArgument,
-              "the name does not say which format to write; end it with .espalier or .safetensors, "
-              "or give --to");
-}
 
 // Reads every byte of the source. The first damage found is the error: nothing damaged is
 // converted.
@@ -78,29 +61,11 @@ Result<Content> read_content(const CheckpointFile& file, FileFormat target,
     if (!nested) return propagate(nested);
     content.state = std::move(*nested);
   }
-  if (options.no_metadata) content.metadata = Value::dict();
   return content;
 }
 
-Outcome write_safetensors(Output& out, const Route& route, const Content& content,
-                          const Options& options) {
-  const Unrepresentable policy = options.unrepresentable == "drop" ? Unrepresentable::kDrop
-                                 : options.unrepresentable == "metadata"
-                                     ? Unrepresentable::kMetadata
-                                     : Unrepresentable::kError;
-  Result<Losses> saved;
-  {
-    ProgressBar progress("writing");
-    saved = save_safetensors(
-        route.target, content.state, policy,
-        save_options(content.metadata, options.write, options.common, progress.callback()));
-  }
-  if (!saved) return tl::unexpected<Failure>(save_failure(route, std::move(saved.error())));
-  return print_written(out, route, options.common, *saved);
-}
-
 Outcome run(const Options& options, Output& out) {
-  auto format = target_format(options);
+  auto format = target_format(options.target, options.write, std::nullopt);
   if (!format) return about(options.target, format);
   if (auto ok = check_target(options.target, options.write); !ok) return about(options.target, ok);
   auto file = open_file(options.file, options.common);
@@ -108,11 +73,8 @@ Outcome run(const Options& options, Output& out) {
   if (auto ok = check_source(*file); !ok) return about(options.file, ok);
   auto content = read_content(*file, *format, options);
   if (!content) return about(options.file, content);
-  const Route route{options.file, options.target};
-  return *format == FileFormat::kEspalier
-             ? write_file(out, route, content->state, std::move(content->metadata), options.write,
-                          options.common)
-             : write_safetensors(out, route, *content, options);
+  return write_file(out, {options.file, options.target}, *format, content->state,
+                    std::move(content->metadata), options.write, options.common);
 }
 
 }  // namespace
@@ -124,21 +86,10 @@ void add_convert(CLI::App& app, Action& action) {
   command->add_option("IN", options->file, "A checkpoint")->required();
   command->add_option("OUT", options->target, "The file to write; its ending says the format")
       ->required();
-  command->add_option("--to", options->format, "The format to write: espalier, safetensors")
-      ->check(CLI::IsMember({"espalier", "safetensors"}).description(""))
-      ->type_name("FORMAT");
   command->add_flag("--nest", options->nest,
                     "Split names at every dot: layers.0.weight becomes layers/~20/weight");
   command->add_flag("--flat", options->flat,
                     "Take a safetensors file's tensors as they are, even if it carries a tree");
-  command
-      ->add_option(
-          "--unrepresentable", options->unrepresentable,
-          "What to do with what safetensors cannot hold: error (the default), drop it, or carry "
-          "the tree in the file's metadata, so that the way back is exact")
-      ->check(CLI::IsMember({"error", "drop", "metadata"}).description(""))
-      ->type_name("WHAT");
-  command->add_flag("--no-metadata", options->no_metadata, "Leave the file's metadata out");
   add_write_options(*command, options->write);
   add_json_option(*command, options->common);
   add_quiet_option(*command, options->common, "line about what was written");

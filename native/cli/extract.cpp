@@ -20,7 +20,6 @@ struct Options {
   std::vector<std::string> patterns;
   std::string slice;
   std::string root;
-  bool no_metadata = false;
 };
 
 // A slice of a tensor, read into memory; of a placeholder, what its shape would be.
@@ -61,14 +60,15 @@ Result<Value> select_state(const CheckpointFile& file, const Options& options,
 Outcome run(const Options& options, Output& out) {
   auto slice = SliceSpec::parse(options.slice);
   if (!slice) return about("--slice", slice);
+  auto format = target_format(options.target, options.write, FileFormat::kEspalier);
+  if (!format) return about(options.target, format);
   if (auto ok = check_target(options.target, options.write); !ok) return about(options.target, ok);
   auto file = open_file(options.file, options.common);
   if (!file) return about(options.file, file);
   auto state = select_state(*file, options, *slice);
   if (!state) return about(options.file, state);
-  Value metadata = options.no_metadata ? Value::dict() : to_value(file->metadata());
-  return write_file(out, {options.file, options.target}, *state, std::move(metadata), options.write,
-                    options.common);
+  return write_file(out, {options.file, options.target}, *format, *state,
+                    to_value(file->metadata()), options.write, options.common);
 }
 
 }  // namespace
@@ -77,7 +77,8 @@ void add_extract(CLI::App& app, Action& action) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("extract", "Write part of a checkpoint to a new file");
   command->add_option("FILE", options->file, "A checkpoint")->required();
-  command->add_option("OUT", options->target, "The .espalier file to write")->required();
+  command->add_option("OUT", options->target, "The file to write; .safetensors if its name ends so")
+      ->required();
   add_pattern_arguments(*command, options->patterns);
   command
       ->add_option("--slice", options->slice,
@@ -86,7 +87,6 @@ void add_extract(CLI::App& app, Action& action) {
       ->type_name("SPEC");
   command->add_option("--root", options->root, "The subtree that becomes the new file's root")
       ->type_name("PATH");
-  command->add_flag("--no-metadata", options->no_metadata, "Leave the file's metadata out");
   add_write_options(*command, options->write);
   add_json_option(*command, options->common);
   add_quiet_option(*command, options->common, "line about what was written");

@@ -119,6 +119,9 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   using espalier::cli::ExitCode;
   espalier::cli::reserve_standard_streams();
+  // A file that may not grow further is then an error of write(), after which nothing is left
+  // behind.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     return espalier::cli::run(argc, argv);
   } catch (const std::bad_alloc&) {

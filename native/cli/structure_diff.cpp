@@ -99,7 +99,9 @@ class Comparison {
   Result<void> compare(const NodeRef& a, const NodeRef& b, const PatternSet::Place& place) {
     if (place.selected && a.label() != b.label()) report(Change::kLabel, a, b);
     if (a.kind() != b.kind()) {
-      if (place.selected) report(Change::kKind, a, b);
+      // Also where the patterns mean something further down: what they mean is there on one side
+      // only, or cannot be compared.
+      report(Change::kKind, a, b);
       return {};
     }
     if (a.kind() == Kind::kSet) return compare_sets(a, b, place);

@@ -69,8 +69,6 @@ void append_escaped(std::string& out, std::string_view text) {
       out += "\\n";
     } else if (c.code_point == U'\t') {
       out += "\\t";
-    } else if (c.code_point == U'\\') {
-      out += "\\\\";
     } else if (c.code_point < 0x80 && !is_printable(c.code_point)) {
       fmt::format_to(sink, "\\x{:02x}", static_cast<unsigned>(c.code_point));
     } else if (!is_printable(c.code_point)) {

@@ -8,47 +8,16 @@
 #include "text.h"
 
 #include "espalier/native/save.h"
+#include "espalier/native/save_safetensors.h"
 
 namespace espalier::cli {
 
-void add_write_options(CLI::App& command, WriteOptions& options) {
-  command.add_flag("-f,--force", options.force, "Replace OUT if it exists");
-  command.add_flag("--no-sync", options.no_sync,
-                   "Do not wait for the disk: a loss of power may then lose the file");
-}
+namespace {
 
-Result<void> check_target(const std::string& target, const WriteOptions& options) {
-  std::error_code error;
-  const auto status = std::filesystem::symlink_status(target, error);
-  if (!options.force && std::filesystem::exists(status)) {
-    return fail(ErrorCode::kInvalidArgument, "the file exists; --force replaces it");
-  }
-  return {};
-}
-
-SaveOptions save_options(Value metadata, const WriteOptions& options, const CommonOptions& common,
-                         Progress progress) {
-  return {.metadata = std::move(metadata),
-          .sync = !options.no_sync,
-          .threads = common.threads,
-          .progress = std::move(progress)};
-}
-
-Failure save_failure(const Route& route, Error error) {
-  const bool from_source =
-      exit_code(error.code) == ExitCode::kBadInput && error.code != ErrorCode::kNotARegularFile;
-  return {from_source ? route.source : route.target, std::move(error)};
-}
-
-Outcome write_file(Output& out, const Route& route, const Value& state, Value metadata,
-                   const WriteOptions& options, const CommonOptions& common) {
-  {
-    ProgressBar progress("writing");
-    auto saved = save(route.target, state,
-                      save_options(std::move(metadata), options, common, progress.callback()));
-    if (!saved) return tl::unexpected<Failure>(save_failure(route, std::move(saved.error())));
-  }
-  return print_written(out, route, common);
+Unrepresentable policy_of(const WriteOptions& options) {
+  if (options.unrepresentable == "drop") return Unrepresentable::kDrop;
+  return options.unrepresentable == "metadata" ? Unrepresentable::kMetadata
+                                               : Unrepresentable::kError;
 }
 
 Outcome print_written(Output& out, const Route& route, const CommonOptions& common,
@@ -69,6 +38,73 @@ Outcome print_written(Output& out, const Route& route, const CommonOptions& comm
     if (!dropped.empty()) out.print("left out: {}\n", escaped(dropped.to_string()));
   }
   return ExitCode::kOk;
+}
+
+}  // namespace
+
+void add_write_options(CLI::App& command, WriteOptions& options) {
+  command.add_option("--to", options.format, "The format to write: espalier, safetensors")
+      ->check(CLI::IsMember({"espalier", "safetensors"}).description(""))
+      ->type_name("FORMAT");
+  command
+      .add_option("--unrepresentable", options.unrepresentable,
+                  "What to do with what safetensors cannot hold: error (the default), drop it, or "
+                  "carry the tree in the file's metadata, so that the way back is exact")
+      ->check(CLI::IsMember({"error", "drop", "metadata"}).description(""))
+      ->type_name("WHAT");
+  command.add_flag("--no-metadata", options.no_metadata, "Leave the file's metadata out");
+  command.add_flag("-f,--force", options.force, "Replace OUT if it exists");
+  command.add_flag("--no-sync", options.no_sync,
+                   "Do not wait for the disk: a loss of power may then lose the file");
+}
+
+Result<void> check_target(const std::string& target, const WriteOptions& options) {
+  std::error_code error;
+  const auto status = std::filesystem::symlink_status(target, error);
+  if (!options.force && std::filesystem::exists(status)) {
+    return fail(ErrorCode::kInvalidArgument, "the file exists; --force replaces it");
+  }
+  return {};
+}
+
+Result<FileFormat> target_format(const std::string& target, const WriteOptions& options,
+                                 std::optional<FileFormat> fallback) {
+  const std::string extension = std::filesystem::path(target).extension().string();
+  const std::string name =
+      options.format.empty() ? extension.substr(!extension.empty()) : options.format;
+  for (const FileFormat format : {FileFormat::kEspalier, FileFormat::kSafetensors}) {
+    if (name == format_name(format)) return format;
+  }
+  if (fallback) return *fallback;
+  return fail(ErrorCode::kInvalidArgument,
+              "the name does not say which format to write; end it with .espalier or .safetensors, "
+              "or give --to");
+}
+
+Outcome write_file(Output& out, const Route& route, FileFormat format, const Value& state,
+                   Value metadata, const WriteOptions& options, const CommonOptions& common) {
+  Result<Losses> saved;
+  {
+    ProgressBar progress("writing");
+    const SaveOptions save_options{
+        .metadata = options.no_metadata ? Value::dict() : std::move(metadata),
+        .sync = !options.no_sync,
+        .replace = options.force,
+        .threads = common.threads,
+        .progress = progress.callback()};
+    if (format == FileFormat::kSafetensors) {
+      saved = save_safetensors(route.target, state, policy_of(options), save_options);
+    } else if (auto ok = save(route.target, state, save_options); !ok) {
+      saved = propagate(ok);
+    }
+  }
+  if (!saved) {
+    const ErrorCode code = saved.error().code;
+    const bool from_source =
+        exit_code(code) == ExitCode::kBadInput && code != ErrorCode::kNotARegularFile;
+    return about(from_source ? route.source : route.target, saved);
+  }
+  return print_written(out, route, common, *saved);
 }
 
 }  // namespace espalier::cli

@@ -2,13 +2,13 @@
 #ifndef ESPALIER_CLI_WRITE_RESULT_H_
 #define ESPALIER_CLI_WRITE_RESULT_H_
 
+#include <optional>
 #include <string>
 
 #include "command.h"
 #include "output.h"
 
-#include "espalier/foreign/flatten.h"
-#include "espalier/native/save.h"
+#include "espalier/format/catalog.h"
 #include "espalier/tree/value.h"
 
 namespace espalier::cli {
@@ -16,14 +16,22 @@ namespace espalier::cli {
 struct WriteOptions {
   bool force = false;
   bool no_sync = false;
+  bool no_metadata = false;
+  std::string format;
+  std::string unrepresentable = "error";
 };
 
-/// Adds --force and --no-sync.
+/// Adds --to, --unrepresentable, --no-metadata, --force and --no-sync.
 void add_write_options(CLI::App& command, WriteOptions& options);
 
 /// Whether `target` may be written: kInvalidArgument if something is there already, and --force is
 /// not given.
 Result<void> check_target(const std::string& target, const WriteOptions& options);
+
+/// The format to write: as --to says, otherwise as the target's name ends, otherwise `fallback`;
+/// kInvalidArgument without one.
+Result<FileFormat> target_format(const std::string& target, const WriteOptions& options,
+                                 std::optional<FileFormat> fallback);
 
 /// Where a new file comes from, and where it goes.
 struct Route {
@@ -31,21 +39,11 @@ struct Route {
   std::string target;
 };
 
-/// How to save, as the options say.
-SaveOptions save_options(Value metadata, const WriteOptions& options, const CommonOptions& common,
-                         Progress progress);
-
-/// What a save's error is about: one of the tensors' producers (exit code 3) about the source, all
-/// others about the target.
-Failure save_failure(const Route& route, Error error);
-
-/// Saves a tree as an Espalier file, with a progress bar, and prints what was written.
-Outcome write_file(Output& out, const Route& route, const Value& state, Value metadata,
-                   const WriteOptions& options, const CommonOptions& common);
-
-/// Prints "TARGET: 1.2 MiB written", and what was left out, or the same in JSON.
-Outcome print_written(Output& out, const Route& route, const CommonOptions& common,
-                      const Losses& dropped = {});
+/// Saves a tree as a file of `format`, with a progress bar, and prints "TARGET: 1.2 MiB written"
+/// and what was left out, or the same in JSON. An error of the tensors' producers (exit code 3) is
+/// about the source, all others are about the target.
+Outcome write_file(Output& out, const Route& route, FileFormat format, const Value& state,
+                   Value metadata, const WriteOptions& options, const CommonOptions& common);
 
 }  // namespace espalier::cli
 

@@ -173,7 +173,7 @@ class Tree(Cli):
 
     def test_untrusted_text_is_escaped(self):
         text = self.text("tree", self.path("sample"))
-        self.assertIn(r'"line\nbreak \x1b[31mred\x1b[0m \u{202e}drow \u{200b}\u{85}\u{2028} "q" \\"',
+        self.assertIn(r'"line\nbreak \x1b[31mred\x1b[0m \u{202e}drow \u{200b}\u{85}\u{2028} "q" \"',
                       text)
         self.assertIn(r"evil\x1b]0;title\x07: null", text)
         raw = self.run_cli("ls", "--all", "--json", self.path("sample"))
@@ -652,6 +652,34 @@ class Convert(Cli):
                      expect=BAD_INPUT)
         self.run_cli("convert", self.path("sample"), "/dev/null", "--to", "espalier", "--force",
                      expect=BAD_INPUT)
+
+
+class Patterns(Cli):
+    def test_diff_below_containers_of_different_kinds(self):
+        a, b = self.new("a.espalier"), self.new("b.espalier")
+        self.text("extract", self.path("sample"), a, "--root", "layers")
+        self.text("extract", self.path("sample"), b, "--root", "betas")
+        self.assertIn("1 difference", self.text("diff", a, b, "0", expect=CHECK_FAILED))
+
+    def test_other_spelling_of_a_key(self):
+        self.run_cli("show", self.path("sample"), "optimizer/~21", expect=USAGE)
+        self.assertNotIn("did you mean", self.stderr)
+        self.run_cli("show", self.path("sample"), "optimizer/0/~20", expect=USAGE)
+        self.run_cli("show", self.path("sample"), "layers/~20", expect=USAGE)
+        self.assertIn("did you mean 'layers/0', the int key?", self.stderr)
+
+    def test_extract_writes_the_format_of_the_name(self):
+        out = self.new("out.safetensors")
+        self.text("extract", self.path("sample"), out, "model", "--unrepresentable", "drop")
+        self.assertIn("no hashes", self.text("verify", out))
+
+    def test_foreign_files_are_named(self):
+        for content, what in ((b"PK\x03\x04" + bytes(60), "zip"), (b"GGUF" + bytes(60), "GGUF"),
+                              (b"hello, world" * 9, "neither")):
+            with open(self.new("foreign"), "wb") as file:
+                file.write(content)
+            self.run_cli("ls", self.new("foreign"), expect=BAD_INPUT)
+            self.assertIn(what, self.stderr)
 
 
 class Safetensors(Cli):

@@ -18,7 +18,7 @@ run("${WORK}/prefix/bin/espalier" verify "${WORK}/state.espalier")
 file(GLOB_RECURSE pc "${WORK}/prefix/*/espalier.pc")
 get_filename_component(pc_folder "${pc}" DIRECTORY)
 set(ENV{PKG_CONFIG_PATH} "${pc_folder}")
-execute_process(COMMAND pkg-config --define-variable=prefix=${WORK}/prefix --cflags --libs espalier
+execute_process(COMMAND pkg-config --cflags --libs espalier
                 OUTPUT_VARIABLE flags RESULT_VARIABLE result)
 if(NOT result EQUAL 0)
   message(FATAL_ERROR "pkg-config does not find espalier")

@@ -101,7 +101,7 @@ TEST_CASE("A path that leads nowhere says how far it leads") {
   REQUIRE_FALSE(beyond);
   CHECK(beyond.error().code == ErrorCode::kNotFound);
   CHECK(beyond.error().path == "a/7/b");
-  CHECK(beyond.error().message.find("'a' is a list with 1 children") != std::string::npos);
+  CHECK(beyond.error().message.find("'a' is a list of 1 without that key") != std::string::npos);
   const auto below = checkpoint.state().at("a/0/b");
   REQUIRE_FALSE(below);
   CHECK(below.error().message.find("'a/0' is a int64") != std::string::npos);

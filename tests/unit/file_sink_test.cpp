@@ -72,6 +72,22 @@ TEST_CASE("A sink that is not committed leaves everything as it was") {
   CHECK(folder.size() == 1);
 }
 
+TEST_CASE("A file that appears meanwhile is kept unless it may be replaced") {
+  const TemporaryFolder folder;
+  auto sink = FileSink::create(folder / "file", kNew.size(), {.replace = false});
+  REQUIRE(sink);
+  CHECK(sink->write(0, kNew));
+  REQUIRE(testing::write_whole(folder / "file", kOld));
+  CHECK(code_of(sink->commit()) == "invalid_argument");
+  CHECK(testing::read_whole(folder / "file") == kOld);
+  fs::remove(folder / "file");
+  auto second = FileSink::create(folder / "file", kNew.size(), {.replace = false});
+  REQUIRE(second);
+  CHECK(second->write(0, kNew));
+  CHECK(second->commit());
+  CHECK(testing::read_whole(folder / "file") == kNew);
+}
+
 TEST_CASE("A replaced file keeps its permissions") {
   const TemporaryFolder folder;
   REQUIRE(testing::write_whole(folder / "file", kOld));

@@ -221,5 +221,25 @@ TEST_CASE("Large dicts get an order if they need one") {
   CHECK(orders({9, 8, 7, 6, 5, 4, 3, 2, 1}) == 9);
 }
 
+TEST_CASE("A long text that many nodes name counts each time") {
+  Limits limits;
+  limits.text_bytes = 10'000;
+  const std::string text(1000, 'x');
+  Value fits = Value::list();
+  for (int i = 0; i < 10; ++i) fits.add(Value::string(text));
+  CHECK(lay_out(fits, Value::dict(), limits));
+  Value strings = fits;
+  strings.add(Value::string(text));
+  Value labels = fits;
+  labels.add(Value::null().labelled(text));
+  Value axes = fits;
+  axes.add(Value::tensor(Tensor{.dtype = DType::kU8, .shape = {0}, .axis_names = {text}}));
+  for (const Value& state : {strings, labels, axes}) {
+    const auto layout = lay_out(state, Value::dict(), limits);
+    REQUIRE_FALSE(layout);
+    CHECK(layout.error().message.find("Limits::text_bytes") != std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace espalier

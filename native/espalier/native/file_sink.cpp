@@ -84,7 +84,7 @@ Result<FileSink> FileSink::create(const fs::path& requested, std::uint64_t lengt
   auto file = create_beside(target, temporary);
   if (!file) return propagate(file);
   FileSink sink(std::move(*file), std::move(temporary), std::move(target), options);
-  if (exists && ::fchmod(sink.file_.get(), status.st_mode & 07777) != 0) {
+  if (exists && ::fchmod(sink.file_.get(), status.st_mode & 0777) != 0) {
     return fail_with_errno(errno, "give the new file the permissions of the old one");
   }
   int result = 0;
@@ -118,8 +118,19 @@ Result<void> FileSink::commit() {
     return fail_with_errno(errno, "bring the file to the disk");
   }
   if (const int error = file_.close(); error != 0) return fail_with_errno(error, "close the file");
-  if (::rename(temporary_.c_str(), target_.c_str()) != 0) {
-    return fail_with_errno(errno, "give the file its name");
+  if (options_.replace) {
+    if (::rename(temporary_.c_str(), target_.c_str()) != 0) {
+      return fail_with_errno(errno, "give the file its name");
+    }
+  } else {
+    // Unlike rename(), link() fails if somebody else has put a file there meanwhile.
+    if (::link(temporary_.c_str(), target_.c_str()) != 0) {
+      if (errno == EEXIST) {
+        return fail(ErrorCode::kInvalidArgument, "a file of that name has appeared meanwhile");
+      }
+      return fail_with_errno(errno, "give the file its name");
+    }
+    ::unlink(temporary_.c_str());
   }
   temporary_.clear();
   if (!options_.sync) return {};

@@ -15,6 +15,9 @@ struct SinkOptions {
   /// Waits until the disk has the file, and its folder the name, so that it survives a loss of
   /// power. Without, only a crash of the process is survived.
   bool sync = true;
+  /// Whether a file that stands at the target is replaced. Without, commit() fails if there is one
+  /// by then.
+  bool replace = true;
 };
 
 /// A new file under a temporary name beside its target, until commit() gives it the target's name.

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <mutex>
+#include <new>
 #include <optional>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -15,6 +16,20 @@ unsigned thread_count(unsigned requested) {
   const unsigned wanted = requested != 0 ? requested : std::thread::hardware_concurrency();
   return std::clamp(wanted, 1u, kMostThreads);
 }
+
+namespace {
+
+// An exception may not leave a thread, and memory may run out in any task.
+Result<void> run_task(const std::function<Result<void>(unsigned, std::size_t)>& task,
+                      unsigned worker, std::size_t i) {
+  try {
+    return task(worker, i);
+  } catch (const std::bad_alloc&) {
+    return fail(ErrorCode::kOutOfMemory, "there is no memory left; use fewer threads");
+  }
+}
+
+}  // namespace
 
 Result<void> parallel_for(std::size_t count, unsigned threads,
                           const std::function<Result<void>(unsigned, std::size_t)>& task) {
@@ -29,7 +44,7 @@ Result<void> parallel_for(std::size_t count, unsigned threads,
       // Tasks are handed out in order, so that all before a failed one have begun and will finish.
       const std::size_t i = next.fetch_add(1, std::memory_order_relaxed);
       if (i >= count) return;
-      if (auto done = task(worker, i); !done) {
+      if (auto done = run_task(task, worker, i); !done) {
         failed = true;
         const std::lock_guard lock(mutex);
         if (i < failed_at) {
@@ -46,7 +61,7 @@ Result<void> parallel_for(std::size_t count, unsigned threads,
   for (unsigned worker = 1; worker < wanted; ++worker) {
     try {
       helpers.emplace_back(work, worker);
-    } catch (const std::system_error&) {
+    } catch (const std::exception&) {
       break;  // No more threads to be had: those that there are do the work.
     }
   }

@@ -13,7 +13,8 @@ Result<void> save(const std::filesystem::path& path, const Value& state,
                   const SaveOptions& options) {
   auto writer = Writer::plan(state, options.metadata, options.limits);
   if (!writer) return propagate(writer);
-  auto sink = FileSink::create(path, writer->file_length(), {.sync = options.sync});
+  auto sink = FileSink::create(path, writer->file_length(),
+                               {.sync = options.sync, .replace = options.replace});
   if (!sink) return propagate(sink);
 
   std::mutex mutex;

@@ -18,6 +18,8 @@ struct SaveOptions {
   Value metadata = Value::dict();
   /// Waits until the disk has the file: see SinkOptions::sync.
   bool sync = true;
+  /// Whether a file at `path` is replaced: see SinkOptions::replace.
+  bool replace = true;
   /// Threads that hash and write; 0 for as many as the machine runs at once. The bytes do not
   /// depend on it.
   unsigned threads = 0;

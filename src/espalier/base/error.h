@@ -97,6 +97,12 @@ tl::unexpected<Error> propagate(Result<T>& failed) {
   return tl::unexpected<Error>(std::move(failed).error());
 }
 
+/// The same for a result that is const: copies the error.
+template <class T>
+tl::unexpected<Error> propagate(const Result<T>& failed) {
+  return tl::unexpected<Error>(failed.error());
+}
+
 }  // namespace espalier
 
 #endif  // ESPALIER_BASE_ERROR_H_

@@ -18,6 +18,10 @@ struct Limits {
   std::uint32_t depth = 256;
   /// Bytes of all keys on the way to one node. Stops a listing whose every line repeats megabytes.
   std::uint32_t path_bytes = 16384;
+  /// Bytes of keys, strings, labels and names, counted once for each that names them. Stops a small
+  /// file in which a million nodes name one long text, and which would take terabytes once each has
+  /// a copy.
+  std::uint64_t text_bytes = std::uint64_t{1} << 30;
   /// Axes of one tensor; the format itself allows 64.
   std::uint32_t rank = 64;
   /// Bytes of one arbitrary-precision integer. Stops quadratic decimal conversion.

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
 
 #include "espalier/format/header.h"
 
@@ -17,6 +20,24 @@ bool looks_like_safetensors(ByteSpan front, std::uint64_t file_size) {
   const auto header = load_le<std::uint64_t>(front.data());
   return front[kLengthBytes] == std::byte{'{'} ||
          (header >= 2 && header <= file_size - kLengthBytes);
+}
+
+// What a file is that is none of ours, if its first bytes tell.
+std::string_view describe_foreign(ByteSpan front) {
+  const std::string_view text = as_text(front);
+  if (text.starts_with("PK\x03\x04"))
+    return "; it is a zip archive, as PyTorch and numpy write them";
+  if (text.starts_with("GGUF")) return "; it is a GGUF file";
+  if (text.starts_with("\x93NUMPY")) return "; it is a numpy array";
+  if (text.starts_with("\x89HDF")) return "; it is an HDF5 file";
+  return "";
+}
+
+bool looks_like_nothing(ByteSpan front) {
+  const std::size_t compared = std::min(front.size(), kMagic.size());
+  const bool zeros =
+      std::all_of(front.begin(), front.end(), [](std::byte byte) { return byte == std::byte{0}; });
+  return std::memcmp(front.data(), kMagic.data(), compared) != 0 && !zeros;
 }
 
 }  // namespace
@@ -41,7 +62,12 @@ Result<void> AnyOpener::feed(const Extent& extent, ByteSpan bytes) {
     if (looks_like_safetensors(front, options_.file_size)) {
       return opener_.emplace<SafetensorsOpener>(options_).feed(whole, front);
     }
-    return opener_.emplace<Opener>(options_).feed(whole, front);
+    auto ours = opener_.emplace<Opener>(options_).feed(whole, front);
+    if (!ours && looks_like_nothing(front)) {
+      ours.error().message =
+          "neither an Espalier nor a safetensors file" + std::string(describe_foreign(front));
+    }
+    return ours;
   });
   // The same bytes may hold more than the front, as when a whole mapped file is fed at once.
   if (fed && !std::holds_alternative<std::monostate>(opener_) && !needs().empty()) {

@@ -53,7 +53,8 @@ class Validator {
          {&Validator::check_counts, &Validator::check_texts, &Validator::check_shapes,
           &Validator::check_blocks, &Validator::check_keys, &Validator::check_tree,
           &Validator::check_values, &Validator::check_labels, &Validator::check_dict_orders,
-          &Validator::check_axes, &Validator::check_uses, &Validator::check_end}) {
+          &Validator::check_axes, &Validator::check_text_bytes, &Validator::check_uses,
+          &Validator::check_end}) {
       if (!(this->*step)()) return tl::unexpected<Error>(std::move(*error_));
     }
     return {};
@@ -613,6 +614,29 @@ class Validator {
       texts_.mark(name);
     }
     return true;
+  }
+
+  // What a tree takes when every text in it is copied, as it is when it becomes a Value.
+  bool check_text_bytes() {
+    const std::uint64_t uses = 2 * std::uint64_t{t_.nodes.size()} + t_.labels.size() +
+                               t_.axis_names.size() + t_.tensors.size();
+    if (longest_text_ <= limits_.text_bytes / std::max<std::uint64_t>(uses, 1)) return true;
+    std::uint64_t bytes = 0;  // at most 2^31 in each of fewer than 2^32 uses
+    const auto count = [&](std::uint32_t text) { bytes += table_text(t_, text).size(); };
+    for (const NodeRecord& node : t_.nodes) {
+      if (node.key_kind == static_cast<std::uint8_t>(KeyKind::kText)) count(node.key);
+      if (node_kind(node) == Kind::kString) count(node.value);
+    }
+    for (const LabelRecord& label : t_.labels) count(label.text);
+    for (const std::uint32_t name : t_.axis_names) count(name);
+    for (const TensorRecord& tensor : t_.tensors) {
+      if (tensor.block != 0) count(t_.blocks[tensor.block - 1u].name);
+    }
+    if (bytes <= limits_.text_bytes) return true;
+    return bad_table(ErrorCode::kLimitExceeded,
+                     "the texts of the tree take " + std::to_string(bytes) +
+                         " bytes, counted wherever they are named, and Limits::text_bytes allows " +
+                         std::to_string(limits_.text_bytes));
   }
 
   bool check_uses() {

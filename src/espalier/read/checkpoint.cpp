@@ -149,6 +149,18 @@ std::optional<NodeRef> NodeRef::find(KeyView wanted) const {
   return child(position(begin));
 }
 
+namespace {
+
+// The key that looks the same and is not: "0" for 0, and the other way round.
+Key twin_of(const Key& key) {
+  const KeyView view = key.view();
+  if (view.is_int) return Key(std::to_string(view.integer));
+  const auto parsed = KeyPath::parse(view.text);
+  return parsed && parsed->size() == 1 ? parsed->back() : key;
+}
+
+}  // namespace
+
 Result<NodeRef> NodeRef::at(const KeyPath& path) const {
   NodeRef node = *this;
   KeyPath found;
@@ -156,12 +168,17 @@ Result<NodeRef> NodeRef::at(const KeyPath& path) const {
     const auto child = node.find(key.view());
     if (!child) {
       const std::string where = found.empty() ? "the root" : "'" + found.to_string() + "'";
-      return fail(ErrorCode::kNotFound,
-                  "no such key; " + where + " is a " + std::string(kind_name(node.kind())) +
-                      (is_container(node.kind())
-                           ? " with " + std::to_string(node.size()) + " children, none of that key"
-                           : ", which has no children"),
-                  Error::kNoOffset, path.to_string());
+      std::string what = "no such key; " + where + " is a " + std::string(kind_name(node.kind()));
+      if (is_container(node.kind())) {
+        what += " of " + std::to_string(node.size()) + " without that key";
+        if (const auto twin = twin_of(key); node.find(twin.view())) {
+          what += "; did you mean '" + (found / twin).to_string() + "', the " +
+                  (key.view().is_int ? "string" : "int") + " key?";
+        }
+      } else {
+        what += ", which has no children";
+      }
+      return fail(ErrorCode::kNotFound, std::move(what), Error::kNoOffset, path.to_string());
     }
     found.push_back(key);
     node = *child;

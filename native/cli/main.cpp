@@ -114,8 +114,6 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace espalier::cli
 
-// NOLINTNEXTLINE(bugprone-exception-escape): when even the last message cannot be made, nothing is
-// left.
 int main(int argc, char** argv) {
   using espalier::cli::ExitCode;
   espalier::cli::reserve_standard_streams();

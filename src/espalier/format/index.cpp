@@ -15,11 +15,8 @@ namespace {
 // Our records and the generated structs are the same bytes; this holds them to it.
 template <class Ours, class Generated>
 constexpr bool same_layout() {
-  return sizeof(Ours) == sizeof(Generated) &&
-         alignof(Ours) ==
-             alignof(Generated) &&  // NOLINT(misc-redundant-expression): on this machine
-         std::is_trivially_copyable_v<Ours> &&
-         std::is_standard_layout_v<Ours>;
+  return sizeof(Ours) == sizeof(Generated) && alignof(Ours) == alignof(Generated) &&
+         std::is_trivially_copyable_v<Ours> && std::is_standard_layout_v<Ours>;
 }
 static_assert(same_layout<NodeRecord, fbs::Node>());
 static_assert(same_layout<TensorRecord, fbs::Tensor>());

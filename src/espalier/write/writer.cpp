@@ -1,6 +1,7 @@
 #include "espalier/write/writer.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "espalier/format/access.h"
 #include "espalier/format/digest.h"
@@ -9,9 +10,15 @@
 namespace espalier {
 namespace {
 
-// Chunks from here on are written from the tensor's own memory; smaller ones are gathered, because
-// a system call for each would cost more than copying them.
+// Tensors from here on are written from their own memory; smaller ones are gathered, because a
+// system call for each would cost more than copying them.
 constexpr std::uint64_t kBorrowBytes = 64 * 1024;
+
+std::optional<ByteSpan> memory_to_borrow(const Tensor& tensor) {
+  auto memory = tensor.data.memory();
+  if (memory && memory->size() < kBorrowBytes) memory.reset();
+  return memory;
+}
 
 // The tensor that chunk number `chunk` belongs to, at or after tensor `tensor`.
 std::uint32_t tensor_of(const Tables& t, std::uint32_t tensor, std::uint32_t chunk) {
@@ -35,20 +42,22 @@ Result<Writer> Writer::plan(const Value& state, const Value& metadata, const Lim
 void Writer::divide_into_pieces() {
   const Tables t = std::as_const(layout_.index).tables();
   std::uint32_t tensor = 0;
-  bool open = false;  // whether the last piece takes more chunks
+  bool borrowing = false;  // whether the last piece is a tensor's own memory
   for (std::uint32_t i = 0; i < t.chunks.size(); ++i) {
     const ChunkRecord& chunk = t.chunks[i];
     tensor = tensor_of(t, tensor, i);
-    const bool borrowed = chunk.stored >= kBorrowBytes && layout_.tensors[tensor]->data.memory();
-    if (open && !borrowed) {
+    const bool borrowed = memory_to_borrow(*layout_.tensors[tensor]).has_value();
+    const std::uint64_t end = chunk.offset + chunk.stored;
+    if (!pieces_.empty() && end - pieces_.back().extent.offset <= kPieceBytes &&
+        borrowed == borrowing && (!borrowed || tensor == piece_tensors_.back())) {
       Piece& piece = pieces_.back();
-      piece.extent.length = chunk.offset + chunk.stored - piece.extent.offset;
+      piece.extent.length = end - piece.extent.offset;
       ++piece.chunk_count;
     } else {
       pieces_.push_back({{chunk.file, chunk.offset, chunk.stored}, i, 1});
       piece_tensors_.push_back(tensor);
     }
-    open = !borrowed && pieces_.back().extent.length < kChunkBytes;
+    borrowing = borrowed;
   }
   made_.assign(pieces_.size(), 0);
 }
@@ -63,14 +72,16 @@ Result<ByteSpan> Writer::make(std::size_t i, MutableByteSpan scratch) {
     return std::uint64_t{chunk - t.tensors[tensor].first_chunk} * kChunkBytes;
   };
 
-  if (piece.chunk_count == 1) {
-    if (const auto memory = layout_.tensors[tensor]->data.memory()) {
-      const auto bytes =
-          memory->subspan(static_cast<std::size_t>(in_tensor(piece.first_chunk)), length);
-      chunks[piece.first_chunk].hash = hash128(bytes);
-      made_[i] = 1;
-      return bytes;
+  if (const auto memory = memory_to_borrow(*layout_.tensors[tensor])) {
+    const ByteSpan bytes =
+        memory->subspan(static_cast<std::size_t>(in_tensor(piece.first_chunk)), length);
+    for (ChunkRecord& chunk : chunks.subspan(piece.first_chunk, piece.chunk_count)) {
+      chunk.hash =
+          hash128(bytes.subspan(static_cast<std::size_t>(chunk.offset - piece.extent.offset),
+                                static_cast<std::size_t>(chunk.stored)));
     }
+    made_[i] = 1;
+    return bytes;
   }
   if (scratch.size() < length) {
     return fail(ErrorCode::kInvalidArgument, "the scratch buffer is smaller than kPieceBytes");

@@ -1,8 +1,7 @@
 // Writes an Espalier file, wherever its bytes go to.
 //
 //   Result<Writer> writer = Writer::plan(state);
-//   for (std::size_t i = 0; i < writer->pieces().size(); ++i) {      // on any threads, in any
-//   order
+//   for (std::size_t i = 0; i < writer->pieces().size(); ++i) {  // on any threads, in any order
 //     Result<ByteSpan> bytes = writer->make(i, scratch);
 //     write(writer->pieces()[i].extent, *bytes);
 //   }
@@ -48,8 +47,9 @@ class Writer {
     ByteSpan index;
   };
 
-  /// Bytes that a piece has at most, and so what `scratch` needs.
-  static constexpr std::size_t kPieceBytes = 2 * kChunkBytes + kTensorAlignment;
+  /// Bytes that a piece has at most, and so what `scratch` needs. Two chunks: a page cache holds
+  /// what is written in small calls in small units, which are slower to fill and to map.
+  static constexpr std::size_t kPieceBytes = 2 * kChunkBytes;
 
   /// Lays out the file; errors as of lay_out(). The tree may go afterwards: its tensors are kept.
   static Result<Writer> plan(const Value& state, const Value& metadata = Value::dict(),

@@ -133,7 +133,7 @@ struct Subject {
     const std::uint32_t i = text(wanted);
     return t.text_ends[i] - wanted.size();
   }
-  Result<void> check() const { return validate(t.view(), facts, limits); }
+  Result<Derived> check() const { return validate(t.view(), facts, limits); }
 };
 
 struct Break {

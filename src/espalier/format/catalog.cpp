@@ -1,7 +1,6 @@
 #include "espalier/format/catalog.h"
 
 #include "espalier/format/index.h"
-#include "espalier/format/validate.h"
 
 namespace espalier {
 
@@ -24,13 +23,15 @@ Result<std::shared_ptr<const Catalog>> Catalog::from_index(const Header& header,
                         .data_begin = header.index_end(),
                         .index = bytes.data(),
                         .index_offset = kHeaderBytes};
-  if (auto valid = validate(*tables, facts, limits); !valid) return propagate(valid);
+  auto derived = validate(*tables, facts, limits);
+  if (!derived) return propagate(derived);
   auto catalog = std::make_shared<Catalog>(Token{});
   catalog->file_length_ = header.file_length;
   catalog->data_begin_ = header.index_end();
   catalog->tree_digest_ = header.tree_digest;
   catalog->arena_ = std::move(index);
   catalog->tables_ = *tables;
+  catalog->derived_ = std::move(*derived);
   return catalog;
 }
 
@@ -46,7 +47,9 @@ Result<std::shared_ptr<const Catalog>> Catalog::from_foreign(FileFormat format, 
   catalog->tables_ = catalog->owned_.view();
   const FileFacts facts{
       .placement = Placement::kForeign, .file_length = file_length, .data_begin = data_begin};
-  if (auto valid = validate(catalog->tables_, facts, limits); !valid) return propagate(valid);
+  auto derived = validate(catalog->tables_, facts, limits);
+  if (!derived) return propagate(derived);
+  catalog->derived_ = std::move(*derived);
   return catalog;
 }
 

@@ -13,6 +13,7 @@
 #include "espalier/base/limits.h"
 #include "espalier/format/header.h"
 #include "espalier/format/tables.h"
+#include "espalier/format/validate.h"
 
 namespace espalier {
 
@@ -49,6 +50,10 @@ class Catalog {
   const std::optional<Hash128>& tree_digest() const { return tree_digest_; }
   /// The records. Their meaning is docs/format.md's; most callers want a Checkpoint instead.
   const Tables& tables() const { return tables_; }
+  /// Elements of shape number `shape` of the pool.
+  std::uint64_t shape_elements(std::uint32_t shape) const { return derived_.shape_elements[shape]; }
+  /// Whether text number `text`, as a key, stands in a printed key path as it is.
+  bool is_plain_text(std::uint32_t text) const { return derived_.plain_texts[text]; }
 
  private:
   struct Token {};
@@ -65,6 +70,7 @@ class Catalog {
   std::optional<Arena> arena_;
   OwnedTables owned_;
   Tables tables_;
+  Derived derived_;
 };
 
 }  // namespace espalier

@@ -37,17 +37,21 @@ Result<std::uint64_t> tensor_bytes(DType dtype, std::span<const std::uint64_t> s
 
 /// The same, quickly, for the usual case: elements of one or more whole bytes and a valid size.
 /// Nothing in every other case, for which tensor_bytes() has the answer.
-inline std::optional<std::uint64_t> usual_tensor_bytes(DType dtype,
-                                                       std::span<const std::uint64_t> shape) {
+constexpr std::optional<std::uint64_t> usual_tensor_bytes(DType dtype, std::uint64_t elements) {
   const std::uint32_t bits = dtype_bits(dtype);
-  const auto elements = shape_elements(shape);
   std::uint64_t bytes = 0;
-  if (bits == 0 || bits % 8 != 0 || !elements ||
-      __builtin_mul_overflow(*elements, std::uint64_t{bits / 8}, &bytes) ||
+  if (bits == 0 || bits % 8 != 0 ||
+      __builtin_mul_overflow(elements, std::uint64_t{bits / 8}, &bytes) ||
       bytes > kMaxTensorBytes) {
     return std::nullopt;
   }
   return bytes;
+}
+
+inline std::optional<std::uint64_t> usual_tensor_bytes(DType dtype,
+                                                       std::span<const std::uint64_t> shape) {
+  const auto elements = shape_elements(shape);
+  return elements ? usual_tensor_bytes(dtype, *elements) : std::nullopt;
 }
 
 /// Chunks that hold `bytes` bytes.

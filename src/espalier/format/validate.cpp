@@ -47,17 +47,17 @@ class Validator {
         blocks_(tables.blocks.size()),
         next_byte_(facts.data_begin) {}
 
-  Result<void> run() {
+  Result<Derived> run() {
     // The tree comes before the nodes' values, so that later errors can name key paths.
     for (const auto step :
          {&Validator::check_counts, &Validator::check_texts, &Validator::check_shapes,
           &Validator::check_blocks, &Validator::check_keys, &Validator::check_tree,
-          &Validator::check_values, &Validator::check_labels, &Validator::check_dict_orders,
+          &Validator::check_values, &Validator::check_labels,
           &Validator::check_axes, &Validator::check_text_bytes, &Validator::check_uses,
           &Validator::check_end}) {
       if (!(this->*step)()) return tl::unexpected<Error>(std::move(*error_));
     }
-    return {};
+    return std::move(derived_);
   }
 
  private:
@@ -132,9 +132,11 @@ class Validator {
     if (const auto invalid = find_invalid_utf8(pool)) {
       return bad(ErrorCode::kTextInvalid, "a string is not UTF-8", pool[*invalid]);
     }
+    derived_.plain_texts.reserve(t_.text_ends.size());
     for (std::uint32_t i = 0; i < t_.text_ends.size(); ++i) {
       const std::string_view text = table_text(t_, i);
       longest_text_ = std::max<std::uint64_t>(longest_text_, text.size());
+      derived_.plain_texts.push_back(is_plain_key(text));
       // The pool as a whole is UTF-8, so a text is too unless it starts inside a character.
       if (!text.empty() && (static_cast<unsigned char>(text.front()) & 0xC0) == 0x80) {
         return bad(ErrorCode::kTextInvalid, "a string starts inside a UTF-8 character",
@@ -150,6 +152,7 @@ class Validator {
 
   bool check_shapes() {
     if (!check_ends(t_.shape_ends, t_.dims, ErrorCode::kTensorInvalid, "shapes")) return false;
+    derived_.shape_elements.reserve(t_.shape_ends.size());
     for (std::uint32_t i = 0; i < t_.shape_ends.size(); ++i) {
       const auto shape = table_shape(t_, i);
       if (shape.size() > kMaxRank) {
@@ -164,6 +167,7 @@ class Validator {
                        " axes and Limits::rank allows " + std::to_string(limits_.rank),
                    t_.shape_ends[i]);
       }
+      derived_.shape_elements.push_back(shape_elements(shape).value_or(kTooManyElements));
       if (i == 0) continue;
       const auto before = table_shape(t_, i - 1);
       const bool ascending = before.size() != shape.size()
@@ -275,6 +279,8 @@ class Validator {
   // orphan.
   bool check_tree() {
     const auto nodes = static_cast<std::uint32_t>(t_.nodes.size());
+    // No path is too long within the limit on depth unless some text is.
+    const bool may_be_long = longest_text_ > limits_.path_bytes / (std::uint64_t{limits_.depth} + 1);
     std::vector<Frame> outer;
     Frame frame = {kStateRoot, kMetadataRoot + 1, 0};
     std::uint32_t free = kMetadataRoot + 1;
@@ -292,8 +298,7 @@ class Validator {
       }
       const NodeRecord& node = t_.nodes[frame.next++];
       std::uint64_t path_bytes = frame.path_bytes;
-      // No path is too long at this depth unless some text is.
-      if (path_bytes + longest_text_ > limits_.path_bytes || is_container(node_kind(node))) {
+      if (may_be_long) {
         path_bytes += key_bytes(node);
         if (path_bytes > limits_.path_bytes) {
           // The container's path: the key itself may have gigabytes.
@@ -352,7 +357,7 @@ class Validator {
                    child);
       }
     }
-    // Larger dicts have their order checked in check_dict_orders.
+    // Larger dicts have their order checked in check_dict_order.
     std::size_t ascending = 1;  // while keys ascend, none can have occurred before
     if (node.count > kSmallDict) return true;
     for (std::size_t i = 1; i < children.size(); ++i) {
@@ -379,16 +384,21 @@ class Validator {
           return bad_node(ErrorCode::kTreeInvalid, "the metadata holds a tensor", index);
         }
         if (!check_tensor(index)) return false;
+      } else if (is_container(kind)) {
+        if (has_keys(kind) && node.count > kSmallDict && !check_dict_order(index)) return false;
+        continue;
       } else if (!check_scalar(index)) {
         return false;
       }
-      const bool counted = is_container(kind) || kind == Kind::kBytes || kind == Kind::kBigInt;
-      if (!counted && node.count != 0) {
+      if (kind != Kind::kBytes && kind != Kind::kBigInt && node.count != 0) {
         return bad_node(ErrorCode::kTreeInvalid, "a node that has no count has one", index);
       }
     }
     if (next_value_byte_ != t_.bytes.size()) {
       return bad_table(ErrorCode::kTreeInvalid, "some value bytes belong to no node");
+    }
+    if (next_dict_ != t_.dict_orders.size() || next_order_ != t_.order.size()) {
+      return bad_table(ErrorCode::kKeyInvalid, "an order belongs to no large dict");
     }
     return true;
   }
@@ -418,7 +428,7 @@ class Validator {
         next_value_byte_ += node.count;
         return node_kind(node) != Kind::kBigInt || check_bigint(index);
       default:
-        return true;  // Numbers were checked with the keys, containers with the tree.
+        return true;  // Numbers were checked with the keys.
     }
   }
 
@@ -469,10 +479,10 @@ class Validator {
     }
     shapes_.mark(tensor.shape);
     if (tensor.block != 0) blocks_.mark(tensor.block - 1u);
-    const auto shape = table_shape(t_, tensor.shape);
-    auto bytes = usual_tensor_bytes(*dtype, shape);
+    auto bytes = usual_tensor_bytes(*dtype, derived_.shape_elements[tensor.shape]);
     if (!bytes) {
-      auto unusual = tensor_bytes(*dtype, shape, table_block(t_, tensor.block));
+      auto unusual =
+          tensor_bytes(*dtype, table_shape(t_, tensor.shape), table_block(t_, tensor.block));
       if (!unusual) {
         return bad_node(unusual.error().code, std::move(unusual.error().message), index);
       }
@@ -548,44 +558,36 @@ class Validator {
     return true;
   }
 
-  bool check_dict_orders() {
-    std::size_t entry = 0;
-    std::uint64_t used = 0;
-    for (std::uint32_t index = 0; index < t_.nodes.size(); ++index) {
-      const NodeRecord& node = t_.nodes[index];
-      if (!has_keys(node_kind(node)) || node.count <= kSmallDict) continue;
-      const auto children = t_.nodes.subspan(node.value, node.count);
-      const bool listed = entry < t_.dict_orders.size() && t_.dict_orders[entry].node == index;
-      if (!listed) {
-        for (std::size_t i = 1; i < children.size(); ++i) {
-          if (!key_less(t_, children[i - 1], children[i])) {
-            return bad_node(ErrorCode::kKeyInvalid,
-                            "a large dict's keys are neither ascending nor given an order", index);
-          }
+  // The keys of a large dict come in order, or an order is given for them.
+  bool check_dict_order(std::uint32_t index) {
+    const NodeRecord& node = t_.nodes[index];
+    const auto children = t_.nodes.subspan(node.value, node.count);
+    if (next_dict_ == t_.dict_orders.size() || t_.dict_orders[next_dict_].node != index) {
+      for (std::size_t i = 1; i < children.size(); ++i) {
+        if (!key_less(t_, children[i - 1], children[i])) {
+          return bad_node(ErrorCode::kKeyInvalid,
+                          "a large dict's keys are neither ascending nor given an order", index);
         }
-        continue;
       }
-      const DictOrderRecord& record = t_.dict_orders[entry++];
-      if (record.first != used || !range_fits(used, node.count, t_.order.size())) {
-        return bad_node(ErrorCode::kKeyInvalid, "a dict's order is not the next one", index);
-      }
-      used += node.count;
-      const auto order = t_.order.subspan(record.first, node.count);
-      bool insertion = true;
-      for (std::size_t i = 0; i < order.size(); ++i) {
-        // Strictly ascending keys at positions in range: so every child occurs, exactly once.
-        if (order[i] >= node.count ||
-            (i > 0 && !key_less(t_, children[order[i - 1]], children[order[i]]))) {
-          return bad_node(ErrorCode::kKeyInvalid, "a dict's order is not ascending", index);
-        }
-        insertion = insertion && order[i] == i;
-      }
-      if (insertion) {
-        return bad_node(ErrorCode::kKeyInvalid, "a dict in order has a needless order", index);
-      }
+      return true;
     }
-    if (entry != t_.dict_orders.size() || used != t_.order.size()) {
-      return bad_table(ErrorCode::kKeyInvalid, "an order belongs to no large dict");
+    const DictOrderRecord& record = t_.dict_orders[next_dict_++];
+    if (record.first != next_order_ || !range_fits(next_order_, node.count, t_.order.size())) {
+      return bad_node(ErrorCode::kKeyInvalid, "a dict's order is not the next one", index);
+    }
+    next_order_ += node.count;
+    const auto order = t_.order.subspan(record.first, node.count);
+    bool insertion = true;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      // Strictly ascending keys at positions in range: so every child occurs, exactly once.
+      if (order[i] >= node.count ||
+          (i > 0 && !key_less(t_, children[order[i - 1]], children[order[i]]))) {
+        return bad_node(ErrorCode::kKeyInvalid, "a dict's order is not ascending", index);
+      }
+      insertion = insertion && order[i] == i;
+    }
+    if (insertion) {
+      return bad_node(ErrorCode::kKeyInvalid, "a dict in order has a needless order", index);
     }
     return true;
   }
@@ -679,10 +681,14 @@ class Validator {
   Uses texts_;
   Uses shapes_;
   Uses blocks_;
+  static constexpr std::uint64_t kTooManyElements = ~std::uint64_t{0};  // for any dtype
+  Derived derived_;
   std::uint64_t longest_text_ = 0;
   std::uint32_t next_tensor_ = 0;
   std::uint64_t next_chunk_ = 0;
   std::uint64_t next_value_byte_ = 0;
+  std::size_t next_dict_ = 0;
+  std::uint64_t next_order_ = 0;
   std::uint64_t next_byte_;
   std::uint64_t used_features_ = 0;
   std::optional<Error> error_;
@@ -690,7 +696,7 @@ class Validator {
 
 }  // namespace
 
-Result<void> validate(const Tables& tables, const FileFacts& facts, const Limits& limits) {
+Result<Derived> validate(const Tables& tables, const FileFacts& facts, const Limits& limits) {
   return Validator(tables, facts, limits).run();
 }
 

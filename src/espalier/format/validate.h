@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "espalier/base/error.h"
 #include "espalier/base/limits.h"
@@ -16,8 +17,7 @@ enum class Placement : std::uint8_t {
   /// An Espalier file: docs/format.md section 6, to the byte.
   kCanonical,
   /// Somebody else's file: raw chunks, adjacent within a tensor, each tensor anywhere in the file.
-  /// The
-  /// opener of that format has checked how tensors lie to each other.
+  /// The opener of that format has checked how tensors lie to each other.
   kForeign,
 };
 
@@ -34,10 +34,18 @@ struct FileFacts {
   std::uint64_t index_offset = 0;
 };
 
+/// What validation finds out on its way, so that readers need not work it out for every tensor.
+struct Derived {
+  /// The elements of each shape of the pool.
+  std::vector<std::uint64_t> shape_elements;
+  /// Whether each text of the pool, as a key, stands in a printed key path as it is.
+  std::vector<bool> plain_texts;
+};
+
 /// Checks all of docs/format.md section 9.1 in time linear in the size of the tables, with scratch
 /// memory of a bit per text, shape and block and a stack of at most `limits.depth` frames. After
 /// success every accessor of a Catalog over these tables is total.
-Result<void> validate(const Tables& tables, const FileFacts& facts, const Limits& limits);
+Result<Derived> validate(const Tables& tables, const FileFacts& facts, const Limits& limits);
 
 /// The printed key path of node `node`, for error messages: looks for parents by scanning, so it
 /// costs O(nodes x depth). The tree structure must be valid; the metadata tree's paths start with

@@ -227,27 +227,28 @@ bool Walker::next() {
       const NodeRecord& parent = t.nodes[node_.number()];
       stack_.push_back({parent.value, parent.value, parent.value + parent.count,
                         has_keys(node_kind(parent)), path_.size()});
-      descend_ = false;
     }
-    if (stack_.empty()) return false;
-    Frame& frame = stack_.back();
-    path_.truncate(frame.path_size);
-    if (frame.next == frame.end) {
+    for (;;) {
+      if (stack_.empty()) return false;
+      if (stack_.back().next != stack_.back().end) break;
       stack_.pop_back();
-      continue;
     }
+    Frame& frame = stack_.back();
     const std::uint32_t number = frame.next++;
     const NodeRecord& record = t.nodes[number];
+    node_ = NodeRef(&node_.catalog(), number);
+    descend_ = is_container(node_kind(record)) && record.count > 0;
+    path_.truncate(frame.path_size);
     std::size_t segment = 0;
     if (!frame.keyed) {
       segment = path_.append(std::int64_t{number - frame.first});
-    } else if (record.key_kind == static_cast<std::uint8_t>(KeyKind::kText)) {
-      segment = path_.append(table_text(t, record.key));
-    } else {
+    } else if (record.key_kind == static_cast<std::uint8_t>(KeyKind::kInt)) {
       segment = path_.append(table_int(t, record.key));
+    } else if (node_.catalog().is_plain_text(record.key)) {
+      segment = path_.append_plain(table_text(t, record.key));
+    } else {
+      segment = path_.append(table_text(t, record.key));
     }
-    node_ = NodeRef(&node_.catalog(), number);
-    descend_ = is_container(node_kind(record)) && record.count > 0;
     if (patterns_.empty() || match(path_.view().substr(segment))) return true;
   }
 }

@@ -49,9 +49,12 @@ class TensorRef {
   std::vector<std::string_view> axis_names() const;
   /// The block type of a kOpaque tensor.
   BlockType block() const;
-  std::uint64_t elements() const { return shape_elements(shape()).value_or(0); }
+  std::uint64_t elements() const { return catalog_->shape_elements(record().shape); }
   /// Bytes of the elements, packed; of a placeholder, what they would take.
-  std::uint64_t bytes() const { return table_tensor_bytes(catalog_->tables(), record()); }
+  std::uint64_t bytes() const {
+    if (const auto bytes = usual_tensor_bytes(dtype(), elements())) return *bytes;
+    return table_tensor_bytes(catalog_->tables(), record());
+  }
   /// Bytes in the file: less than bytes() if compressed, 0 for a placeholder.
   std::uint64_t stored_bytes() const;
   bool is_placeholder() const { return record().first_chunk == kNoChunk; }

@@ -56,14 +56,16 @@ struct BlockType {
   friend bool operator==(const BlockType&, const BlockType&) = default;
 };
 
+/// The bits of one element by the number of its DType, because they are asked for with every tensor
+/// that is opened or listed. Not in dtype_bits(), where each call would build the table anew.
+inline constexpr std::array<std::uint8_t, kLastDType + 1> kDTypeBits = {
+    0,   8, 8, 8, 16, 16, 32, 32, 64, 64, 16, 16, 32, 64, 64,
+    128, 8, 8, 8, 8,  8,  4,  4,  4,  2,  2,  6,  6,  0};
+
 /// Bits of one element; 0 for kOpaque, whose blocks say.
 constexpr std::uint32_t dtype_bits(DType dtype) {
-  // By number, because this is asked once for every tensor that is opened or listed.
-  constexpr std::array<std::uint8_t, kLastDType + 1> kBits = {
-      0,   8, 8, 8, 16, 16, 32, 32, 64, 64, 16, 16, 32, 64, 64,
-      128, 8, 8, 8, 8,  8,  4,  4,  4,  2,  2,  6,  6,  0};
   const auto number = static_cast<std::size_t>(dtype);
-  return number < kBits.size() ? kBits[number] : 0;
+  return number < kDTypeBits.size() ? kDTypeBits[number] : 0;
 }
 
 /// The short name, for example "bf16" or "f8_e4m3fn". Never empty for a valid DType.

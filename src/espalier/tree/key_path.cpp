@@ -87,6 +87,11 @@ class Parser {
 
 }  // namespace
 
+bool is_plain_key(std::string_view key) {
+  if (key.empty() || (key.front() <= '9' && read_integer(key))) return false;
+  return key.find('/') == key.npos && key.find('~') == key.npos;
+}
+
 void append_segment(std::string& out, const KeyView& key) {
   if (key.is_int) {
     std::array<char, 20> digits;  // "-9223372036854775808"
@@ -94,16 +99,13 @@ void append_segment(std::string& out, const KeyView& key) {
     out.append(digits.data(), printed.ptr);
     return;
   }
-  // Most keys are words, for which the first character and one pass over the others are enough.
-  const std::string_view text = key.text;
-  if (text.empty() || (text.front() <= '9' && read_integer(text))) out += "~2";
-  const auto special = [](char c) { return c == '~' || c == '/'; };
-  if (std::none_of(text.begin(), text.end(), special)) {
-    out += text;
+  if (is_plain_key(key.text)) {
+    out += key.text;
     return;
   }
-  for (const char c : text) {
-    if (special(c)) {
+  if (key.text.empty() || read_integer(key.text)) out += "~2";
+  for (const char c : key.text) {
+    if (c == '~' || c == '/') {
       out += c == '~' ? "~0" : "~1";
     } else {
       out += c;

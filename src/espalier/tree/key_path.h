@@ -106,6 +106,9 @@ class Key {
   std::variant<std::string, std::int64_t> value_;
 };
 
+/// Whether a string key's printed segment is the key itself, without any escape.
+bool is_plain_key(std::string_view key);
+
 /// Appends the printed segment of `key` to `out`. Never appends nothing. Total: text that is not
 /// UTF-8 is copied as it is, and will then not parse.
 void append_segment(std::string& out, const KeyView& key);

@@ -33,9 +33,21 @@ EncodedIndex example() {
   t.axes.resize(1);
   t.axis_names = {0};
   t.blocks.resize(1);
-  auto encoded = encode_index(t.view());
+  auto encoded = EncodedIndex::encode(std::move(t));
   REQUIRE(encoded);
   return std::move(*encoded);
+}
+
+template <class Record>
+std::vector<Record> copy(std::span<const Record> records) {
+  return {records.begin(), records.end()};
+}
+
+OwnedTables copy(const Tables& t) {
+  return {copy(t.nodes),     copy(t.tensors), copy(t.chunks), copy(t.shape_ends),
+          copy(t.dims),      copy(t.words),   copy(t.text_ends), copy(t.text),
+          copy(t.bytes),     copy(t.labels),  copy(t.dict_orders), copy(t.order),
+          copy(t.axes),      copy(t.axis_names), copy(t.blocks)};
 }
 
 // Bytes at an address that is a multiple of 8, as decode_index() demands.
@@ -52,7 +64,7 @@ struct Aligned {
 
 TEST_CASE("An index comes back as it was encoded") {
   const EncodedIndex index = example();
-  const auto tables = decode_index(index.bytes, 128);
+  const auto tables = decode_index(index.bytes(), 128);
   REQUIRE(tables);
   CHECK(tables->nodes.size() == 3);
   CHECK(tables->nodes[2].value == 77);
@@ -60,7 +72,7 @@ TEST_CASE("An index comes back as it was encoded") {
   CHECK(std::string(tables->text.begin(), tables->text.end()) == "abc");
   CHECK(tables->bytes.size() == 5);
   CHECK(tables->order[0] == 2);
-  CHECK(reinterpret_cast<const std::byte*>(tables->nodes.data()) > index.bytes.data());
+  CHECK(reinterpret_cast<const std::byte*>(tables->nodes.data()) > index.bytes().data());
 }
 
 TEST_CASE("Empty vectors are fine, in every combination of sizes") {
@@ -71,9 +83,9 @@ TEST_CASE("Empty vectors are fine, in every combination of sizes") {
         t.text.resize(texts);
         t.words.resize(words);
         t.chunks.resize(chunks);
-        const auto encoded = encode_index(t.view());
+        const auto encoded = EncodedIndex::encode(std::move(t));
         REQUIRE(encoded);
-        const auto tables = decode_index(encoded->bytes, 0);
+        const auto tables = decode_index(encoded->bytes(), 0);
         REQUIRE(tables);
         CHECK(tables->text.size() == texts);
         CHECK(tables->words.size() == words);
@@ -92,15 +104,15 @@ TEST_CASE("Chunk records can be patched in place") {
 
 TEST_CASE("An index cut short or followed by something is refused") {
   const EncodedIndex index = example();
-  for (std::size_t size = 0; size < index.bytes.size(); ++size) {
+  for (std::size_t size = 0; size < index.bytes().size(); ++size) {
     CAPTURE(size);
-    Aligned cut(ByteSpan(index.bytes).first(size));
+    Aligned cut(index.bytes().first(size));
     const auto tables = decode_index(cut.view(), 128);
     REQUIRE_FALSE(tables);
     CHECK(tables.error().code == ErrorCode::kIndexInvalid);
     CHECK(tables.error().offset >= 128);
   }
-  std::vector<std::byte> longer = index.bytes;
+  std::vector<std::byte> longer(index.bytes().begin(), index.bytes().end());
   longer.resize(longer.size() + 8);
   CHECK_FALSE(decode_index(Aligned(longer).view(), 128));
 }
@@ -109,18 +121,17 @@ TEST_CASE("An index cut short or followed by something is refused") {
 bool is_refused_or_canonical(Aligned& bytes) {
   const auto tables = decode_index(bytes.view(), 128);
   if (!tables) return tables.error().code == ErrorCode::kIndexInvalid;
-  const auto encoded = encode_index(*tables);
-  return encoded && std::equal(encoded->bytes.begin(), encoded->bytes.end(), bytes.data(),
-                               bytes.data() + bytes.size);
+  const auto encoded = EncodedIndex::encode(copy(*tables));
+  return encoded && std::ranges::equal(encoded->bytes(), bytes.view());
 }
 
 TEST_CASE("A damaged byte of an index is refused, or is that of another index") {
   const EncodedIndex index = example();
   std::size_t refused = 0;
-  for (std::size_t i = 0; i < index.bytes.size(); ++i) {
+  for (std::size_t i = 0; i < index.bytes().size(); ++i) {
     for (unsigned value = 0; value < 256; ++value) {
-      if (index.bytes[i] == static_cast<std::byte>(value)) continue;
-      Aligned damaged(index.bytes);
+      if (index.bytes()[i] == static_cast<std::byte>(value)) continue;
+      Aligned damaged(index.bytes());
       damaged.data()[i] = static_cast<std::byte>(value);
       CAPTURE(i);
       CAPTURE(value);
@@ -136,7 +147,7 @@ TEST_CASE("Random damage of an index is refused, or makes another index") {
   const EncodedIndex index = example();
   testing::Random random(1);
   for (int round = 0; round < 20'000; ++round) {
-    Aligned damaged(index.bytes);
+    Aligned damaged(index.bytes());
     for (std::uint64_t n = 1 + random.below(6); n > 0; --n) {
       // Four bytes at a time: positions and sizes, not only their parts.
       const auto at = static_cast<std::size_t>(random.below(damaged.size - 3));

@@ -9,6 +9,7 @@
 #include <doctest/doctest.h>
 
 #include "espalier/format/access.h"
+#include "espalier/format/validate.h"
 
 namespace espalier {
 namespace {
@@ -189,7 +190,22 @@ TEST_CASE("Ties are stored once; placeholders are their own") {
   CHECK(tables.shape_ends.size() == 1);
   CHECK(layout->tensors.size() == 4);
   CHECK(layout->tensors[0] == shared);
-  CHECK(layout->first_nodes == std::vector<std::uint32_t>{2, 3, 5, 6});
+  CHECK(find_tensor_path(tables, 0) == "0");
+  CHECK(find_tensor_path(tables, 3) == "4");
+  CHECK(find_tensor_path(tables, 4).empty());
+}
+
+TEST_CASE("Tensors are tied when nobody but the tree holds them") {
+  Value once = Value::tensor(f32({1}, 4));
+  const Value tree = Value::list({once, once, Value::tensor(f32({1}, 4))});
+  once = Value();
+  REQUIRE(tree.children()[0].as_tensor().use_count() == 3);  // two nodes, and this one
+  const auto layout = lay_out(tree, Value::dict());
+  REQUIRE(layout);
+  const Tables tables = layout->index.tables();
+  CHECK(tables.tensors.size() == 2);
+  CHECK(tables.nodes[3].value == 0);
+  CHECK(tables.nodes[4].value == 1);
 }
 
 TEST_CASE("Blobs stand in node order, at multiples of 64, and end the file") {
@@ -199,7 +215,7 @@ TEST_CASE("Blobs stand in node order, at multiples of 64, and end the file") {
                               Value::dict());
   REQUIRE(layout);
   const Tables tables = layout->index.tables();
-  const std::uint64_t end = 128 + layout->index.bytes.size();
+  const std::uint64_t end = 128 + layout->index.bytes().size();
   const std::uint64_t first = (end + 63) / 64 * 64;
   REQUIRE(tables.chunks.size() == 2);
   CHECK(tables.chunks[0].offset == first);

@@ -104,7 +104,7 @@ struct Subject {
       copy(tables.axis_names, made.t.axis_names);
       copy(tables.blocks, made.t.blocks);
       made.facts.file_length = layout->file_length;
-      made.facts.data_begin = kHeaderBytes + layout->index.bytes.size();
+      made.facts.data_begin = kHeaderBytes + layout->index.bytes().size();
       return made;
     }();
     return subject;
@@ -628,12 +628,12 @@ TEST_CASE("Errors name the file offset of the record that is wrong") {
   chunks[3].zero = 1;
   const Tables tables = std::as_const(layout->index).tables();
   const FileFacts facts{.file_length = layout->file_length,
-                        .data_begin = kHeaderBytes + layout->index.bytes.size(),
-                        .index = layout->index.bytes.data(),
+                        .data_begin = kHeaderBytes + layout->index.bytes().size(),
+                        .index = layout->index.bytes().data(),
                         .index_offset = kHeaderBytes};
   const auto result = validate(tables, facts, {});
   REQUIRE_FALSE(result);
-  const auto in_index = reinterpret_cast<const std::byte*>(&chunks[3]) - layout->index.bytes.data();
+  const auto in_index = reinterpret_cast<const std::byte*>(&chunks[3]) - layout->index.bytes().data();
   CHECK(result.error().offset == kHeaderBytes + static_cast<std::uint64_t>(in_index));
 }
 

@@ -35,16 +35,17 @@ VectorSize view(const Vector* vector, std::span<const Ours>& out) {
 }
 
 template <class Ours>
-VectorSize size_of(std::span<const Ours> records) {
+VectorSize size_of(const std::vector<Ours>& records) {
   return {records.size(), sizeof(Ours), alignof(Ours)};
 }
 
-// Fills a vector of an index that is being made.
+// Fills a vector of an index that is being made, and frees what it was filled with.
 template <class Ours>
-void fill(std::span<const Ours> place, std::span<const Ours> records) {
+void move_into(std::span<const Ours> place, std::vector<Ours>& records) {
   if (!records.empty()) {
-    std::memcpy(const_cast<Ours*>(place.data()), records.data(), records.size_bytes());
+    std::memcpy(const_cast<Ours*>(place.data()), records.data(), place.size_bytes());
   }
+  std::vector<Ours>().swap(records);
 }
 
 }  // namespace
@@ -93,7 +94,7 @@ Result<Tables> decode_index(ByteSpan bytes, std::uint64_t file_offset) {
   return tables;
 }
 
-Result<EncodedIndex> encode_index(const Tables& tables) {
+Result<EncodedIndex> EncodedIndex::encode(OwnedTables tables) {
   const VectorSizes sizes = {
       size_of(tables.nodes),      size_of(tables.tensors),     size_of(tables.chunks),
       size_of(tables.shape_ends), size_of(tables.dims),        size_of(tables.words),
@@ -112,29 +113,32 @@ Result<EncodedIndex> encode_index(const Tables& tables) {
                     "u8 tensors, or split the tree");
   }
   // Written straight to its place: FlatBuffers' builder would hold a large index twice.
-  EncodedIndex encoded{make_index_frame(sizes)};
+  auto memory = Arena::allocate(index_bytes(sizes));
+  if (!memory) return propagate(memory);
+  write_index_frame(sizes, memory->bytes());
+  EncodedIndex encoded(std::move(*memory));
   const Tables places = encoded.tables();
-  fill(places.nodes, tables.nodes);
-  fill(places.tensors, tables.tensors);
-  fill(places.chunks, tables.chunks);
-  fill(places.shape_ends, tables.shape_ends);
-  fill(places.dims, tables.dims);
-  fill(places.words, tables.words);
-  fill(places.text_ends, tables.text_ends);
-  fill(places.text, tables.text);
-  fill(places.bytes, tables.bytes);
-  fill(places.labels, tables.labels);
-  fill(places.dict_orders, tables.dict_orders);
-  fill(places.order, tables.order);
-  fill(places.axes, tables.axes);
-  fill(places.axis_names, tables.axis_names);
-  fill(places.blocks, tables.blocks);
+  move_into(places.nodes, tables.nodes);
+  move_into(places.tensors, tables.tensors);
+  move_into(places.chunks, tables.chunks);
+  move_into(places.shape_ends, tables.shape_ends);
+  move_into(places.dims, tables.dims);
+  move_into(places.words, tables.words);
+  move_into(places.text_ends, tables.text_ends);
+  move_into(places.text, tables.text);
+  move_into(places.bytes, tables.bytes);
+  move_into(places.labels, tables.labels);
+  move_into(places.dict_orders, tables.dict_orders);
+  move_into(places.order, tables.order);
+  move_into(places.axes, tables.axes);
+  move_into(places.axis_names, tables.axis_names);
+  move_into(places.blocks, tables.blocks);
   return encoded;
 }
 
 Tables EncodedIndex::tables() const {
   // Our own bytes: decoding cannot fail, and an empty view is what a bug would show.
-  return decode_index(bytes, 0).value_or(Tables{});
+  return decode_index(bytes(), 0).value_or(Tables{});
 }
 
 std::span<ChunkRecord> EncodedIndex::chunks() {

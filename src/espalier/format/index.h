@@ -3,7 +3,10 @@
 #define ESPALIER_FORMAT_INDEX_H_
 
 #include <cstdint>
+#include <span>
+#include <utility>
 
+#include "espalier/base/arena.h"
 #include "espalier/base/bytes.h"
 #include "espalier/base/error.h"
 #include "espalier/format/tables.h"
@@ -15,18 +18,25 @@ namespace espalier {
 /// and outlive the views. Errors give offsets from the start of the index plus `file_offset`.
 Result<Tables> decode_index(ByteSpan bytes, std::uint64_t file_offset);
 
-/// An encoded index that can still be patched.
-struct EncodedIndex {
-  std::vector<std::byte> bytes;
+/// An encoded index that can still be patched. Movable.
+class EncodedIndex {
+ public:
+  /// The canonical FlatBuffer of `tables`, each of which is freed as soon as it is in there: an
+  /// index of millions of tensors is not held twice. kLimitExceeded if it would pass 2^31 - 1
+  /// bytes; kOutOfMemory.
+  static Result<EncodedIndex> encode(OwnedTables tables);
 
-  /// The chunk records inside `bytes`: hashes, offsets and lengths may be written here in place.
-  std::span<ChunkRecord> chunks();
-  /// Views of every table inside `bytes`.
+  ByteSpan bytes() const { return memory_.bytes(); }
+  /// Views of every table inside bytes().
   Tables tables() const;
-};
+  /// The chunk records inside bytes(): hashes, offsets and lengths may be written here in place.
+  std::span<ChunkRecord> chunks();
 
-/// The canonical FlatBuffer of `tables`. kLimitExceeded if it would pass 2^31 - 1 bytes.
-Result<EncodedIndex> encode_index(const Tables& tables);
+ private:
+  explicit EncodedIndex(Arena memory) : memory_(std::move(memory)) {}
+
+  Arena memory_;
+};
 
 }  // namespace espalier
 

@@ -60,15 +60,28 @@ void visit_frame(const Layout& layout, const VectorSizes& sizes, const Visit& vi
   }
 }
 
+// Calls `visit` with the begin and the end of every stretch of padding.
+template <class Visit>
+void visit_padding(const Layout& layout, const VectorSizes& sizes, const Visit& visit) {
+  visit(kFrontBytes, layout.table - kVtableBytes);
+  for (std::size_t i = 0; i < kIndexVectors; ++i) {
+    visit(layout.vectors[i] + kLengthBytes + sizes[i].bytes(),
+          i == 0 ? layout.size : layout.vectors[i - 1]);
+  }
+}
+
 }  // namespace
 
-std::vector<std::byte> make_index_frame(const VectorSizes& sizes) {
+std::uint64_t index_bytes(const VectorSizes& sizes) { return Layout(sizes).size; }
+
+void write_index_frame(const VectorSizes& sizes, MutableByteSpan index) {
   const Layout layout(sizes);
-  std::vector<std::byte> index(static_cast<std::size_t>(layout.size));
   visit_frame(layout, sizes,
               [&](std::uint64_t at, auto value) { store_le(index.data() + at, value); });
+  visit_padding(layout, sizes, [&](std::uint64_t begin, std::uint64_t end) {
+    std::fill_n(index.data() + begin, end - begin, std::byte{0});
+  });
   std::copy(kIdentifier.begin(), kIdentifier.end(), index.begin() + 4);
-  return index;
 }
 
 std::optional<std::uint64_t> find_misplaced(ByteSpan index, const VectorSizes& sizes) {
@@ -80,14 +93,9 @@ std::optional<std::uint64_t> find_misplaced(ByteSpan index, const VectorSizes& s
   };
   visit_frame(layout, sizes, expect);
   // Bytes that mean nothing could hide something.
-  const auto expect_zeros = [&](std::uint64_t begin, std::uint64_t end) {
+  visit_padding(layout, sizes, [&](std::uint64_t begin, std::uint64_t end) {
     for (std::uint64_t at = begin; at < end; ++at) expect(at, std::uint8_t{0});
-  };
-  expect_zeros(kFrontBytes, layout.table - kVtableBytes);
-  for (std::size_t i = 0; i < kIndexVectors; ++i) {
-    expect_zeros(layout.vectors[i] + kLengthBytes + sizes[i].bytes(),
-                 i == 0 ? layout.size : layout.vectors[i - 1]);
-  }
+  });
   return misplaced;
 }
 

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 #include "espalier/base/bytes.h"
 
@@ -25,8 +24,12 @@ struct VectorSize {
 };
 using VectorSizes = std::array<VectorSize, kIndexVectors>;
 
-/// An index of vectors of these sizes, complete but for their elements, which are zero.
-std::vector<std::byte> make_index_frame(const VectorSizes& sizes);
+/// Bytes of an index of vectors of these sizes.
+std::uint64_t index_bytes(const VectorSizes& sizes);
+
+/// Writes all of an index of vectors of these sizes but their elements. `index` must have
+/// index_bytes() bytes.
+void write_index_frame(const VectorSizes& sizes, MutableByteSpan index);
 
 /// The first byte of `index` that does not stand where the one canonical layout of vectors of these
 /// sizes has it, or that is padding and not zero; nothing if all is in its place. It looks at all

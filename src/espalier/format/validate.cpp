@@ -722,4 +722,14 @@ std::string find_path(const Tables& t, std::uint32_t node) {
   return path;
 }
 
+std::string find_tensor_path(const Tables& t, std::uint32_t tensor) {
+  for (std::uint32_t node = 0; node < t.nodes.size(); ++node) {
+    const Kind kind = node_kind(t.nodes[node]);
+    if ((kind == Kind::kTensor || kind == Kind::kPlaceholder) && t.nodes[node].value == tensor) {
+      return find_path(t, node);
+    }
+  }
+  return {};
+}
+
 }  // namespace espalier

@@ -52,6 +52,9 @@ Result<Derived> validate(const Tables& tables, const FileFacts& facts, const Lim
 /// "(metadata)".
 std::string find_path(const Tables& tables, std::uint32_t node);
 
+/// The path of the first node that names tensor `tensor`; empty if none does.
+std::string find_tensor_path(const Tables& tables, std::uint32_t tensor);
+
 }  // namespace espalier
 
 #endif  // ESPALIER_FORMAT_VALIDATE_H_

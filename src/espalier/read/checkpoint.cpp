@@ -8,6 +8,7 @@
 #include "espalier/format/validate.h"
 
 namespace espalier {
+
 std::vector<std::string_view> TensorRef::axis_names() const {
   const Tables& t = catalog_->tables();
   std::vector<std::string_view> names;
@@ -50,16 +51,7 @@ std::optional<Hash128> TensorRef::content_hash() const {
 }
 
 std::string tensor_path(const TensorRef& tensor) {
-  const Tables& t = tensor.catalog().tables();
-  for (std::uint32_t node = 0; node < t.nodes.size(); ++node) {
-    const NodeRecord& candidate = t.nodes[node];
-    const Kind kind = node_kind(candidate);
-    if ((kind == Kind::kTensor || kind == Kind::kPlaceholder) &&
-        candidate.value == tensor.number()) {
-      return find_path(t, node);
-    }
-  }
-  return {};
+  return find_tensor_path(tensor.catalog().tables(), tensor.number());
 }
 
 std::optional<std::string_view> NodeRef::label() const {

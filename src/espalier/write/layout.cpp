@@ -7,6 +7,7 @@
 #include <string>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "espalier/base/checked.h"
@@ -22,33 +23,58 @@ namespace {
 // Gives texts their numbers: in order of arrival at first, sorted in the end.
 class TextPool {
  public:
+  TextPool() : numbers_(0, Hash{&texts_}, Equal{&texts_}) {}
+  TextPool(const TextPool&) = delete;
+  TextPool& operator=(const TextPool&) = delete;
+
   /// The provisional number of `text`, which must stay where it is.
   std::uint32_t add(std::string_view text) {
-    const auto [at, is_new] = numbers_.try_emplace(text, static_cast<std::uint32_t>(texts_.size()));
-    if (is_new) texts_.push_back(text);
-    return at->second;
+    // Names may be as many as tensors, so the set holds their numbers and not the texts again.
+    texts_.push_back(text);
+    const auto [at, is_new] = numbers_.insert(static_cast<std::uint32_t>(texts_.size() - 1));
+    if (!is_new) texts_.pop_back();
+    return *at;
   }
 
-  /// Writes the sorted pool; afterwards final_number() tells where each text went.
+  /// Writes the sorted pool; afterwards final_number() tells where each text went, and add() must
+  /// not be called.
   void finish(OwnedTables& tables) {
+    numbers_.clear();
+    numbers_.rehash(0);
     std::vector<std::uint32_t> sorted(texts_.size());
     std::iota(sorted.begin(), sorted.end(), 0u);
     std::sort(sorted.begin(), sorted.end(),
               [&](std::uint32_t a, std::uint32_t b) { return texts_[a] < texts_[b]; });
     final_.resize(texts_.size());
+    std::size_t bytes = 0;
+    for (const std::string_view text : texts_) bytes += text.size();
+    tables.text.reserve(bytes);
+    tables.text_ends.reserve(texts_.size());
     for (std::uint32_t rank = 0; rank < sorted.size(); ++rank) {
       const std::string_view text = texts_[sorted[rank]];
       final_[sorted[rank]] = rank;
       tables.text.insert(tables.text.end(), text.begin(), text.end());
       tables.text_ends.push_back(static_cast<std::uint32_t>(tables.text.size()));
     }
+    texts_ = {};
   }
 
   std::uint32_t final_number(std::uint32_t provisional) const { return final_[provisional]; }
 
  private:
-  std::unordered_map<std::string_view, std::uint32_t> numbers_;
+  struct Hash {
+    const std::vector<std::string_view>* texts;
+    std::size_t operator()(std::uint32_t number) const {
+      return std::hash<std::string_view>()((*texts)[number]);
+    }
+  };
+  struct Equal {
+    const std::vector<std::string_view>* texts;
+    bool operator()(std::uint32_t a, std::uint32_t b) const { return (*texts)[a] == (*texts)[b]; }
+  };
+
   std::vector<std::string_view> texts_;
+  std::unordered_set<std::uint32_t, Hash, Equal> numbers_;
   std::vector<std::uint32_t> final_;
 };
 
@@ -66,6 +92,7 @@ class LayoutBuilder {
     if (metadata.kind() != Kind::kDict) {
       return fail(ErrorCode::kInvalidTree, "the metadata must be a dict");
     }
+    reserve(state, metadata);
     if (auto ok = place_nodes(state, metadata); !ok) return propagate(ok);
     for (std::uint32_t node = 0; node < values_.size(); ++node) {
       if (auto ok = add_value(node); !ok) {
@@ -81,6 +108,31 @@ class LayoutBuilder {
   }
 
  private:
+  // Growing as they are filled, the vectors would take two or three times the memory at their peak.
+  void reserve(const Value& state, const Value& metadata) {
+    std::size_t nodes = 2;
+    std::size_t tensors = state.kind() == Kind::kTensor ? 1 : 0;
+    std::vector<std::span<const Value>> rest = {state.children(), metadata.children()};
+    while (!rest.empty()) {
+      const auto values = rest.back();
+      rest.pop_back();
+      nodes += values.size();
+      for (const Value& value : values) {
+        if (value.kind() == Kind::kTensor) {
+          ++tensors;
+        } else if (is_container(value.kind())) {
+          rest.push_back(value.children());
+        }
+      }
+    }
+    values_.reserve(nodes);
+    parents_.reserve(nodes);
+    t_.nodes.reserve(nodes);
+    t_.tensors.reserve(tensors);
+    t_.chunks.reserve(tensors);
+    tensors_.reserve(tensors);
+  }
+
   // Gives every value its node, in the order that docs/format.md section 4 prescribes. It uses a
   // stack of its own: a tree too deep for a reader must come out as an error.
   Result<void> place_nodes(const Value& state, const Value& metadata) {
@@ -242,8 +294,10 @@ class LayoutBuilder {
     }
     const auto number = static_cast<std::uint32_t>(t_.tensors.size());
     t_.nodes[index].value = number;
-    // A placeholder is its own; tensors that are one object are stored once.
-    if (!tensor->data.is_placeholder()) {
+    // A placeholder is its own; tensors that are one object are stored once. Tied ones have an owner
+    // in each of their nodes besides `tensor`; to remember the others would take as much memory as
+    // the index.
+    if (!tensor->data.is_placeholder() && tensor.use_count() > 2) {
       const auto [at, is_new] = tensor_numbers_.try_emplace(tensor.get(), number);
       if (!is_new) {
         t_.nodes[index].value = at->second;
@@ -251,8 +305,7 @@ class LayoutBuilder {
       }
     }
     if (auto ok = describe_tensor(number, *tensor); !ok) return ok;
-    layout_.tensors.push_back(std::move(tensor));
-    layout_.first_nodes.push_back(index);
+    tensors_.push_back(std::move(tensor));
     return {};
   }
 
@@ -319,8 +372,8 @@ class LayoutBuilder {
     const auto number =
         blocks_
             .try_emplace({tensor.block_name, tensor.block_elements, tensor.block_bytes},
-                         static_cast<std::uint16_t>(blocks_.size() + 1))
-            .first->second;
+                         Block{static_cast<std::uint16_t>(blocks_.size() + 1), *name})
+            .first->second.number;
     if (blocks_.size() > 0xFFFF) {
       return fail(ErrorCode::kInvalidTree, "there are more than 65535 block types");
     }
@@ -364,8 +417,8 @@ class LayoutBuilder {
     std::vector<std::uint16_t> final_blocks(blocks_.size() + 1);
     for (const auto& [block, provisional] : blocks_) {
       const auto& [name, elements, bytes] = block;
-      t_.blocks.push_back({texts_.final_number(texts_.add(name)), elements, bytes});
-      final_blocks[provisional] = static_cast<std::uint16_t>(t_.blocks.size());
+      t_.blocks.push_back({texts_.final_number(provisional.name), elements, bytes});
+      final_blocks[provisional.number] = static_cast<std::uint16_t>(t_.blocks.size());
     }
     for (TensorRecord& tensor : t_.tensors) {
       tensor.shape = final_shapes[tensor.shape];
@@ -409,19 +462,20 @@ class LayoutBuilder {
     // needed.
     values_ = {};
     parents_ = {};
-    texts_ = {};
     tensor_numbers_ = {};
-    auto encoded = encode_index(t_.view());
+    auto encoded = EncodedIndex::encode(std::move(t_));
     if (!encoded) {
-      encoded.error().code = ErrorCode::kInvalidTree;
+      if (encoded.error().code == ErrorCode::kLimitExceeded) {
+        encoded.error().code = ErrorCode::kInvalidTree;
+      }
       return propagate(encoded);
     }
-    layout_.index = std::move(*encoded);
-    t_ = {};
-    const Tables t = std::as_const(layout_.index).tables();
-    const std::uint64_t data_begin = kHeaderBytes + layout_.index.bytes.size();
+    Layout layout(std::move(*encoded));
+    layout.tensors = std::move(tensors_);
+    const Tables t = layout.index.tables();
+    const std::uint64_t data_begin = kHeaderBytes + layout.index.bytes().size();
     std::uint64_t end = data_begin;
-    const auto chunks = layout_.index.chunks();
+    const auto chunks = layout.index.chunks();
     for (const TensorRecord& tensor : t.tensors) {
       const auto own = table_chunks(t, tensor).size();
       for (std::size_t i = 0; i < own; ++i) {
@@ -435,16 +489,16 @@ class LayoutBuilder {
         end = *next;
       }
     }
-    layout_.file_length = end;
+    layout.file_length = end;
     // What our own reader would refuse must not be written: this is where limits on paths and the
     // like are enforced, by the one function that knows them all.
     const FileFacts facts{
         .placement = Placement::kCanonical, .file_length = end, .data_begin = data_begin};
-    if (auto valid = validate(layout_.index.tables(), facts, limits_); !valid) {
+    if (auto valid = validate(t, facts, limits_); !valid) {
       valid.error().code = ErrorCode::kInvalidTree;
       return propagate(valid);
     }
-    return std::move(layout_);
+    return layout;
   }
 
   KeyView key_of(std::uint32_t node) const {
@@ -462,15 +516,21 @@ class LayoutBuilder {
     return path;
   }
 
+  // Provisional numbers.
+  struct Block {
+    std::uint16_t number;
+    std::uint32_t name;
+  };
+
   Limits limits_;
   OwnedTables t_;
-  Layout layout_;
+  std::vector<std::shared_ptr<const Tensor>> tensors_;  // by number
   std::vector<const Value*> values_;    // by node
   std::vector<std::uint32_t> parents_;  // by node
   std::uint32_t metadata_begin_ = 0;    // the first node below the metadata's root
   TextPool texts_;
   std::map<const std::vector<std::uint64_t>*, std::uint32_t, ShapeLess> shapes_;
-  std::map<std::tuple<std::string_view, std::uint32_t, std::uint32_t>, std::uint16_t> blocks_;
+  std::map<std::tuple<std::string_view, std::uint32_t, std::uint32_t>, Block> blocks_;
   std::unordered_map<const Tensor*, std::uint32_t> tensor_numbers_;
 };
 

@@ -16,11 +16,11 @@ namespace espalier {
 /// A file whose every byte has its place: an index in which only the chunks' hashes are missing,
 /// and the tensors that fill the rest.
 struct Layout {
+  explicit Layout(EncodedIndex made) : index(std::move(made)) {}
+
   EncodedIndex index;
   /// By tensor number; each tied tensor once. Placeholders are among them.
   std::vector<std::shared_ptr<const Tensor>> tensors;
-  /// Where each tensor stands in the tree first, by tensor number: for the error if its data fail.
-  std::vector<std::uint32_t> first_nodes;
   std::uint64_t file_length = 0;
 };
 

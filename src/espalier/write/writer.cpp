@@ -95,7 +95,7 @@ Result<ByteSpan> Writer::make(std::size_t i, MutableByteSpan scratch) {
               scratch.begin() + static_cast<std::ptrdiff_t>(begin), std::byte{0});
     const auto bytes = scratch.subspan(begin, chunk.stored);
     if (auto ok = layout_.tensors[tensor]->data.read(in_tensor(k), bytes); !ok) {
-      if (ok.error().path.empty()) ok.error().path = find_path(t, layout_.first_nodes[tensor]);
+      if (ok.error().path.empty()) ok.error().path = find_tensor_path(t, tensor);
       return propagate(ok);
     }
     chunk.hash = hash128(bytes);
@@ -109,12 +109,14 @@ Result<Writer::Front> Writer::finish() {
   if (std::find(made_.begin(), made_.end(), 0) != made_.end()) {
     return fail(ErrorCode::kIncomplete, "the file cannot be finished before every piece is made");
   }
+  // Nobody asks for bytes again, and digests take memory in turn.
+  layout_.tensors = {};
   auto digests = node_digests(std::as_const(layout_.index).tables());
   if (!digests) {
     digests.error().code = ErrorCode::kInvalidTree;
     return propagate(digests);
   }
-  const ByteSpan index(layout_.index.bytes);
+  const ByteSpan index = layout_.index.bytes();
   return Front{encode_header({.file_length = layout_.file_length,
                               .index_length = index.size(),
                               .index_hash = hash128(index),

@@ -633,7 +633,8 @@ TEST_CASE("Errors name the file offset of the record that is wrong") {
                         .index_offset = kHeaderBytes};
   const auto result = validate(tables, facts, {});
   REQUIRE_FALSE(result);
-  const auto in_index = reinterpret_cast<const std::byte*>(&chunks[3]) - layout->index.bytes().data();
+  const auto in_index =
+      reinterpret_cast<const std::byte*>(&chunks[3]) - layout->index.bytes().data();
   CHECK(result.error().offset == kHeaderBytes + static_cast<std::uint64_t>(in_index));
 }
 

@@ -75,11 +75,7 @@ class Digester {
     for (std::uint32_t text = 0; text < t_.text_ends.size(); ++text) {
       texts_.push_back(hash128(as_bytes(table_text(t_, text))));
     }
-    tensors_.reserve(t_.tensors.size());
-    for (std::uint32_t tensor = 0; tensor < t_.tensors.size(); ++tensor) {
-      tensors_.push_back(
-          hash_tensor(t_, tensor, encoding_, [&](std::uint32_t text) { return texts_[text]; }));
-    }
+    hash_tensors();
     label_ = t_.labels.size();
     dict_order_ = t_.dict_orders.size();
     // Children have higher numbers than their parents, so going down needs no recursion.
@@ -91,6 +87,20 @@ class Digester {
   }
 
  private:
+  // Leaves the hash of each tensor in the place of the first node that names it, where it stays
+  // until that node gets its digest; nodes tied to it have theirs by then.
+  void hash_tensors() {
+    first_nodes_.reserve(t_.tensors.size());
+    for (std::uint32_t node = 0; node < t_.nodes.size(); ++node) {
+      const Kind kind = node_kind(t_.nodes[node]);
+      if (kind != Kind::kTensor && kind != Kind::kPlaceholder) continue;
+      if (t_.nodes[node].value != first_nodes_.size()) continue;
+      digests_[node] = hash_tensor(t_, t_.nodes[node].value, encoding_,
+                                   [&](std::uint32_t text) { return texts_[text]; });
+      first_nodes_.push_back(node);
+    }
+  }
+
   Result<void> encode(std::uint32_t index) {
     const NodeRecord& node = t_.nodes[index];
     encoding_.clear();
@@ -130,7 +140,7 @@ class Digester {
         return encode_set(index, node);
       case Kind::kTensor:
       case Kind::kPlaceholder:
-        encoding_.number(tensors_[node.value]);
+        encoding_.number(digests_[first_nodes_[node.value]]);
         break;
     }
     return {};
@@ -189,7 +199,7 @@ class Digester {
   const Tables& t_;
   std::vector<Hash128> digests_;
   std::vector<Hash128> texts_;
-  std::vector<Hash128> tensors_;
+  std::vector<std::uint32_t> first_nodes_;  // by tensor
   std::vector<std::uint32_t> order_;
   Encoding encoding_;
   std::size_t label_ = 0;

@@ -1,5 +1,6 @@
 #include "espalier/format/index.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <type_traits>
@@ -94,13 +95,23 @@ Result<Tables> decode_index(ByteSpan bytes, std::uint64_t file_offset) {
   return tables;
 }
 
-Result<EncodedIndex> EncodedIndex::encode(OwnedTables tables) {
+Result<EncodedIndex> EncodedIndex::encode(OwnedTables tables, std::size_t chunks) {
   const VectorSizes sizes = {
-      size_of(tables.nodes),      size_of(tables.tensors),     size_of(tables.chunks),
-      size_of(tables.shape_ends), size_of(tables.dims),        size_of(tables.words),
-      size_of(tables.text_ends),  size_of(tables.text),        size_of(tables.bytes),
-      size_of(tables.labels),     size_of(tables.dict_orders), size_of(tables.order),
-      size_of(tables.axes),       size_of(tables.axis_names),  size_of(tables.blocks),
+      size_of(tables.nodes),
+      size_of(tables.tensors),
+      {chunks, sizeof(ChunkRecord), alignof(ChunkRecord)},
+      size_of(tables.shape_ends),
+      size_of(tables.dims),
+      size_of(tables.words),
+      size_of(tables.text_ends),
+      size_of(tables.text),
+      size_of(tables.bytes),
+      size_of(tables.labels),
+      size_of(tables.dict_orders),
+      size_of(tables.order),
+      size_of(tables.axes),
+      size_of(tables.axis_names),
+      size_of(tables.blocks),
   };
   // Fifteen vectors of at most 4 + 7 bytes of framing, and the root table.
   constexpr std::uint64_t kFraming = 512;
@@ -120,7 +131,7 @@ Result<EncodedIndex> EncodedIndex::encode(OwnedTables tables) {
   const Tables places = encoded.tables();
   move_into(places.nodes, tables.nodes);
   move_into(places.tensors, tables.tensors);
-  move_into(places.chunks, tables.chunks);
+  std::ranges::fill(encoded.chunks(), ChunkRecord{});
   move_into(places.shape_ends, tables.shape_ends);
   move_into(places.dims, tables.dims);
   move_into(places.words, tables.words);

@@ -2,6 +2,7 @@
 #ifndef ESPALIER_FORMAT_INDEX_H_
 #define ESPALIER_FORMAT_INDEX_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -21,10 +22,11 @@ Result<Tables> decode_index(ByteSpan bytes, std::uint64_t file_offset);
 /// An encoded index that can still be patched. Movable.
 class EncodedIndex {
  public:
-  /// The canonical FlatBuffer of `tables`, each of which is freed as soon as it is in there: an
-  /// index of millions of tensors is not held twice. kLimitExceeded if it would pass 2^31 - 1
-  /// bytes; kOutOfMemory.
-  static Result<EncodedIndex> encode(OwnedTables tables);
+  /// The canonical FlatBuffer of `tables`, with `chunks` chunk records that are all zero, to be
+  /// filled in place; `tables.chunks` is not looked at. An index of millions of tensors is not held
+  /// twice: each table is freed as soon as it is in there. kLimitExceeded if the index would pass
+  /// 2^31 - 1 bytes; kOutOfMemory.
+  static Result<EncodedIndex> encode(OwnedTables tables, std::size_t chunks);
 
   ByteSpan bytes() const { return memory_.bytes(); }
   /// Views of every table inside bytes().

@@ -52,9 +52,8 @@ class Validator {
     for (const auto step :
          {&Validator::check_counts, &Validator::check_texts, &Validator::check_shapes,
           &Validator::check_blocks, &Validator::check_keys, &Validator::check_tree,
-          &Validator::check_values, &Validator::check_labels,
-          &Validator::check_axes, &Validator::check_text_bytes, &Validator::check_uses,
-          &Validator::check_end}) {
+          &Validator::check_values, &Validator::check_labels, &Validator::check_axes,
+          &Validator::check_text_bytes, &Validator::check_uses, &Validator::check_end}) {
       if (!(this->*step)()) return tl::unexpected<Error>(std::move(*error_));
     }
     return std::move(derived_);
@@ -280,7 +279,8 @@ class Validator {
   bool check_tree() {
     const auto nodes = static_cast<std::uint32_t>(t_.nodes.size());
     // No path is too long within the limit on depth unless some text is.
-    const bool may_be_long = longest_text_ > limits_.path_bytes / (std::uint64_t{limits_.depth} + 1);
+    const bool may_be_long =
+        longest_text_ > limits_.path_bytes / (std::uint64_t{limits_.depth} + 1);
     std::vector<Frame> outer;
     Frame frame = {kStateRoot, kMetadataRoot + 1, 0};
     std::uint32_t free = kMetadataRoot + 1;

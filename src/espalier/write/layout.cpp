@@ -93,21 +93,25 @@ class LayoutBuilder {
       return fail(ErrorCode::kInvalidTree, "the metadata must be a dict");
     }
     reserve(state, metadata);
-    if (auto ok = place_nodes(state, metadata); !ok) return propagate(ok);
-    for (std::uint32_t node = 0; node < values_.size(); ++node) {
-      if (auto ok = add_value(node); !ok) {
-        if (ok.error().path.empty()) ok.error().path = path_of(node);
-        return propagate(ok);
-      }
+    if (auto ok = add_tree(state, metadata); !ok) {
+      if (ok.error().path.empty()) ok.error().path = current_path();
+      return propagate(ok);
     }
     finish_pools();
-    for (std::uint32_t node = 0; node < values_.size(); ++node) {
+    for (std::uint32_t node = 0; node < t_.nodes.size(); ++node) {
       if (auto ok = add_order(node); !ok) return propagate(ok);
     }
     return encode();
   }
 
  private:
+  // The children of a container, on the way down the tree.
+  struct Level {
+    const Value* parent;
+    std::uint32_t first;  // node of the first child
+    std::uint32_t next;   // position of the child to descend into next; the current one is before
+  };
+
   // Growing as they are filled, the vectors would take two or three times the memory at their peak.
   void reserve(const Value& state, const Value& metadata) {
     std::size_t nodes = 2;
@@ -125,83 +129,85 @@ class LayoutBuilder {
         }
       }
     }
-    values_.reserve(nodes);
-    parents_.reserve(nodes);
     t_.nodes.reserve(nodes);
     t_.tensors.reserve(tensors);
-    t_.chunks.reserve(tensors);
     tensors_.reserve(tensors);
   }
 
-  // Gives every value its node, in the order that docs/format.md section 4 prescribes. It uses a
-  // stack of its own: a tree too deep for a reader must come out as an error.
-  Result<void> place_nodes(const Value& state, const Value& metadata) {
-    struct Frame {
-      std::uint32_t next;
-      std::uint32_t end;
-    };
-    values_ = {&state, &metadata};
-    parents_ = {kStateRoot, kMetadataRoot};
-    t_.nodes.resize(2);
-    std::vector<Frame> stack = {{kStateRoot, kMetadataRoot + 1}};
-    while (!stack.empty()) {
-      if (stack.back().next == stack.back().end) {
-        stack.pop_back();
-        continue;
-      }
-      const std::uint32_t node = stack.back().next++;
-      if (!is_container(values_[node]->kind())) continue;
-      const auto children = values_[node]->children();
-      const auto first = static_cast<std::uint32_t>(values_.size());
-      if (children.size() > limits_.nodes - std::min<std::uint64_t>(limits_.nodes, first)) {
-        return fail(ErrorCode::kInvalidTree,
-                    "the tree has more nodes than the " + std::to_string(limits_.nodes) +
-                        " that readers accept (Limits::nodes)",
-                    Error::kNoOffset, path_of(node));
-      }
-      t_.nodes[node].value = first;
-      t_.nodes[node].count = static_cast<std::uint32_t>(children.size());
-      if (children.empty()) continue;
-      if (stack.size() > limits_.depth) {
-        return fail(ErrorCode::kInvalidTree,
-                    "the tree is deeper than the " + std::to_string(limits_.depth) +
-                        " levels that readers accept (Limits::depth)",
-                    Error::kNoOffset, path_of(node));
-      }
-      for (const Value& child : children) values_.push_back(&child);
-      t_.nodes.resize(values_.size());
-      parents_.resize(values_.size(), node);
-      if (auto ok = add_keys(node); !ok) return ok;
-      stack.push_back({first, static_cast<std::uint32_t>(values_.size())});
+  // Adds every value in the order that docs/format.md section 4 prescribes. It uses a stack of its
+  // own: a tree too deep for a reader must come out as an error.
+  Result<void> add_tree(const Value& state, const Value& metadata) {
+    t_.nodes.resize(kMetadataRoot + 1);
+    for (const auto& [root, value] : {std::pair(kStateRoot, &state), {kMetadataRoot, &metadata}}) {
+      in_metadata_ = root == kMetadataRoot;
+      if (auto ok = add_value(root, *value); !ok) return ok;
     }
-    metadata_begin_ = t_.nodes[kMetadataRoot].value;
+    for (const auto& [root, value] : {std::pair(kStateRoot, &state), {kMetadataRoot, &metadata}}) {
+      in_metadata_ = root == kMetadataRoot;
+      if (auto ok = add_children(root, *value); !ok) return ok;
+      while (!levels_.empty()) {
+        Level& level = levels_.back();
+        if (level.next == level.parent->children().size()) {
+          levels_.pop_back();
+          continue;
+        }
+        const std::uint32_t child = level.next++;
+        if (auto ok = add_children(level.first + child, level.parent->children()[child]); !ok) {
+          return ok;
+        }
+      }
+    }
     return {};
   }
 
-  Result<void> add_keys(std::uint32_t parent) {
-    const auto keys = values_[parent]->keys();
-    for (std::uint32_t i = 0; i < keys.size(); ++i) {
-      const KeyView key = keys[i].view();
-      NodeRecord& node = t_.nodes[t_.nodes[parent].value + i];
-      if (key.is_int) {
-        if (values_[parent]->kind() == Kind::kRecord) {
-          return fail(ErrorCode::kInvalidTree,
-                      "a record has the int key " + std::to_string(key.integer) +
-                          "; fields of records are named, so use a dict",
-                      Error::kNoOffset, path_of(parent));
-        }
-        // The word follows when the node's turn comes.
-        node.key_kind = static_cast<std::uint8_t>(KeyKind::kInt);
-      } else {
-        auto text = add_text(key.text, "a key");
-        if (!text) {
-          text.error().path = path_of(parent);
-          return propagate(text);
-        }
-        node.key_kind = static_cast<std::uint8_t>(KeyKind::kText);
-        node.key = *text;
-      }
+  // Gives the children of node `index` the next free nodes.
+  Result<void> add_children(std::uint32_t index, const Value& parent) {
+    if (!is_container(parent.kind())) return {};
+    const auto children = parent.children();
+    const std::uint64_t first = t_.nodes.size();
+    if (children.size() > limits_.nodes - std::min<std::uint64_t>(limits_.nodes, first)) {
+      return fail(ErrorCode::kInvalidTree, "the tree has more nodes than the " +
+                                               std::to_string(limits_.nodes) +
+                                               " that readers accept (Limits::nodes)");
     }
+    t_.nodes[index].value = static_cast<std::uint32_t>(first);
+    t_.nodes[index].count = static_cast<std::uint32_t>(children.size());
+    if (children.empty()) return {};
+    if (levels_.size() >= limits_.depth) {
+      return fail(ErrorCode::kInvalidTree, "the tree is deeper than the " +
+                                               std::to_string(limits_.depth) +
+                                               " levels that readers accept (Limits::depth)");
+    }
+    t_.nodes.resize(t_.nodes.size() + children.size());
+    const auto keys = parent.keys();
+    for (std::uint32_t i = 0; i < keys.size(); ++i) {
+      if (auto ok = add_key(t_.nodes[first + i], keys[i].view(), parent.kind()); !ok) return ok;
+    }
+    levels_.push_back({&parent, static_cast<std::uint32_t>(first), 0});
+    std::uint32_t& next = levels_.back().next;
+    for (const Value& child : children) {
+      ++next;  // for current_path()
+      if (auto ok = add_value(levels_.back().first + next - 1, child); !ok) return ok;
+    }
+    next = 0;
+    return {};
+  }
+
+  Result<void> add_key(NodeRecord& node, const KeyView& key, Kind parent) {
+    if (key.is_int) {
+      if (parent == Kind::kRecord) {
+        return fail(ErrorCode::kInvalidTree, "a record has the int key " +
+                                                 std::to_string(key.integer) +
+                                                 "; fields of records are named, so use a dict");
+      }
+      // The word follows when the node's turn comes.
+      node.key_kind = static_cast<std::uint8_t>(KeyKind::kInt);
+      return {};
+    }
+    auto text = add_text(key.text, "a key");
+    if (!text) return propagate(text);
+    node.key_kind = static_cast<std::uint8_t>(KeyKind::kText);
+    node.key = *text;
     return {};
   }
 
@@ -214,12 +220,11 @@ class LayoutBuilder {
     return texts_.add(text);
   }
 
-  Result<void> add_value(std::uint32_t index) {
-    const Value& value = *values_[index];
+  Result<void> add_value(std::uint32_t index, const Value& value) {
     NodeRecord& node = t_.nodes[index];
     node.kind = static_cast<std::uint8_t>(value.kind());
     if (node.key_kind == static_cast<std::uint8_t>(KeyKind::kInt)) {
-      node.key = add_word(key_of(index).integer);
+      node.key = add_word(current_key(levels_.back()).integer);
     }
     if (value.has_label()) {
       auto text = add_text(value.label(), "a label");
@@ -289,14 +294,14 @@ class LayoutBuilder {
   }
 
   Result<void> add_tensor(std::uint32_t index, std::shared_ptr<const Tensor> tensor) {
-    if (index >= metadata_begin_) {
+    if (in_metadata_) {
       return fail(ErrorCode::kInvalidTree, "the metadata holds a tensor; put it into the state");
     }
     const auto number = static_cast<std::uint32_t>(t_.tensors.size());
     t_.nodes[index].value = number;
-    // A placeholder is its own; tensors that are one object are stored once. Tied ones have an owner
-    // in each of their nodes besides `tensor`; to remember the others would take as much memory as
-    // the index.
+    // A placeholder is its own; tensors that are one object are stored once. Tied ones have an
+    // owner in each of their nodes besides `tensor`; to remember the others would take as much
+    // memory as the index.
     if (!tensor->data.is_placeholder() && tensor.use_count() > 2) {
       const auto [at, is_new] = tensor_numbers_.try_emplace(tensor.get(), number);
       if (!is_new) {
@@ -340,17 +345,13 @@ class LayoutBuilder {
     } else {
       const std::uint64_t chunks = chunk_count(*bytes);
       // Before the records take any memory.
-      if (chunks > kMaxIndexBytes / sizeof(ChunkRecord) - t_.chunks.size()) {
+      if (chunks > kMaxIndexBytes / sizeof(ChunkRecord) - chunk_count_) {
         return fail(
             ErrorCode::kInvalidTree,
             "the tensors take more than the 64 TiB of which an index has room for the chunks");
       }
-      record.first_chunk = static_cast<std::uint32_t>(t_.chunks.size());
-      for (std::uint64_t i = 0; i < chunks; ++i) {
-        ChunkRecord chunk;
-        chunk.stored = static_cast<std::uint32_t>(chunk_length(*bytes, i));
-        t_.chunks.push_back(chunk);
-      }
+      record.first_chunk = static_cast<std::uint32_t>(chunk_count_);
+      chunk_count_ += chunks;
     }
     t_.tensors.push_back(record);
     return {};
@@ -448,7 +449,7 @@ class LayoutBuilder {
       if (key_less(tables, child(sorted[i - 1]), child(sorted[i]))) continue;
       const std::uint32_t twice = node.value + std::max(sorted[i - 1], sorted[i]);
       return fail(ErrorCode::kInvalidTree, "a container has the same key twice", Error::kNoOffset,
-                  path_of(twice));
+                  find_path(tables, twice));
     }
     if (node.count > kSmallDict) {
       t_.dict_orders.push_back({index, static_cast<std::uint32_t>(t_.order.size())});
@@ -460,10 +461,8 @@ class LayoutBuilder {
   Result<Layout> encode() {
     // A state of millions of tensors takes as much memory here as its index does: no more than
     // needed.
-    values_ = {};
-    parents_ = {};
     tensor_numbers_ = {};
-    auto encoded = EncodedIndex::encode(std::move(t_));
+    auto encoded = EncodedIndex::encode(std::move(t_), static_cast<std::size_t>(chunk_count_));
     if (!encoded) {
       if (encoded.error().code == ErrorCode::kLimitExceeded) {
         encoded.error().code = ErrorCode::kInvalidTree;
@@ -477,9 +476,11 @@ class LayoutBuilder {
     std::uint64_t end = data_begin;
     const auto chunks = layout.index.chunks();
     for (const TensorRecord& tensor : t.tensors) {
-      const auto own = table_chunks(t, tensor).size();
-      for (std::size_t i = 0; i < own; ++i) {
-        ChunkRecord& chunk = chunks[tensor.first_chunk + i];
+      if (tensor.first_chunk == kNoChunk) continue;
+      const std::uint64_t bytes = table_tensor_bytes(t, tensor);
+      for (std::uint64_t i = 0; i < chunk_count(bytes); ++i) {
+        ChunkRecord& chunk = chunks[static_cast<std::size_t>(tensor.first_chunk + i)];
+        chunk.stored = static_cast<std::uint32_t>(chunk_length(bytes, i));
         const auto begin = i == 0 ? checked_align(end, kTensorAlignment) : end;
         const auto next = begin ? checked_add(*begin, chunk.stored) : std::nullopt;
         if (!next || *next > std::uint64_t{1} << 62) {
@@ -501,18 +502,16 @@ class LayoutBuilder {
     return layout;
   }
 
-  KeyView key_of(std::uint32_t node) const {
-    const std::uint32_t parent = parents_[node];
-    const std::uint32_t position = node - t_.nodes[parent].value;
-    const auto keys = values_[parent]->keys();
+  static KeyView current_key(const Level& level) {
+    const auto keys = level.parent->keys();
+    const std::uint32_t position = level.next - 1;
     return keys.empty() ? KeyView::of(std::int64_t{position}) : keys[position].view();
   }
 
-  std::string path_of(std::uint32_t node) const {
-    std::vector<std::uint32_t> chain;
-    for (; node > kMetadataRoot; node = parents_[node]) chain.push_back(node);
-    std::string path = node == kMetadataRoot ? "(metadata)" : "";
-    for (; !chain.empty(); chain.pop_back()) append_path(path, key_of(chain.back()));
+  // The path of the value that is being added.
+  std::string current_path() const {
+    std::string path = in_metadata_ ? "(metadata)" : "";
+    for (const Level& level : levels_) append_path(path, current_key(level));
     return path;
   }
 
@@ -525,9 +524,9 @@ class LayoutBuilder {
   Limits limits_;
   OwnedTables t_;
   std::vector<std::shared_ptr<const Tensor>> tensors_;  // by number
-  std::vector<const Value*> values_;    // by node
-  std::vector<std::uint32_t> parents_;  // by node
-  std::uint32_t metadata_begin_ = 0;    // the first node below the metadata's root
+  std::vector<Level> levels_;
+  bool in_metadata_ = false;
+  std::uint64_t chunk_count_ = 0;
   TextPool texts_;
   std::map<const std::vector<std::uint64_t>*, std::uint32_t, ShapeLess> shapes_;
   std::map<std::tuple<std::string_view, std::uint32_t, std::uint32_t>, Block> blocks_;

@@ -100,6 +100,14 @@ TEST_CASE("A replaced file keeps its permissions") {
   CHECK(folder.size() == 1);
 }
 
+TEST_CASE("A replaced file does not pass on the right to run as its owner") {
+  const TemporaryFolder folder;
+  REQUIRE(testing::write_whole(folder / "file", kOld));
+  REQUIRE(::chmod((folder / "file").c_str(), 06755) == 0);
+  CHECK(code_of(replace(folder / "file", kNew)) == "ok");
+  CHECK(permissions(folder / "file") == 0755);
+}
+
 TEST_CASE("A disk that is full leaves the old file intact") {
   const TemporaryFolder folder;
   REQUIRE(testing::write_whole(folder / "file", kOld));

@@ -2,6 +2,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <new>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -57,6 +59,36 @@ TEST_CASE("No task begins after an error") {
   });
   CHECK_FALSE(done);
   CHECK(calls <= 2);
+}
+
+TEST_CASE("Memory that runs out in a task is an error") {
+  for (const unsigned threads : {1u, 2u}) {
+    const auto done = parallel_for(10, threads, [&](unsigned, std::size_t i) -> Result<void> {
+      if (i == 3) throw std::bad_alloc();
+      return {};
+    });
+    REQUIRE_FALSE(done);
+    CHECK(done.error().code == ErrorCode::kOutOfMemory);
+  }
+}
+
+TEST_CASE("An exception of a task reaches the caller") {
+  for (const unsigned threads : {1u, 2u}) {
+    std::atomic<int> running = 0;
+    const auto run = [&] {
+      return parallel_for(1000, threads, [&](unsigned, std::size_t i) -> Result<void> {
+        ++running;
+        if (i == 3) {
+          --running;
+          throw std::runtime_error("of the caller's own");
+        }
+        --running;
+        return {};
+      });
+    };
+    CHECK_THROWS_WITH_AS(static_cast<void>(run()), "of the caller's own", std::runtime_error);
+    CHECK(running == 0);
+  }
 }
 
 TEST_CASE("Zero threads stand for as many as the machine has") {

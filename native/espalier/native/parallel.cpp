@@ -19,13 +19,24 @@ unsigned thread_count(unsigned requested) {
 
 namespace {
 
-// An exception may not leave a thread, and memory may run out in any task.
-Result<void> run_task(const std::function<Result<void>(unsigned, std::size_t)>& task,
-                      unsigned worker, std::size_t i) {
+// How a task failed: with an error, or with somebody else's exception.
+struct Failure {
+  Error error;
+  std::exception_ptr exception;
+};
+
+// An exception may not leave a thread.
+std::optional<Failure> run_task(const std::function<Result<void>(unsigned, std::size_t)>& task,
+                                unsigned worker, std::size_t i) {
   try {
-    return task(worker, i);
+    if (auto done = task(worker, i); !done) return Failure{std::move(done.error()), nullptr};
+    return std::nullopt;
   } catch (const std::bad_alloc&) {
-    return fail(ErrorCode::kOutOfMemory, "there is no memory left; use fewer threads");
+    return Failure{{ErrorCode::kOutOfMemory, Error::kNoOffset, {},
+                    "there is no memory left; use fewer threads"},
+                   nullptr};
+  } catch (...) {
+    return Failure{{}, std::current_exception()};
   }
 }
 
@@ -37,19 +48,19 @@ Result<void> parallel_for(std::size_t count, unsigned threads,
   std::atomic<bool> failed = false;
   std::mutex mutex;
   std::size_t failed_at = count;
-  std::optional<Error> error;
+  std::optional<Failure> failure;
 
   const auto work = [&](unsigned worker) {
     while (!failed.load(std::memory_order_relaxed)) {
       // Tasks are handed out in order, so that all before a failed one have begun and will finish.
       const std::size_t i = next.fetch_add(1, std::memory_order_relaxed);
       if (i >= count) return;
-      if (auto done = run_task(task, worker, i); !done) {
+      if (auto failed_task = run_task(task, worker, i)) {
         failed = true;
         const std::lock_guard lock(mutex);
         if (i < failed_at) {
           failed_at = i;
-          error = std::move(done.error());
+          failure = std::move(failed_task);
         }
       }
     }
@@ -67,8 +78,9 @@ Result<void> parallel_for(std::size_t count, unsigned threads,
   }
   work(0);
   for (std::thread& helper : helpers) helper.join();
-  if (error) return tl::unexpected<Error>(std::move(*error));
-  return {};
+  if (!failure) return {};
+  if (failure->exception) std::rethrow_exception(failure->exception);
+  return tl::unexpected<Error>(std::move(failure->error));
 }
 
 }  // namespace espalier

@@ -95,6 +95,22 @@ TEST_CASE("Positions find the children of lists, tuples and sets") {
   CHECK(checkpoint.state().key(2) == KeyView::of(std::int64_t{2}));
 }
 
+TEST_CASE("A path that misses only the kind of a key says so") {
+  const Checkpoint checkpoint = open(Value::dict(
+      {{"7", Value::null()}, {std::int64_t{8}, Value::null()}, {"other", Value::null()}}));
+  const auto hint = [&](std::string_view path) {
+    const auto found = checkpoint.state().at(path);
+    REQUIRE_FALSE(found);
+    const std::string& message = found.error().message;
+    const auto at = message.find("did you mean");
+    return at == std::string::npos ? "" : message.substr(at);
+  };
+  CHECK(hint("7") == "did you mean '~27', the string key?");
+  CHECK(hint("~28") == "did you mean '8', the int key?");
+  CHECK(hint("9").empty());
+  CHECK(hint("another").empty());
+}
+
 TEST_CASE("A path that leads nowhere says how far it leads") {
   const Checkpoint checkpoint = open(Value::dict({{"a", Value::list({Value::integer(5)})}}));
   const auto beyond = checkpoint.state().at("a/7/b");

@@ -32,7 +32,9 @@ std::optional<Failure> run_task(const std::function<Result<void>(unsigned, std::
     if (auto done = task(worker, i); !done) return Failure{std::move(done.error()), nullptr};
     return std::nullopt;
   } catch (const std::bad_alloc&) {
-    return Failure{{ErrorCode::kOutOfMemory, Error::kNoOffset, {},
+    return Failure{{ErrorCode::kOutOfMemory,
+                    Error::kNoOffset,
+                    {},
                     "there is no memory left; use fewer threads"},
                    nullptr};
   } catch (...) {

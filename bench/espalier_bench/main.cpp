@@ -133,11 +133,11 @@ void read(const Options& options) {
     start = Clock::now();
     std::vector<ByteSpan> views;
     bytes = 0;
-    for (std::uint32_t t = 0; t < file.checkpoint().tensor_count(); ++t) {
-      const auto view = must(
-          file.view(file.checkpoint().tensor(t), options.check ? Check::kHashes : Check::kNothing));
-      views.push_back(view.bytes);
-      bytes += view.bytes.size();
+    const Value state =
+        must(file.load(file.state(), options.check ? Check::kHashes : Check::kNothing));
+    for (const Value& child : state.children()) {
+      views.push_back(*child.as_tensor()->data.memory());
+      bytes += views.back().size();
     }
     // With checks, every byte has been read by the hash.
     if (!options.check) checksum = sum_shares(views, options.threads);

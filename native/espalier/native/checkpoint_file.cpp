@@ -78,14 +78,26 @@ Result<ByteSpan> CheckpointFile::read_chunk(const TensorRef& tensor, std::uint32
   return bytes;
 }
 
-Result<void> CheckpointFile::check_in_place(const TensorRef& tensor) const {
-  return parallel_for(tensor.chunk_count(), options_.threads,
+Result<void> CheckpointFile::check_in_place(std::span<const TensorRef> tensors) const {
+  struct Place {
+    std::uint32_t tensor;  // in `tensors`
+    std::uint32_t chunk;   // of that tensor
+  };
+  std::vector<Place> places;
+  for (std::uint32_t t = 0; t < tensors.size(); ++t) {
+    for (std::uint32_t i = 0; i < tensors[t].chunk_count(); ++i) places.push_back({t, i});
+  }
+  return parallel_for(places.size(), options_.threads,
                       [&](unsigned, std::size_t i) -> Result<void> {
                         std::vector<std::byte> unused;
-                        auto bytes = read_chunk(tensor, static_cast<std::uint32_t>(i), unused);
+                        auto bytes = read_chunk(tensors[places[i].tensor], places[i].chunk, unused);
                         if (!bytes) return propagate(bytes);
                         return {};
                       });
+}
+
+bool CheckpointFile::is_in_place(const TensorRef& tensor) const {
+  return source_->mapping() && tensor.raw_extent();
 }
 
 Result<TensorView> CheckpointFile::view(const TensorRef& tensor, Check check) const {
@@ -93,7 +105,7 @@ Result<TensorView> CheckpointFile::view(const TensorRef& tensor, Check check) co
   const auto mapping = source_->mapping();
   if (!extent || !mapping) return slice(tensor, {});
   if (check == Check::kHashes && checkpoint_.catalog().has_hashes()) {
-    if (auto ok = check_in_place(tensor); !ok) return propagate(ok);
+    if (auto ok = check_in_place(std::span(&tensor, 1)); !ok) return propagate(ok);
   }
   auto bytes = source_->read(*extent, {});
   if (!bytes) return propagate(bytes);
@@ -154,8 +166,21 @@ Result<void> CheckpointFile::read_planned(const ReadPlan& plan, MutableByteSpan 
 }
 
 Result<Value> CheckpointFile::load(const NodeRef& node, Check check) const {
+  // All tensors that stay where they are get checked at once: one after the other, their threads
+  // would start and stop for each.
+  if (check == Check::kHashes && checkpoint_.catalog().has_hashes()) {
+    std::vector<TensorRef> in_place;
+    std::vector<bool> seen(checkpoint_.tensor_count());
+    for (Walker walk(node); walk.next();) {
+      const auto tensor = walk.node().tensor();
+      if (!tensor || seen[tensor->number()] || !is_in_place(*tensor)) continue;
+      seen[tensor->number()] = true;
+      in_place.push_back(*tensor);
+    }
+    if (auto ok = check_in_place(in_place); !ok) return propagate(ok);
+  }
   return to_value(node, [&](const TensorRef& tensor) -> Result<TensorData> {
-    auto loaded = view(tensor, check);
+    auto loaded = view(tensor, is_in_place(tensor) ? Check::kNothing : check);
     if (!loaded) return propagate(loaded);
     return TensorData::kept(loaded->bytes, loaded->keeper);
   });

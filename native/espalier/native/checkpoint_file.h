@@ -102,7 +102,9 @@ class CheckpointFile {
                  const OpenFileOptions& options)
       : source_(std::move(source)), checkpoint_(std::move(checkpoint)), options_(options) {}
 
-  Result<void> check_in_place(const TensorRef& tensor) const;
+  /// Whether the tensor is used where it lies in the mapping.
+  bool is_in_place(const TensorRef& tensor) const;
+  Result<void> check_in_place(std::span<const TensorRef> tensors) const;
   Result<void> read_planned(const ReadPlan& plan, MutableByteSpan out) const;
   Result<void> read_range(const ReadPlan& plan, std::uint64_t offset, MutableByteSpan out) const;
 

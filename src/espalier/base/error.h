@@ -79,6 +79,8 @@ struct Error {
 
   /// "message (code chunk_corrupt, at byte 4096, in model/weight)". One line, not escaped.
   std::string describe() const;
+
+  friend bool operator==(const Error&, const Error&) = default;
 };
 
 /// Either a `T` or an `Error`. Test it like a pointer; `*r` and `r.error()` are the two sides.

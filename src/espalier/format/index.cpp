@@ -131,7 +131,8 @@ Result<EncodedIndex> EncodedIndex::encode(OwnedTables tables, std::size_t chunks
   const Tables places = encoded.tables();
   move_into(places.nodes, tables.nodes);
   move_into(places.tensors, tables.tensors);
-  std::ranges::fill(encoded.chunks(), ChunkRecord{});
+  const auto chunk_records = encoded.chunks();
+  std::fill(chunk_records.begin(), chunk_records.end(), ChunkRecord{});
   move_into(places.shape_ends, tables.shape_ends);
   move_into(places.dims, tables.dims);
   move_into(places.words, tables.words);

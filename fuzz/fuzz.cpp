@@ -1,0 +1,95 @@
+#include "fuzz.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "espalier/foreign/any_opener.h"
+
+namespace espalier::fuzz {
+namespace {
+
+// What an accessor gives must be used, or the call is optimised away.
+volatile std::uint64_t sink = 0;
+
+void use(std::uint64_t value) { sink = sink + value; }
+void use(std::string_view text) {
+  for (const char c : text) use(static_cast<unsigned char>(c));
+}
+void use(ByteSpan bytes) {
+  for (const std::byte b : bytes) use(std::to_integer<std::uint64_t>(b));
+}
+
+void visit_tensor(const TensorRef& tensor) {
+  use(dtype_name(tensor.dtype()));
+  for (const std::uint64_t axis : tensor.shape()) use(axis);
+  for (const std::string_view name : tensor.axis_names()) use(name);
+  const BlockType block = tensor.block();
+  use(block.name);
+  require((tensor.dtype() == DType::kOpaque) == (block.elements != 0), "a block without opaque");
+  use(tensor.elements());
+  require(tensor.is_placeholder() ? tensor.stored_bytes() == 0
+                                  : tensor.stored_bytes() <= tensor.bytes(),
+          "more bytes are stored than there are");
+  require(
+      tensor.chunk_count() == 0 || tensor.first_chunk() < tensor.catalog().tables().chunks.size(),
+      "a chunk is out of range");
+  if (const auto extent = tensor.raw_extent()) {
+    require(
+        extent->length == 0 || (extent->offset <= tensor.catalog().file_length() &&
+                                extent->length <= tensor.catalog().file_length() - extent->offset),
+        "a tensor reaches past the end of the file");
+    require(extent->length == tensor.bytes(), "a raw tensor has another size");
+  }
+  if (const auto hash = tensor.content_hash()) use(hash->low);
+}
+
+void visit_node(const NodeRef& node) {
+  if (const auto label = node.label()) use(*label);
+  if (const auto value = node.as_bool()) use(*value ? 1 : 0);
+  if (const auto value = node.as_int64()) use(static_cast<std::uint64_t>(*value));
+  if (const auto value = node.as_bigint()) use(value->to_decimal());
+  if (const auto value = node.as_double()) use(*value > 0 ? 1 : 0);
+  if (const auto value = node.as_complex()) use(value->real() > 0 ? 1 : 0);
+  if (const auto value = node.as_string()) use(*value);
+  if (const auto value = node.as_bytes()) use(*value);
+  if (const auto tensor = node.tensor()) visit_tensor(*tensor);
+  for (std::uint32_t i = 0; i < node.size(); ++i) {
+    const auto found = node.find(node.key(i));
+    require(found && *found == node.child(i), "a child is not found under its key");
+  }
+}
+
+void visit_tree(const NodeRef& root) {
+  for (Walker walk(root); walk.next();) {
+    visit_node(walk.node());
+    const auto found = root.at(walk.path());
+    require(found && *found == walk.node(), "a key path does not lead back to its node");
+  }
+}
+
+}  // namespace
+
+void require(bool holds, std::string_view what) {
+  if (holds) return;
+  std::fprintf(stderr, "FINDING: %.*s\n", static_cast<int>(what.size()), what.data());
+  std::abort();
+}
+
+std::vector<std::byte> copy_input(const std::uint8_t* data, std::size_t size) {
+  const auto* bytes = reinterpret_cast<const std::byte*>(data);
+  return {bytes, bytes + size};
+}
+
+Result<Checkpoint> open_any(ByteSpan file) {
+  AnyOpener opener({.file_size = file.size()});
+  if (auto ok = opener.feed({0, 0, file.size()}, file); !ok) return propagate(ok);
+  return opener.finish();
+}
+
+void visit(const Checkpoint& checkpoint) {
+  visit_tree(checkpoint.state());
+  visit_tree(checkpoint.metadata());
+  for (std::uint32_t i = 0; i < checkpoint.tensor_count(); ++i) visit_tensor(checkpoint.tensor(i));
+}
+
+}  // namespace espalier::fuzz

@@ -1,0 +1,34 @@
+// What the fuzz targets share: how an input becomes a checkpoint, and what must then be true of it.
+#ifndef ESPALIER_FUZZ_FUZZ_H_
+#define ESPALIER_FUZZ_FUZZ_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "espalier/base/bytes.h"
+#include "espalier/base/error.h"
+#include "espalier/read/checkpoint.h"
+
+/// The entry point that libFuzzer and the replay driver call. Returns 0.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+
+namespace espalier::fuzz {
+
+/// Ends the program, with `what`, unless `holds`: a finding.
+void require(bool holds, std::string_view what);
+
+/// A copy of the input in a block of exactly its size, so that a sanitizer sees the end of it.
+std::vector<std::byte> copy_input(const std::uint8_t* data, std::size_t size);
+
+/// Opens a file of any known format from memory, handed over whole.
+Result<Checkpoint> open_any(ByteSpan file);
+
+/// Calls every accessor of every node and tensor. After a successful open all of them are total,
+/// and each printed key path leads back to its node.
+void visit(const Checkpoint& checkpoint);
+
+}  // namespace espalier::fuzz
+
+#endif  // ESPALIER_FUZZ_FUZZ_H_

@@ -1,0 +1,91 @@
+// Makes the seeds that every campaign and every replay start from, always the same ones.
+//
+//   make_seeds FOLDER     writes FOLDER/checkpoints, FOLDER/indexes, FOLDER/safetensors,
+//   FOLDER/paths
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "support/memory_file.h"
+#include "support/random_tree.h"
+#include "support/temporary_folder.h"
+
+#include "espalier/foreign/safetensors_writer.h"
+#include "espalier/format/header.h"
+
+namespace espalier::fuzz {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMostBytes = 4096;  // small seeds are mutated faster, and to more effect
+
+bool write(const fs::path& folder, const std::string& name, ByteSpan bytes) {
+  fs::create_directories(folder);
+  return testing::write_whole(folder / name, {bytes.begin(), bytes.end()});
+}
+
+std::vector<std::byte> safetensors(const Value& state, const Value& metadata) {
+  const auto plan =
+      plan_safetensors(state, metadata, {.unrepresentable = Unrepresentable::kMetadata});
+  if (!plan) return {};
+  std::vector<std::byte> file(static_cast<std::size_t>(plan->file_length));
+  std::copy(plan->header.begin(), plan->header.end(), file.begin());
+  for (const SafetensorsTensor& tensor : plan->tensors) {
+    const auto place =
+        MutableByteSpan(file).subspan(static_cast<std::size_t>(tensor.extent.offset),
+                                      static_cast<std::size_t>(tensor.extent.length));
+    if (!tensor.data.read(0, place)) return {};
+  }
+  return file;
+}
+
+bool make(const fs::path& folder) {
+  bool ok = true;
+  int made = 0;
+  for (std::uint64_t seed = 0; made < 150 && seed < 100'000; ++seed) {
+    testing::RandomTree random(seed);
+    const Value state = random.state();
+    const Value metadata = random.metadata();
+    const auto file = testing::write_file(state, metadata);
+    if (!file || file->size() > kMostBytes) continue;
+    const std::string name = "tree-" + std::to_string(made++);
+    ok &= write(folder / "checkpoints", name, *file);
+    const auto header = decode_header(*file, {}, ~std::uint64_t{0});
+    ok &= header && write(folder / "indexes", name,
+                          ByteSpan(*file).subspan(kHeaderBytes,
+                                                  static_cast<std::size_t>(header->index_length)));
+    const auto exported = safetensors(state, metadata);
+    if (!exported.empty() && exported.size() <= kMostBytes) {
+      ok &= write(folder / "safetensors", name, exported);
+    }
+  }
+  constexpr std::string_view kPaths[] = {"model/**\nmodel/layers/0/weight",
+                                         "**/weight\na~1b/m~0n",
+                                         "a/{b,c{d,e}}/[!a-z_]*\na/b/c",
+                                         "**\n",
+                                         "\n~2",
+                                         "*/?/**/[0-9]\nstate/~20/-1/x",
+                                         "\\*\\{\n~2-9223372036854775808",
+                                         "**/**/a*b*c*d*e\n9223372036854775807/007"};
+  int number = 0;
+  for (const std::string_view text : kPaths) {
+    ok &= write(folder / "paths", "path-" + std::to_string(number++), as_bytes(text));
+  }
+  return ok;
+}
+
+}  // namespace
+}  // namespace espalier::fuzz
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: make_seeds FOLDER\n");
+    return 2;
+  }
+  if (espalier::fuzz::make(argv[1])) return 0;
+  std::fprintf(stderr, "make_seeds: some seeds could not be made\n");
+  return 1;
+}

@@ -1,0 +1,162 @@
+#include "mutator.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <span>
+
+#include "espalier/base/arena.h"
+#include "espalier/base/bytes.h"
+#include "espalier/format/digest.h"
+#include "espalier/format/header.h"
+#include "espalier/format/index.h"
+#include "espalier/format/validate.h"
+
+namespace espalier::fuzz {
+namespace {
+
+using Bytes = std::vector<std::uint8_t>;
+
+ByteSpan view(const std::uint8_t* data, std::size_t size) {
+  return {reinterpret_cast<const std::byte*>(data), size};
+}
+
+// Numbers at which checks of ranges and sums go wrong.
+std::uint64_t interesting(testing::Random& random, std::uint64_t old) {
+  constexpr std::array<std::uint64_t, 16> kNumbers = {
+      0,          1,          2,           0x7F,        0x80,     0xFF,
+      0xFFFF,     0x7FFFFFFF, 0x80000000u, 0xFFFFFFFFu, 1u << 20, (1u << 20) + 1,
+      1ull << 62, 1ull << 63, ~0ull,       ~0ull >> 1};
+  switch (random.below(5)) {
+    case 0:
+      return old + 1;
+    case 1:
+      return old - 1;
+    case 2:
+      return old ^ (std::uint64_t{1} << random.below(64));
+    case 3:
+      return random.below(64);
+    default:
+      return kNumbers[static_cast<std::size_t>(random.below(kNumbers.size()))];
+  }
+}
+
+// Changes one aligned number of a section, or gives it the value of another.
+template <class T>
+void change_number(std::span<std::uint8_t> section, testing::Random& random) {
+  const std::size_t count = section.size() / sizeof(T);
+  if (count == 0) return;
+  const auto at = [&] { return section.data() + random.below(count) * sizeof(T); };
+  std::uint8_t* target = at();
+  T value;
+  std::memcpy(&value, random.one_in(4) ? at() : target, sizeof value);
+  if (!random.one_in(4)) value = static_cast<T>(interesting(random, value));
+  std::memcpy(target, &value, sizeof value);
+}
+
+void change_numbers(std::span<std::uint8_t> section, testing::Random& random) {
+  for (std::uint64_t n = 1 + random.below(3); n > 0; --n) {
+    switch (random.below(4)) {
+      case 0:
+        change_number<std::uint8_t>(section, random);
+        break;
+      case 1:
+        change_number<std::uint16_t>(section, random);
+        break;
+      case 2:
+        change_number<std::uint64_t>(section, random);
+        break;
+      default:
+        change_number<std::uint32_t>(section, random);
+        break;
+    }
+  }
+}
+
+std::uint64_t index_length_of(const Bytes& file) {
+  const auto header = decode_header(view(file.data(), file.size()), {}, ~std::uint64_t{0});
+  const std::uint64_t recorded = header ? header->index_length : 0;
+  return std::min<std::uint64_t>(recorded, file.size() - kHeaderBytes);
+}
+
+}  // namespace
+
+void mend(Bytes& file, std::size_t index_length) {
+  auto arena = Arena::allocate(index_length);
+  if (!arena || file.size() < kHeaderBytes + index_length) return;
+  std::uint8_t* index = file.data() + kHeaderBytes;
+  std::memcpy(arena->bytes().data(), index, index_length);
+  Header header;
+  header.file_length = file.size();
+  header.index_length = index_length;
+  if (const auto tables = decode_index(arena->bytes(), 0)) {
+    for (const ChunkRecord& chunk : tables->chunks) {
+      if (chunk.codec == static_cast<std::uint8_t>(Codec::kZstd)) header.features |= kFeatureZstd;
+      if (chunk.codec == static_cast<std::uint8_t>(Codec::kFloatPlanes)) {
+        header.features |= kFeatureFloatPlanes;
+      }
+      if (chunk.offset > file.size() || chunk.stored > file.size() - chunk.offset) continue;
+      // The record lies in the arena, which is ours to change.
+      const_cast<ChunkRecord&>(chunk).hash =
+          hash128(view(file.data() + chunk.offset, chunk.stored));
+    }
+    std::memcpy(index, arena->bytes().data(), index_length);
+    const FileFacts facts{.placement = Placement::kCanonical,
+                          .features = header.features,
+                          .file_length = file.size(),
+                          .data_begin = header.index_end()};
+    if (validate(*tables, facts, {})) {
+      if (const auto digests = node_digests(*tables)) header.tree_digest = digests->front();
+    }
+  }
+  header.index_hash = hash128(view(index, index_length));
+  const auto encoded = encode_header(header);
+  std::memcpy(file.data(), encoded.data(), encoded.size());
+}
+
+Bytes mutate_file(const Bytes& file, std::size_t most, testing::Random& random,
+                  const MutateBytes& mutate) {
+  const auto anything = [&](Bytes bytes, std::size_t room) {
+    const std::size_t size = bytes.size();
+    bytes.resize(std::max(size, room));
+    bytes.resize(mutate(bytes.data(), size, bytes.size()));
+    return bytes;
+  };
+  const bool is_checkpoint =
+      file.size() >= kHeaderBytes && has_magic(view(file.data(), file.size()));
+  if (most < file.size() || random.one_in(16)) return anything(file, most);
+  if (!is_checkpoint) {
+    if (random.one_in(2)) return anything(file, most);
+    Bytes changed = file;
+    change_numbers(changed, random);
+    return changed;
+  }
+  const auto index_length = static_cast<std::size_t>(index_length_of(file));
+  const auto index_end = file.begin() + static_cast<std::ptrdiff_t>(kHeaderBytes + index_length);
+  Bytes header(file.begin(), file.begin() + kHeaderBytes);
+  Bytes index(file.begin() + kHeaderBytes, index_end);
+  Bytes blobs(index_end, file.end());
+  const std::size_t spare = most - file.size();
+  switch (random.below(12)) {
+    case 0:
+      change_numbers(header, random);
+      break;
+    case 1:
+      blobs = anything(blobs, blobs.size() + spare);
+      break;
+    case 2:
+      index = anything(index, index.size() + spare);
+      break;
+    default:
+      change_numbers(index, random);
+      break;
+  }
+  const std::size_t new_length = index.size();
+  Bytes made = std::move(header);
+  made.insert(made.end(), index.begin(), index.end());
+  made.insert(made.end(), blobs.begin(), blobs.end());
+  if (!random.one_in(4)) mend(made, new_length);
+  return made;
+}
+
+}  // namespace espalier::fuzz

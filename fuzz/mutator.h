@@ -1,0 +1,31 @@
+// Mutations that know the format: they change a section of an Espalier file and then mend its sizes
+// and hashes, so that fuzzing reaches past the checksums.
+#ifndef ESPALIER_FUZZ_MUTATOR_H_
+#define ESPALIER_FUZZ_MUTATOR_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "support/random.h"
+
+namespace espalier::fuzz {
+
+/// Changes `bytes` in place, to at most `most` bytes; returns how many there are then.
+using MutateBytes =
+    std::function<std::size_t(std::uint8_t* bytes, std::size_t size, std::size_t most)>;
+
+/// A mutation of `file` of at most `most` bytes. Sizes and hashes are mended three times in four.
+/// `mutate` changes bytes without knowing what they are.
+std::vector<std::uint8_t> mutate_file(const std::vector<std::uint8_t>& file, std::size_t most,
+                                      testing::Random& random, const MutateBytes& mutate);
+
+/// Makes the sizes and hashes of a file agree with its contents, from the inside out: the chunks'
+/// hashes, the tree digest, the index's length and hash, the file's length, the header's hash. What
+/// makes no sense is left alone.
+void mend(std::vector<std::uint8_t>& file, std::size_t index_length);
+
+}  // namespace espalier::fuzz
+
+#endif  // ESPALIER_FUZZ_MUTATOR_H_

@@ -1,0 +1,26 @@
+// Writes again what a file holds. A file that opens and verifies is what our writer would have
+// written, byte for byte: there is one file for every state.
+#include <algorithm>
+
+#include "fuzz.h"
+#include "support/memory_file.h"
+
+#include "espalier/read/to_value.h"
+#include "espalier/read/verify.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace espalier;
+  const auto file = fuzz::copy_input(data, size);
+  const auto checkpoint = testing::open_file(file);
+  if (!checkpoint) return 0;
+  Verify verify(*checkpoint);
+  fuzz::require(verify.feed({0, 0, size}, file).has_value(), "verifying refuses the file");
+  const auto report = verify.finish();
+  if (!report || report->error_count != 0) return 0;
+  const auto state = testing::load_tree(file, checkpoint->state());
+  fuzz::require(state.has_value(), "what was verified cannot be loaded");
+  const auto again = testing::write_file(*state, to_value(checkpoint->metadata()));
+  fuzz::require(again.has_value(), "what was loaded cannot be saved");
+  fuzz::require(std::ranges::equal(*again, file), "a file is not the one that its state has");
+  return 0;
+}

@@ -164,7 +164,7 @@ class LayoutBuilder {
   Result<void> add_children(std::uint32_t index, const Value& parent) {
     if (!is_container(parent.kind())) return {};
     const auto children = parent.children();
-    const std::uint64_t first = t_.nodes.size();
+    const std::size_t first = t_.nodes.size();
     if (children.size() > limits_.nodes - std::min<std::uint64_t>(limits_.nodes, first)) {
       return fail(ErrorCode::kInvalidTree, "the tree has more nodes than the " +
                                                std::to_string(limits_.nodes) +

@@ -35,7 +35,7 @@ Outcome print_written(Output& out, const Route& route, const CommonOptions& comm
     out.put('\n');
   } else if (!common.quiet) {
     out.print("{}: {} written\n", escaped(route.target), format_size(error ? 0 : bytes));
-    if (!dropped.empty()) out.print("left out: {}\n", escaped(dropped.to_string()));
+    if (!dropped.empty()) out.print("not kept: {}\n", escaped(dropped.to_string()));
   }
   return ExitCode::kOk;
 }

@@ -734,7 +734,7 @@ class Safetensors(Cli):
         self.run_cli("convert", self.path("sample"), out, expect=USAGE)
         self.assertIn("--unrepresentable=metadata", self.stderr)
         self.assertFalse(os.path.exists(out))
-        self.assertIn("left out", self.text("convert", self.path("sample"), out,
+        self.assertIn("not kept", self.text("convert", self.path("sample"), out,
                                             "--unrepresentable", "drop"))
 
     def test_carried_tree(self):

@@ -195,17 +195,27 @@ TEST_CASE("Ties are stored once; placeholders are their own") {
   CHECK(find_tensor_path(tables, 4).empty());
 }
 
-TEST_CASE("Tensors are tied when nobody but the tree holds them") {
-  Value once = Value::tensor(f32({1}, 4));
-  const Value tree = Value::list({once, once, Value::tensor(f32({1}, 4))});
+TEST_CASE("Tensors are tied whoever holds them, and however") {
+  const Tensor tensor = f32({1}, 4);
+  const auto check = [](const Value& tree) {
+    const auto layout = lay_out(tree, Value::dict());
+    REQUIRE(layout);
+    const Tables tables = layout->index.tables();
+    CHECK(tables.tensors.size() == 2);
+    CHECK(tables.nodes[3].value == 0);
+    CHECK(tables.nodes[4].value == 1);
+  };
+  Value once = Value::tensor(tensor);
+  const Value held_by_tree = Value::list({once, once, Value::tensor(tensor)});
   once = Value();
-  REQUIRE(tree.children()[0].as_tensor().use_count() == 3);  // two nodes, and this one
-  const auto layout = lay_out(tree, Value::dict());
-  REQUIRE(layout);
-  const Tables tables = layout->index.tables();
-  CHECK(tables.tensors.size() == 2);
-  CHECK(tables.nodes[3].value == 0);
-  CHECK(tables.nodes[4].value == 1);
+  check(held_by_tree);
+  const auto not_owned = [&] {
+    return Value::tensor(std::shared_ptr<const Tensor>(&tensor, [](const Tensor*) {}));
+  };
+  check(Value::list({not_owned(), not_owned(), Value::tensor(tensor)}));
+  const std::shared_ptr<const Tensor> held_by_nobody(std::shared_ptr<void>(), &tensor);
+  check(Value::list(
+      {Value::tensor(held_by_nobody), Value::tensor(held_by_nobody), Value::tensor(tensor)}));
 }
 
 TEST_CASE("Blobs stand in node order, at multiples of 64, and end the file") {

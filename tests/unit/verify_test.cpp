@@ -150,6 +150,29 @@ TEST_CASE("Damage is named with its place and its tensor") {
   CHECK(report.errors[3].path == "z");
 }
 
+TEST_CASE("Damage of a tied tensor is named like an error of reading it") {
+  Tensor tensor;
+  tensor.dtype = DType::kU8;
+  tensor.shape = {64};
+  tensor.data = TensorData::owned(std::vector<std::byte>(64, std::byte{7}));
+  const Value tied = Value::tensor(tensor);
+  // A walk comes to "deep/first" before "last", whose node stands before it.
+  const auto written =
+      testing::write_file(Value::dict({{"deep", Value::dict({{"first", tied}})}, {"last", tied}}));
+  REQUIRE(written);
+  auto file = *written;
+  file.back() ^= std::byte{1};
+  const auto checkpoint = testing::open_file(file);
+  REQUIRE(checkpoint);
+  Verify verify(*checkpoint);
+  REQUIRE(verify.feed({0, 0, file.size()}, file));
+  const auto report = verify.finish();
+  REQUIRE(report);
+  REQUIRE(report->errors.size() == 1);
+  CHECK(report->errors[0].path == "last");
+  CHECK(tensor_path(checkpoint->tensor(0)) == "last");
+}
+
 TEST_CASE("A region that is cut short is truncated") {
   const Bytes file = example();
   const auto checkpoint = testing::open_file(file);

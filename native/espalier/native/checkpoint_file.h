@@ -27,7 +27,9 @@
 
 namespace espalier {
 
-/// Whether tensor bytes are compared with their hashes before anybody sees them.
+/// Whether tensor bytes are compared with their hashes before anybody sees them. kNothing spares
+/// the time for tensors that are used in place, in a mapped file; whatever has to be read or
+/// decoded first is compared all the same.
 enum class Check : std::uint8_t { kHashes, kNothing };
 
 struct OpenFileOptions {
@@ -64,7 +66,7 @@ class CheckpointFile {
 
   /// The whole tensor. Raw tensors of a mapped file are views of the mapping, without a copy; all
   /// others are read into memory. kWrongKind for a placeholder, kChunkCorrupt if the bytes are
-  /// damaged (with Check::kHashes, in a format that has hashes).
+  /// damaged (as Check says, in a format that has hashes).
   Result<TensorView> view(const TensorRef& tensor, Check check = Check::kHashes) const;
 
   /// A slice of the tensor (see ReadPlan::make), in memory of its own. Reads the chunks that it

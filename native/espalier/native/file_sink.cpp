@@ -126,7 +126,8 @@ Result<void> FileSink::commit() {
     // Unlike rename(), link() fails if somebody else has put a file there meanwhile.
     if (::link(temporary_.c_str(), target_.c_str()) != 0) {
       if (errno == EEXIST) {
-        return fail(ErrorCode::kInvalidArgument, "a file of that name has appeared meanwhile");
+        return fail(ErrorCode::kInvalidArgument,
+                    "there is a file of that name, and it may not be replaced");
       }
       return fail_with_errno(errno, "give the file its name");
     }

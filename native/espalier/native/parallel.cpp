@@ -19,24 +19,19 @@ unsigned thread_count(unsigned requested) {
 
 namespace {
 
-// How a task failed: with an error, or with somebody else's exception.
+// How a task failed: with an error, or with an exception.
 struct Failure {
   Error error;
   std::exception_ptr exception;
 };
 
-// An exception may not leave a thread.
+// An exception may not leave a thread. What it was is said later, by the caller's thread: here,
+// there may be no memory to say it.
 std::optional<Failure> run_task(const std::function<Result<void>(unsigned, std::size_t)>& task,
                                 unsigned worker, std::size_t i) {
   try {
     if (auto done = task(worker, i); !done) return Failure{std::move(done.error()), nullptr};
     return std::nullopt;
-  } catch (const std::bad_alloc&) {
-    return Failure{{ErrorCode::kOutOfMemory,
-                    Error::kNoOffset,
-                    {},
-                    "there is no memory left; use fewer threads"},
-                   nullptr};
   } catch (...) {
     return Failure{{}, std::current_exception()};
   }
@@ -81,8 +76,12 @@ Result<void> parallel_for(std::size_t count, unsigned threads,
   work(0);
   for (std::thread& helper : helpers) helper.join();
   if (!failure) return {};
-  if (failure->exception) std::rethrow_exception(failure->exception);
-  return tl::unexpected<Error>(std::move(failure->error));
+  if (!failure->exception) return tl::unexpected<Error>(std::move(failure->error));
+  try {
+    std::rethrow_exception(failure->exception);
+  } catch (const std::bad_alloc&) {
+    return fail(ErrorCode::kOutOfMemory, "there is no memory left; use fewer threads");
+  }
 }
 
 }  // namespace espalier

@@ -30,8 +30,7 @@ std::string_view describe(ErrorCode damage) {
       return "this build has no decoder for the chunk's codec";
     default:
       return "tensor bytes do not match their hash: the file was damaged after it was written; "
-             "copy "
-             "or download it again, or use the checkpoint before it";
+             "copy or download it again, or use the checkpoint before it";
   }
 }
 
@@ -50,13 +49,17 @@ void name_tensors(const Checkpoint& checkpoint, std::span<const Damage> damage,
     while (tensor < checkpoint.tensor_count() && !holds(checkpoint.tensor(tensor))) ++tensor;
     wanted[tensor].push_back(i);
   }
-  for (Walker walk(checkpoint.state()); !wanted.empty() && walk.next();) {
+  // Of nodes that are tied, the first in node order: the one that reading names, too.
+  std::unordered_map<std::uint32_t, std::uint32_t> named;  // nodes, by tensor
+  for (Walker walk(checkpoint.state()); walk.next();) {
     const auto ref = walk.node().tensor();
     if (!ref) continue;
     const auto at = wanted.find(ref->number());
     if (at == wanted.end()) continue;
+    const auto [best, is_new] = named.try_emplace(ref->number(), walk.node().number());
+    if (!is_new && best->second <= walk.node().number()) continue;
+    best->second = walk.node().number();
     for (const std::size_t i : at->second) errors[i].path = walk.path();
-    wanted.erase(at);
   }
 }
 

@@ -50,8 +50,8 @@ void PatternSet::judge(bool inherited, Place& place) {
 Result<void> PatternSet::check_all_matched() const {
   for (std::size_t i = 0; i < patterns_.size(); ++i) {
     if (!matched_[i]) {
-      return fail(ErrorCode::kNotFound,
-                  "no node matches the pattern '" + texts_[i] + "'; `tree` shows what there is");
+      return fail(ErrorCode::kNotFound, "nothing that was looked through matches the pattern '" +
+                                            texts_[i] + "'; `tree` shows what there is");
     }
   }
   return {};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <string>
@@ -115,7 +116,8 @@ class LayoutBuilder {
   // Growing as they are filled, the vectors would take two or three times the memory at their peak.
   void reserve(const Value& state, const Value& metadata) {
     std::size_t nodes = 2;
-    std::size_t tensors = state.kind() == Kind::kTensor ? 1 : 0;
+    std::vector<const Tensor*> tensors;
+    if (state.kind() == Kind::kTensor) tensors.push_back(state.as_tensor().get());
     std::vector<std::span<const Value>> rest = {state.children(), metadata.children()};
     while (!rest.empty()) {
       const auto values = rest.back();
@@ -123,15 +125,20 @@ class LayoutBuilder {
       nodes += values.size();
       for (const Value& value : values) {
         if (value.kind() == Kind::kTensor) {
-          ++tensors;
+          tensors.push_back(value.as_tensor().get());
         } else if (is_container(value.kind())) {
           rest.push_back(value.children());
         }
       }
     }
     t_.nodes.reserve(nodes);
-    t_.tensors.reserve(tensors);
-    tensors_.reserve(tensors);
+    t_.tensors.reserve(tensors.size());
+    tensors_.reserve(tensors.size());
+    // Only tied tensors are remembered: a map of all would take as much memory as the index.
+    std::sort(tensors.begin(), tensors.end(), std::less<>());
+    for (std::size_t i = 1; i < tensors.size(); ++i) {
+      if (tensors[i] == tensors[i - 1]) tied_.emplace(tensors[i], kNoNumber);
+    }
   }
 
   // Adds every value in the order that docs/format.md section 4 prescribes. It uses a stack of its
@@ -299,15 +306,13 @@ class LayoutBuilder {
     }
     const auto number = static_cast<std::uint32_t>(t_.tensors.size());
     t_.nodes[index].value = number;
-    // A placeholder is its own; tensors that are one object are stored once. Tied ones have an
-    // owner in each of their nodes besides `tensor`; to remember the others would take as much
-    // memory as the index.
-    if (!tensor->data.is_placeholder() && tensor.use_count() > 2) {
-      const auto [at, is_new] = tensor_numbers_.try_emplace(tensor.get(), number);
-      if (!is_new) {
-        t_.nodes[index].value = at->second;
+    // A placeholder is its own; tensors that are one object are stored once.
+    if (const auto tied = tied_.find(tensor.get()); tied != tied_.end()) {
+      if (tied->second != kNoNumber) {
+        t_.nodes[index].value = tied->second;
         return {};
       }
+      tied->second = number;
     }
     if (auto ok = describe_tensor(number, *tensor); !ok) return ok;
     tensors_.push_back(std::move(tensor));
@@ -461,7 +466,7 @@ class LayoutBuilder {
   Result<Layout> encode() {
     // A state of millions of tensors takes as much memory here as its index does: no more than
     // needed.
-    tensor_numbers_ = {};
+    tied_ = {};
     auto encoded = EncodedIndex::encode(std::move(t_), static_cast<std::size_t>(chunk_count_));
     if (!encoded) {
       if (encoded.error().code == ErrorCode::kLimitExceeded) {
@@ -530,7 +535,8 @@ class LayoutBuilder {
   TextPool texts_;
   std::map<const std::vector<std::uint64_t>*, std::uint32_t, ShapeLess> shapes_;
   std::map<std::tuple<std::string_view, std::uint32_t, std::uint32_t>, Block> blocks_;
-  std::unordered_map<const Tensor*, std::uint32_t> tensor_numbers_;
+  static constexpr std::uint32_t kNoNumber = ~std::uint32_t{0};
+  std::unordered_map<const Tensor*, std::uint32_t> tied_;  // their numbers, once they have one
 };
 
 }  // namespace

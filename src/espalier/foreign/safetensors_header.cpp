@@ -29,7 +29,7 @@ class HeaderHandler {
   SafetensorsHeader& header() { return header_; }
   std::optional<Error>& error() { return error_; }
 
-  // The reader is past these words already, and still before numbers.
+  // The reader is past these words and past brackets already, and still before numbers.
   bool Null() { return misplaced(here() - 4); }
   bool Bool(bool value) { return misplaced(here() - (value ? 4 : 5)); }
   bool Uint(unsigned value) { return number(value); }
@@ -109,7 +109,7 @@ class HeaderHandler {
         state_ = State::kMetadataKey;
         return true;
       default:
-        return misplaced();
+        return misplaced(here() - 1);
     }
   }
 
@@ -136,7 +136,7 @@ class HeaderHandler {
       state_ = State::kOffset;
       return true;
     }
-    return misplaced();
+    return misplaced(here() - 1);
   }
 
   bool EndArray(SizeType) {

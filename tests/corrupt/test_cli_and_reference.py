@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""The hostile files before the command line, and before the independent reader of tests/reference.
+
+Environment: ESPALIER, the program. The last line is "N passed, N failed".
+"""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "reference"))
+
+import espalier_reference as reference
+
+ESPALIER = os.environ.get("ESPALIER") or sys.exit("ESPALIER must name the command line")
+LINE = re.compile(r"\Aespalier: [\x20-\x7e\u0080-\uffff]+ \(code ([a-z_]+)(?:, at byte (\d+))?(?:, in (.+))?\)\n\Z")
+
+passed = 0
+failures = []
+
+
+def check(entry, condition, message):
+    global passed
+    if condition:
+        passed += 1
+    else:
+        failures.append(f"{entry['file']}: {message}")
+
+
+def run(*arguments):
+    done = subprocess.run([ESPALIER, *arguments], capture_output=True, timeout=60, check=False)
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+def check_convert(entry, source, target):
+    """`convert` reads everything: one clear line, exit code 3, and nothing is written.
+
+    The command line knows the default limits only, and with those a file that only others refuse is good.
+    """
+    code, output, errors = run("convert", source, target)
+    if entry.get("limits"):
+        check(entry, code == 0 and not errors and target.exists(), f"convert: exit code {code}, {errors!r}")
+        target.unlink(missing_ok=True)
+        return
+    said = LINE.match(errors)
+    check(entry, code == 3 and not output and said, f"convert: exit code {code}, {output!r}, {errors!r}")
+    check(entry, not target.exists(), "convert wrote a file")
+    target.unlink(missing_ok=True)
+    if said:
+        check(entry, said[1] == entry["code"], f"convert: {errors!r}, and not {entry['code']}")
+        at = entry.get("offset", said[2])
+        check(entry, said[2] == (at if at is None else str(at)), f"convert: {errors!r}, and not at byte {at}")
+
+
+def check_verify(entry, source):
+    """`verify` answers "no" (exit code 1) for damage, and cannot answer (3) where nothing can be opened."""
+    code, _, _ = run("verify", source)
+    expected = {"open": 3, "verify": 1, "restore": 0}[entry["found_by"]]
+    check(entry, code == (0 if entry.get("limits") else expected), f"verify: exit code {code}")
+
+
+def check_reference(entry, data):
+    try:
+        reference.verify(reference.open_file(data))
+        said = "accepts"
+    except reference.FormatError:
+        said = "refuses"
+    check(entry, said == entry["reference"], f"the independent reader {said} it")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        for entry in json.loads((HERE / "expected.json").read_text(encoding="ascii")):
+            source = HERE / "files" / entry["file"]
+            check_convert(entry, source, pathlib.Path(folder) / "out.espalier")
+            check_verify(entry, source)
+            if "reference" in entry:
+                check_reference(entry, source.read_bytes())
+    for failure in failures:
+        print(failure)
+    print(f"{passed} passed, {len(failures)} failed")
+    return 1 if failures or passed == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

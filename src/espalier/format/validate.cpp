@@ -702,18 +702,17 @@ Result<Derived> validate(const Tables& tables, const FileFacts& facts, const Lim
 
 std::string find_path(const Tables& t, std::uint32_t node) {
   std::vector<Key> keys;
-  while (node > kMetadataRoot) {
-    std::uint32_t parent = 0;
-    while (parent < t.nodes.size() &&
-           !(is_container(node_kind(t.nodes[parent])) && t.nodes[parent].value <= node &&
-             node - t.nodes[parent].value < t.nodes[parent].count)) {
-      ++parent;
+  // Parents stand before their children, so one pass down meets them all: a search from the front
+  // for each would let a deep tree of millions of nodes take minutes to refuse.
+  for (std::uint32_t candidate = node; node > kMetadataRoot && candidate-- > 0;) {
+    const NodeRecord& parent = t.nodes[candidate];
+    if (!is_container(node_kind(parent)) || parent.value > node ||
+        node - parent.value >= parent.count) {
+      continue;
     }
-    if (parent >= node) break;  // Not a valid tree: give what there is.
-    const bool keyed = has_keys(node_kind(t.nodes[parent]));
-    keys.emplace_back(keyed ? Key(node_key(t, t.nodes[node]))
-                            : Key(std::int64_t{node - t.nodes[parent].value}));
-    node = parent;
+    keys.emplace_back(has_keys(node_kind(parent)) ? Key(node_key(t, t.nodes[node]))
+                                                  : Key(std::int64_t{node - parent.value}));
+    node = candidate;
   }
   std::string path = node == kMetadataRoot ? "(metadata)" : "";
   for (auto key = keys.rbegin(); key != keys.rend(); ++key) {

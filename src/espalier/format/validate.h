@@ -47,8 +47,8 @@ struct Derived {
 /// success every accessor of a Catalog over these tables is total.
 Result<Derived> validate(const Tables& tables, const FileFacts& facts, const Limits& limits);
 
-/// The printed key path of node `node`, for error messages: looks for parents by scanning, so it
-/// costs O(nodes x depth). The tree structure must be valid; the metadata tree's paths start with
+/// The printed key path of node `node`, for error messages: looks for parents by scanning, in time
+/// linear in the nodes. The tree structure must be valid; the metadata tree's paths start with
 /// "(metadata)".
 std::string find_path(const Tables& tables, std::uint32_t node);
 

@@ -1,0 +1,262 @@
+// How much heap opening a file takes: of hostile files, so that a small one cannot ask for much,
+// and of large valid ones made to be costly.
+//
+// Usage: memory_test FOLDER... of files. Prints the largest and what large files took; the last
+// line is "N passed, N failed".
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "support/memory_file.h"
+#include "support/temporary_folder.h"
+
+#include "espalier/foreign/any_opener.h"
+#include "espalier/format/header.h"
+
+namespace {
+
+// What is allocated now, and the most that ever was. Each block begins with its size.
+std::atomic<std::size_t> heap_now = 0;
+std::atomic<std::size_t> heap_peak = 0;
+
+void* allocate(std::size_t size, std::size_t alignment) noexcept {
+  // Room for the size that keeps what follows aligned.
+  const std::size_t front = std::max<std::size_t>(alignment, sizeof(std::size_t) * 2);
+  const std::size_t whole = (size + front + alignment - 1) / alignment * alignment;
+  void* memory = std::aligned_alloc(alignment, whole);
+  if (memory == nullptr) return nullptr;
+  *static_cast<std::size_t*>(memory) = size;
+  const std::size_t now = heap_now += size;
+  if (now > heap_peak) heap_peak = now;
+  return static_cast<char*>(memory) + front;
+}
+
+void release(void* pointer, std::size_t alignment) noexcept {
+  if (pointer == nullptr) return;
+  const std::size_t front = std::max<std::size_t>(alignment, sizeof(std::size_t) * 2);
+  void* memory = static_cast<char*>(pointer) - front;
+  heap_now -= *static_cast<std::size_t*>(memory);
+  std::free(memory);
+}
+
+constexpr std::size_t kUsual = alignof(std::max_align_t);
+
+void* allocate_or_throw(std::size_t size, std::size_t alignment) {
+  void* memory = allocate(size, alignment);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
+void* operator new(std::size_t size) { return allocate_or_throw(size, kUsual); }
+void* operator new[](std::size_t size) { return allocate_or_throw(size, kUsual); }
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  return allocate(size, kUsual);
+}
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
+  return allocate(size, kUsual);
+}
+void* operator new(std::size_t size, std::align_val_t alignment) {
+  return allocate_or_throw(size, static_cast<std::size_t>(alignment));
+}
+void* operator new(std::size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  return allocate(size, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* pointer) noexcept { release(pointer, kUsual); }
+void operator delete[](void* pointer) noexcept { release(pointer, kUsual); }
+void operator delete(void* pointer, std::size_t) noexcept { release(pointer, kUsual); }
+void operator delete[](void* pointer, std::size_t) noexcept { release(pointer, kUsual); }
+void operator delete(void* pointer, std::align_val_t alignment) noexcept {
+  release(pointer, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* pointer, std::size_t, std::align_val_t alignment) noexcept {
+  release(pointer, static_cast<std::size_t>(alignment));
+}
+
+namespace {
+
+using namespace espalier;
+using namespace espalier::testing;
+
+struct Cost {
+  std::size_t bytes = 0;
+  double seconds = 0;
+  bool opened = false;
+};
+
+// What opening a file that is in memory already takes on top of that.
+Cost open_and_measure(ByteSpan file) {
+  const auto start = std::chrono::steady_clock::now();
+  const std::size_t before = heap_now;
+  heap_peak = before;
+  AnyOpener opener({.file_size = file.size()});
+  const bool fed = opener.needs().empty() || opener.feed({0, 0, file.size()}, file);
+  const auto checkpoint = fed ? opener.finish() : fail(ErrorCode::kIncomplete, "");
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+  return {heap_peak - before, spent.count(), checkpoint.has_value()};
+}
+
+// What a file may describe itself with: its index, or the header of a safetensors file. Never more
+// than what is there, whatever the file claims.
+std::uint64_t index_bytes_of(ByteSpan file) {
+  if (has_magic(file) && file.size() >= kHeaderBytes) {
+    return std::min<std::uint64_t>(load_le<std::uint64_t>(file.data() + 40), file.size());
+  }
+  return file.size() < 8
+             ? 0
+             : std::min<std::uint64_t>(load_le<std::uint64_t>(file.data()), file.size());
+}
+
+// An index is used in place. A safetensors header is taken apart: eight bytes of it ("1":"",)
+// become a node, its key and its value, and their texts are sorted.
+constexpr std::uint64_t kTimesIndex = 8;
+constexpr std::uint64_t kTimesSafetensors = 16;
+
+// Trees whose index is about 8 MiB, of one thing each, as much of it as fits.
+std::vector<std::pair<std::string, Value>> costly_trees(std::uint64_t part) {
+  const auto number = [&](std::uint64_t bytes_each) {
+    return static_cast<std::int64_t>((std::uint64_t{8} << 20) / bytes_each / part);
+  };
+  std::vector<std::pair<std::string, Value>> trees;
+  const auto add = [&](std::string name, Value tree) {
+    trees.emplace_back(std::move(name), std::move(tree));
+  };
+  Value nulls = Value::list();
+  for (std::int64_t i = 0; i < number(16); ++i) nulls.add(Value::null());
+  add("nulls", std::move(nulls));
+  Value texts = Value::list();
+  for (std::int64_t i = 0; i < number(26); ++i) texts.add(Value::string(std::to_string(i)));
+  add("texts", std::move(texts));
+  Value labels = Value::list();
+  for (std::int64_t i = 0; i < number(24); ++i) labels.add(Value::null().labelled(""));
+  add("labels", std::move(labels));
+  Value keys = Value::dict();
+  for (std::int64_t i = number(28); i > 0; --i) keys.add(i, Value::null());
+  add("descending int keys", std::move(keys));
+  Value tensors = Value::list();
+  for (std::int64_t i = 0; i < number(28); ++i) {
+    Tensor empty;
+    empty.dtype = DType::kU8;
+    empty.shape = {0};
+    empty.data = TensorData::owned({});
+    tensors.add(Value::tensor(std::move(empty)));
+  }
+  add("empty tensors", std::move(tensors));
+  Value shapes = Value::list();
+  for (std::int64_t i = 1; i <= number(40); ++i) {
+    Tensor hole;
+    hole.dtype = DType::kU8;
+    hole.shape = {static_cast<std::uint64_t>(i)};
+    shapes.add(Value::tensor(std::move(hole)));
+  }
+  add("shapes", std::move(shapes));
+  Value lists = Value::list();
+  for (std::int64_t i = 0; i < number(16 * 250); ++i) {
+    Value deep = Value::list();
+    for (int level = 0; level < 249; ++level) {
+      Value outer = Value::list();
+      outer.add(std::move(deep));
+      deep = std::move(outer);
+    }
+    lists.add(std::move(deep));
+  }
+  add("deep lists", std::move(lists));
+  // Eight keys that descend: all of them are compared with each other.
+  Value dicts = Value::list();
+  for (std::int64_t i = 0; i < number(9 * 16 + 8 * 8); ++i) {
+    Value dict = Value::dict();
+    for (std::int64_t key = 8; key > 0; --key) dict.add(key, Value::null());
+    dicts.add(std::move(dict));
+  }
+  add("dicts of eight", std::move(dicts));
+  return trees;
+}
+
+// safetensors headers of the shortest entries there are.
+std::vector<std::byte> safetensors_of(const std::string& entries) {
+  const std::string header = "{" + entries + "}";
+  std::vector<std::byte> file(8 + header.size());
+  store_le(file.data(), static_cast<std::uint64_t>(header.size()));
+  std::memcpy(file.data() + 8, header.data(), header.size());
+  return file;
+}
+
+std::vector<std::byte> safetensors_tensors(std::size_t bytes) {
+  std::string entries;
+  for (std::size_t i = 0; entries.size() < bytes; ++i) {
+    entries += (i == 0 ? "\"" : ",\"") + std::to_string(i) +
+               R"(":{"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
+  }
+  return safetensors_of(entries);
+}
+
+std::vector<std::byte> safetensors_pairs(std::size_t bytes) {
+  std::string pairs;
+  for (std::size_t i = 0; pairs.size() < bytes; ++i) {
+    pairs += (i == 0 ? "\"" : ",\"") + std::to_string(i) + R"(":"")";
+  }
+  return safetensors_of(R"("__metadata__":{)" + pairs + "}");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::size_t passed = 0;
+  std::size_t failed = 0;
+  const auto count = [&](const std::string& name, ByteSpan file, const Cost& cost) {
+    const std::uint64_t index = index_bytes_of(file);
+    const std::uint64_t times = has_magic(file) ? kTimesIndex : kTimesSafetensors;
+    const bool fits = cost.bytes <= times * index + (1 << 20);
+    ++(fits ? passed : failed);
+    if (!fits) {
+      std::printf("%s: %zu bytes of heap for an index of %llu\n", name.c_str(), cost.bytes,
+                  static_cast<unsigned long long>(index));
+    }
+  };
+  std::size_t most = 0;
+  for (int i = 1; i < argc; ++i) {
+    for (const auto& entry : std::filesystem::directory_iterator(argv[i])) {
+      const auto extension = entry.path().extension();
+      if (extension != ".espalier" && extension != ".safetensors") continue;
+      const auto file = read_whole(entry.path());
+      const Cost cost = open_and_measure(file);
+      most = std::max(most, cost.bytes);
+      count(entry.path().filename().string(), file, cost);
+    }
+  }
+  std::printf("at most %zu bytes of heap for a file of the folders\n", most);
+
+  // Four times as much should take about four times as long: printed, for a busy machine would
+  // fail.
+  auto quarters = costly_trees(4);
+  auto wholes = costly_trees(1);
+  const auto compare = [&](const std::string& name, ByteSpan quarter, ByteSpan whole) {
+    const Cost small = open_and_measure(quarter);
+    const Cost large = open_and_measure(whole);
+    const std::uint64_t index = index_bytes_of(whole);
+    count(name, whole, large);
+    ++(small.opened && large.opened ? passed : failed);
+    std::printf("%-20s %5.2f MiB index, %5.2f times that on the heap, %6.2f ms, a quarter %6.2f\n",
+                name.c_str(), static_cast<double>(index) / (1 << 20),
+                static_cast<double>(large.bytes) / static_cast<double>(index), large.seconds * 1e3,
+                small.seconds * 1e3);
+  };
+  for (std::size_t i = 0; i < wholes.size(); ++i) {
+    const auto quarter = write_file(quarters[i].second);
+    const auto whole = write_file(wholes[i].second);
+    compare(wholes[i].first, quarter.value_or(std::vector<std::byte>()),
+            whole.value_or(std::vector<std::byte>()));
+  }
+  compare("safetensors tensors", safetensors_tensors(2 << 20), safetensors_tensors(8 << 20));
+  compare("safetensors pairs", safetensors_pairs(2 << 20), safetensors_pairs(8 << 20));
+  std::printf("%zu passed, %zu failed\n", passed, failed);
+  return failed == 0 && passed > 100 ? 0 : 1;
+}

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <limits>
+#include <new>
 #include <random>
 #include <string>
 #include <system_error>
@@ -26,12 +27,28 @@ std::string temporary_name() {
   return name + ".tmp";
 }
 
-Result<FileDescriptor> create_beside(const fs::path& target, fs::path& temporary) {
+// Calls again what a signal interrupted before it did anything. Not for fsync() and close(): an
+// interrupted fsync() may have used up the one report of an error, and a second close() might hit
+// somebody else's file.
+template <class Call>
+int uninterrupted(const Call& call) {
+  int result = 0;
+  do {
+    result = call();
+  } while (result < 0 && errno == EINTR);
+  return result;
+}
+
+Result<FileDescriptor> create_beside(const fs::path& target, fs::path& temporary, FileOps& ops) {
   for (int attempt = 0; attempt < 100; ++attempt) {
     temporary = target.parent_path() / temporary_name();
-    FileDescriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    FileDescriptor file(uninterrupted([&] {
+                          return ops.open(temporary.c_str(),
+                                          O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+                        }),
+                        ops);
     if (file.is_open()) return file;
-    if (errno != EEXIST && errno != EINTR) break;
+    if (errno != EEXIST) break;
   }
   return fail_with_errno(
       errno, "create a file in " + (target.has_parent_path() ? target.parent_path().string()
@@ -53,12 +70,14 @@ Result<fs::path> follow_links(fs::path path) {
   return fail_with_errno(ELOOP, "follow the symbolic link");
 }
 
-int sync_file(int fd) {
-#ifdef F_FULLFSYNC
-  // On macOS, fsync() leaves the data in the disk's own cache.
-  if (::fcntl(fd, F_FULLFSYNC) == 0) return 0;
-#endif
-  return ::fsync(fd);
+// Returns 0 or the errno. Takes no memory.
+int sync_folder(const fs::path& path, FileOps& ops) {
+  const FileDescriptor folder(
+      uninterrupted([&] { return ops.open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0); }),
+      ops);
+  if (!folder.is_open()) return errno;
+  // Some file systems cannot sync folders, and then there is nothing to wait for.
+  return ops.fsync(folder.get()) == 0 || errno == EINVAL || errno == ENOTSUP ? 0 : errno;
 }
 
 }  // namespace
@@ -71,8 +90,10 @@ Result<FileSink> FileSink::create(const fs::path& requested, std::uint64_t lengt
   if (target.filename().empty() || target.filename() == "." || target.filename() == "..") {
     return fail(ErrorCode::kNotARegularFile, "the target names a directory, not a file");
   }
+  FileOps& ops = *options.ops;
   struct stat status = {};
-  const bool exists = ::stat(target.c_str(), &status) == 0;
+  const bool exists = ops.stat(target.c_str(), &status) == 0;
+  if (!exists && errno != ENOENT) return fail_with_errno(errno, "examine the target");
   if (exists && !S_ISREG(status.st_mode)) {
     return fail(ErrorCode::kNotARegularFile,
                 "the target exists and is no regular file; choose another name");
@@ -81,27 +102,30 @@ Result<FileSink> FileSink::create(const fs::path& requested, std::uint64_t lengt
     return fail_with_errno(EFBIG, "create the file");
   }
   fs::path temporary;
-  auto file = create_beside(target, temporary);
+  auto file = create_beside(target, temporary, ops);
   if (!file) return propagate(file);
   FileSink sink(std::move(*file), std::move(temporary), std::move(target), options);
-  if (exists && ::fchmod(sink.file_.get(), status.st_mode & 0777) != 0) {
+  const int fd = sink.file_.get();
+  if (exists && uninterrupted([&] { return ops.fchmod(fd, status.st_mode & 0777); }) != 0) {
     return fail_with_errno(errno, "give the new file the permissions of the old one");
   }
-  int result = 0;
-  do {
-    result = ::ftruncate(sink.file_.get(), static_cast<off_t>(length));
-  } while (result != 0 && errno == EINTR);
-  if (result != 0) return fail_with_errno(errno, "make the file as long as it must be");
+  if (uninterrupted([&] { return ops.ftruncate(fd, static_cast<off_t>(length)); }) != 0) {
+    return fail_with_errno(errno, "make the file as long as it must be");
+  }
   return sink;
 }
 
-FileSink::~FileSink() {
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+FileSink::~FileSink() { remove_temporary(); }
+
+void FileSink::remove_temporary() {
+  if (temporary_.empty() || options_.ops->unlink(temporary_.c_str()) != 0) return;
+  temporary_.clear();
 }
 
 Result<void> FileSink::write(std::uint64_t offset, ByteSpan bytes) const {
   while (!bytes.empty()) {
-    const ssize_t n = ::pwrite(file_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    const ssize_t n =
+        options_.ops->pwrite(file_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return fail_with_errno(errno, "write the file", offset);
     // No progress and no error: trying again might never end.
@@ -113,39 +137,47 @@ Result<void> FileSink::write(std::uint64_t offset, ByteSpan bytes) const {
 }
 
 Result<void> FileSink::commit() {
+  FileOps& ops = *options_.ops;
   // Never tried again: after a failed fsync, Linux takes the lost pages for clean ones.
-  if (options_.sync && sync_file(file_.get()) != 0) {
+  if (options_.sync && ops.fsync(file_.get()) != 0) {
     return fail_with_errno(errno, "bring the file to the disk");
   }
   if (const int error = file_.close(); error != 0) return fail_with_errno(error, "close the file");
-  if (options_.replace) {
-    if (::rename(temporary_.c_str(), target_.c_str()) != 0) {
-      return fail_with_errno(errno, "give the file its name");
-    }
-  } else {
-    // Unlike rename(), link() fails if somebody else has put a file there meanwhile.
-    if (::link(temporary_.c_str(), target_.c_str()) != 0) {
-      if (errno == EEXIST) {
-        return fail(ErrorCode::kInvalidArgument,
-                    "there is a file of that name, and it may not be replaced");
-      }
-      return fail_with_errno(errno, "give the file its name");
-    }
-    ::unlink(temporary_.c_str());
-  }
-  temporary_.clear();
-  if (!options_.sync) return {};
+  // Made while the target is as it was: afterwards, a lack of memory must not look like a failure.
   const fs::path folder = target_.has_parent_path() ? target_.parent_path() : fs::path(".");
-  FileDescriptor directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!directory.is_open() || ::fsync(directory.get()) != 0) {
-    // Some file systems cannot sync folders, and then there is nothing to wait for.
-    if (directory.is_open() && (errno == EINVAL || errno == ENOTSUP)) return {};
-    return fail(ErrorCode::kDurabilityUnknown,
-                "the file is complete and in place, but its folder could not be brought to the "
-                "disk: " +
-                    std::generic_category().message(errno) +
-                    "; a loss of power now might bring the old file back");
+  Error unsure{ErrorCode::kDurabilityUnknown,
+               Error::kNoOffset,
+               {},
+               "the file is complete and in place, but a loss of power now might bring the old "
+               "one back: the folder could not be brought to the disk"};
+  if (auto ok = take_place(); !ok) return ok;
+  const int error = options_.sync ? sync_folder(folder, ops) : 0;
+  if (error == 0) return {};
+  try {
+    unsure.message += ": " + std::generic_category().message(error);
+  } catch (const std::bad_alloc&) {  // It says enough without.
   }
+  return tl::unexpected<Error>(std::move(unsure));
+}
+
+Result<void> FileSink::take_place() {
+  FileOps& ops = *options_.ops;
+  if (options_.replace) {
+    if (ops.rename(temporary_.c_str(), target_.c_str()) != 0) {
+      return fail_with_errno(errno, "give the file its name");
+    }
+    temporary_.clear();
+    return {};
+  }
+  // Unlike rename(), link() fails if somebody else has put a file there meanwhile.
+  if (ops.link(temporary_.c_str(), target_.c_str()) != 0) {
+    if (errno == EEXIST) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "there is a file of that name, and it may not be replaced");
+    }
+    return fail_with_errno(errno, "give the file its name");
+  }
+  remove_temporary();
   return {};
 }
 

@@ -7,6 +7,7 @@
 
 #include "espalier/base/bytes.h"
 #include "espalier/base/error.h"
+#include "espalier/native/file_ops.h"
 #include "espalier/native/posix.h"
 
 namespace espalier {
@@ -18,6 +19,8 @@ struct SinkOptions {
   /// Whether a file that stands at the target is replaced. Without, commit() fails if there is one
   /// by then.
   bool replace = true;
+  /// The system calls; they must outlive the sink.
+  FileOps* ops = &FileOps::system();
 };
 
 /// A new file under a temporary name beside its target, until commit() gives it the target's name.
@@ -49,6 +52,11 @@ class FileSink {
         temporary_(std::move(temporary)),
         target_(std::move(target)),
         options_(options) {}
+
+  /// Gives the new file its name. Afterwards the temporary name is gone, unless it cannot be
+  /// removed, which the destructor then tries again.
+  Result<void> take_place();
+  void remove_temporary();
 
   FileDescriptor file_;
   std::filesystem::path temporary_;  // empty once there is nothing to remove

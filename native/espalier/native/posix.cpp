@@ -3,17 +3,15 @@
 #include <cerrno>
 #include <system_error>
 
-#include <unistd.h>
-
 namespace espalier {
 
 FileDescriptor::~FileDescriptor() {
-  if (fd_ >= 0) ::close(fd_);
+  if (fd_ >= 0) ops_->close(fd_);
 }
 
 int FileDescriptor::close() {
   // Linux closes the descriptor even when close() reports an error, so it must not be tried again.
-  const int result = ::close(std::exchange(fd_, -1));
+  const int result = ops_->close(std::exchange(fd_, -1));
   return result == 0 ? 0 : errno;
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "espalier/base/error.h"
+#include "espalier/native/file_ops.h"
 
 namespace espalier {
 
@@ -14,10 +15,13 @@ namespace espalier {
 class FileDescriptor {
  public:
   FileDescriptor() = default;
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  /// `ops`, which opened it, closes it, and must outlive it.
+  explicit FileDescriptor(int fd, FileOps& ops = FileOps::system()) : fd_(fd), ops_(&ops) {}
+  FileDescriptor(FileDescriptor&& other) noexcept
+      : fd_(std::exchange(other.fd_, -1)), ops_(other.ops_) {}
   FileDescriptor& operator=(FileDescriptor&& other) noexcept {
     std::swap(fd_, other.fd_);
+    std::swap(ops_, other.ops_);
     return *this;
   }
   /// Closes without looking at the result: right for files that were only read.
@@ -31,6 +35,7 @@ class FileDescriptor {
 
  private:
   int fd_ = -1;
+  FileOps* ops_ = nullptr;
 };
 
 /// An error of the operating system: "cannot <what>: <text of errno>". ENOENT and ENOTDIR become

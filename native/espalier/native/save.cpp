@@ -13,8 +13,9 @@ Result<void> save(const std::filesystem::path& path, const Value& state,
                   const SaveOptions& options) {
   auto writer = Writer::plan(state, options.metadata, options.limits);
   if (!writer) return propagate(writer);
-  auto sink = FileSink::create(path, writer->file_length(),
-                               {.sync = options.sync, .replace = options.replace});
+  auto sink =
+      FileSink::create(path, writer->file_length(),
+                       {.sync = options.sync, .replace = options.replace, .ops = options.ops});
   if (!sink) return propagate(sink);
 
   std::mutex mutex;

@@ -8,6 +8,7 @@
 
 #include "espalier/base/error.h"
 #include "espalier/base/limits.h"
+#include "espalier/native/file_ops.h"
 #include "espalier/native/parallel.h"
 #include "espalier/tree/value.h"
 
@@ -26,6 +27,8 @@ struct SaveOptions {
   /// What readers must be assumed to accept.
   Limits limits = {};
   Progress progress = {};
+  /// The system calls; they must outlive the save.
+  FileOps* ops = &FileOps::system();
 };
 
 /// Saves `state` as an Espalier file at `path`, completely or not at all: until the new file is

@@ -36,7 +36,8 @@ Result<Losses> save_safetensors(const std::filesystem::path& path, const Value& 
   auto plan = plan_safetensors(state, options.metadata, {unrepresentable, options.limits});
   if (!plan) return propagate(plan);
   auto sink =
-      FileSink::create(path, plan->file_length, {.sync = options.sync, .replace = options.replace});
+      FileSink::create(path, plan->file_length,
+                       {.sync = options.sync, .replace = options.replace, .ops = options.ops});
   if (!sink) return propagate(sink);
 
   const std::vector<Piece> pieces = divide(plan->tensors);

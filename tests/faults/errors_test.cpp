@@ -1,0 +1,312 @@
+// Every system call of a save fails, in every way, one at a time and from there on: the target is
+// byte for byte the old or the new file, as the result says, and nothing is left behind.
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <iterator>
+#include <set>
+#include <string>
+
+#include "faulty_ops.h"
+#include "saves.h"
+#include "support/random.h"
+#include "support/temporary_folder.h"
+#include <doctest/doctest.h>
+
+namespace espalier {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::Bytes;
+using testing::Call;
+using testing::equal;
+using testing::Fault;
+using testing::FaultyOps;
+using testing::Format;
+using testing::read_whole;
+using testing::TemporaryFolder;
+
+constexpr int kErrors[] = {ENOSPC, EDQUOT, EFBIG, EIO, EINTR, EMFILE, EROFS, EACCES};
+
+// What a save finds and how it goes about it.
+struct Situation {
+  bool has_old = false;
+  bool replace = true;
+  bool sync = true;
+  unsigned threads = 1;
+};
+
+constexpr Situation kSituations[] = {
+    {.has_old = false, .replace = true},
+    {.has_old = true, .replace = true},
+    {.has_old = false, .replace = false},
+    {.has_old = true, .replace = true, .sync = false},
+    {.has_old = false, .replace = false, .sync = false},
+    {.has_old = true, .replace = true, .threads = 2},
+};
+
+SaveOptions options_for(const Situation& situation, FileOps& ops) {
+  return {.sync = situation.sync,
+          .replace = situation.replace,
+          .threads = situation.threads,
+          .ops = &ops};
+}
+
+std::string code_of(const Result<void>& result) {
+  return result ? "ok" : std::string(to_string(result.error().code));
+}
+
+// The code that a save must end with when this call is the first that fails.
+std::string expected_code(Call call, const Fault& fault, const Situation& situation) {
+  const bool is_interrupt = fault.error == EINTR;
+  switch (call) {
+    case Call::kCreate:
+    case Call::kChangeMode:
+    case Call::kTruncate:
+    case Call::kWrite:
+      return is_interrupt ? "ok" : "io_error";
+    case Call::kUnlink:  // after link(): the target is in place
+      return fault.lasting && situation.sync ? "durability_unknown" : "ok";
+    case Call::kOpenFolder:
+      return is_interrupt ? "ok" : "durability_unknown";
+    case Call::kSyncFolder:
+      return "durability_unknown";
+    case Call::kCloseFolder:
+      return "ok";
+    case Call::kStat:
+    case Call::kSyncFile:
+    case Call::kCloseFile:
+    case Call::kRename:
+    case Call::kLink:
+      return "io_error";
+  }
+  return "?";
+}
+
+// A save's bytes without any fault.
+Bytes saved_bytes(const Format& format, const Value& state) {
+  const TemporaryFolder folder;
+  REQUIRE(format.save(folder / "file", state, {.sync = false}));
+  Bytes bytes = read_whole(folder / "file");
+  REQUIRE_FALSE(bytes.empty());
+  return bytes;
+}
+
+struct Counts {
+  std::size_t saves = 0;
+  std::set<Call> calls;
+};
+
+// One save with one fault. Returns whether the fault was met.
+bool try_fault(const Format& format, const Situation& situation, const Fault& fault,
+               const Value& state, const Bytes& before, const Bytes& after, Counts& counts) {
+  const TemporaryFolder folder;
+  const fs::path target = folder / "file";
+  if (situation.has_old) REQUIRE(testing::write_whole(target, before));
+  FaultyOps ops(fault);
+  const auto saved = format.save(target, state, options_for(situation, ops));
+  CAPTURE(fault.at);
+  CAPTURE(fault.error);
+  CAPTURE(fault.lasting);
+  CHECK(ops.still_open() == 0);
+  if (!ops.hit()) {
+    CHECK(code_of(saved) == "ok");
+    CHECK(equal(read_whole(target), after));
+    return false;
+  }
+  ++counts.saves;
+  counts.calls.insert(*ops.hit());
+  const int call = static_cast<int>(*ops.hit());
+  CAPTURE(call);
+  const std::string code = code_of(saved);
+  CHECK(code == expected_code(*ops.hit(), fault, situation));
+  const bool is_new = code == "ok" || code == "durability_unknown";
+  CHECK(fs::exists(target) == (is_new || situation.has_old));
+  CHECK(equal(read_whole(target), is_new ? after : situation.has_old ? before : Bytes()));
+  // When nothing can be removed any more, the temporary file stays.
+  if (!fault.lasting) CHECK(folder.size() == (is_new || situation.has_old ? 1 : 0));
+  return true;
+}
+
+TEST_CASE("Every call of a save fails once, and from there on") {
+  const Value old_state = testing::state_of(1);
+  const Value new_state = testing::state_of(2);
+  Counts counts;
+  for (const Format& format : testing::kFormats) {
+    CAPTURE(format.name);
+    const Bytes before = saved_bytes(format, old_state);
+    const Bytes after = saved_bytes(format, new_state);
+    for (const Situation& situation : kSituations) {
+      CAPTURE(situation.has_old);
+      CAPTURE(situation.replace);
+      CAPTURE(situation.sync);
+      for (const int error : kErrors) {
+        for (const bool lasting : {false, true}) {
+          // Interrupts without end are no fault: they are tried again without end.
+          if (error == EINTR && lasting) continue;
+          for (std::size_t at = 0;
+               try_fault(format, situation, {at, error, lasting}, new_state, before, after, counts);
+               ++at) {
+          }
+        }
+      }
+    }
+  }
+  // Every kind of call has had its turn.
+  CHECK(counts.calls.size() == static_cast<std::size_t>(Call::kCloseFolder) + 1);
+  std::printf("%zu saves with failing calls\n", counts.saves);
+}
+
+TEST_CASE("A file that appears at the last moment is kept unless it may be replaced") {
+  const TemporaryFolder folder;
+  for (const Format& format : testing::kFormats) {
+    // Whichever call it is that links.
+    for (std::size_t at = 0;; ++at) {
+      FaultyOps ops({at, EEXIST});
+      const auto saved = format.save(folder / "file", testing::state_of(1),
+                                     {.replace = false, .threads = 1, .ops = &ops});
+      REQUIRE(ops.hit());
+      if (ops.hit() != Call::kLink) {
+        fs::remove(folder / "file");
+        continue;
+      }
+      CHECK(code_of(saved) == "invalid_argument");
+      CHECK(folder.size() == 0);
+      break;
+    }
+  }
+}
+
+// The folder's fsync() fails with `error`.
+class NoFolderSync : public FaultyOps {
+ public:
+  explicit NoFolderSync(int error) : error_(error) {}
+  int fsync(int) override {
+    if (++syncs_ == 1) return 0;
+    errno = error_;
+    return -1;
+  }
+
+ private:
+  int error_;
+  int syncs_ = 0;
+};
+
+TEST_CASE("A folder that cannot be synced at all is none that failed to") {
+  const TemporaryFolder folder;
+  for (const Format& format : testing::kFormats) {
+    for (const int error : {EINVAL, ENOTSUP, EIO}) {
+      NoFolderSync ops(error);
+      const auto saved = format.save(folder / "file", testing::state_of(1), {.ops = &ops});
+      CHECK(code_of(saved) == (error == EIO ? "durability_unknown" : "ok"));
+    }
+  }
+}
+
+TEST_CASE("Temporary names that are taken are left alone") {
+  const TemporaryFolder folder;
+  FaultyOps once({1, EEXIST});  // 0 looks at the target
+  CHECK(save(folder / "file", testing::state_of(1), {.ops = &once}));
+  CHECK(once.hit() == Call::kCreate);
+  FaultyOps always({1, EEXIST, true});
+  CHECK(code_of(save(folder / "file", testing::state_of(1), {.ops = &always})) == "io_error");
+  CHECK(folder.size() == 1);
+}
+
+// How many bytes of a write are taken: never all of them, if it is up to this.
+struct Appetite {
+  const char* name;
+  std::size_t (*takes)(std::size_t size, testing::Random& random);
+};
+
+constexpr Appetite kAppetites[] = {
+    {"one byte", [](std::size_t, testing::Random&) { return std::size_t{1}; }},
+    {"half", [](std::size_t size, testing::Random&) { return (size + 1) / 2; }},
+    {"all but one",
+     [](std::size_t size, testing::Random&) { return std::max<std::size_t>(size - 1, 1); }},
+    {"a page",
+     [](std::size_t size, testing::Random&) { return std::min<std::size_t>(size, 4096); }},
+    {"any number",
+     [](std::size_t size, testing::Random& random) {
+       return static_cast<std::size_t>(1 + random.bits() % size);
+     }},
+};
+
+// Takes part of what is to be written, and is interrupted before every other write.
+class ShortWrites : public FaultyOps {
+ public:
+  explicit ShortWrites(const Appetite& appetite) : appetite_(appetite) {}
+
+  std::size_t writes() const { return writes_; }
+
+  ssize_t pwrite(int fd, const void* bytes, std::size_t size, off_t offset) override {
+    const std::lock_guard lock(mutex_);
+    if (++writes_ % 2 == 0) {
+      errno = EINTR;
+      return -1;
+    }
+    return FileOps::pwrite(fd, bytes, appetite_.takes(size, random_), offset);
+  }
+
+ private:
+  const Appetite& appetite_;
+  std::mutex mutex_;
+  testing::Random random_{1};
+  std::size_t writes_ = 0;
+};
+
+TEST_CASE("Short and interrupted writes are completed") {
+  for (const Format& format : testing::kFormats) {
+    const Bytes expected = saved_bytes(format, testing::state_of(3));
+    for (const Appetite& appetite : kAppetites) {
+      CAPTURE(appetite.name);
+      for (const unsigned threads : {1u, 2u}) {
+        const TemporaryFolder folder;
+        ShortWrites ops(appetite);
+        CHECK(
+            format.save(folder / "file", testing::state_of(3), {.threads = threads, .ops = &ops}));
+        CHECK(equal(read_whole(folder / "file"), expected));
+        CHECK(folder.size() == 1);
+        CHECK(ops.writes() > 8);
+      }
+    }
+  }
+}
+
+// Write number `at` takes nothing and reports nothing.
+class NoProgress : public FaultyOps {
+ public:
+  explicit NoProgress(std::size_t at) : at_(at) {}
+  bool was_met() const { return writes_ > at_; }
+  ssize_t pwrite(int fd, const void* bytes, std::size_t size, off_t offset) override {
+    return writes_++ == at_ ? 0 : FileOps::pwrite(fd, bytes, size, offset);
+  }
+
+ private:
+  std::size_t at_;
+  std::size_t writes_ = 0;
+};
+
+TEST_CASE("A write that makes no progress is an error and no endless loop") {
+  for (const Format& format : testing::kFormats) {
+    const Bytes before = saved_bytes(format, testing::state_of(1));
+    const TemporaryFolder folder;
+    std::size_t met = 0;
+    for (;; ++met) {
+      REQUIRE(testing::write_whole(folder / "file", before));
+      NoProgress ops(met);
+      const auto saved =
+          format.save(folder / "file", testing::state_of(2), {.threads = 1, .ops = &ops});
+      CHECK(folder.size() == 1);
+      CHECK(ops.still_open() == 0);
+      CHECK(code_of(saved) == (ops.was_met() ? "io_error" : "ok"));
+      if (!ops.was_met()) break;
+      CHECK(equal(read_whole(folder / "file"), before));
+    }
+    CHECK(met >= 4);
+  }
+}
+
+}  // namespace
+}  // namespace espalier

@@ -1,0 +1,71 @@
+// The saves that get disturbed: two states of the same shape, in both formats.
+#ifndef ESPALIER_TESTS_FAULTS_SAVES_H_
+#define ESPALIER_TESTS_FAULTS_SAVES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/random.h"
+
+#include "espalier/native/save.h"
+#include "espalier/native/save_safetensors.h"
+
+namespace espalier::testing {
+
+using Bytes = std::vector<std::byte>;
+
+/// Whether two files are the same: many are compared, and a debug build compares vectors byte by
+/// byte.
+inline bool equal(ByteSpan a, ByteSpan b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
+}
+
+/// A way to save.
+struct Format {
+  const char* name;
+  Result<void> (*save)(const std::filesystem::path& path, const Value& state,
+                       const SaveOptions& options);
+};
+
+inline const Format kFormats[] = {
+    {"espalier", [](const std::filesystem::path& path, const Value& state,
+                    const SaveOptions& options) { return save(path, state, options); }},
+    {"safetensors",
+     [](const std::filesystem::path& path, const Value& state,
+        const SaveOptions& options) -> Result<void> {
+       auto saved = save_safetensors(path, state, Unrepresentable::kError, options);
+       if (!saved) return propagate(saved);
+       return {};
+     }},
+};
+
+/// A tensor of `size` random bytes.
+inline Value random_tensor(std::uint64_t size, std::uint64_t seed) {
+  Random random(seed);
+  Bytes bytes(size);
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random.bits());
+  Tensor tensor;
+  tensor.dtype = DType::kU8;
+  tensor.shape = {size};
+  tensor.data = TensorData::owned(std::move(bytes));
+  return Value::tensor(std::move(tensor));
+}
+
+/// A state that takes several writes: of tensors' own memory (from 64 KiB on), and of what was
+/// gathered.
+inline Value state_of(std::uint64_t seed) {
+  return Value::dict({{"a", random_tensor(70'000, seed)},
+                      {"b", random_tensor(100, seed + 1)},
+                      {"c", random_tensor(5'000, seed + 2)},
+                      {"d", random_tensor(66'000, seed + 3)},
+                      {"e", random_tensor(0, seed + 4)}});
+}
+
+}  // namespace espalier::testing
+
+#endif  // ESPALIER_TESTS_FAULTS_SAVES_H_

@@ -77,12 +77,12 @@ constexpr Way kWays[] = {{true, true}, {false, true}, {false, false}};
 TEST_CASE("After a crash the target is the old file or the new one") {
   std::size_t states = 0;
   for (const Format& format : testing::kFormats) {
-    for (const auto& [has_old, replace] : kWays) {
+    for (const Way& way : kWays) {
       for (const unsigned threads : {1u, 2u}) {
         CAPTURE(format.name);
-        CAPTURE(has_old);
-        CAPTURE(replace);
-        const Broken broken = explore(record(format, has_old, replace, true, threads));
+        CAPTURE(way.has_old);
+        CAPTURE(way.replace);
+        const Broken broken = explore(record(format, way.has_old, way.replace, true, threads));
         CHECK(broken.neither == 0);
         CHECK(broken.lost == 0);
         states += broken.states;
@@ -101,8 +101,8 @@ Recorded without(Recorded recorded, Step::Kind kind) {
 
 TEST_CASE("A save that does not sync is found out") {
   for (const Format& format : testing::kFormats) {
-    for (const auto& [has_old, replace] : kWays) {
-      const Recorded recorded = record(format, has_old, replace, true, 1);
+    for (const Way& way : kWays) {
+      const Recorded recorded = record(format, way.has_old, way.replace, true, 1);
       CHECK(explore(without(recorded, Step::Kind::kSync)).neither > 0);
       const Broken no_folder_sync = explore(without(recorded, Step::Kind::kSyncFolder));
       CHECK(no_folder_sync.neither == 0);
@@ -130,8 +130,8 @@ TEST_CASE("Without sync, the end of the process does no harm") {
   // The system lives on and has everything that it was told, so the only question is when.
   std::size_t moments = 0;
   for (const Format& format : testing::kFormats) {
-    for (const auto& [has_old, replace] : kWays) {
-      Recorded recorded = record(format, has_old, replace, false, 1);
+    for (const Way& way : kWays) {
+      Recorded recorded = record(format, way.has_old, way.replace, false, 1);
       CHECK(explore(recorded).neither > 0);  // It does if the power goes.
       std::vector<Step> log;
       for (Step& step : recorded.log) {

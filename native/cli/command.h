@@ -30,6 +30,9 @@ enum class ExitCode : std::uint8_t {
 
 ExitCode exit_code(ErrorCode code);
 
+/// As a shell reports a program that `signal` has ended.
+constexpr ExitCode ended_by(int signal) { return static_cast<ExitCode>(128 + signal); }
+
 /// An error, and the file that it is about.
 struct Failure {
   std::string file;

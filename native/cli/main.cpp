@@ -15,13 +15,11 @@ namespace {
 
 int to_int(ExitCode code) { return static_cast<int>(code); }
 
-// Ends as a program does that nobody listens to any more, also where the signal is ignored.
-constexpr int kBrokenPipe = 128 + SIGPIPE;
-
 int finish(Output& out, ExitCode code) {
   auto finished = out.finish();
   if (finished) return to_int(code);
-  if (out.is_abandoned()) return kBrokenPipe;
+  // As programs end that nobody listens to any more, also where the signal is ignored.
+  if (out.is_abandoned()) return to_int(ended_by(SIGPIPE));
   print_error(escaped(finished.error().describe()));
   return to_int(ExitCode::kIo);
 }

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "interrupt.h"
 #include "json_writer.h"
 #include "progress.h"
 #include "text.h"
@@ -84,20 +85,25 @@ Result<FileFormat> target_format(const std::string& target, const WriteOptions& 
 Outcome write_file(Output& out, const Route& route, FileFormat format, const Value& state,
                    Value metadata, const WriteOptions& options, const CommonOptions& common) {
   Result<Losses> saved;
+  int stopped_by = 0;
   {
+    InterruptibleOps ops;
     ProgressBar progress("writing");
     const SaveOptions save_options{
         .metadata = options.no_metadata ? Value::dict() : std::move(metadata),
         .sync = !options.no_sync,
         .replace = options.force,
         .threads = common.threads,
-        .progress = progress.callback()};
+        .progress = progress.callback(),
+        .ops = &ops};
     if (format == FileFormat::kSafetensors) {
       saved = save_safetensors(route.target, state, policy_of(options), save_options);
     } else if (auto ok = save(route.target, state, save_options); !ok) {
       saved = propagate(ok);
     }
+    stopped_by = ops.stopped_by();
   }
+  if (stopped_by != 0) return ended_by(stopped_by);
   if (!saved) {
     const ErrorCode code = saved.error().code;
     const bool from_source =

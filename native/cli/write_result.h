@@ -41,7 +41,8 @@ struct Route {
 
 /// Saves a tree as a file of `format`, with a progress bar, and prints "TARGET: 1.2 MiB written"
 /// and what was left out, or the same in JSON. An error of the tensors' producers (exit code 3) is
-/// about the source, all others are about the target.
+/// about the source, all others are about the target. A signal that ends the program meanwhile
+/// leaves the target as it was, and nothing beside it.
 Outcome write_file(Output& out, const Route& route, FileFormat format, const Value& state,
                    Value metadata, const WriteOptions& options, const CommonOptions& common);
 

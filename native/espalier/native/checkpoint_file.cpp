@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "espalier/base/checked.h"
 #include "espalier/foreign/any_opener.h"
 #include "espalier/native/huge_pages.h"
+#include "espalier/native/out_of_memory.h"
 #include "espalier/read/plan.h"
 #include "espalier/read/to_value.h"
 
@@ -52,7 +54,7 @@ Result<void> feed_all(Machine& machine, const Source& source) {
 }  // namespace
 
 Result<CheckpointFile> CheckpointFile::open(const std::filesystem::path& path,
-                                            const OpenFileOptions& options) {
+                                            const OpenFileOptions& options) try {
   auto source = open_source(path, options.access);
   if (!source) return propagate(source);
   AnyOpener opener({.file_size = (*source)->size(),
@@ -62,10 +64,12 @@ Result<CheckpointFile> CheckpointFile::open(const std::filesystem::path& path,
   auto checkpoint = opener.finish();
   if (!checkpoint) return propagate(checkpoint);
   return CheckpointFile(std::move(*source), std::move(*checkpoint), options);
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
 }
 
 Result<ByteSpan> CheckpointFile::read_chunk(const TensorRef& tensor, std::uint32_t i,
-                                            std::vector<std::byte>& scratch) const {
+                                            std::vector<std::byte>& scratch) const try {
   const std::uint32_t number = tensor.first_chunk() + i;
   const ChunkRecord& chunk = checkpoint_.catalog().tables().chunks[number];
   const Extent extent{chunk.file, chunk.offset, chunk.stored};
@@ -76,6 +80,8 @@ Result<ByteSpan> CheckpointFile::read_chunk(const TensorRef& tensor, std::uint32
   if (bytes) bytes = open_chunk(checkpoint_.catalog(), number, *bytes);
   if (!bytes) bytes.error().path = tensor_path(tensor);
   return bytes;
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
 }
 
 Result<void> CheckpointFile::check_in_place(std::span<const TensorRef> tensors) const {
@@ -100,7 +106,7 @@ bool CheckpointFile::is_in_place(const TensorRef& tensor) const {
   return source_->mapping() && tensor.raw_extent();
 }
 
-Result<TensorView> CheckpointFile::view(const TensorRef& tensor, Check check) const {
+Result<TensorView> CheckpointFile::view(const TensorRef& tensor, Check check) const try {
   const auto extent = tensor.raw_extent();
   const auto mapping = source_->mapping();
   if (!extent || !mapping) return slice(tensor, {});
@@ -111,10 +117,12 @@ Result<TensorView> CheckpointFile::view(const TensorRef& tensor, Check check) co
   if (!bytes) return propagate(bytes);
   const auto shape = tensor.shape();
   return TensorView{tensor.dtype(), {shape.begin(), shape.end()}, *bytes, source_};
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
 }
 
 Result<TensorView> CheckpointFile::slice(const TensorRef& tensor,
-                                         std::span<const Slice> slices) const {
+                                         std::span<const Slice> slices) const try {
   auto plan = ReadPlan::make(tensor, slices);
   if (!plan) return propagate(plan);
   if (plan->bytes() > options_.limits.decoded_bytes) {
@@ -129,13 +137,17 @@ Result<TensorView> CheckpointFile::slice(const TensorRef& tensor,
   const MutableByteSpan out(memory.get(), static_cast<std::size_t>(plan->bytes()));
   if (auto ok = read_planned(*plan, out); !ok) return propagate(ok);
   return TensorView{tensor.dtype(), plan->shape(), out, std::move(memory)};
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
 }
 
 Result<void> CheckpointFile::read_into(const TensorRef& tensor, std::span<const Slice> slices,
-                                       MutableByteSpan out) const {
+                                       MutableByteSpan out) const try {
   auto plan = ReadPlan::make(tensor, slices);
   if (!plan) return propagate(plan);
   return read_planned(*plan, out);
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
 }
 
 Result<void> CheckpointFile::read_planned(const ReadPlan& plan, MutableByteSpan out) const {
@@ -165,7 +177,7 @@ Result<void> CheckpointFile::read_planned(const ReadPlan& plan, MutableByteSpan 
                       });
 }
 
-Result<Value> CheckpointFile::load(const NodeRef& node, Check check) const {
+Result<Value> CheckpointFile::load(const NodeRef& node, Check check) const try {
   // All tensors that stay where they are get checked at once: one after the other, their threads
   // would start and stop for each.
   if (check == Check::kHashes && checkpoint_.catalog().has_hashes()) {
@@ -184,19 +196,25 @@ Result<Value> CheckpointFile::load(const NodeRef& node, Check check) const {
     if (!loaded) return propagate(loaded);
     return TensorData::kept(loaded->bytes, loaded->keeper);
   });
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
 }
 
-Result<Value> CheckpointFile::load_lazily(const NodeRef& node) const {
+Result<Value> CheckpointFile::load_lazily(const NodeRef& node) const try {
   return to_value(node, [this](const TensorRef& tensor) { return data_lazily(tensor); });
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
 }
 
-Result<TensorData> CheckpointFile::data_lazily(const TensorRef& tensor) const {
+Result<TensorData> CheckpointFile::data_lazily(const TensorRef& tensor) const try {
   auto plan = ReadPlan::make(tensor);
   if (!plan) return propagate(plan);
   return TensorData::produced([file = *this, plan = std::move(*plan)](
                                   std::uint64_t offset, MutableByteSpan out) -> Result<void> {
     return file.read_range(plan, offset, out);
   });
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
 }
 
 // Part of a whole tensor: a save asks for one chunk at a time, which is then read to where it
@@ -222,7 +240,7 @@ Result<void> CheckpointFile::read_range(const ReadPlan& plan, std::uint64_t offs
   return {};
 }
 
-Result<VerifyReport> CheckpointFile::verify(const Progress& progress) const {
+Result<VerifyReport> CheckpointFile::verify(const Progress& progress) const try {
   const VerifyPlan plan(checkpoint_);
   std::mutex mutex;
   std::vector<Damage> damage;
@@ -244,6 +262,8 @@ Result<VerifyReport> CheckpointFile::verify(const Progress& progress) const {
                               });
   if (!checked) return propagate(checked);
   return plan.report(std::move(damage));
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
 }
 
 }  // namespace espalier

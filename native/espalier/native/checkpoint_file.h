@@ -49,7 +49,8 @@ struct TensorView {
 };
 
 /// An open checkpoint file of any format that the library reads. Cheap to copy; copies share the
-/// file. Const use is thread-safe. All handles into it (NodeRef, TensorRef) are valid as long as
+/// file. Const use is thread-safe. What returns a Result never throws std::bad_alloc: that is
+/// kOutOfMemory. All handles into it (NodeRef, TensorRef) are valid as long as
 /// one copy lives.
 class CheckpointFile {
  public:

@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "espalier/native/out_of_memory.h"
+
 namespace espalier {
 namespace {
 
@@ -83,7 +85,7 @@ int sync_folder(const fs::path& path, FileOps& ops) {
 }  // namespace
 
 Result<FileSink> FileSink::create(const fs::path& requested, std::uint64_t length,
-                                  SinkOptions options) {
+                                  SinkOptions options) try {
   auto followed = follow_links(requested);
   if (!followed) return propagate(followed);
   fs::path target = std::move(*followed);
@@ -113,6 +115,8 @@ Result<FileSink> FileSink::create(const fs::path& requested, std::uint64_t lengt
     return fail_with_errno(errno, "make the file as long as it must be");
   }
   return sink;
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
 }
 
 FileSink::~FileSink() { remove_temporary(); }
@@ -122,7 +126,7 @@ void FileSink::remove_temporary() {
   temporary_.clear();
 }
 
-Result<void> FileSink::write(std::uint64_t offset, ByteSpan bytes) const {
+Result<void> FileSink::write(std::uint64_t offset, ByteSpan bytes) const try {
   while (!bytes.empty()) {
     const ssize_t n =
         options_.ops->pwrite(file_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
@@ -134,9 +138,11 @@ Result<void> FileSink::write(std::uint64_t offset, ByteSpan bytes) const {
     bytes = bytes.subspan(static_cast<std::size_t>(n));
   }
   return {};
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
 }
 
-Result<void> FileSink::commit() {
+Result<void> FileSink::commit() try {
   FileOps& ops = *options_.ops;
   // Never tried again: after a failed fsync, Linux takes the lost pages for clean ones.
   if (options_.sync && ops.fsync(file_.get()) != 0) {
@@ -158,6 +164,8 @@ Result<void> FileSink::commit() {
   } catch (const std::bad_alloc&) {  // It says enough without.
   }
   return tl::unexpected<Error>(std::move(unsure));
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
 }
 
 Result<void> FileSink::take_place() {

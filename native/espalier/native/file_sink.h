@@ -25,7 +25,7 @@ struct SinkOptions {
 
 /// A new file under a temporary name beside its target, until commit() gives it the target's name.
 /// Until then, and if anything fails, what was there before stays there, untouched. An uncommitted
-/// sink removes its temporary file.
+/// sink removes its temporary file. Nothing throws std::bad_alloc: that is kOutOfMemory.
 class FileSink {
  public:
   /// Begins a file of `length` bytes, all zero. The target's folder must exist; a target that is a
@@ -37,7 +37,8 @@ class FileSink {
   FileSink& operator=(FileSink&&) = delete;
   ~FileSink();
 
-  /// Writes `bytes` at `offset`. Thread-safe for different ranges.
+  /// Writes `bytes` at `offset`; completes what the system takes in part or a signal interrupts.
+  /// Thread-safe for different ranges.
   Result<void> write(std::uint64_t offset, ByteSpan bytes) const;
 
   /// Makes the file durable and puts it in the target's place. kDurabilityUnknown if it is in

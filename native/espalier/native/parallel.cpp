@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "espalier/native/out_of_memory.h"
+
 namespace espalier {
 
 unsigned thread_count(unsigned requested) {
@@ -32,6 +34,8 @@ std::optional<Failure> run_task(const std::function<Result<void>(unsigned, std::
   try {
     if (auto done = task(worker, i); !done) return Failure{std::move(done.error()), nullptr};
     return std::nullopt;
+  } catch (const std::bad_alloc&) {
+    return Failure{out_of_memory().value(), nullptr};
   } catch (...) {
     return Failure{{}, std::current_exception()};
   }

@@ -21,8 +21,8 @@ unsigned thread_count(unsigned requested);
 /// Calls `task(worker, i)` once for each i below `count`, on up to `threads` threads (0: as many as
 /// the machine has); `worker` is below thread_count(threads) and tells them apart. After an error
 /// no further tasks begin, and the error of the lowest i is returned: the same with any number of
-/// threads. std::bad_alloc becomes kOutOfMemory; any other exception of a task is thrown again from
-/// here, once all threads have stopped.
+/// threads. std::bad_alloc becomes kOutOfMemory, and fewer threads than asked for are no error; any
+/// other exception of a task is thrown again from here, once all threads have stopped.
 Result<void> parallel_for(std::size_t count, unsigned threads,
                           const std::function<Result<void>(unsigned worker, std::size_t i)>& task);
 

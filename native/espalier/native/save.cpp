@@ -2,15 +2,17 @@
 
 #include <cstdint>
 #include <mutex>
+#include <new>
 #include <vector>
 
 #include "espalier/native/file_sink.h"
+#include "espalier/native/out_of_memory.h"
 #include "espalier/write/writer.h"
 
 namespace espalier {
 
 Result<void> save(const std::filesystem::path& path, const Value& state,
-                  const SaveOptions& options) {
+                  const SaveOptions& options) try {
   auto writer = Writer::plan(state, options.metadata, options.limits);
   if (!writer) return propagate(writer);
   auto sink =
@@ -47,6 +49,8 @@ Result<void> save(const std::filesystem::path& path, const Value& state,
   if (auto ok = sink->write(0, front->header); !ok) return ok;
   if (options.progress) options.progress(writer->file_length(), writer->file_length());
   return sink->commit();
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
 }
 
 }  // namespace espalier

@@ -36,8 +36,8 @@ struct SaveOptions {
 /// what it was. Saving over a file that the tree's tensors are mapped from is safe. Besides the
 /// tensors it takes memory for a few times the index (tens of bytes per node while it is laid out)
 /// and two chunks per thread. The tensors must not change meanwhile. Errors: kInvalidTree before
-/// anything is written; those of the tensors' producers; kIoError. An exception of a producer
-/// passes through, after the same cleaning up as an error, and std::bad_alloc becomes kOutOfMemory.
+/// anything is written; those of the tensors' producers; kIoError; kOutOfMemory, also where a
+/// producer throws std::bad_alloc. Its other exceptions are thrown on, the target being as it was.
 Result<void> save(const std::filesystem::path& path, const Value& state,
                   const SaveOptions& options = {});
 

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <mutex>
+#include <new>
 #include <utility>
 #include <vector>
 
 #include "espalier/format/tables.h"
 #include "espalier/native/file_sink.h"
+#include "espalier/native/out_of_memory.h"
 
 namespace espalier {
 namespace {
@@ -32,7 +34,7 @@ std::vector<Piece> divide(const std::vector<SafetensorsTensor>& tensors) {
 }  // namespace
 
 Result<Losses> save_safetensors(const std::filesystem::path& path, const Value& state,
-                                Unrepresentable unrepresentable, const SaveOptions& options) {
+                                Unrepresentable unrepresentable, const SaveOptions& options) try {
   auto plan = plan_safetensors(state, options.metadata, {unrepresentable, options.limits});
   if (!plan) return propagate(plan);
   auto sink =
@@ -72,6 +74,8 @@ Result<Losses> save_safetensors(const std::filesystem::path& path, const Value& 
   if (auto ok = sink->write(0, plan->header); !ok) return propagate(ok);
   if (auto ok = sink->commit(); !ok) return propagate(ok);
   return std::move(plan->dropped);
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
 }
 
 }  // namespace espalier

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
 #include <string>
 
 #include <fcntl.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "espalier/base/checked.h"
+#include "espalier/native/out_of_memory.h"
 #include "espalier/native/posix.h"
 
 namespace espalier {
@@ -68,11 +70,23 @@ class ReadSource : public Source {
 
 class MappedSource : public Source {
  public:
-  MappedSource(void* memory, std::size_t size)
-      : bytes_(static_cast<const std::byte*>(memory), size) {}
+  MappedSource() = default;
   MappedSource(const MappedSource&) = delete;
   MappedSource& operator=(const MappedSource&) = delete;
-  ~MappedSource() override { ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size()); }
+  ~MappedSource() override {
+    if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  }
+
+  /// Maps the file, of which `size` is not 0. Returns 0 or the errno. Call once: a source that is
+  /// there before its mapping cannot lose it for want of memory.
+  int map(const FileDescriptor& file, std::uint64_t size) {
+    const auto length = narrow_size(size);
+    if (!length) return EOVERFLOW;
+    void* memory = ::mmap(nullptr, *length, PROT_READ, MAP_SHARED, file.get(), 0);
+    if (memory == MAP_FAILED) return errno;
+    bytes_ = {static_cast<const std::byte*>(memory), *length};
+    return 0;
+  }
 
   std::uint64_t size() const override { return bytes_.size(); }
 
@@ -117,7 +131,7 @@ std::string kind_of(mode_t mode) {
 }  // namespace
 
 Result<std::shared_ptr<const Source>> open_source(const std::filesystem::path& path,
-                                                  Access access) {
+                                                  Access access) try {
   // Without O_NONBLOCK, opening a FIFO waits for a writer, which may never come.
   FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.is_open()) {
@@ -135,15 +149,15 @@ Result<std::shared_ptr<const Source>> open_source(const std::filesystem::path& p
   const auto size = static_cast<std::uint64_t>(status.st_size);
   // An empty file cannot be mapped, and holds nothing that could be.
   if (access == Access::kMapped && size > 0) {
-    const auto length = narrow_size(size);
-    void* memory =
-        length ? ::mmap(nullptr, *length, PROT_READ, MAP_SHARED, file.get(), 0) : MAP_FAILED;
-    if (memory == MAP_FAILED) {
-      return fail_with_errno(length ? errno : EOVERFLOW, "map the file");
+    auto source = std::make_shared<MappedSource>();
+    if (const int error = source->map(file, size); error != 0) {
+      return fail_with_errno(error, "map the file");
     }
-    return std::make_shared<const MappedSource>(memory, *length);
+    return source;
   }
   return std::make_shared<const ReadSource>(std::move(file), size);
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
 }
 
 }  // namespace espalier

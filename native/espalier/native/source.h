@@ -45,7 +45,7 @@ class Source {
 };
 
 /// Opens `path`, which must be a regular file: kFileNotFound, kNotARegularFile (a FIFO would block
-/// for ever, a device has no size) or kIoError.
+/// for ever, a device has no size), kIoError or kOutOfMemory.
 Result<std::shared_ptr<const Source>> open_source(const std::filesystem::path& path,
                                                   Access access = Access::kMapped);
 

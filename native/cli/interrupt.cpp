@@ -1,0 +1,68 @@
+#include "interrupt.h"
+
+#include <cerrno>
+
+namespace espalier::cli {
+namespace {
+
+// What a handler may touch: signals have no other way to tell anybody.
+std::atomic<int> g_signal = 0;
+static_assert(std::atomic<int>::is_always_lock_free);
+
+void remember(int signal) { g_signal = signal; }
+
+}  // namespace
+
+InterruptibleOps::InterruptibleOps() {
+  g_signal = 0;
+  struct sigaction action = {};
+  action.sa_handler = remember;
+  // Reading goes on until the save asks; and whoever asks twice does not want to wait.
+  action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
+  ::sigemptyset(&action.sa_mask);
+  for (std::size_t i = 0; i < former_.size(); ++i) {
+    ::sigaction(kSignals[i], nullptr, &former_[i]);
+    if (former_[i].sa_handler != SIG_IGN) ::sigaction(kSignals[i], &action, nullptr);
+  }
+}
+
+InterruptibleOps::~InterruptibleOps() {
+  for (std::size_t i = 0; i < former_.size(); ++i) {
+    ::sigaction(kSignals[i], &former_[i], nullptr);
+  }
+}
+
+int InterruptibleOps::stopped_by() const { return has_stopped_ ? g_signal.load() : 0; }
+
+bool InterruptibleOps::is_stopped() {
+  if (g_signal == 0 || is_in_place_) return false;
+  has_stopped_ = true;
+  errno = ECANCELED;
+  return true;
+}
+
+int InterruptibleOps::ftruncate(int fd, off_t length) {
+  return is_stopped() ? -1 : FileOps::ftruncate(fd, length);
+}
+
+ssize_t InterruptibleOps::pwrite(int fd, const void* bytes, std::size_t size, off_t offset) {
+  return is_stopped() ? -1 : FileOps::pwrite(fd, bytes, size, offset);
+}
+
+int InterruptibleOps::fsync(int fd) { return is_stopped() ? -1 : FileOps::fsync(fd); }
+
+int InterruptibleOps::rename(const char* from, const char* to) {
+  if (is_stopped()) return -1;
+  const int result = FileOps::rename(from, to);
+  if (result == 0) is_in_place_ = true;
+  return result;
+}
+
+int InterruptibleOps::link(const char* from, const char* to) {
+  if (is_stopped()) return -1;
+  const int result = FileOps::link(from, to);
+  if (result == 0) is_in_place_ = true;
+  return result;
+}
+
+}  // namespace espalier::cli

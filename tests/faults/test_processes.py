@@ -1,0 +1,350 @@
+"""Disturbs the program itself: kills it at every system call of a save, makes each call fail, fills the disk, and
+lets writers and readers meet.
+
+Usage: test_processes.py PART, where PART is one of the functions of PARTS.
+Environment: ESPALIER, the program. Last line: "N passed, N failed". Exit code 77 if this machine cannot run the part.
+"""
+import collections
+import concurrent.futures
+import mmap
+import os
+import pathlib
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ESPALIER = os.environ["ESPALIER"]
+DATA = pathlib.Path(__file__).resolve().parent.parent
+# What is saved, and what stands there before: `convert` gives back its source's bytes.
+NEW = DATA / "golden" / "chunks.espalier"
+OLD = DATA / "golden" / "every_kind.espalier"
+SAFETENSORS = DATA / "data" / "digits" / "digits.safetensors"
+SKIPPED = 77
+IO_ERROR = 4
+SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+ERRORS = ("ENOSPC", "EDQUOT", "EFBIG", "EIO", "EINTR", "EMFILE", "EROFS", "EACCES")
+# What a save asks of the system from its temporary file on.
+FILE_CALLS = {"openat", "fchmod", "ftruncate", "pwrite64", "fsync", "close", "rename", "link", "unlink"}
+CALLED_AGAIN = {"openat", "fchmod", "ftruncate", "pwrite64"}  # after EINTR
+# A leak checker cannot work in a program that is traced.
+ENVIRONMENT = {**os.environ, "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
+
+Call = collections.namedtuple("Call", "name number is_placing is_placed")
+passed = 0
+failures = []
+
+
+class Skip(Exception):
+    pass
+
+
+def check(condition, what):
+    global passed
+    if condition:
+        passed += 1
+    else:
+        failures.append(what)
+
+
+def run(*command, **options):
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=ENVIRONMENT, **options)
+
+
+def convert(source, target, *options, **keywords):
+    return run(ESPALIER, "convert", "--threads", "1", source, target, *options, **keywords)
+
+
+def temporaries(folder):
+    return [path.name for path in folder.iterdir() if path.name.startswith(".espalier-")]
+
+
+class Place:
+    """A folder of its own with a target in it, or without."""
+
+    def __init__(self, has_old):
+        self.has_old = has_old
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="espalier-test-"))
+        self.target = self.folder / "target.espalier"
+        if has_old:
+            shutil.copyfile(OLD, self.target)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.folder)
+
+    def is_old(self):
+        return self.target.read_bytes() == OLD.read_bytes() if self.has_old else not self.target.exists()
+
+    def is_new(self):
+        return self.target.exists() and self.target.read_bytes() == NEW.read_bytes()
+
+    def options(self):
+        return ["--force"] if self.has_old else []
+
+    def under_strace(self, *options, **keywords):
+        """Converts with strace doing something to it. strace ends as the program does."""
+        return run("strace", "-f", "-qq", "-o", "/dev/null", *options, ESPALIER, "convert", "--threads", "1", NEW,
+                   self.target, *self.options(), **keywords)
+
+
+def calls_of_a_save(has_old):
+    """Every system call from the creation of the temporary file on: its name, and its number among those of its name."""
+    if not shutil.which("strace"):
+        raise Skip("strace is not installed")
+    with Place(has_old) as place, tempfile.NamedTemporaryFile("r") as log:
+        done = run("strace", "-f", "-qq", "-o", log.name, ESPALIER, "convert", "--threads", "1", NEW, place.target,
+                   *place.options())
+        lines = log.read().splitlines()
+        if not lines and "ptrace" in done.stderr:
+            raise Skip(f"strace may not trace here: {done.stderr.strip()}")
+        check(done.returncode == 0 and place.is_new(), f"an undisturbed save: {done.stderr}")
+    numbers = collections.Counter()
+    calls = []
+    is_begun = is_placed = False
+    for line in lines:
+        match = re.match(r"\d+ +(\w+)\(", line)
+        if not match:
+            continue
+        name = match[1]
+        numbers[name] += 1
+        is_begun = is_begun or (name == "openat" and "/.espalier-" in line)
+        is_placing = name in ("rename", "link")
+        if is_begun:
+            calls.append(Call(name, numbers[name], is_placing, is_placed))
+        is_placed = is_placed or is_placing
+    check(is_placed and {call.name for call in calls} >= FILE_CALLS - {"link", "unlink", "fchmod", "rename"},
+          f"the calls of a save: {sorted({call.name for call in calls})}")
+    return calls
+
+
+def in_parallel(function, cases):
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for _ in pool.map(lambda case: function(*case), cases):
+            pass
+
+
+def cases_of(calls_wanted, *others):
+    for has_old in (False, True):
+        for call in calls_of_a_save(has_old):
+            if calls_wanted is None or call.name in calls_wanted:
+                yield (has_old, call, *others)
+
+
+def kill():
+    """kill -9 at every system call: the target is the old or the new file, and the next save works."""
+
+    def once(has_old, call):
+        with Place(has_old) as place:
+            what = f"killed at {call.name} number {call.number}, {'old' if has_old else 'no'} file"
+            done = place.under_strace("-e", f"trace={call.name}", "-e",
+                                      f"inject={call.name}:signal=KILL:when={call.number}")
+            check(done.returncode in (-signal.SIGKILL, 128 + signal.SIGKILL), f"{what}: {done.returncode}")
+            if call.is_placing:
+                check(place.is_old() or place.is_new(), what)
+            else:
+                check(place.is_new() if call.is_placed else place.is_old(), what)
+            again = convert(NEW, place.target, "--force")
+            check(again.returncode == 0 and place.is_new(), f"{what}: the save after it")
+
+    in_parallel(once, cases_of(None))
+
+
+def errors():
+    """Every call of a save fails: an error and the old file, or no error and the new one; nothing is left behind."""
+
+    def once(has_old, call, error, lasting):
+        with Place(has_old) as place:
+            when = f"{call.number}+" if lasting else call.number
+            what = f"{error} from {call.name} number {when}, {'old' if has_old else 'no'} file"
+            done = place.under_strace("-e", f"trace={call.name}", "-e",
+                                      f"inject={call.name}:error={error}:when={when}")
+            if done.returncode == 0 or "(code durability_unknown" in done.stderr:
+                check(place.is_new(), f"{what}: {done.stderr}")
+            else:
+                check(place.is_old() and "(code io_error" in done.stderr, f"{what}: {done.stderr}")
+            check(done.returncode in (0, IO_ERROR), f"{what}: {done.returncode}")
+            if call.name != "unlink" or not lasting:
+                check(not temporaries(place.folder), f"{what}: a temporary file is left")
+            if error == "EINTR" and call.name in CALLED_AGAIN:
+                check(done.returncode == 0, f"{what}: {done.stderr}")
+            if error == "EIO" and not call.is_placed and call.name != "close":
+                check(done.returncode == IO_ERROR, f"{what} went by unnoticed")
+
+    cases = [(*case, error, lasting) for case in cases_of(FILE_CALLS) for error in ERRORS for lasting in (False, True)
+             if not lasting or error in ("ENOSPC", "EIO")]
+    in_parallel(once, cases)
+
+
+def signals():
+    """A signal at every system call: the save is given up and cleaned up, or has happened."""
+
+    def once(has_old, call, number):
+        with Place(has_old) as place:
+            what = f"{number.name} at {call.name} number {call.number}, {'old' if has_old else 'no'} file"
+            done = place.under_strace("-e", f"trace={call.name}", "-e",
+                                      f"inject={call.name}:signal={number.name}:when={call.number}")
+            check(not temporaries(place.folder), f"{what}: a temporary file is left")
+            if place.is_new():
+                # What comes after it is the program's end, where the signal does what it always does.
+                check(done.returncode in (0, -number, 128 + number), f"{what}: {done.returncode}")
+                check(call.is_placed or call.is_placing, what)
+            else:
+                check(place.is_old() and not call.is_placed, what)
+                check(done.returncode == 128 + number and not done.stderr and not done.stdout,
+                      f"{what}: {done.returncode}, {done.stderr}")
+
+    def ignored(has_old, call):
+        with Place(has_old) as place:
+            done = place.under_strace("-e", f"trace={call.name}", "-e",
+                                      f"inject={call.name}:signal=SIGHUP:when={call.number}",
+                                      preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+            check(done.returncode == 0 and place.is_new(), f"an ignored SIGHUP at {call.name}: {done.returncode}")
+
+    cases = list(cases_of(None))
+    in_parallel(once, [(*case, number) for case in cases for number in SIGNALS])
+    in_parallel(ignored, [case for case in cases if case[1].name in ("pwrite64", "fsync")])
+
+
+def limits():
+    """A file that may not grow: the write that is cut short is an error of the next one."""
+    for limit in (0, 4096, 1_000_000, len(NEW.read_bytes()) - 1):
+        def lower():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+        for has_old in (False, True):
+            with Place(has_old) as place:
+                done = convert(NEW, place.target, *place.options(), preexec_fn=lower)
+                check(done.returncode == IO_ERROR and place.is_old(), f"limit {limit}: {done.stderr}")
+                check(not temporaries(place.folder), f"limit {limit}: a temporary file is left")
+            # The same if making the file long enough does not find it out, as on file systems with holes.
+            if not shutil.which("strace"):
+                raise Skip("strace is not installed")
+            with Place(has_old) as place:
+                done = place.under_strace("-e", "trace=ftruncate", "-e", "inject=ftruncate:retval=0",
+                                          preexec_fn=lower)
+                check(done.returncode == IO_ERROR and "write the file" in done.stderr and place.is_old(),
+                      f"limit {limit}, short write: {done.stderr}")
+                check(not temporaries(place.folder), f"limit {limit}, short write: a temporary file is left")
+
+
+def full_disk():
+    """A file system of 64 KiB, in a mount namespace of its own."""
+    for unshare in (["unshare", "-m"], ["unshare", "-r", "-m"]):
+        with tempfile.TemporaryDirectory(prefix="espalier-test-") as folder:
+            inside = run(*unshare, sys.executable, __file__, "in_full_disk", folder)
+            if inside.returncode == SKIPPED:
+                continue
+            print(inside.stdout, inside.stderr, sep="", end="")
+            check(inside.returncode == 0, "the part in the namespace")
+            return
+    raise Skip("file systems can be mounted neither by this user nor in a namespace of his")
+
+
+def in_full_disk():
+    folder = pathlib.Path(sys.argv[2])
+    mounted = run("mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder)
+    if mounted.returncode != 0:
+        raise Skip(mounted.stderr.strip())
+    target = folder / "target.espalier"
+    shutil.copyfile(OLD, target)
+    for source in (NEW, SAFETENSORS):
+        for options in ((), ("--no-sync",), ("--threads", "2")):
+            done = run(ESPALIER, "convert", source, target, "--force", *options)
+            check(done.returncode == IO_ERROR and "No space left" in done.stderr, f"a full disk: {done.stderr}")
+            check(target.read_bytes() == OLD.read_bytes(), "a full disk spoils the old file")
+            check(not temporaries(folder), "a full disk: a temporary file is left")
+    # What fits is saved, and what has failed has not taken the room.
+    other = DATA / "golden" / "every_dtype.espalier"
+    done = convert(other, target, "--force")
+    check(done.returncode == 0 and target.read_bytes() == other.read_bytes(), f"what fits: {done.stderr}")
+
+
+def start(*command):
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=ENVIRONMENT)
+
+
+def meetings():
+    """Writers of one target, readers meanwhile, and a file that is saved over itself."""
+    # Several writers: one whole file wins.
+    for _ in range(5):
+        with Place(True) as place:
+            writers = [start(ESPALIER, "convert", source, place.target, "--force", "--no-sync")
+                       for source in (NEW, OLD, NEW, OLD)]
+            # A reader sees one of the files, never part of one.
+            while any(writer.poll() is None for writer in writers):
+                read = run(ESPALIER, "verify", place.target)
+                check(read.returncode == 0, f"a reader meanwhile: {read.stdout} {read.stderr}")
+            for writer in writers:
+                check(writer.wait() == 0, f"a writer of several: {writer.stderr.read()}")
+                writer.stderr.close()
+            check(place.is_new() or place.is_old(), "several writers: neither file")
+            check(not temporaries(place.folder), "several writers: a temporary file is left")
+    # Of several that may not replace, one wins.
+    for _ in range(5):
+        with Place(False) as place:
+            writers = [start(ESPALIER, "convert", NEW, place.target, "--no-sync") for _ in range(4)]
+            codes = sorted(writer.wait() for writer in writers)
+            for writer in writers:
+                writer.stderr.close()
+            check(codes == [0, 2, 2, 2], f"several that may not replace: {codes}")
+            check(place.is_new() and not temporaries(place.folder), "several that may not replace: the file")
+    # A reader that has the file open keeps what it opened.
+    with Place(True) as place, open(place.target, "rb") as file:
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+            before = os.fstat(file.fileno()).st_ino
+            done = convert(NEW, place.target, "--force")
+            check(done.returncode == 0 and place.is_new(), f"a save under a reader: {done.stderr}")
+            check(mapped[:] == OLD.read_bytes(), "a reader's mapping has changed")
+            check(os.stat(place.target).st_ino != before, "the file was written in place")
+    # Over the file that is mapped and read.
+    for source in (NEW, SAFETENSORS):
+        with Place(False) as place:
+            target = place.folder / f"self{source.suffix}"
+            shutil.copyfile(source, target)
+            for options in ((), ("--no-mmap",), ("--threads", "2")):
+                done = run(ESPALIER, "convert", target, target, "--force", *options)
+                check(done.returncode == 0, f"over itself: {done.stderr}")
+                check(target.read_bytes() == source.read_bytes(), f"over itself: {source.name} has changed")
+            check(len(list(place.folder.iterdir())) == 1, "over itself: something is left")
+
+
+def in_flight():
+    """A signal as it comes: as soon as there is a temporary file."""
+    for number in SIGNALS:
+        for _ in range(5):
+            with Place(True) as place:
+                program = start(ESPALIER, "convert", NEW, place.target, "--force")
+                while program.poll() is None and not temporaries(place.folder):
+                    time.sleep(0)
+                program.send_signal(number)
+                code = program.wait()
+                program.stderr.close()
+                check(code in (0, 128 + number, -number), f"{number.name}: {code}")
+                check(place.is_new() if code == 0 else place.is_old() or place.is_new(), f"{number.name}: the file")
+                check(not temporaries(place.folder), f"{number.name}: a temporary file is left")
+
+
+PARTS = {part.__name__: part for part in (kill, errors, signals, limits, full_disk, in_full_disk, meetings, in_flight)}
+
+
+def main():
+    try:
+        PARTS[sys.argv[1]]()
+    except Skip as reason:
+        print(f"SKIPPED: {reason}")
+        return SKIPPED
+    for failure in failures[:20]:
+        print(failure)
+    print(f"{passed} passed, {len(failures)} failed")
+    return 1 if failures or passed == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -119,6 +119,7 @@ Bytes mutate_file(const Bytes& file, std::size_t most, testing::Random& random,
   const auto anything = [&](Bytes bytes, std::size_t room) {
     const std::size_t size = bytes.size();
     bytes.resize(std::max(size, room));
+    if (bytes.empty()) return bytes;  // libFuzzer cannot do without room.
     bytes.resize(mutate(bytes.data(), size, bytes.size()));
     return bytes;
   };

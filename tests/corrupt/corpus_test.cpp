@@ -57,9 +57,10 @@ class Walk {
     check(row, "mapped", difference(row, judge_file(path, row.limits, Access::kMapped)));
     check(row, "read", difference(row, judge_file(path, row.limits, Access::kRead)));
     times_.push_back({std::chrono::steady_clock::now() - start, row.file});
-    // Then nothing but the limit was the reason.
+    // Nothing but the limit was the reason, and it is not off by one.
     if (row.limited) {
-      check(row, "without limits", judge(bytes, {}, 0) ? "it is refused without the limit" : "");
+      const auto refused = judge(bytes, row.eased, 0);
+      check(row, "with one more", refused ? refused->error.describe() : "");
     }
     codes_.insert(row.code);
   }

@@ -124,6 +124,8 @@ def headers():
     # One more than the format allows, in a file that claims to have room for it.
     large = {"file_length": 2**40, "index_length": 2**31}
     yield with_header("index-length-over-cap", "header_invalid", 40, **large)
+    large = {"file_length": 2**40, "index_length": 2**31 - 1}
+    yield with_header("index-length-at-cap", "limit_exceeded", 40, **large)
     # Within the format's cap, and over the reader's: refused before memory for it is asked for.
     large = {"file_length": 2**40, "index_length": 2**30 + 1}
     yield with_header("index-length-over-limit", "limit_exceeded", 40, **large)
@@ -256,6 +258,9 @@ def indexes():
     for position in (gaps(plain)[0], gaps(plain)[-1]):
         name = "padding-before-vtable" if position < vtable(plain) else "padding-after-vector"
         yield edited(name, poke("B", lambda index, at=position: at, 1), INDEX + position)
+
+    first, last = (poke("B", lambda index, at=at: at, 1) for at in (gaps(plain)[0], gaps(plain)[-1]))
+    yield edited("padding-twice", lambda index: first(last(index)), INDEX + gaps(plain)[0])
 
     def laid_out(name, **layout):
         return Case(f"index-{name}", "index_invalid", broken(value, layout=layout))
@@ -562,6 +567,8 @@ def tensors():
     yield case("named-early", two_named(), row("nodes", 2, value=1), row("nodes", 3, value=0), path="a")
     yield case("missing", t, node("t", value=1))
     yield case("largest", t, node("t", value=2**32 - 1))
+    # The next one in order, but there are no more.
+    yield case("past-pool", {"a": byte_tensor(), "t": byte_tensor()}, drop("tensors"), at=("nodes", 3))
     yield case("unused", t, append("tensors", TensorRecord(3, 0, 1)), at=("tensors", 1), path=None)
     yield case("unused-placeholder", h, append("tensors", TensorRecord(3, 0, NO_CHUNK)), at=("tensors", 1), path=None)
     holes = {"a": hole(), "t": hole()}
@@ -625,7 +632,7 @@ def axes():
     yield case("names-cut-off", drop("axis_names"), at=("axes", 1))
     yield case("names-left-over", append("axis_names", 0), at=INDEX)
     yield case("names-without-tensor", set_all("axes", []), at=INDEX)
-    yield case("name-past-pool", put("axis_names", 0, 99), at=("axis_names", 0))
+    yield case("name-past-pool", put("axis_names", 0, 5), at=("axis_names", 0))
 
 
 # --- Section 6 ------------------------------------------------------------------------------------
@@ -705,6 +712,8 @@ def chunks():
 
 
 def limits():
+    """Where limits are given, one more of each is enough."""
+
     def case(name, value, limits=None, at=None, path=None, **options):
         data = broken(value, **options)
         return Case(f"limit-{name}", "limit_exceeded", data, at, path, limits=limits or {}, reference_accepts=True)
@@ -718,12 +727,13 @@ def limits():
     yield case("nodes", [None] * 9, {"nodes": 10}, INDEX)
     yield case("depth", nested(65), {"depth": 64})
     yield case("depth-of-metadata", None, {"depth": 64}, metadata={"m": nested(64)})
-    # Both with the default limits.
+    # With the default limits.
     deep = None
     for _ in range(17):
         deep = {"k" * 1000: deep}
     yield case("path", deep)
-    yield case("bigint", {"a": 2 ** (8 * 1024)}, at=("nodes", 2), path="a")
+    yield case("bigint-by-default", {"a": 2 ** (8 * 1024)}, at=("nodes", 2), path="a")
+    yield case("bigint", {"a": 2**128}, {"bigint_bytes": 16}, ("nodes", 2), "a")
     yield case("path-of-metadata", None, {"path_bytes": 9}, metadata={"k" * 10: None})
     yield case("path-of-one-key", {"k" * 10: None}, {"path_bytes": 9}, ("nodes", 2))
     # A small file that takes much memory once every node has a copy of its text.
@@ -735,4 +745,4 @@ def limits():
     opaque = [Placeholder("opaque", (1,), None, ("b" * 500, 1, 1)) for _ in range(20)]
     yield case("text-of-blocks", opaque, {"text_bytes": 9_999}, INDEX)
     yield case("rank", hole(shape=(1,) * 5), {"rank": 4}, ("shape_ends", 0))
-    yield case("index", None, {"index_bytes": 199}, 40)
+    yield case("index", None, {"index_bytes": len(broken(None)) - INDEX - 1}, 40)

@@ -95,12 +95,16 @@ def names():
 
 def fields():
     def tensor(name, text, **options):
-        return case(f"tensor-{name}", f'{{"t":{text}}}', path=options.pop("path", "t"), **options)
+        options.setdefault("path", "t")
+        return case(f"tensor-{name}", f'{{"t":{text}}}', **options)
 
     good = json.loads(ENTRY)
     for missing in good:
         rest = {key: value for key, value in good.items() if key != missing}
         yield tensor(f"without-{missing}", json.dumps(rest), at=b"t")
+    # Right in all else whatever a reader takes a missing field to be.
+    yield tensor("without-dtype-of-four-bytes", '{"shape":[1],"data_offsets":[0,4]}', at=b"t")
+    yield tensor("without-offsets-or-elements", '{"dtype":"U8","shape":[0]}', data=b"", at=b"t")
     yield tensor("empty", "{}", at=b"t")
     yield tensor("null", "null", at=BEGIN + 5)
     yield tensor("number", "7", at=BEGIN + 5)
@@ -241,7 +245,7 @@ def carried():
     yield text("deep-objects", '{"a":[' * 390, "limit_exceeded")
     yield tree("too-deep", {"kind": "list", "items": [{"kind": "list", "items": [tensor]}]}, "limit_exceeded",
                limits={"depth": 1})  # fmt: skip
-    yield tree("too-many-nodes", {"kind": "list", "items": [tensor] * 9}, "limit_exceeded", limits={"nodes": 8})
+    yield tree("too-many-nodes", {"kind": "list", "items": [tensor] * 9}, "limit_exceeded", limits={"nodes": 9})
 
     yield tree("tensor-unused", None)
     yield tree("tensor-unknown", {"kind": "tensor", "name": "u"})
@@ -274,6 +278,9 @@ def carried():
     yield beside("placeholder-too-large", {"kind": "placeholder", "dtype": "u8", "shape": [2**63]})
     yield beside("placeholder-with-name", {"kind": "placeholder", "name": "t", "dtype": "u8", "shape": [4]})
     yield beside("placeholder-half-byte", {"kind": "placeholder", "dtype": "i4", "shape": [3]})
+
+    empty = {"kind": "placeholder", "dtype": "opaque", "shape": [4], "block": ["q", 4, 0]}
+    yield beside("placeholder-block-of-0-bytes", empty)
 
     yield beside("node-array", [])
     yield beside("kind-unknown", {"kind": "module"})

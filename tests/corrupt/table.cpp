@@ -56,7 +56,9 @@ std::optional<TableRow> parse_row(std::string_view line) {
   for (const std::string_view limit : split(columns[5], ',')) {
     const std::size_t equals = std::min(limit.find('='), limit.size() - 1);
     const auto value = parse_number(limit.substr(equals + 1));
-    if (!value || !set_limit(row.limits, limit.substr(0, equals), *value)) return std::nullopt;
+    const std::string_view name = limit.substr(0, equals);
+    if (!value || !set_limit(row.limits, name, *value)) return std::nullopt;
+    set_limit(row.eased, name, *value + 1);
   }
   return row;
 }

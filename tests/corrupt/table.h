@@ -23,8 +23,10 @@ struct TableRow {
   std::optional<std::uint64_t> offset = {};
   std::optional<std::string> path = {};
   Limits limits = {};
-  /// Whether the limits are others than the defaults: such a file is valid for others.
+  /// Whether the limits are others than the defaults. With one more of each, as in `eased`, the
+  /// file is good.
   bool limited = false;
+  Limits eased = {};
 };
 
 /// The rows of table.txt: a line for each file, of six columns with a tab between them (file, step,

@@ -34,7 +34,7 @@ CALLED_AGAIN = {"openat", "fchmod", "ftruncate", "pwrite64"}  # after EINTR
 # A leak checker cannot work in a program that is traced.
 ENVIRONMENT = {**os.environ, "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
 
-Call = collections.namedtuple("Call", "name number is_placing is_placed")
+Call = collections.namedtuple("Call", "name number is_saving is_placing is_placed")
 passed = 0
 failures = []
 
@@ -95,7 +95,7 @@ class Place:
 
 
 def calls_of_a_save(has_old):
-    """Every system call from the creation of the temporary file on: its name, and its number among those of its name."""
+    """Every system call from the first one about the target on: its name, and its number among those of its name."""
     if not shutil.which("strace"):
         raise Skip("strace is not installed")
     with Place(has_old) as place, tempfile.NamedTemporaryFile("r") as log:
@@ -107,27 +107,30 @@ def calls_of_a_save(has_old):
         check(done.returncode == 0 and place.is_new(), f"an undisturbed save: {done.stderr}")
     numbers = collections.Counter()
     calls = []
-    is_begun = is_placed = False
+    is_begun = is_saving = is_placed = False
     for line in lines:
         match = re.match(r"\d+ +(\w+)\(", line)
         if not match:
             continue
         name = match[1]
         numbers[name] += 1
-        is_begun = is_begun or (name == "openat" and "/.espalier-" in line)
+        is_begun = is_begun or (place.folder.name in line and name != "execve")
+        is_saving = is_saving or (name == "openat" and "/.espalier-" in line)
         is_placing = name in ("rename", "link")
         if is_begun:
-            calls.append(Call(name, numbers[name], is_placing, is_placed))
+            calls.append(Call(name, numbers[name], is_saving, is_placing, is_placed))
         is_placed = is_placed or is_placing
     check(is_placed and {call.name for call in calls} >= FILE_CALLS - {"link", "unlink", "fchmod", "rename"},
           f"the calls of a save: {sorted({call.name for call in calls})}")
     return calls
 
 
-def in_parallel(function, cases):
+def in_parallel(function, cases, what):
+    cases = list(cases)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         for _ in pool.map(lambda case: function(*case), cases):
             pass
+    print(f"{len(cases)} {what}")
 
 
 def cases_of(calls_wanted, *others):
@@ -153,7 +156,7 @@ def kill():
             again = convert(NEW, place.target, "--force")
             check(again.returncode == 0 and place.is_new(), f"{what}: the save after it")
 
-    in_parallel(once, cases_of(None))
+    in_parallel(once, cases_of(None), "kill points")
 
 
 def errors():
@@ -177,9 +180,22 @@ def errors():
             if error == "EIO" and not call.is_placed and call.name != "close":
                 check(done.returncode == IO_ERROR, f"{what} went by unnoticed")
 
+    def other(has_old, call, error):
+        """A call that is not of the save's own: of the memory, of the terminal, of a name before anything begins."""
+        with Place(has_old) as place:
+            what = f"{error} from {call.name} number {call.number}, {'old' if has_old else 'no'} file"
+            done = place.under_strace("-e", f"trace={call.name}", "-e",
+                                      f"inject={call.name}:error={error}:when={call.number}")
+            check(done.returncode in (0, IO_ERROR), f"{what}: {done.returncode}, {done.stderr}")
+            check(place.is_new() if done.returncode == 0 or call.is_placed else place.is_old(), what)
+            check(not temporaries(place.folder), f"{what}: a temporary file is left")
+
     cases = [(*case, error, lasting) for case in cases_of(FILE_CALLS) for error in ERRORS for lasting in (False, True)
              if not lasting or error in ("ENOSPC", "EIO")]
-    in_parallel(once, cases)
+    in_parallel(once, cases, "failing calls on files")
+    cases = [(*case, error) for case in cases_of(None) for error in ERRORS
+             if case[1].name not in FILE_CALLS and case[1].name != "exit_group"]
+    in_parallel(other, cases, "other failing calls")
 
 
 def signals():
@@ -197,7 +213,9 @@ def signals():
                 check(call.is_placed or call.is_placing, what)
             else:
                 check(place.is_old() and not call.is_placed, what)
-                check(done.returncode == 128 + number and not done.stderr and not done.stdout,
+                # Before the save has begun, the signal does what it always does.
+                codes = (128 + number,) if call.is_saving else (128 + number, -number)
+                check(done.returncode in codes and not done.stderr and not done.stdout,
                       f"{what}: {done.returncode}, {done.stderr}")
 
     def ignored(has_old, call):
@@ -208,8 +226,8 @@ def signals():
             check(done.returncode == 0 and place.is_new(), f"an ignored SIGHUP at {call.name}: {done.returncode}")
 
     cases = list(cases_of(None))
-    in_parallel(once, [(*case, number) for case in cases for number in SIGNALS])
-    in_parallel(ignored, [case for case in cases if case[1].name in ("pwrite64", "fsync")])
+    in_parallel(once, [(*case, number) for case in cases for number in SIGNALS], "signals")
+    in_parallel(ignored, [case for case in cases if case[1].name in ("pwrite64", "fsync")], "ignored signals")
 
 
 def limits():

@@ -29,18 +29,6 @@ std::string temporary_name() {
   return name + ".tmp";
 }
 
-// Calls again what a signal interrupted before it did anything. Not for fsync() and close(): an
-// interrupted fsync() may have used up the one report of an error, and a second close() might hit
-// somebody else's file.
-template <class Call>
-int uninterrupted(const Call& call) {
-  int result = 0;
-  do {
-    result = call();
-  } while (result < 0 && errno == EINTR);
-  return result;
-}
-
 Result<FileDescriptor> create_beside(const fs::path& target, fs::path& temporary, FileOps& ops) {
   for (int attempt = 0; attempt < 100; ++attempt) {
     temporary = target.parent_path() / temporary_name();
@@ -128,9 +116,10 @@ void FileSink::remove_temporary() {
 
 Result<void> FileSink::write(std::uint64_t offset, ByteSpan bytes) const try {
   while (!bytes.empty()) {
-    const ssize_t n =
-        options_.ops->pwrite(file_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
-    if (n < 0 && errno == EINTR) continue;
+    const ssize_t n = uninterrupted([&] {
+      return options_.ops->pwrite(file_.get(), bytes.data(), bytes.size(),
+                                  static_cast<off_t>(offset));
+    });
     if (n < 0) return fail_with_errno(errno, "write the file", offset);
     // No progress and no error: trying again might never end.
     if (n == 0) return fail_with_errno(EIO, "write the file", offset);

@@ -2,6 +2,7 @@
 #ifndef ESPALIER_NATIVE_POSIX_H_
 #define ESPALIER_NATIVE_POSIX_H_
 
+#include <cerrno>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -37,6 +38,16 @@ class FileDescriptor {
   int fd_ = -1;
   FileOps* ops_ = nullptr;
 };
+
+/// Calls again what a signal interrupted before it did anything. Not for fsync() and close(): an
+/// interrupted fsync() may have used up the one report of an error, and a second close() might hit
+/// somebody else's file.
+template <class Call>
+auto uninterrupted(const Call& call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
+}
 
 /// An error of the operating system: "cannot <what>: <text of errno>". ENOENT and ENOTDIR become
 /// kFileNotFound, everything else kIoError.

@@ -44,8 +44,8 @@ class ReadSource : public Source {
     std::size_t done = 0;
     while (done < length) {
       const auto offset = static_cast<off_t>(extent.offset + done);
-      const ssize_t n = ::pread(file_.get(), scratch.data() + done, length - done, offset);
-      if (n < 0 && errno == EINTR) continue;
+      const ssize_t n = uninterrupted(
+          [&] { return ::pread(file_.get(), scratch.data() + done, length - done, offset); });
       if (n < 0) return fail_with_errno(errno, "read the file", extent.offset + done);
       if (n == 0) {
         return fail(ErrorCode::kFileChanged,
@@ -133,7 +133,8 @@ std::string kind_of(mode_t mode) {
 Result<std::shared_ptr<const Source>> open_source(const std::filesystem::path& path,
                                                   Access access) try {
   // Without O_NONBLOCK, opening a FIFO waits for a writer, which may never come.
-  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  FileDescriptor file(
+      uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); }));
   if (!file.is_open()) {
     if (errno == ENXIO) {
       return fail(ErrorCode::kNotARegularFile, "a socket or device cannot be read as a checkpoint");

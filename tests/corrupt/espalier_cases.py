@@ -611,6 +611,10 @@ def blocks():
     yield case("unsorted", other, swap("blocks", 0, 1), at=("blocks", 1), path=None)
     yield case("duplicate", other, lambda t: t.blocks.__setitem__(1, t.blocks[0]), at=("blocks", 1), path=None)
     yield case("unused", value, lambda t: t.blocks.append((t.blocks[0][0], 32, 19)), at=("blocks", 1), path=None)
+    # No node leads to this tensor, so nothing has looked at its block when texts are counted.
+    of_unused = broken(value, append("tensors", TensorRecord(28, 0, NO_CHUNK, block=65535)))
+    yield Case("block-past-pool-of-unused-tensor", "tensor_invalid", of_unused, ("tensors", 1),
+               limits={"text_bytes": 1}, reference_accepts=False)  # fmt: skip
 
 
 def axes():
@@ -633,6 +637,9 @@ def axes():
     yield case("names-left-over", append("axis_names", 0), at=INDEX)
     yield case("names-without-tensor", set_all("axes", []), at=INDEX)
     yield case("name-past-pool", put("axis_names", 0, 5), at=("axis_names", 0))
+    # No node leads to this tensor, so nothing has looked at its shape when the names are counted.
+    yield case("of-unused-tensor", append("tensors", TensorRecord(3, 2**28, NO_CHUNK)), append("axes", (3, 3)),
+               at=("tensors", 3))  # fmt: skip
 
 
 # --- Section 6 ------------------------------------------------------------------------------------

@@ -465,7 +465,8 @@ TEST_CASE("safetensors: carried trees that are wrong") {
       R"({"version":1,"state":)" + t + R"(,"metadata":1})",
       R"({"version":1,"state":)" + t + R"(,"metadata":{"kind":"dict","items":[["t",)" + t + "]]}}",
       R"({"version":1,"state":)" + t + R"(,"state":)" + t + "}",
-      R"({"version":1,"state":)" + t + "} x"};
+      R"({"version":1,"state":)" + t + "} x",
+      R"({"version":1,"state":)" + t + "}" + std::string("\0x", 2)};
   for (const std::string& text : wrong) {
     CAPTURE(text);
     const auto restored = restore(text);
@@ -503,6 +504,7 @@ TEST_CASE("safetensors: carried trees that are wrong") {
         R"({"kind":"complex128","value":"3ff0000000000000"})",
         R"({"kind":"bytes","value":"0"})",
         R"({"kind":"bytes","value":"0g"})",
+        R"({"kind":"bytes","value":"g0"})",
         R"({"kind":"bytes","value":"00","x":1})",
         R"({"kind":"list"})",
         R"({"kind":"list","items":{}})",
@@ -511,6 +513,7 @@ TEST_CASE("safetensors: carried trees that are wrong") {
         R"({"kind":"dict","items":[1]})",
         R"({"kind":"dict","items":[["a"]]})",
         R"({"kind":"dict","items":[["a",1,2]]})",
+        R"({"kind":"dict","items":[{"a":1,"b":2}]})",
         R"({"kind":"dict","items":[[1.5,1]]})",
         R"({"kind":"dict","items":[[null,1]]})",
         R"({"kind":"record","items":[[1,1]]})",
@@ -542,9 +545,15 @@ TEST_CASE("safetensors: carried trees that are wrong") {
     CHECK(state(R"({"kind":"tensor","name":"t",)" + std::string(type) + "}").has_value() == fits);
   }
   CHECK(!state("null"));
-  CHECK(!restore_carried(
-      Value::dict({{"t", Value::list()}}),
-      Value::dict({{kCarriedTreeKey, Value::string("{\"version\":1,\"state\":1}")}})));
+  // What it stands beside is flat, and has names.
+  const Value whole =
+      Value::dict({{kCarriedTreeKey, Value::string(R"({"version":1,"state":)" + t + "}")}});
+  REQUIRE(restore_carried(flat, whole));
+  for (const Value& other : {Value::list({flat.children()[0]}), flat.children()[0],
+                             Value::dict({{"t", flat.children()[0]}, {1, flat.children()[0]}}),
+                             Value::dict({{"t", Value::list()}})}) {
+    CHECK(restore_carried(other, whole).error().code == ErrorCode::kSafetensorsInvalid);
+  }
   CHECK(!*restore_carried(flat, Value::dict()));
 
   Limits limits;

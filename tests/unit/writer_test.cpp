@@ -170,5 +170,40 @@ TEST_CASE("An empty tree is header and index, and nothing else") {
   CHECK(writer->file_length() == kHeaderBytes + front->index.size());
 }
 
+TEST_CASE("As many axes as the format allows are written and read, and no more") {
+  Tensor most = tensor(contents(1, 1));
+  most.shape = std::vector<std::uint64_t>(kMaxRank, 1);
+  const auto file = testing::write_file(Value::tensor(most));
+  REQUIRE(file);
+  const auto checkpoint = testing::open_file(*file);
+  REQUIRE(checkpoint);
+  CHECK(checkpoint->tensor(0).shape().size() == kMaxRank);
+  most.shape.push_back(1);
+  CHECK(testing::write_file(Value::tensor(most)).error().code == ErrorCode::kInvalidTree);
+}
+
+TEST_CASE("As many block types as the format allows are written and read, and no more") {
+  constexpr std::uint32_t kMostBlocks = 65535;
+  const auto blocks = [](std::uint32_t count) {
+    Value list = Value::list();
+    for (std::uint32_t i = 1; i <= count; ++i) {
+      Tensor opaque = tensor(contents(1, i));
+      opaque.dtype = DType::kOpaque;
+      opaque.block_name = "q";
+      opaque.block_elements = i;
+      opaque.block_bytes = 1;
+      opaque.shape = {i};
+      list.add(Value::tensor(std::move(opaque)));
+    }
+    return list;
+  };
+  const auto file = testing::write_file(blocks(kMostBlocks));
+  REQUIRE(file);
+  const auto checkpoint = testing::open_file(*file);
+  REQUIRE(checkpoint);
+  CHECK(checkpoint->tensor(kMostBlocks - 1).block().elements == kMostBlocks);
+  CHECK(testing::write_file(blocks(kMostBlocks + 1)).error().code == ErrorCode::kInvalidTree);
+}
+
 }  // namespace
 }  // namespace espalier

@@ -400,6 +400,12 @@ class Validator {
     if (next_dict_ != t_.dict_orders.size() || next_order_ != t_.order.size()) {
       return bad_table(ErrorCode::kKeyInvalid, "an order belongs to no large dict");
     }
+    // Nodes lead the checks to tensors: nobody has looked at what a tensor without one refers to,
+    // and what comes next follows the references of all.
+    if (next_tensor_ != t_.tensors.size()) {
+      return bad(ErrorCode::kTensorInvalid, "a tensor belongs to no node",
+                 t_.tensors[next_tensor_]);
+    }
     return true;
   }
 
@@ -642,10 +648,6 @@ class Validator {
   }
 
   bool check_uses() {
-    if (next_tensor_ != t_.tensors.size()) {
-      return bad(ErrorCode::kTensorInvalid, "a tensor belongs to no node",
-                 t_.tensors[next_tensor_]);
-    }
     if (next_chunk_ != t_.chunks.size()) {
       return bad(ErrorCode::kChunkInvalid, "a chunk belongs to no tensor",
                  t_.chunks[static_cast<std::size_t>(next_chunk_)]);

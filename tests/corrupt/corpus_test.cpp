@@ -58,7 +58,7 @@ class Walk {
     check(row, "read", difference(row, judge_file(path, row.limits, Access::kRead)));
     times_.push_back({std::chrono::steady_clock::now() - start, row.file});
     // Nothing but the limit was the reason, and it is not off by one.
-    if (row.limited) {
+    if (row.limited && row.code == "limit_exceeded") {
       const auto refused = judge(bytes, row.eased, 0);
       check(row, "with one more", refused ? refused->error.describe() : "");
     }

@@ -452,6 +452,11 @@ TEST_CASE("safetensors: carried trees that are wrong") {
   REQUIRE(state(t));
   REQUIRE(state(R"({"kind":"list","items":[)" + t + "," + t + "]}"));
   REQUIRE(state(R"({"kind":"tensor","name":"t","dtype":"i4","shape":[2,4],"axes":["",""]})"));
+  for (const char* block : {R"(["a",4294967295,1])", R"(["a",1,4294967295])"}) {
+    REQUIRE(state(R"({"kind":"list","items":[)" + t +
+                  R"(,{"kind":"placeholder","dtype":"opaque","shape":[0],"block":)" +
+                  block + "}]}"));
+  }
 
   const std::vector<std::string> wrong = {
       "",
@@ -480,48 +485,28 @@ TEST_CASE("safetensors: carried trees that are wrong") {
     return R"({"kind":"list","items":[)" + t + "," + node + "]}";
   };
   for (const char* node :
-       {"1.5",
-        "-1e3",
-        "18446744073709551615",
-        "{}",
-        "[]",
-        R"({"kind":"thing"})",
-        R"({"kind":7})",
-        R"("\udc00")",
-        R"({"kind":"null","value":null})",
-        R"({"kind":"bool"})",
-        R"({"kind":"bool","value":1})",
-        R"({"kind":"int64","value":true})",
-        R"({"kind":"int64","value":"1"})",
-        R"({"kind":"string","value":1})",
-        R"({"kind":"bigint","value":"5"})",
-        R"({"kind":"bigint","value":"0x5"})",
-        R"({"kind":"bigint","value":99999999999999999999})",
-        R"({"kind":"float64","value":"3ff"})",
+       {"1.5", "-1e3", "18446744073709551615", "{}", "[]", R"({"kind":"thing"})", R"({"kind":7})",
+        R"("\udc00")", R"({"kind":"null","value":null})", R"({"kind":"bool"})",
+        R"({"kind":"bool","value":1})", R"({"kind":"int64","value":true})",
+        R"({"kind":"int64","value":"1"})", R"({"kind":"string","value":1})",
+        R"({"kind":"bigint","value":"5"})", R"({"kind":"bigint","value":"0x5"})",
+        R"({"kind":"bigint","value":99999999999999999999})", R"({"kind":"float64","value":"3ff"})",
         R"({"kind":"float64","value":"3FF0000000000000"})",
-        R"({"kind":"float64","value":"3ff00000000000000"})",
-        R"({"kind":"float64","value":1.5})",
-        R"({"kind":"complex128","value":"3ff0000000000000"})",
-        R"({"kind":"bytes","value":"0"})",
-        R"({"kind":"bytes","value":"0g"})",
-        R"({"kind":"bytes","value":"g0"})",
-        R"({"kind":"bytes","value":"00","x":1})",
-        R"({"kind":"list"})",
-        R"({"kind":"list","items":{}})",
-        R"({"kind":"list","items":[],"label":1})",
-        R"({"kind":"list","items":[],"items":[]})",
-        R"({"kind":"dict","items":[1]})",
-        R"({"kind":"dict","items":[["a"]]})",
-        R"({"kind":"dict","items":[["a",1,2]]})",
-        R"({"kind":"dict","items":[{"a":1,"b":2}]})",
-        R"({"kind":"dict","items":[[1.5,1]]})",
-        R"({"kind":"dict","items":[[null,1]]})",
-        R"({"kind":"record","items":[[1,1]]})",
-        R"({"kind":"tensor"})",
-        R"({"kind":"tensor","name":"u"})",
-        R"({"kind":"tensor","name":1})",
-        R"({"kind":"tensor","name":"t","shape":[4]})",
-        R"({"kind":"placeholder"})",
+        R"({"kind":"float64","value":"3ff00000000000000"})", R"({"kind":"float64","value":1.5})",
+        R"({"kind":"complex128","value":"3ff0000000000000"})", R"({"kind":"bytes","value":"0"})",
+        R"({"kind":"bytes","value":"0g"})", R"({"kind":"bytes","value":"g0"})",
+        R"({"kind":"bytes","value":"00","x":1})", R"({"kind":"list"})",
+        R"({"kind":"list","items":{}})", R"({"kind":"list","items":[],"label":1})",
+        R"({"kind":"list","items":[],"items":[]})", R"({"kind":"dict","items":[1]})",
+        R"({"kind":"dict","items":[["a"]]})", R"({"kind":"dict","items":[["a",1,2]]})",
+        R"({"kind":"dict","items":[{"a":1,"b":2}]})", R"({"kind":"dict","items":[[1.5,1]]})",
+        R"({"kind":"dict","items":[[null,1]]})", R"({"kind":"record","items":[[1,1]]})",
+        R"({"kind":"tensor"})", R"({"kind":"tensor","name":"s"})",
+        R"({"kind":"tensor","name":"u"})", R"({"kind":"tensor","name":1})",
+        R"({"kind":"tensor","name":"t","shape":[4]})", R"({"kind":"placeholder"})",
+        R"({"kind":"placeholder","dtype":"f32"})",
+        R"({"kind":"placeholder","dtype":"f32","shape":4})",
+        R"({"kind":"placeholder","dtype":"f32","shape":{}})",
         R"({"kind":"placeholder","dtype":"f99","shape":[]})",
         R"({"kind":"placeholder","dtype":"f32","shape":[-1]})",
         R"({"kind":"placeholder","dtype":"f32","shape":[1.0]})",
@@ -529,9 +514,16 @@ TEST_CASE("safetensors: carried trees that are wrong") {
         R"({"kind":"placeholder","dtype":"f32","shape":[1],"block":["a",1,1]})",
         R"({"kind":"placeholder","dtype":"f32","shape":[1],"axes":[]})",
         R"({"kind":"placeholder","dtype":"f32","shape":[1],"axes":[1]})",
+        R"({"kind":"placeholder","dtype":"f32","shape":[1],"axes":{"a":"b"}})",
         R"({"kind":"placeholder","dtype":"opaque","shape":[1]})",
         R"({"kind":"placeholder","dtype":"opaque","shape":[1],"block":["a",0,1]})",
-        R"({"kind":"placeholder","dtype":"opaque","shape":[1],"block":["a",-1,1]})"}) {
+        R"({"kind":"placeholder","dtype":"opaque","shape":[1],"block":["a",-1,1]})",
+        R"({"kind":"placeholder","dtype":"opaque","shape":[1],"block":["a",1,-1]})",
+        R"({"kind":"placeholder","dtype":"opaque","shape":[1],"block":["a",1]})",
+        R"({"kind":"placeholder","dtype":"opaque","shape":[1],"block":{"a":1,"b":1,"c":1}})",
+        // 1 in 32 bits.
+        R"({"kind":"placeholder","dtype":"opaque","shape":[1],"block":["a",4294967297,1]})",
+        R"({"kind":"placeholder","dtype":"opaque","shape":[1],"block":["a",1,4294967297]})"}) {
     CAPTURE(std::string(node));
     const auto restored = state(with(node));
     REQUIRE(!restored);
@@ -554,7 +546,22 @@ TEST_CASE("safetensors: carried trees that are wrong") {
                              Value::dict({{"t", Value::list()}})}) {
     CHECK(restore_carried(other, whole).error().code == ErrorCode::kSafetensorsInvalid);
   }
+  const auto stands_beside = [](const Value& other, const std::string& node) {
+    const Value carried = Value::string(R"({"version":1,"state":)" + node + "}");
+    return restore_carried(other, Value::dict({{kCarriedTreeKey, carried}})).has_value();
+  };
+  // An int key is no name, not even the empty one.
+  const char* nameless = R"({"kind":"tensor","name":""})";
+  CHECK(stands_beside(Value::dict({{"", flat.children()[0]}}), nameless));
+  CHECK(!stands_beside(Value::dict({{1, flat.children()[0]}}), nameless));
+  // Only bytes are given a type.
+  const char* typed = R"({"kind":"tensor","name":"t","dtype":"f32","shape":[]})";
+  CHECK(stands_beside(flat, typed));
+  for (const DType dtype : {DType::kI8, DType::kF32}) {
+    CHECK(!stands_beside(Value::dict({{"t", Value::tensor(tensor_of(dtype, {4}, 4))}}), typed));
+  }
   CHECK(!*restore_carried(flat, Value::dict()));
+  CHECK(!*restore_carried(flat, Value::dict({{kCarriedTreeKey, Value::integer(1)}})));
 
   Limits limits;
   limits.depth = 2;
@@ -569,6 +576,7 @@ TEST_CASE("safetensors: carried trees that are wrong") {
   CHECK(code(R"({"kind":"list","items":[{"kind":"list","items":[]}]})") ==
         ErrorCode::kLimitExceeded);
   CHECK(code(R"({"kind":"list","items":[1,2]})") == ErrorCode::kLimitExceeded);
+  CHECK(code(R"({"kind":"placeholder","dtype":"u8","shape":[1]})") == ErrorCode{});
   CHECK(code(R"({"kind":"placeholder","dtype":"u8","shape":[1,1]})") == ErrorCode::kLimitExceeded);
   CHECK(code(R"({"kind":"bigint","value":")" + std::string(60, '9') + "\"}") ==
         ErrorCode::kLimitExceeded);

@@ -247,9 +247,8 @@ class Restorer {
         Tensor tensor = *stored;
         if (json.member("dtype")) {
           if (auto ok = read_type(json, tensor); !ok) return propagate(ok);
-          const auto bytes = tensor_bytes(tensor.dtype, tensor.shape, tensor.block());
-          if (!bytes || stored->dtype != DType::kU8 || stored->shape.size() != 1 ||
-              stored->shape[0] != *bytes) {
+          if (stored->dtype != DType::kU8 || stored->shape.size() != 1 ||
+              tensor_bytes(tensor.dtype, tensor.shape, tensor.block()) != stored->shape[0]) {
             return bad("gives the tensor \"" + std::string(wanted.first) +
                        "\" a type that does not fit its bytes");
           }
@@ -294,10 +293,10 @@ class Restorer {
       tensor.shape.push_back(*length);
     }
     if (!block) return {};
-    const std::vector<JsonRef> parts(block->begin(), block->end());
-    if (!block->is_array() || parts.size() != 3) {
+    if (!block->is_array() || block->size() != 3) {
       return bad("has a tensor with a malformed block type");
     }
+    const std::vector<JsonRef> parts(block->begin(), block->end());
     auto name = string(parts[0]);
     if (!name) return propagate(name);
     constexpr std::uint64_t kMax = std::numeric_limits<std::uint32_t>::max();
@@ -344,8 +343,9 @@ Result<std::optional<CarriedState>> restore_carried(const Value& flat, const Val
   if (carried == nullptr || carried->as_string() == nullptr) return std::nullopt;
   // A level of the tree takes three of JSON: an object, its items, a key with its value.
   auto tree = JsonTree::parse(*carried->as_string(), 3 * limits.depth + 3);
-  if (!tree && tree.error().code == ErrorCode::kLimitExceeded) return too_deep();
-  if (!tree) return bad("is not JSON");
+  if (!tree) {
+    return tree.error().code == ErrorCode::kLimitExceeded ? too_deep() : bad("is not JSON");
+  }
   const JsonRef json = tree->root();
   if (!json.is_object()) return bad("is not a JSON object");
   const auto version = json.member("version");

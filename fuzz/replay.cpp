@@ -44,8 +44,11 @@ int main(int argc, char** argv) {
       }
       std::sort(files.begin(), files.end());
       for (const fs::path& file : files) replay(file, runs);
-    } else {
+    } else if (fs::is_regular_file(argv[i])) {
       replay(argv[i], runs);
+    } else {
+      std::fprintf(stderr, "%s: there is no %s\n", argv[0], argv[i]);
+      return 1;
     }
   }
   if (runs.empty()) {

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "support/in_child.h"
 #include "support/memory_file.h"
 #include "support/random.h"
+#include "support/random_tree.h"
 #include "support/temporary_folder.h"
 #include <doctest/doctest.h>
 #include <sys/resource.h>
@@ -313,6 +315,51 @@ TEST_CASE("An index larger than a huge page opens") {
     const auto file = CheckpointFile::open(folder / "file", way);
     REQUIRE(file);
     CHECK(file->state().at("149999")->as_int64() == 149'999);
+  }
+}
+
+// Everything that a reader can ask of a file.
+std::string read_everything(const CheckpointFile& file, const Value& state) {
+  for (Walker walk(file.state()); walk.next();) {
+    const auto found = file.state().at(walk.path());
+    if (!found || *found != walk.node()) return "a path leads elsewhere";
+    if (const auto tensor = walk.node().tensor()) {
+      if (tensor->content_hash() != found->tensor()->content_hash()) return "a hash has changed";
+      if (tensor->is_placeholder()) continue;
+      const auto view = file.view(*tensor);
+      if (!view || view->bytes.size() != tensor->bytes()) return "a tensor cannot be read";
+    }
+  }
+  const Slice rows[] = {{.start = 1, .stop = 900, .step = 7}};
+  if (!file.slice(tensor_at(file, "given/large"), rows)) return "a slice cannot be read";
+  const auto loaded = file.load(file.state());
+  if (!loaded) return loaded.error().describe();
+  const auto report = file.verify();
+  if (!report || report->error_count != 0) return "it is damaged";
+  return testing::first_difference(*loaded, state);
+}
+
+TEST_CASE("Many threads use one open file") {
+  const TemporaryFolder folder;
+  testing::RandomTree random(11);
+  Value large_dict = Value::dict();
+  for (int i = 100; i > 0; --i) large_dict.add(std::to_string(i), Value::integer(i));
+  const Value state =
+      Value::dict({{"random", random.state()}, {"given", example()}, {"dict", large_dict}});
+  REQUIRE(save(folder / "file", state, {.sync = false}));
+  for (const OpenFileOptions& way : kWays) {
+    const auto file = CheckpointFile::open(folder / "file", way);
+    REQUIRE(file);
+    std::vector<std::string> results(6, "it has not run");
+    std::vector<std::thread> threads;
+    for (std::string& result : results) {
+      threads.emplace_back([&file, &state, &result] {
+        const CheckpointFile copy = *file;
+        result = read_everything(copy, state);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const std::string& result : results) CHECK(result == "");
   }
 }
 

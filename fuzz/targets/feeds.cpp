@@ -34,7 +34,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   testing::Random random(hash128(file).low);
   const auto whole = fuzz::open_any(file);
   fuzz::compare(whole, fuzz::open_fed(file, [&](AnyOpener& opener) {
-                  return testing::feed_steps(opener, file, 1 + random.below(200));
+                  return testing::feed_steps(opener, file, 1 + random.below(1 + size / 2));
                 }));
   fuzz::compare(whole, fuzz::open_fed(file, [&](AnyOpener& opener) {
                   return testing::feed_scrambled(opener, file, random);

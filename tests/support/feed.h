@@ -41,7 +41,7 @@ template <class Machine>
 Result<void> feed_scrambled(Machine& machine, ByteSpan file, Random& random) {
   while (!machine.needs().empty()) {
     std::vector<Extent> pieces;
-    const std::uint64_t most = 1 + file.size() / (1 + random.below(30));
+    const std::uint64_t most = 1 + file.size() / (1 + random.below(10));
     for (std::uint64_t offset = 0; offset < file.size();) {
       const std::uint64_t length = std::min(1 + random.below(most), file.size() - offset);
       const std::uint64_t more = std::min(random.below(most), file.size() - offset - length);

@@ -14,7 +14,7 @@ Result<std::vector<std::byte>> write_file(const Value& state, const Value& metad
   auto writer = Writer::plan(state, metadata, limits);
   if (!writer) return propagate(writer);
   std::vector<std::byte> file(static_cast<std::size_t>(writer->file_length()));
-  std::vector<std::byte> scratch(Writer::kPieceBytes);
+  std::vector<std::byte> scratch(std::min(file.size(), std::size_t{Writer::kPieceBytes}));
   for (std::size_t i = 0; i < writer->pieces().size(); ++i) {
     auto bytes = writer->make(i, scratch);
     if (!bytes) return propagate(bytes);

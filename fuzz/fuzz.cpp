@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <type_traits>
 
 #include "espalier/foreign/any_opener.h"
 
@@ -84,6 +85,29 @@ Result<Checkpoint> open_any(ByteSpan file) {
   AnyOpener opener({.file_size = file.size()});
   if (auto ok = opener.feed({0, 0, file.size()}, file); !ok) return propagate(ok);
   return opener.finish();
+}
+
+Limits tight_limits(testing::Random& random) {
+  Limits limits;
+  const auto tighten = [&](auto& limit, std::uint64_t most) {
+    if (random.one_in(3))
+      limit = static_cast<std::remove_reference_t<decltype(limit)>>(random.below(most));
+  };
+  tighten(limits.index_bytes, 4096);
+  tighten(limits.nodes, 16);
+  tighten(limits.depth, 4);
+  tighten(limits.path_bytes, 64);
+  tighten(limits.text_bytes, 256);
+  tighten(limits.rank, 4);
+  tighten(limits.bigint_bytes, 16);
+  tighten(limits.safetensors_header_bytes, 1024);
+  return limits;
+}
+
+void check_limited(const Result<Checkpoint>& verdict, const Result<Checkpoint>& limited) {
+  if (!limited && limited.error().code == ErrorCode::kLimitExceeded) return;
+  require(verdict.has_value() == limited.has_value(), "limits change whether a file opens");
+  require(verdict || verdict.error() == limited.error(), "limits change an error");
 }
 
 void visit(const Checkpoint& checkpoint) {

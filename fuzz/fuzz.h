@@ -7,8 +7,11 @@
 #include <string_view>
 #include <vector>
 
+#include "support/random.h"
+
 #include "espalier/base/bytes.h"
 #include "espalier/base/error.h"
+#include "espalier/base/limits.h"
 #include "espalier/read/checkpoint.h"
 
 /// The entry point that libFuzzer and the replay driver call. Returns 0.
@@ -28,6 +31,12 @@ Result<Checkpoint> open_any(ByteSpan file);
 /// Calls every accessor of every node and tensor. After a successful open all of them are total,
 /// and each printed key path leads back to its node.
 void visit(const Checkpoint& checkpoint);
+
+/// Limits of which some are so low that small files exceed them.
+Limits tight_limits(testing::Random& random);
+
+/// Tighter limits turn a verdict into kLimitExceeded, or leave it as it is.
+void check_limited(const Result<Checkpoint>& verdict, const Result<Checkpoint>& limited);
 
 }  // namespace espalier::fuzz
 

@@ -1,7 +1,7 @@
 // Makes the seeds that every campaign and every replay start from, always the same ones.
 //
 //   make_seeds FOLDER     writes FOLDER/checkpoints, FOLDER/indexes, FOLDER/safetensors,
-//   FOLDER/paths
+//                         FOLDER/paths; and FOLDER/large, which is too large to be mutated
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -62,6 +62,16 @@ bool make(const fs::path& folder) {
       ok &= write(folder / "safetensors", name, exported);
     }
   }
+  // Their index and header take more than one read.
+  Value many = Value::dict();
+  for (int i = 0; i < 2000; ++i) {
+    Tensor tensor{.dtype = DType::kU8, .shape = {1}};
+    tensor.data = TensorData::owned({std::byte{1}});
+    many.add("tensor." + std::to_string(i), Value::tensor(std::move(tensor)));
+  }
+  const auto large = testing::write_file(many);
+  ok &= large && write(folder / "large", "many-tensors", *large);
+  ok &= write(folder / "large", "many-tensors.safetensors", safetensors(many, Value::dict()));
   constexpr std::string_view kPaths[] = {"model/**\nmodel/layers/0/weight",
                                          "**/weight\na~1b/m~0n",
                                          "a/{b,c{d,e}}/[!a-z_]*\na/b/c",

@@ -1,4 +1,5 @@
-// Takes the input for an index, under a header that fits it: no hash is in the way.
+// Takes the input for an index, under a header that fits it: no hash is in the way. Opens it with
+// the usual limits and with tight ones.
 #include "espalier/format/index.h"
 
 #include <algorithm>
@@ -7,18 +8,17 @@
 
 #include "espalier/base/arena.h"
 #include "espalier/format/catalog.h"
+#include "espalier/read/to_value.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace espalier;
-  auto arena = Arena::allocate(size);
-  if (!arena) return 0;
-  const auto input = fuzz::copy_input(data, size);
-  std::ranges::copy(input, arena->bytes().begin());
+namespace espalier::fuzz {
+namespace {
+
+Header header_for(const Arena& index) {
   Header header;
-  header.index_length = size;
-  header.index_hash = hash128(input);
+  header.index_length = index.bytes().size();
+  header.index_hash = hash128(index.bytes());
   header.file_length = header.index_end();
-  if (const auto tables = decode_index(arena->bytes(), 0); tables && !tables->chunks.empty()) {
+  if (const auto tables = decode_index(index.bytes(), 0); tables && !tables->chunks.empty()) {
     // The end of the file as the last chunk has it, unless that is absurd.
     const ChunkRecord& last = tables->chunks.back();
     header.file_length = (last.offset >> 62 == 0 ? last.offset : 0) + last.stored;
@@ -29,8 +29,32 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       }
     }
   }
-  if (const auto catalog = Catalog::from_index(header, std::move(*arena), {})) {
-    fuzz::visit(Checkpoint(*catalog));
+  return header;
+}
+
+Result<Checkpoint> open(ByteSpan input, const Limits& limits) {
+  auto index = Arena::allocate(input.size());
+  if (!index) return propagate(index);
+  std::ranges::copy(input, index->bytes().begin());
+  const Header header = header_for(*index);
+  auto catalog = Catalog::from_index(header, std::move(*index), limits);
+  if (!catalog) return propagate(catalog);
+  return Checkpoint(std::move(*catalog));
+}
+
+}  // namespace
+}  // namespace espalier::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace espalier;
+  const auto input = fuzz::copy_input(data, size);
+  const auto checkpoint = fuzz::open(input, {});
+  if (checkpoint) {
+    fuzz::visit(*checkpoint);
+    fuzz::require(to_value(checkpoint->state()).children().size() == checkpoint->state().size(),
+                  "a tree becomes another value");
   }
+  testing::Random random(hash128(input).low);
+  fuzz::check_limited(checkpoint, fuzz::open(input, fuzz::tight_limits(random)));
   return 0;
 }

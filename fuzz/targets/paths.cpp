@@ -1,8 +1,11 @@
-// Parses text as a key path and as a pattern. The input is a pattern, a line feed, and a path.
+// Parses text as a key path and as a pattern, and walks a file that has this path. The input is a
+// pattern, a line feed, and a path.
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "fuzz.h"
+#include "support/memory_file.h"
 
 #include "espalier/tree/key_path.h"
 #include "espalier/tree/pattern.h"
@@ -16,6 +19,9 @@ void check_path(std::string_view text) {
   require(path->to_string() == text, "a key path has two texts");
   const auto again = KeyPath::parse(path->to_string());
   require(again && *again == *path, "a printed key path is another one");
+  const KeyPath parent = path->parent();
+  require(path->starts_with(parent) && parent <= *path, "a key path comes before its parent");
+  require(path->empty() || parent / path->back() == *path, "a parent and its key are another path");
 }
 
 // Matching at once and step by step are the same.
@@ -35,6 +41,37 @@ void check_match(const Pattern& pattern, const KeyPath& path) {
   }
 }
 
+// A file with one leaf, which is at `path`: a walk meets what the pattern matches, and only that.
+void check_walk(const Pattern& pattern, const KeyPath& path) {
+  Value state = Value::null();
+  for (std::size_t i = path.size(); i > 0; --i) state = Value::dict({{path[i - 1], state}});
+  const auto file = testing::write_file(state);
+  require(file.has_value(), "a tree of parsed keys cannot be written");
+  const auto checkpoint = testing::open_file(*file);
+  require(checkpoint.has_value(), "a written tree cannot be opened");
+  std::vector<std::string> expected;
+  std::string printed;
+  if (pattern.matches(printed)) expected.push_back(printed);
+  for (const Key& key : path) {
+    append_path(printed, key.view());
+    if (pattern.matches(printed)) expected.push_back(printed);
+  }
+  std::vector<std::string> met;
+  for (Walker walk(checkpoint->state(), std::span(&pattern, 1)); walk.next();) {
+    met.emplace_back(walk.path());
+  }
+  require(met == expected, "a walk meets other nodes than match");
+
+  const auto leaf = checkpoint->state().at(path);
+  require(leaf && leaf->kind() == Kind::kNull, "a path does not lead to its node");
+  for (const KeyPath& wrong :
+       {path / Key("0"), path.parent() / Key(std::int64_t{0}), path.parent() / Key("0")}) {
+    const auto node = checkpoint->state().at(wrong);
+    require(node ? wrong == path || wrong.empty() : node.error().code == ErrorCode::kNotFound,
+            "a path that is not there leads somewhere");
+  }
+}
+
 }  // namespace
 }  // namespace espalier::fuzz
 
@@ -46,6 +83,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto pattern = Pattern::parse(std::string_view(text).substr(0, end));
   const auto path = KeyPath::parse(end == text.npos ? std::string_view()
                                                     : std::string_view(text).substr(end + 1));
-  if (pattern && path) fuzz::check_match(*pattern, *path);
+  if (!pattern || !path) return 0;
+  fuzz::check_match(*pattern, *path);
+  // A file for every input would be slow.
+  if (path->size() <= 20 && hash64(as_bytes(text)) % 4 == 0) fuzz::check_walk(*pattern, *path);
   return 0;
 }

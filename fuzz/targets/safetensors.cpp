@@ -1,15 +1,28 @@
-// Opens a safetensors file and reads every tensor of it.
+// Opens a safetensors file, with the usual limits and with tight ones, and reads every tensor of
+// it.
 #include "fuzz.h"
 #include "support/memory_file.h"
 
 #include "espalier/foreign/safetensors_reader.h"
 
+namespace espalier::fuzz {
+namespace {
+
+Result<Checkpoint> open(ByteSpan file, const Limits& limits) {
+  SafetensorsOpener opener({.file_size = file.size(), .limits = limits});
+  if (auto ok = opener.feed({0, 0, file.size()}, file); !ok) return propagate(ok);
+  return opener.finish();
+}
+
+}  // namespace
+}  // namespace espalier::fuzz
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace espalier;
   const auto file = fuzz::copy_input(data, size);
-  SafetensorsOpener opener({.file_size = size});
-  if (!opener.feed({0, 0, size}, file)) return 0;
-  const auto checkpoint = opener.finish();
+  const auto checkpoint = fuzz::open(file, {});
+  testing::Random random(hash128(file).low);
+  fuzz::check_limited(checkpoint, fuzz::open(file, fuzz::tight_limits(random)));
   if (!checkpoint) return 0;
   fuzz::visit(*checkpoint);
   std::uint64_t bytes = 0;

@@ -14,6 +14,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!checkpoint || !checkpoint->catalog().has_hashes()) return 0;
 
   Verify verify(*checkpoint);
+  fuzz::require(verify.needs().empty() || verify.finish().error().code == ErrorCode::kIncomplete,
+                "verifying ends before it has begun");
   for (const Extent& extent : std::vector<Extent>(verify.needs().begin(), verify.needs().end())) {
     fuzz::require(extent.offset <= size && extent.length <= size - extent.offset,
                   "verifying asks for bytes past the end");

@@ -1,17 +1,19 @@
 // How much heap opening a file takes: of hostile files, so that a small one cannot ask for much,
-// and of large valid ones made to be costly.
+// and of large valid ones made to be costly. And how much reading and verifying take beside their
+// result.
 //
-// Usage: memory_test FOLDER... of files. Prints the largest and what large files took; the last
-// line is "N passed, N failed".
+// Usage: memory_test [--mib N] FOLDER... of files. The large ones have an index of N MiB (8).
+// Prints the largest and what large files took; the last line is "N passed, N failed".
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <new>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "support/memory_file.h"
@@ -19,6 +21,8 @@
 
 #include "espalier/foreign/any_opener.h"
 #include "espalier/format/header.h"
+#include "espalier/native/checkpoint_file.h"
+#include "espalier/native/save.h"
 
 namespace {
 
@@ -88,20 +92,20 @@ using namespace espalier::testing;
 
 struct Cost {
   std::size_t bytes = 0;
-  double seconds = 0;
+  double seconds = 0;  // of the processor
   bool opened = false;
 };
 
 // What opening a file that is in memory already takes on top of that.
 Cost open_and_measure(ByteSpan file) {
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();
   const std::size_t before = heap_now;
   heap_peak = before;
   AnyOpener opener({.file_size = file.size()});
   const bool fed = opener.needs().empty() || opener.feed({0, 0, file.size()}, file);
   const auto checkpoint = fed ? opener.finish() : fail(ErrorCode::kIncomplete, "");
-  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
-  return {heap_peak - before, spent.count(), checkpoint.has_value()};
+  const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+  return {heap_peak - before, seconds, checkpoint.has_value()};
 }
 
 // What a file may describe itself with: its index, or the header of a safetensors file. Never more
@@ -120,10 +124,10 @@ std::uint64_t index_bytes_of(ByteSpan file) {
 constexpr std::uint64_t kTimesIndex = 8;
 constexpr std::uint64_t kTimesSafetensors = 16;
 
-// Trees whose index is about 8 MiB, of one thing each, as much of it as fits.
-std::vector<std::pair<std::string, Value>> costly_trees(std::uint64_t part) {
+// Trees whose index has about `index_bytes`, of one thing each, as much of it as fits.
+std::vector<std::pair<std::string, Value>> costly_trees(std::uint64_t index_bytes) {
   const auto number = [&](std::uint64_t bytes_each) {
-    return static_cast<std::int64_t>((std::uint64_t{8} << 20) / bytes_each / part);
+    return static_cast<std::int64_t>(index_bytes / bytes_each);
   };
   std::vector<std::pair<std::string, Value>> trees;
   const auto add = [&](std::string name, Value tree) {
@@ -206,6 +210,42 @@ std::vector<std::byte> safetensors_pairs(std::size_t bytes) {
   return safetensors_of(R"("__metadata__":{)" + pairs + "}");
 }
 
+// What a thread may take beside the chunk that it works on.
+constexpr std::size_t kContext = 64 << 10;
+
+bool is_intact(const CheckpointFile& file) {
+  const auto report = file.verify();
+  return report && report->error_count == 0;
+}
+
+// The most that reading a tensor of many chunks, whole and in part, and verifying it take, where
+// nothing is mapped. Absurdly much if something fails.
+std::size_t heap_to_read(unsigned threads) {
+  constexpr std::uint64_t kRows = 24;
+  const TemporaryFolder folder;
+  const auto path = folder / "file";
+  Tensor tensor;
+  tensor.dtype = DType::kU8;
+  tensor.shape = {kRows, kChunkBytes};
+  tensor.data = TensorData::owned(std::vector<std::byte>(kRows * kChunkBytes, std::byte{7}));
+  if (!save(path, Value::tensor(std::move(tensor)), {.sync = false})) return ~std::size_t{0};
+  const auto file =
+      CheckpointFile::open(path, {.access = Access::kRead, .limits = {}, .threads = threads});
+  std::vector<std::byte> whole(kRows * kChunkBytes);
+  const std::size_t before = heap_now;
+  heap_peak = before;
+  if (!file) return ~std::size_t{0};
+  const TensorRef read = file->checkpoint().tensor(0);
+  const Slice every_third[] = {{.step = 3}, {.step = 3}};
+  const std::uint64_t part = kRows / 3 * ((kChunkBytes + 2) / 3);
+  if (!file->read_into(read, {}, whole) || whole.back() != std::byte{7} ||
+      !file->read_into(read, every_third, MutableByteSpan(whole).first(part)) ||
+      !is_intact(*file)) {
+    return ~std::size_t{0};
+  }
+  return heap_peak - before;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -221,8 +261,14 @@ int main(int argc, char** argv) {
                   static_cast<unsigned long long>(index));
     }
   };
+  std::size_t index_bytes = 8 << 20;
+  int first_folder = 1;
+  if (argc > 2 && std::string_view(argv[1]) == "--mib") {
+    index_bytes = static_cast<std::size_t>(std::strtoul(argv[2], nullptr, 10)) << 20;
+    first_folder = 3;
+  }
   std::size_t most = 0;
-  for (int i = 1; i < argc; ++i) {
+  for (int i = first_folder; i < argc; ++i) {
     for (const auto& entry : std::filesystem::directory_iterator(argv[i])) {
       const auto extension = entry.path().extension();
       if (extension != ".espalier" && extension != ".safetensors") continue;
@@ -236,8 +282,8 @@ int main(int argc, char** argv) {
 
   // Four times as much should take about four times as long: printed, for a busy machine would
   // fail.
-  auto quarters = costly_trees(4);
-  auto wholes = costly_trees(1);
+  auto quarters = costly_trees(index_bytes / 4);
+  auto wholes = costly_trees(index_bytes);
   const auto compare = [&](const std::string& name, ByteSpan quarter, ByteSpan whole) {
     const Cost small = open_and_measure(quarter);
     const Cost large = open_and_measure(whole);
@@ -255,8 +301,15 @@ int main(int argc, char** argv) {
     compare(wholes[i].first, quarter.value_or(std::vector<std::byte>()),
             whole.value_or(std::vector<std::byte>()));
   }
-  compare("safetensors tensors", safetensors_tensors(2 << 20), safetensors_tensors(8 << 20));
-  compare("safetensors pairs", safetensors_pairs(2 << 20), safetensors_pairs(8 << 20));
+  compare("safetensors tensors", safetensors_tensors(index_bytes / 4),
+          safetensors_tensors(index_bytes));
+  compare("safetensors pairs", safetensors_pairs(index_bytes / 4), safetensors_pairs(index_bytes));
+  for (const unsigned threads : {1u, 4u}) {
+    const std::size_t taken = heap_to_read(threads);
+    const bool fits = taken <= threads * (kChunkBytes + kContext);
+    ++(fits ? passed : failed);
+    std::printf("reading and verifying on %u thread(s) take %zu bytes of heap\n", threads, taken);
+  }
   std::printf("%zu passed, %zu failed\n", passed, failed);
   return failed == 0 && passed > 100 ? 0 : 1;
 }

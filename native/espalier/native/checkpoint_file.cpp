@@ -241,7 +241,8 @@ Result<void> CheckpointFile::read_range(const ReadPlan& plan, std::uint64_t offs
 }
 
 Result<VerifyReport> CheckpointFile::verify(const Progress& progress) const try {
-  const VerifyPlan plan(checkpoint_);
+  // Regions of a chunk or a little more: what each thread holds of a file that is not mapped.
+  const VerifyPlan plan(checkpoint_, kChunkBytes);
   std::mutex mutex;
   std::vector<Damage> damage;
   std::uint64_t done = 0;

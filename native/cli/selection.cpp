@@ -4,13 +4,13 @@
 
 namespace espalier::cli {
 
-Result<std::vector<SelectedNode>> select_nodes(const CheckpointFile& file,
-                                               std::span<const std::string> patterns, bool all) {
+Result<std::vector<std::uint32_t>> select_nodes(const CheckpointFile& file,
+                                                std::span<const std::string> patterns, bool all) {
   auto set = PatternSet::parse(patterns);
   if (!set) return propagate(set);
-  std::vector<SelectedNode> nodes;
+  std::vector<std::uint32_t> nodes;
   for (SelectedWalker walk(file.state(), *set); walk.next();) {
-    if (all || walk.node().tensor()) nodes.push_back({walk.node(), std::string(walk.path())});
+    if (all || walk.node().tensor()) nodes.push_back(walk.node().number());
   }
   if (auto ok = set->check_all_matched(); !ok) return propagate(ok);
   return nodes;

@@ -2,6 +2,7 @@
 #ifndef ESPALIER_CLI_SELECTION_H_
 #define ESPALIER_CLI_SELECTION_H_
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,16 +12,11 @@
 
 namespace espalier::cli {
 
-struct SelectedNode {
-  NodeRef node;
-  std::string path;
-};
-
-/// The nodes of the state tree that `patterns` select, in the order of the tree: tensors and
-/// placeholders, or with `all` also scalars and containers. kInvalidPattern, or kNotFound for a
-/// pattern that no node matches.
-Result<std::vector<SelectedNode>> select_nodes(const CheckpointFile& file,
-                                               std::span<const std::string> patterns, bool all);
+/// Numbers of the nodes of the state tree that `patterns` select, in the order of the tree: tensors
+/// and placeholders, or with `all` also scalars and containers. NodePaths has their paths.
+/// kInvalidPattern, or kNotFound for a pattern that no node matches.
+Result<std::vector<std::uint32_t>> select_nodes(const CheckpointFile& file,
+                                                std::span<const std::string> patterns, bool all);
 
 }  // namespace espalier::cli
 

@@ -6,7 +6,9 @@
 #include "command.h"
 #include "json_writer.h"
 #include "slice_spec.h"
+#include "storage.h"
 #include "text.h"
+#include "ties.h"
 #include "tree_text.h"
 #include "values.h"
 #include <fmt/format.h>
@@ -25,18 +27,28 @@ struct Options {
   bool metadata = false;
 };
 
+// Calls `use(path)` for all nodes with that tensor, if there are several: as they come, because
+// their paths may take much more memory than the file.
+template <class Use>
+void for_each_tied(const CheckpointFile& file, const TensorRef& tensor, Use use) {
+  if (!Ties(file.checkpoint()).is_tied(tensor)) return;
+  for (Walker walk(file.state()); walk.next();) {
+    if (walk.node().tensor() == tensor) use(walk.path());
+  }
+}
+
 Result<void> print_tensor(Output& out, const CheckpointFile& file, const NodeRef& node,
                           const SliceSpec& slice, bool full) {
   const TensorRef tensor = *node.tensor();
   out.print("{}{} {} {} ({}, {})\n", kind_name(node.kind()), label_text(node), dtype_text(tensor),
             shape_text(tensor.shape()), format_count(tensor.elements(), "element"),
             format_size(tensor.bytes()));
-  if (const std::string names = axis_names_text(tensor); !names.empty()) {
+  if (const std::string names = axis_names_text(tensor, ~std::size_t{0}); !names.empty()) {
     out.print("axes: {}\n", names);
   }
   if (const auto hash = tensor.content_hash()) out.print("hash: {}\n", to_hex(*hash));
-  const Ties ties(file.checkpoint());
-  for (const std::string& path : ties.paths(tensor)) out.print("tied: {}\n", escaped(path));
+  for_each_tied(file, tensor,
+                [&](std::string_view path) { out.print("tied: {}\n", escaped(path)); });
   if (tensor.is_placeholder()) {
     out.write("(a placeholder: the file does not hold its data)\n");
     return {};
@@ -70,12 +82,12 @@ Result<void> print_json(Output& out, const CheckpointFile& file, const NodeRef& 
     TreeText(file.checkpoint(), kAllLevels).write(json, options.path, node);
   } else {
     json.begin_object();
-    write_node_members(json, options.path, node);
-    write_storage_members(json, *tensor);
-    const Ties ties(file.checkpoint());
+    LongNames names;
+    write_node_members(json, options.path, node, names);
+    Storage(file.checkpoint()).write_members(json, *tensor);
     json.key("tied");
     json.begin_array();
-    for (const std::string& path : ties.paths(*tensor)) json.value(path);
+    for_each_tied(file, *tensor, [&](std::string_view path) { json.value(path); });
     json.end_array();
     json.key("values");
     if (tensor->is_placeholder()) {

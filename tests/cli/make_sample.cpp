@@ -2,8 +2,9 @@
 //
 //   make_sample OUT [small-change]
 //
-// "large" saves a tensor of several chunks instead, "many:N" a dict of N tensors, and the other
-// words change one thing about the sample: see main().
+// "large" saves a tensor of several chunks instead, "many:N" a dict of N tensors, "ties:N" N nodes
+// of few tensors with long names ("other-ties:N": of other ones), and the other words change one
+// thing about the sample: see main().
 
 #include <array>
 #include <complex>
@@ -163,6 +164,29 @@ Value many(unsigned long count) {
   return Value::dict({{"model", std::move(layers)}});
 }
 
+// Keys that begin other keys, with characters before and after the slash between them.
+Value prefixes() {
+  const auto null = [] { return Value::null(); };
+  return Value::dict({{"a0", null()},
+                      {"a", Value::dict({{"b", null()}, {2, null()}, {10, null()}, {-1, null()}})},
+                      {"0", null()},
+                      {"a-b", Value::dict({{"~", null()}})}});
+}
+
+// A small file, all of whose texts are long when they are repeated for each node.
+Value ties(unsigned long count, bool other) {
+  Tensor named = counting({1, 1});
+  named.axis_names = {std::string(8000, other ? 'R' : 'r'), std::string(8000, 'c')};
+  Tensor opaque = bytes_tensor(DType::kOpaque, {2}, 2);
+  opaque.block_name = std::string(8000, other ? 'B' : 'b');
+  opaque.block_elements = opaque.block_bytes = 1;
+  const std::array<Value, 2> tied = {Value::tensor(std::move(named)),
+                                     Value::tensor(std::move(opaque))};
+  Value list = Value::list();
+  for (unsigned long i = 0; i < count; ++i) list.add(tied[i % 2]);
+  return Value::dict({{std::string(16000, 'k'), std::move(list)}});
+}
+
 // Makes a file say that it needs a feature which no reader knows.
 bool require_unknown_feature(const char* path) {
   std::array<std::byte, espalier::kHeaderBytes> bytes{};
@@ -191,6 +215,12 @@ int main(int argc, char** argv) {
     state = large(change == "large-changed");
   } else if (change.starts_with("many:")) {
     state = many(std::strtoul(change.substr(5).data(), nullptr, 10));
+  } else if (change == "prefixes") {
+    state = prefixes();
+  } else if (change.starts_with("ties:")) {
+    state = ties(std::strtoul(change.substr(5).data(), nullptr, 10), false);
+  } else if (change.starts_with("other-ties:")) {
+    state = ties(std::strtoul(change.substr(11).data(), nullptr, 10), true);
   } else {
     state = sample(change);
   }

@@ -5,6 +5,7 @@ Usage: ESPALIER=path/to/espalier MAKE_SAMPLE=path/to/make_sample python3 test_cl
 
 import json
 import os
+import re
 import resource
 import shutil
 import struct
@@ -148,6 +149,10 @@ class Ls(Cli):
         names = [node["path"] for node in sorted_by("--sort", "path")]
         self.assertEqual(names, sorted(names))
         self.assertEqual([n["path"] for n in sorted_by("--sort", "path", "--reverse")], names[::-1])
+        subprocess.run([MAKE_SAMPLE, self.new("prefixes"), "prefixes"], check=True)
+        nodes = self.json("ls", self.new("prefixes"), "--all", "--sort", "path")["nodes"]
+        self.assertEqual([node["path"] for node in nodes],
+                         ["", "a", "a-b", "a-b/~0", "a/-1", "a/10", "a/2", "a/b", "a0", "~20"])
         numbers = [node["tensor"] for node in sorted_by("--sort", "file")]
         self.assertEqual(numbers, sorted(numbers))
 
@@ -481,6 +486,76 @@ class StandardOutput(Cli):
                                   "bash", ESPALIER, "ls", self.new("many")],
                                  capture_output=True, timeout=60)
         self.assertEqual((ignored.returncode, ignored.stderr.count(b"espalier")), (141, 0))
+
+
+class Memory(Cli):
+    """A small file may name one tensor many times, at long paths; no command may hold that."""
+
+    NODES = 6_000
+
+    def setUp(self):
+        super().setUp()
+        self.file = self.new("ties.espalier")
+        subprocess.run([MAKE_SAMPLE, self.file, f"ties:{self.NODES}"], check=True)
+        self.assertLess(os.path.getsize(self.file), 250_000)
+        self.limit = 64 << 20
+        with open(ESPALIER, "rb") as program:
+            if re.search(b"__[at]san_init", program.read()):
+                self.limit *= 10  # The sanitizers' own.
+
+    # A process's peak begins with that of the one it was spawned from, which must be a small one.
+    SPAWN = """if True:
+        import os, sys
+        out = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        pid = os.posix_spawn(sys.argv[2], sys.argv[2:], os.environ,
+                             file_actions=[(os.POSIX_SPAWN_DUP2, out, 1)])
+        _, status, usage = os.wait4(pid, 0)
+        print(os.waitstatus_to_exitcode(status), usage.ru_maxrss * 1024)
+        """
+
+    def measure(self, *args, expect=OK):
+        """The bytes of memory and of output that the program takes."""
+        done = subprocess.run([sys.executable, "-c", self.SPAWN, self.new("out"), ESPALIER, *args],
+                              stdout=subprocess.PIPE, check=True, timeout=120)
+        code, memory = map(int, done.stdout.split())
+        self.assertEqual(code, expect)
+        return memory, os.path.getsize(self.new("out"))
+
+    def test_commands_that_list(self):
+        line = 16_000 + 500  # The node's own path, once, and all that is short.
+        for args, longest in {("ls",): line, ("ls", "--json"): line, ("ls", "--long"): line,
+                              ("ls", "--all", "--json", "--long"): line,
+                              ("ls", "--sort", "path", "-r"): line, ("ls", "--sort", "size"): line,
+                              ("stats",): line, ("stats", "--json"): line,
+                              ("tree",): 500, ("tree", "--json"): line}.items():
+            memory, size = self.measure(args[0], self.file, *args[1:])
+            self.assertLess(memory, self.limit, args)
+            self.assertLess(size, self.NODES * longest + 100_000, args)
+
+    def test_all_nodes_of_one_tensor(self):
+        path = "k" * 16000 + "/5999"
+        for options in ([], ["--json"]):
+            memory, size = self.measure("show", self.file, path, *options)
+            self.assertLess(memory, self.limit)
+            self.assertLess(size, (self.NODES / 2 + 1) * 16_100)
+        text = self.text("show", self.file, path)
+        self.assertEqual(text.count("\ntied: "), self.NODES / 2)
+
+    def test_differences(self):
+        other = self.new("other.espalier")
+        subprocess.run([MAKE_SAMPLE, other, f"other-ties:{self.NODES}"], check=True)
+        for options in ([], ["--json"]):
+            memory, size = self.measure("diff", self.file, other, *options, expect=CHECK_FAILED)
+            self.assertLess(memory, self.limit)
+            self.assertLess(size, self.NODES * 3 * 16_500 + 100_000)
+
+    def test_long_names_are_said_once(self):
+        named, opaque, *others = self.json("ls", self.file, "*/{0,1,2,3}")["nodes"]
+        self.assertEqual(named["axis_names"], ["r" * 8000, "c" * 8000])
+        self.assertEqual(opaque["block"], {"name": "b" * 8000, "elements": 1, "bytes": 1})
+        self.assertTrue(others[0]["axis_names"] is None)
+        self.assertEqual(others[1]["block"], {"name": None, "elements": 1, "bytes": 1})
+        self.assertEqual(others[0]["tensor"], named["tensor"])
 
 
 class Diff(Cli):

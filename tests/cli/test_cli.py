@@ -825,6 +825,24 @@ class Safetensors(Cli):
         self.text("convert", carried, again)
         self.same_bytes(carried, again)
 
+    def test_carried_tree_that_cannot_be_written(self):
+        """Some of it only the writer finds; it is the source's fault all the same."""
+        entry = {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}
+        for wrong in ({"kind": "set", "items": [1, 1]}, {"kind": "dict", "items": [["a", 1], ["a", 2]]},
+                      {"kind": "dict", "items": [["k" * 20_000, 1]]}):
+            state = {"kind": "list", "items": [{"kind": "tensor", "name": "t"}, wrong]}
+            tree = json.dumps({"version": 1, "state": state})
+            header = json.dumps({"__metadata__": {"espalier.tree": tree}, "t": entry}).encode()
+            with open(self.new("carried.safetensors"), "wb") as file:
+                file.write(struct.pack("<Q", len(header)) + header)
+            self.run_cli("convert", self.new("carried.safetensors"), self.new("out.espalier"),
+                         expect=BAD_INPUT)
+            self.assertIn("carried.safetensors: ", self.stderr)
+            self.assertIn("--flat", self.stderr)
+            self.assertIn("code safetensors_invalid", self.stderr)
+            self.text("convert", "--flat", "-f", self.new("carried.safetensors"), self.new("flat.espalier"))
+            self.assertEqual(sorted(os.listdir(self.folder)), ["carried.safetensors", "flat.espalier"])
+
     def test_damaged(self):
         path = os.path.join(self.DATA, "digits", "digits.safetensors")
         with open(path, "rb") as file:

@@ -40,6 +40,8 @@ void for_each_tied(const CheckpointFile& file, const TensorRef& tensor, Use use)
 Result<void> print_tensor(Output& out, const CheckpointFile& file, const NodeRef& node,
                           const SliceSpec& slice, bool full) {
   const TensorRef tensor = *node.tensor();
+  const auto print_elements = read_array_text(file, tensor, slice, full);
+  if (!print_elements) return propagate(print_elements);
   out.print("{}{} {} {} ({}, {})\n", kind_name(node.kind()), label_text(node), dtype_text(tensor),
             shape_text(tensor.shape()), format_count(tensor.elements(), "element"),
             format_size(tensor.bytes()));
@@ -49,11 +51,8 @@ Result<void> print_tensor(Output& out, const CheckpointFile& file, const NodeRef
   if (const auto hash = tensor.content_hash()) out.print("hash: {}\n", to_hex(*hash));
   for_each_tied(file, tensor,
                 [&](std::string_view path) { out.print("tied: {}\n", escaped(path)); });
-  if (tensor.is_placeholder()) {
-    out.write("(a placeholder: the file does not hold its data)\n");
-    return {};
-  }
-  return print_array(out, file, tensor, slice, full);
+  (*print_elements)(out);
+  return {};
 }
 
 Result<void> print_text(Output& out, const CheckpointFile& file, const NodeRef& node,
@@ -73,11 +72,14 @@ Result<void> print_text(Output& out, const CheckpointFile& file, const NodeRef& 
 
 Result<void> print_json(Output& out, const CheckpointFile& file, const NodeRef& node,
                         const Options& options, const SliceSpec& slice) {
+  const auto tensor = node.tensor();
+  Result<ArrayJson> write_elements;
+  if (tensor) write_elements = read_array_json(file, *tensor, slice, options.full);
+  if (!write_elements) return propagate(write_elements);
   JsonWriter json(out);
   json.begin_object();
   json.member("file", options.file);
   json.key("node");
-  const auto tensor = node.tensor();
   if (!tensor) {
     TreeText(file.checkpoint(), kAllLevels).write(json, options.path, node);
   } else {
@@ -90,11 +92,7 @@ Result<void> print_json(Output& out, const CheckpointFile& file, const NodeRef& 
     for_each_tied(file, *tensor, [&](std::string_view path) { json.value(path); });
     json.end_array();
     json.key("values");
-    if (tensor->is_placeholder()) {
-      json.null();
-    } else if (auto ok = write_array(json, file, *tensor, slice, options.full); !ok) {
-      return ok;
-    }
+    (*write_elements)(json);
     json.end_object();
   }
   json.end_object();

@@ -68,9 +68,9 @@ Result<Content> read_content(const CheckpointFile& file, FileFormat target,
 }
 
 Outcome run(const Options& options, Output& out) {
+  if (auto ok = check_target(options.target, options.write); !ok) return about(options.target, ok);
   auto format = target_format(options.target, options.write, std::nullopt);
   if (!format) return about(options.target, format);
-  if (auto ok = check_target(options.target, options.write); !ok) return about(options.target, ok);
   auto file = open_file(options.file, options.common);
   if (!file) return about(options.file, file);
   if (auto ok = check_source(*file); !ok) return about(options.file, ok);

@@ -68,7 +68,7 @@ void print_text(Output& out, const Verdict& verdict, bool quiet) {
   out.print("{}: DAMAGED ({})\n", name, format_count(report.error_count, "error"));
   const std::size_t shown = std::min(report.errors.size(), kShownErrors);
   for (std::size_t i = 0; i < shown; ++i) {
-    out.print("  {}\n", escaped(report.errors[i].describe()));
+    out.print("  {}\n", describe(report.errors[i]));
   }
   if (report.error_count > shown) out.print("  and {} more\n", report.error_count - shown);
 }

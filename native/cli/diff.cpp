@@ -8,6 +8,7 @@
 #include "data_diff.h"
 #include "json_writer.h"
 #include "node_paths.h"
+#include "selection.h"
 #include "structure_diff.h"
 #include "text.h"
 #include "ties.h"
@@ -274,7 +275,10 @@ Outcome run(const Options& options, Output& out) {
       options.state_only && patterns->selects_all() && have_equal_digests(a.file, b.file);
   if (!known_equal) {
     auto differences = compare_structure(checkpoint_a, checkpoint_b, *patterns, how);
-    if (!differences) return about(options.a, differences);
+    if (!differences) {
+      return fail_about(options.a, explain_unmatched(differences.error(), options.patterns,
+                                                     {checkpoint_a.state(), checkpoint_b.state()}));
+    }
     report.state = std::move(*differences);
     auto compared = compare_all_data(a, b, options.common.threads, report);
     if (!compared) return tl::unexpected<Failure>(std::move(compared.error()));

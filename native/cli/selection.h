@@ -3,6 +3,7 @@
 #define ESPALIER_CLI_SELECTION_H_
 
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,6 +18,11 @@ namespace espalier::cli {
 /// kInvalidPattern, or kNotFound for a pattern that no node matches.
 Result<std::vector<std::uint32_t>> select_nodes(const CheckpointFile& file,
                                                 std::span<const std::string> patterns, bool all);
+
+/// A better word for `error` if it is that of a pattern that matches nothing and is a plain key
+/// path, which none of `roots` has: what there is instead, as for a key path.
+Error explain_unmatched(Error error, std::span<const std::string> patterns,
+                        std::initializer_list<NodeRef> roots);
 
 }  // namespace espalier::cli
 

@@ -53,6 +53,8 @@ class Cli(unittest.TestCase):
         self.stderr = done.stderr.decode("utf-8")
         if expect in (USAGE, BAD_INPUT, IO):
             self.assertRegex(self.stderr, r"\Aespalier: [^\n]+\n\Z")
+            if args[:1] != ("verify",) and options["stdout"] == subprocess.PIPE:
+                self.assertEqual(done.stdout, b"", "printed before an error")
         else:
             self.assertEqual(self.stderr, "")
         return done.stdout
@@ -273,6 +275,16 @@ class Show(Cli):
             self.assertIn("code invalid_slice", self.stderr)
         self.run_cli("show", self.path("sample"), "betas", "--slice", "0", expect=USAGE)
         self.assertIn("code wrong_kind", self.stderr)
+
+    def test_nothing_is_printed_before_an_error(self):
+        file = self.damaged("bad", self.data_offset("x", "large"), source="large")
+        for options in ([], ["--json"]):
+            self.run_cli("show", self.path("sample"), "model/head", "--slice", ":,:,:", *options,
+                         expect=USAGE)
+            self.run_cli("show", self.path("sample"), "missing", "--slice", ":,:,:", *options,
+                         expect=USAGE)
+            self.run_cli("show", file, "x", "--slice", "0,0", *options, expect=BAD_INPUT)
+            self.assertIn("in x)", self.stderr)
 
     def test_json_specials(self):
         node = self.json("show", self.path("sample"), "types/f32")["node"]
@@ -734,6 +746,60 @@ class Patterns(Cli):
         self.text("extract", self.path("sample"), a, "--root", "layers")
         self.text("extract", self.path("sample"), b, "--root", "betas")
         self.assertIn("1 difference", self.text("diff", a, b, "0", expect=CHECK_FAILED))
+
+    def test_empty_names(self):
+        """The empty key path is the root; an empty file name is a mistake of a script."""
+        sample = self.path("sample")
+        self.assertEqual(self.text("ls", sample, ""), self.text("ls", sample))
+        self.assertEqual(self.text("stats", sample, ""), self.text("stats", sample))
+        self.assertEqual(self.text("tree", sample, ""), self.text("tree", sample))
+        self.assertTrue(self.text("show", sample, "").startswith("state: dict"))
+        self.text("extract", sample, self.new("all.espalier"), "", "--root", "")
+        self.assertEqual(self.text("diff", sample, self.new("all.espalier"), ""), "equal\n")
+        for args in (["ls", ""], ["ls", "", ""], ["verify", ""], ["diff", sample, ""], ["diff", "", sample],
+                     ["extract", sample, ""], ["extract", sample, "", ""], ["convert", sample, ""],
+                     ["convert", "", self.new("out.espalier")]):
+            self.run_cli(*args, expect=USAGE)
+            self.assertIn("name is empty", self.stderr)
+            self.assertIn("code invalid_argument", self.stderr)
+
+    def test_dash_is_no_file_name(self):
+        sample = self.path("sample")
+        for args in (["extract", sample, "-"], ["extract", sample, "-", "model", "-f"],
+                     ["convert", sample, "-"], ["convert", sample, "-", "--to", "espalier"]):
+            self.run_cli(*args, expect=USAGE, cwd=self.folder)
+            self.assertIn("standard output is not supported", self.stderr)
+            self.assertIn("./-", self.stderr)
+        self.run_cli("ls", "-", expect=USAGE, cwd=self.folder)
+        self.assertIn("standard input is not supported", self.stderr)
+        self.assertEqual(os.listdir(self.folder), [])
+        self.text("extract", sample, "./-", cwd=self.folder)
+        self.assertEqual(self.text("ls", "./-", cwd=self.folder), self.text("ls", sample))
+
+    def test_patterns_that_are_key_paths_say_what_is_there(self):
+        sample, out = self.path("sample"), self.new("out.espalier")
+        for args in (["ls", sample], ["stats", sample], ["extract", sample, out], ["diff", sample, sample]):
+            self.run_cli(*args, "model", "layers/~20", expect=USAGE)
+            self.assertIn("did you mean 'layers/0', the int key?", self.stderr)
+            self.assertIn("code not_found, in layers/~20)", self.stderr)
+            self.run_cli(*args, "optimizer/~20/x", expect=USAGE)
+            self.assertIn("'optimizer/~20' is a string", self.stderr)
+            self.run_cli(*args, "layers/?/~20", expect=USAGE)
+            self.assertIn("pattern 'layers/?/~20'", self.stderr)
+        # What is there, but not below the new root.
+        self.run_cli("extract", sample, out, "--root", "layers", "model", expect=USAGE)
+        self.assertIn("pattern 'model'", self.stderr)
+        # What is in one of the two is compared.
+        self.text("diff", sample, self.path("extra"), "extra", expect=CHECK_FAILED)
+
+    def test_long_paths_in_messages_are_shortened(self):
+        path = "/".join(["segment"] * 50)
+        for args in (["show", self.path("sample"), path], ["ls", self.path("sample"), path]):
+            self.run_cli(*args, expect=USAGE)
+            self.assertRegex(self.stderr, r", in segment/segment/.*\[\.\.\.\].*/segment\)\n")
+            self.assertLess(len(self.stderr), 500)
+        self.run_cli("ls", self.path("sample"), "x" * 5000, expect=USAGE)
+        self.assertLess(len(self.stderr), 2000)
 
     def test_other_spelling_of_a_key(self):
         self.run_cli("show", self.path("sample"), "optimizer/~21", expect=USAGE)

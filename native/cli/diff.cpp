@@ -15,6 +15,8 @@
 #include "values.h"
 #include <fmt/format.h>
 
+#include "espalier/base/counted.h"
+
 namespace espalier::cli {
 namespace {
 
@@ -106,7 +108,8 @@ std::string data_text(const TensorRef& tensor, const DataDiff& diff) {
   if (diff.differing == 0)
     return "bytes differ, but no element does (signs of zeros, kinds of NaN)";
   std::string text =
-      fmt::format("{} of {} differ", diff.differing, format_count(tensor.elements(), "element"));
+      fmt::format("{} of {} differ{}", diff.differing, counted(tensor.elements(), "element"),
+                  tensor.elements() == 1 ? "s" : "");
   if (diff.differing > diff.not_comparable) {
     text += ", max |delta| " +
             std::visit([](auto value) { return fmt::format("{}", value); }, diff.max_delta);
@@ -191,7 +194,7 @@ void print_text(Output& out, const Side& a, const Side& b, const Report& report)
   for (const Difference& difference : report.state) printer.print(difference, "");
   for (const Difference& difference : report.metadata) printer.print(difference, "metadata: ");
   const std::size_t count = report.state.size() + report.metadata.size();
-  out.print("{}\n", count == 0 ? "equal" : format_count(count, "difference"));
+  out.print("{}\n", count == 0 ? "equal" : counted(count, "difference"));
 }
 
 // One side's node of a difference.

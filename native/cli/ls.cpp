@@ -15,6 +15,8 @@
 #include "ties.h"
 #include "values.h"
 
+#include "espalier/base/counted.h"
+
 namespace espalier::cli {
 namespace {
 
@@ -127,8 +129,8 @@ void print_text(Output& out, Listing& listing, const Nodes& nodes, const Options
   }
   if (options.common.quiet) return;
   const Totals totals = totals_of(listing, nodes);
-  out.print("{}, {}, {}\n", format_count(totals.tensors, "tensor"),
-            format_count(totals.elements, "element"), format_size(totals.bytes));
+  out.print("{}, {}, {}\n", counted(totals.tensors, "tensor"), counted(totals.elements, "element"),
+            format_size(totals.bytes));
 }
 
 void print_json(Output& out, Listing& listing, const Nodes& nodes, const Options& options) {

@@ -13,6 +13,8 @@
 #include "values.h"
 #include <fmt/format.h>
 
+#include "espalier/base/counted.h"
+
 namespace espalier::cli {
 namespace {
 
@@ -43,7 +45,7 @@ Result<void> print_tensor(Output& out, const CheckpointFile& file, const NodeRef
   const auto print_elements = read_array_text(file, tensor, slice, full);
   if (!print_elements) return propagate(print_elements);
   out.print("{}{} {} {} ({}, {})\n", kind_name(node.kind()), label_text(node), dtype_text(tensor),
-            shape_text(tensor.shape()), format_count(tensor.elements(), "element"),
+            shape_text(tensor.shape()), counted(tensor.elements(), "element"),
             format_size(tensor.bytes()));
   if (const std::string names = axis_names_text(tensor, ~std::size_t{0}); !names.empty()) {
     out.print("axes: {}\n", names);

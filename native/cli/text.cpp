@@ -117,10 +117,6 @@ std::string format_size(std::uint64_t bytes) {
   return fmt::format("{:.1f} {}", size, kUnits[unit]);
 }
 
-std::string format_count(std::uint64_t count, std::string_view noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
-}
-
 std::string format_real(double value) { return shortest(value); }
 std::string format_real(float value) { return shortest(value); }
 

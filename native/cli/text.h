@@ -37,9 +37,6 @@ std::string mention_text(std::string_view path);
 /// "17 B", "1.5 MiB".
 std::string format_size(std::uint64_t bytes);
 
-/// "1 tensor", "2 tensors".
-std::string format_count(std::uint64_t count, std::string_view noun);
-
 /// The shortest decimal that reads back as the same number, with ".0" or an exponent so that it
 /// reads as a float; "nan", "inf", "-inf".
 std::string format_real(double value);

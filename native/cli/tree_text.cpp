@@ -2,6 +2,8 @@
 
 #include "text.h"
 
+#include "espalier/base/counted.h"
+
 namespace espalier::cli {
 
 std::string TreeText::tie_text(const NodeRef& node) const {
@@ -18,8 +20,7 @@ void TreeText::print(Output& out, std::string_view name, const NodeRef& node) co
 void TreeText::print_children(Output& out, const NodeRef& node, std::uint32_t depth,
                               std::string& indent) const {
   if (depth == max_depth_) {
-    if (node.size() > 0)
-      out.print("{}└── ... {}\n", indent, format_count(node.size(), "more node"));
+    if (node.size() > 0) out.print("{}└── ... {}\n", indent, counted(node.size(), "more node"));
     return;
   }
   for (std::uint32_t i = 0; i < node.size(); ++i) {

@@ -6,6 +6,7 @@
 #include "text.h"
 #include <fmt/format.h>
 
+#include "espalier/base/counted.h"
 #include "espalier/format/access.h"
 
 namespace espalier::cli {
@@ -66,7 +67,7 @@ void write_value(JsonWriter& json, const NodeRef& node) {
 
 std::string scalar_text(const NodeRef& node, std::size_t max_bytes) {
   const auto cut = [&](std::size_t size) {
-    return size > max_bytes ? fmt::format("... ({} bytes)", size) : std::string();
+    return size > max_bytes ? fmt::format("... ({})", counted(size, "byte")) : std::string();
   };
   switch (node.kind()) {
     case Kind::kNull:
@@ -128,7 +129,7 @@ std::string axis_names_text(const TensorRef& tensor, std::size_t max_bytes) {
 }
 
 std::string totals_text(const Totals& totals) {
-  return format_count(totals.tensors, "tensor") + ", " + format_size(totals.bytes);
+  return counted(totals.tensors, "tensor") + ", " + format_size(totals.bytes);
 }
 
 std::string node_text(const NodeRef& node, const SubtreeTotals& totals) {

@@ -320,6 +320,24 @@ class Stats(Cli):
             # Three bytes of 37 * i + 1 hold four codes; all 256 byte values come equally often.
             self.assertEqual((six["stats"]["min"], six["stats"]["max"]), (-28.0, 28.0))
 
+    def test_extremes(self):
+        """Finite numbers have finite statistics, though their sums and squares are not finite."""
+        subprocess.run([MAKE_SAMPLE, self.new("extremes"), "extremes"], check=True)
+        largest, least = sys.float_info.max, 5e-324
+        expected = {"max": (largest, 0), "both": (0, largest), "apart": (0, largest),
+                    "half": (largest / 2, largest / 2), "tiny": (2e-300, 1e-300),
+                    "tiny_after_zeros": (least, least), "tiny_beside_large": (1.5e300, 1.5e300),
+                    "ordinary_beside_large": (largest / 2, largest / 2),
+                    "complex": (7.5e307, 2.5e307), "far": (largest, 0)}
+        for threads in ("1", "3"):
+            nodes = self.json("stats", self.new("extremes"), "--threads", threads)["nodes"]
+            self.assertEqual(len(nodes), len(expected))
+            for node in nodes:
+                for name, value in zip(("mean", "std"), expected[node["path"]]):
+                    self.assertIsInstance(node["stats"][name], (int, float), node["path"])
+                    self.assertAlmostEqual(node["stats"][name] / (value or 1), value != 0, places=12,
+                                           msg=f"{name} of {node['path']}")
+
     def test_damage_is_an_error(self):
         file = self.damaged("bad", self.data_offset("x", "large") + 3_000_000, source="large")
         self.run_cli("stats", file, "x", expect=BAD_INPUT)
@@ -606,6 +624,18 @@ class Diff(Cli):
         self.assertEqual(text.splitlines()[0],
                          "~ model/embed: 1 of 12 elements differ, max |delta| 0.5")
 
+    def test_extremes(self):
+        for name in ("extremes", "extremes-negated"):
+            subprocess.run([MAKE_SAMPLE, self.new(name), name], check=True)
+        report = self.json("diff", self.new("extremes"), self.new("extremes-negated"), expect=CHECK_FAILED)
+        deltas = {d["path"]: d["max_delta"] for d in report["differences"]}
+        self.assertEqual(deltas["tiny"], 2e-300)
+        self.assertEqual(deltas["tiny_beside_large"], 2e-300)
+        self.assertEqual(deltas["complex"], 6e307)
+        # Distances that no f64 holds, of elements that are finite all the same.
+        self.assertEqual((deltas["max"], deltas["far"]), ("Infinity", "Infinity"))
+        self.assertEqual([d["not_comparable"] for d in report["differences"]], [0] * len(deltas))
+
     def test_large(self):
         changes, report = self.differences("large", "large-changed")
         self.assertEqual(changes, [("state", "x", "data")])
@@ -791,6 +821,21 @@ class Patterns(Cli):
         self.assertIn("pattern 'model'", self.stderr)
         # What is in one of the two is compared.
         self.text("diff", sample, self.path("extra"), "extra", expect=CHECK_FAILED)
+
+    def test_one_thing_is_singular(self):
+        sample = self.path("sample")
+        for path, spec, message in (("types/scalar", "0", "has 1 part and the tensor has 0 axes"),
+                                    ("types/i8", "0,0", "has 2 parts and the tensor has 1 axis"),
+                                    ("types/i8", "9", "which has 3 elements")):
+            self.run_cli("show", sample, path, "--slice", spec, expect=USAGE)
+            self.assertIn(message + " (", self.stderr)
+        with open(sample, "rb") as file:
+            content = file.read()
+        for more, message in ((b"x", "goes on for 1 byte after"), (b"xx", "goes on for 2 bytes after")):
+            with open(self.new("longer"), "wb") as file:
+                file.write(content + more)
+            self.run_cli("ls", self.new("longer"), expect=BAD_INPUT)
+            self.assertIn(message, self.stderr)
 
     def test_long_paths_in_messages_are_shortened(self):
         path = "/".join(["segment"] * 50)

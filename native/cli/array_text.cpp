@@ -150,15 +150,14 @@ Result<std::vector<T>> read_grid(const CheckpointFile& file, const TensorRef& te
   return GridReader<T>(file, tensor, shown).read();
 }
 
-// Calls `use(grid)` with the elements, in their C++ type.
-template <class Use>
-Result<void> with_grid(const CheckpointFile& file, const TensorRef& tensor, const Shown& shown,
+// Returns `use(grid)` for the elements, in their C++ type, of which there must be one.
+template <class Done, class Use>
+Result<Done> with_grid(const CheckpointFile& file, const TensorRef& tensor, const Shown& shown,
                        Use use) {
-  const auto run = [&](auto type) -> Result<void> {
+  const auto run = [&](auto type) -> Result<Done> {
     auto grid = read_grid<decltype(type)>(file, tensor, shown);
     if (!grid) return propagate(grid);
-    use(*grid);
-    return {};
+    return Done(use(std::move(*grid)));
   };
   switch (element_type(tensor.dtype())) {
     case ElementType::kInt64:
@@ -172,7 +171,7 @@ Result<void> with_grid(const CheckpointFile& file, const TensorRef& tensor, cons
     case ElementType::kNone:
       break;
   }
-  return {};
+  return Done();
 }
 
 template <class T>
@@ -260,47 +259,53 @@ void write_axis(JsonWriter& json, DType dtype, const Shown& shown, const std::ve
   json.end_array();
 }
 
-bool is_empty(const Shown& shown) { return shown.total == 0; }
+ArrayText line(std::string_view text) {
+  return [text](Output& out) {
+    out.write(text);
+    out.put('\n');
+  };
+}
 
 }  // namespace
 
-Result<void> print_array(Output& out, const CheckpointFile& file, const TensorRef& tensor,
-                         const SliceSpec& slice, bool full) {
+Result<ArrayText> read_array_text(const CheckpointFile& file, const TensorRef& tensor,
+                                  const SliceSpec& slice, bool full) {
   auto shown = choose_shown(tensor, slice, full);
   if (!shown) return propagate(shown);
+  if (tensor.is_placeholder()) return line("(a placeholder: the file does not hold its data)");
   if (element_type(tensor.dtype()) == ElementType::kNone) {
-    out.write("(opaque blocks: what their bytes mean is not known)\n");
-    return {};
+    return line("(opaque blocks: what their bytes mean is not known)");
   }
   if (shown->is_cut && shown->elements() > kMaxSummary) {
-    out.write("(too many axes for a summary: --slice shows a part, --full everything)\n");
-    return {};
+    return line("(too many axes for a summary: --slice shows a part, --full everything)");
   }
-  if (is_empty(*shown)) {
-    out.write("[]\n");
-    return {};
-  }
-  return with_grid(file, tensor, *shown, [&](const auto& grid) {
-    ArrayPrinter(out, tensor.dtype(), *shown, grid).print();
+  if (shown->total == 0) return line("[]");
+  return with_grid<ArrayText>(file, tensor, *shown, [&](auto grid) {
+    return [dtype = tensor.dtype(), shown = *shown, grid = std::move(grid)](Output& out) {
+      ArrayPrinter(out, dtype, shown, grid).print();
+    };
   });
 }
 
-Result<void> write_array(JsonWriter& json, const CheckpointFile& file, const TensorRef& tensor,
-                         const SliceSpec& slice, bool full) {
+Result<ArrayJson> read_array_json(const CheckpointFile& file, const TensorRef& tensor,
+                                  const SliceSpec& slice, bool full) {
   auto shown = choose_shown(tensor, slice, full);
   if (!shown) return propagate(shown);
-  if (element_type(tensor.dtype()) == ElementType::kNone || shown->is_cut) {
-    json.null();
-    return {};
+  if (tensor.is_placeholder() || element_type(tensor.dtype()) == ElementType::kNone ||
+      shown->is_cut) {
+    return [](JsonWriter& json) { json.null(); };
   }
-  if (is_empty(*shown)) {
-    json.begin_array();
-    json.end_array();
-    return {};
+  if (shown->total == 0) {
+    return [](JsonWriter& json) {
+      json.begin_array();
+      json.end_array();
+    };
   }
-  return with_grid(file, tensor, *shown, [&](const auto& grid) {
-    std::size_t next = 0;
-    write_axis(json, tensor.dtype(), *shown, grid, 0, next);
+  return with_grid<ArrayJson>(file, tensor, *shown, [&](auto grid) {
+    return [dtype = tensor.dtype(), shown = *shown, grid = std::move(grid)](JsonWriter& json) {
+      std::size_t next = 0;
+      write_axis(json, dtype, shown, grid, 0, next);
+    };
   });
 }
 

@@ -3,6 +3,7 @@
 #define ESPALIER_CLI_ARRAY_TEXT_H_
 
 #include <cstdint>
+#include <functional>
 
 #include "json_writer.h"
 #include "output.h"
@@ -16,16 +17,21 @@ namespace espalier::cli {
 /// Arrays of more elements are summarised: of each long axis, the first and the last three.
 inline constexpr std::uint64_t kMaxElements = 1000;
 
-/// Prints the elements of a slice of `tensor`, which is no placeholder, on lines of their own.
-/// Reads only what it prints, so that a summary of a huge tensor is cheap; with `full`, all is
-/// printed, and held in memory.
-Result<void> print_array(Output& out, const CheckpointFile& file, const TensorRef& tensor,
-                         const SliceSpec& slice, bool full);
+/// What is left to do once elements have been read; it may outlive the file.
+using ArrayText = std::function<void(Output& out)>;
+using ArrayJson = std::function<void(JsonWriter& json)>;
 
-/// Writes the elements as nested arrays; null if there are more than kMaxElements and `full` is not
-/// given, or if the dtype is opaque.
-Result<void> write_array(JsonWriter& json, const CheckpointFile& file, const TensorRef& tensor,
-                         const SliceSpec& slice, bool full);
+/// Reads the elements of a slice of `tensor`, and returns what prints them on lines of their own.
+/// Reads only what it prints, so that a summary of a huge tensor is cheap; with `full`, all is
+/// printed, and held in memory. A placeholder's are said not to be there. kInvalidSlice if the
+/// slice does not fit the tensor; the errors of reading.
+Result<ArrayText> read_array_text(const CheckpointFile& file, const TensorRef& tensor,
+                                  const SliceSpec& slice, bool full);
+
+/// The same, for nested arrays; null if there are more than kMaxElements and `full` is not given,
+/// if the dtype is opaque, and for a placeholder.
+Result<ArrayJson> read_array_json(const CheckpointFile& file, const TensorRef& tensor,
+                                  const SliceSpec& slice, bool full);
 
 }  // namespace espalier::cli
 

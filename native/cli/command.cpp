@@ -11,8 +11,16 @@ ExitCode exit_code(ErrorCode code) {
 }
 
 std::string describe(const Failure& failure) {
-  const std::string text = failure.error.describe();
-  return escaped(failure.file.empty() ? text : failure.file + ": " + text);
+  const std::string text = describe(failure.error);
+  return failure.file.empty() ? text : escaped(failure.file) + ": " + text;
+}
+
+std::string describe(const Error& error) {
+  constexpr std::size_t kMaxMessage = 1000;
+  Error shown = error;
+  shown.path = shortened(error.path, kMaxMentionBytes);
+  shown.message = shortened(error.message, kMaxMessage);
+  return escaped(shown.describe());
 }
 
 void add_read_options(CLI::App& command, CommonOptions& options) {
@@ -38,7 +46,16 @@ CLI::Option* add_pattern_arguments(CLI::App& command, std::vector<std::string>& 
       ->type_name("");
 }
 
+Result<void> check_file_name(const std::string& file, const char* stream) {
+  if (file.empty()) return fail(ErrorCode::kInvalidArgument, "the file's name is empty");
+  if (file != "-") return {};
+  return fail(
+      ErrorCode::kInvalidArgument,
+      std::string("standard ") + stream + " is not supported; write ./- if the file has that name");
+}
+
 Result<CheckpointFile> open_file(const std::string& file, const CommonOptions& options) {
+  if (auto ok = check_file_name(file, "input"); !ok) return propagate(ok);
   OpenFileOptions open;
   open.access = options.no_mmap ? Access::kRead : Access::kMapped;
   open.threads = options.threads;

@@ -39,8 +39,10 @@ struct Failure {
   Error error;
 };
 
-/// "FILE: message (code ..., at byte ..., in ...)": one printable line.
+/// "FILE: message (code ..., at byte ..., in ...)": one printable line, in which long paths and
+/// messages are shortened.
 std::string describe(const Failure& failure);
+std::string describe(const Error& error);
 
 using Outcome = tl::expected<ExitCode, Failure>;
 using Action = std::function<Outcome(Output& out)>;
@@ -70,6 +72,10 @@ void add_json_option(CLI::App& command, CommonOptions& options);
 void add_quiet_option(CLI::App& command, CommonOptions& options, const std::string& what);
 /// Adds the positional PATTERN..., of which there may be any number.
 CLI::Option* add_pattern_arguments(CLI::App& command, std::vector<std::string>& patterns);
+
+/// kInvalidArgument for names that are no file's: the empty one, and "-", which programs take for a
+/// standard `stream`, "input" or "output".
+Result<void> check_file_name(const std::string& file, const char* stream);
 
 Result<CheckpointFile> open_file(const std::string& file, const CommonOptions& options);
 

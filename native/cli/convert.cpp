@@ -16,6 +16,8 @@
 namespace espalier::cli {
 namespace {
 
+constexpr const char* kTreeHint = "; --flat converts the tensors without the carried tree";
+
 struct Options {
   CommonOptions common;
   WriteOptions write;
@@ -38,6 +40,7 @@ Result<void> check_source(const CheckpointFile& file) {
 struct Content {
   Value state;
   Value metadata;
+  bool was_carried = false;
 };
 
 // What the file holds, in the shape that was asked for. A tree that a safetensors file carries in
@@ -51,10 +54,10 @@ Result<Content> read_content(const CheckpointFile& file, FileFormat target,
       target == FileFormat::kEspalier && !options.flat) {
     auto carried = restore_carried(content.state, content.metadata);
     if (!carried) {
-      carried.error().message += "; --flat converts the tensors without the tree";
+      carried.error().message += kTreeHint;
       return propagate(carried);
     }
-    if (*carried) content = {std::move((*carried)->state), std::move((*carried)->metadata)};
+    if (*carried) content = {std::move((*carried)->state), std::move((*carried)->metadata), true};
   }
   if (options.nest) {
     auto nested = nest_dotted(content.state);
@@ -65,16 +68,23 @@ Result<Content> read_content(const CheckpointFile& file, FileFormat target,
 }
 
 Outcome run(const Options& options, Output& out) {
+  if (auto ok = check_target(options.target, options.write); !ok) return about(options.target, ok);
   auto format = target_format(options.target, options.write, std::nullopt);
   if (!format) return about(options.target, format);
-  if (auto ok = check_target(options.target, options.write); !ok) return about(options.target, ok);
   auto file = open_file(options.file, options.common);
   if (!file) return about(options.file, file);
   if (auto ok = check_source(*file); !ok) return about(options.file, ok);
   auto content = read_content(*file, *format, options);
   if (!content) return about(options.file, content);
-  return write_file(out, {options.file, options.target}, *format, content->state,
-                    std::move(content->metadata), options.write, options.common);
+  auto written = write_file(out, {options.file, options.target}, *format, content->state,
+                            std::move(content->metadata), options.write, options.common);
+  if (!written && content->was_carried && written.error().error.code == ErrorCode::kInvalidTree) {
+    // What only the writer finds: equal elements of a set, paths that are too long.
+    written.error().file = options.file;
+    written.error().error.code = ErrorCode::kSafetensorsInvalid;
+    written.error().error.message += kTreeHint;
+  }
+  return written;
 }
 
 }  // namespace

@@ -27,15 +27,18 @@ std::optional<Number> delta(T a, T b) {
   return Number(a > b ? x - y : y - x);
 }
 
-std::optional<Number> delta(double a, double b) {
-  if (!std::isfinite(a) || !std::isfinite(b)) return std::nullopt;
+bool is_finite(double x) { return std::isfinite(x); }
+bool is_finite(std::complex<double> z) { return is_finite(z.real()) && is_finite(z.imag()); }
+
+// Infinite if no double is as large as the distance of two finite ones.
+template <class T>
+std::optional<Number> distance_of(T a, T b) {
+  if (!is_finite(a) || !is_finite(b)) return std::nullopt;
   return Number(std::abs(a - b));
 }
-
+std::optional<Number> delta(double a, double b) { return distance_of(a, b); }
 std::optional<Number> delta(std::complex<double> a, std::complex<double> b) {
-  const double distance = std::abs(a - b);
-  if (!std::isfinite(distance)) return std::nullopt;
-  return Number(distance);
+  return distance_of(a, b);
 }
 
 template <class T>

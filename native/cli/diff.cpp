@@ -7,10 +7,15 @@
 #include "command.h"
 #include "data_diff.h"
 #include "json_writer.h"
+#include "node_paths.h"
+#include "selection.h"
 #include "structure_diff.h"
 #include "text.h"
+#include "ties.h"
 #include "values.h"
 #include <fmt/format.h>
+
+#include "espalier/base/counted.h"
 
 namespace espalier::cli {
 namespace {
@@ -26,15 +31,40 @@ struct Options {
   bool state_only = false;
 };
 
+using TensorNumbers = std::pair<std::uint32_t, std::uint32_t>;  // in A and in B
+
 // All that is to be printed.
 struct Report {
   std::vector<Difference> state;
   std::vector<Difference> metadata;
-  /// What is known of the data of the kData differences in `state`, by node number in A.
-  std::map<std::uint32_t, DataDiff> data;
+  /// What is known of the data of the kData differences in `state`.
+  std::map<TensorNumbers, DataDiff> data;
 
   bool is_equal() const { return state.empty() && metadata.empty(); }
 };
+
+// One of the two checkpoints, and what is known of all of its nodes.
+struct Side {
+  explicit Side(const CheckpointFile& file)
+      : checkpoint(file.checkpoint()), paths(checkpoint), ties(checkpoint) {}
+
+  NodeRef node(std::uint32_t number) const { return {&checkpoint.catalog(), number}; }
+
+  const Checkpoint& checkpoint;
+  NodePaths paths;
+  Ties ties;
+};
+
+// The key path that a difference is about.
+std::string path_of(const Difference& difference, const Side& a, const Side& b) {
+  return difference.a != Difference::kNoNode ? a.paths.path(difference.a)
+                                             : b.paths.path(difference.b);
+}
+
+TensorNumbers tensors_of(const Difference& difference, const Checkpoint& a, const Checkpoint& b) {
+  return {NodeRef(&a.catalog(), difference.a).tensor()->number(),
+          NodeRef(&b.catalog(), difference.b).tensor()->number()};
+}
 
 // Equal digests mean equal state, but not the same order of keys and the same ties.
 bool have_equal_digests(const CheckpointFile& a, const CheckpointFile& b) {
@@ -47,41 +77,30 @@ bool have_equal_digests(const CheckpointFile& a, const CheckpointFile& b) {
 // be equal.
 tl::expected<void, Failure> compare_all_data(const NamedFile& a, const NamedFile& b,
                                              unsigned threads, Report& report) {
-  std::vector<TensorPair> pairs;
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::size_t> numbers;
-  const auto number_of = [&](const Difference& difference) {
-    const TensorPair pair(*difference.a->tensor(), *difference.b->tensor());
-    const auto [at, is_new] =
-        numbers.try_emplace({pair.first.number(), pair.second.number()}, pairs.size());
-    if (is_new) pairs.push_back(pair);
-    return at->second;
-  };
+  const Checkpoint& checkpoint_a = a.file.checkpoint();
+  const Checkpoint& checkpoint_b = b.file.checkpoint();
   for (const Difference& difference : report.state) {
-    if (difference.change == Change::kData) number_of(difference);
+    if (difference.change != Change::kData) continue;
+    report.data.try_emplace(tensors_of(difference, checkpoint_a, checkpoint_b));
+  }
+  std::vector<TensorPair> pairs;
+  for (const auto& [numbers, unknown] : report.data) {
+    pairs.emplace_back(checkpoint_a.tensor(numbers.first), checkpoint_b.tensor(numbers.second));
   }
   auto diffs = compare_data(a, b, pairs, threads);
   if (!diffs) return tl::unexpected<Failure>(std::move(diffs.error()));
+  std::size_t next = 0;
+  for (auto& [numbers, diff] : report.data) diff = (*diffs)[next++];
   std::erase_if(report.state, [&](const Difference& difference) {
-    if (difference.change != Change::kData) return false;
-    const DataDiff& diff = (*diffs)[number_of(difference)];
-    if (!diff.bytes_differ) return true;
-    report.data[difference.a->number()] = diff;
-    return false;
+    return difference.change == Change::kData &&
+           !report.data.at(tensors_of(difference, checkpoint_a, checkpoint_b)).bytes_differ;
   });
   return {};
 }
 
-// Another node with the same tensor as the one at `path`; null if there is none.
-const std::string* partner(const Ties& ties, const TensorRef& tensor, std::string_view path) {
-  for (const std::string& other : ties.paths(tensor)) {
-    if (other != path) return &other;
-  }
-  return nullptr;
-}
-
-std::string tie_text(const Ties& ties, const TensorRef& tensor, std::string_view path) {
-  const std::string* other = partner(ties, tensor, path);
-  return other != nullptr ? "tied to " + escaped(*other) : "not tied";
+std::string tie_text(const Side& side, const NodeRef& node) {
+  const auto other = side.ties.partner(node);
+  return other ? "tied to " + mention_text(side.paths.path(*other)) : "not tied";
 }
 
 std::string data_text(const TensorRef& tensor, const DataDiff& diff) {
@@ -89,7 +108,8 @@ std::string data_text(const TensorRef& tensor, const DataDiff& diff) {
   if (diff.differing == 0)
     return "bytes differ, but no element does (signs of zeros, kinds of NaN)";
   std::string text =
-      fmt::format("{} of {} differ", diff.differing, format_count(tensor.elements(), "element"));
+      fmt::format("{} of {} differ{}", diff.differing, counted(tensor.elements(), "element"),
+                  tensor.elements() == 1 ? "s" : "");
   if (diff.differing > diff.not_comparable) {
     text += ", max |delta| " +
             std::visit([](auto value) { return fmt::format("{}", value); }, diff.max_delta);
@@ -102,45 +122,48 @@ std::string data_text(const TensorRef& tensor, const DataDiff& diff) {
 
 class TextPrinter {
  public:
-  TextPrinter(Output& out, const CheckpointFile& a, const CheckpointFile& b)
+  TextPrinter(Output& out, const Side& a, const Side& b, const Report& report)
       : out_(out),
-        totals_a_(a.checkpoint()),
-        totals_b_(b.checkpoint()),
-        ties_a_(a.checkpoint()),
-        ties_b_(b.checkpoint()) {}
+        a_(a),
+        b_(b),
+        report_(report),
+        totals_a_(a.checkpoint),
+        totals_b_(b.checkpoint) {}
 
-  void print(const Difference& difference, std::string_view prefix,
-             const std::map<std::uint32_t, DataDiff>& data) {
+  void print(const Difference& difference, std::string_view prefix) {
     const char sign = difference.change == Change::kOnlyInA   ? '-'
                       : difference.change == Change::kOnlyInB ? '+'
                                                               : '~';
-    const std::string path = difference.path.empty() ? "(root)" : escaped(difference.path);
-    out_.print("{} {}{}: {}\n", sign, prefix, path, what(difference, data));
+    out_.print("{} {}{}: {}\n", sign, prefix, path_text(path_of(difference, a_, b_)),
+               what(difference));
   }
 
  private:
-  std::string what(const Difference& difference, const std::map<std::uint32_t, DataDiff>& data) {
+  std::string what(const Difference& difference) {
     switch (difference.change) {
       case Change::kOnlyInA:
-        return node_text(*difference.a, totals_a_);
+        return node_text(a_.node(difference.a), totals_a_);
       case Change::kOnlyInB:
-        return node_text(*difference.b, totals_b_);
+        return node_text(b_.node(difference.b), totals_b_);
       case Change::kKeyOrder:
         return "the keys have another order";
-      case Change::kData:
-        return data_text(*difference.a->tensor(), data.at(difference.a->number()));
+      case Change::kData: {
+        const TensorNumbers tensors = tensors_of(difference, a_.checkpoint, b_.checkpoint);
+        return data_text(a_.checkpoint.tensor(tensors.first), report_.data.at(tensors));
+      }
       default:
         break;
     }
     const std::string name =
         difference.change == Change::kTie ? "" : std::string(change_name(difference.change)) + " ";
-    return fmt::format("{}{} -> {}", name, side(difference, *difference.a, totals_a_, ties_a_),
-                       side(difference, *difference.b, totals_b_, ties_b_));
+    return fmt::format("{}{} -> {}", name,
+                       on_side(difference.change, a_, a_.node(difference.a), totals_a_),
+                       on_side(difference.change, b_, b_.node(difference.b), totals_b_));
   }
 
-  static std::string side(const Difference& difference, const NodeRef& node,
-                          const SubtreeTotals& totals, const Ties& ties) {
-    switch (difference.change) {
+  static std::string on_side(Change change, const Side& side, const NodeRef& node,
+                             const SubtreeTotals& totals) {
+    switch (change) {
       case Change::kLabel:
         return node.label() ? label_text(node).substr(1) : "none";
       case Change::kValue:
@@ -150,42 +173,42 @@ class TextPrinter {
       case Change::kShape:
         return shape_text(node.tensor()->shape());
       case Change::kAxisNames:
-        return "[" + axis_names_text(*node.tensor()) + "]";
+        return "[" + axis_names_text(*node.tensor(), kMaxMentionBytes) + "]";
       case Change::kTie:
-        return tie_text(ties, *node.tensor(), difference.path);
+        return tie_text(side, node);
       default:
         return node_text(node, totals);
     }
   }
 
   Output& out_;
+  const Side& a_;
+  const Side& b_;
+  const Report& report_;
   SubtreeTotals totals_a_;
   SubtreeTotals totals_b_;
-  Ties ties_a_;
-  Ties ties_b_;
 };
 
-void print_text(Output& out, const CheckpointFile& a, const CheckpointFile& b,
-                const Report& report) {
-  TextPrinter printer(out, a, b);
-  for (const Difference& difference : report.state) printer.print(difference, "", report.data);
-  for (const Difference& difference : report.metadata) {
-    printer.print(difference, "metadata: ", report.data);
-  }
+void print_text(Output& out, const Side& a, const Side& b, const Report& report) {
+  TextPrinter printer(out, a, b, report);
+  for (const Difference& difference : report.state) printer.print(difference, "");
+  for (const Difference& difference : report.metadata) printer.print(difference, "metadata: ");
   const std::size_t count = report.state.size() + report.metadata.size();
-  out.print("{}\n", count == 0 ? "equal" : format_count(count, "difference"));
+  out.print("{}\n", count == 0 ? "equal" : counted(count, "difference"));
 }
 
-void write_side(JsonWriter& json, std::string_view name, const Difference& difference,
-                const std::optional<NodeRef>& node, const Ties& ties) {
+// One side's node of a difference.
+void write_node(JsonWriter& json, std::string_view name, Change change, std::uint32_t number,
+                const Side& side, LongNames& names) {
   json.key(name);
-  if (!node) return json.null();
+  if (number == Difference::kNoNode) return json.null();
+  const NodeRef node = side.node(number);
   json.begin_object();
-  write_node_members(json, difference.path, *node);
-  if (difference.change == Change::kTie) {
+  write_node_members(json, side.paths.path(node), node, names);
+  if (change == Change::kTie) {
     json.key("tied_to");
-    const std::string* other = partner(ties, *node->tensor(), difference.path);
-    other != nullptr ? json.value(std::string_view(*other)) : json.null();
+    const auto other = side.ties.partner(node);
+    other ? json.value(side.paths.path(*other)) : json.null();
   }
   json.end_object();
 }
@@ -204,10 +227,8 @@ void write_data(JsonWriter& json, const TensorRef& tensor, const DataDiff& diff)
   has_numbers ? json.value(diff.not_comparable) : json.null();
 }
 
-void print_json(Output& out, const Options& options, const CheckpointFile& a,
-                const CheckpointFile& b, const Report& report) {
-  const Ties ties_a(a.checkpoint());
-  const Ties ties_b(b.checkpoint());
+void print_json(Output& out, const Options& options, const Side& a, const Side& b,
+                const Report& report) {
   JsonWriter json(out);
   json.begin_object();
   json.member("a", options.a);
@@ -215,17 +236,20 @@ void print_json(Output& out, const Options& options, const CheckpointFile& a,
   json.member("equal", report.is_equal());
   json.key("differences");
   json.begin_array();
+  LongNames names_a;
+  LongNames names_b;
   const auto write = [&](const std::vector<Difference>& differences, std::string_view tree) {
     for (const Difference& difference : differences) {
       json.begin_object();
       json.member("tree", tree);
-      json.member("path", difference.path);
+      json.member("path", path_of(difference, a, b));
       json.member("change", change_name(difference.change));
       if (difference.change == Change::kData) {
-        write_data(json, *difference.a->tensor(), report.data.at(difference.a->number()));
+        const TensorNumbers tensors = tensors_of(difference, a.checkpoint, b.checkpoint);
+        write_data(json, a.checkpoint.tensor(tensors.first), report.data.at(tensors));
       }
-      write_side(json, "a", difference, difference.a, ties_a);
-      write_side(json, "b", difference, difference.b, ties_b);
+      write_node(json, "a", difference.change, difference.a, a, names_a);
+      write_node(json, "b", difference.change, difference.b, b, names_b);
       json.end_object();
     }
   };
@@ -254,7 +278,10 @@ Outcome run(const Options& options, Output& out) {
       options.state_only && patterns->selects_all() && have_equal_digests(a.file, b.file);
   if (!known_equal) {
     auto differences = compare_structure(checkpoint_a, checkpoint_b, *patterns, how);
-    if (!differences) return about(options.a, differences);
+    if (!differences) {
+      return fail_about(options.a, explain_unmatched(differences.error(), options.patterns,
+                                                     {checkpoint_a.state(), checkpoint_b.state()}));
+    }
     report.state = std::move(*differences);
     auto compared = compare_all_data(a, b, options.common.threads, report);
     if (!compared) return tl::unexpected<Failure>(std::move(compared.error()));
@@ -266,9 +293,9 @@ Outcome run(const Options& options, Output& out) {
   }
 
   if (options.common.json) {
-    print_json(out, options, a.file, b.file, report);
+    print_json(out, options, Side(a.file), Side(b.file), report);
   } else if (!options.common.quiet) {
-    print_text(out, a.file, b.file, report);
+    print_text(out, Side(a.file), Side(b.file), report);
   }
   return report.is_equal() ? ExitCode::kOk : ExitCode::kCheckFailed;
 }

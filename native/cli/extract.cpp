@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "command.h"
+#include "selection.h"
 #include "slice_spec.h"
 #include "write_result.h"
 
@@ -60,13 +61,16 @@ Result<Value> select_state(const CheckpointFile& file, const Options& options,
 Outcome run(const Options& options, Output& out) {
   auto slice = SliceSpec::parse(options.slice);
   if (!slice) return about("--slice", slice);
+  if (auto ok = check_target(options.target, options.write); !ok) return about(options.target, ok);
   auto format = target_format(options.target, options.write, FileFormat::kEspalier);
   if (!format) return about(options.target, format);
-  if (auto ok = check_target(options.target, options.write); !ok) return about(options.target, ok);
   auto file = open_file(options.file, options.common);
   if (!file) return about(options.file, file);
   auto state = select_state(*file, options, *slice);
-  if (!state) return about(options.file, state);
+  if (!state) {
+    return fail_about(options.file,
+                      explain_unmatched(state.error(), options.patterns, {file->state()}));
+  }
   return write_file(out, {options.file, options.target}, *format, *state,
                     to_value(file->metadata()), options.write, options.common);
 }

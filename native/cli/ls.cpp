@@ -1,13 +1,21 @@
 // espalier ls: one line for each tensor.
 
 #include <algorithm>
+#include <array>
+#include <iterator>
 #include <memory>
+#include <utility>
 
 #include "command.h"
 #include "json_writer.h"
+#include "node_paths.h"
 #include "selection.h"
+#include "storage.h"
 #include "text.h"
+#include "ties.h"
 #include "values.h"
+
+#include "espalier/base/counted.h"
 
 namespace espalier::cli {
 namespace {
@@ -33,23 +41,38 @@ std::uint64_t file_rank(const NodeRef& node) {
   return tensor ? tensor->number() : ~std::uint64_t{0};
 }
 
-void sort(std::vector<SelectedNode>& nodes, const Options& options) {
+// What is listed: node numbers, in order.
+using Nodes = std::vector<std::uint32_t>;
+
+// A checkpoint, and what is known of all of its nodes.
+struct Listing {
+  explicit Listing(const Checkpoint& c) : checkpoint(c), paths(c), storage(c) {}
+
+  NodeRef node(std::uint32_t number) const { return {&checkpoint.catalog(), number}; }
+
+  const Checkpoint& checkpoint;
+  NodePaths paths;
+  Storage storage;
+};
+
+void sort(Nodes& nodes, const Listing& listing, const Options& options) {
   const auto by = [&](auto less) { std::stable_sort(nodes.begin(), nodes.end(), less); };
-  using Node = const SelectedNode&;
-  if (options.order == "path") by([](Node a, Node b) { return a.path < b.path; });
-  if (options.order == "size")
-    by([](Node a, Node b) { return bytes_of(a.node) > bytes_of(b.node); });
+  using Number = std::uint32_t;
+  if (options.order == "path") by([&](Number a, Number b) { return listing.paths.less(a, b); });
+  if (options.order == "size") {
+    by([&](Number a, Number b) { return bytes_of(listing.node(a)) > bytes_of(listing.node(b)); });
+  }
   if (options.order == "file") {
-    by([](Node a, Node b) { return file_rank(a.node) < file_rank(b.node); });
+    by([&](Number a, Number b) { return file_rank(listing.node(a)) < file_rank(listing.node(b)); });
   }
   if (options.reverse) std::reverse(nodes.begin(), nodes.end());
 }
 
-Totals totals_of(const CheckpointFile& file, const std::vector<SelectedNode>& nodes) {
+Totals totals_of(const Listing& listing, const Nodes& nodes) {
   Totals totals;
-  std::vector<bool> seen(file.checkpoint().tensor_count());
-  for (const SelectedNode& selected : nodes) {
-    const auto tensor = selected.node.tensor();
+  std::vector<bool> seen(listing.checkpoint.tensor_count());
+  for (const std::uint32_t number : nodes) {
+    const auto tensor = listing.node(number).tensor();
     if (!tensor || seen[tensor->number()]) continue;
     seen[tensor->number()] = true;
     totals.add(*tensor);
@@ -57,79 +80,78 @@ Totals totals_of(const CheckpointFile& file, const std::vector<SelectedNode>& no
   return totals;
 }
 
-void add_storage_cells(Table& table, const std::optional<TensorRef>& tensor) {
-  if (!tensor) {
-    for (int i = 0; i < 4; ++i) table.add("");
-    return;
+// The aligned columns of one line.
+void fill(Table::Cells& cells, Listing& listing, const NodeRef& node, const Options& options) {
+  const auto tensor = node.tensor();
+  if (tensor) {
+    cells = {dtype_text(*tensor), shape_text(tensor->shape()),
+             tensor->is_placeholder() ? "no data" : format_size(tensor->bytes())};
+  } else {
+    cells = {std::string(kind_name(node.kind())),
+             is_container(node.kind()) ? "(" + std::to_string(node.size()) + ")" : "", ""};
   }
-  const std::uint32_t chunks = tensor->chunk_count();
-  table.add(chunks > 0
-                ? std::to_string(tensor->catalog().tables().chunks[tensor->first_chunk()].offset)
-                : "-");
-  table.add(std::to_string(chunks));
-  table.add(codec_text(*tensor));
-  const auto hash = tensor->content_hash();
-  table.add(hash ? to_hex(*hash) : "-");
+  if (!options.with_storage) return;
+  std::array<std::string, 4> storage;
+  if (tensor) storage = listing.storage.cells(*tensor);
+  std::move(storage.begin(), storage.end(), std::back_inserter(cells));
 }
 
-void print_text(Output& out, const CheckpointFile& file, const std::vector<SelectedNode>& nodes,
-                const Options& options) {
+// What stands after the columns: the path, and what the node is beside a tensor of its own.
+std::string name_of(const Listing& listing, const Ties& ties, const NodeRef& node) {
+  std::string name = path_text(listing.paths.path(node));
+  if (const auto original = ties.original(node)) {
+    name += " = " + mention_text(listing.paths.path(*original));
+  }
+  if (!node.tensor() && !is_container(node.kind())) name += " = " + scalar_text(node, 64);
+  return name;
+}
+
+void print_text(Output& out, Listing& listing, const Nodes& nodes, const Options& options) {
   using Align = Table::Align;
   std::vector<Align> columns = {Align::kLeft, Align::kLeft, Align::kRight};
   if (options.with_storage) {
     columns.insert(columns.end(), {Align::kRight, Align::kRight, Align::kLeft, Align::kLeft});
   }
-  columns.push_back(Align::kLeft);
   Table table(std::move(columns));
-  const Ties ties(file.checkpoint());
-  for (const SelectedNode& selected : nodes) {
-    const NodeRef& node = selected.node;
-    const auto tensor = node.tensor();
-    if (tensor) {
-      table.add(dtype_text(*tensor));
-      table.add(shape_text(tensor->shape()));
-      table.add(node.kind() == Kind::kPlaceholder ? "no data" : format_size(tensor->bytes()));
-    } else {
-      table.add(kind_name(node.kind()));
-      table.add(is_container(node.kind()) ? "(" + std::to_string(node.size()) + ")" : "");
-      table.add("");
-    }
-    if (options.with_storage) add_storage_cells(table, tensor);
-    std::string name = selected.path.empty() ? "(root)" : escaped(selected.path);
-    if (const std::string* original = ties.original(node)) name += " = " + escaped(*original);
-    if (!tensor && !is_container(node.kind())) name += " = " + scalar_text(node, 64);
-    table.add(name);
+  Table::Cells cells;
+  for (const std::uint32_t number : nodes) {
+    fill(cells, listing, listing.node(number), options);
+    table.measure(cells);
   }
+  const Ties ties(listing.checkpoint);
   std::string line;
-  for (std::size_t row = 0; row < table.rows(); ++row) {
+  for (const std::uint32_t number : nodes) {
+    const NodeRef node = listing.node(number);
+    fill(cells, listing, node, options);
     line.clear();
-    table.append_row(line, row);
+    table.append_row(line, cells, name_of(listing, ties, node));
     out.write(line);
   }
   if (options.common.quiet) return;
-  const Totals totals = totals_of(file, nodes);
-  out.print("{}, {}, {}\n", format_count(totals.tensors, "tensor"),
-            format_count(totals.elements, "element"), format_size(totals.bytes));
+  const Totals totals = totals_of(listing, nodes);
+  out.print("{}, {}, {}\n", counted(totals.tensors, "tensor"), counted(totals.elements, "element"),
+            format_size(totals.bytes));
 }
 
-void print_json(Output& out, const CheckpointFile& file, const std::vector<SelectedNode>& nodes,
-                const Options& options) {
+void print_json(Output& out, Listing& listing, const Nodes& nodes, const Options& options) {
   JsonWriter json(out);
   json.begin_object();
   json.member("file", options.file);
-  json.member("format", format_name(file.checkpoint().catalog().format()));
+  json.member("format", format_name(listing.checkpoint.catalog().format()));
   json.key("nodes");
   json.begin_array();
-  for (const SelectedNode& selected : nodes) {
+  LongNames names;
+  for (const std::uint32_t number : nodes) {
+    const NodeRef node = listing.node(number);
     json.begin_object();
-    write_node_members(json, selected.path, selected.node);
-    if (const auto tensor = selected.node.tensor(); tensor && options.with_storage) {
-      write_storage_members(json, *tensor);
+    write_node_members(json, listing.paths.path(node), node, names);
+    if (const auto tensor = node.tensor(); tensor && options.with_storage) {
+      listing.storage.write_members(json, *tensor);
     }
     json.end_object();
   }
   json.end_array();
-  write_totals(json, totals_of(file, nodes));
+  write_totals(json, totals_of(listing, nodes));
   json.end_object();
   out.put('\n');
 }
@@ -139,11 +161,12 @@ Outcome run(const Options& options, Output& out) {
   if (!file) return about(options.file, file);
   auto nodes = select_nodes(*file, options.patterns, options.all);
   if (!nodes) return about(options.file, nodes);
-  sort(*nodes, options);
+  Listing listing(file->checkpoint());
+  sort(*nodes, listing, options);
   if (options.common.json) {
-    print_json(out, *file, *nodes, options);
+    print_json(out, listing, *nodes, options);
   } else {
-    print_text(out, *file, *nodes, options);
+    print_text(out, listing, *nodes, options);
   }
   return ExitCode::kOk;
 }

@@ -20,7 +20,7 @@ int finish(Output& out, ExitCode code) {
   if (finished) return to_int(code);
   // As programs end that nobody listens to any more, also where the signal is ignored.
   if (out.is_abandoned()) return to_int(ended_by(SIGPIPE));
-  print_error(escaped(finished.error().describe()));
+  print_error(describe(finished.error()));
   return to_int(ExitCode::kIo);
 }
 

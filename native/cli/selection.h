@@ -2,6 +2,8 @@
 #ifndef ESPALIER_CLI_SELECTION_H_
 #define ESPALIER_CLI_SELECTION_H_
 
+#include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,16 +13,16 @@
 
 namespace espalier::cli {
 
-struct SelectedNode {
-  NodeRef node;
-  std::string path;
-};
+/// Numbers of the nodes of the state tree that `patterns` select, in the order of the tree: tensors
+/// and placeholders, or with `all` also scalars and containers. NodePaths has their paths.
+/// kInvalidPattern, or kNotFound for a pattern that no node matches.
+Result<std::vector<std::uint32_t>> select_nodes(const CheckpointFile& file,
+                                                std::span<const std::string> patterns, bool all);
 
-/// The nodes of the state tree that `patterns` select, in the order of the tree: tensors and
-/// placeholders, or with `all` also scalars and containers. kInvalidPattern, or kNotFound for a
-/// pattern that no node matches.
-Result<std::vector<SelectedNode>> select_nodes(const CheckpointFile& file,
-                                               std::span<const std::string> patterns, bool all);
+/// A better word for `error` if it is that of a pattern that matches nothing and is a plain key
+/// path, which none of `roots` has: what there is instead, as for a key path.
+Error explain_unmatched(Error error, std::span<const std::string> patterns,
+                        std::initializer_list<NodeRef> roots);
 
 }  // namespace espalier::cli
 

@@ -6,10 +6,14 @@
 #include "command.h"
 #include "json_writer.h"
 #include "slice_spec.h"
+#include "storage.h"
 #include "text.h"
+#include "ties.h"
 #include "tree_text.h"
 #include "values.h"
 #include <fmt/format.h>
+
+#include "espalier/base/counted.h"
 
 namespace espalier::cli {
 namespace {
@@ -25,23 +29,32 @@ struct Options {
   bool metadata = false;
 };
 
+// Calls `use(path)` for all nodes with that tensor, if there are several: as they come, because
+// their paths may take much more memory than the file.
+template <class Use>
+void for_each_tied(const CheckpointFile& file, const TensorRef& tensor, Use use) {
+  if (!Ties(file.checkpoint()).is_tied(tensor)) return;
+  for (Walker walk(file.state()); walk.next();) {
+    if (walk.node().tensor() == tensor) use(walk.path());
+  }
+}
+
 Result<void> print_tensor(Output& out, const CheckpointFile& file, const NodeRef& node,
                           const SliceSpec& slice, bool full) {
   const TensorRef tensor = *node.tensor();
+  const auto print_elements = read_array_text(file, tensor, slice, full);
+  if (!print_elements) return propagate(print_elements);
   out.print("{}{} {} {} ({}, {})\n", kind_name(node.kind()), label_text(node), dtype_text(tensor),
-            shape_text(tensor.shape()), format_count(tensor.elements(), "element"),
+            shape_text(tensor.shape()), counted(tensor.elements(), "element"),
             format_size(tensor.bytes()));
-  if (const std::string names = axis_names_text(tensor); !names.empty()) {
+  if (const std::string names = axis_names_text(tensor, ~std::size_t{0}); !names.empty()) {
     out.print("axes: {}\n", names);
   }
   if (const auto hash = tensor.content_hash()) out.print("hash: {}\n", to_hex(*hash));
-  const Ties ties(file.checkpoint());
-  for (const std::string& path : ties.paths(tensor)) out.print("tied: {}\n", escaped(path));
-  if (tensor.is_placeholder()) {
-    out.write("(a placeholder: the file does not hold its data)\n");
-    return {};
-  }
-  return print_array(out, file, tensor, slice, full);
+  for_each_tied(file, tensor,
+                [&](std::string_view path) { out.print("tied: {}\n", escaped(path)); });
+  (*print_elements)(out);
+  return {};
 }
 
 Result<void> print_text(Output& out, const CheckpointFile& file, const NodeRef& node,
@@ -61,28 +74,27 @@ Result<void> print_text(Output& out, const CheckpointFile& file, const NodeRef& 
 
 Result<void> print_json(Output& out, const CheckpointFile& file, const NodeRef& node,
                         const Options& options, const SliceSpec& slice) {
+  const auto tensor = node.tensor();
+  Result<ArrayJson> write_elements;
+  if (tensor) write_elements = read_array_json(file, *tensor, slice, options.full);
+  if (!write_elements) return propagate(write_elements);
   JsonWriter json(out);
   json.begin_object();
   json.member("file", options.file);
   json.key("node");
-  const auto tensor = node.tensor();
   if (!tensor) {
     TreeText(file.checkpoint(), kAllLevels).write(json, options.path, node);
   } else {
     json.begin_object();
-    write_node_members(json, options.path, node);
-    write_storage_members(json, *tensor);
-    const Ties ties(file.checkpoint());
+    LongNames names;
+    write_node_members(json, options.path, node, names);
+    Storage(file.checkpoint()).write_members(json, *tensor);
     json.key("tied");
     json.begin_array();
-    for (const std::string& path : ties.paths(*tensor)) json.value(path);
+    for_each_tied(file, *tensor, [&](std::string_view path) { json.value(path); });
     json.end_array();
     json.key("values");
-    if (tensor->is_placeholder()) {
-      json.null();
-    } else if (auto ok = write_array(json, file, *tensor, slice, options.full); !ok) {
-      return ok;
-    }
+    (*write_elements)(json);
     json.end_object();
   }
   json.end_object();

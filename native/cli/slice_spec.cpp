@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "espalier/base/counted.h"
+
 namespace espalier::cli {
 namespace {
 
@@ -70,15 +72,15 @@ Result<SliceSpec> SliceSpec::parse(std::string_view text) {
 
 Result<std::span<const Slice>> SliceSpec::fit(std::span<const std::uint64_t> shape) const {
   if (slices_.size() > shape.size()) {
-    return fail(ErrorCode::kInvalidSlice, "the slice has " + std::to_string(slices_.size()) +
-                                              " parts and the tensor has " +
-                                              std::to_string(shape.size()) + " axes");
+    return fail(ErrorCode::kInvalidSlice, "the slice has " + counted(slices_.size(), "part") +
+                                              " and the tensor has " +
+                                              counted(shape.size(), "axis"));
   }
   for (std::size_t i = 0; i < slices_.size(); ++i) {
     if (is_index_[i] && resolve(slices_[i], shape[i]).count != 1) {
-      return fail(ErrorCode::kInvalidSlice,
-                  "index " + std::to_string(*slices_[i].start) + " is beyond axis " +
-                      std::to_string(i) + ", which has " + std::to_string(shape[i]) + " elements");
+      return fail(ErrorCode::kInvalidSlice, "index " + std::to_string(*slices_[i].start) +
+                                                " is beyond axis " + std::to_string(i) +
+                                                ", which has " + counted(shape[i], "element"));
     }
   }
   return std::span<const Slice>(slices_);

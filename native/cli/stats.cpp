@@ -1,11 +1,13 @@
 // espalier stats: minimum, maximum, mean and so on of tensors of any size.
 
+#include <array>
 #include <cmath>
 #include <memory>
 #include <unordered_map>
 
 #include "command.h"
 #include "json_writer.h"
+#include "node_paths.h"
 #include "pieces.h"
 #include "progress.h"
 #include "selection.h"
@@ -17,6 +19,9 @@
 namespace espalier::cli {
 namespace {
 
+constexpr std::array kTitles = {"dtype", "shape", "min", "max", "mean",
+                                "std",   "zeros", "nan", "inf"};
+
 struct Options {
   CommonOptions common;
   std::string file;
@@ -25,6 +30,12 @@ struct Options {
 
 using Summaries = std::unordered_map<std::uint32_t, Summary>;  // by tensor number
 
+using Nodes = std::vector<std::uint32_t>;  // numbers of nodes with tensors
+
+NodeRef node_of(const CheckpointFile& file, std::uint32_t number) {
+  return {&file.checkpoint().catalog(), number};
+}
+
 struct Task {
   TensorRef tensor;
   Piece piece;
@@ -32,13 +43,12 @@ struct Task {
 
 // One summary for each tensor, tied ones once. Pieces are worked on in any order and merged in
 // theirs, so that the result is the same with any number of threads.
-Result<Summaries> summarize_all(const CheckpointFile& file, const std::vector<SelectedNode>& nodes,
-                                unsigned threads) {
+Result<Summaries> summarize_all(const CheckpointFile& file, const Nodes& nodes, unsigned threads) {
   Summaries summaries;
   std::vector<Task> tasks;
   std::uint64_t bytes = 0;
-  for (const SelectedNode& selected : nodes) {
-    const TensorRef tensor = *selected.node.tensor();
+  for (const std::uint32_t number : nodes) {
+    const TensorRef tensor = *node_of(file, number).tensor();
     if (!summaries.try_emplace(tensor.number()).second) continue;
     if (tensor.dtype() == DType::kOpaque) continue;
     for (const Piece& piece : pieces_of(tensor)) tasks.push_back({tensor, piece});
@@ -74,41 +84,43 @@ std::string number_text(const std::optional<Number>& number) {
   return std::visit([](auto value) { return fmt::format("{}", value); }, *number);
 }
 
-void add_row(Table& table, const SelectedNode& selected, const Summary& summary) {
-  const TensorRef tensor = *selected.node.tensor();
-  table.add(dtype_text(tensor));
-  table.add(shape_text(tensor.shape()));
-  if (has_numbers(tensor)) {
-    const bool any = summary.finite > 0;
-    table.add(number_text(summary.min));
-    table.add(number_text(summary.max));
-    table.add(any ? fmt::format("{:.6g}", summary.mean) : "-");
-    table.add(any ? fmt::format("{:.6g}", summary.deviation()) : "-");
-    for (const std::uint64_t count : {summary.zeros, summary.nans, summary.infinities}) {
-      table.add(std::to_string(count));
-    }
-  } else {
-    for (int i = 0; i < 7; ++i) table.add("n/a");
+void fill(Table::Cells& cells, const TensorRef& tensor, const Summary& summary) {
+  cells = {dtype_text(tensor), shape_text(tensor.shape())};
+  if (!has_numbers(tensor)) {
+    cells.resize(kTitles.size(), "n/a");
+    return;
   }
-  table.add(selected.path.empty() ? "(root)" : escaped(selected.path));
+  const bool any = summary.finite > 0;
+  cells.push_back(number_text(summary.min));
+  cells.push_back(number_text(summary.max));
+  cells.push_back(any ? fmt::format("{:.6g}", summary.mean) : "-");
+  cells.push_back(any ? fmt::format("{:.6g}", summary.deviation()) : "-");
+  for (const std::uint64_t count : {summary.zeros, summary.nans, summary.infinities}) {
+    cells.push_back(std::to_string(count));
+  }
 }
 
-void print_text(Output& out, const std::vector<SelectedNode>& nodes, const Summaries& summaries) {
+void print_text(Output& out, const CheckpointFile& file, const Nodes& nodes,
+                const Summaries& summaries) {
   using Align = Table::Align;
-  std::vector<Align> columns(10, Align::kRight);
-  columns[0] = columns[1] = columns[9] = Align::kLeft;
+  std::vector<Align> columns(kTitles.size(), Align::kRight);
+  columns[0] = columns[1] = Align::kLeft;
   Table table(std::move(columns));
-  for (const char* title :
-       {"dtype", "shape", "min", "max", "mean", "std", "zeros", "nan", "inf", "path"}) {
-    table.add(title);
-  }
-  for (const SelectedNode& selected : nodes) {
-    add_row(table, selected, summaries.at(selected.node.tensor()->number()));
+  Table::Cells cells(kTitles.begin(), kTitles.end());
+  table.measure(cells);
+  for (const auto& [number, summary] : summaries) {
+    fill(cells, file.checkpoint().tensor(number), summary);
+    table.measure(cells);
   }
   std::string line;
-  for (std::size_t row = 0; row < table.rows(); ++row) {
+  table.append_row(line, {kTitles.begin(), kTitles.end()}, "path");
+  out.write(line);
+  const NodePaths paths(file.checkpoint());
+  for (const std::uint32_t number : nodes) {
+    const NodeRef node = node_of(file, number);
+    fill(cells, *node.tensor(), summaries.at(node.tensor()->number()));
     line.clear();
-    table.append_row(line, row);
+    table.append_row(line, cells, path_text(paths.path(node)));
     out.write(line);
   }
 }
@@ -134,17 +146,20 @@ void write_summary(JsonWriter& json, const Summary& summary) {
   json.member("infinities", summary.infinities);
 }
 
-void print_json(Output& out, const Options& options, const std::vector<SelectedNode>& nodes,
+void print_json(Output& out, const Options& options, const CheckpointFile& file, const Nodes& nodes,
                 const Summaries& summaries) {
   JsonWriter json(out);
   json.begin_object();
   json.member("file", options.file);
   json.key("nodes");
   json.begin_array();
-  for (const SelectedNode& selected : nodes) {
-    const TensorRef tensor = *selected.node.tensor();
+  const NodePaths paths(file.checkpoint());
+  LongNames names;
+  for (const std::uint32_t number : nodes) {
+    const NodeRef node = node_of(file, number);
+    const TensorRef tensor = *node.tensor();
     json.begin_object();
-    write_node_members(json, selected.path, selected.node);
+    write_node_members(json, paths.path(node), node, names);
     json.key("stats");
     if (has_numbers(tensor)) {
       json.begin_object();
@@ -168,9 +183,9 @@ Outcome run(const Options& options, Output& out) {
   auto summaries = summarize_all(*file, *nodes, options.common.threads);
   if (!summaries) return about(options.file, summaries);
   if (options.common.json) {
-    print_json(out, options, *nodes, *summaries);
+    print_json(out, options, *file, *nodes, *summaries);
   } else {
-    print_text(out, *nodes, *summaries);
+    print_text(out, *file, *nodes, *summaries);
   }
   return ExitCode::kOk;
 }

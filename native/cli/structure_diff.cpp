@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <unordered_map>
 #include <utility>
 
+#include "node_paths.h"
 #include "ties.h"
 
 #include "espalier/format/digest.h"
@@ -45,13 +47,39 @@ bool same_hashes(const TensorRef& a, const TensorRef& b) {
   return std::ranges::equal(chunks_a, chunks_b, {}, &ChunkRecord::hash, &ChunkRecord::hash);
 }
 
+// What two tensors have in common; `data` as far as hashes tell.
+struct Sameness {
+  bool dtype = false;
+  bool shape = false;
+  bool axis_names = false;
+  bool data = false;
+};
+
+Sameness sameness_of(const TensorRef& a, const TensorRef& b) {
+  Sameness same;
+  same.dtype = a.dtype() == b.dtype() && a.block() == b.block();
+  same.shape = std::ranges::equal(a.shape(), b.shape());
+  same.axis_names = a.axis_names() == b.axis_names();
+  same.data = same.dtype && same.shape && (a.is_placeholder() || same_hashes(a, b));
+  return same;
+}
+
 using Digests = std::vector<Hash128>;
 
 class Comparison {
  public:
   Comparison(const Checkpoint& a, const Checkpoint& b, PatternSet& patterns,
              const DiffOptions& options)
-      : a_(a), b_(b), patterns_(patterns), options_(options), ties_a_(a), ties_b_(b) {}
+      : a_(a),
+        b_(b),
+        patterns_(patterns),
+        options_(options),
+        ties_a_(a),
+        ties_b_(b),
+        paths_a_(a),
+        paths_b_(b),
+        representatives_a_(tie_representatives(a, paths_a_)),
+        representatives_b_(tie_representatives(b, paths_b_)) {}
 
   Result<std::vector<Difference>> run(const NodeRef& a, const NodeRef& b) {
     if (auto ok = compare(a, b, patterns_.start()); !ok) return propagate(ok);
@@ -59,32 +87,27 @@ class Comparison {
   }
 
  private:
-  void report(Change change, std::optional<NodeRef> a, std::optional<NodeRef> b) {
-    differences_.push_back({change, path_, a, b});
+  void report(Change change, const NodeRef& a, const NodeRef& b) {
+    differences_.push_back({change, a.number(), b.number()});
   }
 
   // Calls `visit(place)` for the child under `key`, unless the patterns leave it out.
   template <class Visit>
   Result<void> descend(const PatternSet::Place& parent, KeyView key, Visit visit) {
-    const std::size_t size = path_.size();
     std::string segment;
     append_segment(segment, key);
     PatternSet::Place place;
     patterns_.step(parent, segment, place);
-    if (!place.alive) return {};
-    append_path(path_, key);
-    auto result = visit(place);
-    path_.resize(size);
-    return result;
+    return place.alive ? visit(place) : Result<void>();
   }
 
   // Reports what is selected of a subtree that only one side has.
   Result<void> report_one_sided(Change change, const NodeRef& node,
                                 const PatternSet::Place& place) {
     if (place.selected) {
-      const bool in_a = change == Change::kOnlyInA;
-      report(change, in_a ? std::optional(node) : std::nullopt,
-             in_a ? std::nullopt : std::optional(node));
+      Difference difference{change};
+      (change == Change::kOnlyInA ? difference.a : difference.b) = node.number();
+      differences_.push_back(difference);
       return {};
     }
     for (std::uint32_t i = 0; i < node.size(); ++i) {
@@ -117,24 +140,28 @@ class Comparison {
   }
 
   void compare_tensors(const NodeRef& a, const NodeRef& b) {
-    const TensorRef ta = *a.tensor();
-    const TensorRef tb = *b.tensor();
-    const bool same_dtype = ta.dtype() == tb.dtype() && ta.block() == tb.block();
-    const bool same_shape = std::ranges::equal(ta.shape(), tb.shape());
-    if (!same_dtype) report(Change::kDType, a, b);
-    if (!same_shape) report(Change::kShape, a, b);
-    if (ta.axis_names() != tb.axis_names()) report(Change::kAxisNames, a, b);
-    if (!options_.state_only && tie_of(ties_a_, ta) != tie_of(ties_b_, tb)) {
-      report(Change::kTie, a, b);
-    }
-    if (!same_dtype || !same_shape || ta.is_placeholder() || same_hashes(ta, tb)) return;
-    report(Change::kData, a, b);
+    const Sameness same = sameness(*a.tensor(), *b.tensor());
+    if (!same.dtype) report(Change::kDType, a, b);
+    if (!same.shape) report(Change::kShape, a, b);
+    if (!same.axis_names) report(Change::kAxisNames, a, b);
+    if (!options_.state_only && !have_same_tie(a, b)) report(Change::kTie, a, b);
+    if (same.dtype && same.shape && !same.data) report(Change::kData, a, b);
   }
 
-  // The node that stands for all that the current one is tied to: itself, if to none.
-  std::string_view tie_of(const Ties& ties, const TensorRef& tensor) const {
-    const std::string* representative = ties.representative(tensor);
-    return representative != nullptr ? std::string_view(*representative) : std::string_view(path_);
+  // Tied tensors are compared once for each pair: their names and chunks may be many.
+  Sameness sameness(const TensorRef& a, const TensorRef& b) {
+    if (!ties_a_.is_tied(a) && !ties_b_.is_tied(b)) return sameness_of(a, b);
+    const std::uint64_t pair = std::uint64_t{a.number()} << 32 | b.number();
+    const auto [at, is_new] = known_.try_emplace(pair);
+    if (is_new) at->second = sameness_of(a, b);
+    return at->second;
+  }
+
+  // Whether two nodes at the same path are tied to the same ones.
+  bool have_same_tie(const NodeRef& a, const NodeRef& b) const {
+    if (!ties_a_.is_tied(*a.tensor()) && !ties_b_.is_tied(*b.tensor())) return true;
+    return paths_a_.path(representatives_a_[a.tensor()->number()]) ==
+           paths_b_.path(representatives_b_[b.tensor()->number()]);
   }
 
   Result<void> compare_keyed(const NodeRef& a, const NodeRef& b, const PatternSet::Place& place) {
@@ -226,9 +253,13 @@ class Comparison {
   DiffOptions options_;
   Ties ties_a_;
   Ties ties_b_;
+  NodePaths paths_a_;
+  NodePaths paths_b_;
+  std::vector<std::uint32_t> representatives_a_;  // by tensor
+  std::vector<std::uint32_t> representatives_b_;
+  std::unordered_map<std::uint64_t, Sameness> known_;  // by tensor in A and in B
   Digests memory_a_;
   Digests memory_b_;
-  std::string path_;
   std::vector<Difference> differences_;
 };
 

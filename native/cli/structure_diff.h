@@ -3,8 +3,6 @@
 #define ESPALIER_CLI_STRUCTURE_DIFF_H_
 
 #include <cstdint>
-#include <optional>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -31,12 +29,15 @@ enum class Change : std::uint8_t {
 /// The name of a change in JSON: "only_in_a", "kind", "key_order", ...
 std::string_view change_name(Change change);
 
-/// One difference, and the nodes concerned; only one of them for kOnlyInA and kOnlyInB.
+/// One difference, and the numbers of the nodes concerned; kNoNode for that of kOnlyInA in B, and
+/// the other way round. Both nodes have the same path. There may be several for each node, so they
+/// are small.
 struct Difference {
+  static constexpr std::uint32_t kNoNode = ~std::uint32_t{0};
+
   Change change = Change::kData;
-  std::string path;
-  std::optional<NodeRef> a;
-  std::optional<NodeRef> b;
+  std::uint32_t a = kNoNode;
+  std::uint32_t b = kNoNode;
 };
 
 struct DiffOptions {

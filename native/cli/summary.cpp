@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <complex>
+#include <limits>
 #include <span>
 
 #include "espalier/tree/elements.h"
@@ -25,14 +26,35 @@ double sum(std::span<const double> numbers, Term term) {
          ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
 }
 
+// The power of two by which numbers are divided before they are added and squared; 0 where sums of
+// 2^60 squares are far from overflow, and squares from underflow.
+int scale_for(std::span<const double> numbers) {
+  double largest = 0;
+  for (const double x : numbers) largest = std::max(largest, std::abs(x));
+  if (largest == 0) return Summary::kNoScale;
+  const int exponent = std::ilogb(largest);
+  return exponent > 400 || exponent < -400 ? exponent : 0;
+}
+
+// A mean is not beyond what it is the mean of, nor is a deviation, but by rounding.
+double unscaled(double value, int scale) {
+  constexpr double kMax = std::numeric_limits<double>::max();
+  return std::clamp(std::ldexp(value, scale), -kMax, kMax);
+}
+
 // Mean and squares of finite numbers, in passes of their own: a running sum of squares would lose
-// everything where the mean is far from zero.
-void add_moments(std::span<const double> numbers, Summary& summary) {
+// everything where the mean is far from zero. Scales the numbers.
+void add_moments(std::span<double> numbers, Summary& summary) {
   if (numbers.empty()) return;
+  summary.scale = scale_for(numbers);
+  if (summary.scale != 0) {
+    for (double& x : numbers) x = std::ldexp(x, -summary.scale);
+  }
   const auto count = static_cast<double>(numbers.size());
   const double rough = sum(numbers, [](double x) { return x; }) / count;
-  summary.mean = rough + sum(numbers, [&](double x) { return x - rough; }) / count;
-  summary.squares = sum(numbers, [&](double x) { return (x - summary.mean) * (x - summary.mean); });
+  const double mean = rough + sum(numbers, [&](double x) { return x - rough; }) / count;
+  summary.mean = unscaled(mean, summary.scale);
+  summary.squares = sum(numbers, [&](double x) { return (x - mean) * (x - mean); });
 }
 
 template <class T>
@@ -89,7 +111,7 @@ void decode_reals(DType dtype, ByteSpan packed, std::vector<double>& reals) {
 }  // namespace
 
 double Summary::deviation() const {
-  return finite == 0 ? 0 : std::sqrt(squares / static_cast<double>(finite));
+  return finite == 0 ? 0 : unscaled(std::sqrt(squares / static_cast<double>(finite)), scale);
 }
 
 void Summary::merge(const Summary& other) {
@@ -102,6 +124,7 @@ void Summary::merge(const Summary& other) {
     max = other.max;
     mean = other.mean;
     squares = other.squares;
+    scale = other.scale;
     finite = other.finite;
     return;
   }
@@ -110,9 +133,14 @@ void Summary::merge(const Summary& other) {
   // Chan, Golub, LeVeque: updating formulae for computing sample variances.
   const auto own = static_cast<double>(finite);
   const auto added = static_cast<double>(other.finite);
-  const double distance = other.mean - mean;
-  mean += distance * (added / (own + added));
-  squares += other.squares + distance * distance * (own * added / (own + added));
+  const int common = std::max(scale, other.scale);
+  const double scaled = std::ldexp(mean, -common);
+  const double distance = std::ldexp(other.mean, -common) - scaled;
+  mean = unscaled(scaled + distance * (added / (own + added)), common);
+  squares = std::ldexp(squares, 2 * (scale - common)) +
+            (std::ldexp(other.squares, 2 * (other.scale - common)) +
+             distance * distance * (own * added / (own + added)));
+  scale = common;
   finite += other.finite;
 }
 

@@ -24,8 +24,13 @@ struct Summary {
   std::optional<Number> min;
   std::optional<Number> max;
   double mean = 0;
-  /// Sum of the squares of the distances from the mean.
+  /// Sum of the squares of the distances from the mean, each divided by 2^scale: the squares of
+  /// numbers that are finite may not be. 0 but for very large or small numbers.
   double squares = 0;
+  int scale = kNoScale;
+
+  /// Of nothing but zeros: less than the scale of any number.
+  static constexpr int kNoScale = -2000;
 
   /// The standard deviation of the whole population, as numpy's std().
   double deviation() const;

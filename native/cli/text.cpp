@@ -86,6 +86,24 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
+std::string shortened(std::string_view text, std::size_t max_bytes) {
+  if (text.size() <= max_bytes) return std::string(text);
+  const auto continues = [&](std::size_t i) {
+    return (static_cast<unsigned char>(text[i]) & 0xC0u) == 0x80u;
+  };
+  std::size_t head = max_bytes / 2;
+  std::size_t tail = text.size() - max_bytes / 2;
+  while (head > 0 && continues(head)) --head;
+  while (tail < text.size() && continues(tail)) ++tail;
+  return fmt::format("{}[...]{}", text.substr(0, head), text.substr(tail));
+}
+
+std::string path_text(std::string_view path) { return path.empty() ? "(root)" : escaped(path); }
+
+std::string mention_text(std::string_view path) {
+  return path_text(shortened(path, kMaxMentionBytes));
+}
+
 std::string format_size(std::uint64_t bytes) {
   static constexpr std::array kUnits = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   if (bytes < 1024) return fmt::format("{} B", bytes);
@@ -99,33 +117,24 @@ std::string format_size(std::uint64_t bytes) {
   return fmt::format("{:.1f} {}", size, kUnits[unit]);
 }
 
-std::string format_count(std::uint64_t count, std::string_view noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
-}
-
 std::string format_real(double value) { return shortest(value); }
 std::string format_real(float value) { return shortest(value); }
 
-void Table::add(std::string_view cell) {
-  const std::size_t column = ends_.size() % columns_.size();
-  widths_[column] = std::max(widths_[column], width(cell));
-  text_ += cell;
-  ends_.push_back(text_.size());
+void Table::measure(const Cells& cells) {
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    widths_[i] = std::max(widths_[i], width(cells[i]));
+  }
 }
 
-void Table::append_row(std::string& out, std::size_t row) const {
-  for (std::size_t column = 0; column < columns_.size(); ++column) {
-    const std::size_t i = row * columns_.size() + column;
-    const std::size_t begin = i == 0 ? 0 : ends_[i - 1];
-    const std::string_view cell = std::string_view(text_).substr(begin, ends_[i] - begin);
-    const bool last = column + 1 == columns_.size();
-    const std::size_t padding =
-        last && columns_[column] == Align::kLeft ? 0 : widths_[column] - width(cell);
-    if (columns_[column] == Align::kRight) out.append(padding, ' ');
-    out += cell;
-    if (columns_[column] == Align::kLeft) out.append(padding, ' ');
-    if (!last) out += "  ";
+void Table::append_row(std::string& out, const Cells& cells, std::string_view last) const {
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    const std::size_t padding = widths_[i] - width(cells[i]);
+    if (columns_[i] == Align::kRight) out.append(padding, ' ');
+    out += cells[i];
+    if (columns_[i] == Align::kLeft) out.append(padding, ' ');
+    out += "  ";
   }
+  out += last;
   while (!out.empty() && out.back() == ' ') out.pop_back();
   out += '\n';
 }

@@ -21,11 +21,21 @@ bool is_printable(char32_t code_point);
 void append_escaped(std::string& out, std::string_view text);
 std::string escaped(std::string_view text);
 
+/// `text` as it is, or, if it has more than `max_bytes`, its beginning and its end with "[...]"
+/// between them. No character of UTF-8 is cut.
+std::string shortened(std::string_view text, std::size_t max_bytes);
+
+/// How much of a name or a path is shown where it is not what the line is about.
+inline constexpr std::size_t kMaxMentionBytes = 200;
+
+/// A key path, printable; "(root)" for that of the root.
+std::string path_text(std::string_view path);
+/// The same for a path that is mentioned beside another one: shortened, for many lines may mention
+/// it.
+std::string mention_text(std::string_view path);
+
 /// "17 B", "1.5 MiB".
 std::string format_size(std::uint64_t bytes);
-
-/// "1 tensor", "2 tensors".
-std::string format_count(std::uint64_t count, std::string_view noun);
 
 /// The shortest decimal that reads back as the same number, with ".0" or an exponent so that it
 /// reads as a float; "nan", "inf", "-inf".
@@ -33,26 +43,25 @@ std::string format_real(double value);
 /// The same for a number that is a float: fewer digits are enough.
 std::string format_real(float value);
 
-/// Columns of text. The last one is as wide as it happens to be.
+/// Aligned columns of text, before a last one that is as wide as it happens to be. Holds no rows,
+/// because there may be millions: all are measured first, and then made again and printed.
 class Table {
  public:
   enum class Align : std::uint8_t { kLeft, kRight };
+  using Cells = std::vector<std::string>;
 
   explicit Table(std::vector<Align> columns) : columns_(std::move(columns)) {
     widths_.resize(columns_.size());
   }
 
-  /// Adds the next cell, rows from left to right. The text must be printable.
-  void add(std::string_view cell);
-  std::size_t rows() const { return ends_.size() / columns_.size(); }
-  /// Appends one row as a line.
-  void append_row(std::string& out, std::size_t row) const;
+  /// Makes the columns at least as wide as those cells, of which there is one for each column.
+  void measure(const Cells& cells);
+  /// Appends cells and what is in the last column as a line. The text must be printable.
+  void append_row(std::string& out, const Cells& cells, std::string_view last) const;
 
  private:
   std::vector<Align> columns_;
   std::vector<std::size_t> widths_;
-  std::string text_;  // all cells, one after the other: a table may have a million rows
-  std::vector<std::size_t> ends_;
 };
 
 }  // namespace espalier::cli

@@ -1,45 +1,64 @@
 #include "ties.h"
 
 namespace espalier::cli {
+namespace {
 
-Ties::Ties(const Checkpoint& checkpoint) {
-  std::vector<std::uint32_t> names(checkpoint.tensor_count());
-  bool tied = false;
-  const auto node_count = static_cast<std::uint32_t>(checkpoint.catalog().tables().nodes.size());
-  for (std::uint32_t i = 0; i < node_count; ++i) {
-    const auto tensor = NodeRef(&checkpoint.catalog(), i).tensor();
-    if (tensor && ++names[tensor->number()] == 2) tied = true;
+constexpr std::uint32_t kNobody = ~std::uint32_t{0};
+
+// Calls `visit(node, tensor)` for all nodes with tensors; metadata has none.
+template <class Visit>
+void for_each_mention(const Checkpoint& checkpoint, Visit visit) {
+  const auto count = static_cast<std::uint32_t>(checkpoint.catalog().tables().nodes.size());
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (const auto tensor = NodeRef(&checkpoint.catalog(), i).tensor()) visit(i, *tensor);
   }
-  if (!tied) return;
+}
+
+}  // namespace
+
+Ties::Ties(const Checkpoint& checkpoint) : mentions_(checkpoint.tensor_count()) {
+  bool any = false;
+  for_each_mention(checkpoint, [&](std::uint32_t, const TensorRef& tensor) {
+    any = ++mentions_[tensor.number()].count == 2 || any;
+  });
+  if (!any) return;
+  for (Mentions& mentions : mentions_) mentions.first = mentions.second = kNobody;
+  // Numbers of nodes go level by level within each container, unlike the tree.
   for (Walker walk(checkpoint.state()); walk.next();) {
     const auto tensor = walk.node().tensor();
-    if (!tensor || names[tensor->number()] < 2) continue;
-    const auto [at, is_new] = groups_.try_emplace(tensor->number());
-    if (is_new) at->second.first_node = walk.node().number();
-    std::vector<std::string>& paths = at->second.paths;
-    paths.emplace_back(walk.path());
-    if (paths.back() < paths[at->second.representative]) {
-      at->second.representative = paths.size() - 1;
+    if (!tensor) continue;
+    Mentions& mentions = mentions_[tensor->number()];
+    if (mentions.first == kNobody) {
+      mentions.first = walk.node().number();
+    } else if (mentions.second == kNobody) {
+      mentions.second = walk.node().number();
     }
   }
 }
 
-const std::vector<std::string>& Ties::paths(const TensorRef& tensor) const {
-  static const std::vector<std::string> kNone;
-  const auto at = groups_.find(tensor.number());
-  return at == groups_.end() ? kNone : at->second.paths;
-}
-
-const std::string* Ties::representative(const TensorRef& tensor) const {
-  const auto at = groups_.find(tensor.number());
-  return at == groups_.end() ? nullptr : &at->second.paths[at->second.representative];
-}
-
-const std::string* Ties::original(const NodeRef& node) const {
+std::optional<NodeRef> Ties::original(const NodeRef& node) const {
   const auto tensor = node.tensor();
-  const auto at = tensor ? groups_.find(tensor->number()) : groups_.end();
-  if (at == groups_.end() || at->second.first_node == node.number()) return nullptr;
-  return &at->second.paths.front();
+  if (!tensor || !is_tied(*tensor)) return std::nullopt;
+  const std::uint32_t first = mentions_[tensor->number()].first;
+  return first != node.number() ? std::optional(NodeRef(&node.catalog(), first)) : std::nullopt;
+}
+
+std::optional<NodeRef> Ties::partner(const NodeRef& node) const {
+  const auto tensor = node.tensor();
+  if (!tensor || !is_tied(*tensor)) return std::nullopt;
+  const Mentions& mentions = mentions_[tensor->number()];
+  return NodeRef(&node.catalog(),
+                 mentions.first != node.number() ? mentions.first : mentions.second);
+}
+
+std::vector<std::uint32_t> tie_representatives(const Checkpoint& checkpoint,
+                                               const NodePaths& paths) {
+  std::vector<std::uint32_t> least(checkpoint.tensor_count(), kNobody);
+  for_each_mention(checkpoint, [&](std::uint32_t node, const TensorRef& tensor) {
+    std::uint32_t& known = least[tensor.number()];
+    if (known == kNobody || paths.less(node, known)) known = node;
+  });
+  return least;
 }
 
 }  // namespace espalier::cli

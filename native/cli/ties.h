@@ -3,37 +3,44 @@
 #define ESPALIER_CLI_TIES_H_
 
 #include <cstdint>
-#include <string>
-#include <unordered_map>
+#include <optional>
 #include <vector>
+
+#include "node_paths.h"
 
 #include "espalier/read/checkpoint.h"
 
 namespace espalier::cli {
 
-/// The tied tensors of a checkpoint: those that more than one node names.
+/// The tied tensors of a checkpoint: those that more than one node names. Holds a few numbers for
+/// each tensor, however many nodes name it.
 class Ties {
  public:
   explicit Ties(const Checkpoint& checkpoint);
 
-  /// The key paths of all nodes with this tensor, in the order of the tree; empty if there is only
-  /// one.
-  const std::vector<std::string>& paths(const TensorRef& tensor) const;
-  /// The first of these paths in byte order, which tells groups of tied nodes apart whatever the
-  /// order of the tree; null if there is only one.
-  const std::string* representative(const TensorRef& tensor) const;
-  /// The path of the first node with the same tensor; null if the node itself is the first, or is
-  /// not tied.
-  const std::string* original(const NodeRef& node) const;
+  /// Whether more than one node names the tensor.
+  bool is_tied(const TensorRef& tensor) const { return mentions_[tensor.number()].count > 1; }
+  /// The first node in the order of the tree with the same tensor; nothing if the node itself is
+  /// the first, or is not tied.
+  std::optional<NodeRef> original(const NodeRef& node) const;
+  /// Another node with the same tensor, the first one if it can be; nothing if the node is not
+  /// tied.
+  std::optional<NodeRef> partner(const NodeRef& node) const;
 
  private:
-  struct Group {
-    std::uint32_t first_node = 0;
-    std::vector<std::string> paths;
-    std::size_t representative = 0;
+  struct Mentions {
+    std::uint32_t count = 0;
+    // Of tied tensors: the first two nodes in the order of the tree.
+    std::uint32_t first = 0;
+    std::uint32_t second = 0;
   };
-  std::unordered_map<std::uint32_t, Group> groups_;  // by tensor number
+  std::vector<Mentions> mentions_;  // by tensor
 };
+
+/// For each tensor the node with the first path in byte order, which tells groups of tied nodes
+/// apart whatever the order of the tree.
+std::vector<std::uint32_t> tie_representatives(const Checkpoint& checkpoint,
+                                               const NodePaths& paths);
 
 }  // namespace espalier::cli
 

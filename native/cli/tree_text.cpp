@@ -1,13 +1,14 @@
 #include "tree_text.h"
 
 #include "text.h"
-#include "values.h"
+
+#include "espalier/base/counted.h"
 
 namespace espalier::cli {
 
 std::string TreeText::tie_text(const NodeRef& node) const {
-  const std::string* original = ties_.original(node);
-  return original != nullptr ? " = " + escaped(*original) : "";
+  const auto original = ties_.original(node);
+  return original ? " = " + mention_text(paths_.path(*original)) : "";
 }
 
 void TreeText::print(Output& out, std::string_view name, const NodeRef& node) const {
@@ -19,8 +20,7 @@ void TreeText::print(Output& out, std::string_view name, const NodeRef& node) co
 void TreeText::print_children(Output& out, const NodeRef& node, std::uint32_t depth,
                               std::string& indent) const {
   if (depth == max_depth_) {
-    if (node.size() > 0)
-      out.print("{}└── ... {}\n", indent, format_count(node.size(), "more node"));
+    if (node.size() > 0) out.print("{}└── ... {}\n", indent, counted(node.size(), "more node"));
     return;
   }
   for (std::uint32_t i = 0; i < node.size(); ++i) {
@@ -40,14 +40,15 @@ void TreeText::print_children(Output& out, const NodeRef& node, std::uint32_t de
 
 void TreeText::write(JsonWriter& json, const std::string& path, const NodeRef& node) const {
   std::string extended = path;
-  write_node(json, extended, node, 0);
+  LongNames names;
+  write_node(json, extended, node, 0, names);
 }
 
 void TreeText::write_node(JsonWriter& json, std::string& path, const NodeRef& node,
-                          std::uint32_t depth) const {
+                          std::uint32_t depth, LongNames& names) const {
   json.begin_object();
   if (!is_container(node.kind()) || depth == max_depth_) {
-    write_node_members(json, path, node);
+    write_node_members(json, path, node, names);
     json.end_object();
     return;
   }
@@ -60,7 +61,7 @@ void TreeText::write_node(JsonWriter& json, std::string& path, const NodeRef& no
   const std::size_t size = path.size();
   for (std::uint32_t i = 0; i < node.size(); ++i) {
     append_path(path, node.key(i));
-    write_node(json, path, node.child(i), depth + 1);
+    write_node(json, path, node.child(i), depth + 1, names);
     path.resize(size);
   }
   json.end_array();

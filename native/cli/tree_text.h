@@ -7,9 +7,11 @@
 #include <string_view>
 
 #include "json_writer.h"
+#include "node_paths.h"
 #include "output.h"
 #include "ties.h"
 #include "totals.h"
+#include "values.h"
 
 #include "espalier/read/checkpoint.h"
 
@@ -20,7 +22,7 @@ class TreeText {
  public:
   /// Shows containers down to `max_depth` levels below where it begins.
   TreeText(const Checkpoint& checkpoint, std::uint32_t max_depth)
-      : totals_(checkpoint), ties_(checkpoint), max_depth_(max_depth) {}
+      : totals_(checkpoint), ties_(checkpoint), paths_(checkpoint), max_depth_(max_depth) {}
 
   /// One line for each node; the first says `name`.
   void print(Output& out, std::string_view name, const NodeRef& node) const;
@@ -28,17 +30,16 @@ class TreeText {
   /// such objects, or a number where the depth ends.
   void write(JsonWriter& json, const std::string& path, const NodeRef& node) const;
 
-  const Ties& ties() const { return ties_; }
-
  private:
   void print_children(Output& out, const NodeRef& node, std::uint32_t depth,
                       std::string& indent) const;
-  void write_node(JsonWriter& json, std::string& path, const NodeRef& node,
-                  std::uint32_t depth) const;
+  void write_node(JsonWriter& json, std::string& path, const NodeRef& node, std::uint32_t depth,
+                  LongNames& names) const;
   std::string tie_text(const NodeRef& node) const;
 
   SubtreeTotals totals_;
   Ties ties_;
+  NodePaths paths_;
   std::uint32_t max_depth_;
 };
 

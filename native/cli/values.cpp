@@ -6,6 +6,7 @@
 #include "text.h"
 #include <fmt/format.h>
 
+#include "espalier/base/counted.h"
 #include "espalier/format/access.h"
 
 namespace espalier::cli {
@@ -66,7 +67,7 @@ void write_value(JsonWriter& json, const NodeRef& node) {
 
 std::string scalar_text(const NodeRef& node, std::size_t max_bytes) {
   const auto cut = [&](std::size_t size) {
-    return size > max_bytes ? fmt::format("... ({} bytes)", size) : std::string();
+    return size > max_bytes ? fmt::format("... ({})", counted(size, "byte")) : std::string();
   };
   switch (node.kind()) {
     case Kind::kNull:
@@ -104,27 +105,12 @@ std::string dtype_text(const TensorRef& tensor) {
   std::string text(dtype_name(tensor.dtype()));
   if (tensor.dtype() != DType::kOpaque) return text;
   const BlockType block = tensor.block();
-  return fmt::format("{}({}, {} in {} B)", text, escaped(block.name), block.elements, block.bytes);
+  return fmt::format("{}({}, {} in {} B)", text, escaped(shortened(block.name, kMaxMentionBytes)),
+                     block.elements, block.bytes);
 }
 
 std::string shape_text(std::span<const std::uint64_t> shape) {
   return fmt::format("[{}]", fmt::join(shape.begin(), shape.end(), ", "));
-}
-
-std::string codec_text(const TensorRef& tensor) {
-  const auto chunks = tensor.catalog().tables().chunks;
-  bool used[3] = {};
-  for (std::uint32_t i = 0; i < tensor.chunk_count(); ++i) {
-    used[chunks[tensor.first_chunk() + i].codec % 3] = true;
-  }
-  static constexpr const char* kNames[] = {"raw", "zstd", "planes"};
-  std::string text;
-  for (std::size_t codec = 0; codec < 3; ++codec) {
-    if (!used[codec]) continue;
-    if (!text.empty()) text += '+';
-    text += kNames[codec];
-  }
-  return text.empty() ? "-" : text;
 }
 
 std::string label_text(const NodeRef& node) {
@@ -132,17 +118,18 @@ std::string label_text(const NodeRef& node) {
   return label ? " " + quoted(*label) : "";
 }
 
-std::string axis_names_text(const TensorRef& tensor) {
+std::string axis_names_text(const TensorRef& tensor, std::size_t max_bytes) {
   std::string text;
   for (const std::string_view name : tensor.axis_names()) {
+    if (text.size() > max_bytes) return text + ", ...";
     if (!text.empty()) text += ", ";
-    text += name.empty() ? "-" : escaped(name);
+    text += name.empty() ? "-" : escaped(shortened(name, max_bytes));
   }
   return text;
 }
 
 std::string totals_text(const Totals& totals) {
-  return format_count(totals.tensors, "tensor") + ", " + format_size(totals.bytes);
+  return counted(totals.tensors, "tensor") + ", " + format_size(totals.bytes);
 }
 
 std::string node_text(const NodeRef& node, const SubtreeTotals& totals) {
@@ -193,12 +180,20 @@ void write_element(JsonWriter& json, DType dtype, std::complex<double> value) {
   write_complex(json, value, fits_f32(dtype));
 }
 
-void write_node_members(JsonWriter& json, std::string_view path, const NodeRef& node) {
+bool LongNames::first(const TensorRef& tensor) {
+  constexpr std::size_t kLong = 1024;
+  std::size_t size = tensor.dtype() == DType::kOpaque ? tensor.block().name.size() : 0;
+  for (const std::string_view name : tensor.axis_names()) size += name.size();
+  return size <= kLong || written_.insert(tensor.number()).second;
+}
+
+void write_node_members(JsonWriter& json, std::string_view path, const NodeRef& node,
+                        LongNames& names) {
   json.member("path", path);
   json.member("kind", kind_name(node.kind()));
   if (const auto label = node.label()) json.member("label", *label);
   if (const auto tensor = node.tensor()) {
-    write_tensor_members(json, *tensor);
+    write_tensor_members(json, *tensor, names);
   } else if (is_container(node.kind())) {
     json.member("children", node.size());
   } else {
@@ -207,13 +202,15 @@ void write_node_members(JsonWriter& json, std::string_view path, const NodeRef& 
   }
 }
 
-void write_tensor_members(JsonWriter& json, const TensorRef& tensor) {
+void write_tensor_members(JsonWriter& json, const TensorRef& tensor, LongNames& names) {
+  const bool with_names = names.first(tensor);
   json.member("dtype", dtype_name(tensor.dtype()));
   if (tensor.dtype() == DType::kOpaque) {
     const BlockType block = tensor.block();
     json.key("block");
     json.begin_object();
-    json.member("name", block.name);
+    json.key("name");
+    with_names ? json.value(block.name) : json.null();
     json.member("elements", block.elements);
     json.member("bytes", block.bytes);
     json.end_object();
@@ -222,27 +219,19 @@ void write_tensor_members(JsonWriter& json, const TensorRef& tensor) {
   json.begin_array();
   for (const std::uint64_t length : tensor.shape()) json.value(length);
   json.end_array();
-  if (const auto names = tensor.axis_names(); !names.empty()) {
+  if (const auto axes = tensor.axis_names(); !axes.empty()) {
     json.key("axis_names");
-    json.begin_array();
-    for (const std::string_view name : names) json.value(name);
-    json.end_array();
+    if (with_names) {
+      json.begin_array();
+      for (const std::string_view name : axes) json.value(name);
+      json.end_array();
+    } else {
+      json.null();
+    }
   }
   json.member("elements", tensor.elements());
   json.member("bytes", tensor.bytes());
   json.member("tensor", tensor.number());
-}
-
-void write_storage_members(JsonWriter& json, const TensorRef& tensor) {
-  const std::uint32_t chunks = tensor.chunk_count();
-  json.key("offset");
-  chunks > 0 ? json.value(tensor.catalog().tables().chunks[tensor.first_chunk()].offset)
-             : json.null();
-  json.member("chunks", chunks);
-  json.member("codec", codec_text(tensor));
-  json.key("hash");
-  const auto hash = tensor.content_hash();
-  hash ? json.value(to_hex(*hash)) : json.null();
 }
 
 void write_totals(JsonWriter& json, const Totals& totals) {

@@ -9,9 +9,9 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 
 #include "json_writer.h"
-#include "ties.h"
 #include "totals.h"
 
 #include "espalier/read/checkpoint.h"
@@ -23,16 +23,15 @@ namespace espalier::cli {
 /// containers and tensors.
 std::string scalar_text(const NodeRef& node, std::size_t max_bytes);
 
-/// `f32`; an opaque type with its block, `opaque(q4_0, 32 in 18 B)`.
+/// `f32`; an opaque type with its block, `opaque(q4_0, 32 in 18 B)`. A long name is shortened, for
+/// every node of the tensor repeats it.
 std::string dtype_text(const TensorRef& tensor);
 /// `[4, 3]`.
 std::string shape_text(std::span<const std::uint64_t> shape);
-/// `raw`, `zstd`, `planes`, several of them joined by '+', or `-` if the tensor has no chunks.
-std::string codec_text(const TensorRef& tensor);
 /// A label in quotes after a space, or nothing.
 std::string label_text(const NodeRef& node);
-/// `rows, -`: axis names, '-' for one without; empty if there are none.
-std::string axis_names_text(const TensorRef& tensor);
+/// `rows, -`: axis names, '-' for one without; empty if there are none. Stops after `max_bytes`.
+std::string axis_names_text(const TensorRef& tensor, std::size_t max_bytes);
 /// `3 tensors, 1.5 MiB`.
 std::string totals_text(const Totals& totals);
 /// What a node is, in one line: `tensor f32 [4, 3]`, `int64 3`, `dict "OrderedDict" (3 tensors, 1.5
@@ -50,13 +49,23 @@ void write_element(JsonWriter& json, DType dtype, std::uint64_t value);
 void write_element(JsonWriter& json, DType dtype, double value);
 void write_element(JsonWriter& json, DType dtype, std::complex<double> value);
 
+/// Which tensors of a checkpoint were already written to a document with their axis names and block
+/// name, if these are long. A tensor may have many nodes, each of which would repeat them.
+class LongNames {
+ public:
+  /// Whether names are to be written: they are short, or it is the first time.
+  bool first(const TensorRef& tensor);
+
+ private:
+  std::unordered_set<std::uint32_t> written_;  // by tensor; those with long names only
+};
+
 /// The members `path`, `kind`, `label`, and what there is to say about the kind: `value`, or
 /// `children` (their number), or those of write_tensor_members().
-void write_node_members(JsonWriter& json, std::string_view path, const NodeRef& node);
+void write_node_members(JsonWriter& json, std::string_view path, const NodeRef& node,
+                        LongNames& names);
 /// The members `dtype`, `block`, `shape`, `axis_names`, `elements`, `bytes`, `tensor`.
-void write_tensor_members(JsonWriter& json, const TensorRef& tensor);
-/// The members `offset`, `chunks`, `codec`, `hash`: where and how a tensor is stored.
-void write_storage_members(JsonWriter& json, const TensorRef& tensor);
+void write_tensor_members(JsonWriter& json, const TensorRef& tensor, LongNames& names);
 /// The member `totals`.
 void write_totals(JsonWriter& json, const Totals& totals);
 /// The members `code`, `message`, `offset`, `path` of an error.

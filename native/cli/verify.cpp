@@ -9,6 +9,8 @@
 #include "text.h"
 #include "values.h"
 
+#include "espalier/base/counted.h"
+
 namespace espalier::cli {
 namespace {
 
@@ -53,10 +55,10 @@ void print_text(Output& out, const Verdict& verdict, bool quiet) {
   const std::string name = escaped(verdict.file);
   if (report.error_count == 0) {
     if (quiet) return;
-    const std::string tensors = format_count(verdict.tensors, "tensor");
+    const std::string tensors = counted(verdict.tensors, "tensor");
     const std::string size = format_size(verdict.file_bytes);
     if (report.has_hashes) {
-      out.print("{}: ok ({}, {}, {})\n", name, tensors, format_count(report.chunks, "chunk"), size);
+      out.print("{}: ok ({}, {}, {})\n", name, tensors, counted(report.chunks, "chunk"), size);
     } else {
       out.print(
           "{}: structure ok ({}, {}); this format has no hashes, so the tensors' bytes were not "
@@ -65,10 +67,10 @@ void print_text(Output& out, const Verdict& verdict, bool quiet) {
     }
     return;
   }
-  out.print("{}: DAMAGED ({})\n", name, format_count(report.error_count, "error"));
+  out.print("{}: DAMAGED ({})\n", name, counted(report.error_count, "error"));
   const std::size_t shown = std::min(report.errors.size(), kShownErrors);
   for (std::size_t i = 0; i < shown; ++i) {
-    out.print("  {}\n", escaped(report.errors[i].describe()));
+    out.print("  {}\n", describe(report.errors[i]));
   }
   if (report.error_count > shown) out.print("  and {} more\n", report.error_count - shown);
 }

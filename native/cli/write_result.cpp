@@ -60,6 +60,7 @@ void add_write_options(CLI::App& command, WriteOptions& options) {
 }
 
 Result<void> check_target(const std::string& target, const WriteOptions& options) {
+  if (auto ok = check_file_name(target, "output"); !ok) return ok;
   std::error_code error;
   const auto status = std::filesystem::symlink_status(target, error);
   if (!options.force && std::filesystem::exists(status)) {

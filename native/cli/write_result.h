@@ -24,8 +24,8 @@ struct WriteOptions {
 /// Adds --to, --unrepresentable, --no-metadata, --force and --no-sync.
 void add_write_options(CLI::App& command, WriteOptions& options);
 
-/// Whether `target` may be written: kInvalidArgument if something is there already, and --force is
-/// not given.
+/// Whether `target` may be written: kInvalidArgument if it is no file's name, or if something is
+/// there already, and --force is not given.
 Result<void> check_target(const std::string& target, const WriteOptions& options);
 
 /// The format to write: as --to says, otherwise as the target's name ends, otherwise `fallback`;

@@ -2,9 +2,11 @@
 //
 //   make_sample OUT [small-change]
 //
-// "large" saves a tensor of several chunks instead, "many:N" a dict of N tensors, and the other
-// words change one thing about the sample: see main().
+// "large" saves a tensor of several chunks instead, "many:N" a dict of N tensors, "ties:N" N nodes
+// of few tensors with long names ("other-ties:N": of other ones), and the other words change one
+// thing about the sample: see main().
 
+#include <algorithm>
 #include <array>
 #include <complex>
 #include <cstdio>
@@ -163,6 +165,61 @@ Value many(unsigned long count) {
   return Value::dict({{"model", std::move(layers)}});
 }
 
+// Finite numbers of which sums and squares are not; `negated`: the first of each is.
+Value extremes(bool negated) {
+  using Complex = std::complex<double>;
+  constexpr double kMax = std::numeric_limits<double>::max();
+  constexpr double kMin = std::numeric_limits<double>::denorm_min();
+  constexpr std::size_t kChunk = 1024 * 1024 / sizeof(double);
+  const auto halves = [](double first, double second) {
+    std::vector<double> elements(2 * kChunk, first);
+    std::fill(elements.begin() + kChunk, elements.end(), second);
+    return elements;
+  };
+  Value dict = Value::dict();
+  const auto add = [&](const char* name, std::vector<double> elements) {
+    if (negated) elements.front() = -elements.front();
+    const std::uint64_t size = elements.size();
+    dict.add(name, Value::tensor(tensor_of(DType::kF64, {size}, elements)));
+  };
+  add("max", {kMax, kMax, kMax});
+  add("both", {kMax, -kMax});
+  add("apart", halves(kMax, -kMax));
+  add("half", halves(kMax, 0));
+  add("tiny", {1e-300, 3e-300});
+  add("tiny_after_zeros", halves(0, 2 * kMin));
+  add("tiny_beside_large", halves(1e-300, 3e300));
+  add("ordinary_beside_large", halves(1, kMax));
+  const double sign = negated ? -1 : 1;
+  dict.add("complex", Value::tensor(tensor_of<Complex>(DType::kC128, {2},
+                                                       {{sign * 3e307, 4e307}, {6e307, 8e307}})));
+  dict.add("far", Value::tensor(tensor_of<Complex>(DType::kC128, {1}, {{sign * kMax, 0}})));
+  return dict;
+}
+
+// Keys that begin other keys, with characters before and after the slash between them.
+Value prefixes() {
+  const auto null = [] { return Value::null(); };
+  return Value::dict({{"a0", null()},
+                      {"a", Value::dict({{"b", null()}, {2, null()}, {10, null()}, {-1, null()}})},
+                      {"0", null()},
+                      {"a-b", Value::dict({{"~", null()}})}});
+}
+
+// A small file, all of whose texts are long when they are repeated for each node.
+Value ties(unsigned long count, bool other) {
+  Tensor named = counting({1, 1});
+  named.axis_names = {std::string(8000, other ? 'R' : 'r'), std::string(8000, 'c')};
+  Tensor opaque = bytes_tensor(DType::kOpaque, {2}, 2);
+  opaque.block_name = std::string(8000, other ? 'B' : 'b');
+  opaque.block_elements = opaque.block_bytes = 1;
+  const std::array<Value, 2> tied = {Value::tensor(std::move(named)),
+                                     Value::tensor(std::move(opaque))};
+  Value list = Value::list();
+  for (unsigned long i = 0; i < count; ++i) list.add(tied[i % 2]);
+  return Value::dict({{std::string(16000, 'k'), std::move(list)}});
+}
+
 // Makes a file say that it needs a feature which no reader knows.
 bool require_unknown_feature(const char* path) {
   std::array<std::byte, espalier::kHeaderBytes> bytes{};
@@ -191,6 +248,14 @@ int main(int argc, char** argv) {
     state = large(change == "large-changed");
   } else if (change.starts_with("many:")) {
     state = many(std::strtoul(change.substr(5).data(), nullptr, 10));
+  } else if (change.starts_with("extremes")) {
+    state = extremes(change == "extremes-negated");
+  } else if (change == "prefixes") {
+    state = prefixes();
+  } else if (change.starts_with("ties:")) {
+    state = ties(std::strtoul(change.substr(5).data(), nullptr, 10), false);
+  } else if (change.starts_with("other-ties:")) {
+    state = ties(std::strtoul(change.substr(11).data(), nullptr, 10), true);
   } else {
     state = sample(change);
   }

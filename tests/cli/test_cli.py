@@ -5,6 +5,7 @@ Usage: ESPALIER=path/to/espalier MAKE_SAMPLE=path/to/make_sample python3 test_cl
 
 import json
 import os
+import re
 import resource
 import shutil
 import struct
@@ -52,6 +53,8 @@ class Cli(unittest.TestCase):
         self.stderr = done.stderr.decode("utf-8")
         if expect in (USAGE, BAD_INPUT, IO):
             self.assertRegex(self.stderr, r"\Aespalier: [^\n]+\n\Z")
+            if args[:1] != ("verify",) and options["stdout"] == subprocess.PIPE:
+                self.assertEqual(done.stdout, b"", "printed before an error")
         else:
             self.assertEqual(self.stderr, "")
         return done.stdout
@@ -148,6 +151,10 @@ class Ls(Cli):
         names = [node["path"] for node in sorted_by("--sort", "path")]
         self.assertEqual(names, sorted(names))
         self.assertEqual([n["path"] for n in sorted_by("--sort", "path", "--reverse")], names[::-1])
+        subprocess.run([MAKE_SAMPLE, self.new("prefixes"), "prefixes"], check=True)
+        nodes = self.json("ls", self.new("prefixes"), "--all", "--sort", "path")["nodes"]
+        self.assertEqual([node["path"] for node in nodes],
+                         ["", "a", "a-b", "a-b/~0", "a/-1", "a/10", "a/2", "a/b", "a0", "~20"])
         numbers = [node["tensor"] for node in sorted_by("--sort", "file")]
         self.assertEqual(numbers, sorted(numbers))
 
@@ -269,6 +276,16 @@ class Show(Cli):
         self.run_cli("show", self.path("sample"), "betas", "--slice", "0", expect=USAGE)
         self.assertIn("code wrong_kind", self.stderr)
 
+    def test_nothing_is_printed_before_an_error(self):
+        file = self.damaged("bad", self.data_offset("x", "large"), source="large")
+        for options in ([], ["--json"]):
+            self.run_cli("show", self.path("sample"), "model/head", "--slice", ":,:,:", *options,
+                         expect=USAGE)
+            self.run_cli("show", self.path("sample"), "missing", "--slice", ":,:,:", *options,
+                         expect=USAGE)
+            self.run_cli("show", file, "x", "--slice", "0,0", *options, expect=BAD_INPUT)
+            self.assertIn("in x)", self.stderr)
+
     def test_json_specials(self):
         node = self.json("show", self.path("sample"), "types/f32")["node"]
         self.assertEqual(node["values"], [[0.1, -0.0, "NaN"], ["Infinity", "-Infinity", 1e20]])
@@ -302,6 +319,24 @@ class Stats(Cli):
             self.assertEqual(six["stats"]["finite"], 4194304)
             # Three bytes of 37 * i + 1 hold four codes; all 256 byte values come equally often.
             self.assertEqual((six["stats"]["min"], six["stats"]["max"]), (-28.0, 28.0))
+
+    def test_extremes(self):
+        """Finite numbers have finite statistics, though their sums and squares are not finite."""
+        subprocess.run([MAKE_SAMPLE, self.new("extremes"), "extremes"], check=True)
+        largest, least = sys.float_info.max, 5e-324
+        expected = {"max": (largest, 0), "both": (0, largest), "apart": (0, largest),
+                    "half": (largest / 2, largest / 2), "tiny": (2e-300, 1e-300),
+                    "tiny_after_zeros": (least, least), "tiny_beside_large": (1.5e300, 1.5e300),
+                    "ordinary_beside_large": (largest / 2, largest / 2),
+                    "complex": (7.5e307, 2.5e307), "far": (largest, 0)}
+        for threads in ("1", "3"):
+            nodes = self.json("stats", self.new("extremes"), "--threads", threads)["nodes"]
+            self.assertEqual(len(nodes), len(expected))
+            for node in nodes:
+                for name, value in zip(("mean", "std"), expected[node["path"]]):
+                    self.assertIsInstance(node["stats"][name], (int, float), node["path"])
+                    self.assertAlmostEqual(node["stats"][name] / (value or 1), value != 0, places=12,
+                                           msg=f"{name} of {node['path']}")
 
     def test_damage_is_an_error(self):
         file = self.damaged("bad", self.data_offset("x", "large") + 3_000_000, source="large")
@@ -483,6 +518,76 @@ class StandardOutput(Cli):
         self.assertEqual((ignored.returncode, ignored.stderr.count(b"espalier")), (141, 0))
 
 
+class Memory(Cli):
+    """A small file may name one tensor many times, at long paths; no command may hold that."""
+
+    NODES = 6_000
+
+    def setUp(self):
+        super().setUp()
+        self.file = self.new("ties.espalier")
+        subprocess.run([MAKE_SAMPLE, self.file, f"ties:{self.NODES}"], check=True)
+        self.assertLess(os.path.getsize(self.file), 250_000)
+        self.limit = 64 << 20
+        with open(ESPALIER, "rb") as program:
+            if re.search(b"__[at]san_init", program.read()):
+                self.limit *= 10  # The sanitizers' own.
+
+    # A process's peak begins with that of the one it was spawned from, which must be a small one.
+    SPAWN = """if True:
+        import os, sys
+        out = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        pid = os.posix_spawn(sys.argv[2], sys.argv[2:], os.environ,
+                             file_actions=[(os.POSIX_SPAWN_DUP2, out, 1)])
+        _, status, usage = os.wait4(pid, 0)
+        print(os.waitstatus_to_exitcode(status), usage.ru_maxrss * 1024)
+        """
+
+    def measure(self, *args, expect=OK):
+        """The bytes of memory and of output that the program takes."""
+        done = subprocess.run([sys.executable, "-c", self.SPAWN, self.new("out"), ESPALIER, *args],
+                              stdout=subprocess.PIPE, check=True, timeout=120)
+        code, memory = map(int, done.stdout.split())
+        self.assertEqual(code, expect)
+        return memory, os.path.getsize(self.new("out"))
+
+    def test_commands_that_list(self):
+        line = 16_000 + 500  # The node's own path, once, and all that is short.
+        for args, longest in {("ls",): line, ("ls", "--json"): line, ("ls", "--long"): line,
+                              ("ls", "--all", "--json", "--long"): line,
+                              ("ls", "--sort", "path", "-r"): line, ("ls", "--sort", "size"): line,
+                              ("stats",): line, ("stats", "--json"): line,
+                              ("tree",): 500, ("tree", "--json"): line}.items():
+            memory, size = self.measure(args[0], self.file, *args[1:])
+            self.assertLess(memory, self.limit, args)
+            self.assertLess(size, self.NODES * longest + 100_000, args)
+
+    def test_all_nodes_of_one_tensor(self):
+        path = "k" * 16000 + "/5999"
+        for options in ([], ["--json"]):
+            memory, size = self.measure("show", self.file, path, *options)
+            self.assertLess(memory, self.limit)
+            self.assertLess(size, (self.NODES / 2 + 1) * 16_100)
+        text = self.text("show", self.file, path)
+        self.assertEqual(text.count("\ntied: "), self.NODES / 2)
+
+    def test_differences(self):
+        other = self.new("other.espalier")
+        subprocess.run([MAKE_SAMPLE, other, f"other-ties:{self.NODES}"], check=True)
+        for options in ([], ["--json"]):
+            memory, size = self.measure("diff", self.file, other, *options, expect=CHECK_FAILED)
+            self.assertLess(memory, self.limit)
+            self.assertLess(size, self.NODES * 3 * 16_500 + 100_000)
+
+    def test_long_names_are_said_once(self):
+        named, opaque, *others = self.json("ls", self.file, "*/{0,1,2,3}")["nodes"]
+        self.assertEqual(named["axis_names"], ["r" * 8000, "c" * 8000])
+        self.assertEqual(opaque["block"], {"name": "b" * 8000, "elements": 1, "bytes": 1})
+        self.assertTrue(others[0]["axis_names"] is None)
+        self.assertEqual(others[1]["block"], {"name": None, "elements": 1, "bytes": 1})
+        self.assertEqual(others[0]["tensor"], named["tensor"])
+
+
 class Diff(Cli):
     def differences(self, a, b, *options, expect=CHECK_FAILED):
         report = self.json("diff", self.path(a), self.path(b), *options, expect=expect)
@@ -518,6 +623,18 @@ class Diff(Cli):
         text = self.text("diff", self.path("sample"), self.path("element"), expect=CHECK_FAILED)
         self.assertEqual(text.splitlines()[0],
                          "~ model/embed: 1 of 12 elements differ, max |delta| 0.5")
+
+    def test_extremes(self):
+        for name in ("extremes", "extremes-negated"):
+            subprocess.run([MAKE_SAMPLE, self.new(name), name], check=True)
+        report = self.json("diff", self.new("extremes"), self.new("extremes-negated"), expect=CHECK_FAILED)
+        deltas = {d["path"]: d["max_delta"] for d in report["differences"]}
+        self.assertEqual(deltas["tiny"], 2e-300)
+        self.assertEqual(deltas["tiny_beside_large"], 2e-300)
+        self.assertEqual(deltas["complex"], 6e307)
+        # Distances that no f64 holds, of elements that are finite all the same.
+        self.assertEqual((deltas["max"], deltas["far"]), ("Infinity", "Infinity"))
+        self.assertEqual([d["not_comparable"] for d in report["differences"]], [0] * len(deltas))
 
     def test_large(self):
         changes, report = self.differences("large", "large-changed")
@@ -660,6 +777,75 @@ class Patterns(Cli):
         self.text("extract", self.path("sample"), b, "--root", "betas")
         self.assertIn("1 difference", self.text("diff", a, b, "0", expect=CHECK_FAILED))
 
+    def test_empty_names(self):
+        """The empty key path is the root; an empty file name is a mistake of a script."""
+        sample = self.path("sample")
+        self.assertEqual(self.text("ls", sample, ""), self.text("ls", sample))
+        self.assertEqual(self.text("stats", sample, ""), self.text("stats", sample))
+        self.assertEqual(self.text("tree", sample, ""), self.text("tree", sample))
+        self.assertTrue(self.text("show", sample, "").startswith("state: dict"))
+        self.text("extract", sample, self.new("all.espalier"), "", "--root", "")
+        self.assertEqual(self.text("diff", sample, self.new("all.espalier"), ""), "equal\n")
+        for args in (["ls", ""], ["ls", "", ""], ["verify", ""], ["diff", sample, ""], ["diff", "", sample],
+                     ["extract", sample, ""], ["extract", sample, "", ""], ["convert", sample, ""],
+                     ["convert", "", self.new("out.espalier")]):
+            self.run_cli(*args, expect=USAGE)
+            self.assertIn("name is empty", self.stderr)
+            self.assertIn("code invalid_argument", self.stderr)
+
+    def test_dash_is_no_file_name(self):
+        sample = self.path("sample")
+        for args in (["extract", sample, "-"], ["extract", sample, "-", "model", "-f"],
+                     ["convert", sample, "-"], ["convert", sample, "-", "--to", "espalier"]):
+            self.run_cli(*args, expect=USAGE, cwd=self.folder)
+            self.assertIn("standard output is not supported", self.stderr)
+            self.assertIn("./-", self.stderr)
+        self.run_cli("ls", "-", expect=USAGE, cwd=self.folder)
+        self.assertIn("standard input is not supported", self.stderr)
+        self.assertEqual(os.listdir(self.folder), [])
+        self.text("extract", sample, "./-", cwd=self.folder)
+        self.assertEqual(self.text("ls", "./-", cwd=self.folder), self.text("ls", sample))
+
+    def test_patterns_that_are_key_paths_say_what_is_there(self):
+        sample, out = self.path("sample"), self.new("out.espalier")
+        for args in (["ls", sample], ["stats", sample], ["extract", sample, out], ["diff", sample, sample]):
+            self.run_cli(*args, "model", "layers/~20", expect=USAGE)
+            self.assertIn("did you mean 'layers/0', the int key?", self.stderr)
+            self.assertIn("code not_found, in layers/~20)", self.stderr)
+            self.run_cli(*args, "optimizer/~20/x", expect=USAGE)
+            self.assertIn("'optimizer/~20' is a string", self.stderr)
+            self.run_cli(*args, "layers/?/~20", expect=USAGE)
+            self.assertIn("pattern 'layers/?/~20'", self.stderr)
+        # What is there, but not below the new root.
+        self.run_cli("extract", sample, out, "--root", "layers", "model", expect=USAGE)
+        self.assertIn("pattern 'model'", self.stderr)
+        # What is in one of the two is compared.
+        self.text("diff", sample, self.path("extra"), "extra", expect=CHECK_FAILED)
+
+    def test_one_thing_is_singular(self):
+        sample = self.path("sample")
+        for path, spec, message in (("types/scalar", "0", "has 1 part and the tensor has 0 axes"),
+                                    ("types/i8", "0,0", "has 2 parts and the tensor has 1 axis"),
+                                    ("types/i8", "9", "which has 3 elements")):
+            self.run_cli("show", sample, path, "--slice", spec, expect=USAGE)
+            self.assertIn(message + " (", self.stderr)
+        with open(sample, "rb") as file:
+            content = file.read()
+        for more, message in ((b"x", "goes on for 1 byte after"), (b"xx", "goes on for 2 bytes after")):
+            with open(self.new("longer"), "wb") as file:
+                file.write(content + more)
+            self.run_cli("ls", self.new("longer"), expect=BAD_INPUT)
+            self.assertIn(message, self.stderr)
+
+    def test_long_paths_in_messages_are_shortened(self):
+        path = "/".join(["segment"] * 50)
+        for args in (["show", self.path("sample"), path], ["ls", self.path("sample"), path]):
+            self.run_cli(*args, expect=USAGE)
+            self.assertRegex(self.stderr, r", in segment/segment/.*\[\.\.\.\].*/segment\)\n")
+            self.assertLess(len(self.stderr), 500)
+        self.run_cli("ls", self.path("sample"), "x" * 5000, expect=USAGE)
+        self.assertLess(len(self.stderr), 2000)
+
     def test_other_spelling_of_a_key(self):
         self.run_cli("show", self.path("sample"), "optimizer/~21", expect=USAGE)
         self.assertNotIn("did you mean", self.stderr)
@@ -749,6 +935,24 @@ class Safetensors(Cli):
         again = self.new("again.safetensors")
         self.text("convert", carried, again)
         self.same_bytes(carried, again)
+
+    def test_carried_tree_that_cannot_be_written(self):
+        """Some of it only the writer finds; it is the source's fault all the same."""
+        entry = {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}
+        for wrong in ({"kind": "set", "items": [1, 1]}, {"kind": "dict", "items": [["a", 1], ["a", 2]]},
+                      {"kind": "dict", "items": [["k" * 20_000, 1]]}):
+            state = {"kind": "list", "items": [{"kind": "tensor", "name": "t"}, wrong]}
+            tree = json.dumps({"version": 1, "state": state})
+            header = json.dumps({"__metadata__": {"espalier.tree": tree}, "t": entry}).encode()
+            with open(self.new("carried.safetensors"), "wb") as file:
+                file.write(struct.pack("<Q", len(header)) + header)
+            self.run_cli("convert", self.new("carried.safetensors"), self.new("out.espalier"),
+                         expect=BAD_INPUT)
+            self.assertIn("carried.safetensors: ", self.stderr)
+            self.assertIn("--flat", self.stderr)
+            self.assertIn("code safetensors_invalid", self.stderr)
+            self.text("convert", "--flat", "-f", self.new("carried.safetensors"), self.new("flat.espalier"))
+            self.assertEqual(sorted(os.listdir(self.folder)), ["carried.safetensors", "flat.espalier"])
 
     def test_damaged(self):
         path = os.path.join(self.DATA, "digits", "digits.safetensors")

@@ -263,6 +263,18 @@ def carried():
     yield tree("tensor-shape-no-array", tensor | {"dtype": "u8", "shape": 4})
     yield tree("tensor-shape-over-rank", tensor | {"dtype": "u8", "shape": [1] * 65}, "limit_exceeded")
     block = {"dtype": "opaque", "shape": [4], "block": ["q", 4, 4]}
+    both = lambda first, second: {"kind": "list", "items": [tensor | first, tensor | second]}
+    i4, axes = {"dtype": "i4", "shape": [8]}, {"axes": ["a"]}
+    yield tree("tensor-tied-with-other-dtype", both(i4, {"dtype": "u4", "shape": [8]}))
+    yield tree("tensor-tied-with-other-shape", both(i4, {"dtype": "i4", "shape": [2, 4]}))
+    yield tree("tensor-tied-with-type-once", both(i4, {}))
+    yield tree("tensor-tied-with-type-later", both({}, i4))
+    yield tree("tensor-tied-with-other-axes", both(axes, {"axes": ["b"]}))
+    yield tree("tensor-tied-with-axes-once", both(axes, {}))
+    yield tree("tensor-tied-with-unknown-dtype", both({}, {"dtype": "f99", "shape": [4]}))
+    opaque = lambda name, elements, size: {"dtype": "opaque", "shape": [4], "block": [name, elements, size]}
+    yield tree("tensor-tied-with-other-block-name", both(opaque("q", 4, 4), opaque("p", 4, 4)))
+    yield tree("tensor-tied-with-other-block-size", both(opaque("q", 4, 4), opaque("q", 2, 2)))
     yield tree("block-missing", tensor | {"dtype": "opaque", "shape": [4]})
     yield tree("block-of-plain-dtype", tensor | {"dtype": "u8", "shape": [4], "block": ["q", 4, 4]})
     yield tree("block-no-array", tensor | block | {"block": "q"})
@@ -311,3 +323,10 @@ def carried():
     yield beside("dict-item-of-three", {"kind": "dict", "items": [["a", 1, 2]]})
     yield beside("dict-key-null", {"kind": "dict", "items": [[None, 1]]})
     yield beside("record-key-int", {"kind": "record", "items": [[1, 1]]})
+    yield beside("dict-key-twice", {"kind": "dict", "items": [["a", 1], ["b", 2], ["a", 3]]})
+    yield beside("dict-int-key-twice", {"kind": "dict", "items": [[1, 1], ["1", 2], [1, 3]]})
+    yield beside("record-key-twice", {"kind": "record", "items": [["a", 1], ["a", 1]]})
+    twice = {"kind": "dict", "items": [["a", None], ["a", None]]}
+    yield tree("metadata-key-twice", tensor, metadata=twice)
+    yield text("key-twice-by-escape", '{"version":1,"state":{"kind":"dict","items":'
+               '[["t",{"kind":"tensor","name":"t"}],["a",1],["\\u0061",2]]}}')  # fmt: skip

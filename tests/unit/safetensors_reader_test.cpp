@@ -200,10 +200,10 @@ TEST_CASE("safetensors: the buffer is covered once, and wholly") {
   CHECK(open_safetensors(file("[4,8]", "[0,4]", 8)));
 
   Error error = refusal(file("[0,4]", "[5,9]", 9));
-  CHECK(error.message == "the 1 bytes before the tensor belong to no tensor");
+  CHECK(error.message == "before the tensor is a hole of 1 byte");
   CHECK(error.path == "b");
   error = refusal(file("[1,5]", "[5,9]", 9));
-  CHECK(error.message.find("before the tensor belong to no tensor") != std::string::npos);
+  CHECK(error.message.find("before the tensor is a hole of") != std::string::npos);
   CHECK(error.path == "a");
   error = refusal(file("[0,4]", "[3,7]", 7));
   CHECK(error.message == "the tensor shares bytes with the one before it");

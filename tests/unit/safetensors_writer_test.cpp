@@ -454,8 +454,8 @@ TEST_CASE("safetensors: carried trees that are wrong") {
   REQUIRE(state(R"({"kind":"tensor","name":"t","dtype":"i4","shape":[2,4],"axes":["",""]})"));
   for (const char* block : {R"(["a",4294967295,1])", R"(["a",1,4294967295])"}) {
     REQUIRE(state(R"({"kind":"list","items":[)" + t +
-                  R"(,{"kind":"placeholder","dtype":"opaque","shape":[0],"block":)" +
-                  block + "}]}"));
+                  R"(,{"kind":"placeholder","dtype":"opaque","shape":[0],"block":)" + block +
+                  "}]}"));
   }
 
   const std::vector<std::string> wrong = {
@@ -501,10 +501,11 @@ TEST_CASE("safetensors: carried trees that are wrong") {
         R"({"kind":"dict","items":[["a"]]})", R"({"kind":"dict","items":[["a",1,2]]})",
         R"({"kind":"dict","items":[{"a":1,"b":2}]})", R"({"kind":"dict","items":[[1.5,1]]})",
         R"({"kind":"dict","items":[[null,1]]})", R"({"kind":"record","items":[[1,1]]})",
-        R"({"kind":"tensor"})", R"({"kind":"tensor","name":"s"})",
-        R"({"kind":"tensor","name":"u"})", R"({"kind":"tensor","name":1})",
-        R"({"kind":"tensor","name":"t","shape":[4]})", R"({"kind":"placeholder"})",
-        R"({"kind":"placeholder","dtype":"f32"})",
+        R"({"kind":"record","items":[["a",1],["b",1],["a",1]]})",
+        R"({"kind":"dict","items":[[1,1],[2,1],[1,1]]})", R"({"kind":"tensor"})",
+        R"({"kind":"tensor","name":"s"})", R"({"kind":"tensor","name":"u"})",
+        R"({"kind":"tensor","name":1})", R"({"kind":"tensor","name":"t","shape":[4]})",
+        R"({"kind":"placeholder"})", R"({"kind":"placeholder","dtype":"f32"})",
         R"({"kind":"placeholder","dtype":"f32","shape":4})",
         R"({"kind":"placeholder","dtype":"f32","shape":{}})",
         R"({"kind":"placeholder","dtype":"f99","shape":[]})",
@@ -536,6 +537,22 @@ TEST_CASE("safetensors: carried trees that are wrong") {
     const bool fits = std::string_view(type) == R"("dtype":"f32","shape":[])";
     CHECK(state(R"({"kind":"tensor","name":"t",)" + std::string(type) + "}").has_value() == fits);
   }
+  // What is said of a tensor is the same wherever it is mentioned, in whatever words.
+  const auto both = [&](const char* first, const char* second) {
+    const auto tensor = [](const char* more) {
+      return R"({"kind":"tensor","name":"t")" + std::string(more) + "}";
+    };
+    return state(R"({"kind":"list","items":[)" + tensor(first) + "," + tensor(second) + "]}")
+        .has_value();
+  };
+  CHECK(both(R"(,"label":"a")", R"(,"label":"b")"));
+  CHECK(both(R"(,"dtype":"i4","shape":[8])", R"(,"dtype":"i4","shape":[8])"));
+  CHECK(both("", R"(,"dtype":"u8","shape":[4])"));
+  CHECK(!both(R"(,"dtype":"i4","shape":[8])", R"(,"dtype":"u4","shape":[8])"));
+  CHECK(!both("", R"(,"dtype":"i4","shape":[8])"));
+  CHECK(!both(R"(,"axes":["a"])", ""));
+  // A key and an int key that look the same differ.
+  CHECK(state(with(R"({"kind":"dict","items":[[1,1],["1",1]]})")));
   CHECK(!state("null"));
   // What it stands beside is flat, and has names.
   const Value whole =

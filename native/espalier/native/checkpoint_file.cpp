@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "espalier/base/checked.h"
+#include "espalier/base/counted.h"
 #include "espalier/foreign/any_opener.h"
 #include "espalier/native/huge_pages.h"
 #include "espalier/native/out_of_memory.h"
@@ -29,8 +30,8 @@ std::shared_ptr<std::byte[]> allocate(std::uint64_t size) {
 
 tl::unexpected<Error> no_memory(const TensorRef& tensor, std::uint64_t bytes) {
   return fail(ErrorCode::kOutOfMemory,
-              "cannot allocate " + std::to_string(bytes) +
-                  " bytes for a tensor; read slices of it, or map the file",
+              "cannot allocate " + counted(bytes, "byte") +
+                  " for a tensor; read slices of it, or map the file",
               Error::kNoOffset, tensor_path(tensor));
 }
 
@@ -127,8 +128,8 @@ Result<TensorView> CheckpointFile::slice(const TensorRef& tensor,
   if (!plan) return propagate(plan);
   if (plan->bytes() > options_.limits.decoded_bytes) {
     return fail(ErrorCode::kLimitExceeded,
-                "reading this takes " + std::to_string(plan->bytes()) +
-                    " bytes and Limits::decoded_bytes allows " +
+                "reading this takes " + counted(plan->bytes(), "byte") +
+                    " and Limits::decoded_bytes allows " +
                     std::to_string(options_.limits.decoded_bytes),
                 Error::kNoOffset, tensor_path(tensor));
   }
@@ -152,9 +153,8 @@ Result<void> CheckpointFile::read_into(const TensorRef& tensor, std::span<const 
 
 Result<void> CheckpointFile::read_planned(const ReadPlan& plan, MutableByteSpan out) const {
   if (out.size() != plan.bytes()) {
-    return fail(ErrorCode::kInvalidArgument, "the result has " + std::to_string(plan.bytes()) +
-                                                 " bytes and the buffer " +
-                                                 std::to_string(out.size()));
+    return fail(ErrorCode::kInvalidArgument, "the result has " + counted(plan.bytes(), "byte") +
+                                                 " and the buffer " + std::to_string(out.size()));
   }
   const unsigned threads = plan.is_concurrent() ? thread_count(options_.threads) : 1;
   std::vector<std::vector<std::byte>> scratch(threads);

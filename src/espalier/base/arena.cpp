@@ -3,6 +3,7 @@
 #include <new>
 
 #include "espalier/base/checked.h"
+#include "espalier/base/counted.h"
 
 namespace espalier {
 namespace {
@@ -25,8 +26,8 @@ Result<Arena> Arena::allocate(std::uint64_t size, ArenaAllocator allocator) {
   void* memory = narrow ? allocator.allocate(reserved) : nullptr;
   if (memory == nullptr) {
     return fail(ErrorCode::kOutOfMemory,
-                "cannot allocate " + std::to_string(size) +
-                    " bytes for the index; free memory or lower Limits::index_bytes to refuse "
+                "cannot allocate " + counted(size, "byte") +
+                    " for the index; free memory or lower Limits::index_bytes to refuse "
                     "such files");
   }
   return Arena(static_cast<std::byte*>(memory), *narrow, {allocator, reserved});

@@ -42,8 +42,9 @@ struct CarriedState {
 /// metadata, with the carried tree among it. The result is exact: key order, kinds, labels, ties,
 /// the bits of floats. It shares the data of the tensors of `flat`. Nothing if no tree is carried.
 ///
-/// kSafetensorsInvalid if the text is not a carried tree or does not fit the tensors (each must be
-/// used, and none be missing); kUnsupportedVersion for a version other than 1; kLimitExceeded for
+/// kSafetensorsInvalid if the text is not a carried tree (no container has the same key twice) or
+/// does not fit the tensors (each must be used, none be missing, and all that is said of one be the
+/// same); kUnsupportedVersion for a version other than 1; kLimitExceeded for
 /// more nodes, depth or digits than `limits` allows. Memory is up to some fifty times the text's
 /// length.
 Result<std::optional<CarriedState>> restore_carried(const Value& flat, const Value& metadata,

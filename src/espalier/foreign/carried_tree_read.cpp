@@ -64,6 +64,22 @@ std::optional<Kind> kind_from_name(std::string_view name) {
   return std::nullopt;
 }
 
+// Left to the writer of the restored state, this would be an error about its file.
+bool has_equal_keys(const Value& container) {
+  std::vector<KeyView> keys;
+  keys.reserve(container.keys().size());
+  for (const Key& key : container.keys()) keys.push_back(key.view());
+  std::sort(keys.begin(), keys.end());
+  return std::adjacent_find(keys.begin(), keys.end()) != keys.end();
+}
+
+// Whether two tensors agree in all but their data.
+bool same_type(const Tensor& a, const Tensor& b) {
+  return a.dtype == b.dtype && a.shape == b.shape && a.axis_names == b.axis_names &&
+         a.block_name == b.block_name && a.block_elements == b.block_elements &&
+         a.block_bytes == b.block_bytes;
+}
+
 class Restorer {
  public:
   Restorer(const Value& flat, const Limits& limits)
@@ -206,6 +222,9 @@ class Restorer {
         value.add(std::move(*key), std::move(*child));
       }
     }
+    if (has_equal_keys(value)) {
+      return bad("has a " + std::string(kind_name(kind)) + " with the same key twice");
+    }
     return value;
   }
 
@@ -237,25 +256,25 @@ class Restorer {
       return bad("mentions the tensor \"" + std::string(wanted.first) +
                  "\", which the file does not have");
     }
+    const std::shared_ptr<const Tensor> stored = flat_.children()[at->second].as_tensor();
+    Tensor said = *stored;
+    if (json.member("dtype")) {
+      if (auto ok = read_type(json, said); !ok) return propagate(ok);
+      if (stored->dtype != DType::kU8 || stored->shape.size() != 1 ||
+          tensor_bytes(said.dtype, said.shape, said.block()) != stored->shape[0]) {
+        return bad("gives the tensor \"" + std::string(wanted.first) +
+                   "\" a type that does not fit its bytes");
+      }
+    }
+    if (auto ok = read_axes(json, said); !ok) return propagate(ok);
     std::shared_ptr<const Tensor>& restored = restored_[at->second];
     // Tied nodes repeat the name, and what is said of the tensor.
     if (restored == nullptr) {
-      const std::shared_ptr<const Tensor> stored = flat_.children()[at->second].as_tensor();
-      if (!json.member("dtype") && !json.member("axes")) {
-        restored = stored;
-      } else {
-        Tensor tensor = *stored;
-        if (json.member("dtype")) {
-          if (auto ok = read_type(json, tensor); !ok) return propagate(ok);
-          if (stored->dtype != DType::kU8 || stored->shape.size() != 1 ||
-              tensor_bytes(tensor.dtype, tensor.shape, tensor.block()) != stored->shape[0]) {
-            return bad("gives the tensor \"" + std::string(wanted.first) +
-                       "\" a type that does not fit its bytes");
-          }
-        }
-        if (auto ok = read_axes(json, tensor); !ok) return propagate(ok);
-        restored = std::make_shared<const Tensor>(std::move(tensor));
-      }
+      restored =
+          same_type(said, *stored) ? stored : std::make_shared<const Tensor>(std::move(said));
+    } else if (!same_type(said, *restored)) {
+      return bad("mentions the tensor \"" + std::string(wanted.first) +
+                 "\" twice, with different types or axes");
     }
     return Value::tensor(restored);
   }

@@ -3,6 +3,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "espalier/base/counted.h"
 #include "espalier/base/utf8.h"
 #include "espalier/foreign/merge_sort.h"
 
@@ -61,8 +62,8 @@ class Flattener {
   Result<void> visit_children(const Value& node, std::uint32_t depth) {
     if (depth == limits_.depth) {
       return fail(ErrorCode::kLimitExceeded,
-                  "the tree is deeper than the " + std::to_string(limits_.depth) +
-                      " levels that Limits::depth allows",
+                  "the tree is deeper than the " + counted(limits_.depth, "level") +
+                      " that Limits::depth allows",
                   Error::kNoOffset, path_);
     }
     if (node.kind() != Kind::kDict) {

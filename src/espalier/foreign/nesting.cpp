@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "espalier/base/counted.h"
 #include "espalier/foreign/merge_sort.h"
 
 namespace espalier {
@@ -48,8 +49,8 @@ class Nester {
   Result<Nested> nest(std::span<const Item> items, std::size_t offset, std::uint32_t depth) const {
     if (depth > limits_.depth) {
       return fail(ErrorCode::kLimitExceeded,
-                  "the name has more segments than the " + std::to_string(limits_.depth) +
-                      " levels that Limits::depth allows",
+                  "the name has more segments than the " + counted(limits_.depth, "level") +
+                      " that Limits::depth allows",
                   Error::kNoOffset, printed(items.front().name));
     }
     std::vector<std::pair<std::string_view, Nested>> children;

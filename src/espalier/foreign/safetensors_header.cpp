@@ -8,6 +8,7 @@
 #include <rapidjson/error/en.h>
 #include <rapidjson/reader.h>
 
+#include "espalier/base/counted.h"
 #include "espalier/base/utf8.h"
 #include "espalier/foreign/safetensors_dtype.h"
 #include "espalier/tree/key_path.h"
@@ -192,8 +193,8 @@ class HeaderHandler {
     if (state_ == State::kAxis) {
       // As the numbers come: a shape of a million axes must not even be collected.
       if (numbers_.size() == limits_.rank) {
-        return too_much("the tensor has more than the " + std::to_string(limits_.rank) +
-                            " axes that Limits::rank allows",
+        return too_much("the tensor has more than the " + counted(limits_.rank, "axis") +
+                            " that Limits::rank allows",
                         here());
       }
     } else if (state_ == State::kOffset) {
@@ -216,8 +217,8 @@ class HeaderHandler {
 
   bool check_name(std::string_view text) {
     if (text.size() > limits_.path_bytes) {
-      return too_much("a name is longer than the " + std::to_string(limits_.path_bytes) +
-                          " bytes that Limits::path_bytes allows",
+      return too_much("a name is longer than the " + counted(limits_.path_bytes, "byte") +
+                          " that Limits::path_bytes allows",
                       at(text));
     }
     return check_text(text);

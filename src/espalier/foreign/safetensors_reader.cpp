@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "espalier/base/counted.h"
 #include "espalier/foreign/safetensors_header.h"
 #include "espalier/foreign/safetensors_tables.h"
 #include "espalier/format/catalog.h"
@@ -24,8 +25,8 @@ SafetensorsOpener::SafetensorsOpener(OpenOptions options)
     error_ = Error{ErrorCode::kSafetensorsInvalid,
                    0,
                    {},
-                   "the file has " + std::to_string(options_.file_size) +
-                       " bytes, fewer than the smallest safetensors file"};
+                   "the file has " + counted(options_.file_size, "byte") +
+                       ", fewer than the smallest safetensors file"};
   }
 }
 
@@ -64,15 +65,14 @@ Result<void> SafetensorsOpener::take_front(ByteSpan front) {
   if (length > room) {
     return fail(ErrorCode::kSafetensorsInvalid,
                 "the header's length is " + std::to_string(length) + " and the file has only " +
-                    std::to_string(room) +
-                    " bytes after it, so it is cut short or no safetensors file",
+                    counted(room, "byte") + " after it, so it is cut short or no safetensors file",
                 0);
   }
   const std::uint64_t limit = std::min(options_.limits.safetensors_header_bytes, kMaxHeaderBytes);
   if (length > limit) {
     return fail(ErrorCode::kLimitExceeded,
-                "the header has " + std::to_string(length) +
-                    " bytes and Limits::safetensors_header_bytes allows " + std::to_string(limit),
+                "the header has " + counted(length, "byte") +
+                    " and Limits::safetensors_header_bytes allows " + std::to_string(limit),
                 0);
   }
   auto arena = Arena::allocate(length + 1, options_.allocator);

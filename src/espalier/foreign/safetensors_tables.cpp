@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "espalier/base/counted.h"
 #include "espalier/foreign/merge_sort.h"
 #include "espalier/foreign/safetensors_dtype.h"
 #include "espalier/format/shape.h"
@@ -72,12 +73,12 @@ class Builder {
       auto bytes = safetensors_tensor_bytes(entry.dtype, header_.shapes[entry.shape]);
       if (!bytes) return bad(entry, std::move(bytes.error().message));
       if (entry.end - entry.begin != *bytes) {
-        return bad(entry, "data_offsets cover " + std::to_string(entry.end - entry.begin) +
-                              " bytes, and dtype and shape need " + std::to_string(*bytes));
+        return bad(entry, "data_offsets cover " + counted(entry.end - entry.begin, "byte") +
+                              ", and dtype and shape need " + std::to_string(*bytes));
       }
       if (entry.begin != end) {
-        return bad(entry, entry.begin > end ? "the " + std::to_string(entry.begin - end) +
-                                                  " bytes before the tensor belong to no tensor"
+        return bad(entry, entry.begin > end ? "before the tensor is a hole of " +
+                                                  counted(entry.begin - end, "byte")
                                             : "the tensor shares bytes with the one before it");
       }
       end = entry.end;
@@ -85,8 +86,8 @@ class Builder {
       // for its chunk records runs out.
       if (end > buffer) {
         return bad(entry,
-                   "the file ends " + std::to_string(end - buffer) +
-                       " bytes before the tensor does; copy or download it again",
+                   "the file ends " + counted(end - buffer, "byte") +
+                       " before the tensor does; copy or download it again",
                    ErrorCode::kTruncated);
       }
       chunks += chunk_count(*bytes);
@@ -98,7 +99,7 @@ class Builder {
     if (end != buffer) {
       return fail(
           ErrorCode::kTrailingBytes,
-          "the last " + std::to_string(buffer - end) + " bytes of the file belong to no tensor",
+          "the file goes on for " + counted(buffer - end, "byte") + " after its last tensor",
           data_begin_ + end);
     }
     return {};

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "espalier/base/checked.h"
+#include "espalier/base/counted.h"
 #include "espalier/base/utf8.h"
 #include "espalier/foreign/carried_tree.h"
 #include "espalier/foreign/json_text.h"
@@ -82,8 +83,8 @@ class Planner {
     }
     if (const auto memory = tensor.data.memory(); memory && memory->size() != *bytes) {
       return fail(ErrorCode::kInvalidTree,
-                  "the tensor's data has " + std::to_string(memory->size()) +
-                      " bytes and its shape needs " + std::to_string(*bytes),
+                  "the tensor's data has " + counted(memory->size(), "byte") +
+                      " and its shape needs " + std::to_string(*bytes),
                   Error::kNoOffset, flat.path);
     }
     if (!tensor.axis_names.empty()) losses_.add(flat.path, "axis names");
@@ -260,8 +261,8 @@ class Planner {
     const std::uint64_t length = text.size() - kSafetensorsLengthBytes;
     if (length > kMaxHeaderBytes) {
       return fail(ErrorCode::kUnrepresentable,
-                  "the safetensors header would have " + std::to_string(length) +
-                      " bytes and the specification allows " + std::to_string(kMaxHeaderBytes) +
+                  "the safetensors header would have " + counted(length, "byte") +
+                      " and the specification allows " + std::to_string(kMaxHeaderBytes) +
                       "; split the state into several files");
     }
     plan_.header.resize(text.size());

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "espalier/base/checked.h"
+#include "espalier/base/counted.h"
 
 namespace espalier {
 namespace {
@@ -43,8 +44,8 @@ Result<Header> decode_header(ByteSpan bytes, const Limits& limits, std::uint64_t
   }
   const auto truncated = [&] {
     return fail(ErrorCode::kTruncated,
-                "the file ends after " + std::to_string(bytes.size()) +
-                    " bytes, within its 128-byte header; copy or download it again",
+                "the file ends after " + counted(bytes.size(), "byte") +
+                    ", within its 128-byte header; copy or download it again",
                 bytes.size());
   };
   if (bytes.size() < kAtMinor + sizeof(std::uint16_t)) return truncated();
@@ -87,7 +88,7 @@ Result<Header> decode_header(ByteSpan bytes, const Limits& limits, std::uint64_t
   }
   if (header.index_length == 0 || header.index_length > kMaxIndexBytes) {
     return fail(ErrorCode::kHeaderInvalid,
-                "the index is said to have " + std::to_string(header.index_length) + " bytes",
+                "the index is said to have " + counted(header.index_length, "byte"),
                 kAtIndexLength);
   }
   if (!range_fits(kHeaderBytes, header.index_length, header.file_length)) {
@@ -97,8 +98,8 @@ Result<Header> decode_header(ByteSpan bytes, const Limits& limits, std::uint64_t
   // Checked before anything is allocated: a header of 128 bytes could otherwise ask for gigabytes.
   if (header.index_length > limits.index_bytes) {
     return fail(ErrorCode::kLimitExceeded,
-                "the index has " + std::to_string(header.index_length) +
-                    " bytes and Limits::index_bytes allows " + std::to_string(limits.index_bytes),
+                "the index has " + counted(header.index_length, "byte") +
+                    " and Limits::index_bytes allows " + std::to_string(limits.index_bytes),
                 kAtIndexLength);
   }
   return header;
@@ -124,13 +125,13 @@ Result<void> check_file_length(const Header& header, std::uint64_t actual) {
   if (actual < header.file_length) {
     return fail(ErrorCode::kTruncated,
                 "the file has " + std::to_string(actual) + " of its " +
-                    std::to_string(header.file_length) + " bytes; copy or download it again",
+                    counted(header.file_length, "byte") + "; copy or download it again",
                 actual);
   }
   if (actual > header.file_length) {
     return fail(ErrorCode::kTrailingBytes,
-                "the file goes on for " + std::to_string(actual - header.file_length) +
-                    " bytes after its recorded end; something was appended to it",
+                "the file goes on for " + counted(actual - header.file_length, "byte") +
+                    " after its recorded end; something was appended to it",
                 header.file_length);
   }
   return {};

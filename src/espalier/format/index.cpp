@@ -8,6 +8,7 @@
 #include "espalier_generated.h"
 #include <flatbuffers/flatbuffers.h>
 
+#include "espalier/base/counted.h"
 #include "espalier/format/index_layout.h"
 
 namespace espalier {
@@ -119,8 +120,8 @@ Result<EncodedIndex> EncodedIndex::encode(OwnedTables tables, std::size_t chunks
   for (const VectorSize& size : sizes) payload += size.bytes();
   if (payload > kMaxBytes - kFraming) {
     return fail(ErrorCode::kLimitExceeded,
-                "the index of this tree would have " + std::to_string(payload) +
-                    " bytes and an index holds at most 2 GiB; store long strings and bytes as "
+                "the index of this tree would have " + counted(payload, "byte") +
+                    " and an index holds at most 2 GiB; store long strings and bytes as "
                     "u8 tensors, or split the tree");
   }
   // Written straight to its place: FlatBuffers' builder would hold a large index twice.

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "espalier/base/checked.h"
+#include "espalier/base/counted.h"
 
 namespace espalier {
 
@@ -20,7 +21,7 @@ Result<std::uint64_t> tensor_bytes(DType dtype, std::span<const std::uint64_t> s
     if (shape.empty() || shape.back() % block.elements != 0) {
       return fail(ErrorCode::kTensorInvalid,
                   "the last axis of an opaque tensor must be a multiple of the " +
-                      std::to_string(block.elements) + " elements in a block");
+                      counted(block.elements, "element") + " in a block");
     }
     bytes = checked_mul(*elements / block.elements, block.bytes);
   } else {
@@ -31,10 +32,9 @@ Result<std::uint64_t> tensor_bytes(DType dtype, std::span<const std::uint64_t> s
       // Eight elements fill `bits` bytes: dividing first keeps the product small.
       const std::uint64_t rest_bits = *elements % 8 * bits;
       if (rest_bits % 8 != 0) {
-        return fail(ErrorCode::kTensorInvalid,
-                    "a " + std::string(dtype_name(dtype)) + " tensor of " +
-                        std::to_string(*elements) +
-                        " elements does not fill whole bytes; pad its last axis");
+        return fail(ErrorCode::kTensorInvalid, "a " + std::string(dtype_name(dtype)) +
+                                                   " tensor of " + counted(*elements, "element") +
+                                                   " does not fill whole bytes; pad its last axis");
       }
       bytes = checked_mul(*elements / 8, bits);
       if (bytes) bytes = checked_add(*bytes, rest_bits / 8);

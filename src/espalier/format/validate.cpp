@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "espalier/base/checked.h"
+#include "espalier/base/counted.h"
 #include "espalier/base/utf8.h"
 #include "espalier/format/access.h"
 #include "espalier/format/shape.h"
@@ -97,8 +98,8 @@ class Validator {
   bool check_counts() {
     if (t_.nodes.size() > limits_.nodes) {
       return bad_table(ErrorCode::kLimitExceeded,
-                       "the tree has " + std::to_string(t_.nodes.size()) +
-                           " nodes and Limits::nodes allows " + std::to_string(limits_.nodes));
+                       "the tree has " + counted(t_.nodes.size(), "node") +
+                           " and Limits::nodes allows " + std::to_string(limits_.nodes));
     }
     if (t_.nodes.size() < 2) {
       return bad_table(ErrorCode::kTreeInvalid,
@@ -156,14 +157,14 @@ class Validator {
       const auto shape = table_shape(t_, i);
       if (shape.size() > kMaxRank) {
         return bad(ErrorCode::kTensorInvalid,
-                   "a tensor has " + std::to_string(shape.size()) + " axes; the format allows " +
+                   "a tensor has " + counted(shape.size(), "axis") + "; the format allows " +
                        std::to_string(kMaxRank),
                    t_.shape_ends[i]);
       }
       if (shape.size() > limits_.rank) {
         return bad(ErrorCode::kLimitExceeded,
-                   "a tensor has " + std::to_string(shape.size()) +
-                       " axes and Limits::rank allows " + std::to_string(limits_.rank),
+                   "a tensor has " + counted(shape.size(), "axis") + " and Limits::rank allows " +
+                       std::to_string(limits_.rank),
                    t_.shape_ends[i]);
       }
       derived_.shape_elements.push_back(shape_elements(shape).value_or(kTooManyElements));
@@ -303,8 +304,8 @@ class Validator {
         if (path_bytes > limits_.path_bytes) {
           // The container's path: the key itself may have gigabytes.
           return reject(ErrorCode::kLimitExceeded, offset_of(node), walked_path(outer),
-                        "a key path is longer than the " + std::to_string(limits_.path_bytes) +
-                            " bytes that Limits::path_bytes allows");
+                        "a key path is longer than the " + counted(limits_.path_bytes, "byte") +
+                            " that Limits::path_bytes allows");
         }
       }
       if (!is_container(node_kind(node))) continue;
@@ -318,8 +319,8 @@ class Validator {
       outer.push_back(frame);
       if (outer.size() > limits_.depth) {
         return reject(ErrorCode::kLimitExceeded, offset_of(node), walked_path(outer),
-                      "the tree is deeper than the " + std::to_string(limits_.depth) +
-                          " levels that Limits::depth allows");
+                      "the tree is deeper than the " + counted(limits_.depth, "level") +
+                          " that Limits::depth allows");
       }
       frame = {free, free + node.count, path_bytes};
       free += node.count;
@@ -443,8 +444,8 @@ class Validator {
     // Printing an integer in decimal takes quadratic time.
     if (node.count > limits_.bigint_bytes) {
       return bad_node(ErrorCode::kLimitExceeded,
-                      "an integer has " + std::to_string(node.count) +
-                          " bytes and Limits::bigint_bytes allows " +
+                      "an integer has " + counted(node.count, "byte") +
+                          " and Limits::bigint_bytes allows " +
                           std::to_string(limits_.bigint_bytes),
                       index);
     }
@@ -642,8 +643,8 @@ class Validator {
     }
     if (bytes <= limits_.text_bytes) return true;
     return bad_table(ErrorCode::kLimitExceeded,
-                     "the texts of the tree take " + std::to_string(bytes) +
-                         " bytes, counted wherever they are named, and Limits::text_bytes allows " +
+                     "the texts of the tree take " + counted(bytes, "byte") +
+                         ", counted wherever they are named, and Limits::text_bytes allows " +
                          std::to_string(limits_.text_bytes));
   }
 

@@ -4,6 +4,8 @@
 #include <string>
 #include <tuple>
 
+#include "espalier/base/counted.h"
+
 namespace espalier {
 namespace {
 
@@ -39,8 +41,8 @@ void append_joined(std::vector<Extent>& extents, const Extent& next) {
 
 Result<void> check_fed(const Extent& extent, ByteSpan bytes) {
   if (extent.length != bytes.size() || extent.offset > ~std::uint64_t{0} - extent.length) {
-    return fail(ErrorCode::kInvalidArgument, "fed " + std::to_string(bytes.size()) +
-                                                 " bytes for an extent of " +
+    return fail(ErrorCode::kInvalidArgument, "fed " + counted(bytes.size(), "byte") +
+                                                 " for an extent of " +
                                                  std::to_string(extent.length));
   }
   return {};

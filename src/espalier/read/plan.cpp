@@ -4,6 +4,7 @@
 #include <string>
 
 #include "espalier/base/checked.h"
+#include "espalier/base/counted.h"
 #include "espalier/format/access.h"
 
 namespace espalier {
@@ -32,7 +33,7 @@ Result<ByteSpan> open_chunk(const Catalog& catalog, std::uint32_t chunk, ByteSpa
   const ChunkRecord& record = catalog.tables().chunks[chunk];
   if (stored.size() != record.stored) {
     return fail(ErrorCode::kTruncated,
-                "a chunk has " + std::to_string(record.stored) + " stored bytes and only " +
+                "a chunk has " + counted(record.stored, "stored byte") + " and only " +
                     std::to_string(stored.size()) + " could be read",
                 record.offset);
   }
@@ -56,9 +57,9 @@ Result<ReadPlan> ReadPlan::make(TensorRef tensor, std::span<const Slice> slices)
   }
   const auto axes = tensor.shape();
   if (slices.size() > axes.size()) {
-    return fail(ErrorCode::kInvalidSlice, "there are " + std::to_string(slices.size()) +
-                                              " slices and the tensor has " +
-                                              std::to_string(axes.size()) + " axes");
+    return fail(ErrorCode::kInvalidSlice, "the read has " + counted(slices.size(), "slice") +
+                                              " and the tensor has " +
+                                              counted(axes.size(), "axis"));
   }
   ReadPlan plan(tensor);
   plan.shape_.assign(axes.begin(), axes.end());
@@ -93,7 +94,7 @@ Result<ReadPlan> ReadPlan::make(TensorRef tensor, std::span<const Slice> slices)
         last.count % block.elements != 0) {
       return fail(ErrorCode::kInvalidSlice,
                   "a slice of the last axis must begin and end at whole blocks of " +
-                      std::to_string(block.elements) + " elements");
+                      counted(block.elements, "element"));
     }
     last = {last.begin / block.elements, last.count / block.elements, 1};
     unit = block.bytes;
@@ -185,9 +186,8 @@ std::optional<std::uint64_t> ReadPlan::direct_offset(std::size_t i) const {
 Result<void> ReadPlan::deliver(std::size_t i, ByteSpan stored, MutableByteSpan out) const {
   const PlannedChunk& chunk = chunks_[i];
   if (out.size() != bytes_) {
-    return fail(ErrorCode::kInvalidArgument, "the result has " + std::to_string(bytes_) +
-                                                 " bytes and the buffer " +
-                                                 std::to_string(out.size()));
+    return fail(ErrorCode::kInvalidArgument, "the result has " + counted(bytes_, "byte") +
+                                                 " and the buffer " + std::to_string(out.size()));
   }
   auto logical = open_chunk(tensor_.catalog(), chunk.chunk, stored);
   if (!logical) {

@@ -4,6 +4,8 @@
 #include <array>
 #include <charconv>
 
+#include "espalier/base/counted.h"
+
 namespace espalier {
 namespace {
 
@@ -57,8 +59,8 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 tl::unexpected<Error> too_large(std::size_t max_bytes) {
   return fail(ErrorCode::kLimitExceeded,
-              "the integer needs more than " + std::to_string(max_bytes) +
-                  " bytes; raise the limit bigint_bytes if it is meant to be that large");
+              "the integer needs more than " + counted(max_bytes, "byte") +
+                  "; raise the limit bigint_bytes if it is meant to be that large");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <bit>
 #include <utility>
 
+#include "espalier/base/counted.h"
 #include "espalier/base/utf8.h"
 
 namespace espalier {
@@ -27,9 +28,9 @@ tl::unexpected<Error> fail_at(std::string_view text, std::size_t offset, std::st
 
 Result<Pattern> Pattern::parse(std::string_view text) {
   if (text.size() > kMaxBytes) {
-    return fail(ErrorCode::kInvalidPattern, "the pattern is longer than " +
-                                                std::to_string(kMaxBytes) +
-                                                " bytes; split it into several");
+    return fail(
+        ErrorCode::kInvalidPattern,
+        "the pattern is longer than " + counted(kMaxBytes, "byte") + "; split it into several");
   }
   if (const auto invalid = find_invalid_utf8(text)) {
     return fail_at(text, *invalid, "the text is not UTF-8 from here on; convert it to UTF-8");

@@ -33,6 +33,56 @@ Result<void> TensorData::read(std::uint64_t offset, MutableByteSpan out) const {
   return {};
 }
 
+// A copy, but with no children if it is a container.
+Value Value::without_children() const {
+  Value copy(kind_, is_container(kind_) ? Payload(Children()) : payload_);
+  copy.label_ = label_;
+  return copy;
+}
+
+Value::Value(const Value& other) : Value(other.without_children()) {
+  if (other.children().empty()) return;
+  // The children of containers that have none yet; no recursion, for there may be a million levels.
+  std::vector<std::pair<const Children*, Children*>> pending = {
+      {std::get_if<Children>(&other.payload_), std::get_if<Children>(&payload_)}};
+  while (!pending.empty()) {
+    const auto [from, to] = pending.back();
+    pending.pop_back();
+    to->keys = from->keys;
+    to->values.reserve(from->values.size());  // So that none of them moves again.
+    for (const Value& child : from->values) {
+      Value& copy = to->values.emplace_back(child.without_children());
+      if (child.children().empty()) continue;
+      pending.emplace_back(std::get_if<Children>(&child.payload_),
+                           std::get_if<Children>(&copy.payload_));
+    }
+  }
+}
+
+// Destroys values and all below them, without recursion, and without memory, because a destructor
+// could not say that there is none: on the way down, the way back takes the place of the child.
+void Value::take_apart(std::vector<Value> level) noexcept {
+  Value up;  // The level above, of which the last one is the level above that; null at the top.
+  for (;;) {
+    while (!level.empty()) {
+      Children* below = std::get_if<Children>(&level.back().payload_);
+      if (below == nullptr || below->values.empty()) {
+        level.pop_back();
+        continue;
+      }
+      std::vector<Value> next = std::move(below->values);
+      level.back() = std::move(up);
+      up = Value(Kind::kList, Children{{}, std::move(level)});
+      level = std::move(next);
+    }
+    Children* above = std::get_if<Children>(&up.payload_);
+    if (above == nullptr) return;
+    level = std::move(above->values);
+    up = std::move(level.back());
+    level.pop_back();
+  }
+}
+
 Value Value::integer(BigInt value) {
   if (const auto small = value.to_int64()) return integer(*small);
   return Value(Kind::kBigInt, std::move(value));

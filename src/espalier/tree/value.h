@@ -8,7 +8,8 @@
 //   });
 //
 // Values are plain: copying one copies the tree but shares its tensors; const access is
-// thread-safe.
+// thread-safe. A tree may be of any depth: readers and writers bound it, destroying and copying one
+// take no stack.
 #ifndef ESPALIER_TREE_VALUE_H_
 #define ESPALIER_TREE_VALUE_H_
 
@@ -98,6 +99,14 @@ class Value {
 
   /// Null.
   Value() = default;
+  Value(const Value& other);
+  Value(Value&&) noexcept = default;
+  Value& operator=(const Value& other) { return *this = Value(other); }
+  Value& operator=(Value&&) noexcept = default;
+  ~Value() {
+    Children* children = std::get_if<Children>(&payload_);
+    if (children != nullptr && !children->values.empty()) take_apart(std::move(children->values));
+  }
 
   static Value null() { return Value(); }
   static Value boolean(bool value) { return Value(Kind::kBool, value); }
@@ -178,6 +187,8 @@ class Value {
   Value(Kind kind, Payload payload) : kind_(kind), payload_(std::move(payload)) {}
   static Value keyed(Kind kind, std::vector<Item> items);
   static Value sequence(Kind kind, std::vector<Value> elements);
+  Value without_children() const;
+  static void take_apart(std::vector<Value> level) noexcept;
 
   template <class T>
   std::optional<T> get() const {

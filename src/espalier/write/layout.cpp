@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "espalier/base/checked.h"
+#include "espalier/base/counted.h"
 #include "espalier/base/utf8.h"
 #include "espalier/format/access.h"
 #include "espalier/format/header.h"
@@ -182,8 +183,8 @@ class LayoutBuilder {
     if (children.empty()) return {};
     if (levels_.size() >= limits_.depth) {
       return fail(ErrorCode::kInvalidTree, "the tree is deeper than the " +
-                                               std::to_string(limits_.depth) +
-                                               " levels that readers accept (Limits::depth)");
+                                               counted(limits_.depth, "level") +
+                                               " that readers accept (Limits::depth)");
     }
     t_.nodes.resize(t_.nodes.size() + children.size());
     const auto keys = parent.keys();
@@ -271,9 +272,9 @@ class LayoutBuilder {
         return add_bytes(node, *value.as_bytes());
       case Kind::kBigInt:
         if (value.as_bigint()->bytes().size() > limits_.bigint_bytes) {
-          return fail(ErrorCode::kInvalidTree,
-                      "an integer takes more than the " + std::to_string(limits_.bigint_bytes) +
-                          " bytes that readers accept (Limits::bigint_bytes)");
+          return fail(ErrorCode::kInvalidTree, "an integer takes more than the " +
+                                                   counted(limits_.bigint_bytes, "byte") +
+                                                   " that readers accept (Limits::bigint_bytes)");
         }
         return add_bytes(node, value.as_bigint()->bytes());
       case Kind::kTensor:
@@ -325,9 +326,9 @@ class LayoutBuilder {
     }
     const std::uint32_t max_rank = std::min(limits_.rank, kMaxRank);
     if (tensor.shape.size() > max_rank) {
-      return fail(ErrorCode::kInvalidTree, "a tensor has " + std::to_string(tensor.shape.size()) +
-                                               " axes and readers accept " +
-                                               std::to_string(max_rank) + " (Limits::rank)");
+      return fail(ErrorCode::kInvalidTree, "a tensor has " + counted(tensor.shape.size(), "axis") +
+                                               " and readers accept " + std::to_string(max_rank) +
+                                               " (Limits::rank)");
     }
     TensorRecord record;
     record.dtype = static_cast<std::uint8_t>(tensor.dtype);
@@ -338,9 +339,9 @@ class LayoutBuilder {
       return propagate(bytes);
     }
     if (const auto memory = tensor.data.memory(); memory && memory->size() != *bytes) {
-      return fail(ErrorCode::kInvalidTree,
-                  "a tensor's dtype and shape take " + std::to_string(*bytes) +
-                      " bytes, but its data have " + std::to_string(memory->size()));
+      return fail(ErrorCode::kInvalidTree, "a tensor's dtype and shape take " +
+                                               counted(*bytes, "byte") + ", but its data have " +
+                                               std::to_string(memory->size()));
     }
     record.shape = shapes_.try_emplace(&tensor.shape, static_cast<std::uint32_t>(shapes_.size()))
                        .first->second;
@@ -390,9 +391,9 @@ class LayoutBuilder {
   Result<void> add_axis_names(std::uint32_t number, const Tensor& tensor) {
     if (tensor.axis_names.empty()) return {};
     if (tensor.axis_names.size() != tensor.shape.size()) {
-      return fail(ErrorCode::kInvalidTree,
-                  "a tensor of " + std::to_string(tensor.shape.size()) + " axes has " +
-                      std::to_string(tensor.axis_names.size()) + " axis names");
+      return fail(ErrorCode::kInvalidTree, "a tensor of " + counted(tensor.shape.size(), "axis") +
+                                               " has " +
+                                               counted(tensor.axis_names.size(), "axis name"));
     }
     t_.axes.push_back({number, static_cast<std::uint32_t>(t_.axis_names.size())});
     for (const std::string& name : tensor.axis_names) {

@@ -1,0 +1,56 @@
+#include "node_paths.h"
+
+namespace espalier::cli {
+
+NodePaths::NodePaths(const Checkpoint& checkpoint) : catalog_(&checkpoint.catalog()) {
+  const auto count = static_cast<std::uint32_t>(catalog_->tables().nodes.size());
+  parents_.resize(count);
+  parents_[kMetadataRoot] = kMetadataRoot;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const NodeRef parent(catalog_, i);
+    for (std::uint32_t k = 0; k < parent.size(); ++k) parents_[parent.child(k).number()] = i;
+  }
+}
+
+std::string NodePaths::path(std::uint32_t node) const {
+  std::string path;
+  append(path, node);
+  return path;
+}
+
+void NodePaths::append(std::string& path, std::uint32_t node) const {
+  const std::uint32_t parent = parents_[node];
+  if (parent == node) return;
+  append(path, parent);
+  append_path(path, key(node));
+}
+
+KeyView NodePaths::key(std::uint32_t node) const {
+  const NodeRef parent(catalog_, parents_[node]);
+  return parent.key(node - parent.child(0).number());
+}
+
+bool NodePaths::less(std::uint32_t a, std::uint32_t b) const {
+  // Up to the nearest common container, of which `below_a` and `below_b` are children. Nodes have
+  // higher numbers than those that contain them.
+  std::uint32_t x = a;
+  std::uint32_t y = b;
+  std::uint32_t below_a = a;
+  std::uint32_t below_b = b;
+  while (x != y) {
+    std::uint32_t& higher = x > y ? x : y;
+    (x > y ? below_a : below_b) = higher;
+    higher = parents_[higher];
+  }
+  if (x == a || x == b) return x == a && a != b;
+  std::string segment_a;
+  std::string segment_b;
+  append_segment(segment_a, key(below_a));
+  append_segment(segment_b, key(below_b));
+  // What follows decides if one segment is the beginning of the other: "a-b" is before "a/b".
+  if (below_a != a) segment_a += '/';
+  if (below_b != b) segment_b += '/';
+  return segment_a < segment_b;
+}
+
+}  // namespace espalier::cli

@@ -1,0 +1,36 @@
+// The key paths of nodes, made when they are printed.
+#ifndef ESPALIER_CLI_NODE_PATHS_H_
+#define ESPALIER_CLI_NODE_PATHS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "espalier/read/checkpoint.h"
+
+namespace espalier::cli {
+
+/// From node numbers to printed key paths. Listings hold numbers: the paths of a file of some
+/// hundred KiB may have gigabytes. Recurses as deep as the tree, which Limits::depth bounds.
+class NodePaths {
+ public:
+  explicit NodePaths(const Checkpoint& checkpoint);
+
+  /// The path of a node from the root of its tree on: of the state, or of the metadata.
+  std::string path(std::uint32_t node) const;
+  std::string path(const NodeRef& node) const { return path(node.number()); }
+  /// Whether the path of `a` comes before that of `b` in the order of their bytes. Both are nodes
+  /// of the same tree.
+  bool less(std::uint32_t a, std::uint32_t b) const;
+
+ private:
+  KeyView key(std::uint32_t node) const;
+  void append(std::string& path, std::uint32_t node) const;
+
+  const Catalog* catalog_;
+  std::vector<std::uint32_t> parents_;  // by node; a root is its own
+};
+
+}  // namespace espalier::cli
+
+#endif  // ESPALIER_CLI_NODE_PATHS_H_

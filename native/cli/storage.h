@@ -1,0 +1,40 @@
+// Where and how tensors are stored.
+#ifndef ESPALIER_CLI_STORAGE_H_
+#define ESPALIER_CLI_STORAGE_H_
+
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "json_writer.h"
+
+#include "espalier/read/checkpoint.h"
+
+namespace espalier::cli {
+
+/// What `ls --long` says of the tensors of one checkpoint. Some of it takes as long as a tensor has
+/// chunks, so it is worked out once, however many nodes name the tensor.
+class Storage {
+ public:
+  explicit Storage(const Checkpoint& checkpoint) : facts_(checkpoint.tensor_count()) {}
+
+  /// Offset of the first byte, number of chunks, codecs and content hash; `-` for what there is
+  /// not. Codecs are `raw`, `zstd`, `planes`, or several of them joined by '+'.
+  std::array<std::string, 4> cells(const TensorRef& tensor);
+  /// The members `offset`, `chunks`, `codec`, `hash`.
+  void write_members(JsonWriter& json, const TensorRef& tensor);
+
+ private:
+  struct Facts {
+    std::string codecs;  // empty as long as nothing is known
+    std::optional<Hash128> hash;
+  };
+  const Facts& facts(const TensorRef& tensor);
+
+  std::vector<Facts> facts_;  // by tensor
+};
+
+}  // namespace espalier::cli
+
+#endif  // ESPALIER_CLI_STORAGE_H_

@@ -319,12 +319,12 @@ def table(rows):
     return "\n".join(lines)
 
 
-def put_between_markers(path, text):
+def put_between_markers(path, text, begin=BEGIN, end=END):
     page = path.read_text()
-    if page.count(BEGIN) != 1 or page.count(END) != 1 or page.index(BEGIN) > page.index(END):
-        sys.exit(f"{path} must have these two lines, once each:\n{BEGIN}\n{END}")
-    before, after = page.split(BEGIN)[0], page.split(END)[1]
-    path.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}")
+    if page.count(begin) != 1 or page.count(end) != 1 or page.index(begin) > page.index(end):
+        sys.exit(f"{path} must have these two lines, once each:\n{begin}\n{end}")
+    before, after = page.split(begin)[0], page.split(end)[1]
+    path.write_text(f"{before}{begin}\n\n{text}\n\n{end}{after}")
 
 
 def build(commands, folder):

@@ -95,6 +95,25 @@ void open(const Options& options) {
       .print();
 }
 
+// What a program does with a file from a stranger: opens it, lists the tensors and uses their
+// bytes, of which the first and the last must be there.
+void check(const Options& options) {
+  const CheckpointFile file = must(CheckpointFile::open(options.file));
+  std::uint64_t tensors = 0, touched = 0;
+  for (Walker walk(file.state()); walk.next();) {
+    const auto tensor = walk.node().tensor();
+    if (!tensor) continue;
+    const TensorView view = must(file.view(*tensor));
+    ++tensors;
+    touched += walk.path().size() + view.shape.size();
+    if (!view.bytes.empty()) {
+      touched += std::to_integer<std::uint64_t>(view.bytes.front()) +
+                 std::to_integer<std::uint64_t>(view.bytes.back());
+    }
+  }
+  Report("check", options.file).with("tensors", tensors).with("touched", touched).print();
+}
+
 // The tensors' bytes cut into `threads` equal shares of whole words, as the peer does.
 std::uint64_t sum_shares(const std::vector<ByteSpan>& tensors, unsigned threads) {
   std::uint64_t total = 0;
@@ -303,6 +322,7 @@ int main(int argc, char** argv) {
     return sub;
   };
   command("open", "open, validate and list", open);
+  command("check", "open, list, and touch both ends of each tensor; not for timing", check);
   command("read", "read every byte of every tensor", read)
       ->add_flag("--check", options.check, "compare with the hashes, instead of adding up words");
   command("hash", "XXH3-128 alone over the mapped file", hash)

@@ -4,6 +4,7 @@
 //! taken inside the process from the monotonic clock. README.md says what each of them times.
 
 mod arguments;
+mod check;
 mod generate;
 mod make;
 mod open;
@@ -21,6 +22,7 @@ type Outcome = Result<(), Box<dyn Error>>;
 
 const USAGE: &str = "usage:
   safetensors_rs open FILE [--repeat N]
+  safetensors_rs check FILE
   safetensors_rs parse FILE [--repeat N]
   safetensors_rs read FILE [--threads T] [--repeat N]
   safetensors_rs save FILE --bytes N --tensors K (--fresh | --overwrite) [--repeat N]
@@ -30,6 +32,7 @@ fn run(words: impl Iterator<Item = String>) -> Outcome {
     let mut arguments = Arguments::parse(words)?;
     match arguments.command() {
         "open" => open::run(&mut arguments),
+        "check" => check::run(&mut arguments),
         "parse" => parse::run(&mut arguments),
         "read" => read::run(&mut arguments),
         "save" => save::run(&mut arguments),

@@ -206,7 +206,8 @@ def limits():
     yield case("limit-pairs", f'{{"__metadata__":{{{pairs}}}}}', b"", limits={"nodes": 10}, **limited)
     yield case("limit-rank", '{"t":' + ENTRY.replace("[4]", "[1,4]") + "}", limits={"rank": 1}, path="t", **limited)
     axes = ",".join(["1"] * 65)
-    yield case("rank-65", '{"t":' + ENTRY.replace("[4]", f"[{axes}]") + "}", path="t", code="limit_exceeded")
+    one = f'{{"t":{{"dtype":"U8","shape":[{axes}],"data_offsets":[0,1]}}}}'
+    yield case("rank-65", one, b"d", path="t", code="limit_exceeded")
     yield case("limit-chunks", '{"c":' + ENTRY + "}", limits={"index_bytes": 31}, path="c", **limited)
     yield case("limit-key", '{"__metadata__":{"long":""}}', b"", limits={"path_bytes": 3}, **limited)
     yield case("limit-text", '{"__metadata__":{"k":"long"}}', b"", limits={"text_bytes": 4}, **limited)

@@ -29,6 +29,7 @@ LEFT_OPEN = {
     "padded-with-tab": "padding is spaces; JSON allows other white space",
     "tensor-with-another-field": "further fields are not mentioned",
     "tensor-product-wraps-before-0": "no elements, but the product passes 2^64 on the way",
+    "rank-65": NO_BOUND,
     "place-empty-inside-another": "overlaps are ruled out, but no byte is in both",
 }  # fmt: skip
 

@@ -215,10 +215,10 @@ TEST_CASE("safetensors: the buffer is covered once, and wholly") {
   error = refusal(file("[0,4]", "[4,8]", 7));
   CHECK(error.code == ErrorCode::kTruncated);
   CHECK(error.path == "b");
-  CHECK(error.message.find("1 bytes before") != std::string::npos);
+  CHECK(error.message.find("1 byte before") != std::string::npos);
   error = refusal(file("[0,4]", "[4,8]", 10));
   CHECK(error.code == ErrorCode::kTrailingBytes);
-  CHECK(error.message.find("last 2 bytes") != std::string::npos);
+  CHECK(error.message.find("for 2 bytes after") != std::string::npos);
   CHECK(error.offset == file("[0,4]", "[4,8]", 8).size());
   CHECK(refusal(safetensors_file("{}", "x")).code == ErrorCode::kTrailingBytes);
 

@@ -860,7 +860,10 @@ class Patterns(Cli):
 
     def test_foreign_files_are_named(self):
         for content, what in ((b"PK\x03\x04" + bytes(60), "zip"), (b"GGUF" + bytes(60), "GGUF"),
-                              (b"hello, world" * 9, "neither")):
+                              (b"\x1f\x8b\x08" + bytes(60), "gzip"), (b"\x80\x04\x95" + b"p" * 60, "pickle"),
+                              (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "git lfs pull"),
+                              (b"<!DOCTYPE html><title>404</title>", "web page"),
+                              (b'{"error": "not found"}', "JSON"), (b"hello, world" * 9, "right file")):
             with open(self.new("foreign"), "wb") as file:
                 file.write(content)
             self.run_cli("ls", self.new("foreign"), expect=BAD_INPUT)

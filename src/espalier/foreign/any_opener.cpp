@@ -22,15 +22,31 @@ bool looks_like_safetensors(ByteSpan front, std::uint64_t file_size) {
          (header >= 2 && header <= file_size - kLengthBytes);
 }
 
-// What a file is that is none of ours, if its first bytes tell.
+// How files begin that people take for checkpoints, and what to say of them.
+struct Foreign {
+  std::string_view begins;
+  std::string_view what;
+};
+constexpr Foreign kForeign[] = {
+    {"PK\x03\x04", "it is a zip archive, as PyTorch and numpy write them"},
+    {"GGUF", "it is a GGUF file"},
+    {"\x93NUMPY", "it is a numpy array"},
+    {"\x89HDF", "it is an HDF5 file"},
+    {"\x1f\x8b", "it is compressed with gzip: unpack it first"},
+    {"\x80\x02", "it looks like a pickle, which can run code when it is loaded"},
+    {"\x80\x03", "it looks like a pickle, which can run code when it is loaded"},
+    {"\x80\x04", "it looks like a pickle, which can run code when it is loaded"},
+    {"\x80\x05", "it looks like a pickle, which can run code when it is loaded"},
+    {"version https://git-lfs", "it stands for a file in Git LFS: 'git lfs pull' fetches it"},
+    {"<", "it looks like a web page, not like what was to be downloaded"},
+    {"{", "it looks like JSON, which may say why a download failed"},
+};
+
 std::string_view describe_foreign(ByteSpan front) {
-  const std::string_view text = as_text(front);
-  if (text.starts_with("PK\x03\x04"))
-    return "; it is a zip archive, as PyTorch and numpy write them";
-  if (text.starts_with("GGUF")) return "; it is a GGUF file";
-  if (text.starts_with("\x93NUMPY")) return "; it is a numpy array";
-  if (text.starts_with("\x89HDF")) return "; it is an HDF5 file";
-  return "";
+  for (const Foreign& foreign : kForeign) {
+    if (as_text(front).starts_with(foreign.begins)) return foreign.what;
+  }
+  return "check that this is the right file and that its download was complete";
 }
 
 bool looks_like_nothing(ByteSpan front) {
@@ -65,7 +81,7 @@ Result<void> AnyOpener::feed(const Extent& extent, ByteSpan bytes) {
     auto ours = opener_.emplace<Opener>(options_).feed(whole, front);
     if (!ours && looks_like_nothing(front)) {
       ours.error().message =
-          "neither an Espalier nor a safetensors file" + std::string(describe_foreign(front));
+          "neither an Espalier nor a safetensors file; " + std::string(describe_foreign(front));
     }
     return ours;
   });

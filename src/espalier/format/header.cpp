@@ -56,7 +56,9 @@ Result<Header> decode_header(ByteSpan bytes, const Limits& limits, std::uint64_t
   if (major != kVersionMajor || minor != kVersionMinor) {
     return fail(ErrorCode::kUnsupportedVersion,
                 "the file has format version " + std::to_string(major) + "." +
-                    std::to_string(minor) + " and this library reads 1.0; use a newer Espalier",
+                    std::to_string(minor) +
+                    " and this library reads 1.0; use a newer Espalier, or "
+                    "copy the file again if no newer one wrote it",
                 kAtMajor);
   }
   if (bytes.size() < kHeaderBytes) return truncated();

@@ -10,6 +10,7 @@
 #include "support/in_child.h"
 #include "support/temporary_folder.h"
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -98,6 +99,44 @@ TEST_CASE("A replaced file keeps its permissions") {
   }
   CHECK(testing::read_whole(folder / "file") == kNew);
   CHECK(folder.size() == 1);
+}
+
+// Remembers what a file was created with.
+class RememberedMode : public FileOps {
+ public:
+  int open(const char* path, int flags, mode_t mode) override {
+    if ((flags & O_CREAT) != 0) created = mode;
+    return FileOps::open(path, flags, mode);
+  }
+  mode_t created = 07777;
+};
+
+TEST_CASE("What was private is never open to others while it is replaced") {
+  const TemporaryFolder folder;
+  REQUIRE(testing::write_whole(folder / "file", kOld));
+  for (const mode_t mode : {mode_t{0600}, mode_t{0400}, mode_t{0644}}) {
+    REQUIRE(::chmod((folder / "file").c_str(), mode) == 0);
+    RememberedMode ops;
+    auto sink = FileSink::create(folder / "file", 10, {.sync = false, .ops = &ops});
+    REQUIRE(sink);
+    CHECK(ops.created == (mode & 0600));
+    REQUIRE(sink->commit());
+    CHECK(permissions(folder / "file") == mode);
+  }
+}
+
+TEST_CASE("A link to a file whose name is gone is no target") {
+  const TemporaryFolder folder;
+  REQUIRE(testing::write_whole(folder / "file", kOld));
+  const int fd = ::open((folder / "file").c_str(), O_RDWR | O_CLOEXEC);
+  REQUIRE(fd >= 0);
+  const fs::path link = "/proc/self/fd/" + std::to_string(fd);
+  CHECK(code_of(replace(link, kNew)) == "ok");
+  CHECK(testing::read_whole(folder / "file") == kNew);
+  // The descriptor is still that of the old file, which has no name any more.
+  CHECK(code_of(replace(link, kNew)) == "not_a_regular_file");
+  CHECK(folder.size() == 1);
+  ::close(fd);
 }
 
 TEST_CASE("A replaced file does not pass on the right to run as its owner") {

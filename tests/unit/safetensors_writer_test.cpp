@@ -294,6 +294,21 @@ TEST_CASE("safetensors writer: trees that nothing can hold") {
         ErrorCode::kInvalidTree);
 }
 
+TEST_CASE("safetensors writer: ties cannot multiply long names") {
+  // Gigabytes, if all of it were made before it is refused.
+  Tensor named = tensor_of(DType::kU8, {1}, 1);
+  named.axis_names = {std::string(1'000'000, 'a')};
+  const Value tensor = Value::tensor(std::move(named));
+  const Value ties = Value::list(std::vector<Value>(20'000, tensor));
+  CHECK(contains(refusal(ties, {}, kCarrying).message, "at least 10"));
+  const Value below = Value::dict({{std::string(10'000, 'k'), ties}});
+  for (const SafetensorsOptions& options : {SafetensorsOptions{}, kDropping, kCarrying}) {
+    const Error error = refusal(below, {}, options);
+    CHECK(error.code == ErrorCode::kUnrepresentable);
+    CHECK(contains(error.message, "names of the tensors"));
+  }
+}
+
 TEST_CASE("safetensors writer: what does not fit is dropped") {
   const auto plan = plan_safetensors(rich_state(), Value::dict({{"n", Value::null()}}), kDropping);
   REQUIRE_MESSAGE(plan, plan.error().describe());

@@ -4,6 +4,7 @@
 #include <limits>
 #include <new>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -29,12 +30,13 @@ std::string temporary_name() {
   return name + ".tmp";
 }
 
-Result<FileDescriptor> create_beside(const fs::path& target, fs::path& temporary, FileOps& ops) {
+Result<FileDescriptor> create_beside(const fs::path& target, fs::path& temporary, mode_t mode,
+                                     FileOps& ops) {
   for (int attempt = 0; attempt < 100; ++attempt) {
     temporary = target.parent_path() / temporary_name();
     FileDescriptor file(uninterrupted([&] {
                           return ops.open(temporary.c_str(),
-                                          O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+                                          O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
                         }),
                         ops);
     if (file.is_open()) return file;
@@ -58,6 +60,14 @@ Result<fs::path> follow_links(fs::path path) {
     path = path.parent_path() / next;
   }
   return fail_with_errno(ELOOP, "follow the symbolic link");
+}
+
+// Whether the system, too, finds that file (or none) behind the link: those in /proc/self/fd say
+// "name (deleted)" of a file whose name is gone.
+bool leads_to(const fs::path& link, const struct stat* file, FileOps& ops) {
+  struct stat found = {};
+  if (ops.stat(link.c_str(), &found) != 0) return file == nullptr;
+  return file != nullptr && found.st_dev == file->st_dev && found.st_ino == file->st_ino;
 }
 
 // Returns 0 or the errno. Takes no memory.
@@ -84,6 +94,10 @@ Result<FileSink> FileSink::create(const fs::path& requested, std::uint64_t lengt
   struct stat status = {};
   const bool exists = ops.stat(target.c_str(), &status) == 0;
   if (!exists && errno != ENOENT) return fail_with_errno(errno, "examine the target");
+  if (target != requested && !leads_to(requested, exists ? &status : nullptr, ops)) {
+    return fail(ErrorCode::kNotARegularFile,
+                "the target is a link to a file that has no name; choose another name");
+  }
   if (exists && !S_ISREG(status.st_mode)) {
     return fail(ErrorCode::kNotARegularFile,
                 "the target exists and is no regular file; choose another name");
@@ -92,7 +106,9 @@ Result<FileSink> FileSink::create(const fs::path& requested, std::uint64_t lengt
     return fail_with_errno(EFBIG, "create the file");
   }
   fs::path temporary;
-  auto file = create_beside(target, temporary, ops);
+  // What was private is so from the start: whoever opened it in between could read it all.
+  const mode_t mode = exists ? status.st_mode & mode_t{0600} : mode_t{0666};
+  auto file = create_beside(target, temporary, mode, ops);
   if (!file) return propagate(file);
   FileSink sink(std::move(*file), std::move(temporary), std::move(target), options);
   const int fd = sink.file_.get();
@@ -105,6 +121,9 @@ Result<FileSink> FileSink::create(const fs::path& requested, std::uint64_t lengt
   return sink;
 } catch (const std::bad_alloc&) {
   return out_of_memory();
+} catch (const std::runtime_error&) {
+  // std::random_device says it thus, where it has no source.
+  return fail(ErrorCode::kIoError, "the system has no random numbers for a temporary name");
 }
 
 FileSink::~FileSink() { remove_temporary(); }

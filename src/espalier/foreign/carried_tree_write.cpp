@@ -5,6 +5,7 @@
 
 #include "espalier/base/utf8.h"
 #include "espalier/foreign/carried_tree.h"
+#include "espalier/foreign/flatten.h"
 #include "espalier/foreign/json_text.h"
 
 namespace espalier {
@@ -16,6 +17,9 @@ class Writer {
 
   // Recursion is bounded: flatten() has checked the depth.
   void node(const Value& value) {
+    // Ties repeat the names of axes: a small file can have gigabytes of them. A text that is too
+    // long already is refused with the header that it would be in.
+    if (out_.size() > kMaxSafetensorsHeader) return;
     if (!value.has_label() && short_form(value)) return;
     out_ += "{\"kind\":\"";
     out_ += kind_name(value.kind());

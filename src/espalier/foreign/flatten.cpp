@@ -24,6 +24,17 @@ class Flattener {
     switch (node.kind()) {
       case Kind::kTensor:
         if (!seen_.insert(node.as_tensor().get()).second) flat_.losses.add(path_, "a tied tensor");
+        // A small file can name one tensor at a million long paths: that is found out before memory
+        // is spent on them.
+        name_bytes_ += name_.size();
+        if (name_bytes_ > kMaxSafetensorsHeader) {
+          return fail(ErrorCode::kUnrepresentable,
+                      "the names of the tensors have more than the " +
+                          std::to_string(kMaxSafetensorsHeader) +
+                          " bytes that a safetensors header may have; split the state into several "
+                          "files",
+                      Error::kNoOffset, path_);
+        }
         flat_.tensors.push_back({name_, path_, node.as_tensor()});
         // A name alone reads back as a dict that has it.
         if (depth == 0) flat_.losses.add(path_, "a tensor as the root");
@@ -101,6 +112,7 @@ class Flattener {
   std::unordered_set<const Tensor*> seen_;
   std::string name_;
   std::string path_;
+  std::uint64_t name_bytes_ = 0;
 };
 
 }  // namespace

@@ -52,6 +52,9 @@ class Losses {
   std::vector<Loss> first_;
 };
 
+/// Bytes that a safetensors header may have, by its specification, and so more than its names may.
+inline constexpr std::uint64_t kMaxSafetensorsHeader = 100'000'000;
+
 /// A state as flat names.
 struct FlatState {
   /// In tree order. Tied nodes follow each other as they stand in the tree: one entry for each,
@@ -63,7 +66,8 @@ struct FlatState {
 };
 
 /// Flattens `state`. kNameCollision, naming both key paths, if two tensors get the same name;
-/// kInvalidTree if a key is not UTF-8; kLimitExceeded if the tree is deeper than `limits.depth`.
+/// kInvalidTree if a key is not UTF-8; kLimitExceeded if the tree is deeper than `limits.depth`;
+/// kUnrepresentable if the names have more than kMaxSafetensorsHeader bytes together.
 Result<FlatState> flatten(const Value& state, const Limits& limits = {});
 
 }  // namespace espalier

@@ -22,7 +22,6 @@ namespace {
 
 constexpr char kMetadataName[] = "__metadata__";
 // The specification's; readers refuse longer headers.
-constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
 
 bool holds_tensor(const Value& value) {
   const auto children = value.children();
@@ -259,10 +258,10 @@ class Planner {
     // The buffer starts aligned for the widest dtype.
     text.resize((text.size() + 7) / 8 * 8, ' ');
     const std::uint64_t length = text.size() - kSafetensorsLengthBytes;
-    if (length > kMaxHeaderBytes) {
+    if (length > kMaxSafetensorsHeader) {
       return fail(ErrorCode::kUnrepresentable,
-                  "the safetensors header would have " + counted(length, "byte") +
-                      " and the specification allows " + std::to_string(kMaxHeaderBytes) +
+                  "the safetensors header would have at least " + counted(length, "byte") +
+                      " and the specification allows " + std::to_string(kMaxSafetensorsHeader) +
                       "; split the state into several files");
     }
     plan_.header.resize(text.size());

@@ -21,19 +21,24 @@ namespace {
 namespace fs = std::filesystem;
 
 // A name that does not grow with the target's, which may be as long as the file system allows.
-std::string temporary_name() {
+Result<std::string> temporary_name() try {
   static constexpr char kDigits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
   std::random_device random;
   std::uniform_int_distribution<std::size_t> digit(0, sizeof kDigits - 2);
   std::string name = ".espalier-";
   for (int i = 0; i < 12; ++i) name += kDigits[digit(random)];
   return name + ".tmp";
+} catch (const std::runtime_error&) {
+  // std::random_device says it thus, where it has no source.
+  return fail(ErrorCode::kIoError, "the system has no random numbers for a temporary name");
 }
 
 Result<FileDescriptor> create_beside(const fs::path& target, fs::path& temporary, mode_t mode,
                                      FileOps& ops) {
   for (int attempt = 0; attempt < 100; ++attempt) {
-    temporary = target.parent_path() / temporary_name();
+    const auto name = temporary_name();
+    if (!name) return propagate(name);
+    temporary = target.parent_path() / *name;
     FileDescriptor file(uninterrupted([&] {
                           return ops.open(temporary.c_str(),
                                           O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
@@ -121,9 +126,6 @@ Result<FileSink> FileSink::create(const fs::path& requested, std::uint64_t lengt
   return sink;
 } catch (const std::bad_alloc&) {
   return out_of_memory();
-} catch (const std::runtime_error&) {
-  // std::random_device says it thus, where it has no source.
-  return fail(ErrorCode::kIoError, "the system has no random numbers for a temporary name");
 }
 
 FileSink::~FileSink() { remove_temporary(); }

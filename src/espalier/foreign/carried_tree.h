@@ -28,7 +28,8 @@ struct StoredTensor {
 };
 
 /// The JSON text of `state` and, if not null, of `metadata`. `find` says how a tensor is stored.
-/// kInvalidTree for a string that is not UTF-8; the tree's depth has been checked (see flatten()).
+/// kInvalidTree for a string that is not UTF-8; kUnrepresentable if the text has more than
+/// kMaxSafetensorsHeader bytes. The tree's depth has been checked (see flatten()).
 Result<std::string> carry_tree(const Value& state, const Value* metadata,
                                const std::function<StoredTensor(const Tensor&)>& find);
 

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "espalier/base/counted.h"
 #include "espalier/base/utf8.h"
 #include "espalier/foreign/carried_tree.h"
 #include "espalier/foreign/flatten.h"
@@ -17,8 +18,8 @@ class Writer {
 
   // Recursion is bounded: flatten() has checked the depth.
   void node(const Value& value) {
-    // Ties repeat the names of axes: a small file can have gigabytes of them. A text that is too
-    // long already is refused with the header that it would be in.
+    // Ties repeat the names of axes: a small file can have gigabytes of them. finish() refuses a
+    // text that is too long.
     if (out_.size() > kMaxSafetensorsHeader) return;
     if (!value.has_label() && short_form(value)) return;
     out_ += "{\"kind\":\"";
@@ -36,6 +37,13 @@ class Writer {
 
   Result<std::string> finish() && {
     if (!is_utf8_) return fail(ErrorCode::kInvalidTree, "a string is not UTF-8");
+    if (out_.size() > kMaxSafetensorsHeader) {
+      return fail(ErrorCode::kUnrepresentable,
+                  "the tree that the metadata would carry has more than " +
+                      counted(kMaxSafetensorsHeader, "byte") +
+                      " of text and the specification allows no longer header; split the state "
+                      "into several files");
+    }
     return std::move(out_);
   }
 

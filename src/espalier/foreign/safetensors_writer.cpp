@@ -21,7 +21,6 @@ namespace espalier {
 namespace {
 
 constexpr char kMetadataName[] = "__metadata__";
-// The specification's; readers refuse longer headers.
 
 bool holds_tensor(const Value& value) {
   const auto children = value.children();
@@ -260,7 +259,7 @@ class Planner {
     const std::uint64_t length = text.size() - kSafetensorsLengthBytes;
     if (length > kMaxSafetensorsHeader) {
       return fail(ErrorCode::kUnrepresentable,
-                  "the safetensors header would have at least " + counted(length, "byte") +
+                  "the safetensors header would have " + counted(length, "byte") +
                       " and the specification allows " + std::to_string(kMaxSafetensorsHeader) +
                       "; split the state into several files");
     }

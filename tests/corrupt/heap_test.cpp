@@ -2,7 +2,7 @@
 // and of large valid ones made to be costly. And how much reading and verifying take beside their
 // result.
 //
-// Usage: memory_test [--mib N] FOLDER... of files. The large ones have an index of N MiB (8).
+// Usage: heap_test [--mib N] FOLDER... of files. The large ones have an index of N MiB (8).
 // Prints the largest and what large files took; the last line is "N passed, N failed".
 #include <algorithm>
 #include <atomic>

@@ -59,6 +59,22 @@ if(NOT TARGET xxHash::xxHash)
   target_include_directories(xxHash::xxHash INTERFACE "${xxhash_source_SOURCE_DIR}")
 endif()
 
+find_package(zstd MODULE QUIET)
+if(NOT TARGET zstd::zstd)
+  FetchContent_Declare(
+    zstd_source
+    GIT_REPOSITORY https://github.com/facebook/zstd.git
+    GIT_TAG v1.5.7
+    GIT_SHALLOW ON
+    SOURCE_SUBDIR build/cmake
+    SYSTEM)
+  set(ZSTD_BUILD_PROGRAMS OFF)
+  set(ZSTD_BUILD_SHARED OFF)
+  set(ZSTD_BUILD_TESTS OFF)
+  FetchContent_MakeAvailable(zstd_source)
+  add_library(zstd::zstd ALIAS libzstd_static)
+endif()
+
 espalier_dependency(flatbuffers google/flatbuffers v23.5.26 NAMES FlatBuffers CONFIG)
 if(NOT TARGET flatbuffers::flatc)
   add_executable(flatbuffers::flatc ALIAS flatc)

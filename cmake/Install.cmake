@@ -1,7 +1,7 @@
 # Installs the libraries with their headers, and files that find_package() and pkg-config find them by.
 include(CMakePackageConfigHelpers)
 
-set(libraries espalier_format espalier_read espalier_write espalier_foreign espalier_native)
+set(libraries espalier_codec espalier_format espalier_read espalier_write espalier_foreign espalier_native)
 install(
   TARGETS ${libraries}
   EXPORT espalier-targets
@@ -24,6 +24,7 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/espalier-config-version.
 install(
   FILES "${PROJECT_BINARY_DIR}/espalier-config.cmake"
         "${PROJECT_BINARY_DIR}/espalier-config-version.cmake" "${CMAKE_CURRENT_LIST_DIR}/FindxxHash.cmake"
+        "${CMAKE_CURRENT_LIST_DIR}/Findzstd.cmake"
   DESTINATION "${package}")
 
 # Static libraries name what they need for whoever links them.

@@ -92,8 +92,8 @@ void mend(Bytes& file, std::size_t index_length) {
   if (const auto tables = decode_index(arena->bytes(), 0)) {
     for (const ChunkRecord& chunk : tables->chunks) {
       if (chunk.codec == static_cast<std::uint8_t>(Codec::kZstd)) header.features |= kFeatureZstd;
-      if (chunk.codec == static_cast<std::uint8_t>(Codec::kFloatPlanes)) {
-        header.features |= kFeatureFloatPlanes;
+      if (chunk.codec == static_cast<std::uint8_t>(Codec::kPlanes)) {
+        header.features |= kFeaturePlanes;
       }
       if (chunk.offset > file.size() || chunk.stored > file.size() - chunk.offset) continue;
       // The record lies in the arena, which is ours to change.

@@ -24,8 +24,8 @@ Header header_for(const Arena& index) {
     header.file_length = (last.offset >> 62 == 0 ? last.offset : 0) + last.stored;
     for (const ChunkRecord& chunk : tables->chunks) {
       if (chunk.codec == static_cast<std::uint8_t>(Codec::kZstd)) header.features |= kFeatureZstd;
-      if (chunk.codec == static_cast<std::uint8_t>(Codec::kFloatPlanes)) {
-        header.features |= kFeatureFloatPlanes;
+      if (chunk.codec == static_cast<std::uint8_t>(Codec::kPlanes)) {
+        header.features |= kFeaturePlanes;
       }
     }
   }

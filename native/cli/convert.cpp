@@ -20,7 +20,7 @@ constexpr const char* kTreeHint = "; --flat converts the tensors without the car
 
 struct Options {
   CommonOptions common;
-  WriteOptions write;
+  TargetOptions write;
   std::string file;
   std::string target;
   bool nest = false;
@@ -100,7 +100,7 @@ void add_convert(CLI::App& app, Action& action) {
                     "Split names at every dot: layers.0.weight becomes layers/~20/weight");
   command->add_flag("--flat", options->flat,
                     "Take a safetensors file's tensors as they are, even if it carries a tree");
-  add_write_options(*command, options->write);
+  add_target_options(*command, options->write);
   add_json_option(*command, options->common);
   add_quiet_option(*command, options->common, "line about what was written");
   add_read_options(*command, options->common);

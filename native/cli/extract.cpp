@@ -15,7 +15,7 @@ namespace {
 
 struct Options {
   CommonOptions common;
-  WriteOptions write;
+  TargetOptions write;
   std::string file;
   std::string target;
   std::vector<std::string> patterns;
@@ -91,7 +91,7 @@ void add_extract(CLI::App& app, Action& action) {
       ->type_name("SPEC");
   command->add_option("--root", options->root, "The subtree that becomes the new file's root")
       ->type_name("PATH");
-  add_write_options(*command, options->write);
+  add_target_options(*command, options->write);
   add_json_option(*command, options->common);
   add_quiet_option(*command, options->common, "line about what was written");
   add_read_options(*command, options->common);

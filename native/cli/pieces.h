@@ -25,7 +25,7 @@ std::uint64_t piece_bytes(const TensorRef& tensor, const Piece& piece);
 
 /// Memory of one thread for reading pieces.
 struct PieceBuffer {
-  std::vector<std::byte> chunk;
+  CheckpointFile::ChunkBuffer chunk;
   std::vector<std::byte> joined;
 };
 

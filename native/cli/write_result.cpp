@@ -15,7 +15,7 @@ namespace espalier::cli {
 
 namespace {
 
-Unrepresentable policy_of(const WriteOptions& options) {
+Unrepresentable policy_of(const TargetOptions& options) {
   if (options.unrepresentable == "drop") return Unrepresentable::kDrop;
   return options.unrepresentable == "metadata" ? Unrepresentable::kMetadata
                                                : Unrepresentable::kError;
@@ -43,10 +43,15 @@ Outcome print_written(Output& out, const Route& route, const CommonOptions& comm
 
 }  // namespace
 
-void add_write_options(CLI::App& command, WriteOptions& options) {
+void add_target_options(CLI::App& command, TargetOptions& options) {
   command.add_option("--to", options.format, "The format to write: espalier, safetensors")
       ->check(CLI::IsMember({"espalier", "safetensors"}).description(""))
       ->type_name("FORMAT");
+  command
+      .add_flag("--compress{1}", options.compression_level,
+                "Compress tensors: 1 (the default level) is fast, 9 is thorough and slow")
+      ->check(CLI::Range(kNoCompression, kMaxCompression).description(""))
+      ->type_name("[=LEVEL]");
   command
       .add_option("--unrepresentable", options.unrepresentable,
                   "What to do with what safetensors cannot hold: error (the default), drop it, or "
@@ -59,7 +64,7 @@ void add_write_options(CLI::App& command, WriteOptions& options) {
                    "Do not wait for the disk: a loss of power may then lose the file");
 }
 
-Result<void> check_target(const std::string& target, const WriteOptions& options) {
+Result<void> check_target(const std::string& target, const TargetOptions& options) {
   if (auto ok = check_file_name(target, "output"); !ok) return ok;
   std::error_code error;
   const auto status = std::filesystem::symlink_status(target, error);
@@ -69,13 +74,17 @@ Result<void> check_target(const std::string& target, const WriteOptions& options
   return {};
 }
 
-Result<FileFormat> target_format(const std::string& target, const WriteOptions& options,
+Result<FileFormat> target_format(const std::string& target, const TargetOptions& options,
                                  std::optional<FileFormat> fallback) {
   const std::string extension = std::filesystem::path(target).extension().string();
   const std::string name =
       options.format.empty() ? extension.substr(!extension.empty()) : options.format;
   for (const FileFormat format : {FileFormat::kEspalier, FileFormat::kSafetensors}) {
-    if (name == format_name(format)) return format;
+    if (name == format_name(format)) fallback = format;
+  }
+  if (fallback == FileFormat::kSafetensors && options.compression_level != kNoCompression) {
+    return fail(ErrorCode::kInvalidArgument,
+                "safetensors files are never compressed; leave --compress out, or write .espalier");
   }
   if (fallback) return *fallback;
   return fail(ErrorCode::kInvalidArgument,
@@ -84,7 +93,7 @@ Result<FileFormat> target_format(const std::string& target, const WriteOptions& 
 }
 
 Outcome write_file(Output& out, const Route& route, FileFormat format, const Value& state,
-                   Value metadata, const WriteOptions& options, const CommonOptions& common) {
+                   Value metadata, const TargetOptions& options, const CommonOptions& common) {
   Result<Losses> saved;
   int stopped_by = 0;
   {
@@ -95,6 +104,7 @@ Outcome write_file(Output& out, const Route& route, FileFormat format, const Val
         .sync = !options.no_sync,
         .replace = options.force,
         .threads = common.threads,
+        .compression_level = options.compression_level,
         .progress = progress.callback(),
         .ops = &ops};
     if (format == FileFormat::kSafetensors) {

@@ -13,24 +13,25 @@
 
 namespace espalier::cli {
 
-struct WriteOptions {
+struct TargetOptions {
   bool force = false;
   bool no_sync = false;
   bool no_metadata = false;
   std::string format;
   std::string unrepresentable = "error";
+  int compression_level = 0;
 };
 
-/// Adds --to, --unrepresentable, --no-metadata, --force and --no-sync.
-void add_write_options(CLI::App& command, WriteOptions& options);
+/// Adds --to, --compress, --unrepresentable, --no-metadata, --force and --no-sync.
+void add_target_options(CLI::App& command, TargetOptions& options);
 
 /// Whether `target` may be written: kInvalidArgument if it is no file's name, or if something is
 /// there already, and --force is not given.
-Result<void> check_target(const std::string& target, const WriteOptions& options);
+Result<void> check_target(const std::string& target, const TargetOptions& options);
 
 /// The format to write: as --to says, otherwise as the target's name ends, otherwise `fallback`;
-/// kInvalidArgument without one.
-Result<FileFormat> target_format(const std::string& target, const WriteOptions& options,
+/// kInvalidArgument without one, or if it cannot be compressed and --compress is given.
+Result<FileFormat> target_format(const std::string& target, const TargetOptions& options,
                                  std::optional<FileFormat> fallback);
 
 /// Where a new file comes from, and where it goes.
@@ -44,7 +45,7 @@ struct Route {
 /// about the source, all others are about the target. A signal that ends the program meanwhile
 /// leaves the target as it was, and nothing beside it.
 Outcome write_file(Output& out, const Route& route, FileFormat format, const Value& state,
-                   Value metadata, const WriteOptions& options, const CommonOptions& common);
+                   Value metadata, const TargetOptions& options, const CommonOptions& common);
 
 }  // namespace espalier::cli
 

@@ -54,9 +54,11 @@ std::optional<ErrorCode> find_damage(ByteSpan file) {
   if (!checkpoint) return checkpoint.error().code;
   const VerifyPlan plan(*checkpoint, kRegionBytes);
   std::vector<Damage> damage;
+  ChunkReader reader;
   for (std::size_t i = 0; i < plan.regions().size(); ++i) {
-    const auto found = plan.check_region(i, bytes_at(file, plan.regions()[i].extent));
-    damage.insert(damage.end(), found.begin(), found.end());
+    const auto found = plan.check_region(i, bytes_at(file, plan.regions()[i].extent), reader);
+    if (!found) return found.error().code;
+    damage.insert(damage.end(), found->begin(), found->end());
   }
   const VerifyReport report = plan.report(std::move(damage));
   if (!report.errors.empty()) return report.errors.front().code;
@@ -129,9 +131,9 @@ class Subject {
         regions.begin(), regions.end(), position,
         [](std::uint64_t at, const Region& region) { return at < region.extent.offset; });
     const auto i = static_cast<std::size_t>(after - regions.begin()) - 1;
-    const auto damage = plan_.check_region(i, bytes_at(file_, regions[i].extent));
-    if (damage.size() != 1) return std::nullopt;
-    return damage.front().code;
+    const auto damage = plan_.check_region(i, bytes_at(file_, regions[i].extent), reader_);
+    if (!damage || damage->size() != 1) return std::nullopt;
+    return damage->front().code;
   }
 
   void cut(std::size_t stride) {
@@ -199,6 +201,7 @@ class Subject {
   Checkpoint opened_ = checkpoint();
   std::uint64_t data_begin_ = opened_.catalog().data_begin();
   VerifyPlan plan_;
+  ChunkReader reader_;
   Counts counts_;
 };
 

@@ -10,19 +10,20 @@
 namespace espalier::testing {
 
 Result<std::vector<std::byte>> write_file(const Value& state, const Value& metadata,
-                                          const Limits& limits) {
-  auto writer = Writer::plan(state, metadata, limits);
+                                          const WriteOptions& options) {
+  auto writer = Writer::plan(state, metadata, options);
   if (!writer) return propagate(writer);
   std::vector<std::byte> file(static_cast<std::size_t>(writer->file_length()));
-  std::vector<std::byte> scratch(std::min(file.size(), std::size_t{Writer::kPieceBytes}));
+  Writer::Scratch scratch;
   for (std::size_t i = 0; i < writer->pieces().size(); ++i) {
     auto bytes = writer->make(i, scratch);
     if (!bytes) return propagate(bytes);
     std::copy(bytes->begin(), bytes->end(),
-              file.begin() + static_cast<std::ptrdiff_t>(writer->pieces()[i].extent.offset));
+              file.begin() + static_cast<std::ptrdiff_t>(writer->place(i).offset));
   }
   auto front = writer->finish();
   if (!front) return propagate(front);
+  file.resize(static_cast<std::size_t>(writer->file_length()));
   std::copy(front->header.begin(), front->header.end(), file.begin());
   std::copy(front->index.begin(), front->index.end(), file.begin() + kHeaderBytes);
   return file;

@@ -12,12 +12,13 @@
 #include "espalier/read/checkpoint.h"
 #include "espalier/read/slice.h"
 #include "espalier/tree/value.h"
+#include "espalier/write/writer.h"
 
 namespace espalier::testing {
 
 /// The bytes of the file that holds `state` and `metadata`.
 Result<std::vector<std::byte>> write_file(const Value& state, const Value& metadata = Value::dict(),
-                                          const Limits& limits = {});
+                                          const WriteOptions& options = {});
 
 /// Opens a file whose bytes are `file`.
 Result<Checkpoint> open_file(ByteSpan file, const Limits& limits = {});

@@ -291,11 +291,12 @@ TEST_CASE("Impossible reads are refused") {
   REQUIRE(plan);
   Bytes small(23);
   const auto stored = ByteSpan(*file).subspan(plan->chunks()[0].stored.offset, 24);
-  auto delivered = plan->deliver(0, stored, small);
+  ChunkReader reader;
+  auto delivered = plan->deliver(0, stored, small, reader);
   REQUIRE_FALSE(delivered);
   CHECK(delivered.error().code == ErrorCode::kInvalidArgument);
   Bytes out(24);
-  delivered = plan->deliver(0, stored.first(23), out);
+  delivered = plan->deliver(0, stored.first(23), out, reader);
   REQUIRE_FALSE(delivered);
   CHECK(delivered.error().code == ErrorCode::kTruncated);
   CHECK(delivered.error().path == "0");
@@ -314,8 +315,9 @@ TEST_CASE("A damaged chunk is refused before anybody sees its bytes") {
   const Extent& second = plan->chunks()[1].stored;
   (*file)[second.offset + 9] ^= std::byte{0x40};
   Bytes out(plan->bytes(), std::byte{7});
+  ChunkReader reader;
   const auto delivered =
-      plan->deliver(1, ByteSpan(*file).subspan(second.offset, second.length), out);
+      plan->deliver(1, ByteSpan(*file).subspan(second.offset, second.length), out, reader);
   REQUIRE_FALSE(delivered);
   CHECK(delivered.error().code == ErrorCode::kChunkCorrupt);
   CHECK(delivered.error().path == "w");

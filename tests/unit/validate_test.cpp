@@ -451,7 +451,7 @@ TEST_CASE("Broken chunks are refused") {
     chunk.codec = codec;
     s.facts.file_length -= chunk.stored - stored;
     chunk.stored = stored;
-    s.facts.features = codec == 1 ? kFeatureZstd : kFeatureFloatPlanes;
+    s.facts.features = codec == 1 ? kFeatureZstd : kFeaturePlanes;
   };
   check_all({
       {"a first chunk that is not the next",
@@ -479,7 +479,7 @@ TEST_CASE("Broken chunks are refused") {
       {"the wrong feature bit",
        [&](Subject& s) {
          compress(s, 1, 3);
-         s.facts.features = kFeatureFloatPlanes;
+         s.facts.features = kFeaturePlanes;
        },
        ErrorCode::kHeaderInvalid},
       {"a feature bit that nothing needs", [](Subject& s) { s.facts.features = kFeatureZstd; },

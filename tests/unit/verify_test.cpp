@@ -110,10 +110,11 @@ TEST_CASE("Every damaged byte after the index is found") {
     CAPTURE(at);
     damaged[at] ^= std::byte{0x01};
     std::size_t found = 0;
+    ChunkReader reader;
     for (std::size_t i = 0; i < plan.regions().size(); ++i) {
       const Extent& extent = plan.regions()[i].extent;
       if (at < extent.offset || at >= extent.offset + extent.length) continue;
-      found += plan.check_region(i, testing::bytes_at(damaged, extent)).size();
+      found += plan.check_region(i, testing::bytes_at(damaged, extent), reader).value().size();
     }
     CHECK(found == 1);
     damaged[at] ^= std::byte{0x01};
@@ -179,10 +180,12 @@ TEST_CASE("A region that is cut short is truncated") {
   REQUIRE(checkpoint);
   const VerifyPlan plan(*checkpoint, 1);
   const Extent& extent = plan.regions()[1].extent;
+  ChunkReader reader;
   const auto damage =
-      plan.check_region(1, testing::bytes_at(file, {0, extent.offset, extent.length - 1}));
-  REQUIRE(damage.size() == 1);
-  CHECK(damage[0].code == ErrorCode::kTruncated);
+      plan.check_region(1, testing::bytes_at(file, {0, extent.offset, extent.length - 1}), reader);
+  REQUIRE(damage);
+  REQUIRE(damage->size() == 1);
+  CHECK(damage->front().code == ErrorCode::kTruncated);
 }
 
 TEST_CASE("A wrong tree digest is found though every hash fits") {

@@ -70,15 +70,14 @@ Result<CheckpointFile> CheckpointFile::open(const std::filesystem::path& path,
 }
 
 Result<ByteSpan> CheckpointFile::read_chunk(const TensorRef& tensor, std::uint32_t i,
-                                            std::vector<std::byte>& scratch) const try {
-  const std::uint32_t number = tensor.first_chunk() + i;
-  const ChunkRecord& chunk = checkpoint_.catalog().tables().chunks[number];
+                                            ChunkBuffer& buffer) const try {
+  const ChunkRecord& chunk = checkpoint_.catalog().tables().chunks[tensor.first_chunk() + i];
   const Extent extent{chunk.file, chunk.offset, chunk.stored};
-  if (!source_->mapping() && scratch.size() < extent.length) {
-    scratch.resize(static_cast<std::size_t>(extent.length));
+  if (!source_->mapping() && buffer.stored.size() < extent.length) {
+    buffer.stored.resize(static_cast<std::size_t>(extent.length));
   }
-  auto bytes = source_->read(extent, scratch);
-  if (bytes) bytes = open_chunk(checkpoint_.catalog(), number, *bytes);
+  auto bytes = source_->read(extent, buffer.stored);
+  if (bytes) bytes = buffer.reader.open(tensor, i, *bytes);
   if (!bytes) bytes.error().path = tensor_path(tensor);
   return bytes;
 } catch (const std::bad_alloc&) {
@@ -96,7 +95,7 @@ Result<void> CheckpointFile::check_in_place(std::span<const TensorRef> tensors) 
   }
   return parallel_for(places.size(), options_.threads,
                       [&](unsigned, std::size_t i) -> Result<void> {
-                        std::vector<std::byte> unused;
+                        ChunkBuffer unused;  // The chunks are raw, and mapped.
                         auto bytes = read_chunk(tensors[places[i].tensor], places[i].chunk, unused);
                         if (!bytes) return propagate(bytes);
                         return {};
@@ -157,7 +156,7 @@ Result<void> CheckpointFile::read_planned(const ReadPlan& plan, MutableByteSpan 
                                                  " and the buffer " + std::to_string(out.size()));
   }
   const unsigned threads = plan.is_concurrent() ? thread_count(options_.threads) : 1;
-  std::vector<std::vector<std::byte>> scratch(threads);
+  std::vector<ChunkBuffer> buffers(threads);
   return parallel_for(plan.chunks().size(), threads,
                       [&](unsigned worker, std::size_t i) -> Result<void> {
                         const Extent& extent = plan.chunks()[i].stored;
@@ -167,13 +166,13 @@ Result<void> CheckpointFile::read_planned(const ReadPlan& plan, MutableByteSpan 
                           if (const auto direct = plan.direct_offset(i)) {
                             target = out.subspan(static_cast<std::size_t>(*direct), length);
                           } else {
-                            scratch[worker].resize(length);
-                            target = scratch[worker];
+                            buffers[worker].stored.resize(length);
+                            target = buffers[worker].stored;
                           }
                         }
                         auto bytes = source_->read(extent, target);
                         if (!bytes) return propagate(bytes);
-                        return plan.deliver(i, *bytes, out);
+                        return plan.deliver(i, *bytes, out, buffers[worker].reader);
                       });
 }
 
@@ -221,21 +220,15 @@ Result<TensorData> CheckpointFile::data_lazily(const TensorRef& tensor) const tr
 // belongs.
 Result<void> CheckpointFile::read_range(const ReadPlan& plan, std::uint64_t offset,
                                         MutableByteSpan out) const {
-  std::vector<std::byte> stored;
-  for (std::size_t i = static_cast<std::size_t>(offset / kChunkBytes);
+  ChunkBuffer buffer;
+  for (auto i = static_cast<std::uint32_t>(offset / kChunkBytes);
        i < plan.chunks().size() && plan.chunks()[i].begin < offset + out.size(); ++i) {
     const PlannedChunk& chunk = plan.chunks()[i];
-    if (!source_->mapping()) stored.resize(static_cast<std::size_t>(chunk.stored.length));
-    auto bytes = source_->read(chunk.stored, stored);
+    auto bytes = read_chunk(plan.tensor(), i, buffer);
     if (!bytes) return propagate(bytes);
-    auto opened = open_chunk(checkpoint_.catalog(), chunk.chunk, *bytes);
-    if (!opened) {
-      opened.error().path = tensor_path(plan.tensor());
-      return propagate(opened);
-    }
     const std::uint64_t begin = std::max(chunk.begin, offset);
     const std::uint64_t end = std::min(chunk.begin + chunk.length, offset + out.size());
-    std::copy_n(opened->data() + (begin - chunk.begin), end - begin, out.data() + (begin - offset));
+    std::copy_n(bytes->data() + (begin - chunk.begin), end - begin, out.data() + (begin - offset));
   }
   return {};
 }
@@ -246,17 +239,19 @@ Result<VerifyReport> CheckpointFile::verify(const Progress& progress) const try 
   std::mutex mutex;
   std::vector<Damage> damage;
   std::uint64_t done = 0;
-  std::vector<std::vector<std::byte>> scratch(thread_count(options_.threads));
+  std::vector<ChunkBuffer> buffers(thread_count(options_.threads));
   auto checked = parallel_for(plan.regions().size(), options_.threads,
                               [&](unsigned worker, std::size_t i) -> Result<void> {
                                 const Extent& extent = plan.regions()[i].extent;
+                                ChunkBuffer& buffer = buffers[worker];
                                 if (!source_->mapping())
-                                  scratch[worker].resize(static_cast<std::size_t>(extent.length));
-                                auto bytes = source_->read(extent, scratch[worker]);
+                                  buffer.stored.resize(static_cast<std::size_t>(extent.length));
+                                auto bytes = source_->read(extent, buffer.stored);
                                 if (!bytes) return propagate(bytes);
-                                const auto found = plan.check_region(i, *bytes);
+                                const auto found = plan.check_region(i, *bytes, buffer.reader);
+                                if (!found) return propagate(found);
                                 const std::lock_guard lock(mutex);
-                                damage.insert(damage.end(), found.begin(), found.end());
+                                damage.insert(damage.end(), found->begin(), found->end());
                                 done += extent.length;
                                 if (progress) progress(done, plan.bytes());
                                 return {};

@@ -79,12 +79,17 @@ class CheckpointFile {
   Result<void> read_into(const TensorRef& tensor, std::span<const Slice> slices,
                          MutableByteSpan out) const;
 
+  /// What going through chunks needs: memory for stored bytes, and a decoder. One per thread.
+  struct ChunkBuffer {
+    std::vector<std::byte> stored;
+    ChunkReader reader;
+  };
+
   /// The bytes of chunk `i` of the tensor, which must be below chunk_count(), after checking their
   /// hash: for going through a tensor that is larger than memory. A view of the mapping, or of
-  /// `scratch`, which grows as needed; valid until the file or `scratch` changes or goes. Errors as
+  /// `buffer`, which grows as needed; valid until the file or `buffer` changes or goes. Errors as
   /// of view().
-  Result<ByteSpan> read_chunk(const TensorRef& tensor, std::uint32_t i,
-                              std::vector<std::byte>& scratch) const;
+  Result<ByteSpan> read_chunk(const TensorRef& tensor, std::uint32_t i, ChunkBuffer& buffer) const;
 
   /// The tree below `node` with all tensors, exactly as it was saved. Tensors are view()s, so those
   /// of a mapped file take no memory.

@@ -7,39 +7,46 @@
 
 #include "espalier/native/file_sink.h"
 #include "espalier/native/out_of_memory.h"
+#include "espalier/native/turns.h"
 #include "espalier/write/writer.h"
 
 namespace espalier {
 
 Result<void> save(const std::filesystem::path& path, const Value& state,
                   const SaveOptions& options) try {
-  auto writer = Writer::plan(state, options.metadata, options.limits);
+  auto writer =
+      Writer::plan(state, options.metadata,
+                   {.compression_level = options.compression_level, .limits = options.limits});
   if (!writer) return propagate(writer);
+  // What is compressed has a length only when all is written.
   auto sink =
-      FileSink::create(path, writer->file_length(),
+      FileSink::create(path, writer->is_compressed() ? 0 : writer->file_length(),
                        {.sync = options.sync, .replace = options.replace, .ops = options.ops});
   if (!sink) return propagate(sink);
 
+  const std::uint64_t total = writer->file_length();
   std::mutex mutex;
   std::uint64_t done = 0;
-  std::vector<std::vector<std::byte>> scratch(thread_count(options.threads));
-  auto written = parallel_for(writer->pieces().size(), options.threads,
-                              [&](unsigned worker, std::size_t i) -> Result<void> {
-                                // Hashing and writing one chunk right after the other finds it in
-                                // the processor's cache.
-                                if (scratch[worker].empty())
-                                  scratch[worker].resize(Writer::kPieceBytes);
-                                auto bytes = writer->make(i, scratch[worker]);
-                                if (!bytes) return propagate(bytes);
-                                const Extent& extent = writer->pieces()[i].extent;
-                                if (auto ok = sink->write(extent.offset, *bytes); !ok) return ok;
-                                if (options.progress) {
-                                  const std::lock_guard lock(mutex);
-                                  done += extent.length;
-                                  options.progress(done, writer->file_length());
-                                }
-                                return {};
-                              });
+  Turns turns;
+  std::vector<Writer::Scratch> scratches(thread_count(options.threads));
+  const auto write_piece = [&](unsigned worker, std::size_t i) -> Result<void> {
+    Turns::Turn turn(turns, i);
+    // Hashing and writing one chunk right after the other finds it in the processor's cache.
+    auto bytes = writer->make(i, scratches[worker]);
+    if (!bytes) return propagate(bytes);
+    Extent extent;
+    if (!turn.take([&] { extent = writer->place(i); })) {
+      return fail(ErrorCode::kIncomplete, "the save was given up");  // for an error before this
+    }
+    if (auto ok = sink->write(extent.offset, *bytes); !ok) return ok;
+    if (options.progress) {
+      const std::lock_guard lock(mutex);
+      done += writer->pieces()[i].length;
+      options.progress(done, total);
+    }
+    return {};
+  };
+  auto written = parallel_for(writer->pieces().size(), options.threads, write_piece);
   if (!written) return written;
 
   auto front = writer->finish();
@@ -47,7 +54,7 @@ Result<void> save(const std::filesystem::path& path, const Value& state,
   if (auto ok = sink->write(kHeaderBytes, front->index); !ok) return ok;
   // Last of all: a file without a header is visibly unfinished.
   if (auto ok = sink->write(0, front->header); !ok) return ok;
-  if (options.progress) options.progress(writer->file_length(), writer->file_length());
+  if (options.progress) options.progress(total, total);
   return sink->commit();
 } catch (const std::bad_alloc&) {
   return out_of_memory();

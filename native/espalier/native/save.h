@@ -8,6 +8,7 @@
 
 #include "espalier/base/error.h"
 #include "espalier/base/limits.h"
+#include "espalier/codec/chunk_encoder.h"
 #include "espalier/native/file_ops.h"
 #include "espalier/native/parallel.h"
 #include "espalier/tree/value.h"
@@ -21,9 +22,12 @@ struct SaveOptions {
   bool sync = true;
   /// Whether a file at `path` is replaced: see SinkOptions::replace.
   bool replace = true;
-  /// Threads that hash and write; 0 for as many as the machine runs at once. The bytes do not
-  /// depend on it.
+  /// Threads that compress, hash and write; 0 for as many as the machine runs at once. The bytes do
+  /// not depend on it.
   unsigned threads = 0;
+  /// 0 stores tensors as they are; 1 (fast) to 9 (thorough) compresses them: see WriteOptions. Only
+  /// Espalier files can be compressed.
+  int compression_level = kNoCompression;
   /// What readers must be assumed to accept.
   Limits limits = {};
   Progress progress = {};
@@ -35,9 +39,10 @@ struct SaveOptions {
 /// whole and on the disk, the old one stays, and on every error but kDurabilityUnknown it still is
 /// what it was. Saving over a file that the tree's tensors are mapped from is safe. Besides the
 /// tensors it takes memory for a few times the index (tens of bytes per node while it is laid out)
-/// and two chunks per thread. The tensors must not change meanwhile. Errors: kInvalidTree before
-/// anything is written; those of the tensors' producers; kIoError; kOutOfMemory, also where a
-/// producer throws std::bad_alloc. Its other exceptions are thrown on, the target being as it was.
+/// and two chunks per thread, or some six and what zstd takes when it compresses. The tensors must
+/// not change meanwhile. Errors: kInvalidTree or kInvalidArgument before anything is written; those
+/// of the tensors' producers; kIoError; kOutOfMemory, also where a producer throws std::bad_alloc.
+/// Its other exceptions are thrown on, the target being as it was.
 Result<void> save(const std::filesystem::path& path, const Value& state,
                   const SaveOptions& options = {});
 

@@ -56,6 +56,14 @@ inline std::span<const ChunkRecord> table_chunks(const Tables& t, const TensorRe
                           static_cast<std::size_t>(chunk_count(table_tensor_bytes(t, tensor))));
 }
 
+/// The tensor that holds chunk number `chunk`, which is tensor `from` or a later one.
+inline std::uint32_t table_tensor_of(const Tables& t, std::uint32_t chunk, std::uint32_t from) {
+  for (;; ++from) {
+    const TensorRecord& tensor = t.tensors[from];
+    if (chunk - tensor.first_chunk < table_chunks(t, tensor).size()) return from;
+  }
+}
+
 /// The texts that name the axes of a tensor with `rank` axes; empty if they have no names.
 inline std::span<const std::uint32_t> table_axis_names(const Tables& t, std::uint32_t tensor,
                                                        std::size_t rank) {

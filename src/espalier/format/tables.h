@@ -10,17 +10,16 @@
 #include <span>
 #include <vector>
 
+#include "espalier/codec/codec.h"
 #include "espalier/codec/hash.h"
 
 namespace espalier {
 
 enum class KeyKind : std::uint8_t { kNone = 0, kText = 1, kInt = 2 };
 
-enum class Codec : std::uint8_t { kRaw = 0, kZstd = 1, kFloatPlanes = 2 };
-
 /// Required-feature bits of the header.
 inline constexpr std::uint64_t kFeatureZstd = 1u << 0;
-inline constexpr std::uint64_t kFeatureFloatPlanes = 1u << 1;
+inline constexpr std::uint64_t kFeaturePlanes = 1u << 1;
 inline constexpr std::uint64_t kFeatureOtherFiles = 1u << 2;
 
 /// Logical bytes of a chunk; only a tensor's last chunk is shorter.

@@ -10,6 +10,7 @@
 #include "espalier/base/counted.h"
 #include "espalier/base/utf8.h"
 #include "espalier/format/access.h"
+#include "espalier/format/element_layout.h"
 #include "espalier/format/shape.h"
 
 namespace espalier {
@@ -518,14 +519,19 @@ class Validator {
           }
           break;
         case static_cast<std::uint8_t>(Codec::kZstd):
-        case static_cast<std::uint8_t>(Codec::kFloatPlanes):
+        case static_cast<std::uint8_t>(Codec::kPlanes):
           if (chunk.stored == 0 || chunk.stored >= length) {
             return bad_chunk(ErrorCode::kChunkInvalid,
                              "a compressed chunk is not shorter than its contents", chunk, index);
           }
-          used_features_ |= chunk.codec == static_cast<std::uint8_t>(Codec::kZstd)
-                                ? kFeatureZstd
-                                : kFeatureFloatPlanes;
+          if (chunk.codec == static_cast<std::uint8_t>(Codec::kPlanes) &&
+              !element_layout(static_cast<DType>(tensor.dtype)).has_planes()) {
+            return bad_chunk(ErrorCode::kChunkInvalid,
+                             "a chunk is stored as planes and its elements are single bytes", chunk,
+                             index);
+          }
+          used_features_ |= chunk.codec == static_cast<std::uint8_t>(Codec::kZstd) ? kFeatureZstd
+                                                                                   : kFeaturePlanes;
           break;
         default:
           return bad_chunk(ErrorCode::kChunkInvalid,

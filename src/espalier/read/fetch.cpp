@@ -17,7 +17,7 @@ Fetch::Fetch(ReadPlan plan, MutableByteSpan out)
 
 Result<void> Fetch::feed(const Extent& extent, ByteSpan bytes) {
   auto fed = gather_.feed(extent, bytes, [&](std::size_t i, ByteSpan stored) {
-    return plan_.deliver(i, stored, out_);
+    return plan_.deliver(i, stored, out_, reader_);
   });
   failed_ = failed_ || !fed;
   return fed;

@@ -29,6 +29,7 @@ class Fetch {
   ReadPlan plan_;
   MutableByteSpan out_;
   Gather gather_;
+  ChunkReader reader_;
   bool failed_ = false;
 };
 

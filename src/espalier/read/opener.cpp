@@ -7,8 +7,8 @@
 namespace espalier {
 namespace {
 
-// Features that this build can read. Codecs add theirs here.
-constexpr std::uint64_t kKnownFeatures = 0;
+// Features that this build can read.
+constexpr std::uint64_t kKnownFeatures = kFeatureZstd | kFeaturePlanes;
 
 }  // namespace
 

@@ -29,28 +29,6 @@ void copy_bits(const std::byte* from, std::uint64_t from_bit, std::byte* to, std
 
 }  // namespace
 
-Result<ByteSpan> open_chunk(const Catalog& catalog, std::uint32_t chunk, ByteSpan stored) {
-  const ChunkRecord& record = catalog.tables().chunks[chunk];
-  if (stored.size() != record.stored) {
-    return fail(ErrorCode::kTruncated,
-                "a chunk has " + counted(record.stored, "stored byte") + " and only " +
-                    std::to_string(stored.size()) + " could be read",
-                record.offset);
-  }
-  if (record.codec != static_cast<std::uint8_t>(Codec::kRaw)) {
-    return fail(ErrorCode::kUnsupportedCodec,
-                "this build has no decoder for codec " + std::to_string(record.codec),
-                record.offset);
-  }
-  if (catalog.has_hashes() && hash128(stored) != record.hash) {
-    return fail(ErrorCode::kChunkCorrupt,
-                "tensor bytes do not match their hash: the file was damaged after it was written; "
-                "copy or download it again, or use the checkpoint before it",
-                record.offset);
-  }
-  return stored;
-}
-
 Result<ReadPlan> ReadPlan::make(TensorRef tensor, std::span<const Slice> slices) {
   if (tensor.is_placeholder()) {
     return fail(ErrorCode::kWrongKind, "a placeholder has no data to read");
@@ -171,31 +149,40 @@ void ReadPlan::find_chunks() {
   }
 }
 
-std::optional<std::uint64_t> ReadPlan::direct_offset(std::size_t i) const {
-  const PlannedChunk& chunk = chunks_[i];
-  const ChunkRecord& record = tensor_.catalog().tables().chunks[chunk.chunk];
-  if (unit_bits_ != 8 || record.codec != static_cast<std::uint8_t>(Codec::kRaw)) {
-    return std::nullopt;
-  }
+// Where the chunk's bytes stand in the result, if they stand there in one piece.
+std::optional<std::uint64_t> ReadPlan::landing(const PlannedChunk& chunk) const {
+  if (unit_bits_ != 8) return std::nullopt;
   const std::uint64_t run = first_run_ending_after(chunk.begin);
   const std::uint64_t begin = run_begin(run);
   if (begin > chunk.begin || chunk.begin + chunk.length > begin + run_) return std::nullopt;
   return run * run_ + (chunk.begin - begin);
 }
 
-Result<void> ReadPlan::deliver(std::size_t i, ByteSpan stored, MutableByteSpan out) const {
+std::optional<std::uint64_t> ReadPlan::direct_offset(std::size_t i) const {
+  const ChunkRecord& record = tensor_.catalog().tables().chunks[chunks_[i].chunk];
+  if (record.codec != static_cast<std::uint8_t>(Codec::kRaw)) return std::nullopt;
+  return landing(chunks_[i]);
+}
+
+Result<void> ReadPlan::deliver(std::size_t i, ByteSpan stored, MutableByteSpan out,
+                               ChunkReader& reader) const {
   const PlannedChunk& chunk = chunks_[i];
   if (out.size() != bytes_) {
     return fail(ErrorCode::kInvalidArgument, "the result has " + counted(bytes_, "byte") +
                                                  " and the buffer " + std::to_string(out.size()));
   }
-  auto logical = open_chunk(tensor_.catalog(), chunk.chunk, stored);
-  if (!logical) {
-    logical.error().path = tensor_path(tensor_);
-    return propagate(logical);
+  const std::uint32_t in_tensor = chunk.chunk - tensor_.first_chunk();
+  Result<void> delivered;
+  if (const auto at = landing(chunk)) {
+    delivered = reader.open_into(tensor_, in_tensor, stored,
+                                 out.subspan(static_cast<std::size_t>(*at), chunk.length));
+  } else if (auto logical = reader.open(tensor_, in_tensor, stored)) {
+    copy_runs(chunk, *logical, out);
+  } else {
+    delivered = propagate(logical);
   }
-  copy_runs(chunk, *logical, out);
-  return {};
+  if (!delivered) delivered.error().path = tensor_path(tensor_);
+  return delivered;
 }
 
 void ReadPlan::copy_runs(const PlannedChunk& chunk, ByteSpan logical, MutableByteSpan out) const {
@@ -216,11 +203,8 @@ void ReadPlan::copy_runs(const PlannedChunk& chunk, ByteSpan logical, MutableByt
       copy_bits(logical.data(), begin - chunk_begin, out.data(), target, end - begin);
       continue;
     }
-    const std::byte* from = logical.data() + (begin - chunk_begin);
-    // The driver may have read the file to this very place.
-    if (from != out.data() + target) {
-      std::memcpy(out.data() + target, from, static_cast<std::size_t>(end - begin));
-    }
+    std::memcpy(out.data() + target, logical.data() + (begin - chunk_begin),
+                static_cast<std::size_t>(end - begin));
   }
 }
 

@@ -13,6 +13,7 @@
 #include "espalier/base/error.h"
 #include "espalier/base/extent.h"
 #include "espalier/read/checkpoint.h"
+#include "espalier/read/chunk_reader.h"
 #include "espalier/read/slice.h"
 
 namespace espalier {
@@ -52,11 +53,12 @@ class ReadPlan {
   /// then read the file straight to that place and hand the same bytes to deliver().
   std::optional<std::uint64_t> direct_offset(std::size_t i) const;
 
-  /// Takes the stored bytes of chunk `i`: checks their hash (if the format has hashes), decodes
-  /// them and copies what the result needs into `out`, which must have bytes() bytes. kChunkCorrupt
-  /// if the hash is wrong; nothing of the chunk is copied then. Thread-safe for different chunks if
-  /// is_concurrent().
-  Result<void> deliver(std::size_t i, ByteSpan stored, MutableByteSpan out) const;
+  /// Takes the stored bytes of chunk `i`: decodes them with `reader`, checks their hash (if the
+  /// format has hashes) and puts what the result needs into `out`, which must have bytes() bytes.
+  /// Errors are those of ChunkReader::open(), and name the tensor; the chunk's part of `out` holds
+  /// anything then. Thread-safe for different chunks and readers if is_concurrent().
+  Result<void> deliver(std::size_t i, ByteSpan stored, MutableByteSpan out,
+                       ChunkReader& reader) const;
 
  private:
   explicit ReadPlan(TensorRef tensor) : tensor_(tensor) {}
@@ -70,6 +72,7 @@ class ReadPlan {
   std::uint64_t run_begin(std::uint64_t run) const;
   std::uint64_t first_run_ending_after(std::uint64_t unit) const;
   void find_chunks();
+  std::optional<std::uint64_t> landing(const PlannedChunk& chunk) const;
   void copy_runs(const PlannedChunk& chunk, ByteSpan logical, MutableByteSpan out) const;
 
   TensorRef tensor_;
@@ -82,10 +85,6 @@ class ReadPlan {
   std::uint64_t runs_ = 0;
   std::uint64_t run_ = 0;
 };
-
-/// Checks the stored bytes of chunk number `chunk` against its record, and gives its logical bytes:
-/// the same bytes for a raw chunk. The error names the chunk's offset.
-Result<ByteSpan> open_chunk(const Catalog& catalog, std::uint32_t chunk, ByteSpan stored);
 
 }  // namespace espalier
 

@@ -6,9 +6,9 @@
 #include <unordered_map>
 #include <utility>
 
+#include "espalier/format/access.h"
 #include "espalier/format/digest.h"
 #include "espalier/format/header.h"
-#include "espalier/read/plan.h"
 
 namespace espalier {
 namespace {
@@ -26,8 +26,6 @@ std::string_view describe(ErrorCode damage) {
       return "padding before a tensor is not zero: the file was damaged, though no tensor was";
     case ErrorCode::kTruncated:
       return "the file ends before its recorded length";
-    case ErrorCode::kUnsupportedCodec:
-      return "this build has no decoder for the chunk's codec";
     default:
       return "tensor bytes do not match their hash: the file was damaged after it was written; "
              "copy or download it again, or use the checkpoint before it";
@@ -70,6 +68,11 @@ VerifyPlan::VerifyPlan(Checkpoint checkpoint, std::uint64_t region_bytes)
   const Catalog& catalog = checkpoint_.catalog();
   if (catalog.has_hashes()) {
     regions_ = divide_into_regions(catalog.tables(), catalog.data_begin(), region_bytes);
+    std::uint32_t tensor = 0;
+    for (const Region& region : regions_) {
+      tensor = table_tensor_of(catalog.tables(), region.first_chunk, tensor);
+      first_tensors_.push_back(tensor);
+    }
   }
 }
 
@@ -79,16 +82,20 @@ std::uint64_t VerifyPlan::bytes() const {
   return total;
 }
 
-std::vector<Damage> VerifyPlan::check_region(std::size_t i, ByteSpan bytes) const {
+Result<std::vector<Damage>> VerifyPlan::check_region(std::size_t i, ByteSpan bytes,
+                                                     ChunkReader& reader) const {
   const Region& region = regions_[i];
   if (bytes.size() != region.extent.length) {
-    return {{ErrorCode::kTruncated, region.extent.offset + bytes.size(), region.first_chunk}};
+    return std::vector<Damage>{
+        {ErrorCode::kTruncated, region.extent.offset + bytes.size(), region.first_chunk}};
   }
   std::vector<Damage> damage;
   std::uint64_t position = region.extent.offset;
+  const Tables& tables = checkpoint_.catalog().tables();
+  std::uint32_t number = first_tensors_[i];
   for (std::uint32_t chunk = region.first_chunk; chunk < region.first_chunk + region.chunk_count;
        ++chunk) {
-    const ChunkRecord& record = checkpoint_.catalog().tables().chunks[chunk];
+    const ChunkRecord& record = tables.chunks[chunk];
     const auto at = static_cast<std::size_t>(position - region.extent.offset);
     const auto padding = bytes.subspan(at, static_cast<std::size_t>(record.offset - position));
     const auto dirty = std::find_if(padding.begin(), padding.end(),
@@ -98,7 +105,10 @@ std::vector<Damage> VerifyPlan::check_region(std::size_t i, ByteSpan bytes) cons
       damage.push_back({ErrorCode::kPaddingCorrupt, offset, chunk});
     }
     const auto stored = bytes.subspan(at + padding.size(), record.stored);
-    if (const auto opened = open_chunk(checkpoint_.catalog(), chunk, stored); !opened) {
+    number = table_tensor_of(tables, chunk, number);
+    const TensorRef tensor = checkpoint_.tensor(number);
+    if (const auto opened = reader.open(tensor, chunk - tensor.first_chunk(), stored); !opened) {
+      if (opened.error().code == ErrorCode::kOutOfMemory) return propagate(opened);
       damage.push_back({opened.error().code, record.offset, chunk});
     }
     position = record.offset + record.stored;
@@ -140,8 +150,9 @@ Verify::Verify(Checkpoint checkpoint) : plan_(std::move(checkpoint)), gather_(ex
 
 Result<void> Verify::feed(const Extent& extent, ByteSpan bytes) {
   return gather_.feed(extent, bytes, [&](std::size_t i, ByteSpan region) {
-    const auto found = plan_.check_region(i, region);
-    damage_.insert(damage_.end(), found.begin(), found.end());
+    const auto found = plan_.check_region(i, region, reader_);
+    if (!found) return Result<void>(propagate(found));
+    damage_.insert(damage_.end(), found->begin(), found->end());
     return Result<void>{};
   });
 }

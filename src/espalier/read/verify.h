@@ -11,6 +11,7 @@
 #include "espalier/base/extent.h"
 #include "espalier/format/regions.h"
 #include "espalier/read/checkpoint.h"
+#include "espalier/read/chunk_reader.h"
 #include "espalier/read/gather.h"
 
 namespace espalier {
@@ -51,9 +52,11 @@ class VerifyPlan {
   /// Bytes of all regions.
   std::uint64_t bytes() const;
 
-  /// What is wrong with region `i`, given its bytes: each chunk that does not match its hash, and
-  /// each piece of padding that is not zero.
-  std::vector<Damage> check_region(std::size_t i, ByteSpan bytes) const;
+  /// What is wrong with region `i`, given its bytes: each chunk that cannot be decoded or does not
+  /// match its hash, and each piece of padding that is not zero. kOutOfMemory
+  /// if a chunk cannot be decoded for that. Thread-safe for different readers.
+  Result<std::vector<Damage>> check_region(std::size_t i, ByteSpan bytes,
+                                           ChunkReader& reader) const;
   /// The report for the damage that all regions together have: checks the tree (kDigestMismatch, or
   /// kTreeInvalid for equal elements in a set), sorts, and names the tensors concerned.
   VerifyReport report(std::vector<Damage> damage) const;
@@ -61,6 +64,7 @@ class VerifyPlan {
  private:
   Checkpoint checkpoint_;
   std::vector<Region> regions_;
+  std::vector<std::uint32_t> first_tensors_;  // the tensor of each region's first chunk
 };
 
 /// The machine around a VerifyPlan. Damage is no failure of feed(): it is in the report.
@@ -77,6 +81,7 @@ class Verify {
   VerifyPlan plan_;
   Gather gather_;
   std::vector<Damage> damage_;
+  ChunkReader reader_;
 };
 
 }  // namespace espalier

@@ -1,10 +1,11 @@
 #include "espalier/write/writer.h"
 
 #include <algorithm>
-#include <optional>
+#include <utility>
 
 #include "espalier/format/access.h"
 #include "espalier/format/digest.h"
+#include "espalier/format/element_layout.h"
 #include "espalier/format/validate.h"
 
 namespace espalier {
@@ -14,99 +15,180 @@ namespace {
 // system call for each would cost more than copying them.
 constexpr std::uint64_t kBorrowBytes = 64 * 1024;
 
-std::optional<ByteSpan> memory_to_borrow(const Tensor& tensor) {
-  auto memory = tensor.data.memory();
-  if (memory && memory->size() < kBorrowBytes) memory.reset();
-  return memory;
+std::uint64_t align(std::uint64_t offset) {
+  return (offset + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
 }
 
-// The tensor that chunk number `chunk` belongs to, at or after tensor `tensor`.
-std::uint32_t tensor_of(const Tables& t, std::uint32_t tensor, std::uint32_t chunk) {
-  while (table_chunks(t, t.tensors[tensor]).empty() ||
-         chunk - t.tensors[tensor].first_chunk >= table_chunks(t, t.tensors[tensor]).size()) {
-    ++tensor;
+std::uint64_t features_of(std::span<const ChunkRecord> chunks) {
+  std::uint64_t features = 0;
+  for (const ChunkRecord& chunk : chunks) {
+    if (chunk.codec == static_cast<std::uint8_t>(Codec::kZstd)) features |= kFeatureZstd;
+    if (chunk.codec == static_cast<std::uint8_t>(Codec::kPlanes)) features |= kFeaturePlanes;
   }
-  return tensor;
+  return features;
 }
 
 }  // namespace
 
-Result<Writer> Writer::plan(const Value& state, const Value& metadata, const Limits& limits) {
-  auto layout = lay_out(state, metadata, limits);
+Result<Writer> Writer::plan(const Value& state, const Value& metadata,
+                            const WriteOptions& options) {
+  if (options.compression_level < kNoCompression || options.compression_level > kMaxCompression) {
+    return fail(ErrorCode::kInvalidArgument, "there is no compression level " +
+                                                 std::to_string(options.compression_level) +
+                                                 ": it is 1 (fast) to 9 (thorough), or 0 for none");
+  }
+  auto layout = lay_out(state, metadata, options.limits);
   if (!layout) return propagate(layout);
-  Writer writer(std::move(*layout));
+  Writer writer(std::move(*layout), options);
   writer.divide_into_pieces();
   return writer;
+}
+
+std::optional<ByteSpan> Writer::memory_to_borrow(std::uint32_t tensor) const {
+  auto memory = layout_.tensors[tensor]->data.memory();
+  if (memory && memory->size() < kBorrowBytes) memory.reset();
+  return memory;
+}
+
+// Whether a chunk of `tensor` may join a piece, which ends right before it.
+bool Writer::fits(const Piece& piece, std::uint32_t tensor, const ChunkRecord& chunk) const {
+  const Tables t = layout_.index.tables();
+  const std::uint64_t begin = t.chunks[piece.first_chunk].offset;
+  if (chunk.offset + chunk.stored - begin > kPieceBytes) return false;
+  if (tensor == piece.tensor) return true;
+  // What is compressed gets its place later. Within a piece that begins with a tensor, and so at an
+  // aligned place, the other places are known before.
+  if (is_compressed()) return piece.first_chunk == t.tensors[piece.tensor].first_chunk;
+  return !memory_to_borrow(piece.tensor) && !memory_to_borrow(tensor);
 }
 
 void Writer::divide_into_pieces() {
   const Tables t = std::as_const(layout_.index).tables();
   std::uint32_t tensor = 0;
-  bool borrowing = false;  // whether the last piece is a tensor's own memory
   for (std::uint32_t i = 0; i < t.chunks.size(); ++i) {
     const ChunkRecord& chunk = t.chunks[i];
-    tensor = tensor_of(t, tensor, i);
-    const bool borrowed = memory_to_borrow(*layout_.tensors[tensor]).has_value();
-    const std::uint64_t end = chunk.offset + chunk.stored;
-    if (!pieces_.empty() && end - pieces_.back().extent.offset <= kPieceBytes &&
-        borrowed == borrowing && (!borrowed || tensor == piece_tensors_.back())) {
-      Piece& piece = pieces_.back();
-      piece.extent.length = end - piece.extent.offset;
-      ++piece.chunk_count;
-    } else {
-      pieces_.push_back({{chunk.file, chunk.offset, chunk.stored}, i, 1});
-      piece_tensors_.push_back(tensor);
+    tensor = table_tensor_of(t, i, tensor);
+    if (pieces_.empty() || !fits(pieces_.back(), tensor, chunk)) {
+      pieces_.push_back({.first_chunk = i, .tensor = tensor});
     }
-    borrowing = borrowed;
+    Piece& piece = pieces_.back();
+    ++piece.chunk_count;
+    piece.length = chunk.offset + chunk.stored - t.chunks[piece.first_chunk].offset;
   }
   made_.assign(pieces_.size(), 0);
+  if (is_compressed()) end_ = kHeaderBytes + layout_.index.bytes().size();
 }
 
-Result<ByteSpan> Writer::make(std::size_t i, MutableByteSpan scratch) {
-  const Piece& piece = pieces_[i];
-  const auto chunks = layout_.index.chunks();
-  const Tables t = std::as_const(layout_.index).tables();
-  const auto length = static_cast<std::size_t>(piece.extent.length);
-  std::uint32_t tensor = piece_tensors_[i];
-  const auto in_tensor = [&](std::uint32_t chunk) {
-    return std::uint64_t{chunk - t.tensors[tensor].first_chunk} * kChunkBytes;
-  };
+Result<ByteSpan> Writer::make(std::size_t i, Scratch& scratch) {
+  auto made =
+      is_compressed() ? make_compressed(pieces_[i], scratch) : make_plain(pieces_[i], scratch);
+  if (made) made_[i] = 1;
+  return made;
+}
 
-  if (const auto memory = memory_to_borrow(*layout_.tensors[tensor])) {
-    const ByteSpan bytes =
-        memory->subspan(static_cast<std::size_t>(in_tensor(piece.first_chunk)), length);
-    for (ChunkRecord& chunk : chunks.subspan(piece.first_chunk, piece.chunk_count)) {
+// The bytes of a chunk: the tensor's own memory, or made in `room`.
+Result<ByteSpan> Writer::logical_bytes(std::uint32_t tensor, std::uint32_t chunk,
+                                       MutableByteSpan room) {
+  const Tables t = std::as_const(layout_.index).tables();
+  const std::uint64_t begin = std::uint64_t{chunk - t.tensors[tensor].first_chunk} * kChunkBytes;
+  const TensorData& data = layout_.tensors[tensor]->data;
+  if (const auto memory = data.memory()) {
+    return memory->subspan(static_cast<std::size_t>(begin), room.size());
+  }
+  if (auto ok = data.read(begin, room); !ok) {
+    if (ok.error().path.empty()) ok.error().path = find_tensor_path(t, tensor);
+    return propagate(ok);
+  }
+  return ByteSpan(room);
+}
+
+Result<ByteSpan> Writer::make_plain(const Piece& piece, Scratch& scratch) {
+  const auto chunks = layout_.index.chunks().subspan(piece.first_chunk, piece.chunk_count);
+  const auto length = static_cast<std::size_t>(piece.length);
+  const std::uint64_t base = chunks.front().offset;
+  const Tables t = std::as_const(layout_.index).tables();
+  if (const auto memory = memory_to_borrow(piece.tensor)) {
+    const std::uint32_t first = piece.first_chunk - t.tensors[piece.tensor].first_chunk;
+    const ByteSpan bytes = memory->subspan(static_cast<std::size_t>(first * kChunkBytes), length);
+    for (ChunkRecord& chunk : chunks) {
       chunk.hash =
-          hash128(bytes.subspan(static_cast<std::size_t>(chunk.offset - piece.extent.offset),
-                                static_cast<std::size_t>(chunk.stored)));
+          hash128(bytes.subspan(static_cast<std::size_t>(chunk.offset - base), chunk.stored));
     }
-    made_[i] = 1;
     return bytes;
   }
-  if (scratch.size() < length) {
-    return fail(ErrorCode::kInvalidArgument, "the scratch buffer is smaller than kPieceBytes");
-  }
+  if (scratch.piece_.size() < length) scratch.piece_.resize(length);
+  const auto out = MutableByteSpan(scratch.piece_).first(length);
+  std::uint32_t tensor = piece.tensor;
   std::size_t filled = 0;
-  for (std::uint32_t k = piece.first_chunk; k < piece.first_chunk + piece.chunk_count; ++k) {
-    tensor = tensor_of(t, tensor, k);
+  for (std::uint32_t k = 0; k < piece.chunk_count; ++k) {
     ChunkRecord& chunk = chunks[k];
-    const auto begin = static_cast<std::size_t>(chunk.offset - piece.extent.offset);
-    std::fill(scratch.begin() + static_cast<std::ptrdiff_t>(filled),
-              scratch.begin() + static_cast<std::ptrdiff_t>(begin), std::byte{0});
-    const auto bytes = scratch.subspan(begin, chunk.stored);
-    if (auto ok = layout_.tensors[tensor]->data.read(in_tensor(k), bytes); !ok) {
-      if (ok.error().path.empty()) ok.error().path = find_tensor_path(t, tensor);
-      return propagate(ok);
-    }
-    chunk.hash = hash128(bytes);
+    tensor = table_tensor_of(t, piece.first_chunk + k, tensor);
+    const auto begin = static_cast<std::size_t>(chunk.offset - base);
+    std::fill(out.data() + filled, out.data() + begin, std::byte{0});
+    const auto room = out.subspan(begin, chunk.stored);
+    const auto bytes = logical_bytes(tensor, piece.first_chunk + k, room);
+    if (!bytes) return bytes;
+    if (bytes->data() != room.data()) std::copy(bytes->begin(), bytes->end(), room.begin());
+    chunk.hash = hash128(room);
     filled = begin + chunk.stored;
   }
-  made_[i] = 1;
-  return ByteSpan(scratch.first(length));
+  return ByteSpan(out);
+}
+
+// The chunks' places are counted from the piece's own beginning, until place() adds that.
+Result<ByteSpan> Writer::make_compressed(const Piece& piece, Scratch& scratch) {
+  const auto chunks = layout_.index.chunks().subspan(piece.first_chunk, piece.chunk_count);
+  const Tables t = std::as_const(layout_.index).tables();
+  if (!scratch.encoder_) scratch.encoder_.emplace(options_.compression_level);
+  // No chunk gets longer.
+  if (scratch.piece_.size() < piece.length) {
+    scratch.piece_.resize(static_cast<std::size_t>(piece.length));
+  }
+  std::uint32_t tensor = piece.tensor;
+  std::size_t filled = 0;
+  for (std::uint32_t k = 0; k < piece.chunk_count; ++k) {
+    ChunkRecord& chunk = chunks[k];
+    tensor = table_tensor_of(t, piece.first_chunk + k, tensor);
+    const TensorRecord& record = t.tensors[tensor];
+    const std::uint32_t in_tensor = piece.first_chunk + k - record.first_chunk;
+    const auto length =
+        static_cast<std::size_t>(chunk_length(table_tensor_bytes(t, record), in_tensor));
+    scratch.chunk_.resize(length);
+    const auto logical = logical_bytes(tensor, piece.first_chunk + k, scratch.chunk_);
+    if (!logical) return logical;
+    chunk.hash = hash128(*logical);
+    const auto encoded =
+        scratch.encoder_->encode(*logical, element_layout(static_cast<DType>(record.dtype)));
+    if (!encoded) return propagate(encoded);
+    const auto begin = in_tensor == 0 ? static_cast<std::size_t>(align(filled)) : filled;
+    std::fill(scratch.piece_.data() + filled, scratch.piece_.data() + begin, std::byte{0});
+    std::copy(encoded->bytes.begin(), encoded->bytes.end(), scratch.piece_.data() + begin);
+    chunk.offset = begin;
+    chunk.stored = static_cast<std::uint32_t>(encoded->bytes.size());
+    chunk.codec = static_cast<std::uint8_t>(encoded->codec);
+    filled = begin + chunk.stored;
+  }
+  return ByteSpan(scratch.piece_).first(filled);
+}
+
+Extent Writer::place(std::size_t i) {
+  const Piece& piece = pieces_[i];
+  const auto chunks = layout_.index.chunks().subspan(piece.first_chunk, piece.chunk_count);
+  if (is_compressed()) {
+    const Tables t = std::as_const(layout_.index).tables();
+    const bool begins_tensor = piece.first_chunk == t.tensors[piece.tensor].first_chunk;
+    const std::uint64_t base = begins_tensor ? align(end_) : end_;
+    for (ChunkRecord& chunk : chunks) chunk.offset += base;
+    end_ = chunks.back().offset + chunks.back().stored;
+    if (++placed_ == pieces_.size()) layout_.file_length = end_;
+  }
+  const std::uint64_t begin = chunks.front().offset;
+  return {chunks.front().file, begin, chunks.back().offset + chunks.back().stored - begin};
 }
 
 Result<Writer::Front> Writer::finish() {
-  if (std::find(made_.begin(), made_.end(), 0) != made_.end()) {
+  if (std::find(made_.begin(), made_.end(), 0) != made_.end() ||
+      (is_compressed() && placed_ != pieces_.size())) {
     return fail(ErrorCode::kIncomplete, "the file cannot be finished before every piece is made");
   }
   // Nobody asks for bytes again, and digests take memory in turn.
@@ -117,7 +199,8 @@ Result<Writer::Front> Writer::finish() {
     return propagate(digests);
   }
   const ByteSpan index = layout_.index.bytes();
-  return Front{encode_header({.file_length = layout_.file_length,
+  return Front{encode_header({.features = features_of(layout_.index.chunks()),
+                              .file_length = layout_.file_length,
                               .index_length = index.size(),
                               .index_hash = hash128(index),
                               .tree_digest = digests->front()}),

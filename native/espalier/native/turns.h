@@ -1,0 +1,63 @@
+// Lets the tasks of several threads through one by one, in the order of their numbers.
+#ifndef ESPALIER_NATIVE_TURNS_H_
+#define ESPALIER_NATIVE_TURNS_H_
+
+#include <condition_variable>
+#include <cstddef>
+#include <mutex>
+
+namespace espalier {
+
+/// A sequence of turns, from 0 on. Thread-safe.
+class Turns {
+ public:
+  /// The turn of task `i`, from the task's beginning on. If the task ends without taking it, by
+  /// whatever way, nobody's turn comes any more: those who wait are sent away.
+  class Turn {
+   public:
+    Turn(Turns& turns, std::size_t i) : turns_(turns), i_(i) {}
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    ~Turn() {
+      if (!taken_) turns_.give_up();
+    }
+
+    /// Waits until all turns before have been taken, then calls `step`, which must not throw,
+    /// alone. False, without calling it, if one of them never will.
+    template <class Step>
+    bool take(const Step& step) {
+      std::unique_lock lock(turns_.mutex_);
+      turns_.changed_.wait(lock, [&] { return turns_.next_ == i_ || turns_.given_up_; });
+      if (turns_.next_ != i_) return false;
+      step();
+      ++turns_.next_;
+      taken_ = true;
+      lock.unlock();
+      turns_.changed_.notify_all();
+      return true;
+    }
+
+   private:
+    Turns& turns_;
+    std::size_t i_;
+    bool taken_ = false;
+  };
+
+ private:
+  void give_up() {
+    {
+      const std::lock_guard lock(mutex_);
+      given_up_ = true;
+    }
+    changed_.notify_all();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::size_t next_ = 0;
+  bool given_up_ = false;
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_NATIVE_TURNS_H_

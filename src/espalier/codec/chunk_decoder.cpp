@@ -1,0 +1,99 @@
+#include "espalier/codec/chunk_decoder.h"
+
+#include <cstdint>
+
+#include <zstd.h>
+
+#include "espalier/codec/hash.h"
+#include "espalier/codec/planes.h"
+
+namespace espalier {
+namespace {
+
+tl::unexpected<Error> corrupt() {
+  return fail(ErrorCode::kChunkCorrupt,
+              "compressed tensor bytes cannot be decoded: the file was damaged after it was "
+              "written; copy or download it again, or use the checkpoint before it");
+}
+
+// Whether `frame` is one zstd frame of `size` bytes and nothing else. The library itself would also
+// take several frames, skippable ones, frames of old versions and none at all, and it ignores the
+// window that a frame asks for: a frame of one segment needs none.
+bool is_canonical_frame(ByteSpan frame, std::size_t size) {
+  constexpr std::uint32_t kMagic = 0xFD2FB528;
+  constexpr std::size_t kDescriptor = sizeof kMagic;
+  // One segment; no unused or reserved bit, no checksum (the chunk has one), no dictionary.
+  constexpr unsigned kFixedBits = 0x3F;
+  constexpr unsigned kSingleSegment = 0x20;
+  return frame.size() > kDescriptor && load_le<std::uint32_t>(frame.data()) == kMagic &&
+         (std::to_integer<unsigned>(frame[kDescriptor]) & kFixedBits) == kSingleSegment &&
+         ZSTD_getFrameContentSize(frame.data(), frame.size()) == size &&
+         ZSTD_findFrameCompressedSize(frame.data(), frame.size()) == frame.size();
+}
+
+}  // namespace
+
+void ChunkDecoder::FreeContext::operator()(ZSTD_DCtx_s* context) const { ZSTD_freeDCtx(context); }
+
+Result<void> ChunkDecoder::decode(Codec codec, ElementLayout layout, ByteSpan stored,
+                                  MutableByteSpan logical) {
+  switch (codec) {
+    case Codec::kRaw:
+      if (stored.size() != logical.size()) return corrupt();
+      std::memcpy(logical.data(), stored.data(), stored.size());
+      return {};
+    case Codec::kZstd:
+      return decode_frame(stored, logical);
+    case Codec::kPlanes:
+      return decode_planes(layout, stored, logical);
+  }
+  return corrupt();
+}
+
+Result<void> ChunkDecoder::decode_frame(ByteSpan sealed, MutableByteSpan out) {
+  if (sealed.size() < kSealBytes) return corrupt();
+  const ByteSpan frame = sealed.first(sealed.size() - kSealBytes);
+  if (hash64(frame) != load_le<std::uint64_t>(frame.data() + frame.size()) ||
+      !is_canonical_frame(frame, out.size())) {
+    return corrupt();
+  }
+  if (!context_) context_.reset(ZSTD_createDCtx());
+  if (!context_) return fail(ErrorCode::kOutOfMemory, "there is no memory left to decode a chunk");
+  const std::size_t size =
+      ZSTD_decompressDCtx(context_.get(), out.data(), out.size(), frame.data(), frame.size());
+  if (ZSTD_isError(size) != 0 || size != out.size()) return corrupt();
+  return {};
+}
+
+Result<void> ChunkDecoder::decode_planes(ElementLayout layout, ByteSpan stored,
+                                         MutableByteSpan logical) {
+  const std::size_t width = layout.width;
+  const std::size_t n = logical.size() / width;
+  const std::size_t lengths = sizeof(std::uint32_t) * width;
+  if (!layout.has_planes() || n == 0 || n * width != logical.size() || stored.size() < lengths) {
+    return corrupt();
+  }
+  planes_.resize(logical.size());
+  PlanePointers<const std::byte> planes = {};
+  ByteSpan rest = stored.subspan(lengths);
+  for (std::size_t k = 0; k < width; ++k) {
+    const auto length = load_le<std::uint32_t>(stored.data() + k * sizeof(std::uint32_t));
+    if (length == 0 || length > n || length > rest.size()) return corrupt();
+    const ByteSpan plane = rest.first(length);
+    rest = rest.subspan(length);
+    const auto decoded = MutableByteSpan(planes_).subspan(k * n, n);
+    planes[k] = decoded.data();
+    if (length == n) {
+      planes[k] = plane.data();
+    } else if (length == 1) {
+      std::memset(decoded.data(), std::to_integer<int>(plane[0]), n);
+    } else if (auto ok = decode_frame(plane, decoded); !ok) {
+      return ok;
+    }
+  }
+  if (!rest.empty()) return corrupt();
+  merge_planes(layout, planes, logical);
+  return {};
+}
+
+}  // namespace espalier

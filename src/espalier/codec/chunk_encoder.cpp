@@ -1,0 +1,271 @@
+#include "espalier/codec/chunk_encoder.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <zstd.h>
+#include <zstd_errors.h>
+
+#include "espalier/codec/chunk_decoder.h"
+#include "espalier/codec/hash.h"
+#include "espalier/codec/planes.h"
+#include "espalier/codec/sample.h"
+
+namespace espalier {
+namespace {
+
+// A saving below one part in this many is not worth the time to decode.
+constexpr std::size_t kLeastSaving = 100;
+
+// The most bytes that something of `size` bytes may take to be worth it.
+std::size_t worthwhile(std::size_t size) { return size - size / kLeastSaving - 1; }
+
+struct FreeContext {
+  void operator()(ZSTD_CCtx* context) const { ZSTD_freeCCtx(context); }
+};
+
+// A zstd encoder with settings that stay.
+class FrameEncoder {
+ public:
+  // zstd's own settings for `level`.
+  static FrameEncoder with_matches(int level) { return FrameEncoder(level, false); }
+
+  // An entropy code and nothing else: whoever looks for matches among exponents finds short ones,
+  // which take more room than they save. There is no setting for that, but a step that leaps over a
+  // whole block after the first failure comes close, and the smallest of tables costs no time to
+  // clear. By itself, zstd would then leave literals uncompressed.
+  static FrameEncoder entropy_only() { return FrameEncoder(1, true); }
+
+  // The bytes of the frame and its seal, written into `out`; nothing if there is not room for them.
+  Result<std::optional<std::size_t>> encode(ByteSpan bytes, MutableByteSpan out) {
+    if (!context_) {
+      context_.reset(ZSTD_createCCtx());
+      if (!context_ || !set_up()) return no_memory();
+    }
+    if (out.size() <= kSealBytes) return std::optional<std::size_t>();
+    const std::size_t size = ZSTD_compress2(context_.get(), out.data(), out.size() - kSealBytes,
+                                            bytes.data(), bytes.size());
+    if (ZSTD_isError(size) == 0) {
+      store_le(out.data() + size, hash64(out.first(size)));
+      return std::optional(size + kSealBytes);
+    }
+    if (ZSTD_getErrorCode(size) == ZSTD_error_memory_allocation) return no_memory();
+    return std::optional<std::size_t>();
+  }
+
+ private:
+  FrameEncoder(int level, bool entropy_only) : level_(level), entropy_only_(entropy_only) {}
+
+  static tl::unexpected<Error> no_memory() {
+    return fail(ErrorCode::kOutOfMemory, "there is no memory left to compress; use fewer threads");
+  }
+
+  bool set_up() {
+    bool done = true;
+    const auto set = [&](ZSTD_cParameter parameter, int value) {
+      done = done && ZSTD_isError(ZSTD_CCtx_setParameter(context_.get(), parameter, value)) == 0;
+    };
+    set(ZSTD_c_compressionLevel, level_);
+    if (entropy_only_) {
+      set(ZSTD_c_strategy, ZSTD_fast);
+      set(ZSTD_c_minMatch, 7);
+      set(ZSTD_c_targetLength, 1 << 17);
+      set(ZSTD_c_hashLog, 6);
+      set(ZSTD_c_chainLog, 6);
+      set(ZSTD_c_windowLog, 20);
+      set(ZSTD_c_experimentalParam5, 1);  // ZSTD_c_literalCompressionMode, ZSTD_lcm_huffman
+    }
+    return done;
+  }
+
+  std::unique_ptr<ZSTD_CCtx, FreeContext> context_;
+  int level_;
+  bool entropy_only_;
+};
+
+int zstd_level(int level) {
+  constexpr std::array<int, kMaxCompression> kLevels = {1, 3, 5, 7, 9, 12, 15, 17, 19};
+  return kLevels[static_cast<std::size_t>(std::clamp(level, kFastCompression, kMaxCompression) -
+                                          1)];
+}
+
+}  // namespace
+
+class ChunkEncoder::Coder {
+ public:
+  explicit Coder(int level)
+      : thorough_(level > kFastCompression),
+        entropy_(FrameEncoder::entropy_only()),
+        quick_(FrameEncoder::with_matches(1)),
+        strong_(FrameEncoder::with_matches(zstd_level(level))) {}
+
+  Result<Encoded> encode(ByteSpan logical, ElementLayout layout) {
+    best_ = {Codec::kRaw, logical};
+    if (logical.size() < kSmallest) return best_;
+    const ChunkSample sample = take_sample(logical, layout);
+    // Other things than floats may be anything: text, for example, does not repeat whole words.
+    try_matches_ = thorough_ || sample.repeats || !layout.is_float;
+    if (sample.any_uneven() || sample.repeats || thorough_) {
+      if (layout.has_planes()) {
+        if (auto ok = try_planes(logical, layout, sample); !ok) return propagate(ok);
+      } else if (sample.uneven[0]) {
+        if (auto ok = try_frame(entropy_, logical); !ok) return propagate(ok);
+      }
+      if (try_matches_) {
+        if (auto ok = try_matches(logical); !ok) return propagate(ok);
+      }
+    }
+    if (auto ok = check(logical, layout); !ok) return propagate(ok);
+    return best_;
+  }
+
+ private:
+  // A frame alone has some ten bytes that are no content.
+  static constexpr std::size_t kSmallest = 64;
+
+  // What is better than the best so far takes its place, in the buffer that held the best.
+  MutableByteSpan trial(std::size_t chunk) {
+    trial_.resize(chunk);
+    return MutableByteSpan(trial_).first(
+        std::min(worthwhile(chunk), std::max<std::size_t>(best_.bytes.size(), 1) - 1));
+  }
+  void take_trial(Codec codec, std::size_t size) {
+    std::swap(trial_, kept_);
+    best_ = {codec, ByteSpan(kept_).first(size)};
+  }
+
+  Result<void> try_frame(FrameEncoder& encoder, ByteSpan logical) {
+    const auto size = encoder.encode(logical, trial(logical.size()));
+    if (!size) return propagate(size);
+    if (*size) take_trial(Codec::kZstd, **size);
+    return {};
+  }
+
+  // Level 1 is a scout: only where it beats the others is it worth to look harder.
+  Result<void> try_matches(ByteSpan logical) {
+    const std::size_t before = best_.bytes.size();
+    if (auto ok = try_frame(quick_, logical); !ok) return ok;
+    if (!thorough_ || best_.bytes.size() == before) return {};
+    return try_frame(strong_, logical);
+  }
+
+  Result<void> try_planes(ByteSpan logical, ElementLayout layout, const ChunkSample& sample) {
+    const std::size_t width = layout.width;
+    const std::size_t n = logical.size() / width;
+    const std::size_t lengths = width * sizeof(std::uint32_t);
+    const MutableByteSpan out = trial(logical.size());
+    if (out.size() <= lengths) return {};
+    parted_.resize(logical.size());
+    PlanePointers<std::byte> planes = {};
+    // Noise goes straight to its place, as long as that is known.
+    std::size_t at = lengths;
+    std::size_t placed = 0;
+    for (std::size_t k = 0; k < width; ++k) {
+      const bool noise = !sample.uneven[k] && !try_matches_;
+      if (noise && placed == k && n <= out.size() - at) {
+        planes[k] = out.data() + at;
+        at += n;
+        ++placed;
+      } else {
+        planes[k] = parted_.data() + k * n;
+      }
+    }
+    split_planes(layout, logical, planes);
+    for (std::size_t k = 0; k < width; ++k) {
+      std::size_t length = n;
+      if (k >= placed) {
+        const auto size = encode_plane({planes[k], n}, sample.uneven[k], out.subspan(at));
+        if (!size) return propagate(size);
+        if (!*size) return {};
+        length = **size;
+        at += length;
+      }
+      store_le(out.data() + k * sizeof(std::uint32_t), static_cast<std::uint32_t>(length));
+    }
+    take_trial(Codec::kPlanes, at);
+    return {};
+  }
+
+  // Puts a plane into `out`, as small as it gets. Its bytes; nothing if there is no room.
+  Result<std::optional<std::size_t>> encode_plane(ByteSpan plane, bool uneven,
+                                                  MutableByteSpan out) {
+    if (out.empty()) return std::optional<std::size_t>();
+    if (std::memcmp(plane.data(), plane.data() + 1, plane.size() - 1) == 0) {
+      out[0] = plane[0];
+      return std::optional<std::size_t>(1);
+    }
+    std::optional<std::size_t> best;
+    const auto attempt = [&](FrameEncoder& encoder) -> Result<void> {
+      if (!best) {
+        const auto size =
+            encoder.encode(plane, out.first(std::min(out.size(), worthwhile(plane.size()))));
+        if (!size) return propagate(size);
+        best = *size;
+        return {};
+      }
+      plane_.resize(*best - 1);
+      const auto size = encoder.encode(plane, plane_);
+      if (!size) return propagate(size);
+      if (!*size) return {};
+      best = *size;
+      std::memcpy(out.data(), plane_.data(), *best);
+      return {};
+    };
+    if (uneven) {
+      if (auto ok = attempt(entropy_); !ok) return propagate(ok);
+    }
+    if (try_matches_) {
+      const auto before = best;
+      if (auto ok = attempt(quick_); !ok) return propagate(ok);
+      if (thorough_ && best != before) {
+        if (auto ok = attempt(strong_); !ok) return propagate(ok);
+      }
+    }
+    if (best) return best;
+    if (plane.size() > out.size()) return std::optional<std::size_t>();
+    std::memcpy(out.data(), plane.data(), plane.size());
+    return std::optional(plane.size());
+  }
+
+  // zstd 1.5.4 has an error in its strong levels that spoils data (zstd pull request 3517). What
+  // does not decode to itself is stored as it is.
+  Result<void> check(ByteSpan logical, ElementLayout layout) {
+    if (!thorough_ || best_.codec == Codec::kRaw) return {};
+    checked_.resize(logical.size());
+    const auto decoded = decoder_.decode(best_.codec, layout, best_.bytes, checked_);
+    if (!decoded && decoded.error().code == ErrorCode::kOutOfMemory) return decoded;
+    if (!decoded || !std::equal(logical.begin(), logical.end(), checked_.begin())) {
+      best_ = {Codec::kRaw, logical};
+    }
+    return {};
+  }
+
+  bool thorough_;
+  bool try_matches_ = false;
+  FrameEncoder entropy_;
+  FrameEncoder quick_;
+  FrameEncoder strong_;
+  ChunkDecoder decoder_;
+  Encoded best_;
+  std::vector<std::byte> trial_;
+  std::vector<std::byte> kept_;
+  std::vector<std::byte> parted_;
+  std::vector<std::byte> plane_;
+  std::vector<std::byte> checked_;
+};
+
+ChunkEncoder::ChunkEncoder(int level) : coder_(std::make_unique<Coder>(level)) {}
+ChunkEncoder::~ChunkEncoder() = default;
+ChunkEncoder::ChunkEncoder(ChunkEncoder&&) noexcept = default;
+ChunkEncoder& ChunkEncoder::operator=(ChunkEncoder&&) noexcept = default;
+
+Result<ChunkEncoder::Encoded> ChunkEncoder::encode(ByteSpan logical, ElementLayout layout) {
+  return coder_->encode(logical, layout);
+}
+
+}  // namespace espalier

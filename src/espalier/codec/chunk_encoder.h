@@ -1,0 +1,47 @@
+// Makes the bytes of a chunk smaller, in whichever way suits them.
+#ifndef ESPALIER_CODEC_CHUNK_ENCODER_H_
+#define ESPALIER_CODEC_CHUNK_ENCODER_H_
+
+#include <memory>
+#include <vector>
+
+#include "espalier/base/bytes.h"
+#include "espalier/base/error.h"
+#include "espalier/codec/codec.h"
+
+namespace espalier {
+
+/// Levels of compression: 0 stores everything as it is, 1 is the fastest, 9 the most thorough.
+/// docs/compression.md says what each takes and gains.
+inline constexpr int kNoCompression = 0;
+inline constexpr int kFastCompression = 1;
+inline constexpr int kMaxCompression = 9;
+
+/// Encodes chunks. The same bytes, layout and level give the same result, with the same version of
+/// zstd. Holds some MiB at high levels, and three chunks' bytes. One per thread; movable.
+class ChunkEncoder {
+ public:
+  struct Encoded {
+    Codec codec = Codec::kRaw;
+    /// The chunk itself for kRaw, shorter than it otherwise. Valid until the next encode().
+    ByteSpan bytes;
+  };
+
+  /// `level` is 1 to 9.
+  explicit ChunkEncoder(int level);
+  ~ChunkEncoder();
+  ChunkEncoder(ChunkEncoder&&) noexcept;
+  ChunkEncoder& operator=(ChunkEncoder&&) noexcept;
+
+  /// Encodes `logical`: whole elements, at most 16 MiB. Level 1 looks at a sample and decides; the
+  /// others try what might help, and check that it decodes to the same bytes. kOutOfMemory.
+  Result<Encoded> encode(ByteSpan logical, ElementLayout layout);
+
+ private:
+  class Coder;
+  std::unique_ptr<Coder> coder_;
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_CODEC_CHUNK_ENCODER_H_

@@ -1,0 +1,68 @@
+#include "espalier/read/chunk_reader.h"
+
+#include <string>
+
+#include "espalier/base/counted.h"
+#include "espalier/format/element_layout.h"
+#include "espalier/format/shape.h"
+
+namespace espalier {
+namespace {
+
+const ChunkRecord& record_of(const TensorRef& tensor, std::uint32_t i) {
+  return tensor.catalog().tables().chunks[tensor.first_chunk() + i];
+}
+
+Result<void> check_length(const ChunkRecord& record, ByteSpan stored) {
+  if (stored.size() == record.stored) return {};
+  return fail(ErrorCode::kTruncated,
+              "a chunk has " + counted(record.stored, "stored byte") + " and only " +
+                  std::to_string(stored.size()) + " could be read",
+              record.offset);
+}
+
+Result<void> check_hash(const TensorRef& tensor, const ChunkRecord& record, ByteSpan logical) {
+  if (!tensor.catalog().has_hashes() || hash128(logical) == record.hash) return {};
+  return fail(ErrorCode::kChunkCorrupt,
+              "tensor bytes do not match their hash: the file was damaged after it was written; "
+              "copy or download it again, or use the checkpoint before it",
+              record.offset);
+}
+
+}  // namespace
+
+Result<ByteSpan> ChunkReader::open(const TensorRef& tensor, std::uint32_t i, ByteSpan stored) {
+  const ChunkRecord& record = record_of(tensor, i);
+  if (record.codec != static_cast<std::uint8_t>(Codec::kRaw)) {
+    const auto length = static_cast<std::size_t>(chunk_length(tensor.bytes(), i));
+    // Never made smaller: chunks of several sizes take turns.
+    if (logical_.size() < length) logical_.resize(length);
+    const MutableByteSpan out = MutableByteSpan(logical_).first(length);
+    if (auto ok = open_into(tensor, i, stored, out); !ok) return propagate(ok);
+    return ByteSpan(out);
+  }
+  if (auto ok = check_length(record, stored); !ok) return propagate(ok);
+  if (auto ok = check_hash(tensor, record, stored); !ok) return propagate(ok);
+  return stored;
+}
+
+Result<void> ChunkReader::open_into(const TensorRef& tensor, std::uint32_t i, ByteSpan stored,
+                                    MutableByteSpan out) {
+  const ChunkRecord& record = record_of(tensor, i);
+  if (auto ok = check_length(record, stored); !ok) return ok;
+  if (record.codec != static_cast<std::uint8_t>(Codec::kRaw)) {
+    auto decoded = decoder_.decode(static_cast<Codec>(record.codec), element_layout(tensor.dtype()),
+                                   stored, out);
+    if (!decoded) {
+      decoded.error().offset = record.offset;
+      return decoded;
+    }
+    return check_hash(tensor, record, out);
+  }
+  if (auto ok = check_hash(tensor, record, stored); !ok) return ok;
+  // A driver may have read the file to this very place.
+  if (stored.data() != out.data()) std::memcpy(out.data(), stored.data(), stored.size());
+  return {};
+}
+
+}  // namespace espalier

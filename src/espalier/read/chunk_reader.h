@@ -1,0 +1,39 @@
+// Turns the stored bytes of a chunk into the tensor's bytes: decodes and checks them.
+#ifndef ESPALIER_READ_CHUNK_READER_H_
+#define ESPALIER_READ_CHUNK_READER_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "espalier/base/bytes.h"
+#include "espalier/base/error.h"
+#include "espalier/codec/chunk_decoder.h"
+#include "espalier/format/tables.h"
+#include "espalier/read/checkpoint.h"
+
+namespace espalier {
+
+/// Opens chunks, of any checkpoints. Holds nothing until it meets a compressed chunk, and then at
+/// most two chunks' bytes and a context of zstd. One per thread; movable.
+class ChunkReader {
+ public:
+  /// The bytes of chunk `i` of `tensor`: a view of `stored` if they are raw, and of memory of the
+  /// reader, valid until its next call, otherwise. kTruncated if `stored` has not as many bytes as
+  /// the chunk's record says; kChunkCorrupt if they cannot be decoded or do not match their hash
+  /// (in a format that has hashes); kOutOfMemory. Errors name the chunk's offset and not the
+  /// tensor.
+  Result<ByteSpan> open(const TensorRef& tensor, std::uint32_t i, ByteSpan stored);
+
+  /// The same into `out`, which has as many bytes as the chunk. `out` may be `stored` itself; it
+  /// holds anything after an error.
+  Result<void> open_into(const TensorRef& tensor, std::uint32_t i, ByteSpan stored,
+                         MutableByteSpan out);
+
+ private:
+  ChunkDecoder decoder_;
+  std::vector<std::byte> logical_;
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_READ_CHUNK_READER_H_

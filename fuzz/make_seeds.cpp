@@ -1,7 +1,9 @@
 // Makes the seeds that every campaign and every replay start from, always the same ones.
 //
 //   make_seeds FOLDER     writes FOLDER/checkpoints, FOLDER/indexes, FOLDER/safetensors,
-//                         FOLDER/paths; and FOLDER/large, which is too large to be mutated
+//                         FOLDER/paths, FOLDER/codec; and FOLDER/large, which is too large to be
+//                         mutated
+#include <bit>
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -42,6 +44,34 @@ std::vector<std::byte> safetensors(const Value& state, const Value& metadata) {
   return file;
 }
 
+// Chunks in the form of the target `codec`: a byte for codec and element, two for the number of
+// elements, and the stored bytes.
+bool make_chunks(const fs::path& folder) {
+  bool ok = true;
+  ChunkEncoder encoder(kFastCompression);
+  int number = 0;
+  for (const ElementLayout layout : {ElementLayout{1, false}, ElementLayout{2, true},
+                                     ElementLayout{4, true}, ElementLayout{8, false}}) {
+    for (const std::size_t elements : {40, 300}) {
+      std::vector<std::byte> logical(elements * layout.width);
+      for (std::size_t i = 0; i < logical.size(); ++i) {
+        const bool high = i % layout.width + 1 == layout.width;
+        logical[i] = static_cast<std::byte>(high ? i / 7 % 3 : i * i);
+      }
+      const auto encoded = encoder.encode(logical, layout);
+      if (!encoded) return false;
+      std::vector<std::byte> seed(3);
+      seed[0] =
+          static_cast<std::byte>(static_cast<int>(encoded->codec) | (layout.is_float ? 4 : 0) |
+                                 (std::countr_zero(unsigned{layout.width}) << 3));
+      store_le(seed.data() + 1, static_cast<std::uint16_t>(elements));
+      seed.insert(seed.end(), encoded->bytes.begin(), encoded->bytes.end());
+      ok &= write(folder, "chunk-" + std::to_string(number++), seed);
+    }
+  }
+  return ok;
+}
+
 bool make(const fs::path& folder) {
   bool ok = true;
   int made = 0;
@@ -58,10 +88,14 @@ bool make(const fs::path& folder) {
                           ByteSpan(*file).subspan(kHeaderBytes,
                                                   static_cast<std::size_t>(header->index_length)));
     const auto exported = safetensors(state, metadata);
+    const auto compressed =
+        testing::write_file(state, metadata, {.compression_level = kFastCompression});
+    ok &= compressed && write(folder / "checkpoints", name + "-compressed", *compressed);
     if (!exported.empty() && exported.size() <= kMostBytes) {
       ok &= write(folder / "safetensors", name, exported);
     }
   }
+  ok &= make_chunks(folder / "codec");
   // Their index and header take more than one read.
   Value many = Value::dict();
   for (int i = 0; i < 2000; ++i) {

@@ -28,21 +28,32 @@ inline bool equal(ByteSpan a, ByteSpan b) {
 /// A way to save.
 struct Format {
   const char* name;
-  Result<void> (*save)(const std::filesystem::path& path, const Value& state,
-                       const SaveOptions& options);
+  Result<void> (*save)(const std::filesystem::path& path, const Value& state, SaveOptions options);
 };
 
 inline const Format kFormats[] = {
     {"espalier", [](const std::filesystem::path& path, const Value& state,
-                    const SaveOptions& options) { return save(path, state, options); }},
+                    SaveOptions options) { return save(path, state, options); }},
+    {"compressed",
+     [](const std::filesystem::path& path, const Value& state, SaveOptions options) {
+       options.compression_level = kFastCompression;
+       return save(path, state, options);
+     }},
     {"safetensors",
      [](const std::filesystem::path& path, const Value& state,
-        const SaveOptions& options) -> Result<void> {
+        SaveOptions options) -> Result<void> {
        auto saved = save_safetensors(path, state, Unrepresentable::kError, options);
        if (!saved) return propagate(saved);
        return {};
      }},
 };
+
+/// A tensor of `size` bytes that compress well.
+inline Value even_tensor(std::uint64_t size) {
+  Tensor tensor{.dtype = DType::kU8, .shape = {size}};
+  tensor.data = TensorData::owned(Bytes(static_cast<std::size_t>(size), std::byte{'e'}));
+  return Value::tensor(std::move(tensor));
+}
 
 /// A tensor of `size` random bytes.
 inline Value random_tensor(std::uint64_t size, std::uint64_t seed) {
@@ -63,6 +74,7 @@ inline Value state_of(std::uint64_t seed) {
                       {"b", random_tensor(100, seed + 1)},
                       {"c", random_tensor(5'000, seed + 2)},
                       {"d", random_tensor(66'000, seed + 3)},
+                      {"f", even_tensor(9'000)},
                       {"e", random_tensor(0, seed + 4)}});
 }
 

@@ -15,6 +15,7 @@
 
 #include "support/memory_file.h"
 #include "support/temporary_folder.h"
+#include <zstd.h>
 
 #include "espalier/format/shape.h"
 
@@ -167,11 +168,78 @@ Value metadata() {
                       {0, Value::null().labelled("note")}});
 }
 
+// Numbers whose exponents are alike and whose mantissas are not, in arithmetic that is the same
+// everywhere: every codec has something to do, and every kind of plane occurs.
+Value compressible() {
+  constexpr std::uint64_t kElements = 600;
+  const auto filled = [](DType dtype, const auto& number) {
+    const std::size_t width = dtype_bits(dtype) / 8;
+    std::vector<std::byte> bytes(kElements * width);
+    std::uint64_t bits = 0x9E3779B97F4A7C15u;
+    for (std::size_t i = 0; i < kElements; ++i) {
+      bits = bits * 6364136223846793005u + 1442695040888963407u;  // Knuth's MMIX
+      const std::uint64_t value = number(i, bits >> 16);
+      std::memcpy(bytes.data() + i * width, &value, std::min<std::size_t>(width, 8));
+    }
+    return tensor(dtype, {kElements}, std::move(bytes));
+  };
+  const auto f32 = [](std::size_t i, std::uint64_t bits) {
+    return (bits & 0x807FFFFFu) | (120 + i * i % 5) << 23;
+  };
+  return Value::dict({
+      {"bf16",
+       filled(DType::kBF16, [&](std::size_t i, std::uint64_t bits) { return f32(i, bits) >> 16; })},
+      {"f16", filled(DType::kF16,
+                     [](std::size_t i, std::uint64_t bits) {
+                       return (bits & 0x83FFu) | (10 + i % 3) << 10;
+                     })},
+      {"f32", filled(DType::kF32, f32)},
+      {"f32 of bf16",
+       filled(DType::kF32,
+              [&](std::size_t i, std::uint64_t bits) { return f32(i, bits) & 0xFFFF0000u; })},
+      {"f64", filled(DType::kF64,
+                     [](std::size_t i, std::uint64_t bits) {
+                       return (bits & 0x800FFFFFFFFFFFFFu) | std::uint64_t{1020 + i % 4} << 52;
+                     })},
+      {"c64", filled(DType::kC64,
+                     [&](std::size_t i, std::uint64_t bits) {
+                       return f32(i, bits) | f32(i + 1, bits >> 9) << 32;
+                     })},
+      {"f8",
+       filled(DType::kF8E4M3FN,
+              [](std::size_t i, std::uint64_t bits) { return (bits & 0x87u) | (i % 2 + 4) << 3; })},
+      {"i64", filled(DType::kI64, [](std::size_t, std::uint64_t bits) { return bits % 1000; })},
+      {"i16", filled(DType::kI16, [](std::size_t i, std::uint64_t) { return i * 3; })},
+      {"text", filled(DType::kU8,
+                      [](std::size_t i, std::uint64_t) {
+                        return static_cast<std::uint64_t>("a vine on a wall; "[i % 18]);
+                      })},
+      {"zeros", filled(DType::kF32, [](std::size_t, std::uint64_t) { return 0; })},
+      {"noise", filled(DType::kU32, [](std::size_t, std::uint64_t bits) { return bits; })},
+      {"one", tensor(DType::kF32, {}, counting(4))},
+  });
+}
+
 struct Golden {
   const char* name;
   Value state;
   Value metadata = Value::dict();
+  int compression_level = kNoCompression;
 };
+
+// Whether zstd may have made other frames of the same bytes than when the file was checked in.
+bool has_other_frames(const Golden& golden) {
+  constexpr unsigned kVersion = 10504;
+  return golden.compression_level != kNoCompression && ZSTD_versionNumber() != kVersion;
+}
+
+// Whether two files hold the same state, however their chunks are stored.
+bool same_state(ByteSpan a, ByteSpan b) {
+  const auto first = open_file(a);
+  const auto second = open_file(b);
+  return first && second && first->catalog().tree_digest() == second->catalog().tree_digest() &&
+         load_tree(a, first->state()) && load_tree(b, second->state());
+}
 
 std::vector<Golden> goldens() {
   std::vector<Golden> all;
@@ -183,6 +251,8 @@ std::vector<Golden> goldens() {
   all.push_back({"keys", keys()});
   all.push_back(
       {"metadata", Value::dict({{"w", tensor(DType::kF32, {2}, counting(8))}}), metadata()});
+  all.push_back({"compressed", compressible(), Value::dict(), kFastCompression});
+  all.push_back({"compressed_9", compressible(), Value::dict(), kMaxCompression});
   return all;
 }
 
@@ -197,7 +267,8 @@ int run(int argc, char** argv) {
   int good = 0;
   for (const Golden& golden : goldens()) {
     const auto path = folder / (std::string(golden.name) + ".espalier");
-    const auto made = write_file(golden.state, golden.metadata);
+    const auto made =
+        write_file(golden.state, golden.metadata, {.compression_level = golden.compression_level});
     if (!made) {
       std::printf("%s: %s\n", golden.name, made.error().describe().c_str());
       ++bad;
@@ -210,7 +281,7 @@ int run(int argc, char** argv) {
       continue;
     }
     const auto expected = read_whole(path);
-    if (expected == *made) {
+    if (expected == *made || (has_other_frames(golden) && same_state(expected, *made))) {
       ++good;
       continue;
     }

@@ -29,17 +29,27 @@ Value state() {
 }
 
 // The hash of the file that a save on `threads` threads makes; empty if it fails.
-std::string hash_of_save(unsigned threads) {
+std::string hash_of_save(unsigned threads, int level) {
   const TemporaryFolder folder;
   RandomTree generator(99);
   const auto saved = save(folder / "file", state(),
-                          {.metadata = generator.metadata(), .sync = false, .threads = threads});
+                          {.metadata = generator.metadata(),
+                           .sync = false,
+                           .threads = threads,
+                           .compression_level = level});
   if (!saved) {
     std::printf("cannot save: %s\n", saved.error().describe().c_str());
     return {};
   }
   const auto bytes = read_whole(folder / "file");
   return std::to_string(bytes.size()) + " bytes, " + to_hex(hash128(bytes));
+}
+
+// The same without compression and with.
+std::string hash_of_saves(unsigned threads) {
+  const std::string plain = hash_of_save(threads, kNoCompression);
+  const std::string compressed = hash_of_save(threads, kFastCompression);
+  return plain.empty() || compressed.empty() ? std::string() : plain + "; " + compressed;
 }
 
 std::string hash_of_process(const std::string& program, int threads) {
@@ -55,7 +65,7 @@ std::string hash_of_process(const std::string& program, int threads) {
 
 int run(int argc, char** argv) {
   if (argc == 3 && std::string_view(argv[1]) == "hash") {
-    const std::string hash = hash_of_save(static_cast<unsigned>(std::atoi(argv[2])));
+    const std::string hash = hash_of_saves(static_cast<unsigned>(std::atoi(argv[2])));
     std::printf("%s\n", hash.c_str());
     return hash.empty() ? 1 : 0;
   }
@@ -63,7 +73,7 @@ int run(int argc, char** argv) {
     std::fprintf(stderr, "usage: determinism_test [hash THREADS]\n");
     return 2;
   }
-  const std::string expected = hash_of_save(1);
+  const std::string expected = hash_of_saves(1);
   if (expected.empty()) return 1;
   int compared = 0;
   int different = 0;
@@ -74,7 +84,7 @@ int run(int argc, char** argv) {
     std::printf("%s %d: %s and not %s\n", what, number, hash.c_str(), expected.c_str());
   };
   for (const unsigned threads : {2u, 8u, 8u, 0u}) {
-    compare(hash_of_save(threads), "threads", static_cast<int>(threads));
+    compare(hash_of_saves(threads), "threads", static_cast<int>(threads));
   }
   for (int i = 0; i < kProcesses; ++i) {
     compare(hash_of_process(argv[0], i % 4), "process", i);

@@ -73,6 +73,19 @@ std::vector<std::byte> random_bytes(Random& random, std::size_t size) {
   return bytes;
 }
 
+// Leaves little of the randomness, in one of the ways that compression knows: the same bytes over
+// and over, or each element's last byte one of a few.
+void make_compressible(Random& random, std::vector<std::byte>& bytes, std::size_t width) {
+  const std::size_t period = random.one_in(2) ? 0 : 1 + random.below(100);
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (period != 0 && i >= period) {
+      bytes[i] = bytes[i - period];
+    } else if (period == 0 && i % width == width - 1) {
+      bytes[i] &= std::byte{0x03};
+    }
+  }
+}
+
 }  // namespace
 
 Value RandomTree::state() {
@@ -237,6 +250,9 @@ std::shared_ptr<const Tensor> RandomTree::new_tensor() {
   if (random_.one_in(8)) return std::make_shared<const Tensor>(std::move(tensor));
   const auto size = tensor_bytes(tensor.dtype, tensor.shape, tensor.block()).value_or(0);
   auto bytes = random_bytes(random_, static_cast<std::size_t>(size));
+  if (random_.one_in(3)) {
+    make_compressible(random_, bytes, std::max(dtype_bits(tensor.dtype) / 8, 1u));
+  }
   if (tensor.dtype == DType::kBool) {
     for (std::byte& byte : bytes) byte &= std::byte{1};
   }

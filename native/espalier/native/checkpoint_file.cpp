@@ -5,6 +5,7 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
 #include "espalier/base/checked.h"
@@ -33,6 +34,13 @@ tl::unexpected<Error> no_memory(const TensorRef& tensor, std::uint64_t bytes) {
               "cannot allocate " + counted(bytes, "byte") +
                   " for a tensor; read slices of it, or map the file",
               Error::kNoOffset, tensor_path(tensor));
+}
+
+tl::unexpected<Error> too_much(std::uint64_t limit, std::string path) {
+  return fail(ErrorCode::kLimitExceeded,
+              "loading this takes more than the " + counted(limit, "byte") +
+                  " that Limits::decoded_bytes allows; load parts of it",
+              Error::kNoOffset, std::move(path));
 }
 
 template <class Machine>
@@ -157,43 +165,103 @@ Result<void> CheckpointFile::read_planned(const ReadPlan& plan, MutableByteSpan 
   }
   const unsigned threads = plan.is_concurrent() ? thread_count(options_.threads) : 1;
   std::vector<ChunkBuffer> buffers(threads);
-  return parallel_for(plan.chunks().size(), threads,
-                      [&](unsigned worker, std::size_t i) -> Result<void> {
-                        const Extent& extent = plan.chunks()[i].stored;
-                        const auto length = static_cast<std::size_t>(extent.length);
-                        MutableByteSpan target;
-                        if (!source_->mapping()) {
-                          if (const auto direct = plan.direct_offset(i)) {
-                            target = out.subspan(static_cast<std::size_t>(*direct), length);
-                          } else {
-                            buffers[worker].stored.resize(length);
-                            target = buffers[worker].stored;
-                          }
-                        }
-                        auto bytes = source_->read(extent, target);
-                        if (!bytes) return propagate(bytes);
-                        return plan.deliver(i, *bytes, out, buffers[worker].reader);
-                      });
+  return parallel_for(plan.chunks().size(), threads, [&](unsigned worker, std::size_t i) {
+    return read_planned_chunk(plan, i, out, buffers[worker]);
+  });
+}
+
+// Reads straight to where the bytes belong, if they are stored as they are.
+Result<void> CheckpointFile::read_planned_chunk(const ReadPlan& plan, std::size_t i,
+                                                MutableByteSpan out, ChunkBuffer& buffer) const {
+  const Extent& extent = plan.chunks()[i].stored;
+  const auto length = static_cast<std::size_t>(extent.length);
+  MutableByteSpan target;
+  if (!source_->mapping()) {
+    if (const auto direct = plan.direct_offset(i)) {
+      target = out.subspan(static_cast<std::size_t>(*direct), length);
+    } else {
+      buffer.stored.resize(length);
+      target = buffer.stored;
+    }
+  }
+  auto bytes = source_->read(extent, target);
+  if (!bytes) return propagate(bytes);
+  return plan.deliver(i, *bytes, out, buffer.reader);
+}
+
+// The tensors below a node, each once: those in the mapping, and those that are read into memory.
+struct CheckpointFile::Loading {
+  struct Read {
+    ReadPlan plan;
+    std::shared_ptr<std::byte[]> memory;
+
+    MutableByteSpan out() const { return {memory.get(), static_cast<std::size_t>(plan.bytes())}; }
+  };
+
+  std::vector<TensorRef> in_place;
+  std::vector<Read> reads;
+  std::unordered_map<std::uint32_t, std::size_t> read_of;  // by tensor number
+};
+
+Result<CheckpointFile::Loading> CheckpointFile::prepare_loading(const NodeRef& node) const {
+  Loading loading;
+  std::vector<bool> seen(checkpoint_.tensor_count());
+  std::uint64_t left = options_.limits.decoded_bytes;
+  for (Walker walk(node); walk.next();) {
+    const auto tensor = walk.node().tensor();
+    if (!tensor || seen[tensor->number()] || tensor->is_placeholder()) continue;
+    seen[tensor->number()] = true;
+    if (is_in_place(*tensor)) {
+      loading.in_place.push_back(*tensor);
+      continue;
+    }
+    auto plan = ReadPlan::make(*tensor);
+    if (!plan) return propagate(plan);
+    // Many small chunks can claim as much as one large tensor.
+    if (plan->bytes() > left) {
+      return too_much(options_.limits.decoded_bytes, tensor_path(*tensor));
+    }
+    left -= plan->bytes();
+    auto memory = allocate(plan->bytes());
+    if (!memory) return no_memory(*tensor, plan->bytes());
+    loading.read_of.emplace(tensor->number(), loading.reads.size());
+    loading.reads.push_back({std::move(*plan), std::move(memory)});
+  }
+  return loading;
 }
 
 Result<Value> CheckpointFile::load(const NodeRef& node, Check check) const try {
-  // All tensors that stay where they are get checked at once: one after the other, their threads
-  // would start and stop for each.
+  auto loading = prepare_loading(node);
+  if (!loading) return propagate(loading);
+  // All chunks of all tensors at once: one tensor after the other, threads would start and stop for
+  // each.
+  struct Place {
+    std::size_t read;
+    std::size_t chunk;
+  };
+  std::vector<Place> places;
+  for (std::size_t read = 0; read < loading->reads.size(); ++read) {
+    const std::size_t chunks = loading->reads[read].plan.chunks().size();
+    for (std::size_t chunk = 0; chunk < chunks; ++chunk) places.push_back({read, chunk});
+  }
+  std::vector<ChunkBuffer> buffers(thread_count(options_.threads));
+  auto done = parallel_for(places.size(), options_.threads, [&](unsigned worker, std::size_t i) {
+    const Loading::Read& read = loading->reads[places[i].read];
+    return read_planned_chunk(read.plan, places[i].chunk, read.out(), buffers[worker]);
+  });
+  if (!done) return propagate(done);
   if (check == Check::kHashes && checkpoint_.catalog().has_hashes()) {
-    std::vector<TensorRef> in_place;
-    std::vector<bool> seen(checkpoint_.tensor_count());
-    for (Walker walk(node); walk.next();) {
-      const auto tensor = walk.node().tensor();
-      if (!tensor || seen[tensor->number()] || !is_in_place(*tensor)) continue;
-      seen[tensor->number()] = true;
-      in_place.push_back(*tensor);
-    }
-    if (auto ok = check_in_place(in_place); !ok) return propagate(ok);
+    if (auto ok = check_in_place(loading->in_place); !ok) return propagate(ok);
   }
   return to_value(node, [&](const TensorRef& tensor) -> Result<TensorData> {
-    auto loaded = view(tensor, is_in_place(tensor) ? Check::kNothing : check);
-    if (!loaded) return propagate(loaded);
-    return TensorData::kept(loaded->bytes, loaded->keeper);
+    const auto at = loading->read_of.find(tensor.number());
+    if (at != loading->read_of.end()) {
+      const Loading::Read& read = loading->reads[at->second];
+      return TensorData::kept(read.out(), read.memory);
+    }
+    auto in_place = view(tensor, Check::kNothing);
+    if (!in_place) return propagate(in_place);
+    return TensorData::kept(in_place->bytes, in_place->keeper);
   });
 } catch (const std::bad_alloc&) {
   return out_of_memory();

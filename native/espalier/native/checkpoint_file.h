@@ -91,8 +91,9 @@ class CheckpointFile {
   /// of view().
   Result<ByteSpan> read_chunk(const TensorRef& tensor, std::uint32_t i, ChunkBuffer& buffer) const;
 
-  /// The tree below `node` with all tensors, exactly as it was saved. Tensors are view()s, so those
-  /// of a mapped file take no memory.
+  /// The tree below `node` with all tensors, exactly as it was saved. Tensors are view()s, so raw
+  /// ones of a mapped file take no memory. kLimitExceeded if the others take more than
+  /// Limits::decoded_bytes together; other errors as of view().
   Result<Value> load(const NodeRef& node, Check check = Check::kHashes) const;
 
   /// The same with tensors that are read, and checked, only when their bytes are asked for: for
@@ -114,6 +115,10 @@ class CheckpointFile {
   bool is_in_place(const TensorRef& tensor) const;
   Result<void> check_in_place(std::span<const TensorRef> tensors) const;
   Result<void> read_planned(const ReadPlan& plan, MutableByteSpan out) const;
+  Result<void> read_planned_chunk(const ReadPlan& plan, std::size_t i, MutableByteSpan out,
+                                  ChunkBuffer& buffer) const;
+  struct Loading;
+  Result<Loading> prepare_loading(const NodeRef& node) const;
   Result<void> read_range(const ReadPlan& plan, std::uint64_t offset, MutableByteSpan out) const;
 
   std::shared_ptr<const Source> source_;

@@ -91,7 +91,7 @@ void fill(Table::Cells& cells, Listing& listing, const NodeRef& node, const Opti
              is_container(node.kind()) ? "(" + std::to_string(node.size()) + ")" : "", ""};
   }
   if (!options.with_storage) return;
-  std::array<std::string, 4> storage;
+  std::array<std::string, 5> storage;
   if (tensor) storage = listing.storage.cells(*tensor);
   std::move(storage.begin(), storage.end(), std::back_inserter(cells));
 }
@@ -110,7 +110,8 @@ void print_text(Output& out, Listing& listing, const Nodes& nodes, const Options
   using Align = Table::Align;
   std::vector<Align> columns = {Align::kLeft, Align::kLeft, Align::kRight};
   if (options.with_storage) {
-    columns.insert(columns.end(), {Align::kRight, Align::kRight, Align::kLeft, Align::kLeft});
+    columns.insert(columns.end(),
+                   {Align::kRight, Align::kRight, Align::kRight, Align::kLeft, Align::kLeft});
   }
   Table table(std::move(columns));
   Table::Cells cells;
@@ -179,7 +180,8 @@ void add_ls(CLI::App& app, Action& action) {
   command->add_option("FILE", options->file, "A checkpoint")->required();
   add_pattern_arguments(*command, options->patterns);
   command->add_flag("-a,--all", options->all, "Scalars and containers too");
-  command->add_flag("-l,--long", options->with_storage, "Offset, chunks, codec and hash too");
+  command->add_flag("-l,--long", options->with_storage,
+                    "Offset, stored bytes, chunks, codec and hash too");
   command
       ->add_option("--sort", options->order,
                    "Order: tree (default), path, size (largest first), file")

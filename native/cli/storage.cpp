@@ -1,5 +1,7 @@
 #include "storage.h"
 
+#include "text.h"
+
 namespace espalier::cli {
 namespace {
 
@@ -27,15 +29,17 @@ std::uint64_t first_byte(const TensorRef& tensor) {
 
 const Storage::Facts& Storage::facts(const TensorRef& tensor) {
   Facts& facts = facts_[tensor.number()];
-  if (facts.codecs.empty()) facts = {codec_text(tensor), tensor.content_hash()};
+  if (facts.codecs.empty()) {
+    facts = {codec_text(tensor), tensor.stored_bytes(), tensor.content_hash()};
+  }
   return facts;
 }
 
-std::array<std::string, 4> Storage::cells(const TensorRef& tensor) {
+std::array<std::string, 5> Storage::cells(const TensorRef& tensor) {
   const std::uint32_t chunks = tensor.chunk_count();
   const Facts& known = facts(tensor);
-  return {chunks > 0 ? std::to_string(first_byte(tensor)) : "-", std::to_string(chunks),
-          known.codecs, known.hash ? to_hex(*known.hash) : "-"};
+  return {chunks > 0 ? std::to_string(first_byte(tensor)) : "-", format_size(known.stored),
+          std::to_string(chunks), known.codecs, known.hash ? to_hex(*known.hash) : "-"};
 }
 
 void Storage::write_members(JsonWriter& json, const TensorRef& tensor) {
@@ -43,6 +47,7 @@ void Storage::write_members(JsonWriter& json, const TensorRef& tensor) {
   const Facts& known = facts(tensor);
   json.key("offset");
   chunks > 0 ? json.value(first_byte(tensor)) : json.null();
+  json.member("stored", known.stored);
   json.member("chunks", chunks);
   json.member("codec", std::string_view(known.codecs));
   json.key("hash");

@@ -19,15 +19,16 @@ class Storage {
  public:
   explicit Storage(const Checkpoint& checkpoint) : facts_(checkpoint.tensor_count()) {}
 
-  /// Offset of the first byte, number of chunks, codecs and content hash; `-` for what there is
-  /// not. Codecs are `raw`, `zstd`, `planes`, or several of them joined by '+'.
-  std::array<std::string, 4> cells(const TensorRef& tensor);
-  /// The members `offset`, `chunks`, `codec`, `hash`.
+  /// Offset of the first byte, stored bytes, number of chunks, codecs and content hash; `-` for
+  /// what there is not. Codecs are `raw`, `zstd`, `planes`, or several of them joined by '+'.
+  std::array<std::string, 5> cells(const TensorRef& tensor);
+  /// The members `offset`, `stored`, `chunks`, `codec`, `hash`.
   void write_members(JsonWriter& json, const TensorRef& tensor);
 
  private:
   struct Facts {
     std::string codecs;  // empty as long as nothing is known
+    std::uint64_t stored = 0;
     std::optional<Hash128> hash;
   };
   const Facts& facts(const TensorRef& tensor);

@@ -48,9 +48,8 @@ void add_target_options(CLI::App& command, TargetOptions& options) {
       ->check(CLI::IsMember({"espalier", "safetensors"}).description(""))
       ->type_name("FORMAT");
   command
-      .add_flag("--compress{1}", options.compression_level,
+      .add_flag("--compress", options.compression_level,
                 "Compress tensors: 1 (the default level) is fast, 9 is thorough and slow")
-      ->check(CLI::Range(kNoCompression, kMaxCompression).description(""))
       ->type_name("[=LEVEL]");
   command
       .add_option("--unrepresentable", options.unrepresentable,
@@ -76,6 +75,7 @@ Result<void> check_target(const std::string& target, const TargetOptions& option
 
 Result<FileFormat> target_format(const std::string& target, const TargetOptions& options,
                                  std::optional<FileFormat> fallback) {
+  if (auto ok = check_compression_level(options.compression_level); !ok) return propagate(ok);
   const std::string extension = std::filesystem::path(target).extension().string();
   const std::string name =
       options.format.empty() ? extension.substr(!extension.empty()) : options.format;

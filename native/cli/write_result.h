@@ -30,7 +30,7 @@ void add_target_options(CLI::App& command, TargetOptions& options);
 Result<void> check_target(const std::string& target, const TargetOptions& options);
 
 /// The format to write: as --to says, otherwise as the target's name ends, otherwise `fallback`;
-/// kInvalidArgument without one, or if it cannot be compressed and --compress is given.
+/// kInvalidArgument without one, or if it cannot be compressed as --compress says.
 Result<FileFormat> target_format(const std::string& target, const TargetOptions& options,
                                  std::optional<FileFormat> fallback);
 

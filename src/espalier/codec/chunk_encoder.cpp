@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -95,6 +96,13 @@ int zstd_level(int level) {
 }
 
 }  // namespace
+
+Result<void> check_compression_level(int level) {
+  if (level >= kNoCompression && level <= kMaxCompression) return {};
+  return fail(ErrorCode::kInvalidArgument, "there is no compression level " +
+                                               std::to_string(level) +
+                                               ": it is 1 (fast) to 9 (thorough), or 0 for none");
+}
 
 class ChunkEncoder::Coder {
  public:

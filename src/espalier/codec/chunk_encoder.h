@@ -17,6 +17,9 @@ inline constexpr int kNoCompression = 0;
 inline constexpr int kFastCompression = 1;
 inline constexpr int kMaxCompression = 9;
 
+/// kInvalidArgument unless `level` is 0 to 9.
+Result<void> check_compression_level(int level);
+
 /// Encodes chunks. The same bytes, layout and level give the same result, with the same version of
 /// zstd. Holds some MiB at high levels, and three chunks' bytes. One per thread; movable.
 class ChunkEncoder {

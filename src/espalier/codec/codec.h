@@ -14,8 +14,8 @@ enum class Codec : std::uint8_t {
   kPlanes = 2,  // the bytes of all elements sorted by significance; each plane as small as it gets
 };
 
-/// Bytes after each zstd frame: its seal, XXH3-64 of the frame. A frame has bits that nothing depends
-/// on, and damage to them must show, too; and damage shows before it is decoded.
+/// Bytes after each zstd frame: its seal, XXH3-64 of the frame. A frame has bits that nothing
+/// depends on, and damage to them must show, too; and damage shows before it is decoded.
 inline constexpr std::size_t kSealBytes = 8;
 
 /// Widest element that can be taken apart, in bytes.

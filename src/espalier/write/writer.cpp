@@ -32,11 +32,7 @@ std::uint64_t features_of(std::span<const ChunkRecord> chunks) {
 
 Result<Writer> Writer::plan(const Value& state, const Value& metadata,
                             const WriteOptions& options) {
-  if (options.compression_level < kNoCompression || options.compression_level > kMaxCompression) {
-    return fail(ErrorCode::kInvalidArgument, "there is no compression level " +
-                                                 std::to_string(options.compression_level) +
-                                                 ": it is 1 (fast) to 9 (thorough), or 0 for none");
-  }
+  if (auto ok = check_compression_level(options.compression_level); !ok) return propagate(ok);
   auto layout = lay_out(state, metadata, options.limits);
   if (!layout) return propagate(layout);
   Writer writer(std::move(*layout), options);

@@ -103,9 +103,9 @@ double ratio(const Bytes& bytes, ElementLayout layout, int level = kFastCompress
 }
 
 TEST_CASE("Every kind of chunk comes back, at every level, and none gets longer") {
-  for (const int level : {1, 2, 3, 5, 9}) {
+  for (const int level : {1, 2, 9}) {
     ChunkEncoder reused(level);
-    for (const std::size_t n : {1u, 7u, 63u, 64u, 500u, 2049u, 30'000u}) {
+    for (const std::size_t n : {1u, 7u, 63u, 64u, 500u, 2049u, 12'000u}) {
       for (const Kind& kind : kinds(n)) {
         CAPTURE(level);
         CAPTURE(n);
@@ -150,7 +150,7 @@ TEST_CASE("A sample tells noise from what is uneven, and finds repeats") {
 }
 
 TEST_CASE("Whatever is cut, appended or flipped, the decoder says no or gives something else") {
-  for (const Kind& kind : kinds(400)) {
+  for (const Kind& kind : kinds(120)) {
     CAPTURE(kind.name);
     ChunkEncoder encoder(kFastCompression);
     const auto encoded = encoder.encode(kind.bytes, kind.layout);

@@ -5,12 +5,13 @@
 namespace espalier {
 namespace {
 
-// The compilers turn the loops below into vector instructions, once they are told that what a loop
-// writes is nothing that it reads. The bytes are the same with and without.
-#if defined(__clang__)
-#define ESPALIER_NO_OVERLAP _Pragma("clang loop vectorize(assume_safety)")
-#else
+// The compilers turn the loops below into vector instructions. GCC has to be told that what a loop
+// writes is nothing that it reads; Clang looks when the program runs. The bytes are the same with
+// and without.
+#if defined(__GNUC__) && !defined(__clang__)
 #define ESPALIER_NO_OVERLAP _Pragma("GCC ivdep")
+#else
+#define ESPALIER_NO_OVERLAP
 #endif
 
 // s eeeeeeee mmmmmmm becomes eeeeeeee s mmmmmmm, for the upper 16 bits of an element.

@@ -129,7 +129,8 @@ TEST_CASE("Damage to compressed bytes is found where it is, and nothing else is 
   const ChunkRecord& record = intact->checkpoint().catalog().tables().chunks[chunk];
   REQUIRE(record.codec == static_cast<std::uint8_t>(Codec::kPlanes));
   Bytes bytes = testing::read_whole(folder / "file");
-  for (const std::uint64_t at : {std::uint64_t{0}, std::uint64_t{20}, record.stored - 1ull}) {
+  for (const std::uint64_t at :
+       {std::uint64_t{0}, std::uint64_t{20}, std::uint64_t{record.stored} - 1}) {
     CAPTURE(at);
     bytes[record.offset + at] ^= std::byte{0x10};
     REQUIRE(testing::write_whole(folder / "bad", bytes));

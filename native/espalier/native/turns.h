@@ -2,6 +2,7 @@
 #ifndef ESPALIER_NATIVE_TURNS_H_
 #define ESPALIER_NATIVE_TURNS_H_
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstddef>
 #include <mutex>
@@ -12,14 +13,14 @@ namespace espalier {
 class Turns {
  public:
   /// The turn of task `i`, from the task's beginning on. If the task ends without taking it, by
-  /// whatever way, nobody's turn comes any more: those who wait are sent away.
+  /// whatever way, no later turn comes any more: those who wait for one are sent away.
   class Turn {
    public:
     Turn(Turns& turns, std::size_t i) : turns_(turns), i_(i) {}
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
     ~Turn() {
-      if (!taken_) turns_.give_up();
+      if (!taken_) turns_.give_up(i_);
     }
 
     /// Waits until all turns before have been taken, then calls `step`, which must not throw,
@@ -27,7 +28,7 @@ class Turns {
     template <class Step>
     bool take(const Step& step) {
       std::unique_lock lock(turns_.mutex_);
-      turns_.changed_.wait(lock, [&] { return turns_.next_ == i_ || turns_.given_up_; });
+      turns_.changed_.wait(lock, [&] { return turns_.next_ == i_ || turns_.given_up_ < i_; });
       if (turns_.next_ != i_) return false;
       step();
       ++turns_.next_;
@@ -44,10 +45,10 @@ class Turns {
   };
 
  private:
-  void give_up() {
+  void give_up(std::size_t i) {
     {
       const std::lock_guard lock(mutex_);
-      given_up_ = true;
+      given_up_ = std::min(given_up_, i);
     }
     changed_.notify_all();
   }
@@ -55,7 +56,7 @@ class Turns {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::size_t next_ = 0;
-  bool given_up_ = false;
+  std::size_t given_up_ = ~std::size_t{0};  // the first turn that nobody will take
 };
 
 }  // namespace espalier

@@ -245,7 +245,7 @@ class ChunkEncoder::Coder {
   Result<void> check(ByteSpan logical, ElementLayout layout) {
     if (!thorough_ || best_.codec == Codec::kRaw) return {};
     checked_.resize(logical.size());
-    const auto decoded = decoder_.decode(best_.codec, layout, best_.bytes, checked_);
+    auto decoded = decoder_.decode(best_.codec, layout, best_.bytes, checked_);
     if (!decoded && decoded.error().code == ErrorCode::kOutOfMemory) return decoded;
     if (!decoded || !std::equal(logical.begin(), logical.end(), checked_.begin())) {
       best_ = {Codec::kRaw, logical};

@@ -122,7 +122,7 @@ Result<ByteSpan> Writer::make_plain(const Piece& piece, Scratch& scratch) {
     const auto begin = static_cast<std::size_t>(chunk.offset - base);
     std::fill(out.data() + filled, out.data() + begin, std::byte{0});
     const auto room = out.subspan(begin, chunk.stored);
-    const auto bytes = logical_bytes(tensor, piece.first_chunk + k, room);
+    auto bytes = logical_bytes(tensor, piece.first_chunk + k, room);
     if (!bytes) return bytes;
     if (bytes->data() != room.data()) std::copy(bytes->begin(), bytes->end(), room.begin());
     chunk.hash = hash128(room);
@@ -150,7 +150,7 @@ Result<ByteSpan> Writer::make_compressed(const Piece& piece, Scratch& scratch) {
     const auto length =
         static_cast<std::size_t>(chunk_length(table_tensor_bytes(t, record), in_tensor));
     scratch.chunk_.resize(length);
-    const auto logical = logical_bytes(tensor, piece.first_chunk + k, scratch.chunk_);
+    auto logical = logical_bytes(tensor, piece.first_chunk + k, scratch.chunk_);
     if (!logical) return logical;
     chunk.hash = hash128(*logical);
     const auto encoded =

@@ -63,28 +63,45 @@ def execute(program, *arguments, address_space=None):
     sys.exit(f"{program} {' '.join(map(str, arguments))}: {done.stderr.strip()}")
 
 
+def attempt(program, *arguments):
+    """What a program reports, or why it does not, as {"error": text}: a peer may fail."""
+    done = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True)
+    if done.returncode == 0:
+        return json.loads(done.stdout.splitlines()[-1])
+    words = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+    return {"error": words[:200]}
+
+
 def middle(report, *spans):
     """The median over a process's samples, each the sum of `spans`, without its first one."""
     return statistics.median([sum(parts) for parts in zip(*(report[s] for s in spans))][1:])
 
 
-def interleave(pairs, *sides, settle=lambda: None):
+def interleave(pairs, *sides, settle=lambda: None, run=execute):
     """Runs every side once in each round, every second round backwards. Reports by side."""
     reports = [[] for _ in sides]
     for i in range(pairs):
         order = range(len(sides)) if i % 2 == 0 else reversed(range(len(sides)))
         for side in order:
             settle()
-            reports[side].append(execute(*sides[side]))
+            reports[side].append(run(*sides[side]))
     settle()
     return reports
 
 
+def evict(file):
+    """Drops a file, or all of a folder, from the page cache."""
+    for part in [file] if file.is_file() else file.rglob("*"):
+        if part.is_file():
+            with open(part, "rb", buffering=0) as opened:
+                os.fsync(opened)
+                os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
 def reload(file):
     """Brings a file into the page cache afresh, so that how it was written leaves no trace."""
+    evict(file)
     with open(file, "rb", buffering=0) as opened:
-        os.fsync(opened)
-        os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         while opened.read(MIB):
             pass
 

@@ -110,17 +110,21 @@ SIZES = {
 
 
 def size(options):
-    """Raw and stored bytes of one file with each program, over as much of it as its limit allows."""
+    """Raw and stored bytes of each file with each program, over as much of it as its limit allows."""
     limits = dict(part.rsplit("=", 1) for part in options.limits)
+    return {str(file): sizes_of(file, limits) for file in options.file}
+
+
+def sizes_of(file, limits):
     result = {}
     for name, measure in SIZES.items():
         limit = int(limits[name]) if name in limits else None
-        tensors = list(raw_tensors(options.file, limit))
+        tensors = list(raw_tensors(file, limit))
         try:
             result[name] = {"raw": sum(len(data) for _, data in tensors), "stored": measure(tensors)}
         except Exception as error:  # Whatever a peer has to say: it is shown in the table.
             result[name] = {"error": f"{type(error).__name__}: {error}"[:200]}
-    return {"sizes": result}
+    return result
 
 
 def codec(options):
@@ -303,7 +307,7 @@ def main():
         sub = commands.add_parser(run.__name__)
         sub.set_defaults(run=run)
         if run is not versions:
-            sub.add_argument("file", type=pathlib.Path)
+            sub.add_argument("file", type=pathlib.Path, nargs="+" if run is size else None)
         sub.add_argument("--repeat", type=int, default=1)
         return sub
     command(versions)

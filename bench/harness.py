@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import datetime
 import json
+import math
 import os
 import pathlib
 import re
@@ -37,6 +38,8 @@ class Row:
         if self.target is None:
             return "none", ""
         relation, bound, text = self.target
+        if math.isnan(self.value):
+            return f"{relation} {text}", "no figure"
         met = self.value >= bound if relation == ">=" else self.value <= bound
         return f"{relation} {text}", "met" if met else "MISSED"
 

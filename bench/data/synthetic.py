@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes made-up weights: Gaussian, in rows of 4096 whose scales are log-normal. Seeded.
 
-One tensor with `--bytes` bytes; or, with `--state`, a training state: the weights of a language model
+One tensor with `--bytes` bytes, of type `random` of random bits; or, with `--state`, a training state: the weights of a language model
 as bf16, Adam's moments of them as f32, a step and the bytes of a random generator. bench/peers.py runs
 it in the peers' environment; it needs numpy and safetensors.
 """
@@ -33,12 +33,15 @@ def f32_of_bf16(values):
 
 
 CASTS = {"bf16": ("bfloat16", 2, bf16), "f16": ("float16", 2, lambda v: v.astype(numpy.float16)),
-         "f32": ("float32", 4, lambda v: v), "f32-of-bf16": ("float32", 4, f32_of_bf16)}
+         "f32": ("float32", 4, lambda v: v), "f32-of-bf16": ("float32", 4, f32_of_bf16),
+         "random": ("float32", 4, None)}
 
 
 def filled(generator, rows, name):
     """Rows of a type, made a few at a time."""
     _, _, cast = CASTS[name]
+    if cast is None:
+        return generator.integers(0, 1 << 32, (rows, ROW), numpy.uint32)
     return numpy.concatenate([cast(gaussian(generator, min(1024, rows - r))) for r in range(0, rows, 1024)])
 
 

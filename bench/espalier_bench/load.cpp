@@ -1,6 +1,9 @@
 // Loading a file or a part of it, and saving it anew: what peers/safetensors_rs does under the same
 // names, and peers/python_peers.py for the peers in Python.
+#include <array>
 #include <cstddef>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -20,39 +23,31 @@
 namespace espalier::bench {
 namespace {
 
-// What this process has read, by the kernel's own count.
-class ReadCounter {
- public:
-  ReadCounter() : before_(now()) {}
-  struct Counts {
-    std::uint64_t asked = 0;   // bytes that read(2) and its like gave
-    std::uint64_t calls = 0;   // how many of them there were
-    std::uint64_t device = 0;  // bytes fetched from the disk, read-ahead and mapped pages included
-    std::uint64_t own = 0;     // bytes that this very look took
-  };
-  Counts since() const {
-    const Counts after = now();
-    return {after.asked - before_.asked - before_.own, after.calls - before_.calls - 1,
-            after.device - before_.device, 0};
-  }
+// What this process has read so far, by the kernel's own count.
+struct ReadCounts {
+  std::uint64_t asked = 0;   // bytes that read(2) and its like gave
+  std::uint64_t calls = 0;   // how many of them there were
+  std::uint64_t device = 0;  // bytes fetched from the disk, read-ahead and mapped pages included
+  std::uint64_t own = 0;     // bytes that this very look took; it comes after what it tells
 
- private:
-  static Counts now() {
-    char text[1024] = {};
+  static ReadCounts now() {
+    std::array<char, 1024> text = {};
     const int fd = ::open("/proc/self/io", O_RDONLY | O_CLOEXEC);
-    const ssize_t length = ::read(fd, text, sizeof text - 1);
+    const ssize_t length = ::read(fd, text.data(), text.size() - 1);
     ::close(fd);
     const auto field = [&](const char* name) -> std::uint64_t {
-      const std::size_t at = std::string(text).find(name);
-      if (length > 0 && at != std::string::npos) return std::stoull(text + at + std::strlen(name));
+      const char* at = length > 0 ? std::strstr(text.data(), name) : nullptr;
+      if (at != nullptr) return std::strtoull(at + std::strlen(name), nullptr, 10);
       std::fprintf(stderr, "espalier_bench: the kernel does not tell %s\n", name);
       std::exit(1);
     };
-    return {field("rchar: "), field("syscr: "), field("read_bytes: "),
+    return {field("rchar: "), field("syscr: "), field("\nread_bytes: "),
             static_cast<std::uint64_t>(length)};
   }
 
-  Counts before_;
+  ReadCounts since(const ReadCounts& before) const {
+    return {asked - before.asked - before.own, calls - before.calls - 1, device - before.device, 0};
+  }
 };
 
 struct Loaded {
@@ -111,17 +106,18 @@ void load(const Options& options) {
   Loaded loaded;
   for (std::uint64_t i = 0; i < options.repeat; ++i) {
     loaded = {};
-    const ReadCounter counter;
-    const auto start = Clock::now();
+    const ReadCounts before = ReadCounts::now();
+    auto start = Clock::now();
     const CheckpointFile file = must(CheckpointFile::open(options.file, how));
-    const auto opened = counter.since();
+    const std::uint64_t open_ns = nanoseconds_since(start);
+    const ReadCounts opened = ReadCounts::now();
+    start = Clock::now();
     loaded = load_once(file, options);
-    load_ns.push_back(nanoseconds_since(start));
-    const auto counts = counter.since();
-    device_bytes.push_back(counts.device);
-    // Less what opening took, and the look between.
-    read_bytes.push_back(counts.asked - opened.asked);
-    read_calls.push_back(counts.calls - opened.calls);
+    load_ns.push_back(open_ns + nanoseconds_since(start));
+    const ReadCounts after = ReadCounts::now();
+    device_bytes.push_back(after.since(before).device);
+    read_bytes.push_back(after.since(opened).asked);
+    read_calls.push_back(after.since(opened).calls);
     for (Walker walk(must(file.state().at(options.path))); walk.next();) {
       const auto tensor = walk.node().tensor();
       if (!tensor) continue;

@@ -35,12 +35,29 @@ STATE_PEERS = {"safetensors": "safetensors (Python)", "torch": "torch (Python)",
 
 
 @dataclasses.dataclass
+class Part:
+    """A part of a state: by our key path, and by how dotted names begin; of one tensor, some rows."""
+    name: str
+    path: str = ""
+    prefix: str = ""
+    rows: tuple = ()
+
+
+# The whole must come first: Orbax loads nothing else here.
+PARTS = (Part("load all"),
+         Part("load a subtree", "optimizer/layers/~21", "optimizer.layers.1."),
+         Part("load one tensor", "model/layers/~20/mlp/up/weight", "model.layers.0.mlp.up.weight"),
+         Part("load a slice of 1 MiB", "model/layers/~21/mlp/up/weight", "model.layers.1.mlp.up.weight", (64, 192)))
+
+
+@dataclasses.dataclass
 class Scale:
     """How much work a run does."""
     synthetic: int  # bytes
     state: int
     codec: int
     rounds: int
+    cold_parts: int  # how many of PARTS are loaded from a cold cache
     training: tuple
     slow: int  # bytes that the slow programs, and our slow levels, are given of each set
     slowest: int
@@ -48,9 +65,9 @@ class Scale:
     sizes: tuple
 
 
-FULL = Scale(GIB, 400_000_000, 256 * MIB, 5, ("--steps", 200), 128 * MIB, 16 * MIB,
+FULL = Scale(GIB, 400_000_000, 256 * MIB, 5, 4, ("--steps", 200), 128 * MIB, 16 * MIB,
              (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000), tuple(MIB << n for n in (0, 3, 6, 9, 11, 13)))
-QUICK = Scale(64 * MIB, 40_000_000, 32 * MIB, 2, ("--steps", 30, "--width", 192, "--layers", 2), 4 * MIB, MIB,
+QUICK = Scale(64 * MIB, 100_000_000, 32 * MIB, 2, 1, ("--steps", 30, "--width", 192, "--layers", 2), 4 * MIB, MIB,
               (1, 10, 100, 1_000, 10_000), tuple(MIB << n for n in (0, 3, 6)))
 
 
@@ -224,16 +241,10 @@ def state_figures(page, work, scale):
     files = {"espalier": work / "state.espalier", "espalier, compressed": work / "compressed.espalier",
              "crate": work / "crate.safetensors", **{STATE_PEERS[peer]: work / peer for peer in STATE_PEERS}}
     sizes, times, errors = save_states(page, scale, source, nested, files)
-    parts = {"load all": ("", "", None), "load one tensor": ("model/layers/~20/mlp/up/weight", "model.layers.0.mlp.up.weight", None),
-             "load a subtree": ("optimizer/layers/~21", "optimizer.layers.1.", None),
-             "load a slice of 1 MiB": ("model/layers/~21/mlp/up/weight", "model.layers.1.mlp.up.weight", (64, 192))}
-    for part, (path, prefix, rows) in parts.items():
-        for cache in ("warm", "cold"):
-            load_states(page, scale, files, errors, f"{part}, {cache}", times, cache == "cold",
-                        (["--path", path] if path else []) + (["--rows", *rows] if rows else []),
-                        ["--prefix", prefix] if prefix else [],
-                        ["--begin", rows[0], "--end", rows[1]] if rows else [],
-                        ["--rows", *rows] if rows else [])
+    alive = {side: file for side, file in files.items() if side not in errors}
+    load_states(page, scale, alive, "warm", PARTS, times, errors)
+    for part in PARTS[:scale.cold_parts]:  # each alone, as the one before would leave its pages
+        load_states(page, scale, alive, "cold", [part], times, errors)
     compressed = sizes.pop("espalier, compressed")
     for side, size in sizes.items():
         page.add(Row(f"compressed state against {side}'s file", f"{compressed / MIB:.1f} MiB", f"{size / MIB:.1f} MiB",
@@ -277,47 +288,56 @@ def save_states(page, scale, source, nested, files):
     found = dict(zip(sides, interleave(scale.rounds, *sides.values(), settle=settle, run=attempt)))
     errors = failures(found)
     saves = {side: [middle(r, "save_ns") for r in reports] for side, reports in found.items() if side not in errors}
-    compare_sides(page, "save", saves, errors, sides)
+    compare_sides(page, "save", saves, errors)
     return {side: found[side][0]["file_bytes"] for side in saves}, {"save": saves}, errors
 
 
-def load_states(page, scale, files, errors, figure, times, is_cold, ours, prefix, rows, python_rows):
+def load_part(side, file, part, *options):
+    """The command by which a native program loads a part."""
+    if side == "crate":
+        return (PEER, "load", file, *(["--prefix", part.prefix] if part.prefix else []),
+                *(["--begin", part.rows[0], "--end", part.rows[1]] if part.rows else []), *options)
+    return (OURS, "load", file, "--path", part.path, *(["--rows", *part.rows] if part.rows else []), *options)
+
+
+def load_side(side, file, parts, repeat):
+    """One sample list for each part, or an error. A Python peer, slow to start, takes all parts in one process."""
+    options = ("--repeat", repeat)
+    if side not in STATE_PEERS.values():
+        return {"load_ns": [execute(*load_part(side, file, part, *options))["load_ns"] for part in parts]}
+    peer = next(peer for peer, name in STATE_PEERS.items() if name == side)
+    shown = [":".join(map(str, (part.prefix, *part.rows))) or ":" for part in parts]
+    return attempt(PYTHON, PYTHON_PEERS, "load", file, "--peer", peer, *options, "--parts", *shown)
+
+
+def load_states(page, scale, files, cache, parts, times, errors):
     # Cold: one sample for each process, the file being dropped from the cache before it.
-    repeat = ["--repeat", 1 if is_cold else 4]
-    alive = {side: file for side, file in files.items() if side not in errors}
-    if prefix:
-        alive.pop(STATE_PEERS["orbax"], None)
-    sides = {}
-    for side, file in alive.items():
-        if side.startswith("espalier"):
-            sides[side] = (OURS, "load", file, *ours, *repeat)
-        elif side == "crate":
-            sides[side] = (PEER, "load", file, *prefix, *rows, *repeat)
-        else:
-            peer = next(peer for peer, name in STATE_PEERS.items() if name == side)
-            sides[side] = (PYTHON, PYTHON_PEERS, "load", file, "--peer", peer, *prefix, *python_rows, *repeat)
+    repeat = 1 if cache == "cold" else 4
 
     def settle():
-        for file in alive.values():
-            if is_cold:
+        if cache == "cold":
+            for file in files.values():
                 evict(file)
-    found = dict(zip(sides, interleave(scale.rounds, *sides.values(), settle=settle, run=attempt)))
+    sides = {side: (side, file, [p for p in parts if side != STATE_PEERS["orbax"] or not p.prefix], repeat)
+             for side, file in files.items()}
+    sides = {side: call for side, call in sides.items() if call[2]}
+    found = dict(zip(sides, interleave(scale.rounds, *sides.values(), settle=settle, run=load_side)))
     failed = failures(found)
-    loads = {side: [r["load_ns"][0] if is_cold else middle(r, "load_ns") for r in reports]
-             for side, reports in found.items() if side not in failed}
-    errors |= {f"{side}, {figure}": why for side, why in failed.items()}
-    times[figure] = loads
-    compare_sides(page, figure, loads, failed, sides)
+    errors |= {f"{side}, {cache}": why for side, why in failed.items()}
+    for i, part in enumerate(parts):
+        loads = {side: [statistics.median(r["load_ns"][i][-3:]) for r in reports]
+                 for side, reports in found.items() if side not in failed and i < len(sides[side][2])}
+        figure = f"{part.name}, {cache}"
+        times[figure] = loads
+        compare_sides(page, figure, loads, failed)
 
 
-def compare_sides(page, figure, found, errors, sides):
-    for side in sides:
-        if side.startswith("espalier"):
-            continue
-        if side in errors:
-            page.missing(f"{figure}: against {side}", side, errors[side], at_least(1.0))
-        else:
-            page.ratio(f"{figure}: against {side}", found["espalier"], found[side], at_least(1.0), duration)
+def compare_sides(page, figure, found, errors):
+    for side, ns in found.items():
+        if not side.startswith("espalier"):
+            page.ratio(f"{figure}: against {side}", found["espalier"], ns, at_least(1.0), duration)
+    for side, why in errors.items():
+        page.missing(f"{figure}: against {side}", side, why, at_least(1.0))
 
 
 def counts_figures(page, work, scale):
@@ -347,26 +367,25 @@ def linear_figures(page, work, scale):
     file = work / "linear.espalier"
     by_tensors = {name: [] for name in ("save", "open", "list", "load", "verify")}
     for count in scale.tensors:
-        saved = execute(OURS, "make", file, "--tensors", count, "--names", "flat", "--no-sync")
-        opened = execute(OURS, "open", file, "--repeat", 4)
-        loaded = execute(OURS, "load", file, "--in-place", "--repeat", 4)
-        verified = execute(OURS, "verify", file, "--repeat", 4)
-        for name, ns in (("save", saved["save_ns"][0]), ("open", middle(opened, "open_ns")),
-                         ("list", middle(opened, "list_ns")), ("load", middle(loaded, "load_ns")),
-                         ("verify", middle(verified, "verify_ns"))):
-            by_tensors[name].append((count, max(ns, 1)))
+        saves = [execute(OURS, "make", file, "--tensors", count, "--names", "flat", "--no-sync")["save_ns"][0]
+                 for _ in range(scale.rounds)]
+        opened = execute(OURS, "open", file, "--repeat", 5)
+        loaded = execute(OURS, "load", file, "--in-place", "--repeat", 5)
+        verified = execute(OURS, "verify", file, "--repeat", 5)
+        for name, samples in (("save", saves), ("open", opened["open_ns"]), ("list", opened["list_ns"]),
+                              ("load", loaded["load_ns"]), ("verify", verified["verify_ns"])):
+            by_tensors[name].append((count, max(min(samples), 1)))
         file.unlink()
     by_bytes = {f"{name}{kind}": [] for kind in ("", ", compressed") for name in ("save", "load", "verify")}
     for level, kind in ((0, ""), (1, ", compressed")):
         for size in scale.sizes:
-            saved = execute(OURS, "save", file, "--bytes", size, "--tensors", 64, "--fresh", "--level", level,
-                            "--repeat", 3 if size < GIB else 2)
-            repeat = ["--repeat", 3 if size < GIB else 2]
+            repeat = ["--repeat", 5 if size < GIB else 2]
+            saved = execute(OURS, "save", file, "--bytes", size, "--tensors", 64, "--fresh", "--level", level, *repeat)
             loaded = execute(OURS, "load", file, *repeat)
             verified = execute(OURS, "verify", file, *repeat)
-            for name, ns in (("save", middle(saved, "save_ns")), ("load", middle(loaded, "load_ns")),
-                             ("verify", middle(verified, "verify_ns"))):
-                by_bytes[name + kind].append((size, ns))
+            for name, samples in (("save", saved["save_ns"]), ("load", loaded["load_ns"]),
+                                  ("verify", verified["verify_ns"])):
+                by_bytes[name + kind].append((size, min(samples)))
             file.unlink()
     for what, series, first in (("tensors", by_tensors, 100), ("bytes", by_bytes, 8 * MIB)):
         for name, line in series.items():

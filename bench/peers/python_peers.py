@@ -6,6 +6,7 @@ in the peers' environment. A sample is a list entry in nanoseconds of the monoto
 """
 
 import argparse
+import dataclasses
 import importlib.metadata
 import io
 import json
@@ -169,6 +170,13 @@ def leaves(tree, prefix=""):
             yield prefix + key, value
 
 
+@dataclasses.dataclass
+class Part:
+    """What to load: the tensors whose names begin with `prefix`; of them, the rows from one to another."""
+    prefix: str = ""
+    rows: tuple = ()
+
+
 class Safetensors:
     """The Python package, with torch tensors."""
 
@@ -186,7 +194,7 @@ class Safetensors:
             if wanted.rows:
                 return [file.get_slice(wanted.prefix)[wanted.rows[0]:wanted.rows[1]].clone()]
             names = [name for name in file.offset_keys() if name.startswith(wanted.prefix)]
-            return [file.get_tensor(name).clone() for name in names[:1 if wanted.first else None]]
+            return [file.get_tensor(name).clone() for name in names]
 
 
 class Torch:
@@ -205,8 +213,6 @@ class Torch:
         tree = torch.load(path, mmap=self.mmap, weights_only=True)
         found = [value for name, value in leaves(tree) if name.startswith(wanted.prefix)]
         found = [value for value in found if isinstance(value, torch.Tensor)]
-        if wanted.first:
-            found = found[:1]
         if wanted.rows:
             found = [value[wanted.rows[0]:wanted.rows[1]] for value in found]
         return [value.clone() for value in found] if self.mmap else found
@@ -236,7 +242,7 @@ class Orbax:
 
     def load(self, path, wanted):
         import orbax.checkpoint
-        if wanted.prefix or wanted.first or wanted.rows:
+        if wanted.prefix:
             raise SystemExit("is not tried with a part of a checkpoint")
         with orbax.checkpoint.PyTreeCheckpointer() as checkpointer:
             tree = checkpointer.restore(path.resolve())
@@ -260,7 +266,7 @@ def start_up(peer):
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "tiny"
         peer.save(peer.prepare(tiny), path)
-        peer.load(path, argparse.Namespace(prefix="", first=False, rows=None))
+        peer.load(path, Part())
 
 
 def save(options):
@@ -279,14 +285,18 @@ def save(options):
 
 
 def load(options):
+    """Each part in turn; every sample loads it anew."""
     peer = STATES[options.peer]()
     start_up(peer)
     load_ns, loaded = [], []
-    for _ in range(options.repeat):
-        loaded = []  # Freed before the clock starts.
-        start = time.monotonic_ns()
-        loaded = peer.load(options.file, options)
-        load_ns.append(time.monotonic_ns() - start)
+    for part in options.parts:
+        samples = []
+        for _ in range(options.repeat):
+            loaded = []  # Freed before the clock starts.
+            start = time.monotonic_ns()
+            loaded = peer.load(options.file, part)
+            samples.append(time.monotonic_ns() - start)
+        load_ns.append(samples)
     return {"load_ns": load_ns, "bytes": sum(tensor.nbytes for tensor in loaded)}
 
 
@@ -297,6 +307,11 @@ def versions(options):
         except importlib.metadata.PackageNotFoundError:
             return None
     return {package: version(package) for package in PACKAGES}
+
+
+def parse_part(text):
+    prefix, *rows = text.split(":")
+    return Part(prefix, [int(row) for row in rows if row])
 
 
 def main():
@@ -317,9 +332,7 @@ def main():
     for sub in (saver, loader):
         sub.add_argument("--peer", choices=STATES, required=True)
     saver.add_argument("--out", type=pathlib.Path, required=True)
-    loader.add_argument("--prefix", default="")
-    loader.add_argument("--first", action="store_true")
-    loader.add_argument("--rows", type=int, nargs=2)
+    loader.add_argument("--parts", type=parse_part, nargs="+", help="PREFIX or NAME:BEGIN:END; : for everything")
     options = parser.parse_args()
     print(json.dumps(options.run(options)))
 

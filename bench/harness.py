@@ -158,10 +158,10 @@ def machine_facts(work):
     cache = ROOT / "build/release/CMakeCache.txt"
     compiler = find(r"^CMAKE_CXX_COMPILER:\w+=(.*)$", cache)
     memory = int(find(r"^MemTotal:\s+(\d+)", pathlib.Path("/proc/meminfo")))
-    script = pathlib.Path(sys.argv[0]).resolve().relative_to(ROOT)
+    script = pathlib.Path(sys.argv[0]).name
     return {
         "Date": datetime.date.today().isoformat(),
-        "Command": " ".join([str(script), *sys.argv[1:]]),
+        "Command": " ".join([f"bench/{script}", *sys.argv[1:]]),
         "Processor": find(r"^model name\s*: (.*)$", pathlib.Path("/proc/cpuinfo"))
                      + f", {len(os.sched_getaffinity(0))} cores",
         "Memory": f"{memory / (1 << 20):.0f} GiB, transparent huge pages: "

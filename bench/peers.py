@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import shutil
 import statistics
 import subprocess
 import sys
@@ -24,7 +25,6 @@ HOME = ROOT / "build/bench-peers"
 PYTHON = HOME / "venv/bin/python"
 PYTHON_PEERS = ROOT / "bench/peers/python_peers.py"
 REQUIREMENTS = ROOT / "bench/requirements.txt"
-CHARTS = ROOT / "docs/charts"
 MINIMUM_FREE = 24 * GIB
 
 MOMENTS, DTYPES = ("weights", "adam-m", "adam-v"), ("bf16", "f16", "f32", "f8_e4m3fn")
@@ -451,7 +451,7 @@ def main():
             if group == options.only[0]:
                 known = machine_facts(work) | {"Rounds": f"{scale.rounds}"} | peer_facts(failed)
             globals()[f"{group}_figures"](page, work, scale)
-            subprocess.run(["rm", "-r", work], check=True)
+            shutil.rmtree(work)
     text = show(page, known, options)
     print(text)
     if options.output:

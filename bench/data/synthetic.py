@@ -2,8 +2,8 @@
 """Writes made-up weights: Gaussian, in rows of 4096 whose scales are log-normal. Seeded.
 
 One tensor with `--bytes` bytes, of type `random` of random bits; or, with `--state`, a training state: the
-weights of a language model as bf16, Adam's moments of them as f32, a step and the bytes of a random generator. bench/peers.py runs
-it in the peers' environment; it needs numpy and safetensors.
+weights of a language model as bf16, Adam's moments of them as f32, a step and the bytes of a random
+generator. bench/peers.py runs it in the peers' environment; it needs numpy and safetensors.
 """
 
 import argparse

@@ -20,7 +20,7 @@ import sys
 import tempfile
 import threading
 
-import run
+import harness
 from hostile_files import CARRIED, FORBIDDEN, GIB, MIB, OPEN, ROOT, VALID, good, hostile, large, limited
 
 SANITIZED = ROOT / "build/hostile"
@@ -279,28 +279,28 @@ def large_files(results, readers):
 
 
 def facts(options, compiler):
-    lock = run.PEER_FOLDER / "Cargo.lock"
+    lock = harness.PEER_FOLDER / "Cargo.lock"
     cache = ROOT / "build/release/CMakeCache.txt"
     command = ["bench/hostile.py"] + ["--sanitize"] * options.sanitize
     command += ["--safetensors-cpp", "DIR"] * bool(options.safetensors_cpp)
     known = {
         "Date": datetime.date.today().isoformat(),
         "Command": " ".join(command),
-        "Processor": run.find(r"^model name\s*: (.*)$", pathlib.Path("/proc/cpuinfo"))
+        "Processor": harness.find(r"^model name\s*: (.*)$", pathlib.Path("/proc/cpuinfo"))
                      + f", {len(os.sched_getaffinity(0))} cores",
         "Load when it began": f"{os.getloadavg()[0]:.1f} (each time is processor time of one run: no benchmark)",
         "Limits": f"{SECONDS} s of processor time ({WAITED_SECONDS} s on the clock), {mib(ADDRESS_SPACE)} of address "
                   f"space, a stack of {mib(STACK)}; with sanitizers {SANITIZED_SECONDS} s and {mib(ADDRESS_SPACE)} "
                   "resident",
         "Memory of a process that does nothing": mib(execute(["true"], SECONDS).peak) + " (part of every figure)",
-        "Espalier": run.first_line("git", "describe", "--always", "--dirty") + ", Release, "
-                    + run.first_line(run.find(r"^CMAKE_CXX_COMPILER:\w+=(.*)$", cache), "--version"),
-        "Crate safetensors": run.find(r'name = "safetensors"\nversion = "([^"]+)"', lock) + ", "
-                             + run.first_line("rustc", "--version"),
+        "Espalier": harness.first_line("git", "describe", "--always", "--dirty") + ", Release, "
+                    + harness.first_line(harness.find(r"^CMAKE_CXX_COMPILER:\w+=(.*)$", cache), "--version"),
+        "Crate safetensors": harness.find(r'name = "safetensors"\nversion = "([^"]+)"', lock) + ", "
+                             + harness.first_line("rustc", "--version"),
     }
     if options.safetensors_cpp:
-        commit = run.first_line("git", "-C", str(options.safetensors_cpp), "rev-parse", "--short=7", "HEAD")
-        known["safetensors-cpp"] = (f"commit {commit}, {run.first_line(*compiler, '--version')}, "
+        commit = harness.first_line("git", "-C", str(options.safetensors_cpp), "rev-parse", "--short=7", "HEAD")
+        known["safetensors-cpp"] = (f"commit {commit}, {harness.first_line(*compiler, '--version')}, "
                                     f"`{' '.join(PLAIN_FLAGS)}` and `{' '.join(SANITIZER_FLAGS)}`")
     return "\n".join(f"- {name}: {value}" for name, value in known.items())
 
@@ -308,7 +308,7 @@ def facts(options, compiler):
 def build_cpp(folder, compiler):
     CPP_PLAIN.parent.mkdir(parents=True, exist_ok=True)
     for program, flags in ((CPP_PLAIN, PLAIN_FLAGS), (CPP_SANITIZED, SANITIZER_FLAGS)):
-        run.build([[*compiler, *flags, *CPP_COMMAND, "-I", str(folder), "-o", str(program)]], ROOT)
+        harness.build([[*compiler, *flags, *CPP_COMMAND, "-I", str(folder), "-o", str(program)]], ROOT)
 
 
 def arguments():
@@ -326,15 +326,15 @@ def arguments():
 def main():
     options = arguments()
     if options.build:
-        run.build(run.BUILD_OURS, ROOT)
-        run.build(run.BUILD_PEER, run.PEER_FOLDER)
+        harness.build(harness.BUILD_OURS, ROOT)
+        harness.build(harness.BUILD_PEER, harness.PEER_FOLDER)
     if options.sanitize:
-        run.build(BUILD_SANITIZED, ROOT)
-    for program in (run.OURS, run.PEER):
+        harness.build(BUILD_SANITIZED, ROOT)
+    for program in (harness.OURS, harness.PEER):
         if not program.exists():
             sys.exit(f"{program.relative_to(ROOT)} is missing; --build makes it")
-    readers = [Reader("Espalier", run.OURS, SANITIZED / "espalier_bench" if options.sanitize else None),
-               Reader("crate safetensors", run.PEER)]
+    readers = [Reader("Espalier", harness.OURS, SANITIZED / "espalier_bench" if options.sanitize else None),
+               Reader("crate safetensors", harness.PEER)]
     compiler = shlex.split(os.environ.get("CXX", "c++"))
     if options.safetensors_cpp:
         build_cpp(options.safetensors_cpp.resolve(), compiler)
@@ -355,7 +355,7 @@ def main():
         "### Large files", large_files(results, readers)])
     print(text)
     if options.output:
-        run.put_between_markers(options.output, text, BEGIN, END)
+        harness.put_between_markers(options.output, text, BEGIN, END)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,14 @@
 // Times Espalier the way peers/safetensors_rs times its crate: the same inputs, the same spans, one
 // JSON object on one line. bench/README.md says what each command measures.
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "command.h"
 #include "report.h"
 #include "tensors.h"
 #include <CLI/CLI.hpp>
@@ -27,36 +25,6 @@
 
 namespace espalier::bench {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-struct Options {
-  std::string file;
-  std::uint64_t repeat = 1;
-  unsigned threads = 1;
-  std::uint64_t tensors = 0;
-  std::uint64_t elements = 4;
-  std::uint64_t bytes = 0;
-  std::string names = "flat";
-  bool fresh = false;
-  bool check = false;
-  bool populate = false;
-  bool produced = false;
-};
-
-std::uint64_t nanoseconds_since(Clock::time_point start) {
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count());
-}
-
-template <class T>
-T must(Result<T> result) {
-  if (!result) {
-    std::fprintf(stderr, "espalier_bench: %s\n", result.error().describe().c_str());
-    std::exit(1);
-  }
-  if constexpr (!std::is_void_v<T>) return std::move(*result);
-}
 
 // What `open` of the peer adds up, so that the compiler cannot drop the listing.
 std::uint64_t list(const Checkpoint& checkpoint) {
@@ -249,7 +217,8 @@ class PeakGrowth {
 
 void save_file(const Options& options) {
   const Value state = flat_state(options.tensors, options.bytes, options.produced);
-  const SaveOptions how{.sync = false, .threads = options.threads};
+  const SaveOptions how{
+      .sync = false, .threads = options.threads, .compression_level = options.level};
   if (!options.fresh) must(save(options.file, state, how));
   const PeakGrowth growth;
   Samples save_ns;
@@ -297,11 +266,14 @@ void write_file(const Options& options) {
 void make(const Options& options) {
   const Value state = named_state(options.names, options.tensors, options.elements);
   const PeakGrowth growth;
-  must(save(options.file, state, {.threads = options.threads}));
+  const auto start = Clock::now();
+  must(save(options.file, state, {.sync = !options.no_sync, .threads = options.threads}));
+  const Samples save_ns = {nanoseconds_since(start)};
   Report("make", options.file)
       .with("tensors", options.tensors)
       .with("file_bytes", std::filesystem::file_size(options.file))
       .with("peak_growth_kib", growth.kib())
+      .with("save_ns", save_ns)
       .print();
 }
 
@@ -335,8 +307,21 @@ int main(int argc, char** argv) {
     sub->add_option("--tensors", options.tensors)->required();
     sub->add_flag("--fresh,!--overwrite", options.fresh)->required();
   }
+  CLI::App* loader = command("load", "load all, or a part, into fresh memory", load);
+  loader->add_option("--path", options.path, "the subtree to load");
+  loader->add_option("--rows", options.rows, "BEGIN END: a slice of the tensor")->expected(2);
+  loader->add_flag("--first", options.first, "the first tensor of the subtree alone");
+  loader->add_flag("--in-place", options.in_place,
+                   "leave the bytes in the mapping, but check them");
+  loader->add_flag("--no-mmap", options.no_mmap, "read the file instead of mapping it");
+  CLI::App* resaver = command("resave", "save what a file holds, without fsync", resave);
+  resaver->add_option("--out", options.out)->required();
+  CLI::App* coder = command("codec", "compress and decompress in memory, chunk by chunk", codec);
+  coder->add_flag("--zstd", options.zstd, "zstd alone, at that level");
+  for (CLI::App* sub : {saver, resaver, coder}) sub->add_option("--level", options.level);
   CLI::App* maker = command("make", "write a file of many small tensors", make);
   maker->add_option("--tensors", options.tensors)->required();
+  maker->add_flag("--no-sync", options.no_sync);
   maker->add_option("--elements", options.elements);
   maker->add_option("--names", options.names)->check(CLI::IsMember({"flat", "model", "training"}));
   CLI11_PARSE(app, argc, argv);

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Options that stand alone; every other one is followed by a number.
-const FLAGS: [&str; 3] = ["--fresh", "--overwrite", "--nested-names"];
+/// Options that stand alone; every other one is followed by a text or a number.
+const FLAGS: [&str; 4] = ["--fresh", "--overwrite", "--nested-names", "--first"];
 
 pub struct Arguments {
     command: String,
     file: PathBuf,
-    options: BTreeMap<String, Option<usize>>,
+    options: BTreeMap<String, Option<String>>,
 }
 
 impl Arguments {
@@ -21,9 +21,7 @@ impl Arguments {
             let value = if FLAGS.contains(&name.as_str()) {
                 None
             } else {
-                let text = words.next().ok_or(format!("{name} needs a number"))?;
-                let number = text.parse().ok().filter(|&number| number > 0);
-                Some(number.ok_or(format!("{name} needs a positive number, not '{text}'"))?)
+                Some(words.next().ok_or(format!("{name} needs a value"))?)
             };
             options.insert(name, value);
         }
@@ -47,14 +45,36 @@ impl Arguments {
         self.options.remove(name).is_some()
     }
 
-    /// Takes the number out of the options, or the default where it was not given.
-    pub fn number_or(&mut self, name: &str, default: usize) -> usize {
-        self.options.remove(name).flatten().unwrap_or(default)
+    /// Takes the text out of the options, if it was given.
+    pub fn text(&mut self, name: &str) -> Option<String> {
+        self.options.remove(name).flatten()
+    }
+
+    /// Takes the number out of the options, or zero where it was not given.
+    pub fn number_or_zero(&mut self, name: &str) -> Result<usize, String> {
+        let Some(text) = self.text(name) else {
+            return Ok(0);
+        };
+        text.parse()
+            .map_err(|_| format!("{name} needs a number, not '{text}'"))
+    }
+
+    /// Takes the positive number out of the options, or the default where it was not given.
+    pub fn number_or(&mut self, name: &str, default: usize) -> Result<usize, String> {
+        if !self.options.contains_key(name) {
+            return Ok(default);
+        }
+        match self.number_or_zero(name)? {
+            0 => Err(format!("{name} needs a positive number")),
+            number => Ok(number),
+        }
     }
 
     pub fn number(&mut self, name: &str) -> Result<usize, String> {
-        let number = self.options.remove(name).flatten();
-        number.ok_or(format!("{} needs {name}", self.command))
+        if !self.options.contains_key(name) {
+            return Err(format!("{} needs {name}", self.command));
+        }
+        self.number_or(name, 0)
     }
 
     /// Refuses options that the command did not take: a mistyped one must not pass unseen.

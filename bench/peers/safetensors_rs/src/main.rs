@@ -6,6 +6,7 @@
 mod arguments;
 mod check;
 mod generate;
+mod load;
 mod make;
 mod open;
 mod parse;
@@ -25,6 +26,8 @@ const USAGE: &str = "usage:
   safetensors_rs check FILE
   safetensors_rs parse FILE [--repeat N]
   safetensors_rs read FILE [--threads T] [--repeat N]
+  safetensors_rs load FILE [--threads T] [--prefix NAME] [--first | --begin N --end N] [--repeat N]
+  safetensors_rs resave FILE --out FILE [--repeat N]
   safetensors_rs save FILE --bytes N --tensors K (--fresh | --overwrite) [--repeat N]
   safetensors_rs make FILE --tensors K --elements E [--nested-names]";
 
@@ -35,6 +38,8 @@ fn run(words: impl Iterator<Item = String>) -> Outcome {
         "check" => check::run(&mut arguments),
         "parse" => parse::run(&mut arguments),
         "read" => read::run(&mut arguments),
+        "load" => load::run(&mut arguments),
+        "resave" => load::resave(&mut arguments),
         "save" => save::run(&mut arguments),
         "make" => make::run(&mut arguments),
         other => Err(format!("no such command: '{other}'").into()),

@@ -20,7 +20,7 @@ pub fn map(path: &Path) -> io::Result<Mmap> {
 }
 
 pub fn run(arguments: &mut Arguments) -> Outcome {
-    let repeat = arguments.number_or("--repeat", 1);
+    let repeat = arguments.number_or("--repeat", 1)?;
     arguments.finish()?;
     let (mut open_ns, mut list_ns, mut close_ns) = (Vec::new(), Vec::new(), Vec::new());
     let (mut tensors, mut listed) = (0, 0);

@@ -19,7 +19,7 @@ use std::time::Instant;
 const LENGTH_BYTES: usize = 8;
 
 pub fn run(arguments: &mut Arguments) -> Outcome {
-    let repeat = arguments.number_or("--repeat", 1);
+    let repeat = arguments.number_or("--repeat", 1)?;
     arguments.finish()?;
     let (mut parse_ns, mut close_ns) = (Vec::new(), Vec::new());
     let (mut header_bytes, mut tensors) = (0, 0);

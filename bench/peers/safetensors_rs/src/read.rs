@@ -11,8 +11,8 @@ use std::time::Instant;
 const WORD: usize = size_of::<u64>();
 
 pub fn run(arguments: &mut Arguments) -> Outcome {
-    let repeat = arguments.number_or("--repeat", 1);
-    let threads = arguments.number_or("--threads", 1);
+    let repeat = arguments.number_or("--repeat", 1)?;
+    let threads = arguments.number_or("--threads", 1)?;
     arguments.finish()?;
     let (mut open_ns, mut read_ns) = (Vec::new(), Vec::new());
     let (mut tensors, mut bytes_read, mut checksum) = (0, 0, 0);

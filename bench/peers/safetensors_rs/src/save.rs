@@ -16,7 +16,7 @@ const ELEMENT: usize = size_of::<f32>();
 pub fn run(arguments: &mut Arguments) -> Outcome {
     let bytes = arguments.number("--bytes")?;
     let tensors = arguments.number("--tensors")?;
-    let repeat = arguments.number_or("--repeat", 1);
+    let repeat = arguments.number_or("--repeat", 1)?;
     let fresh = arguments.flag("--fresh");
     let overwrite = arguments.flag("--overwrite");
     arguments.finish()?;

@@ -1,0 +1,66 @@
+// What the commands share: their options, the clock, and what becomes of errors.
+#ifndef ESPALIER_BENCH_COMMAND_H_
+#define ESPALIER_BENCH_COMMAND_H_
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "espalier/base/error.h"
+
+namespace espalier::bench {
+
+using Clock = std::chrono::steady_clock;
+
+struct Options {
+  std::string file;
+  std::uint64_t repeat = 1;
+  unsigned threads = 1;
+  std::uint64_t tensors = 0;
+  std::uint64_t elements = 4;
+  std::uint64_t bytes = 0;
+  std::string names = "flat";
+  std::string out;
+  std::string path;
+  std::vector<std::uint64_t> rows;
+  int level = 0;
+  bool zstd = false;
+  bool no_sync = false;
+  bool first = false;
+  bool in_place = false;
+  bool no_mmap = false;
+  bool fresh = false;
+  bool check = false;
+  bool populate = false;
+  bool produced = false;
+};
+
+inline std::uint64_t nanoseconds_since(Clock::time_point start) {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count());
+}
+
+template <class T>
+T must(Result<T> result) {
+  if (!result) {
+    std::fprintf(stderr, "espalier_bench: %s\n", result.error().describe().c_str());
+    std::exit(1);
+  }
+  if constexpr (!std::is_void_v<T>) return std::move(*result);
+}
+
+/// Loads a file, or a part of it.
+void load(const Options& options);
+/// Saves anew what a file holds.
+void resave(const Options& options);
+/// Compresses and decompresses the tensors of a file in memory.
+void codec(const Options& options);
+
+}  // namespace espalier::bench
+
+#endif  // ESPALIER_BENCH_COMMAND_H_

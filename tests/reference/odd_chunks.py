@@ -106,6 +106,10 @@ def odd_frames():
     for version in range(1, 8):
         magic = bytes([0x20 + version]) + MAGIC[1:] if version > 1 else b"\xfd\x2f\xb5\x1e"
         yield f"of-version-0.{version}", frame(DATA, magic=magic), no_frame
+    # A version that zstd still reads; its blocks have other headers: kind, size, high bits first.
+    old = [(1, 12, DATA[:12]), (2, 200, b"\0"), (1, 10, DATA[212:]), (3, 0, b"")]
+    old = b"".join((kind << 22 | size).to_bytes(3, "big") + body for kind, size, body in old)
+    yield "of-real-version-0.7", frame(DATA, magic=b"\x27" + MAGIC[1:], body=old), no_frame
     yield "with-magic-swapped", frame(DATA, magic=MAGIC[::-1]), no_frame
     yield "without-magic", frame(DATA, magic=b""), no_frame
     for size in (3, 4, 5, 8, len(good) - 1):

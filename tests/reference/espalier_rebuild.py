@@ -65,12 +65,13 @@ def _tensor(file, number):
     return Array(dtype, tensor.shape, data, tensor.axis_names, tensor.block)
 
 
-def rebuild(data):
+def rebuild(data, raw=False):
+    """With `raw`, what the same state is without compression."""
     file = reference.open_file(data)
     tables = from_tree(tree_of(file, 0), tree_of(file, 1))
     for chunk, row in zip(tables.chunks, file.index.chunks.rows, strict=True):
         offset, _, stored, _, codec, _ = row
-        if codec != reference.RAW:
+        if codec != reference.RAW and not raw:
             chunk.hash = h128(chunk.data)
             chunk.codec, chunk.data = codec, data[offset : offset + stored]
     return build(tables)

@@ -135,6 +135,7 @@ class Expected:
         codecs = "+".join(names[codec] for codec in sorted({chunk[4] for chunk in chunks}))
         digest = None if tensor.placeholder else reference.tensor_digest(self.file, tensor).hex()
         return {"offset": chunks[0][0] if chunks else None, "chunks": len(chunks),
+                "stored": cli_int(sum(chunk[2] for chunk in chunks)),
                 "codec": codecs or "-", "hash": digest}  # fmt: skip
 
     def totals(self, numbers):

@@ -5,6 +5,7 @@ Usage: ESPALIER=path/to/espalier MAKE_SAMPLE=path/to/make_sample python3 test_cl
 
 import json
 import os
+import random
 import re
 import resource
 import shutil
@@ -966,6 +967,156 @@ class Safetensors(Cli):
             with open(self.new("bad"), "wb") as file:
                 file.write(content)
             self.run_cli("ls", self.new("bad"), expect=BAD_INPUT)
+
+
+class Compression(Cli):
+    """What a file holds does not depend on how it is compressed."""
+
+    DIGITS = os.path.join(Safetensors.DATA, "digits", "digits.safetensors")
+    WEIGHT = "model.layers.0.weight"
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        for name, source, options in (("digits", cls.DIGITS, []), ("digits-1", cls.DIGITS, ["--compress"]),
+                                      ("digits-9", cls.DIGITS, ["--compress=9"]),
+                                      ("sample-1", cls.path("sample"), ["--compress"]),
+                                      ("large-1", cls.path("large"), ["--compress=1"])):
+            subprocess.run([ESPALIER, "convert", source, cls.path(name), *options], check=True,
+                           stdout=subprocess.DEVNULL)
+
+    PAIRS = (("digits", "digits-1"), ("digits", "digits-9"), ("sample", "sample-1"), ("large", "large-1"))
+
+    def size(self, name):
+        return os.path.getsize(self.path(name))
+
+    def codecs(self, file):
+        return {node["path"]: node["codec"] for node in self.json("ls", "--long", file)["nodes"]}
+
+    def assert_same_file(self, a, b):
+        with open(a, "rb") as left, open(b, "rb") as right:
+            self.assertTrue(left.read() == right.read(), f"{a} and {b}")
+
+    def test_levels(self):
+        self.assertLess(self.size("digits-1"), self.size("digits") * 0.9)
+        self.assertLess(self.size("digits-9"), self.size("digits-1"))
+        self.assertLess(self.size("large-1"), self.size("large") * 0.9)
+        for level in "19":
+            out = self.new(level)
+            written = self.json("convert", self.DIGITS, out, "--to=espalier", f"--compress={level}")
+            self.assertEqual(written["bytes"], self.size("digits-" + level))
+            self.assert_same_file(out, self.path("digits-" + level))
+
+    def test_threads_change_nothing(self):
+        for threads in ("1", "3"):
+            out = self.new(threads + ".espalier")
+            self.text("convert", self.path("large"), out, "--compress", "--threads", threads)
+            self.assert_same_file(out, self.path("large-1"))
+
+    def test_mistakes(self):
+        for command in ("convert", "extract"):
+            for level in ("0", "10", "-1", "x"):
+                self.run_cli(command, self.DIGITS, self.new("out.espalier"), f"--compress={level}", expect=USAGE)
+            for target in (["out.safetensors"], ["out", "--to=safetensors"]):
+                self.run_cli(command, self.DIGITS, self.new(target[0]), *target[1:], "--compress", expect=USAGE)
+                self.assertIn("safetensors files are never compressed", self.stderr)
+                self.assertIn("code invalid_argument", self.stderr)
+        self.assertEqual(os.listdir(self.folder), [])
+
+    def test_codecs_are_listed(self):
+        self.assertEqual(set(self.codecs(self.path("digits")).values()), {"raw"})
+        codecs = self.codecs(self.path("digits-1"))
+        self.assertEqual(set(codecs.values()), {"raw", "zstd", "planes"})
+        self.assertEqual(codecs[self.WEIGHT], "planes")
+        self.assertIn("  planes  ", self.text("ls", "-l", self.path("digits-1"), self.WEIGHT))
+
+    def test_several_codecs_in_one_tensor(self):
+        self.assertEqual(self.codecs(self.mixed())["x"], "raw+zstd")
+        self.assertIn("  raw+zstd  ", self.text("ls", "-l", self.mixed()))
+        self.text("verify", self.mixed())
+
+    def mixed(self):
+        """A tensor of three chunks: noise, text, noise."""
+        noise = random.Random(1).randbytes(1 << 20)
+        data = noise + (b"a vine on a wall; " * 60_000)[:1 << 20] + noise[:1000]
+        header = json.dumps({"x": {"dtype": "U8", "shape": [len(data)], "data_offsets": [0, len(data)]}})
+        with open(self.new("mixed.safetensors"), "wb") as file:
+            file.write(struct.pack("<Q", len(header)) + header.encode() + data)
+        self.text("convert", "-f", self.new("mixed.safetensors"), self.new("mixed.espalier"), "--compress=5")
+        return self.new("mixed.espalier")
+
+    def test_same_answers(self):
+        def answers(file):
+            verdict = self.json("verify", file)["files"][0]
+            del verdict["file"]
+            return (verdict, self.text("stats", file), self.text("tree", file), self.text("ls", file))
+
+        for plain, packed in self.PAIRS:
+            plain, packed = self.path(plain), self.path(packed)
+            expected, found = answers(plain), answers(packed)
+            for key in expected[0].keys() | found[0].keys():
+                if "bytes" not in key and "time" not in key and "second" not in key:
+                    self.assertEqual(found[0].get(key), expected[0].get(key), key)
+            self.assertEqual(found[1:], expected[1:])
+            for options in ([], ["--no-mmap"], ["--threads=3"]):
+                self.assertEqual(self.text("diff", plain, packed, *options), "equal\n")
+                self.assertEqual(self.text("diff", packed, plain, *options), "equal\n")
+
+    def test_show(self):
+        for plain, packed in self.PAIRS[1:]:
+            plain, packed = self.path(plain), self.path(packed)
+            paths = [node["path"] for node in self.json("ls", plain)["nodes"] if node["kind"] == "tensor"]
+            for path in paths[:8]:
+                self.assertEqual(self.text("show", packed, path), self.text("show", plain, path))
+        # Across the end of a chunk, and with steps.
+        for part in ("262140:262150", "-3:", "0:1000000:250000"):
+            show = [self.text("show", self.path(name), "x", "--slice", part) for name in ("large", "large-1")]
+            self.assertEqual(*show)
+
+    def test_diff_finds_what_differs(self):
+        for a, b in (("large-1", "large-changed"), ("large-changed", "large-1")):
+            report = self.json("diff", self.path(a), self.path(b), expect=CHECK_FAILED)
+            self.assertEqual([d["path"] for d in report["differences"]], ["x"])
+            self.assertEqual(report["differences"][0]["max_delta"], 2 * 999999)
+
+    def test_extract(self):
+        for options in (["x", "--slice", "262140:300000"], ["six"], []):
+            outs = []
+            for source in ("large", "large-1"):
+                for level in ([], ["--compress=1"]):
+                    out = self.new(f"{source}{len(level)}.espalier")
+                    self.text("extract", self.path(source), out, *options, *level, "--force")
+                    self.text("verify", out)
+                    outs.append(out)
+            # The source's codecs do not matter to what is written.
+            self.assert_same_file(outs[0], outs[2])
+            self.assert_same_file(outs[1], outs[3])
+            self.text("diff", outs[0], outs[1])
+        self.assertLess(os.path.getsize(outs[1]), os.path.getsize(outs[0]))
+
+    def test_back(self):
+        for name in ("digits-1", "digits-9"):
+            back = self.new(name + ".safetensors")
+            self.text("convert", self.path(name), back)
+            self.assert_same_file(back, self.DIGITS)
+        for plain, packed in self.PAIRS:
+            out = self.new("out.espalier")
+            self.text("convert", self.path(packed), out, "--force")
+            self.assert_same_file(out, self.path(plain))
+
+    def test_damage(self):
+        node = self.json("ls", "--long", self.path("digits-1"), self.WEIGHT)["nodes"][0]
+        for at in (0, 15, 16, 100, 300):
+            file = self.damaged("bad", node["offset"] + at, source="digits-1")
+            error, = self.json("verify", file, expect=CHECK_FAILED)["files"][0]["errors"]
+            self.assertEqual((error["code"], error["offset"], error["path"]),
+                             ("chunk_corrupt", node["offset"], self.WEIGHT))
+            self.assertIn(f"at byte {node['offset']}", self.text("verify", file, expect=CHECK_FAILED))
+            for args in (["show", file, self.WEIGHT], ["stats", file], ["convert", file, self.new("out.espalier")]):
+                self.run_cli(*args, expect=BAD_INPUT)
+                self.assertIn(f"code chunk_corrupt, at byte {node['offset']}, in {self.WEIGHT}", self.stderr)
+            self.text("show", file, "model.layers.0.bias")
+        self.assertEqual(os.listdir(self.folder), ["bad"])
 
 
 if __name__ == "__main__":

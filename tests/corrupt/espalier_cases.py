@@ -2,8 +2,9 @@
 
 import copy
 import struct
+from dataclasses import replace
 
-from corpus_case import INDEX, Case, broken
+from corpus_case import INDEX, Case, broken, reference
 from espalier_build import (
     HEADER,
     Array,
@@ -14,9 +15,14 @@ from espalier_build import (
     Record,
     Set,
     TensorRecord,
+    build,
+    from_tree,
     h64,
+    h128,
 )
+from espalier_codecs import PLANES, ZSTD, frame, join, planes, seal
 from index_edits import entry, extra_field, gaps, insert, move_vtable, poke, slot, table, u32, vector, vtable
+from odd_chunks import OddChunk, odd_chunks
 from table_edits import append, drop, node, put, retext, row, swap
 
 NO_CHUNK = 2**32 - 1
@@ -54,7 +60,7 @@ def flip(data, at):
 
 def cases():
     for group in (headers, hashes, indexes, trees, scalars, keys, orders, texts, labels, shapes, tensors,
-                  blocks, axes, chunks, limits):  # fmt: skip
+                  blocks, axes, chunks, codecs, limits):  # fmt: skip
         yield from group()
 
 
@@ -103,8 +109,12 @@ def headers():
     words = b"".join(good[i : i + 4][::-1] for i in range(0, size - size % 4, 4))
     yield Case("header-words-swapped", "not_a_checkpoint", words, 0)
 
-    for bit in (0, 1, 2, 3, 63):
+    for bit in (2, 3, 63):
         yield with_header(f"feature-{bit}", "unsupported_feature", 16, features=1 << bit)
+    for bit in (0, 1):
+        yield with_header(f"feature-{bit}-unused", "header_invalid", INDEX, features=1 << bit)
+    # An unknown bit beside known ones.
+    yield with_header("features-all", "unsupported_feature", 16, features=2**64 - 1)
     yield with_header("reserved-first", "header_invalid", 12, zero=1)
     yield with_header("reserved-high-byte", "header_invalid", 12, zero=1 << 31)
     yield with_header("reserved-at-80", "header_invalid", 80, zeros=b"\1" + bytes(39))
@@ -670,18 +680,6 @@ def chunks():
     yield case("raw-and-longer", two(), row("chunks", 0, stored=2))
     yield case("raw-and-empty", two(), row("chunks", 0, stored=0))
     yield case("raw-and-largest", two(), row("chunks", 0, stored=2**32 - 1))
-    yield case("zstd-without-feature", {"a": byte_tensor()}, row("chunks", 0, codec=1, data=b"dat"), at=INDEX,
-               path=None, header={"features": 0}, code="header_invalid")  # fmt: skip
-    yield case("planes-without-feature", {"a": byte_tensor()}, row("chunks", 0, codec=2, data=b"dat"), at=INDEX,
-               path=None, header={"features": 0}, code="header_invalid")  # fmt: skip
-    yield case("zstd-with-feature", {"a": byte_tensor()}, row("chunks", 0, codec=1, data=b"dat"), at=16,
-               path=None, code="unsupported_feature")  # fmt: skip
-    yield case("planes-with-feature", {"a": byte_tensor()}, row("chunks", 0, codec=2, data=b"dat"), at=16,
-               path=None, code="unsupported_feature")  # fmt: skip
-    no_features = {"header": {"features": 0}}
-    yield case("zstd-and-empty", two(), row("chunks", 0, codec=1, data=b""), **no_features)
-    yield case("zstd-and-not-shorter", two(), row("chunks", 0, codec=1), **no_features)
-    yield case("planes-and-longer", two(), row("chunks", 0, codec=2, data=b"aa"), **no_features)
     yield case("other-file", two(), row("chunks", 0, file=1))
     yield case("other-file-with-feature", two(), row("chunks", 0, file=1), at=16, path=None,
                header={"features": 4}, code="unsupported_feature")  # fmt: skip
@@ -696,6 +694,7 @@ def chunks():
     endless = [node("a", kind=TENSOR), row("tensors", 0, first_chunk=0)]
     yield case("endless", {"a": hole(shape=(2**62,))}, *endless, at=("nodes", 2))
     yield case("endless-2^63", {"a": hole(shape=(2**63 - 1,))}, *endless, at=("nodes", 2))
+    no_features = {"header": {"features": 0}}
     # Chunks of one stored byte, so that a tensor of several fits here; what is wrong comes first.
     packed = lambda *more: [ChunkRecord(b"z", i == 0, codec=1) for i in range(2)] + [*more]
     several = {"a": hole(shape=(2 * MIB + 1,))}
@@ -713,6 +712,66 @@ def chunks():
     index_only = len(broken(None))
     tailed = broken(None, header={"file_length": index_only + 1}, tail=b"x")
     yield Case("bytes-without-chunks", "chunk_invalid", tailed, index_only)
+
+
+# --- Section 6: codecs ----------------------------------------------------------------------------
+
+
+def codecs():
+    for chunk in odd_chunks():
+        data = chunk.file()
+        # Opens, so that it is the stored bytes that are refused.
+        reference.open_file(data)
+        at = len(data) - len(chunk.stored)
+        yield Case(f"codec-{chunk.name}", "chunk_corrupt", data, at, "a", "verify")
+
+    def refused(name, chunk, code="chunk_invalid", at=("chunks", 0), path="a", **header):
+        tables = from_tree({"a": chunk.array()})
+        (record,) = tables.chunks
+        record.hash, record.codec, record.data = h128(record.data), chunk.codec, chunk.stored
+        return Case(f"codec-{name}", code, build(tables, header=header), at, path)
+
+    zeros = bytes(64)
+    zstd = OddChunk("", "u8", zeros, ZSTD, seal(frame(zeros)))
+    flat = OddChunk("", "f32", zeros, PLANES, planes("f32", zeros))
+    for good in (zstd, flat):
+        reference.verify(reference.open_file(good.file()))
+    for dtype in ("bool", "i8", "u8", "f8_e5m2", "f8_e8m0fnu", "i4", "u2", "f6_e2m3fn", "opaque"):
+        chunk = OddChunk("", dtype, zeros + bytes(32), PLANES, planes("u16", zeros + bytes(32)))
+        yield refused(f"planes-of-{dtype}", chunk)
+    yield refused("zstd-of-no-bytes", replace(zstd, stored=b""))
+    yield refused("zstd-not-shorter", replace(zstd, stored=bytes(64)))
+    yield refused("zstd-longer", replace(zstd, stored=seal(frame(bytes(range(64))))))
+    yield refused("planes-of-no-bytes", replace(flat, stored=b""))
+    yield refused("planes-not-shorter", replace(flat, stored=join([bytes(12)] * 4)))
+    yield refused("planes-all-raw", replace(flat, stored=join([bytes(16)] * 4)))
+    in_header = {"code": "header_invalid", "at": INDEX, "path": None}
+    yield refused("zstd-without-feature", zstd, features=0, **in_header)
+    yield refused("zstd-with-feature-of-planes", zstd, features=2, **in_header)
+    yield refused("zstd-with-both-features", zstd, features=3, **in_header)
+    yield refused("planes-without-feature", flat, features=0, **in_header)
+    yield refused("planes-with-feature-of-zstd", flat, features=1, **in_header)
+    yield refused("planes-with-both-features", flat, features=3, **in_header)
+
+    # Damage, with no hash mended.
+    for name, good in (("zstd", zstd), ("planes", flat)):
+        data = good.file()
+        at = len(data) - len(good.stored)
+        yield Case(f"codec-{name}-flipped-first", "chunk_corrupt", flip(data, at), at, "a", "verify")
+        yield Case(f"codec-{name}-flipped-last", "chunk_corrupt", flip(data, len(data) - 1), at, "a", "verify")
+        wrong = build(compress_with(good, hash=bytes(16)))
+        yield Case(f"codec-{name}-hash-of-chunk", "chunk_corrupt", wrong, at, "a", "verify")
+        # The hash is of the bytes before the codec.
+        wrong = build(compress_with(good, hash=h128(good.stored)))
+        yield Case(f"codec-{name}-hash-of-stored", "chunk_corrupt", wrong, at, "a", "verify")
+        wrong = build(good.tables(), header={"tree_digest": bytes(16)})
+        yield Case(f"codec-{name}-tree-digest", "digest_mismatch", wrong, 64, None, "verify")
+
+
+def compress_with(chunk, **fields):
+    tables = chunk.tables()
+    row("chunks", 0, **fields)(tables)
+    return tables
 
 
 # --- What a reader may refuse: docs of Limits -----------------------------------------------------

@@ -1,13 +1,13 @@
 """From an open file back to the tree that `espalier_build.from_tree` takes.
 
-A tree determines every byte of its file, so a file that is read, turned back into a tree and built
-again must come out the same: `rebuild(data) == data`.
+A tree determines every byte of its file but those of compressed chunks, so a file that is read, turned
+back into a tree and built again with these must come out the same: `rebuild(data) == data`.
 """
 
 import struct
 
 import espalier_reference as reference
-from espalier_build import Array, Labelled, Placeholder, Record, Set, build, from_tree
+from espalier_build import Array, Labelled, Placeholder, Record, Set, build, from_tree, h128
 
 
 def tree_of(file, root=0):
@@ -65,6 +65,13 @@ def _tensor(file, number):
     return Array(dtype, tensor.shape, data, tensor.axis_names, tensor.block)
 
 
-def rebuild(data):
+def rebuild(data, raw=False):
+    """With `raw`, what the same state is without compression."""
     file = reference.open_file(data)
-    return build(from_tree(tree_of(file, 0), tree_of(file, 1)))
+    tables = from_tree(tree_of(file, 0), tree_of(file, 1))
+    for chunk, row in zip(tables.chunks, file.index.chunks.rows, strict=True):
+        offset, _, stored, _, codec, _ = row
+        if codec != reference.RAW and not raw:
+            chunk.hash = h128(chunk.data)
+            chunk.codec, chunk.data = codec, data[offset : offset + stored]
+    return build(tables)

@@ -68,6 +68,7 @@ from types import SimpleNamespace
 import needed_packages  # noqa: F401
 import numpy as np
 import xxhash
+import zstandard
 
 MAGIC = bytes.fromhex("89 45 53 50 4C 0D 0A 1A")
 HEADER_SIZE = 128
@@ -93,6 +94,18 @@ DTYPES = {
     26: ("f6_e2m3fn", 6), 27: ("f6_e3m2fn", 6), 28: ("opaque", None),
 }  # fmt: skip
 OPAQUE = 28
+
+# Section 6: the codecs, the feature bit of each, and the dtypes whose elements have planes as
+# (bytes of an element, whether its sign moves).
+RAW, ZSTD, PLANES = 0, 1, 2
+FEATURES = {ZSTD: 1 << 0, PLANES: 1 << 1}
+ELEMENTS = {
+    "i16": (2, False), "u16": (2, False), "i32": (4, False), "u32": (4, False),
+    "i64": (8, False), "u64": (8, False), "f16": (2, True), "bf16": (2, True), "f32": (4, True),
+    "f64": (8, True), "c64": (4, True), "c128": (8, True),
+}  # fmt: skip
+ZSTD_MAGIC = 0xFD2FB528
+SEAL_SIZE = 8
 
 # Section 2: the fields of a record as (name, numpy type), in the order in which they lie.
 RECORDS = {
@@ -207,8 +220,8 @@ def read_header(data):
     need(h64(data[:120]) == data[120:128], "the header is damaged: its hash is wrong", 120)
     zero, features, length, index_offset, index_length = struct.unpack_from("<IQQQQ", data, 12)
     need(zero == 0, "the reserved bytes after the version are not zero", 12)
-    # Every bit there is stands for a codec that version 1.0 does not specify.
-    need(features == 0, f"the file requires unknown features {features:#x}", 16)
+    unknown = features & ~sum(FEATURES.values())
+    need(unknown == 0, f"the file requires unknown features {unknown:#x}", 16)
     need(len(data) >= length, f"the file is truncated: {len(data)} of {length} bytes", len(data))
     need(len(data) <= length, f"the file has trailing bytes after its {length}", length)
     need(index_offset == HEADER_SIZE, f"the index is said to stand at {index_offset}", 32)
@@ -593,6 +606,7 @@ def check_chunks(file):
     """What the chunks are, and that each lies in its one place."""
     records, chunks = file.index.tensors, file.index.chunks
     next_chunk, end = 0, HEADER_SIZE + file.header["index_length"]
+    features = 0
     for i, tensor in enumerate(file.tensors):
         first_at = records.at(i, "first_chunk")
         if tensor.placeholder:
@@ -609,10 +623,14 @@ def check_chunks(file):
             offset, _, stored, other_file, codec, zero = chunks.rows[c]
             need(zero == 0, f"a reserved field of chunk {c} is not zero", chunks.at(c, "zero"))
             need(other_file == 0, f"chunk {c} lies in another file", chunks.at(c, "file"))
-            # Codecs 1 and 2 need a feature bit, and a bit that is set was refused with the header.
-            need(codec == 0, f"chunk {c} has the unknown codec {codec}", chunks.at(c, "codec"))
-            right = stored == length
+            known = codec in (RAW, ZSTD, PLANES)
+            need(known, f"chunk {c} has the unknown codec {codec}", chunks.at(c, "codec"))
+            right = stored == length if codec == RAW else 1 <= stored < length
             need(right, f"chunk {c} has the wrong length", chunks.at(c, "stored"))
+            dtype = DTYPES[tensor.dtype][0]
+            allowed = codec != PLANES or dtype in ELEMENTS
+            need(allowed, f"chunk {c} is of {dtype}, which has no planes", chunks.at(c, "codec"))
+            features |= FEATURES.get(codec, 0)
             place = round_up(end) if c == tensor.first_chunk else end
             right = offset == place
             need(right, f"chunk {c} does not stand at {place}", chunks.at(c, "offset"))
@@ -620,6 +638,8 @@ def check_chunks(file):
     complete = next_chunk == len(chunks.rows)
     need(complete, f"chunk {next_chunk} has no tensor", chunks.at(next_chunk))
     need(end == file.header["file_length"], "the file does not end with its last chunk", end)
+    right = features == file.header["features"]
+    need(right, f"the features that the file uses are {features:#x}", 16)
 
 
 def chunks_of(tensor):
@@ -630,6 +650,81 @@ def chunks_of(tensor):
 
 def round_up(offset):
     return -(-offset // 64) * 64
+
+
+def decode_chunk(raw, codec, dtype, size, offset):
+    """The `size` bytes of a chunk of a tensor of `dtype` whose stored bytes are `raw`."""
+    if codec == ZSTD:
+        return decode_sealed_frame(raw, size, offset)
+    if codec == PLANES:
+        return decode_planes(raw, *ELEMENTS[dtype], size, offset)
+    return raw
+
+
+def decode_sealed_frame(raw, size, offset):
+    need(len(raw) >= SEAL_SIZE, "the frame is too short for a seal", offset)
+    frame, seal = raw[:-SEAL_SIZE], raw[-SEAL_SIZE:]
+    need(h64(frame) == seal, "the frame is damaged: its seal is wrong", offset)
+    check_frame(frame, size, offset)
+    try:
+        return zstandard.ZstdDecompressor().decompress(frame)
+    except zstandard.ZstdError as error:
+        raise FormatError(f"the frame cannot be decoded: {error}", offset) from None
+
+
+def check_frame(frame, size, offset):
+    """That `frame` is one zstd frame of `size` bytes by its outer parts, and nothing else.
+
+    RFC 8878: magic, descriptor, content size, and blocks; each of these has a header of 3 bytes
+    with a bit for the last one, two for its type and 21 for a size.
+    """
+
+    def number(begin, length):
+        need(begin + length <= len(frame), "the frame is cut short", offset)
+        return int.from_bytes(frame[begin : begin + length], "little")
+
+    need(number(0, 4) == ZSTD_MAGIC, "this is no zstd frame: wrong magic", offset)
+    descriptor = number(4, 1)
+    right = descriptor & 0b111111 == 0b100000
+    need(right, f"the frame has the descriptor {descriptor:#x}", offset)
+    # With a single segment, the content size stands right behind the descriptor.
+    length = 1 << (descriptor >> 6)
+    content = number(5, length) + (256 if length == 2 else 0)
+    need(content == size, f"the frame is of {content} bytes and not of {size}", offset)
+    at, last = 5 + length, False
+    while not last:
+        head = number(at, 3)
+        last, kind, block = head & 1, head >> 1 & 3, head >> 3
+        need(kind != 3, "a block of the frame has the reserved type", offset)
+        stored = 1 if kind == 1 else block  # Type 1 is one byte that repeats.
+        number(at + 3, stored)
+        at += 3 + stored
+    need(at == len(frame), "something stands after the frame", offset)
+
+
+def decode_planes(raw, width, is_float, size, offset):
+    count = size // width
+    need(len(raw) >= 4 * width, "the planes have no lengths", offset)
+    planes, at = [], 4 * width
+    for k, length in enumerate(struct.unpack_from(f"<{width}I", raw)):
+        need(1 <= length <= count, f"plane {k} has the length {length}", offset)
+        need(at + length <= len(raw), f"plane {k} is cut short", offset)
+        plane = raw[at : at + length]
+        at += length
+        if length < count:
+            plane = plane * count if length == 1 else decode_sealed_frame(plane, count, offset)
+        planes.append(np.frombuffer(plane, "u1"))
+    need(at == len(raw), "something stands after the planes", offset)
+    elements = np.stack(planes, axis=1).reshape(-1).view(f"<u{width}")
+    return (move_signs_back(elements, 8 * width) if is_float else elements).tobytes()
+
+
+def move_signs_back(elements, bits):
+    """From `eeeeeeee s` in the highest bits to `s eeeeeeee`, as the elements were."""
+    exponent = elements >> (bits - 8)
+    sign = elements >> (bits - 9) & 1
+    rest = elements & (2 ** (bits - 9) - 1)
+    return sign << (bits - 1) | exponent << (bits - 9) | rest
 
 
 # --- Section 8: the tree digest -------------------------------------------------------------------
@@ -719,27 +814,30 @@ def open_file(data):
     return file
 
 
-def read_chunk(file, number):
+def read_chunk(file, tensor, number, length):
     """Section 9, point 2."""
-    offset, stored_hash, stored, *_ = file.index.chunks.rows[number]
+    offset, stored_hash, stored, _, codec, _ = file.index.chunks.rows[number]
     raw = file.data[offset : offset + stored]
-    need(h128(raw) == stored_hash, f"chunk {number} is damaged: its hash is wrong", offset)
-    return raw
+    data = decode_chunk(raw, codec, DTYPES[tensor.dtype][0], length, offset)
+    need(h128(data) == stored_hash, f"chunk {number} is damaged: its hash is wrong", offset)
+    return data
 
 
 def read_tensor(file, number):
     tensor = file.tensors[number]
-    return b"".join(read_chunk(file, c) for c, _ in chunks_of(tensor))
+    return b"".join(read_chunk(file, tensor, c, length) for c, length in chunks_of(tensor))
 
 
 def verify(file):
     """Section 9, point 3."""
     end = HEADER_SIZE + file.header["index_length"]
-    for number, (offset, _, stored, *_) in enumerate(file.index.chunks.rows):
-        for position in range(end, offset):
-            need(file.data[position] == 0, "a byte of padding is not zero", position)
-        read_chunk(file, number)
-        end = offset + stored
+    for tensor in file.tensors:
+        for number, length in chunks_of(tensor):
+            offset, _, stored, *_ = file.index.chunks.rows[number]
+            for position in range(end, offset):
+                need(file.data[position] == 0, "a byte of padding is not zero", position)
+            read_chunk(file, tensor, number, length)
+            end = offset + stored
     compute_digests(file)  # This also compares the elements of sets.
     right = file.digests[0].hex() == file.header["tree_digest"]
     need(right, "the tree digest is wrong", 64)

@@ -3,7 +3,7 @@
 import importlib.util
 import sys
 
-_DEBIAN = {"numpy": "python3-numpy", "xxhash": "python3-xxhash"}
+_DEBIAN = {"numpy": "python3-numpy", "xxhash": "python3-xxhash", "zstandard": "python3-zstandard"}
 _missing = [name for name in _DEBIAN if importlib.util.find_spec(name) is None]
 
 if _missing:

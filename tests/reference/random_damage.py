@@ -5,7 +5,22 @@ import dataclasses
 import struct
 
 import espalier_reference as reference
+import zstandard
 from espalier_build import Tables, build, h64, h128
+from espalier_codecs import (
+    ELEMENTS,
+    MAGIC,
+    RAW,
+    ZSTD,
+    at_random,
+    compress,
+    frame,
+    join,
+    seal,
+    skippable,
+    split,
+    store_plane,
+)
 from index_edits import insert, table, vector
 
 VECTORS = [each.name for each in dataclasses.fields(Tables) if each.name != "tree_digest"]
@@ -152,3 +167,77 @@ def wrong_anything(random, tables):
     if choice == 3:
         return data[:at] + random.randbytes(random.randrange(1, 9)) + data[at:]
     return wrong_bytes(random, data, 0, len(data))
+
+
+# --- Compressed chunks ----------------------------------------------------------------------------
+
+
+def wrong_frame(random, good):
+    """Another frame, which may or may not be a valid one of the same bytes."""
+    at, end = sorted(random.sample(range(len(good) + 1), 2))
+    return random.choice([
+        lambda: wrong_bytes(random, good, 0, len(good)),
+        lambda: wrong_bytes(random, good, 0, min(12, len(good))),
+        lambda: good[:at],
+        lambda: good[:at] + good[end:],
+        lambda: good[:at] + random.randbytes(random.randrange(1, 5)) + good[at:],
+        lambda: good + random.choice([b"\0", MAGIC, good, frame(b""), skippable(b""), skippable(b"x")]),
+        lambda: random.choice([frame(b""), skippable(b""), skippable(b"x")]) + good,
+        lambda: good[:4] + bytes([good[4] ^ 1 << random.randrange(6)]) + good[5:],
+        lambda: good[:4] + bytes([good[4] ^ 1 << random.randrange(3)]) + random.randbytes(1) + good[5:],
+    ])()  # fmt: skip
+
+
+def wrong_planes(random, parts, count):
+    """The stored bytes of planes of `count` bytes, of which one or their lengths are wrong."""
+    parts, lengths = list(parts), [len(part) for part in parts]
+    k, other = random.randrange(len(parts)), random.randrange(len(parts))
+    choice = random.randrange(6)
+    if choice == 0:
+        lengths[k] = other_number(random, lengths[k], 32)
+    elif choice == 1:
+        lengths[k], lengths[other] = lengths[other], lengths[k]
+    elif choice == 2:
+        return join(parts) + random.randbytes(random.randrange(1, 20))
+    elif choice == 3:
+        return join(parts)[: -random.randrange(1, 20)]
+    elif choice == 4:
+        parts[k] = random.randbytes(random.choice([0, 1, 2, 7, 8, 9, count - 1, count + 1]))
+        lengths[k] = len(parts[k])
+    elif 1 < len(parts[k]) < count:
+        parts[k] = seal(wrong_frame(random, parts[k][:-8]))
+        lengths[k] = len(parts[k])
+    return join(parts, lengths)
+
+
+def wrong_chunk(random, tables):
+    """A file with wrong compressed chunks, whose seals and hashes are right as far as they can be."""
+    hashes = {}
+
+    def choose(dtype, data):
+        codec, stored = at_random(random)(dtype, data)
+        if codec == RAW or random.random() < 0.3:
+            return codec, stored
+        if codec == ZSTD:
+            other = wrong_frame(random, stored[:-8])
+            stored = seal(other)
+            hashes[stored] = h128(lenient(other, data))
+        else:
+            parts = [store_plane(plane) for plane in split(dtype, data)]
+            stored = wrong_planes(random, parts, len(data) // ELEMENTS[dtype][0])
+        return codec, stored
+
+    compress(tables, choose)
+    for chunk in tables.chunks:
+        chunk.hash = hashes.get(chunk.data, chunk.hash)
+    return repair(build(tables))
+
+
+def lenient(wrong, data):
+    """What zstd itself makes of a frame if that is as long as `data`, or else `data`."""
+    try:
+        if zstandard.frame_content_size(wrong) == len(data):
+            return zstandard.ZstdDecompressor().decompress(wrong)
+    except zstandard.ZstdError:
+        pass
+    return data

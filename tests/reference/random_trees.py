@@ -20,10 +20,14 @@ WORDS = [0, 1 << 63, 1, 0x7FF0 << 48, 0xFFF0 << 48, 0x7FF8 << 48, 0x7FF0 << 48 |
 
 
 class RandomTree:
-    """`tree` and `metadata`, the same for the same `random.Random`."""
+    """`tree` and `metadata`, the same for the same `random.Random`.
 
-    def __init__(self, random):
+    `compressible`: tensors are larger, and few are noise.
+    """
+
+    def __init__(self, random, compressible=False):
         self.random = random
+        self.compressible = compressible
         self.budget = random.choice([3, 10, 30, 80])  # Nodes still to be made.
         self.made = []  # Tensors to name again.
         self.tensors = True
@@ -97,6 +101,8 @@ class RandomTree:
         block = self.random.choice(BLOCKS) if dtype == "opaque" else None
         axes = self.random.randrange(5)
         shape = tuple(self.random.choices([0, 1, 1, 2, 3, 4, 5], k=axes))
+        if self.compressible:
+            shape = tuple(axis for axis in shape if axis) + (self.random.choice([8, 24, 80]),)
         if block:
             shape += (self.random.randrange(4) * block[1],)
             size = math.prod(shape) // block[1] * block[2]
@@ -110,11 +116,25 @@ class RandomTree:
         if self.random.random() < 0.2:
             return Placeholder(dtype, shape, names, block)
         data = self.random.randbytes(size)
+        if self.compressible and size:
+            data = self.compressible_data(size)
         if dtype == "bool" and self.random.random() < 0.5:
             data = bytes(byte & 1 for byte in data)
         made = Array(dtype, shape, data, names, block)
         self.made.append(made)
         return made
+
+
+    def compressible_data(self, size):
+        """Bytes that some codec makes shorter, or none does."""
+        width = self.random.choice([1, 2, 4, 8])
+        element = self.random.randbytes(width)
+        data = bytearray(element * (size // width + 1))[:size]
+        for k in self.random.sample(range(width), self.random.randrange(width + 1)):
+            plane = len(data[k::width])
+            values = self.random.choice([bytes(range(256)), b"\x3e\x3f", b"\xbf\x3f\x3f\x3f"])
+            data[k::width] = bytes(self.random.choices(values, k=plane))
+        return bytes(data)
 
 
 def nested(value, depth):

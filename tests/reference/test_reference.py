@@ -42,6 +42,7 @@ from espalier_build import (
     tree_digest,
 )
 from espalier_reference import FormatError
+from espalier_codecs import PLANES, ZSTD, at_random, compress, frame, seal, smallest
 from index_edits import (
     entry,
     extra_field,
@@ -54,6 +55,8 @@ from index_edits import (
     vector,
     vtable,
 )
+from odd_chunks import OddChunk, good_chunks, odd_chunks
+from random_trees import RandomTree
 from table_edits import add_text, append, both, drop, node, put, retext, row, swap, tree
 
 PAGE = (HERE.parent.parent / "docs" / "format.md").read_text(encoding="utf-8")
@@ -309,6 +312,57 @@ class RoundTrips(unittest.TestCase):
 
     def test_digest_of_builder_and_reader_agree(self):
         self.assertEqual(check(build(sample())).digests[0], sample().tree_digest)
+
+
+class Codecs(unittest.TestCase):
+    def test_every_good_form(self):
+        for chunk in good_chunks():
+            with self.subTest(name=chunk.name):
+                tables = chunk.tables()
+                self.assertEqual(tables.chunks[0].codec, chunk.codec)
+                self.assertEqual(reference.read_tensor(check(build(tables)), 0), chunk.data)
+
+    def test_every_odd_chunk_is_compressed(self):
+        """It would be refused for nothing else than its stored bytes."""
+        for chunk in odd_chunks():
+            self.assertEqual(chunk.tables().chunks[0].codec, chunk.codec, chunk.name)
+            reference.open_file(chunk.file())
+
+    def test_files_differ_only_in_codecs(self):
+        """The same state and the same digest, whatever the codecs."""
+        for seed in range(40):
+            generator = random.Random(seed)
+            made = RandomTree(generator, compressible=True)
+            plain = check(build(from_tree(made.tree)))
+            file = check(build(compress(from_tree(made.tree), at_random(generator))))
+            self.assertEqual(file.digests, plain.digests)
+            for number, tensor in enumerate(plain.tensors):
+                if not tensor.placeholder:
+                    found = reference.read_tensor(file, number)
+                    self.assertEqual(found, reference.read_tensor(plain, number))
+
+    def test_planes_by_hand(self):
+        """-1.0, 2.0 and so on; their upper 16 bits are BF80 and 4000."""
+        numbers = struct.pack("<16f", *[-1.0, 2.0] * 8)
+        # Moved: BF80 = 1 01111111 0000000 becomes 7F80, and 4000 = 0 10000000 0000000 becomes 8000.
+        tops, signs = bytes([0x7F, 0x80] * 8), bytes([0x80, 0x00] * 8)
+        stored = struct.pack("<4I", 1, 1, 16, 16) + b"\0\0" + signs + tops
+        file = check(OddChunk("", "f32", numbers, PLANES, stored).file())
+        self.assertEqual(file.index.chunks.rows[0][4], PLANES)
+        self.assertEqual(reference.read_tensor(file, 0), numbers)
+
+    def test_many_chunks(self):
+        """The last one is shorter; raw ones stand among them."""
+        noise = random.Random(1).randbytes(MIB)
+        data = bytes(MIB) + noise + b"\0\1\2\3" * (MIB // 4) + b"\0\0\x80\x3f" * 50
+        array = Array("f32", (len(data) // 4,), data)
+
+        def choose(dtype, data):
+            return smallest(dtype, data) if any(data) else (ZSTD, seal(frame(data)))
+
+        file = check(build(compress(from_tree([array, Array("u8", (3,), b"end")]), choose)))
+        self.assertEqual([row[4] for row in file.index.chunks.rows], [1, 0, 2, 2, 0])
+        self.assertEqual(reference.read_tensor(file, 0), data)
 
 
 class DigestByHand(unittest.TestCase):
@@ -622,8 +676,12 @@ BROKEN = {
                                append("chunks", ChunkRecord(b"", True))), "chunk 0 has no tensor"),
     "chunk reserved": (row("chunks", 0, zero=1), "reserved field of chunk 0"),
     "chunk elsewhere": (row("chunks", 0, file=1), "lies in another file"),
-    "codec 1": (row("chunks", 0, codec=1), "unknown features 0x1"),
-    "codec 2": (row("chunks", 0, codec=2), "unknown features 0x2"),
+    "zstd not shorter": (row("chunks", 0, codec=1), "chunk 0 has the wrong length"),
+    "zstd longer": (row("chunks", 0, codec=1, stored=25), "chunk 0 has the wrong length"),
+    "zstd of nothing": (row("chunks", 0, codec=1, data=b""), "chunk 0 has the wrong length"),
+    "planes not shorter": (row("chunks", 0, codec=2), "chunk 0 has the wrong length"),
+    "planes of nothing": (row("chunks", 0, codec=2, data=b""), "chunk 0 has the wrong length"),
+    "planes of a block": (row("chunks", 1, codec=2, data=bytes(9)), "opaque, which has no planes"),
     "codec 3": (row("chunks", 0, codec=3), "unknown codec 3"),
     "stored too short": (row("chunks", 0, stored=23), "chunk 0 has the wrong length"),
     "stored too long": (row("chunks", 0, stored=25), "chunk 0 has the wrong length"),
@@ -697,11 +755,14 @@ BROKEN_HEADER = {
     "major 0": ({"major": 0}, "version 0.0 is unknown"),
     "minor": ({"minor": 1}, "version 1.1 is unknown"),
     "reserved after the version": ({"zero": 1}, "reserved bytes after the version"),
-    "feature 0 without use": ({"features": 1}, "unknown features 0x1"),
+    "feature 0 without use": ({"features": 1}, "that the file uses are 0x0"),
+    "feature 1 without use": ({"features": 2}, "that the file uses are 0x0"),
+    "wrong feature of zstd": ({"features": 2, "codec": 1, "data": b"zstd"}, "file uses are 0x1"),
+    "wrong feature of planes": ({"features": 1, "codec": 2, "data": b"p"}, "file uses are 0x2"),
+    "one feature too many": ({"features": 3, "codec": 1, "data": b"zstd"}, "file uses are 0x1"),
     "feature 2": ({"features": 4}, "unknown features 0x4"),
     "feature 63": ({"features": 1 << 63}, "unknown features 0x8"),
-    "codec without its feature": ({"features": 0, "codec": 1}, "unknown codec 1"),
-    "shorter chunk without its feature": ({"features": 0, "codec": 1, "data": b"zstd"}, "codec 1"),
+    "codec without its feature": ({"features": 0, "codec": 1, "data": b"zstd"}, "uses are 0x1"),
     "file length too large": ({"file_length": 2**64 - 1}, "the file is truncated"),
     "file length too small": ({"file_length": 128}, "the file has trailing bytes"),
     "index offset": ({"index_offset": 136}, "the index is said to stand at 136"),
@@ -747,6 +808,11 @@ def broken_files():
     tailed = build(sample(), header=longer, tail=b"\0")
     yield "byte after the last chunk", tailed, "does not end with its last chunk"
     yield "padding", build(sample(), padding=1), "padding is not zero"
+    for chunk in odd_chunks():
+        yield f"chunk: {chunk.name}", chunk.file(), chunk.words
+    for dtype in ("bool", "i8", "u8", "f8_e5m2", "i4", "opaque"):
+        chunk = OddChunk("", dtype, bytes(64), PLANES, b"planes")
+        yield f"chunk: planes of {dtype}", chunk.file(), f"{dtype}, which has no planes"
 
 
 class BrokenFiles(unittest.TestCase):
@@ -826,6 +892,20 @@ class Damage(unittest.TestCase):
                 damaged[at] ^= 1 << bit
                 with self.assertRaises(FormatError, msg=f"bit {bit} of byte {at}"):
                     check(bytes(damaged))
+
+    def test_every_bit_flip_in_a_compressed_chunk_is_refused(self):
+        wanted = ("blocks of nothing", "planes of f32", "constants in frames", "planes of f16 by zstd")
+        chunks = [chunk for chunk in good_chunks() if chunk.name in wanted]
+        self.assertEqual(len(chunks), len(wanted))
+        for chunk in chunks:
+            data = chunk.file()
+            for at in range(len(data) - len(chunk.stored), len(data)):
+                for bit in range(8):
+                    damaged = bytearray(data)
+                    damaged[at] ^= 1 << bit
+                    file = reference.open_file(bytes(damaged))
+                    with self.assertRaises(FormatError, msg=f"bit {bit} of byte {at}"):
+                        reference.read_tensor(file, 0)
 
     def test_every_truncation_is_refused(self):
         for size in range(len(self.data)):

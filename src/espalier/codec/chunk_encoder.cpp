@@ -72,13 +72,14 @@ class FrameEncoder {
       done = done && ZSTD_isError(ZSTD_CCtx_setParameter(context_.get(), parameter, value)) == 0;
     };
     set(ZSTD_c_compressionLevel, level_);
+    // As long as a chunk: a frame of several segments is none of this format.
+    set(ZSTD_c_windowLog, 20);
     if (entropy_only_) {
       set(ZSTD_c_strategy, ZSTD_fast);
       set(ZSTD_c_minMatch, 7);
       set(ZSTD_c_targetLength, 1 << 17);
       set(ZSTD_c_hashLog, 6);
       set(ZSTD_c_chainLog, 6);
-      set(ZSTD_c_windowLog, 20);
       set(ZSTD_c_experimentalParam5, 1);  // ZSTD_c_literalCompressionMode, ZSTD_lcm_huffman
     }
     return done;

@@ -26,6 +26,8 @@ std::string_view describe(ErrorCode damage) {
       return "padding before a tensor is not zero: the file was damaged, though no tensor was";
     case ErrorCode::kTruncated:
       return "the file ends before its recorded length";
+    case ErrorCode::kUnsupportedCodec:
+      return "this build has no decoder for the codec of these tensor bytes, so they are unchecked";
     default:
       return "tensor bytes do not match their hash: the file was damaged after it was written; "
              "copy or download it again, or use the checkpoint before it";

@@ -139,6 +139,23 @@ TEST_CASE("Weights get as small as their entropy lets them") {
   }
 }
 
+TEST_CASE("Chunks of full size come back from every encoder") {
+  constexpr std::size_t kChunk = 1 << 20;
+  for (const int level : {1, 2}) {
+    for (const Kind& kind : kinds(kChunk)) {
+      CAPTURE(level);
+      CAPTURE(kind.name);
+      const Bytes chunk(kind.bytes.begin(), kind.bytes.begin() + kChunk);
+      const double gain = ratio(chunk, kind.layout, level);
+      if (kind.name == "noise") {
+        CHECK(gain == 1);
+      } else {
+        CHECK(gain > 1.1);
+      }
+    }
+  }
+}
+
 TEST_CASE("A sample tells noise from what is uneven, and finds repeats") {
   const ChunkSample weights = take_sample(weights_bf16(10'000), kBF16);
   CHECK_FALSE(weights.uneven[0]);

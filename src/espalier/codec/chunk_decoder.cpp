@@ -4,6 +4,7 @@
 
 #include <zstd.h>
 
+#include "espalier/codec/frame.h"
 #include "espalier/codec/hash.h"
 #include "espalier/codec/planes.h"
 
@@ -14,21 +15,6 @@ tl::unexpected<Error> corrupt() {
   return fail(ErrorCode::kChunkCorrupt,
               "compressed tensor bytes cannot be decoded: the file was damaged after it was "
               "written; copy or download it again, or use the checkpoint before it");
-}
-
-// Whether `frame` is one zstd frame of `size` bytes and nothing else. The library itself would also
-// take several frames, skippable ones, frames of old versions and none at all, and it ignores the
-// window that a frame asks for: a frame of one segment needs none.
-bool is_canonical_frame(ByteSpan frame, std::size_t size) {
-  constexpr std::uint32_t kMagic = 0xFD2FB528;
-  constexpr std::size_t kDescriptor = sizeof kMagic;
-  // One segment; no unused or reserved bit, no checksum (the chunk has one), no dictionary.
-  constexpr unsigned kFixedBits = 0x3F;
-  constexpr unsigned kSingleSegment = 0x20;
-  return frame.size() > kDescriptor && load_le<std::uint32_t>(frame.data()) == kMagic &&
-         (std::to_integer<unsigned>(frame[kDescriptor]) & kFixedBits) == kSingleSegment &&
-         ZSTD_getFrameContentSize(frame.data(), frame.size()) == size &&
-         ZSTD_findFrameCompressedSize(frame.data(), frame.size()) == frame.size();
 }
 
 }  // namespace

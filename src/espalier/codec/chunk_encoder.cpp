@@ -13,6 +13,7 @@
 #include <zstd_errors.h>
 
 #include "espalier/codec/chunk_decoder.h"
+#include "espalier/codec/frame.h"
 #include "espalier/codec/hash.h"
 #include "espalier/codec/planes.h"
 #include "espalier/codec/sample.h"
@@ -52,6 +53,8 @@ class FrameEncoder {
     const std::size_t size = ZSTD_compress2(context_.get(), out.data(), out.size() - kSealBytes,
                                             bytes.data(), bytes.size());
     if (ZSTD_isError(size) == 0) {
+      // What the decoder would refuse must not be written, whatever makes zstd choose another form.
+      if (!is_canonical_frame(out.first(size), bytes.size())) return std::optional<std::size_t>();
       store_le(out.data() + size, hash64(out.first(size)));
       return std::optional(size + kSealBytes);
     }

@@ -1,6 +1,8 @@
 #include "write_result.h"
 
+#include <charconv>
 #include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "interrupt.h"
@@ -19,6 +21,22 @@ Unrepresentable policy_of(const TargetOptions& options) {
   if (options.unrepresentable == "drop") return Unrepresentable::kDrop;
   return options.unrepresentable == "metadata" ? Unrepresentable::kMetadata
                                                : Unrepresentable::kError;
+}
+
+// The level that --compress asks for.
+Result<int> compression_level(const TargetOptions& options) {
+  const std::string& text = options.compress;
+  if (text.empty()) return kNoCompression;
+  if (text == "true") return kFastCompression;  // --compress alone
+  int level = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), level);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "--compress=" + text + " is no level: it is 1 (fast) to 9 (thorough), or 0 for none");
+  }
+  if (auto ok = check_compression_level(level); !ok) return propagate(ok);
+  return level;
 }
 
 Outcome print_written(Output& out, const Route& route, const CommonOptions& common,
@@ -48,7 +66,7 @@ void add_target_options(CLI::App& command, TargetOptions& options) {
       ->check(CLI::IsMember({"espalier", "safetensors"}).description(""))
       ->type_name("FORMAT");
   command
-      .add_flag("--compress", options.compression_level,
+      .add_flag("--compress", options.compress,
                 "Compress tensors: 1 (the default level) is fast, 9 is thorough and slow")
       ->type_name("[=LEVEL]");
   command
@@ -75,14 +93,15 @@ Result<void> check_target(const std::string& target, const TargetOptions& option
 
 Result<FileFormat> target_format(const std::string& target, const TargetOptions& options,
                                  std::optional<FileFormat> fallback) {
-  if (auto ok = check_compression_level(options.compression_level); !ok) return propagate(ok);
+  const auto level = compression_level(options);
+  if (!level) return propagate(level);
   const std::string extension = std::filesystem::path(target).extension().string();
   const std::string name =
       options.format.empty() ? extension.substr(!extension.empty()) : options.format;
   for (const FileFormat format : {FileFormat::kEspalier, FileFormat::kSafetensors}) {
     if (name == format_name(format)) fallback = format;
   }
-  if (fallback == FileFormat::kSafetensors && options.compression_level != kNoCompression) {
+  if (fallback == FileFormat::kSafetensors && *level != kNoCompression) {
     return fail(ErrorCode::kInvalidArgument,
                 "safetensors files are never compressed; leave --compress out, or write .espalier");
   }
@@ -94,6 +113,7 @@ Result<FileFormat> target_format(const std::string& target, const TargetOptions&
 
 Outcome write_file(Output& out, const Route& route, FileFormat format, const Value& state,
                    Value metadata, const TargetOptions& options, const CommonOptions& common) {
+  const int level = compression_level(options).value_or(kNoCompression);  // target_format() checked
   Result<Losses> saved;
   int stopped_by = 0;
   {
@@ -104,7 +124,7 @@ Outcome write_file(Output& out, const Route& route, FileFormat format, const Val
         .sync = !options.no_sync,
         .replace = options.force,
         .threads = common.threads,
-        .compression_level = options.compression_level,
+        .compression_level = level,
         .progress = progress.callback(),
         .ops = &ops};
     if (format == FileFormat::kSafetensors) {

@@ -19,7 +19,7 @@ struct TargetOptions {
   bool no_metadata = false;
   std::string format;
   std::string unrepresentable = "error";
-  int compression_level = 0;
+  std::string compress;  // a level, or "true" for the fast one
 };
 
 /// Adds --to, --compress, --unrepresentable, --no-metadata, --force and --no-sync.

@@ -1013,9 +1013,15 @@ class Compression(Cli):
             self.text("convert", self.path("large"), out, "--compress", "--threads", threads)
             self.assert_same_file(out, self.path("large-1"))
 
+    def test_level_0_compresses_nothing(self):
+        for command in ("convert", "extract"):
+            self.text(command, self.DIGITS, self.new(command + "-0.espalier"), "--compress=0")
+            self.text(command, self.DIGITS, self.new(command + ".espalier"))
+            self.assert_same_file(self.new(command + "-0.espalier"), self.new(command + ".espalier"))
+
     def test_mistakes(self):
         for command in ("convert", "extract"):
-            for level in ("0", "10", "-1", "x"):
+            for level in ("10", "-1", "x", "1x"):
                 self.run_cli(command, self.DIGITS, self.new("out.espalier"), f"--compress={level}", expect=USAGE)
             for target in (["out.safetensors"], ["out", "--to=safetensors"]):
                 self.run_cli(command, self.DIGITS, self.new(target[0]), *target[1:], "--compress", expect=USAGE)

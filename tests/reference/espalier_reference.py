@@ -104,6 +104,7 @@ ELEMENTS = {
     "i64": (8, False), "u64": (8, False), "f16": (2, True), "bf16": (2, True), "f32": (4, True),
     "f64": (8, True), "c64": (4, True), "c128": (8, True),
 }  # fmt: skip
+LARGEST_BLOCK = 128 * 1024
 ZSTD_MAGIC = 0xFD2FB528
 SEAL_SIZE = 8
 
@@ -696,6 +697,7 @@ def check_frame(frame, size, offset):
         head = number(at, 3)
         last, kind, block = head & 1, head >> 1 & 3, head >> 3
         need(kind != 3, "a block of the frame has the reserved type", offset)
+        need(block <= LARGEST_BLOCK, "a block of the frame is larger than 128 KiB", offset)
         stored = 1 if kind == 1 else block  # Type 1 is one byte that repeats.
         number(at + 3, stored)
         at += 3 + stored

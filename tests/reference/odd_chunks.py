@@ -120,7 +120,7 @@ def odd_frames():
     yield "with-reserved-block", frame(DATA, body=block(3, 0, b"", True)), "the reserved type"
     beyond = block(0, SIZE, DATA[: SIZE // 2], True)
     yield "with-block-past-end", frame(DATA, body=beyond), cut
-    yield "with-largest-block", frame(DATA, body=block(0, 2**21 - 1, b"x", True)), cut
+    yield "with-largest-block", frame(DATA, body=block(0, 2**21 - 1, b"x", True)), "block of the frame is larger"
     yield "with-garbage-for-block", frame(DATA, body=block(2, 20, bytes(range(20)), True)), undecoded
     yield "with-empty-block", frame(DATA, body=block(2, 0, b"", True)), undecoded
     tail = block(0, 0, b"", True)
@@ -208,6 +208,10 @@ def odd_chunks():
     for name, stored, words in odd_planes():
         # Some wrong ones are longer than the chunk of the others.
         yield OddChunk(f"planes-{name}", "u32", WORDS, PLANES, stored, words)
+    # zstd takes this, and decoders of streams do not.
+    large = b"x" * (LARGEST_BLOCK + 1)
+    too_large = seal(frame(large, body=block(1, len(large), b"x", True)))
+    yield OddChunk("frame-with-block-too-large", "u8", large, ZSTD, too_large, "block of the frame is larger")
     floats = struct.pack("<40f", *(-1.5 if i % 3 else 1.25 for i in range(40)))
     unmoved = planes("u32", floats)
     yield OddChunk("planes-with-signs-unmoved", "f32", floats, PLANES, unmoved, "chunk 0 is damaged")

@@ -10,8 +10,8 @@ namespace espalier {
 
 /// Whether `frame` is one zstd frame of `size` bytes, of a single segment, and nothing else. It may
 /// still be impossible to decode. zstd itself takes more: several frames, skippable ones, frames of
-/// old versions and none at all; and it ignores the window that a frame asks for, which others
-/// would have to allocate. Thread-safe.
+/// old versions, blocks of any size, and nothing at all; and it ignores the window that a frame
+/// asks for, which others would have to allocate. Thread-safe.
 bool is_canonical_frame(ByteSpan frame, std::size_t size);
 
 }  // namespace espalier

@@ -74,7 +74,7 @@ inline Value state_of(std::uint64_t seed) {
                       {"b", random_tensor(100, seed + 1)},
                       {"c", random_tensor(5'000, seed + 2)},
                       {"d", random_tensor(66'000, seed + 3)},
-                      {"f", even_tensor(9'000)},
+                      {"dd", even_tensor(9'000)},
                       {"e", random_tensor(0, seed + 4)}});
 }
 

@@ -52,7 +52,7 @@ bool make_chunks(const fs::path& folder) {
   int number = 0;
   for (const ElementLayout layout : {ElementLayout{1, false}, ElementLayout{2, true},
                                      ElementLayout{4, true}, ElementLayout{8, false}}) {
-    for (const std::size_t elements : {40, 300}) {
+    for (const std::size_t elements : {std::size_t{40}, std::size_t{300}}) {
       std::vector<std::byte> logical(elements * layout.width);
       for (std::size_t i = 0; i < logical.size(); ++i) {
         const bool high = i % layout.width + 1 == layout.width;

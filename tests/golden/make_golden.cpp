@@ -214,7 +214,7 @@ Value compressible() {
                       [](std::size_t i, std::uint64_t) {
                         return static_cast<std::uint64_t>("a vine on a wall; "[i % 18]);
                       })},
-      {"zeros", filled(DType::kF32, [](std::size_t, std::uint64_t) { return 0; })},
+      {"zeros", filled(DType::kF32, [](std::size_t, std::uint64_t) { return std::uint64_t{0}; })},
       {"noise", filled(DType::kU32, [](std::size_t, std::uint64_t bits) { return bits; })},
       {"one", tensor(DType::kF32, {}, counting(4))},
   });

@@ -1,5 +1,6 @@
 #include "espalier/codec/planes.h"
 
+#include <algorithm>
 #include <cstdint>
 
 namespace espalier {
@@ -86,7 +87,7 @@ void split_planes(ElementLayout layout, ByteSpan elements, const PlanePointers<s
     case 8:
       return split_words<std::uint64_t>(layout.is_float, elements, planes);
     default:
-      std::memcpy(planes[0], elements.data(), elements.size());
+      std::copy(elements.begin(), elements.end(), planes[0]);
   }
 }
 
@@ -100,7 +101,7 @@ void merge_planes(ElementLayout layout, const PlanePointers<const std::byte>& pl
     case 8:
       return merge_words<std::uint64_t>(layout.is_float, planes, elements);
     default:
-      std::memcpy(elements.data(), planes[0], elements.size());
+      std::copy_n(planes[0], elements.size(), elements.begin());
   }
 }
 

@@ -12,7 +12,7 @@
 namespace espalier {
 
 /// Levels of compression: 0 stores everything as it is, 1 is the fastest, 9 the most thorough.
-/// docs/compression.md says what each takes and gains.
+/// docs/compression.md says what they do and gain.
 inline constexpr int kNoCompression = 0;
 inline constexpr int kFastCompression = 1;
 inline constexpr int kMaxCompression = 9;

@@ -35,7 +35,7 @@ namespace espalier {
 
 struct WriteOptions {
   /// 0 stores tensors as they are; 1 (fast) to 9 (thorough) compresses each chunk that it makes
-  /// smaller. docs/compression.md says what each level takes and gains.
+  /// smaller. docs/compression.md says what they do and gain.
   int compression_level = kNoCompression;
   /// What readers must be assumed to accept.
   Limits limits = {};

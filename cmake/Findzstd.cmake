@@ -1,4 +1,4 @@
-# Finds zstd on systems whose package has no CMake files. Gives the target zstd::zstd.
+# Finds zstd, whose package has CMake files on some systems only. Gives the target zstd::zstd.
 find_path(zstd_INCLUDE_DIR zstd.h)
 find_library(zstd_LIBRARY zstd)
 mark_as_advanced(zstd_INCLUDE_DIR zstd_LIBRARY)

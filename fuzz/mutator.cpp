@@ -147,10 +147,7 @@ void mend(Bytes& file, std::size_t index_length) {
   header.index_length = index_length;
   if (const auto tables = decode_index(arena->bytes(), 0)) {
     for (const ChunkRecord& chunk : tables->chunks) {
-      if (chunk.codec == static_cast<std::uint8_t>(Codec::kZstd)) header.features |= kFeatureZstd;
-      if (chunk.codec == static_cast<std::uint8_t>(Codec::kPlanes)) {
-        header.features |= kFeaturePlanes;
-      }
+      header.features |= feature_of(chunk.codec);
       if (chunk.offset > file.size() || chunk.stored > file.size() - chunk.offset) continue;
       set_hash(chunk, hash128(view(file.data() + chunk.offset, chunk.stored)));
     }

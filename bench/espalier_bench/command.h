@@ -31,7 +31,6 @@ struct Options {
   int level = 0;
   bool zstd = false;
   bool no_sync = false;
-  bool first = false;
   bool in_place = false;
   bool no_mmap = false;
   bool fresh = false;

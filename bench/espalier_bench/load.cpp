@@ -91,7 +91,6 @@ Loaded load_once(const CheckpointFile& file, const Options& options) {
       const auto tensor = walk.node().tensor();
       if (!tensor) continue;
       copy(file, *tensor, loaded);
-      if (options.first) break;
     }
   }
   return loaded;
@@ -122,7 +121,6 @@ void load(const Options& options) {
       const auto tensor = walk.node().tensor();
       if (!tensor) continue;
       count_stored(*tensor, slices_of(options), loaded);
-      if (options.first) break;
     }
   }
   Report("load", options.file)

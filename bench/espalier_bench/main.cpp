@@ -310,7 +310,6 @@ int main(int argc, char** argv) {
   CLI::App* loader = command("load", "load all, or a part, into fresh memory", load);
   loader->add_option("--path", options.path, "the subtree to load");
   loader->add_option("--rows", options.rows, "BEGIN END: a slice of the tensor")->expected(2);
-  loader->add_flag("--first", options.first, "the first tensor of the subtree alone");
   loader->add_flag("--in-place", options.in_place,
                    "leave the bytes in the mapping, but check them");
   loader->add_flag("--no-mmap", options.no_mmap, "read the file instead of mapping it");

@@ -23,10 +23,7 @@ Header header_for(const Arena& index) {
     const ChunkRecord& last = tables->chunks.back();
     header.file_length = (last.offset >> 62 == 0 ? last.offset : 0) + last.stored;
     for (const ChunkRecord& chunk : tables->chunks) {
-      if (chunk.codec == static_cast<std::uint8_t>(Codec::kZstd)) header.features |= kFeatureZstd;
-      if (chunk.codec == static_cast<std::uint8_t>(Codec::kPlanes)) {
-        header.features |= kFeaturePlanes;
-      }
+      header.features |= feature_of(chunk.codec);
     }
   }
   return header;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <vector>
 
 #include "espalier/native/file_sink.h"
@@ -30,12 +31,17 @@ Result<void> save(const std::filesystem::path& path, const Value& state,
   Turns turns;
   std::vector<Writer::Scratch> scratches(thread_count(options.threads));
   const auto write_piece = [&](unsigned worker, std::size_t i) -> Result<void> {
-    Turns::Turn turn(turns, i);
+    // Only what is compressed has to wait for its place.
+    std::optional<Turns::Turn> turn;
+    if (writer->is_compressed()) turn.emplace(turns, i);
     // Hashing and writing one chunk right after the other finds it in the processor's cache.
     auto bytes = writer->make(i, scratches[worker]);
     if (!bytes) return propagate(bytes);
     Extent extent;
-    if (!turn.take([&] { extent = writer->place(i); })) {
+    const auto take_place = [&] { extent = writer->place(i); };
+    if (!turn) {
+      take_place();
+    } else if (!turn->take(take_place)) {
       return fail(ErrorCode::kIncomplete, "the save was given up");  // for an error before this
     }
     if (auto ok = sink->write(extent.offset, *bytes); !ok) return ok;

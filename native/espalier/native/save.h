@@ -39,10 +39,10 @@ struct SaveOptions {
 /// whole and on the disk, the old one stays, and on every error but kDurabilityUnknown it still is
 /// what it was. Saving over a file that the tree's tensors are mapped from is safe. Besides the
 /// tensors it takes memory for a few times the index (tens of bytes per node while it is laid out)
-/// and two chunks per thread, or some six and what zstd takes when it compresses. The tensors must
-/// not change meanwhile. Errors: kInvalidTree or kInvalidArgument before anything is written; those
-/// of the tensors' producers; kIoError; kOutOfMemory, also where a producer throws std::bad_alloc.
-/// Its other exceptions are thrown on, the target being as it was.
+/// and two chunks per thread, or up to nine and what zstd takes when it compresses. The tensors
+/// must not change meanwhile. Errors: kInvalidTree or kInvalidArgument before anything is written;
+/// those of the tensors' producers; kIoError; kOutOfMemory, also where a producer throws
+/// std::bad_alloc. Its other exceptions are thrown on, the target being as it was.
 Result<void> save(const std::filesystem::path& path, const Value& state,
                   const SaveOptions& options = {});
 

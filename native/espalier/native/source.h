@@ -16,10 +16,8 @@ namespace espalier {
 /// How a file is read. Both give the same bytes and the same errors.
 enum class Access : std::uint8_t {
   /// Map it: tensors are used in place. Somebody who truncates the file while it is mapped kills
-  /// the
-  /// process with SIGBUS, and somebody who writes to it changes what was checked: use kRead for
-  /// files
-  /// that others may change, and on network file systems.
+  /// the process with SIGBUS, and somebody who writes to it changes what was checked: use kRead for
+  /// files that others may change, and on network file systems.
   kMapped,
   /// Read it into memory: what was checked stays as it is, and a file cut short is an error.
   kRead,

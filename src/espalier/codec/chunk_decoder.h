@@ -14,7 +14,7 @@ struct ZSTD_DCtx_s;
 
 namespace espalier {
 
-/// Decodes chunks. Holds what zstd needs (about 160 KiB) from the first frame on, and one chunk's
+/// Decodes chunks. Holds what zstd needs (some 100 KiB) from the first frame on, and one chunk's
 /// bytes from the first planes on; nothing before. One per thread; movable.
 class ChunkDecoder {
  public:

@@ -21,7 +21,8 @@ inline constexpr int kMaxCompression = 9;
 Result<void> check_compression_level(int level);
 
 /// Encodes chunks. The same bytes, layout and level give the same result, with the same version of
-/// zstd. Holds some MiB at high levels, and three chunks' bytes. One per thread; movable.
+/// zstd. Holds up to six chunks' bytes and zstd's contexts: 1 MiB at level 1, 19 MiB at level 9.
+/// One per thread; movable.
 class ChunkEncoder {
  public:
   struct Encoded {
@@ -36,7 +37,7 @@ class ChunkEncoder {
   ChunkEncoder(ChunkEncoder&&) noexcept;
   ChunkEncoder& operator=(ChunkEncoder&&) noexcept;
 
-  /// Encodes `logical`: whole elements, at most 16 MiB. Level 1 looks at a sample and decides; the
+  /// Encodes `logical`: whole elements, at most 1 MiB. Level 1 looks at a sample and decides; the
   /// others try what might help, and check that it decodes to the same bytes. kOutOfMemory.
   Result<Encoded> encode(ByteSpan logical, ElementLayout layout);
 

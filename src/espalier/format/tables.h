@@ -22,6 +22,12 @@ inline constexpr std::uint64_t kFeatureZstd = 1u << 0;
 inline constexpr std::uint64_t kFeaturePlanes = 1u << 1;
 inline constexpr std::uint64_t kFeatureOtherFiles = 1u << 2;
 
+/// The feature that a chunk of this codec needs; 0 for kRaw, and for what is no codec.
+constexpr std::uint64_t feature_of(std::uint8_t codec) {
+  if (codec == static_cast<std::uint8_t>(Codec::kZstd)) return kFeatureZstd;
+  return codec == static_cast<std::uint8_t>(Codec::kPlanes) ? kFeaturePlanes : 0;
+}
+
 /// Logical bytes of a chunk; only a tensor's last chunk is shorter.
 inline constexpr std::uint64_t kChunkBytes = std::uint64_t{1} << 20;
 /// Every tensor's first byte stands at a multiple of this.

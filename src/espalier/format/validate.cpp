@@ -530,8 +530,7 @@ class Validator {
                              "a chunk is stored as planes and its elements are single bytes", chunk,
                              index);
           }
-          used_features_ |= chunk.codec == static_cast<std::uint8_t>(Codec::kZstd) ? kFeatureZstd
-                                                                                   : kFeaturePlanes;
+          used_features_ |= feature_of(chunk.codec);
           break;
         default:
           return bad_chunk(ErrorCode::kChunkInvalid,

@@ -19,15 +19,6 @@ std::uint64_t align(std::uint64_t offset) {
   return (offset + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
 }
 
-std::uint64_t features_of(std::span<const ChunkRecord> chunks) {
-  std::uint64_t features = 0;
-  for (const ChunkRecord& chunk : chunks) {
-    if (chunk.codec == static_cast<std::uint8_t>(Codec::kZstd)) features |= kFeatureZstd;
-    if (chunk.codec == static_cast<std::uint8_t>(Codec::kPlanes)) features |= kFeaturePlanes;
-  }
-  return features;
-}
-
 }  // namespace
 
 Result<Writer> Writer::plan(const Value& state, const Value& metadata,
@@ -194,8 +185,10 @@ Result<Writer::Front> Writer::finish() {
     digests.error().code = ErrorCode::kInvalidTree;
     return propagate(digests);
   }
+  std::uint64_t features = 0;
+  for (const ChunkRecord& chunk : layout_.index.chunks()) features |= feature_of(chunk.codec);
   const ByteSpan index = layout_.index.bytes();
-  return Front{encode_header({.features = features_of(layout_.index.chunks()),
+  return Front{encode_header({.features = features,
                               .file_length = layout_.file_length,
                               .index_length = index.size(),
                               .index_hash = hash128(index),

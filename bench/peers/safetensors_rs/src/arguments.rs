@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Options that stand alone; every other one is followed by a text or a number.
-const FLAGS: [&str; 4] = ["--fresh", "--overwrite", "--nested-names", "--first"];
+const FLAGS: [&str; 3] = ["--fresh", "--overwrite", "--nested-names"];
 
 pub struct Arguments {
     command: String,

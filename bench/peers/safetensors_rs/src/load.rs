@@ -14,7 +14,6 @@ use std::time::Instant;
 /// Which bytes to load.
 struct Wanted {
     prefix: String,
-    first: bool,
     rows: Option<(usize, usize)>,
 }
 
@@ -24,7 +23,6 @@ impl Wanted {
         let end = arguments.number_or_zero("--end")?;
         Ok(Self {
             prefix: arguments.text("--prefix").unwrap_or_default(),
-            first: arguments.flag("--first"),
             rows: (end > begin).then_some((begin, end)),
         })
     }
@@ -36,9 +34,6 @@ impl Wanted {
             .filter(|(name, _)| name.starts_with(&self.prefix));
         let mut slices: Vec<&[u8]> = chosen.map(|(_, tensor)| self.cut(&tensor)).collect();
         slices.sort_by_key(|slice| slice.as_ptr());
-        if self.first {
-            slices.truncate(1);
-        }
         slices
     }
 

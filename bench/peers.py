@@ -345,7 +345,7 @@ def counts_figures(page, work, scale):
     script("synthetic.py", source, "--bytes", scale.synthetic, "--dtype", "bf16")
     file = convert(source, work / "counts.espalier", "--compress")
     row = 8192  # bytes
-    report = execute(OURS, "load", file, "--path", "weight", "--rows", 1000, 1000 + MIB // row, "--no-mmap")
+    report = execute(OURS, "load", file, "--path", "weight", "--rows", 1000, 1000 + MIB // row)
     calls, read = report["read_calls"][0], report["read_bytes"][0]
     page.add(Row(f"one slice of 1 MiB of {scale.synthetic // MIB:,} MiB, compressed: chunks read",
                  f"{report['chunks']} chunks, {calls} reads, {read / MIB:.2f} MiB", "", calls, f"{calls}",
@@ -353,7 +353,7 @@ def counts_figures(page, work, scale):
     script("synthetic.py", source, "--state", "--bytes", scale.state)
     for options, kind in ((["--nest"], "uncompressed"), (["--nest", "--compress"], "compressed")):
         file = convert(source, work / "counts.espalier", *options)
-        for access in ("mapped", "--no-mmap"):
+        for access in ("mapped"):
             evict(file)
             report = execute(OURS, "load", file, "--path", "optimizer/layers/~21",
                              *([access] if access.startswith("-") else []))
@@ -370,7 +370,7 @@ def linear_figures(page, work, scale):
         saves = [execute(OURS, "make", file, "--tensors", count, "--names", "flat", "--no-sync")["save_ns"][0]
                  for _ in range(scale.rounds)]
         opened = execute(OURS, "open", file, "--repeat", 5)
-        loaded = execute(OURS, "load", file, "--in-place", "--repeat", 5)
+        loaded = execute(OURS, "load", file, "--mapped", "--repeat", 5)
         verified = execute(OURS, "verify", file, "--repeat", 5)
         for name, samples in (("save", saves), ("open", opened["open_ns"]), ("list", opened["list_ns"]),
                               ("load", loaded["load_ns"]), ("verify", verified["verify_ns"])):

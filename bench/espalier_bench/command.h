@@ -31,8 +31,7 @@ struct Options {
   int level = 0;
   bool zstd = false;
   bool no_sync = false;
-  bool in_place = false;
-  bool no_mmap = false;
+  bool mapped = false;
   bool fresh = false;
   bool check = false;
   bool populate = false;

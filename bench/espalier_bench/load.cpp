@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -52,7 +51,6 @@ struct ReadCounts {
 
 struct Loaded {
   std::vector<TensorView> views;
-  std::vector<std::unique_ptr<std::byte[]>> copies;
   std::vector<Value> trees;
   std::uint64_t bytes = 0;
   std::uint64_t chunks = 0;
@@ -66,13 +64,6 @@ void count_stored(const TensorRef& tensor, std::span<const Slice> slices, Loaded
   for (const PlannedChunk& chunk : plan.chunks()) loaded.stored += chunk.stored.length;
 }
 
-// The tensor in memory of its own, which nobody has touched before.
-void copy(const CheckpointFile& file, const TensorRef& tensor, Loaded& loaded) {
-  const auto bytes = static_cast<std::size_t>(tensor.bytes());
-  loaded.copies.push_back(std::make_unique_for_overwrite<std::byte[]>(bytes));
-  must(file.read_into(tensor, {}, {loaded.copies.back().get(), bytes}));
-}
-
 std::vector<Slice> slices_of(const Options& options) {
   if (options.rows.empty()) return {};
   return {Slice{.start = static_cast<std::int64_t>(options.rows[0]),
@@ -84,14 +75,8 @@ Loaded load_once(const CheckpointFile& file, const Options& options) {
   const NodeRef node = must(file.state().at(options.path));
   if (!options.rows.empty()) {
     loaded.views.push_back(must(file.slice(*node.tensor(), slices_of(options))));
-  } else if (options.in_place) {
-    loaded.trees.push_back(must(file.load(node)));
   } else {
-    for (Walker walk(node); walk.next();) {
-      const auto tensor = walk.node().tensor();
-      if (!tensor) continue;
-      copy(file, *tensor, loaded);
-    }
+    loaded.trees.push_back(must(file.load(node)));
   }
   return loaded;
 }
@@ -99,7 +84,7 @@ Loaded load_once(const CheckpointFile& file, const Options& options) {
 }  // namespace
 
 void load(const Options& options) {
-  const OpenFileOptions how{.access = options.no_mmap ? Access::kRead : Access::kMapped,
+  const OpenFileOptions how{.access = options.mapped ? Access::kMapped : Access::kRead,
                             .threads = options.threads};
   Samples load_ns, device_bytes, read_bytes, read_calls;
   Loaded loaded;

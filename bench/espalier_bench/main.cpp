@@ -146,7 +146,7 @@ void hash(const Options& options) {
   std::uint64_t mixed = 0;
   for (std::uint64_t i = 0; i < options.repeat; ++i) {
     const auto source = must(open_source(options.file));
-    if (options.populate) source->prefetch({0, 0, source->size()});
+    if (options.populate) source->populate({0, 0, source->size()});
     const ByteSpan file = *source->mapping();
     const std::size_t pieces = (file.size() + kChunkBytes - 1) / kChunkBytes;
     std::vector<std::uint64_t> sums(options.threads);
@@ -310,9 +310,8 @@ int main(int argc, char** argv) {
   CLI::App* loader = command("load", "load all, or a part, into fresh memory", load);
   loader->add_option("--path", options.path, "the subtree to load");
   loader->add_option("--rows", options.rows, "BEGIN END: a slice of the tensor")->expected(2);
-  loader->add_flag("--in-place", options.in_place,
-                   "leave the bytes in the mapping, but check them");
-  loader->add_flag("--no-mmap", options.no_mmap, "read the file instead of mapping it");
+  loader->add_flag("--mapped", options.mapped,
+                   "map the file, and leave in the mapping, after checking it, what need not move");
   CLI::App* resaver = command("resave", "save what a file holds, without fsync", resave);
   resaver->add_option("--out", options.out)->required();
   CLI::App* coder = command("codec", "compress and decompress in memory, chunk by chunk", codec);

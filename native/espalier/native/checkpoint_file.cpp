@@ -13,6 +13,7 @@
 #include "espalier/foreign/any_opener.h"
 #include "espalier/native/huge_pages.h"
 #include "espalier/native/out_of_memory.h"
+#include "espalier/native/read_ahead.h"
 #include "espalier/read/plan.h"
 #include "espalier/read/to_value.h"
 
@@ -21,13 +22,6 @@ namespace {
 
 // Files open in pieces of at most this many bytes when they are not mapped.
 constexpr std::uint64_t kOpenPieceBytes = std::uint64_t{4} << 20;
-
-// Memory for tensor bytes, uninitialised; empty if it cannot be had.
-std::shared_ptr<std::byte[]> allocate(std::uint64_t size) {
-  const auto narrow = narrow_size(size);
-  if (!narrow) return nullptr;
-  return std::shared_ptr<std::byte[]>(new (std::nothrow) std::byte[*narrow]);
-}
 
 tl::unexpected<Error> no_memory(const TensorRef& tensor, std::uint64_t bytes) {
   return fail(ErrorCode::kOutOfMemory,
@@ -52,7 +46,7 @@ Result<void> feed_all(Machine& machine, const Source& source) {
       extent.length = std::min(extent.length, kOpenPieceBytes);
       scratch.resize(static_cast<std::size_t>(extent.length));
     }
-    source.prefetch(extent);
+    source.populate(extent);
     auto bytes = source.read(extent, scratch);
     if (!bytes) return propagate(bytes);
     if (auto ok = machine.feed(extent, *bytes); !ok) return ok;
@@ -77,10 +71,14 @@ Result<CheckpointFile> CheckpointFile::open(const std::filesystem::path& path,
   return out_of_memory();
 }
 
+Extent CheckpointFile::stored_extent(const TensorRef& tensor, std::uint32_t i) const {
+  const ChunkRecord& chunk = checkpoint_.catalog().tables().chunks[tensor.first_chunk() + i];
+  return {chunk.file, chunk.offset, chunk.stored};
+}
+
 Result<ByteSpan> CheckpointFile::read_chunk(const TensorRef& tensor, std::uint32_t i,
                                             ChunkBuffer& buffer) const try {
-  const ChunkRecord& chunk = checkpoint_.catalog().tables().chunks[tensor.first_chunk() + i];
-  const Extent extent{chunk.file, chunk.offset, chunk.stored};
+  const Extent extent = stored_extent(tensor, i);
   if (!source_->mapping() && buffer.stored.size() < extent.length) {
     buffer.stored.resize(static_cast<std::size_t>(extent.length));
   }
@@ -98,13 +96,20 @@ Result<void> CheckpointFile::check_in_place(std::span<const TensorRef> tensors) 
     std::uint32_t chunk;   // of that tensor
   };
   std::vector<Place> places;
+  ReadAhead ahead(*source_);
   for (std::uint32_t t = 0; t < tensors.size(); ++t) {
-    for (std::uint32_t i = 0; i < tensors[t].chunk_count(); ++i) places.push_back({t, i});
+    for (std::uint32_t i = 0; i < tensors[t].chunk_count(); ++i) {
+      places.push_back({t, i});
+      ahead.add(stored_extent(tensors[t], i));
+    }
   }
+  ahead.start();
   return parallel_for(places.size(), options_.threads,
                       [&](unsigned, std::size_t i) -> Result<void> {
+                        const TensorRef& tensor = tensors[places[i].tensor];
+                        ahead.use(stored_extent(tensor, places[i].chunk).length);
                         ChunkBuffer unused;  // The chunks are raw, and mapped.
-                        auto bytes = read_chunk(tensors[places[i].tensor], places[i].chunk, unused);
+                        auto bytes = read_chunk(tensor, places[i].chunk, unused);
                         if (!bytes) return propagate(bytes);
                         return {};
                       });
@@ -140,7 +145,7 @@ Result<TensorView> CheckpointFile::slice(const TensorRef& tensor,
                     std::to_string(options_.limits.decoded_bytes),
                 Error::kNoOffset, tensor_path(tensor));
   }
-  auto memory = allocate(plan->bytes());
+  auto memory = large_memory(plan->bytes());
   if (!memory) return no_memory(tensor, plan->bytes());
   const MutableByteSpan out(memory.get(), static_cast<std::size_t>(plan->bytes()));
   if (auto ok = read_planned(*plan, out); !ok) return propagate(ok);
@@ -165,7 +170,11 @@ Result<void> CheckpointFile::read_planned(const ReadPlan& plan, MutableByteSpan 
   }
   const unsigned threads = plan.is_concurrent() ? thread_count(options_.threads) : 1;
   std::vector<ChunkBuffer> buffers(threads);
+  ReadAhead ahead(*source_);
+  for (const PlannedChunk& chunk : plan.chunks()) ahead.add(chunk.stored);
+  ahead.start();
   return parallel_for(plan.chunks().size(), threads, [&](unsigned worker, std::size_t i) {
+    ahead.use(plan.chunks()[i].stored.length);
     return read_planned_chunk(plan, i, out, buffers[worker]);
   });
 }
@@ -175,16 +184,13 @@ Result<void> CheckpointFile::read_planned_chunk(const ReadPlan& plan, std::size_
                                                 MutableByteSpan out, ChunkBuffer& buffer) const {
   const Extent& extent = plan.chunks()[i].stored;
   const auto length = static_cast<std::size_t>(extent.length);
-  MutableByteSpan target;
-  if (!source_->mapping()) {
-    if (const auto direct = plan.direct_offset(i)) {
-      target = out.subspan(static_cast<std::size_t>(*direct), length);
-    } else {
-      buffer.stored.resize(length);
-      target = buffer.stored;
-    }
+  if (const auto direct = plan.direct_offset(i)) {
+    const auto target = out.subspan(static_cast<std::size_t>(*direct), length);
+    if (auto ok = source_->copy(extent, target); !ok) return ok;
+    return plan.deliver(i, target, out, buffer.reader);
   }
-  auto bytes = source_->read(extent, target);
+  if (!source_->mapping()) buffer.stored.resize(length);
+  auto bytes = source_->read(extent, buffer.stored);
   if (!bytes) return propagate(bytes);
   return plan.deliver(i, *bytes, out, buffer.reader);
 }
@@ -222,7 +228,7 @@ Result<CheckpointFile::Loading> CheckpointFile::prepare_loading(const NodeRef& n
       return too_much(options_.limits.decoded_bytes, tensor_path(*tensor));
     }
     left -= plan->bytes();
-    auto memory = allocate(plan->bytes());
+    auto memory = large_memory(plan->bytes());
     if (!memory) return no_memory(*tensor, plan->bytes());
     loading.read_of.emplace(tensor->number(), loading.reads.size());
     loading.reads.push_back({std::move(*plan), std::move(memory)});
@@ -240,13 +246,19 @@ Result<Value> CheckpointFile::load(const NodeRef& node, Check check) const try {
     std::size_t chunk;
   };
   std::vector<Place> places;
+  ReadAhead ahead(*source_);
   for (std::size_t read = 0; read < loading->reads.size(); ++read) {
-    const std::size_t chunks = loading->reads[read].plan.chunks().size();
-    for (std::size_t chunk = 0; chunk < chunks; ++chunk) places.push_back({read, chunk});
+    const std::span<const PlannedChunk> chunks = loading->reads[read].plan.chunks();
+    for (std::size_t chunk = 0; chunk < chunks.size(); ++chunk) {
+      places.push_back({read, chunk});
+      ahead.add(chunks[chunk].stored);
+    }
   }
+  ahead.start();
   std::vector<ChunkBuffer> buffers(thread_count(options_.threads));
   auto done = parallel_for(places.size(), options_.threads, [&](unsigned worker, std::size_t i) {
     const Loading::Read& read = loading->reads[places[i].read];
+    ahead.use(read.plan.chunks()[places[i].chunk].stored.length);
     return read_planned_chunk(read.plan, places[i].chunk, read.out(), buffers[worker]);
   });
   if (!done) return propagate(done);
@@ -308,9 +320,13 @@ Result<VerifyReport> CheckpointFile::verify(const Progress& progress) const try 
   std::vector<Damage> damage;
   std::uint64_t done = 0;
   std::vector<ChunkBuffer> buffers(thread_count(options_.threads));
+  ReadAhead ahead(*source_);
+  for (const Region& region : plan.regions()) ahead.add(region.extent);
+  ahead.start();
   auto checked = parallel_for(plan.regions().size(), options_.threads,
                               [&](unsigned worker, std::size_t i) -> Result<void> {
                                 const Extent& extent = plan.regions()[i].extent;
+                                ahead.use(extent.length);
                                 ChunkBuffer& buffer = buffers[worker];
                                 if (!source_->mapping())
                                   buffer.stored.resize(static_cast<std::size_t>(extent.length));

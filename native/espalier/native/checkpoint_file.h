@@ -111,6 +111,7 @@ class CheckpointFile {
                  const OpenFileOptions& options)
       : source_(std::move(source)), checkpoint_(std::move(checkpoint)), options_(options) {}
 
+  Extent stored_extent(const TensorRef& tensor, std::uint32_t i) const;
   /// Whether the tensor is used where it lies in the mapping.
   bool is_in_place(const TensorRef& tensor) const;
   Result<void> check_in_place(std::span<const TensorRef> tensors) const;

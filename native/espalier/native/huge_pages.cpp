@@ -4,6 +4,8 @@
 
 #include <sys/mman.h>
 
+#include "espalier/base/checked.h"
+
 namespace espalier {
 namespace {
 
@@ -34,5 +36,20 @@ void release(void* memory, std::size_t size) {
 }  // namespace
 
 ArenaAllocator huge_page_allocator() { return {allocate, release}; }
+
+std::shared_ptr<std::byte[]> large_memory(std::uint64_t size) {
+  const auto narrow = narrow_size(size);
+  if (!narrow) return nullptr;
+  // Aligned as the heap likes best: so it finds what has been freed again.
+  std::shared_ptr<std::byte[]> memory(new (std::nothrow) std::byte[*narrow]);
+#ifdef MADV_HUGEPAGE
+  const auto begin = reinterpret_cast<std::uintptr_t>(memory.get());
+  const std::uintptr_t first = rounded(begin);
+  const std::uintptr_t last = (begin + *narrow) / kHugePage * kHugePage;
+  if (memory && first < last)
+    ::madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+#endif
+  return memory;
+}
 
 }  // namespace espalier

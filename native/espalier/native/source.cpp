@@ -29,38 +29,72 @@ Result<void> check_extent(const Extent& extent, std::uint64_t size) {
   return {};
 }
 
+Result<void> check_length(const Extent& extent, MutableByteSpan out) {
+  if (out.size() == extent.length) return {};
+  return fail(ErrorCode::kInvalidArgument, "the buffer is not as long as the extent");
+}
+
+/// Linux heeds no more of one call than its read-ahead, of which this is the usual size.
+template <class Call>
+void for_each_piece(const Extent& extent, const Call& call) {
+  constexpr std::uint64_t kPiece = std::uint64_t{128} << 10;
+  for (std::uint64_t done = 0; done < extent.length; done += kPiece) {
+    call(extent.offset + done, std::min(kPiece, extent.length - done));
+  }
+}
+
+/// Reads `extent`, which the file had when it was opened, to `out`.
+Result<void> read_fully(const FileDescriptor& file, const Extent& extent, MutableByteSpan out) {
+  while (!out.empty()) {
+    const std::uint64_t offset = extent.offset + (extent.length - out.size());
+    const ssize_t n = uninterrupted(
+        [&] { return ::pread(file.get(), out.data(), out.size(), static_cast<off_t>(offset)); });
+    if (n < 0) return fail_with_errno(errno, "read the file", offset);
+    if (n == 0) {
+      return fail(ErrorCode::kFileChanged,
+                  "the file became shorter while it was read; read it again when its writer is "
+                  "done",
+                  offset);
+    }
+    out = out.subspan(static_cast<std::size_t>(n));
+  }
+  return {};
+}
+
+/// Calls to read are for what is asked for alone: those who read say what comes next, and the
+/// system can only guess.
+void read_no_more(const FileDescriptor& file) {
+  ::posix_fadvise(file.get(), 0, 0, POSIX_FADV_RANDOM);
+}
+
 class ReadSource : public Source {
  public:
-  ReadSource(FileDescriptor file, std::uint64_t size) : file_(std::move(file)), size_(size) {}
+  ReadSource(FileDescriptor file, std::uint64_t size) : file_(std::move(file)), size_(size) {
+    read_no_more(file_);
+  }
 
   std::uint64_t size() const override { return size_; }
 
   Result<ByteSpan> read(const Extent& extent, MutableByteSpan scratch) const override {
-    if (auto ok = check_extent(extent, size_); !ok) return propagate(ok);
-    if (scratch.size() < extent.length) {
-      return fail(ErrorCode::kInvalidArgument, "the buffer is smaller than the extent");
+    if (scratch.size() > extent.length) {
+      scratch = scratch.first(static_cast<std::size_t>(extent.length));
     }
-    const auto length = static_cast<std::size_t>(extent.length);
-    std::size_t done = 0;
-    while (done < length) {
-      const auto offset = static_cast<off_t>(extent.offset + done);
-      const ssize_t n = uninterrupted(
-          [&] { return ::pread(file_.get(), scratch.data() + done, length - done, offset); });
-      if (n < 0) return fail_with_errno(errno, "read the file", extent.offset + done);
-      if (n == 0) {
-        return fail(ErrorCode::kFileChanged,
-                    "the file became shorter while it was read; read it again when its writer is "
-                    "done",
-                    extent.offset + done);
-      }
-      done += static_cast<std::size_t>(n);
-    }
-    return ByteSpan(scratch.first(length));
+    if (auto ok = copy(extent, scratch); !ok) return propagate(ok);
+    return ByteSpan(scratch);
+  }
+
+  Result<void> copy(const Extent& extent, MutableByteSpan out) const override {
+    if (auto ok = check_extent(extent, size_); !ok) return ok;
+    if (auto ok = check_length(extent, out); !ok) return ok;
+    return read_fully(file_, extent, out);
   }
 
   void prefetch(const Extent& extent) const override {
-    ::posix_fadvise(file_.get(), static_cast<off_t>(extent.offset),
-                    static_cast<off_t>(extent.length), POSIX_FADV_WILLNEED);
+    if (!check_extent(extent, size_)) return;
+    for_each_piece(extent, [&](std::uint64_t offset, std::uint64_t length) {
+      ::posix_fadvise(file_.get(), static_cast<off_t>(offset), static_cast<off_t>(length),
+                      POSIX_FADV_WILLNEED);
+    });
   }
 
  private:
@@ -70,7 +104,7 @@ class ReadSource : public Source {
 
 class MappedSource : public Source {
  public:
-  MappedSource() = default;
+  explicit MappedSource(FileDescriptor file) : file_(std::move(file)) { read_no_more(file_); }
   MappedSource(const MappedSource&) = delete;
   MappedSource& operator=(const MappedSource&) = delete;
   ~MappedSource() override {
@@ -79,10 +113,10 @@ class MappedSource : public Source {
 
   /// Maps the file, of which `size` is not 0. Returns 0 or the errno. Call once: a source that is
   /// there before its mapping cannot lose it for want of memory.
-  int map(const FileDescriptor& file, std::uint64_t size) {
+  int map(std::uint64_t size) {
     const auto length = narrow_size(size);
     if (!length) return EOVERFLOW;
-    void* memory = ::mmap(nullptr, *length, PROT_READ, MAP_SHARED, file.get(), 0);
+    void* memory = ::mmap(nullptr, *length, PROT_READ, MAP_SHARED, file_.get(), 0);
     if (memory == MAP_FAILED) return errno;
     bytes_ = {static_cast<const std::byte*>(memory), *length};
     return 0;
@@ -96,10 +130,25 @@ class MappedSource : public Source {
                           static_cast<std::size_t>(extent.length));
   }
 
+  Result<void> copy(const Extent& extent, MutableByteSpan out) const override {
+    if (auto ok = check_extent(extent, bytes_.size()); !ok) return ok;
+    if (auto ok = check_length(extent, out); !ok) return ok;
+    return read_fully(file_, extent, out);
+  }
+
   std::optional<ByteSpan> mapping() const override { return bytes_; }
 
   void prefetch(const Extent& extent) const override {
-    // Mapping the pages in one call costs a fraction of the page faults that it saves.
+    if (!check_extent(extent, bytes_.size()) || is_cached(extent)) return;
+    for_each_piece(extent, [&](std::uint64_t offset, std::uint64_t length) {
+      advise({0, offset, length}, MADV_WILLNEED);
+    });
+  }
+
+  void populate(const Extent& extent) const override {
+    if (!check_extent(extent, bytes_.size())) return;
+    // Page faults of what is not in memory would read around it.
+    prefetch(extent);
     advise(extent, kPopulate);
   }
 
@@ -110,14 +159,31 @@ class MappedSource : public Source {
   static constexpr int kPopulate = MADV_WILLNEED;
 #endif
 
-  void advise(const Extent& extent, int advice) const {
-    if (!check_extent(extent, bytes_.size()) || extent.length == 0) return;
-    static const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-    const std::uint64_t begin = extent.offset / page * page;
-    ::madvise(const_cast<std::byte*>(bytes_.data()) + begin,
-              static_cast<std::size_t>(extent.offset + extent.length - begin), advice);
+  /// Whether the page in the middle is in memory. The first one and the last may be there on behalf
+  /// of a neighbour, and asking for all of them takes too long to be done for nothing.
+  bool is_cached(const Extent& extent) const {
+    unsigned char state = 0;
+    const std::uint64_t middle = page_begin(extent.offset + extent.length / 2);
+    return middle < bytes_.size() && ::mincore(address(middle), 1, &state) == 0 && (state & 1) != 0;
   }
 
+  void advise(const Extent& extent, int advice) const {
+    if (extent.length == 0) return;
+    const std::uint64_t begin = page_begin(extent.offset);
+    ::madvise(address(begin), static_cast<std::size_t>(extent.offset + extent.length - begin),
+              advice);
+  }
+
+  static std::uint64_t page_begin(std::uint64_t offset) {
+    static const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+    return offset / page * page;
+  }
+
+  std::byte* address(std::uint64_t offset) const {
+    return const_cast<std::byte*>(bytes_.data()) + offset;
+  }
+
+  FileDescriptor file_;
   ByteSpan bytes_;
 };
 
@@ -150,8 +216,8 @@ Result<std::shared_ptr<const Source>> open_source(const std::filesystem::path& p
   const auto size = static_cast<std::uint64_t>(status.st_size);
   // An empty file cannot be mapped, and holds nothing that could be.
   if (access == Access::kMapped && size > 0) {
-    auto source = std::make_shared<MappedSource>();
-    if (const int error = source->map(file, size); error != 0) {
+    auto source = std::make_shared<MappedSource>(std::move(file));
+    if (const int error = source->map(size); error != 0) {
       return fail_with_errno(error, "map the file");
     }
     return source;

@@ -35,11 +35,21 @@ class Source {
   /// after reading there. kFileChanged if the file has become shorter.
   virtual Result<ByteSpan> read(const Extent& extent, MutableByteSpan scratch) const = 0;
 
+  /// Copies the bytes of `extent` to `out`, which has as many. Unlike those of a mapping, they then
+  /// stay as they are, and there is no page fault for them. Errors as of read().
+  virtual Result<void> copy(const Extent& extent, MutableByteSpan out) const = 0;
+
   /// The whole file, if it is mapped; valid as long as the source lives.
   virtual std::optional<ByteSpan> mapping() const { return std::nullopt; }
 
-  /// Says that `extent` will be read soon. A hint; never fails.
-  virtual void prefetch(const Extent& extent) const { (void)extent; }
+  /// Starts to bring `extent`, and nothing around it, from the disk into the page cache, unless it
+  /// is there. Does not wait for it. A hint; never fails.
+  virtual void prefetch(const Extent& extent) const = 0;
+
+  /// Says that all of `extent` is about to be read: a mapping makes its pages accessible in one
+  /// call, which costs a fraction of the page faults that it saves. Waits for the disk. A hint;
+  /// never fails.
+  virtual void populate(const Extent& extent) const { (void)extent; }
 };
 
 /// Opens `path`, which must be a regular file: kFileNotFound, kNotARegularFile (a FIFO would block

@@ -1,0 +1,41 @@
+#include "espalier/native/read_ahead.h"
+
+namespace espalier {
+namespace {
+
+// Enough for a disk to be busy while the threads are.
+constexpr std::uint64_t kAhead = std::uint64_t{8} << 20;
+// What is fetched by one call, unless one extent alone is longer.
+constexpr std::uint64_t kRunBytes = std::uint64_t{1} << 20;
+// Disks and caches work by pages: a smaller gap costs nothing.
+constexpr std::uint64_t kGap = 4096;
+
+}  // namespace
+
+void ReadAhead::add(const Extent& extent) {
+  if (extent.length == 0) return;
+  bool follows = false;
+  if (!runs_.empty()) {
+    const Extent& last = runs_.back().extent;
+    follows = extent.file == last.file && extent.offset >= last.offset + last.length &&
+              extent.offset - (last.offset + last.length) < kGap &&
+              extent.offset + extent.length - last.offset <= kRunBytes;
+  }
+  if (follows) {
+    Extent& last = runs_.back().extent;
+    last.length = extent.offset + extent.length - last.offset;
+  } else {
+    runs_.push_back({extent, added_});
+  }
+  added_ += extent.length;
+}
+
+void ReadAhead::use(std::uint64_t bytes) {
+  const std::uint64_t wanted = used_.fetch_add(bytes) + bytes + kAhead;
+  for (std::size_t next = next_; next < runs_.size() && runs_[next].before < wanted;) {
+    // On failure somebody else has taken it, and `next` is what comes now.
+    if (next_.compare_exchange_weak(next, next + 1)) source_.prefetch(runs_[next++].extent);
+  }
+}
+
+}  // namespace espalier

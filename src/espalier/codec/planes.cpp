@@ -1,79 +1,83 @@
 #include "espalier/codec/planes.h"
 
 #include <algorithm>
-#include <cstdint>
+#include <array>
+#include <cstddef>
 
 namespace espalier {
 namespace {
 
-// The compilers turn the loops below into vector instructions. GCC has to be told that what a loop
-// writes is nothing that it reads; Clang looks when the program runs. The bytes are the same with
-// and without.
-#if defined(__GNUC__) && !defined(__clang__)
+// The compilers turn the loops below into vector instructions, byte by byte: as words, elements
+// would be widened and narrowed again. They have to be told that what a loop writes is nothing that
+// it reads. The bytes are the same with and without.
+#if defined(__clang__)
+#define ESPALIER_NO_OVERLAP _Pragma("clang loop vectorize(assume_safety)")
+#elif defined(__GNUC__)
 #define ESPALIER_NO_OVERLAP _Pragma("GCC ivdep")
 #else
 #define ESPALIER_NO_OVERLAP
 #endif
 
-// s eeeeeeee mmmmmmm becomes eeeeeeee s mmmmmmm, for the upper 16 bits of an element.
-template <class Word>
-constexpr Word move_sign_down(Word word) {
-  constexpr int kShift = 8 * sizeof(Word) - 16;
-  constexpr Word kExponent = Word{0x7F80} << kShift;
-  constexpr Word kSign = Word{0x8000} << kShift;
-  constexpr auto kRest = static_cast<Word>(~(kExponent | kSign));
-  return static_cast<Word>(((word & kExponent) << 1) | ((word & kSign) >> 8) | (word & kRest));
+using Byte = unsigned char;  // which, unlike std::byte, can be shifted without a cast
+
+// An element's upper two bytes: s eeeeeee | e mmmmmmm becomes eeeeeeee | s mmmmmmm.
+constexpr void move_sign_down(Byte& top, Byte& next) {
+  const Byte exponent = static_cast<Byte>(top << 1 | next >> 7);
+  next = static_cast<Byte>((top & 0x80) | (next & 0x7F));
+  top = exponent;
 }
 
-template <class Word>
-constexpr Word move_sign_up(Word word) {
-  constexpr int kShift = 8 * sizeof(Word) - 16;
-  constexpr Word kExponent = Word{0xFF00} << kShift;
-  constexpr Word kSign = Word{0x80} << kShift;
-  constexpr auto kRest = static_cast<Word>(~(kExponent | kSign));
-  return static_cast<Word>(((word & kExponent) >> 1) | ((word & kSign) << 8) | (word & kRest));
+constexpr void move_sign_up(Byte& top, Byte& next) {
+  const Byte sign_and_exponent = static_cast<Byte>((next & 0x80) | top >> 1);
+  next = static_cast<Byte>(top << 7 | (next & 0x7F));
+  top = sign_and_exponent;
 }
 
-template <class Word, bool is_float>
+// Pointers that no store into a plane can change.
+template <std::size_t width, class To, class From>
+std::array<To*, width> as_bytes(const PlanePointers<From>& planes) {
+  std::array<To*, width> bytes;
+  for (std::size_t k = 0; k < width; ++k) bytes[k] = reinterpret_cast<To*>(planes[k]);
+  return bytes;
+}
+
+template <std::size_t width, bool is_float>
 void split(ByteSpan elements, const PlanePointers<std::byte>& planes) {
-  const std::byte* __restrict from = elements.data();
-  const PlanePointers<std::byte> to = planes;  // a copy that no store into a plane can change
-  const std::size_t n = elements.size() / sizeof(Word);
+  const Byte* __restrict from = reinterpret_cast<const Byte*>(elements.data());
+  const auto to = as_bytes<width, Byte>(planes);
+  const std::size_t n = elements.size() / width;
   ESPALIER_NO_OVERLAP
   for (std::size_t i = 0; i < n; ++i) {
-    auto word = load_le<Word>(from + i * sizeof(Word));
-    if constexpr (is_float) word = move_sign_down(word);
-    for (std::size_t k = 0; k < sizeof(Word); ++k) {
-      to[k][i] = static_cast<std::byte>(word >> (8 * k));
-    }
+    Byte element[width];
+    for (std::size_t k = 0; k < width; ++k) element[k] = from[i * width + k];
+    if constexpr (is_float) move_sign_down(element[width - 1], element[width - 2]);
+    for (std::size_t k = 0; k < width; ++k) to[k][i] = element[k];
   }
 }
 
-template <class Word, bool is_float>
+template <std::size_t width, bool is_float>
 void merge(const PlanePointers<const std::byte>& planes, MutableByteSpan elements) {
-  std::byte* __restrict to = elements.data();
-  const PlanePointers<const std::byte> from = planes;
-  const std::size_t n = elements.size() / sizeof(Word);
+  Byte* __restrict to = reinterpret_cast<Byte*>(elements.data());
+  const auto from = as_bytes<width, const Byte>(planes);
+  const std::size_t n = elements.size() / width;
   ESPALIER_NO_OVERLAP
   for (std::size_t i = 0; i < n; ++i) {
-    Word word = 0;
-    for (std::size_t k = 0; k < sizeof(Word); ++k) {
-      word = static_cast<Word>(word | Word{std::to_integer<std::uint8_t>(from[k][i])} << (8 * k));
-    }
-    if constexpr (is_float) word = move_sign_up(word);
-    store_le(to + i * sizeof(Word), word);
+    Byte element[width];
+    for (std::size_t k = 0; k < width; ++k) element[k] = from[k][i];
+    if constexpr (is_float) move_sign_up(element[width - 1], element[width - 2]);
+    for (std::size_t k = 0; k < width; ++k) to[i * width + k] = element[k];
   }
 }
 
-template <class Word>
-void split_words(bool is_float, ByteSpan elements, const PlanePointers<std::byte>& planes) {
-  is_float ? split<Word, true>(elements, planes) : split<Word, false>(elements, planes);
+template <std::size_t width>
+void split_elements(bool is_float, ByteSpan elements, const PlanePointers<std::byte>& planes) {
+  is_float ? split<width, true>(elements, planes) : split<width, false>(elements, planes);
 }
 
-template <class Word>
-void merge_words(bool is_float, const PlanePointers<const std::byte>& planes,
-                 MutableByteSpan elements) {
-  is_float ? merge<Word, true>(planes, elements) : merge<Word, false>(planes, elements);
+template <std::size_t width>
+void merge_elements(bool is_float, const PlanePointers<const std::byte>& planes,
+                    MutableByteSpan elements) {
+  is_float ? merge<width, true>(planes, elements) : merge<width, false>(planes, elements);
 }
 
 }  // namespace
@@ -81,11 +85,11 @@ void merge_words(bool is_float, const PlanePointers<const std::byte>& planes,
 void split_planes(ElementLayout layout, ByteSpan elements, const PlanePointers<std::byte>& planes) {
   switch (layout.width) {
     case 2:
-      return split_words<std::uint16_t>(layout.is_float, elements, planes);
+      return split_elements<2>(layout.is_float, elements, planes);
     case 4:
-      return split_words<std::uint32_t>(layout.is_float, elements, planes);
+      return split_elements<4>(layout.is_float, elements, planes);
     case 8:
-      return split_words<std::uint64_t>(layout.is_float, elements, planes);
+      return split_elements<8>(layout.is_float, elements, planes);
     default:
       std::copy(elements.begin(), elements.end(), planes[0]);
   }
@@ -95,11 +99,11 @@ void merge_planes(ElementLayout layout, const PlanePointers<const std::byte>& pl
                   MutableByteSpan elements) {
   switch (layout.width) {
     case 2:
-      return merge_words<std::uint16_t>(layout.is_float, planes, elements);
+      return merge_elements<2>(layout.is_float, planes, elements);
     case 4:
-      return merge_words<std::uint32_t>(layout.is_float, planes, elements);
+      return merge_elements<4>(layout.is_float, planes, elements);
     case 8:
-      return merge_words<std::uint64_t>(layout.is_float, planes, elements);
+      return merge_elements<8>(layout.is_float, planes, elements);
     default:
       std::copy_n(planes[0], elements.size(), elements.begin());
   }

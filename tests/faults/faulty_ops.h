@@ -20,6 +20,7 @@ enum class Call {
   kCreate,
   kChangeMode,
   kTruncate,
+  kAllocate,
   kWrite,
   kSyncFile,
   kCloseFile,
@@ -66,6 +67,9 @@ class FaultyOps : public FileOps {
   }
   int ftruncate(int fd, off_t length) override {
     return spoils(Call::kTruncate) ? -1 : FileOps::ftruncate(fd, length);
+  }
+  int fallocate(int fd, off_t length) override {
+    return spoils(Call::kAllocate) ? -1 : FileOps::fallocate(fd, length);
   }
   ssize_t pwrite(int fd, const void* bytes, std::size_t size, off_t offset) override {
     return spoils(Call::kWrite) ? -1 : FileOps::pwrite(fd, bytes, size, offset);

@@ -1,5 +1,6 @@
 #include "espalier/native/file_ops.h"
 
+#include <cerrno>
 #include <cstdio>
 
 #include <fcntl.h>
@@ -19,6 +20,16 @@ int FileOps::open(const char* path, int flags, mode_t mode) { return ::open(path
 int FileOps::fchmod(int fd, mode_t mode) { return ::fchmod(fd, mode); }
 
 int FileOps::ftruncate(int fd, off_t length) { return ::ftruncate(fd, length); }
+
+int FileOps::fallocate(int fd, off_t length) {
+#ifdef __linux__
+  return ::fallocate(fd, 0, 0, length);
+#else
+  (void)fd, (void)length;
+  errno = ENOSYS;
+  return -1;
+#endif
+}
 
 ssize_t FileOps::pwrite(int fd, const void* bytes, std::size_t size, off_t offset) {
   return ::pwrite(fd, bytes, size, offset);

@@ -27,6 +27,8 @@ class FileOps {
   virtual int open(const char* path, int flags, mode_t mode);
   virtual int fchmod(int fd, mode_t mode);
   virtual int ftruncate(int fd, off_t length);
+  /// Linux's fallocate(2) for the first `length` bytes; ENOSYS elsewhere.
+  virtual int fallocate(int fd, off_t length);
   virtual ssize_t pwrite(int fd, const void* bytes, std::size_t size, off_t offset);
   /// Where fsync() stops at the disk's own cache, this goes beyond it.
   virtual int fsync(int fd);

@@ -92,21 +92,25 @@ def interleave(pairs, *sides, settle=lambda: None, run=execute):
     return reports
 
 
-def evict(file):
+def evict(path):
     """Drops a file, or all of a folder, from the page cache."""
-    for part in [file] if file.is_file() else file.rglob("*"):
-        if part.is_file():
-            with open(part, "rb", buffering=0) as opened:
-                os.fsync(opened)
-                os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    for file in files_of(path):
+        with open(file, "rb", buffering=0) as opened:
+            os.fsync(opened)
+            os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def reload(file):
-    """Brings a file into the page cache afresh, so that how it was written leaves no trace."""
-    evict(file)
-    with open(file, "rb", buffering=0) as opened:
-        while opened.read(MIB):
-            pass
+def files_of(path):
+    return [path] if path.is_file() else [part for part in path.rglob("*") if part.is_file()]
+
+
+def reload(path):
+    """Brings a file, or all of a folder, into the page cache afresh: how it was written leaves no trace."""
+    evict(path)
+    for file in files_of(path):
+        with open(file, "rb", buffering=0) as opened:
+            while opened.read(MIB):
+                pass
 
 
 def duration(ns):

@@ -15,7 +15,7 @@ import tempfile
 import charts
 from harness import (BUILD_OURS, BUILD_PEER, GIB, MIB, OURS, PEER, PEER_FOLDER, ROOT, Row, as_list, at_least,
                      attempt, build, duration, evict, execute, interleave, machine_facts, middle, one_of,
-                     put_between_markers, require_programs, speed, table, working_folder)
+                     put_between_markers, reload, require_programs, speed, table, working_folder)
 
 GROUPS = ("size", "codec", "state", "counts", "linear")
 BEGIN, END = "<!-- figures begin: bench/peers.py writes what follows -->", "<!-- figures end -->"
@@ -43,7 +43,6 @@ class Part:
     rows: tuple = ()
 
 
-# The whole must come first: Orbax loads nothing else here.
 PARTS = (Part("load all"),
          Part("load a subtree", "optimizer/layers/~21", "optimizer.layers.1."),
          Part("load one tensor", "model/layers/~20/mlp/up/weight", "model.layers.0.mlp.up.weight"),
@@ -242,9 +241,10 @@ def state_figures(page, work, scale):
              "crate": work / "crate.safetensors", **{STATE_PEERS[peer]: work / peer for peer in STATE_PEERS}}
     sizes, times, errors = save_states(page, scale, source, nested, files)
     alive = {side: file for side, file in files.items() if side not in errors}
-    load_states(page, scale, alive, "warm", PARTS, times, errors)
-    for part in PARTS[:scale.cold_parts]:  # each alone, as the one before would leave its pages
-        load_states(page, scale, alive, "cold", [part], times, errors)
+    for part in PARTS:
+        load_states(page, scale, alive, "warm", part, times, errors)
+    for part in PARTS[:scale.cold_parts]:
+        load_states(page, scale, alive, "cold", part, times, errors)
     compressed = sizes.pop("espalier, compressed")
     for side, size in sizes.items():
         page.add(Row(f"compressed state against {side}'s file", f"{compressed / MIB:.1f} MiB", f"{size / MIB:.1f} MiB",
@@ -292,44 +292,39 @@ def save_states(page, scale, source, nested, files):
     return {side: found[side][0]["file_bytes"] for side in saves}, {"save": saves}, errors
 
 
-def load_part(side, file, part, *options):
-    """The command by which a native program loads a part."""
+def load_part(side, file, part):
+    """The command by which a program loads a part, once, into memory of its own."""
     if side == "crate":
         return (PEER, "load", file, *(["--prefix", part.prefix] if part.prefix else []),
-                *(["--begin", part.rows[0], "--end", part.rows[1]] if part.rows else []), *options)
-    return (OURS, "load", file, "--path", part.path, *(["--rows", *part.rows] if part.rows else []), *options)
+                *(["--begin", part.rows[0], "--end", part.rows[1]] if part.rows else []))
+    if side in STATE_PEERS.values():
+        peer = next(peer for peer, name in STATE_PEERS.items() if name == side)
+        shown = ":".join(map(str, (part.prefix, *part.rows))) or ":"
+        return PYTHON, PYTHON_PEERS, "load", file, "--peer", peer, "--part", shown
+    # A slice has memory of its own, and so has what is decoded, wherever it comes from.
+    is_mapped = part.rows or "compressed" in side
+    return (OURS, "load", file, "--path", part.path, *(["--rows", *part.rows] if part.rows else []),
+            *(["--mapped"] if is_mapped else []), *(["--threads", 2] if "2 threads" in side else []))
 
 
-def load_side(side, file, parts, repeat):
-    """One sample list for each part, or an error. A Python peer, slow to start, takes all parts in one process."""
-    options = ("--repeat", repeat)
-    if side not in STATE_PEERS.values():
-        return {"load_ns": [execute(*load_part(side, file, part, *options))["load_ns"] for part in parts]}
-    peer = next(peer for peer, name in STATE_PEERS.items() if name == side)
-    shown = [":".join(map(str, (part.prefix, *part.rows))) or ":" for part in parts]
-    return attempt(PYTHON, PYTHON_PEERS, "load", file, "--peer", peer, *options, "--parts", *shown)
-
-
-def load_states(page, scale, files, cache, parts, times, errors):
-    # Cold: one sample for each process, the file being dropped from the cache before it.
-    repeat = 1 if cache == "cold" else 4
-
+def load_states(page, scale, files, cache, part, times, errors):
+    """One sample for each process, as a program loads its checkpoint once: no memory is there to be used again."""
     def settle():
         if cache == "cold":
             for file in files.values():
                 evict(file)
-    sides = {side: (side, file, [p for p in parts if side != STATE_PEERS["orbax"] or not p.prefix], repeat)
-             for side, file in files.items()}
-    sides = {side: call for side, call in sides.items() if call[2]}
-    found = dict(zip(sides, interleave(scale.rounds, *sides.values(), settle=settle, run=load_side)))
+    sides = {side: load_part(side, file, part) for side, file in files.items()
+             if side != STATE_PEERS["orbax"] or not part.prefix}
+    if cache == "warm":
+        for file in files.values():
+            reload(file)
+    found = dict(zip(sides, interleave(scale.rounds, *sides.values(), settle=settle, run=attempt)))
     failed = failures(found)
     errors |= {f"{side}, {cache}": why for side, why in failed.items()}
-    for i, part in enumerate(parts):
-        loads = {side: [statistics.median(r["load_ns"][i][-3:]) for r in reports]
-                 for side, reports in found.items() if side not in failed and i < len(sides[side][2])}
-        figure = f"{part.name}, {cache}"
-        times[figure] = loads
-        compare_sides(page, figure, loads, failed)
+    loads = {side: [r["load_ns"][0] for r in reports] for side, reports in found.items() if side not in failed}
+    figure = f"{part.name}, {cache}"
+    times[figure] = loads
+    compare_sides(page, figure, loads, failed)
 
 
 def compare_sides(page, figure, found, errors):

@@ -166,6 +166,40 @@ TEST_CASE("A sample tells noise from what is uneven, and finds repeats") {
   CHECK(take_sample(Bytes(100'000), kF32).repeats);
 }
 
+// Weights of which every fourth part of 32 Ki elements is larger than the one before.
+Bytes uneven_parts(std::size_t n) {
+  testing::Random random(11);
+  return elements<std::uint16_t>(n, [&](std::size_t i) {
+    const auto scale = static_cast<float>(1 << (i / kLocalBytes % 4 * 2));
+    return bits_as<std::uint32_t>(gaussian(random) * scale) >> 16;
+  });
+}
+
+// Weights whose rows of 4096 have scales of their own, which are alike from one part to the next.
+Bytes uneven_rows(std::size_t n) {
+  testing::Random random(11);
+  return elements<std::uint16_t>(n, [&](std::size_t i) {
+    const auto scale = static_cast<float>(1 << (i / 4096 % 4));
+    return bits_as<std::uint32_t>(gaussian(random) * scale) >> 16;
+  });
+}
+
+TEST_CASE(
+    "Parts that differ from each other are told from rows that do, and have their own codes") {
+  constexpr std::size_t kElements = (std::size_t{1} << 20) / 2;
+  const Bytes parts = uneven_parts(kElements);
+  CHECK(take_sample(parts, kBF16).local[1]);
+  CHECK_FALSE(take_sample(parts, kBF16).local[0]);
+  CHECK_FALSE(take_sample(uneven_rows(kElements), kBF16).local[1]);
+  CHECK_FALSE(take_sample(weights_bf16(kElements), kBF16).local[1]);
+  // Too short for two parts.
+  CHECK_FALSE(take_sample(ByteSpan(parts).first(60'000), kBF16).local[1]);
+
+  // As small as weights of one scale, but for the tables.
+  CHECK(ratio(parts, kBF16, kFastCompression) >
+        0.995 * ratio(weights_bf16(kElements), kBF16, kFastCompression));
+}
+
 TEST_CASE("Whatever is cut, appended or flipped, the decoder says no or gives something else") {
   for (const Kind& kind : kinds(120)) {
     CAPTURE(kind.name);

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+// For the names of parameters that may change; no function is used that a shared library has not.
+#define ZSTD_STATIC_LINKING_ONLY
 #include <zstd.h>
 #include <zstd_errors.h>
 
@@ -35,13 +37,16 @@ struct FreeContext {
 class FrameEncoder {
  public:
   // zstd's own settings for `level`.
-  static FrameEncoder with_matches(int level) { return FrameEncoder(level, false); }
+  static FrameEncoder with_matches(int level) { return FrameEncoder(level, false, 0); }
 
   // An entropy code and nothing else: whoever looks for matches among exponents finds short ones,
   // which take more room than they save. There is no setting for that, but a step that leaps over a
   // whole block after the first failure comes close, and the smallest of tables costs no time to
   // clear. By itself, zstd would then leave literals uncompressed.
-  static FrameEncoder entropy_only() { return FrameEncoder(1, true); }
+  static FrameEncoder entropy_only() { return FrameEncoder(1, true, 0); }
+
+  // The same with an entropy code for every kLocalBytes instead of every 128 KiB.
+  static FrameEncoder local_entropy_only() { return FrameEncoder(1, true, kLocalBytes); }
 
   // The bytes of the frame and its seal, written into `out`; nothing if there is not room for them.
   Result<std::optional<std::size_t>> encode(ByteSpan bytes, MutableByteSpan out) {
@@ -63,7 +68,8 @@ class FrameEncoder {
   }
 
  private:
-  FrameEncoder(int level, bool entropy_only) : level_(level), entropy_only_(entropy_only) {}
+  FrameEncoder(int level, bool entropy_only, int block_bytes)
+      : level_(level), entropy_only_(entropy_only), block_bytes_(block_bytes) {}
 
   static tl::unexpected<Error> no_memory() {
     return fail(ErrorCode::kOutOfMemory, "there is no memory left to compress; use fewer threads");
@@ -83,14 +89,18 @@ class FrameEncoder {
       set(ZSTD_c_targetLength, 1 << 17);
       set(ZSTD_c_hashLog, 6);
       set(ZSTD_c_chainLog, 6);
-      set(ZSTD_c_experimentalParam5, 1);  // ZSTD_c_literalCompressionMode, ZSTD_lcm_huffman
+      set(ZSTD_c_literalCompressionMode, ZSTD_lcm_huffman);
     }
+#ifdef ZSTD_c_maxBlockSize  // from 1.5.4 on
+    if (block_bytes_ != 0) set(ZSTD_c_maxBlockSize, block_bytes_);
+#endif
     return done;
   }
 
   std::unique_ptr<ZSTD_CCtx, FreeContext> context_;
   int level_;
   bool entropy_only_;
+  int block_bytes_;  // 0 for zstd's own choice
 };
 
 int zstd_level(int level) {
@@ -113,6 +123,7 @@ class ChunkEncoder::Coder {
   explicit Coder(int level)
       : thorough_(level > kFastCompression),
         entropy_(FrameEncoder::entropy_only()),
+        local_(FrameEncoder::local_entropy_only()),
         quick_(FrameEncoder::with_matches(1)),
         strong_(FrameEncoder::with_matches(zstd_level(level))) {}
 
@@ -126,7 +137,7 @@ class ChunkEncoder::Coder {
       if (layout.has_planes()) {
         if (auto ok = try_planes(logical, layout, sample); !ok) return propagate(ok);
       } else if (sample.uneven[0]) {
-        if (auto ok = try_frame(entropy_, logical); !ok) return propagate(ok);
+        if (auto ok = try_frame(entropy_for(sample, 0), logical); !ok) return propagate(ok);
       }
       if (try_matches_) {
         if (auto ok = try_matches(logical); !ok) return propagate(ok);
@@ -139,6 +150,10 @@ class ChunkEncoder::Coder {
  private:
   // A frame alone has some ten bytes that are no content.
   static constexpr std::size_t kSmallest = 64;
+
+  FrameEncoder& entropy_for(const ChunkSample& sample, std::size_t plane) {
+    return sample.local[plane] ? local_ : entropy_;
+  }
 
   // What is better than the best so far takes its place, in the buffer that held the best.
   MutableByteSpan trial(std::size_t chunk) {
@@ -158,7 +173,7 @@ class ChunkEncoder::Coder {
     return {};
   }
 
-  // Level 1 is a scout: only where it beats the others is it worth to look harder.
+  // Level 1 is a scout: only where it does well is it worth to look harder.
   Result<void> try_matches(ByteSpan logical) {
     const std::size_t before = best_.bytes.size();
     if (auto ok = try_frame(quick_, logical); !ok) return ok;
@@ -191,7 +206,8 @@ class ChunkEncoder::Coder {
     for (std::size_t k = 0; k < width; ++k) {
       std::size_t length = n;
       if (k >= placed) {
-        const auto size = encode_plane({planes[k], n}, sample.uneven[k], out.subspan(at));
+        const auto size = encode_plane(
+            {planes[k], n}, sample.uneven[k] ? &entropy_for(sample, k) : nullptr, out.subspan(at));
         if (!size) return propagate(size);
         if (!*size) return {};
         length = **size;
@@ -203,8 +219,32 @@ class ChunkEncoder::Coder {
     return {};
   }
 
+  // Puts the frame of a plane into `out` if it is smaller than the `best` one, which is there.
+  // Whether it is, or is not much larger.
+  Result<bool> attempt(FrameEncoder& encoder, ByteSpan plane, MutableByteSpan out,
+                       std::optional<std::size_t>& best) {
+    constexpr std::size_t kNear = 32;  // by one part in as many
+    if (!best) {
+      const auto size =
+          encoder.encode(plane, out.first(std::min(out.size(), worthwhile(plane.size()))));
+      if (!size) return propagate(size);
+      best = *size;
+      return best.has_value();
+    }
+    plane_.resize(*best + *best / kNear);
+    const auto size = encoder.encode(plane, plane_);
+    if (!size) return propagate(size);
+    if (!*size) return false;
+    if (**size < *best) {
+      best = *size;
+      std::memcpy(out.data(), plane_.data(), *best);
+    }
+    return true;
+  }
+
   // Puts a plane into `out`, as small as it gets. Its bytes; nothing if there is no room.
-  Result<std::optional<std::size_t>> encode_plane(ByteSpan plane, bool uneven,
+  // `entropy` is null for noise.
+  Result<std::optional<std::size_t>> encode_plane(ByteSpan plane, FrameEncoder* entropy,
                                                   MutableByteSpan out) {
     if (out.empty()) return std::optional<std::size_t>();
     if (std::memcmp(plane.data(), plane.data() + 1, plane.size() - 1) == 0) {
@@ -212,30 +252,14 @@ class ChunkEncoder::Coder {
       return std::optional<std::size_t>(1);
     }
     std::optional<std::size_t> best;
-    const auto attempt = [&](FrameEncoder& encoder) -> Result<void> {
-      if (!best) {
-        const auto size =
-            encoder.encode(plane, out.first(std::min(out.size(), worthwhile(plane.size()))));
-        if (!size) return propagate(size);
-        best = *size;
-        return {};
-      }
-      plane_.resize(*best - 1);
-      const auto size = encoder.encode(plane, plane_);
-      if (!size) return propagate(size);
-      if (!*size) return {};
-      best = *size;
-      std::memcpy(out.data(), plane_.data(), *best);
-      return {};
-    };
-    if (uneven) {
-      if (auto ok = attempt(entropy_); !ok) return propagate(ok);
+    if (entropy != nullptr) {
+      if (auto ok = attempt(*entropy, plane, out, best); !ok) return propagate(ok);
     }
     if (try_matches_) {
-      const auto before = best;
-      if (auto ok = attempt(quick_); !ok) return propagate(ok);
-      if (thorough_ && best != before) {
-        if (auto ok = attempt(strong_); !ok) return propagate(ok);
+      const auto near = attempt(quick_, plane, out, best);
+      if (!near) return propagate(near);
+      if (thorough_ && *near) {
+        if (auto ok = attempt(strong_, plane, out, best); !ok) return propagate(ok);
       }
     }
     if (best) return best;
@@ -260,6 +284,7 @@ class ChunkEncoder::Coder {
   bool thorough_;
   bool try_matches_ = false;
   FrameEncoder entropy_;
+  FrameEncoder local_;
   FrameEncoder quick_;
   FrameEncoder strong_;
   ChunkDecoder decoder_;

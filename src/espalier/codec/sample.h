@@ -9,6 +9,9 @@
 
 namespace espalier {
 
+/// Bytes of a plane that are worth an entropy code of their own, if they differ from the others.
+inline constexpr int kLocalBytes = 32 << 10;
+
 /// What to expect of a chunk. Integer arithmetic alone leads to it, so it is the same everywhere.
 struct ChunkSample {
   /// Whether eight bytes are often the same as others: then looking for matches may pay. Between
@@ -17,6 +20,9 @@ struct ChunkSample {
   /// By plane: whether some values are more frequent than others, so that an entropy code may be
   /// shorter. A plane without this is noise.
   std::array<bool, kMaxElementWidth> uneven = {};
+  /// By plane: whether other values are frequent in one part of it than in another, so that several
+  /// entropy codes may be shorter than one. Parts have kLocalBytes.
+  std::array<bool, kMaxElementWidth> local = {};
 
   bool any_uneven() const {
     for (const bool plane : uneven) {

@@ -230,14 +230,30 @@ def codec_figures(page, work, scale):
             page.ratio(f"{action}, 2 threads (left) against 1: {name}", times["espalier, 2 threads"],
                        times["espalier"], at_least(1.8), show)
             bars[f"{action}, {name}"] = {side: size / statistics.median(ns) for side, ns in times.items()}
+    level_table(page, trained(scale))
     page.charts["codec"] = charts.bars("Compressing and decoding in memory, one thread unless said", bars, "GB/s")
+
+
+def level_table(page, real):
+    """What each level makes of real data, and how fast."""
+    lines = []
+    for name in ("weights-bf16", "adam-v-bf16", "adam-v-f32"):
+        size = tensor_bytes(real / f"{name}.safetensors")
+        for level in range(1, 10):
+            report = execute(OURS, "codec", real / f"{name}.safetensors", "--level", level, "--repeat", 3)
+            times = [middle(report, "compress_ns"), middle(report, "decode_ns")]
+            lines.append([name.replace("-", " "), str(level), f"{report['raw_bytes'] / report['stored_bytes']:.3f}",
+                          *(f"{size / ns * 1000:,.0f} MB/s" for ns in times)])
+    page.add_table("Levels: ratio of the chunks alone, and speed with one thread, hash included",
+                   ["data", "level", "ratio", "compress", "decode"], lines)
 
 
 def state_figures(page, work, scale):
     source = work / "state.safetensors"
     script("synthetic.py", source, "--state", "--bytes", scale.state)
     nested = convert(source, work / "nested.espalier", "--nest")
-    files = {"espalier": work / "state.espalier", "espalier, compressed": work / "compressed.espalier",
+    files = {"espalier": work / "state.espalier", "espalier, 2 threads": work / "threads.espalier",
+             "espalier, compressed": work / "compressed.espalier",
              "crate": work / "crate.safetensors", **{STATE_PEERS[peer]: work / peer for peer in STATE_PEERS}}
     sizes, times, errors = save_states(page, scale, source, nested, files)
     alive = {side: file for side, file in files.items() if side not in errors}
@@ -246,6 +262,7 @@ def state_figures(page, work, scale):
     for part in PARTS[:scale.cold_parts]:
         load_states(page, scale, alive, "cold", part, times, errors)
     compressed = sizes.pop("espalier, compressed")
+    del sizes["espalier, 2 threads"]  # the same bytes
     for side, size in sizes.items():
         page.add(Row(f"compressed state against {side}'s file", f"{compressed / MIB:.1f} MiB", f"{size / MIB:.1f} MiB",
                      size / compressed, f"{size / compressed:.3f}x", at_least(1.0)))
@@ -281,6 +298,7 @@ def save_states(page, scale, source, nested, files):
         os.sync()
     ours = (OURS, "resave", nested, "--repeat", 3)
     sides = {"espalier": (*ours, "--out", files["espalier"]),
+             "espalier, 2 threads": (*ours, "--threads", 2, "--out", files["espalier, 2 threads"]),
              "espalier, compressed": (*ours, "--level", 1, "--out", files["espalier, compressed"]),
              "crate": (PEER, "resave", source, "--out", files["crate"], "--repeat", 3),
              **{name: (PYTHON, PYTHON_PEERS, "save", source, "--peer", peer, "--out", files[name], "--repeat", 3)

@@ -39,18 +39,26 @@ TEST_CASE("Mapping and reading give the same bytes and the same errors") {
     for (const Extent& extent :
          {Extent{0, 0, 10'000}, Extent{0, 4095, 2}, Extent{0, 9'999, 1}, Extent{0, 10'000, 0}}) {
       (*source)->prefetch(extent);
+      (*source)->populate(extent);
       const auto read = (*source)->read(extent, scratch);
       REQUIRE(read);
-      CHECK(std::equal(read->begin(), read->end(),
-                       bytes.begin() + static_cast<std::ptrdiff_t>(extent.offset),
-                       bytes.begin() + static_cast<std::ptrdiff_t>(extent.offset + extent.length)));
+      const auto begin = bytes.begin() + static_cast<std::ptrdiff_t>(extent.offset);
+      const auto length = static_cast<std::ptrdiff_t>(extent.length);
+      CHECK(std::equal(read->begin(), read->end(), begin, begin + length));
+      Bytes copied(extent.length);
+      CHECK((*source)->copy(extent, copied));
+      CHECK(std::equal(copied.begin(), copied.end(), begin, begin + length));
+      copied.resize(copied.size() + 1);
+      CHECK((*source)->copy(extent, copied).error().code == ErrorCode::kInvalidArgument);
     }
     for (const Extent& extent : {Extent{0, 0, 10'001}, Extent{0, 10'001, 0}, Extent{0, 9'999, 2},
                                  Extent{0, ~std::uint64_t{0}, 2}}) {
       (*source)->prefetch(extent);
+      (*source)->populate(extent);
       const auto read = (*source)->read(extent, scratch);
       REQUIRE_FALSE(read);
       CHECK(read.error().code == ErrorCode::kTruncated);
+      CHECK((*source)->copy(extent, scratch).error().code == ErrorCode::kTruncated);
     }
     const auto other_file = (*source)->read({1, 0, 1}, scratch);
     REQUIRE_FALSE(other_file);
@@ -118,6 +126,18 @@ TEST_CASE("A file that is cut while it is read has changed") {
   CHECK(read.error().code == ErrorCode::kFileChanged);
   CHECK(read.error().offset == 5'000);
   CHECK((*source)->read({0, 0, 5'000}, scratch));
+}
+
+TEST_CASE("A mapped file that is cut is an error of a copy, not of the process") {
+  const TemporaryFolder folder;
+  REQUIRE(testing::write_whole(folder / "file", contents(100'000)));
+  const auto source = open_source(folder / "file", Access::kMapped);
+  REQUIRE(source);
+  std::filesystem::resize_file(folder / "file", 5'000);
+  Bytes copied(50'000);
+  const auto result = (*source)->copy({0, 50'000, 50'000}, copied);
+  REQUIRE_FALSE(result);
+  CHECK(result.error().code == ErrorCode::kFileChanged);
 }
 
 }  // namespace

@@ -366,7 +366,7 @@ def counts_figures(page, work, scale):
     script("synthetic.py", source, "--state", "--bytes", scale.state)
     for options, kind in ((["--nest"], "uncompressed"), (["--nest", "--compress"], "compressed")):
         file = convert(source, work / "counts.espalier", *options)
-        for access in ("mapped"):
+        for access in ("read", "--mapped"):
             evict(file)
             report = execute(OURS, "load", file, "--path", "optimizer/layers/~21",
                              *([access] if access.startswith("-") else []))

@@ -234,6 +234,47 @@ TEST_CASE("Whatever is cut, appended or flipped, the decoder says no or gives so
   }
 }
 
+// A frame of one block, with its seal. Types of blocks: 0 raw, 3 reserved.
+Bytes sealed_frame(ByteSpan content, unsigned block_type) {
+  Bytes frame(9 + content.size());
+  store_le(frame.data(), std::uint32_t{0xFD2FB528});
+  frame[4] = std::byte{0x20};  // one segment, and its size in a byte
+  frame[5] = static_cast<std::byte>(content.size());
+  frame[6] = static_cast<std::byte>(content.size() << 3 | block_type << 1 | 1u);
+  std::copy(content.begin(), content.end(), frame.begin() + 9);
+  const std::uint64_t seal = hash64(frame);
+  frame.resize(frame.size() + kSealBytes);
+  store_le(frame.data() + frame.size() - kSealBytes, seal);
+  return frame;
+}
+
+TEST_CASE("The decoder itself refuses what a chunk's hash would find later") {
+  const Bytes content = noise(16);
+  Bytes out(16);
+  ChunkDecoder decoder;
+  const Bytes good = sealed_frame(content, 0);
+  CHECK(decoder.decode(Codec::kZstd, kBytes, good, out));
+  CHECK(out == content);
+  CHECK_FALSE(decoder.decode(Codec::kZstd, kBytes, sealed_frame(content, 3), out));
+
+  // A plane that takes more than its bytes, though it would decode.
+  Bytes planes(8);
+  store_le(planes.data(), static_cast<std::uint32_t>(good.size()));
+  store_le(planes.data() + 4, std::uint32_t{1});
+  planes.insert(planes.end(), good.begin(), good.end());
+  planes.push_back(std::byte{7});
+  Bytes elements(32);
+  CHECK_FALSE(decoder.decode(Codec::kPlanes, kBF16, planes, elements));
+
+  // Constant planes go with any number of elements, but not with half of one.
+  planes.assign(10, std::byte{7});
+  store_le(planes.data(), std::uint32_t{1});
+  store_le(planes.data() + 4, std::uint32_t{1});
+  CHECK(decoder.decode(Codec::kPlanes, kBF16, planes, elements));
+  elements.resize(31);
+  CHECK_FALSE(decoder.decode(Codec::kPlanes, kBF16, planes, elements));
+}
+
 TEST_CASE("There are no planes of single bytes, and no codec 3") {
   Bytes out(64);
   ChunkDecoder decoder;

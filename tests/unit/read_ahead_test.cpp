@@ -21,16 +21,19 @@ class PrefetchLog : public Source {
   std::uint64_t size() const override { return ~std::uint64_t{0}; }
   Result<ByteSpan> read(const Extent&, MutableByteSpan) const override { return ByteSpan(); }
   Result<void> copy(const Extent&, MutableByteSpan) const override { return {}; }
+  void expect(ReadPattern pattern) const override { pattern_ = pattern; }
   void prefetch(const Extent& extent) const override {
     const std::lock_guard lock(mutex_);
     log_.push_back(extent);
   }
 
   std::vector<Extent> log() const { return log_; }
+  ReadPattern pattern() const { return pattern_; }
 
  private:
   mutable std::mutex mutex_;
   mutable std::vector<Extent> log_;
+  mutable ReadPattern pattern_ = ReadPattern::kScattered;
 };
 
 TEST_CASE("What follows closely is fetched at once, and nothing between distant extents") {
@@ -81,6 +84,27 @@ TEST_CASE("Fetching stays eight MiB ahead of use, and leaves nothing out") {
             [](const Extent& a, const Extent& b) { return a.offset < b.offset; });
   REQUIRE(log.size() == 100);
   for (std::uint64_t i = 0; i < 100; ++i) CHECK(log[i] == Extent{0, i * kMiB, kMiB});
+}
+
+TEST_CASE("Long stretches are left to the system, as long as they last") {
+  for (const bool has_gaps : {false, true}) {
+    const PrefetchLog source;
+    {
+      ReadAhead ahead(source);
+      for (std::uint64_t i = 0; i < 300; ++i) {
+        ahead.add({0, i * kMiB + (has_gaps ? i / 100 * kMiB : 0), kMiB});
+      }
+      ahead.start();
+      ahead.use(kMiB);
+      CHECK(source.log().empty() == !has_gaps);
+      CHECK((source.pattern() == ReadPattern::kSequential) == !has_gaps);
+    }
+    CHECK(source.pattern() == ReadPattern::kScattered);
+  }
+  const PrefetchLog source;
+  ReadAhead nothing(source);
+  nothing.start();
+  CHECK(source.pattern() == ReadPattern::kScattered);
 }
 
 TEST_CASE("Memory for tensors can be had in any size that there is") {

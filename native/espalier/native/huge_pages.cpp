@@ -1,5 +1,6 @@
 #include "espalier/native/huge_pages.h"
 
+#include <memory>
 #include <new>
 
 #include <sys/mman.h>
@@ -12,28 +13,6 @@ namespace {
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 constexpr std::size_t kSeveralPages = std::size_t{64} << 10;
-constexpr std::align_val_t kSmallAlignment{64};
-
-// Huge pages begin at multiples of their size.
-std::size_t rounded(std::size_t size) { return (size + kHugePage - 1) / kHugePage * kHugePage; }
-
-void* allocate(std::size_t size) {
-  if (size < kHugePage) return ::operator new(size, kSmallAlignment, std::nothrow);
-  if (size > static_cast<std::size_t>(-1) / 2) return nullptr;
-  void* memory = ::operator new (rounded(size), std::align_val_t{kHugePage}, std::nothrow);
-#ifdef MADV_HUGEPAGE
-  if (memory != nullptr) ::madvise(memory, rounded(size), MADV_HUGEPAGE);
-#endif
-  return memory;
-}
-
-void release(void* memory, std::size_t size) {
-  if (size < kHugePage) {
-    ::operator delete(memory, kSmallAlignment);
-  } else {
-    ::operator delete (memory, std::align_val_t{kHugePage});
-  }
-}
 
 [[maybe_unused]] std::size_t page_bytes() {
   static const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
@@ -41,33 +20,49 @@ void release(void* memory, std::size_t size) {
 }
 
 // Advises on those pages of `page` bytes that lie wholly within the memory. Never fails.
-[[maybe_unused]] void advise_within(std::byte* memory, std::size_t size, std::size_t page,
-                                    int advice) {
-  void* begin = memory;
-  if (std::align(page, page, begin, size) == nullptr) return;
-  ::madvise(begin, size / page * page, advice);
+[[maybe_unused]] void advise_within(void* memory, std::size_t size, std::size_t page, int advice) {
+  if (std::align(page, page, memory, size) == nullptr) return;
+  ::madvise(memory, size / page * page, advice);
 }
+
+// From the heap, aligned as the heap likes best: so it finds what has been freed again, which costs
+// no new pages at all. Null if there is none.
+void* allocate(std::size_t size) {
+  void* memory = ::operator new(size, std::nothrow);
+#ifdef MADV_HUGEPAGE
+  if (memory != nullptr) advise_within(memory, size, kHugePage, MADV_HUGEPAGE);
+#endif
+  return memory;
+}
+
+// Gets all pages in one call instead of a fault for each.
+void populate([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t size) {
+#ifdef MADV_POPULATE_WRITE
+  if (memory != nullptr && size >= kSeveralPages) {
+    advise_within(memory, size, page_bytes(), MADV_POPULATE_WRITE);
+  }
+#endif
+}
+
+void* allocate_populated(std::size_t size) {
+  void* memory = allocate(size);
+  populate(memory, size);
+  return memory;
+}
+
+void release(void* memory, std::size_t) { ::operator delete(memory); }
 
 }  // namespace
 
-ArenaAllocator huge_page_allocator() { return {allocate, release}; }
+ArenaAllocator huge_page_allocator() { return {allocate_populated, release}; }
 
 std::shared_ptr<std::byte[]> large_memory(std::uint64_t size) {
   const auto narrow = narrow_size(size);
-  if (!narrow) return nullptr;
-  // Aligned as the heap likes best: so it finds what has been freed again.
-  std::shared_ptr<std::byte[]> memory(new (std::nothrow) std::byte[*narrow]);
-  if (!memory) return nullptr;
-#ifdef MADV_HUGEPAGE
-  advise_within(memory.get(), *narrow, kHugePage, MADV_HUGEPAGE);
-#endif
-#ifdef MADV_POPULATE_WRITE
-  // Pages in one call instead of a fault for each. Threads that fill more take turns better.
-  if (*narrow >= kSeveralPages && *narrow < kHugePage) {
-    advise_within(memory.get(), *narrow, page_bytes(), MADV_POPULATE_WRITE);
-  }
-#endif
-  return memory;
+  void* memory = narrow ? allocate(*narrow) : nullptr;
+  if (memory == nullptr) return nullptr;
+  // More than that is filled by several threads, which had better get their pages themselves.
+  if (*narrow < kHugePage) populate(memory, *narrow);
+  return {static_cast<std::byte*>(memory), [](std::byte* bytes) { ::operator delete(bytes); }};
 }
 
 }  // namespace espalier

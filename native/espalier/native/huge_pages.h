@@ -11,8 +11,8 @@
 
 namespace espalier {
 
-/// An allocator that asks the system for huge pages when a block is large, of which the last one
-/// may be filled in part.
+/// An allocator that asks the system for huge pages when a block is large, and for all pages at
+/// once.
 ArenaAllocator huge_page_allocator();
 
 /// `size` bytes for a tensor, uninitialised, in huge pages as far as they get full. Null if the

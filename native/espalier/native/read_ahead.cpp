@@ -9,6 +9,8 @@ constexpr std::uint64_t kAhead = std::uint64_t{8} << 20;
 constexpr std::uint64_t kRunBytes = std::uint64_t{1} << 20;
 // Disks and caches work by pages: a smaller gap costs nothing.
 constexpr std::uint64_t kGap = 4096;
+// Beside so many bytes it does not matter what the system reads too far.
+constexpr std::uint64_t kLongStretch = std::uint64_t{128} << 20;
 
 }  // namespace
 
@@ -18,10 +20,10 @@ void ReadAhead::add(const Extent& extent) {
   if (!runs_.empty()) {
     const Extent& last = runs_.back().extent;
     follows = extent.file == last.file && extent.offset >= last.offset + last.length &&
-              extent.offset - (last.offset + last.length) < kGap &&
-              extent.offset + extent.length - last.offset <= kRunBytes;
+              extent.offset - (last.offset + last.length) < kGap;
   }
-  if (follows) {
+  if (!follows) ++stretches_;
+  if (follows && extent.offset + extent.length - runs_.back().extent.offset <= kRunBytes) {
     Extent& last = runs_.back().extent;
     last.length = extent.offset + extent.length - last.offset;
   } else {
@@ -30,7 +32,21 @@ void ReadAhead::add(const Extent& extent) {
   added_ += extent.length;
 }
 
+ReadAhead::~ReadAhead() {
+  if (is_sequential_) source_.expect(ReadPattern::kScattered);
+}
+
+void ReadAhead::start() {
+  is_sequential_ = added_ >= kLongStretch * stretches_ && stretches_ > 0;
+  if (is_sequential_) {
+    source_.expect(ReadPattern::kSequential);
+  } else {
+    use(0);
+  }
+}
+
 void ReadAhead::use(std::uint64_t bytes) {
+  if (is_sequential_) return;
   const std::uint64_t wanted = used_.fetch_add(bytes) + bytes + kAhead;
   for (std::size_t next = next_; next < runs_.size() && runs_[next].before < wanted;) {
     // On failure somebody else has taken it, and `next` is what comes now.

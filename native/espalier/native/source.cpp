@@ -61,16 +61,15 @@ Result<void> read_fully(const FileDescriptor& file, const Extent& extent, Mutabl
   return {};
 }
 
-/// Calls to read are for what is asked for alone: those who read say what comes next, and the
-/// system can only guess.
-void read_no_more(const FileDescriptor& file) {
-  ::posix_fadvise(file.get(), 0, 0, POSIX_FADV_RANDOM);
+void advise_pattern(const FileDescriptor& file, ReadPattern pattern) {
+  ::posix_fadvise(file.get(), 0, 0,
+                  pattern == ReadPattern::kScattered ? POSIX_FADV_RANDOM : POSIX_FADV_NORMAL);
 }
 
 class ReadSource : public Source {
  public:
   ReadSource(FileDescriptor file, std::uint64_t size) : file_(std::move(file)), size_(size) {
-    read_no_more(file_);
+    expect(ReadPattern::kScattered);
   }
 
   std::uint64_t size() const override { return size_; }
@@ -89,6 +88,8 @@ class ReadSource : public Source {
     return read_fully(file_, extent, out);
   }
 
+  void expect(ReadPattern pattern) const final { advise_pattern(file_, pattern); }
+
   void prefetch(const Extent& extent) const override {
     if (!check_extent(extent, size_)) return;
     for_each_piece(extent, [&](std::uint64_t offset, std::uint64_t length) {
@@ -104,7 +105,9 @@ class ReadSource : public Source {
 
 class MappedSource : public Source {
  public:
-  explicit MappedSource(FileDescriptor file) : file_(std::move(file)) { read_no_more(file_); }
+  explicit MappedSource(FileDescriptor file) : file_(std::move(file)) {
+    expect(ReadPattern::kScattered);
+  }
   MappedSource(const MappedSource&) = delete;
   MappedSource& operator=(const MappedSource&) = delete;
   ~MappedSource() override {
@@ -137,6 +140,8 @@ class MappedSource : public Source {
   }
 
   std::optional<ByteSpan> mapping() const override { return bytes_; }
+
+  void expect(ReadPattern pattern) const final { advise_pattern(file_, pattern); }
 
   void prefetch(const Extent& extent) const override {
     if (!check_extent(extent, bytes_.size()) || is_cached(extent)) return;

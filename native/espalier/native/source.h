@@ -23,6 +23,15 @@ enum class Access : std::uint8_t {
   kRead,
 };
 
+/// How the bytes of a file are going to be asked for.
+enum class ReadPattern : std::uint8_t {
+  /// Here and there. Reads from the disk what is asked for, and nothing else.
+  kScattered,
+  /// One after the other, for long. The system reads ahead by itself, in larger pieces than
+  /// prefetch() can, and some MiB too far.
+  kSequential,
+};
+
 /// An open regular file. Const use is thread-safe.
 class Source {
  public:
@@ -41,6 +50,10 @@ class Source {
 
   /// The whole file, if it is mapped; valid as long as the source lives.
   virtual std::optional<ByteSpan> mapping() const { return std::nullopt; }
+
+  /// Says how bytes are going to be asked for: kScattered until told otherwise. A hint; never
+  /// fails.
+  virtual void expect(ReadPattern pattern) const = 0;
 
   /// Starts to bring `extent`, and nothing around it, from the disk into the page cache, unless it
   /// is there. Does not wait for it. A hint; never fails.

@@ -8,13 +8,9 @@
 namespace espalier {
 namespace {
 
-constexpr std::align_val_t kAlignment{64};
+void* allocate_from_heap(std::size_t size) { return ::operator new(size, std::nothrow); }
 
-void* allocate_from_heap(std::size_t size) {
-  return ::operator new(size, kAlignment, std::nothrow);
-}
-
-void release_to_heap(void* memory, std::size_t) { ::operator delete(memory, kAlignment); }
+void release_to_heap(void* memory, std::size_t) { ::operator delete(memory); }
 
 }  // namespace
 

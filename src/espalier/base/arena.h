@@ -17,13 +17,13 @@ namespace espalier {
 /// Where an Arena's memory comes from. The default is the C++ heap; a native build can hand in huge
 /// pages, which make opening a large index several times cheaper. Must be thread-safe.
 struct ArenaAllocator {
-  /// Returns `size` bytes aligned to 64, or nullptr. Their contents do not matter.
+  /// Returns `size` bytes aligned as operator new does, or nullptr. Their contents do not matter.
   void* (*allocate)(std::size_t size) = nullptr;
   /// Frees what `allocate` returned for the same size.
   void (*release)(void* memory, std::size_t size) = nullptr;
 };
 
-/// An owned block of bytes, aligned to 64. Movable, not copyable.
+/// An owned block of bytes, aligned as operator new does. Movable, not copyable.
 class Arena {
  public:
   /// A block of `size` bytes, uninitialised; kOutOfMemory if it cannot be had.

@@ -27,6 +27,11 @@ def label(x, y, text, anchor="start", kind=""):
     return f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}" class="{kind}">{html.escape(text)}</text>'
 
 
+def shown(value):
+    """Four digits, or all of a larger number: ratios differ in the third."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.4g}"
+
+
 def bars(title, groups, unit):
     """`groups`: by name, a dict of a bar's name to its value. Names that begin with ours are coloured."""
     most = max((value for group in groups.values() for value in group.values()), default=1)
@@ -39,7 +44,7 @@ def bars(title, groups, unit):
             colour = "c0" if bar.startswith("espalier") else "c1"
             body += [label(LEFT - 8, y + 13, bar, "end"),
                      f'<rect class="{colour}" x="{LEFT}" y="{y + 2}" width="{max(length, 1):.1f}" height="{LINE - 5}"/>',
-                     label(LEFT + length + 6, y + 13, f"{value:.3g} {unit}".strip())]
+                     label(LEFT + length + 6, y + 13, f"{shown(value)} {unit}".strip())]
             y += LINE
         y += 8
     return document(y + 4, title, body)
@@ -47,7 +52,7 @@ def bars(title, groups, unit):
 
 def lines(title, series, x_title, y_title):
     """Both axes logarithmic. `series`: by name, a list of (x, y), all above 0."""
-    top, bottom, right = 40, 330, WIDTH - 160
+    top, bottom, right = 52, 342, WIDTH - 160
     points = [point for line in series.values() for point in line]
     (x_low, x_high), (y_low, y_high) = (
         (math.floor(math.log10(min(p[i] for p in points))), math.ceil(math.log10(max(p[i] for p in points))))
@@ -72,5 +77,5 @@ def lines(title, series, x_title, y_title):
         body += [f'<polyline class="line c{i % COLOURS}" style="fill:none" points="{shown}"/>',
                  f'<rect class="c{i % COLOURS}" x="{right + 10}" y="{ends - 9:.0f}" width="10" height="10"/>',
                  label(right + 26, ends, name)]
-    body += [label((70 + right) / 2, bottom + 34, x_title, "middle"), label(10, top - 6, y_title, kind="faint")]
+    body += [label((70 + right) / 2, bottom + 34, x_title, "middle"), label(10, top - 14, y_title, kind="faint")]
     return document(bottom + 44, title, body)

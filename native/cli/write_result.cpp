@@ -66,9 +66,12 @@ void add_target_options(CLI::App& command, TargetOptions& options) {
       ->check(CLI::IsMember({"espalier", "safetensors"}).description(""))
       ->type_name("FORMAT");
   command
-      .add_flag("--compress", options.compress,
-                "Compress tensors: 1 (the default level) is fast, 9 is thorough and slow")
-      ->type_name("[=LEVEL]");
+      .add_flag(
+          "--compress", options.compress,
+          "Compress tensors. --compress=LEVEL: 1 (the default) is fast; 2 to 9 are for sparse "
+          "and structured tensors, ever slower; 0 is none, as without this, even if the "
+          "input is compressed")
+      ->type_name("");
   command
       .add_option("--unrepresentable", options.unrepresentable,
                   "What to do with what safetensors cannot hold: error (the default), drop it, or "

@@ -98,6 +98,8 @@ class Ls(Cli):
         self.assertTrue(any("no data  missing" in line for line in lines))
         self.assertTrue(any(line.startswith("opaque(q4_0, 32 in 18 B)") for line in lines))
         self.assertEqual(lines[-1], "23 tensors, 1337 elements, 4.9 KiB")
+        lines = self.text("ls", "--long", self.path("sample")).splitlines()
+        self.assertEqual(lines[-1], "23 tensors, 1337 elements, 4.9 KiB, 4.9 KiB stored")
 
     def test_json(self):
         listing = self.json("ls", self.path("sample"), "model", "--long")

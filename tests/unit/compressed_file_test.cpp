@@ -10,6 +10,7 @@
 
 #include "espalier/native/checkpoint_file.h"
 #include "espalier/native/save.h"
+#include "espalier/native/save_safetensors.h"
 
 namespace espalier {
 namespace {
@@ -206,6 +207,10 @@ TEST_CASE("Levels that there are not are refused before anything is written") {
     CHECK(saved.error().code == ErrorCode::kInvalidArgument);
     CHECK(folder.size() == 0);
   }
+  CHECK(save_safetensors(folder / "file", Value::dict(), Unrepresentable::kError, compressed())
+            .error()
+            .code == ErrorCode::kInvalidArgument);
+  CHECK(folder.size() == 0);
   CHECK(save(folder / "file", Value::dict(), compressed()));
 }
 

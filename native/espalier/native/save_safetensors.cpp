@@ -35,6 +35,11 @@ std::vector<Piece> divide(const std::vector<SafetensorsTensor>& tensors) {
 
 Result<Losses> save_safetensors(const std::filesystem::path& path, const Value& state,
                                 Unrepresentable unrepresentable, const SaveOptions& options) try {
+  if (options.compression_level != kNoCompression) {
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "safetensors files are never compressed; leave the level at 0, or save as Espalier");
+  }
   auto plan = plan_safetensors(state, options.metadata, {unrepresentable, options.limits});
   if (!plan) return propagate(plan);
   auto sink =

@@ -1,5 +1,6 @@
 #include "espalier/read/opener.h"
 
+#include <array>
 #include <functional>
 #include <string>
 #include <vector>
@@ -90,6 +91,30 @@ TEST_CASE("An opener asks for little, and for the rest of a large index only") {
   Opener whole({.file_size = small.size()});
   REQUIRE(whole.needs().size() == 1);
   CHECK(whole.needs()[0] == Extent{0, 0, small.size()});
+}
+
+TEST_CASE("An index of several MiB comes together from pieces of any size and order") {
+  Value list = Value::list();
+  for (std::int64_t i = 0; i < 150'000; ++i) list.add(Value::integer(i * 7));
+  const auto file = testing::write_file(list);
+  REQUIRE(file);
+  REQUIRE(file->size() > std::size_t{3} << 20);
+  testing::Random random(4);
+  for (std::size_t way = 0; way < 4; ++way) {
+    Opener opener({.file_size = file->size()});
+    CHECK(opener.feed({0, 0, kFirstReadBytes}, testing::bytes_at(*file, {0, 0, kFirstReadBytes})));
+    // One request, however it is put together.
+    REQUIRE(opener.needs().size() == 1);
+    CHECK(opener.needs()[0] == Extent{0, kFirstReadBytes, file->size() - kFirstReadBytes});
+    constexpr std::array<std::uint64_t, 3> kSteps = {100'000, 1 << 20, 1 << 22};
+    const bool fed = way == 3 ? testing::feed_scrambled(opener, *file, random).has_value()
+                              : testing::feed_steps(opener, *file, kSteps[way]).has_value();
+    CHECK(fed);
+    const auto checkpoint = opener.finish();
+    REQUIRE(checkpoint);
+    CHECK(checkpoint->state().size() == 150'000);
+    CHECK(checkpoint->state().child(149'999).as_int64() == 149'999 * 7);
+  }
 }
 
 TEST_CASE("A damaged file is refused alike, however its bytes arrive") {

@@ -223,7 +223,7 @@ Result<std::shared_ptr<const Source>> open_source(const std::filesystem::path& p
   if (access == Access::kMapped && size > 0) {
     auto source = std::make_shared<MappedSource>(std::move(file));
     if (const int error = source->map(size); error != 0) {
-      return fail_with_errno(error, "map the file");
+      return error == ENOMEM ? out_of_memory() : fail_with_errno(error, "map the file");
     }
     return source;
   }

@@ -10,6 +10,10 @@ namespace {
 // Features that this build can read.
 constexpr std::uint64_t kKnownFeatures = kFeatureZstd | kFeaturePlanes;
 
+// The index is gathered in pieces of this size: in one, whoever feeds less than all of it would
+// make it come together beside the arena first, and so be there twice.
+constexpr std::uint64_t kPieceBytes = std::uint64_t{1} << 20;
+
 }  // namespace
 
 Opener::Opener(OpenOptions options)
@@ -28,15 +32,19 @@ std::span<const Extent> Opener::needs() const {
 
 Result<void> Opener::feed(const Extent& extent, ByteSpan bytes) {
   if (error_) return tl::unexpected<Error>(*error_);
-  auto fed = gather_.feed(extent, bytes, [&](std::size_t, ByteSpan front) {
-    if (!header_) return take_front(front);
-    std::copy(front.begin(), front.end(),
-              index_->bytes().begin() + static_cast<std::ptrdiff_t>(index_filled_));
-    index_filled_ += front.size();
+  auto fed = gather_.feed(extent, bytes, [&](std::size_t i, ByteSpan piece) {
+    if (!header_) return take_front(piece);
+    std::copy(piece.begin(), piece.end(),
+              index_->bytes().begin() + static_cast<std::ptrdiff_t>(in_front_ + i * kPieceBytes));
     return Result<void>{};
   });
-  if (fed && header_ && index_filled_ < header_->index_length && gather_.is_complete()) {
-    gather_ = Gather({{0, kHeaderBytes + index_filled_, header_->index_length - index_filled_}});
+  if (fed && header_ && in_front_ < header_->index_length && !is_rest_wanted_) {
+    is_rest_wanted_ = true;
+    std::vector<Extent> pieces;
+    for (std::uint64_t at = in_front_; at < header_->index_length; at += kPieceBytes) {
+      pieces.push_back({0, kHeaderBytes + at, std::min(kPieceBytes, header_->index_length - at)});
+    }
+    gather_ = Gather(std::move(pieces));
     // The same bytes may hold the rest too, as when a whole mapped file is fed at once.
     return feed(extent, bytes);
   }
@@ -54,7 +62,7 @@ Result<void> Opener::take_front(ByteSpan front) {
   const auto copied = std::min<std::uint64_t>(index.size(), header->index_length);
   std::copy_n(index.begin(), copied, arena->bytes().begin());
   index_ = std::move(*arena);
-  index_filled_ = copied;
+  in_front_ = copied;
   header_ = *header;
   return {};
 }

@@ -56,7 +56,8 @@ class Opener {
   OpenOptions options_;
   std::optional<Header> header_;
   std::optional<Arena> index_;
-  std::uint64_t index_filled_ = 0;
+  std::uint64_t in_front_ = 0;  // bytes of the index that came with the header
+  bool is_rest_wanted_ = false;
   Gather gather_;
   std::optional<Error> error_;
 };

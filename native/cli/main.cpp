@@ -34,6 +34,11 @@ std::vector<std::string> guarded_arguments(int argc, char** argv) {
                                      std::make_reverse_iterator(argv + std::min(argc, 1)));
   for (std::string& argument : arguments) {
     if (argument.starts_with('[') && argument.ends_with(']')) argument += kGuard;
+    // A variable of a script that is empty is no wish for the default level.
+    if (argument == "--compress=") {
+      throw CLI::ValidationError(argument,
+                                 "no level; it is 1 (fast) to 9 (thorough), or 0 for none");
+    }
   }
   return arguments;
 }

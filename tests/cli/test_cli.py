@@ -1023,7 +1023,7 @@ class Compression(Cli):
 
     def test_mistakes(self):
         for command in ("convert", "extract"):
-            for level in ("10", "-1", "x", "1x"):
+            for level in ("", "10", "-1", "x", "1x"):
                 self.run_cli(command, self.DIGITS, self.new("out.espalier"), f"--compress={level}", expect=USAGE)
             for target in (["out.safetensors"], ["out", "--to=safetensors"]):
                 self.run_cli(command, self.DIGITS, self.new(target[0]), *target[1:], "--compress", expect=USAGE)

@@ -21,7 +21,7 @@ inline constexpr int kMaxCompression = 9;
 Result<void> check_compression_level(int level);
 
 /// Encodes chunks. The same bytes, layout and level give the same result, with the same version of
-/// zstd. Holds up to six chunks' bytes and zstd's contexts: 1 MiB at level 1, 19 MiB at level 9.
+/// zstd. Holds up to six chunks' bytes and zstd's contexts: 2 MiB at level 1, 20 MiB at level 9.
 /// One per thread; movable.
 class ChunkEncoder {
  public:

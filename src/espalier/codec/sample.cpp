@@ -23,7 +23,7 @@ struct Pairs {
   void add(ByteSpan bytes) {
     std::array<std::uint32_t, 256> counts = {};
     for (const std::byte byte : bytes) ++counts[std::to_integer<std::size_t>(byte)];
-    for (const std::uint64_t count : counts) equal += count * (count - 1) * (count > 0 ? 1 : 0);
+    for (const std::uint64_t count : counts) equal += count * count - count;
     all += bytes.size() * (bytes.size() - 1);
   }
 };

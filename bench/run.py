@@ -3,6 +3,7 @@
 
 import argparse
 import dataclasses
+import os
 import pathlib
 import sys
 import tempfile

@@ -46,6 +46,21 @@ Tensor f32(std::initializer_list<float> values) {
   return tensor;
 }
 
+TEST_CASE("Digests of what is hashed in pieces, by hand") {
+  Value dict = Value::dict();
+  std::string encoding;
+  for (std::int64_t key = 0; key < 5000; ++key) {
+    dict.add(Key(key), Value::boolean(key % 3 == 0));
+    encoding += int_key(key) + hash(u8(2) + u8(0) + u8(key % 3 == 0 ? 1 : 0));
+  }
+  CHECK(digest(dict) == hash(u8(9) + u8(0) + u32(5000) + encoding));
+  for (const std::size_t size : {65525, 65530, 65531, 65536, 65537, 200000}) {
+    const std::vector<std::byte> bytes(size, std::byte{'x'});
+    CHECK(digest(Value::bytes(bytes)) ==
+          hash(u8(8) + u8(0) + u32(static_cast<std::uint32_t>(size)) + std::string(size, 'x')));
+  }
+}
+
 TEST_CASE("Digests of scalars, by hand") {
   CHECK(digest(Value::null()) == hash(u8(1) + u8(0)));
   CHECK(digest(Value::boolean(true)) == hash(u8(2) + u8(0) + u8(1)));

@@ -5,6 +5,8 @@
 // With dispatch, the library picks the widest vector instructions of the machine that it runs on
 // (AVX2 and AVX-512 hash about twice as fast as the SSE2 that every x86-64 has). Without it, the
 // hash is compiled in from the header: what WebAssembly and other machines need.
+// For the size of the state, which is allocated here.
+#define XXH_STATIC_LINKING_ONLY
 #if ESPALIER_XXH_DISPATCH
 #include <xxhash.h>
 // The dispatching header must come second: it redirects the functions that the first one declares.
@@ -15,6 +17,21 @@
 #endif
 
 namespace espalier {
+
+struct Hasher128::State : XXH3_state_t {};
+
+Hasher128::Hasher128() : state_(new State) { XXH3_128bits_reset(state_.get()); }
+
+void Hasher128::Free::operator()(State* state) const { delete state; }
+
+void Hasher128::update(ByteSpan bytes) {
+  XXH3_128bits_update(state_.get(), bytes.data(), bytes.size());
+}
+
+Hash128 Hasher128::hash() const {
+  const XXH128_hash_t hash = XXH3_128bits_digest(state_.get());
+  return {hash.low64, hash.high64};
+}
 
 Hash128 hash128(ByteSpan bytes) {
   const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());

@@ -5,6 +5,7 @@
 #define ESPALIER_CODEC_HASH_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "espalier/base/bytes.h"
@@ -22,6 +23,23 @@ static_assert(sizeof(Hash128) == 16);
 
 /// XXH3-128 of `bytes`. Thread-safe.
 Hash128 hash128(ByteSpan bytes);
+
+/// XXH3-128 of bytes that come piece by piece. Not thread-safe.
+class Hasher128 {
+ public:
+  /// Takes some 600 bytes of memory; std::bad_alloc without them.
+  Hasher128();
+  void update(ByteSpan bytes);
+  /// The hash of all pieces so far, as if they had come in one.
+  Hash128 hash() const;
+
+ private:
+  struct State;
+  struct Free {
+    void operator()(State* state) const;
+  };
+  std::unique_ptr<State, Free> state_;
+};
 
 /// XXH3-64 of `bytes`. Thread-safe.
 std::uint64_t hash64(ByteSpan bytes);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -12,12 +13,25 @@
 namespace espalier {
 namespace {
 
-// The encoding that gets hashed, rebuilt for every node in the same buffer.
+// The encoding that gets hashed, rebuilt for every node in the same buffer. What would be long, as
+// that of a dict of a million children, is hashed in pieces.
 class Encoding {
  public:
-  void clear() { bytes_.clear(); }
+  void clear() {
+    bytes_.clear();
+    pieces_.reset();
+  }
 
   void raw(const void* data, std::size_t size) {
+    if (bytes_.size() + size > kPieceBytes) {
+      if (!pieces_) pieces_.emplace();
+      pieces_->update(as_bytes(bytes_));
+      bytes_.clear();
+      if (size > kPieceBytes) {
+        pieces_->update({static_cast<const std::byte*>(data), size});
+        return;
+      }
+    }
     bytes_.append(static_cast<const char*>(data), size);
   }
   template <class T>
@@ -29,10 +43,18 @@ class Encoding {
     raw(bytes.data(), bytes.size());
   }
 
-  Hash128 hash() const { return hash128(as_bytes(bytes_)); }
+  Hash128 hash() {
+    if (!pieces_) return hash128(as_bytes(bytes_));
+    pieces_->update(as_bytes(bytes_));
+    bytes_.clear();
+    return pieces_->hash();
+  }
 
  private:
+  static constexpr std::size_t kPieceBytes = std::size_t{64} << 10;
+
   std::string bytes_;
+  std::optional<Hasher128> pieces_;
 };
 
 // Hashes as the byte strings that they are in the file, which for little-endian numbers is not

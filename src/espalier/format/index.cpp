@@ -130,15 +130,15 @@ Result<EncodedIndex> EncodedIndex::encode(OwnedTables tables, std::size_t chunks
   write_index_frame(sizes, memory->bytes());
   EncodedIndex encoded(std::move(*memory));
   const Tables places = encoded.tables();
+  // The index takes memory as it is filled: what could be large goes first, so that it is freed
+  // before the rest is there twice, and the chunks, which come from nowhere, last.
+  move_into(places.text, tables.text);
   move_into(places.nodes, tables.nodes);
   move_into(places.tensors, tables.tensors);
-  const auto chunk_records = encoded.chunks();
-  std::fill(chunk_records.begin(), chunk_records.end(), ChunkRecord{});
   move_into(places.shape_ends, tables.shape_ends);
   move_into(places.dims, tables.dims);
   move_into(places.words, tables.words);
   move_into(places.text_ends, tables.text_ends);
-  move_into(places.text, tables.text);
   move_into(places.bytes, tables.bytes);
   move_into(places.labels, tables.labels);
   move_into(places.dict_orders, tables.dict_orders);
@@ -146,6 +146,8 @@ Result<EncodedIndex> EncodedIndex::encode(OwnedTables tables, std::size_t chunks
   move_into(places.axes, tables.axes);
   move_into(places.axis_names, tables.axis_names);
   move_into(places.blocks, tables.blocks);
+  const auto chunk_records = encoded.chunks();
+  std::fill(chunk_records.begin(), chunk_records.end(), ChunkRecord{});
   return encoded;
 }
 

@@ -8,7 +8,6 @@
 #include <string>
 #include <tuple>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "espalier/base/checked.h"
@@ -25,24 +24,24 @@ namespace {
 // Gives texts their numbers: in order of arrival at first, sorted in the end.
 class TextPool {
  public:
-  TextPool() : numbers_(0, Hash{&texts_}, Equal{&texts_}) {}
-  TextPool(const TextPool&) = delete;
-  TextPool& operator=(const TextPool&) = delete;
+  /// Room for `texts` without growing, which would leave freed memory with the process.
+  void reserve(std::size_t texts) { texts_.reserve(texts); }
 
   /// The provisional number of `text`, which must stay where it is.
   std::uint32_t add(std::string_view text) {
-    // Names may be as many as tensors, so the set holds their numbers and not the texts again.
-    texts_.push_back(text);
-    const auto [at, is_new] = numbers_.insert(static_cast<std::uint32_t>(texts_.size() - 1));
-    if (!is_new) texts_.pop_back();
-    return *at;
+    if (2 * texts_.size() >= slots_.size()) grow();
+    std::uint32_t& slot = slot_of(text);
+    if (slot == kFree) {
+      slot = static_cast<std::uint32_t>(texts_.size());
+      texts_.push_back(text);
+    }
+    return slot;
   }
 
   /// Writes the sorted pool; afterwards final_number() tells where each text went, and add() must
   /// not be called.
   void finish(OwnedTables& tables) {
-    numbers_.clear();
-    numbers_.rehash(0);
+    slots_ = {};
     std::vector<std::uint32_t> sorted(texts_.size());
     std::iota(sorted.begin(), sorted.end(), 0u);
     std::sort(sorted.begin(), sorted.end(),
@@ -64,19 +63,28 @@ class TextPool {
   std::uint32_t final_number(std::uint32_t provisional) const { return final_[provisional]; }
 
  private:
-  struct Hash {
-    const std::vector<std::string_view>* texts;
-    std::size_t operator()(std::uint32_t number) const {
-      return std::hash<std::string_view>()((*texts)[number]);
+  static constexpr std::uint32_t kFree = ~std::uint32_t{0};
+
+  // Where the number of `text` stands, or belongs.
+  std::uint32_t& slot_of(std::string_view text) {
+    const std::size_t mask = slots_.size() - 1;
+    std::size_t i = std::hash<std::string_view>()(text) & mask;
+    while (slots_[i] != kFree && texts_[slots_[i]] != text) i = (i + 1) & mask;
+    return slots_[i];
+  }
+
+  void grow() {
+    slots_.assign(std::max<std::size_t>(64, 2 * slots_.size()), kFree);
+    for (std::uint32_t number = 0; number < texts_.size(); ++number) {
+      slot_of(texts_[number]) = number;
     }
-  };
-  struct Equal {
-    const std::vector<std::string_view>* texts;
-    bool operator()(std::uint32_t a, std::uint32_t b) const { return (*texts)[a] == (*texts)[b]; }
-  };
+  }
 
   std::vector<std::string_view> texts_;
-  std::unordered_set<std::uint32_t, Hash, Equal> numbers_;
+  // A hash table with linear probing: names may be as many as tensors, and a node of a
+  // std::unordered_set for each takes ten times the memory, which stays with the process when
+  // freed.
+  std::vector<std::uint32_t> slots_;
   std::vector<std::uint32_t> final_;
 };
 
@@ -133,6 +141,7 @@ class LayoutBuilder {
       }
     }
     t_.nodes.reserve(nodes);
+    texts_.reserve(nodes);
     t_.tensors.reserve(tensors.size());
     tensors_.reserve(tensors.size());
     // Only tied tensors are remembered: a map of all would take as much memory as the index.

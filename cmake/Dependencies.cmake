@@ -25,7 +25,7 @@ function(espalier_dependency name repository tag)
 endfunction()
 
 if(EMSCRIPTEN)
-  # All of the core's dependencies are headers. Only these are shown to the compiler, because the host's
+  # All of the core's dependencies but zstd are headers. Only these are shown to the compiler, because the host's
   # include directory holds a C library that is not Emscripten's.
   set(ESPALIER_STAGED_HEADERS "${PROJECT_BINARY_DIR}/staged_headers")
   set(ESPALIER_HOST_INCLUDE /usr/include CACHE PATH "Where the header-only dependencies are")
@@ -40,6 +40,36 @@ if(EMSCRIPTEN)
     add_library(${target} INTERFACE IMPORTED)
     target_include_directories(${target} INTERFACE "${ESPALIER_STAGED_HEADERS}")
   endforeach()
+  # zstd is compiled in: the decoder alone, from the source of the system's own package, or of its repository.
+  set(ESPALIER_ZSTD_SOURCE "${PROJECT_SOURCE_DIR}/build/zstd-source" CACHE PATH "Where the source of zstd is")
+  if(NOT EXISTS "${ESPALIER_ZSTD_SOURCE}/lib/zstd.h")
+    execute_process(COMMAND "${PROJECT_SOURCE_DIR}/cmake/fetch_zstd_source.sh" "${ESPALIER_ZSTD_SOURCE}"
+                    RESULT_VARIABLE status)
+    if(NOT status EQUAL 0)
+      FetchContent_Declare(
+        zstd_source
+        GIT_REPOSITORY https://github.com/facebook/zstd.git
+        GIT_TAG v1.5.4
+        GIT_SHALLOW ON
+        SOURCE_SUBDIR none)
+      FetchContent_MakeAvailable(zstd_source)
+      set(ESPALIER_ZSTD_SOURCE "${zstd_source_SOURCE_DIR}")
+    endif()
+  endif()
+  enable_language(C)
+  foreach(name common/entropy_common common/error_private common/fse_decompress common/zstd_common
+               common/xxhash decompress/huf_decompress decompress/zstd_ddict decompress/zstd_decompress
+               decompress/zstd_decompress_block)
+    list(APPEND zstd_decoder "${ESPALIER_ZSTD_SOURCE}/lib/${name}.c")
+  endforeach()
+  add_library(espalier_zstd STATIC ${zstd_decoder})
+  target_include_directories(espalier_zstd SYSTEM PUBLIC "${ESPALIER_ZSTD_SOURCE}/lib")
+  # No words for errors, no formats of before version 1, no file descriptors: a third of the size.
+  target_compile_definitions(
+    espalier_zstd PRIVATE ZSTD_STRIP_ERROR_STRINGS ZSTD_LEGACY_SUPPORT=0 ZSTD_NO_INTRINSICS
+                          ZSTD_FORCE_DECOMPRESS_SEQUENCES_SHORT HUF_FORCE_DECOMPRESS_X1 DEBUGLEVEL=0)
+  target_compile_options(espalier_zstd PRIVATE -O2)
+  add_library(zstd::zstd ALIAS espalier_zstd)
   return()
 endif()
 

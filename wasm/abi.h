@@ -8,7 +8,8 @@
 //   - Memory is that of the module. A pointer is a u32 offset. Records are little-endian C structs;
 //     the offset of each field is said beside it.
 //   - Text is UTF-8 with a length, never zero-terminated.
-//   - `Status` is 0, or the number of an ErrorCode (src/espalier/base/error.h). After a status other
+//   - `Status` is 0, or the number of an ErrorCode (src/espalier/base/error.h). After a status
+//   other
 //     than 0, or a null pointer from a function that makes something, espalier_last_error() tells
 //     more.
 //   - Handles (Opening*, Checkpoint*, ...) belong to the caller, who frees each with the function
@@ -251,7 +252,7 @@ ESPALIER_ABI void espalier_read_info(Read* read, PlanInfo* out);
 /// Chunk number `i` of those that the read needs, in file order.
 ESPALIER_ABI Status espalier_read_chunk(Read* read, std::uint32_t i, PlannedChunk* out);
 /// Decodes and checks the stored bytes of chunk `i`: gives the part of the result that they hold,
-/// and where it belongs. It may be `stored` itself; valid until the next call for this read.
+/// and where it belongs. It may be `stored` itself; valid until the next call for this tree.
 /// Chunks may come in any order.
 ESPALIER_ABI Status espalier_read_deliver(Read* read, std::uint32_t i, const std::byte* stored,
                                           std::uint32_t length, Piece* out);
@@ -292,8 +293,8 @@ ESPALIER_ABI void espalier_statistics_free(Counting* counting);
 
 // Writing ----------------------------------------------------------------------------------------
 
-/// Makes the bytes of tensor `id` from byte `offset` on: JavaScript's part. 0, or a status that ends
-/// the write.
+/// Makes the bytes of tensor `id` from byte `offset` on: JavaScript's part. 0, or a status that
+/// ends the write.
 #ifdef __EMSCRIPTEN__
 extern "C" __attribute__((import_module("env"), import_name("espalier_produce"))) Status
 espalier_produce(std::uint32_t id, std::uint64_t offset, std::byte* out, std::uint32_t length);
@@ -303,8 +304,8 @@ extern "C" Status espalier_produce(std::uint32_t id, std::uint64_t offset, std::
 #endif
 
 /// An empty write. The tree is then built from the top: first the state, one value, then the
-/// metadata, a dict. A value within a dict or record comes after its key; a value may come after its
-/// label. Mistakes show at espalier_write_plan().
+/// metadata, a dict. A value within a dict or record comes after its key; a value may come after
+/// its label. Mistakes show at espalier_write_plan().
 ESPALIER_ABI Write* espalier_write();
 ESPALIER_ABI void espalier_write_text_key(Write* write, const char* key, std::uint32_t length);
 ESPALIER_ABI void espalier_write_int_key(Write* write, std::int64_t key);
@@ -326,8 +327,8 @@ ESPALIER_ABI void espalier_write_tensor(Write* write, std::uint32_t id, std::uin
                                         std::uint32_t block_elements, std::uint32_t block_bytes);
 /// Lays the file out; its length and the number of pieces that make it.
 ESPALIER_ABI Status espalier_write_plan(Write* write, std::uint64_t* length, std::uint32_t* pieces);
-/// The bytes of piece `i`, in order from 0: the tensors' data first, then the index, then the header.
-/// What no piece covers is zero.
+/// The bytes of piece `i`, in order from 0: the tensors' data first, then the index, then the
+/// header. What no piece covers is zero.
 ESPALIER_ABI Status espalier_write_piece(Write* write, std::uint32_t i, Piece* out);
 ESPALIER_ABI void espalier_write_free(Write* write);
 

@@ -129,6 +129,33 @@ bool cuts_blocks(const Tensor& tensor, const std::vector<Slice>& slices) {
          (last.size() > 1 && slices.back().step != 1);
 }
 
+// The result as somebody puts it together who has no memory for all of it at once.
+Bytes put_together(const Bytes& file, const ReadPlan& plan) {
+  Bytes result(static_cast<std::size_t>(plan.bytes()));
+  ChunkReader reader;
+  Bytes scratch;
+  for (std::size_t i = plan.chunks().size(); i-- > 0;) {
+    const Extent stored = plan.chunks()[i].stored;
+    const auto part =
+        plan.open_part(i,
+                       ByteSpan(file).subspan(static_cast<std::size_t>(stored.offset),
+                                              static_cast<std::size_t>(stored.length)),
+                       reader, scratch);
+    REQUIRE(part);
+    const Extent extent = plan.part_extent(i);
+    REQUIRE(extent.offset == part->begin);
+    REQUIRE(extent.length == part->bytes.size());
+    REQUIRE(extent.offset + extent.length <= result.size());
+    for (std::size_t at = 0; at < part->bytes.size(); ++at) {
+      std::byte& byte = result[static_cast<std::size_t>(part->begin) + at];
+      // Only narrow elements may share a byte.
+      if (plan.is_concurrent()) REQUIRE(byte == std::byte{0});
+      byte |= part->bytes[at];
+    }
+  }
+  return result;
+}
+
 void check_slices(const Tensor& tensor, const Bytes& contents, Random& random, int rounds) {
   const auto file = testing::write_file(Value::tensor(tensor));
   REQUIRE(file);
@@ -170,6 +197,7 @@ void check_slices(const Tensor& tensor, const Bytes& contents, Random& random, i
     const auto read = testing::read_tensor(*file, ref, slices);
     REQUIRE(read);
     REQUIRE(*read == expected.bytes);
+    REQUIRE(put_together(*file, *plan) == expected.bytes);
     for (std::size_t i = 0; i < plan->chunks().size(); ++i) {
       // A chunk that may be read in place stands in the result as it is.
       const PlannedChunk& chunk = plan->chunks()[i];

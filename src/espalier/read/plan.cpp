@@ -177,7 +177,11 @@ Result<void> ReadPlan::deliver(std::size_t i, ByteSpan stored, MutableByteSpan o
     delivered = reader.open_into(tensor_, in_tensor, stored,
                                  out.subspan(static_cast<std::size_t>(*at), chunk.length));
   } else if (auto logical = reader.open(tensor_, in_tensor, stored)) {
-    copy_runs(chunk, *logical, out);
+    // The last bits belong to no element, and memory that is read into may hold anything.
+    if (unit_bits_ == 1 && runs_ * run_ % 8 != 0) {
+      out.back() &= static_cast<std::byte>((1u << (runs_ * run_ % 8)) - 1);
+    }
+    copy_runs(chunk, *logical, out, 0);
   } else {
     delivered = propagate(logical);
   }
@@ -185,25 +189,66 @@ Result<void> ReadPlan::deliver(std::size_t i, ByteSpan stored, MutableByteSpan o
   return delivered;
 }
 
-void ReadPlan::copy_runs(const PlannedChunk& chunk, ByteSpan logical, MutableByteSpan out) const {
+ReadPlan::Units ReadPlan::units_of(const PlannedChunk& chunk) const {
   const std::uint64_t scale = 8 / unit_bits_;
-  const std::uint64_t chunk_begin = chunk.begin * scale;
-  const std::uint64_t chunk_end = chunk_begin + chunk.length * scale;
-  // The last bits belong to no element, and memory that is read into may hold anything.
-  if (unit_bits_ == 1 && runs_ * run_ % 8 != 0) {
-    out.back() &= static_cast<std::byte>((1u << (runs_ * run_ % 8)) - 1);
+  return {chunk.begin * scale, (chunk.begin + chunk.length) * scale};
+}
+
+// Runs ascend in tensor and result alike, so what a chunk gives lies together in the result.
+ReadPlan::Units ReadPlan::result_of(const PlannedChunk& chunk) const {
+  const Units held = units_of(chunk);
+  const auto before = [&](std::uint64_t unit) {
+    const std::uint64_t run = first_run_ending_after(unit);
+    if (run == runs_) return runs_ * run_;
+    const std::uint64_t begin = run_begin(run);
+    return run * run_ + (unit > begin ? unit - begin : 0);
+  };
+  return {before(held.begin), before(held.end)};
+}
+
+Extent ReadPlan::part_extent(std::size_t i) const {
+  const Units part = result_of(chunks_[i]);
+  const std::uint64_t scale = 8 / unit_bits_;
+  const std::uint64_t begin = part.begin / scale;
+  return {0, begin, (part.end + scale - 1) / scale - begin};
+}
+
+Result<ResultPart> ReadPlan::open_part(std::size_t i, ByteSpan stored, ChunkReader& reader,
+                                       std::vector<std::byte>& scratch) const {
+  const PlannedChunk& chunk = chunks_[i];
+  auto logical = reader.open(tensor_, chunk.chunk - tensor_.first_chunk(), stored);
+  if (!logical) {
+    logical.error().path = tensor_path(tensor_);
+    return propagate(logical);
   }
-  for (std::uint64_t run = first_run_ending_after(chunk_begin); run < runs_; ++run) {
+  const Extent part = part_extent(i);
+  if (unit_bits_ == 8 && part.offset / run_ == (part.offset + part.length - 1) / run_) {
+    // All of one run: it stands in the chunk as it does in the result.
+    const std::uint64_t first =
+        std::max(run_begin(first_run_ending_after(chunk.begin)), chunk.begin);
+    return ResultPart{part.offset, logical->subspan(static_cast<std::size_t>(first - chunk.begin),
+                                                    static_cast<std::size_t>(part.length))};
+  }
+  scratch.assign(static_cast<std::size_t>(part.length), std::byte{0});
+  copy_runs(chunk, *logical, scratch, part.offset);
+  return ResultPart{part.offset, scratch};
+}
+
+void ReadPlan::copy_runs(const PlannedChunk& chunk, ByteSpan logical, MutableByteSpan out,
+                         std::uint64_t out_begin) const {
+  const Units held = units_of(chunk);
+  const std::uint64_t origin = out_begin * 8 / unit_bits_;
+  for (std::uint64_t run = first_run_ending_after(held.begin); run < runs_; ++run) {
     const std::uint64_t run_start = run_begin(run);
-    if (run_start >= chunk_end) break;
-    const std::uint64_t begin = std::max(run_start, chunk_begin);
-    const std::uint64_t end = std::min(run_start + run_, chunk_end);
-    const std::uint64_t target = run * run_ + (begin - run_start);
+    if (run_start >= held.end) break;
+    const std::uint64_t begin = std::max(run_start, held.begin);
+    const std::uint64_t end = std::min(run_start + run_, held.end);
+    const std::uint64_t target = run * run_ + (begin - run_start) - origin;
     if (unit_bits_ == 1) {
-      copy_bits(logical.data(), begin - chunk_begin, out.data(), target, end - begin);
+      copy_bits(logical.data(), begin - held.begin, out.data(), target, end - begin);
       continue;
     }
-    std::memcpy(out.data() + target, logical.data() + (begin - chunk_begin),
+    std::memcpy(out.data() + target, logical.data() + (begin - held.begin),
                 static_cast<std::size_t>(end - begin));
   }
 }

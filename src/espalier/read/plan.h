@@ -29,6 +29,13 @@ struct PlannedChunk {
   std::uint32_t length = 0;
 };
 
+/// A stretch of a read's result.
+struct ResultPart {
+  /// Its first byte in the result.
+  std::uint64_t begin = 0;
+  ByteSpan bytes;
+};
+
 /// How to read a tensor, or a slice of one, into contiguous memory. Immutable; const use is
 /// thread-safe. Valid as long as some copy of the tensor's Checkpoint lives.
 class ReadPlan {
@@ -60,6 +67,16 @@ class ReadPlan {
   Result<void> deliver(std::size_t i, ByteSpan stored, MutableByteSpan out,
                        ChunkReader& reader) const;
 
+  /// The same for results that are put together elsewhere: gives the part that chunk `i` holds, by
+  /// itself. It is a view of `stored`, of memory of `reader` or of `scratch`, valid until one of
+  /// them is used again. If not is_concurrent(), bits of the first and last byte that belong to
+  /// other chunks are 0 in it. Thread-safe for different readers and scratches.
+  Result<ResultPart> open_part(std::size_t i, ByteSpan stored, ChunkReader& reader,
+                               std::vector<std::byte>& scratch) const;
+
+  /// Where the part of chunk `i` begins in the result and how many bytes it has.
+  Extent part_extent(std::size_t i) const;
+
  private:
   explicit ReadPlan(TensorRef tensor) : tensor_(tensor) {}
 
@@ -71,9 +88,18 @@ class ReadPlan {
   };
   std::uint64_t run_begin(std::uint64_t run) const;
   std::uint64_t first_run_ending_after(std::uint64_t unit) const;
+  // What of the tensor chunk `chunk` holds, and what of the result, in units.
+  struct Units {
+    std::uint64_t begin;
+    std::uint64_t end;
+  };
+  Units units_of(const PlannedChunk& chunk) const;
+  Units result_of(const PlannedChunk& chunk) const;
   void find_chunks();
   std::optional<std::uint64_t> landing(const PlannedChunk& chunk) const;
-  void copy_runs(const PlannedChunk& chunk, ByteSpan logical, MutableByteSpan out) const;
+  // `out` is the result from byte `out_begin` on.
+  void copy_runs(const PlannedChunk& chunk, ByteSpan logical, MutableByteSpan out,
+                 std::uint64_t out_begin) const;
 
   TensorRef tensor_;
   std::vector<std::uint64_t> shape_;

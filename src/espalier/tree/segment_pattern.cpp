@@ -88,8 +88,7 @@ class SegmentPattern::Compiler {
                       "'**' must be a whole segment, as in 'a/**/b'; write '*' to match any "
                       "characters within a segment, or '\\*' for the character *");
     }
-    if (star_at_) needs_automaton_ = true;
-    star_at_ = literal_.size();
+    stars_.push_back(literal_.size());
     emit(Op::kStar);
     return {};
   }
@@ -186,10 +185,13 @@ class SegmentPattern::Compiler {
       result.kind_ = Kind::kAutomaton;
       result.program_ = std::move(program_);
       result.classes_ = std::move(classes_);
-    } else if (star_at_) {
-      result.kind_ = Kind::kOneStar;
-      result.prefix_ = literal_.substr(0, *star_at_);
-      result.suffix_ = literal_.substr(*star_at_);
+    } else if (!stars_.empty()) {
+      result.kind_ = Kind::kStars;
+      result.prefix_ = literal_.substr(0, stars_.front());
+      result.suffix_ = literal_.substr(stars_.back());
+      for (std::size_t i = 1; i < stars_.size(); ++i) {
+        result.middle_.push_back(literal_.substr(stars_[i - 1], stars_[i] - stars_[i - 1]));
+      }
     } else {
       result.prefix_ = std::move(literal_);
     }
@@ -218,10 +220,10 @@ class SegmentPattern::Compiler {
   std::vector<OpenBrace> open_;
   std::vector<Instruction> program_;
   std::vector<CharClass> classes_;
-  /// The characters read so far, and where among them the only star stands. They are all there is
-  /// to the segment unless it needs an automaton.
+  /// The characters read so far, and where among them stars stand. They are all there is to the
+  /// segment unless it needs an automaton.
   std::string literal_;
-  std::optional<std::size_t> star_at_;
+  std::vector<std::size_t> stars_;
   bool needs_automaton_ = false;
 };
 
@@ -236,9 +238,12 @@ bool SegmentPattern::matches(std::string_view segment) const {
   switch (kind_) {
     case Kind::kLiteral:
       return segment == prefix_;
-    case Kind::kOneStar:
+    case Kind::kStars:
       return segment.size() >= prefix_.size() + suffix_.size() && segment.starts_with(prefix_) &&
-             segment.ends_with(suffix_);
+             segment.ends_with(suffix_) &&
+             (middle_.empty() ||
+              has_middle(segment.substr(prefix_.size(),
+                                        segment.size() - prefix_.size() - suffix_.size())));
     case Kind::kAutomaton:
       return simulate(segment);
   }
@@ -265,6 +270,17 @@ bool SegmentPattern::eats(const Instruction& instruction, char32_t c) const {
       return false;
   }
   return false;
+}
+
+// Whether the texts between stars occur one after the other. Taking each where it occurs first
+// leaves the most room for the rest.
+bool SegmentPattern::has_middle(std::string_view segment) const {
+  for (const std::string& text : middle_) {
+    const std::size_t at = segment.find(text);
+    if (at == std::string_view::npos) return false;
+    segment.remove_prefix(at + text.size());
+  }
+  return true;
 }
 
 bool SegmentPattern::simulate(std::string_view segment) const {

@@ -39,7 +39,7 @@ class SegmentPattern {
 
   enum class Kind : std::uint8_t {
     kLiteral,   // prefix_
-    kOneStar,   // prefix_ * suffix_
+    kStars,     // prefix_ * middle_[0] * ... * suffix_
     kAutomaton  // program_
   };
   enum class Op : std::uint8_t {
@@ -67,11 +67,13 @@ class SegmentPattern {
   };
 
   bool eats(const Instruction& instruction, char32_t c) const;
+  bool has_middle(std::string_view segment) const;
   bool simulate(std::string_view segment) const;
 
   Kind kind_ = Kind::kLiteral;
   std::string prefix_;
   std::string suffix_;
+  std::vector<std::string> middle_;
   std::vector<Instruction> program_;
   std::vector<CharClass> classes_;
 };

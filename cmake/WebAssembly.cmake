@@ -1,0 +1,16 @@
+# How Emscripten compiles the core: small, but for what works on every byte of a tensor.
+if(NOT EMSCRIPTEN)
+  return()
+endif()
+set(CMAKE_C_FLAGS_RELEASE "-Oz -DNDEBUG")
+set(CMAKE_CXX_FLAGS_RELEASE "-Oz -DNDEBUG")
+# Emscripten lets -Oz inline nothing by default, and one such copy of a function serves the fast files, too.
+add_compile_options(-flto -finline-functions -mbulk-memory -mnontrapping-fptoint $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions>
+                    $<$<COMPILE_LANGUAGE:CXX>:-fno-rtti>)
+# What works on every byte of a tensor, and what works on every node or name.
+set(ESPALIER_WASM_FAST -O2)
+set(ESPALIER_WASM_QUICK -Os)
+if(ESPALIER_WASM_SIMD)
+  # xxHash has no code for WebAssembly's vectors, but some for SSE2, which Emscripten translates.
+  list(APPEND ESPALIER_WASM_FAST -msimd128 -msse2)
+endif()

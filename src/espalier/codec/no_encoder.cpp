@@ -1,0 +1,24 @@
+// Takes the place of chunk_encoder.cpp in builds that only decode.
+#include "espalier/codec/chunk_encoder.h"
+
+namespace espalier {
+
+class ChunkEncoder::Coder {};
+
+Result<void> check_compression_level(int level) {
+  if (level == kNoCompression) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              "this build does not compress; write with level 0, and compress with "
+              "`espalier convert --compress`");
+}
+
+ChunkEncoder::ChunkEncoder(int) {}
+ChunkEncoder::~ChunkEncoder() = default;
+ChunkEncoder::ChunkEncoder(ChunkEncoder&&) noexcept = default;
+ChunkEncoder& ChunkEncoder::operator=(ChunkEncoder&&) noexcept = default;
+
+Result<ChunkEncoder::Encoded> ChunkEncoder::encode(ByteSpan logical, ElementLayout) {
+  return Encoded{Codec::kRaw, logical};
+}
+
+}  // namespace espalier

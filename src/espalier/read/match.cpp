@@ -1,0 +1,112 @@
+#include "espalier/read/match.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "espalier/format/access.h"
+
+namespace espalier {
+namespace {
+
+class Matcher {
+ public:
+  Matcher(const Catalog& catalog, std::span<const Pattern> patterns, MatchKinds kinds)
+      : catalog_(catalog), t_(catalog.tables()), patterns_(patterns), kinds_(kinds) {}
+
+  std::vector<std::uint32_t> run(std::uint32_t root) {
+    bool selected = patterns_.empty();
+    for (const Pattern& pattern : patterns_) {
+      states_.push_back(pattern.start());
+      selected = selected || pattern.accepts(states_.back());
+    }
+    if (selected) take(root);
+    enter(root, selected);
+    while (!levels_.empty()) {
+      Level& level = levels_.back();
+      if (level.next == level.end) {
+        levels_.pop_back();
+        continue;
+      }
+      const std::uint32_t node = level.next++;
+      const bool is_selected = level.selected || match(node, level);
+      if (is_selected) take(node);
+      if (is_selected || is_alive_) enter(node, is_selected);
+    }
+    return std::move(nodes_);
+  }
+
+ private:
+  // The children of a node that are still to come.
+  struct Level {
+    std::uint32_t first;
+    std::uint32_t next;
+    std::uint32_t end;
+    bool keyed;
+    bool selected;  // with all of them
+  };
+
+  void take(std::uint32_t node) {
+    const Kind kind = node_kind(t_.nodes[node]);
+    if (kinds_ == MatchKinds::kAll || kind == Kind::kTensor || kind == Kind::kPlaceholder) {
+      nodes_.push_back(node);
+    }
+  }
+
+  // Goes down; the states of the node stand where match() left them.
+  void enter(std::uint32_t node, bool selected) {
+    const NodeRecord& record = t_.nodes[node];
+    if (!is_container(node_kind(record)) || record.count == 0) return;
+    levels_.push_back({record.value, record.value, record.value + record.count,
+                       has_keys(node_kind(record)), selected});
+    if (states_.size() < (levels_.size() + 1) * patterns_.size()) {
+      states_.resize((levels_.size() + 1) * patterns_.size());
+    }
+  }
+
+  // Steps every pattern from the parent's state to the node's.
+  bool match(std::uint32_t node, const Level& level) {
+    const std::string_view segment = segment_of(node, level);
+    const Pattern::State* from = states_.data() + (levels_.size() - 1) * patterns_.size();
+    Pattern::State* to = states_.data() + levels_.size() * patterns_.size();
+    bool accepted = false;
+    is_alive_ = false;
+    for (std::size_t i = 0; i < patterns_.size(); ++i) {
+      to[i] = patterns_[i].step(from[i], segment);
+      is_alive_ = is_alive_ || to[i] != 0;
+      accepted = accepted || patterns_[i].accepts(to[i]);
+    }
+    return accepted;
+  }
+
+  std::string_view segment_of(std::uint32_t node, const Level& level) {
+    const NodeRecord& record = t_.nodes[node];
+    if (level.keyed && record.key_kind == static_cast<std::uint8_t>(KeyKind::kText) &&
+        catalog_.is_plain_text(record.key)) {
+      return table_text(t_, record.key);
+    }
+    segment_.clear();
+    append_segment(segment_, level.keyed ? node_key(t_, record)
+                                         : KeyView::of(std::int64_t{node - level.first}));
+    return segment_;
+  }
+
+  const Catalog& catalog_;
+  const Tables& t_;
+  std::span<const Pattern> patterns_;
+  MatchKinds kinds_;
+  std::vector<Level> levels_;
+  std::vector<Pattern::State> states_;  // by depth, one for each pattern
+  std::vector<std::uint32_t> nodes_;
+  std::string segment_;  // scratch
+  bool is_alive_ = false;
+};
+
+}  // namespace
+
+std::vector<std::uint32_t> match_nodes(NodeRef root, std::span<const Pattern> patterns,
+                                       MatchKinds kinds) {
+  return Matcher(root.catalog(), patterns, kinds).run(root.number());
+}
+
+}  // namespace espalier

@@ -1,0 +1,28 @@
+// Which nodes some patterns select, for trees of millions of nodes.
+#ifndef ESPALIER_READ_MATCH_H_
+#define ESPALIER_READ_MATCH_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "espalier/read/checkpoint.h"
+#include "espalier/tree/pattern.h"
+
+namespace espalier {
+
+enum class MatchKinds : std::uint8_t {
+  kAll,
+  kTensors,  // tensors and placeholders
+};
+
+/// Numbers of the nodes from `root` down that one of `patterns` matches, with all nodes below
+/// them, in the order of a walk: parents before children, children in order. Patterns match key
+/// paths from `root` on; without patterns, all nodes are selected. What SelectedWalker visits, but
+/// without putting paths together: some ten nanoseconds for each node. Thread-safe.
+std::vector<std::uint32_t> match_nodes(NodeRef root, std::span<const Pattern> patterns,
+                                       MatchKinds kinds = MatchKinds::kAll);
+
+}  // namespace espalier
+
+#endif  // ESPALIER_READ_MATCH_H_

@@ -1,0 +1,34 @@
+// The part of abi.h that every module has: memory, and errors.
+#include <cstdlib>
+
+#include "failure.h"
+
+namespace espalier::abi {
+namespace {
+
+Error last_error;
+Failure last_failure;
+
+}  // namespace
+
+Failure failure_of(const Error& error) {
+  return {static_cast<std::uint32_t>(error.code), 0, error.offset, text_of(error.path),
+          text_of(error.message)};
+}
+
+Status set_failure(Error error) {
+  last_error = std::move(error);
+  last_failure = failure_of(last_error);
+  return last_failure.code;
+}
+
+const Failure* espalier_last_error() { return &last_failure; }
+
+void espalier_error_name(std::uint32_t code, Text* out) {
+  *out = text_of(to_string(static_cast<ErrorCode>(code)));
+}
+
+void* espalier_allocate(std::uint32_t bytes) { return std::malloc(bytes); }
+void espalier_free(void* memory) { std::free(memory); }
+
+}  // namespace espalier::abi

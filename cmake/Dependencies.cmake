@@ -57,18 +57,20 @@ if(EMSCRIPTEN)
     endif()
   endif()
   enable_language(C)
+  include(WideBits)
+  espalier_widen_bits("${ESPALIER_ZSTD_SOURCE}/lib" "${PROJECT_BINARY_DIR}/zstd")
   foreach(name common/entropy_common common/error_private common/fse_decompress common/zstd_common
                common/xxhash decompress/huf_decompress decompress/zstd_ddict decompress/zstd_decompress
                decompress/zstd_decompress_block)
-    list(APPEND zstd_decoder "${ESPALIER_ZSTD_SOURCE}/lib/${name}.c")
+    list(APPEND zstd_decoder "${PROJECT_BINARY_DIR}/zstd/${name}.c")
   endforeach()
   add_library(espalier_zstd STATIC ${zstd_decoder})
-  target_include_directories(espalier_zstd SYSTEM PUBLIC "${ESPALIER_ZSTD_SOURCE}/lib")
+  target_include_directories(espalier_zstd SYSTEM PUBLIC "${PROJECT_BINARY_DIR}/zstd")
   # No words for errors, no formats of before version 1, no file descriptors: a third of the size.
   target_compile_definitions(
     espalier_zstd PRIVATE ZSTD_STRIP_ERROR_STRINGS ZSTD_LEGACY_SUPPORT=0 ZSTD_NO_INTRINSICS
                           ZSTD_FORCE_DECOMPRESS_SEQUENCES_SHORT HUF_FORCE_DECOMPRESS_X1 DEBUGLEVEL=0)
-  target_compile_options(espalier_zstd PRIVATE -O2)
+  target_compile_options(espalier_zstd PRIVATE -O2 -fno-lto)
   add_library(zstd::zstd ALIAS espalier_zstd)
   return()
 endif()

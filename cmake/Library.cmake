@@ -1,9 +1,15 @@
 # A library of ours: the warnings that every one is clean of, and where its headers are.
 function(espalier_library name)
+  # Shared libraries may link ours; WebAssembly modules are linked whole, and would find globals by a detour.
+  if(EMSCRIPTEN)
+    set(espalier_pic OFF)
+  else()
+    set(espalier_pic ON)
+  endif()
   add_library(${name} STATIC ${ARGN})
   string(REPLACE "espalier_" "" short ${name})
   add_library(espalier::${short} ALIAS ${name})
-  set_target_properties(${name} PROPERTIES EXPORT_NAME ${short} POSITION_INDEPENDENT_CODE ON)
+  set_target_properties(${name} PROPERTIES EXPORT_NAME ${short} POSITION_INDEPENDENT_CODE ${espalier_pic})
   target_compile_features(${name} PUBLIC cxx_std_20)
   espalier_warnings(${name})
 endfunction()

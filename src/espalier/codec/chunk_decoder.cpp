@@ -59,7 +59,8 @@ Result<void> ChunkDecoder::decode_planes(ElementLayout layout, ByteSpan stored,
   if (!layout.has_planes() || n == 0 || n * width != logical.size() || stored.size() < lengths) {
     return corrupt();
   }
-  planes_.resize(logical.size());
+  // Never made smaller: chunks of several sizes take turns.
+  if (planes_.size() < logical.size()) planes_.resize(logical.size());
   PlanePointers<const std::byte> planes = {};
   ByteSpan rest = stored.subspan(lengths);
   for (std::size_t k = 0; k < width; ++k) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstring>
 
 namespace espalier {
 namespace {
@@ -57,13 +58,54 @@ void split(ByteSpan elements, const PlanePointers<std::byte>& planes) {
   }
 }
 
+#if defined(__wasm_simd128__)
+// Clang 14 makes no shuffles of the loop for WebAssembly, but stores single bytes.
+using Vector __attribute__((vector_size(16))) = Byte;
+
+// Merges 16 elements at a time, and returns how many it has merged.
+template <std::size_t width, bool is_float>
+std::size_t merge_vectors(const std::array<const Byte*, width>& from, Byte* to, std::size_t n) {
+  std::size_t i = 0;
+  for (; i + sizeof(Vector) <= n; i += sizeof(Vector)) {
+    std::array<Vector, width> v;
+    for (std::size_t k = 0; k < width; ++k) std::memcpy(&v[k], from[k] + i, sizeof(Vector));
+    if constexpr (is_float) {
+      const Vector top = v[width - 1];
+      const Vector next = v[width - 2];
+      v[width - 1] = (next & 0x80) | (top >> 1);
+      v[width - 2] = (top << 7) | (next & 0x7F);
+    }
+    // Each round puts together what belongs together, twice as much as the round before.
+    for (std::size_t done = 1; done < width; done *= 2) {
+      const std::array<Vector, width> u = v;
+      for (std::size_t k = 0; k < width / 2; ++k) {
+        v[2 * k] = __builtin_shufflevector(u[k], u[k + width / 2], 0, 16, 1, 17, 2, 18, 3, 19, 4,
+                                           20, 5, 21, 6, 22, 7, 23);
+        v[2 * k + 1] = __builtin_shufflevector(u[k], u[k + width / 2], 8, 24, 9, 25, 10, 26, 11, 27,
+                                               12, 28, 13, 29, 14, 30, 15, 31);
+      }
+    }
+    for (std::size_t k = 0; k < width; ++k) {
+      std::memcpy(to + i * width + k * sizeof(Vector), &v[k], sizeof(Vector));
+    }
+  }
+  return i;
+}
+#else
+template <std::size_t width, bool is_float>
+std::size_t merge_vectors(const std::array<const Byte*, width>&, Byte*, std::size_t) {
+  return 0;
+}
+#endif
+
 template <std::size_t width, bool is_float>
 void merge(const PlanePointers<const std::byte>& planes, MutableByteSpan elements) {
   Byte* __restrict to = reinterpret_cast<Byte*>(elements.data());
   const auto from = as_bytes<width, const Byte>(planes);
   const std::size_t n = elements.size() / width;
+  const std::size_t begin = merge_vectors<width, is_float>(from, to, n);
   ESPALIER_NO_OVERLAP
-  for (std::size_t i = 0; i < n; ++i) {
+  for (std::size_t i = begin; i < n; ++i) {
     Byte element[width];
     for (std::size_t k = 0; k < width; ++k) element[k] = from[k][i];
     if constexpr (is_float) move_sign_up(element[width - 1], element[width - 2]);

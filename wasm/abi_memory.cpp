@@ -1,5 +1,7 @@
 // The part of abi.h that every module has: memory, and errors.
+#include <cstddef>
 #include <cstdlib>
+#include <new>
 
 #include "failure.h"
 
@@ -32,3 +34,13 @@ void* espalier_allocate(std::uint32_t bytes) { return std::malloc(bytes); }
 void espalier_free(void* memory) { std::free(memory); }
 
 }  // namespace espalier::abi
+
+// The library's own would bring the machinery of exceptions along, for a lack of memory that traps
+// in the end.
+void* operator new(std::size_t size) {
+  if (void* memory = std::malloc(size)) return memory;
+  __builtin_trap();
+}
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return std::malloc(size); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }

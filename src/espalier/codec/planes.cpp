@@ -58,18 +58,24 @@ void split(ByteSpan elements, const PlanePointers<std::byte>& planes) {
   }
 }
 
+template <std::size_t width>
+void split_elements(bool is_float, ByteSpan elements, const PlanePointers<std::byte>& planes) {
+  is_float ? split<width, true>(elements, planes) : split<width, false>(elements, planes);
+}
+
 #if defined(__wasm_simd128__)
-// Clang 14 makes no shuffles of the loop for WebAssembly, but stores single bytes.
+// Clang 14 makes no shuffles of such a loop for WebAssembly, but stores single bytes.
 using Vector __attribute__((vector_size(16))) = Byte;
 
 // Merges 16 elements at a time, and returns how many it has merged.
-template <std::size_t width, bool is_float>
-std::size_t merge_vectors(const std::array<const Byte*, width>& from, Byte* to, std::size_t n) {
+template <std::size_t width>
+std::size_t merge_vectors(bool is_float, const std::array<const Byte*, width>& from, Byte* to,
+                          std::size_t n) {
   std::size_t i = 0;
   for (; i + sizeof(Vector) <= n; i += sizeof(Vector)) {
     std::array<Vector, width> v;
     for (std::size_t k = 0; k < width; ++k) std::memcpy(&v[k], from[k] + i, sizeof(Vector));
-    if constexpr (is_float) {
+    if (is_float) {
       const Vector top = v[width - 1];
       const Vector next = v[width - 2];
       v[width - 1] = (next & 0x80) | (top >> 1);
@@ -91,21 +97,27 @@ std::size_t merge_vectors(const std::array<const Byte*, width>& from, Byte* to, 
   }
   return i;
 }
-#else
-template <std::size_t width, bool is_float>
-std::size_t merge_vectors(const std::array<const Byte*, width>&, Byte*, std::size_t) {
-  return 0;
-}
-#endif
 
+template <std::size_t width>
+void merge_elements(bool is_float, const PlanePointers<const std::byte>& planes,
+                    MutableByteSpan elements) {
+  Byte* to = reinterpret_cast<Byte*>(elements.data());
+  const auto from = as_bytes<width, const Byte>(planes);
+  const std::size_t n = elements.size() / width;
+  for (std::size_t i = merge_vectors<width>(is_float, from, to, n); i < n; ++i) {
+    Byte* const element = to + i * width;
+    for (std::size_t k = 0; k < width; ++k) element[k] = from[k][i];
+    if (is_float) move_sign_up(element[width - 1], element[width - 2]);
+  }
+}
+#else
 template <std::size_t width, bool is_float>
 void merge(const PlanePointers<const std::byte>& planes, MutableByteSpan elements) {
   Byte* __restrict to = reinterpret_cast<Byte*>(elements.data());
   const auto from = as_bytes<width, const Byte>(planes);
   const std::size_t n = elements.size() / width;
-  const std::size_t begin = merge_vectors<width, is_float>(from, to, n);
   ESPALIER_NO_OVERLAP
-  for (std::size_t i = begin; i < n; ++i) {
+  for (std::size_t i = 0; i < n; ++i) {
     Byte element[width];
     for (std::size_t k = 0; k < width; ++k) element[k] = from[k][i];
     if constexpr (is_float) move_sign_up(element[width - 1], element[width - 2]);
@@ -114,15 +126,11 @@ void merge(const PlanePointers<const std::byte>& planes, MutableByteSpan element
 }
 
 template <std::size_t width>
-void split_elements(bool is_float, ByteSpan elements, const PlanePointers<std::byte>& planes) {
-  is_float ? split<width, true>(elements, planes) : split<width, false>(elements, planes);
-}
-
-template <std::size_t width>
 void merge_elements(bool is_float, const PlanePointers<const std::byte>& planes,
                     MutableByteSpan elements) {
   is_float ? merge<width, true>(planes, elements) : merge<width, false>(planes, elements);
 }
+#endif
 
 }  // namespace
 

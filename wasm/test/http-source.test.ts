@@ -162,7 +162,9 @@ describe('A server that answers 200', () => {
 
   it('and another size later has another file', async () => {
     server.behave = (n) => (n > 0 ? { ignoreRange: true, body: file.subarray(0, 200_000) } : {})
-    await assert.rejects(open().read(100_000, 10), hasCode('file_changed', '200000'))
+    const source = open()
+    await assert.rejects(source.read(100_000, 10), hasCode('file_changed', '200000'))
+    assert.equal(source.traffic.bytes, 65536)
   })
 })
 
@@ -300,6 +302,18 @@ describe('A file that changes', () => {
     const source = open()
     same(await source.read(100_000, 10), 100_000, 10)
     await assert.rejects(source.read(100_000, 10), changed)
+    assert.equal(server.requests.length, 3)
+  })
+
+  it('is noticed between two answers under way', async () => {
+    server.behave = (n) => [{}, { etag: '"a"', trickle: 1000 }, { etag: '"b"' }][n]!
+    const source = open()
+    await source.size()
+    const slow = source.read(100_000, 20_000)
+    await server.until(() => server.requests.length === 2)
+    const fast = source.read(200_000, 10)
+    await assert.rejects(slow, changed)
+    same(await fast, 200_000, 10)
     assert.equal(server.requests.length, 3)
   })
 
@@ -454,7 +468,7 @@ describe('Aborts', () => {
 })
 
 describe('URLs', () => {
-  for (const url of ['relative.espalier', 'file:///secret', 'http://user:secret@127.0.0.1/', 's3://bucket/secret']) {
+  for (const url of ['relative.espalier', 'file:///secret', 'http://user:secret@127.0.0.1/', 'http://secret@127.0.0.1/', 's3://bucket/secret']) {
     it(`${url.replace(/secret.*/, '...')} is refused`, () => {
       assert.throws(() => new HttpSource(url), hasCode('invalid_argument'))
     })

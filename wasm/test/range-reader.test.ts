@@ -305,6 +305,17 @@ describe('An abort', () => {
     assert.deepEqual(source.reads.map(({ signal }) => signal!.aborted), [true, false, true])
   })
 
+  it('while the caller is busy makes no more requests', async () => {
+    const source = new FakeSource(100 * MiB)
+    const abort = new AbortController()
+    const results = new RangeReader(source).read(Array.from({ length: 50 }, (_, i) => at(i * MiB, 10)), { signal: abort.signal })
+    await results.next()
+    await settle()
+    abort.abort(new Error('enough'))
+    await assert.rejects(results.next(), /enough/)
+    assert.equal(source.reads.length, 6)
+  })
+
   it('before the call asks for nothing', async () => {
     const source = new FakeSource(MiB)
     await assert.rejects(new RangeReader(source).readOne(0, 1, { signal: AbortSignal.abort(new Error('enough')) }), /enough/)

@@ -118,6 +118,7 @@ export class RangeReader {
     const running = new Set<Job>()
     try {
       for (;;) {
+        signal?.throwIfAborted()
         while (running.size < maxInFlight && waiting.length > 0) running.add(this.#start(waiting.pop()!))
         if (running.size === 0) return
         const { job, bytes } = await this.#orStopped(Promise.race([...running].map(arrival)), signal)

@@ -101,12 +101,9 @@ export class HttpSource implements Source {
     const { fetch = globalThis.fetch, mode, credentials } = this.#options
     const headers = new Headers(this.#options.headers)
     headers.set('range', `bytes=${begin}-${end - 1}`)
-    const init: RequestInit = { headers, cache: 'no-store' }
-    // Some runtimes refuse members that are there and undefined.
-    if (mode) init.mode = mode
-    if (credentials) init.credentials = credentials
-    if (signal) init.signal = signal
     this.#count(1, 0)
+    // A browser's own cache may end an answer early and say nothing; and there is a cache above this.
+    const init: RequestInit = { headers, cache: 'no-store', mode, credentials, signal }
     const response = await fetch(this.#url, init).catch((cause: unknown) => {
       throw new Transient(this.#error('io_error', 'no answer: the network failed, or the server does not allow this page (CORS)', { cause }))
     })

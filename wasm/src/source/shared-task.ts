@@ -15,7 +15,10 @@ export class SharedTask<T> {
   /** Starts `work` at once. */
   constructor(work: (signal: AbortSignal) => Promise<T>) {
     this.result = work(this.#controller.signal)
-    this.result.catch(() => (this.#isDead = true)).finally(() => (this.#isOver = true))
+    this.result.then(
+      () => (this.#isOver = true),
+      () => (this.#isOver = this.#isDead = true),
+    )
   }
 
   /** Whether the work failed or was aborted: joining is of no use, start another. */

@@ -425,6 +425,24 @@ describe('Aborts', () => {
     assert.deepEqual(server.requests, [head])
   })
 
+  it('are told as such also when no try is left', async () => {
+    server.behave = () => ({ trickle: 100 })
+    const abort = new AbortController()
+    const size = open({ retries: 0 }).size(abort.signal)
+    await server.until(() => server.requests.length === 1)
+    abort.abort(new Error('enough'))
+    await assert.rejects(size, /enough/)
+    // A read of its own, which shares nothing.
+    server.behave = (n) => (n > 1 ? { trickle: 100 } : {})
+    const source = open({ retries: 0 })
+    await source.size()
+    const again = new AbortController()
+    const read = source.read(100_000, 100_000, again.signal)
+    await server.until(() => server.requests.length === 3)
+    again.abort(new Error('enough'))
+    await assert.rejects(read, /enough/)
+  })
+
   it('end the wait for another try', async () => {
     server.behave = () => ({ status: 503 })
     const source = open({ retryDelay: 3_600_000 })

@@ -145,6 +145,21 @@ describe('The cache', () => {
     assert.deepEqual(source.reads.map(({ offset }) => offset / MiB), [0, 1, 2, 3, 1])
   })
 
+  it('stays within its bound', async () => {
+    const source = new FakeSource(100 * MiB)
+    const reader = new RangeReader(source, { cache: { bytes: 3 * MiB } })
+    for (let i = 0; i < 10; i++) await reader.readOne(i * MiB, MiB)
+    for (let i = 9; i >= 0; i--) await reader.readOne(i * MiB, MiB)
+    assert.equal(source.reads.length, 10 + 7)
+  })
+
+  it('finds the longer one of two requests', async () => {
+    const source = new FakeSource(MiB)
+    const reader = new RangeReader(source)
+    for (const [offset, length] of [[50, 10], [0, 100], [52, 38]] as const) await reader.readOne(offset, length)
+    assert.deepEqual(source.asked, ['50+10', '0+100'])
+  })
+
   it('is not emptied by what it cannot hold', async () => {
     const source = new FakeSource(10 * MiB)
     const reader = new RangeReader(source, { cache: { bytes: MiB } })
@@ -271,6 +286,18 @@ describe('An abort', () => {
     await settle()
     abort.abort(new Error('enough'))
     await assert.rejects(read, /enough/)
+  })
+
+  it('leaves nothing that others would wait for, if the source cannot stop', async () => {
+    let calls = 0
+    const stubborn: Source = { size: async () => 10, read: () => (calls++ ? Promise.resolve(fakeBytes(0, 10)) : new Promise(() => {})) }
+    const reader = new RangeReader(stubborn)
+    const abort = new AbortController()
+    const read = reader.readOne(0, 10, { signal: abort.signal })
+    await settle()
+    abort.abort(new Error('enough'))
+    await assert.rejects(read, /enough/)
+    assert.deepEqual(await reader.readOne(0, 10), fakeBytes(0, 10))
   })
 
   it('frees requests that wait for their turn without making them', async () => {

@@ -1,6 +1,13 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { orAborted } from '../src/source/abort.js'
 import { SharedTask } from '../src/source/shared-task.js'
+
+describe('orAborted', () => {
+  it('rejects at once if the signal is aborted already', async () => {
+    await assert.rejects(orAborted(new Promise(() => {}), AbortSignal.abort(new Error('enough'))), /enough/)
+  })
+})
 
 describe('SharedTask', () => {
   for (const [name, outcome] of [

@@ -1,0 +1,86 @@
+import type { SharedTask } from '../source/shared-task.js'
+import type { ByteRange, Span } from './plan.js'
+
+/** A request under way, or the bytes that it brought. */
+export interface CachedRequest extends Span {
+  readonly task: SharedTask<Uint8Array>
+}
+
+interface Entry extends CachedRequest {
+  lastUse: number
+  // Whether its bytes are here and count.
+  isKept: boolean
+}
+
+// What a request counts at least, so that many small ones cannot make looking them up slow.
+const minCharge = 16384
+
+/**
+ * The requests that others can share: all that are under way, and of those that are done the ones used
+ * last, up to `capacity` bytes. Failed and aborted ones leave at once.
+ */
+export class RequestCache {
+  readonly #capacity: number
+  // In order of `begin`.
+  #entries: Entry[] = []
+  #bytes = 0
+  #uses = 0
+
+  constructor(capacity: number) {
+    this.#capacity = capacity
+  }
+
+  /** For each of `ranges`, which are in order of their offsets, a request that brings all of it, if there is one. */
+  find(ranges: readonly ByteRange[]): (CachedRequest | undefined)[] {
+    let next = 0
+    let best: Entry | undefined
+    return ranges.map(({ offset, length }) => {
+      // Of those that begin early enough, the one that ends last.
+      for (let entry; (entry = this.#entries[next]) && entry.begin <= offset; next++) {
+        if (!entry.task.isDead && entry.end > (best?.end ?? 0)) best = entry
+      }
+      if (!best || best.end < offset + length) return undefined
+      best.lastUse = ++this.#uses
+      return best
+    })
+  }
+
+  /** Takes in a request that has just been started. */
+  add(request: CachedRequest): void {
+    const entry = { ...request, lastUse: ++this.#uses, isKept: false }
+    const at = this.#entries.findIndex((other) => other.begin > entry.begin)
+    this.#entries.splice(at < 0 ? this.#entries.length : at, 0, entry)
+    entry.task.result.then(
+      () => this.#keep(entry),
+      () => this.#remove(entry),
+    )
+  }
+
+  /** Forgets all. */
+  clear(): void {
+    this.#entries = []
+    this.#bytes = 0
+  }
+
+  #keep(entry: Entry): void {
+    if (!this.#entries.includes(entry)) return
+    // One that cannot stay must not drive out the others first.
+    if (charge(entry) > this.#capacity) return this.#remove(entry)
+    entry.isKept = true
+    this.#bytes += charge(entry)
+    while (this.#bytes > this.#capacity) {
+      const kept = this.#entries.filter((other) => other.isKept)
+      const oldest = kept.reduce((a, b) => (b.lastUse < a.lastUse ? b : a))
+      this.#bytes -= charge(oldest)
+      this.#remove(oldest)
+    }
+  }
+
+  #remove(entry: Entry): void {
+    this.#entries = this.#entries.filter((other) => other !== entry)
+  }
+}
+
+function charge({ begin, end }: Span): number {
+  return Math.max(end - begin, minCharge)
+}

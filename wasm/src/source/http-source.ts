@@ -1,0 +1,248 @@
+import { EspalierError, errorFromCode, type EspalierErrorDetails } from '../errors.js'
+import { dropBody, readBody, type Body } from './http-body.js'
+import {
+  areDifferent,
+  contentEncoding,
+  contentLength,
+  contentRange,
+  retryAfter,
+  validators,
+  type Validators,
+} from './http-headers.js'
+import { Transient, withRetries, type RetryOptions } from './retry.js'
+import { SharedTask } from './shared-task.js'
+import { checkNumber, checkRange, type Source, type Traffic } from './source.js'
+
+/** How a file is read over HTTP. */
+export interface HttpOptions extends RetryOptions {
+  /** Sent with each request. Other than simple ones make a browser ask another origin's server first. */
+  readonly headers?: HeadersInit | undefined
+  /** As for `fetch`. */
+  readonly mode?: RequestMode | undefined
+  /** As for `fetch`. */
+  readonly credentials?: RequestCredentials | undefined
+  /** Used in place of the global `fetch`. */
+  readonly fetch?: typeof globalThis.fetch | undefined
+  /** The length of the file in bytes, for a server that hides it. */
+  readonly size?: number | undefined
+  /** Up to this many bytes a whole file is taken from a server that does not give parts. Default 16 MiB. */
+  readonly wholeFileBytes?: number | undefined
+}
+
+// The first request. A typical file's header and index fit.
+const headBytes = 65536
+
+/**
+ * A file on an HTTP server that gives ranges. Nothing is asked before the first call, which fetches the
+ * first 64 KiB and learns the size from the answer; these bytes are kept and never fetched again.
+ *
+ * Only `Range: bytes=a-b` is sent, which browsers allow across origins without asking the server first;
+ * for the same reason versions are compared here and not by If-Match. Each answer must be of the version
+ * that the first one was of, as far as the server tells versions apart.
+ */
+export class HttpSource implements Source {
+  readonly traffic: Traffic = { requests: 0, bytes: 0 }
+  readonly #url: string
+  // The URL without what may be secret.
+  readonly #name: string
+  readonly #options: HttpOptions
+  #size: number | undefined
+  #version: Validators = { etag: undefined, modified: undefined }
+  // The bytes from 0 on that are here: the first 64 KiB, or the whole file.
+  #kept: Uint8Array | undefined
+  #opening: SharedTask<void> | undefined
+
+  /** Throws `invalid_argument` for a URL that cannot be read. */
+  constructor(url: string | URL, options: HttpOptions = {}) {
+    const parsed = parseUrl(url)
+    this.#url = parsed.href
+    this.#name = parsed.href.replace(/[?#].*/, '')
+    this.#options = options
+    if (options.size !== undefined) this.#size = checkNumber(options.size, `${this.#name}: size`)
+  }
+
+  async size(signal?: AbortSignal): Promise<number> {
+    return (await this.#open(signal)).size
+  }
+
+  async read(offset: number, length: number, signal?: AbortSignal): Promise<Uint8Array> {
+    const { size, kept } = await this.#open(signal)
+    checkRange(offset, length, size, this.#name)
+    const end = offset + length
+    if (length === 0 || end <= kept.length) return kept.subarray(offset, end)
+    if (offset >= kept.length) return this.#fetch(offset, end, signal)
+    const bytes = new Uint8Array(length)
+    bytes.set(await this.#fetch(kept.length, end, signal), kept.length - offset)
+    bytes.set(kept.subarray(offset))
+    return bytes
+  }
+
+  /** Makes the first request, once for all callers. A failed one is made again by the next caller. */
+  async #open(signal: AbortSignal | undefined): Promise<{ size: number; kept: Uint8Array }> {
+    signal?.throwIfAborted()
+    if (!this.#kept) {
+      if (!this.#opening || this.#opening.isDead) {
+        this.#opening = new SharedTask(async (shared) => {
+          const head = await this.#fetch(0, headBytes, shared)
+          this.#kept ??= head
+        })
+      }
+      await this.#opening.wait(signal)
+    }
+    return { size: this.#size!, kept: this.#kept! }
+  }
+
+  /** The bytes from `begin` to `end`, or to the end of the file in the first request. */
+  #fetch(begin: number, end: number, signal: AbortSignal | undefined): Promise<Uint8Array> {
+    return withRetries(() => this.#tryFetch(begin, end, signal), this.#options, signal)
+  }
+
+  async #tryFetch(begin: number, end: number, signal: AbortSignal | undefined): Promise<Uint8Array> {
+    const { fetch = globalThis.fetch, mode, credentials } = this.#options
+    const headers = new Headers(this.#options.headers)
+    headers.set('range', `bytes=${begin}-${end - 1}`)
+    this.#count(1, 0)
+    // A browser's own cache may end an answer early and say nothing; and there is a cache above this.
+    const init: RequestInit = { headers, cache: 'no-store', mode, credentials, signal }
+    const response = await fetch(this.#url, init).catch((cause: unknown) => {
+      throw new Transient(this.#error('io_error', 'no answer: the network failed, or the server does not allow this page (CORS)', { cause }))
+    })
+    try {
+      return await this.#accept(response, begin, end)
+    } catch (error) {
+      dropBody(response)
+      throw error
+    }
+  }
+
+  #accept(response: Response, begin: number, end: number): Uint8Array | Promise<Uint8Array> {
+    const { status, headers } = response
+    if (status === 200 || status === 206) {
+      const encoding = contentEncoding(headers)
+      if (encoding) throw this.#compressed(encoding)
+      return status === 200 ? this.#acceptWhole(response, begin, end) : this.#acceptPart(response, begin, end)
+    }
+    if (status === 416) return this.#acceptNothing(response, begin)
+    const wait = retryAfter(headers)
+    const error = this.#error(
+      status === 404 || status === 410 ? 'file_not_found' : 'io_error',
+      `status ${status}; ${wait ? `try again in ${Math.ceil(wait / 1000)} s` : 'check the link and the credentials'}`,
+    )
+    throw status === 408 || status === 429 || status >= 500 ? new Transient(error, wait) : error
+  }
+
+  async #acceptPart(response: Response, begin: number, end: number): Promise<Uint8Array> {
+    const said = contentRange(response.headers)
+    const size = said?.total ?? this.#size
+    if (size === undefined) {
+      throw this.#noRanges('no size in its answer; it must send "Access-Control-Expose-Headers: Content-Range, ETag", or give the size')
+    }
+    this.#compare(response, size)
+    // Only the first request may reach beyond the end.
+    const reach = Math.min(end, size)
+    if (said && (said.begin !== begin || said.end < reach)) {
+      throw this.#noRanges(`bytes ${said.begin}-${said.end - 1} in place of ${begin}-${reach - 1}`)
+    }
+    // A server may give more than it was asked for, if it says so.
+    const bytes = await this.#body(response, begin, reach, said !== undefined && said.end > reach)
+    this.#pin(response, size)
+    return bytes
+  }
+
+  /** The server does not give ranges. A small file is kept whole. */
+  async #acceptWhole(response: Response, begin: number, end: number): Promise<Uint8Array> {
+    const { wholeFileBytes = 2 ** 24 } = this.#options
+    const length = contentLength(response.headers)
+    this.#compare(response, length)
+    let bytes: Uint8Array | undefined
+    if (length === undefined) {
+      const body = await this.#readBody(response, wholeFileBytes)
+      // A copy, as the buffer was made for more.
+      if (!body.isLonger) bytes = body.bytes.slice()
+    } else if (length <= wholeFileBytes) {
+      bytes = await this.#body(response, 0, length, false)
+    }
+    if (!bytes) throw this.#noRanges(`the whole file in place of a part, and that has more than ${wholeFileBytes} bytes`)
+    this.#pin(response, bytes.length)
+    this.#kept = bytes
+    return bytes.subarray(begin, end)
+  }
+
+  /** The range begins behind the end of the file: the file is empty, or it was cut. */
+  #acceptNothing(response: Response, begin: number): Uint8Array {
+    dropBody(response)
+    if (begin > 0) throw this.#changed('it is shorter')
+    if ((contentRange(response.headers)?.total ?? this.#size) !== 0) throw this.#noRanges('status 416')
+    this.#pin(response, 0)
+    return new Uint8Array(0)
+  }
+
+  /** The body, which must be that of the bytes from `begin` to `end`; or more, if `mayBeLonger`. */
+  async #body(response: Response, begin: number, end: number, mayBeLonger: boolean): Promise<Uint8Array> {
+    const { bytes, isLonger } = await this.#readBody(response, end - begin)
+    const offset = begin + bytes.length
+    if (offset < end) {
+      throw new Transient(this.#error('truncated', `the answer ended at ${offset}, before ${end}; try again`, { offset }))
+    }
+    if (isLonger && !mayBeLonger) throw this.#compressed('it is longer than it says')
+    return bytes
+  }
+
+  #readBody(response: Response, limit: number): Promise<Body> {
+    return readBody(response, limit, (count) => this.#count(0, count)).catch((cause: unknown) => {
+      throw new Transient(this.#error('io_error', 'the connection broke off; try again', { cause }))
+    })
+  }
+
+  /** Refuses an answer of another version than the first one. `size` is undefined if it does not say. */
+  #compare(response: Response, size: number | undefined): void {
+    if (areDifferent(this.#version, validators(response.headers))) throw this.#changed('another version came')
+    if (size !== undefined && size !== (this.#size ?? size)) throw this.#changed(`${size} bytes in place of ${this.#size}`)
+  }
+
+  /** Takes an answer that is right as what later ones are compared with. */
+  #pin(response: Response, size: number): void {
+    // Again: another answer may have been the first one since.
+    this.#compare(response, size)
+    const { etag, modified } = validators(response.headers)
+    this.#version = { etag: this.#version.etag ?? etag, modified: this.#version.modified ?? modified }
+    this.#size = size
+  }
+
+  #count(requests: number, bytes: number): void {
+    this.traffic.requests += requests
+    this.traffic.bytes += bytes
+    this.traffic.onChange?.()
+  }
+
+  #error(code: string, problem: string, details?: EspalierErrorDetails): EspalierError {
+    return errorFromCode(code, `${this.#name}: ${problem}`, details?.offset, undefined, details?.cause)
+  }
+
+  #noRanges(problem: string): EspalierError {
+    return this.#error('range_not_supported', `the server does not give parts of files: ${problem}. Use another, or download the file first`)
+  }
+
+  #compressed(how: string): EspalierError {
+    return this.#error('range_not_supported', `the answer is compressed (${how}); switch that off on the server for this file`)
+  }
+
+  #changed(problem: string): EspalierError {
+    return this.#error('file_changed', `the file changed on the server: ${problem}. Open it again`)
+  }
+}
+
+function parseUrl(url: string | URL): URL {
+  try {
+    const parsed = new URL(url, globalThis.location?.href)
+    // fetch refuses URLs with a user name.
+    if (/^(https?|blob):$/.test(parsed.protocol) && !parsed.username && !parsed.password) return parsed
+  } catch {
+    // Refused below.
+  }
+  // The text may hold secrets, so the message does not repeat it.
+  throw new EspalierError(
+    'invalid_argument',
+    'not an http: or https: URL without user name and password; for a file on disk, give an open file or its bytes',
+  )
+}

@@ -8,6 +8,7 @@
 
 #include "espalier/base/checked.h"
 #include "espalier/base/counted.h"
+#include "espalier/base/loop_body.h"
 #include "espalier/base/utf8.h"
 #include "espalier/format/access.h"
 #include "espalier/format/element_layout.h"
@@ -135,18 +136,22 @@ class Validator {
     }
     derived_.plain_texts.reserve(t_.text_ends.size());
     for (std::uint32_t i = 0; i < t_.text_ends.size(); ++i) {
-      const std::string_view text = table_text(t_, i);
-      longest_text_ = std::max<std::uint64_t>(longest_text_, text.size());
-      derived_.plain_texts.push_back(is_plain_key(text));
-      // The pool as a whole is UTF-8, so a text is too unless it starts inside a character.
-      if (!text.empty() && (static_cast<unsigned char>(text.front()) & 0xC0) == 0x80) {
-        return bad(ErrorCode::kTextInvalid, "a string starts inside a UTF-8 character",
-                   text.front());
-      }
-      if (i > 0 && table_text(t_, i - 1) >= text) {
-        return bad(ErrorCode::kTextInvalid, "the string pool is not sorted, or repeats a string",
-                   t_.text_ends[i]);
-      }
+      if (!check_text(i)) return false;
+    }
+    return true;
+  }
+
+  ESPALIER_LOOP_BODY bool check_text(std::uint32_t i) {
+    const std::string_view text = table_text(t_, i);
+    longest_text_ = std::max<std::uint64_t>(longest_text_, text.size());
+    derived_.plain_texts.push_back(is_plain_key(text));
+    // The pool as a whole is UTF-8, so a text is too unless it starts inside a character.
+    if (!text.empty() && (static_cast<unsigned char>(text.front()) & 0xC0) == 0x80) {
+      return bad(ErrorCode::kTextInvalid, "a string starts inside a UTF-8 character", text.front());
+    }
+    if (i > 0 && table_text(t_, i - 1) >= text) {
+      return bad(ErrorCode::kTextInvalid, "the string pool is not sorted, or repeats a string",
+                 t_.text_ends[i]);
     }
     return true;
   }
@@ -208,44 +213,49 @@ class Validator {
   bool check_keys() {
     std::uint64_t words = 0;
     for (const NodeRecord& node : t_.nodes) {
-      if (node.kind == 0 || node.kind > kLastKind) {
-        return bad(ErrorCode::kTreeInvalid,
-                   "a node has the unknown kind " + std::to_string(node.kind), node);
-      }
-      if (node.zero != 0) {
-        return bad(ErrorCode::kTreeInvalid, "a reserved field of a node is not zero", node);
-      }
-      switch (node.key_kind) {
-        case static_cast<std::uint8_t>(KeyKind::kNone):
-          if (node.key != 0) {
-            return bad(ErrorCode::kKeyInvalid, "a node without a key has one", node);
-          }
-          break;
-        case static_cast<std::uint8_t>(KeyKind::kText):
-          if (node.key >= t_.text_ends.size()) {
-            return bad(ErrorCode::kKeyInvalid, "a key is not in the string pool", node);
-          }
-          texts_.mark(node.key);
-          break;
-        case static_cast<std::uint8_t>(KeyKind::kInt):
-          if (node.key != words || words >= t_.words.size()) {
-            return bad(ErrorCode::kKeyInvalid, "an int key is not the next word", node);
-          }
-          ++words;
-          break;
-        default:
-          return bad(ErrorCode::kKeyInvalid, "a key is of an unknown kind", node);
-      }
-      const std::uint64_t used = words_of(node_kind(node));
-      if (used > 0) {
-        if (node.value != words || !range_fits(words, used, t_.words.size())) {
-          return bad(ErrorCode::kTreeInvalid, "a number is not the next word", node);
-        }
-        words += used;
-      }
+      if (!check_key(node, words)) return false;
     }
     if (words != t_.words.size()) {
       return bad_table(ErrorCode::kTreeInvalid, "some words belong to no node");
+    }
+    return true;
+  }
+
+  ESPALIER_LOOP_BODY bool check_key(const NodeRecord& node, std::uint64_t& words) {
+    if (node.kind == 0 || node.kind > kLastKind) {
+      return bad(ErrorCode::kTreeInvalid,
+                 "a node has the unknown kind " + std::to_string(node.kind), node);
+    }
+    if (node.zero != 0) {
+      return bad(ErrorCode::kTreeInvalid, "a reserved field of a node is not zero", node);
+    }
+    switch (node.key_kind) {
+      case static_cast<std::uint8_t>(KeyKind::kNone):
+        if (node.key != 0) {
+          return bad(ErrorCode::kKeyInvalid, "a node without a key has one", node);
+        }
+        break;
+      case static_cast<std::uint8_t>(KeyKind::kText):
+        if (node.key >= t_.text_ends.size()) {
+          return bad(ErrorCode::kKeyInvalid, "a key is not in the string pool", node);
+        }
+        texts_.mark(node.key);
+        break;
+      case static_cast<std::uint8_t>(KeyKind::kInt):
+        if (node.key != words || words >= t_.words.size()) {
+          return bad(ErrorCode::kKeyInvalid, "an int key is not the next word", node);
+        }
+        ++words;
+        break;
+      default:
+        return bad(ErrorCode::kKeyInvalid, "a key is of an unknown kind", node);
+    }
+    const std::uint64_t used = words_of(node_kind(node));
+    if (used > 0) {
+      if (node.value != words || !range_fits(words, used, t_.words.size())) {
+        return bad(ErrorCode::kTreeInvalid, "a number is not the next word", node);
+      }
+      words += used;
     }
     return true;
   }
@@ -341,7 +351,7 @@ class Validator {
                : 0;
   }
 
-  bool check_children(const NodeRecord& node) {
+  ESPALIER_LOOP_BODY bool check_children(const NodeRecord& node) {
     const auto children = t_.nodes.subspan(node.value, node.count);
     const Kind kind = node_kind(node);
     if (!has_keys(kind)) {
@@ -460,7 +470,7 @@ class Validator {
     return true;
   }
 
-  bool check_tensor(std::uint32_t index) {
+  ESPALIER_LOOP_BODY bool check_tensor(std::uint32_t index) {
     const NodeRecord& node = t_.nodes[index];
     const bool placeholder = node_kind(node) == Kind::kPlaceholder;
     if (node.value >= t_.tensors.size() || node.value > next_tensor_ ||

@@ -1,0 +1,111 @@
+// What is told of a tensor's elements.
+
+/** What the core counts. */
+export interface StatisticsResult {
+  readonly finite: number;
+  readonly zeros: number;
+  readonly nan: number;
+  readonly inf: number;
+  readonly min: number | bigint | undefined;
+  readonly max: number | bigint | undefined;
+  readonly mean: number | undefined;
+  readonly std: number | undefined;
+  readonly edges: Float64Array;
+  readonly counts: Float64Array;
+}
+
+/** Statistics of a tensor. A bool counts as 0 or 1, a complex number as its magnitude. */
+export interface TensorStats {
+  /** Elements that are neither NaN nor infinite. All that is below but the counts is of these alone. */
+  readonly finite: number;
+  /** Elements that are 0 or -0, NaN, and positive or negative infinity. */
+  readonly zeros: number;
+  readonly nan: number;
+  readonly inf: number;
+  /** Exact; of integers a bigint beyond ±(2^53 - 1). Undefined without finite elements, as the next three. */
+  readonly min: number | bigint | undefined;
+  readonly max: number | bigint | undefined;
+  readonly mean: number | undefined;
+  /** Standard deviation of the whole population. */
+  readonly std: number | undefined;
+  /** How the finite elements are spread. */
+  readonly histogram: Histogram;
+}
+
+/** Counts of elements by value. */
+export class Histogram {
+  constructor(
+    /** One more than there are buckets, ascending; empty if there are none. */
+    readonly edges: Float64Array,
+    /** Elements in [edges[i], edges[i + 1]); the last bucket has its upper edge too. */
+    readonly counts: Float64Array,
+  ) {}
+
+  /** The lower edge of each bucket. */
+  get lower(): Float64Array {
+    return this.edges.subarray(0, -1);
+  }
+
+  /** The upper edge of each bucket. */
+  get upper(): Float64Array {
+    return this.edges.subarray(1);
+  }
+
+  /**
+   * The same elements in `bins` buckets, to be drawn. An old bucket that lies in several new ones is shared among them
+   * by its width, so that counts need not be whole.
+   *
+   * 'linear': buckets of equal width. 'log': of magnitudes, each bucket wider than the one before it by the same factor;
+   * the buckets that hold 0 are left out, as 0 has no logarithm.
+   */
+  rebin(bins: number, scale: 'linear' | 'log' = 'linear'): Histogram {
+    return rebin(this, bins, scale);
+  }
+}
+
+/** See Histogram.rebin(). */
+export function rebin(histogram: Histogram, bins: number, scale: 'linear' | 'log' = 'linear'): Histogram {
+  const isLog = scale === 'log';
+  const spans: [low: number, high: number, count: number][] = [];
+  let lowest = Infinity;
+  let highest = -Infinity;
+  histogram.counts.forEach((count, i) => {
+    let low = histogram.edges[i]!;
+    let high = histogram.edges[i + 1]!;
+    if (count === 0) return;
+    if (isLog) {
+      // Of [-1, 0) the magnitudes end at 1, and 0 is not among them.
+      if (high === 0 && low < 0) high = low;
+      if (low < 0) [low, high] = [-high, -low];
+      if (low <= 0) return;
+      [low, high] = [Math.log(low), Math.log(high)];
+    }
+    spans.push([low, high, count]);
+    lowest = Math.min(lowest, low);
+    highest = Math.max(highest, high);
+  });
+  if (spans.length === 0 || !(bins >= 1)) return new Histogram(new Float64Array(0), new Float64Array(0));
+  // All in one point: give it some width.
+  if (lowest === highest) [lowest, highest] = [lowest - 0.5, highest + 0.5];
+  const counts = new Float64Array(bins);
+  // Not `highest - lowest`, which can be beyond the largest double.
+  const width = highest / bins - lowest / bins;
+  const place = (value: number): number => Math.min(Math.max(value / width - lowest / width, 0), bins);
+  for (const [low, high, count] of spans) {
+    const begin = place(low);
+    const end = place(high);
+    const first = Math.min(Math.floor(begin), bins - 1);
+    if (end <= first + 1) {
+      counts[first]! += count;
+      continue;
+    }
+    for (let bin = first; bin < end; bin++) {
+      counts[bin]! += (count * (Math.min(bin + 1, end) - Math.max(bin, begin))) / (end - begin);
+    }
+  }
+  const edges = Float64Array.from({ length: bins + 1 }, (_, i) => {
+    const edge = i === bins ? highest : lowest + width * i;
+    return isLog ? Math.exp(edge) : edge;
+  });
+  return new Histogram(edges, counts);
+}

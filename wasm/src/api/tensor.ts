@@ -157,8 +157,8 @@ export class Tensor {
     const job = engine.statistics(plan);
     try {
       await forEachRange(reader, plan.chunks, { ...options, inOrder: true }, (i, stored) => job.add(i, stored));
-      const { edges, counts, ...numbers } = await job.result();
-      return { ...numbers, histogram: new Histogram(edges, counts) };
+      const { lower, upper, counts, ...numbers } = await job.result();
+      return { ...numbers, histogram: new Histogram(lower, upper, counts) };
     } finally {
       job.close();
     }

@@ -204,15 +204,15 @@ export function readStatistics(view: DataView, at: number) {
 }
 
 /** `HistogramView`, copied. */
-export function readHistogram(view: DataView, at: number): { edges: Float64Array; counts: Float64Array } {
+export function readHistogram(view: DataView, at: number) {
   const edgesAt = view.getUint32(at, true);
   const countsAt = view.getUint32(at + 4, true);
-  const buckets = view.getUint32(at + 8, true);
-  const edges = new Float64Array(buckets === 0 ? 0 : buckets + 1);
-  const counts = new Float64Array(buckets);
-  for (let i = 0; i < edges.length; i++) edges[i] = view.getFloat64(edgesAt + 8 * i, true);
-  for (let i = 0; i < buckets; i++) counts[i] = readSize(view, countsAt + 8 * i);
-  return { edges, counts };
+  const buckets = { length: view.getUint32(at + 8, true) };
+  return {
+    lower: Float64Array.from(buckets, (_, i) => view.getFloat64(edgesAt + 8 * i, true)),
+    upper: Float64Array.from(buckets, (_, i) => view.getFloat64(edgesAt + 8 * (i + 1), true)),
+    counts: Float64Array.from(buckets, (_, i) => readSize(view, countsAt + 8 * i)),
+  };
 }
 
 function readHex(view: DataView, at: number): string {

@@ -10,7 +10,8 @@ export interface StatisticsResult {
   readonly max: number | bigint | undefined;
   readonly mean: number | undefined;
   readonly std: number | undefined;
-  readonly edges: Float64Array;
+  readonly lower: Float64Array;
+  readonly upper: Float64Array;
   readonly counts: Float64Array;
 }
 
@@ -32,31 +33,26 @@ export interface TensorStats {
   readonly histogram: Histogram;
 }
 
-/** Counts of elements by value. */
+/**
+ * Counts of elements by value. Buckets ascend and do not overlap. Exact counts are of buckets that are at most 1/128 as
+ * wide as their numbers are large, or a single number.
+ */
 export class Histogram {
   constructor(
-    /** One more than there are buckets, ascending; empty if there are none. */
-    readonly edges: Float64Array,
-    /** Elements in [edges[i], edges[i + 1]); the last bucket has its upper edge too. */
+    /** The lower edge of each bucket. */
+    readonly lower: Float64Array,
+    /** The upper edge of each bucket. */
+    readonly upper: Float64Array,
+    /** How many elements each bucket has. */
     readonly counts: Float64Array,
   ) {}
-
-  /** The lower edge of each bucket. */
-  get lower(): Float64Array {
-    return this.edges.subarray(0, -1);
-  }
-
-  /** The upper edge of each bucket. */
-  get upper(): Float64Array {
-    return this.edges.subarray(1);
-  }
 
   /**
    * The same elements in `bins` buckets, to be drawn. An old bucket that lies in several new ones is shared among them
    * by its width, so that counts need not be whole.
    *
    * 'linear': buckets of equal width. 'log': of magnitudes, each bucket wider than the one before it by the same factor;
-   * the buckets that hold 0 are left out, as 0 has no logarithm.
+   * zeros are left out, as 0 has no logarithm.
    */
   rebin(bins: number, scale: 'linear' | 'log' = 'linear'): Histogram {
     return rebin(this, bins, scale);
@@ -70,21 +66,21 @@ export function rebin(histogram: Histogram, bins: number, scale: 'linear' | 'log
   let lowest = Infinity;
   let highest = -Infinity;
   histogram.counts.forEach((count, i) => {
-    let low = histogram.edges[i]!;
-    let high = histogram.edges[i + 1]!;
+    let low = histogram.lower[i]!;
+    let high = histogram.upper[i]!;
     if (count === 0) return;
     if (isLog) {
-      // Of [-1, 0) the magnitudes end at 1, and 0 is not among them.
-      if (high === 0 && low < 0) high = low;
       if (low < 0) [low, high] = [-high, -low];
-      if (low <= 0) return;
+      if (high <= 0) return;
+      // Numbers beside zero: how small they are is not known.
+      if (low <= 0) low = high;
       [low, high] = [Math.log(low), Math.log(high)];
     }
     spans.push([low, high, count]);
     lowest = Math.min(lowest, low);
     highest = Math.max(highest, high);
   });
-  if (spans.length === 0 || !(bins >= 1)) return new Histogram(new Float64Array(0), new Float64Array(0));
+  if (spans.length === 0 || !(bins >= 1)) return new Histogram(new Float64Array(0), new Float64Array(0), new Float64Array(0));
   // All in one point: give it some width.
   if (lowest === highest) [lowest, highest] = [lowest - 0.5, highest + 0.5];
   const counts = new Float64Array(bins);
@@ -107,5 +103,5 @@ export function rebin(histogram: Histogram, bins: number, scale: 'linear' | 'log
     const edge = i === bins ? highest : lowest + width * i;
     return isLog ? Math.exp(edge) : edge;
   });
-  return new Histogram(edges, counts);
+  return new Histogram(edges.slice(0, -1), edges.slice(1), counts);
 }

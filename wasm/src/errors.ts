@@ -1,23 +1,28 @@
 /** A failure with a code for programs and a sentence for people. `docs/errors.md` lists the codes. */
 export class EspalierError extends Error {
-  /**
-   * @param code snake_case name of the code
-   * @param message one sentence: what is wrong, and what to do about it
-   * @param offset byte in the file that is to blame, if one is
-   * @param path printed key path of the node concerned, or ''
-   */
-  constructor(
-    readonly code: string,
-    message: string,
-    readonly offset: number | undefined = undefined,
-    readonly path: string = '',
-  ) {
+  override readonly name: string = 'EspalierError';
+  /** snake_case name of the code. */
+  readonly code: string;
+  /** Byte in the file that is to blame. */
+  readonly offset: number | bigint | undefined;
+  /** Printed key path of the node concerned. */
+  readonly path: string | undefined;
+
+  constructor(code: string, message: string, details: { offset?: number | bigint | undefined; path?: string | undefined } = {}) {
     super(message);
-    this.name = 'EspalierError';
+    this.code = code;
+    this.offset = details.offset;
+    this.path = details.path;
   }
 }
 
-/** The error with that code, as the class that belongs to it. */
-export function errorFromCode(code: string, message: string, offset?: number, path?: string): EspalierError {
-  return new EspalierError(code, message, offset, path);
+/** The error of the class that belongs to `code`. */
+export function errorFromCode(
+  code: string,
+  message: string,
+  offset?: number | bigint,
+  path?: string,
+  _cause?: unknown,
+): EspalierError {
+  return new EspalierError(code, message, { offset, path });
 }

@@ -14,8 +14,11 @@ export type { VerifyReport } from './engine/engine.js';
 export type { OnProgress, RunOptions } from './engine/run.js';
 export { Histogram, rebin, type TensorStats } from './engine/statistics.js';
 export * from './errors.js';
-export type { Meter, Range } from './fetch/range-reader.js';
-export { asSource, type Source, type SourceInput, type SourceOptions } from './source/source.js';
+export type { ByteRange } from './fetch/plan.js';
+export type { Meter, RangeReaderOptions } from './fetch/range-reader.js';
+export { asSource, type SourceInput, type SourceOptions } from './source/as-source.js';
+export type { HttpOptions } from './source/http-source.js';
+export type { Source } from './source/source.js';
 export {
   bytes, complex, float, labelled, record, tensor, tuple, Bytes, Complex, Float, Labelled, Record, Tuple, WritableTensor,
   type TensorInput,

@@ -5,11 +5,12 @@ import { Core } from './core/core.js';
 import { Opening } from './core/tree.js';
 import { LocalEngine } from './engine/local.js';
 import type { OnProgress } from './engine/run.js';
-import { RangeReader } from './fetch/range-reader.js';
-import { asSource, type SourceInput, type SourceOptions } from './source/source.js';
+import { RangeReader, type RangeReaderOptions } from './fetch/range-reader.js';
+import { asSource, type SourceInput } from './source/as-source.js';
+import type { HttpOptions } from './source/http-source.js';
 
-/** How to open a checkpoint. */
-export interface OpenOptions extends SourceOptions {
+/** How to open a checkpoint: also how requests are made and what is kept of them, for as long as it is open. */
+export interface OpenOptions extends HttpOptions, Pick<RangeReaderOptions, 'cache' | 'maxGap' | 'maxRequestBytes'> {
   /** Stops the opening, which then fails with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
   /** Told of the bytes of header and index. */
@@ -27,11 +28,10 @@ export interface OpenOptions extends SourceOptions {
  * @throws EspalierError with the code that says what is wrong with the file, or those of the source
  */
 export async function open(input: SourceInput, options: OpenOptions = {}): Promise<Checkpoint> {
-  const { signal, onProgress } = options;
-  const source = asSource(input, options);
-  const reader = new RangeReader(source);
+  const { signal, onProgress, cache, maxGap, maxRequestBytes } = options;
+  const reader = new RangeReader(asSource(input, { http: options }), { cache, maxGap, maxRequestBytes });
   try {
-    const [core, size] = await Promise.all([Core.load(options.core), source.size(signal)]);
+    const [core, size] = await Promise.all([Core.load(options.core), reader.size(signal)]);
     const opening = new Opening(core, size, options.indexBytes ?? 0);
     let loaded = 0;
     for (let need = opening.need(); need; need = opening.need()) {
@@ -43,7 +43,7 @@ export async function open(input: SourceInput, options: OpenOptions = {}): Promi
     const tree = opening.finish();
     return new Checkpoint({ tree, reader, engine: new LocalEngine(tree) });
   } catch (error) {
-    await source.close?.();
+    await reader.close();
     throw error;
   }
 }

@@ -122,7 +122,7 @@ export class Checkpoint {
     const { engine, reader, tree } = this.#opened;
     tree.core.break(errorFromCode('invalid_argument', 'the checkpoint was closed'));
     engine.close();
-    await reader.source.close?.();
+    await reader.close();
   }
 
   declare [Symbol.asyncDispose]: () => Promise<void>;

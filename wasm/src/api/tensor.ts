@@ -177,7 +177,7 @@ export class Tensor {
         errors.push(error);
       });
     }
-    errors.sort((a, b) => (a.offset ?? 0) - (b.offset ?? 0));
+    errors.sort((a, b) => Number(a.offset ?? 0) - Number(b.offset ?? 0));
     return {
       ok: errors.length === 0,
       hasHashes: this.#hasHashes,

@@ -1,5 +1,5 @@
 // What to fetch for a tensor, a slice of one, or a verification.
-import type { Range } from '../fetch/range-reader.js';
+import type { ByteRange } from '../fetch/plan.js';
 import type { ReadRequest } from './engine.js';
 import { readChunk, readExtent, readPlan } from '../core/records.js';
 import type { Tree } from '../core/tree.js';
@@ -10,7 +10,7 @@ export interface Plan extends ReadRequest {
   readonly bytes: number;
   readonly shape: readonly number[];
   /** Where the chunks lie in the file, in file order. */
-  readonly chunks: readonly Range[];
+  readonly chunks: readonly ByteRange[];
   /** Stored bytes of all chunks. */
   readonly stored: number;
   /** Whether the parts of chunks share no byte of the result. */
@@ -26,7 +26,7 @@ export function planRead(tree: Tree, request: ReadRequest): Plan {
   try {
     core.call.espalier_read_info(handle, core.out);
     const info = readPlan(core.view, core.out);
-    const chunks: Range[] = [];
+    const chunks: ByteRange[] = [];
     let stored = 0;
     let isDirect = true;
     for (let i = 0; i < info.chunks; i++) {
@@ -53,7 +53,7 @@ export function planRead(tree: Tree, request: ReadRequest): Plan {
 }
 
 /** The regions that a verification checks; none for a format without hashes. */
-export function planVerify(tree: Tree): Range[] {
+export function planVerify(tree: Tree): ByteRange[] {
   const { core } = tree;
   const handle = core.pointer(core.call.espalier_verify(tree.handle));
   const regions = Array.from({ length: core.call.espalier_verify_regions(handle) >>> 0 }, (_, i) => {

@@ -1,5 +1,6 @@
 // Fetches chunks and has them worked on, a few at a time.
-import type { RangeReader, Range } from '../fetch/range-reader.js';
+import type { ByteRange } from '../fetch/plan.js';
+import type { RangeReader } from '../fetch/range-reader.js';
 
 /** Told now and then: bytes of the file that were dealt with, of how many. */
 export type OnProgress = (progress: { readonly loaded: number; readonly total: number }) => void;
@@ -22,7 +23,7 @@ const TURN = 40;
  */
 export async function forEachRange(
   reader: Pick<RangeReader, 'read'>,
-  ranges: readonly Range[],
+  ranges: readonly ByteRange[],
   options: RunOptions & { readonly inOrder?: boolean },
   work: (index: number, bytes: Uint8Array) => void | Promise<void>,
 ): Promise<void> {

@@ -19,6 +19,7 @@ export type { Meter, RangeReaderOptions } from './fetch/range-reader.js';
 export { asSource, type SourceInput, type SourceOptions } from './source/as-source.js';
 export type { HttpOptions } from './source/http-source.js';
 export type { Source } from './source/source.js';
+export { write, writeTo, type WriteOptions, type WrittenPiece } from './write/write.js';
 export {
   bytes, complex, float, labelled, record, tensor, tuple, Bytes, Complex, Float, Labelled, Record, Tuple, WritableTensor,
   type TensorInput,

@@ -35,7 +35,7 @@ export async function open(input: SourceInput, options: OpenOptions = {}): Promi
     const opening = new Opening(core, size, options.indexBytes ?? 0);
     let loaded = 0;
     for (let need = opening.need(); need; need = opening.need()) {
-      const bytes = await reader.readOne(need.offset, need.length, signal ? { signal } : {});
+      const bytes = await reader.readOne(need.offset, need.length, { signal });
       opening.feed(need.offset, bytes);
       loaded += bytes.length;
       onProgress?.({ loaded, total: loaded + (opening.need()?.length ?? 0) });

@@ -4,10 +4,9 @@ import type { Block, TensorInfo } from '../core/tree.js';
 import { TensorData, viewAs } from '../data/tensor-data.js';
 import type { VerifyReport } from '../engine/engine.js';
 import { planRead, type Plan } from '../engine/plan.js';
-import { forEachRange, type RunOptions } from '../engine/run.js';
+import { forEachRange, type RangeSource, type RunOptions } from '../engine/run.js';
 import { Histogram, type TensorStats } from '../engine/statistics.js';
 import { errorFromCode, EspalierError } from '../errors.js';
-import type { RangeReader } from '../fetch/range-reader.js';
 import { Node } from './node.js';
 import type { Opened } from './opened.js';
 import { parseSlice, type SliceInput } from './slice.js';
@@ -133,7 +132,7 @@ export class Tensor {
     const first = plan.chunks[0];
     if (!plan.isDirect || !first) return use(await this.read(options));
     const { signal } = options;
-    const stored = await this.#opened.reader.readOne(first.offset, plan.bytes, signal ? { signal } : {});
+    const stored = await this.#opened.reader.readOne(first.offset, plan.bytes, { signal });
     const held = {
       async *read(): AsyncIterable<{ index: number; bytes: Uint8Array }> {
         for (const [index, chunk] of plan.chunks.entries()) {
@@ -241,7 +240,7 @@ export class Tensor {
   /** Checks the chunks of a plan. What is wrong with one goes to `onError`, which may throw it. */
   async #check(
     plan: Plan,
-    reader: Pick<RangeReader, 'read'>,
+    reader: RangeSource,
     options: RunOptions,
     onError: (error: unknown) => void = (error) => {
       throw error;

@@ -1,9 +1,16 @@
 // Fetches chunks and has them worked on, a few at a time.
 import type { ByteRange } from '../fetch/plan.js';
-import type { RangeReader } from '../fetch/range-reader.js';
 
 /** Told now and then: bytes of the file that were dealt with, of how many. */
 export type OnProgress = (progress: { readonly loaded: number; readonly total: number }) => void;
+
+/** Gives ranges of a file as they arrive. A RangeReader does. */
+export interface RangeSource {
+  read(
+    ranges: readonly ByteRange[],
+    options: { readonly signal?: AbortSignal | undefined },
+  ): AsyncIterable<{ readonly index: number; readonly bytes: Uint8Array }>;
+}
 
 /** How an operation that takes time is followed and stopped. */
 export interface RunOptions {
@@ -22,7 +29,7 @@ const TURN = 40;
  * Once it has returned or thrown, no work is under way any more.
  */
 export async function forEachRange(
-  reader: Pick<RangeReader, 'read'>,
+  reader: RangeSource,
   ranges: readonly ByteRange[],
   options: RunOptions & { readonly inOrder?: boolean },
   work: (index: number, bytes: Uint8Array) => void | Promise<void>,
@@ -34,7 +41,7 @@ export async function forEachRange(
   const flights: Promise<void>[] = [];
   let turn = performance.now();
   try {
-    const arriving = reader.read(ranges, signal ? { signal } : {});
+    const arriving = reader.read(ranges, { signal });
     for await (const { index, bytes } of options.inOrder ? sorted(arriving) : arriving) {
       signal?.throwIfAborted();
       const length = bytes.length;
@@ -64,7 +71,7 @@ export async function forEachRange(
   }
 }
 
-async function* sorted(arriving: AsyncIterable<{ index: number; bytes: Uint8Array }>) {
+async function* sorted(arriving: ReturnType<RangeSource['read']>): ReturnType<RangeSource['read']> {
   const early = new Map<number, Uint8Array>();
   let next = 0;
   for await (const { index, bytes } of arriving) {

@@ -1,5 +1,5 @@
 // Everything that the package offers.
-export { open, type OpenOptions } from './open.js';
+export { open, openInWorker, type OpenOptions } from './open.js';
 export { Checkpoint, type VerifyOptions } from './api/checkpoint.js';
 export { Node, type Path } from './api/node.js';
 export { Tensor, type ReadOptions } from './api/tensor.js';
@@ -12,6 +12,7 @@ export type { Block, Key, Scalar } from './core/tree.js';
 export type { CoreInput } from './core/module.js';
 export type { VerifyReport } from './engine/engine.js';
 export type { OnProgress, RunOptions } from './engine/run.js';
+export type { WorkerLike } from './engine/start-worker.js';
 export { Histogram, rebin, type TensorStats } from './engine/statistics.js';
 export * from './errors.js';
 export type { ByteRange } from './fetch/plan.js';

@@ -4,7 +4,9 @@ import type { CoreInput } from './core/module.js';
 import { Core } from './core/core.js';
 import { Opening } from './core/tree.js';
 import { LocalEngine } from './engine/local.js';
+import { WorkerEngine } from './engine/remote.js';
 import type { OnProgress } from './engine/run.js';
+import type { WorkerLike } from './engine/start-worker.js';
 import { RangeReader, type RangeReaderOptions } from './fetch/range-reader.js';
 import { asSource, type SourceInput } from './source/as-source.js';
 import type { HttpOptions } from './source/http-source.js';
@@ -19,6 +21,11 @@ export interface OpenOptions extends HttpOptions, Pick<RangeReaderOptions, 'cach
   readonly core?: CoreInput | undefined;
   /** The longest index, or safetensors header, to accept, in bytes. */
   readonly indexBytes?: number | undefined;
+  /**
+   * Decode, check and count in a worker: true for a new one, or one that runs `espalier/worker`, which then belongs to
+   * the checkpoint.
+   */
+  readonly worker?: boolean | WorkerLike | undefined;
 }
 
 /**
@@ -30,20 +37,34 @@ export interface OpenOptions extends HttpOptions, Pick<RangeReaderOptions, 'cach
 export async function open(input: SourceInput, options: OpenOptions = {}): Promise<Checkpoint> {
   const { signal, onProgress, cache, maxGap, maxRequestBytes } = options;
   const reader = new RangeReader(asSource(input, { http: options }), { cache, maxGap, maxRequestBytes });
+  let remote: WorkerEngine | undefined;
   try {
     const [core, size] = await Promise.all([Core.load(options.core), reader.size(signal)]);
-    const opening = new Opening(core, size, options.indexBytes ?? 0);
+    const indexBytes = options.indexBytes ?? 0;
+    const opening = new Opening(core, size, indexBytes);
+    if (options.worker) remote = await WorkerEngine.start(core.module, size, indexBytes, options.worker);
     let loaded = 0;
     for (let need = opening.need(); need; need = opening.need()) {
       const bytes = await reader.readOne(need.offset, need.length, { signal });
       opening.feed(need.offset, bytes);
+      remote?.feed(need.offset, bytes);
       loaded += bytes.length;
       onProgress?.({ loaded, total: loaded + (opening.need()?.length ?? 0) });
     }
     const tree = opening.finish();
-    return new Checkpoint({ tree, reader, engine: new LocalEngine(tree) });
+    await remote?.finish();
+    return new Checkpoint({ tree, reader, engine: remote ?? new LocalEngine(tree) });
   } catch (error) {
+    remote?.close();
     await reader.close();
     throw error;
   }
+}
+
+/**
+ * Opens a checkpoint of which a worker decodes, checks and counts, so that this thread stays free. Fetching and the tree
+ * stay here, and all else is as with open().
+ */
+export function openInWorker(input: SourceInput, options: OpenOptions = {}): Promise<Checkpoint> {
+  return open(input, { ...options, worker: options.worker || true });
 }

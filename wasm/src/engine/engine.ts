@@ -58,8 +58,6 @@ export interface VerifyJob {
 
 /** Does the work on stored bytes. */
 export interface Engine {
-  /** Whether bytes go to another thread, so that several chunks can be under way. */
-  readonly isRemote: boolean;
   read(request: ReadRequest): ReadJob;
   /** @throws EspalierError wrong_kind for dtypes that have no numbers */
   statistics(request: ReadRequest): StatisticsJob;

@@ -8,7 +8,6 @@ import type { StatisticsResult } from './statistics.js';
 
 /** Decodes with the instance that holds the tree. */
 export class LocalEngine implements Engine {
-  readonly isRemote = false;
 
   constructor(readonly tree: Tree) {}
 

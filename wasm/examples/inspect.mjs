@@ -13,7 +13,7 @@ try {
   for (const node of checkpoint.find(pattern)) {
     const { tensor } = node;
     const what = tensor ? `${tensor.dtype} [${tensor.shape.join(', ')}]  ${tensor.byteLength} B` : describe(node);
-    console.log(`${node.path || '(root)'}: ${what}`);
+    console.log(`${printable(node.path) || '(root)'}: ${what}`);
   }
   const { requests, bytesFetched } = checkpoint.meter;
   console.log(`${checkpoint.tensorCount} tensors; ${requests} requests, ${bytesFetched} of ${checkpoint.fileLength} bytes read`);
@@ -22,7 +22,11 @@ try {
 }
 
 function describe({ kind, value, size, label }) {
-  // Text of files is not trusted: JSON escapes control characters.
-  const shown = typeof value === 'string' ? JSON.stringify(value) : value === undefined ? `${size}` : String(value);
-  return `${kind} ${shown}${label === undefined ? '' : ` (${JSON.stringify(label)})`}`;
+  const shown = typeof value === 'string' ? `"${printable(value)}"` : value === undefined ? `${size}` : String(value);
+  return `${kind} ${shown}${label === undefined ? '' : ` (${printable(label)})`}`;
+}
+
+// Text of files is not trusted: a terminal would obey its control characters.
+function printable(text) {
+  return text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, (character) => `\\u{${character.codePointAt(0).toString(16)}}`);
 }

@@ -75,6 +75,7 @@ test('plain values', async () => {
   assert.equal(checkpoint.get('tied').tensor.id, checkpoint.get('weights').tensor.id);
   assert.notEqual(checkpoint.get('equal').tensor.id, checkpoint.get('weights').tensor.id);
   assert.equal(checkpoint.get('none2').kind, 'placeholder');
+  assert.deepEqual(checkpoint.get('none2').tensor.shape, [4, 2 ** 40]);
   const half = checkpoint.get('half').tensor;
   assert.deepEqual([half.dtype, half.shape, half.axisNames], ['f16', [1, 2], ['rows', '']]);
   assert.deepEqual([...(await half.read()).toFloat32()], [1, -2]);
@@ -89,26 +90,30 @@ test('plain values', async () => {
 
 test('integers around the ends of their types', async () => {
   const integers = [];
-  for (const bits of [7n, 8n, 15n, 63n, 64n, 71n, 127n, 128n, 1000n]) {
+  for (const bits of [7n, 8n, 15n, 53n, 63n, 64n, 71n, 127n, 128n, 1000n]) {
     for (const delta of [-1n, 0n, 1n]) integers.push(2n ** bits + delta, -(2n ** bits) + delta);
   }
   const checkpoint = await open(await write(integers));
-  assert.deepEqual(Array.from(checkpoint.root.children, (node) => BigInt(node.value)), integers);
+  const values = Array.from(checkpoint.root.children, (node) => node.value);
+  assert.deepEqual(values.map(BigInt), integers);
+  // A number exactly when it is safe.
+  for (const value of values) assert.equal(typeof value, Number.isSafeInteger(Number(value)) ? 'number' : 'bigint', String(value));
 });
 
 test('pieces make the same file, the header last', async () => {
   const tree = { a: new Uint8Array(3 << 20).map((_, i) => i * 7), b: Float64Array.of(1) };
   const file = await write(tree);
-  const joined = new Uint8Array(file.length);
-  const offsets = [];
-  const length = await writeTo(tree, async ({ offset, bytes: piece }) => {
+  const pieces = [];
+  const length = await writeTo(tree, async (piece) => {
     await null;
-    offsets.push(offset);
-    joined.set(piece, offset);
+    pieces.push(piece);
   });
+  // Only now: the pieces must not have changed since.
+  const joined = new Uint8Array(file.length);
+  for (const { offset, bytes: piece } of pieces) joined.set(piece, offset);
   assert.equal(length, file.length);
   assert.ok(Buffer.from(joined).equals(Buffer.from(file)));
-  assert.equal(offsets.at(-1), 0);
+  assert.equal(pieces.at(-1).offset, 0);
   await assert.rejects(writeTo(tree, () => Promise.reject(new Error('full'))), /full/);
 });
 
@@ -138,4 +143,17 @@ test('what cannot be written is named', async () => {
   await assert.rejects(write(deep), { code: 'invalid_tree' });
   await assert.rejects(write({}, { metadata: [] }), { code: 'invalid_tree' });
   await assert.rejects(write(new Set([[1], [1]])), { code: 'invalid_tree' });
+});
+
+test('a byte order mark is part of a key, of any length', async () => {
+  const keys = ['\ufeff', `\ufeff${'long '.repeat(20)}`, 'x'.repeat(24), 'é'.repeat(12), 'x'.repeat(25)];
+  const checkpoint = await open(await write(Object.fromEntries(keys.map((key) => [key, key]))));
+  for (const key of keys) assert.equal(checkpoint.get([key]).value, key);
+  assert.deepEqual(Array.from(checkpoint.root.children, (node) => node.key), keys);
+});
+
+test('sizes that numbers do not hold are an error, of that tensor alone', async () => {
+  const checkpoint = await open(await write({ a: tensor({ dtype: 'u8', shape: [2 ** 31, 2 ** 31] }), b: Uint8Array.of(1) }));
+  assert.throws(() => checkpoint.get('a').tensor.elements, { code: 'limit_exceeded' });
+  assert.equal(checkpoint.get('b').tensor.elements, 1);
 });

@@ -3,7 +3,7 @@ import { errorFromCode, type EspalierError } from '../errors.js';
 import type { CoreExports } from './exports.js';
 import { loadModule, type CoreInput } from './module.js';
 import { readFailure, readText, SIZE, type TextAt } from './records.js';
-import { decodeText, encodeText } from './text.js';
+import { decodeText, encodeText, encodeTextInto } from './text.js';
 
 /** Makes bytes of a tensor that is written: the status of `espalier_produce`. */
 export type Produce = (id: number, offset: bigint, out: number, length: number) => number;
@@ -106,22 +106,15 @@ export class Core {
    * overwrites it.
    */
   put(bytes: Uint8Array): number {
-    if (bytes.length > this.#inputBytes) {
-      this.call.espalier_free(this.#input);
-      this.#inputBytes = 0;
-      // In steps, so that lengths that differ a little do not each take new memory.
-      const size = Math.ceil(bytes.length / 65536) * 65536;
-      this.#input = this.allocate(size);
-      this.#inputBytes = size;
-    }
+    this.#reserve(bytes.length);
     this.bytes.set(bytes, this.#input);
     return this.#input;
   }
 
   /** Copies a text in, as put() does, and gives its place and length to `use`. */
   withText<T>(text: string, use: (at: number, length: number) => T): T {
-    const bytes = encodeText(text);
-    return use(this.put(bytes), bytes.length);
+    this.#reserve(3 * text.length);
+    return use(this.#input, encodeTextInto(text, this.bytes, this.#input));
   }
 
   /** Lays out an array of `Text` for `use`; 0 if there are none. */
@@ -169,6 +162,17 @@ export class Core {
     const texts = [this.text(message), this.text(path)] as const;
     this.call.espalier_error_name(code, this.out);
     return errorFromCode(this.text(readText(this.view, this.out)), texts[0], offset, texts[1]);
+  }
+
+  /** Makes the buffer of put() large enough. */
+  #reserve(bytes: number): void {
+    if (bytes <= this.#inputBytes) return;
+    this.call.espalier_free(this.#input);
+    this.#input = this.#inputBytes = 0;
+    // In steps, so that lengths that differ a little do not each take new memory.
+    const size = Math.ceil(bytes / 65536) * 65536;
+    this.#input = this.allocate(size);
+    this.#inputBytes = size;
   }
 
   /** Wraps each function so that a trap breaks the instance. */

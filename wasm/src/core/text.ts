@@ -22,6 +22,23 @@ export function decodeText(bytes: Uint8Array, begin: number, length: number): st
   return decoder.decode(bytes.subarray(begin, begin + length));
 }
 
+/**
+ * Writes a text at `begin`, where there is room for three bytes for each of its UTF-16 units, and gives its length in
+ * bytes.
+ */
+export function encodeTextInto(text: string, bytes: Uint8Array, begin: number): number {
+  if (text.length <= SHORT) {
+    let i = 0;
+    for (; i < text.length; i++) {
+      const unit = text.charCodeAt(i);
+      if (unit > 0x7f) break;
+      bytes[begin + i] = unit;
+    }
+    if (i === text.length) return i;
+  }
+  return encoder.encodeInto(text, bytes.subarray(begin)).written;
+}
+
 /** The bytes of a text. A lone surrogate becomes U+FFFD; see isWellFormed(). */
 export function encodeText(text: string): Uint8Array {
   return encoder.encode(text);

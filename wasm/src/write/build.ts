@@ -3,7 +3,7 @@ import { Node } from '../api/node.js';
 import { Tensor } from '../api/tensor.js';
 import type { Core } from '../core/core.js';
 import { DTYPES, dtypeBits, kindNumber, type DType, type Kind } from '../core/names.js';
-import { encodeText, isWellFormed } from '../core/text.js';
+import { isWellFormed } from '../core/text.js';
 import type { Key } from '../core/tree.js';
 import { TensorData } from '../data/tensor-data.js';
 import { errorFromCode } from '../errors.js';
@@ -51,7 +51,7 @@ export class Builder {
       case 'bigint':
         return BigInt.asIntN(64, value) === value ? this.#number('int64', value) : this.#bytes('bigint', bigintBytes(value));
       case 'string':
-        return this.#bytes('string', this.#encode(value));
+        return this.#text(value, (at, length) => this.#core.call.espalier_write_bytes(this.#write, kindNumber('string'), at, length));
       case 'object':
         return value === null ? this.#number('null', 0n) : this.#object(value);
       default:
@@ -61,8 +61,7 @@ export class Builder {
 
   #object(value: object): void {
     if (value instanceof Labelled) {
-      const label = this.#encode(value.label);
-      this.#core.call.espalier_write_label(this.#write, this.#core.put(label), label.length);
+      this.#text(value.label, (at, length) => this.#core.call.espalier_write_label(this.#write, at, length));
       if (value.value instanceof Labelled) throw this.#error('a value has two labels');
       return this.add(value.value);
     }
@@ -113,8 +112,7 @@ export class Builder {
     call.espalier_write_begin(this.#write, kindNumber(kind));
     for (const [key, item] of entries) {
       if (typeof key === 'string') {
-        const text = this.#encode(key);
-        call.espalier_write_text_key(this.#write, this.#core.put(text), text.length);
+        this.#text(key, (at, length) => call.espalier_write_text_key(this.#write, at, length));
       } else if (kind === 'dict' && (typeof key === 'bigint' || Number.isSafeInteger(key))) {
         const integer = BigInt(key as number | bigint);
         if (BigInt.asIntN(64, integer) !== integer) throw this.#error(`the key ${integer} does not fit 64 bits`);
@@ -152,8 +150,8 @@ export class Builder {
       this.#ids.set(identity, id);
       this.#data.push(data ? new Uint8Array(data.buffer, data.byteOffset, data.byteLength) : new Uint8Array(0));
     }
-    for (const name of axisNames) this.#encode(name);
     const names = block ? [...axisNames, block.name] : axisNames;
+    names.forEach((name) => this.#checkText(name));
     core.withMemory(Math.max(8 * shape.length, 8), (shapeAt) => {
       core.withTexts(names, (namesAt) => {
         shape.forEach((axis, i) => core.view.setBigUint64(shapeAt + 8 * i, BigInt(axis), true));
@@ -182,9 +180,13 @@ export class Builder {
     this.#core.call.espalier_write_bytes(this.#write, kindNumber(kind), this.#core.put(bytes), bytes.length);
   }
 
-  #encode(text: string): Uint8Array {
+  #text(text: string, use: (at: number, length: number) => void): void {
+    this.#checkText(text);
+    this.#core.withText(text, use);
+  }
+
+  #checkText(text: string): void {
     if (!isWellFormed(text)) throw this.#error('a text has half of a surrogate pair');
-    return encodeText(text);
   }
 
   #error(message: string): Error {

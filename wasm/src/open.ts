@@ -1,6 +1,6 @@
 // Opens checkpoints.
 import { Checkpoint } from './api/checkpoint.js';
-import type { CoreInput } from './core/module.js';
+import { coreAddress, type CoreInput } from './core/module.js';
 import { Core } from './core/core.js';
 import { Opening } from './core/tree.js';
 import { LocalEngine } from './engine/local.js';
@@ -39,7 +39,7 @@ export async function open(input: SourceInput, options: OpenOptions = {}): Promi
   const reader = new RangeReader(asSource(input, { http: options }), { cache, maxGap, maxRequestBytes });
   let remote: WorkerEngine | undefined;
   try {
-    const [core, size] = await Promise.all([Core.load(options.core), reader.size(signal)]);
+    const [core, size] = await Promise.all([Core.load(options.core ?? coreAddress()), reader.size(signal)]);
     const indexBytes = options.indexBytes ?? 0;
     const opening = new Opening(core, size, indexBytes);
     if (options.worker) remote = await WorkerEngine.start(core.module, size, indexBytes, options.worker);

@@ -39,10 +39,10 @@ export class Core {
   }
 
   /**
-   * A new instance of the core.
+   * A new instance of the core, or of the writer, which has its own part of the same interface.
    * @throws EspalierError io_error if the core cannot be had
    */
-  static async load(input?: CoreInput): Promise<Core> {
+  static async load(input: CoreInput): Promise<Core> {
     const module = await loadModule(input);
     let core: Core | undefined;
     // A standalone module imports a few functions of the system, of which none means anything here.

@@ -1,7 +1,10 @@
 // The functions of `wasm/abi.h`. Pointers and handles are numbers; what comes back may be negative and
 // needs `>>> 0`. Integers of 64 bits are bigints.
 
-/** What the module exports, by the names and in the order of `abi.h`. */
+/**
+ * What the modules export, by the names and in the order of `abi.h`: core.wasm all but the part that writes, writer.wasm
+ * that part and the first.
+ */
 export interface CoreExports {
   espalier_allocate(bytes: number): number;
   espalier_free(memory: number): void;

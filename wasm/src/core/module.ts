@@ -1,17 +1,28 @@
-// Finds, compiles and keeps the WebAssembly module.
+// Finds, compiles and keeps the WebAssembly modules.
 import { errorFromCode } from '../errors.js';
 
-/** Where the core comes from: its address, its bytes, or the compiled module. */
+/** Where a WebAssembly module comes from: its address, its bytes, or the compiled module. */
 export type CoreInput = string | URL | BufferSource | WebAssembly.Module;
 
 /** Compiled modules by address. Promises, so that two files opened at once compile it once. */
 const modules = new Map<string, Promise<WebAssembly.Module>>();
 
+/** The address of the core that lies beside this package: the one with SIMD if the host has that. */
+export function coreAddress(): URL {
+  // Written out each time, because this is the form in which bundlers see an asset.
+  return hasSimd() ? new URL('../core.wasm', import.meta.url) : new URL('../core-plain.wasm', import.meta.url);
+}
+
+/** The address of the writer that lies beside this package. */
+export function writerAddress(): URL {
+  return new URL('../writer.wasm', import.meta.url);
+}
+
 /**
- * The compiled core. By default it is the one that lies beside this package, with SIMD if the host has it.
+ * A compiled module.
  * @throws EspalierError io_error if it cannot be had or compiled
  */
-export function loadModule(input: CoreInput = defaultAddress()): Promise<WebAssembly.Module> {
+export function loadModule(input: CoreInput): Promise<WebAssembly.Module> {
   if (input instanceof WebAssembly.Module) return Promise.resolve(input);
   if (typeof input !== 'string' && !(input instanceof URL)) return compile(input);
   const address = String(input);
@@ -23,11 +34,6 @@ export function loadModule(input: CoreInput = defaultAddress()): Promise<WebAsse
     module.catch(() => modules.delete(address));
   }
   return module;
-}
-
-function defaultAddress(): URL {
-  // Written out twice, because this is the form in which bundlers see an asset.
-  return hasSimd() ? new URL('../core.wasm', import.meta.url) : new URL('../core-plain.wasm', import.meta.url);
 }
 
 /** Whether the host runs 128-bit SIMD: validates a function that returns i8x16.popcnt(i8x16.splat(0)). */
@@ -62,11 +68,11 @@ async function fetchBytes(address: string): Promise<BufferSource> {
     if (!response.ok) throw new Error(`status ${response.status}`);
     return await response.arrayBuffer();
   } catch (error) {
-    throw unusable(`cannot be read from ${address}; the option 'core' says where else it is`, error);
+    throw unusable(`cannot be read from ${address}; the option 'core' or 'writer' says where else it is`, error);
   }
 }
 
 function unusable(what: string, cause: unknown): Error {
   const reason = cause instanceof Error ? cause.message : String(cause);
-  return errorFromCode('io_error', `the WebAssembly core ${what} (${reason})`);
+  return errorFromCode('io_error', `the WebAssembly module ${what} (${reason})`);
 }

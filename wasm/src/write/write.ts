@@ -1,6 +1,6 @@
 // Makes Espalier files.
 import { Core } from '../core/core.js';
-import type { CoreInput } from '../core/module.js';
+import { writerAddress, type CoreInput } from '../core/module.js';
 import { readPiece, readSize } from '../core/records.js';
 import { errorFromCode } from '../errors.js';
 import { Builder } from './build.js';
@@ -9,8 +9,8 @@ import { Builder } from './build.js';
 export interface WriteOptions {
   /** The file's metadata: a Map or object, written as a dict without tensors. */
   readonly metadata?: object | undefined;
-  /** Where the WebAssembly core is, if not beside this package. */
-  readonly core?: CoreInput | undefined;
+  /** Where writer.wasm is, if not beside this package: its address, its bytes or the compiled module. It needs SIMD. */
+  readonly writer?: CoreInput | undefined;
 }
 
 /** Bytes of a file, from `offset` on. */
@@ -70,7 +70,7 @@ async function make(
   take: (bytes: Uint8Array, offset: number) => void | Promise<void>,
 ): Promise<number> {
   // An instance of its own, which goes with all its memory when this is done.
-  const core = await Core.load(options.core);
+  const core = await Core.load(options.writer ?? writerAddress());
   const write = core.pointer(core.call.espalier_write());
   const builder = new Builder(core, write);
   builder.add(tree);

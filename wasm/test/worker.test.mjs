@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
 import { test } from 'node:test';
 import { Worker } from 'node:worker_threads';
-import { EspalierError, open, openInWorker } from 'espalier';
+import { EspalierError, open, openInWorker, write } from 'espalier';
 import { countingSource, golden } from './support.mjs';
 
 const script = new URL('../dist/worker.js', import.meta.url);
@@ -89,4 +89,29 @@ test('closing fails what is under way', async () => {
   const reading = checkpoint.get('large').tensor.read();
   await checkpoint.close();
   await assert.rejects(reading, { code: 'invalid_argument' });
+});
+
+test('few chunks wait for the worker at once', async () => {
+  const worker = new Worker(script);
+  let waiting = 0;
+  let most = 0;
+  const counted = {
+    postMessage(call, transfer) {
+      if (call.op === 'deliver') most = Math.max(most, ++waiting);
+      worker.postMessage(call, transfer);
+    },
+    on(type, listener) {
+      worker.on(type, (value) => {
+        if (type === 'message') waiting -= 1;
+        listener(value);
+      });
+    },
+    terminate: () => worker.terminate(),
+  };
+  const data = new Uint8Array(12 << 20).fill(7);
+  const checkpoint = await open(await write({ data }), { worker: counted });
+  waiting = 0;
+  assert.deepEqual((await checkpoint.get('data').tensor.read()).data, data);
+  assert.ok(most >= 2 && most <= 4, `${most} at once`);
+  await checkpoint.close();
 });

@@ -18,7 +18,7 @@ export const SIZE = {
   piece: 16,
   report: 32,
   statistics: 72,
-  histogram: 12,
+  histogram: 16,
 } as const;
 
 /** Text in the core's memory. */
@@ -205,12 +205,13 @@ export function readStatistics(view: DataView, at: number) {
 
 /** `HistogramView`, copied. */
 export function readHistogram(view: DataView, at: number) {
-  const edgesAt = view.getUint32(at, true);
-  const countsAt = view.getUint32(at + 4, true);
-  const buckets = { length: view.getUint32(at + 8, true) };
+  const lowerAt = view.getUint32(at, true);
+  const upperAt = view.getUint32(at + 4, true);
+  const countsAt = view.getUint32(at + 8, true);
+  const buckets = { length: view.getUint32(at + 12, true) };
   return {
-    lower: Float64Array.from(buckets, (_, i) => view.getFloat64(edgesAt + 8 * i, true)),
-    upper: Float64Array.from(buckets, (_, i) => view.getFloat64(edgesAt + 8 * (i + 1), true)),
+    lower: Float64Array.from(buckets, (_, i) => view.getFloat64(lowerAt + 8 * i, true)),
+    upper: Float64Array.from(buckets, (_, i) => view.getFloat64(upperAt + 8 * i, true)),
     counts: Float64Array.from(buckets, (_, i) => readSize(view, countsAt + 8 * i)),
   };
 }

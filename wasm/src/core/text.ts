@@ -36,7 +36,7 @@ export function encodeTextInto(text: string, bytes: Uint8Array, begin: number): 
     }
     if (i === text.length) return i;
   }
-  return encoder.encodeInto(text, bytes.subarray(begin)).written;
+  return encoder.encodeInto(text, bytes.subarray(begin, begin + 3 * text.length)).written;
 }
 
 /** The bytes of a text. A lone surrogate becomes U+FFFD; see isWellFormed(). */

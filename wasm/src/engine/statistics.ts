@@ -34,8 +34,9 @@ export interface TensorStats {
 }
 
 /**
- * Counts of elements by value. Buckets ascend and do not overlap. Exact counts are of buckets that are at most 1/128 as
- * wide as their numbers are large, or a single number.
+ * Counts of elements by value. Buckets ascend and do not overlap; there may be gaps between them. Those of stats() are at
+ * most 1/128 as wide as their numbers are large. The edge nearer to zero belongs to a bucket, and zeros have one of their
+ * own, of which both edges are 0.
  */
 export class Histogram {
   constructor(

@@ -1,31 +1,31 @@
 // Opens checkpoints.
-import { Checkpoint } from './api/checkpoint.js';
-import { coreAddress, type CoreInput } from './core/module.js';
-import { Core } from './core/core.js';
-import { Opening } from './core/tree.js';
-import { LocalEngine } from './engine/local.js';
-import { WorkerEngine } from './engine/remote.js';
-import type { OnProgress } from './engine/run.js';
-import type { WorkerLike } from './engine/start-worker.js';
-import { RangeReader, type RangeReaderOptions } from './fetch/range-reader.js';
-import { asSource, type SourceInput } from './source/as-source.js';
-import type { HttpOptions } from './source/http-source.js';
+import { Checkpoint } from './api/checkpoint.js'
+import { coreAddress, type CoreInput } from './core/module.js'
+import { Core } from './core/core.js'
+import { Opening } from './core/tree.js'
+import { LocalEngine } from './engine/local.js'
+import { WorkerEngine } from './engine/remote.js'
+import type { OnProgress } from './engine/run.js'
+import type { WorkerLike } from './engine/start-worker.js'
+import { RangeReader, type RangeReaderOptions } from './fetch/range-reader.js'
+import { asSource, type SourceInput } from './source/as-source.js'
+import type { HttpOptions } from './source/http-source.js'
 
 /** How to open a checkpoint: also how requests are made and what is kept of them, for as long as it is open. */
 export interface OpenOptions extends HttpOptions, Pick<RangeReaderOptions, 'cache' | 'maxGap' | 'maxRequestBytes'> {
   /** Stops the opening, which then fails with the signal's reason. */
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: AbortSignal | undefined
   /** Told of the bytes of header and index. */
-  readonly onProgress?: OnProgress | undefined;
+  readonly onProgress?: OnProgress | undefined
   /** Where the WebAssembly core is, if not beside this package: its address, its bytes or the compiled module. */
-  readonly core?: CoreInput | undefined;
+  readonly core?: CoreInput | undefined
   /** The longest index, or safetensors header, to accept, in bytes. */
-  readonly indexBytes?: number | undefined;
+  readonly indexBytes?: number | undefined
   /**
    * Decode, check and count in a worker: true for a new one, or one that runs `espalier/worker`, which then belongs to
    * the checkpoint.
    */
-  readonly worker?: boolean | WorkerLike | undefined;
+  readonly worker?: boolean | WorkerLike | undefined
 }
 
 /**
@@ -35,29 +35,29 @@ export interface OpenOptions extends HttpOptions, Pick<RangeReaderOptions, 'cach
  * @throws EspalierError with the code that says what is wrong with the file, or those of the source
  */
 export async function open(input: SourceInput, options: OpenOptions = {}): Promise<Checkpoint> {
-  const { signal, onProgress, cache, maxGap, maxRequestBytes } = options;
-  const reader = new RangeReader(asSource(input, { http: options }), { cache, maxGap, maxRequestBytes });
-  let remote: WorkerEngine | undefined;
+  const { signal, onProgress, cache, maxGap, maxRequestBytes } = options
+  const reader = new RangeReader(asSource(input, { http: options }), { cache, maxGap, maxRequestBytes })
+  let remote: WorkerEngine | undefined
   try {
-    const [core, size] = await Promise.all([Core.load(options.core ?? coreAddress()), reader.size(signal)]);
-    const indexBytes = options.indexBytes ?? 0;
-    const opening = new Opening(core, size, indexBytes);
-    if (options.worker) remote = await WorkerEngine.start(core.module, size, indexBytes, options.worker);
-    let loaded = 0;
+    const [core, size] = await Promise.all([Core.load(options.core ?? coreAddress()), reader.size(signal)])
+    const indexBytes = options.indexBytes ?? 0
+    const opening = new Opening(core, size, indexBytes)
+    if (options.worker) remote = await WorkerEngine.start(core.module, size, indexBytes, options.worker)
+    let loaded = 0
     for (let need = opening.need(); need; need = opening.need()) {
-      const bytes = await reader.readOne(need.offset, need.length, { signal });
-      opening.feed(need.offset, bytes);
-      remote?.feed(need.offset, bytes);
-      loaded += bytes.length;
-      onProgress?.({ loaded, total: loaded + (opening.need()?.length ?? 0) });
+      const bytes = await reader.readOne(need.offset, need.length, { signal })
+      opening.feed(need.offset, bytes)
+      remote?.feed(need.offset, bytes)
+      loaded += bytes.length
+      onProgress?.({ loaded, total: loaded + (opening.need()?.length ?? 0) })
     }
-    const tree = opening.finish();
-    await remote?.finish();
-    return new Checkpoint({ tree, reader, engine: remote ?? new LocalEngine(tree) });
+    const tree = opening.finish()
+    await remote?.finish()
+    return new Checkpoint({ tree, reader, engine: remote ?? new LocalEngine(tree) })
   } catch (error) {
-    remote?.close();
-    await reader.close();
-    throw error;
+    remote?.close()
+    await reader.close()
+    throw error
   }
 }
 
@@ -66,5 +66,5 @@ export async function open(input: SourceInput, options: OpenOptions = {}): Promi
  * stay here, and all else is as with open().
  */
 export function openInWorker(input: SourceInput, options: OpenOptions = {}): Promise<Checkpoint> {
-  return open(input, { ...options, worker: options.worker || true });
+  return open(input, { ...options, worker: options.worker || true })
 }

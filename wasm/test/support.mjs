@@ -1,14 +1,14 @@
 // What several tests need.
-import { readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs'
 
 /** Bytes as hex digits. */
 export function hex(bytes) {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex');
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex')
 }
 
 /** A golden file's bytes. */
 export function golden(name) {
-  return new Uint8Array(readFileSync(new URL(`../../tests/golden/${name}.espalier`, import.meta.url)));
+  return new Uint8Array(readFileSync(new URL(`../../tests/golden/${name}.espalier`, import.meta.url)))
 }
 
 /** A source over bytes that counts what is read, and can be told to do something first. */
@@ -17,17 +17,17 @@ export function countingSource(bytes, before = () => {}) {
     reads: [],
     isClosed: false,
     async size() {
-      return bytes.length;
+      return bytes.length
     },
     async read(offset, length, signal) {
-      await before(offset, length);
-      signal?.throwIfAborted();
-      source.reads.push({ offset, length });
-      return bytes.slice(offset, offset + length);
+      await before(offset, length)
+      signal?.throwIfAborted()
+      source.reads.push({ offset, length })
+      return bytes.slice(offset, offset + length)
     },
     async close() {
-      source.isClosed = true;
+      source.isClosed = true
     },
-  };
-  return source;
+  }
+  return source
 }

@@ -1,5 +1,5 @@
 /** Part of a file, in bytes. */
 export interface ByteRange {
-  readonly offset: number;
-  readonly length: number;
+  readonly offset: number
+  readonly length: number
 }

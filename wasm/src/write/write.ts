@@ -1,23 +1,23 @@
 // Makes Espalier files.
-import { Core } from '../core/core.js';
-import { writerAddress, type CoreInput } from '../core/module.js';
-import { readPiece, readSize } from '../core/records.js';
-import { errorFromCode } from '../errors.js';
-import { Builder } from './build.js';
+import { Core } from '../core/core.js'
+import { writerAddress, type CoreInput } from '../core/module.js'
+import { readPiece, readSize } from '../core/records.js'
+import { errorFromCode } from '../errors.js'
+import { Builder } from './build.js'
 
 /** How to write a checkpoint. */
 export interface WriteOptions {
   /** The file's metadata: a Map or object, written as a dict without tensors. */
-  readonly metadata?: object | undefined;
+  readonly metadata?: object | undefined
   /** Where writer.wasm is, if not beside this package: its address, its bytes or the compiled module. It needs SIMD. */
-  readonly writer?: CoreInput | undefined;
+  readonly writer?: CoreInput | undefined
 }
 
 /** Bytes of a file, from `offset` on. */
 export interface WrittenPiece {
-  readonly offset: number;
+  readonly offset: number
   /** Belongs to whoever gets it. */
-  readonly bytes: Uint8Array;
+  readonly bytes: Uint8Array
 }
 
 /**
@@ -36,16 +36,16 @@ export interface WrittenPiece {
  *   classes, tensors of an open checkpoint, a tree that contains itself; out_of_memory
  */
 export async function write(tree: unknown, options: WriteOptions = {}): Promise<Uint8Array> {
-  let file: Uint8Array | undefined;
+  let file: Uint8Array | undefined
   const begin = (length: number): void => {
     try {
-      file = new Uint8Array(length);
+      file = new Uint8Array(length)
     } catch {
-      throw errorFromCode('out_of_memory', `no array can be had for ${length} bytes: use writeTo()`);
+      throw errorFromCode('out_of_memory', `no array can be had for ${length} bytes: use writeTo()`)
     }
-  };
-  await make(tree, options, begin, (bytes, offset) => file!.set(bytes, offset));
-  return file!;
+  }
+  await make(tree, options, begin, (bytes, offset) => file!.set(bytes, offset))
+  return file!
 }
 
 /**
@@ -60,7 +60,7 @@ export async function writeTo(
   sink: (piece: WrittenPiece) => void | Promise<void>,
   options: WriteOptions = {},
 ): Promise<number> {
-  return make(tree, options, () => {}, (bytes, offset) => sink({ offset, bytes: bytes.slice() }));
+  return make(tree, options, () => {}, (bytes, offset) => sink({ offset, bytes: bytes.slice() }))
 }
 
 async function make(
@@ -70,30 +70,30 @@ async function make(
   take: (bytes: Uint8Array, offset: number) => void | Promise<void>,
 ): Promise<number> {
   // An instance of its own, which goes with all its memory when this is done.
-  const core = await Core.load(options.writer ?? writerAddress());
-  const write = core.pointer(core.call.espalier_write());
-  const builder = new Builder(core, write);
-  builder.add(tree);
-  builder.add(options.metadata ?? {});
+  const core = await Core.load(options.writer ?? writerAddress())
+  const write = core.pointer(core.call.espalier_write())
+  const builder = new Builder(core, write)
+  builder.add(tree)
+  builder.add(options.metadata ?? {})
   core.produce = (id, offset, out, length) => {
-    const from = Number(offset);
-    const bytes = builder.data[id]?.subarray(from, from + length);
+    const from = Number(offset)
+    const bytes = builder.data[id]?.subarray(from, from + length)
     // An array that was transferred since has no bytes.
-    if (bytes?.length !== length) return INVALID_TREE;
-    core.bytes.set(bytes, out >>> 0);
-    return 0;
-  };
-  core.check(core.call.espalier_write_plan(write, core.out, core.out + 8));
-  const length = readSize(core.view, core.out);
-  const pieces = core.view.getUint32(core.out + 8, true);
-  begin(length);
-  for (let i = 0; i < pieces; i++) {
-    core.check(core.call.espalier_write_piece(write, i, core.out));
-    const piece = readPiece(core.view, core.out);
-    await take(core.bytes.subarray(piece.at, piece.at + piece.length), piece.offset);
+    if (bytes?.length !== length) return INVALID_TREE
+    core.bytes.set(bytes, out >>> 0)
+    return 0
   }
-  return length;
+  core.check(core.call.espalier_write_plan(write, core.out, core.out + 8))
+  const length = readSize(core.view, core.out)
+  const pieces = core.view.getUint32(core.out + 8, true)
+  begin(length)
+  for (let i = 0; i < pieces; i++) {
+    core.check(core.call.espalier_write_piece(write, i, core.out))
+    const piece = readPiece(core.view, core.out)
+    await take(core.bytes.subarray(piece.at, piece.at + piece.length), piece.offset)
+  }
+  return length
 }
 
 /** The number of the code invalid_tree. */
-const INVALID_TREE = 46;
+const INVALID_TREE = 46

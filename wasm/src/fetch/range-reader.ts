@@ -41,6 +41,8 @@ export interface RangeReaderOptions {
 export interface ReadOptions {
   /** Ends the read at once, with the reason of the signal. */
   readonly signal?: AbortSignal | undefined
+  /** In place of the reader's own maxRequestBytes. */
+  readonly maxRequestBytes?: number | undefined
 }
 
 // As many as browsers open to one server.
@@ -103,7 +105,7 @@ export class RangeReader {
    * Throws `invalid_argument` or `truncated` before any request if a range is not inside of the file;
    * as the source does if one fails; the reason of the signal. The rest is abandoned then.
    */
-  async *read(ranges: readonly ByteRange[], { signal }: ReadOptions = {}): AsyncGenerator<RangeBytes, void, undefined> {
+  async *read(ranges: readonly ByteRange[], { signal, maxRequestBytes }: ReadOptions = {}): AsyncGenerator<RangeBytes, void, undefined> {
     signal?.throwIfAborted()
     const size = await this.size(signal)
     for (const { offset, length } of ranges) checkRange(offset, length, size, 'file')
@@ -114,7 +116,8 @@ export class RangeReader {
       .map(({ offset, length }, index) => new Part(index, offset, length))
       .filter((part) => part.length > 0)
       .sort((a, b) => a.offset - b.offset)
-    const waiting = this.#plan(parts).reverse()
+    const limits = maxRequestBytes === undefined ? this.#limits : { ...this.#limits, maxRequestBytes }
+    const waiting = this.#plan(parts, limits).reverse()
     const running = new Set<Job>()
     try {
       for (;;) {
@@ -150,7 +153,7 @@ export class RangeReader {
   }
 
   /** The jobs that bring `parts`: first those of requests made before, which are joined right away. */
-  #plan(parts: readonly Part[]): Job[] {
+  #plan(parts: readonly Part[], limits: PlanLimits): Job[] {
     const found = this.#cache.find(parts)
     const shared = new Map<CachedRequest, Part[]>()
     parts.forEach((part, i) => {
@@ -164,7 +167,7 @@ export class RangeReader {
     const missing = parts.filter((_, i) => !found[i])
     return [
       ...[...shared].map(([request, users]) => join({ span: request, parts: users }, request)),
-      ...assign(planRequests(missing, this.#limits), missing),
+      ...assign(planRequests(missing, limits), missing),
     ]
   }
 

@@ -103,7 +103,13 @@ export class HttpSource implements Source {
     headers.set('range', `bytes=${begin}-${end - 1}`)
     this.#count(1, 0)
     // A browser's own cache may end an answer early and say nothing; and there is a cache above this.
-    const init: RequestInit = { headers, cache: 'no-store', mode, credentials, signal }
+    const init: RequestInit = {
+      headers,
+      cache: 'no-store',
+      signal: signal ?? null,
+      ...(mode && { mode }),
+      ...(credentials && { credentials }),
+    }
     const response = await fetch(this.#url, init).catch((cause: unknown) => {
       throw new Transient(this.#error('io_error', 'no answer: the network failed, or the server does not allow this page (CORS)', { cause }))
     })

@@ -1,0 +1,140 @@
+// An open checkpoint.
+import type { VerifyReport } from '../engine/engine.js'
+import { planVerify } from '../engine/plan.js'
+import { forEachRange, type RunOptions } from '../engine/run.js'
+import { errorFromCode } from '../errors.js'
+import type { Meter } from '../fetch/range-reader.js'
+import type { List } from './list.js'
+import { Node, type Path } from './node.js'
+import type { Opened } from './opened.js'
+import type { Tensor } from './tensor.js'
+import { toObject, type PlainValue, type ToObjectOptions } from './to-object.js'
+
+/** How a verification is followed and stopped. */
+export interface VerifyOptions extends Pick<RunOptions, 'signal'> {
+  /** Told now and then: bytes that were checked, of how many, and how many chunks were damaged. */
+  readonly onProgress?:
+    | ((progress: { readonly loaded: number; readonly total: number; readonly damaged: number }) => void)
+    | undefined
+}
+
+/** An open checkpoint: its tree is in memory, its tensors are not. Made by open(). */
+export class Checkpoint {
+  readonly #opened: Opened
+  /** The root of the state. */
+  readonly root: Node
+  /** The root of the metadata: a dict, usually empty. */
+  readonly metadata: Node
+
+  /** @internal */
+  constructor(opened: Opened) {
+    this.#opened = opened
+    this.root = new Node(opened, opened.tree.info.stateRoot)
+    this.metadata = new Node(opened, opened.tree.info.metadataRoot)
+  }
+
+  /** The file's format. */
+  get format(): 'espalier' | 'safetensors' {
+    return this.#opened.tree.info.isSafetensors ? 'safetensors' : 'espalier'
+  }
+
+  /** Whether the format has hashes. Without them, what is read cannot be checked. */
+  get hasHashes(): boolean {
+    return this.#opened.tree.info.hasHashes
+  }
+
+  /** Bytes of the file. */
+  get fileLength(): number {
+    return this.#opened.tree.info.fileLength
+  }
+
+  /** The tree digest in hex: files of the same state have the same one. Undefined if the format has none. */
+  get digest(): string | undefined {
+    return this.hasHashes ? this.#opened.tree.info.digest : undefined
+  }
+
+  /** How many tensors there are, tied ones counted once; placeholders too. */
+  get tensorCount(): number {
+    return this.#opened.tree.info.tensors
+  }
+
+  /** How many nodes there are, the two roots included. */
+  get nodeCount(): number {
+    return this.#opened.tree.info.nodes
+  }
+
+  /** What was asked of the source so far. */
+  get meter(): Meter {
+    return this.#opened.reader.meter
+  }
+
+  /** The node at a path of the state; see Node.get(). */
+  get(path: Path): Node | undefined {
+    return this.root.get(path)
+  }
+
+  /** The nodes of the state that patterns select; see Node.find(). */
+  find(patterns?: string | readonly string[]): List<Node> {
+    return this.root.find(patterns)
+  }
+
+  /** The tensors that patterns select; see Node.tensors(). */
+  tensors(patterns?: string | readonly string[]): List<Tensor> {
+    return this.root.tensors(patterns)
+  }
+
+  /** A subtree as plain JavaScript, by default the whole state; see toObject(). */
+  toObject(node: Node = this.root, options?: ToObjectOptions): PlainValue {
+    return toObject(node, options)
+  }
+
+  /**
+   * Checks every byte of the file while it is fetched. Damage is no failure: it is in the report. For a format without
+   * hashes nothing is fetched, and opening has checked all that can be.
+   * @throws EspalierError those of the source
+   */
+  async verify(options: VerifyOptions = {}): Promise<VerifyReport> {
+    const { engine, reader, tree } = this.#opened
+    const { signal, onProgress } = options
+    const regions = planVerify(tree)
+    const job = engine.verify()
+    let damaged = 0
+    try {
+      const follow = onProgress && { onProgress: (progress: { loaded: number; total: number }) => onProgress({ ...progress, damaged }) }
+      await forEachRange(reader, regions, { signal, ...follow }, (i, bytes) => {
+        const found = job.feed(i, bytes)
+        if (typeof found === 'number') {
+          damaged = found
+          return undefined
+        }
+        return found.then((count) => {
+          damaged = count
+        })
+      })
+      return await job.finish()
+    } finally {
+      job.close()
+    }
+  }
+
+  /** Lets go of the source, the memory and the worker. Whatever is still asked of the checkpoint fails. */
+  async close(): Promise<void> {
+    const { engine, reader, tree } = this.#opened
+    tree.core.break(errorFromCode('invalid_argument', 'the checkpoint was closed'))
+    engine.close()
+    await reader.close()
+  }
+
+  declare [Symbol.asyncDispose]: () => Promise<void>
+
+  static {
+    // Not every host has the symbol.
+    if (Symbol.asyncDispose) {
+      Object.defineProperty(this.prototype, Symbol.asyncDispose, {
+        value(this: Checkpoint): Promise<void> {
+          return this.close()
+        },
+      })
+    }
+  }
+}

@@ -1,0 +1,31 @@
+// Slices as JavaScript says them.
+import type { SlicePart } from '../core/records.js'
+import { errorFromCode } from '../errors.js'
+
+/**
+ * A part of a slice: null for the whole axis, [start, stop, step] as in Python (each may be null or left out; the step
+ * is positive), or a single index. The axis of an index stays, with length 1.
+ */
+export type SliceInput = null | number | readonly [start?: number | null, stop?: number | null, step?: number | null]
+
+/**
+ * The parts of a slice for a tensor of a shape. The core checks the rest.
+ * @throws EspalierError invalid_slice
+ */
+export function parseSlice(slice: readonly SliceInput[], shape: readonly number[], path: string): SlicePart[] {
+  const fail = (message: string): Error => errorFromCode('invalid_slice', message, undefined, path)
+  const whole = (bound: number | null | undefined): number | undefined => {
+    if (bound === null || bound === undefined) return undefined
+    if (!Number.isSafeInteger(bound)) throw fail(`${bound} is not an integer`)
+    return bound
+  }
+  return slice.map((part, axis) => {
+    if (part === null) return { start: undefined, stop: undefined, step: 1 }
+    if (typeof part !== 'number') return { start: whole(part[0]), stop: whole(part[1]), step: whole(part[2]) ?? 1 }
+    const length = shape[axis] ?? Infinity
+    const index = whole(part)!
+    if (index < -length || index >= length) throw fail(`index ${index} is beyond axis ${axis}, which has ${length} elements`)
+    // The stop after -1 would be 0, which is the beginning.
+    return { start: index, stop: index === -1 ? undefined : index + 1, step: 1 }
+  })
+}

@@ -1,0 +1,262 @@
+// A tensor of an open checkpoint.
+import type { DType } from '../core/names.js'
+import type { Block, TensorInfo } from '../core/tree.js'
+import { TensorData, viewAs } from '../data/tensor-data.js'
+import type { VerifyReport } from '../engine/engine.js'
+import { planRead, type Plan } from '../engine/plan.js'
+import { forEachRange, type RangeSource, type RunOptions } from '../engine/run.js'
+import { Histogram, type TensorStats } from '../engine/statistics.js'
+import { errorFromCode, EspalierError } from '../errors.js'
+import { Node } from './node.js'
+import type { Opened } from './opened.js'
+import { parseSlice, type SliceInput } from './slice.js'
+
+/** How to read a tensor. */
+export interface ReadOptions extends RunOptions {
+  /** One part for each of the first axes; axes without one are whole. */
+  readonly slice?: readonly SliceInput[] | undefined
+}
+
+/** A tensor or placeholder, at one of its places in the tree. Good until the checkpoint is closed. */
+export class Tensor {
+  readonly #opened: Opened
+  readonly #node: number
+  #id: number | undefined
+  #info: TensorInfo | undefined
+
+  /** Tensors come from a checkpoint. @internal */
+  constructor(opened: Opened, node: number, id?: number) {
+    this.#opened = opened
+    this.#node = node
+    this.#id = id
+  }
+
+  /** The tensor's number in the file. Nodes that name the same tensor are tied. */
+  get id(): number {
+    return (this.#id ??= this.#opened.tree.node(this.#node).tensor)
+  }
+
+  /** The node that this tensor stands at. */
+  get node(): Node {
+    return new Node(this.#opened, this.#node)
+  }
+
+  /** The printed key path of that node. */
+  get path(): string {
+    return this.#opened.tree.path(this.#node)
+  }
+
+  /** The type of the elements. */
+  get dtype(): DType {
+    return this.#tensor.dtype
+  }
+
+  /** Elements along each axis. */
+  get shape(): readonly number[] {
+    return this.#tensor.shape
+  }
+
+  /** A name for each axis, '' for one without; undefined if no axis has one. */
+  get axisNames(): readonly string[] | undefined {
+    return this.#tensor.axisNames
+  }
+
+  /** How many elements there are; of a placeholder, how many there would be. */
+  get elements(): number {
+    return this.#tensor.elements
+  }
+
+  /** Bytes of the elements, packed. */
+  get byteLength(): number {
+    return this.#tensor.bytes
+  }
+
+  /** Bytes that the tensor takes in the file: fewer than `byteLength` if it is compressed. */
+  get stored(): number {
+    return this.#tensor.stored
+  }
+
+  /** Whether dtype and shape are all that there is. */
+  get isPlaceholder(): boolean {
+    return this.#tensor.isPlaceholder
+  }
+
+  /** The quantised block of dtype 'opaque'; undefined for others. */
+  get block(): Block | undefined {
+    return this.#tensor.block
+  }
+
+  /** The content hash in hex: equal tensors have equal ones in all files. Undefined if the format has none. */
+  get hash(): string | undefined {
+    return this.#tensor.hash
+  }
+
+  /**
+   * Reads the tensor, or a slice of it, to new memory that is the caller's, checked against its hashes.
+   * @throws EspalierError wrong_kind for a placeholder; invalid_slice; chunk_corrupt; out_of_memory if no array can hold
+   *   the result, before anything is fetched; those of the source
+   */
+  async read(options: ReadOptions = {}): Promise<TensorData> {
+    const plan = this.#plan(options)
+    const bytes = this.#allocate(plan)
+    const data = viewAs(this.dtype, bytes)
+    await this.#fill(bytes, plan, options)
+    return new TensorData(this.dtype, plan.shape, data)
+  }
+
+  /**
+   * Reads the tensor, or a slice of it, into `target`, of which the bytes must be exactly as many as the result's. They
+   * hold anything if that fails.
+   * @throws EspalierError as read(), and invalid_argument for another number of bytes
+   */
+  async readInto(target: ArrayBufferView, options: ReadOptions = {}): Promise<void> {
+    const plan = this.#plan(options)
+    if (target.byteLength !== plan.bytes) {
+      const message = `the target has ${target.byteLength} bytes, and the elements take ${plan.bytes}`
+      throw errorFromCode('invalid_argument', message, undefined, this.path)
+    }
+    const bytes = new Uint8Array(target.buffer, target.byteOffset, target.byteLength)
+    if (!plan.isExclusive) bytes.fill(0)
+    await this.#fill(bytes, plan, options)
+  }
+
+  /**
+   * Reads the tensor, or a slice of it, and calls `use` with it. If the elements lie in the file as they are and one
+   * after the other, they are not copied: the view is of the bytes that the source gave. It must not be written to, and
+   * not be used after `use` has returned. `use` must not be async.
+   * @returns what `use` returns
+   * @throws EspalierError as read()
+   */
+  async withView<T>(use: (view: TensorData) => T, options: ReadOptions = {}): Promise<T> {
+    const plan = this.#plan(options)
+    const first = plan.chunks[0]
+    if (!plan.isDirect || !first) return use(await this.read(options))
+    const { signal } = options
+    const stored = await this.#opened.reader.readOne(first.offset, plan.bytes, { signal })
+    const held = {
+      async *read(): AsyncIterable<{ index: number; bytes: Uint8Array }> {
+        for (const [index, chunk] of plan.chunks.entries()) {
+          const begin = chunk.offset - first.offset
+          yield { index, bytes: stored.subarray(begin, begin + chunk.length) }
+        }
+      },
+    }
+    if (this.#hasHashes) await this.#check(plan, held, options)
+    return use(new TensorData(this.dtype, plan.shape, viewAs(this.dtype, stored)))
+  }
+
+  /**
+   * Statistics of all elements. The tensor is read chunk by chunk and checked, so that its size does not matter.
+   * @throws EspalierError wrong_kind for placeholders and opaque blocks; chunk_corrupt; those of the source
+   */
+  async stats(options: RunOptions = {}): Promise<TensorStats> {
+    const { engine, reader } = this.#opened
+    if (this.dtype === 'opaque') throw this.#wrongKind('opaque blocks are no numbers that the library knows')
+    const plan = this.#plan({})
+    const job = engine.statistics(plan)
+    try {
+      await forEachRange(reader, plan.chunks, { ...options, inOrder: true }, (i, stored) => job.add(i, stored))
+      const { lower, upper, counts, ...numbers } = await job.result()
+      return { ...numbers, histogram: new Histogram(lower, upper, counts) }
+    } finally {
+      job.close()
+    }
+  }
+
+  /**
+   * Checks every chunk of the tensor. Damage is no failure: it is in the report.
+   * @throws EspalierError wrong_kind for a placeholder; those of the source
+   */
+  async verify(options: RunOptions = {}): Promise<VerifyReport> {
+    const plan = this.#plan({})
+    const errors: EspalierError[] = []
+    if (this.#hasHashes) {
+      await this.#check(plan, this.#opened.reader, options, (error) => {
+        if (!(error instanceof EspalierError) || error.code !== 'chunk_corrupt') throw error
+        errors.push(error)
+      })
+    }
+    errors.sort((a, b) => Number(a.offset ?? 0) - Number(b.offset ?? 0))
+    return {
+      ok: errors.length === 0,
+      hasHashes: this.#hasHashes,
+      chunks: this.#hasHashes ? plan.chunks.length : 0,
+      bytes: this.#hasHashes ? plan.stored : 0,
+      errorCount: errors.length,
+      errors,
+    }
+  }
+
+  get #tensor(): TensorInfo {
+    return (this.#info ??= this.#opened.tree.tensor(this.id))
+  }
+
+  get #hasHashes(): boolean {
+    return this.#opened.tree.info.hasHashes
+  }
+
+  #plan(options: ReadOptions): Plan {
+    if (this.isPlaceholder) throw this.#wrongKind('a placeholder has no elements')
+    const slices = parseSlice(options.slice ?? [], this.shape, this.path)
+    return planRead(this.#opened.tree, { tensor: this.id, slices })
+  }
+
+  #wrongKind(message: string): EspalierError {
+    return errorFromCode('wrong_kind', message, undefined, this.path)
+  }
+
+  #allocate(plan: Plan): Uint8Array {
+    try {
+      return new Uint8Array(plan.bytes)
+    } catch {
+      const message = `no array can be had for ${plan.bytes} bytes: read slices of the tensor`
+      throw errorFromCode('out_of_memory', message, undefined, this.path)
+    }
+  }
+
+  /** Fetches what the plan needs and puts it into `out`, which is zero unless the plan is exclusive. */
+  async #fill(out: Uint8Array, plan: Plan, options: RunOptions): Promise<void> {
+    const { engine, reader } = this.#opened
+    const first = plan.chunks[0]
+    if (plan.isDirect && first && !this.#hasHashes) {
+      // Nothing to decode and nothing to check: the bytes need not pass through the core.
+      return forEachRange(reader, plan.chunks, options, (i, stored) => {
+        out.set(stored, plan.chunks[i]!.offset - first.offset)
+      })
+    }
+    const put = plan.isExclusive
+      ? (piece: Uint8Array, offset: number): void => out.set(piece, offset)
+      : (piece: Uint8Array, offset: number): void => {
+          for (let i = 0; i < piece.length; i++) out[offset + i]! |= piece[i]!
+        }
+    const job = engine.read(plan)
+    try {
+      await forEachRange(reader, plan.chunks, options, (i, stored) => job.deliver(i, stored, put))
+    } finally {
+      job.close()
+    }
+  }
+
+  /** Checks the chunks of a plan. What is wrong with one goes to `onError`, which may throw it. */
+  async #check(
+    plan: Plan,
+    reader: RangeSource,
+    options: RunOptions,
+    onError: (error: unknown) => void = (error) => {
+      throw error
+    },
+  ): Promise<void> {
+    const job = this.#opened.engine.read(plan)
+    try {
+      await forEachRange(reader, plan.chunks, options, (i, stored) => {
+        try {
+          return job.check(i, stored)?.catch(onError)
+        } catch (error) {
+          return onError(error)
+        }
+      })
+    } finally {
+      job.close()
+    }
+  }
+}

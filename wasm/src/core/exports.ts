@@ -1,0 +1,82 @@
+// The functions of `wasm/abi.h`. Pointers and handles are numbers; what comes back may be negative and
+// needs `>>> 0`. Integers of 64 bits are bigints.
+
+/**
+ * What the modules export, by the names and in the order of `abi.h`: core.wasm all but the part that writes, writer.wasm
+ * that part and the first.
+ */
+export interface CoreExports {
+  espalier_allocate(bytes: number): number
+  espalier_free(memory: number): void
+  espalier_last_error(): number
+  espalier_error_name(code: number, out: number): void
+  espalier_dtype_name(dtype: number, out: number): void
+  espalier_dtype_bits(dtype: number): number
+  espalier_kind_name(kind: number, out: number): void
+
+  espalier_open(fileSize: bigint, indexBytes: number): number
+  espalier_open_needs(opening: number, out: number, capacity: number): number
+  espalier_open_feed(opening: number, offset: bigint, bytes: number, length: number): number
+  espalier_open_finish(opening: number): number
+  espalier_open_free(opening: number): void
+
+  espalier_tree_free(tree: number): void
+  espalier_tree_info(tree: number, out: number): void
+  espalier_node(tree: number, node: number, out: number): number
+  espalier_parent(tree: number, node: number): number
+  espalier_path(tree: number, node: number, out: number): number
+  espalier_find(tree: number, node: number, path: number, length: number): number
+  espalier_child_text(tree: number, node: number, key: number, length: number): number
+  espalier_child_int(tree: number, node: number, key: bigint): number
+  espalier_match(tree: number, root: number, patterns: number, count: number, tensorsOnly: number): number
+  espalier_match_nodes(matches: number): number
+  espalier_match_count(matches: number): number
+  espalier_match_free(matches: number): void
+  espalier_tensor(tree: number, tensor: number, out: number): number
+
+  espalier_read(tree: number, tensor: number, slices: number, count: number): number
+  espalier_read_info(read: number, out: number): void
+  espalier_read_chunk(read: number, i: number, out: number): number
+  espalier_read_deliver(read: number, i: number, stored: number, length: number, out: number): number
+  espalier_read_free(read: number): void
+
+  espalier_verify(tree: number): number
+  espalier_verify_regions(verification: number): number
+  espalier_verify_region(verification: number, i: number, out: number): number
+  espalier_verify_feed(verification: number, i: number, bytes: number, length: number): number
+  espalier_verify_damaged(verification: number): number
+  espalier_verify_finish(verification: number, out: number): number
+  espalier_verify_error(verification: number, i: number, out: number): number
+  espalier_verify_free(verification: number): void
+
+  espalier_statistics(dtype: number): number
+  espalier_statistics_add(counting: number, packed: number, length: number): void
+  espalier_statistics_result(counting: number, out: number): void
+  espalier_statistics_histogram(counting: number, out: number): void
+  espalier_statistics_free(counting: number): void
+
+  espalier_write(): number
+  espalier_write_text_key(write: number, key: number, length: number): void
+  espalier_write_int_key(write: number, key: bigint): void
+  espalier_write_label(write: number, label: number, length: number): void
+  espalier_write_begin(write: number, kind: number): void
+  espalier_write_end(write: number): void
+  espalier_write_number(write: number, kind: number, a: bigint, b: bigint): void
+  espalier_write_bytes(write: number, kind: number, data: number, length: number): void
+  espalier_write_tensor(
+    write: number,
+    id: number,
+    dtype: number,
+    shape: number,
+    rank: number,
+    isPlaceholder: number,
+    axisNames: number,
+    axisCount: number,
+    blockName: number,
+    blockElements: number,
+    blockBytes: number,
+  ): void
+  espalier_write_plan(write: number, length: number, pieces: number): number
+  espalier_write_piece(write: number, i: number, out: number): number
+  espalier_write_free(write: number): void
+}

@@ -1,0 +1,223 @@
+// The structs of `wasm/abi.h`: the only place that knows where their fields lie.
+import { errorFromCode } from '../errors.js'
+
+/** `kNone`: no node, no tensor. */
+export const NONE = 0xffffffff
+
+/** Bytes of each struct. */
+export const SIZE = {
+  text: 8,
+  failure: 32,
+  extent: 24,
+  info: 56,
+  node: 64,
+  tensor: 88,
+  slice: 32,
+  plan: 24,
+  chunk: 40,
+  piece: 16,
+  report: 32,
+  statistics: 72,
+  histogram: 16,
+} as const
+
+/** Text in the core's memory. */
+export interface TextAt {
+  readonly at: number
+  readonly length: number
+}
+
+/** `u64` as a number, or undefined if it is beyond 2^53 - 1. */
+function u64(view: DataView, at: number): number | undefined {
+  const high = view.getUint32(at + 4, true)
+  return high < 0x200000 ? high * 0x100000000 + view.getUint32(at, true) : undefined
+}
+
+/**
+ * A `u64` that counts or measures something.
+ * @throws EspalierError limit_exceeded beyond 2^53 - 1, where numbers would be rounded
+ */
+export function readSize(view: DataView, at: number): number {
+  const size = u64(view, at)
+  if (size === undefined) {
+    throw errorFromCode('limit_exceeded', 'a size is beyond 2^53 - 1, which JavaScript numbers do not hold exactly')
+  }
+  return size
+}
+
+/** An `int64`: a number if it is within ±(2^53 - 1), otherwise a bigint. */
+export function readInt64(view: DataView, at: number): number | bigint {
+  const low = view.getUint32(at, true)
+  const high = view.getInt32(at + 4, true)
+  const value = high * 0x100000000 + low
+  // -2^53 passes the first test, but is not safe.
+  return high >= -0x200000 && high < 0x200000 && Number.isSafeInteger(value) ? value : view.getBigInt64(at, true)
+}
+
+/** `Text`. */
+export function readText(view: DataView, at: number): TextAt {
+  return { at: view.getUint32(at, true), length: view.getUint32(at + 4, true) }
+}
+
+/** `Extent`, of which `file` is always 0. */
+export function readExtent(view: DataView, at: number): { offset: number; length: number } {
+  return { offset: readSize(view, at + 8), length: readSize(view, at + 16) }
+}
+
+/** `Failure`. The offset is undefined if no byte is to blame. */
+export function readFailure(view: DataView, at: number) {
+  return {
+    code: view.getUint32(at, true),
+    offset: u64(view, at + 8),
+    path: readText(view, at + 16),
+    message: readText(view, at + 24),
+  }
+}
+
+/** `Info`. The digest is 32 hex digits. */
+export function readInfo(view: DataView, at: number) {
+  return {
+    isSafetensors: view.getUint32(at, true) === 1,
+    hasHashes: view.getUint32(at + 4, true) !== 0,
+    nodes: view.getUint32(at + 8, true),
+    tensors: view.getUint32(at + 12, true),
+    fileLength: readSize(view, at + 16),
+    dataBegin: readSize(view, at + 24),
+    stateRoot: view.getUint32(at + 32, true),
+    metadataRoot: view.getUint32(at + 36, true),
+    digest: readHex(view, at + 40),
+  }
+}
+
+/** `Node`, but for what depends on its kind: see readNodeValue(). */
+export function readNode(view: DataView, at: number) {
+  return {
+    kind: view.getUint8(at),
+    keyKind: view.getUint8(at + 1),
+    hasLabel: view.getUint8(at + 2) !== 0,
+    boolean: view.getUint8(at + 3) !== 0,
+    children: view.getUint32(at + 4, true),
+    firstChild: view.getUint32(at + 8, true),
+    tensor: view.getUint32(at + 12, true),
+  }
+}
+
+/** Where in a `Node` the fields lie that are read only when asked for. */
+export const NODE_FIELD = { key: 16, intKey: 24, label: 32, value: 40, bits: 48 } as const
+
+/** `TensorInfo`. The hash is 32 hex digits, undefined if there is none. */
+export function readTensor(view: DataView, at: number) {
+  const rank = view.getUint32(at + 4, true)
+  const shapeAt = view.getUint32(at + 8, true)
+  const namesAt = view.getUint32(at + 80, true)
+  return {
+    dtype: view.getUint8(at),
+    isPlaceholder: view.getUint8(at + 1) !== 0,
+    hash: view.getUint8(at + 2) !== 0 ? readHex(view, at + 48) : undefined,
+    isRaw: view.getUint8(at + 3) !== 0,
+    shape: Array.from({ length: rank }, (_, axis) => readSize(view, shapeAt + 8 * axis)),
+    chunks: view.getUint32(at + 12, true),
+    elements: readSize(view, at + 16),
+    bytes: readSize(view, at + 24),
+    stored: readSize(view, at + 32),
+    rawOffset: readSize(view, at + 40),
+    block: readText(view, at + 64),
+    blockElements: view.getUint32(at + 72, true),
+    blockBytes: view.getUint32(at + 76, true),
+    axisNames: namesAt === 0 ? undefined : Array.from({ length: rank }, (_, axis) => readText(view, namesAt + 8 * axis)),
+  }
+}
+
+/** One part of a slice: a bound that is undefined is the axis' own. */
+export interface SlicePart {
+  readonly start: number | undefined
+  readonly stop: number | undefined
+  readonly step: number
+}
+
+/** Writes a `SliceSpec`. */
+export function writeSlice(view: DataView, at: number, part: SlicePart): void {
+  view.setBigInt64(at, BigInt(part.start ?? 0), true)
+  view.setBigInt64(at + 8, BigInt(part.stop ?? 0), true)
+  view.setBigInt64(at + 16, BigInt(part.step), true)
+  view.setUint32(at + 24, part.start === undefined ? 0 : 1, true)
+  view.setUint32(at + 28, part.stop === undefined ? 0 : 1, true)
+}
+
+/** `PlanInfo`. */
+export function readPlan(view: DataView, at: number) {
+  const rank = view.getUint32(at + 12, true)
+  const shapeAt = view.getUint32(at + 8, true)
+  return {
+    bytes: readSize(view, at),
+    shape: Array.from({ length: rank }, (_, axis) => readSize(view, shapeAt + 8 * axis)),
+    chunks: view.getUint32(at + 16, true),
+    isExclusive: view.getUint32(at + 20, true) !== 0,
+  }
+}
+
+/** `PlannedChunk`. */
+export function readChunk(view: DataView, at: number) {
+  return {
+    ...readExtent(view, at),
+    resultBegin: readSize(view, at + 24),
+    resultBytes: view.getUint32(at + 32, true),
+    isDirect: view.getUint32(at + 36, true) !== 0,
+  }
+}
+
+/** `Piece`. */
+export function readPiece(view: DataView, at: number) {
+  return { at: view.getUint32(at, true), length: view.getUint32(at + 4, true), offset: readSize(view, at + 8) }
+}
+
+/** `Report`. */
+export function readReport(view: DataView, at: number) {
+  return {
+    hasHashes: view.getUint32(at, true) !== 0,
+    listed: view.getUint32(at + 4, true),
+    chunks: readSize(view, at + 8),
+    bytes: readSize(view, at + 16),
+    errors: readSize(view, at + 24),
+  }
+}
+
+/** `Statistics`. Minimum and maximum are undefined without finite elements. */
+export function readStatistics(view: DataView, at: number) {
+  const kind = view.getUint32(at + 32, true)
+  const bound = (where: number): number | bigint | undefined => {
+    if (kind === 0) return undefined
+    if (kind === 1) return readInt64(view, where)
+    if (kind === 2) return u64(view, where) ?? view.getBigUint64(where, true)
+    return view.getFloat64(where, true)
+  }
+  return {
+    finite: readSize(view, at),
+    zeros: readSize(view, at + 8),
+    nan: readSize(view, at + 16),
+    inf: readSize(view, at + 24),
+    min: bound(at + 40),
+    max: bound(at + 48),
+    mean: kind === 0 ? undefined : view.getFloat64(at + 56, true),
+    std: kind === 0 ? undefined : view.getFloat64(at + 64, true),
+  }
+}
+
+/** `HistogramView`, copied. */
+export function readHistogram(view: DataView, at: number) {
+  const lowerAt = view.getUint32(at, true)
+  const upperAt = view.getUint32(at + 4, true)
+  const countsAt = view.getUint32(at + 8, true)
+  const buckets = { length: view.getUint32(at + 12, true) }
+  return {
+    lower: Float64Array.from(buckets, (_, i) => view.getFloat64(lowerAt + 8 * i, true)),
+    upper: Float64Array.from(buckets, (_, i) => view.getFloat64(upperAt + 8 * i, true)),
+    counts: Float64Array.from(buckets, (_, i) => readSize(view, countsAt + 8 * i)),
+  }
+}
+
+function readHex(view: DataView, at: number): string {
+  let hex = ''
+  for (let i = 0; i < 16; i++) hex += view.getUint8(at + i).toString(16).padStart(2, '0')
+  return hex
+}

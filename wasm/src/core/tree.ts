@@ -1,0 +1,272 @@
+// The tree of an open file, as the core holds it.
+import { errorFromCode } from '../errors.js'
+import type { Core } from './core.js'
+import {
+  NODE_FIELD, NONE, readInfo, readInt64, readNode, readSize, readTensor, readText, SIZE, writeSlice, type SlicePart,
+} from './records.js'
+import { DTYPES, KINDS, type DType, type Kind } from './names.js'
+
+/** What there is to know of a file. */
+export type Info = ReturnType<typeof readInfo>
+
+/** What a node is, but for its key, label and value, which are read when they are asked for. */
+export interface NodeInfo {
+  readonly kind: Kind
+  readonly hasLabel: boolean
+  readonly hasKey: boolean
+  /** How many children, and the number of the first; the others follow it. */
+  readonly children: number
+  readonly firstChild: number
+  /** The tensor's number; meaningless for other kinds. */
+  readonly tensor: number
+}
+
+/** A quantised block: so many elements in so many bytes. */
+export interface Block {
+  readonly name: string
+  readonly elements: number
+  readonly bytes: number
+}
+
+/** What a tensor is. */
+export interface TensorInfo {
+  readonly dtype: DType
+  readonly isPlaceholder: boolean
+  /** Content hash in hex. */
+  readonly hash: string | undefined
+  readonly shape: readonly number[]
+  readonly axisNames: readonly string[] | undefined
+  readonly block: Block | undefined
+  readonly elements: number
+  /** Unpacked, and in the file. */
+  readonly bytes: number
+  readonly stored: number
+}
+
+/** A complex number. */
+export interface ComplexValue {
+  readonly re: number
+  readonly im: number
+}
+
+/** The value of a node that is neither container nor tensor. */
+export type Scalar = null | boolean | number | bigint | string | Uint8Array | ComplexValue
+
+/** A key: a bigint is an int beyond ±(2^53 - 1). */
+export type Key = string | number | bigint
+
+/** A tree in the core. It lives as long as the core's instance. */
+export class Tree {
+  readonly info: Info
+
+  constructor(
+    readonly core: Core,
+    readonly handle: number,
+  ) {
+    core.call.espalier_tree_info(handle, core.out)
+    this.info = readInfo(core.view, core.out)
+  }
+
+  /** What node `id` is. */
+  node(id: number): NodeInfo {
+    const { kind, keyKind, hasLabel, children, firstChild, tensor } = readNode(...this.#at(id))
+    return { kind: KINDS[kind] as Kind, hasLabel, hasKey: keyKind !== 0, children, firstChild, tensor }
+  }
+
+  /** The key of a node in a dict or record; undefined for others. */
+  key(id: number): Key | undefined {
+    const [view, at] = this.#at(id)
+    const { keyKind } = readNode(view, at)
+    if (keyKind === 0) return undefined
+    return keyKind === 1 ? this.core.text(readText(view, at + NODE_FIELD.key)) : readInt64(view, at + NODE_FIELD.intKey)
+  }
+
+  /** The label of a node. */
+  label(id: number): string | undefined {
+    const [view, at] = this.#at(id)
+    return readNode(view, at).hasLabel ? this.core.text(readText(view, at + NODE_FIELD.label)) : undefined
+  }
+
+  /** The value of a node; undefined for containers and tensors. */
+  value(id: number): Scalar | undefined {
+    const [view, at] = this.#at(id)
+    const node = readNode(view, at)
+    const text = readText(view, at + NODE_FIELD.value)
+    switch (KINDS[node.kind]) {
+      case 'null':
+        return null
+      case 'bool':
+        return node.boolean
+      case 'int64':
+        return readInt64(view, at + NODE_FIELD.bits)
+      case 'float64':
+        return view.getFloat64(at + NODE_FIELD.bits, true)
+      case 'complex128':
+        return { re: view.getFloat64(at + NODE_FIELD.bits, true), im: view.getFloat64(at + NODE_FIELD.bits + 8, true) }
+      case 'string':
+        return this.core.text(text)
+      case 'bytes':
+        return this.core.bytes.slice(text.at, text.at + text.length)
+      case 'bigint':
+        return bigintOf(this.core.bytes.subarray(text.at, text.at + text.length))
+      default:
+        return undefined
+    }
+  }
+
+  /** The parent of a node; undefined for roots. */
+  parent(id: number): number | undefined {
+    return present(this.core.call.espalier_parent(this.handle, id))
+  }
+
+  /** The printed key path of a node. */
+  path(id: number): string {
+    const { core } = this
+    core.check(core.call.espalier_path(this.handle, id, core.out))
+    return core.text(readText(core.view, core.out))
+  }
+
+  /**
+   * The node at a printed key path below `id`, or undefined.
+   * @throws EspalierError invalid_key_path for text that is not a key path
+   */
+  find(id: number, path: string): number | undefined {
+    const { core } = this
+    return core.withText(path, (at, length) => {
+      const found = present(core.call.espalier_find(this.handle, id, at, length))
+      if (found !== undefined) return found
+      const error = core.lastError()
+      if (error.code === 'invalid_key_path') throw error
+      return undefined
+    })
+  }
+
+  /** The child of a node under a key, or at a position; undefined if there is none. */
+  child(id: number, key: Key): number | undefined {
+    const { call } = this.core
+    if (typeof key === 'string') {
+      return this.core.withText(key, (at, length) => present(call.espalier_child_text(this.handle, id, at, length)))
+    }
+    const integer = typeof key === 'bigint' || Number.isSafeInteger(key) ? BigInt(key) : undefined
+    // Other numbers are no keys, and would wrap to some that are.
+    if (integer === undefined || BigInt.asIntN(64, integer) !== integer) return undefined
+    return present(call.espalier_child_int(this.handle, id, integer))
+  }
+
+  /**
+   * The nodes, or the tensors, that patterns select below `root`, in tree order.
+   * @throws EspalierError invalid_pattern
+   */
+  match(root: number, patterns: readonly string[], tensorsOnly: boolean): Uint32Array {
+    const { core } = this
+    const matches = core.withTexts(patterns, (at, count) =>
+      core.pointer(core.call.espalier_match(this.handle, root, at, count, tensorsOnly ? 1 : 0)),
+    )
+    const count = core.call.espalier_match_count(matches) >>> 0
+    const at = core.call.espalier_match_nodes(matches) >>> 0
+    const nodes = new Uint32Array(count)
+    if (count > 0) nodes.set(new Uint32Array(core.bytes.buffer, at, count))
+    core.call.espalier_match_free(matches)
+    return nodes
+  }
+
+  /** What tensor number `tensor` is. */
+  tensor(tensor: number): TensorInfo {
+    const { core } = this
+    core.check(core.call.espalier_tensor(this.handle, tensor, core.out))
+    const raw = readTensor(core.view, core.out)
+    const dtype = DTYPES[raw.dtype] as DType
+    return {
+      dtype,
+      isPlaceholder: raw.isPlaceholder,
+      hash: raw.hash,
+      shape: raw.shape,
+      axisNames: raw.axisNames?.map((name) => core.text(name)),
+      block: dtype === 'opaque' ? { name: core.text(raw.block), elements: raw.blockElements, bytes: raw.blockBytes } : undefined,
+      elements: raw.elements,
+      bytes: raw.bytes,
+      stored: raw.stored,
+    }
+  }
+
+  /**
+   * Plans a read: gives a handle, which `espalier_read_free` frees.
+   * @throws EspalierError wrong_kind for a placeholder, invalid_slice
+   */
+  read(tensor: number, slices: readonly SlicePart[]): number {
+    const { core } = this
+    const plan = (at: number): number =>
+      core.pointer(core.call.espalier_read(this.handle, tensor, at, slices.length))
+    if (slices.length === 0) return plan(0)
+    return core.withMemory(SIZE.slice * slices.length, (at) => {
+      slices.forEach((part, i) => writeSlice(core.view, at + SIZE.slice * i, part))
+      return plan(at)
+    })
+  }
+
+  /** Has the core describe node `id`, and says where. Valid until the next call. */
+  #at(id: number): [DataView, number] {
+    const { core } = this
+    core.check(core.call.espalier_node(this.handle, id, core.out))
+    return [core.view, core.out]
+  }
+}
+
+/** Begins to open a file; feed it what it needs. */
+export class Opening {
+  readonly #handle: number
+
+  /** @param indexBytes the longest index to accept; 0 for the core's own limit */
+  constructor(
+    readonly core: Core,
+    size: number,
+    indexBytes: number,
+  ) {
+    this.#handle = core.pointer(core.call.espalier_open(BigInt(size), indexBytes))
+  }
+
+  /** The next bytes of the file that are needed; undefined once finish() can be called. */
+  need(): { offset: number; length: number } | undefined {
+    const { core } = this
+    if (core.call.espalier_open_needs(this.#handle, core.out, 1) === 0) return undefined
+    return { offset: readSize(core.view, core.out + 8), length: readSize(core.view, core.out + 16) }
+  }
+
+  /** Takes bytes of the file. @throws EspalierError as soon as they show that the file is bad */
+  feed(offset: number, bytes: Uint8Array): void {
+    const { core } = this
+    // In pieces: a large index must not lie in the core's memory twice.
+    for (let begin = 0; begin < bytes.length; begin += PIECE) {
+      const piece = bytes.subarray(begin, begin + PIECE)
+      const at = core.put(piece)
+      core.check(core.call.espalier_open_feed(this.#handle, BigInt(offset + begin), at, piece.length))
+    }
+  }
+
+  /** The tree, once all of it was checked. */
+  finish(): Tree {
+    const { core } = this
+    const tree = core.pointer(core.call.espalier_open_finish(this.#handle))
+    core.call.espalier_open_free(this.#handle)
+    return new Tree(core, tree)
+  }
+}
+
+const PIECE = 1 << 20
+
+function present(id: number): number | undefined {
+  const unsigned = id >>> 0
+  return unsigned === NONE ? undefined : unsigned
+}
+
+/** The integer that two's complement bytes hold, the lowest first. */
+function bigintOf(bytes: Uint8Array): bigint {
+  let hex = '0x0'
+  for (let i = bytes.length - 1; i >= 0; i--) hex += bytes[i]!.toString(16).padStart(2, '0')
+  return BigInt.asIntN(8 * bytes.length, BigInt(hex))
+}
+
+/** The error for a node of the wrong kind. */
+export function wrongKind(message: string, path: string): Error {
+  return errorFromCode('wrong_kind', message, undefined, path)
+}

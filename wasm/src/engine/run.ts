@@ -1,0 +1,84 @@
+// Fetches chunks and has them worked on, a few at a time.
+import type { ByteRange } from '../fetch/plan.js'
+
+/** Told now and then: bytes of the file that were dealt with, of how many. */
+export type OnProgress = (progress: { readonly loaded: number; readonly total: number }) => void
+
+/** Gives ranges of a file as they arrive. A RangeReader does. */
+export interface RangeSource {
+  read(
+    ranges: readonly ByteRange[],
+    options: { readonly signal?: AbortSignal | undefined },
+  ): AsyncIterable<{ readonly index: number; readonly bytes: Uint8Array }>
+}
+
+/** How an operation that takes time is followed and stopped. */
+export interface RunOptions {
+  /** Stops the operation, which then fails with the signal's reason. */
+  readonly signal?: AbortSignal | undefined
+  readonly onProgress?: OnProgress | undefined
+}
+
+/** Chunks that may wait for a worker at once. */
+const IN_FLIGHT = 4
+/** After so many milliseconds of work, others get their turn: events, drawing, an abort. */
+const TURN = 40
+
+/**
+ * Fetches ranges and hands each to `work`. With `inOrder` they come by number, otherwise as they arrive.
+ * Once it has returned or thrown, no work is under way any more.
+ */
+export async function forEachRange(
+  reader: RangeSource,
+  ranges: readonly ByteRange[],
+  options: RunOptions & { readonly inOrder?: boolean },
+  work: (index: number, bytes: Uint8Array) => void | Promise<void>,
+): Promise<void> {
+  const { signal, onProgress } = options
+  signal?.throwIfAborted()
+  const total = ranges.reduce((sum, range) => sum + range.length, 0)
+  let loaded = 0
+  const flights: Promise<void>[] = []
+  let turn = performance.now()
+  try {
+    const arriving = reader.read(ranges, { signal })
+    for await (const { index, bytes } of options.inOrder ? sorted(arriving) : arriving) {
+      signal?.throwIfAborted()
+      const length = bytes.length
+      const done = (): void => {
+        loaded += length
+        onProgress?.({ loaded, total })
+      }
+      const working = work(index, bytes)
+      if (working) {
+        const flight = working.then(done)
+        // It is awaited below; should that never happen, the first failure is the one to be told.
+        flight.catch(() => {})
+        flights.push(flight)
+        if (flights.length >= IN_FLIGHT) await flights.shift()
+      } else {
+        done()
+      }
+      if (performance.now() - turn > TURN) {
+        await new Promise((resolve) => setTimeout(resolve))
+        turn = performance.now()
+      }
+    }
+    await Promise.all(flights)
+    signal?.throwIfAborted()
+  } finally {
+    await Promise.allSettled(flights)
+  }
+}
+
+async function* sorted(arriving: ReturnType<RangeSource['read']>): ReturnType<RangeSource['read']> {
+  const early = new Map<number, Uint8Array>()
+  let next = 0
+  for await (const { index, bytes } of arriving) {
+    early.set(index, bytes)
+    for (let due = early.get(next); due; due = early.get(next)) {
+      early.delete(next)
+      yield { index: next++, bytes: due }
+    }
+  }
+}

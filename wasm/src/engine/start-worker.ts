@@ -1,0 +1,39 @@
+// Workers of browsers, Deno and Bun, and those of Node, behind one interface.
+
+/** A worker: that of the web, or of `node:worker_threads`. */
+export interface WorkerLike {
+  postMessage(message: unknown, transfer: ArrayBuffer[]): void
+  terminate(): unknown
+  addEventListener?(type: string, listener: (event: never) => void): void
+  on?(type: string, listener: (value: never) => void): unknown
+  ref?(): void
+  unref?(): void
+}
+
+/** Starts a worker that runs `espalier/worker`. */
+export async function startWorker(): Promise<WorkerLike> {
+  // Each time written out, because this is the form in which bundlers see a worker.
+  if (typeof Worker === 'function') {
+    return new Worker(new URL('../worker.js', import.meta.url), { type: 'module' }) as unknown as WorkerLike
+  }
+  const name = 'node:worker_threads'
+  const node = (await import(/* @vite-ignore */ /* webpackIgnore: true */ name)) as typeof import('node:worker_threads')
+  return new node.Worker(new URL('../worker.js', import.meta.url)) as unknown as WorkerLike
+}
+
+/** Tells what a worker says, and when it is of no use any more. */
+export function listen(worker: WorkerLike, onMessage: (data: unknown) => void, onFailure: (reason: string) => void): void {
+  if (worker.addEventListener) {
+    worker.addEventListener('message', (event: MessageEvent) => onMessage(event.data))
+    worker.addEventListener('messageerror', () => onFailure('a message could not be read'))
+    worker.addEventListener('error', (event: ErrorEvent) => {
+      event.preventDefault?.()
+      onFailure(event.message || 'its script cannot be loaded')
+    })
+    return
+  }
+  worker.on?.('message', onMessage)
+  worker.on?.('messageerror', () => onFailure('a message could not be read'))
+  worker.on?.('error', (error: Error) => onFailure(String(error)))
+  worker.on?.('exit', (code: number) => onFailure(`it has ended with code ${code}`))
+}

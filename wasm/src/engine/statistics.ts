@@ -1,0 +1,108 @@
+// What is told of a tensor's elements.
+
+/** What the core counts. */
+export interface StatisticsResult {
+  readonly finite: number
+  readonly zeros: number
+  readonly nan: number
+  readonly inf: number
+  readonly min: number | bigint | undefined
+  readonly max: number | bigint | undefined
+  readonly mean: number | undefined
+  readonly std: number | undefined
+  readonly lower: Float64Array
+  readonly upper: Float64Array
+  readonly counts: Float64Array
+}
+
+/** Statistics of a tensor. A bool counts as 0 or 1, a complex number as its magnitude. */
+export interface TensorStats {
+  /** Elements that are neither NaN nor infinite. All that is below but the counts is of these alone. */
+  readonly finite: number
+  /** Elements that are 0 or -0, NaN, and positive or negative infinity. */
+  readonly zeros: number
+  readonly nan: number
+  readonly inf: number
+  /** Exact; of integers a bigint beyond ±(2^53 - 1). Undefined without finite elements, as the next three. */
+  readonly min: number | bigint | undefined
+  readonly max: number | bigint | undefined
+  readonly mean: number | undefined
+  /** Standard deviation of the whole population. */
+  readonly std: number | undefined
+  /** How the finite elements are spread. */
+  readonly histogram: Histogram
+}
+
+/**
+ * Counts of elements by value. Buckets ascend and do not overlap; there may be gaps between them. Those of stats() are at
+ * most 1/128 as wide as their numbers are large. The edge nearer to zero belongs to a bucket, and zeros have one of their
+ * own, of which both edges are 0.
+ */
+export class Histogram {
+  constructor(
+    /** The lower edge of each bucket. */
+    readonly lower: Float64Array,
+    /** The upper edge of each bucket. */
+    readonly upper: Float64Array,
+    /** How many elements each bucket has. */
+    readonly counts: Float64Array,
+  ) {}
+
+  /**
+   * The same elements in `bins` buckets, to be drawn. An old bucket that lies in several new ones is shared among them
+   * by its width, so that counts need not be whole.
+   *
+   * 'linear': buckets of equal width. 'log': of magnitudes, each bucket wider than the one before it by the same factor;
+   * zeros are left out, as 0 has no logarithm.
+   */
+  rebin(bins: number, scale: 'linear' | 'log' = 'linear'): Histogram {
+    return rebin(this, bins, scale)
+  }
+}
+
+/** See Histogram.rebin(). */
+export function rebin(histogram: Histogram, bins: number, scale: 'linear' | 'log' = 'linear'): Histogram {
+  const isLog = scale === 'log'
+  const spans: [low: number, high: number, count: number][] = []
+  let lowest = Infinity
+  let highest = -Infinity
+  histogram.counts.forEach((count, i) => {
+    let low = histogram.lower[i]!
+    let high = histogram.upper[i]!
+    if (count === 0) return
+    if (isLog) {
+      if (low < 0) [low, high] = [-high, -low]
+      if (high <= 0) return
+      // Numbers beside zero: how small they are is not known.
+      low = Math.log(low <= 0 ? high : low)
+      high = Math.log(high)
+    }
+    spans.push([low, high, count])
+    lowest = Math.min(lowest, low)
+    highest = Math.max(highest, high)
+  })
+  if (spans.length === 0 || !(bins >= 1)) return new Histogram(new Float64Array(0), new Float64Array(0), new Float64Array(0))
+  // All in one point: give it some width.
+  if (lowest === highest) [lowest, highest] = [lowest - 0.5, highest + 0.5]
+  const counts = new Float64Array(bins)
+  // Not `highest - lowest`, which can be beyond the largest double.
+  const width = highest / bins - lowest / bins
+  const place = (value: number): number => Math.min(Math.max(value / width - lowest / width, 0), bins)
+  for (const [low, high, count] of spans) {
+    const begin = place(low)
+    const end = place(high)
+    const first = Math.min(Math.floor(begin), bins - 1)
+    if (end <= first + 1) {
+      counts[first]! += count
+      continue
+    }
+    for (let bin = first; bin < end; bin++) {
+      counts[bin]! += (count * (Math.min(bin + 1, end) - Math.max(bin, begin))) / (end - begin)
+    }
+  }
+  const edges = Float64Array.from({ length: bins + 1 }, (_, i) => {
+    const edge = i === bins ? highest : lowest + width * i
+    return isLog ? Math.exp(edge) : edge
+  })
+  return new Histogram(edges.slice(0, -1), edges.slice(1), counts)
+}

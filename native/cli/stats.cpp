@@ -11,10 +11,11 @@
 #include "pieces.h"
 #include "progress.h"
 #include "selection.h"
-#include "summary.h"
 #include "text.h"
 #include "values.h"
 #include <fmt/format.h>
+
+#include "espalier/tree/statistics.h"
 
 namespace espalier::cli {
 namespace {

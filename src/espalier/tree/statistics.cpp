@@ -1,4 +1,4 @@
-#include "summary.h"
+#include "espalier/tree/statistics.h"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,7 @@
 
 #include "espalier/tree/elements.h"
 
-namespace espalier::cli {
+namespace espalier {
 namespace {
 
 // Adds `term(x)` for all x in several lanes: less rounding than one long sum, and faster, because
@@ -164,4 +164,4 @@ Summary summarize(DType dtype, ByteSpan packed, SummaryBuffer& buffer) {
   return summary;
 }
 
-}  // namespace espalier::cli
+}  // namespace espalier

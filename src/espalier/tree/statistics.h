@@ -1,6 +1,6 @@
 // Statistics of many numbers, part by part.
-#ifndef ESPALIER_CLI_SUMMARY_H_
-#define ESPALIER_CLI_SUMMARY_H_
+#ifndef ESPALIER_TREE_STATISTICS_H_
+#define ESPALIER_TREE_STATISTICS_H_
 
 #include <cstdint>
 #include <optional>
@@ -10,7 +10,7 @@
 #include "espalier/base/bytes.h"
 #include "espalier/tree/dtype.h"
 
-namespace espalier::cli {
+namespace espalier {
 
 /// An element, exactly. Complex numbers are represented by their magnitude.
 using Number = std::variant<std::int64_t, std::uint64_t, double>;
@@ -49,6 +49,6 @@ struct SummaryBuffer {
 /// give the same result, to the last bit.
 Summary summarize(DType dtype, ByteSpan packed, SummaryBuffer& buffer);
 
-}  // namespace espalier::cli
+}  // namespace espalier
 
-#endif  // ESPALIER_CLI_SUMMARY_H_
+#endif  // ESPALIER_TREE_STATISTICS_H_

@@ -8,7 +8,8 @@
 //   - Memory is that of the module. A pointer is a u32 offset. Records are little-endian C structs;
 //     the offset of each field is said beside it.
 //   - Text is UTF-8 with a length, never zero-terminated.
-//   - `Status` is 0, or the number of an ErrorCode (src/espalier/base/error.h). After a status other
+//   - `Status` is 0, or the number of an ErrorCode (src/espalier/base/error.h). After a status
+//   other
 //     than 0, or a null pointer from a function that makes something, espalier_last_error() tells
 //     more.
 //   - Handles (Opening*, Checkpoint*, ...) belong to the caller, who frees each with the function
@@ -161,12 +162,15 @@ struct Statistics {
   double deviation;          // 64: of the population
 };
 
-/// Buckets of a histogram: counts[i] of the finite elements lie in [edges[i], edges[i + 1]), and in
-/// the last one its upper edge too.
+/// Buckets of a histogram, from the least to the greatest: counts[i] of the finite elements lie
+/// between lower[i] and upper[i]. Above zero the lower edge belongs to a bucket, below zero the
+/// upper; zeros have one of their own, whose edges are 0. src/espalier/tree/statistics.h says the
+/// rest. Buckets that hold nothing are left out.
 struct HistogramView {
-  const double* edges;          // 0: buckets + 1
-  const std::uint64_t* counts;  // 4: buckets
-  std::uint32_t buckets;        // 8
+  const double* lower;          // 0: buckets
+  const double* upper;          // 4: buckets
+  const std::uint64_t* counts;  // 8: buckets
+  std::uint32_t buckets;        // 12
 };
 
 class Opening;
@@ -281,19 +285,20 @@ ESPALIER_ABI void espalier_verify_free(Verification* verification);
 
 /// Statistics of elements of `dtype`, which come in pieces.
 ESPALIER_ABI Counting* espalier_statistics(std::uint32_t dtype);
-/// Takes packed elements: whole ones, but for the end of the last piece.
+/// Takes packed elements: whole ones, but for the end of the last piece. Of those of six bits,
+/// pieces are multiples of three bytes.
 ESPALIER_ABI void espalier_statistics_add(Counting* counting, const std::byte* packed,
                                           std::uint32_t length);
 ESPALIER_ABI void espalier_statistics_result(Counting* counting, Statistics* out);
-/// All buckets that hold anything, with their exact counts: floating-point buckets are 1/128 of
-/// their numbers wide at most. Valid until the next call for this handle.
+/// All buckets that hold anything, with their exact counts: a bucket is 1/128 of its numbers wide
+/// at most. Valid until the next call for this handle.
 ESPALIER_ABI void espalier_statistics_histogram(Counting* counting, HistogramView* out);
 ESPALIER_ABI void espalier_statistics_free(Counting* counting);
 
 // Writing ----------------------------------------------------------------------------------------
 
-/// Makes the bytes of tensor `id` from byte `offset` on: JavaScript's part. 0, or a status that ends
-/// the write.
+/// Makes the bytes of tensor `id` from byte `offset` on: JavaScript's part. 0, or a status that
+/// ends the write.
 #ifdef __EMSCRIPTEN__
 extern "C" __attribute__((import_module("env"), import_name("espalier_produce"))) Status
 espalier_produce(std::uint32_t id, std::uint64_t offset, std::byte* out, std::uint32_t length);
@@ -303,8 +308,8 @@ extern "C" Status espalier_produce(std::uint32_t id, std::uint64_t offset, std::
 #endif
 
 /// An empty write. The tree is then built from the top: first the state, one value, then the
-/// metadata, a dict. A value within a dict or record comes after its key; a value may come after its
-/// label. Mistakes show at espalier_write_plan().
+/// metadata, a dict. A value within a dict or record comes after its key; a value may come after
+/// its label. Mistakes show at espalier_write_plan().
 ESPALIER_ABI Write* espalier_write();
 ESPALIER_ABI void espalier_write_text_key(Write* write, const char* key, std::uint32_t length);
 ESPALIER_ABI void espalier_write_int_key(Write* write, std::int64_t key);
@@ -326,8 +331,8 @@ ESPALIER_ABI void espalier_write_tensor(Write* write, std::uint32_t id, std::uin
                                         std::uint32_t block_elements, std::uint32_t block_bytes);
 /// Lays the file out; its length and the number of pieces that make it.
 ESPALIER_ABI Status espalier_write_plan(Write* write, std::uint64_t* length, std::uint32_t* pieces);
-/// The bytes of piece `i`, in order from 0: the tensors' data first, then the index, then the header.
-/// What no piece covers is zero.
+/// The bytes of piece `i`, in order from 0: the tensors' data first, then the index, then the
+/// header. What no piece covers is zero.
 ESPALIER_ABI Status espalier_write_piece(Write* write, std::uint32_t i, Piece* out);
 ESPALIER_ABI void espalier_write_free(Write* write);
 

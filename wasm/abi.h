@@ -162,12 +162,15 @@ struct Statistics {
   double deviation;          // 64: of the population
 };
 
-/// Buckets of a histogram: counts[i] of the finite elements lie in [edges[i], edges[i + 1]), and in
-/// the last one its upper edge too.
+/// Buckets of a histogram, from the least to the greatest: counts[i] of the finite elements lie
+/// between lower[i] and upper[i]. Above zero the lower edge belongs to a bucket, below zero the
+/// upper; zeros have one of their own, whose edges are 0. src/espalier/tree/statistics.h says the
+/// rest. Buckets that hold nothing are left out.
 struct HistogramView {
-  const double* edges;          // 0: buckets + 1
-  const std::uint64_t* counts;  // 4: buckets
-  std::uint32_t buckets;        // 8
+  const double* lower;          // 0: buckets
+  const double* upper;          // 4: buckets
+  const std::uint64_t* counts;  // 8: buckets
+  std::uint32_t buckets;        // 12
 };
 
 class Opening;
@@ -282,12 +285,13 @@ ESPALIER_ABI void espalier_verify_free(Verification* verification);
 
 /// Statistics of elements of `dtype`, which come in pieces.
 ESPALIER_ABI Counting* espalier_statistics(std::uint32_t dtype);
-/// Takes packed elements: whole ones, but for the end of the last piece.
+/// Takes packed elements: whole ones, but for the end of the last piece. Of those of six bits,
+/// pieces are multiples of three bytes.
 ESPALIER_ABI void espalier_statistics_add(Counting* counting, const std::byte* packed,
                                           std::uint32_t length);
 ESPALIER_ABI void espalier_statistics_result(Counting* counting, Statistics* out);
-/// All buckets that hold anything, with their exact counts: floating-point buckets are 1/128 of
-/// their numbers wide at most. Valid until the next call for this handle.
+/// All buckets that hold anything, with their exact counts: a bucket is 1/128 of its numbers wide
+/// at most. Valid until the next call for this handle.
 ESPALIER_ABI void espalier_statistics_histogram(Counting* counting, HistogramView* out);
 ESPALIER_ABI void espalier_statistics_free(Counting* counting);
 

@@ -322,5 +322,8 @@ int main(int argc, char** argv) {
   maker->add_flag("--no-sync", options.no_sync);
   maker->add_option("--elements", options.elements);
   maker->add_option("--names", options.names)->check(CLI::IsMember({"flat", "model", "training"}));
+  CLI::App* statistics = app.add_subcommand("stats", "statistics of 256 MiB in memory, by dtype");
+  statistics->add_option("--repeat", options.repeat)->check(CLI::PositiveNumber);
+  statistics->callback([&options] { stats(options); });
   CLI11_PARSE(app, argc, argv);
 }

@@ -16,6 +16,8 @@ using Samples = std::vector<std::uint64_t>;
 
 class Report {
  public:
+  explicit Report(const std::string& command)
+      : text_(fmt::format(R"({{"command":"{}")", command)) {}
   Report(const std::string& command, const std::string& file)
       : text_(fmt::format(R"({{"command":"{}","file":"{}")", command, file)) {}
 
@@ -24,13 +26,16 @@ class Report {
   Report& with(const char* name, T value) {
     return add(name, std::to_string(value));
   }
-  Report& with(const char* name, const Samples& samples) {
+  Report& with(const std::string& name, const Samples& samples) {
     return add(name, fmt::format("[{}]", fmt::join(samples, ",")));
+  }
+  Report& with(const std::string& name, double value) {
+    return add(name, fmt::format("{:.3f}", value));
   }
   void print() const { fmt::print("{}}}\n", text_); }
 
  private:
-  Report& add(const char* name, const std::string& value) {
+  Report& add(const std::string& name, const std::string& value) {
     text_ += fmt::format(R"(,"{}":{})", name, value);
     return *this;
   }

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "command.h"
-#include "summary.h"
 
 #include "espalier/native/checkpoint_file.h"
+#include "espalier/tree/statistics.h"
 
 namespace espalier::cli {
 

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <map>
 #include <memory>
 #include <unordered_map>
 
@@ -11,10 +12,11 @@
 #include "pieces.h"
 #include "progress.h"
 #include "selection.h"
-#include "summary.h"
 #include "text.h"
 #include "values.h"
 #include <fmt/format.h>
+
+#include "espalier/tree/statistics.h"
 
 namespace espalier::cli {
 namespace {
@@ -36,13 +38,33 @@ NodeRef node_of(const CheckpointFile& file, std::uint32_t number) {
   return {&file.checkpoint().catalog(), number};
 }
 
+// Pieces of a tensor that one thread goes through: so many that looking at their elements takes far
+// longer than making a summary of what was seen, and so few that all threads have something to do.
+constexpr std::size_t kPiecesInTask = 8;
+
 struct Task {
   TensorRef tensor;
-  Piece piece;
+  std::vector<Piece> pieces;
 };
 
-// One summary for each tensor, tied ones once. Pieces are worked on in any order and merged in
-// theirs, so that the result is the same with any number of threads.
+std::vector<Task> tasks_of(const TensorRef& tensor) {
+  std::vector<Task> tasks;
+  for (const Piece& piece : pieces_of(tensor)) {
+    if (tasks.empty() || tasks.back().pieces.size() == kPiecesInTask) tasks.push_back({tensor, {}});
+    tasks.back().pieces.push_back(piece);
+  }
+  return tasks;
+}
+
+// What a thread works with.
+struct Worker {
+  PieceBuffer buffer;
+  // By dtype, as each takes memory that is worth keeping from task to task.
+  std::map<DType, Statistics> statistics;
+};
+
+// One summary for each tensor, tied ones once. Tasks are done in any order and merged in theirs, so
+// that the result is the same with any number of threads.
 Result<Summaries> summarize_all(const CheckpointFile& file, const Nodes& nodes, unsigned threads) {
   Summaries summaries;
   std::vector<Task> tasks;
@@ -51,20 +73,26 @@ Result<Summaries> summarize_all(const CheckpointFile& file, const Nodes& nodes, 
     const TensorRef tensor = *node_of(file, number).tensor();
     if (!summaries.try_emplace(tensor.number()).second) continue;
     if (tensor.dtype() == DType::kOpaque) continue;
-    for (const Piece& piece : pieces_of(tensor)) tasks.push_back({tensor, piece});
+    for (Task& task : tasks_of(tensor)) tasks.push_back(std::move(task));
     bytes += tensor.is_placeholder() ? 0 : tensor.bytes();
   }
   ProgressBar progress("reading", bytes);
   std::vector<Summary> parts(tasks.size());
-  std::vector<PieceBuffer> pieces(thread_count(threads));
-  std::vector<SummaryBuffer> buffers(thread_count(threads));
+  std::vector<Worker> workers(thread_count(threads));
   auto done =
-      parallel_for(tasks.size(), threads, [&](unsigned worker, std::size_t i) -> Result<void> {
+      parallel_for(tasks.size(), threads, [&](unsigned number, std::size_t i) -> Result<void> {
         const Task& task = tasks[i];
-        auto packed = read_piece(file, task.tensor, task.piece, pieces[worker]);
-        if (!packed) return propagate(packed);
-        parts[i] = summarize(task.tensor.dtype(), *packed, buffers[worker]);
-        progress.add(packed->size());
+        Worker& worker = workers[number];
+        const DType dtype = task.tensor.dtype();
+        Statistics& statistics = worker.statistics.try_emplace(dtype, dtype).first->second;
+        statistics.clear();
+        for (const Piece& piece : task.pieces) {
+          auto packed = read_piece(file, task.tensor, piece, worker.buffer);
+          if (!packed) return propagate(packed);
+          statistics.add(*packed);
+          progress.add(packed->size());
+        }
+        parts[i] = statistics.summary();
         return {};
       });
   if (!done) return propagate(done);

@@ -1,0 +1,81 @@
+// How often each bit pattern occurs.
+#ifndef ESPALIER_TREE_CODE_COUNTS_H_
+#define ESPALIER_TREE_CODE_COUNTS_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "espalier/base/bytes.h"
+
+namespace espalier {
+
+/// What of the bytes is counted.
+enum class Codes : std::uint8_t {
+  kSixBits,      // four in three bytes, low bits first
+  kBytes,        // every byte
+  kWords,        // every two bytes
+  kUpperHalves,  // the upper two of every four bytes
+};
+
+/// Counts codes of at most 16 bits. Owns its memory: 8 KiB, or half a MiB for codes of 16 bits, and
+/// as much again once there are some ten millions of them; none before the first add(). Not
+/// thread-safe.
+class CodeCounts {
+ public:
+  explicit CodeCounts(Codes codes) : codes_(codes) {}
+
+  /// Counts all whole codes in `packed`, from its first bit on. What is left at its end is ignored.
+  void add(ByteSpan packed);
+  /// Adds the counts of the same sort of codes.
+  void merge(const CodeCounts& other);
+  /// Forgets what was counted, and keeps the memory. Takes less time after few codes.
+  void clear();
+
+  /// Calls `visit(code, count)` for all codes that occurred, in ascending order.
+  template <class Visit>
+  void for_each(Visit visit) const {
+    for (std::size_t page = 0; page < pages(); ++page) {
+      if (!touched_[page]) continue;
+      for (std::size_t code = page * kPage; code < (page + 1) * kPage; ++code) {
+        if (const std::uint64_t count = total(code)) {
+          visit(static_cast<std::uint16_t>(code), count);
+        }
+      }
+    }
+  }
+
+ private:
+  /// Each code has several counters, side by side, so that equal neighbours do not wait for each
+  /// other's store. Of wide codes there are so many that more counters would not stay in the cache.
+  static constexpr std::size_t kNarrowLanes = 8;
+  static constexpr std::size_t kWideLanes = 2;
+  /// Codes are looked through by pages, because those of a small tensor are in few of them.
+  static constexpr std::size_t kPage = 256;
+
+  bool is_wide() const { return codes_ == Codes::kWords || codes_ == Codes::kUpperHalves; }
+  std::size_t lanes() const { return is_wide() ? kWideLanes : kNarrowLanes; }
+  std::size_t pages() const { return counters_.size() / (kPage * lanes()); }
+  std::uint64_t total(std::size_t code) const {
+    std::uint64_t sum = totals_.empty() ? 0 : totals_[code];
+    for (std::size_t i = code * lanes(); i < (code + 1) * lanes(); ++i) sum += counters_[i];
+    return sum;
+  }
+  void allocate();
+  void flush();
+  void count(ByteSpan packed);
+  void count_sixes(ByteSpan packed);
+  template <class Stored, int kShift>
+  void count_stored(ByteSpan packed);
+
+  Codes codes_;
+  std::vector<std::uint32_t> counters_;  // by code, then lane
+  std::vector<std::uint64_t> totals_;    // by code: what was in the counters before
+  std::uint64_t unflushed_ = 0;          // codes in the counters: no more than they can hold
+  std::array<bool, 256> touched_{};      // pages that may hold anything
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_TREE_CODE_COUNTS_H_

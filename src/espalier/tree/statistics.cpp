@@ -1,0 +1,501 @@
+#include "espalier/tree/statistics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <limits>
+#include <span>
+#include <type_traits>
+
+#include "espalier/tree/elements.h"
+
+namespace espalier {
+namespace {
+
+// Elements that are looked at together: they stay in the cache, and on a small stack.
+constexpr std::size_t kFloatBlock = 4096;
+constexpr std::size_t kWideBlock = 1024;
+
+// Buckets have the number that is the upper half of a binary32: these are the sign, the last one,
+// and the one after it, which begins with infinity.
+constexpr std::uint32_t kNegative = 0x8000;
+constexpr std::uint32_t kLastBucket = 0x7f7f;
+constexpr std::uint32_t kBuckets = 0x10000;
+
+constexpr std::int32_t kInfinityKey = 0x7f800000;
+
+// -- Order
+
+bool precedes(double a, double b) { return a < b || (a == b && std::signbit(a) > std::signbit(b)); }
+bool precedes(std::int64_t a, std::int64_t b) { return a < b; }
+bool precedes(std::uint64_t a, std::uint64_t b) { return a < b; }
+bool precedes(const Number& a, const Number& b) {
+  const double* x = std::get_if<double>(&a);
+  const double* y = std::get_if<double>(&b);
+  return x != nullptr && y != nullptr ? precedes(*x, *y) : a < b;
+}
+
+// The bits of a float as an integer in the order of the numbers, -0.0 before 0.0.
+constexpr std::int32_t order_key(std::uint32_t bits) {
+  return static_cast<std::int32_t>(
+      bits ^ static_cast<std::uint32_t>(static_cast<std::int32_t>(bits) >> 31) >> 1);
+}
+
+float float_of_key(std::int32_t key) {
+  return bits_as<float>(static_cast<std::uint32_t>(order_key(static_cast<std::uint32_t>(key))));
+}
+
+// -- Sums
+
+// A sum that is exact but for its last rounding, unless numbers cancel out to a part in 2^50: the
+// rounding errors are summed beside it (Knuth; Ogita, Rump, Oishi).
+class ExactSum {
+ public:
+  void add(double x) {
+    const double sum = sum_ + x;
+    const double added = sum - sum_;
+    error_ += (sum_ - (sum - added)) + (x - added);
+    sum_ = sum;
+  }
+  double total() const { return sum_ + error_; }
+
+ private:
+  double sum_ = 0;
+  double error_ = 0;
+};
+
+// Two numbers in one register: written out, because no compiler makes vectors of all of these loops
+// by itself.
+using Pair = double __attribute__((vector_size(16)));
+// Sums have several lanes: less rounding than one long sum, and faster, because the lanes do not
+// wait for each other.
+constexpr std::size_t kPairs = 4;
+using Lanes = std::array<Pair, kPairs>;
+
+template <class T>
+Pair load_pair(std::span<const T> numbers, std::size_t i) {
+  return Pair{numbers[i], numbers[i + 1]};
+}
+
+double total(const Lanes& lanes) {
+  const Pair sum = (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
+  return sum[0] + sum[1];
+}
+
+// Adds `term(x)` for all x.
+template <class Term>
+double sum(std::span<const double> numbers, Term term) {
+  Lanes lanes{};
+  std::size_t i = 0;
+  for (; i + 2 * kPairs <= numbers.size(); i += 2 * kPairs) {
+    for (std::size_t k = 0; k < kPairs; ++k) lanes[k] += term(load_pair(numbers, i + 2 * k));
+  }
+  for (; i < numbers.size(); ++i) lanes[0] += term(Pair{numbers[i], 0}) * Pair{1, 0};
+  return total(lanes);
+}
+
+// The power of two by which numbers are divided before they are added and squared; 0 where sums of
+// 2^60 squares are far from overflow, and squares from underflow.
+int scale_for(std::span<const double> numbers) {
+  double largest = 0;
+  for (const double x : numbers) largest = std::max(largest, std::abs(x));
+  if (largest == 0) return Summary::kNoScale;
+  const int exponent = std::ilogb(largest);
+  return exponent > 400 || exponent < -400 ? exponent : 0;
+}
+
+// A mean is not beyond what it is the mean of, nor is a deviation, but by rounding.
+double unscaled(double value, int scale) {
+  constexpr double kMax = std::numeric_limits<double>::max();
+  return std::clamp(std::ldexp(value, scale), -kMax, kMax);
+}
+
+// Mean and squares of finite numbers, in passes of their own: a running sum of squares would lose
+// everything where the mean is far from zero. Scales the numbers.
+void add_moments(std::span<double> numbers, Summary& summary) {
+  if (numbers.empty()) return;
+  summary.scale = scale_for(numbers);
+  if (summary.scale != 0) {
+    for (double& x : numbers) x = std::ldexp(x, -summary.scale);
+  }
+  const auto count = static_cast<double>(numbers.size());
+  const double rough = sum(numbers, [](Pair x) { return x; }) / count;
+  const double mean = rough + sum(numbers, [&](Pair x) { return x - rough; }) / count;
+  summary.mean = unscaled(mean, summary.scale);
+  summary.squares = sum(numbers, [&](Pair x) { return (x - mean) * (x - mean); });
+}
+
+// Sums of the distances from a number near the mean, and of their squares.
+struct Distances {
+  double sum;
+  double squares;
+};
+
+Distances distances(std::span<const float> numbers, double pivot) {
+  Lanes sums{};
+  Lanes squares{};
+  const auto add = [&](Pair distance, std::size_t k) {
+    sums[k] += distance;
+    squares[k] += distance * distance;
+  };
+  std::size_t i = 0;
+  for (; i + 2 * kPairs <= numbers.size(); i += 2 * kPairs) {
+    for (std::size_t k = 0; k < kPairs; ++k) add(load_pair(numbers, i + 2 * k) - pivot, k);
+  }
+  for (; i < numbers.size(); ++i) add(Pair{double{numbers[i]} - pivot, 0}, 0);
+  return {total(sums), total(squares)};
+}
+
+// The same of floats, in one pass: distances are taken from one of the numbers, which seldom is far
+// from the mean. If it is, most of the squares cancels out, and there is a second pass.
+void add_moments(std::span<const float> numbers, Summary& summary) {
+  const auto count = static_cast<double>(numbers.size());
+  double pivot = numbers[0];
+  Distances found = distances(numbers, pivot);
+  if (found.sum * found.sum > 0.9 * count * found.squares) {
+    pivot += found.sum / count;
+    found = distances(numbers, pivot);
+  }
+  const double offset = found.sum / count;
+  summary.mean = pivot + offset;
+  summary.squares = std::max(0.0, found.squares - found.sum * offset);
+  summary.scale = summary.zeros == numbers.size() ? Summary::kNoScale : 0;
+}
+
+// -- Buckets
+
+// The bucket of a finite number that is not 0: what a binary32 that it is rounded to, toward zero,
+// has in its upper half.
+std::uint32_t bucket_of(double x) {
+  const auto bits = bits_as<std::uint64_t>(x);
+  const auto sign = static_cast<std::uint32_t>(bits >> 63) * kNegative;
+  const double size = std::abs(x);
+  if (size >= 0x1p128) return sign | kLastBucket;
+  if (size < 0x1p-126) return sign | static_cast<std::uint32_t>(size * 0x1p133);
+  const std::uint64_t upper = (bits & ~(std::uint64_t{1} << 63)) >> 45;
+  return sign | static_cast<std::uint32_t>(upper - (std::uint64_t{1023 - 127} << 7));
+}
+
+// An integer may be rounded up when it becomes a double, and into the next bucket: bits that a
+// double has no room for are dropped before.
+template <class T>
+std::uint32_t bucket_of_integer(T x) {
+  const auto bits = static_cast<std::uint64_t>(x);
+  const std::uint64_t size = x < 0 ? 0 - bits : bits;
+  const auto kept = static_cast<double>(size >> 53 != 0 ? size & ~std::uint64_t{0x7ff} : size);
+  return bucket_of(kept) | (x < 0 ? kNegative : 0);
+}
+
+// The edge of a bucket above zero that is closer to zero.
+double edge(std::uint32_t bucket) {
+  return bucket > kLastBucket ? 0x1p128 : static_cast<double>(bits_as<float>(bucket << 16));
+}
+
+// -- Blocks
+
+struct Block {
+  Summary summary;
+  std::array<std::uint16_t, kWideBlock> buckets;
+  std::size_t bucket_count = 0;
+};
+
+template <class T>
+void look_at(std::span<const T> elements, Block& block) {
+  std::array<double, kWideBlock> reals;
+  Summary& summary = block.summary;
+  std::size_t finite = 0;
+  T min{};
+  T max{};
+  for (const T x : elements) {
+    if constexpr (std::is_floating_point_v<T>) {
+      if (!std::isfinite(x)) {
+        ++(std::isnan(x) ? summary.nans : summary.infinities);
+        continue;
+      }
+    }
+    if (finite == 0) min = max = x;
+    if (precedes(x, min)) min = x;
+    if (precedes(max, x)) max = x;
+    reals[finite++] = static_cast<double>(x);
+    if (x == 0) continue;
+    std::uint32_t bucket = 0;
+    if constexpr (std::is_floating_point_v<T>) {
+      bucket = bucket_of(x);
+    } else {
+      bucket = bucket_of_integer(x);
+    }
+    block.buckets[block.bucket_count++] = static_cast<std::uint16_t>(bucket);
+  }
+  if (finite == 0) return;
+  summary.finite = finite;
+  summary.zeros = finite - block.bucket_count;
+  summary.min = min;
+  summary.max = max;
+  add_moments(std::span(reals).first(finite), summary);
+}
+
+void look_at(std::span<const std::complex<double>> elements, Block& block) {
+  std::array<double, kWideBlock> sizes;
+  std::transform(elements.begin(), elements.end(), sizes.begin(),
+                 [](std::complex<double> z) { return std::abs(z); });
+  look_at<double>(std::span(sizes).first(elements.size()), block);
+}
+
+struct FloatRange {
+  std::int32_t min = std::numeric_limits<std::int32_t>::max();
+  std::int32_t max = std::numeric_limits<std::int32_t>::min();
+  std::uint32_t zeros = 0;
+  std::uint32_t negative_zeros = 0;
+
+  bool is_finite() const { return max < kInfinityKey && min > ~kInfinityKey; }
+};
+
+// In integers, so that compilers make vectors of it.
+FloatRange range_of(std::span<const float> numbers) {
+  FloatRange range;
+  for (const float x : numbers) {
+    const std::int32_t key = order_key(bits_as<std::uint32_t>(x));
+    range.min = key < range.min ? key : range.min;
+    range.max = key > range.max ? key : range.max;
+    range.zeros += key == 0 ? 1 : 0;
+    range.negative_zeros += key == -1 ? 1 : 0;
+  }
+  return range;
+}
+
+Codes codes_of(DType dtype) {
+  switch (dtype_bits(dtype)) {
+    case 6:
+      return Codes::kSixBits;
+    case 2:
+    case 4:
+    case 8:
+      return Codes::kBytes;
+    default:
+      return dtype == DType::kF32 ? Codes::kUpperHalves : Codes::kWords;
+  }
+}
+
+double as_double(const Number& number) {
+  return std::visit([](auto x) { return static_cast<double>(x); }, number);
+}
+
+}  // namespace
+
+double Summary::deviation() const {
+  return finite == 0 ? 0 : unscaled(std::sqrt(squares / static_cast<double>(finite)), scale);
+}
+
+void Summary::merge(const Summary& other) {
+  zeros += other.zeros;
+  nans += other.nans;
+  infinities += other.infinities;
+  if (other.finite == 0) return;
+  if (finite == 0) {
+    min = other.min;
+    max = other.max;
+    mean = other.mean;
+    squares = other.squares;
+    scale = other.scale;
+    finite = other.finite;
+    return;
+  }
+  if (precedes(*other.min, *min)) min = other.min;
+  if (precedes(*max, *other.max)) max = other.max;
+  // Chan, Golub, LeVeque: updating formulae for computing sample variances.
+  const auto own = static_cast<double>(finite);
+  const auto added = static_cast<double>(other.finite);
+  const int common = std::max(scale, other.scale);
+  const double scaled = std::ldexp(mean, -common);
+  const double distance = std::ldexp(other.mean, -common) - scaled;
+  mean = unscaled(scaled + distance * added / (own + added), common);
+  squares = std::ldexp(squares, 2 * (scale - common)) +
+            (std::ldexp(other.squares, 2 * (other.scale - common)) +
+             distance * distance * (own * added / (own + added)));
+  scale = common;
+  finite += other.finite;
+}
+
+Statistics::Statistics(DType dtype) : dtype_(dtype), codes_(codes_of(dtype)) {}
+
+bool Statistics::is_counted() const { return dtype_bits(dtype_) <= 16; }
+
+void Statistics::add(ByteSpan packed) {
+  if (dtype_ == DType::kOpaque) return;
+  if (is_counted()) return codes_.add(packed);
+  // A piece is merged as a whole: sums of few large parts round less than one of many small ones.
+  Summary piece;
+  const std::size_t bytes = dtype_bits(dtype_) / 8;
+  const std::size_t block = bytes * (dtype_ == DType::kF32 ? kFloatBlock : kWideBlock);
+  packed = packed.first(packed.size() / bytes * bytes);
+  while (!packed.empty()) {
+    const ByteSpan part = packed.first(std::min(packed.size(), block));
+    if (dtype_ == DType::kF32) {
+      add_floats(part, piece);
+    } else if (element_type(dtype_) == ElementType::kInt64) {
+      add_wide<std::int64_t>(part, piece);
+    } else if (element_type(dtype_) == ElementType::kUint64) {
+      add_wide<std::uint64_t>(part, piece);
+    } else if (element_type(dtype_) == ElementType::kFloat64) {
+      add_wide<double>(part, piece);
+    } else {
+      add_wide<std::complex<double>>(part, piece);
+    }
+    packed = packed.subspan(part.size());
+  }
+  summary_.merge(piece);
+}
+
+template <class T>
+void Statistics::add_wide(ByteSpan packed, Summary& piece) {
+  std::array<T, kWideBlock> elements;
+  const std::span<T> used(elements.data(), packed.size() * 8 / dtype_bits(dtype_));
+  decode_elements<T>(dtype_, packed, 0, used);
+  Block block;
+  look_at(std::span<const T>(used), block);
+  codes_.add(std::as_bytes(std::span(block.buckets).first(block.bucket_count)));
+  piece.merge(block.summary);
+}
+
+void Statistics::add_floats(ByteSpan packed, Summary& piece) {
+  codes_.add(packed);
+  std::array<float, kFloatBlock> elements;
+  std::span<float> finite(elements.data(), packed.size() / sizeof(float));
+  std::memcpy(elements.data(), packed.data(), finite.size_bytes());
+  Summary summary;
+  FloatRange range = range_of(finite);
+  if (!range.is_finite()) {
+    std::size_t kept = 0;
+    for (const float x : finite) {
+      if (std::isfinite(x)) {
+        finite[kept++] = x;
+      } else {
+        ++(std::isnan(x) ? summary.nans : summary.infinities);
+      }
+    }
+    finite = finite.first(kept);
+    range = range_of(finite);
+  }
+  summary.finite = finite.size();
+  if (!finite.empty()) {
+    summary.zeros = range.zeros + range.negative_zeros;
+    zeros_in_buckets_[0] += range.zeros;
+    zeros_in_buckets_[1] += range.negative_zeros;
+    summary.min = static_cast<double>(float_of_key(range.min));
+    summary.max = static_cast<double>(float_of_key(range.max));
+    add_moments(std::span<const float>(finite), summary);
+  }
+  piece.merge(summary);
+}
+
+void Statistics::merge(const Statistics& other) {
+  if (other.dtype_ != dtype_) return;
+  codes_.merge(other.codes_);
+  summary_.merge(other.summary_);
+  for (std::size_t i = 0; i < 2; ++i) zeros_in_buckets_[i] += other.zeros_in_buckets_[i];
+}
+
+void Statistics::clear() {
+  codes_.clear();
+  summary_ = {};
+  zeros_in_buckets_ = {};
+}
+
+// The elements of a type that is counted by codes.
+std::vector<Statistics::Weighted> Statistics::weighted() const {
+  std::vector<Weighted> elements;
+  const std::uint32_t bits = dtype_bits(dtype_);
+  if (bits == 0) return elements;
+  const std::size_t width = bits > 8 ? 2 : 1;
+  const std::size_t in_code = width * 8 / bits;
+  codes_.for_each([&](std::uint16_t code, std::uint64_t count) {
+    const ByteSpan packed = std::as_bytes(std::span(&code, 1)).first(width);
+    std::array<double, 4> reals{};
+    if (dtype_is_floating(dtype_)) {
+      decode_elements<double>(dtype_, packed, 0, std::span(reals).first(in_code));
+    } else {
+      std::array<std::int64_t, 4> integers{};
+      decode_elements<std::int64_t>(dtype_, packed, 0, std::span(integers).first(in_code));
+      std::copy(integers.begin(), integers.end(), reals.begin());
+    }
+    for (std::size_t i = 0; i < in_code; ++i) elements.push_back({reals[i], count});
+  });
+  return elements;
+}
+
+// No scale is needed: no type of at most 16 bits goes beyond the binary32.
+Summary Statistics::summary_of_counted() const {
+  const std::vector<Weighted> elements = weighted();
+  Summary summary;
+  ExactSum sum;
+  double min = 0;
+  double max = 0;
+  for (const auto& [value, count] : elements) {
+    if (std::isnan(value)) {
+      summary.nans += count;
+    } else if (std::isinf(value)) {
+      summary.infinities += count;
+    } else {
+      if (summary.finite == 0) min = max = value;
+      if (precedes(value, min)) min = value;
+      if (precedes(max, value)) max = value;
+      summary.finite += count;
+      summary.zeros += value == 0 ? count : 0;
+      // Exact: a value has at most 16 significant bits, and no tensor 2^37 elements of it.
+      sum.add(value * static_cast<double>(count));
+    }
+  }
+  if (summary.finite == 0) return summary;
+  const bool is_real = dtype_is_floating(dtype_);
+  summary.min = is_real ? Number(min) : Number(static_cast<std::int64_t>(min));
+  summary.max = is_real ? Number(max) : Number(static_cast<std::int64_t>(max));
+  summary.mean = sum.total() / static_cast<double>(summary.finite);
+  ExactSum squares;
+  for (const auto& [value, count] : elements) {
+    const double distance = value - summary.mean;
+    if (std::isfinite(value)) squares.add(distance * distance * static_cast<double>(count));
+  }
+  summary.squares = squares.total();
+  summary.scale = summary.zeros == summary.finite ? Summary::kNoScale : 0;
+  return summary;
+}
+
+Summary Statistics::summary() const { return is_counted() ? summary_of_counted() : summary_; }
+
+Histogram Statistics::histogram() const {
+  Histogram histogram;
+  std::vector<std::uint64_t> counts(kBuckets);
+  std::uint64_t zeros = summary_.zeros;
+  if (is_counted()) {
+    for (const auto& [value, count] : weighted()) {
+      if (value == 0) {
+        zeros += count;
+      } else if (std::isfinite(value)) {
+        counts[bucket_of(value)] += count;
+      }
+    }
+  } else {
+    codes_.for_each([&](std::uint16_t code, std::uint64_t count) { counts[code] = count; });
+    counts[0] -= zeros_in_buckets_[0];
+    counts[kNegative] -= zeros_in_buckets_[1];
+  }
+  const auto outermost = [](const std::optional<Number>& number) {
+    return std::max(edge(kLastBucket + 1), number ? std::abs(as_double(*number)) : 0);
+  };
+  const double last_below = outermost(summary_.min);
+  const double last_above = outermost(summary_.max);
+  for (std::uint32_t bucket = kLastBucket + 1; bucket-- > 0;) {
+    const double lower = bucket == kLastBucket ? last_below : edge(bucket + 1);
+    const std::uint64_t count = counts[kNegative | bucket];
+    // Zero minus the edge is never -0.0.
+    if (count > 0) histogram.buckets.push_back({0 - lower, 0 - edge(bucket), count});
+  }
+  if (zeros > 0) histogram.buckets.push_back({0, 0, zeros});
+  for (std::uint32_t bucket = 0; bucket <= kLastBucket; ++bucket) {
+    const double upper = bucket == kLastBucket ? last_above : edge(bucket + 1);
+    if (counts[bucket] > 0) histogram.buckets.push_back({edge(bucket), upper, counts[bucket]});
+  }
+  return histogram;
+}
+
+}  // namespace espalier

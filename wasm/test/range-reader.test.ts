@@ -325,6 +325,7 @@ describe('An abort', () => {
     const reader = new RangeReader(source)
     const reading = (async () => {
       for await (const { index } of reader.read([at(0, 10), at(MiB, 10), at(2 * MiB, 10)])) return index
+      return undefined
     })()
     await settle()
     source.reads[1]!.answer()

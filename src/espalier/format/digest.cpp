@@ -187,9 +187,14 @@ class Digester {
       std::iota(order_.begin(), order_.end(), 0u);
       if (node.count <= kSmallDict) {
         const auto children = t_.nodes.subspan(node.value, node.count);
-        std::sort(order_.begin(), order_.end(), [&](std::uint32_t a, std::uint32_t b) {
-          return key_less(t_, children[a], children[b]);
-        });
+        // So few that they are sorted by hand: std::sort() would be a kilobyte of a browser's
+        // module.
+        for (std::size_t i = 1; i < order_.size(); ++i) {
+          for (std::size_t j = i;
+               j > 0 && key_less(t_, children[order_[j]], children[order_[j - 1]]); --j) {
+            std::swap(order_[j], order_[j - 1]);
+          }
+        }
       }
     }
     encoding_.number(node.count);

@@ -96,12 +96,14 @@ Result<void> Gather::feed(const Extent& extent, ByteSpan bytes, const Complete& 
                                          static_cast<std::size_t>(shared.length));
     if (shared == wanted) {
       done_[i] = true;
-      partial_.erase(i);
+      if (!partial_.empty()) partial_[i].reset();
       result = complete(i, piece);
       if (!result) taken.length = end_of(wanted) - extent.offset;
       continue;
     }
-    Partial& partial = partial_[i];
+    if (partial_.empty()) partial_.resize(wanted_.size());
+    if (!partial_[i]) partial_[i] = std::make_unique<Partial>();
+    Partial& partial = *partial_[i];
     if (partial.bytes.empty()) {
       partial.bytes.resize(static_cast<std::size_t>(wanted.length));
       partial.missing = {wanted};
@@ -121,7 +123,7 @@ Result<void> Gather::feed(const Extent& extent, ByteSpan bytes, const Complete& 
     partial.missing = std::move(missing);
     if (partial.missing.empty()) {
       const std::vector<std::byte> whole = std::move(partial.bytes);
-      partial_.erase(i);
+      partial_[i].reset();
       done_[i] = true;
       result = complete(i, whole);
       if (!result) taken.length = end_of(shared) - extent.offset;

@@ -4,8 +4,8 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "espalier/base/bytes.h"
@@ -43,7 +43,7 @@ class Gather {
 
   std::vector<Extent> wanted_;
   std::vector<bool> done_;
-  std::unordered_map<std::size_t, Partial> partial_;
+  std::vector<std::unique_ptr<Partial>> partial_;  // one for each of wanted_, once any is partial
   // What is missing, from needs_begin_ on: usually bytes arrive in order, and then nothing moves.
   std::vector<Extent> needs_;
   std::size_t needs_begin_ = 0;

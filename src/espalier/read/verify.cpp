@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 
 #include "espalier/format/access.h"
@@ -38,7 +37,7 @@ std::string_view describe(ErrorCode damage) {
 // a search for each would make a badly damaged file of many tensors take hours.
 void name_tensors(const Checkpoint& checkpoint, std::span<const Damage> damage,
                   std::span<Error> errors) {
-  std::unordered_map<std::uint32_t, std::vector<std::size_t>> wanted;  // by tensor
+  std::vector<std::uint32_t> tensors;  // by damage, and ascending
   std::uint32_t tensor = 0;
   for (std::size_t i = 0; i < damage.size(); ++i) {
     // Damage is in file order, and so are tensors.
@@ -47,19 +46,20 @@ void name_tensors(const Checkpoint& checkpoint, std::span<const Damage> damage,
              damage[i].chunk - ref.first_chunk() < ref.chunk_count();
     };
     while (tensor < checkpoint.tensor_count() && !holds(checkpoint.tensor(tensor))) ++tensor;
-    wanted[tensor].push_back(i);
+    tensors.push_back(tensor);
   }
   // Of nodes that are tied, the first in node order: the one that reading names, too.
-  std::unordered_map<std::uint32_t, std::uint32_t> named;  // nodes, by tensor
+  std::vector<std::uint32_t> named(tensors.size(), ~std::uint32_t{0});  // nodes, by damage
   for (Walker walk(checkpoint.state()); walk.next();) {
     const auto ref = walk.node().tensor();
     if (!ref) continue;
-    const auto at = wanted.find(ref->number());
-    if (at == wanted.end()) continue;
-    const auto [best, is_new] = named.try_emplace(ref->number(), walk.node().number());
-    if (!is_new && best->second <= walk.node().number()) continue;
-    best->second = walk.node().number();
-    for (const std::size_t i : at->second) errors[i].path = walk.path();
+    const auto first = std::lower_bound(tensors.begin(), tensors.end(), ref->number());
+    for (auto i = static_cast<std::size_t>(first - tensors.begin());
+         i < tensors.size() && tensors[i] == ref->number() && walk.node().number() < named[i];
+         ++i) {
+      named[i] = walk.node().number();
+      errors[i].path = walk.path();
+    }
   }
 }
 

@@ -22,27 +22,28 @@ constexpr std::uint32_t kNegative = 0x8000;
 constexpr std::uint32_t kLastBucket = 0x7f7f;
 constexpr std::uint32_t kBuckets = 0x10000;
 
-constexpr std::int32_t kInfinityKey = 0x7f800000;
-
 // -- Order
 
 bool precedes(double a, double b) { return a < b || (a == b && std::signbit(a) > std::signbit(b)); }
-bool precedes(std::int64_t a, std::int64_t b) { return a < b; }
-bool precedes(std::uint64_t a, std::uint64_t b) { return a < b; }
 bool precedes(const Number& a, const Number& b) {
   const double* x = std::get_if<double>(&a);
   const double* y = std::get_if<double>(&b);
   return x != nullptr && y != nullptr ? precedes(*x, *y) : a < b;
 }
 
-// The bits of a float as an integer in the order of the numbers, -0.0 before 0.0.
-constexpr std::int32_t order_key(std::uint32_t bits) {
-  return static_cast<std::int32_t>(
-      bits ^ static_cast<std::uint32_t>(static_cast<std::int32_t>(bits) >> 31) >> 1);
+double as_double(const Number& number) {
+  return std::visit([](auto x) { return static_cast<double>(x); }, number);
 }
 
-float float_of_key(std::int32_t key) {
-  return bits_as<float>(static_cast<std::uint32_t>(order_key(static_cast<std::uint32_t>(key))));
+template <class T>
+using KeyOf = std::conditional_t<std::is_same_v<T, float>, std::int32_t, std::int64_t>;
+
+// The bits of a number, as an integer in the order of the numbers, -0.0 before 0.0; and back.
+template <class Key>
+Key ordered(Key bits) {
+  using Unsigned = std::make_unsigned_t<Key>;
+  const auto sign = static_cast<Unsigned>(bits >> std::numeric_limits<Key>::digits);
+  return bits ^ static_cast<Key>(sign >> 1);
 }
 
 // -- Sums
@@ -72,33 +73,15 @@ using Pair = double __attribute__((vector_size(16)));
 constexpr std::size_t kPairs = 4;
 using Lanes = std::array<Pair, kPairs>;
 
-template <class T>
-Pair load_pair(std::span<const T> numbers, std::size_t i) {
-  return Pair{numbers[i], numbers[i + 1]};
-}
-
 double total(const Lanes& lanes) {
   const Pair sum = (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
   return sum[0] + sum[1];
 }
 
-// Adds `term(x)` for all x.
-template <class Term>
-double sum(std::span<const double> numbers, Term term) {
-  Lanes lanes{};
-  std::size_t i = 0;
-  for (; i + 2 * kPairs <= numbers.size(); i += 2 * kPairs) {
-    for (std::size_t k = 0; k < kPairs; ++k) lanes[k] += term(load_pair(numbers, i + 2 * k));
-  }
-  for (; i < numbers.size(); ++i) lanes[0] += term(Pair{numbers[i], 0}) * Pair{1, 0};
-  return total(lanes);
-}
-
 // The power of two by which numbers are divided before they are added and squared; 0 where sums of
 // 2^60 squares are far from overflow, and squares from underflow.
-int scale_for(std::span<const double> numbers) {
-  double largest = 0;
-  for (const double x : numbers) largest = std::max(largest, std::abs(x));
+int scale_for(double min, double max) {
+  const double largest = std::max(std::abs(min), std::abs(max));
   if (largest == 0) return Summary::kNoScale;
   const int exponent = std::ilogb(largest);
   return exponent > 400 || exponent < -400 ? exponent : 0;
@@ -110,28 +93,15 @@ double unscaled(double value, int scale) {
   return std::clamp(std::ldexp(value, scale), -kMax, kMax);
 }
 
-// Mean and squares of finite numbers, in passes of their own: a running sum of squares would lose
-// everything where the mean is far from zero. Scales the numbers.
-void add_moments(std::span<double> numbers, Summary& summary) {
-  if (numbers.empty()) return;
-  summary.scale = scale_for(numbers);
-  if (summary.scale != 0) {
-    for (double& x : numbers) x = std::ldexp(x, -summary.scale);
-  }
-  const auto count = static_cast<double>(numbers.size());
-  const double rough = sum(numbers, [](Pair x) { return x; }) / count;
-  const double mean = rough + sum(numbers, [&](Pair x) { return x - rough; }) / count;
-  summary.mean = unscaled(mean, summary.scale);
-  summary.squares = sum(numbers, [&](Pair x) { return (x - mean) * (x - mean); });
-}
-
 // Sums of the distances from a number near the mean, and of their squares.
 struct Distances {
   double sum;
   double squares;
 };
 
-Distances distances(std::span<const float> numbers, double pivot) {
+// Not inline, nor is range_of(): both are called twice, and a browser has to fetch every copy.
+template <class T>
+[[gnu::noinline]] Distances distances(std::span<const T> numbers, double pivot) {
   Lanes sums{};
   Lanes squares{};
   const auto add = [&](Pair distance, std::size_t k) {
@@ -140,15 +110,19 @@ Distances distances(std::span<const float> numbers, double pivot) {
   };
   std::size_t i = 0;
   for (; i + 2 * kPairs <= numbers.size(); i += 2 * kPairs) {
-    for (std::size_t k = 0; k < kPairs; ++k) add(load_pair(numbers, i + 2 * k) - pivot, k);
+    for (std::size_t k = 0; k < kPairs; ++k) {
+      add(Pair{numbers[i + 2 * k], numbers[i + 2 * k + 1]} - pivot, k);
+    }
   }
   for (; i < numbers.size(); ++i) add(Pair{double{numbers[i]} - pivot, 0}, 0);
   return {total(sums), total(squares)};
 }
 
-// The same of floats, in one pass: distances are taken from one of the numbers, which seldom is far
-// from the mean. If it is, most of the squares cancels out, and there is a second pass.
-void add_moments(std::span<const float> numbers, Summary& summary) {
+// Mean and squares of finite numbers, in one pass. Distances are taken from one of the numbers, as
+// a sum of plain squares would lose everything where the mean is far from zero. If that one is far
+// from the mean, most of the squares cancels out, and there is a second pass.
+template <class T>
+void add_moments(std::span<const T> numbers, Summary& summary) {
   const auto count = static_cast<double>(numbers.size());
   double pivot = numbers[0];
   Distances found = distances(numbers, pivot);
@@ -157,15 +131,14 @@ void add_moments(std::span<const float> numbers, Summary& summary) {
     found = distances(numbers, pivot);
   }
   const double offset = found.sum / count;
-  summary.mean = pivot + offset;
+  summary.mean = unscaled(pivot + offset, summary.scale);
   summary.squares = std::max(0.0, found.squares - found.sum * offset);
-  summary.scale = summary.zeros == numbers.size() ? Summary::kNoScale : 0;
 }
 
 // -- Buckets
 
-// The bucket of a finite number that is not 0: what a binary32 that it is rounded to, toward zero,
-// has in its upper half.
+// The bucket of a finite number; 0 has none of its own here: what a binary32 that it is rounded to,
+// toward zero, has in its upper half.
 std::uint32_t bucket_of(double x) {
   const auto bits = bits_as<std::uint64_t>(x);
   const auto sign = static_cast<std::uint32_t>(bits >> 63) * kNegative;
@@ -176,14 +149,15 @@ std::uint32_t bucket_of(double x) {
   return sign | static_cast<std::uint32_t>(upper - (std::uint64_t{1023 - 127} << 7));
 }
 
-// An integer may be rounded up when it becomes a double, and into the next bucket: bits that a
-// double has no room for are dropped before.
+// An integer may be rounded up when it becomes a double, and into the next bucket: here, the bits
+// that a double has no room for are dropped.
 template <class T>
-std::uint32_t bucket_of_integer(T x) {
-  const auto bits = static_cast<std::uint64_t>(x);
-  const std::uint64_t size = x < 0 ? 0 - bits : bits;
+double toward_zero(T x) {
+  // Without branches, because signs are hard to foretell.
+  const std::uint64_t negative = x < 0 ? 1 : 0;
+  const std::uint64_t size = (static_cast<std::uint64_t>(x) ^ (0 - negative)) + negative;
   const auto kept = static_cast<double>(size >> 53 != 0 ? size & ~std::uint64_t{0x7ff} : size);
-  return bucket_of(kept) | (x < 0 ? kNegative : 0);
+  return kept * (1 - 2 * static_cast<double>(negative));
 }
 
 // The edge of a bucket above zero that is closer to zero.
@@ -193,74 +167,112 @@ double edge(std::uint32_t bucket) {
 
 // -- Blocks
 
+// The elements of a block, then the finite ones, and what is said of them.
 struct Block {
   Summary summary;
-  std::array<std::uint16_t, kWideBlock> buckets;
-  std::size_t bucket_count = 0;
+  std::array<double, kWideBlock> numbers;
+  std::span<double> reals;
+  std::array<double, kWideBlock> integers_toward_zero;
+  std::span<const double> toward_zero;
 };
 
+// The least and the greatest of many numbers, by ordered().
 template <class T>
-void look_at(std::span<const T> elements, Block& block) {
-  std::array<double, kWideBlock> reals;
-  Summary& summary = block.summary;
-  std::size_t finite = 0;
-  T min{};
-  T max{};
-  for (const T x : elements) {
-    if constexpr (std::is_floating_point_v<T>) {
-      if (!std::isfinite(x)) {
+struct Range {
+  KeyOf<T> min = std::numeric_limits<KeyOf<T>>::max();
+  KeyOf<T> max = std::numeric_limits<KeyOf<T>>::min();
+  std::size_t zeros = 0;
+  std::size_t negative_zeros = 0;
+
+  bool is_finite() const {
+    const auto infinity = bits_as<KeyOf<T>>(std::numeric_limits<T>::infinity());
+    return max < infinity && min > ~infinity;
+  }
+};
+
+// In integers, so that compilers make vectors of it.
+template <class T>
+[[gnu::noinline]] Range<T> range_of(std::span<const T> numbers) {
+  Range<T> range;
+  KeyOf<T> zeros = 0;
+  KeyOf<T> negative_zeros = 0;
+  for (const T x : numbers) {
+    const KeyOf<T> key = ordered(bits_as<KeyOf<T>>(x));
+    range.min = key < range.min ? key : range.min;
+    range.max = key > range.max ? key : range.max;
+    zeros += key == 0 ? 1 : 0;
+    negative_zeros += key == -1 ? 1 : 0;
+  }
+  range.zeros = static_cast<std::size_t>(zeros);
+  range.negative_zeros = static_cast<std::size_t>(negative_zeros);
+  return range;
+}
+
+// Takes out what is not finite, and says of all of it what need not be added up.
+template <class T>
+Range<T> keep_finite(std::span<T>& numbers, Summary& summary) {
+  Range<T> range = range_of<T>(numbers);
+  if (!range.is_finite()) {
+    std::size_t kept = 0;
+    for (const T x : numbers) {
+      if (std::isfinite(x)) {
+        numbers[kept++] = x;
+      } else {
         ++(std::isnan(x) ? summary.nans : summary.infinities);
-        continue;
       }
     }
-    if (finite == 0) min = max = x;
-    if (precedes(x, min)) min = x;
-    if (precedes(max, x)) max = x;
-    reals[finite++] = static_cast<double>(x);
-    if (x == 0) continue;
-    std::uint32_t bucket = 0;
-    if constexpr (std::is_floating_point_v<T>) {
-      bucket = bucket_of(x);
-    } else {
-      bucket = bucket_of_integer(x);
-    }
-    block.buckets[block.bucket_count++] = static_cast<std::uint16_t>(bucket);
+    numbers = numbers.first(kept);
+    range = range_of<T>(numbers);
   }
-  if (finite == 0) return;
-  summary.finite = finite;
-  summary.zeros = finite - block.bucket_count;
-  summary.min = min;
-  summary.max = max;
-  add_moments(std::span(reals).first(finite), summary);
+  summary.finite = numbers.size();
+  summary.zeros = range.zeros + range.negative_zeros;
+  if (!numbers.empty()) {
+    summary.min = static_cast<double>(bits_as<T>(ordered(range.min)));
+    summary.max = static_cast<double>(bits_as<T>(ordered(range.max)));
+  }
+  return range;
+}
+
+template <class T>
+void look_at(std::span<const T> integers, Block& block) {
+  T min = integers[0];
+  T max = integers[0];
+  std::uint64_t zeros = 0;
+  for (std::size_t i = 0; i < integers.size(); ++i) {
+    min = std::min(min, integers[i]);
+    max = std::max(max, integers[i]);
+    zeros += integers[i] == 0 ? 1 : 0;
+    block.numbers[i] = static_cast<double>(integers[i]);
+    block.integers_toward_zero[i] = toward_zero(integers[i]);
+  }
+  block.summary.finite = integers.size();
+  block.summary.zeros = zeros;
+  block.summary.min = min;
+  block.summary.max = max;
+  block.reals = std::span(block.numbers).first(integers.size());
+  block.toward_zero = std::span(block.integers_toward_zero).first(integers.size());
+}
+
+void look_at(std::span<const double> elements, Block& block) {
+  std::copy(elements.begin(), elements.end(), block.numbers.begin());
+  block.reals = std::span(block.numbers).first(elements.size());
+  keep_finite(block.reals, block.summary);
+  block.toward_zero = block.reals;
 }
 
 void look_at(std::span<const std::complex<double>> elements, Block& block) {
   std::array<double, kWideBlock> sizes;
   std::transform(elements.begin(), elements.end(), sizes.begin(),
                  [](std::complex<double> z) { return std::abs(z); });
-  look_at<double>(std::span(sizes).first(elements.size()), block);
+  look_at(std::span<const double>(sizes).first(elements.size()), block);
 }
 
-struct FloatRange {
-  std::int32_t min = std::numeric_limits<std::int32_t>::max();
-  std::int32_t max = std::numeric_limits<std::int32_t>::min();
-  std::uint32_t zeros = 0;
-  std::uint32_t negative_zeros = 0;
-
-  bool is_finite() const { return max < kInfinityKey && min > ~kInfinityKey; }
-};
-
-// In integers, so that compilers make vectors of it.
-FloatRange range_of(std::span<const float> numbers) {
-  FloatRange range;
-  for (const float x : numbers) {
-    const std::int32_t key = order_key(bits_as<std::uint32_t>(x));
-    range.min = key < range.min ? key : range.min;
-    range.max = key > range.max ? key : range.max;
-    range.zeros += key == 0 ? 1 : 0;
-    range.negative_zeros += key == -1 ? 1 : 0;
-  }
-  return range;
+template <class T>
+void look_at(DType dtype, ByteSpan packed, Block& block) {
+  std::array<T, kWideBlock> elements;
+  const std::span<T> used(elements.data(), packed.size() * 8 / dtype_bits(dtype));
+  decode_elements<T>(dtype, packed, 0, used);
+  look_at(std::span<const T>(used), block);
 }
 
 Codes codes_of(DType dtype) {
@@ -274,10 +286,6 @@ Codes codes_of(DType dtype) {
     default:
       return dtype == DType::kF32 ? Codes::kUpperHalves : Codes::kWords;
   }
-}
-
-double as_double(const Number& number) {
-  return std::visit([](auto x) { return static_cast<double>(x); }, number);
 }
 
 }  // namespace
@@ -330,62 +338,57 @@ void Statistics::add(ByteSpan packed) {
   packed = packed.first(packed.size() / bytes * bytes);
   while (!packed.empty()) {
     const ByteSpan part = packed.first(std::min(packed.size(), block));
-    if (dtype_ == DType::kF32) {
-      add_floats(part, piece);
-    } else if (element_type(dtype_) == ElementType::kInt64) {
-      add_wide<std::int64_t>(part, piece);
-    } else if (element_type(dtype_) == ElementType::kUint64) {
-      add_wide<std::uint64_t>(part, piece);
-    } else if (element_type(dtype_) == ElementType::kFloat64) {
-      add_wide<double>(part, piece);
-    } else {
-      add_wide<std::complex<double>>(part, piece);
-    }
+    piece.merge(dtype_ == DType::kF32 ? floats(part) : wide(part));
     packed = packed.subspan(part.size());
   }
   summary_.merge(piece);
 }
 
-template <class T>
-void Statistics::add_wide(ByteSpan packed, Summary& piece) {
-  std::array<T, kWideBlock> elements;
-  const std::span<T> used(elements.data(), packed.size() * 8 / dtype_bits(dtype_));
-  decode_elements<T>(dtype_, packed, 0, used);
+Summary Statistics::wide(ByteSpan packed) {
   Block block;
-  look_at(std::span<const T>(used), block);
-  codes_.add(std::as_bytes(std::span(block.buckets).first(block.bucket_count)));
-  piece.merge(block.summary);
+  switch (element_type(dtype_)) {
+    case ElementType::kInt64:
+      look_at<std::int64_t>(dtype_, packed, block);
+      break;
+    case ElementType::kUint64:
+      look_at<std::uint64_t>(dtype_, packed, block);
+      break;
+    case ElementType::kFloat64:
+      look_at<double>(dtype_, packed, block);
+      break;
+    default:
+      look_at<std::complex<double>>(dtype_, packed, block);
+  }
+  Summary& summary = block.summary;
+  if (block.reals.empty()) return summary;
+  std::array<std::uint16_t, kWideBlock + 1> buckets;
+  std::size_t nonzero = 0;
+  for (const double x : block.toward_zero) {
+    buckets[nonzero] = static_cast<std::uint16_t>(bucket_of(x));
+    nonzero += x != 0 ? 1 : 0;
+  }
+  codes_.add(std::as_bytes(std::span(buckets).first(nonzero)));
+  summary.scale = scale_for(as_double(*summary.min), as_double(*summary.max));
+  if (summary.scale != 0) {
+    for (double& x : block.reals) x = std::ldexp(x, -summary.scale);
+  }
+  add_moments(std::span<const double>(block.reals), summary);
+  return summary;
 }
 
-void Statistics::add_floats(ByteSpan packed, Summary& piece) {
+Summary Statistics::floats(ByteSpan packed) {
   codes_.add(packed);
   std::array<float, kFloatBlock> elements;
   std::span<float> finite(elements.data(), packed.size() / sizeof(float));
   std::memcpy(elements.data(), packed.data(), finite.size_bytes());
   Summary summary;
-  FloatRange range = range_of(finite);
-  if (!range.is_finite()) {
-    std::size_t kept = 0;
-    for (const float x : finite) {
-      if (std::isfinite(x)) {
-        finite[kept++] = x;
-      } else {
-        ++(std::isnan(x) ? summary.nans : summary.infinities);
-      }
-    }
-    finite = finite.first(kept);
-    range = range_of(finite);
-  }
-  summary.finite = finite.size();
-  if (!finite.empty()) {
-    summary.zeros = range.zeros + range.negative_zeros;
-    zeros_in_buckets_[0] += range.zeros;
-    zeros_in_buckets_[1] += range.negative_zeros;
-    summary.min = static_cast<double>(float_of_key(range.min));
-    summary.max = static_cast<double>(float_of_key(range.max));
-    add_moments(std::span<const float>(finite), summary);
-  }
-  piece.merge(summary);
+  const Range<float> range = keep_finite(finite, summary);
+  zeros_in_buckets_[0] += range.zeros;
+  zeros_in_buckets_[1] += range.negative_zeros;
+  if (finite.empty()) return summary;
+  summary.scale = summary.zeros == summary.finite ? Summary::kNoScale : 0;
+  add_moments(std::span<const float>(finite), summary);
+  return summary;
 }
 
 void Statistics::merge(const Statistics& other) {

@@ -68,8 +68,9 @@ struct Histogram {
 /// deviation, which are then exact but for their last rounding or two. Of wider types, pieces and
 /// their order have a part in how mean and deviation are rounded.
 ///
-/// Takes up to 1.5 MiB of memory, from the first add() on, and while it makes a result about as
-/// much again. Not thread-safe. Passes std::bad_alloc.
+/// Takes up to 1 MiB of memory, from the first add() on. Making a result takes up to some 4 MiB for
+/// a while, if nearly all codes of 16 bits occur, and mostly far less. Not thread-safe. Passes
+/// std::bad_alloc.
 class Statistics {
  public:
   explicit Statistics(DType dtype);
@@ -95,9 +96,8 @@ class Statistics {
   bool is_counted() const;
   std::vector<Weighted> weighted() const;
   Summary summary_of_counted() const;
-  void add_floats(ByteSpan packed, Summary& piece);
-  template <class T>
-  void add_wide(ByteSpan packed, Summary& piece);
+  Summary floats(ByteSpan packed);
+  Summary wide(ByteSpan packed);
 
   DType dtype_;
   /// Of types of at most 16 bits, the codes of the elements, and everything follows from them. Of

@@ -162,7 +162,8 @@ export class Core {
     // Before the next call, which may overwrite them.
     const texts = [this.text(message), this.text(path)] as const
     this.call.espalier_error_name(code, this.out)
-    return errorFromCode(this.text(readText(this.view, this.out)), texts[0], offset, texts[1])
+    // No text: nobody is to blame. The root is never.
+    return errorFromCode(this.text(readText(this.view, this.out)), texts[0], offset, texts[1] || undefined)
   }
 
   /** Makes the buffer of put() large enough. */

@@ -11,6 +11,7 @@ import { RangeReader, type RangeReaderOptions } from './fetch/range-reader.js'
 import { asSource, type SourceInput } from './source/as-source.js'
 import { BytesSource } from './source/bytes-source.js'
 import type { HttpOptions } from './source/http-source.js'
+import { checkNumber } from './source/source.js'
 
 /** How to open a checkpoint: also how requests are made and what is kept of them, for as long as it is open. */
 export interface OpenOptions extends HttpOptions, Pick<RangeReaderOptions, 'cache' | 'maxGap' | 'maxRequestBytes'> {
@@ -40,11 +41,11 @@ export async function open(input: SourceInput, options: OpenOptions = {}): Promi
   const source = asSource(input, { http: options })
   // What is in memory already is viewed, and only pieces would have to be put together.
   const maxRequestBytes = options.maxRequestBytes ?? (source instanceof BytesSource ? Number.MAX_SAFE_INTEGER : undefined)
+  const indexBytes = options.indexBytes === undefined ? 0 : checkIndexBytes(options.indexBytes)
   const reader = new RangeReader(source, { cache, maxGap, maxRequestBytes })
   let remote: WorkerEngine | undefined
   try {
     const [core, size] = await Promise.all([Core.load(options.core ?? coreAddress()), reader.size(signal)])
-    const indexBytes = options.indexBytes ?? 0
     const opening = new Opening(core, size, indexBytes)
     if (options.worker) remote = await WorkerEngine.start(core.module, size, indexBytes, options.worker)
     let loaded = 0
@@ -63,6 +64,11 @@ export async function open(input: SourceInput, options: OpenOptions = {}): Promi
     await reader.close()
     throw error
   }
+}
+
+/** The bound as the core takes it: 32 bits, of which 0 is no bound. */
+function checkIndexBytes(bytes: number): number {
+  return Math.min(Math.max(checkNumber(bytes, 'indexBytes'), 1), 2 ** 32 - 1)
 }
 
 /**

@@ -14,14 +14,18 @@ export type SliceInput = null | number | readonly [start?: number | null, stop?:
  */
 export function parseSlice(slice: readonly SliceInput[], shape: readonly number[], path: string): SlicePart[] {
   const fail = (message: string): Error => errorFromCode('invalid_slice', message, undefined, path)
+  if (!Array.isArray(slice)) throw fail('a slice is an array with a part for each axis')
+  if (slice.length > shape.length) throw fail(`a slice of ${slice.length} parts for ${shape.length} axes`)
   const whole = (bound: number | null | undefined): number | undefined => {
     if (bound === null || bound === undefined) return undefined
     if (!Number.isSafeInteger(bound)) throw fail(`${bound} is not an integer`)
     return bound
   }
-  return slice.map((part, axis) => {
+  // Not map(), which leaves holes as they are. A part that is not there is not taken for a whole axis.
+  return Array.from(slice as readonly SliceInput[], (part, axis) => {
     if (part === null) return { start: undefined, stop: undefined, step: 1 }
-    if (typeof part !== 'number') return { start: whole(part[0]), stop: whole(part[1]), step: whole(part[2]) ?? 1 }
+    if (Array.isArray(part) && part.length <= 3) return { start: whole(part[0]), stop: whole(part[1]), step: whole(part[2]) ?? 1 }
+    if (typeof part !== 'number') throw fail(`the part for axis ${axis} is neither null, an index nor [start, stop, step]`)
     const length = shape[axis] ?? Infinity
     const index = whole(part)!
     if (index < -length || index >= length) throw fail(`index ${index} is beyond axis ${axis}, which has ${length} elements`)

@@ -97,8 +97,11 @@ export class Tensor {
    *   the result, before anything is fetched; those of the source
    */
   async read(options: ReadOptions = {}): Promise<TensorData> {
-    const plan = this.#plan(options)
-    const bytes = this.#allocate(plan)
+    let allocated: Uint8Array | undefined
+    const plan = this.#plan(options, (length) => {
+      allocated ??= this.#allocate(length)
+    })
+    const bytes = allocated!
     const data = viewAs(this.dtype, bytes)
     await this.#fill(bytes, plan, options)
     return new TensorData(this.dtype, plan.shape, data)
@@ -110,11 +113,12 @@ export class Tensor {
    * @throws EspalierError as read(), and invalid_argument for another number of bytes
    */
   async readInto(target: ArrayBufferView, options: ReadOptions = {}): Promise<void> {
-    const plan = this.#plan(options)
-    if (target.byteLength !== plan.bytes) {
-      const message = `the target has ${target.byteLength} bytes, and the elements take ${plan.bytes}`
+    if (!ArrayBuffer.isView(target)) throw errorFromCode('invalid_argument', 'the target is no typed array', undefined, this.path)
+    const plan = this.#plan(options, (length) => {
+      if (target.byteLength === length) return
+      const message = `the target has ${target.byteLength} bytes, and the elements take ${length}`
       throw errorFromCode('invalid_argument', message, undefined, this.path)
-    }
+    })
     const bytes = new Uint8Array(target.buffer, target.byteOffset, target.byteLength)
     if (!plan.isExclusive) bytes.fill(0)
     await this.#fill(bytes, plan, options)
@@ -128,7 +132,10 @@ export class Tensor {
    * @throws EspalierError as read()
    */
   async withView<T>(use: (view: TensorData) => T, options: ReadOptions = {}): Promise<T> {
-    const plan = this.#plan(options)
+    const plan = this.#plan(options, (length) => {
+      // More than most hosts can hold: find out before it is fetched.
+      if (length > 2 ** 32) this.#allocate(length)
+    })
     const first = plan.chunks[0]
     if (!plan.isDirect || !first) return use(await this.read(options))
     const { signal } = options
@@ -195,21 +202,24 @@ export class Tensor {
     return this.#opened.tree.info.hasHashes
   }
 
-  #plan(options: ReadOptions): Plan {
+  /** Plans a read. `accept` is told the length of the result, once or twice, before anything that depends on it. */
+  #plan(options: ReadOptions, accept: (bytes: number) => void = () => {}): Plan {
     if (this.isPlaceholder) throw this.#wrongKind('a placeholder has no elements')
     const slices = parseSlice(options.slice ?? [], this.shape, this.path)
-    return planRead(this.#opened.tree, { tensor: this.id, slices })
+    // Of a whole tensor it is known now, and the core, too, needs memory for each chunk.
+    if (slices.length === 0) accept(this.byteLength)
+    return planRead(this.#opened.tree, { tensor: this.id, slices }, accept)
   }
 
   #wrongKind(message: string): EspalierError {
     return errorFromCode('wrong_kind', message, undefined, this.path)
   }
 
-  #allocate(plan: Plan): Uint8Array {
+  #allocate(length: number): Uint8Array {
     try {
-      return new Uint8Array(plan.bytes)
+      return new Uint8Array(length)
     } catch {
-      const message = `no array can be had for ${plan.bytes} bytes: read slices of the tensor`
+      const message = `no array can be had for ${length} bytes: read slices of the tensor`
       throw errorFromCode('out_of_memory', message, undefined, this.path)
     }
   }

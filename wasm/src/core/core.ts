@@ -52,7 +52,7 @@ export class Core {
     }
     const produce: Produce = (...args) => core!.produce(...args)
     if (imports['env']?.['espalier_produce']) imports['env']['espalier_produce'] = produce
-    const { exports } = await WebAssembly.instantiate(module, imports)
+    const { exports } = await instantiate(module, imports)
     const initialize = exports['_initialize'] as (() => void) | undefined
     initialize?.()
     core = new Core(module, exports)
@@ -162,7 +162,8 @@ export class Core {
     // Before the next call, which may overwrite them.
     const texts = [this.text(message), this.text(path)] as const
     this.call.espalier_error_name(code, this.out)
-    return errorFromCode(this.text(readText(this.view, this.out)), texts[0], offset, texts[1])
+    // No text: nobody is to blame. The root is never.
+    return errorFromCode(this.text(readText(this.view, this.out)), texts[0], offset, texts[1] || undefined)
   }
 
   /** Makes the buffer of put() large enough. */
@@ -193,6 +194,16 @@ export class Core {
       }
     }
     return guarded as unknown as CoreExports
+  }
+}
+
+async function instantiate(module: WebAssembly.Module, imports: WebAssembly.Imports): Promise<WebAssembly.Instance> {
+  try {
+    return await WebAssembly.instantiate(module, imports)
+  } catch (error) {
+    // Each instance takes address space, of which there is enough for some thousands.
+    if (error instanceof RangeError) throw errorFromCode('out_of_memory', `no memory can be had for the WebAssembly core: ${error.message}`)
+    throw error
   }
 }
 

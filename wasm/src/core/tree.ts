@@ -4,6 +4,7 @@ import type { Core } from './core.js'
 import {
   NODE_FIELD, NONE, readInfo, readInt64, readNode, readSize, readTensor, readText, SIZE, writeSlice, type SlicePart,
 } from './records.js'
+import { isWellFormed } from './text.js'
 import { DTYPES, KINDS, type DType, type Kind } from './names.js'
 
 /** What there is to know of a file. */
@@ -132,6 +133,7 @@ export class Tree {
    */
   find(id: number, path: string): number | undefined {
     const { core } = this
+    if (!isWellFormed(path)) throw errorFromCode('invalid_key_path', 'the path has half of a surrogate pair')
     return core.withText(path, (at, length) => {
       const found = present(core.call.espalier_find(this.handle, id, at, length))
       if (found !== undefined) return found
@@ -145,6 +147,8 @@ export class Tree {
   child(id: number, key: Key): number | undefined {
     const { call } = this.core
     if (typeof key === 'string') {
+      // It would become U+FFFD, which may be another's key.
+      if (!isWellFormed(key)) return undefined
       return this.core.withText(key, (at, length) => present(call.espalier_child_text(this.handle, id, at, length)))
     }
     const integer = typeof key === 'bigint' || Number.isSafeInteger(key) ? BigInt(key) : undefined
@@ -159,6 +163,7 @@ export class Tree {
    */
   match(root: number, patterns: readonly string[], tensorsOnly: boolean): Uint32Array {
     const { core } = this
+    if (!patterns.every(isWellFormed)) throw errorFromCode('invalid_pattern', 'a pattern has half of a surrogate pair')
     const matches = core.withTexts(patterns, (at, count) =>
       core.pointer(core.call.espalier_match(this.handle, root, at, count, tensorsOnly ? 1 : 0)),
     )

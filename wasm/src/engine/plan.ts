@@ -19,13 +19,18 @@ export interface Plan extends ReadRequest {
   readonly isDirect: boolean
 }
 
-/** Plans a read. @throws EspalierError wrong_kind for a placeholder, invalid_slice */
-export function planRead(tree: Tree, request: ReadRequest): Plan {
+/**
+ * Plans a read.
+ * @param accept is told the bytes of the result before the chunks are listed, of which a hostile file has millions
+ * @throws EspalierError wrong_kind for a placeholder, invalid_slice
+ */
+export function planRead(tree: Tree, request: ReadRequest, accept: (bytes: number) => void): Plan {
   const { core } = tree
   const handle = tree.read(request.tensor, request.slices)
   try {
     core.call.espalier_read_info(handle, core.out)
     const info = readPlan(core.view, core.out)
+    accept(info.bytes)
     const chunks: ByteRange[] = []
     let stored = 0
     let isDirect = true

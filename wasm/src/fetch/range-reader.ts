@@ -91,7 +91,7 @@ export class RangeReader {
   /** The length of the file in bytes. Rejects as the source does. */
   async size(signal?: AbortSignal): Promise<number> {
     this.#closing.signal.throwIfAborted()
-    const size = this.#size ?? (await this.#orStopped(this.#source.size(signal), signal))
+    const size = this.#size ?? (await this.#orStopped((async () => this.#source.size(signal))(), signal))
     return (this.#size ??= checkNumber(size, 'size'))
   }
 
@@ -186,7 +186,7 @@ export class RangeReader {
       this.#limiter.run(async () => {
         const isCounted = this.#source.traffic === undefined
         if (isCounted) this.#traffic.requests++
-        const bytes = await this.#source.read(begin, end - begin, signal)
+        const bytes = plainBytes(await this.#source.read(begin, end - begin, signal), begin)
         if (bytes.length !== end - begin) {
           throw new EspalierError('io_error', `the source gave ${bytes.length} bytes and not ${end - begin}`, { offset: begin })
         }
@@ -213,6 +213,15 @@ export class RangeReader {
       })
     }
   }
+}
+
+/** What a source gave, which may be of another's making: bytes, or an error. */
+function plainBytes(given: unknown, offset: number): Uint8Array {
+  // By its name, as an array of another page is of another class.
+  const bytes = ArrayBuffer.isView(given) && (given as Uint8Array)[Symbol.toStringTag] === 'Uint8Array' ? (given as Uint8Array) : undefined
+  if (!bytes) throw new EspalierError('io_error', 'the source gave something other than a Uint8Array', { offset })
+  // A Buffer of Node is one whose slice() makes no copy, and others share its memory.
+  return bytes.constructor === Uint8Array ? bytes : new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }
 
 function join(job: Job, request: CachedRequest): Job {

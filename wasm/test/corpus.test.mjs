@@ -1,0 +1,180 @@
+// Every hostile file of tests/corrupt: the package must refuse it as the table says, however the bytes come.
+import assert from 'node:assert/strict'
+import { readFileSync, readdirSync } from 'node:fs'
+import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { EspalierError, open } from 'espalier'
+import { Core } from '../dist/core/core.js'
+import { Opening } from '../dist/core/tree.js'
+import { countingSource } from './support.mjs'
+import { CORES } from './support/cores.mjs'
+import { asNative, native, nativeErrors } from './support/native.mjs'
+
+const folder = new URL('../../tests/corrupt/', import.meta.url)
+const rows = readFileSync(new URL('table.txt', folder), 'utf8').trimEnd().split('\n').map(parseRow)
+
+function parseRow(line) {
+  const [file, step, code, offset, path, limits] = line.split('\t').map((column) => (column === '-' ? undefined : column))
+  return {
+    file, step, code, path,
+    offset: offset === undefined ? undefined : BigInt(offset),
+    limits: Object.fromEntries((limits ?? '').split(',').filter(Boolean).map((limit) => limit.split('='))),
+    bytes: new Uint8Array(readFileSync(new URL(`files/${file}`, folder))),
+  }
+}
+
+// Refused only for limits that JavaScript does not set. With the limits that it has, all of them are good files.
+const NATIVE_LIMITS = [
+  'limit-nodes.espalier',
+  'limit-depth.espalier',
+  'limit-depth-of-metadata.espalier',
+  'limit-bigint.espalier',
+  'limit-path-of-metadata.espalier',
+  'limit-path-of-one-key.espalier',
+  'limit-text-of-values.espalier',
+  'limit-text-of-keys.espalier',
+  'limit-text-of-labels.espalier',
+  'limit-text-of-axes.espalier',
+  'limit-text-of-blocks.espalier',
+  'limit-rank.espalier',
+  'safetensors-name-too-long-by-limit.safetensors',
+  'safetensors-limit-tensors.safetensors',
+  'safetensors-limit-pairs.safetensors',
+  'safetensors-limit-rank.safetensors',
+  'safetensors-limit-key.safetensors',
+  'safetensors-limit-text.safetensors',
+  // `indexBytes` bounds the header as well, and strikes there first.
+  'safetensors-limit-chunks.safetensors',
+]
+
+/** Whether the package can be told of all the row's limits, one by one. */
+function canLimit({ file, limits }) {
+  const names = Object.keys(limits)
+  if (file.endsWith('.safetensors')) return names.every((name) => name === 'safetensors_header_bytes')
+  return names.every((name) => name === 'index_bytes')
+}
+
+/** Whether nothing that the package does refuses the file. */
+function isGood({ file, step }) {
+  // What a safetensors file carries as JSON is restored by others; here its text is metadata.
+  return step === 'restore' || NATIVE_LIMITS.includes(file)
+}
+
+function indexBytes(row) {
+  const bound = canLimit(row) ? (row.limits.index_bytes ?? row.limits.safetensors_header_bytes) : undefined
+  return bound === undefined ? undefined : Number(bound)
+}
+
+function checkError(row, error) {
+  const what = `${row.file}: ${error}`
+  assert.ok(error instanceof EspalierError, what)
+  assert.equal(error.code, row.code, what)
+  // Undefined in the table: there a reader has a choice.
+  if (row.offset !== undefined) assert.equal(BigInt(error.offset ?? -1), row.offset, what)
+  if (row.path !== undefined) assert.equal(error.path, row.path, what)
+  // What is not known is left out: '' would be the root.
+  assert.notEqual(error.path, '', what)
+  assert.ok(error.message && !error.message.includes('\n'), what)
+}
+
+/** What opening and verifying say: a step, and its errors. */
+async function judge(input, options) {
+  let checkpoint
+  try {
+    checkpoint = await open(input, options)
+  } catch (error) {
+    return { step: 'open', errors: [error] }
+  }
+  try {
+    const report = await checkpoint.verify()
+    assert.equal(report.ok, report.errorCount === 0)
+    assert.equal(report.errors.length, report.errorCount)
+    return { step: 'verify', errors: report.errors, readErrors: await readAll(checkpoint) }
+  } finally {
+    await checkpoint.close()
+  }
+}
+
+/** Reads all tensors, and gives what fails. */
+async function readAll(checkpoint) {
+  const errors = []
+  for (const tensor of checkpoint.tensors()) {
+    if (tensor.isPlaceholder) continue
+    await tensor.read().catch((error) => errors.push(error))
+  }
+  return errors
+}
+
+function checkVerdict(row, { step, errors, readErrors }) {
+  if (isGood(row)) {
+    assert.deepEqual({ step, errors, readErrors }, { step: 'verify', errors: [], readErrors: [] }, row.file)
+    return
+  }
+  assert.ok(errors.length > 0, `${row.file} was accepted`)
+  assert.equal(step, row.step, `${row.file}: ${errors[0]}`)
+  checkError(row, errors[0])
+  if (step === 'open') return
+  // Tensors whose own bytes are intact stay readable, and no others.
+  if (row.code === 'chunk_corrupt') checkError(row, readErrors[0] ?? `${row.file} was read`)
+  else assert.deepEqual(readErrors, [], row.file)
+}
+
+test('the table has every file, and the list every file that limits unknown here refuse', () => {
+  assert.deepEqual(rows.map(({ file }) => file).sort(), readdirSync(new URL('files/', folder)).sort())
+  assert.ok(rows.length > 700)
+  assert.deepEqual([...new Set(rows.map(({ step }) => step))].sort(), ['open', 'restore', 'verify'])
+  const unlimited = rows.filter((row) => row.code === 'limit_exceeded' && row.step !== 'restore' && !canLimit(row))
+  assert.deepEqual(unlimited.map(({ file }) => file).sort(), [...NATIVE_LIMITS].sort())
+})
+
+for (const [name, core] of CORES) {
+  test(`${name}: from memory, whole`, async () => {
+    for (const row of rows) checkVerdict(row, await judge(row.bytes, { core, indexBytes: indexBytes(row) }))
+  })
+
+  test(`${name}: from a source, by 7 bytes`, async () => {
+    for (const row of rows) {
+      const source = countingSource(row.bytes)
+      checkVerdict(row, await judge(source, { core, indexBytes: indexBytes(row), cache: false, maxRequestBytes: 7 }))
+      // Header and index come whole.
+      if (row.step === 'verify') assert.ok(source.reads.filter(({ length }) => length > 7).length <= 2, row.file)
+    }
+  })
+
+  // open() asks for header and index in one piece each, so this goes around it.
+  for (const size of [1, 7, 1000]) {
+    test(`${name}: fed by ${size}`, async () => {
+      const instance = await Core.load(core)
+      for (const row of rows) {
+        const refused = openInPieces(instance, row, size)
+        if (isGood(row) || row.step === 'verify') assert.equal(refused, undefined, row.file)
+        else checkError(row, refused ?? `${row.file} was accepted`)
+      }
+    })
+  }
+}
+
+function openInPieces(core, row, size) {
+  const opening = new Opening(core, row.bytes.length, indexBytes(row) ?? 0)
+  try {
+    for (let need = opening.need(); need; need = opening.need()) {
+      const end = need.offset + Math.min(need.length, size)
+      assert.ok(end <= row.bytes.length, `${row.file}: asks for bytes beyond the end`)
+      opening.feed(need.offset, row.bytes.subarray(need.offset, end))
+    }
+    opening.finish()
+    return undefined
+  } catch (error) {
+    return error
+  }
+}
+
+test('all that the command line says, word for word', { skip: native ? false : 'ESPALIER is not set' }, async () => {
+  const said = nativeErrors(rows.map(({ file }) => fileURLToPath(new URL(`files/${file}`, folder))))
+  assert.equal(said.length, rows.length)
+  for (const [i, row] of rows.entries()) {
+    // Its limits, which it cannot be told either, are the package's own.
+    const { errors } = await judge(row.bytes)
+    assert.deepEqual(errors.map(asNative), said[i], row.file)
+  }
+})

@@ -1,6 +1,6 @@
 // Everything that the package offers.
 export { open, openInWorker, type OpenOptions } from './open.js'
-export { Checkpoint, type VerifyOptions } from './api/checkpoint.js'
+export { Checkpoint, type CheckpointMeter, type VerifyOptions } from './api/checkpoint.js'
 export { Node, type Path } from './api/node.js'
 export { Tensor, type ReadOptions } from './api/tensor.js'
 export { List } from './api/list.js'

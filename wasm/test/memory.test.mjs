@@ -24,6 +24,7 @@ test('a large index lies in memory once', async () => {
   assert.ok(file.length > 8 * MIB)
   const { byteLength } = memories.at(-1).buffer
   assert.ok(byteLength <= 2 * file.length + 2 * MIB, `${byteLength} bytes for an index of ${file.length}`)
+  assert.equal(checkpoint.meter.memoryBytes, byteLength)
   const found = checkpoint.tensors('layer.19999?.*')
   assert.equal(found.length, 10)
   assert.equal(found.at(-1).path, 'layer.199999.self_attention.weight')

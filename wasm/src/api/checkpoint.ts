@@ -18,6 +18,12 @@ export interface VerifyOptions extends Pick<RunOptions, 'signal'> {
     | undefined
 }
 
+/** What a checkpoint has cost so far. */
+export interface CheckpointMeter extends Meter {
+  /** Bytes of the core's memory, which never shrinks: the index, and what decoding needs. A Worker has its own. */
+  readonly memoryBytes: number
+}
+
 /** An open checkpoint: its tree is in memory, its tensors are not. Made by open(). */
 export class Checkpoint {
   readonly #opened: Opened
@@ -63,9 +69,10 @@ export class Checkpoint {
     return this.#opened.tree.info.nodes
   }
 
-  /** What was asked of the source so far. */
-  get meter(): Meter {
-    return this.#opened.reader.meter
+  /** What was asked of the source so far, and the memory of the core. */
+  get meter(): CheckpointMeter {
+    const { reader, tree } = this.#opened
+    return { ...reader.meter, memoryBytes: tree.core.memoryBytes }
   }
 
   /** The node at a path of the state; see Node.get(). */

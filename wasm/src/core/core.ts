@@ -71,6 +71,11 @@ export class Core {
     return this.#bytes
   }
 
+  /** Bytes of the memory. It never shrinks, so this is also the most that it was. */
+  get memoryBytes(): number {
+    return this.#memory.buffer.byteLength
+  }
+
   /** Whether every call throws. */
   get isBroken(): boolean {
     return this.#broken !== undefined

@@ -62,8 +62,6 @@ export function inEachBrowser(tests, kinds = Object.keys(KINDS)) {
 
 async function openPage(browser, address) {
   const page = await browser.newPage()
-  // What goes wrong in the page is to be seen beside the assertion that fails.
-  page.on('pageerror', (error) => console.error(`in the page: ${error}`))
   await page.goto(address)
   return page
 }

@@ -111,7 +111,7 @@ export class HttpSource implements Source {
       ...(credentials && { credentials }),
     }
     const response = await fetch(this.#url, init).catch((cause: unknown) => {
-      throw new Transient(this.#error('io_error', 'no answer: the network failed, or the server does not allow this page (CORS)', { cause }))
+      throw new Transient(this.#error('io_error', 'no answer: the network failed, or the server does not allow this page (CORS), or it compresses parts of files', { cause }))
     })
     try {
       return await this.#accept(response, begin, end)

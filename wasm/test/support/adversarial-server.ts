@@ -31,6 +31,8 @@ export interface Behaviour {
   excess?: number
   /** Break the connection off after so many bytes of the body. */
   dropAfter?: number
+  /** Let pages of other origins read the answer: without the headers that they need, with those, or with all. */
+  cors?: 'hidden' | 'exposed' | 'all'
   etag?: string
   lastModified?: string
   /** Milliseconds before the answer. */
@@ -101,6 +103,9 @@ export class AdversarialServer {
 
   async #send(request: IncomingMessage, response: ServerResponse, how: Behaviour): Promise<void> {
     const file = how.body ?? this.file
+    if (how.cors) response.setHeader('access-control-allow-origin', '*')
+    if (how.cors === 'all') response.setHeader('access-control-expose-headers', 'Content-Range, ETag, Content-Encoding')
+    if (how.cors === 'exposed') response.setHeader('access-control-expose-headers', 'Content-Range, ETag')
     if (how.etag) response.setHeader('etag', how.etag)
     if (how.lastModified) response.setHeader('last-modified', how.lastModified)
     if (how.retryAfter !== undefined) response.setHeader('retry-after', how.retryAfter)

@@ -1,14 +1,39 @@
 // Waiting that ends at once when a signal is aborted.
 
+/** Who waits for which signal: one listener for all, as Node warns of a leak where a signal has more than ten. */
+const waiters = new WeakMap<AbortSignal, Waiters>()
+
+interface Waiters {
+  readonly rejects: Set<(reason: unknown) => void>
+  readonly listener: () => void
+}
+
 /** `promise`, or a rejection with the reason of `signal` as soon as that is aborted. */
 export function orAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (!signal) return promise
   return new Promise((resolve, reject) => {
-    const onAbort = () => reject(signal.reason)
-    if (signal.aborted) onAbort()
-    else signal.addEventListener('abort', onAbort, { once: true })
-    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort))
+    const leave = signal.aborted ? reject(signal.reason) : join(signal, reject)
+    promise.then(resolve, reject).finally(() => leave?.())
   })
+}
+
+/** Has `reject` called once `signal` is aborted. Gives what takes that back. */
+function join(signal: AbortSignal, reject: (reason: unknown) => void): () => void {
+  let all = waiters.get(signal)
+  if (!all) {
+    const rejects: Waiters['rejects'] = new Set()
+    all = { rejects, listener: () => rejects.forEach((reject) => reject(signal.reason)) }
+    waiters.set(signal, all)
+    signal.addEventListener('abort', all.listener, { once: true })
+  }
+  const { rejects, listener } = all
+  rejects.add(reject)
+  return () => {
+    rejects.delete(reject)
+    if (rejects.size > 0 || waiters.get(signal)?.rejects !== rejects) return
+    waiters.delete(signal)
+    signal.removeEventListener('abort', listener)
+  }
 }
 
 /** Waits for `milliseconds`. Rejects with the reason of `signal` as soon as that is aborted. */

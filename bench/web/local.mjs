@@ -5,11 +5,12 @@
 //   json      decoding a safetensors header as text, and JSON.parse of it
 //   decode    every chunk: core (into the core's memory, decode, check, out of it) and the whole API
 //   verify    the whole file: core and API
-//   stats     of every tensor: core and API
+//   stats     of every bf16 tensor: counting alone, core and API
 //   large     a file beyond 4 GiB through a file handle: open, read its last tensor, verify
 import { readFileSync } from 'node:fs'
 import { open as openFile } from 'node:fs/promises'
 import { Core } from '../../wasm/dist/core/core.js'
+import { DTYPES } from '../../wasm/dist/core/names.js'
 import { coreAddress } from '../../wasm/dist/core/module.js'
 import { Opening } from '../../wasm/dist/core/tree.js'
 import { LocalEngine } from '../../wasm/dist/engine/local.js'
@@ -136,11 +137,24 @@ async function stats() {
       job.close()
     }
   })
+  // What is counted lies in the core's memory, and was checked before.
+  const { core } = tree
+  const { offset, length } = plans[0].chunks[0]
+  const chunk = core.put(bytes.subarray(offset, offset + length))
+  const chunks = plans.reduce((sum, plan) => sum + plan.chunks.length, 0)
+  const count_ns = await timed(() => {
+    const counting = core.pointer(core.call.espalier_statistics(DTYPES.indexOf('bf16')))
+    for (let i = 0; i < chunks; i++) core.call.espalier_statistics_add(counting, chunk, length)
+    core.call.espalier_statistics_result(counting, core.out)
+    core.call.espalier_statistics_histogram(counting, core.out)
+    core.call.espalier_statistics_free(counting)
+  })
   const ckpt = await open(bytes)
   const api_ns = await timed(async () => {
     for (const t of ckpt.tensors()) await t.stats()
   })
-  return { bytes: plans.reduce((sum, plan) => sum + plan.bytes, 0), memory: tree.core.memoryBytes, core_ns, api_ns }
+  const counted = chunks * length
+  return { bytes: plans.reduce((sum, plan) => sum + plan.bytes, 0), counted, memory: core.memoryBytes, count_ns, core_ns, api_ns }
 }
 
 async function large() {

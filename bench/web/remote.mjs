@@ -1,6 +1,7 @@
 // Reads a file over HTTP, as one of the programs would: `remote.mjs PROGRAM TASK BASE FILE REPEAT`.
 //
 // Prints the time of each sample, and what the server counted of the last one.
+//   open     open alone (espalier)
 //   list     open, and visit the name, type and shape of every array
 //   one      open, and read one array
 //   all      open, and read every array
@@ -33,16 +34,20 @@ async function espalier() {
       const { tensor } = ckpt.get('matrix')
       read = (await tensor.read({ slice: [1234] })).data.length
     }
-    const tensors = [...ckpt.tensors()]
+    const tensors = task === 'open' ? [] : [...ckpt.tensors()]
     for (const t of tensors) {
       assert(t.path.length > 0 && t.dtype.length > 0)
       elements += t.shape.reduce((a, b) => a * b, 1)
     }
     const chosen = { one: tensors.filter((t) => t.path === 'a5'), all: tensors, some: tensors.filter((_, i) => i % 8 === 0) }[task] ?? []
-    for (const { data } of await Promise.all(chosen.map((t) => t.read()))) read += data.length
+    let sample
+    for (const { data } of await Promise.all(chosen.map((t) => t.read()))) {
+      read += data.length
+      sample = data[100]
+    }
     const needed = chosen.reduce((sum, t) => sum + t.stored, 0)
     await ckpt.close()
-    return { arrays: tensors.length, elements, read, needed }
+    return { arrays: tensors.length, elements, read, needed, ...(task === 'one' && { sample }) }
   }
 }
 
@@ -71,10 +76,14 @@ async function hyparquet() {
     for (const { element } of columns) assert(element.name.length > 0 && element.type.length > 0)
     const elements = columns.length * Number(metadata.num_rows)
     let read = 0
-    const onChunk = ({ columnData }) => (read += columnData.length)
+    let sample
+    const onChunk = ({ columnData, rowStart }) => {
+      read += columnData.length
+      if (rowStart === 0) sample = columnData[100]
+    }
     if (task === 'one') await parquetRead({ file: buffer, metadata, columns: ['a5'], onChunk })
     if (task === 'all') await parquetRead({ file: buffer, metadata, onChunk })
-    return { arrays: columns.length, elements, read }
+    return { arrays: columns.length, elements, read, ...(task === 'one' && { sample }) }
   }
 }
 
@@ -87,14 +96,18 @@ async function h5wasm() {
     const names = opened.keys()
     let elements = 0
     let read = 0
+    let sample
     for (const name of names) {
       const dataset = opened.get(name)
       assert(name.length > 0 && dataset.dtype.length > 0)
       elements += dataset.shape.reduce((a, b) => a * b, 1)
-      if (task === 'all' || (task === 'one' && name === 'a5')) read += dataset.value.length
+      if (task !== 'all' && !(task === 'one' && name === 'a5')) continue
+      const { value } = dataset
+      read += value.length
+      sample = value[100]
     }
     opened.close()
     FS.unlink(file)
-    return { arrays: names.length, elements, read }
+    return { arrays: names.length, elements, read, ...(task === 'one' && { sample }) }
   }
 }

@@ -9,7 +9,7 @@ import { basename, join } from 'node:path'
 const [folder, latency] = process.argv.slice(2)
 let counts = { requests: 0, bytes: 0 }
 
-createServer((request, response) => {
+const server = createServer((request, response) => {
   if (request.url === '/counts') {
     response.end(JSON.stringify(counts))
     counts = { requests: 0, bytes: 0 }
@@ -17,9 +17,10 @@ createServer((request, response) => {
   }
   counts.requests++
   setTimeout(() => answer(request, response), Number(latency))
-}).listen(0, '127.0.0.1', function () {
-  console.log(JSON.stringify({ port: this.address().port }))
 })
+// Longer than any client is busy with what it got.
+server.keepAliveTimeout = 600_000
+server.listen(0, '127.0.0.1', () => console.log(JSON.stringify({ port: server.address().port })))
 
 function answer(request, response) {
   const file = join(folder, basename(new URL(request.url, 'http://localhost').pathname))

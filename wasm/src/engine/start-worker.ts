@@ -1,4 +1,5 @@
 // Workers of browsers, Deno and Bun, and those of Node, behind one interface.
+import { errorFromCode } from '../errors.js'
 
 /** A worker: that of the web, or of `node:worker_threads`. */
 export interface WorkerLike {
@@ -10,11 +11,21 @@ export interface WorkerLike {
   unref?(): void
 }
 
-/** Starts a worker that runs `espalier/worker`. */
+/** What browsers do not tell when they refuse. */
+const NEEDS = 'it must come from the origin of the page, which a Content-Security-Policy must allow in worker-src'
+
+/**
+ * Starts a worker that runs `espalier/worker`.
+ * @throws EspalierError worker_failed if the host refuses; often it does so only later, see listen()
+ */
 export async function startWorker(): Promise<WorkerLike> {
   // Each time written out, because this is the form in which bundlers see a worker.
   if (typeof Worker === 'function') {
-    return new Worker(new URL('../worker.js', import.meta.url), { type: 'module' }) as unknown as WorkerLike
+    try {
+      return new Worker(new URL('../worker.js', import.meta.url), { type: 'module' }) as unknown as WorkerLike
+    } catch (cause) {
+      throw errorFromCode('worker_failed', `the worker cannot be started: ${NEEDS} (${cause})`)
+    }
   }
   const name = 'node:worker_threads'
   const node = (await import(/* @vite-ignore */ /* webpackIgnore: true */ name)) as typeof import('node:worker_threads')
@@ -28,7 +39,7 @@ export function listen(worker: WorkerLike, onMessage: (data: unknown) => void, o
     worker.addEventListener('messageerror', () => onFailure('a message could not be read'))
     worker.addEventListener('error', (event: ErrorEvent) => {
       event.preventDefault?.()
-      onFailure(event.message || 'its script cannot be loaded')
+      onFailure(event.message || `its script cannot be loaded: ${NEEDS}`)
     })
     return
   }

@@ -57,6 +57,7 @@ export class Site {
     response.setHeader('content-type', TYPES[extname(path)] ?? 'application/octet-stream')
     // Each page is to load what is there now.
     response.setHeader('cache-control', 'no-store')
+    response.setHeader('access-control-allow-origin', '*')
     if (this.policy) response.setHeader('content-security-policy', this.policy)
     createReadStream(path).pipe(response)
   }

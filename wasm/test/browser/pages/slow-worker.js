@@ -1,0 +1,3 @@
+// The worker of the package, with a slow core.
+import './slow-core.js'
+import '../../../dist/worker.js'

@@ -124,7 +124,8 @@ test('a typical file: the whole tree in one request of 64 KiB', async () => {
   assert.equal(requests, 1)
   assert.equal(bytes, HEAD)
   assert.deepEqual(server.requests, ['bytes=0-65535'])
-  assert.deepEqual({ ...result.meter, cacheHits: 0, bytesNeeded: 0 }, { requests: 1, bytesFetched: HEAD, cacheHits: 0, bytesNeeded: 0 })
+  assert.equal(result.meter.requests, 1)
+  assert.equal(result.meter.bytesFetched, HEAD)
   await result.close()
 })
 

@@ -1,4 +1,6 @@
 // An open checkpoint.
+// Kept in the types, so that they are right for programs that do not ask for this part of the library themselves.
+/// <reference lib="esnext.disposable" preserve="true" />
 import type { VerifyReport } from '../engine/engine.js'
 import { planVerify } from '../engine/plan.js'
 import { forEachRange, type RunOptions } from '../engine/run.js'

@@ -36,7 +36,7 @@ const OPERATIONS = {
 test('with every amount of memory, each operation succeeds or says what it lacks', async () => {
   const bystander = await open(golden('compressed'), { core: limitedCore(64) })
   const outcomes = { opening: new Set() }
-  for (let pages = 32; pages <= MOST_PAGES; pages += 6) {
+  for (let pages = 32; pages <= MOST_PAGES; pages += 11) {
     const core = limitedCore(pages)
     for (const [name, operation] of Object.entries(OPERATIONS)) {
       let checkpoint

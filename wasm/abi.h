@@ -285,8 +285,8 @@ ESPALIER_ABI void espalier_verify_free(Verification* verification);
 
 /// Statistics of elements of `dtype`, which come in pieces.
 ESPALIER_ABI Counting* espalier_statistics(std::uint32_t dtype);
-/// Takes packed elements: whole ones, but for the end of the last piece. Of those of six bits,
-/// pieces are multiples of three bytes.
+/// Takes packed elements, as chunks hold them: elements of six bits may continue in the next piece,
+/// all others are whole.
 ESPALIER_ABI void espalier_statistics_add(Counting* counting, const std::byte* packed,
                                           std::uint32_t length);
 ESPALIER_ABI void espalier_statistics_result(Counting* counting, Statistics* out);

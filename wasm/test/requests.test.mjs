@@ -5,6 +5,7 @@ import { open, tensor, write } from 'espalier'
 import { AdversarialServer } from '../build/test/support/adversarial-server.js'
 
 const KIB = 1024
+const MIB = 1024 * KIB
 const HEAD = 64 * KIB
 const servers = []
 after(() => Promise.all(servers.map((server) => server.stop())))
@@ -82,8 +83,6 @@ function checkData(tensor, { data }) {
   assert.equal(Buffer.compare(new Uint8Array(data.buffer), new Uint8Array(expected.buffer)), 0, tensor.path)
 }
 
-// Runs of tensors that lie side by side: a gap may be fetched along if it is not longer than this.
-const MAX_GAP = 16 * KIB
 
 /** Where tensors lie, as nothing else says: writing is deterministic, in the order of the tree, at multiples of 64. */
 function layout(checkpoint) {
@@ -160,22 +159,40 @@ for (let seed = 1; seed <= 5; seed++) {
   }
 }
 
-/** Reads tensors one after the other, and holds what that cost against the bounds. */
+// So many bytes may be fetched in vain whatever is read: less than a request costs.
+const FREE = 8 * KIB
+
+/** Reads tensors together, then one after the other, and holds what that cost against the bounds. */
 async function loadAndCheck(server, pick) {
   const { result: checkpoint, bytes: opening } = await spent(server, () => open(server.url))
+  assert.equal(opening, HEAD)
   const tensors = pick(checkpoint)
   const places = layout(checkpoint)
   const stored = tensors.reduce((sum, tensor) => sum + tensor.stored, 0)
-  const cost = await spent(server, async () => {
-    for (const tensor of tensors) checkData(tensor, await tensor.read())
+  const together = await spent(server, async () => {
+    const left = new Set(tensors)
+    for await (const { tensor, data } of checkpoint.read(tensors)) {
+      assert.ok(left.delete(tensor))
+      checkData(tensor, data)
+    }
+    assert.equal(left.size, 0)
+  })
+  const paths = tensors.map(({ path }) => path)
+  const runs = countRuns(tensors, places) + Math.floor(stored / (8 * MIB))
+  assert.ok(together.requests <= runs, `${together.requests} requests for ${runs} runs`)
+  assert.ok(together.bytes <= Math.max(1.05 * stored, stored + FREE), `${together.bytes} bytes for ${stored}`)
+  assert.deepEqual([checkpoint.meter.requests, checkpoint.meter.bytesFetched], [1 + together.requests, opening + together.bytes])
+  await checkpoint.close()
+
+  const { result: second } = await spent(server, () => open(server.url))
+  const single = await spent(server, async () => {
+    for (const path of paths) checkData(second.get(path).tensor, await second.get(path).tensor.read())
   })
   // A request of its own for each, but none for what the first request has brought.
-  assert.ok(cost.requests <= tensors.length, `${cost.requests} requests`)
-  assert.ok(cost.bytes <= 1.05 * stored, `${cost.bytes} bytes for ${stored}`)
-  assert.equal(opening, HEAD)
-  assert.deepEqual([checkpoint.meter.requests, checkpoint.meter.bytesFetched], [1 + cost.requests, opening + cost.bytes])
-  await checkpoint.close()
-  return { tensors, places, cost }
+  assert.ok(single.requests <= tensors.length, `${single.requests} requests`)
+  assert.ok(single.bytes <= 1.05 * stored, `${single.bytes} bytes for ${stored}`)
+  await second.close()
+  return { tensors }
 }
 
 for (const [name, select] of Object.entries(selections)) {
@@ -192,8 +209,6 @@ for (const pattern of ['optimizer/**/exp_avg', 'model/*mlp*', 'optimizer/state/1
     assert.ok(tensors.length > 3)
   })
 }
-
-const MIB = 1 << 20
 
 test('a row of a large matrix fetches two chunks at most', async () => {
   const width = 700_000
@@ -312,5 +327,30 @@ test('a row of a large matrix of a safetensors file fetches two MiB at most', as
   assert.equal(Buffer.compare(result.data, file.subarray(begin + 64 * KIB + 50_000 * 64).subarray(0, 64)), 0)
   assert.equal(requests, 1)
   assert.ok(bytes <= 2 * MIB, `${bytes} bytes`)
+  await checkpoint.close()
+})
+
+test('many tensors come by pattern, tied ones with the same data, placeholders and empty ones as they are', async () => {
+  const shared = tensor({ dtype: 'i32', shape: [3], data: new Int32Array([1, 2, 3]) })
+  const file = await write({
+    a: shared, b: { again: shared }, empty: tensor({ dtype: 'f32', shape: [0, 4], data: new Float32Array(0) }),
+    later: tensor({ dtype: 'f32', shape: [2] }), packed: tensor({ dtype: 'i4', shape: [3, 2], data: new Uint8Array([1, 2, 3]) }),
+  })
+  const checkpoint = await open(file)
+  const found = new Map()
+  for await (const { tensor: { path }, data } of checkpoint.read()) found.set(path, data)
+  assert.deepEqual([...found.keys()].sort(), ['a', 'b/again', 'empty', 'packed'])
+  assert.equal(found.get('a'), found.get('b/again'))
+  assert.deepEqual([...found.get('a').data], [1, 2, 3])
+  assert.deepEqual([found.get('empty').shape, found.get('empty').data.length], [[0, 4], 0])
+  assert.deepEqual([...found.get('packed').data], [1, 2, 3])
+  const named = []
+  for await (const { tensor: { path } } of checkpoint.read(['b', 'packed'])) named.push(path)
+  assert.deepEqual(named.sort(), ['b/again', 'packed'])
+  for await (const _ of checkpoint.read([])) assert.fail('nothing was asked for')
+  const seen = []
+  for await (const _ of checkpoint.read('**', { onProgress: (progress) => seen.push(progress) })) void _
+  assert.deepEqual(seen.at(-1), { loaded: 15, total: 15 })
+  await assert.rejects(checkpoint.read('**', { signal: AbortSignal.abort(new Error('enough')) }).next(), /enough/)
   await checkpoint.close()
 })

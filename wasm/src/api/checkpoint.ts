@@ -9,6 +9,7 @@ import type { Meter } from '../fetch/range-reader.js'
 import type { List } from './list.js'
 import { Node, type Path } from './node.js'
 import type { Opened } from './opened.js'
+import { readAll, type TensorWithData } from './read-all.js'
 import type { Tensor } from './tensor.js'
 import { toObject, type PlainValue, type ToObjectOptions } from './to-object.js'
 
@@ -90,6 +91,19 @@ export class Checkpoint {
   /** The tensors that patterns select; see Node.tensors(). */
   tensors(patterns?: string | readonly string[]): List<Tensor> {
     return this.root.tensors(patterns)
+  }
+
+  /**
+   * Reads several tensors with as few requests as is sensible: neighbours in the file come together. Gives each as soon
+   * as it is there, in any order; tied ones share their data. Placeholders are left out. What is read and not yet taken
+   * is a few requests, so a loop that lets go of each tensor needs little memory.
+   * @param what tensors, or the patterns that select them, by default all
+   * @throws EspalierError as Tensor.read()
+   */
+  read(what: string | readonly string[] | Iterable<Tensor> = '**', options: RunOptions = {}): AsyncGenerator<TensorWithData, void, undefined> {
+    const list = typeof what === 'string' ? [what] : [...what]
+    const isPatterns = typeof list[0] === 'string'
+    return readAll(this.#opened, isPatterns ? this.tensors(list as string[]) : (list as Tensor[]), options)
   }
 
   /** A subtree as plain JavaScript, by default the whole state; see toObject(). */

@@ -9,6 +9,7 @@ import { Histogram, type TensorStats } from '../engine/statistics.js'
 import { errorFromCode, EspalierError } from '../errors.js'
 import { Node } from './node.js'
 import type { Opened } from './opened.js'
+import { Reading } from './reading.js'
 import { parseSlice, type SliceInput } from './slice.js'
 
 /** How to read a tensor. */
@@ -97,13 +98,12 @@ export class Tensor {
    *   the result, before anything is fetched; those of the source
    */
   async read(options: ReadOptions = {}): Promise<TensorData> {
-    let allocated: Uint8Array | undefined
-    const plan = this.#plan(options, (length) => {
-      allocated ??= this.#allocate(length)
+    let out: Uint8Array | undefined
+    const plan = this.plan(options, (length) => {
+      out ??= this.allocate(length)
     })
-    const bytes = allocated!
-    const data = viewAs(this.dtype, bytes)
-    await this.#fill(bytes, plan, options)
+    const data = viewAs(this.dtype, out!)
+    await this.#fill(out!, plan, options)
     return new TensorData(this.dtype, plan.shape, data)
   }
 
@@ -114,7 +114,7 @@ export class Tensor {
    */
   async readInto(target: ArrayBufferView, options: ReadOptions = {}): Promise<void> {
     if (!ArrayBuffer.isView(target)) throw errorFromCode('invalid_argument', 'the target is no typed array', undefined, this.path)
-    const plan = this.#plan(options, (length) => {
+    const plan = this.plan(options, (length) => {
       if (target.byteLength === length) return
       const message = `the target has ${target.byteLength} bytes, and the elements take ${length}`
       throw errorFromCode('invalid_argument', message, undefined, this.path)
@@ -132,9 +132,9 @@ export class Tensor {
    * @throws EspalierError as read()
    */
   async withView<T>(use: (view: TensorData) => T, options: ReadOptions = {}): Promise<T> {
-    const plan = this.#plan(options, (length) => {
+    const plan = this.plan(options, (length) => {
       // More than most hosts can hold: find out before it is fetched.
-      if (length > 2 ** 32) this.#allocate(length)
+      if (length > 2 ** 32) this.allocate(length)
     })
     const first = plan.chunks[0]
     if (!plan.isDirect || !first) return use(await this.read(options))
@@ -159,7 +159,7 @@ export class Tensor {
   async stats(options: RunOptions = {}): Promise<TensorStats> {
     const { engine, reader } = this.#opened
     if (this.dtype === 'opaque') throw this.#wrongKind('opaque blocks are no numbers that the library knows')
-    const plan = this.#plan({})
+    const plan = this.plan({})
     const job = engine.statistics(plan)
     try {
       await forEachRange(reader, plan.chunks, { ...options, inOrder: true }, (i, stored) => job.add(i, stored))
@@ -175,7 +175,7 @@ export class Tensor {
    * @throws EspalierError wrong_kind for a placeholder; those of the source
    */
   async verify(options: RunOptions = {}): Promise<VerifyReport> {
-    const plan = this.#plan({})
+    const plan = this.plan({})
     const errors: EspalierError[] = []
     if (this.#hasHashes) {
       await this.#check(plan, this.#opened.reader, options, (error) => {
@@ -202,8 +202,11 @@ export class Tensor {
     return this.#opened.tree.info.hasHashes
   }
 
-  /** Plans a read. `accept` is told the length of the result, once or twice, before anything that depends on it. */
-  #plan(options: ReadOptions, accept: (bytes: number) => void = () => {}): Plan {
+  /**
+   * Plans a read. `accept` is told the length of the result, once or twice, before anything that depends on it.
+   * @internal
+   */
+  plan(options: ReadOptions, accept: (bytes: number) => void = () => {}): Plan {
     if (this.isPlaceholder) throw this.#wrongKind('a placeholder has no elements')
     const slices = parseSlice(options.slice ?? [], this.shape, this.path)
     // Of a whole tensor it is known now, and the core, too, needs memory for each chunk.
@@ -215,7 +218,8 @@ export class Tensor {
     return errorFromCode('wrong_kind', message, undefined, this.path)
   }
 
-  #allocate(length: number): Uint8Array {
+  /** Memory for a result. @internal */
+  allocate(length: number): Uint8Array {
     try {
       return new Uint8Array(length)
     } catch {
@@ -226,24 +230,11 @@ export class Tensor {
 
   /** Fetches what the plan needs and puts it into `out`, which is zero unless the plan is exclusive. */
   async #fill(out: Uint8Array, plan: Plan, options: RunOptions): Promise<void> {
-    const { engine, reader } = this.#opened
-    const first = plan.chunks[0]
-    if (plan.isDirect && first && !this.#hasHashes) {
-      // Nothing to decode and nothing to check: the bytes need not pass through the core.
-      return forEachRange(reader, plan.chunks, options, (i, stored) => {
-        out.set(stored, plan.chunks[i]!.offset - first.offset)
-      })
-    }
-    const put = plan.isExclusive
-      ? (piece: Uint8Array, offset: number): void => out.set(piece, offset)
-      : (piece: Uint8Array, offset: number): void => {
-          for (let i = 0; i < piece.length; i++) out[offset + i]! |= piece[i]!
-        }
-    const job = engine.read(plan)
+    const reading = new Reading(this.#opened, plan, out)
     try {
-      await forEachRange(reader, plan.chunks, options, (i, stored) => job.deliver(i, stored, put))
+      await forEachRange(this.#opened.reader, plan.chunks, options, (i, stored) => reading.take(i, stored))
     } finally {
-      job.close()
+      reading.close()
     }
   }
 

@@ -1,6 +1,6 @@
 // The engine that works in this thread.
 import { readHistogram, readPiece, readReport, readStatistics } from '../core/records.js'
-import { dtypeBits, DTYPES } from '../core/names.js'
+import { DTYPES } from '../core/names.js'
 import type { Tree } from '../core/tree.js'
 import type { EspalierError } from '../errors.js'
 import type { Engine, ReadJob, ReadRequest, StatisticsJob, VerifyJob, VerifyReport } from './engine.js'
@@ -64,18 +64,12 @@ class LocalRead implements ReadJob {
 class LocalStatistics implements StatisticsJob {
   readonly #read: LocalRead
   readonly #handle: number
-  /** Bytes that make a whole number of elements. */
-  readonly #whole: number
-  /** The end of the last piece, of which an element continues in the next one. */
-  #rest = new Uint8Array(0)
 
   constructor(
     readonly tree: Tree,
     request: ReadRequest,
   ) {
     const dtype = DTYPES.indexOf(tree.tensor(request.tensor).dtype)
-    // Four elements of six bits take three bytes; a chunk's length is a multiple of all other elements.
-    this.#whole = dtypeBits(DTYPES[dtype] as never) === 6 ? 3 : 1
     this.#read = new LocalRead(tree, request)
     this.#handle = tree.core.pointer(tree.core.call.espalier_statistics(dtype))
   }
@@ -83,11 +77,7 @@ class LocalStatistics implements StatisticsJob {
   add(i: number, stored: Uint8Array): void {
     const { core } = this.tree
     const { at, length } = this.#read.decode(i, stored)
-    if (this.#whole === 1) {
-      core.call.espalier_statistics_add(this.#handle, at, length)
-    } else {
-      this.#addWhole(core.bytes.slice(at, at + length))
-    }
+    core.call.espalier_statistics_add(this.#handle, at, length)
   }
 
   result(): StatisticsResult {
@@ -101,16 +91,6 @@ class LocalStatistics implements StatisticsJob {
   close(): void {
     this.#read.close()
     free(this.tree, () => this.tree.core.call.espalier_statistics_free(this.#handle))
-  }
-
-  #addWhole(piece: Uint8Array): void {
-    const { core } = this.tree
-    const joined = new Uint8Array(this.#rest.length + piece.length)
-    joined.set(this.#rest)
-    joined.set(piece, this.#rest.length)
-    const length = joined.length - (joined.length % this.#whole)
-    this.#rest = joined.slice(length)
-    core.call.espalier_statistics_add(this.#handle, core.put(joined.subarray(0, length)), length)
   }
 }
 

@@ -1,0 +1,80 @@
+// Reads several tensors together.
+import { TensorData, viewAs } from '../data/tensor-data.js'
+import type { Plan } from '../engine/plan.js'
+import type { RunOptions } from '../engine/run.js'
+import type { ByteRange } from '../fetch/plan.js'
+import type { Opened } from './opened.js'
+import { Reading } from './reading.js'
+import type { Tensor } from './tensor.js'
+
+/** A tensor, and its elements. */
+export interface TensorWithData {
+  readonly tensor: Tensor
+  readonly data: TensorData
+}
+
+interface Pending {
+  readonly tensors: readonly Tensor[]
+  readonly plan: Plan
+  // Made when the first chunk is there: all tensors at once may be more than memory holds.
+  reading: Reading | undefined
+  missing: number
+}
+
+/** See Checkpoint.read(). */
+export async function* readAll(
+  opened: Opened,
+  tensors: Iterable<Tensor>,
+  { signal, onProgress }: RunOptions,
+): AsyncGenerator<TensorWithData, void, undefined> {
+  signal?.throwIfAborted()
+  const byId = new Map<number, Tensor[]>()
+  for (const tensor of tensors) {
+    const tied = byId.get(tensor.id)
+    if (tied) tied.push(tensor)
+    else if (!tensor.isPlaceholder) byId.set(tensor.id, [tensor])
+  }
+  const ranges: ByteRange[] = []
+  const chunks: { readonly of: Pending; readonly i: number }[] = []
+  let total = 0
+  let loaded = 0
+  const pending: Pending[] = []
+  for (const tied of byId.values()) {
+    const plan = tied[0]!.plan({})
+    const of: Pending = { tensors: tied, plan, reading: undefined, missing: plan.chunks.length }
+    pending.push(of)
+    plan.chunks.forEach((range, i) => {
+      ranges.push(range)
+      chunks.push({ of, i })
+    })
+    total += plan.stored
+  }
+  for (const of of pending) {
+    if (of.missing === 0) yield* results(of, new Uint8Array(0))
+  }
+  const started = new Set<Reading>()
+  try {
+    for await (const { index, bytes } of opened.reader.read(ranges, { signal })) {
+      signal?.throwIfAborted()
+      const { of, i } = chunks[index]!
+      if (!of.reading) started.add((of.reading = new Reading(opened, of.plan, of.tensors[0]!.allocate(of.plan.bytes))))
+      await of.reading.take(i, bytes)
+      loaded += bytes.length
+      onProgress?.({ loaded, total })
+      if (--of.missing > 0) continue
+      const { reading } = of
+      reading.close()
+      started.delete(reading)
+      of.reading = undefined
+      yield* results(of, reading.out)
+    }
+  } finally {
+    for (const reading of started) reading.close()
+  }
+}
+
+function* results({ tensors, plan }: Pending, out: Uint8Array): Generator<TensorWithData> {
+  const { dtype } = tensors[0]!
+  const data = new TensorData(dtype, plan.shape, viewAs(dtype, out))
+  for (const tensor of tensors) yield { tensor, data }
+}

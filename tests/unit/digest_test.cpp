@@ -54,7 +54,7 @@ TEST_CASE("Digests of what is hashed in pieces, by hand") {
     encoding += int_key(key) + hash(u8(2) + u8(0) + u8(key % 3 == 0 ? 1 : 0));
   }
   CHECK(digest(dict) == hash(u8(9) + u8(0) + u32(5000) + encoding));
-  for (const std::size_t size : {65525, 65530, 65531, 65536, 65537, 200000}) {
+  for (const std::size_t size : {65525u, 65530u, 65531u, 65536u, 65537u, 200000u}) {
     const std::vector<std::byte> bytes(size, std::byte{'x'});
     CHECK(digest(Value::bytes(bytes)) ==
           hash(u8(8) + u8(0) + u32(static_cast<std::uint32_t>(size)) + std::string(size, 'x')));

@@ -41,7 +41,7 @@ async function espalier() {
     }
     const chosen = { one: tensors.filter((t) => t.path === 'a5'), all: tensors, some: tensors.filter((_, i) => i % 8 === 0) }[task] ?? []
     let sample
-    for (const { data } of await Promise.all(chosen.map((t) => t.read()))) {
+    for await (const { data: { data } } of ckpt.read(chosen)) {
       read += data.length
       sample = data[100]
     }

@@ -24,7 +24,7 @@ export interface Plan extends ReadRequest {
  * @param accept is told the bytes of the result before the chunks are listed, of which a hostile file has millions
  * @throws EspalierError wrong_kind for a placeholder, invalid_slice
  */
-export function planRead(tree: Tree, request: ReadRequest, accept: (bytes: number) => void): Plan {
+export function planRead(tree: Tree, request: ReadRequest, accept: (bytes: number) => void = () => {}): Plan {
   const { core } = tree
   const handle = tree.read(request.tensor, request.slices)
   try {

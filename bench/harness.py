@@ -193,6 +193,19 @@ def table(rows):
     return "\n".join(lines)
 
 
+def collect(groups, work, scale):
+    """The rows of all groups of figures, each told as soon as it is there. Empties `work` after each group."""
+    rows = []
+    for figures in groups:
+        for row in figures(work, scale):
+            rows.append(row)
+            print(": ".join(filter(None, (row.figure, row.shown, " ".join(row.verdict())))), file=sys.stderr,
+                  flush=True)
+        for file in work.iterdir():
+            file.unlink()
+    return rows
+
+
 def put_between_markers(path, text, begin, end):
     page = path.read_text()
     if page.count(begin) != 1 or page.count(end) != 1 or page.index(begin) > page.index(end):

@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 from harness import (BUILD_OURS, BUILD_PEER, GIB, MIB, OURS, PEER, PEER_FOLDER, ROOT, Row, as_list, at_most,
-                     build, compare, execute, interleave, machine_facts, middle, one_of,
+                     build, collect, compare, execute, interleave, machine_facts, middle, one_of,
                      put_between_markers, reload, require_programs, table, working_folder)
 
 GROUPS = ("open", "read", "save", "memory")
@@ -188,14 +188,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="bench-", dir=parent) as folder:
         work = pathlib.Path(folder)
         known = machine_facts(work) | {"Pairs": f"{scale.pairs} of each figure"}
-        rows = []
-        for group in options.only:
-            for row in globals()[f"{group}_figures"](work, scale):
-                rows.append(row)
-                print(": ".join(filter(None, (row.figure, row.shown, " ".join(row.verdict())))),
-                      file=sys.stderr, flush=True)
-            for file in work.iterdir():
-                file.unlink()
+        rows = collect([globals()[f"{group}_figures"] for group in options.only], work, scale)
     text = as_list(known) + "\n\n" + table(rows)
     if options.quick:
         text = "**A quick run: small inputs, few pairs. Not results.**\n\n" + text

@@ -11,8 +11,8 @@ import subprocess
 import sys
 import tempfile
 
-from harness import (BUILD_OURS, GIB, MIB, OURS, ROOT, Row, as_list, at_most, attempt, build, compare, duration,
-                     execute, first_line, interleave, machine_facts, middle, one_of, put_between_markers, speed,
+from harness import (BUILD_OURS, GIB, MIB, OURS, ROOT, Row, as_list, at_most, attempt, build, collect, compare,
+                     duration, execute, first_line, interleave, machine_facts, middle, one_of, put_between_markers, speed,
                      table, working_folder)
 
 GROUPS = ("size", "remote", "million", "decode", "large")
@@ -286,14 +286,7 @@ def main():
         known |= {"Node": first_line("node", "--version"), "Peers": peers(),
                   "Server": f"on the same machine, {LATENCY_MS} ms before each answer",
                   "Processes": f"{scale.pairs} of each figure"}
-        rows = []
-        for group in options.only:
-            for row in globals()[f"{group}_figures"](work, scale):
-                rows.append(row)
-                print(": ".join(filter(None, (row.figure, row.shown, " ".join(row.verdict())))),
-                      file=sys.stderr, flush=True)
-            for file in work.iterdir():
-                file.unlink()
+        rows = collect([globals()[f"{group}_figures"] for group in options.only], work, scale)
     text = as_list(known) + "\n\n" + table(rows)
     if options.quick:
         text = "**A quick run: small inputs, few samples. Not results.**\n\n" + text

@@ -76,5 +76,6 @@ function checkIndexBytes(bytes: number): number {
  * stay here, and all else is as with open().
  */
 export function openInWorker(input: SourceInput, options: OpenOptions = {}): Promise<Checkpoint> {
-  return open(input, { ...options, worker: options.worker || true })
+  const { worker } = options
+  return open(input, { ...options, worker: typeof worker === 'object' ? worker : true })
 }

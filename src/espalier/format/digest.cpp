@@ -23,7 +23,7 @@ class Encoding {
   }
 
   void raw(const void* data, std::size_t size) {
-    if (bytes_.size() + size > kPieceBytes) {
+    if (size > kPieceBytes - bytes_.size()) {
       if (!pieces_) pieces_.emplace();
       pieces_->update(as_bytes(bytes_));
       bytes_.clear();

@@ -1,20 +1,5 @@
 // What is told of a tensor's elements.
 
-/** What the core counts. */
-export interface StatisticsResult {
-  readonly finite: number
-  readonly zeros: number
-  readonly nan: number
-  readonly inf: number
-  readonly min: number | bigint | undefined
-  readonly max: number | bigint | undefined
-  readonly mean: number | undefined
-  readonly std: number | undefined
-  readonly lower: Float64Array
-  readonly upper: Float64Array
-  readonly counts: Float64Array
-}
-
 /** Statistics of a tensor. A bool counts as 0 or 1, a complex number as its magnitude. */
 export interface TensorStats {
   /** Elements that are neither NaN nor infinite. All that is below but the counts is of these alone. */
@@ -31,6 +16,13 @@ export interface TensorStats {
   readonly std: number | undefined
   /** How the finite elements are spread. */
   readonly histogram: Histogram
+}
+
+/** The same, as the core gives it. */
+export interface StatisticsResult extends Omit<TensorStats, 'histogram'> {
+  readonly lower: Float64Array
+  readonly upper: Float64Array
+  readonly counts: Float64Array
 }
 
 /**

@@ -18,6 +18,12 @@ function(espalier_widen_bits from to)
   espalier_respell("${to}/common/bitstream.h" "size_t   bitContainer;" "U64 bitContainer;")
   espalier_respell("${to}/common/bitstream.h" "(size_t bitContainer, U32 const" "(U64 bitContainer, U32 const")
   espalier_respell("${to}/common/bitstream.h" "+= (size_t)(((const BYTE*)" "+= (U64)(((const BYTE*)")
+  # The loop that takes five symbols of each of four streams between two looks at their ends.
+  espalier_respell("${to}/decompress/huf_decompress.c" "(!MEM_isLittleEndian() || MEM_32bits())" "(!MEM_isLittleEndian())")
+  espalier_respell("${to}/decompress/huf_decompress.c" "size_t HUF_initFastDStream" "U64 HUF_initFastDStream")
+  espalier_respell("${to}/decompress/huf_decompress.c" "size_t const value = MEM_readLEST" "U64 const value = MEM_readLEST")
+  espalier_respell("${to}/decompress/huf_decompress.c" "bit->limitPtr = bit->start + sizeof(size_t);"
+                   "bit->limitPtr = bit->start + sizeof(bit->bitContainer);")
 endfunction()
 
 function(espalier_respell path old new)

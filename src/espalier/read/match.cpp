@@ -1,6 +1,7 @@
 #include "espalier/read/match.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <string_view>
 
@@ -46,6 +47,15 @@ class Matcher {
     bool selected;  // with all of them
   };
 
+  // What a pattern made of a text. Of a dead state, at first: from there it is always the same.
+  struct Step {
+    std::uint32_t text = 0;
+    std::uint32_t pattern = 0;
+    Pattern::State from = 0;
+    Pattern::State to = 0;
+  };
+  static constexpr std::size_t kSteps = 256;
+
   void take(std::uint32_t node) {
     const Kind kind = node_kind(t_.nodes[node]);
     if (kinds_ == MatchKinds::kAll || kind == Kind::kTensor || kind == Kind::kPlaceholder) {
@@ -66,29 +76,41 @@ class Matcher {
 
   // Steps every pattern from the parent's state to the node's.
   bool match(std::uint32_t node, const Level& level) {
-    const std::string_view segment = segment_of(node, level);
+    const NodeRecord& record = t_.nodes[node];
     const Pattern::State* from = states_.data() + (levels_.size() - 1) * patterns_.size();
     Pattern::State* to = states_.data() + levels_.size() * patterns_.size();
+    if (level.keyed && record.key_kind == static_cast<std::uint8_t>(KeyKind::kText)) {
+      for (std::size_t i = 0; i < patterns_.size(); ++i) to[i] = step(i, from[i], record.key);
+    } else {
+      segment_.clear();
+      append_segment(segment_, level.keyed ? node_key(t_, record)
+                                           : KeyView::of(std::int64_t{node - level.first}));
+      for (std::size_t i = 0; i < patterns_.size(); ++i) {
+        to[i] = patterns_[i].step(from[i], segment_);
+      }
+    }
     bool accepted = false;
     is_alive_ = false;
     for (std::size_t i = 0; i < patterns_.size(); ++i) {
-      to[i] = patterns_[i].step(from[i], segment);
       is_alive_ = is_alive_ || to[i] != 0;
       accepted = accepted || patterns_[i].accepts(to[i]);
     }
     return accepted;
   }
 
-  std::string_view segment_of(std::uint32_t node, const Level& level) {
-    const NodeRecord& record = t_.nodes[node];
-    if (level.keyed && record.key_kind == static_cast<std::uint8_t>(KeyKind::kText) &&
-        catalog_.is_plain_text(record.key)) {
-      return table_text(t_, record.key);
+  // A step by a key that is a text. Nested trees repeat a few of them in every layer.
+  Pattern::State step(std::size_t pattern, Pattern::State from, std::uint32_t text) {
+    Step& known = steps_[(text + 31 * from + 7 * pattern) % kSteps];
+    if (known.text == text && known.pattern == pattern && known.from == from) return known.to;
+    std::string_view segment = table_text(t_, text);
+    if (!catalog_.is_plain_text(text)) {
+      segment_.clear();
+      append_segment(segment_, KeyView::of(segment));
+      segment = segment_;
     }
-    segment_.clear();
-    append_segment(segment_, level.keyed ? node_key(t_, record)
-                                         : KeyView::of(std::int64_t{node - level.first}));
-    return segment_;
+    known = {text, static_cast<std::uint32_t>(pattern), from,
+             patterns_[pattern].step(from, segment)};
+    return known.to;
   }
 
   const Catalog& catalog_;
@@ -98,6 +120,7 @@ class Matcher {
   std::vector<Level> levels_;
   std::vector<Pattern::State> states_;  // by depth, one for each pattern
   std::vector<std::uint32_t> nodes_;
+  std::array<Step, kSteps> steps_;
   std::string segment_;  // scratch
   bool is_alive_ = false;
 };

@@ -73,7 +73,7 @@ if(EMSCRIPTEN)
   target_compile_options(espalier_zstd PRIVATE -fno-lto)
   # Tensors are mostly literals, which Huffman codes hold.
   set_source_files_properties("${PROJECT_BINARY_DIR}/zstd/decompress/huf_decompress.c"
-                              PROPERTIES COMPILE_OPTIONS -O3)
+                              PROPERTIES COMPILE_OPTIONS -Os)
   add_library(zstd::zstd ALIAS espalier_zstd)
   return()
 endif()

@@ -9,6 +9,11 @@ install(
   FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 if(TARGET espalier)
   install(TARGETS espalier RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+  # The viewer's page, if scripts/viewer has built it by the time of installing.
+  install(
+    DIRECTORY "${PROJECT_SOURCE_DIR}/web_demo/dist/"
+    DESTINATION "${CMAKE_INSTALL_DATADIR}/espalier/viewer"
+    OPTIONAL)
 endif()
 
 set(package "${CMAKE_INSTALL_LIBDIR}/cmake/espalier")

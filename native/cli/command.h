@@ -87,6 +87,7 @@ void add_verify(CLI::App& app, Action& action);
 void add_diff(CLI::App& app, Action& action);
 void add_extract(CLI::App& app, Action& action);
 void add_convert(CLI::App& app, Action& action);
+void add_view(CLI::App& app, Action& action);
 
 }  // namespace espalier::cli
 

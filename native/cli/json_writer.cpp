@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <iterator>
-#include <string>
 
 #include "text.h"
 #include <fmt/format.h>
@@ -23,7 +22,9 @@ void append_utf16(std::string& out, char32_t code_point) {
   unit(0xDC00 + ((code_point - 0x10000) & 0x3FF));
 }
 
-std::string quoted(std::string_view text) {
+}  // namespace
+
+std::string json_quoted(std::string_view text) {
   std::string out = "\"";
   for (std::size_t i = 0; i < text.size();) {
     const Utf8Char c = decode_utf8(text, i);
@@ -48,15 +49,13 @@ std::string quoted(std::string_view text) {
   return out;
 }
 
-}  // namespace
-
 void JsonWriter::key(std::string_view text) {
-  write(quoted(text));
+  write(json_quoted(text));
   out_.put(':');
   needs_comma_ = false;
 }
 
-void JsonWriter::value(std::string_view text) { write(quoted(text)); }
+void JsonWriter::value(std::string_view text) { write(json_quoted(text)); }
 
 void JsonWriter::value(std::int64_t integer) {
   if (integer > kLargestExact || integer < -kLargestExact) return value(std::to_string(integer));

@@ -10,6 +10,7 @@
 #define ESPALIER_CLI_JSON_WRITER_H_
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "output.h"
@@ -17,6 +18,9 @@
 #include "espalier/tree/bigint.h"
 
 namespace espalier::cli {
+
+/// A JSON string, with its quotes, of any bytes: see JsonWriter.
+std::string json_quoted(std::string_view text);
 
 /// Writes JSON in UTF-8. What opens must be closed, and objects have a key before each value; the
 /// texts and numbers may be any. docs/cli.md says what programs may rely on: integers beyond 2^53 -

@@ -70,7 +70,8 @@ int usage_error(const CLI::App& app, std::string message) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("Look into, check, compare, cut and convert training checkpoints.", "espalier");
+  CLI::App app("Look into, check, compare, cut, convert and view training checkpoints.",
+               "espalier");
   app.set_version_flag("--version", "espalier " ESPALIER_VERSION);
   app.require_subcommand(1);
   app.get_formatter()->column_width(28);
@@ -86,6 +87,7 @@ int run(int argc, char** argv) {
   add_diff(app, action);
   add_extract(app, action);
   add_convert(app, action);
+  add_view(app, action);
 
   expect_guards(app);
 

@@ -7,12 +7,12 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "espalier/base/checked.h"
 #include "espalier/native/out_of_memory.h"
 #include "espalier/native/posix.h"
+#include "espalier/native/regular_file.h"
 
 namespace espalier {
 namespace {
@@ -192,33 +192,13 @@ class MappedSource : public Source {
   ByteSpan bytes_;
 };
 
-std::string kind_of(mode_t mode) {
-  if (S_ISDIR(mode)) return "a directory";
-  if (S_ISFIFO(mode)) return "a FIFO";
-  if (S_ISSOCK(mode)) return "a socket";
-  return "a device";
-}
-
 }  // namespace
 
 Result<std::shared_ptr<const Source>> open_source(const std::filesystem::path& path,
                                                   Access access) try {
-  // Without O_NONBLOCK, opening a FIFO waits for a writer, which may never come.
-  FileDescriptor file(
-      uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); }));
-  if (!file.is_open()) {
-    if (errno == ENXIO) {
-      return fail(ErrorCode::kNotARegularFile, "a socket or device cannot be read as a checkpoint");
-    }
-    return fail_with_errno(errno, "open the file");
-  }
-  struct stat status = {};
-  if (::fstat(file.get(), &status) != 0) return fail_with_errno(errno, "examine the file");
-  if (!S_ISREG(status.st_mode)) {
-    return fail(ErrorCode::kNotARegularFile,
-                "this is " + kind_of(status.st_mode) + "; a checkpoint is one regular file");
-  }
-  const auto size = static_cast<std::uint64_t>(status.st_size);
+  auto opened = open_regular_file(path);
+  if (!opened) return propagate(opened);
+  auto& [file, size] = *opened;
   // An empty file cannot be mapped, and holds nothing that could be.
   if (access == Access::kMapped && size > 0) {
     auto source = std::make_shared<MappedSource>(std::move(file));

@@ -1,0 +1,42 @@
+// Signals that ask a server to stop.
+#ifndef ESPALIER_CLI_STOP_SIGNALS_H_
+#define ESPALIER_CLI_STOP_SIGNALS_H_
+
+#include <array>
+#include <csignal>
+#include <cstddef>
+
+#include <signal.h>
+
+#include "espalier/base/error.h"
+#include "espalier/native/posix.h"
+
+namespace espalier::cli {
+
+/// Once begun and as long as it lives, SIGHUP, SIGINT and SIGTERM do not end the program but make a
+/// descriptor readable. One that comes a second time ends the program at once; one that was ignored
+/// stays ignored. Only one may live at a time.
+class StopSignals {
+ public:
+  StopSignals() = default;
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+  ~StopSignals();
+
+  /// kIoError if the system has no pipe to give. Call once.
+  Result<void> begin();
+
+  /// Readable after a signal; valid as long as this lives.
+  int fd() const { return reading_.get(); }
+
+ private:
+  static constexpr std::array kSignals = {SIGHUP, SIGINT, SIGTERM};
+
+  FileDescriptor reading_;
+  FileDescriptor writing_;
+  std::array<struct sigaction, kSignals.size()> former_{};
+};
+
+}  // namespace espalier::cli
+
+#endif  // ESPALIER_CLI_STOP_SIGNALS_H_

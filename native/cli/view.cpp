@@ -1,0 +1,120 @@
+// espalier view: checkpoints in the viewer's page, in the user's own browser.
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "browser.h"
+#include "command.h"
+#include "json_writer.h"
+#include "serve/listener.h"
+#include "serve/server.h"
+#include "serve/site.h"
+#include "serve/token.h"
+#include "serve/url.h"
+#include "served_files.h"
+#include "stop_signals.h"
+#include "text.h"
+#include "viewer_page.h"
+
+#include "espalier/base/counted.h"
+
+namespace espalier::cli {
+namespace {
+
+struct Options {
+  CommonOptions common;
+  std::vector<std::string> files;
+  std::string page;
+  std::uint16_t port = 0;
+  unsigned idle_timeout = 0;  // seconds; 0 for none
+  bool no_browser = false;
+  bool force = false;
+};
+
+// What the page opens, as the fragment of its URL, which browsers send to nobody: one file, or its
+// list of several. The page decodes the value once, and what it gets is a URL again.
+std::string fragment_of(const std::vector<ServedFile>& files) {
+  if (files.size() != 1) return "#files";
+  std::string value;
+  for (const char c : files.front().url) {
+    value += c == '/' ? std::string(1, c) : serve::percent_encoded({&c, 1});
+  }
+  return "#url=" + value;
+}
+
+void announce(Output& out, const Options& options, const serve::Service& service,
+              const std::string& url) {
+  if (options.common.json) {
+    JsonWriter json(out);
+    json.begin_object();
+    json.member("url", url);
+    json.member("port", std::uint32_t{service.port});
+    json.end_object();
+    out.put('\n');
+    return;
+  }
+  const std::string what = options.files.size() == 1 ? escaped(options.files.front())
+                                                     : counted(options.files.size(), "file");
+  out.print("Serving {} at {}\nPress Ctrl-C to stop.\n", what, url);
+}
+
+Outcome run(const Options& options, Output& out) {
+  serve::Site site;
+  const auto files = add_files(site, options.files, options.force);
+  if (!files) return tl::unexpected<Failure>(files.error());
+  const auto page = find_viewer_page(options.page);
+  if (!page) return tl::unexpected<Failure>(page.error());
+  if (auto ok = site.add_folder(*page); !ok) return about(page->string(), ok);
+
+  // Before the URL is printed: who reads it may tell us to stop.
+  StopSignals stop;
+  if (auto ok = stop.begin(); !ok) return about({}, ok);
+  auto token = serve::make_token();
+  if (!token) return about({}, token);
+  auto listener = serve::Listener::open(options.port);
+  if (!listener) return about({}, listener);
+
+  const serve::Service service{site, std::move(*token), listener->port()};
+  const std::string url = "http://127.0.0.1:" + std::to_string(service.port) + "/" + service.token +
+                          "/" + fragment_of(*files);
+  announce(out, options, service, url);
+  // Who did not get the URL cannot use the server. main() says what went wrong.
+  if (!out.finish()) return ExitCode::kOk;
+  if (!options.no_browser) {
+    if (const auto ok = open_browser(url); !ok) {
+      print_error("no browser was opened: " + describe(ok.error()));
+    }
+  }
+  serve::ServeOptions serving{.stop = stop.fd(), .idle_timeout = {}};
+  if (options.idle_timeout > 0) serving.idle_timeout = std::chrono::seconds(options.idle_timeout);
+  if (auto ok = serve::serve(*listener, service, serving); !ok) return about({}, ok);
+  return ExitCode::kOk;
+}
+
+}  // namespace
+
+void add_view(CLI::App& app, Action& action) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("view", "Look at checkpoints in a browser, served to this machine alone");
+  command->add_option("FILE", options->files, "Checkpoints")->required()->expected(-1);
+  command->add_option("--port", options->port, "The port to listen at; a free one by default")
+      ->type_name("N")
+      ->check(CLI::Range(1, 65535).description(""));
+  command->add_option("--page", options->page, "The folder of the viewer's page")->type_name("DIR");
+  command->add_flag("--no-browser", options->no_browser, "Do not open a browser");
+  command->add_flag("-f,--force", options->force, "Serve files that are no checkpoints, too");
+  command
+      ->add_option("--idle-timeout", options->idle_timeout,
+                   "Stop when nothing has been asked for so long")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(1, 1'000'000).description(""));
+  add_json_option(*command, options->common);
+  command->footer("Example: espalier view run.espalier");
+  command->callback(
+      [options, &action] { action = [options](Output& out) { return run(*options, out); }; });
+}
+
+}  // namespace espalier::cli

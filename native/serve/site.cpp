@@ -1,0 +1,96 @@
+#include "serve/site.h"
+
+#include <array>
+#include <cstdint>
+#include <new>
+#include <span>
+#include <system_error>
+#include <utility>
+
+#include "espalier/native/out_of_memory.h"
+#include "espalier/native/posix.h"
+#include "espalier/native/regular_file.h"
+
+namespace espalier::serve {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kMaxFolderBytes = 64 << 20;
+
+// Browsers refuse scripts, styles and modules of another type, as the server forbids them to guess.
+std::string content_type_of(const fs::path& file) {
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kTypes = {{
+      {".html", "text/html; charset=utf-8"},
+      {".js", "text/javascript; charset=utf-8"},
+      {".mjs", "text/javascript; charset=utf-8"},
+      {".css", "text/css; charset=utf-8"},
+      {".wasm", "application/wasm"},
+      {".json", "application/json"},
+      {".map", "application/json"},
+      {".txt", "text/plain; charset=utf-8"},
+      {".svg", "image/svg+xml"},
+      {".png", "image/png"},
+      {".ico", "image/x-icon"},
+      {".woff2", "font/woff2"},
+  }};
+  const std::string extension = file.extension().string();
+  for (const auto& [ending, type] : kTypes) {
+    if (extension == ending) return std::string(type);
+  }
+  return "application/octet-stream";
+}
+
+// The whole file, of which at most `limit` bytes are left to be had.
+Result<std::string> read_whole(const fs::path& path, std::uint64_t limit) {
+  auto opened = open_regular_file(path);
+  if (!opened) return propagate(opened);
+  if (opened->size > limit) {
+    return fail(ErrorCode::kLimitExceeded, "the folder of the page holds more than 64 MiB");
+  }
+  std::string text(static_cast<std::size_t>(opened->size), '\0');
+  const FileResource file({}, std::move(opened->file));
+  const auto bytes = std::as_writable_bytes(std::span(text));
+  for (std::size_t done = 0; done < bytes.size();) {
+    const auto n = file.read(done, bytes.subspan(done));
+    if (!n) return propagate(n);
+    done += *n;
+  }
+  return text;
+}
+
+}  // namespace
+
+void Site::add(std::string name, std::unique_ptr<const Resource> resource) {
+  resources_.try_emplace(std::move(name), std::move(resource));
+}
+
+Result<void> Site::add_folder(const fs::path& folder) try {
+  const auto failed = [](const std::error_code& error) {
+    return fail_with_errno(error.value(), "list the folder");
+  };
+  std::error_code error;
+  fs::recursive_directory_iterator entry(folder, error);
+  if (error) return failed(error);
+  std::uint64_t left = kMaxFolderBytes;
+  for (const fs::recursive_directory_iterator end; entry != end; entry.increment(error)) {
+    if (error) return failed(error);
+    if (!fs::is_regular_file(entry->symlink_status(error))) continue;
+    auto text = read_whole(entry->path(), left);
+    if (!text) return propagate(text);
+    left -= text->size();
+    add(entry->path().lexically_relative(folder).generic_string(),
+        std::make_unique<TextResource>(content_type_of(entry->path()), std::move(*text)));
+  }
+  if (error) return failed(error);
+  return {};
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
+}
+
+const Resource* Site::find(std::string_view name) const {
+  const auto found = resources_.find(name);
+  return found == resources_.end() ? nullptr : found->second.get();
+}
+
+}  // namespace espalier::serve

@@ -1,0 +1,646 @@
+"""Serves checkpoints with `espalier view` and asks for them: rightly, wrongly, and with bad intent.
+
+Usage: ESPALIER=path/to/espalier MAKE_SAMPLE=path/to/make_sample python3 test_view.py
+"""
+
+import contextlib
+import http.client
+import json
+import os
+import re
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+import urllib.parse
+
+ESPALIER = os.environ["ESPALIER"]
+MAKE_SAMPLE = os.environ["MAKE_SAMPLE"]
+USAGE, BAD_INPUT, IO = 2, 3, 4
+# A server that a test has forgotten ends by itself.
+IDLE = ["--idle-timeout", "60"]
+POLICY = ("default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; "
+          "img-src 'self' data: blob:; connect-src 'self' https: http: blob:; worker-src 'self'; "
+          "manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+
+
+class Server:
+    """A running `espalier view`."""
+
+    def __init__(self, *args, stdout=subprocess.PIPE, environment=None):
+        self.process = subprocess.Popen(
+            [ESPALIER, "view", *args, "--no-browser", "--json", *IDLE], stdout=stdout,
+            stderr=subprocess.PIPE, env=environment)
+        ready, _, _ = select.select([self.process.stdout], [], [], 30)
+        line = self.process.stdout.readline() if ready else b""
+        if not line:
+            self.stop()
+            raise AssertionError(f"did not start: {self.stderr}")
+        self.announced = json.loads(line)
+        self.url = self.announced["url"]
+        self.port = self.announced["port"]
+        parts = urllib.parse.urlsplit(self.url)
+        self.base, self.fragment = parts.path, parts.fragment
+
+    def stop(self, number=signal.SIGTERM):
+        """Ends it; returns its exit code."""
+        self.process.send_signal(number)
+        _, self.stderr = self.process.communicate(timeout=30)
+        return self.process.returncode
+
+    def connect(self):
+        return socket.create_connection(("127.0.0.1", self.port), timeout=30)
+
+    def request(self, path="", method="GET"):
+        """The bytes of a request."""
+        return f"{method} {self.base}{path} HTTP/1.1\r\nHost: localhost:{self.port}\r\n\r\n".encode()
+
+    def raw(self, request):
+        """All that comes back for some bytes, after which nothing more is sent."""
+        with self.connect() as connection:
+            connection.sendall(request)
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_WR)
+            answer = b""
+            while piece := connection.recv(1 << 16):
+                answer += piece
+        return answer
+
+    def ask(self, path="", method="GET", target=None, **fields):
+        """One request; the path is relative to the page."""
+        return self.ask_exactly(method, self.base + path if target is None else target,
+                                {name.replace("_", "-"): value for name, value in fields.items()})
+
+    def ask_exactly(self, method, target, fields):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        with contextlib.closing(connection):
+            connection.putrequest(method, "/", skip_host=True, skip_accept_encoding=True)
+            # http.client refuses some of what is asked here.
+            connection._buffer[0] = f"{method} {target} HTTP/1.1".encode("ascii")
+            for name, value in {"Host": f"127.0.0.1:{self.port}", **fields}.items():
+                connection.putheader(name, value)
+            connection.endheaders()
+            response = connection.getresponse()
+            response.content = response.read()
+            return response
+
+
+class View(unittest.TestCase):
+    """A page and a sample, made once; each test starts servers of its own."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.shared = tempfile.mkdtemp()
+        cls.page = os.path.join(cls.shared, "page")
+        cls.sample = os.path.join(cls.shared, "sample.espalier")
+        os.makedirs(os.path.join(cls.page, "assets"))
+        cls.parts = {"index.html": b"<!doctype html><title>a page</title>\n", "assets/app.js": b"let a = 1\n",
+                     "assets/app.css": b"p {}\n", "assets/core.wasm": b"\0asm", "assets/empty.txt": b""}
+        for name, content in cls.parts.items():
+            with open(os.path.join(cls.page, name), "wb") as file:
+                file.write(content)
+        with open(os.path.join(cls.shared, "secret"), "wb") as file:
+            file.write(b"secret")
+        os.symlink("../secret", os.path.join(cls.page, "link.txt"))
+        subprocess.run([MAKE_SAMPLE, cls.sample, ""], check=True)
+        with open(cls.sample, "rb") as file:
+            cls.bytes = file.read()
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.shared)
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def new(self, name, content=None):
+        path = os.path.join(self.folder, name)
+        if content is not None:
+            with open(path, "wb") as file:
+                file.write(content)
+        return path
+
+    def serve(self, *args, **options):
+        server = Server(*(args or (self.sample,)), "--page", self.page, **options)
+        self.addCleanup(lambda: server.process.returncode is None and server.stop())
+        return server
+
+    def refused(self, code, *args, environment=None):
+        done = subprocess.run([ESPALIER, "view", *args, "--no-browser", *IDLE], capture_output=True,
+                              env=environment, timeout=60, check=False)
+        self.assertEqual((done.returncode, done.stdout), (code, b""), done.stderr)
+        self.assertRegex(done.stderr, rb"\Aespalier: [^\n]+\n\Z")
+        return done.stderr.decode()
+
+
+class Page(View):
+    def test_serves_the_page_and_the_file(self):
+        server = self.serve()
+        self.assertRegex(server.url, r"\Ahttp://127\.0\.0\.1:\d+/[0-9a-f]{32}/#url=files/0/sample\.espalier\Z")
+        self.assertEqual(server.announced, {"url": server.url, "port": server.port})
+        for name, content in self.parts.items():
+            response = server.ask(name)
+            self.assertEqual((response.status, response.content), (200, content), name)
+        self.assertEqual(server.ask().content, self.parts["index.html"])
+        self.assertEqual(server.ask("?query").content, self.parts["index.html"])
+        self.assertEqual(server.ask("files/0/sample.espalier").content, self.bytes)
+        self.assertEqual(json.loads(server.ask("files.json").content),
+                         [{"name": "sample.espalier", "url": "files/0/sample.espalier", "size": len(self.bytes)}])
+
+    def test_fields(self):
+        server = self.serve()
+        types = {"": "text/html; charset=utf-8", "assets/app.js": "text/javascript; charset=utf-8",
+                 "assets/app.css": "text/css; charset=utf-8", "assets/core.wasm": "application/wasm",
+                 "files.json": "application/json", "files/0/sample.espalier": "application/octet-stream"}
+        for path, content_type in types.items():
+            self.assertEqual(server.ask(path).headers["Content-Type"], content_type)
+        answers = [server.ask(), server.ask("nothing"), server.ask(method="POST"), server.ask(target="/"),
+                   server.ask("files/0/sample.espalier"), server.ask("", Transfer_Encoding="chunked"),
+                   server.ask("files/0/sample.espalier", Range="bytes=1-2"),
+                   server.ask("files/0/sample.espalier", Range=f"bytes={1 << 40}-")]
+        self.assertEqual([answer.status for answer in answers], [200, 404, 405, 404, 200, 413, 206, 416])
+        for answer in answers:
+            self.assertEqual(answer.headers["Content-Security-Policy"], POLICY)
+            self.assertEqual(answer.headers["Cache-Control"], "no-store")
+            self.assertEqual(answer.headers["Referrer-Policy"], "no-referrer")
+            self.assertEqual(answer.headers["X-Content-Type-Options"], "nosniff")
+            self.assertFalse([name for name in answer.headers if name.lower().startswith("access-control")])
+
+    def test_head_is_get_without_content(self):
+        server = self.serve()
+        for path in ("", "files/0/sample.espalier", "nothing"):
+            get, head = server.ask(path), server.ask(path, method="HEAD")
+            self.assertEqual(head.status, get.status)
+            self.assertEqual(head.getheaders(), get.getheaders())
+            self.assertTrue(server.raw(server.request(path, method="HEAD")).endswith(b"\r\n\r\n"))
+        # Only GET has ranges.
+        self.assertEqual(server.ask("files/0/sample.espalier", method="HEAD", Range="bytes=0-1").status, 200)
+
+    def test_many_requests_on_one_connection(self):
+        server = self.serve()
+        request = f"GET {server.base} HTTP/1.1\r\nHost: localhost:{server.port}\r\n".encode()
+        answer = server.raw((request + b"\r\n") * 3 + request + b"Connection: close\r\n\r\n" + request)
+        self.assertEqual(answer.count(b"HTTP/1.1 200 OK"), 4)
+        self.assertEqual(answer.count(self.parts["index.html"]), 4)
+        answer = server.raw(request.replace(b"1.1\r", b"1.0\r") + b"\r\n" + request + b"\r\n")
+        self.assertEqual(answer.count(b"HTTP/1.1 200 OK"), 1)
+        self.assertIn(b"Connection: close", answer)
+
+    def test_a_page_that_is_built_again_stays_as_it_was(self):
+        page = self.new("page")
+        shutil.copytree(self.page, page, symlinks=True)
+        server = Server(self.sample, "--page", page)
+        self.addCleanup(server.stop)
+        shutil.rmtree(page)
+        self.assertEqual(server.ask("assets/app.js").content, self.parts["assets/app.js"])
+
+    def test_where_the_page_is(self):
+        environment = {**os.environ, "ESPALIER_VIEWER": self.page}
+        server = Server(self.sample, environment=environment)
+        self.addCleanup(server.stop)
+        self.assertEqual(server.ask().content, self.parts["index.html"])
+        # As if installed; and in a build folder.
+        for program, page in (("usr/bin", "usr/share/espalier/viewer"), ("build/release", "web_demo/dist")):
+            os.makedirs(self.new(program))
+            shutil.copy(ESPALIER, self.new(program))
+            command = [os.path.join(self.new(program), "espalier"), "view", self.sample, "--no-browser"]
+            missing = subprocess.run(command, capture_output=True, timeout=60, check=False)
+            self.assertEqual(missing.returncode, IO)
+            self.assertIn(b"scripts/viewer builds it", missing.stderr)
+            shutil.copytree(self.page, self.new(page), symlinks=True)
+            found = subprocess.run([*command, "--idle-timeout", "1"], capture_output=True, timeout=60,
+                                   check=False)
+            self.assertEqual((found.returncode, found.stderr), (0, b""))
+
+    def test_no_page(self):
+        self.assertIn("scripts/viewer", self.refused(IO, self.sample, "--page", self.folder))
+        environment = {**os.environ, "ESPALIER_VIEWER": self.folder}
+        self.assertIn(self.folder, self.refused(IO, self.sample, environment=environment))
+
+
+class Access(View):
+    def not_found(self, response):
+        self.assertEqual((response.status, response.content), (404, b"Not Found\n"))
+        self.assertIsNone(response.headers["ETag"])
+
+    def test_token_is_required(self):
+        server = self.serve()
+        token = server.base.strip("/")
+        other = ("0" if token[0] != "0" else "1") + token[1:]
+        for target in ("/", "/index.html", "/files.json", f"/{other}/", f"/{token}", f"/{token[:-1]}/",
+                       f"/{token}0/",
+                       f"//{token}/", f"/x/{token}/", f"/{token.upper()}x/", "*", f"{token}/",
+                       f"http://127.0.0.1:{server.port}/{token}/", f"/?{token}/", f"/{token}?/"):
+            for method in ("GET", "HEAD", "POST", "OPTIONS"):
+                response = server.ask(target=target, method=method)
+                self.assertEqual(response.status, 404, (method, target))
+            self.not_found(server.ask(target=target))
+        self.assertNotEqual(self.serve().base, server.base)
+
+    def test_other_hosts_are_refused(self):
+        server = self.serve()
+        for host in ("127.0.0.1", "localhost", f"evil.example:{server.port}", f"127.0.0.1:{server.port + 1}",
+                     f"127.0.0.1.evil.example:{server.port}", f"localhost.:{server.port}", f"[::1]:{server.port}",
+                     f"0.0.0.0:{server.port}", f"evil@127.0.0.1:{server.port}", f"127.0.0.1:0{server.port}"):
+            self.not_found(server.ask(Host=host))
+        self.assertEqual(server.ask(Host=f"localhost:{server.port}").status, 200)
+        none = server.raw(f"GET {server.base} HTTP/1.1\r\nConnection: close\r\n\r\n".encode())
+        self.assertTrue(none.startswith(b"HTTP/1.1 404 "), none)
+        twice = f"GET {server.base} HTTP/1.1\r\n" + f"Host: localhost:{server.port}\r\n" * 2 + "\r\n"
+        self.assertTrue(server.raw(twice.encode()).startswith(b"HTTP/1.1 400 "))
+
+    def test_no_way_out(self):
+        server = self.serve()
+        for path in ("../secret", "%2e%2e/secret", "..%2fsecret", "%2e%2e%2fsecret", "assets/../../secret",
+                     "assets/../index.html", "assets/%2e%2e/index.html", "./index.html", "/index.html",
+                     "//etc/passwd",
+                     "/etc/passwd", "%2fetc%2fpasswd", "..%5csecret", "..\\secret", "%252e%252e/secret",
+                     "link.txt",
+                     "index.html%00", "index.html%00.js", "%00", "%", "%2", "%zz", "assets%3zapp.js", "assets",
+                     "assets/", "files", "files/", "files/0", "files/0/", "files/1/sample.espalier", "files/00/sample.espalier", "files/-1/x",
+                     "files/0/../0/sample.espalier", "files/0/sample.espalier/", "files/0/SAMPLE.espalier",
+                     "files/0" + urllib.parse.quote(self.sample), "index.html/", "INDEX.HTML", "~", "*"):
+            self.not_found(server.ask(path))
+        # Escapes that need not be are the same name.
+        self.assertEqual(server.ask("%69ndex.html").content, self.parts["index.html"])
+        self.assertEqual(server.ask("assets%2Fapp.js").content, self.parts["assets/app.js"])
+
+    def test_methods(self):
+        server = self.serve()
+        for method in ("POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT", "PROPFIND", "get", "X"):
+            response = server.ask(method=method)
+            self.assertEqual((response.status, response.headers["Allow"]), (405, "GET, HEAD"), method)
+
+    def test_only_this_machine(self):
+        server = self.serve()
+        with open("/proc/net/tcp", encoding="ascii") as table:
+            listening = [line.split()[1] for line in table if line.split()[3] == "0A"]
+        self.assertIn(f"0100007F:{server.port:04X}", listening)
+        self.assertNotIn(f"00000000:{server.port:04X}", listening)
+
+
+class Malformed(View):
+    def test_requests_that_are_none(self):
+        server = self.serve()
+        host = f"Host: 127.0.0.1:{server.port}\r\n"
+        good = f"GET {server.base} HTTP/1.1\r\n{host}"
+        for status, request in {
+            "400": ["\r\n\r\n", "x\r\n\r\n", "GET\r\n\r\n", "GET / \r\n\r\n",
+                    f"GET  {server.base} HTTP/1.1\r\n{host}\r\n",
+                    f"GET {server.base} x HTTP/1.1\r\n{host}\r\n", "GET / HTTP\r\n\r\n", "G(T / HTTP/1.1\r\n\r\n",
+                    f"GET {server.base}\x80 HTTP/1.1\r\n{host}\r\n",
+                    f"GET {server.base}\x00 HTTP/1.1\r\n{host}\r\n",
+                    good + "Folded: a\r\n b\r\n\r\n", good + "No colon\r\n\r\n", good + "Space : x\r\n\r\n",
+                    good + ": x\r\n\r\n", good + "Bad: a\x00b\r\n\r\n", good + "Bad: a\rb\r\n\r\n",
+                    good + "Bad: a\nb\r\n\r\n",
+                    good + "Range: bytes=0-1\r\nRange: bytes=2-3\r\n\r\n", good + "Range:\r\n\r\n"],
+            "413": [good + "Content-Length: 1\r\n\r\nx", good + "Content-Length: x\r\n\r\n",
+                    good + "Content-Length: 0\r\nContent-Length: 5\r\n\r\n",
+                    good + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"],
+            "431": [good + "Long: " + "x" * 20_000 + "\r\n\r\n", "GET /" + "x" * 100_000,
+                    good + "A: b\r\n" * 10_000],
+            "505": [f"GET {server.base} HTTP/2.0\r\n{host}\r\n", f"GET {server.base} HTTP/1.10\r\n{host}\r\n"],
+            "200": [good + "Content-Length: 0\r\nConnection: Upgrade, close\r\n\r\n", good + "A: \xff\r\n\r\n"],
+        }.items():
+            for text in request:
+                answer = server.raw(text.encode("latin-1"))
+                self.assertEqual(answer[9:12], status.encode(), (text[:200], answer[:200]))
+                self.assertEqual(answer.count(b"HTTP/1.1 "), 1, text[:200])
+        # LF alone ends no line, so there is no request.
+        self.assertEqual(server.raw(good.replace("\r", "").encode() + b"\n"), b"")
+        self.assertEqual(server.ask().status, 200)
+
+    def test_a_request_byte_by_byte(self):
+        server = self.serve()
+        with server.connect() as connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for byte in server.request(method="HEAD"):
+                connection.sendall(bytes([byte]))
+            self.assertTrue(connection.recv(1 << 16).startswith(b"HTTP/1.1 200 OK\r\n"))
+
+
+class Ranges(View):
+    def test_ranges(self):
+        server = self.serve()
+        size = len(self.bytes)
+        for field, first, end in (("0-0", 0, 1), ("0-127", 0, 128), ("100-199", 100, 200), (f"{size - 1}-",
+                                                                                            size - 1, size),
+                                  ("64-", 64, size), ("-1", size - 1, size), ("-100", size - 100, size),
+                                  (f"-{size}", 0, size), (f"-{size + 9}", 0, size), (f"10-{1 << 70}", 10, size),
+                                  (f"10-{size}", 10, size), ("007-08", 7, 9), ("-" + "9" * 40, 0, size)):
+            response = server.ask("files/0/sample.espalier", Range="bytes=" + field)
+            self.assertEqual(response.status, 206, field)
+            self.assertEqual(response.content, self.bytes[first:end], field)
+            self.assertEqual(response.headers["Content-Range"], f"bytes {first}-{end - 1}/{size}")
+            self.assertEqual(response.headers["Accept-Ranges"], "bytes")
+        self.assertEqual(server.ask("files/0/sample.espalier", Range="BYTES=0-0").status, 206)
+        self.assertEqual(server.ask("assets/app.js", Range="bytes=0-2").content, b"let")
+
+    def test_beyond_the_end(self):
+        server = self.serve()
+        size = len(self.bytes)
+        for field in (f"{size}-", f"{size}-{size}", "-0", f"{1 << 63}-", f"{1 << 64}-{1 << 64}", "9" * 40 + "-"):
+            response = server.ask("files/0/sample.espalier", Range="bytes=" + field)
+            self.assertEqual((response.status, response.headers["Content-Range"]), (416, f"bytes */{size}"),
+                             field)
+        for field in ("0-", "-1"):
+            self.assertEqual(server.ask("assets/empty.txt", Range="bytes=" + field).status, 416)
+
+    def test_what_is_no_range_is_ignored(self):
+        server = self.serve()
+        for field in ("bytes=", "bytes=-", "bytes=a-b", "bytes=2-1", "bytes=0-1,2-3", "bytes=0-,0-,0-",
+                      "bytes=+1-2", "bytes=0x1-2",
+                      "bytes= 0-1", "bytes=0 -1", "bytes=--1", "bytes=1--2", "bytes=0-1-2", "items=0-1",
+                      "bytes", "bytes:0-1", "=0-1"):
+            response = server.ask("files/0/sample.espalier", Range=field)
+            self.assertEqual((response.status, response.content), (200, self.bytes), field)
+
+    def test_beyond_four_gibibytes(self):
+        file = self.new("large")
+        size = (5 << 30) + 10
+        with open(file, "wb") as large:
+            large.truncate(size)
+            for offset in ((4 << 30) - 2, size - 4):
+                large.seek(offset)
+                large.write(b"here")
+        server = self.serve(file, "--force")
+        self.assertEqual(server.ask("files/0/large", method="HEAD").headers["Content-Length"], str(size))
+        response = server.ask("files/0/large", Range=f"bytes={(4 << 30) - 2}-{(4 << 30) + 1}")
+        self.assertEqual(response.content, b"here")
+        self.assertEqual(response.headers["Content-Range"], f"bytes {(4 << 30) - 2}-{(4 << 30) + 1}/{size}")
+        self.assertEqual(server.ask("files/0/large", Range="bytes=-4").content, b"here")
+        self.assertEqual(json.loads(server.ask("files.json").content)[0]["size"], size)
+
+    def test_tags(self):
+        file = self.new("file", self.bytes)
+        server = self.serve(file)
+        tag = server.ask("files/0/file").headers["ETag"]
+        self.assertRegex(tag, r'\A"[^"]+"\Z')
+        self.assertEqual(server.ask("files/0/file", Range="bytes=0-1").headers["ETag"], tag)
+        part = server.ask("files/0/file", Range="bytes=0-1", If_Range=tag)
+        self.assertEqual((part.status, part.content), (206, self.bytes[:2]))
+        for other in ('"other"', "W/" + tag, tag.strip('"'), "Sat, 01 Jan 2050 00:00:00 GMT", tag + tag):
+            whole = server.ask("files/0/file", Range="bytes=0-1", If_Range=other)
+            self.assertEqual((whole.status, whole.content), (200, self.bytes), other)
+        # Of the same size, and with a time that is other by a nanosecond.
+        status = os.stat(file)
+        os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
+        changed = server.ask("files/0/file", Range="bytes=0-1", If_Range=tag)
+        self.assertEqual(changed.status, 200)
+        self.assertNotEqual(changed.headers["ETag"], tag)
+
+    def test_a_file_that_grows_or_is_replaced(self):
+        file = self.new("file", self.bytes)
+        server = self.serve(file)
+        with open(file, "ab") as more:
+            more.write(b"more")
+        self.assertEqual(server.ask("files/0/file").content, self.bytes + b"more")
+        os.replace(self.new("other", b"other"), file)
+        self.assertEqual(server.ask("files/0/file").content, self.bytes + b"more", "the file that was opened")
+
+    def test_a_file_that_shrinks(self):
+        file = self.new("file", bytes(64 << 20))
+        server = self.serve(file, "--force")
+        with server.connect() as connection:
+            connection.sendall(server.request("files/0/file"))
+            received = len(connection.recv(1 << 16))
+            os.truncate(file, 1 << 20)
+            with contextlib.suppress(ConnectionResetError):
+                while piece := connection.recv(1 << 20):
+                    received += len(piece)
+        self.assertLess(received, 64 << 20, "the connection ends early")
+        self.assertEqual(server.ask("files/0/file", Range="bytes=-1").content, b"\0")
+        self.assertEqual(server.ask("files/0/file").headers["Content-Length"], str(1 << 20))
+        os.truncate(file, 0)
+        self.assertEqual(server.ask("files/0/file").content, b"")
+        self.assertEqual(server.stop(), 0)
+
+
+class Files(View):
+    def test_several_files_with_odd_names(self):
+        names = ["a b", "#hash", "what?", "100%", "%41", "+", "ünï 漢字", "\"quotes\"", "it's", "back\\slash",
+                 "&amp;=", "new\nline",
+                 "<script>", "..dots", "-dash", "semi;colon,", "~tilde", "e\u0301", "\u202edrow",
+                 b"not \xff UTF-8"]
+        files = []
+        for i, name in enumerate(names):
+            folder = self.new(str(i))
+            os.mkdir(folder)
+            files.append(os.path.join(os.fsencode(folder), os.fsencode(name)))
+            with open(files[-1], "wb") as file:
+                file.write(self.bytes + bytes([i]))
+        server = self.serve("--force", *files)
+        self.assertEqual(server.fragment, "files")
+        listed = json.loads(server.ask("files.json").content)
+        for i, (name, entry) in enumerate(zip(names, listed, strict=True)):
+            if isinstance(name, str):
+                self.assertEqual(entry["name"], name)
+            self.assertRegex(entry["url"], rf"\Afiles/{i}/[A-Za-z0-9._~%-]+\Z")
+            self.assertEqual(urllib.parse.unquote_to_bytes(entry["url"].split("/")[2]), os.fsencode(name))
+            self.assertEqual(server.ask(entry["url"]).content, self.bytes + bytes([i]))
+            if isinstance(name, str):
+                # As browsers write them, with fewer escapes.
+                escaped = urllib.parse.quote(name, safe="!$&'()*+,;=:@")
+                self.assertEqual(server.ask(f"files/{i}/{escaped}").status, 200, name)
+
+    def test_the_fragment_is_a_url_in_a_value(self):
+        for name in ("50% of #1 + more?", "é&url=x"):
+            server = self.serve(self.new(name, self.bytes))
+            self.assertRegex(server.fragment, r"\Aurl=[A-Za-z0-9._~%/-]+\Z")
+            value = urllib.parse.parse_qs(server.fragment)["url"][0]
+            self.assertEqual(urllib.parse.unquote(value), "files/0/" + name)
+            self.assertEqual(server.ask(value).content, self.bytes)
+
+    def test_files_of_one_name(self):
+        os.mkdir(self.new("other"))
+        other = self.new("other/sample.espalier", b"other")
+        server = self.serve("--force", self.sample, other, self.sample)
+        contents = [server.ask(f"files/{i}/sample.espalier").content for i in range(3)]
+        self.assertEqual(contents, [self.bytes, b"other", self.bytes])
+
+    def test_what_is_no_checkpoint(self):
+        text = self.new("text", b"no checkpoint")
+        os.mkfifo(self.new("fifo"))
+        self.assertIn("code not_a_checkpoint", self.refused(BAD_INPUT, text, "--page", self.page))
+        self.assertIn("text: ", self.refused(BAD_INPUT, self.sample, text, "--page", self.page))
+        damaged = self.new("damaged", b"\x89ESP" + bytes(200))
+        self.refused(BAD_INPUT, damaged, "--page", self.page)
+        for force in ([], ["--force"]):
+            self.assertIn("this is a directory", self.refused(BAD_INPUT, self.folder, "--page", self.page,
+                                                              *force))
+            self.assertIn("this is a FIFO", self.refused(BAD_INPUT, self.new("fifo"), "--page", self.page,
+                                                         *force))
+            self.assertIn("code file_not_found", self.refused(IO, self.new("none"), "--page", self.page, *force))
+            self.refused(USAGE, "", "--page", self.page, *force)
+            self.refused(USAGE, "-", "--page", self.page, *force)
+        self.assertEqual(self.serve(text, "--force").ask("files/0/text").content, b"no checkpoint")
+
+    def test_usage(self):
+        for args in ([], [self.sample, "--port", "0"], [self.sample, "--port", "65536"], [self.sample,
+                                                                                          "--port", "x"],
+                     [self.sample, "--idle-timeout", "-1"], [self.sample, "--nonsense"]):
+            self.refused(USAGE, *args)
+
+
+class Life(View):
+    def run_view(self, *args, environment=None):
+        done = subprocess.run([ESPALIER, "view", self.sample, "--page", self.page, "--idle-timeout", "1", *args],
+                              capture_output=True, env=environment, timeout=60, check=False)
+        self.assertEqual(done.returncode, 0)
+        return done.stdout.decode(), done.stderr.decode()
+
+    def test_signals_stop_it(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            server = self.serve(self.new("large", bytes(64 << 20)), "--force")
+            # Neither an idle connection nor one that does not read holds it up.
+            with server.connect(), server.connect() as reader:
+                reader.sendall(server.request("files/0/large"))
+                reader.recv(1)
+                self.assertEqual((server.stop(number), server.stderr), (0, b""))
+
+    def test_idle_timeout(self):
+        self.run_view("--no-browser")
+
+    def test_text(self):
+        out, err = self.run_view("--no-browser")
+        self.assertRegex(out, rf"\AServing {re.escape(self.sample)} at http://127\.0\.0\.1:\d+/[0-9a-f]{{32}}/"
+                              r"#url=files/0/sample\.espalier\nPress Ctrl-C to stop\.\n\Z")
+        self.assertEqual(err, "")
+        out, _ = self.run_view(self.sample, "--no-browser")
+        self.assertRegex(out, r"\AServing 2 files at http://127\.0\.0\.1:\d+/[0-9a-f]{32}/#files\n")
+
+    def test_port(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            port = taken.getsockname()[1]
+            error = self.refused(IO, self.sample, "--page", self.page, "--port", str(port))
+            self.assertIn(f"cannot listen at port {port} of 127.0.0.1: Address already in use", error)
+        server = self.serve(self.sample, "--port", str(port))
+        self.assertEqual(server.port, port)
+        with server.connect() as connection:
+            connection.sendall(server.request())
+            self.assertTrue(connection.recv(1))
+            self.assertEqual(server.stop(), 0)
+            while connection.recv(1 << 16):
+                pass
+        # A connection that the server has ended first does not keep the port.
+        self.assertEqual(self.serve(self.sample, "--port", str(port)).ask().status, 200)
+
+    def test_browser(self):
+        tools, said = self.new("tools"), self.new("said")
+        os.mkdir(tools)
+        script = os.path.join(tools, "xdg-open")
+        with open(script, "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/sh\necho noise; echo noise >&2\n"
+                       f"printf '%s\\n' \"$#\" \"$1\" >{said}.new && mv {said}.new {said}\n")
+        os.chmod(script, 0o755)
+        out, err = self.run_view(environment={**os.environ, "PATH": tools + ":" + os.environ["PATH"]})
+        self.assertEqual((out.count("\n"), err), (2, ""), "what a browser says is not our output")
+        with open(said, encoding="utf-8") as file:
+            count, url = file.read().splitlines()
+        self.assertEqual((count, url), ("1", re.search(r"http://\S+", out)[0]))
+
+    def test_no_browser_is_only_a_note(self):
+        out, err = self.run_view("--json", environment={**os.environ, "PATH": self.folder})
+        self.assertEqual(set(json.loads(out)), {"url", "port"})
+        self.assertRegex(err, r"\Aespalier: no browser was opened: cannot run xdg-open: [^\n]+\n\Z")
+
+    def test_nobody_to_tell(self):
+        reading, writing = os.pipe()
+        os.close(reading)
+        with open(writing, "wb") as closed:
+            done = subprocess.run([ESPALIER, "view", self.sample, "--page", self.page, "--no-browser", *IDLE],
+                                  stdout=closed, stderr=subprocess.PIPE, timeout=60, check=False)
+        self.assertEqual((done.returncode, done.stderr), (-signal.SIGPIPE, b""))
+
+
+class Crowds(View):
+    def test_parallel_connections(self):
+        file = self.new("file", os.urandom(3 << 20))
+        server = self.serve(file, "--force")
+        with open(file, "rb") as opened:
+            content = opened.read()
+        wrong = []
+
+        def ask(i):
+            begin = i * 1000
+            for _ in range(3):
+                response = server.ask("files/0/file", Range=f"bytes={begin}-")
+                if response.content != content[begin:]:
+                    wrong.append(i)
+
+        threads = [threading.Thread(target=ask, args=(i,)) for i in range(50)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+
+    def test_slow_clients_hold_nobody_up(self):
+        file = self.new("large", bytes(64 << 20))
+        server = self.serve(file, "--force")
+        with contextlib.ExitStack() as stack:
+            for i in range(100):
+                slow = stack.enter_context(server.connect())
+                slow.sendall(b"GET / HTTP/1.1\r\nX: "[:i % 20])
+            for _ in range(20):
+                reader = stack.enter_context(server.connect())
+                reader.sendall(server.request("files/0/large"))
+            self.assertEqual(server.ask().status, 200)
+            self.assertEqual(len(server.ask("files/0/large").content), 64 << 20)
+
+    def test_more_connections_than_it_takes(self):
+        server = self.serve()
+        with contextlib.ExitStack() as stack:
+            slow = [stack.enter_context(server.connect()) for _ in range(400)]
+            self.assertEqual(server.ask().status, 200)
+            self.assertEqual(slow[0].recv(1), b"", "the one that waited longest had to go")
+            slow[-1].sendall(server.request(method="HEAD"))
+            self.assertTrue(slow[-1].recv(100).startswith(b"HTTP/1.1 200"))
+
+    def test_few_descriptors(self):
+        command = 'ulimit -n 40; exec "$0" view "$1" --page "$2" --no-browser --json --idle-timeout 60'
+        process = subprocess.Popen(["sh", "-c", command, ESPALIER, self.sample, self.page],
+                                   stdout=subprocess.PIPE)
+        with process, contextlib.ExitStack() as stack:
+            stack.callback(process.kill)
+            announced = json.loads(process.stdout.readline())
+            target = urllib.parse.urlsplit(announced["url"]).path
+            port = announced["port"]
+            # The first request is for the sanitizers, which need descriptors for types that they do not know yet.
+            for crowd in (0, 100):
+                for _ in range(crowd):
+                    stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=30))
+                connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+                stack.callback(connection.close)
+                connection.request("GET", target)
+                self.assertEqual(connection.getresponse().status, 200)
+
+    def test_memory_is_bounded(self):
+        file = self.new("large", None)
+        with open(file, "wb") as large:
+            large.truncate(1 << 30)
+        server = self.serve(file, "--force")
+
+        def peak():
+            with open(f"/proc/{server.process.pid}/status", encoding="ascii") as status:
+                return int(re.search(r"VmHWM:\s+(\d+) kB", status.read())[1])
+
+        before = peak()
+        with server.connect() as connection:
+            connection.sendall(server.request("files/0/large"))
+            received, buffer = 0, bytearray(1 << 20)
+            while received < 1 << 30:
+                received += connection.recv_into(buffer)
+        self.assertLess(peak() - before, 8 << 10, "KiB")
+
+
+if __name__ == "__main__":
+    unittest.main()

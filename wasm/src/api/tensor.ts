@@ -208,10 +208,15 @@ export class Tensor {
    */
   plan(options: ReadOptions, accept: (bytes: number) => void = () => {}): Plan {
     if (this.isPlaceholder) throw this.#wrongKind('a placeholder has no elements')
-    const slices = parseSlice(options.slice ?? [], this.shape, this.path)
+    const slices = parseSlice(options.slice ?? [], this.shape, () => this.path)
     // Of a whole tensor it is known now, and the core, too, needs memory for each chunk.
     if (slices.length === 0) accept(this.byteLength)
     return planRead(this.#opened.tree, { tensor: this.id, slices }, accept)
+  }
+
+  /** Whether the tensor is of a checkpoint. @internal */
+  isOf(opened: Opened): boolean {
+    return this.#opened === opened
   }
 
   #wrongKind(message: string): EspalierError {

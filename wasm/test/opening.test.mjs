@@ -29,16 +29,17 @@ test('an abort ends an opening of which the core does not come', { timeout: 5000
   let closed = 0
   let asked = 0
   let isSlow = true
+  const first = new AbortController()
   const core = await serve((request, response) => {
-    asked += 1
+    if (++asked === 1) first.abort(reason)
     response.on('close', () => (closed += 1))
     if (!isSlow) response.end(readFileSync(new URL('../dist/core.wasm', import.meta.url)))
   })
-  await assert.rejects(open(bytes, { core, signal: aborting() }), reason)
+  await assert.rejects(open(bytes, { core, signal: first.signal }), reason)
   // Two who wait share it, and one who goes leaves it to the other.
   const patient = open(bytes, { core })
   await assert.rejects(open(bytes, { core, signal: aborting() }), reason)
-  await new Promise((resolve) => setTimeout(resolve, 50))
+  while (asked < 2 || closed < 1) await new Promise((resolve) => setTimeout(resolve, 10))
   assert.deepEqual([asked, closed], [2, 1])
   isSlow = false
   servers[0].closeAllConnections()

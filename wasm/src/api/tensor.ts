@@ -149,6 +149,7 @@ export class Tensor {
       },
     }
     if (this.#hasHashes) await this.#check(plan, held, options)
+    if (stored.length !== plan.bytes) throw errorFromCode('io_error', 'the bytes of the source were resized or transferred', undefined, this.path)
     return use(new TensorData(this.dtype, plan.shape, viewAs(this.dtype, stored)))
   }
 

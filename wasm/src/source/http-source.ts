@@ -58,7 +58,11 @@ export class HttpSource implements Source {
     this.#url = parsed.href
     this.#name = parsed.href.replace(/[?#].*/, '')
     this.#options = options
-    if (options.size !== undefined) this.#size = checkNumber(options.size, `${this.#name}: size`)
+    for (const name of ['size', 'retries', 'retryDelay', 'wholeFileBytes'] as const) {
+      const { [name]: value } = options
+      if (value !== undefined) checkNumber(value, `${this.#name}: ${name}`)
+    }
+    this.#size = options.size
   }
 
   async size(signal?: AbortSignal): Promise<number> {
@@ -110,9 +114,11 @@ export class HttpSource implements Source {
       ...(mode && { mode }),
       ...(credentials && { credentials }),
     }
-    const response = await fetch(this.#url, init).catch((cause: unknown) => {
+    // Called in a function that is async: one that was given may throw, or give something else than a promise.
+    const response = await (async () => fetch(this.#url, init))().catch((cause: unknown) => {
       throw new Transient(this.#error('io_error', 'no answer: the network failed, or the server does not allow this page (CORS), or it compresses parts of files', { cause }))
     })
+    if (typeof (response as Response | undefined)?.headers?.get !== 'function') throw this.#error('io_error', 'what fetch gave is no Response')
     try {
       return await this.#accept(response, begin, end)
     } catch (error) {

@@ -59,5 +59,7 @@ export function checkRange(offset: number, length: number, size: number, name: s
 /** Gives `value` if it is a whole number from 0 to 2^53-1. Throws `invalid_argument` otherwise. */
 export function checkNumber(value: number, name: string): number {
   if (Number.isSafeInteger(value) && value >= 0) return value
-  throw new EspalierError('invalid_argument', `${name} ${value} must be a whole number from 0 to 2^53-1`)
+  // Not every object can be text.
+  const shown = /object|function/.test(typeof value) ? typeof value : String(value)
+  throw new EspalierError('invalid_argument', `${name} ${shown} must be a whole number from 0 to 2^53-1`)
 }

@@ -1,7 +1,8 @@
 // Puts the chunks of one read together.
-import type { Awaitable, ReadJob } from '../engine/engine.js'
+import type { ReadJob } from '../engine/engine.js'
 import { errorFromCode } from '../errors.js'
 import type { Plan } from '../engine/plan.js'
+import type { Awaitable } from '../source/source.js'
 import type { Opened } from './opened.js'
 
 /** A read that is under way. */

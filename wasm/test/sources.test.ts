@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { inspect } from 'node:util'
 import { after, before, describe, it } from 'node:test'
-import { EspalierError, errorFromCode, FileChangedError, HashMismatchError, RangeNotSupportedError } from '../src/errors.js'
+import { EspalierError, errorFromCode, FileChangedError, HashMismatchError, RangeNotSupportedError, type ErrorCode } from '../src/errors.js'
 import { asSource, type SourceInput } from '../src/source/as-source.js'
 import { BlobSource } from '../src/source/blob-source.js'
 import { BytesSource } from '../src/source/bytes-source.js'
@@ -195,7 +195,7 @@ describe('FileHandleSource', () => {
 describe('errorFromCode', () => {
   it('picks the class', () => {
     const classes = { range_not_supported: RangeNotSupportedError, file_changed: FileChangedError, chunk_corrupt: HashMismatchError, index_invalid: EspalierError }
-    for (const [code, type] of Object.entries(classes)) {
+    for (const [code, type] of Object.entries(classes) as [ErrorCode, (typeof classes)[keyof typeof classes]][]) {
       const error = errorFromCode(code, 'what', 5n, 'a/b')
       assert.equal(error.constructor, type)
       assert.equal(error.name, type.name)

@@ -1,5 +1,5 @@
 // One instance of the WebAssembly core, and the memory in it.
-import { errorFromCode, type EspalierError } from '../errors.js'
+import { errorFromCode, type ErrorCode, type EspalierError } from '../errors.js'
 import { orAborted } from '../source/abort.js'
 import type { CoreExports } from './exports.js'
 import { loadModule, type CoreInput } from './module.js'
@@ -16,7 +16,7 @@ export type Produce = (id: number, offset: bigint, out: number, length: number) 
 export class Core {
   /** The core's functions. Each throws the error that made the instance unusable, if something did. */
   readonly call: CoreExports
-  /** The module that this is an instance of, for a worker to make another. */
+  /** The module that this is an instance of, for a worker to make another. @internal */
   readonly module: WebAssembly.Module
   /** Called by `espalier_produce`; must not throw. */
   produce: Produce = () => 1
@@ -170,7 +170,7 @@ export class Core {
     const texts = [this.text(message), this.text(path)] as const
     this.call.espalier_error_name(code, this.out)
     // No text: nobody is to blame. The root is never.
-    return errorFromCode(this.text(readText(this.view, this.out)), texts[0], offset, texts[1] || undefined)
+    return errorFromCode(this.text(readText(this.view, this.out)) as ErrorCode, texts[0], offset, texts[1] || undefined)
   }
 
   /** Makes the buffer of put() large enough. */

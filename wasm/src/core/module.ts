@@ -4,8 +4,11 @@ import { orAborted } from '../source/abort.js'
 import { SharedTask } from '../source/shared-task.js'
 import { bytesOf } from './bytes.js'
 
-/** Where a WebAssembly module comes from: its address, its bytes, or the compiled module. */
-export type CoreInput = string | URL | BufferSource | WebAssembly.Module
+/**
+ * Where a WebAssembly module comes from: its address, its bytes, or the compiled WebAssembly.Module, which is an object
+ * here because only the types of browsers know it.
+ */
+export type CoreInput = string | URL | ArrayBuffer | ArrayBufferView | object
 
 /** Modules by address, shared: two files opened at once compile it once, and a fetch ends when nobody waits any more. */
 const modules = new Map<string, SharedTask<WebAssembly.Module>>()
@@ -24,6 +27,7 @@ export function writerAddress(): URL {
 /**
  * A compiled module.
  * @throws EspalierError io_error if it cannot be had or compiled; the reason of `signal`
+ * @internal
  */
 export async function loadModule(input: CoreInput, signal?: AbortSignal): Promise<WebAssembly.Module> {
   if (input instanceof WebAssembly.Module) return input
@@ -50,7 +54,7 @@ export function hasSimd(): boolean {
   )
 }
 
-async function compile(input: BufferSource): Promise<WebAssembly.Module> {
+async function compile(input: object): Promise<WebAssembly.Module> {
   const bytes = bytesOf(input)
   // "\0asm", as a number. Servers of bundlers answer with a page where a file is missing.
   if (!bytes || bytes.length < 8 || new DataView(bytes.buffer, bytes.byteOffset).getUint32(0) !== 0x61736d) {
@@ -63,7 +67,7 @@ async function compile(input: BufferSource): Promise<WebAssembly.Module> {
   }
 }
 
-async function fetchBytes(address: string, signal: AbortSignal): Promise<BufferSource> {
+async function fetchBytes(address: string, signal: AbortSignal): Promise<object> {
   try {
     if (address.startsWith('file:')) {
       // The name is a variable so that bundlers for browsers do not look for the module.

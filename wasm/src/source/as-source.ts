@@ -6,10 +6,13 @@ import { HttpSource, type HttpOptions } from './http-source.js'
 import type { Source } from './source.js'
 
 /** Everything that a file can be read from. Text is a URL, which in a page or Worker may be relative to it. */
-export type SourceInput =
-  | string | URL | Blob | ArrayBufferLike | ArrayBufferView | FileHandleLike | SeekableFile
-  // Without stat(), so that TypeScript knows which read() one is that is written on the spot.
-  | (Source & { readonly stat?: undefined })
+export type SourceInput = string | URL | Blob | ArrayBufferLike | ArrayBufferView | OpenFile | Source
+
+/**
+ * A FileHandleLike or SeekableFile. What their read() takes is not said here: TypeScript could not tell then which read()
+ * one is that is written on the spot.
+ */
+export type OpenFile = Pick<FileHandleLike, 'stat'> & { readonly read: object; readonly seek?: object }
 
 /** How a source is made of something else. A Source is taken as it is. */
 export interface SourceOptions {

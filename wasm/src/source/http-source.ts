@@ -1,4 +1,4 @@
-import { EspalierError, errorFromCode, type EspalierErrorDetails } from '../errors.js'
+import { EspalierError, errorFromCode, type ErrorCode, type EspalierErrorDetails } from '../errors.js'
 import { dropBody, readBody, type Body } from './http-body.js'
 import {
   areDifferent,
@@ -16,11 +16,11 @@ import { checkNumber, checkRange, type Source, type Traffic } from './source.js'
 /** How a file is read over HTTP. */
 export interface HttpOptions extends RetryOptions {
   /** Sent with each request. Other than simple ones make a browser ask another origin's server first. */
-  readonly headers?: HeadersInit | undefined
+  readonly headers?: RequestInit['headers']
   /** As for `fetch`. */
-  readonly mode?: RequestMode | undefined
+  readonly mode?: RequestInit['mode'] | undefined
   /** As for `fetch`. */
-  readonly credentials?: RequestCredentials | undefined
+  readonly credentials?: RequestInit['credentials'] | undefined
   /** Used in place of the global `fetch`. */
   readonly fetch?: typeof globalThis.fetch | undefined
   /** The length of the file in bytes, for a server that hides it. */
@@ -227,7 +227,7 @@ export class HttpSource implements Source {
     this.traffic.onChange?.()
   }
 
-  #error(code: string, problem: string, details?: EspalierErrorDetails): EspalierError {
+  #error(code: ErrorCode, problem: string, details?: EspalierErrorDetails): EspalierError {
     return errorFromCode(code, `${this.#name}: ${problem}`, details?.offset, undefined, details?.cause)
   }
 

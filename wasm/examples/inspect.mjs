@@ -8,8 +8,11 @@ if (!where) {
   process.exit(2)
 }
 
-const checkpoint = await open(/^https?:/.test(where) ? where : await openFile(where))
+// A file that is open is its owner's: whoever opened it closes it.
+const file = /^https?:/.test(where) ? undefined : await openFile(where)
+let checkpoint
 try {
+  checkpoint = await open(file ?? where)
   for (const node of checkpoint.find(pattern)) {
     const { tensor } = node
     const what = tensor ? `${tensor.dtype} [${tensor.shape.join(', ')}]  ${tensor.byteLength} B` : describe(node)
@@ -18,7 +21,8 @@ try {
   const { requests, bytesFetched } = checkpoint.meter
   console.log(`${checkpoint.tensorCount} tensors; ${requests} requests, ${bytesFetched} of ${checkpoint.fileLength} bytes read`)
 } finally {
-  await checkpoint.close()
+  await checkpoint?.close()
+  await file?.close()
 }
 
 function describe({ kind, value, size, label }) {

@@ -1,5 +1,16 @@
 // What the package throws.
 
+/** What an error can be about: the codes of docs/errors.md, and two that only JavaScript has. */
+export type ErrorCode =
+  | 'not_a_checkpoint' | 'truncated' | 'trailing_bytes' | 'unsupported_version' | 'unsupported_feature' | 'header_corrupt'
+  | 'header_invalid' | 'index_corrupt' | 'index_invalid' | 'tree_invalid' | 'tensor_invalid' | 'chunk_invalid'
+  | 'text_invalid' | 'key_invalid' | 'limit_exceeded' | 'out_of_memory' | 'chunk_corrupt' | 'padding_corrupt'
+  | 'digest_mismatch' | 'not_a_regular_file' | 'safetensors_invalid' | 'unsupported_codec'
+  | 'invalid_key_path' | 'invalid_pattern' | 'not_found' | 'wrong_kind' | 'invalid_slice' | 'invalid_argument'
+  | 'invalid_tree' | 'incomplete' | 'name_collision' | 'unrepresentable'
+  | 'io_error' | 'file_not_found' | 'file_changed' | 'durability_unknown'
+  | 'range_not_supported' | 'worker_failed'
+
 /** What an error says beside its code and its message. */
 export interface EspalierErrorDetails {
   /** Position in the file, in bytes, that is to blame. */
@@ -26,11 +37,11 @@ export interface EspalierErrorDetails {
  */
 export class EspalierError extends Error {
   override readonly name: string = 'EspalierError'
-  readonly code: string
+  readonly code: ErrorCode
   readonly offset: number | bigint | undefined
   readonly path: string | undefined
 
-  constructor(code: string, message: string, details: EspalierErrorDetails = {}) {
+  constructor(code: ErrorCode, message: string, details: EspalierErrorDetails = {}) {
     super(message, details)
     this.code = code
     this.offset = details.offset
@@ -67,7 +78,7 @@ export class HashMismatchError extends EspalierError {
 
 /** The error of the class that belongs to `code`; an EspalierError if none does. */
 export function errorFromCode(
-  code: string,
+  code: ErrorCode,
   message: string,
   offset?: number | bigint,
   path?: string,

@@ -18,9 +18,10 @@ export { Histogram, rebin, type TensorStats } from './engine/statistics.js'
 export * from './errors.js'
 export type { ByteRange } from './fetch/plan.js'
 export type { Meter, RangeReaderOptions } from './fetch/range-reader.js'
-export { asSource, type SourceInput, type SourceOptions } from './source/as-source.js'
+export { asSource, type OpenFile, type SourceInput, type SourceOptions } from './source/as-source.js'
 export type { HttpOptions } from './source/http-source.js'
-export type { Source } from './source/source.js'
+export type { FileHandleLike, SeekableFile } from './source/file-handle-source.js'
+export type { Awaitable, Source } from './source/source.js'
 export { write, writeTo, type WriteOptions, type WrittenPiece } from './write/write.js'
 export {
   bytes, complex, float, labelled, record, tensor, tuple, Bytes, Complex, Float, Labelled, Record, Tuple, WritableTensor,

@@ -6,7 +6,8 @@ import { Opening } from './core/tree.js'
 import { LocalEngine } from './engine/local.js'
 import { WorkerEngine } from './engine/remote.js'
 import type { OnProgress } from './engine/run.js'
-import type { WorkerLike } from './engine/start-worker.js'
+import { endWorker, isWorker, type WorkerLike } from './engine/start-worker.js'
+import { errorFromCode } from './errors.js'
 import { RangeReader, type RangeReaderOptions } from './fetch/range-reader.js'
 import { asSource, type SourceInput } from './source/as-source.js'
 import { BytesSource } from './source/bytes-source.js'
@@ -25,7 +26,7 @@ export interface OpenOptions extends HttpOptions, Pick<RangeReaderOptions, 'cach
   readonly indexBytes?: number | undefined
   /**
    * Decode, check and count in a worker: true for a new one, or one that runs `espalier/worker`, which then belongs to
-   * the checkpoint.
+   * the checkpoint, also if opening fails.
    */
   readonly worker?: boolean | WorkerLike | undefined
 }
@@ -33,21 +34,25 @@ export interface OpenOptions extends HttpOptions, Pick<RangeReaderOptions, 'cach
 /**
  * Opens a checkpoint: reads and checks its tree, and none of its tensors. That takes one request of at most 64 KiB for a
  * typical file, and one more if the index is larger.
- * @param input a URL, a Blob or File, bytes, a file handle of Node, or anything with `size()` and `read(offset, length)`
- * @throws EspalierError with the code that says what is wrong with the file, or those of the source
+ * @param input a URL, a Blob or File, bytes, an open file, or anything with `size()` and `read(offset, length)`. An open
+ *   file stays its owner's, who closes it after the checkpoint; the `close()` of a source is called when the checkpoint
+ *   is closed, or cannot be opened
+ * @throws EspalierError with the code that says what is wrong with the file, or those of the source; invalid_argument
  */
-export async function open(input: SourceInput, options: OpenOptions = {}): Promise<Checkpoint> {
-  const { signal, onProgress, cache, maxGap } = options
-  const source = asSource(input, { http: options })
-  // What is in memory already is viewed, and only pieces would have to be put together.
-  const maxRequestBytes = options.maxRequestBytes ?? (source instanceof BytesSource ? Number.MAX_SAFE_INTEGER : undefined)
-  const indexBytes = options.indexBytes === undefined ? 0 : checkIndexBytes(options.indexBytes)
-  const reader = new RangeReader(source, { cache, maxGap, maxRequestBytes })
+export async function open(input: SourceInput, options?: OpenOptions): Promise<Checkpoint> {
+  const { worker, signal, onProgress, cache, maxGap, ...others } = options ?? {}
+  let reader: RangeReader | undefined
   let remote: WorkerEngine | undefined
   try {
-    const [core, size] = await Promise.all([Core.load(options.core ?? coreAddress()), reader.size(signal)])
+    if (worker && worker !== true && !isWorker(worker)) throw errorFromCode('invalid_argument', "the option 'worker' is true or a Worker")
+    const source = asSource(input, { http: others })
+    // What is in memory already is viewed, and only pieces would have to be put together.
+    const maxRequestBytes = others.maxRequestBytes ?? (source instanceof BytesSource ? Number.MAX_SAFE_INTEGER : undefined)
+    reader = new RangeReader(source, { cache, maxGap, maxRequestBytes })
+    const indexBytes = others.indexBytes === undefined ? 0 : checkIndexBytes(others.indexBytes)
+    const [core, size] = await Promise.all([Core.load(others.core ?? coreAddress(), signal), reader.size(signal)])
     const opening = new Opening(core, size, indexBytes)
-    if (options.worker) remote = await WorkerEngine.start(core.module, size, indexBytes, options.worker)
+    if (worker) remote = await WorkerEngine.start(core.module, size, indexBytes, worker)
     let loaded = 0
     for (let need = opening.need(); need; need = opening.need()) {
       const bytes = await reader.readOne(need.offset, need.length, { signal, maxRequestBytes: Number.MAX_SAFE_INTEGER })
@@ -57,11 +62,13 @@ export async function open(input: SourceInput, options: OpenOptions = {}): Promi
       onProgress?.({ loaded, total: loaded + (opening.need()?.length ?? 0) })
     }
     const tree = opening.finish()
-    await remote?.finish()
+    await remote?.finish(signal)
     return new Checkpoint({ tree, reader, engine: remote ?? new LocalEngine(tree) })
   } catch (error) {
-    remote?.close()
-    await reader.close()
+    if (remote) remote.close()
+    else if (isWorker(worker)) endWorker(worker)
+    // Not awaited: what comes of it must not hide the reason, nor keep it back.
+    reader?.close().catch(() => {})
     throw error
   }
 }
@@ -75,7 +82,6 @@ function checkIndexBytes(bytes: number): number {
  * Opens a checkpoint of which a worker decodes, checks and counts, so that this thread stays free. Fetching and the tree
  * stay here, and all else is as with open().
  */
-export function openInWorker(input: SourceInput, options: OpenOptions = {}): Promise<Checkpoint> {
-  const { worker } = options
-  return open(input, { ...options, worker: typeof worker === 'object' ? worker : true })
+export function openInWorker(input: SourceInput, options?: OpenOptions): Promise<Checkpoint> {
+  return open(input, { ...options, worker: options?.worker || true })
 }

@@ -84,6 +84,29 @@ describe('A read', () => {
     await assert.rejects(new RangeReader(odd).readOne(0, 2), hasCode('invalid_argument'))
   })
 
+  it('rejects if the bytes that a source gave go away', async () => {
+    for (const takeAway of [
+      (buffer: ArrayBuffer) => void structuredClone(buffer, { transfer: [buffer] }),
+      (buffer: ArrayBuffer) => (buffer as ArrayBuffer & { resize(bytes: number): void }).resize(5),
+    ]) {
+      const given: ArrayBuffer[] = []
+      const read = async (offset: number, length: number): Promise<Uint8Array> => {
+        const buffer = new (ArrayBuffer as new (length: number, options: object) => ArrayBuffer)(length, { maxByteLength: length })
+        given.push(buffer)
+        new Uint8Array(buffer).set(fakeBytes(offset, length))
+        return new Uint8Array(buffer, 0, length)
+      }
+      const reader = new RangeReader({ size: async () => MiB, read })
+      // In one request, of which the second part is taken after the bytes went away.
+      const results = reader.read([at(0, 10), at(10, 10)])
+      assert.deepEqual((await results.next()).value?.bytes, fakeBytes(0, 10))
+      takeAway(given[0]!)
+      await assert.rejects(results.next(), hasCode('io_error'))
+      // And out of the cache.
+      await assert.rejects(reader.readOne(0, 10), hasCode('io_error'))
+    }
+  })
+
   it('gives right bytes with random ranges, caches and overlaps at once', async () => {
     let state = 7
     const random = (below: number) => Math.floor(((state = (Math.imul(state, 1664525) + 1013904223) >>> 0) / 2 ** 32) * below)
@@ -107,6 +130,36 @@ describe('Requests in flight', () => {
     await Promise.all([0, 1, 2, 3].map((i) => readAll(reader, Array.from({ length: 20 }, (_, j) => at((i * 20 + j) * MiB, 10)))))
     assert.equal(source.reads.length, 80)
     assert.equal(source.mostAtOnce, 6)
+  })
+
+  it('do not run ahead of a slow one, if they must come in order', async () => {
+    const source = new FakeSource(400 * MiB, true)
+    const ranges = Array.from({ length: 400 }, (_, i) => at(i * MiB, MiB))
+    const order: number[] = []
+    const reading = (async () => {
+      for await (const { index } of new RangeReader(source).read(ranges, { inOrder: true })) order.push(index)
+    })()
+    await settle()
+    for (let i = 1; i < source.reads.length; i++) {
+      source.reads[i]!.answer()
+      await settle()
+    }
+    assert.deepEqual([order.length, source.reads.length], [0, 6])
+    assert.ok(source.reads.reduce((sum, { length }) => sum + length, 0) <= 48 * MiB)
+    for (let i = 0; i === 0 || i < source.reads.length; i++) {
+      source.reads[i]!.answer()
+      await settle()
+    }
+    await reading
+    assert.deepEqual(order, [...ranges.keys()])
+  })
+
+  it('fail the read at once, also in order', async () => {
+    const source = new FakeSource(100 * MiB, true)
+    const reading = new RangeReader(source).read([at(0, 10), at(50 * MiB, 10)], { inOrder: true }).next()
+    await settle()
+    source.reads[1]!.fail(new Error('gone'))
+    await assert.rejects(reading, /gone/)
   })
 
   it('do not run ahead of a slow caller', async () => {
@@ -298,6 +351,20 @@ describe('An abort', () => {
     abort.abort(new Error('enough'))
     await assert.rejects(read, /enough/)
     assert.deepEqual(await reader.readOne(0, 10), fakeBytes(0, 10))
+  })
+
+  it('frees the places of requests that a source does not end', async () => {
+    const source: Source = { size: async () => 100 * MiB, read: async (offset, length) => (offset < 50 * MiB ? new Promise(() => {}) : fakeBytes(offset, length)) }
+    const reader = new RangeReader(source)
+    const abort = new AbortController()
+    const stuck = readAll(reader, Array.from({ length: 6 }, (_, i) => at(i * MiB, 10)), abort.signal)
+    await settle()
+    const waiting = reader.readOne(60 * MiB, 10)
+    await settle()
+    abort.abort(new Error('enough'))
+    await assert.rejects(stuck, /enough/)
+    assert.deepEqual(await waiting, fakeBytes(60 * MiB, 10))
+    assert.deepEqual(await reader.readOne(70 * MiB, 10), fakeBytes(70 * MiB, 10))
   })
 
   it('frees requests that wait for their turn without making them', async () => {

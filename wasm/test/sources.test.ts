@@ -2,12 +2,13 @@ import assert from 'node:assert/strict'
 import { mkdtemp, open, rm, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { inspect } from 'node:util'
 import { after, before, describe, it } from 'node:test'
-import { EspalierError, errorFromCode, FileChangedError, HashMismatchError, RangeNotSupportedError } from '../src/errors.js'
+import { EspalierError, errorFromCode, FileChangedError, HashMismatchError, RangeNotSupportedError, type ErrorCode } from '../src/errors.js'
 import { asSource, type SourceInput } from '../src/source/as-source.js'
 import { BlobSource } from '../src/source/blob-source.js'
 import { BytesSource } from '../src/source/bytes-source.js'
-import { FileHandleSource } from '../src/source/file-handle-source.js'
+import { FileHandleSource, type FileHandleLike } from '../src/source/file-handle-source.js'
 import { HttpSource } from '../src/source/http-source.js'
 import { someBytes } from './support/adversarial-server.js'
 import { FakeSource } from './support/fake-source.js'
@@ -46,12 +47,12 @@ describe('Every source', () => {
       assert.deepEqual(await source.read(0, file.length), file)
       assert.deepEqual(await source.read(9_990, 10), file.subarray(9_990))
       assert.equal((await source.read(10_000, 0)).length, 0)
-      await assert.rejects(source.read(9_991, 10), hasCode('truncated'))
-      await assert.rejects(source.read(-1, 1), hasCode('invalid_argument'))
-      await assert.rejects(source.read(NaN, 1), hasCode('invalid_argument'))
-      await assert.rejects(source.read(0, 1.5), hasCode('invalid_argument'))
-      await assert.rejects(source.read(0, 1, AbortSignal.abort(new Error('enough'))), /enough/)
-      await assert.rejects(source.size(AbortSignal.abort(new Error('enough'))), /enough/)
+      await assert.rejects(async () => source.read(9_991, 10), hasCode('truncated'))
+      await assert.rejects(async () => source.read(-1, 1), hasCode('invalid_argument'))
+      await assert.rejects(async () => source.read(NaN, 1), hasCode('invalid_argument'))
+      await assert.rejects(async () => source.read(0, 1.5), hasCode('invalid_argument'))
+      await assert.rejects(async () => source.read(0, 1, AbortSignal.abort(new Error('enough'))), /enough/)
+      await assert.rejects(async () => source.size(AbortSignal.abort(new Error('enough'))), /enough/)
       if (source instanceof FileHandleSource) await (input as { close(): Promise<void> }).close()
     })
   }
@@ -121,6 +122,39 @@ describe('FileHandleSource', () => {
     assert.deepEqual(lengths, [9999, 5999, 1999])
   })
 
+  for (const given of [5, null, undefined, {}, { bytesRead: -1 }, { bytesRead: 11 }, { bytesRead: 0.5 }, { bytesRead: '3' }, { bytesRead: 3n }, { bytesRead: NaN }]) {
+    it(`refuses a handle of which read() gives ${inspect(given)}`, async () => {
+      const handle = { stat: async () => ({ size: 10 }), read: async () => given }
+      await assert.rejects(new FileHandleSource(handle as unknown as FileHandleLike).read(0, 10), hasCode('invalid_argument'))
+    })
+  }
+
+  it('reads a file that has a place, as those of Deno', async () => {
+    let place = 0
+    const denoFile = {
+      stat: async () => ({ size: file.length }),
+      seek: async (offset: number, whence: number) => {
+        assert.equal(whence, 0)
+        await new Promise((resolve) => setImmediate(resolve))
+        return (place = offset)
+      },
+      read: async (buffer: Uint8Array) => {
+        await new Promise((resolve) => setImmediate(resolve))
+        const bytesRead = Math.min(buffer.length, 3000, file.length - place)
+        buffer.set(file.subarray(place, place + bytesRead))
+        place += bytesRead
+        return bytesRead || null
+      },
+    }
+    const source = asSource(denoFile)
+    const reads = await Promise.all([source.read(1, 9999), source.read(5000, 10), source.read(0, 10_000)])
+    assert.deepEqual(reads, [file.subarray(1), file.subarray(5000, 5010), file])
+    const broken = asSource({ ...denoFile, seek: () => Promise.reject(new Error('EIO')) })
+    await assert.rejects(async () => broken.read(0, 5), hasCode('io_error'))
+    const odd = asSource({ ...denoFile, read: async () => 11_000 })
+    await assert.rejects(async () => odd.read(0, 5), hasCode('invalid_argument'))
+  })
+
   it('notices a file that shrinks', async () => {
     const path = await onDisk('shrinks', file)
     const handle = await open(path)
@@ -161,7 +195,7 @@ describe('FileHandleSource', () => {
 describe('errorFromCode', () => {
   it('picks the class', () => {
     const classes = { range_not_supported: RangeNotSupportedError, file_changed: FileChangedError, chunk_corrupt: HashMismatchError, index_invalid: EspalierError }
-    for (const [code, type] of Object.entries(classes)) {
+    for (const [code, type] of Object.entries(classes) as [ErrorCode, (typeof classes)[keyof typeof classes]][]) {
       const error = errorFromCode(code, 'what', 5n, 'a/b')
       assert.equal(error.constructor, type)
       assert.equal(error.name, type.name)

@@ -86,6 +86,39 @@ test('elements that lie across chunks are counted once', async () => {
   await remote.close()
 })
 
+for (const opener of [open, openInWorker]) {
+  test(`${opener.name}: of slices`, async () => {
+    const floats = Float32Array.from({ length: 600_000 }, (_, i) => Math.sin(i) * 100)
+    const packed = Uint8Array.from({ length: 3 << 19 }, (_, i) => (i * 40503) >>> 5)
+    const checkpoint = await opener(await write({
+      f32: tensor({ dtype: 'f32', shape: [1000, 600], data: floats }),
+      u4: tensor({ dtype: 'u4', shape: [1 << 10, 3 << 10], data: packed }),
+      f6: tensor({ dtype: 'f6_e2m3fn', shape: [1 << 10, 1 << 11], data: packed }),
+      odd: tensor({ dtype: 'i2', shape: [2, 6], data: Uint8Array.of(0x55, 0x55, 0x55) }),
+    }))
+    for (const [path, slice] of [
+      ['f32', [[10, 20]]], ['f32', [null, [0, 3]]], ['f32', [[null, null, 7], -1]], ['f32', [5, 5]], ['f32', [[5, 5]]],
+      ['u4', [[100, 1000, 9]]], ['u4', [7]], ['f6', [2]], ['f6', [[8, 1000, 8]]], ['odd', [null, [0, 2]]],
+    ]) {
+      const t = checkpoint.get(path).tensor
+      const values = (await t.read({ slice })).toFloat32()
+      check(await t.stats({ slice }), [...values])
+    }
+    // Of these some bytes hold elements of two chunks, or none at their end.
+    for (const [path, slice] of [['u4', [[0, 1], [0, 3]]], ['f6', [[1, 1023, 11]]], ['f6', [[0, 1], [0, 3]]], ['odd', [1, [0, 3]]], ['odd', [null, [0, 3]]]]) {
+      const t = checkpoint.get(path).tensor
+      const stats = await t.stats({ slice }).catch((error) => error)
+      if (stats instanceof Error) assert.deepEqual([stats.code, stats.path], ['invalid_slice', path])
+      else check(stats, [...(await t.read({ slice })).toFloat32()])
+    }
+    for (const [path, slice] of [['odd', [1, [0, 3]]], ['f6', [[0, 1], [0, 3]]]]) {
+      await assert.rejects(checkpoint.get(path).tensor.stats({ slice }), { code: 'invalid_slice' })
+    }
+    await assert.rejects(checkpoint.get('f32').tensor.stats({ slice: [1000] }), { code: 'invalid_slice' })
+    await checkpoint.close()
+  })
+}
+
 test('no finite elements', async () => {
   const checkpoint = await open(await write({ t: Float32Array.of(NaN, Infinity, -Infinity), none: new Float32Array(0) }))
   check(await checkpoint.get('t').tensor.stats(), [NaN, Infinity, -Infinity])

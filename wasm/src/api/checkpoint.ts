@@ -10,7 +10,7 @@ import type { List } from './list.js'
 import { Node, type Path } from './node.js'
 import type { Opened } from './opened.js'
 import { readAll, type TensorWithData } from './read-all.js'
-import type { Tensor } from './tensor.js'
+import { Tensor } from './tensor.js'
 import { toObject, type PlainValue, type ToObjectOptions } from './to-object.js'
 
 /** How a verification is followed and stopped. */
@@ -97,13 +97,18 @@ export class Checkpoint {
    * Reads several tensors with as few requests as is sensible: neighbours in the file come together. Gives each as soon
    * as it is there, in any order; tied ones share their data. Placeholders are left out. What is read and not yet taken
    * is a few requests, so a loop that lets go of each tensor needs little memory.
-   * @param what tensors, or the patterns that select them, by default all
-   * @throws EspalierError as Tensor.read()
+   * @param what tensors, or the patterns that select them, by default all; of an empty list, none
+   * @throws EspalierError invalid_argument for anything else, and for tensors of another checkpoint; as Tensor.read()
    */
-  read(what: string | readonly string[] | Iterable<Tensor> = '**', options: RunOptions = {}): AsyncGenerator<TensorWithData, void, undefined> {
-    const list = typeof what === 'string' ? [what] : [...what]
-    const isPatterns = typeof list[0] === 'string'
-    return readAll(this.#opened, isPatterns ? this.tensors(list as string[]) : (list as Tensor[]), options)
+  read(
+    what: string | readonly string[] | Tensor | Iterable<Tensor> = '**',
+    options: RunOptions = {},
+  ): AsyncGenerator<TensorWithData, void, undefined> {
+    const isOne = typeof what === 'string' || what instanceof Tensor
+    const list: readonly unknown[] = isOne ? [what] : (what as Iterable<unknown> | null)?.[Symbol.iterator] ? [...what] : [undefined]
+    if (list.every((item) => item instanceof Tensor)) return readAll(this.#opened, list, options)
+    if (!list.every((item) => typeof item === 'string')) throw errorFromCode('invalid_argument', 'give patterns or tensors to read')
+    return readAll(this.#opened, this.tensors(list), options)
   }
 
   /** A subtree as plain JavaScript, by default the whole state; see toObject(). */

@@ -1,6 +1,7 @@
 // A node of the tree.
 import type { Key, NodeInfo, Scalar, Totals } from '../core/tree.js'
 import type { Kind } from '../core/names.js'
+import { errorFromCode } from '../errors.js'
 import { List } from './list.js'
 import type { Opened } from './opened.js'
 import { Tensor } from './tensor.js'
@@ -91,13 +92,14 @@ export class Node {
 
   /**
    * The node at a path below this one; undefined if there is none.
-   * @throws EspalierError invalid_key_path for text that is not a key path
+   * @throws EspalierError invalid_key_path for text that is not a key path; invalid_argument for what is neither
    */
   get(path: Path): Node | undefined {
     const { tree } = this.#opened
     if (typeof path === 'string') return this.#made(tree.find(this.id, path))
+    if (!Array.isArray(path)) throw errorFromCode('invalid_argument', 'a path is text, or a list of keys')
     let id: number | undefined = this.id
-    for (const key of path) if (id !== undefined) id = tree.child(id, key)
+    for (const key of path as readonly Key[]) if (id !== undefined) id = tree.child(id, key)
     return this.#made(id)
   }
 
@@ -126,7 +128,12 @@ export class Node {
   }
 
   #match(patterns: string | readonly string[], tensorsOnly: boolean): Uint32Array {
-    return this.#opened.tree.match(this.id, typeof patterns === 'string' ? [patterns] : patterns, tensorsOnly)
+    const list: unknown = typeof patterns === 'string' ? [patterns] : patterns
+    // Not every(), which leaves holes out.
+    if (!Array.isArray(list) || Array.from(list).some((pattern) => typeof pattern !== 'string')) {
+      throw errorFromCode('invalid_argument', 'patterns are text, or a list of texts')
+    }
+    return this.#opened.tree.match(this.id, list, tensorsOnly)
   }
 
   #made(id: number | undefined): Node | undefined {

@@ -1,7 +1,8 @@
 // Reads several tensors together.
 import { TensorData, viewAs } from '../data/tensor-data.js'
 import type { Plan } from '../engine/plan.js'
-import type { RunOptions } from '../engine/run.js'
+import { takingTurns, type RunOptions } from '../engine/run.js'
+import { errorFromCode } from '../errors.js'
 import type { ByteRange } from '../fetch/plan.js'
 import type { Opened } from './opened.js'
 import { Reading } from './reading.js'
@@ -28,8 +29,13 @@ export async function* readAll(
   { signal, onProgress }: RunOptions,
 ): AsyncGenerator<TensorWithData, void, undefined> {
   signal?.throwIfAborted()
+  const turn = takingTurns(signal)
   const byId = new Map<number, Tensor[]>()
   for (const tensor of tensors) {
+    const pause = turn()
+    if (pause) await pause
+    // Its number would be that of another tensor here.
+    if (!tensor.isOf(opened)) throw errorFromCode('invalid_argument', 'the tensor is of another checkpoint', undefined, tensor.path)
     const tied = byId.get(tensor.id)
     if (tied) tied.push(tensor)
     else if (!tensor.isPlaceholder) byId.set(tensor.id, [tensor])
@@ -40,6 +46,8 @@ export async function* readAll(
   let loaded = 0
   const pending: Pending[] = []
   for (const tied of byId.values()) {
+    const pause = turn()
+    if (pause) await pause
     const plan = tied[0]!.plan({})
     const of: Pending = { tensors: tied, plan, reading: undefined, missing: plan.chunks.length }
     pending.push(of)
@@ -59,6 +67,7 @@ export async function* readAll(
       const { of, i } = chunks[index]!
       if (!of.reading) started.add((of.reading = new Reading(opened, of.plan, of.tensors[0]!.allocate(of.plan.bytes))))
       await of.reading.take(i, bytes)
+      await turn()
       loaded += bytes.length
       onProgress?.({ loaded, total })
       if (--of.missing > 0) continue

@@ -1,6 +1,8 @@
 // Puts the chunks of one read together.
-import type { Awaitable, ReadJob } from '../engine/engine.js'
+import type { ReadJob } from '../engine/engine.js'
+import { errorFromCode } from '../errors.js'
 import type { Plan } from '../engine/plan.js'
+import type { Awaitable } from '../source/source.js'
 import type { Opened } from './opened.js'
 
 /** A read that is under way. */
@@ -20,6 +22,7 @@ export class Reading {
   /** Decodes and checks the stored bytes of chunk `i`, and puts what they hold into its place. */
   take(i: number, stored: Uint8Array): Awaitable<void> {
     const { plan, out } = this
+    this.#checkTarget()
     if (plan.isDirect && !this.#opened.tree.info.hasHashes) {
       // Nothing to decode and nothing to check: the bytes need not pass through the core.
       out.set(stored, plan.chunks[i]!.offset - plan.chunks[0]!.offset)
@@ -27,12 +30,17 @@ export class Reading {
     }
     this.#job ??= this.#opened.engine.read(plan)
     return this.#job.deliver(i, stored, (piece, offset) => {
+      this.#checkTarget()
       if (plan.isExclusive) {
         out.set(piece, offset)
       } else {
         for (let at = 0; at < piece.length; at++) out[offset + at]! |= piece[at]!
       }
     })
+  }
+
+  #checkTarget(): void {
+    if (this.out.length !== this.plan.bytes) throw errorFromCode('invalid_argument', 'the target was resized or transferred')
   }
 
   /** Must be called in the end, whatever came of the read. */

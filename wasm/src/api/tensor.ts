@@ -1,5 +1,5 @@
 // A tensor of an open checkpoint.
-import type { DType } from '../core/names.js'
+import { dtypeBits, type DType } from '../core/names.js'
 import type { Block, TensorInfo } from '../core/tree.js'
 import { TensorData, viewAs } from '../data/tensor-data.js'
 import type { VerifyReport } from '../engine/engine.js'
@@ -149,17 +149,25 @@ export class Tensor {
       },
     }
     if (this.#hasHashes) await this.#check(plan, held, options)
+    if (stored.length !== plan.bytes) throw errorFromCode('io_error', 'the bytes of the source were resized or transferred', undefined, this.path)
     return use(new TensorData(this.dtype, plan.shape, viewAs(this.dtype, stored)))
   }
 
   /**
-   * Statistics of all elements. The tensor is read chunk by chunk and checked, so that its size does not matter.
-   * @throws EspalierError wrong_kind for placeholders and opaque blocks; chunk_corrupt; those of the source
+   * Statistics of the tensor, or of a slice of it. It is read chunk by chunk and checked, so that its size does not
+   * matter.
+   * @throws EspalierError wrong_kind for placeholders and opaque blocks; invalid_slice, also for a slice of types below 8
+   *   bits of which the elements do not fill whole bytes; chunk_corrupt; those of the source
    */
-  async stats(options: RunOptions = {}): Promise<TensorStats> {
+  async stats(options: ReadOptions = {}): Promise<TensorStats> {
     const { engine, reader } = this.#opened
     if (this.dtype === 'opaque') throw this.#wrongKind('opaque blocks are no numbers that the library knows')
-    const plan = this.plan({})
+    const plan = this.plan(options)
+    // Bits that belong to no element, or to those of another chunk, would be counted.
+    const bits = plan.shape.reduce((product, axis) => product * axis, dtypeBits(this.dtype))
+    if (plan.slices.length > 0 && !(plan.isExclusive && bits % 8 === 0)) {
+      throw errorFromCode('invalid_slice', 'the elements of this slice do not fill whole bytes, or not those of each chunk: count what read() gives', undefined, this.path)
+    }
     const job = engine.statistics(plan)
     try {
       await forEachRange(reader, plan.chunks, { ...options, inOrder: true }, (i, stored) => job.add(i, stored))
@@ -208,10 +216,15 @@ export class Tensor {
    */
   plan(options: ReadOptions, accept: (bytes: number) => void = () => {}): Plan {
     if (this.isPlaceholder) throw this.#wrongKind('a placeholder has no elements')
-    const slices = parseSlice(options.slice ?? [], this.shape, this.path)
+    const slices = parseSlice(options.slice ?? [], this.shape, () => this.path)
     // Of a whole tensor it is known now, and the core, too, needs memory for each chunk.
     if (slices.length === 0) accept(this.byteLength)
     return planRead(this.#opened.tree, { tensor: this.id, slices }, accept)
+  }
+
+  /** Whether the tensor is of a checkpoint. @internal */
+  isOf(opened: Opened): boolean {
+    return this.#opened === opened
   }
 
   #wrongKind(message: string): EspalierError {

@@ -1,5 +1,6 @@
 // One instance of the WebAssembly core, and the memory in it.
-import { errorFromCode, type EspalierError } from '../errors.js'
+import { errorFromCode, type ErrorCode, type EspalierError } from '../errors.js'
+import { orAborted } from '../source/abort.js'
 import type { CoreExports } from './exports.js'
 import { loadModule, type CoreInput } from './module.js'
 import { readFailure, readText, SIZE, type TextAt } from './records.js'
@@ -15,7 +16,7 @@ export type Produce = (id: number, offset: bigint, out: number, length: number) 
 export class Core {
   /** The core's functions. Each throws the error that made the instance unusable, if something did. */
   readonly call: CoreExports
-  /** The module that this is an instance of, for a worker to make another. */
+  /** The module that this is an instance of, for a worker to make another. @internal */
   readonly module: WebAssembly.Module
   /** Called by `espalier_produce`; must not throw. */
   produce: Produce = () => 1
@@ -40,10 +41,10 @@ export class Core {
 
   /**
    * A new instance of the core, or of the writer, which has its own part of the same interface.
-   * @throws EspalierError io_error if the core cannot be had
+   * @throws EspalierError io_error if the core cannot be had; the reason of `signal`
    */
-  static async load(input: CoreInput): Promise<Core> {
-    const module = await loadModule(input)
+  static async load(input: CoreInput, signal?: AbortSignal): Promise<Core> {
+    const module = await loadModule(input, signal)
     let core: Core | undefined
     // A standalone module imports a few functions of the system, of which none means anything here.
     const imports: WebAssembly.Imports = {}
@@ -52,7 +53,7 @@ export class Core {
     }
     const produce: Produce = (...args) => core!.produce(...args)
     if (imports['env']?.['espalier_produce']) imports['env']['espalier_produce'] = produce
-    const { exports } = await instantiate(module, imports)
+    const { exports } = await orAborted(instantiate(module, imports), signal)
     const initialize = exports['_initialize'] as (() => void) | undefined
     initialize?.()
     core = new Core(module, exports)
@@ -91,7 +92,8 @@ export class Core {
    * @throws EspalierError out_of_memory
    */
   allocate(bytes: number): number {
-    const at = this.call.espalier_allocate(bytes) >>> 0
+    // The core takes 32 bits, of which more would be left off.
+    const at = bytes < 2 ** 31 ? this.call.espalier_allocate(bytes) >>> 0 : 0
     if (at === 0) throw outOfMemory()
     return at
   }
@@ -168,7 +170,7 @@ export class Core {
     const texts = [this.text(message), this.text(path)] as const
     this.call.espalier_error_name(code, this.out)
     // No text: nobody is to blame. The root is never.
-    return errorFromCode(this.text(readText(this.view, this.out)), texts[0], offset, texts[1] || undefined)
+    return errorFromCode(this.text(readText(this.view, this.out)) as ErrorCode, texts[0], offset, texts[1] || undefined)
   }
 
   /** Makes the buffer of put() large enough. */

@@ -1,11 +1,17 @@
 // Finds, compiles and keeps the WebAssembly modules.
 import { errorFromCode } from '../errors.js'
+import { orAborted } from '../source/abort.js'
+import { SharedTask } from '../source/shared-task.js'
+import { bytesOf } from './bytes.js'
 
-/** Where a WebAssembly module comes from: its address, its bytes, or the compiled module. */
-export type CoreInput = string | URL | BufferSource | WebAssembly.Module
+/**
+ * Where a WebAssembly module comes from: its address, its bytes, or the compiled WebAssembly.Module, which is an object
+ * here because only the types of browsers know it.
+ */
+export type CoreInput = string | URL | ArrayBuffer | ArrayBufferView | object
 
-/** Compiled modules by address. Promises, so that two files opened at once compile it once. */
-const modules = new Map<string, Promise<WebAssembly.Module>>()
+/** Modules by address, shared: two files opened at once compile it once, and a fetch ends when nobody waits any more. */
+const modules = new Map<string, SharedTask<WebAssembly.Module>>()
 
 /** The address of the core that lies beside this package: the one with SIMD if the host has that. */
 export function coreAddress(): URL {
@@ -20,20 +26,20 @@ export function writerAddress(): URL {
 
 /**
  * A compiled module.
- * @throws EspalierError io_error if it cannot be had or compiled
+ * @throws EspalierError io_error if it cannot be had or compiled; the reason of `signal`
+ * @internal
  */
-export function loadModule(input: CoreInput): Promise<WebAssembly.Module> {
-  if (input instanceof WebAssembly.Module) return Promise.resolve(input)
-  if (typeof input !== 'string' && !(input instanceof URL)) return compile(input)
+export async function loadModule(input: CoreInput, signal?: AbortSignal): Promise<WebAssembly.Module> {
+  if (input instanceof WebAssembly.Module) return input
+  if (typeof input !== 'string' && !(input instanceof URL)) return orAborted(compile(input), signal)
   const address = String(input)
   let module = modules.get(address)
-  if (!module) {
-    module = fetchBytes(address).then(compile)
+  // A failure is not kept: the network may be back.
+  if (!module || module.isDead) {
+    module = new SharedTask(async (shared) => compile(await fetchBytes(address, shared)))
     modules.set(address, module)
-    // A failure is not kept: the network may be back.
-    module.catch(() => modules.delete(address))
   }
-  return module
+  return module.wait(signal)
 }
 
 /** Whether the host runs 128-bit SIMD: validates a function that returns i8x16.popcnt(i8x16.splat(0)). */
@@ -48,23 +54,28 @@ export function hasSimd(): boolean {
   )
 }
 
-async function compile(bytes: BufferSource): Promise<WebAssembly.Module> {
+async function compile(input: object): Promise<WebAssembly.Module> {
+  const bytes = bytesOf(input)
+  // "\0asm", as a number. Servers of bundlers answer with a page where a file is missing.
+  if (!bytes || bytes.length < 8 || new DataView(bytes.buffer, bytes.byteOffset).getUint32(0) !== 0x61736d) {
+    throw unusable('is not there: what came is not WebAssembly', "a bundler may have moved it; exclude 'espalier' from what it prepares, or give the option 'core' or 'writer'")
+  }
   try {
-    return await WebAssembly.compile(bytes)
+    return await WebAssembly.compile(bytes as Uint8Array<ArrayBuffer>)
   } catch (error) {
     throw unusable('cannot be compiled; a Content-Security-Policy must allow \'wasm-unsafe-eval\'', error)
   }
 }
 
-async function fetchBytes(address: string): Promise<BufferSource> {
+async function fetchBytes(address: string, signal: AbortSignal): Promise<object> {
   try {
     if (address.startsWith('file:')) {
       // The name is a variable so that bundlers for browsers do not look for the module.
       const name = 'node:fs/promises'
       const fs = (await import(/* @vite-ignore */ /* webpackIgnore: true */ name)) as typeof import('node:fs/promises')
-      return await fs.readFile(new URL(address))
+      return await fs.readFile(new URL(address), { signal })
     }
-    const response = await fetch(address)
+    const response = await fetch(address, { signal })
     if (!response.ok) throw new Error(`status ${response.status}`)
     return await response.arrayBuffer()
   } catch (error) {

@@ -1,10 +1,8 @@
 // Who decodes, checks and counts: this thread or a worker. Reading looks the same with either.
 import type { EspalierError } from '../errors.js'
 import type { SlicePart } from '../core/records.js'
+import type { Awaitable } from '../source/source.js'
 import type { StatisticsResult } from './statistics.js'
-
-/** A result, at once or later. */
-export type Awaitable<T> = T | Promise<T>
 
 /** Which tensor, and which part of it. */
 export interface ReadRequest {

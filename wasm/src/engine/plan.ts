@@ -33,6 +33,7 @@ export function planRead(tree: Tree, request: ReadRequest, accept: (bytes: numbe
     accept(info.bytes)
     const chunks: ByteRange[] = []
     let stored = 0
+    let parts = 0
     let isDirect = true
     for (let i = 0; i < info.chunks; i++) {
       core.check(core.call.espalier_read_chunk(handle, i, core.out))
@@ -40,6 +41,7 @@ export function planRead(tree: Tree, request: ReadRequest, accept: (bytes: numbe
       isDirect &&= chunk.isDirect && chunk.resultBegin === stored && chunk.resultBytes === chunk.length
       isDirect &&= chunk.offset === chunks[0]?.offset! + stored || i === 0
       stored += chunk.length
+      parts += chunk.resultBytes
       chunks.push({ offset: chunk.offset, length: chunk.length })
     }
     return {
@@ -49,7 +51,8 @@ export function planRead(tree: Tree, request: ReadRequest, accept: (bytes: numbe
       shape: info.shape,
       chunks,
       stored,
-      isExclusive: info.isExclusive,
+      // The core says it of types below 8 bits only if nothing is sliced.
+      isExclusive: info.isExclusive || parts === info.bytes,
       isDirect,
     }
   } finally {

@@ -1,5 +1,5 @@
 // What the main thread and the worker say to each other. The worker handles calls one after the other.
-import { errorFromCode, EspalierError } from '../errors.js'
+import { errorFromCode, EspalierError, type ErrorCode } from '../errors.js'
 import type { ReadRequest } from './engine.js'
 
 /** What a job does. */
@@ -30,7 +30,7 @@ export interface PieceMessage {
 
 /** An error as it crosses threads, which would strip it of its class. */
 export interface PlainError {
-  readonly code: string
+  readonly code: ErrorCode
   readonly message: string
   readonly offset: number | bigint | undefined
   readonly path: string | undefined

@@ -1,8 +1,9 @@
 // The engine that works in a worker.
 import { errorFromCode, type EspalierError } from '../errors.js'
+import { orAborted } from '../source/abort.js'
 import type { Engine, ReadJob, ReadRequest, StatisticsJob, VerifyJob, VerifyReport } from './engine.js'
 import { fromPlain, type Answer, type Call, type JobKind, type PieceMessage, type PlainError } from './protocol.js'
-import { listen, startWorker, type WorkerLike } from './start-worker.js'
+import { endWorker, listen, startWorker, type WorkerLike } from './start-worker.js'
 import type { StatisticsResult } from './statistics.js'
 
 /** A call, without the number by which it is answered. */
@@ -24,7 +25,7 @@ export class WorkerEngine implements Engine {
     this.#worker = worker
     listen(
       worker,
-      (answer) => this.#take(answer as Answer),
+      (answer) => this.#take(answer as Answer | null | undefined),
       (reason) => this.#fail(errorFromCode('worker_failed', `the worker has failed: ${reason}; open the file again`)),
     )
   }
@@ -50,9 +51,9 @@ export class WorkerEngine implements Engine {
     this.tell({ op: 'feed', offset, bytes: copy }, [copy.buffer])
   }
 
-  /** Waits until the file is open there too. */
-  async finish(): Promise<void> {
-    await this.ask({ op: 'finish' })
+  /** Waits until the file is open there too. @throws the reason of `signal` */
+  async finish(signal: AbortSignal | undefined): Promise<void> {
+    await orAborted(this.ask({ op: 'finish' }), signal)
   }
 
   read(request: ReadRequest): ReadJob {
@@ -90,7 +91,7 @@ export class WorkerEngine implements Engine {
 
   close(): void {
     this.#fail(errorFromCode('invalid_argument', 'the checkpoint was closed'))
-    void this.#worker.terminate()
+    endWorker(this.#worker)
   }
 
   /** Says something that is not answered. */
@@ -124,12 +125,15 @@ export class WorkerEngine implements Engine {
     return this.ask<T>({ op, job, i, bytes }, [bytes.buffer])
   }
 
-  #take({ id, value, error }: Answer): void {
-    const waiting = this.#waiting.get(id)
-    this.#waiting.delete(id)
+  #take(answer: Answer | null | undefined): void {
+    const waiting = answer ? this.#waiting.get(answer.id) : undefined
+    if (!answer || !waiting) {
+      return this.#fail(errorFromCode('worker_failed', 'the worker has said what nobody asked: it must run espalier/worker, and nothing else'))
+    }
+    this.#waiting.delete(answer.id)
     if (this.#waiting.size === 0) this.#worker.unref?.()
-    if (error) waiting?.reject(fromPlain(error))
-    else waiting?.resolve(value as never)
+    if (answer.error) waiting.reject(fromPlain(answer.error))
+    else waiting.resolve(answer.value as never)
   }
 
   #fail(error: EspalierError): void {

@@ -8,7 +8,7 @@ export type OnProgress = (progress: { readonly loaded: number; readonly total: n
 export interface RangeSource {
   read(
     ranges: readonly ByteRange[],
-    options: { readonly signal?: AbortSignal | undefined },
+    options: { readonly signal?: AbortSignal | undefined; readonly inOrder?: boolean | undefined },
   ): AsyncIterable<{ readonly index: number; readonly bytes: Uint8Array }>
 }
 
@@ -25,6 +25,20 @@ const IN_FLIGHT = 4
 const TURN = 40
 
 /**
+ * Lets others have their turn, whenever what it gives is called after long enough a time: what that returns, if anything,
+ * must be awaited. It throws the reason of `signal` once that is aborted.
+ */
+export function takingTurns(signal: AbortSignal | undefined): () => Promise<void> | undefined {
+  let begin = performance.now()
+  const pass = async (): Promise<void> => {
+    await new Promise((resolve) => setTimeout(resolve))
+    signal?.throwIfAborted()
+    begin = performance.now()
+  }
+  return () => (performance.now() - begin > TURN ? pass() : undefined)
+}
+
+/**
  * Fetches ranges and hands each to `work`. With `inOrder` they come by number, otherwise as they arrive.
  * Once it has returned or thrown, no work is under way any more.
  */
@@ -34,15 +48,15 @@ export async function forEachRange(
   options: RunOptions & { readonly inOrder?: boolean },
   work: (index: number, bytes: Uint8Array) => void | Promise<void>,
 ): Promise<void> {
-  const { signal, onProgress } = options
+  const { signal, onProgress, inOrder } = options
   signal?.throwIfAborted()
   const total = ranges.reduce((sum, range) => sum + range.length, 0)
   let loaded = 0
   const flights: Promise<void>[] = []
-  let turn = performance.now()
+  const turn = takingTurns(signal)
   try {
-    const arriving = reader.read(ranges, { signal })
-    for await (const { index, bytes } of options.inOrder ? sorted(arriving) : arriving) {
+    const arriving = reader.read(ranges, { signal, inOrder })
+    for await (const { index, bytes } of inOrder ? sorted(arriving) : arriving) {
       signal?.throwIfAborted()
       const length = bytes.length
       const done = (): void => {
@@ -59,10 +73,7 @@ export async function forEachRange(
       } else {
         done()
       }
-      if (performance.now() - turn > TURN) {
-        await new Promise((resolve) => setTimeout(resolve))
-        turn = performance.now()
-      }
+      await turn()
     }
     await Promise.all(flights)
     signal?.throwIfAborted()
@@ -71,6 +82,7 @@ export async function forEachRange(
   }
 }
 
+/** Of what comes in order of offsets already, only that keeps others waiting which one request brings in another order. */
 async function* sorted(arriving: ReturnType<RangeSource['read']>): ReturnType<RangeSource['read']> {
   const early = new Map<number, Uint8Array>()
   let next = 0

@@ -32,6 +32,17 @@ export async function startWorker(): Promise<WorkerLike> {
   return new node.Worker(new URL('../worker.js', import.meta.url)) as unknown as WorkerLike
 }
 
+/** Whether a value can be used as a worker. */
+export function isWorker(value: unknown): value is WorkerLike {
+  const can = (name: string): boolean => typeof (value as { [name: string]: unknown } | null)?.[name] === 'function'
+  return can('postMessage') && can('terminate') && (can('addEventListener') || can('on'))
+}
+
+/** Ends a worker. What comes of that is of no interest to anybody. */
+export function endWorker(worker: WorkerLike): void {
+  void (async () => worker.terminate())().catch(() => {})
+}
+
 /** Tells what a worker says, and when it is of no use any more. */
 export function listen(worker: WorkerLike, onMessage: (data: unknown) => void, onFailure: (reason: string) => void): void {
   if (worker.addEventListener) {

@@ -1,4 +1,5 @@
 // What is told of a tensor's elements.
+import { errorFromCode } from '../errors.js'
 
 /** Statistics of a tensor. A bool counts as 0 or 1, a complex number as its magnitude. */
 export interface TensorStats {
@@ -27,7 +28,8 @@ export interface StatisticsResult extends Omit<TensorStats, 'histogram'> {
 
 /**
  * Counts of elements by value. Buckets ascend and do not overlap; there may be gaps between them. Those of stats() are at
- * most 1/128 as wide as their numbers are large. The edge nearer to zero belongs to a bucket, and zeros have one of their
+ * most 1/128 as wide as their numbers are large, but for numbers that no normal f32 is near: of those of 2^128 and more, each
+ * sign has one bucket, and those below 2^-126 are in wider ones, the smallest together in the one beside zero. The edge nearer to zero belongs to a bucket, and zeros have one of their
  * own, of which both edges are 0.
  */
 export class Histogram {
@@ -46,6 +48,8 @@ export class Histogram {
    *
    * 'linear': buckets of equal width. 'log': of magnitudes, each bucket wider than the one before it by the same factor;
    * zeros are left out, as 0 has no logarithm.
+   *
+   * @throws EspalierError invalid_argument if `bins` is no whole number from 1 to 2^20, or for another scale
    */
   rebin(bins: number, scale: 'linear' | 'log' = 'linear'): Histogram {
     return rebin(this, bins, scale)
@@ -54,6 +58,8 @@ export class Histogram {
 
 /** See Histogram.rebin(). */
 export function rebin(histogram: Histogram, bins: number, scale: 'linear' | 'log' = 'linear'): Histogram {
+  if (!(Number.isInteger(bins) && bins >= 1 && bins <= 2 ** 20)) throw errorFromCode('invalid_argument', 'bins is a whole number from 1 to 2^20')
+  if (scale !== 'log' && scale !== 'linear') throw errorFromCode('invalid_argument', "the scale is 'linear' or 'log'")
   const isLog = scale === 'log'
   const spans: [low: number, high: number, count: number][] = []
   let lowest = Infinity
@@ -73,12 +79,17 @@ export function rebin(histogram: Histogram, bins: number, scale: 'linear' | 'log
     lowest = Math.min(lowest, low)
     highest = Math.max(highest, high)
   })
-  if (spans.length === 0 || !(bins >= 1)) return new Histogram(new Float64Array(0), new Float64Array(0), new Float64Array(0))
-  // All in one point: give it some width.
-  if (lowest === highest) [lowest, highest] = [lowest - 0.5, highest + 0.5]
-  const counts = new Float64Array(bins)
+  if (spans.length === 0) return new Histogram(new Float64Array(0), new Float64Array(0), new Float64Array(0))
   // Not `highest - lowest`, which can be beyond the largest double.
-  const width = highest / bins - lowest / bins
+  const widthOf = (): number => highest / bins - lowest / bins
+  // All in one point, or in fewer than that many: give it some width.
+  if (!(widthOf() > 0)) {
+    const half = Math.max(0.5, Math.abs(lowest) / 2 ** 20)
+    lowest = Math.max(lowest - half, -Number.MAX_VALUE)
+    highest = Math.min(highest + half, Number.MAX_VALUE)
+  }
+  const width = widthOf()
+  const counts = new Float64Array(bins)
   const place = (value: number): number => Math.min(Math.max(value / width - lowest / width, 0), bins)
   for (const [low, high, count] of spans) {
     const begin = place(low)
@@ -93,7 +104,8 @@ export function rebin(histogram: Histogram, bins: number, scale: 'linear' | 'log
     }
   }
   const edges = Float64Array.from({ length: bins + 1 }, (_, i) => {
-    const edge = i === bins ? highest : lowest + width * i
+    // From the nearer end, for the same reason.
+    const edge = i === 0 ? lowest : i < bins / 2 ? lowest + width * i : highest - (i < bins ? width * (bins - i) : 0)
     return isLog ? Math.exp(edge) : edge
   })
   return new Histogram(edges.slice(0, -1), edges.slice(1), counts)

@@ -43,6 +43,11 @@ export interface ReadOptions {
   readonly signal?: AbortSignal | undefined
   /** In place of the reader's own maxRequestBytes. */
   readonly maxRequestBytes?: number | undefined
+  /**
+   * Give ranges that are in order of their offsets in that order, and wait for the first one before asking for more than
+   * the requests in flight: else one that is slow would have all that come after it be held.
+   */
+  readonly inOrder?: boolean | undefined
 }
 
 // As many as browsers open to one server.
@@ -105,7 +110,7 @@ export class RangeReader {
    * Throws `invalid_argument` or `truncated` before any request if a range is not inside of the file;
    * as the source does if one fails; the reason of the signal. The rest is abandoned then.
    */
-  async *read(ranges: readonly ByteRange[], { signal, maxRequestBytes }: ReadOptions = {}): AsyncGenerator<RangeBytes, void, undefined> {
+  async *read(ranges: readonly ByteRange[], { signal, maxRequestBytes, inOrder }: ReadOptions = {}): AsyncGenerator<RangeBytes, void, undefined> {
     signal?.throwIfAborted()
     const size = await this.size(signal)
     for (const { offset, length } of ranges) checkRange(offset, length, size, 'file')
@@ -118,15 +123,19 @@ export class RangeReader {
       .sort((a, b) => a.offset - b.offset)
     const limits = maxRequestBytes === undefined ? this.#limits : { ...this.#limits, maxRequestBytes }
     const waiting = this.#plan(parts, limits).reverse()
+    if (inOrder) waiting.sort((a, b) => b.span.begin - a.span.begin)
     const running = new Set<Job>()
     try {
       for (;;) {
         signal?.throwIfAborted()
         while (running.size < maxInFlight && waiting.length > 0) running.add(this.#start(waiting.pop()!))
         if (running.size === 0) return
-        const { job, bytes } = await this.#orStopped(Promise.race([...running].map(arrival)), signal)
+        const arrivals = [...running].map((job, i) => (inOrder && i > 0 ? failure(job) : arrival(job)))
+        const { job, bytes } = await this.#orStopped(Promise.race(arrivals), signal)
         running.delete(job)
         for (const part of job.parts) {
+          // Who took the last part may have had time to take the bytes away.
+          checkLength(bytes, job.span)
           const whole = part.take(bytes, job.span)
           if (!whole) continue
           this.#bytesNeeded += whole.length
@@ -187,9 +196,7 @@ export class RangeReader {
         const isCounted = this.#source.traffic === undefined
         if (isCounted) this.#traffic.requests++
         const bytes = plainBytes(await this.#source.read(begin, end - begin, signal), begin)
-        if (bytes.length !== end - begin) {
-          throw new EspalierError('io_error', `the source gave ${bytes.length} bytes and not ${end - begin}`, { offset: begin })
-        }
+        checkLength(bytes, { begin, end })
         if (isCounted) {
           this.#traffic.bytes += bytes.length
           this.#report()
@@ -231,7 +238,21 @@ function join(job: Job, request: CachedRequest): Job {
 }
 
 async function arrival(job: Job): Promise<{ job: Job; bytes: Uint8Array }> {
-  const { begin, task } = job.request!
+  const { begin, end, task } = job.request!
   const bytes = await task.result
+  // Again: they may have come long ago.
+  checkLength(bytes, { begin, end })
   return { job, bytes: bytes.subarray(job.span.begin - begin, job.span.end - begin) }
+}
+
+/** Settles only if the request of `job` fails. */
+async function failure(job: Job): Promise<never> {
+  await job.request!.task.result
+  return new Promise(() => {})
+}
+
+/** Refuses bytes that are not as many as those of `span`: too few or too many were given, or they were taken away since. */
+function checkLength({ length }: Uint8Array, { begin, end }: Span): void {
+  if (length === end - begin) return
+  throw new EspalierError('io_error', `the source gave ${length} bytes and not ${end - begin}`, { offset: begin })
 }

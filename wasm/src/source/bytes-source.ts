@@ -1,16 +1,19 @@
+import { bytesOf } from '../core/bytes.js'
+import { EspalierError } from '../errors.js'
 import { checkRange, type Source } from './source.js'
 
 /**
- * A file that is in memory. Nothing is copied: reads give views of `bytes`, which must not change
- * nor be transferred while the source is in use.
+ * A file that is in memory. Nothing is copied: reads give views of `bytes`, which must not change,
+ * be resized nor be transferred while the source is in use.
  */
 export class BytesSource implements Source {
   readonly #bytes: Uint8Array
 
+  /** Throws `invalid_argument` for bytes that were transferred. */
   constructor(bytes: ArrayBufferLike | ArrayBufferView) {
-    this.#bytes = ArrayBuffer.isView(bytes)
-      ? new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-      : new Uint8Array(bytes)
+    const found = bytesOf(bytes)
+    if (!found) throw new EspalierError('invalid_argument', 'the bytes are no buffer, or were transferred')
+    this.#bytes = found
   }
 
   async size(signal?: AbortSignal): Promise<number> {

@@ -1,4 +1,4 @@
-import { EspalierError, errorFromCode, type EspalierErrorDetails } from '../errors.js'
+import { EspalierError, errorFromCode, type ErrorCode, type EspalierErrorDetails } from '../errors.js'
 import { dropBody, readBody, type Body } from './http-body.js'
 import {
   areDifferent,
@@ -16,11 +16,11 @@ import { checkNumber, checkRange, type Source, type Traffic } from './source.js'
 /** How a file is read over HTTP. */
 export interface HttpOptions extends RetryOptions {
   /** Sent with each request. Other than simple ones make a browser ask another origin's server first. */
-  readonly headers?: HeadersInit | undefined
+  readonly headers?: RequestInit['headers']
   /** As for `fetch`. */
-  readonly mode?: RequestMode | undefined
+  readonly mode?: RequestInit['mode'] | undefined
   /** As for `fetch`. */
-  readonly credentials?: RequestCredentials | undefined
+  readonly credentials?: RequestInit['credentials'] | undefined
   /** Used in place of the global `fetch`. */
   readonly fetch?: typeof globalThis.fetch | undefined
   /** The length of the file in bytes, for a server that hides it. */
@@ -58,7 +58,11 @@ export class HttpSource implements Source {
     this.#url = parsed.href
     this.#name = parsed.href.replace(/[?#].*/, '')
     this.#options = options
-    if (options.size !== undefined) this.#size = checkNumber(options.size, `${this.#name}: size`)
+    for (const name of ['size', 'retries', 'retryDelay', 'wholeFileBytes'] as const) {
+      const { [name]: value } = options
+      if (value !== undefined) checkNumber(value, `${this.#name}: ${name}`)
+    }
+    this.#size = options.size
   }
 
   async size(signal?: AbortSignal): Promise<number> {
@@ -110,9 +114,11 @@ export class HttpSource implements Source {
       ...(mode && { mode }),
       ...(credentials && { credentials }),
     }
-    const response = await fetch(this.#url, init).catch((cause: unknown) => {
+    // Called in a function that is async: one that was given may throw, or give something else than a promise.
+    const response = await (async () => fetch(this.#url, init))().catch((cause: unknown) => {
       throw new Transient(this.#error('io_error', 'no answer: the network failed, or the server does not allow this page (CORS), or it compresses parts of files', { cause }))
     })
+    if (typeof (response as Response | undefined)?.headers?.get !== 'function') throw this.#error('io_error', 'what fetch gave is no Response')
     try {
       return await this.#accept(response, begin, end)
     } catch (error) {
@@ -221,7 +227,7 @@ export class HttpSource implements Source {
     this.traffic.onChange?.()
   }
 
-  #error(code: string, problem: string, details?: EspalierErrorDetails): EspalierError {
+  #error(code: ErrorCode, problem: string, details?: EspalierErrorDetails): EspalierError {
     return errorFromCode(code, `${this.#name}: ${problem}`, details?.offset, undefined, details?.cause)
   }
 

@@ -1,5 +1,8 @@
 import { EspalierError } from '../errors.js'
 
+/** A result, at once or later. */
+export type Awaitable<T> = T | Promise<T>
+
 /** What a source has transferred so far. Both numbers only grow. */
 export interface Traffic {
   /** Requests sent, repeated ones included. */
@@ -22,18 +25,19 @@ export interface Source {
    *
    * Rejects with the reason of `signal` once that is aborted.
    */
-  size(signal?: AbortSignal): Promise<number>
+  size(signal?: AbortSignal): Awaitable<number>
 
   /**
    * The bytes from `offset` on: exactly `length` of them, or a rejection.
    *
    * They may be shared with the source and with other callers: whoever wants to write to them or to
-   * transfer their buffer makes a copy first. Rejects with the reason of `signal` once that is aborted.
+   * transfer their buffer makes a copy first. The source, too, must leave them as they are, for as long
+   * as it is open: they are kept for later reads. Rejects with the reason of `signal` once that is aborted.
    */
-  read(offset: number, length: number, signal?: AbortSignal): Promise<Uint8Array>
+  read(offset: number, length: number, signal?: AbortSignal): Awaitable<Uint8Array>
 
-  /** Frees what the source holds. A RangeReader calls it when it is closed. */
-  close?(): Promise<void>
+  /** Frees what the source holds. Called when the checkpoint is closed, or cannot be opened. */
+  close?(): Awaitable<void>
 
   /** There if the source counts by itself; otherwise each `read` counts as one request of `length` bytes. */
   readonly traffic?: Traffic
@@ -59,5 +63,7 @@ export function checkRange(offset: number, length: number, size: number, name: s
 /** Gives `value` if it is a whole number from 0 to 2^53-1. Throws `invalid_argument` otherwise. */
 export function checkNumber(value: number, name: string): number {
   if (Number.isSafeInteger(value) && value >= 0) return value
-  throw new EspalierError('invalid_argument', `${name} ${value} must be a whole number from 0 to 2^53-1`)
+  // Not every object can be text.
+  const shown = /object|function/.test(typeof value) ? typeof value : String(value)
+  throw new EspalierError('invalid_argument', `${name} ${shown} must be a whole number from 0 to 2^53-1`)
 }

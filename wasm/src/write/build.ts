@@ -1,6 +1,7 @@
 // Hands a tree of JavaScript values to the core, from the top.
 import { Node } from '../api/node.js'
 import { Tensor } from '../api/tensor.js'
+import { bytesOf } from '../core/bytes.js'
 import type { Core } from '../core/core.js'
 import { DTYPES, dtypeBits, kindNumber, type DType, type Kind } from '../core/names.js'
 import { isWellFormed } from '../core/text.js'
@@ -66,7 +67,7 @@ export class Builder {
       return this.add(value.value)
     }
     if (value instanceof Float) return this.#float(value.value)
-    if (value instanceof Bytes) return this.#bytes('bytes', value.value)
+    if (value instanceof Bytes) return this.#bytes('bytes', bytesOf(value.value) ?? this.#noBytes('bytes()'))
     if (value instanceof Complex) return this.#number('complex128', this.#bits(value.re), this.#bits(value.im))
     if (value instanceof WritableTensor) return this.#tensor(value, value.input)
     if (value instanceof TensorData) return this.#tensor(value, value)
@@ -94,7 +95,7 @@ export class Builder {
     const prototype: unknown = Object.getPrototypeOf(value)
     // An object of some class would lose what makes it one.
     if (prototype !== null && prototype !== Object.prototype) {
-      throw this.#error(`an object of class ${value.constructor?.name ?? 'unknown'} cannot be written`)
+      throw this.#error(`an object of class ${(value as { constructor?: { name?: unknown } }).constructor?.name ?? 'unknown'} cannot be written`)
     }
     this.#entries('dict', Object.entries(value))
   }
@@ -118,7 +119,7 @@ export class Builder {
         if (BigInt.asIntN(64, integer) !== integer) throw this.#error(`the key ${integer} does not fit 64 bits`)
         call.espalier_write_int_key(this.#write, integer)
       } else {
-        throw this.#error(`${String(key)} is no key of a ${kind}`)
+        throw this.#error(`${typeof key === 'number' ? key : `a value of type ${typeof key}`} is no key of a ${kind}`)
       }
       this.#below(key as Key, item)
     }
@@ -133,24 +134,33 @@ export class Builder {
 
   #tensor(identity: object, input: TensorInput): void {
     const core = this.#core
-    const { dtype, shape, data, axisNames = [], block } = input
+    if (typeof input !== 'object' || !input) throw this.#error('tensor() takes an object with dtype and shape')
+    const { dtype, axisNames = [], block } = input
     const number = DTYPES.indexOf(dtype)
-    if (number <= 0) throw this.#error(`there is no dtype ${dtype}`)
-    if (!shape.every((axis) => Number.isSafeInteger(axis) && axis >= 0)) throw this.#error(`${String(shape)} is no shape`)
+    if (number <= 0) throw this.#error(`there is no dtype ${String(dtype)}`)
+    // Copies, in which what is not there is undefined: methods of lists leave holes out.
+    const shape: readonly number[] = Array.isArray(input.shape) ? Array.from(input.shape) : [NaN]
+    if (!shape.every((axis) => Number.isSafeInteger(axis) && axis >= 0)) throw this.#error('a shape is a list of whole numbers')
+    if (!Array.isArray(axisNames)) throw this.#error('axisNames is a list of texts')
     if (axisNames.length > 0 && axisNames.length !== shape.length) throw this.#error('not every axis has a name; use "" for one without')
     if ((dtype === 'opaque') !== (block !== undefined)) throw this.#error("a block belongs to dtype 'opaque', and to no other")
+    if (block && ![block.elements, block.bytes].every((count) => Number.isInteger(count) && count > 0 && count < 2 ** 32)) {
+      throw this.#error('elements and bytes of a block are whole numbers from 1 to 2^32 - 1')
+    }
+    const data = input.data == null ? undefined : (bytesOf(input.data) ?? this.#noBytes('data'))
     const elements = shape.reduce((product, axis) => product * axis, 1)
     const bytes = block ? (elements / block.elements) * block.bytes : (elements * dtypeBits(dtype)) / 8
     if (data && data.byteLength !== bytes) {
-      throw this.#error(`the data has ${data.byteLength} bytes, and ${dtype} [${shape.join(', ')}] takes ${bytes}`)
+      const hint = Number.isInteger(bytes) ? '' : '; elements must fill whole bytes'
+      throw this.#error(`the data has ${data.byteLength} bytes, and ${dtype} [${shape.join(', ')}] takes ${bytes}${hint}`)
     }
     let id = this.#ids.get(identity)
     if (id === undefined) {
       id = this.#data.length
       this.#ids.set(identity, id)
-      this.#data.push(data ? new Uint8Array(data.buffer, data.byteOffset, data.byteLength) : new Uint8Array(0))
+      this.#data.push(data ?? new Uint8Array(0))
     }
-    const names = block ? [...axisNames, block.name] : axisNames
+    const names: string[] = block ? [...axisNames, block.name] : [...axisNames]
     names.forEach((name) => this.#checkText(name))
     core.withMemory(Math.max(8 * shape.length, 8), (shapeAt) => {
       core.withTexts(names, (namesAt) => {
@@ -168,6 +178,7 @@ export class Builder {
   }
 
   #bits(value: number): bigint {
+    if (typeof value !== 'number') throw this.#error(`a value of type ${typeof value} is no float64`)
     this.#words.setFloat64(0, value)
     return this.#words.getBigUint64(0)
   }
@@ -185,8 +196,13 @@ export class Builder {
     this.#core.withText(text, use)
   }
 
-  #checkText(text: string): void {
+  #checkText(text: unknown): asserts text is string {
+    if (typeof text !== 'string') throw this.#error(`a value of type ${typeof text} is no text`)
     if (!isWellFormed(text)) throw this.#error('a text has half of a surrogate pair')
+  }
+
+  #noBytes(what: string): never {
+    throw this.#error(`${what} takes a buffer or a view of one, which was not transferred`)
   }
 
   #error(message: string): Error {

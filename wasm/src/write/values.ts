@@ -1,7 +1,9 @@
 // What plain JavaScript cannot tell apart, said by name.
+import { bytesOf } from '../core/bytes.js'
 import type { DType } from '../core/names.js'
 import type { Block } from '../core/tree.js'
 import type { TypedArray } from '../data/tensor-data.js'
+import { errorFromCode } from '../errors.js'
 
 /** A number that is written as float64, whole or not. */
 export class Float {
@@ -45,10 +47,10 @@ export interface TensorInput {
   /** Elements along each axis. */
   readonly shape: readonly number[]
   /**
-   * The elements in C order, little-endian and packed, as TensorData.data has them; any view of that many bytes will do.
+   * The elements in C order, little-endian and packed, as TensorData.data has them; any buffer or view of that many bytes will do.
    * Undefined for a placeholder. It is read while the file is written and must not change until then.
    */
-  readonly data?: TypedArray | ArrayBufferView | undefined
+  readonly data?: TypedArray | ArrayBufferView | ArrayBufferLike | undefined
   /** A name for each axis, '' for one without. */
   readonly axisNames?: readonly string[] | undefined
   /** The quantised block, of dtype 'opaque'. */
@@ -65,9 +67,9 @@ export function float(value: number): Float {
   return new Float(value)
 }
 
-/** Bytes that are a value, not a tensor. */
-export function bytes(value: Uint8Array): Bytes {
-  return new Bytes(value)
+/** Bytes that are a value, not a tensor: those of a buffer or of a view of one. write() refuses anything else. */
+export function bytes(value: ArrayBufferLike | ArrayBufferView): Bytes {
+  return new Bytes(bytesOf(value) ?? (value as Uint8Array))
 }
 
 /** A complex number. */
@@ -75,16 +77,21 @@ export function complex(re: number, im: number): Complex {
   return new Complex(re, im)
 }
 
-/** A tuple. */
+/** A tuple. @throws EspalierError invalid_tree for what cannot be iterated */
 export function tuple(items: Iterable<unknown>): Tuple {
+  if (!(items as Iterable<unknown> | undefined)?.[Symbol.iterator]) throw errorFromCode('invalid_tree', 'a tuple is made of a list')
   return new Tuple([...items])
 }
 
-/** A record: `record({...})`, or `record('optax.ScaleByAdamState', {...})` with a label. */
+/**
+ * A record: `record({...})`, or `record('optax.ScaleByAdamState', {...})` with a label.
+ * @throws EspalierError invalid_tree for fields that are no object
+ */
 export function record(fields: object | ReadonlyMap<string, unknown>): Record
 export function record(label: string, fields: object | ReadonlyMap<string, unknown>): Labelled
 export function record(first: string | object, second?: object): Record | Labelled {
   if (typeof first === 'string') return new Labelled(first, record(second!))
+  if (typeof first !== 'object' || !first) throw errorFromCode('invalid_tree', 'a record is made of an object')
   return new Record(first instanceof Map ? first : new Map(Object.entries(first)))
 }
 

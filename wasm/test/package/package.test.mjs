@@ -40,6 +40,15 @@ test('the tarball holds what it should and nothing else, in less than 1 MB', (co
   assert.deepEqual(Object.keys(manifest.dependencies ?? {}), [])
 })
 
+test('nothing is packed if a part was not built', async () => {
+  const manifest = JSON.parse(readFileSync(join(packageFolder, 'package.json'), 'utf8'))
+  const script = readFileSync(join(packageFolder, 'scripts/check-dist.mjs'), 'utf8')
+  const built = Object.fromEntries(['core.wasm', 'core-plain.wasm', 'index.js', 'index.d.ts', 'worker.js'].map((name) => [`dist/${name}`, '\0asm']))
+  await withProject({ 'package.json': manifest, 'scripts/check-dist.mjs': script, ...built }, async (project) => {
+    await assert.rejects(project.run('npm', 'pack', '--dry-run'), /dist has no writer\.wasm: build/)
+  })
+})
+
 test('the licence is that of the project', () => {
   assert.equal(readFileSync(join(packageFolder, 'LICENSE'), 'utf8'), readFileSync(join(packageFolder, '../LICENSE'), 'utf8'))
 })
@@ -97,12 +106,16 @@ const typed = `
     size: async () => 1,
     read: async (offset: number, length: number, signal?: AbortSignal) => new Uint8Array(length + offset * 0),
   }
+  const given: Uint8Array = new Uint8Array(1)
   const options: OpenOptions = { signal: AbortSignal.timeout(1000), cache: { bytes: 1 }, onProgress: ({ loaded, total }) => { loaded / total } }
 
   export async function use(file: File): Promise<number> {
     const ckpt: Checkpoint = await open(file, options)
     await openInWorker(new URL('https://example.org/x.espalier'))
     await open(source)
+    // Written on the spot, sync or not.
+    await open({ size: async () => 1, read: async (offset, length, signal) => (signal?.throwIfAborted(), given.subarray(offset, offset + length)) })
+    await open({ size: () => 1, read: (offset, length) => given.subarray(offset, offset + length), close: () => {} })
     await open(asSource(new ArrayBuffer(1)))
     const node: Node | undefined = ckpt.get(['a', 0])
     const weight: Tensor | undefined = node?.tensor
@@ -112,7 +125,9 @@ const typed = `
     const first: number = await weight.withView((view) => view.shape[0] ?? 0)
     const stats: TensorStats = await weight.stats()
     const report: VerifyReport = await ckpt.verify({ onProgress: ({ damaged }) => damaged > 0 })
-    for (const error of report.errors) if (error instanceof RangeNotSupportedError || error.code === 'x') throw new EspalierError('x', 'y')
+    for (const error of report.errors) if (error instanceof RangeNotSupportedError || error.code === 'truncated') throw new EspalierError('io_error', 'y')
+    // @ts-expect-error: there is no such code
+    new EspalierError('x', 'y')
     const bytes: Uint8Array = await write({ a: tensor({ dtype: 'f32', shape: [1], data: floats }) })
     // @ts-expect-error: there is no such dtype
     tensor({ dtype: 'f33', shape: [1] })
@@ -122,6 +137,41 @@ const typed = `
   }
 `
 
+/** What the README shows, as one program each. */
+function snippets() {
+  const blocks = readFileSync(join(packageFolder, 'README.md'), 'utf8').matchAll(/```js\n([^]*?)```/g)
+  const [imports, bodies] = [new Set(), []]
+  for (const [, block] of blocks) {
+    // Settings of a bundler.
+    if (block.includes('export default')) continue
+    for (const [, names] of block.matchAll(/^import \{ (.*) \} from 'espalier';?$/gm)) names.split(', ').forEach((name) => imports.add(name))
+    bodies.push(`export async function snippet${bodies.length}() {\n${block.replace(/^import .*$/gm, '')}\n}`)
+  }
+  assert.ok(bodies.length >= 2)
+  return `import { ${[...imports].join(', ')} } from 'espalier'
+    declare function openFile(path: string): Promise<import('espalier').FileHandleLike & { close(): Promise<void> }>
+    declare function use(path: string, data: import('espalier').TensorData): void
+    ${bodies.join('\n')}`
+}
+
+test('types, in a program for Node, which knows nothing of pages', async () => {
+  const compilerOptions = {
+    module: 'NodeNext', target: 'ES2022', lib: ['ES2022'], types: ['node'], strict: true, skipLibCheck: false, noEmit: true,
+    typeRoots: [fileURLToPath(new URL('../../node_modules/@types', import.meta.url))],
+  }
+  const program = `
+    import { open, write } from 'espalier'
+    import { open as openFile } from 'node:fs/promises'
+    const ckpt = await open(await openFile('x'), { core: new URL('file:///x'), headers: { a: 'b' }, fetch })
+    console.log(ckpt.get('x')?.tensor?.shape, await write({}, { writer: new Uint8Array(1) }))
+  `
+  const files = { 'package.json': { type: 'module' }, 'use.ts': program, 'tsconfig.json': { compilerOptions, files: ['use.ts'] } }
+  await withProject(files, async (project) => {
+    await project.install('--offline', packed.tarball)
+    await project.run(process.execPath, fileURLToPath(new URL('../../node_modules/typescript/bin/tsc', import.meta.url)), '-p', '.')
+  })
+})
+
 // Of the oldest library that the package says it needs, with nothing of Node, and no check left out.
 for (const [module, moduleResolution] of [['NodeNext', 'NodeNext'], ['ESNext', 'Bundler']]) {
   test(`types, as ${moduleResolution} finds them`, async () => {
@@ -129,7 +179,7 @@ for (const [module, moduleResolution] of [['NodeNext', 'NodeNext'], ['ESNext', '
       module, moduleResolution, target: 'ES2022', lib: ['ES2022', 'DOM', 'DOM.Iterable'], types: [], strict: true,
       exactOptionalPropertyTypes: true, noUncheckedIndexedAccess: true, skipLibCheck: false, noEmit: true,
     }
-    const files = { 'package.json': { type: 'module' }, 'use.ts': typed, 'tsconfig.json': { compilerOptions, files: ['use.ts'] } }
+    const files = { 'package.json': { type: 'module' }, 'use.ts': typed, 'readme.ts': snippets(), 'tsconfig.json': { compilerOptions, files: ['use.ts', 'readme.ts'] } }
     await withProject(files, async (project) => {
       await project.install('--offline', packed.tarball)
       const tsc = fileURLToPath(new URL('../../node_modules/typescript/bin/tsc', import.meta.url))

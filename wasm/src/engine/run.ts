@@ -82,7 +82,7 @@ export async function forEachRange(
   }
 }
 
-/** Of what comes in order of offsets already, only that keeps others waiting which one request brings in another order. */
+/** By number. Little is held for that: an ordered read gives ranges nearly so. */
 async function* sorted(arriving: ReturnType<RangeSource['read']>): ReturnType<RangeSource['read']> {
   const early = new Map<number, Uint8Array>()
   let next = 0

@@ -49,26 +49,34 @@ export function placeChildren(parent: Cell, { kept, restCount, restSize, total }
   return cells
 }
 
-/** Lays out what is below a node, level by level. @param onCells is told all cells so far, now and then and in the end */
+/**
+ * Lays out what is below a node, level by level.
+ * @param onCells is told the children of the node, and all cells so far, now and then and in the end
+ */
 export async function layOut(
-  focus: Node, checkpoint: Checkpoint, measure: Measure, width: number, slices: Slices, onCells: (cells: readonly Cell[], isAll: boolean) => void,
+  focus: Node, checkpoint: Checkpoint, measure: Measure, width: number, slices: Slices,
+  onCells: (top: Branches | undefined, cells: readonly Cell[], isAll: boolean) => void,
 ): Promise<void> {
   const top: Cell = { node: focus, parent: undefined, count: 1, size: 0, depth: 0, x: 0, width, branch: 0 }
   const cells: Cell[] = [top]
   let told = performance.now()
+  let topBranches: Branches | undefined
   for (let next = 0; next < cells.length; next++) {
     const cell = cells[next]!
     if (!cell.node || cell.node.size === 0 || cell.depth >= MAX_DEPTH || cell.width < 2) continue
     const branches = await branchesOf(cell.node, checkpoint, measure, slices)
-    if (cell === top) cells[0] = { ...top, size: branches.total }
+    if (cell === top) {
+      topBranches = branches
+      cells[0] = { ...top, size: branches.total }
+    }
     cells.push(...placeChildren(cell, branches))
     if (slices.isOver) await slices.rest()
     if (performance.now() - told > 200) {
-      onCells(cells.slice(), false)
+      onCells(topBranches, cells.slice(), false)
       told = performance.now()
     }
   }
-  onCells(cells, true)
+  onCells(topBranches, cells, true)
 }
 
 /** The cell one step away in a direction; undefined if there is none. */

@@ -2,17 +2,19 @@
 import type { Checkpoint, Node } from 'espalier'
 import { useEffect, useLayoutEffect, useReducer, useRef, useState } from 'preact/hooks'
 import { formatBytes } from '../ui/format.js'
-import type { Measure } from './branches.js'
+import type { Branches, Measure } from './branches.js'
 import { cellName, draw, ROW } from './icicle-draw.js'
 import { layOut, MAX_DEPTH, neighbour, type Cell } from './icicle-layout.js'
 import './icicle.css'
 import { keyText } from './key-text.js'
 import { Slices } from './time-slices.js'
 
-/** Children in the list beside the map. */
+/** Children in the list below the map at first, and more each time. */
 const LISTED = 12
+const MORE = 50
 
 interface Layout {
+  readonly top: Branches | undefined
   readonly cells: readonly Cell[]
   readonly isAll: boolean
   readonly error?: string
@@ -21,9 +23,10 @@ interface Layout {
 /** @param onSelect is told the node that is chosen */
 export function Icicle({ checkpoint, selected, onSelect }: { checkpoint: Checkpoint; selected: Node | undefined; onSelect: (node: Node) => void }) {
   const [measure, setMeasure] = useState<Measure>('stored')
-  const [layout, setLayout] = useState<Layout>({ cells: [], isAll: false })
+  const [layout, setLayout] = useState<Layout>({ top: undefined, cells: [], isAll: false })
   const [active, setActive] = useState<Cell>()
   const [, redraw] = useReducer((n: number, _: void) => n + 1, 0)
+  const [listLength, setListLength] = useState(LISTED)
   const canvas = useRef<HTMLCanvasElement>(null)
   const frame = useRef<HTMLDivElement>(null)
   const [width, setWidth] = useState(0)
@@ -44,10 +47,11 @@ export function Icicle({ checkpoint, selected, onSelect }: { checkpoint: Checkpo
     if (width < 10) return undefined
     const controller = new AbortController()
     setActive(undefined)
-    layOut(focus, checkpoint, measure, width, new Slices(controller.signal), (cells, isAll) => {
-      if (!controller.signal.aborted) setLayout({ cells, isAll })
+    setListLength(LISTED)
+    layOut(focus, checkpoint, measure, width, new Slices(controller.signal), (top, cells, isAll) => {
+      if (!controller.signal.aborted) setLayout({ top, cells, isAll })
     }).catch((error: unknown) => {
-      if (!controller.signal.aborted) setLayout({ cells: [], isAll: true, error: error instanceof Error ? error.message : String(error) })
+      if (!controller.signal.aborted) setLayout({ top: undefined, cells: [], isAll: true, error: error instanceof Error ? error.message : String(error) })
     })
     return () => controller.abort()
   }, [checkpoint, focus.id, measure, width])
@@ -80,8 +84,8 @@ export function Icicle({ checkpoint, selected, onSelect }: { checkpoint: Checkpo
     event.preventDefault()
   }
   const total = layout.cells[0]?.size ?? 0
-  const children = layout.cells.filter((cell) => cell.depth === 1)
-  const listed = children.filter((cell) => cell.node).slice(0, LISTED)
+  const listed = layout.top?.kept.slice(0, listLength) ?? []
+  const listedSize = listed.reduce((sum, { size }) => sum + size, 0)
   const unlisted = focus.size - listed.length
   return (
     <section class="icicle" aria-label="Where the bytes are">
@@ -117,14 +121,21 @@ export function Icicle({ checkpoint, selected, onSelect }: { checkpoint: Checkpo
         <details class="icicle-list" open>
           <summary>Largest in {keyText(focus)}: {formatBytes(total)}</summary>
           <ol>
-            {listed.map((cell) => (
-              <li key={cell.node!.id}>
-                <button type="button" aria-current={cell.node!.id === selected?.id ? 'true' : undefined} onClick={() => choose(cell)}>
-                  <span>{cellName(cell)}</span> <span class="icicle-size">{formatBytes(cell.size)}, {percent(cell.size / total)}</span>
+            {listed.map(({ node, size }) => (
+              <li key={node.id}>
+                <button type="button" aria-current={node.id === selected?.id ? 'true' : undefined} onClick={() => onSelect(node)}>
+                  <span>{keyText(node)}</span> <span class="icicle-size">{formatBytes(size)}, {percent(size / total)}</span>
                 </button>
               </li>
             ))}
-            {unlisted > 0 && <li class="icicle-size">and {unlisted.toLocaleString('en')} more</li>}
+            {unlisted > 0 && (
+              <li class="icicle-size">
+                and {unlisted.toLocaleString('en')} more, together {formatBytes(Math.max(total - listedSize, 0))}{' '}
+                {listed.length < (layout.top?.kept.length ?? 0) && (
+                  <button type="button" class="icicle-more" onClick={() => setListLength(listLength + MORE)}>Show more</button>
+                )}
+              </li>
+            )}
           </ol>
         </details>
       )}

@@ -3,7 +3,7 @@ import type { DType, Node } from 'espalier'
 import { Slices } from '../map/time-slices.js'
 
 /** So many places of tensors are looked at, and no more. */
-const MOST = 300_000
+const MOST = 1_000_000
 
 /** The tensors of a dtype. */
 export interface DTypeTotals {

@@ -67,7 +67,7 @@ function containerText(node: Node, depth: number): string {
   const [open, close] = BRACKETS[node.kind] ?? ['<', '>']
   // An empty {} is a dict in Python.
   if (node.size === 0) return node.kind === 'set' ? 'set()' : `${open}${close}`
-  if (depth <= 0) return `${open}${node.size.toLocaleString('en')} items${close}`
+  if (depth <= 0) return `${open}${node.size.toLocaleString('en')} ${node.size === 1 ? 'item' : 'items'}${close}`
   const isKeyed = node.kind === 'dict' || node.kind === 'record'
   const parts: string[] = []
   for (const child of node.children) {

@@ -34,7 +34,7 @@ export function HistogramChart({ histogram, isSample }: { histogram: Histogram; 
   }
   const barWidth = (WIDTH - LEFT) / Math.max(bins, 1)
   const valueTicks = scale === 'log' ? logTicks(low, high, 7) : linearTicks(low, high, 7)
-  const countTicks = isLogCount ? [1, ...logTicks(1, Math.max(most, 2), 4).filter((tick) => tick > 1 && tick <= most)] : linearTicks(0, most, 4)
+  const countTicks = isLogCount ? [1, ...logTicks(1, Math.max(most, 2), 4).filter((tick) => tick > 1 && tick <= most)] : linearTicks(0, most, 4).filter(Number.isInteger)
   const say = (i: number): string =>
     `${shortNumber(lower[i]!, 5)} to ${shortNumber(upper[i]!, 5)}: ${counts[i]! < 100 && !Number.isInteger(counts[i]!) ? counts[i]!.toFixed(1) : formatExact(Math.round(counts[i]!))}`
   const onKeyDown = (event: KeyboardEvent): void => {

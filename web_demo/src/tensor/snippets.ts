@@ -9,8 +9,12 @@ export interface Snippet {
 /** What a terminal or an editor may act on or hide: controls, line separators, and what changes the direction of writing. */
 const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e0fff}]/gu
 
-/** The programs for the tensor at a printed key path. @param source a file's name, or a URL */
-export function snippetsFor(source: string, path: string): Snippet[] {
+/**
+ * The programs for the tensor at a printed key path.
+ * @param source a file's name, or a URL
+ * @param hasElements false for a placeholder, of which there is nothing to read
+ */
+export function snippetsFor(source: string, path: string, hasElements = true): Snippet[] {
   const isUrl = /^https?:/i.test(source)
   const file = isUrl ? fileOfUrl(source) : source
   const fetched = isUrl ? `curl -o ${shellQuote(file)} ${shellQuote(source)}\n` : ''
@@ -20,7 +24,7 @@ export function snippetsFor(source: string, path: string): Snippet[] {
   return [
     {
       language: 'Shell',
-      text: `${fetched}espalier show ${operand}\nespalier stats ${shellQuote(name)} ${shellQuote(escapePattern(path))}`,
+      text: `${fetched}espalier show ${operand}${hasElements ? `\nespalier stats ${shellQuote(name)} ${shellQuote(escapePattern(path))}` : ''}`,
     },
     {
       language: 'C++',
@@ -29,7 +33,7 @@ export function snippetsFor(source: string, path: string): Snippet[] {
         'if (!file) die(file.error().describe());',
         `auto node = file->state().at(${cppQuote(path)});`,
         'if (!node) die(node.error().describe());',
-        'auto view = file->view(*node->tensor());   // checked; the elements are view->bytes',
+        hasElements ? 'auto view = file->view(*node->tensor());   // checked; the elements are view->bytes' : 'auto tensor = node->tensor();   // a placeholder: dtype and shape',
       ].join('\n'),
     },
     {
@@ -40,7 +44,7 @@ export function snippetsFor(source: string, path: string): Snippet[] {
         '',
         `const ckpt = await open(${isUrl ? scriptQuote(source) : `await openFile(${scriptQuote(file)})`})`,
         `const { tensor } = ckpt.get(${scriptQuote(path)})`,
-        'const data = await tensor.read()   // { dtype, shape, data }; data.toFloat32() gives numbers',
+        hasElements ? 'const data = await tensor.read()   // { dtype, shape, data }; data.toFloat32() gives numbers' : 'console.log(tensor.dtype, tensor.shape)   // a placeholder: there is no more',
       ].join('\n'),
     },
   ]

@@ -38,7 +38,8 @@ export function StatisticsTab({ tensor, onJump }: { tensor: Tensor; onJump: (ind
       <TaskLine task={exact} label="Reading all elements" />
       {shown && <Numbers shown={shown} tensor={tensor} />}
       {shown && <FirstSpecials shown={shown} tensor={tensor} onJump={onJump} />}
-      {shown && shown.stats.finite > 0 && <HistogramChart histogram={shown.stats.histogram} isSample={shown.sampled !== undefined} />}
+      {shown && shown.stats.finite > 0 && shown.stats.min === shown.stats.max && <p class="tensor-note">All {shown.sampled !== undefined && 'sampled '}finite elements are equal.</p>}
+      {shown && shown.stats.finite > 0 && shown.stats.min !== shown.stats.max && <HistogramChart histogram={shown.stats.histogram} isSample={shown.sampled !== undefined} />}
     </>
   )
 }

@@ -13,7 +13,7 @@ export function UseTab({ tensor, source }: { tensor: Tensor; source: string }) {
   return (
     <>
       {!tensor.isPlaceholder && <Download tensor={tensor} />}
-      {snippetsFor(source, tensor.path).map(({ language, text }) => (
+      {snippetsFor(source, tensor.path, !tensor.isPlaceholder).map(({ language, text }) => (
         <section key={language} class="tensor-snippet" aria-label={language}>
           <header>
             <h4>{language}</h4>

@@ -3,6 +3,7 @@ import type { Checkpoint, Node } from 'espalier'
 import { useEffect, useLayoutEffect, useReducer, useRef, useState } from 'preact/hooks'
 import { formatBytes } from '../ui/format.js'
 import type { Branches, Measure } from './branches.js'
+import { checkpointNumber } from './checkpoint-number.js'
 import { cellName, draw, ROW } from './icicle-draw.js'
 import { layOut, MAX_DEPTH, neighbour, type Cell } from './icicle-layout.js'
 import './icicle.css'
@@ -20,8 +21,19 @@ interface Layout {
   readonly error?: string
 }
 
-/** @param onSelect is told the node that is chosen */
-export function Icicle({ checkpoint, selected, onSelect }: { checkpoint: Checkpoint; selected: Node | undefined; onSelect: (node: Node) => void }) {
+interface IcicleProps {
+  readonly checkpoint: Checkpoint
+  readonly selected: Node | undefined
+  /** Is told the node that is chosen. */
+  readonly onSelect: (node: Node) => void
+}
+
+/** The map, linked with what is selected elsewhere. */
+export function Icicle(props: IcicleProps) {
+  return <IcicleMap key={checkpointNumber(props.checkpoint)} {...props} />
+}
+
+function IcicleMap({ checkpoint, selected, onSelect }: IcicleProps) {
   const [measure, setMeasure] = useState<Measure>('stored')
   const [layout, setLayout] = useState<Layout>({ top: undefined, cells: [], isAll: false })
   const [active, setActive] = useState<Cell>()
@@ -148,18 +160,18 @@ export function Icicle({ checkpoint, selected, onSelect }: { checkpoint: Checkpo
  * to be seen.
  */
 function useFocus(checkpoint: Checkpoint, selected: Node | undefined): Node {
-  const last = useRef<{ checkpoint: Checkpoint; node: Node }>()
+  const last = useRef<Node>()
   const next = (): Node => {
     if (!selected) return checkpoint.root
     const path = [...ancestors(selected), selected]
     // Nodes of the metadata have no tensors to map.
     if (path[0]!.id !== checkpoint.root.id) return checkpoint.root
     if (selected.size > 0) return selected
-    const current = last.current?.checkpoint === checkpoint ? last.current.node : undefined
+    const current = last.current
     return (current && path.find((node) => node.id === current.id)) ?? selected.parent ?? checkpoint.root
   }
   const node = next()
-  last.current = { checkpoint, node }
+  last.current = node
   return node
 }
 

@@ -1,5 +1,6 @@
 // Scalars, settings and metadata of a part of the tree, as values.
 import type { Checkpoint, Node } from 'espalier'
+import { checkpointNumber } from '../map/checkpoint-number.js'
 import { keyText } from '../map/key-text.js'
 import { Container, Label } from './container.js'
 import './state.css'
@@ -10,15 +11,20 @@ const CONTAINERS = ['dict', 'list', 'tuple', 'set', 'record']
 
 /** @param node a container or a scalar; of a tensor there is little to say here */
 export function StatePane({ node, checkpoint }: { node: Node; checkpoint: Checkpoint }) {
+  // Another node is another pane: what is unfolded and what was added up belong to this one.
+  return <Pane key={`${checkpointNumber(checkpoint)}/${node.id}`} node={node} checkpoint={checkpoint} />
+}
+
+function Pane({ node, checkpoint }: { node: Node; checkpoint: Checkpoint }) {
   const isRoot = node.id === checkpoint.root.id
   const isContainer = CONTAINERS.includes(node.kind)
   return (
-    <section key={node.id} class="state-pane" aria-label="State">
-      {isContainer && <TensorTotals key={`totals ${node.id}`} node={node} />}
+    <section class="state-pane" aria-label="State">
+      {isContainer && <TensorTotals node={node} />}
       {isRoot && checkpoint.metadata.size > 0 && (
         <section aria-label="Metadata">
           <h4>Metadata</h4>
-          <Container key={checkpoint.metadata.id} node={checkpoint.metadata} />
+          <Container node={checkpoint.metadata} />
         </section>
       )}
       <section aria-label="Values">
@@ -26,7 +32,7 @@ export function StatePane({ node, checkpoint }: { node: Node; checkpoint: Checkp
         {isContainer ? (
           <>
             <p class="state-note"><Label node={node} />{node.kind} of {node.size.toLocaleString('en')}</p>
-            <Container key={node.id} node={node} />
+            <Container node={node} />
           </>
         ) : (
           <dl class="state-list">

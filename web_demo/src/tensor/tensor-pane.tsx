@@ -1,6 +1,7 @@
 // All about one tensor.
 import type { Checkpoint, Tensor } from 'espalier'
 import { useId, useState } from 'preact/hooks'
+import { checkpointNumber } from '../map/checkpoint-number.js'
 import { Facts } from './facts.js'
 import { HeatmapTab } from './heatmap-tab.js'
 import { layoutOf } from './layout.js'
@@ -16,18 +17,10 @@ const NAMES: { readonly [tab in Tab]: string } = { statistics: 'Statistics', hea
 /** Which tab was looked at last: the next tensor shows it, too. */
 let lastTab: Tab = 'statistics'
 
-const numbers = new WeakMap<Checkpoint, number>()
-let count = 0
-/** Another number for each checkpoint. */
-function numberOf(checkpoint: Checkpoint): number {
-  if (!numbers.has(checkpoint)) numbers.set(checkpoint, ++count)
-  return numbers.get(checkpoint)!
-}
-
 /** @param source the checkpoint's file name or URL, for programs that open it */
 export function TensorPane({ tensor, checkpoint, source }: { tensor: Tensor; checkpoint: Checkpoint; source: string }) {
   // Another tensor is another pane: what the last one reads is stopped.
-  return <Pane key={`${numberOf(checkpoint)}/${tensor.node.id}`} tensor={tensor} checkpoint={checkpoint} source={source} />
+  return <Pane key={`${checkpointNumber(checkpoint)}/${tensor.node.id}`} tensor={tensor} checkpoint={checkpoint} source={source} />
 }
 
 function Pane({ tensor, checkpoint, source }: { tensor: Tensor; checkpoint: Checkpoint; source: string }) {

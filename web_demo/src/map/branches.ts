@@ -1,7 +1,6 @@
 // The children of a node that are large enough to be seen.
-import type { Checkpoint, Node } from 'espalier'
+import type { Node } from 'espalier'
 import type { Slices } from './time-slices.js'
-import { totalsAtOnce, totalsOf } from './totals.js'
 
 /** What the size of a node is. */
 export type Measure = 'stored' | 'bytes'
@@ -25,14 +24,14 @@ export interface Branches {
 const MOST = 2048
 
 /** The children of a node by size. Those without any bytes are in the rest. */
-export async function branchesOf(node: Node, checkpoint: Checkpoint, measure: Measure, slices: Slices): Promise<Branches> {
+export async function branchesOf(node: Node, measure: Measure, slices: Slices): Promise<Branches> {
   const sizes = new Float64Array(node.size)
   let position = 0
   let total = 0
   for (const child of node.children) {
-    const totals = totalsAtOnce(child, checkpoint) ?? (await totalsOf(child, checkpoint, slices))
-    sizes[position++] = totals[measure]
-    total += totals[measure]
+    const size = child.totals[measure]
+    sizes[position++] = size
+    total += size
     if (slices.isOver) await slices.rest()
   }
   const kept: Branch[] = []

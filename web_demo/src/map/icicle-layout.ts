@@ -1,5 +1,5 @@
 // Where the rectangles of the map are.
-import type { Checkpoint, Node } from 'espalier'
+import type { Node } from 'espalier'
 import { branchesOf, type Branches, type Measure } from './branches.js'
 import type { Slices } from './time-slices.js'
 
@@ -54,7 +54,7 @@ export function placeChildren(parent: Cell, { kept, restCount, restSize, total }
  * @param onCells is told the children of the node, and all cells so far, now and then and in the end
  */
 export async function layOut(
-  focus: Node, checkpoint: Checkpoint, measure: Measure, width: number, slices: Slices,
+  focus: Node, measure: Measure, width: number, slices: Slices,
   onCells: (top: Branches | undefined, cells: readonly Cell[], isAll: boolean) => void,
 ): Promise<void> {
   const top: Cell = { node: focus, parent: undefined, count: 1, size: 0, depth: 0, x: 0, width, branch: 0 }
@@ -64,7 +64,7 @@ export async function layOut(
   for (let next = 0; next < cells.length; next++) {
     const cell = cells[next]!
     if (!cell.node || cell.node.size === 0 || cell.depth >= MAX_DEPTH || cell.width < 2) continue
-    const branches = await branchesOf(cell.node, checkpoint, measure, slices)
+    const branches = await branchesOf(cell.node, measure, slices)
     if (cell === top) {
       topBranches = branches
       cells[0] = { ...top, size: branches.total }

@@ -60,7 +60,7 @@ function IcicleMap({ checkpoint, selected, onSelect }: IcicleProps) {
     const controller = new AbortController()
     setActive(undefined)
     setListLength(LISTED)
-    layOut(focus, checkpoint, measure, width, new Slices(controller.signal), (top, cells, isAll) => {
+    layOut(focus, measure, width, new Slices(controller.signal), (top, cells, isAll) => {
       if (!controller.signal.aborted) setLayout({ top, cells, isAll })
     }).catch((error: unknown) => {
       if (!controller.signal.aborted) setLayout({ top: undefined, cells: [], isAll: true, error: error instanceof Error ? error.message : String(error) })

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "espalier/read/checkpoint.h"
 #include "espalier/read/match.h"
 #include "espalier/read/plan.h"
+#include "espalier/read/totals.h"
 #include "espalier/read/verify.h"
 
 namespace espalier::abi {
@@ -26,6 +28,7 @@ static_assert(sizeof(Failure) == 32 && offsetof(Failure, message) == 24);
 static_assert(sizeof(Extent) == 24 && offsetof(Extent, length) == 16);
 static_assert(sizeof(Info) == 56 && offsetof(Info, digest) == 40);
 static_assert(sizeof(Node) == 64 && offsetof(Node, bits) == 48 && offsetof(Node, key) == 16);
+static_assert(sizeof(Totals) == 32);
 static_assert(sizeof(TensorInfo) == 88 && offsetof(TensorInfo, axis_names) == 80);
 static_assert(sizeof(SliceSpec) == 32);
 static_assert(sizeof(PlanInfo) == 24);
@@ -81,8 +84,9 @@ class Tree {
   }
 
   Checkpoint checkpoint;
-  std::string path;              // of the last espalier_path()
-  std::vector<Text> axis_names;  // of the last espalier_tensor()
+  std::string path;                     // of the last espalier_path()
+  std::vector<Text> axis_names;         // of the last espalier_tensor()
+  std::optional<SubtreeTotals> totals;  // since the first espalier_totals()
   // Shared by all reads: what decoding takes is large beside a small tensor.
   ChunkReader reader;
   std::vector<std::byte> scratch;
@@ -301,6 +305,14 @@ std::uint32_t espalier_match_count(Matches* matches) {
 }
 
 void espalier_match_free(Matches* matches) { delete matches; }
+
+Status espalier_totals(Tree* tree, std::uint32_t node, Totals* out) {
+  if (!tree->has_node(node)) return no_such("node", node);
+  if (!tree->totals) tree->totals.emplace(tree->checkpoint);
+  const espalier::Totals totals = tree->totals->of(tree->node(node));
+  *out = {totals.tensors, totals.elements, totals.bytes, totals.stored};
+  return 0;
+}
 
 Status espalier_tensor(Tree* tree, std::uint32_t number, TensorInfo* out) {
   if (number >= tree->checkpoint.tensor_count()) return no_such("tensor", number);

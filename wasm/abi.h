@@ -89,6 +89,14 @@ struct Node {
   std::uint64_t bits[2];      // 48: of int64, float64 (first), complex128 (real, imaginary)
 };
 
+/// Tied tensors count once, placeholders as tensors alone. 2^64 - 1 stands for more, too.
+struct Totals {
+  std::uint64_t tensors;   // 0
+  std::uint64_t elements;  // 8
+  std::uint64_t bytes;     // 16: of the elements, packed
+  std::uint64_t stored;    // 24: in the file
+};
+
 struct TensorInfo {
   std::uint8_t dtype;            // 0: DType of src/espalier/tree/dtype.h
   std::uint8_t is_placeholder;   // 1
@@ -241,6 +249,9 @@ ESPALIER_ABI Matches* espalier_match(Tree* tree, std::uint32_t root, const Text*
 ESPALIER_ABI const std::uint32_t* espalier_match_nodes(Matches* matches);
 ESPALIER_ABI std::uint32_t espalier_match_count(Matches* matches);
 ESPALIER_ABI void espalier_match_free(Matches* matches);
+
+/// Sums over a node and all below it. Looks at all of those nodes.
+ESPALIER_ABI Status espalier_totals(Tree* tree, std::uint32_t node, Totals* out);
 
 /// Shape, block and names point into the checkpoint.
 ESPALIER_ABI Status espalier_tensor(Tree* tree, std::uint32_t tensor, TensorInfo* out);

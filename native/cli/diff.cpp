@@ -162,7 +162,7 @@ class TextPrinter {
   }
 
   static std::string on_side(Change change, const Side& side, const NodeRef& node,
-                             const SubtreeTotals& totals) {
+                             SubtreeTotals& totals) {
     switch (change) {
       case Change::kLabel:
         return node.label() ? label_text(node).substr(1) : "none";

@@ -68,22 +68,16 @@ void sort(Nodes& nodes, const Listing& listing, const Options& options) {
   if (options.reverse) std::reverse(nodes.begin(), nodes.end());
 }
 
-struct Sums {
+Totals totals_of(const Listing& listing, const Nodes& nodes) {
   Totals totals;
-  std::uint64_t stored = 0;  // bytes that the tensors take in the file
-};
-
-Sums sums_of(const Listing& listing, const Nodes& nodes) {
-  Sums sums;
   std::vector<bool> seen(listing.checkpoint.tensor_count());
   for (const std::uint32_t number : nodes) {
     const auto tensor = listing.node(number).tensor();
     if (!tensor || seen[tensor->number()]) continue;
     seen[tensor->number()] = true;
-    sums.totals.add(*tensor);
-    sums.stored += tensor->stored_bytes();
+    totals.add(*tensor);
   }
-  return sums;
+  return totals;
 }
 
 // The aligned columns of one line.
@@ -135,10 +129,10 @@ void print_text(Output& out, Listing& listing, const Nodes& nodes, const Options
     out.write(line);
   }
   if (options.common.quiet) return;
-  const auto [totals, stored] = sums_of(listing, nodes);
+  const Totals totals = totals_of(listing, nodes);
   out.print("{}, {}, {}", counted(totals.tensors, "tensor"), counted(totals.elements, "element"),
             format_size(totals.bytes));
-  if (options.with_storage) out.print(", {} stored", format_size(stored));
+  if (options.with_storage) out.print(", {} stored", format_size(totals.stored));
   out.put('\n');
 }
 
@@ -160,7 +154,7 @@ void print_json(Output& out, Listing& listing, const Nodes& nodes, const Options
     json.end_object();
   }
   json.end_array();
-  write_totals(json, sums_of(listing, nodes).totals);
+  write_totals(json, totals_of(listing, nodes));
   json.end_object();
   out.put('\n');
 }

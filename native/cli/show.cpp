@@ -61,7 +61,7 @@ Result<void> print_text(Output& out, const CheckpointFile& file, const NodeRef& 
                         const Options& options, const SliceSpec& slice) {
   if (node.tensor()) return print_tensor(out, file, node, slice, options.full);
   if (is_container(node.kind())) {
-    const TreeText tree(file.checkpoint(), kAllLevels);
+    TreeText tree(file.checkpoint(), kAllLevels);
     const char* root_name = options.metadata ? "metadata" : "state";
     tree.print(out, options.path.empty() ? root_name : escaped(options.path), node);
     return {};

@@ -25,7 +25,7 @@ Outcome run(const Options& options, Output& out) {
   const NodeRef root = options.metadata ? file->metadata() : file->state();
   auto node = root.at(options.path);
   if (!node) return about(options.file, node);
-  const TreeText tree(file->checkpoint(), options.depth);
+  TreeText tree(file->checkpoint(), options.depth);
   if (options.common.json) {
     JsonWriter json(out);
     json.begin_object();

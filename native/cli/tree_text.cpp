@@ -11,14 +11,14 @@ std::string TreeText::tie_text(const NodeRef& node) const {
   return original ? " = " + mention_text(paths_.path(*original)) : "";
 }
 
-void TreeText::print(Output& out, std::string_view name, const NodeRef& node) const {
+void TreeText::print(Output& out, std::string_view name, const NodeRef& node) {
   out.print("{}: {}{}\n", name, node_text(node, totals_), tie_text(node));
   std::string indent;
   print_children(out, node, 0, indent);
 }
 
 void TreeText::print_children(Output& out, const NodeRef& node, std::uint32_t depth,
-                              std::string& indent) const {
+                              std::string& indent) {
   if (depth == max_depth_) {
     if (node.size() > 0) out.print("{}└── ... {}\n", indent, counted(node.size(), "more node"));
     return;
@@ -38,14 +38,14 @@ void TreeText::print_children(Output& out, const NodeRef& node, std::uint32_t de
   }
 }
 
-void TreeText::write(JsonWriter& json, const std::string& path, const NodeRef& node) const {
+void TreeText::write(JsonWriter& json, const std::string& path, const NodeRef& node) {
   std::string extended = path;
   LongNames names;
   write_node(json, extended, node, 0, names);
 }
 
 void TreeText::write_node(JsonWriter& json, std::string& path, const NodeRef& node,
-                          std::uint32_t depth, LongNames& names) const {
+                          std::uint32_t depth, LongNames& names) {
   json.begin_object();
   if (!is_container(node.kind()) || depth == max_depth_) {
     write_node_members(json, path, node, names);

@@ -10,10 +10,10 @@
 #include "node_paths.h"
 #include "output.h"
 #include "ties.h"
-#include "totals.h"
 #include "values.h"
 
 #include "espalier/read/checkpoint.h"
+#include "espalier/read/totals.h"
 
 namespace espalier::cli {
 
@@ -25,16 +25,15 @@ class TreeText {
       : totals_(checkpoint), ties_(checkpoint), paths_(checkpoint), max_depth_(max_depth) {}
 
   /// One line for each node; the first says `name`.
-  void print(Output& out, std::string_view name, const NodeRef& node) const;
+  void print(Output& out, std::string_view name, const NodeRef& node);
   /// A JSON object with the node's members (see write_node_members()); `children` is an array of
   /// such objects, or a number where the depth ends.
-  void write(JsonWriter& json, const std::string& path, const NodeRef& node) const;
+  void write(JsonWriter& json, const std::string& path, const NodeRef& node);
 
  private:
-  void print_children(Output& out, const NodeRef& node, std::uint32_t depth,
-                      std::string& indent) const;
+  void print_children(Output& out, const NodeRef& node, std::uint32_t depth, std::string& indent);
   void write_node(JsonWriter& json, std::string& path, const NodeRef& node, std::uint32_t depth,
-                  LongNames& names) const;
+                  LongNames& names);
   std::string tie_text(const NodeRef& node) const;
 
   SubtreeTotals totals_;

@@ -132,7 +132,7 @@ std::string totals_text(const Totals& totals) {
   return counted(totals.tensors, "tensor") + ", " + format_size(totals.bytes);
 }
 
-std::string node_text(const NodeRef& node, const SubtreeTotals& totals) {
+std::string node_text(const NodeRef& node, SubtreeTotals& totals) {
   constexpr std::size_t kMaxBytes = 64;
   std::string text = std::string(kind_name(node.kind())) + label_text(node);
   if (const auto tensor = node.tensor()) {

@@ -12,9 +12,9 @@
 #include <unordered_set>
 
 #include "json_writer.h"
-#include "totals.h"
 
 #include "espalier/read/checkpoint.h"
+#include "espalier/read/totals.h"
 
 namespace espalier::cli {
 
@@ -36,7 +36,7 @@ std::string axis_names_text(const TensorRef& tensor, std::size_t max_bytes);
 std::string totals_text(const Totals& totals);
 /// What a node is, in one line: `tensor f32 [4, 3]`, `int64 3`, `dict "OrderedDict" (3 tensors, 1.5
 /// MiB)`.
-std::string node_text(const NodeRef& node, const SubtreeTotals& totals);
+std::string node_text(const NodeRef& node, SubtreeTotals& totals);
 
 /// One element of a tensor, as scalars are printed; floats with as many digits as an f32 needs,
 /// unless the dtype is wider.

@@ -70,8 +70,16 @@ function checkNode(node, expected, parent, root) {
     assert.deepEqual(described, expected)
     assert.equal(node.size, 0)
   }
+  assert.deepEqual(node.totals, totalsOf(node))
   assert.equal(node.parent?.id, parent?.id)
   assert.equal(root.get(node.path).id, node.id)
+}
+
+// As somebody adds up who takes every tensor once.
+function totalsOf(node) {
+  const once = [...new Map([...node.tensors()].map((tensor) => [tensor.id, tensor])).values()]
+  const sum = (size) => once.reduce((total, tensor) => total + (tensor.isPlaceholder ? 0 : size(tensor)), 0)
+  return { tensors: once.length, elements: sum((t) => t.elements), bytes: sum((t) => t.byteLength), stored: sum((t) => t.stored) }
 }
 
 async function checkTensor(tensor, expected, file) {

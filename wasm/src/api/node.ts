@@ -1,5 +1,5 @@
 // A node of the tree.
-import type { Key, NodeInfo, Scalar } from '../core/tree.js'
+import type { Key, NodeInfo, Scalar, Totals } from '../core/tree.js'
 import type { Kind } from '../core/names.js'
 import { List } from './list.js'
 import type { Opened } from './opened.js'
@@ -80,6 +80,13 @@ export class Node {
   /** The child under a key, or at a position of a list, tuple or set. '0' is a text key, and 0 an int key. */
   child(key: Key): Node | undefined {
     return this.#made(this.#opened.tree.child(this.id, key))
+  }
+
+  /**
+   * What the tensors here and below add up to. Takes some milliseconds for each million of nodes, and nothing is kept.
+   */
+  get totals(): Totals {
+    return this.#opened.tree.totals(this.id)
   }
 
   /**

@@ -32,6 +32,7 @@ export interface CoreExports {
   espalier_match_nodes(matches: number): number
   espalier_match_count(matches: number): number
   espalier_match_free(matches: number): void
+  espalier_totals(tree: number, node: number, out: number): number
   espalier_tensor(tree: number, tensor: number, out: number): number
 
   espalier_read(tree: number, tensor: number, slices: number, count: number): number

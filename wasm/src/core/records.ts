@@ -105,6 +105,12 @@ export function readNode(view: DataView, at: number) {
 /** Where in a `Node` the fields lie that are read only when asked for. */
 export const NODE_FIELD = { key: 16, intKey: 24, label: 32, value: 40, bits: 48 } as const
 
+/** `Totals`, of which each is a number that may be rounded beyond 2^53 - 1. */
+export function readTotals(view: DataView, at: number) {
+  const [tensors, elements, bytes, stored] = [0, 8, 16, 24].map((field) => Number(view.getBigUint64(at + field, true)))
+  return { tensors: tensors!, elements: elements!, bytes: bytes!, stored: stored! }
+}
+
 /** `TensorInfo`. The hash is 32 hex digits, undefined if there is none. */
 export function readTensor(view: DataView, at: number) {
   const rank = view.getUint32(at + 4, true)

@@ -2,7 +2,7 @@
 import { errorFromCode } from '../errors.js'
 import type { Core } from './core.js'
 import {
-  NODE_FIELD, NONE, readInfo, readInt64, readNode, readSize, readTensor, readText, SIZE, writeSlice, type SlicePart,
+  NODE_FIELD, NONE, readInfo, readInt64, readNode, readSize, readTensor, readText, readTotals, SIZE, writeSlice, type SlicePart,
 } from './records.js'
 import { isWellFormed } from './text.js'
 import { DTYPES, KINDS, type DType, type Kind } from './names.js'
@@ -20,6 +20,16 @@ export interface NodeInfo {
   readonly firstChild: number
   /** The tensor's number; meaningless for other kinds. */
   readonly tensor: number
+}
+
+/** What the tensors of a subtree add up to. Beyond 2^53 - 1 the numbers are rounded. */
+export interface Totals {
+  /** Tied ones count once. Placeholders count, too, but have no elements here. */
+  readonly tensors: number
+  readonly elements: number
+  /** Bytes of the elements, packed, and bytes in the file. */
+  readonly bytes: number
+  readonly stored: number
 }
 
 /** A quantised block: so many elements in so many bytes. */
@@ -173,6 +183,13 @@ export class Tree {
     if (count > 0) nodes.set(new Uint32Array(core.bytes.buffer, at, count))
     core.call.espalier_match_free(matches)
     return nodes
+  }
+
+  /** Sums over a node and all below it. */
+  totals(id: number): Totals {
+    const { core } = this
+    core.check(core.call.espalier_totals(this.handle, id, core.out))
+    return readTotals(core.view, core.out)
   }
 
   /** What tensor number `tensor` is. */

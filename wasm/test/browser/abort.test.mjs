@@ -23,7 +23,7 @@ inEachBrowser((kind, openPage) => {
   afterEach(() => server.stop())
 
   for (const how of ['open', 'openInWorker']) {
-    test(`${how}: an abort during a slow read`, { timeout: 20_000 }, async () => {
+    test(`${how}: an abort during a slow read`, { timeout: 60_000 }, async () => {
       await page.evaluate(async (url, how) => {
         globalThis.ckpt = await espalier[how](url)
         globalThis.controller = new AbortController()
@@ -58,7 +58,7 @@ inEachBrowser((kind, openPage) => {
     })
   }
 
-  test('an abort while the file is opened', { timeout: 20_000 }, async () => {
+  test('an abort while the file is opened', { timeout: 60_000 }, async () => {
     server.behave = () => ({ cors: 'exposed', delay: 15_000 })
     await page.evaluate((url) => {
       globalThis.controller = new AbortController()
@@ -75,7 +75,7 @@ inEachBrowser((kind, openPage) => {
     assert.deepEqual([server.requests.length, server.bytesSent], [1, 0])
   })
 
-  test('two readers of one request: it ends when the second leaves', { timeout: 20_000 }, async () => {
+  test('two readers of one request: it ends when the second leaves', { timeout: 60_000 }, async () => {
     await page.evaluate(async (url) => {
       globalThis.ckpt = await espalier.open(url)
       globalThis.controllers = [new AbortController(), new AbortController()]

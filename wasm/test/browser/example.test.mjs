@@ -33,7 +33,7 @@ inEachBrowser((kind, openPage) => {
     await page.waitForFunction(
       (said, rows, cells) => document.querySelector('#said').textContent === said &&
         document.querySelectorAll('#rows tr').length === rows && document.querySelectorAll('#rows td').length === cells,
-      { timeout: 15_000 }, said, rows.length, rows.flat().length,
+      { timeout: 60_000 }, said, rows.length, rows.flat().length,
     )
     return page.evaluate(() => Array.from(document.querySelectorAll('#rows tr'), (row) => Array.from(row.cells, (cell) => cell.textContent)))
   }

@@ -60,7 +60,7 @@ inEachBrowser((kind, openPage) => {
     assert.match(error.message, /'wasm-unsafe-eval'/)
   })
 
-  test('without a worker-src the error says what is missing', { timeout: 10_000 }, async () => {
+  test('without a worker-src the error says what is missing', { timeout: 60_000 }, async () => {
     await under({ workers: "'none'" })
     const error = await page.evaluate((url) => failure(espalier.openInWorker(url)), server.url)
     assert.deepEqual([error.typed, error.code], [true, 'worker_failed'])

@@ -131,7 +131,7 @@ inEachBrowser((kind, openPage) => {
   })
 
   for (const [what, path] of [['is not there', '/nowhere.js'], ['cannot be loaded', '/test/browser/pages/broken-worker.js']]) {
-    test(`a worker whose script ${what}`, { timeout: 10_000 }, async () => {
+    test(`a worker whose script ${what}`, { timeout: 60_000 }, async () => {
       const url = await serve(golden('tied'))
       const error = await page.evaluate(async (url, path) => {
         return failure(espalier.open(url, { worker: new Worker(path, { type: 'module' }) }))
@@ -141,7 +141,7 @@ inEachBrowser((kind, openPage) => {
     })
   }
 
-  test('the package from another origin, where a browser starts no worker', { timeout: 10_000 }, async () => {
+  test('the package from another origin, where a browser starts no worker', { timeout: 60_000 }, async () => {
     const other = await Site.start()
     try {
       const url = await serve(golden('tied'))

@@ -1,0 +1,1 @@
+export function VerifyPane(props: any) { return <p>{String(props.file.name)}</p> }

@@ -6,7 +6,7 @@ const STEP = 512
 
 /**
  * Names in groups. Group 0 is the container itself. An entry is the number of a name, or `names` plus the number of a
- * group. Entries are in order of first appearance.
+ * group. Entries are in order of first appearance, but where all are numbered groups.
  */
 export interface NestedNames {
   /** How many names there are. */
@@ -86,9 +86,25 @@ export function* nestNames(names: number, nameAt: (i: number) => string): Work<N
   const positionOf = new Uint32Array(names + groups)
   for (let i = 0; i < sequence.length; i++) {
     const entry = sequence.at(i)
-    const parent = parentOfEntry(entry)
-    positionOf[entry] = next[parent]! - entriesBegin[parent]!
-    entries[next[parent]!++] = entry
+    entries[next[parentOfEntry(entry)]!++] = entry
+  }
+  for (let g = 0; g < groups; g++) {
+    if (g % STEP === STEP - 1) yield 0.95 + (g / groups) * 0.05
+    const own = entries.subarray(entriesBegin[g]!, entriesBegin[g + 1]!)
+    const numberOf = (entry: number): number => {
+      if (entry < names) return NaN
+      const group = entry - names
+      const text = nameAt(groupSample.at(group)).slice(groupBegin.at(group), groupEnd.at(group))
+      return /^\d+$/.test(text) ? Number(text) : NaN
+    }
+    // Files hold layers in any order: 0, 1, 10, 11, 2.
+    const numbers = Array.from(own.length > 1 && !Number.isNaN(numberOf(own[0]!)) ? own : [], (entry) => [numberOf(entry), entry] as const)
+    if (numbers.length > 0 && !numbers.some(([number]) => Number.isNaN(number))) {
+      numbers.sort(([a], [b]) => a - b).forEach(([, entry], i) => {
+        own[i] = entry
+      })
+    }
+    for (let i = 0; i < own.length; i++) positionOf[own[i]!] = i
   }
   return {
     names, groups, parentOf, restOf, entriesBegin, entries, positionOf, groupParent: groupParent.toArray(),

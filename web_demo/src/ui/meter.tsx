@@ -18,8 +18,8 @@ export function Meter({ checkpoint }: { checkpoint: Checkpoint }) {
   return (
     <footer class="meter">
       <span>
-        <meter min={0} max={Math.max(fileLength, 1)} value={Math.min(bytesFetched, fileLength)} aria-label="Read of the file" />{' '}
-        {formatBytes(bytesFetched)} of {formatBytes(fileLength)} read
+        <meter min={0} max={Math.max(fileLength, 1)} value={Math.min(bytesFetched, fileLength)} aria-label="Fetched of the file" />{' '}
+        {formatBytes(bytesFetched)} fetched, of a file of {formatBytes(fileLength)}
       </span>
       <span>{formatExact(requests)} {requests === 1 ? 'request' : 'requests'}</span>
       <span>{formatBytes(memoryBytes)} of memory</span>

@@ -65,7 +65,7 @@ export function App() {
   return (
     <>
       <header>
-        <a class="brand" href="./">Espalier</a>
+        <h1 class="brand"><a href="./">Espalier</a></h1>
         <OpenBar onOpen={add} />
         {files.files.length > 0 && (
           <ul class="files" aria-label="Open files">

@@ -14,7 +14,7 @@ interface WelcomeProps {
 export function Welcome({ served, onOpen }: WelcomeProps) {
   return (
     <section class="welcome">
-      <h1>Look inside a checkpoint</h1>
+      <h2>Look inside a checkpoint</h2>
       {served ? (
         <ul class="served">
           {served.map(({ name, url, size }) => (

@@ -1,5 +1,5 @@
 // Finds what the filter asks for.
-import type { Checkpoint } from 'espalier'
+import type { Checkpoint, List } from 'espalier'
 import type { Work } from '../data/slices'
 import { patternsOf } from './patterns'
 import { TensorFacts } from './tensor-facts'
@@ -35,15 +35,22 @@ const facts = new WeakMap<Checkpoint, TensorFacts>()
 export function* findMatches(checkpoint: Checkpoint, { text, dtype, leastSize }: Filter): Work<Matches> {
   const patterns = patternsOf(text)
   if (dtype === '' && leastSize.trim() === '') {
-    const nodes = checkpoint.find(patterns)
+    const nodes = firstFound(patterns, (pattern) => checkpoint.find(pattern))
     return { length: nodes.length, itemAt: (position) => nodes.at(position)!.id }
   }
   const least = parseBytes(leastSize)
-  const tensors = checkpoint.tensors(patterns)
+  const tensors = firstFound(patterns, (pattern) => checkpoint.tensors(pattern))
   let known = facts.get(checkpoint)
   if (!known) facts.set(checkpoint, (known = new TensorFacts(checkpoint)))
   const positions = yield* known.select(tensors, dtype || undefined, least)
   return { length: positions.length, itemAt: (position) => tensors.at(positions[position]!)!.node.id }
+}
+
+/** What the first pattern finds that finds anything. */
+function firstFound<T>(patterns: readonly string[] | undefined, find: (pattern?: string) => List<T>): List<T> {
+  let found = find(patterns?.[0])
+  for (let i = 1; patterns && i < patterns.length && found.length === 0; i++) found = find(patterns[i])
+  return found
 }
 
 const UNITS = ['', 'k', 'm', 'g', 't', 'p']

@@ -6,6 +6,6 @@ export default defineConfig({
   esbuild: { jsx: 'automatic', jsxImportSource: 'preact' },
   // Its files find core.wasm beside themselves, which a copy of them elsewhere would not.
   optimizeDeps: { exclude: ['espalier'] },
-  build: { target: 'es2022', assetsInlineLimit: 0, modulePreload: { polyfill: false } },
+  build: { target: 'es2022', assetsInlineLimit: 0, modulePreload: false },
   worker: { format: 'es' },
 })

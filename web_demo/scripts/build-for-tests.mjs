@@ -1,0 +1,23 @@
+// Makes modules that Node can load of those that need no page, in build/: node scripts/build-for-tests.mjs
+import { readdirSync, rmSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { build } from 'esbuild'
+
+const path = (name) => fileURLToPath(new URL(name, import.meta.url))
+const source = path('../src/')
+const outdir = path('../build/')
+
+rmSync(outdir, { recursive: true, force: true })
+const modules = readdirSync(source, { recursive: true }).filter((name) => /\.ts$/.test(name) && !name.endsWith('.d.ts'))
+await build({
+  entryPoints: modules.map((name) => source + name),
+  outbase: source,
+  outdir,
+  bundle: true,
+  // What two modules share must be the same for both.
+  splitting: true,
+  format: 'esm',
+  target: 'es2022',
+  external: ['espalier', 'preact', 'preact/*'],
+  logLevel: 'warning',
+})

@@ -1,0 +1,112 @@
+// The page: what is open, the tree at the left, the panes at the right.
+import { useCallback, useEffect, useReducer, useState } from 'preact/hooks'
+import { formatLink, parseLink } from './data/link'
+import { recall, remember } from './data/memory'
+import { EXAMPLE, type OpenFile } from './data/open-file'
+import { useFiles } from './data/use-files'
+import { useDrop } from './open/drop-zone'
+import { OpenBar } from './open/open-bar'
+import { Opening } from './open/opening'
+import { servedFiles, type ServedFile } from './open/served-files'
+import { Welcome } from './open/welcome'
+import { focusPane, Pane } from './pane/pane'
+import { TreePane } from './tree/tree-pane'
+import { lazy } from './ui/lazy'
+import { Meter } from './ui/meter'
+import { ThemeSwitch } from './ui/theme'
+import { visible } from './ui/visible'
+
+const ProblemPage = lazy(async () => (await import('./open/problem-page')).ProblemPage)
+
+const VISITED = 'espalier.visited'
+
+/** The whole page. */
+export function App() {
+  // By the file's number.
+  const [selected, setSelected] = useState<Readonly<Record<number, number>>>({})
+  const [hashesVersion, noteHashes] = useReducer((count: number) => count + 1, 0)
+  const [served, setServed] = useState<readonly ServedFile[]>()
+  const [listProblem, setListProblem] = useState<{ readonly name: string; readonly error: unknown }>()
+  const select = useCallback((file: OpenFile, item: number) => setSelected((before) => ({ ...before, [file.number]: item })), [])
+  const files = useFiles(select)
+  const { current, opening, failure, add } = files
+  const isOver = useDrop(add)
+
+  const follow = useCallback(() => {
+    const link = parseLink(location.hash)
+    if (link.url !== undefined) void add([link.url], link.key)
+    else if (link.files) {
+      servedFiles().then(
+        (list) => {
+          setServed(list)
+          if (list.length === 1) void add([list[0]!.url])
+        },
+        (error: unknown) => setListProblem({ name: 'The list of files', error }),
+      )
+    } else if (!recall(VISITED)) void add([EXAMPLE])
+    remember(VISITED, 'yes')
+  }, [])
+  useEffect(() => {
+    follow()
+    // Only what the user writes: what the page writes itself below tells no one.
+    addEventListener('hashchange', follow)
+    return () => removeEventListener('hashchange', follow)
+  }, [])
+
+  const item = current && selected[current.number]
+  useEffect(() => {
+    document.title = current ? `${visible(current.name)} - Espalier` : 'Espalier: checkpoint viewer'
+    if (!current || item === undefined) return
+    const key = current.outline.node(item)?.path
+    history.replaceState(null, '', formatLink(current.address, key) || location.pathname + location.search)
+  }, [current, item])
+
+  const problem = failure ?? listProblem
+  return (
+    <>
+      <header>
+        <h1 class="brand"><a href="./">Espalier</a></h1>
+        <OpenBar onOpen={add} />
+        {files.files.length > 0 && (
+          <ul class="files" aria-label="Open files">
+            {files.files.map((file) => (
+              <li class={file === current ? 'is-current' : ''}>
+                <button type="button" class="plain" aria-current={file === current} title={file.source} onClick={() => files.show(file)}>{visible(file.name)}</button>
+                <button type="button" class="plain" aria-label={`Close ${visible(file.name)}`} onClick={() => files.close(file)}>×</button>
+              </li>
+            ))}
+          </ul>
+        )}
+        <ThemeSwitch />
+      </header>
+      <main class={isOver ? 'is-over' : ''}>
+        {opening && <Opening {...opening} />}
+        {problem && (
+          <ProblemPage
+            name={problem.name}
+            error={problem.error}
+            onRetry={() => {
+              setListProblem(undefined)
+              if (failure) void add([failure.input], failure.key)
+              else follow()
+            }}
+            onDismiss={() => {
+              setListProblem(undefined)
+              files.dismiss()
+            }}
+            onFetchWhole={failure && (failure.error as { code?: unknown }).code === 'range_not_supported' && typeof failure.input === 'string'
+              ? () => void files.addWhole(failure.input as string)
+              : undefined}
+          />
+        )}
+        {current && item !== undefined ? (
+          <div class="work" key={current.number}>
+            <TreePane file={current} selected={item} version={hashesVersion} onSelect={(to) => select(current, to)} onEnter={focusPane} />
+            <Pane file={current} files={files.files} selected={item} onSelect={(to) => select(current, to)} onHashes={() => noteHashes(undefined)} />
+          </div>
+        ) : !opening && !problem && <Welcome served={served} onOpen={add} />}
+      </main>
+      {current && <Meter key={current.number} checkpoint={current.checkpoint} />}
+    </>
+  )
+}

@@ -1,0 +1,108 @@
+// The files that are open: opening, choosing, closing.
+import { useCallback, useRef, useState } from 'preact/hooks'
+import type { OpeningState } from '../open/opening'
+import { rememberAddress } from './memory'
+import { nameOf, openFile, type Input, type OpenFile } from './open-file'
+
+/** What could not be opened. */
+export interface Failure {
+  readonly name: string
+  readonly error: unknown
+  readonly input: Input
+  readonly key: string | undefined
+}
+
+/** What is open, and what can be done. */
+export interface Files {
+  readonly files: readonly OpenFile[]
+  readonly current: OpenFile | undefined
+  readonly opening: OpeningState | undefined
+  readonly failure: Failure | undefined
+  /** Opens files one after the other, and shows the last; `key` is to be selected. Gives that one. */
+  add(inputs: readonly Input[], key?: string): Promise<OpenFile | undefined>
+  /** Fetches all of a file of a server that does not give parts, then opens it. */
+  addWhole(address: string): Promise<OpenFile | undefined>
+  show(file: OpenFile): void
+  close(file: OpenFile): void
+  dismiss(): void
+}
+
+/** Takes care of the open files. @param onKey told of the item that a key path names, once its file is open */
+export function useFiles(onKey: (file: OpenFile, item: number) => void): Files {
+  const [files, setFiles] = useState<readonly OpenFile[]>([])
+  const [current, setCurrent] = useState<OpenFile>()
+  const [opening, setOpening] = useState<OpeningState>()
+  const [failure, setFailure] = useState<Failure>()
+  // One at a time: what is asked for meanwhile waits.
+  const queue = useRef(Promise.resolve())
+
+  const openOne = async (input: Input, key: string | undefined): Promise<OpenFile | undefined> => {
+    const stop = new AbortController()
+    const { signal } = stop
+    let name = String(input)
+    try {
+      name = nameOf(input)
+      const said = { name, loaded: 0, total: 0, cancel: () => stop.abort() }
+      setOpening(said)
+      const file = await openFile(input, { signal, onProgress: (progress) => setOpening({ ...said, ...progress }) })
+      if (file.address !== undefined) rememberAddress(file.address)
+      const node = key ? safely(() => file.checkpoint.get(key)) : undefined
+      onKey(file, node?.id ?? file.outline.tops[0]!)
+      setFiles((before) => [...before, file])
+      setCurrent(file)
+      return file
+    } catch (error) {
+      if (!signal.aborted) setFailure({ name, error, input, key })
+      return undefined
+    } finally {
+      setOpening(undefined)
+    }
+  }
+
+  const add = useCallback((inputs: readonly Input[], key?: string): Promise<OpenFile | undefined> => {
+    const result = queue.current.then(async () => {
+      setFailure(undefined)
+      let last: OpenFile | undefined
+      for (const input of inputs) last = (await openOne(input, key)) ?? last
+      return last
+    })
+    queue.current = result.then(() => {})
+    return result
+  }, [])
+
+  const addWhole = async (address: string): Promise<OpenFile | undefined> => {
+    const name = nameOf(address)
+    const stop = new AbortController()
+    setFailure(undefined)
+    setOpening({ name, loaded: 0, total: 0, cancel: () => stop.abort() })
+    try {
+      const response = await fetch(new URL(address, location.href), { signal: stop.signal })
+      if (!response.ok) throw new Error(`the server says ${response.status}`)
+      // The browser keeps large ones on the disk.
+      return await add([new File([await response.blob()], name)])
+    } catch (error) {
+      if (!stop.signal.aborted) setFailure({ name, error, input: address, key: undefined })
+      return undefined
+    } finally {
+      setOpening(undefined)
+    }
+  }
+
+  const close = (file: OpenFile): void => {
+    const others = files.filter((other) => other !== file)
+    setFiles(others)
+    if (file === current) setCurrent(others.at(-1))
+    // After the panes are gone, which would ask it for more.
+    setTimeout(() => void file.checkpoint.close().catch(() => {}))
+  }
+
+  return { files, current, opening, failure, add, addWhole, show: setCurrent, close, dismiss: () => setFailure(undefined) }
+}
+
+function safely<T>(look: () => T): T | undefined {
+  try {
+    return look()
+  } catch {
+    return undefined
+  }
+}

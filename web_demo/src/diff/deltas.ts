@@ -1,0 +1,84 @@
+// How far two tensors are apart.
+import type { Tensor, TensorData } from 'espalier'
+import { partsOf } from './parts'
+
+/** Buckets of |delta| by its power of two, from 2^LOWEST on; the first and the last take what lies beyond. */
+export const LOWEST = -40
+export const BUCKETS = 64
+
+/** What there is to say of |a - b|, over pairs of finite elements. */
+export interface Deltas {
+  readonly elements: number
+  /** Elements that differ, those included that cannot be compared. */
+  readonly differing: number
+  /** Differing elements of which one is not finite. */
+  readonly notComparable: number
+  readonly max: number
+  readonly mean: number
+  /** How many differing elements lie in each bucket. */
+  readonly histogram: Float64Array
+}
+
+/** Elements that are in memory at once, of each of the two. */
+const MOST = 1 << 20
+
+/** Adds up deltas, part by part. */
+export class DeltaSum {
+  #elements = 0
+  #differing = 0
+  #notComparable = 0
+  #max = 0
+  #sum = 0
+  readonly #histogram = new Float64Array(BUCKETS)
+
+  /** Takes numbers of the two. Two NaNs count as equal. */
+  add(a: ArrayLike<number | bigint>, b: ArrayLike<number | bigint>): void {
+    this.#elements += a.length
+    for (let i = 0; i < a.length; i++) {
+      const x = a[i]!
+      const y = b[i]!
+      if (x === y) continue
+      // Bigints are subtracted first: far from 0 their doubles may be equal.
+      const delta = typeof x === 'bigint' ? Math.abs(Number(x - (y as bigint))) : Math.abs(x - (y as number))
+      if (Number.isNaN(delta) && Number.isNaN(x) && Number.isNaN(y)) continue
+      this.#differing++
+      if (!Number.isFinite(delta)) {
+        this.#notComparable++
+        continue
+      }
+      this.#sum += delta
+      if (delta > this.#max) this.#max = delta
+      const bucket = Math.floor(Math.log2(delta)) - LOWEST
+      this.#histogram[Math.max(0, Math.min(bucket, BUCKETS - 1))]!++
+    }
+  }
+
+  /** What it comes to. */
+  get result(): Deltas {
+    const compared = this.#elements - this.#notComparable
+    return {
+      elements: this.#elements, differing: this.#differing, notComparable: this.#notComparable, max: this.#max,
+      mean: compared > 0 ? this.#sum / compared : 0, histogram: this.#histogram,
+    }
+  }
+}
+
+/**
+ * Reads two tensors of one dtype and shape in parts, and compares them.
+ * @throws the signal's reason, or EspalierError: chunk_corrupt, wrong_kind for opaque blocks, those of the source
+ */
+export async function readDeltas(a: Tensor, b: Tensor, signal: AbortSignal, onProgress: (elements: number) => void): Promise<Deltas> {
+  const sum = new DeltaSum()
+  for (const slice of partsOf(a.shape, MOST)) {
+    const [one, other] = await Promise.all([a.read({ slice, signal }), b.read({ slice, signal })])
+    sum.add(numbersOf(one), numbersOf(other))
+    onProgress(sum.result.elements)
+  }
+  return sum.result
+}
+
+/** The numbers themselves where JavaScript has them, otherwise as 32-bit floats, which hold all narrower types. */
+function numbersOf(part: TensorData): ArrayLike<number | bigint> {
+  const { dtype, data } = part
+  return /^([iu](8|16|32|64)|f64|c128)$/.test(dtype) ? data : part.toFloat32()
+}

@@ -1,0 +1,67 @@
+// The ways in: a file, an address, one of the recent ones.
+import { useRef, useState } from 'preact/hooks'
+import type { Input } from '../data/open-file'
+import { forgetAddresses, recentAddresses } from '../data/memory'
+import { visible } from '../ui/visible'
+
+/** The fields of the header. */
+export function OpenBar({ onOpen }: { onOpen: (inputs: readonly Input[]) => void }) {
+  const picker = useRef<HTMLInputElement>(null)
+  const recent = useRef<HTMLDetailsElement>(null)
+  const [address, setAddress] = useState('')
+  // Read when the list is opened.
+  const [addresses, setAddresses] = useState<readonly string[]>([])
+  return (
+    <div class="open-bar">
+      <button type="button" class="main" onClick={() => picker.current!.click()}>Open file</button>
+      <input
+        ref={picker}
+        type="file"
+        multiple
+        hidden
+        aria-label="Checkpoint files"
+        onChange={({ currentTarget }) => {
+          onOpen([...(currentTarget.files ?? [])])
+          currentTarget.value = ''
+        }}
+      />
+      <form
+        onSubmit={(event) => {
+          event.preventDefault()
+          if (address.trim() === '') return
+          onOpen([address.trim()])
+          setAddress('')
+        }}
+      >
+        <label>
+          <span class="unseen">Address of a checkpoint</span>
+          <input type="text" inputMode="url" value={address} placeholder="or an address: https://..." spellcheck={false} autocomplete="off"
+            onInput={({ currentTarget }) => setAddress(currentTarget.value)} />
+        </label>
+        <button type="submit">Open</button>
+      </form>
+      <details class="recent" ref={recent} onToggle={() => setAddresses(recentAddresses())} onKeyDown={({ key }) => {
+        if (key === 'Escape') recent.current!.open = false
+      }}>
+        <summary>Recent</summary>
+        <div class="menu">
+          {addresses.length === 0 && <p class="quiet">Addresses that you open are listed here.</p>}
+          <ul>
+            {addresses.map((one) => (
+              <li>
+                <button type="button" class="plain" onClick={() => {
+                  recent.current!.open = false
+                  onOpen([one])
+                }}>{visible(one)}</button>
+              </li>
+            ))}
+          </ul>
+          {addresses.length > 0 && <button type="button" onClick={() => {
+            forgetAddresses()
+            setAddresses([])
+          }}>Forget all</button>}
+        </div>
+      </details>
+    </div>
+  )
+}

@@ -1,0 +1,55 @@
+// What went wrong, for people.
+import { EspalierError } from 'espalier'
+
+/** A failure, and what to do about it. */
+export interface Problem {
+  readonly message: string
+  readonly code: string | undefined
+  readonly offset: string | undefined
+  readonly path: string | undefined
+  readonly advice: string
+}
+
+const AGAIN = 'Copy or download the file again.'
+const WRITER = 'Damage would show otherwise: a program wrote it wrong. Do not trust the file; ask who wrote it.'
+
+// After docs/errors.md.
+const ADVICE: Readonly<Record<string, string>> = {
+  not_a_checkpoint: 'Check that this is the right file: .espalier and .safetensors can be opened.',
+  truncated: AGAIN,
+  trailing_bytes: AGAIN,
+  unsupported_version: 'It needs a newer Espalier. If none wrote it, it is damaged: copy it again.',
+  unsupported_feature: 'It needs a newer Espalier.',
+  unsupported_codec: 'It needs a newer Espalier.',
+  header_corrupt: 'Copy it again, or use the checkpoint before it.',
+  index_corrupt: 'Copy it again, or use the checkpoint before it.',
+  header_invalid: WRITER,
+  index_invalid: WRITER,
+  tree_invalid: WRITER,
+  tensor_invalid: WRITER,
+  chunk_invalid: WRITER,
+  text_invalid: WRITER,
+  key_invalid: WRITER,
+  limit_exceeded: 'The file asks for more than this page gives to any. The espalier program can raise the limit.',
+  out_of_memory: 'Close other files or tabs, and open it again.',
+  chunk_corrupt: 'Copy it again. Other tensors of the file can still be read.',
+  digest_mismatch: 'Save it again from its source.',
+  safetensors_invalid: 'Copy or download it again; if it stays so, the program that wrote it is at fault.',
+  file_not_found: 'Check the address.',
+  file_changed: 'Open it again when its writer is done.',
+  range_not_supported: 'Use a server that answers Range requests (espalier view does), or fetch the whole file.',
+  io_error: 'Check the connection and the address. If the file is on another server, that must allow this page to read it (CORS).',
+  invalid_argument: 'Check the address.',
+}
+
+/** Makes a problem of whatever was thrown. */
+export function problemOf(error: unknown): Problem {
+  const known = error instanceof EspalierError ? error : undefined
+  return {
+    message: error instanceof Error ? error.message : String(error),
+    code: known?.code,
+    offset: known?.offset === undefined ? undefined : String(known.offset),
+    path: known?.path,
+    advice: ADVICE[known?.code ?? ''] ?? (error instanceof TypeError ? 'Check the address.' : 'Reload the page, and try again.'),
+  }
+}

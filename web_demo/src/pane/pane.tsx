@@ -1,0 +1,69 @@
+// The right side: what is selected, and the panes about the whole file.
+import { useEffect, useState } from 'preact/hooks'
+import type { Node } from 'espalier'
+import type { OpenFile } from '../data/open-file'
+import { lazy } from '../ui/lazy'
+import { Tabs } from '../ui/tabs'
+
+const TensorPane = lazy(async () => (await import('../tensor/tensor-pane')).TensorPane)
+const StatePane = lazy(async () => (await import('../state/state-pane')).StatePane)
+const Icicle = lazy(async () => (await import('../map/icicle')).Icicle)
+const Summary = lazy(async () => (await import('./summary')).Summary)
+const VerifyPane = lazy(async () => (await import('../verify/verify-pane')).VerifyPane)
+const DiffPane = lazy(async () => (await import('../diff/diff-pane')).DiffPane)
+
+type Tab = 'node' | 'map' | 'verify' | 'diff'
+
+interface PaneProps {
+  readonly file: OpenFile
+  /** All that are open, to compare with. */
+  readonly files: readonly OpenFile[]
+  readonly selected: number
+  onSelect(item: number): void
+  /** Told when more is known of hashes. */
+  onHashes(): void
+}
+
+/** Shows what is selected in a file. Make it anew for another file. */
+export function Pane({ file, files, selected, onSelect, onHashes }: PaneProps) {
+  const { checkpoint, outline } = file
+  const [tab, setTab] = useState<Tab>('node')
+  const [visited, setVisited] = useState<ReadonlySet<Tab>>(new Set(['node']))
+  useEffect(() => setVisited((before) => new Set(before).add(tab)), [tab])
+  const node = outline.node(selected)
+  const tensor = node?.tensor
+  const tabs = [
+    { id: 'node', name: tensor ? 'Tensor' : 'State' },
+    { id: 'map', name: 'Map' },
+    { id: 'verify', name: 'Verify' },
+    { id: 'diff', name: 'Diff' },
+  ] as const
+  const selectNode = ({ id }: Node): void => onSelect(id)
+  const panel = (id: Tab, content: preact.ComponentChildren) => (
+    <div role="tabpanel" id={`panel-${id}`} aria-labelledby={`tab-${id}`} tabIndex={0} hidden={tab !== id}>
+      {content}
+    </div>
+  )
+  return (
+    <section class="pane" aria-label="Details">
+      <Tabs<Tab> label="Panes" tabs={tabs} current={tab} onChange={setTab} />
+      {panel('node', tab === 'node' && (
+        tensor
+          ? <TensorPane key={tensor.node.id} tensor={tensor} checkpoint={checkpoint} source={file.source} />
+          : <>
+              {node && <StatePane key={node.id} node={node} checkpoint={checkpoint} />}
+              {(!node || node.size > 0) && <Summary file={file} item={selected} />}
+            </>
+      ))}
+      {panel('map', tab === 'map' && <Icicle checkpoint={checkpoint} selected={node} onSelect={selectNode} />)}
+      {/* Work goes on there while other panes are looked at. */}
+      {panel('verify', visited.has('verify') && <VerifyPane file={file} selected={selected} onSelect={onSelect} onHashes={onHashes} />)}
+      {panel('diff', visited.has('diff') && <DiffPane file={file} files={files} onSelect={onSelect} />)}
+    </section>
+  )
+}
+
+/** Moves the keyboard to what is shown. */
+export function focusPane(): void {
+  document.querySelector<HTMLElement>('[role="tabpanel"]:not([hidden])')?.focus()
+}

@@ -1,0 +1,105 @@
+// The values in a container, and in those within it.
+import type { Node } from 'espalier'
+import { useState } from 'preact/hooks'
+import { keyText } from '../map/key-text.js'
+import { columnsOf } from './columns.js'
+import { inlineText, isInline } from './inline-text.js'
+import { Value } from './value.js'
+import { visibleText } from './visible-text.js'
+
+/** Children that are shown at first, and that are added each time. */
+const FIRST = 60
+const MORE = 200
+/** Containers of at most so many children are open from the start, if they are not deeper than this. */
+const SMALL = 16
+const OPEN_DEPTH = 2
+
+/** The children of a container. @param depth levels above it */
+export function Container({ node, depth = 0 }: { node: Node; depth?: number }) {
+  const [most, setMost] = useState(FIRST)
+  const columns = columnsOf(node)
+  if (columns) return <ColumnTable {...columns} />
+  const rows: Node[] = []
+  let tensors = 0
+  let seen = 0
+  // Tensors have a pane of their own; of a million of them, so many are looked at as rows are wanted.
+  for (const child of node.children) {
+    if (rows.length >= most || seen >= most * 10) break
+    seen++
+    if (child.tensor) tensors++
+    else rows.push(child)
+  }
+  const left = node.size - seen
+  return (
+    <>
+      {rows.length > 0 && (
+        <dl class="state-list">
+          {rows.map((child) => (isInline(child) ? <ScalarRow key={child.id} node={child} /> : <NestedRow key={child.id} node={child} depth={depth} />))}
+        </dl>
+      )}
+      {tensors > 0 && <p class="state-note">{tensors.toLocaleString('en')} {tensors === 1 ? 'tensor' : 'tensors'}</p>}
+      {node.size === 0 && <p class="state-note">Empty.</p>}
+      {left > 0 && (
+        <button type="button" onClick={() => setMost(most + MORE)}>Show more ({left.toLocaleString('en')} left)</button>
+      )}
+    </>
+  )
+}
+
+function ScalarRow({ node }: { node: Node }) {
+  return (
+    <div class="state-row">
+      <dt>{keyText(node)}</dt>
+      <dd>
+        <Label node={node} /><Value node={node} />
+      </dd>
+    </div>
+  )
+}
+
+function NestedRow({ node, depth }: { node: Node; depth: number }) {
+  const [isOpen, setOpen] = useState(depth < OPEN_DEPTH && node.size <= SMALL)
+  return (
+    <div class="state-nested">
+      <dt>
+        <button type="button" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+          <span aria-hidden="true">{isOpen ? '▾' : '▸'}</span> {keyText(node)}
+        </button>{' '}
+        <span class="state-note"><Label node={node} />{node.kind}, {node.size.toLocaleString('en')} {node.size === 1 ? 'child' : 'children'}</span>
+      </dt>
+      <dd>{isOpen && <Container node={node} depth={depth + 1} />}</dd>
+    </div>
+  )
+}
+
+/** What the value was where it came from. */
+export function Label({ node }: { node: Node }) {
+  const { label } = node
+  return label === undefined ? null : <span class="state-label">{label === '' ? '(empty label)' : visibleText(label)} </span>
+}
+
+function ColumnTable({ dicts, rows, total }: NonNullable<ReturnType<typeof columnsOf>>) {
+  return (
+    <div class="state-scroll" tabIndex={0} role="region" aria-label="Side by side">
+      <table class="state-table">
+        <thead>
+          <tr>
+            <th scope="col"><span class="state-note">key</span></th>
+            {dicts.map((dict) => <th key={dict.id} scope="col">{keyText(dict)}</th>)}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map(({ key, cells }) => (
+            <tr key={key.id}>
+              <th scope="row">{keyText(key)}</th>
+              {cells.map((cell, i) => (
+                <td key={i}>{cell ? <><Label node={cell} /><code class={`state-value state-${cell.kind}`}>{inlineText(cell)}</code></> : <span class="state-note">none</span>}</td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {total > dicts.length && <p class="state-note">and {(total - dicts.length).toLocaleString('en')} more</p>}
+    </div>
+  )
+}

@@ -1,0 +1,46 @@
+// Scalars, settings and metadata of a part of the tree, as values.
+import type { Checkpoint, Node } from 'espalier'
+import { checkpointNumber } from '../map/checkpoint-number.js'
+import { keyText } from '../map/key-text.js'
+import { Container, Label } from './container.js'
+import './state.css'
+import { TensorTotals } from './tensor-totals.js'
+import { Value } from './value.js'
+
+const CONTAINERS = ['dict', 'list', 'tuple', 'set', 'record']
+
+/** @param node a container or a scalar; of a tensor there is little to say here */
+export function StatePane({ node, checkpoint }: { node: Node; checkpoint: Checkpoint }) {
+  // Another node is another pane: what is unfolded and what was added up belong to this one.
+  return <Pane key={`${checkpointNumber(checkpoint)}/${node.id}`} node={node} checkpoint={checkpoint} />
+}
+
+function Pane({ node, checkpoint }: { node: Node; checkpoint: Checkpoint }) {
+  const isRoot = node.id === checkpoint.root.id
+  const isContainer = CONTAINERS.includes(node.kind)
+  return (
+    <section class="state-pane" aria-label="State">
+      {isContainer && <TensorTotals node={node} />}
+      {isRoot && checkpoint.metadata.size > 0 && (
+        <section aria-label="Metadata">
+          <h4>Metadata</h4>
+          <Container node={checkpoint.metadata} />
+        </section>
+      )}
+      <section aria-label="Values">
+        <h4>{isContainer ? 'Values' : 'Value'}</h4>
+        {isContainer ? (
+          <>
+            <p class="state-note"><Label node={node} />{node.kind} of {node.size.toLocaleString('en')}</p>
+            <Container node={node} />
+          </>
+        ) : (
+          <dl class="state-list">
+            <div class="state-row"><dt>{keyText(node)}</dt><dd><Label node={node} /><Value node={node} /></dd></div>
+            <div class="state-row"><dt>kind</dt><dd>{node.kind}</dd></div>
+          </dl>
+        )}
+      </section>
+    </section>
+  )
+}

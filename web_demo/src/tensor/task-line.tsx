@@ -1,0 +1,21 @@
+// How far a task is, with a button that stops it; or why it failed.
+import { formatBytes } from '../ui/format.js'
+import type { Task } from './use-task.js'
+
+/** Nothing if the task is neither under way nor has failed. @param label what it does, 'Reading' */
+export function TaskLine({ task, label }: { task: Task<unknown>; label: string }) {
+  const { state, error, progress } = task
+  if (state === 'failed') return <p class="tensor-error" role="alert">{error}</p>
+  if (state === 'cancelled') return <p class="tensor-note">Cancelled.</p>
+  if (state !== 'running') return null
+  return (
+    <div class="tensor-task">
+      <span>{label}</span>
+      {progress ? <progress aria-label={label} max={progress.total} value={progress.loaded} /> : <progress aria-label={label} />}
+      <span class="tensor-note">
+        {progress && `${formatBytes(Math.round(progress.loaded))} of ${formatBytes(progress.total)}, ${formatBytes(Math.round(progress.rate))}/s`}
+      </span>
+      <button type="button" onClick={() => task.cancel()}>Cancel</button>
+    </div>
+  )
+}

@@ -1,0 +1,90 @@
+// All about one tensor.
+import type { Checkpoint, Tensor } from 'espalier'
+import { useId, useState } from 'preact/hooks'
+import { checkpointNumber } from '../map/checkpoint-number.js'
+import { Facts } from './facts.js'
+import { HeatmapTab } from './heatmap-tab.js'
+import { layoutOf } from './layout.js'
+import { StatisticsTab } from './statistics-tab.js'
+import './tensor.css'
+import { UseTab } from './use-tab.js'
+import { ValuesTab, type Place } from './values-tab.js'
+import { defaultView, type View } from './view.js'
+
+type Tab = 'statistics' | 'heatmap' | 'values' | 'use'
+const NAMES: { readonly [tab in Tab]: string } = { statistics: 'Statistics', heatmap: 'Heatmap', values: 'Values', use: 'Use' }
+
+/** Which tab was looked at last: the next tensor shows it, too. */
+let lastTab: Tab = 'statistics'
+
+/** @param source the checkpoint's file name or URL, for programs that open it */
+export function TensorPane({ tensor, checkpoint, source }: { tensor: Tensor; checkpoint: Checkpoint; source: string }) {
+  // Another tensor is another pane: what the last one reads is stopped.
+  return <Pane key={`${checkpointNumber(checkpoint)}/${tensor.node.id}`} tensor={tensor} checkpoint={checkpoint} source={source} />
+}
+
+function Pane({ tensor, checkpoint, source }: { tensor: Tensor; checkpoint: Checkpoint; source: string }) {
+  const id = useId()
+  const layout = layoutOf(tensor)
+  const hasElements = !tensor.isPlaceholder && tensor.elements > 0
+  const isOpaque = tensor.dtype === 'opaque'
+  const tabs: Tab[] = [
+    ...(hasElements && !isOpaque ? (['statistics', 'heatmap'] as const) : []), ...(hasElements ? (['values'] as const) : []), 'use',
+  ]
+  const [wanted, setTab] = useState(lastTab)
+  const tab = tabs.includes(wanted) ? wanted : tabs[0]!
+  // Tabs stay once they were seen, with what they have read.
+  const [seen, setSeen] = useState<ReadonlySet<Tab>>(new Set())
+  const [view, setView] = useState<View>(() => defaultView(layout))
+  const [place, setPlace] = useState<Place>({ row: 0, column: 0, marked: undefined })
+  const choose = (next: Tab): void => {
+    lastTab = next
+    setTab(next)
+    setSeen(new Set([...seen, tab, next]))
+  }
+  const jump = (index: number[]): void => {
+    setView({ ...view, fixed: index })
+    // With something before it, so that it is seen among its neighbours.
+    setPlace({ row: around(index[view.row]), column: around(index[view.column]), marked: index })
+    choose('values')
+  }
+  const onKeyDown = (event: KeyboardEvent): void => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key]
+    if (step === undefined) return
+    const next = tabs[(tabs.indexOf(tab) + step + tabs.length) % tabs.length]!
+    choose(next)
+    document.getElementById(`${id}-${next}`)?.focus()
+  }
+  const panels: { readonly [name in Tab]: () => preact.JSX.Element } = {
+    statistics: () => <StatisticsTab tensor={tensor} onJump={jump} />,
+    heatmap: () => <HeatmapTab tensor={tensor} view={view} onView={setView} onJump={jump} />,
+    values: () => <ValuesTab tensor={tensor} view={view} onView={setView} place={place} onPlace={setPlace} onJump={jump} />,
+    use: () => <UseTab tensor={tensor} source={source} />,
+  }
+  return (
+    <section class="tensor-pane" aria-label="Tensor">
+      <Facts tensor={tensor} checkpoint={checkpoint} />
+      {isOpaque && hasElements && <p class="tensor-note">The library does not know what the blocks hold: there are bytes to see, no numbers.</p>}
+      {!tensor.isPlaceholder && tensor.elements === 0 && <p class="tensor-note">An axis has length 0: there are no elements.</p>}
+      <div class="tensor-tabs" role="tablist" aria-label="About its elements" onKeyDown={onKeyDown}>
+        {tabs.map((name) => (
+          <button
+            key={name} id={`${id}-${name}`} type="button" role="tab" aria-selected={name === tab} aria-controls={`${id}-panel-${name}`}
+            tabIndex={name === tab ? 0 : -1} onClick={() => choose(name)}
+          >
+            {NAMES[name]}
+          </button>
+        ))}
+      </div>
+      {tabs.map((name) => (
+        <div key={name} id={`${id}-panel-${name}`} role="tabpanel" aria-labelledby={`${id}-${name}`} hidden={name !== tab}>
+          {(name === tab || seen.has(name)) && panels[name]()}
+        </div>
+      ))}
+    </section>
+  )
+}
+
+function around(index = 0): number {
+  return Math.max(0, index - 3)
+}

@@ -1,0 +1,57 @@
+// Siblings of equal structure, as the layers of a transformer are.
+import type { Node } from 'espalier'
+import type { Work } from '../data/slices'
+
+/** What has to be known of a tree to compare its parts. */
+export interface Structure {
+  count(item: number): number
+  child(item: number, position: number): number
+  name(item: number): string
+  node(item: number): Node | undefined
+}
+
+/** Parts with more items than this are believed to be like no other. */
+const MOST_ITEMS = 2000
+
+/**
+ * Runs of children that are numbered, are containers and have equal structure: names, kinds, dtypes and shapes. Gives
+ * the first child of each run and how many there are; undefined if no two are equal.
+ */
+export function* equalRuns(tree: Structure, item: number): Work<{ firsts: Uint32Array; lengths: Uint32Array } | undefined> {
+  const count = tree.count(item)
+  const firsts: number[] = []
+  const lengths: number[] = []
+  let last: string | undefined
+  for (let i = 0; i < count; i++) {
+    const child = tree.child(item, i)
+    const print = tree.count(child) > 0 && /^\d+$/.test(tree.name(child)) ? fingerprint(tree, child) : undefined
+    if (print !== undefined && print === last) lengths[lengths.length - 1]!++
+    else {
+      firsts.push(child)
+      lengths.push(1)
+    }
+    last = print
+    yield i / count
+  }
+  return firsts.length === count ? undefined : { firsts: Uint32Array.from(firsts), lengths: Uint32Array.from(lengths) }
+}
+
+/** A text that is equal for equal structures; undefined for large ones. */
+function fingerprint(tree: Structure, root: number): string | undefined {
+  const parts: string[] = []
+  const walk = (item: number): boolean => {
+    if (parts.length > MOST_ITEMS) return false
+    const node = tree.node(item)
+    const tensor = node?.tensor
+    parts.push(tensor ? `${tensor.dtype}[${tensor.shape}]` : (node?.kind ?? 'names'))
+    const count = tree.count(item)
+    for (let i = 0; i < count; i++) {
+      const child = tree.child(item, i)
+      parts.push(JSON.stringify(tree.name(child)))
+      if (!walk(child)) return false
+    }
+    parts.push(';')
+    return true
+  }
+  return walk(root) ? parts.join() : undefined
+}

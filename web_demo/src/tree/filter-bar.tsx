@@ -1,0 +1,77 @@
+// The fields above the tree.
+import { useRef } from 'preact/hooks'
+import type { Filter } from './filter'
+import { isFiltering, NO_FILTER } from './filter'
+
+interface FilterBarProps {
+  readonly filter: Filter
+  /** The types to choose from. */
+  readonly dtypes: readonly string[]
+  /** What came of the filter. */
+  readonly said: string
+  readonly areNamesNested: boolean
+  readonly areRunsFolded: boolean
+  onFilter(filter: Filter): void
+  onNested(isNested: boolean): void
+  onFolded(isFolded: boolean): void
+  onOpenAll(): void
+  onCloseAll(): void
+}
+
+/** Pattern, type, size, and how the tree is shown. */
+export function FilterBar(props: FilterBarProps) {
+  const { filter, dtypes, said, onFilter } = props
+  const text = useRef<HTMLInputElement>(null)
+  return (
+    <form role="search" class="filter" aria-label="Filter" onSubmit={(event) => event.preventDefault()}>
+      <label class="filter-text">
+        <span class="unseen">Name or pattern</span>
+        <input
+          ref={text}
+          type="search"
+          value={filter.text}
+          placeholder="Filter: weight, or **/attn/*.bias"
+          autocomplete="off"
+          spellcheck={false}
+          onInput={({ currentTarget }) => onFilter({ ...filter, text: currentTarget.value })}
+        />
+      </label>
+      <label>
+        <span class="unseen">Type</span>
+        <select value={filter.dtype} onChange={({ currentTarget }) => onFilter({ ...filter, dtype: currentTarget.value })}>
+          <option value="">any type</option>
+          {dtypes.map((dtype) => <option value={dtype}>{dtype}</option>)}
+        </select>
+      </label>
+      <label>
+        <span class="unseen">Least size</span>
+        <input
+          class="filter-size"
+          value={filter.leastSize}
+          placeholder="from 1 MiB"
+          autocomplete="off"
+          onInput={({ currentTarget }) => onFilter({ ...filter, leastSize: currentTarget.value })}
+        />
+      </label>
+      <div class="filter-view">
+        <label><input type="checkbox" checked={props.areNamesNested} onChange={({ currentTarget }) => props.onNested(currentTarget.checked)} /> split dotted names</label>
+        <label><input type="checkbox" checked={props.areRunsFolded} onChange={({ currentTarget }) => props.onFolded(currentTarget.checked)} /> fold equal layers</label>
+        <button type="button" class="plain" onClick={props.onOpenAll}>expand all</button>
+        <button type="button" class="plain" onClick={props.onCloseAll}>collapse</button>
+        {isFiltering(filter) && (
+          <button
+            type="button"
+            class="plain"
+            onClick={() => {
+              onFilter(NO_FILTER)
+              text.current?.focus()
+            }}
+          >
+            clear filter
+          </button>
+        )}
+        <output role="status">{said}</output>
+      </div>
+    </form>
+  )
+}

@@ -1,0 +1,67 @@
+// Finds what the filter asks for.
+import type { Checkpoint, List } from 'espalier'
+import type { Work } from '../data/slices'
+import { patternsOf } from './patterns'
+import { TensorFacts } from './tensor-facts'
+
+/** What is asked for. */
+export interface Filter {
+  readonly text: string
+  readonly dtype: string
+  /** '' for any, or bytes, perhaps with a unit: '64', '1.5 MiB'. */
+  readonly leastSize: string
+}
+
+/** Asks for everything. */
+export const NO_FILTER: Filter = { text: '', dtype: '', leastSize: '' }
+
+/** What was found: so many, and the node's number of each. */
+export interface Matches {
+  readonly length: number
+  readonly itemAt: (position: number) => number
+}
+
+/** Whether a filter asks for less than everything. */
+export function isFiltering({ text, dtype, leastSize }: Filter): boolean {
+  return text.trim() !== '' || dtype !== '' || leastSize.trim() !== ''
+}
+
+const facts = new WeakMap<Checkpoint, TensorFacts>()
+
+/**
+ * Finds nodes by a pattern alone; tensors if a type or a size is asked for.
+ * @throws EspalierError invalid_pattern, RangeError for a size that is none
+ */
+export function* findMatches(checkpoint: Checkpoint, { text, dtype, leastSize }: Filter): Work<Matches> {
+  const patterns = patternsOf(text)
+  if (dtype === '' && leastSize.trim() === '') {
+    const nodes = firstFound(patterns, (pattern) => checkpoint.find(pattern))
+    return { length: nodes.length, itemAt: (position) => nodes.at(position)!.id }
+  }
+  const least = parseBytes(leastSize)
+  const tensors = firstFound(patterns, (pattern) => checkpoint.tensors(pattern))
+  let known = facts.get(checkpoint)
+  if (!known) facts.set(checkpoint, (known = new TensorFacts(checkpoint)))
+  const positions = yield* known.select(tensors, dtype || undefined, least)
+  return { length: positions.length, itemAt: (position) => tensors.at(positions[position]!)!.node.id }
+}
+
+/** What the first pattern finds that finds anything. */
+function firstFound<T>(patterns: readonly string[] | undefined, find: (pattern?: string) => List<T>): List<T> {
+  let found = find(patterns?.[0])
+  for (let i = 1; patterns && i < patterns.length && found.length === 0; i++) found = find(patterns[i])
+  return found
+}
+
+const UNITS = ['', 'k', 'm', 'g', 't', 'p']
+
+/**
+ * Bytes as people write them: '100', '64k', '1.5 MiB'. Units are binary.
+ * @throws RangeError for other text
+ */
+export function parseBytes(text: string): number {
+  const match = /^\s*(\d+(?:\.\d+)?)\s*([kmgtp]?)(?:i?b)?\s*$/i.exec(text)
+  if (text.trim() === '') return 0
+  if (!match) throw new RangeError(`"${text}" is no size: write 4096, 64 KiB or 1.5 GiB`)
+  return Number(match[1]) * 1024 ** UNITS.indexOf(match[2]!.toLowerCase())
+}

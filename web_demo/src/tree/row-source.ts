@@ -1,0 +1,157 @@
+// What the grid shows, row by row.
+import type { OpenFile } from '../data/open-file'
+import type { HashState } from '../verify/hash-states'
+import { formatBytes, formatCount, formatExact, formatShape } from '../ui/format'
+import { visible } from '../ui/visible'
+
+/** What a row says. */
+export interface RowText {
+  readonly name: string
+  readonly path: string
+  /** What stands behind the name: a value, or how many there are. */
+  readonly note: string
+  readonly kind: 'container' | 'tensor' | 'value'
+  readonly dtype: string
+  readonly shape: string
+  readonly elements: string
+  readonly exactElements: string
+  readonly bytes: string
+  readonly stored: string
+  /** Which part of the file's tensors it is, from 0 to 1. */
+  readonly share: number | undefined
+  readonly hash: HashState
+}
+
+/** Rows, and how they stand to each other. */
+export interface RowSource {
+  readonly length: number
+  /** The item of a row. */
+  item(row: number): number
+  level(row: number): number
+  /** Whether a container is expanded; undefined if there is nothing to expand. */
+  isOpen(row: number): boolean | undefined
+  /** The position among those of the same container, and how many these are. */
+  place(row: number): { readonly position: number; readonly count: number }
+  text(row: number): RowText
+}
+
+/** The tree. */
+export class TreeRows implements RowSource {
+  readonly #file: OpenFile
+  readonly #want: (item: number) => void
+
+  /** @param want told of items of which the totals are not known yet */
+  constructor(file: OpenFile, want: (item: number) => void) {
+    this.#file = file
+    this.#want = want
+  }
+
+  get length(): number {
+    return this.#file.rows.length
+  }
+
+  item(row: number): number {
+    return this.#file.rows.item(row)
+  }
+
+  level(row: number): number {
+    return this.#file.rows.level(row)
+  }
+
+  isOpen(row: number): boolean | undefined {
+    const item = this.item(row)
+    return this.#isContainer(item) ? this.#file.rows.isOpen(item) : undefined
+  }
+
+  place(row: number): { position: number; count: number } {
+    const { outline } = this.#file
+    const item = this.item(row)
+    const parent = outline.parent(item)
+    return { position: outline.position(item), count: parent === undefined ? outline.tops.length : outline.count(parent) }
+  }
+
+  text(row: number): RowText {
+    const item = this.item(row)
+    const { outline } = this.#file
+    const run = outline.runLength(item)
+    const name = outline.name(item)
+    return describe(this.#file, item, run > 1 ? `${name} to ${Number(name) + run - 1}` : name, run, this.#want)
+  }
+
+  // Not by count(), which would make groups of a large container's names at once.
+  #isContainer(item: number): boolean {
+    const node = this.#file.outline.node(item)
+    return !node || node.size > 0
+  }
+}
+
+/** What a filter has found: a list, without levels. */
+export class MatchRows implements RowSource {
+  readonly #file: OpenFile
+  readonly #itemAt: (row: number) => number
+  readonly #want: (item: number) => void
+
+  constructor(file: OpenFile, readonly length: number, itemAt: (row: number) => number, want: (item: number) => void) {
+    this.#file = file
+    this.#itemAt = itemAt
+    this.#want = want
+  }
+
+  item(row: number): number {
+    return this.#itemAt(row)
+  }
+
+  level(): number {
+    return 0
+  }
+
+  isOpen(): undefined {
+    return undefined
+  }
+
+  place(row: number): { position: number; count: number } {
+    return { position: row, count: this.length }
+  }
+
+  text(row: number): RowText {
+    const item = this.item(row)
+    return describe(this.#file, item, this.#file.outline.path(item) || 'state', 1, this.#want)
+  }
+}
+
+function describe(file: OpenFile, item: number, name: string, run: number, want: (item: number) => void): RowText {
+  const { outline, hashes } = file
+  const node = outline.node(item)
+  const tensor = node?.tensor
+  const isContainer = !node || node.size > 0
+  const hasBytes = isContainer || tensor
+  const totals = hasBytes ? outline.totals(item) : undefined
+  const all = outline.totals(outline.tops[0]!)!
+  if (hasBytes && !totals) want(item)
+  const note = run > 1 ? `× ${formatExact(run)}` : isContainer && totals ? formatCount(totals.tensors) : node ? preview(node.value) : ''
+  return {
+    name: visible(name),
+    path: visible(outline.path(item)),
+    note,
+    kind: isContainer ? 'container' : tensor ? 'tensor' : 'value',
+    dtype: tensor?.dtype ?? (node ? node.kind : ''),
+    shape: tensor ? formatShape(tensor.shape) : '',
+    elements: totals ? formatCount(tensor?.elements ?? totals.elements) : '',
+    exactElements: totals ? formatExact(tensor?.elements ?? totals.elements) : '',
+    bytes: tensor?.isPlaceholder ? 'placeholder' : totals ? formatBytes(totals.bytes) : '',
+    stored: totals && !tensor?.isPlaceholder ? formatBytes(totals.stored) : '',
+    share: totals ? (all.stored > 0 ? totals.stored / all.stored : 0) : undefined,
+    hash: totals?.tensors && !tensor?.isPlaceholder ? hashes.of(item) : 'none',
+  }
+}
+
+function preview(value: unknown): string {
+  if (value === undefined) return ''
+  if (typeof value === 'string') return visible(JSON.stringify(value.slice(0, 80)))
+  if (value instanceof Uint8Array) return formatBytes(value.length)
+  if (typeof value === 'object' && value !== null) {
+    const { re, im } = value as { re: number; im: number }
+    return `${re} + ${im}i`
+  }
+  return String(value).slice(0, 80)
+}

@@ -1,0 +1,184 @@
+// The rows that are to be seen: those of expanded items, in typed arrays, so that a million of them are no burden.
+import { runNow, type Work } from '../data/slices'
+
+/** A tree of numbered items. */
+export interface Items {
+  /** How many numbers there may be; it may grow. */
+  readonly limit: number
+  /** The items at the top. */
+  readonly tops: readonly number[]
+  /** How many children an item has. */
+  count(item: number): number
+  /** The child at a position. */
+  child(item: number, position: number): number
+  /** The item that holds another; undefined at the top. */
+  parent(item: number): number | undefined
+}
+
+/** How many rows are made between two pauses. */
+const STEP = 2048
+
+/** Which items are expanded, and the rows that come of it. */
+export class Rows {
+  readonly #items: Items
+  #open: Uint8Array = new Uint8Array(0)
+  #rows: Uint32Array = new Uint32Array(256)
+  #levels: Uint8Array = new Uint8Array(256)
+  /** How many rows there are. */
+  length = 0
+
+  constructor(items: Items) {
+    this.#items = items
+    this.#open = new Uint8Array(items.limit)
+    runNow(this.rebuild())
+  }
+
+  /** The item of a row. */
+  item(row: number): number {
+    return this.#rows[row]!
+  }
+
+  /** How deep a row is: 0 at the top. Beyond 255 it stays 255. */
+  level(row: number): number {
+    return this.#levels[row]!
+  }
+
+  /** Whether an item shows its children. */
+  isOpen(item: number): boolean {
+    return this.#open[item] === 1
+  }
+
+  /** The row of an item; -1 if it is not to be seen. */
+  rowOf(item: number): number {
+    const row = this.#rows.indexOf(item)
+    return row < this.length ? row : -1
+  }
+
+  /** Makes an item's children to be seen, or not. */
+  setOpen(item: number, isOpen: boolean): void {
+    if (this.isOpen(item) === isOpen) return
+    const row = this.rowOf(item)
+    if (!isOpen) {
+      this.#mark(item, 0)
+      if (row >= 0) this.#splice(row + 1, this.#endOf(row), EMPTY, EMPTY_LEVELS)
+      return
+    }
+    this.#mark(item, 1)
+    if (row < 0) return
+    const made = runNow(this.#collect([item], this.level(row)))
+    this.#splice(row + 1, row + 1, made.rows.subarray(1, made.length), made.levels.subarray(1, made.length))
+  }
+
+  /** Expands all around an item, and gives its row. */
+  reveal(item: number): number {
+    const above: number[] = []
+    for (let at = this.#items.parent(item); at !== undefined; at = this.#items.parent(at)) above.push(at)
+    for (const container of above.reverse()) this.setOpen(container, true)
+    return this.rowOf(item)
+  }
+
+  /** The row of the item around that of another row; -1 at the top. */
+  parentRow(row: number): number {
+    const level = this.level(row)
+    for (let i = row - 1; i >= 0; i--) if (this.level(i) < level) return i
+    return -1
+  }
+
+  /** Expands the containers beside a row's item, itself included. */
+  openSiblings(row: number): void {
+    const parent = this.#items.parent(this.item(row))
+    const count = parent === undefined ? this.#items.tops.length : this.#items.count(parent)
+    for (let i = 0; i < count; i++) {
+      const item = parent === undefined ? this.#items.tops[i]! : this.#items.child(parent, i)
+      if (this.#items.count(item) > 0) this.#mark(item, 1)
+    }
+    runNow(this.rebuild())
+  }
+
+  /** Collapses everything but the top. */
+  closeAll(): void {
+    this.#open.fill(0)
+    for (const top of this.#items.tops) this.#mark(top, 1)
+    runNow(this.rebuild())
+  }
+
+  /** Makes the rows anew, with everything expanded if that is asked for. */
+  *rebuild(openAll = false): Work<void> {
+    const made = yield* this.#collect(this.#items.tops, 0, openAll)
+    this.#rows = made.rows
+    this.#levels = made.levels
+    this.length = made.length
+  }
+
+  #mark(item: number, isOpen: 0 | 1): void {
+    if (item >= this.#open.length) {
+      const longer = new Uint8Array(Math.max(this.#items.limit, item + 1, 2 * this.#open.length))
+      longer.set(this.#open)
+      this.#open = longer
+    }
+    this.#open[item] = isOpen
+  }
+
+  /** Some items and what is expanded below them, in order. */
+  *#collect(items: readonly number[], level: number, openAll = false): Work<{ rows: Uint32Array; levels: Uint8Array; length: number }> {
+    let rows: Uint32Array = new Uint32Array(256)
+    let levels: Uint8Array = new Uint8Array(256)
+    let length = 0
+    // Where each container on the way stands: no recursion, which a deep tree would make overflow.
+    const stack: { readonly item: number; readonly count: number; next: number }[] = []
+    const enter = (item: number): void => {
+      if (length === rows.length) {
+        const more = new Uint32Array(2 * length)
+        more.set(rows)
+        rows = more
+        const moreLevels = new Uint8Array(2 * length)
+        moreLevels.set(levels)
+        levels = moreLevels
+      }
+      rows[length] = item
+      levels[length++] = Math.min(level + stack.length, 255)
+      if (!openAll && !this.isOpen(item)) return
+      const count = this.#items.count(item)
+      if (count === 0) return
+      if (openAll) this.#mark(item, 1)
+      stack.push({ item, count, next: 0 })
+    }
+    for (const item of items) {
+      enter(item)
+      for (let top = stack.at(-1); top; top = stack.at(-1)) {
+        if (top.next === top.count) stack.pop()
+        else enter(this.#items.child(top.item, top.next++))
+        if (length % STEP === 0) yield Math.min(length / this.#items.limit, 1)
+      }
+    }
+    return { rows, levels, length }
+  }
+
+  #endOf(row: number): number {
+    const level = this.level(row)
+    let end = row + 1
+    while (end < this.length && this.#levels[end]! > level) end++
+    return end
+  }
+
+  /** Puts rows in place of those from `begin` to `end`. */
+  #splice(begin: number, end: number, rows: Uint32Array, levels: Uint8Array): void {
+    const length = this.length - (end - begin) + rows.length
+    if (length > this.#rows.length) {
+      const more = new Uint32Array(Math.max(length, 2 * this.#rows.length))
+      more.set(this.#rows)
+      this.#rows = more
+      const moreLevels = new Uint8Array(more.length)
+      moreLevels.set(this.#levels)
+      this.#levels = moreLevels
+    }
+    this.#rows.copyWithin(begin + rows.length, end, this.length)
+    this.#levels.copyWithin(begin + rows.length, end, this.length)
+    this.#rows.set(rows, begin)
+    this.#levels.set(levels, begin)
+    this.length = length
+  }
+}
+
+const EMPTY = new Uint32Array(0)
+const EMPTY_LEVELS = new Uint8Array(0)

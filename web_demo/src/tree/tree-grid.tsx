@@ -1,0 +1,159 @@
+// The grid of rows, of which only those to be seen are in the page.
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { findByName, moveFor } from './grid-keys'
+import { GridRow, COLUMNS } from './grid-row'
+import type { RowSource } from './row-source'
+import { isScaled, offsetShowing, scaleFor, toContent, toScroll } from './scroll-scale'
+
+/** What the grid shows and tells. */
+export interface TreeGridProps {
+  readonly rows: RowSource
+  readonly label: string
+  /** The row that the keyboard is at. */
+  readonly active: number
+  /** The item that is shown beside the tree. */
+  readonly selected: number | undefined
+  /** Counts up when the rows must show what they did not before. */
+  readonly version: number
+  onGo(row: number): void
+  onOpen(row: number, isOpen: boolean): void
+  onOpenSiblings(row: number): void
+  onEnter(row: number): void
+}
+
+/** As in style.css. */
+const ROW_HEIGHT = 28
+/** Rows beyond the edges, so that a quick scroll does not show a gap. */
+const BEYOND = 8
+/** After so many milliseconds a letter begins a new name. */
+const PAUSE = 700
+
+/** An accessible treegrid. */
+export function TreeGrid(props: TreeGridProps) {
+  const { rows, active, selected, label } = props
+  const element = useRef<HTMLDivElement>(null)
+  const [view, setView] = useState(400)
+  const [offset, setOffset] = useState(0)
+  // Where the page put the scroll bar itself: any other place is the user's.
+  const placed = useRef(-1)
+  const typed = useRef({ text: '', at: 0 })
+  const takesFocus = useRef(false)
+  const scale = scaleFor(rows.length, ROW_HEIGHT, view)
+  const at = Math.min(offset, Math.max(scale.content - view, 0))
+
+  useLayoutEffect(() => {
+    const grid = element.current!
+    const measure = (): void => setView(Math.max(grid.clientHeight - ROW_HEIGHT, ROW_HEIGHT))
+    measure()
+    const observer = new ResizeObserver(measure)
+    observer.observe(grid)
+    return () => observer.disconnect()
+  }, [])
+
+  const scrollTo = (to: number): void => {
+    setOffset(to)
+    const grid = element.current!
+    grid.scrollTop = toScroll(scale, to)
+    placed.current = grid.scrollTop
+  }
+
+  useEffect(() => {
+    // A scaled scroll bar would make the wheel jump over rows.
+    const grid = element.current!
+    const onWheel = (event: WheelEvent): void => {
+      if (!isScaled(scale) || event.ctrlKey || event.deltaY === 0) return
+      event.preventDefault()
+      const unit = event.deltaMode === 1 ? ROW_HEIGHT : event.deltaMode === 2 ? view : 1
+      scrollTo(Math.max(0, Math.min(at + event.deltaY * unit, scale.content - view)))
+    }
+    grid.addEventListener('wheel', onWheel, { passive: false })
+    return () => grid.removeEventListener('wheel', onWheel)
+  })
+
+  // The row of the keyboard is brought into view when it changes, not when the user scrolls away from it.
+  useLayoutEffect(() => {
+    const to = offsetShowing(scale, at, active, ROW_HEIGHT)
+    if (to !== at) scrollTo(to)
+  }, [active, rows, view > ROW_HEIGHT])
+
+  useLayoutEffect(() => {
+    if (!takesFocus.current) return
+    takesFocus.current = false
+    element.current!.querySelector<HTMLElement>('[tabindex="0"]')?.focus({ preventScroll: true })
+  })
+
+  const go = (row: number): void => {
+    takesFocus.current = true
+    props.onGo(row)
+    scrollTo(offsetShowing(scale, at, row, ROW_HEIGHT))
+  }
+
+  const onKeyDown = (event: KeyboardEvent): void => {
+    if (event.ctrlKey || event.metaKey || event.altKey || rows.length === 0) return
+    const move = moveFor(event.key, active, rows, Math.max(1, Math.floor(view / ROW_HEIGHT) - 1))
+    if (!move) return
+    event.preventDefault()
+    takesFocus.current = true
+    if ('go' in move) go(move.go)
+    else if ('open' in move) props.onOpen(move.open, true)
+    else if ('close' in move) props.onOpen(move.close, false)
+    else if ('openSiblings' in move) props.onOpenSiblings(move.openSiblings)
+    else if ('enter' in move) {
+      takesFocus.current = false
+      props.onEnter(move.enter)
+    } else {
+      const now = event.timeStamp
+      const text = now - typed.current.at < PAUSE ? typed.current.text + move.find : move.find
+      typed.current = { text, at: now }
+      go(findByName(text, active, rows, (row) => rows.text(row).name))
+    }
+  }
+
+  const first = Math.max(0, Math.floor(at / ROW_HEIGHT) - BEYOND)
+  const end = Math.min(rows.length, Math.ceil((at + view) / ROW_HEIGHT) + BEYOND)
+  const shown: number[] = []
+  // The row that has the focus stays, wherever the user scrolls.
+  if (active < first) shown.push(active)
+  for (let row = first; row < end; row++) shown.push(row)
+  if (active >= end && active < rows.length) shown.push(active)
+  const scrolled = toScroll(scale, at)
+
+  return (
+    <div
+      ref={element}
+      class="grid"
+      role="treegrid"
+      aria-label={label}
+      aria-rowcount={rows.length + 1}
+      aria-colcount={COLUMNS.length}
+      onKeyDown={onKeyDown}
+      onScroll={({ currentTarget }) => {
+        if (Math.abs(currentTarget.scrollTop - placed.current) < 1) return
+        placed.current = -1
+        setOffset(toContent(scale, currentTarget.scrollTop))
+      }}
+    >
+      <div role="rowgroup" class="grid-head">
+        <div role="row" aria-rowindex={1} class="grid-row">
+          {COLUMNS.map(({ name, className }) => (
+            <span role="columnheader" class={className}>{name}</span>
+          ))}
+        </div>
+      </div>
+      <div role="rowgroup" class="grid-body" style={{ height: `${scale.spacer}px` }}>
+        {shown.map((row) => (
+          <GridRow
+            key={rows.item(row)}
+            rows={rows}
+            row={row}
+            top={isScaled(scale) ? scrolled + row * ROW_HEIGHT - at : row * ROW_HEIGHT}
+            isActive={row === active}
+            isSelected={rows.item(row) === selected}
+            onGo={go}
+            onOpen={props.onOpen}
+          />
+        ))}
+      </div>
+    </div>
+  )
+}

@@ -1,0 +1,177 @@
+// The left side: the filter, and the tree or what the filter has found.
+import { useEffect, useMemo, useReducer, useRef, useState } from 'preact/hooks'
+import { dtypeTotals } from '../data/dtype-totals'
+import type { OpenFile } from '../data/open-file'
+import { runInTurns, type Work } from '../data/slices'
+import { formatExact } from '../ui/format'
+import { findMatches, isFiltering, NO_FILTER, type Matches } from './filter'
+import { FilterBar } from './filter-bar'
+import { MatchRows, TreeRows, type RowSource } from './row-source'
+import { TreeGrid } from './tree-grid'
+import { WantedTotals } from './wanted-totals'
+
+interface TreePaneProps {
+  readonly file: OpenFile
+  readonly selected: number | undefined
+  /** Counts up when the hashes are known of more. */
+  readonly version: number
+  onSelect(item: number): void
+  onEnter(): void
+}
+
+/** After the keyboard has rested so long on a row, it is shown beside the tree: not each on the way. */
+const REST = 120
+
+/** Shows the tree of a file. Make it anew for another file. */
+export function TreePane({ file, selected, version, onSelect, onEnter }: TreePaneProps) {
+  const { checkpoint, outline } = file
+  const [drawn, redraw] = useReducer((count: number) => count + 1, 0)
+  const [filter, setFilter] = useState(NO_FILTER)
+  const [matches, setMatches] = useState<Matches>()
+  const [said, setSaid] = useState('')
+  const [active, setActive] = useState(() => Math.max(0, file.rows.rowOf(selected ?? outline.tops[0]!)))
+  const [dtypes, setDTypes] = useState<readonly string[]>([])
+  const resting = useRef(0)
+  const wanted = useMemo(() => new WantedTotals(file, () => redraw(undefined)), [file])
+  useEffect(() => () => wanted.stop(), [wanted])
+
+  const rows: RowSource = useMemo(
+    () => matches ? new MatchRows(file, matches.length, matches.itemAt, wanted.want) : new TreeRows(file, wanted.want),
+    [file, matches, wanted],
+  )
+
+  useEffect(() => {
+    let isHere = true
+    dtypeTotals(checkpoint).then((list) => isHere && setDTypes(list.map(({ dtype }) => dtype).sort()), () => {})
+    return () => {
+      isHere = false
+    }
+  }, [checkpoint])
+
+  useEffect(() => {
+    if (!isFiltering(filter)) {
+      setMatches(undefined)
+      setSaid('')
+      return
+    }
+    const stop = new AbortController()
+    const progress = (done: number): void => setSaid(`looking: ${Math.round(done * 100)}%`)
+    runInTurns(findMatches(checkpoint, filter), stop.signal, progress).then(
+      (found) => {
+        setMatches(found)
+        setActive(0)
+        setSaid(found.length === 0 ? 'nothing found' : `${formatExact(found.length)} found`)
+      },
+      (error: unknown) => {
+        if (!stop.signal.aborted) setSaid(error instanceof Error ? error.message : String(error))
+      },
+    )
+    return () => stop.abort()
+  }, [checkpoint, filter])
+
+  // Whoever selects elsewhere (the map, a link) finds it in the tree.
+  const own = useRef<number>()
+  useEffect(() => {
+    if (selected === undefined || selected === own.current || matches) return
+    let row = file.rows.reveal(selected)
+    for (let at = outline.parent(selected); row < 0 && at !== undefined; at = outline.parent(at)) {
+      outline.unfold(at)
+      arrange(false)
+      row = file.rows.reveal(selected)
+    }
+    own.current = selected
+    if (row >= 0) setActive(row)
+    redraw(undefined)
+  }, [selected, matches])
+
+  const select = (row: number): void => {
+    own.current = rows.item(row)
+    onSelect(own.current)
+  }
+
+  const go = (row: number): void => {
+    setActive(row)
+    clearTimeout(resting.current)
+    resting.current = window.setTimeout(() => row < rows.length && select(row), REST)
+  }
+
+  /** Draws after the rows have changed, with the keyboard on the same item if it is still there. */
+  const settle = (item: number): void => {
+    if (!matches) {
+      let row = file.rows.rowOf(item)
+      for (let at = outline.parent(item); row < 0 && at !== undefined; at = outline.parent(at)) row = file.rows.rowOf(at)
+      setActive(Math.max(0, row))
+    }
+    redraw(undefined)
+  }
+
+  const inTurns = (work: Work<void>, saying: string, then: () => void): void => {
+    setSaid(`${saying}...`)
+    runInTurns(work, undefined, (done) => setSaid(`${saying}: ${Math.round(done * 100)}%`)).then(() => {
+      setSaid('')
+      then()
+    }, (error: unknown) => setSaid(String(error)))
+  }
+
+  const arrange = (openAll: boolean): void => {
+    const item = file.rows.item(active) ?? outline.tops[0]!
+    inTurns(file.rows.rebuild(openAll), 'arranging', () => settle(item))
+  }
+
+  const setOpen = (row: number, isOpen: boolean): void => {
+    const item = rows.item(row)
+    const act = (): void => {
+      file.rows.setOpen(item, isOpen)
+      settle(isOpen && row !== active ? rows.item(active) : item)
+    }
+    const work = isOpen ? outline.prepare(item) : undefined
+    if (work) inTurns(work, 'reading names', act)
+    else act()
+  }
+
+  return (
+    <section class="tree" aria-label="Tree">
+      <FilterBar
+        filter={filter}
+        dtypes={dtypes}
+        said={said}
+        areNamesNested={outline.areNamesNested}
+        areRunsFolded={outline.areRunsFolded}
+        onFilter={setFilter}
+        onNested={(isNested) => {
+          outline.areNamesNested = isNested
+          const work = outline.prepare(outline.tops[0]!)
+          if (work) inTurns(work, 'reading names', () => arrange(false))
+          else arrange(false)
+        }}
+        onFolded={(isFolded) => {
+          outline.areRunsFolded = isFolded
+          arrange(false)
+        }}
+        onOpenAll={() => arrange(true)}
+        onCloseAll={() => {
+          file.rows.closeAll()
+          settle(outline.tops[0]!)
+        }}
+      />
+      <TreeGrid
+        rows={rows}
+        label={matches ? 'What the filter has found' : `Contents of ${file.name}`}
+        active={Math.min(active, Math.max(rows.length - 1, 0))}
+        selected={selected}
+        version={drawn + version}
+        onGo={go}
+        onOpen={setOpen}
+        onOpenSiblings={(row) => {
+          const item = rows.item(row)
+          if (!matches) file.rows.openSiblings(row)
+          settle(item)
+        }}
+        onEnter={(row) => {
+          select(row)
+          onEnter()
+        }}
+      />
+    </section>
+  )
+}

@@ -1,0 +1,25 @@
+// Where the ticks of an axis are.
+
+/** Round numbers from `low` to `high`, about `wanted` of them. */
+export function linearTicks(low: number, high: number, wanted: number): number[] {
+  const width = high - low
+  if (!(width > 0) || !Number.isFinite(width)) return [low]
+  const rough = width / wanted
+  const power = 10 ** Math.floor(Math.log10(rough))
+  const step = power * ([1, 2, 5, 10].find((factor) => factor * power >= rough) ?? 10)
+  if (!(step > 0)) return [low]
+  const ticks: number[] = []
+  // By whole numbers: sums of steps drift.
+  for (let i = Math.ceil(low / step); i * step <= high && ticks.length < 50; i++) ticks.push(i * step)
+  return ticks
+}
+
+/** Powers of ten from `low` to `high`, both above 0, about `wanted` of them. */
+export function logTicks(low: number, high: number, wanted: number): number[] {
+  const first = Math.ceil(Math.log10(low) - 1e-9)
+  const last = Math.floor(Math.log10(high) + 1e-9)
+  const step = Math.max(1, Math.ceil((last - first + 1) / wanted))
+  const ticks: number[] = []
+  for (let power = first; power <= last; power += step) ticks.push(10 ** power)
+  return ticks.length > 1 ? ticks : linearTicks(low, high, wanted).filter((tick) => tick > 0)
+}

@@ -1,0 +1,31 @@
+// Numbers as people read them.
+const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'] as const
+
+/** Bytes with a binary unit and three digits: '1.53 GiB'. */
+export function formatBytes(bytes: number): string {
+  let unit = 0
+  let size = bytes
+  while (size >= 1000 && unit < UNITS.length - 1) {
+    size /= 1024
+    unit++
+  }
+  return `${unit === 0 ? size : size.toPrecision(3)} ${UNITS[unit]}`
+}
+
+const counts = new Intl.NumberFormat('en', { maximumSignificantDigits: 3, notation: 'compact' })
+const exact = new Intl.NumberFormat('en')
+
+/** A count in short: '7.04B'. */
+export function formatCount(count: number): string {
+  return counts.format(count)
+}
+
+/** A count in full: '7,041,966,080'. */
+export function formatExact(count: number | bigint): string {
+  return exact.format(count)
+}
+
+/** A shape as it is written in Python: '[4096, 128]'. */
+export function formatShape(shape: readonly number[]): string {
+  return `[${shape.join(', ')}]`
+}

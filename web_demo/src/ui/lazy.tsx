@@ -1,0 +1,25 @@
+// Parts of the page that are loaded when they are first shown.
+import type { ComponentType } from 'preact'
+import { useEffect, useState } from 'preact/hooks'
+
+/** A component that is loaded when it is first shown. */
+export function lazy<P extends object>(load: () => Promise<ComponentType<P>>) {
+  let loaded: ComponentType<P> | undefined
+  return function Lazy(props: P) {
+    const [failure, setFailure] = useState<string>()
+    const [, setLoaded] = useState(loaded !== undefined)
+    useEffect(() => {
+      if (loaded) return
+      load().then(
+        (component) => {
+          loaded = component
+          setLoaded(true)
+        },
+        (error: unknown) => setFailure(String(error)),
+      )
+    }, [])
+    if (failure) return <p role="alert">This part of the page could not be loaded: {failure}. Reload the page.</p>
+    const Component = loaded
+    return Component ? <Component {...props} /> : <p class="quiet">Loading...</p>
+  }
+}

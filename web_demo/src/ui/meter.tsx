@@ -1,0 +1,29 @@
+// What looking at a file has cost.
+import { useEffect, useReducer } from 'preact/hooks'
+import type { Checkpoint } from 'espalier'
+import { formatBytes, formatExact } from './format'
+
+/** Milliseconds between two looks. */
+const PAUSE = 500
+
+/** Bytes fetched of the file's, requests and memory. */
+export function Meter({ checkpoint }: { checkpoint: Checkpoint }) {
+  const [, look] = useReducer((count: number) => count + 1, 0)
+  useEffect(() => {
+    const timer = setInterval(look, PAUSE)
+    return () => clearInterval(timer)
+  }, [])
+  const { bytesFetched, requests, memoryBytes } = checkpoint.meter
+  const { fileLength } = checkpoint
+  return (
+    <footer class="meter">
+      <span>
+        <meter min={0} max={Math.max(fileLength, 1)} value={Math.min(bytesFetched, fileLength)} aria-label="Fetched of the file" />{' '}
+        {formatBytes(bytesFetched)} fetched, of a file of {formatBytes(fileLength)}
+      </span>
+      <span>{formatExact(requests)} {requests === 1 ? 'request' : 'requests'}</span>
+      <span>{formatBytes(memoryBytes)} of memory</span>
+      <span class="quiet">nothing is uploaded</span>
+    </footer>
+  )
+}

@@ -1,0 +1,97 @@
+// Checks hashes: of the whole file, or of what is selected.
+import { useEffect, useRef, useState } from 'preact/hooks'
+import type { OpenFile } from '../data/open-file'
+import { formatBytes, formatExact } from '../ui/format'
+import { ByteProgress } from '../ui/progress'
+import { visible } from '../ui/visible'
+import { verifyItem, type Verified, type VerifyProgress } from './run-verify'
+
+interface VerifyPaneProps {
+  readonly file: OpenFile
+  readonly selected: number
+  onSelect(item: number): void
+  /** Told when more is known. */
+  onHashes(): void
+}
+
+/** Errors that are listed. */
+const LISTED = 200
+
+/** Starts, follows and stops a verification. */
+export function VerifyPane({ file, selected, onSelect, onHashes }: VerifyPaneProps) {
+  const { checkpoint, outline } = file
+  const root = outline.tops[0]!
+  const [isAll, setAll] = useState(true)
+  const [progress, setProgress] = useState<VerifyProgress>()
+  const [result, setResult] = useState<{ readonly of: string; readonly verified: Verified }>()
+  const [failure, setFailure] = useState('')
+  const running = useRef<AbortController>()
+  useEffect(() => () => running.current?.abort(), [])
+
+  if (!checkpoint.hasHashes) {
+    return <p>This file is {checkpoint.format}, which has no hashes: damage to its tensors cannot be seen. Convert it with <code>espalier convert</code> to have them.</p>
+  }
+
+  const nameOf = (item: number): string => (item === root ? 'the whole file' : outline.path(item) || 'metadata')
+  const start = async (): Promise<void> => {
+    const item = isAll ? root : selected
+    const stop = (running.current = new AbortController())
+    setResult(undefined)
+    setFailure('')
+    setProgress({ loaded: 0, total: 0, damaged: 0 })
+    let drawn = 0
+    try {
+      const verified = await verifyItem(file, item, stop.signal, (now) => {
+        // Chunks may come by the thousand in a second.
+        if (performance.now() - drawn < 100) return
+        drawn = performance.now()
+        setProgress(now)
+      })
+      setResult({ of: nameOf(item), verified })
+      onHashes()
+    } catch (error) {
+      setFailure(stop.signal.aborted ? 'Cancelled.' : error instanceof Error ? error.message : String(error))
+    } finally {
+      setProgress(undefined)
+    }
+  }
+
+  return (
+    <section class="verify">
+      <fieldset disabled={progress !== undefined}>
+        <legend>Check against the hashes</legend>
+        <label><input type="radio" name="verify-what" checked={isAll} onChange={() => setAll(true)} /> the whole file, {formatBytes(checkpoint.fileLength)}</label>
+        <label><input type="radio" name="verify-what" checked={!isAll} disabled={selected === root} onChange={() => setAll(false)} /> what is selected: <code>{visible(nameOf(selected))}</code></label>
+      </fieldset>
+      <p class="actions">
+        {progress
+          ? <button type="button" onClick={() => running.current?.abort()}>Cancel</button>
+          : <button type="button" class="main" onClick={() => void start()}>Verify</button>}
+      </p>
+      {progress && <ByteProgress {...progress} label="Verified" />}
+      <div role="status">
+        {progress && progress.damaged > 0 && <p class="bad">{formatExact(progress.damaged)} damaged so far</p>}
+        {failure && <p>{visible(failure)}</p>}
+        {result && (result.verified.ok
+          ? <p class="good">{visible(result.of)}: all is well. {formatExact(result.verified.chunks)} chunks, {formatBytes(result.verified.bytes)} checked.</p>
+          : <p class="bad">{visible(result.of)}: DAMAGED. {formatExact(result.verified.errorCount)} of {formatExact(result.verified.chunks)} chunks do not match.</p>)}
+      </div>
+      {result && !result.verified.ok && (
+        <ul class="errors">
+          {result.verified.errors.slice(0, LISTED).map(({ message, offset, path, code }) => (
+            <li>
+              {path
+                ? <button type="button" class="plain" onClick={() => {
+                    const node = checkpoint.get(path)
+                    if (node) onSelect(node.id)
+                  }}><code>{visible(path)}</code></button>
+                : <code>{code}</code>}{' '}
+              at byte {offset === undefined ? '?' : formatExact(offset)}: {visible(message)}
+            </li>
+          ))}
+          {result.verified.errorCount > LISTED && <li>and {formatExact(result.verified.errorCount - LISTED)} more</li>}
+        </ul>
+      )}
+    </section>
+  )
+}

@@ -1,0 +1,51 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { test } from 'node:test'
+import { inEachBrowser, press, said, tree } from './support/page.mjs'
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+
+async function violations(page) {
+  // Its policy keeps scripts out of the page, but not those of the debugger.
+  await page.evaluate(axe)
+  const found = await page.evaluate(async () => (await window.axe.run()).violations)
+  return found.map(({ id, nodes }) => `${id}: ${nodes.map(({ html, failureSummary }) => `${html} ${failureSummary}`).slice(0, 3).join(' | ')}`)
+}
+
+inEachBrowser((kind, browser) => {
+  for (const theme of ['light', 'dark']) {
+    test(`no violations: ${theme}`, async () => {
+      const page = await browser.visit('#url=example.espalier&key=model')
+      await tree(page)
+      for (let i = 0; i < 3 && (await page.evaluate(() => document.documentElement.dataset.theme)) !== theme; i++) await page.click('header > :last-child')
+      assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), theme)
+      assert.deepEqual(await violations(page), [], 'the tree')
+      await page.type('input[type=search]', 'weight')
+      await said(page, '.filter output', /found/)
+      assert.deepEqual(await violations(page), [], 'the filter')
+      await press(page, 'Verify')
+      await page.waitForSelector('#panel-verify .main')
+      await page.click('#panel-verify .main')
+      await said(page, '#panel-verify', /all is well/)
+      assert.deepEqual(await violations(page), [], 'verifying')
+      await page.click('.recent summary')
+      await page.evaluate(() => { location.hash = '#url=nothing.espalier' })
+      await said(page, '[role=alert]', /file_not_found/)
+      assert.deepEqual(await violations(page), [], 'an error')
+      await page.click('.files li:last-child [aria-label^=Close]')
+      await press(page, 'Dismiss')
+      await page.waitForSelector('.welcome')
+      assert.deepEqual(await violations(page), [], 'nothing open')
+      await page.close()
+    })
+  }
+
+  test('on a phone nothing is wider than the page', async () => {
+    const page = await browser.visit('#url=example.espalier', { width: 360 })
+    await tree(page)
+    assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= 360)
+    assert.deepEqual(await violations(page), [])
+    await page.close()
+  })
+})

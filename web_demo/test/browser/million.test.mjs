@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict'
+import { before, test } from 'node:test'
+import { write } from 'espalier'
+import { focused, inEachBrowser, said, tree } from './support/page.mjs'
+
+const COUNT = 1_000_000
+const ROW = 28
+
+inEachBrowser((kind, browser) => {
+  before(async () => {
+    browser.site.made.set('/million.espalier', await write({ list: Array.from({ length: COUNT }, (_, i) => i) }))
+  })
+
+  test('a million rows: few elements, both ends, each row to be reached', async () => {
+    const page = await browser.visit('#url=million.espalier&key=list/999999')
+    await tree(page)
+    await page.waitForFunction((count) => document.querySelector('[role=treegrid]').getAttribute('aria-rowcount') === String(count), {}, COUNT + 3)
+    await said(page, '[aria-selected=true] .label', /^999999$/)
+    const inView = () => page.evaluate(() => {
+      const box = document.querySelector('.grid').getBoundingClientRect()
+      return [...document.querySelectorAll('[aria-level]')]
+        .filter((row) => row.getBoundingClientRect().top < box.bottom && row.getBoundingClientRect().bottom > box.top + 28)
+        .map((row) => Number(row.getAttribute('aria-rowindex'))).sort((a, b) => a - b)
+    })
+    const scroll = (part) => page.evaluate((part) => new Promise((resolve) => {
+      const grid = document.querySelector('.grid')
+      grid.scrollTop = (grid.scrollHeight - grid.clientHeight) * part
+      requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(resolve)))
+    }), part)
+    assert.equal((await inView()).at(-1), COUNT + 3)
+    for (const part of [0.5, 0, 1, 0.123]) {
+      await scroll(part)
+      const seen = await inView()
+      assert.ok(seen.length >= 15, `${seen.length} rows at ${part}`)
+      assert.deepEqual(seen, seen.map((_, i) => seen[0] + i), 'without gaps')
+      assert.ok(Math.abs(seen[0] - 2 - part * (COUNT + 2 - seen.length)) <= 3, `${seen[0]} at ${part}`)
+    }
+    assert.ok((await page.$$eval('*', (all) => all.length)) < 1500)
+    await scroll(0)
+    // Row by row, although the scroll bar stands for four times its length.
+    const grid = await page.$('.grid')
+    const box = await grid.boundingBox()
+    await page.mouse.move(box.x + 50, box.y + 100)
+    const first = (await inView())[0]
+    await page.mouse.wheel({ deltaY: 10 * ROW })
+    await page.waitForFunction((first) => ![...document.querySelectorAll('[aria-level]')].some((row) => row.getAttribute('aria-rowindex') === String(first)) || document.querySelector('.grid').scrollTop > 0, {}, first)
+    await new Promise((resolve) => setTimeout(resolve, 500))
+    assert.ok(Math.abs((await inView())[0] - first - 10) <= 1)
+    await page.evaluate(() => document.querySelector('[role=row][tabindex="0"]').focus())
+    await page.keyboard.press('Home')
+    await page.keyboard.press('End')
+    await page.waitForFunction(() => document.activeElement.querySelector('.label')?.textContent === '999999')
+    assert.equal(await focused(page), '999999')
+    assert.deepEqual(page.faults, [])
+    await page.close()
+  })
+
+  test('a filter finds among a million', async () => {
+    const page = await browser.visit('#url=million.espalier')
+    await tree(page)
+    await page.type('input[type=search]', '77777')
+    await said(page, '.filter output', /^[\d,]+ found$/)
+    // Of six digits: those with 77777 in them, and 77777 itself.
+    await said(page, '.filter output', /^19 found$/)
+    await page.close()
+  })
+})

@@ -1,0 +1,114 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { drop, inEachBrowser, press, rows, said, tree } from './support/page.mjs'
+import { testFiles } from './support/site.mjs'
+
+const digits = join(testFiles, 'data/digits/digits.safetensors')
+
+inEachBrowser((kind, browser) => {
+  test('a first visit shows the example, of which little is fetched', async () => {
+    const page = await browser.visit()
+    await tree(page)
+    assert.deepEqual(await rows(page), ['state', '-data', '-model', '-optimizer', '-train', '-rng', 'metadata'])
+    await said(page, '.meter', /64\.0 KiB fetched, of a file of 388 KiB.*1 request/)
+    assert.deepEqual(page.faults, [])
+    await page.close()
+  })
+
+  test('files are chosen, several at once, and closed', async () => {
+    const page = await browser.visit('#url=example.espalier')
+    await tree(page)
+    const input = await page.$('input[type=file]')
+    await input.uploadFile(digits, join(testFiles, 'golden/keys.espalier'))
+    await page.waitForFunction(() => document.querySelectorAll('.files li').length === 3 || document.querySelector('[role=alert]'))
+    assert.deepEqual(await page.$$eval('.files li button:first-child', (list) => list.map((button) => button.textContent)), ['example.espalier', 'digits.safetensors', 'keys.espalier'])
+    assert.equal(await page.evaluate(() => location.hash), '', 'no link can name a file of this machine')
+    for (let i = 0; i < 3; i++) await page.click('.files li:last-child [aria-label^=Close]')
+    await page.waitForSelector('.welcome')
+    assert.deepEqual(page.faults, [])
+    await page.close()
+  })
+
+  test('a file is dropped', async () => {
+    const page = await browser.visit('#url=example.espalier')
+    await tree(page)
+    await drop(page, [['dropped.safetensors', readFileSync(digits)]])
+    await said(page, '.files .is-current', /dropped/)
+    await page.close()
+  })
+
+  test('an address is typed, relative to the page, and then in the link', async () => {
+    const page = await browser.visit('#url=example.espalier')
+    await tree(page)
+    await page.type('.open-bar form input', 'tests/data/digits/digits.safetensors')
+    await page.keyboard.press('Enter')
+    await said(page, '.files .is-current', /digits/)
+    await page.waitForFunction(() => location.hash === '#url=tests/data/digits/digits.safetensors')
+    await page.click('.recent summary')
+    await said(page, '.menu', /tests\/data\/digits\/digits\.safetensors/)
+    await page.close()
+  })
+
+  test('a link selects a node, and follows what is selected', async () => {
+    const page = await browser.visit('#url=example.espalier&key=model/layers/~20/weight')
+    await page.waitForSelector('[aria-selected=true]')
+    await said(page, '[aria-selected=true] .label', /^weight$/)
+    assert.ok((await rows(page)).includes('----weight'))
+    await page.evaluate(() => [...document.querySelectorAll('.label')].find((label) => label.textContent === 'optimizer').click())
+    await page.waitForFunction(() => location.hash === '#url=example.espalier&key=optimizer')
+    assert.deepEqual(page.faults, [])
+    await page.close()
+  })
+
+  test('#files lists what is served', async () => {
+    const list = [{ name: 'one', url: 'tests/data/digits/digits.safetensors', size: 484012 }, { name: 'two', url: 'example.espalier', size: 1 }]
+    browser.site.made.set('/files.json', Buffer.from(JSON.stringify(list)))
+    const page = await browser.visit('#files')
+    await said(page, '.served', /one.*473 KiB.*two/)
+    await press(page, 'two')
+    await tree(page)
+    browser.site.made.set('/files.json', Buffer.from('{'))
+    const other = await browser.visit('#files&x')
+    await other.goto(browser.site.url('/?again#files'))
+    await said(other, '[role=alert]', /files\.json/)
+    await other.close()
+    await page.close()
+  })
+
+  for (const [name, code] of [['header-magic-wrong', 'not_a_checkpoint'], ['file-cut-in-index', 'truncated'], ['header-empty', 'truncated'], ['chunk-codec-255', ''], ['file-twice', 'trailing_bytes']]) {
+    test(`${name}: the page says what is wrong and what to do, and goes on`, async () => {
+      const page = await browser.visit(`#url=tests/corrupt/files/${name}.espalier`)
+      const text = await said(page, '[role=alert]', /cannot be opened.*What to do.+/)
+      assert.match(text, new RegExp(code))
+      await press(page, 'Dismiss')
+      await page.waitForSelector('.welcome')
+      await press(page, 'Open the example')
+      await tree(page)
+      assert.deepEqual(page.faults, [])
+      await page.close()
+    })
+  }
+
+  test('what is not there, and text that is no address, are said', async () => {
+    const page = await browser.visit('#url=nothing.espalier')
+    await said(page, '[role=alert]', /file_not_found/)
+    await page.evaluate(() => { location.hash = '#url=http://[' })
+    await said(page, '[role=alert]', /http:\/\/\[ cannot be opened/)
+    await page.close()
+  })
+
+  test('opening is cancelled', async () => {
+    const page = await browser.visit('#files')
+    await page.evaluate(() => {
+      const { fetch } = window
+      window.fetch = (input, options) => String(input).includes('slow') ? new Promise((_, reject) => options.signal.addEventListener('abort', () => reject(options.signal.reason))) : fetch(input, options)
+      location.hash = '#url=slow.espalier'
+    })
+    await said(page, '.opening', /slow\.espalier/)
+    await press(page, 'Cancel')
+    await page.waitForFunction(() => !document.querySelector('.opening'))
+    await page.close()
+  })
+})

@@ -1,0 +1,71 @@
+// Drives the page as a user would.
+import { inEachBrowser as inEach } from './browsers.mjs'
+import { Site } from './site.mjs'
+import { after, before } from 'node:test'
+
+/**
+ * A group of tests for each browser. Each is given the kind, and a function that opens the page with what stands in
+ * the address from '#' on. What the page logs as an error, or throws, fails the test that ends with it.
+ */
+export function inEachBrowser(tests) {
+  inEach((kind, openAt) => {
+    let site
+    before(async () => {
+      site = await Site.start()
+    })
+    after(() => site?.stop())
+    tests(kind, {
+      get site() {
+        return site
+      },
+      async visit(hash = '', { theme, width = 1300 } = {}) {
+        const page = await openAt('about:blank')
+        const faults = []
+        page.on('pageerror', (error) => faults.push(error.stack ?? String(error)))
+        await page.setViewport({ width, height: 800 })
+        if (theme) await page.emulateMediaFeatures?.([{ name: 'prefers-color-scheme', value: theme }]).catch(() => {})
+        await page.goto(site.url(`/${hash}`))
+        return Object.assign(page, { faults })
+      },
+    })
+  })
+}
+
+/** Waits for a tree to be shown. */
+export function tree(page) {
+  return page.waitForSelector('[role=treegrid] [aria-level]')
+}
+
+/** The rows of the tree that are in the page: '--name' for each level below the first. */
+export function rows(page) {
+  return page.$$eval('[role=treegrid] [aria-level]', (list) => list
+    .sort((a, b) => a.ariaRowIndex - b.ariaRowIndex || a.getAttribute('aria-rowindex') - b.getAttribute('aria-rowindex'))
+    .map((row) => '-'.repeat(row.getAttribute('aria-level') - 1) + row.querySelector('.label').textContent))
+}
+
+/** The name of the row that has the focus. */
+export function focused(page) {
+  return page.evaluate(() => document.activeElement.closest('[role=row]')?.querySelector('.label').textContent)
+}
+
+/** The text of the first element of a selector, once it matches. */
+export async function said(page, selector, pattern) {
+  await page.waitForFunction((selector, source) => new RegExp(source).test(document.querySelector(selector)?.textContent ?? ''), {}, selector, pattern.source)
+  return page.$eval(selector, (element) => element.textContent)
+}
+
+/** Presses a button with a text. */
+export async function press(page, text) {
+  await page.waitForFunction((text) => [...document.querySelectorAll('button')].some((button) => button.textContent === text && !button.disabled), {}, text)
+  await page.evaluate((text) => [...document.querySelectorAll('button')].find((button) => button.textContent === text).click(), text)
+}
+
+/** Drops files of given names and bytes on the page. */
+export function drop(page, files) {
+  return page.evaluate((files) => {
+    const transfer = new DataTransfer()
+    for (const [name, bytes] of files) transfer.items.add(new File([Uint8Array.from(bytes)], name))
+    const target = document.querySelector('main')
+    for (const type of ['dragover', 'drop']) target.dispatchEvent(new DragEvent(type, { dataTransfer: transfer, bubbles: true, cancelable: true }))
+  }, files.map(([name, bytes]) => [name, [...bytes]]))
+}

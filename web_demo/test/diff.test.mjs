@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { float, open, write } from 'espalier'
+import { runNow } from '../build/data/slices.js'
+import { compareTrees } from '../build/diff/compare-trees.js'
+import { DeltaSum, readDeltas } from '../build/diff/deltas.js'
+import { partsOf } from '../build/diff/parts.js'
+
+const compare = async (a, b) => {
+  const { differences, equalTensors } = runNow(compareTrees(await open(await write(a)), await open(await write(b))))
+  return [...differences.map(({ change, path }) => `${change} ${path}`).sort(), equalTensors]
+}
+const numbers = (...list) => Float32Array.from(list)
+
+test('what the indexes tell', async () => {
+  const a = { same: numbers(1), other: numbers(1), gone: 1, dtype: numbers(1), shape: numbers(1), lr: 0.1, list: [1, 2, 3], kind: 1 }
+  const b = { same: numbers(1), other: numbers(2), came: { x: 1 }, dtype: new Float64Array(1), shape: numbers(1, 1), lr: 0.2, list: [1, 2], kind: 'x' }
+  assert.deepEqual(await compare(a, b), [
+    'added came', 'data other', 'dtype dtype', 'kind kind', 'removed gone', 'removed list/2', 'shape shape', 'value lr', 1,
+  ])
+  assert.deepEqual(await compare(a, a), [3 + 1])
+})
+
+test('values are compared bit by bit, and int and text keys are not one', async () => {
+  assert.deepEqual(await compare({ z: -0, n: NaN }, { z: float(0), n: NaN }), ['value z', 0])
+  assert.deepEqual(await compare(new Map([[0, 1]]), new Map([['0', 1]])), ['added ~20', 'removed 0', 0])
+})
+
+test('deltas, with what cannot be subtracted', () => {
+  const sum = new DeltaSum()
+  sum.add([1, 2, NaN, Infinity, NaN, Infinity], [1, 2.5, NaN, Infinity, 1, 1])
+  const { differing, notComparable, max, mean, elements, histogram } = sum.result
+  assert.deepEqual({ differing, notComparable, max, mean, elements }, { differing: 3, notComparable: 2, max: 0.5, mean: 0.125, elements: 6 })
+  assert.equal(histogram[39], 1)
+  const big = new DeltaSum()
+  big.add([2n ** 62n], [2n ** 62n + 1n])
+  assert.equal(big.result.max, 1)
+})
+
+test('the elements of two tensors', async () => {
+  const [a, b] = await Promise.all([numbers(1, 2, 3), numbers(1, 4, 3.5)].map(async (t) => (await open(await write({ t }))).get('t').tensor))
+  const { max, differing, mean } = await readDeltas(a, b, new AbortController().signal, () => {})
+  assert.deepEqual([max, differing, mean], [2, 2, 2.5 / 3])
+})
+
+test('parts cover each element once', () => {
+  for (const [shape, most] of [[[], 10], [[7], 3], [[3, 5], 5], [[3, 5], 2], [[2, 3, 4], 4], [[2, 3, 4], 100], [[4, 0], 2]]) {
+    const count = shape.reduce((a, b) => a * b, 1)
+    const seen = new Uint8Array(count)
+    for (const slice of partsOf(shape, most)) {
+      let places = [0]
+      shape.forEach((length, axis) => {
+        const part = slice[axis] ?? [0, length]
+        const [start, stop] = typeof part === 'number' ? [part, part + 1] : part
+        places = places.flatMap((at) => Array.from({ length: stop - start }, (_, i) => at * length + start + i))
+      })
+      assert.ok(places.length <= most)
+      for (const at of places) seen[at]++
+    }
+    assert.ok(seen.every((times) => times === 1), `${shape} by ${most}`)
+  }
+})

@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { open, write } from 'espalier'
+import { runNow } from '../build/data/slices.js'
+import { Outline } from '../build/tree/outline.js'
+import { HashStates } from '../build/verify/hash-states.js'
+
+const outlineOf = async (tree, options) => {
+  const ckpt = await open(await write(tree, options))
+  return { ckpt, outline: new Outline(ckpt) }
+}
+const below = (outline, item) => Array.from({ length: outline.count(item) }, (_, i) => outline.child(item, i))
+const find = (outline, ...names) => names.reduce((item, name) => below(outline, item).find((one) => outline.name(one) === name), outline.tops[0])
+
+const weight = () => new Float32Array(4)
+
+test('a nested file is shown as it is', async () => {
+  const { ckpt, outline } = await outlineOf({ a: { b: weight() }, c: [1, 2] }, { metadata: { m: 1 } })
+  assert.deepEqual(outline.tops, [ckpt.root.id, ckpt.metadata.id])
+  assert.deepEqual(below(outline, outline.tops[0]).map((item) => outline.name(item)), ['a', 'c'])
+  const b = find(outline, 'a', 'b')
+  assert.equal(b, ckpt.get('a/b').id)
+  assert.equal(outline.parent(b), ckpt.get('a').id)
+  assert.equal(outline.position(find(outline, 'c', '1')), 1)
+})
+
+test('dotted names become groups, with totals', async () => {
+  const { ckpt, outline } = await outlineOf({ model: { 'l.0.w': weight(), 'l.1.w': weight(), 'l.1.b': new Float32Array(1) }, lr: 1 })
+  const group = find(outline, 'model', 'l', '1')
+  assert.equal(outline.node(group), undefined)
+  assert.equal(outline.path(group), 'model/l.1.*')
+  assert.deepEqual(below(outline, group).map((item) => outline.name(item)), ['w', 'b'])
+  const b = find(outline, 'model', 'l', '1', 'b')
+  assert.equal(b, ckpt.get('model/l.1.b').id)
+  assert.equal(outline.parent(b), group)
+  assert.equal(outline.position(b), 1)
+  assert.equal(outline.totals(group), undefined)
+  assert.equal(runNow(outline.addUp(group)).elements, 5)
+  assert.equal(outline.totals(find(outline, 'model', 'l')).bytes, 36)
+  outline.areNamesNested = false
+  assert.deepEqual(below(outline, find(outline, 'model')).map((item) => outline.name(item)), ['l.0.w', 'l.1.w', 'l.1.b'])
+  assert.equal(outline.parent(b), ckpt.get('model').id)
+})
+
+test('layers of equal structure are folded on request, runs of them apart', async () => {
+  const dense = () => ({ w: weight(), b: weight() })
+  const { outline } = await outlineOf({ layers: [dense(), dense(), { w: weight() }, dense(), dense(), dense()] })
+  const layers = find(outline, 'layers')
+  assert.equal(outline.count(layers), 6)
+  outline.areRunsFolded = true
+  assert.deepEqual(below(outline, layers).map((item) => [outline.name(item), outline.runLength(item)]), [['0', 2], ['2', 1], ['3', 3]])
+  assert.equal(outline.position(below(outline, layers)[2]), 2)
+  outline.unfold(layers)
+  assert.equal(outline.count(layers), 6)
+})
+
+test('what is verified is ok, but for what is bad and all around it', async () => {
+  const { ckpt, outline } = await outlineOf({ m: { 'a.x': weight(), 'a.y': weight(), 'b.z': weight() } })
+  const hashes = new HashStates(outline, true)
+  const [x, y] = ['a.x', 'a.y'].map((name) => ckpt.get(['m', name]).id)
+  assert.equal(hashes.of(x), 'unchecked')
+  hashes.note(ckpt.root.id, [y])
+  assert.deepEqual([x, y, find(outline, 'm', 'a'), find(outline, 'm', 'b'), find(outline, 'm')].map((item) => hashes.of(item)), ['ok', 'bad', 'bad', 'ok', 'bad'])
+  hashes.note(ckpt.root.id, [])
+  assert.equal(hashes.of(y), 'ok')
+  assert.equal(new HashStates(outline, false).of(x), 'none')
+})

@@ -23,12 +23,12 @@ function Pane({ node, checkpoint }: { node: Node; checkpoint: Checkpoint }) {
       {isContainer && <TensorTotals node={node} />}
       {isRoot && checkpoint.metadata.size > 0 && (
         <section aria-label="Metadata">
-          <h4>Metadata</h4>
+          <h2>Metadata</h2>
           <Container node={checkpoint.metadata} />
         </section>
       )}
       <section aria-label="Values">
-        <h4>{isContainer ? 'Values' : 'Value'}</h4>
+        <h2>{isContainer ? 'Values' : 'Value'}</h2>
         {isContainer ? (
           <>
             <p class="state-note"><Label node={node} />{node.kind} of {node.size.toLocaleString('en')}</p>

@@ -19,7 +19,7 @@ export function TensorTotals({ node }: { node: Node }) {
   const placeholders = dtypes.reduce((sum, dtype) => sum + dtype.placeholders, 0)
   return (
     <section aria-label="Tensors">
-      <h4>Tensors</h4>
+      <h2>Tensors</h2>
       <div class="state-scroll">
         <table class="state-table state-numbers">
           <thead>

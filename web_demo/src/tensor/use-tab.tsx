@@ -16,7 +16,7 @@ export function UseTab({ tensor, source }: { tensor: Tensor; source: string }) {
       {snippetsFor(source, tensor.path, !tensor.isPlaceholder).map(({ language, text }) => (
         <section key={language} class="tensor-snippet" aria-label={language}>
           <header>
-            <h4>{language}</h4>
+            <h2>{language}</h2>
             <CopyButton text={text} what={`Copy ${language}`} />
           </header>
           <pre tabIndex={0}><code>{text}</code></pre>

@@ -19,9 +19,9 @@ function(espalier_widen_bits from to)
   espalier_respell("${to}/common/bitstream.h" "(size_t bitContainer, U32 const" "(U64 bitContainer, U32 const")
   espalier_respell("${to}/common/bitstream.h" "+= (size_t)(((const BYTE*)" "+= (U64)(((const BYTE*)")
   # Four streams are decoded together, by a loop of our own in place of the one for 64-bit machines.
-  file(COPY "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../wasm/huffman_pairs.h" DESTINATION "${to}/decompress")
+  file(COPY "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../wasm/huffman_pairs.inc" DESTINATION "${to}/decompress")
   espalier_respell("${to}/decompress/huf_decompress.c" "static size_t HUF_decompress4X1_usingDTable_internal(void* dst"
-                   "#include \"huffman_pairs.h\"
+                   "#include \"huffman_pairs.inc\"
 static size_t HUF_decompress4X1_usingDTable_internal(void* dst")
   espalier_respell("${to}/decompress/huf_decompress.c" "loopFn = HUF_decompress4X1_usingDTable_internal_fast_c_loop;"
                    "loopFn = HUF_decompressPairs;")

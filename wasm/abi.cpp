@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -28,13 +29,19 @@ static_assert(sizeof(Failure) == 32 && offsetof(Failure, message) == 24);
 static_assert(sizeof(Extent) == 24 && offsetof(Extent, length) == 16);
 static_assert(sizeof(Info) == 56 && offsetof(Info, digest) == 40);
 static_assert(sizeof(Node) == 64 && offsetof(Node, bits) == 48 && offsetof(Node, key) == 16);
+static_assert(sizeof(Keys) == 16);
 static_assert(sizeof(Totals) == 32);
+static_assert(sizeof(MatchOptions) == 24);
 static_assert(sizeof(TensorInfo) == 88 && offsetof(TensorInfo, axis_names) == 80);
 static_assert(sizeof(SliceSpec) == 32);
 static_assert(sizeof(PlanInfo) == 24);
 static_assert(sizeof(PlannedChunk) == 40 && offsetof(PlannedChunk, result_begin) == 24);
 static_assert(sizeof(Piece) == 16);
 static_assert(sizeof(Report) == 32);
+
+// The text of espalier_keys() ends after so many bytes.
+constexpr std::size_t kKeyBytes = 1 << 20;
+constexpr std::uint32_t kIntKey = std::uint32_t{1} << 31;
 
 ByteSpan span_of(const std::byte* bytes, std::uint32_t length) { return {bytes, length}; }
 
@@ -85,6 +92,8 @@ class Tree {
 
   Checkpoint checkpoint;
   std::string path;                     // of the last espalier_path()
+  std::string keys;                     // of the last espalier_keys()
+  std::vector<std::uint32_t> key_ends;  // likewise
   std::vector<Text> axis_names;         // of the last espalier_tensor()
   std::optional<SubtreeTotals> totals;  // since the first espalier_totals()
   // Shared by all reads: what decoding takes is large beside a small tensor.
@@ -283,18 +292,48 @@ std::uint32_t espalier_child_int(Tree* tree, std::uint32_t node, std::int64_t ke
   return child_under(tree, node, KeyView::of(key));
 }
 
+Status espalier_keys(Tree* tree, std::uint32_t number, std::uint32_t first, std::uint32_t count,
+                     Keys* out) {
+  if (!tree->has_node(number)) return no_such("node", number);
+  const Tables& t = tree->tables();
+  const NodeRecord& parent = t.nodes[number];
+  const std::uint32_t children = has_keys(node_kind(parent)) ? parent.count : 0;
+  if (first > children || count > children - first) return no_such("child", first);
+  tree->keys.clear();
+  tree->key_ends.clear();
+  for (std::uint32_t i = first; i < first + count && tree->keys.size() < kKeyBytes; ++i) {
+    const KeyView key = node_key(t, t.nodes[parent.value + i]);
+    if (key.is_int) {
+      tree->keys += std::to_string(key.integer);
+    } else {
+      tree->keys += key.text;
+    }
+    // A key is shorter than the memory that holds index and copy.
+    const auto end = static_cast<std::uint32_t>(tree->keys.size());
+    tree->key_ends.push_back(key.is_int ? end | kIntKey : end);
+  }
+  *out = {text_of(tree->keys), tree->key_ends.data(),
+          static_cast<std::uint32_t>(tree->key_ends.size())};
+  return 0;
+}
+
 Matches* espalier_match(Tree* tree, std::uint32_t root, const Text* patterns, std::uint32_t count,
-                        std::uint32_t tensors_only) {
+                        const MatchOptions* options) {
   if (!tree->has_node(root)) return no_such("node", root), nullptr;
+  const auto letter_case = options->ignores_case != 0 ? LetterCase::kIgnored : LetterCase::kExact;
   std::vector<Pattern> parsed;
   for (std::uint32_t i = 0; i < count; ++i) {
-    auto pattern = Pattern::parse({patterns[i].data, patterns[i].length});
+    auto pattern = Pattern::parse({patterns[i].data, patterns[i].length}, letter_case);
     if (!pattern) return set_failure(std::move(pattern.error())), nullptr;
     parsed.push_back(std::move(*pattern));
   }
+  std::optional<TensorFilter> filter;
+  if (options->tensors_only != 0) {
+    filter = TensorFilter{dtype_from_number(static_cast<std::uint8_t>(options->dtype)),
+                          options->least_bytes};
+  }
   auto matches = std::make_unique<Matches>();
-  matches->nodes = match_nodes(tree->node(root), parsed,
-                               tensors_only != 0 ? MatchKinds::kTensors : MatchKinds::kAll);
+  matches->nodes = match_nodes(tree->node(root), parsed, filter);
   return matches.release();
 }
 
@@ -306,11 +345,32 @@ std::uint32_t espalier_match_count(Matches* matches) {
 
 void espalier_match_free(Matches* matches) { delete matches; }
 
+namespace {
+
+Totals totals_of(const espalier::Totals& totals) {
+  return {totals.tensors, totals.elements, totals.bytes, totals.stored};
+}
+
+}  // namespace
+
 Status espalier_totals(Tree* tree, std::uint32_t node, Totals* out) {
   if (!tree->has_node(node)) return no_such("node", node);
   if (!tree->totals) tree->totals.emplace(tree->checkpoint);
-  const espalier::Totals totals = tree->totals->of(tree->node(node));
-  *out = {totals.tensors, totals.elements, totals.bytes, totals.stored};
+  *out = totals_of(tree->totals->of(tree->node(node)));
+  return 0;
+}
+
+Status espalier_totals_by_dtype(Tree* tree, const std::uint32_t* nodes, std::uint32_t count,
+                                Totals* out) {
+  std::vector<NodeRef> refs;
+  refs.reserve(count);
+  for (const std::uint32_t node : std::span(nodes, count)) {
+    if (!tree->has_node(node)) return no_such("node", node);
+    refs.push_back(tree->node(node));
+  }
+  if (!tree->totals) tree->totals.emplace(tree->checkpoint);
+  const auto by_dtype = tree->totals->by_dtype(refs);
+  std::transform(by_dtype.begin(), by_dtype.end(), out, totals_of);
   return 0;
 }
 

@@ -89,6 +89,13 @@ struct Node {
   std::uint64_t bits[2];      // 48: of int64, float64 (first), complex128 (real, imaginary)
 };
 
+/// Keys of neighbours, one behind the other.
+struct Keys {
+  Text text;                  // 0: text keys as they are, int keys in decimal
+  const std::uint32_t* ends;  // 8: of each key, where it ends in the text; the highest bit: an int
+  std::uint32_t count;        // 12: how many keys there are
+};
+
 /// Tied tensors count once, placeholders as tensors alone. 2^64 - 1 stands for more, too.
 struct Totals {
   std::uint64_t tensors;   // 0
@@ -241,17 +248,35 @@ ESPALIER_ABI std::uint32_t espalier_child_text(Tree* tree, std::uint32_t node, c
 /// The child under an int key, or at a position of a list, tuple or set; likewise.
 ESPALIER_ABI std::uint32_t espalier_child_int(Tree* tree, std::uint32_t node, std::int64_t key);
 
+/// Keys of the children of a dict or record from position `first` on: up to `count`, and fewer
+/// where they are long, but one at least. Valid until the next call of this function for this tree.
+ESPALIER_ABI Status espalier_keys(Tree* tree, std::uint32_t node, std::uint32_t first,
+                                  std::uint32_t count, Keys* out);
+
+/// What espalier_match() selects of.
+struct MatchOptions {
+  std::uint32_t ignores_case;  // 0: the letters A to Z are the same as a to z
+  std::uint32_t tensors_only;  // 4: tensors and placeholders, of which what follows is asked for
+  std::uint32_t dtype;         // 8: 0 for any
+  std::uint32_t zero;          // 12
+  std::uint64_t least_bytes;   // 16: packed
+};
+
 /// The nodes below `root` (itself included) that `patterns` select, with everything below them; no
-/// patterns select all. With `tensors_only`, of those the tensors and placeholders. In tree order.
-/// Null, with an error, for a bad pattern. A pattern that matches nothing is no error.
+/// patterns select all. In tree order. Null, with an error, for a bad pattern. A pattern that
+/// matches nothing is no error.
 ESPALIER_ABI Matches* espalier_match(Tree* tree, std::uint32_t root, const Text* patterns,
-                                     std::uint32_t count, std::uint32_t tensors_only);
+                                     std::uint32_t count, const MatchOptions* options);
 ESPALIER_ABI const std::uint32_t* espalier_match_nodes(Matches* matches);
 ESPALIER_ABI std::uint32_t espalier_match_count(Matches* matches);
 ESPALIER_ABI void espalier_match_free(Matches* matches);
 
 /// Sums over a node and all below it. Looks at all of those nodes.
 ESPALIER_ABI Status espalier_totals(Tree* tree, std::uint32_t node, Totals* out);
+/// The same over several nodes, for each element type: `out` has room for one more than there are,
+/// and is read by their numbers.
+ESPALIER_ABI Status espalier_totals_by_dtype(Tree* tree, const std::uint32_t* nodes,
+                                             std::uint32_t count, Totals* out);
 
 /// Shape, block and names point into the checkpoint.
 ESPALIER_ABI Status espalier_tensor(Tree* tree, std::uint32_t tensor, TensorInfo* out);

@@ -16,6 +16,7 @@
 namespace {
 
 using espalier::ErrorCode;
+using espalier::LetterCase;
 using espalier::Pattern;
 
 // A second opinion, written the slow and obvious way: expand the braces, then match by recursion.
@@ -346,6 +347,76 @@ TEST_CASE("patterns: random patterns agree with the reference, by path and by st
   }
   CHECK(accepted > 20000);
   CHECK(matched > 10000);
+}
+
+TEST_CASE("patterns: parts of long names are found wherever they stand") {
+  std::mt19937_64 random(6);
+  int found = 0;
+  for (int round = 0; round < 20000; ++round) {
+    std::string name;
+    for (auto count = random() % 40; count > 0; --count) name += "ab\x80\xFF"[random() % 4];
+    std::string part;
+    for (auto count = 1 + random() % 12; count > 0; --count) part += "ab"[random() % 2];
+    const bool expected = name.find(part) != std::string::npos;
+    REQUIRE_MESSAGE(Pattern::parse("*" + part + "*")->matches(name) == expected,
+                    part << " in " << name);
+    found += expected;
+  }
+  CHECK(found > 1000);
+  CHECK(found < 19000);
+}
+
+TEST_CASE("patterns: the case of letters is ignored on request, that of A to Z alone") {
+  const auto matches = [](std::string_view text, std::string_view path) {
+    return Pattern::parse(text, LetterCase::kIgnored)->matches(path);
+  };
+  CHECK(matches("Model/LAYERS/*/Weight", "model/Layers/0/weighT"));
+  CHECK(matches("**/*NORM*", "a/some_long_LayerNorm_of_many_letters"));
+  CHECK(matches("[A-C]x", "bX"));
+  CHECK(matches("[a-c]x", "BX"));
+  CHECK_FALSE(matches("[!A-C]x", "bx"));
+  CHECK(matches("[!A-C]x", "Dx"));
+  CHECK(matches("\\A", "a"));
+  CHECK(matches("@[\\`{", "@[`{") == Pattern::parse("@[\\`{").has_value());
+  CHECK(matches("@", "@"));
+  CHECK_FALSE(matches("@", "`"));
+  CHECK_FALSE(matches("\\[", "{"));
+  CHECK_FALSE(matches("\xC3\xA9", "\xC3\x89"));  // e and E with an acute accent
+  CHECK(matches("*" + std::string(300, 'Q') + "z", std::string(310, 'q') + "Z"));
+  CHECK_FALSE(Pattern::parse("a/B", LetterCase::kIgnored)->is_literal());
+  CHECK(Pattern::parse("a/B")->literal_path() == "a/B");
+}
+
+TEST_CASE("patterns: ignoring case is to compare in lower case") {
+  const auto lower = [](std::string text) {
+    for (char& c : text) {
+      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
+    }
+    return text;
+  };
+  std::mt19937_64 random(7);
+  const std::vector<std::string> syntax = {"a", "B",    "A",     "b",        "*",        "?",
+                                           "/", "{A,b", "}",     "[A-C]",    "[!a]",     "\\A",
+                                           "Z", "~1",   "[Y-Z]", "\xC3\xA9", "bAbAbAbAb"};
+  const std::vector<std::string> names = {"a",        "B",    "A",     "b",         "Z", "~1",
+                                          "\xC3\xA9", "\xFF", "[@`{Z", "aBaBaBaBa", "/"};
+  int matched = 0;
+  for (int round = 0; round < 50000; ++round) {
+    std::string text;
+    for (auto count = random() % 6; count > 0; --count) text += syntax[random() % syntax.size()];
+    const auto pattern = Pattern::parse(text, LetterCase::kIgnored);
+    const auto lowered = Pattern::parse(lower(text));
+    REQUIRE(pattern.has_value() == lowered.has_value());
+    if (!pattern) continue;
+    for (int i = 0; i < 8; ++i) {
+      std::string path;
+      for (auto count = random() % 5; count > 0; --count) path += names[random() % names.size()];
+      REQUIRE_MESSAGE(pattern->matches(path) == lowered->matches(lower(path)),
+                      text << " on " << path);
+      matched += pattern->matches(path);
+    }
+  }
+  CHECK(matched > 1000);
 }
 
 TEST_CASE("patterns: hostile patterns and names take no time to speak of") {

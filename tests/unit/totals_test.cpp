@@ -1,6 +1,8 @@
 #include "espalier/read/totals.h"
 
+#include <array>
 #include <set>
+#include <span>
 
 #include "support/memory_file.h"
 #include "support/random_tree.h"
@@ -43,6 +45,17 @@ TEST_CASE("The totals of every subtree are those of its nodes, tied tensors coun
       REQUIRE(totals.elements == expected.elements);
       REQUIRE(totals.bytes == expected.bytes);
       REQUIRE(totals.stored == expected.stored);
+      Totals together;
+      for (const Totals& of_dtype : subtrees.by_dtype(std::span(&node, 1))) {
+        together.tensors += of_dtype.tensors;
+        together.elements += of_dtype.elements;
+        together.bytes += of_dtype.bytes;
+        together.stored += of_dtype.stored;
+      }
+      REQUIRE(together.tensors == expected.tensors);
+      REQUIRE(together.elements == expected.elements);
+      REQUIRE(together.bytes == expected.bytes);
+      REQUIRE(together.stored == expected.stored);
       tensors += totals.tensors;
     }
   }
@@ -77,6 +90,16 @@ TEST_CASE(
   check(root.child(1), 2, 3);
   check(root.child(1).child(1), 1, 0);
   check(root.child(2), 0, 0);
+
+  const std::array several = {root.child(0), root.child(1), root.child(1)};
+  CHECK(subtrees.of(several).tensors == 2);
+  const auto by_dtype = subtrees.by_dtype(several);
+  const auto row = [&](DType dtype) { return by_dtype[static_cast<std::size_t>(dtype)]; };
+  CHECK(row(DType::kU8).tensors == 1);
+  CHECK(row(DType::kU8).bytes == 3);
+  CHECK(row(DType::kF32).tensors == 1);
+  CHECK(row(DType::kF32).bytes == 0);
+  CHECK(row(DType::kF16).tensors == 0);
 }
 
 }  // namespace

@@ -31,6 +31,11 @@ export interface OpenOptions extends HttpOptions, Pick<RangeReaderOptions, 'cach
   readonly worker?: boolean | WorkerLike | undefined
 }
 
+/** The same where there is a worker in any case. */
+export interface WorkerOpenOptions extends OpenOptions {
+  readonly worker?: true | WorkerLike | undefined
+}
+
 /**
  * Opens a checkpoint: reads and checks its tree, and none of its tensors. That takes one request of at most 64 KiB for a
  * typical file, and one more if the index is larger.
@@ -44,7 +49,9 @@ export async function open(input: SourceInput, options?: OpenOptions): Promise<C
   let reader: RangeReader | undefined
   let remote: WorkerEngine | undefined
   try {
-    if (worker && worker !== true && !isWorker(worker)) throw errorFromCode('invalid_argument', "the option 'worker' is true or a Worker")
+    if (!(worker === undefined || typeof worker === 'boolean' || isWorker(worker))) {
+      throw errorFromCode('invalid_argument', "the option 'worker' is true, false or a Worker")
+    }
     const source = asSource(input, { http: others })
     // What is in memory already is viewed, and only pieces would have to be put together.
     const maxRequestBytes = others.maxRequestBytes ?? (source instanceof BytesSource ? Number.MAX_SAFE_INTEGER : undefined)
@@ -82,6 +89,8 @@ function checkIndexBytes(bytes: number): number {
  * Opens a checkpoint of which a worker decodes, checks and counts, so that this thread stays free. Fetching and the tree
  * stay here, and all else is as with open().
  */
-export function openInWorker(input: SourceInput, options?: OpenOptions): Promise<Checkpoint> {
-  return open(input, { ...options, worker: options?.worker || true })
+export function openInWorker(input: SourceInput, options?: WorkerOpenOptions): Promise<Checkpoint> {
+  const { worker = true } = options ?? {}
+  if ((worker as unknown) === false) return Promise.reject(errorFromCode('invalid_argument', 'openInWorker() cannot do without a worker'))
+  return open(input, { ...options, worker })
 }

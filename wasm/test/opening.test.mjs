@@ -75,10 +75,12 @@ test('a worker that says something else is no worker of ours', { timeout: 5000 }
 })
 
 test('what is no worker', async () => {
-  for (const worker of [{}, 5, 'worker.js', { postMessage() {} }, () => 0]) {
+  for (const worker of [{}, 5, 'worker.js', { postMessage() {} }, () => 0, null, 0, NaN, '']) {
     await assert.rejects(open(bytes, { worker }), { code: 'invalid_argument' })
+    await assert.rejects(openInWorker(bytes, { worker }), { code: 'invalid_argument' })
   }
-  for (const worker of [null, false, undefined]) {
+  await assert.rejects(openInWorker(bytes, { worker: false }), { code: 'invalid_argument' })
+  for (const worker of [true, undefined]) {
     const checkpoint = await openInWorker(bytes, { worker })
     assert.ok(checkpoint.meter.memoryBytes > 0)
     await checkpoint.close()

@@ -1,16 +1,15 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { open, write } from 'espalier'
-import { runNow } from '../build/data/slices.js'
 import { findMatches, NO_FILTER, parseBytes } from '../build/tree/filter.js'
-import { patternsOf } from '../build/tree/patterns.js'
+import { patternOf } from '../build/tree/pattern.js'
 
 const ckpt = await open(await write({
   model: { Embed: new Float32Array(64), layers: [{ weight: new Float32Array(4), bias: new Float64Array(1) }] },
   lr: 0.5, 'a-b!\\c': 1,
 }))
 const found = (filter) => {
-  const { length, itemAt } = runNow(findMatches(ckpt, { ...NO_FILTER, ...filter }))
+  const { length, itemAt } = findMatches(ckpt, { ...NO_FILTER, ...filter })
   const ids = new Set(Array.from({ length }, (_, i) => itemAt(i)))
   return Array.from(ckpt.find()).filter(({ id }) => ids.has(id)).map(({ path }) => path)
 }
@@ -31,7 +30,8 @@ test('characters with a sense of their own in patterns are taken as they are', (
 })
 
 test('patterns are those of the package', () => {
-  assert.deepEqual(patternsOf('**/w*'), ['**/w*'])
+  assert.deepEqual(patternOf('**/w*'), { pattern: '**/w*', ignoreCase: false })
+  assert.deepEqual(found({ text: '**/EMBED' }), [])
   assert.deepEqual(found({ text: '**/{weight,bias}' }), ['model/layers/0/weight', 'model/layers/0/bias'])
   assert.throws(() => found({ text: '[a' }), { code: 'invalid_pattern' })
 })

@@ -12,8 +12,9 @@ namespace {
 
 class Matcher {
  public:
-  Matcher(const Catalog& catalog, std::span<const Pattern> patterns, MatchKinds kinds)
-      : catalog_(catalog), t_(catalog.tables()), patterns_(patterns), kinds_(kinds) {}
+  Matcher(const Catalog& catalog, std::span<const Pattern> patterns,
+          std::optional<TensorFilter> filter)
+      : catalog_(catalog), t_(catalog.tables()), patterns_(patterns), filter_(filter) {}
 
   std::vector<std::uint32_t> run(std::uint32_t root) {
     bool selected = patterns_.empty();
@@ -57,10 +58,15 @@ class Matcher {
   static constexpr std::size_t kSteps = 256;
 
   void take(std::uint32_t node) {
-    const Kind kind = node_kind(t_.nodes[node]);
-    if (kinds_ == MatchKinds::kAll || kind == Kind::kTensor || kind == Kind::kPlaceholder) {
-      nodes_.push_back(node);
-    }
+    if (!filter_ || takes(t_.nodes[node])) nodes_.push_back(node);
+  }
+
+  bool takes(const NodeRecord& record) const {
+    const Kind kind = node_kind(record);
+    if (kind != Kind::kTensor && kind != Kind::kPlaceholder) return false;
+    const TensorRef tensor(&catalog_, record.value);
+    if (filter_->dtype && tensor.dtype() != *filter_->dtype) return false;
+    return filter_->least_bytes == 0 || tensor.bytes() >= filter_->least_bytes;
   }
 
   // Goes down; the states of the node stand where match() left them.
@@ -116,7 +122,7 @@ class Matcher {
   const Catalog& catalog_;
   const Tables& t_;
   std::span<const Pattern> patterns_;
-  MatchKinds kinds_;
+  std::optional<TensorFilter> filter_;
   std::vector<Level> levels_;
   std::vector<Pattern::State> states_;  // by depth, one for each pattern
   std::vector<std::uint32_t> nodes_;
@@ -128,8 +134,8 @@ class Matcher {
 }  // namespace
 
 std::vector<std::uint32_t> match_nodes(NodeRef root, std::span<const Pattern> patterns,
-                                       MatchKinds kinds) {
-  return Matcher(root.catalog(), patterns, kinds).run(root.number());
+                                       std::optional<TensorFilter> filter) {
+  return Matcher(root.catalog(), patterns, filter).run(root.number());
 }
 
 }  // namespace espalier

@@ -36,22 +36,40 @@ void Totals::add(const TensorRef& tensor) {
 
 SubtreeTotals::SubtreeTotals(const Checkpoint& checkpoint) : counted_(checkpoint.tensor_count()) {}
 
-Totals SubtreeTotals::of(const NodeRef& node) {
+// Calls `take` once for each tensor of some subtrees.
+template <typename Take>
+void SubtreeTotals::each_tensor(std::span<const NodeRef> nodes, Take take) {
   if (++call_ == 0) {
     std::fill(counted_.begin(), counted_.end(), 0u);
     call_ = 1;
   }
-  Totals totals;
   const auto count = [&](const NodeRef& at) {
     const auto tensor = at.tensor();
     if (!tensor || counted_[tensor->number()] == call_) return;
     counted_[tensor->number()] = call_;
-    totals.add(*tensor);
+    take(*tensor);
   };
-  count(node);
-  if (node.size() == 0) return totals;
-  const std::uint32_t end = end_below(node);
-  for (std::uint32_t i = node.child(0).number(); i < end; ++i) count({&node.catalog(), i});
+  for (const NodeRef& node : nodes) {
+    count(node);
+    if (node.size() == 0) continue;
+    const std::uint32_t end = end_below(node);
+    for (std::uint32_t i = node.child(0).number(); i < end; ++i) count({&node.catalog(), i});
+  }
+}
+
+Totals SubtreeTotals::of(const NodeRef& node) { return of(std::span(&node, 1)); }
+
+Totals SubtreeTotals::of(std::span<const NodeRef> nodes) {
+  Totals totals;
+  each_tensor(nodes, [&](const TensorRef& tensor) { totals.add(tensor); });
+  return totals;
+}
+
+SubtreeTotals::ByDType SubtreeTotals::by_dtype(std::span<const NodeRef> nodes) {
+  ByDType totals;
+  each_tensor(nodes, [&](const TensorRef& tensor) {
+    totals[static_cast<std::size_t>(tensor.dtype())].add(tensor);
+  });
   return totals;
 }
 

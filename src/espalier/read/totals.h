@@ -2,7 +2,9 @@
 #ifndef ESPALIER_READ_TOTALS_H_
 #define ESPALIER_READ_TOTALS_H_
 
+#include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "espalier/read/checkpoint.h"
@@ -30,7 +32,17 @@ class SubtreeTotals {
   /// The totals of a node of the checkpoint and all below it.
   Totals of(const NodeRef& node);
 
+  /// The totals of several nodes and all below them.
+  Totals of(std::span<const NodeRef> nodes);
+
+  /// The same for each element type, by its number; 0 is not used.
+  using ByDType = std::array<Totals, kLastDType + 1>;
+  ByDType by_dtype(std::span<const NodeRef> nodes);
+
  private:
+  template <typename Take>
+  void each_tensor(std::span<const NodeRef> nodes, Take take);
+
   std::vector<std::uint32_t> counted_;  // by tensor: the call that has counted it last
   std::uint32_t call_ = 0;
 };

@@ -1,7 +1,9 @@
 #include "espalier/tree/pattern.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <cstring>
 #include <utility>
 
 #include "espalier/base/counted.h"
@@ -11,6 +13,29 @@ namespace espalier {
 namespace {
 
 constexpr Pattern::State bit(std::size_t place) { return Pattern::State{1} << place; }
+
+/// Copies a text, the letters A to Z in lower case: eight at a time, because millions of names are
+/// compared while somebody types.
+void copy_in_lower_case(std::string_view text, char* out) {
+  constexpr std::uint64_t kEachByte = 0x0101010101010101;
+  constexpr std::uint64_t kHighBits = kEachByte << 7;
+  std::size_t i = 0;
+  for (; text.size() - i >= sizeof(std::uint64_t); i += sizeof(std::uint64_t)) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, text.data() + i, sizeof word);
+    // Bytes below 128 reach the high bit of their own when enough is added.
+    const std::uint64_t low = word & ~kHighBits;
+    const std::uint64_t from_a = low + kEachByte * (128 - 'A');
+    const std::uint64_t beyond_z = low + kEachByte * (127 - 'Z');
+    const std::uint64_t is_upper = from_a & ~beyond_z & ~word & kHighBits;
+    word |= is_upper >> 2;
+    std::memcpy(out + i, &word, sizeof word);
+  }
+  for (; i < text.size(); ++i) {
+    const bool is_upper = text[i] >= 'A' && text[i] <= 'Z';
+    out[i] = static_cast<char>(text[i] | (is_upper ? 'a' - 'A' : 0));
+  }
+}
 
 /// Whether a segment that is just `**` starts at `offset`.
 bool globstar_at(std::string_view text, std::size_t offset) {
@@ -26,7 +51,7 @@ tl::unexpected<Error> fail_at(std::string_view text, std::size_t offset, std::st
 
 }  // namespace
 
-Result<Pattern> Pattern::parse(std::string_view text) {
+Result<Pattern> Pattern::parse(std::string_view text, LetterCase letter_case) {
   if (text.size() > kMaxBytes) {
     return fail(
         ErrorCode::kInvalidPattern,
@@ -36,6 +61,7 @@ Result<Pattern> Pattern::parse(std::string_view text) {
     return fail_at(text, *invalid, "the text is not UTF-8 from here on; convert it to UTF-8");
   }
   Pattern pattern;
+  pattern.letter_case_ = letter_case;
   if (text.empty()) return pattern;
   for (std::size_t offset = 0;; ++offset) {
     if (offset == text.size() || text[offset] == '/') {
@@ -53,7 +79,7 @@ Result<Pattern> Pattern::parse(std::string_view text) {
       pattern.segments_.emplace_back();
       offset += 2;
     } else {
-      auto segment = SegmentPattern::parse(text, offset);
+      auto segment = SegmentPattern::parse(text, offset, letter_case);
       if (!segment) return propagate(segment);
       pattern.segments_.push_back(*std::move(segment));
     }
@@ -76,11 +102,25 @@ bool Pattern::matches(std::string_view printed_path) const {
 Pattern::State Pattern::start() const { return skip_globstars(bit(0)); }
 
 Pattern::State Pattern::step(State state, std::string_view printed_segment) const {
+  if (letter_case_ == LetterCase::kExact) return step_folded(state, printed_segment);
+  // Most names are short, and millions of them are asked about: no memory from the heap for those.
+  std::array<char, 256> room;
+  std::string long_name;
+  char* folded = room.data();
+  if (printed_segment.size() > room.size()) {
+    long_name.resize(printed_segment.size());
+    folded = long_name.data();
+  }
+  copy_in_lower_case(printed_segment, folded);
+  return step_folded(state, {folded, printed_segment.size()});
+}
+
+Pattern::State Pattern::step_folded(State state, std::string_view folded_segment) const {
   State next = state & globstars_;  // A `**` takes the segment and stays where it is.
   State left = state & ~globstars_ & (bit(segments_.size()) - 1);
   for (; left != 0; left &= left - 1) {
     const auto place = static_cast<std::size_t>(std::countr_zero(left));
-    if (segments_[place].matches(printed_segment)) next |= bit(place + 1);
+    if (segments_[place].matches(folded_segment)) next |= bit(place + 1);
   }
   return skip_globstars(next);
 }
@@ -88,7 +128,7 @@ Pattern::State Pattern::step(State state, std::string_view printed_segment) cons
 bool Pattern::accepts(State state) const { return (state & bit(segments_.size())) != 0; }
 
 std::optional<std::string> Pattern::literal_path() const {
-  if (globstars_ != 0) return std::nullopt;
+  if (globstars_ != 0 || letter_case_ == LetterCase::kIgnored) return std::nullopt;
   std::string path;
   for (const SegmentPattern& segment : segments_) {
     if (!segment.is_literal()) return std::nullopt;

@@ -17,7 +17,8 @@
 //
 // A pattern is compared with the text that key_path.h prints, escapes included: a slash inside a
 // key is `~1` to a pattern, which is two characters, and `**/~20` finds the string key "0".
-// Characters are Unicode code points, and they match exactly: case and normal form count.
+// Characters are Unicode code points, and they match exactly: normal form counts, and so does case
+// unless a pattern is made to ignore that of the letters A to Z.
 #ifndef ESPALIER_TREE_PATTERN_H_
 #define ESPALIER_TREE_PATTERN_H_
 
@@ -46,7 +47,7 @@ class Pattern {
   /// running over a '/', an empty segment (no key path has one), `**` next to something else, an
   /// empty or backward range, bytes that are not UTF-8, or more than the limits above. The message
   /// says at which character, counted from 1, and what to write instead.
-  static Result<Pattern> parse(std::string_view text);
+  static Result<Pattern> parse(std::string_view text, LetterCase letter_case = LetterCase::kExact);
 
   /// Whether the pattern matches all of `printed_path`.
   bool matches(std::string_view printed_path) const;
@@ -64,7 +65,8 @@ class Pattern {
   State step(State state, std::string_view printed_segment) const;
   bool accepts(State state) const;
 
-  /// Whether the pattern has no wildcards, so that a look-up can take the place of a search.
+  /// Whether the pattern matches one path at most, so that a look-up can take the place of a
+  /// search.
   bool is_literal() const { return literal_path().has_value(); }
   /// The printed path that a literal pattern matches, its backslashes resolved; nothing for other
   /// patterns. It need not be the text of any key path: a pattern may ask for what cannot exist.
@@ -73,11 +75,13 @@ class Pattern {
  private:
   /// Adds what can be reached without a segment, by taking each `**` as none.
   State skip_globstars(State state) const;
+  State step_folded(State state, std::string_view folded_segment) const;
 
   /// One for each segment; for a `**` it is there but unused.
   std::vector<SegmentPattern> segments_;
   /// The bit of each segment that is `**`.
   State globstars_ = 0;
+  LetterCase letter_case_ = LetterCase::kExact;
 };
 
 }  // namespace espalier

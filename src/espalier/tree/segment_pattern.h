@@ -12,6 +12,10 @@
 
 namespace espalier {
 
+/// Whether the letters A to Z are the same as a to z. Other letters match exactly always: which are
+/// the same differs between languages.
+enum class LetterCase : std::uint8_t { kExact, kIgnored };
+
 /// A glob over one printed segment; pattern.h describes the syntax. A plain value: const access is
 /// thread-safe.
 ///
@@ -26,8 +30,10 @@ class SegmentPattern {
 
   /// Compiles the segment of `pattern` that starts at `offset`, and moves `offset` to the '/' that
   /// ends it or to the end of the pattern, which must be UTF-8. Fails with `kInvalidPattern`.
-  static Result<SegmentPattern> parse(std::string_view pattern, std::size_t& offset);
+  static Result<SegmentPattern> parse(std::string_view pattern, std::size_t& offset,
+                                      LetterCase letter_case = LetterCase::kExact);
 
+  /// If the case of letters is ignored, `segment` must be in lower case.
   bool matches(std::string_view segment) const;
 
   bool is_literal() const { return kind_ == Kind::kLiteral; }

@@ -7,7 +7,9 @@ import { forEachRange, type RunOptions } from '../engine/run.js'
 import { errorFromCode } from '../errors.js'
 import type { Meter } from '../fetch/range-reader.js'
 import type { List } from './list.js'
-import { Node, type Path } from './node.js'
+import { Node, type FindOptions, type Path, type TensorOptions } from './node.js'
+import { checkNumber } from '../source/source.js'
+import type { DTypeTotals } from '../core/tree.js'
 import type { Opened } from './opened.js'
 import { readAll, type TensorWithData } from './read-all.js'
 import { Tensor } from './tensor.js'
@@ -83,14 +85,32 @@ export class Checkpoint {
     return this.root.get(path)
   }
 
+  /** The node of a number, from 0 to `nodeCount - 1`: what `id` says. Undefined for others. */
+  node(id: number): Node | undefined {
+    return Number.isInteger(id) && id >= 0 && id < this.nodeCount ? new Node(this.#opened, id) : undefined
+  }
+
+  /**
+   * What the tensors of some nodes and all below them add up to, for each type that there is; tied ones count once.
+   * @param ids what `Node.id` says of each
+   * @throws EspalierError invalid_argument for a number that is no node's
+   */
+  totalsByDType(ids: ArrayLike<number>): DTypeTotals[] {
+    const list = ids instanceof Uint32Array ? ids : Array.from(ids, (id) => checkNumber(id, 'id'))
+    // The core would take 2^32 for 0.
+    const tooLarge = Array.isArray(list) ? list.find((id) => id >= this.nodeCount) : undefined
+    if (tooLarge !== undefined) throw errorFromCode('invalid_argument', `there is no node of number ${tooLarge}`)
+    return this.#opened.tree.totalsByDType(list)
+  }
+
   /** The nodes of the state that patterns select; see Node.find(). */
-  find(patterns?: string | readonly string[]): List<Node> {
-    return this.root.find(patterns)
+  find(patterns?: string | readonly string[], options?: FindOptions): List<Node> {
+    return this.root.find(patterns, options)
   }
 
   /** The tensors that patterns select; see Node.tensors(). */
-  tensors(patterns?: string | readonly string[]): List<Tensor> {
-    return this.root.tensors(patterns)
+  tensors(patterns?: string | readonly string[], options?: TensorOptions): List<Tensor> {
+    return this.root.tensors(patterns, options)
   }
 
   /**

@@ -28,11 +28,13 @@ export interface CoreExports {
   espalier_find(tree: number, node: number, path: number, length: number): number
   espalier_child_text(tree: number, node: number, key: number, length: number): number
   espalier_child_int(tree: number, node: number, key: bigint): number
-  espalier_match(tree: number, root: number, patterns: number, count: number, tensorsOnly: number): number
+  espalier_keys(tree: number, node: number, first: number, count: number, out: number): number
+  espalier_match(tree: number, root: number, patterns: number, count: number, options: number): number
   espalier_match_nodes(matches: number): number
   espalier_match_count(matches: number): number
   espalier_match_free(matches: number): void
   espalier_totals(tree: number, node: number, out: number): number
+  espalier_totals_by_dtype(tree: number, nodes: number, count: number, out: number): number
   espalier_tensor(tree: number, tensor: number, out: number): number
 
   espalier_read(tree: number, tensor: number, slices: number, count: number): number

@@ -11,6 +11,9 @@ export const SIZE = {
   extent: 24,
   info: 56,
   node: 64,
+  keys: 16,
+  match: 24,
+  totals: 32,
   tensor: 88,
   slice: 32,
   plan: 24,
@@ -104,6 +107,27 @@ export function readNode(view: DataView, at: number) {
 
 /** Where in a `Node` the fields lie that are read only when asked for. */
 export const NODE_FIELD = { key: 16, intKey: 24, label: 32, value: 40, bits: 48 } as const
+
+/** `Keys`, of which the highest bit of an end says that the key is an int. */
+export function readKeys(view: DataView, at: number) {
+  return { text: readText(view, at), endsAt: view.getUint32(at + 8, true), count: view.getUint32(at + 12, true) }
+}
+
+/** What `espalier_match` selects of. */
+export interface MatchOptions {
+  readonly ignoresCase: boolean
+  /** If there is one, tensors and placeholders only: of a type, 0 for any, and of at least so many bytes. */
+  readonly tensors?: { readonly dtype: number; readonly leastBytes: number } | undefined
+}
+
+/** Writes `MatchOptions`. */
+export function writeMatchOptions(view: DataView, at: number, { ignoresCase, tensors }: MatchOptions): void {
+  view.setUint32(at, ignoresCase ? 1 : 0, true)
+  view.setUint32(at + 4, tensors ? 1 : 0, true)
+  view.setUint32(at + 8, tensors?.dtype ?? 0, true)
+  view.setUint32(at + 12, 0, true)
+  view.setBigUint64(at + 16, BigInt(tensors?.leastBytes ?? 0), true)
+}
 
 /** `Totals`, of which each is a number that may be rounded beyond 2^53 - 1. */
 export function readTotals(view: DataView, at: number) {

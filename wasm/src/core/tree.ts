@@ -2,7 +2,8 @@
 import { errorFromCode } from '../errors.js'
 import type { Core } from './core.js'
 import {
-  NODE_FIELD, NONE, readInfo, readInt64, readNode, readSize, readTensor, readText, readTotals, SIZE, writeSlice, type SlicePart,
+  NODE_FIELD, NONE, readInfo, readInt64, readKeys, readNode, readSize, readTensor, readText, readTotals, SIZE, writeMatchOptions,
+  writeSlice, type MatchOptions, type SlicePart,
 } from './records.js'
 import { isWellFormed } from './text.js'
 import { DTYPES, KINDS, type DType, type Kind } from './names.js'
@@ -30,6 +31,11 @@ export interface Totals {
   /** Bytes of the elements, packed, and bytes in the file. */
   readonly bytes: number
   readonly stored: number
+}
+
+/** Totals of the tensors of one type. */
+export interface DTypeTotals extends Totals {
+  readonly dtype: DType
 }
 
 /** A quantised block: so many elements in so many bytes. */
@@ -90,6 +96,28 @@ export class Tree {
     const { keyKind } = readNode(view, at)
     if (keyKind === 0) return undefined
     return keyKind === 1 ? this.core.text(readText(view, at + NODE_FIELD.key)) : readInt64(view, at + NODE_FIELD.intKey)
+  }
+
+  /** The keys of children of a dict or record, from position `begin` to before `end`. */
+  keys(id: number, begin: number, end: number): Key[] {
+    const { core } = this
+    const keys: Key[] = []
+    while (keys.length < end - begin) {
+      core.check(core.call.espalier_keys(this.handle, id, begin + keys.length, end - begin - keys.length, core.out))
+      const { text, endsAt, count } = readKeys(core.view, core.out)
+      const all = core.text(text)
+      // As long in bytes as in characters, it is ASCII, and can be cut up: ten times as fast as to decode each key.
+      const isAscii = all.length === text.length
+      let from = 0
+      for (let i = 0; i < count; i++) {
+        const field = core.view.getUint32(endsAt + 4 * i, true)
+        const to = field & 0x7fffffff
+        const key = isAscii ? all.slice(from, to) : core.text({ at: text.at + from, length: to - from })
+        keys.push(field === to ? key : integerOf(key))
+        from = to
+      }
+    }
+    return keys
   }
 
   /** The label of a node. */
@@ -171,12 +199,13 @@ export class Tree {
    * The nodes, or the tensors, that patterns select below `root`, in tree order.
    * @throws EspalierError invalid_pattern
    */
-  match(root: number, patterns: readonly string[], tensorsOnly: boolean): Uint32Array {
+  match(root: number, patterns: readonly string[], options: MatchOptions): Uint32Array {
     const { core } = this
     if (!patterns.every(isWellFormed)) throw errorFromCode('invalid_pattern', 'a pattern has half of a surrogate pair')
-    const matches = core.withTexts(patterns, (at, count) =>
-      core.pointer(core.call.espalier_match(this.handle, root, at, count, tensorsOnly ? 1 : 0)),
-    )
+    const matches = core.withTexts(patterns, (at, count) => {
+      writeMatchOptions(core.view, core.out, options)
+      return core.pointer(core.call.espalier_match(this.handle, root, at, count, core.out))
+    })
     const count = core.call.espalier_match_count(matches) >>> 0
     const at = core.call.espalier_match_nodes(matches) >>> 0
     const nodes = new Uint32Array(count)
@@ -190,6 +219,18 @@ export class Tree {
     const { core } = this
     core.check(core.call.espalier_totals(this.handle, id, core.out))
     return readTotals(core.view, core.out)
+  }
+
+  /** Sums over some nodes and all below them, for each type that there is. */
+  totalsByDType(ids: ArrayLike<number>): DTypeTotals[] {
+    const { core } = this
+    const outBytes = SIZE.totals * DTYPES.length
+    return core.withMemory(outBytes + 4 * ids.length, (at) => {
+      new Uint32Array(core.bytes.buffer, at + outBytes, ids.length).set(ids)
+      core.check(core.call.espalier_totals_by_dtype(this.handle, at + outBytes, ids.length, at))
+      const all = DTYPES.map((dtype, i) => ({ dtype: dtype as DType, ...readTotals(core.view, at + SIZE.totals * i) }))
+      return all.filter(({ tensors }) => tensors > 0)
+    })
   }
 
   /** What tensor number `tensor` is. */
@@ -279,6 +320,12 @@ const PIECE = 1 << 20
 function present(id: number): number | undefined {
   const unsigned = id >>> 0
   return unsigned === NONE ? undefined : unsigned
+}
+
+/** An int key as it was printed. */
+function integerOf(text: string): Key {
+  const number = Number(text)
+  return Number.isSafeInteger(number) ? number : BigInt(text)
 }
 
 /** The integer that two's complement bytes hold, the lowest first. */

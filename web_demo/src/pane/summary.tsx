@@ -1,10 +1,7 @@
 // What a container or a group of names holds, by type; of the whole file, what the file is.
-import { useEffect, useState } from 'preact/hooks'
-import type { Totals } from 'espalier'
-import { dtypeTotals } from '../data/dtype-totals'
+import { useMemo } from 'preact/hooks'
+import type { DTypeTotals, Totals } from 'espalier'
 import type { OpenFile } from '../data/open-file'
-import { runInTurns } from '../data/slices'
-import { addUpByDType, type DTypeTotals } from '../data/totals'
 import { formatBytes, formatExact } from '../ui/format'
 import { visible } from '../ui/visible'
 
@@ -13,20 +10,8 @@ export function Summary({ file, item }: { file: OpenFile; item: number }) {
   const { checkpoint, outline } = file
   const node = outline.node(item)
   const isWhole = item === outline.tops[0]
-  const [byDType, setByDType] = useState<readonly DTypeTotals[]>()
-  const [totals, setTotals] = useState<Totals>()
-  useEffect(() => {
-    const stop = new AbortController()
-    const { signal } = stop
-    setByDType(undefined)
-    setTotals(outline.totals(item))
-    // What is closed meanwhile ends the work, and the pane with it.
-    const quiet = (): void => {}
-    if (!node) runInTurns(outline.addUp(item), signal).then(setTotals, quiet)
-    else if (isWhole) dtypeTotals(checkpoint).then((list) => !signal.aborted && setByDType(list), quiet)
-    else if (node.size > 0) runInTurns(addUpByDType(node), signal).then(setByDType, quiet)
-    return () => stop.abort()
-  }, [checkpoint, item])
+  const byDType = useMemo(() => [...outline.totalsByDType(item)].sort((a, b) => b.bytes - a.bytes), [checkpoint, item])
+  const ties = useMemo(() => (node ? node.tensors().length - sumOf(byDType, 'tensors') : 0), [byDType])
 
   return (
     <section class="summary">
@@ -40,16 +25,17 @@ export function Summary({ file, item }: { file: OpenFile; item: number }) {
           {checkpoint.digest && <><dt>Digest</dt><dd><code>{checkpoint.digest}</code></dd></>}
         </dl>
       )}
-      {byDType && byDType.length > 0 && <DTypeTable rows={byDType} />}
-      {!byDType && totals && (
-        <p>{formatExact(totals.tensors)} tensors, {formatExact(totals.elements)} parameters, {formatBytes(totals.bytes)}, stored in {formatBytes(totals.stored)}</p>
-      )}
+      {byDType.length > 0 && <DTypeTable rows={byDType} />}
+      {ties > 0 && <p class="quiet">Tied tensors count once: {formatExact(ties)} more {ties === 1 ? 'place names' : 'places name'} one of these.</p>}
     </section>
   )
 }
 
+function sumOf(rows: readonly DTypeTotals[], field: keyof Totals): number {
+  return rows.reduce((total, row) => total + row[field], 0)
+}
+
 function DTypeTable({ rows }: { rows: readonly DTypeTotals[] }) {
-  const sum = (field: keyof Totals): number => rows.reduce((total, row) => total + row[field], 0)
   return (
     <table class="totals">
       <caption>By type</caption>
@@ -65,8 +51,8 @@ function DTypeTable({ rows }: { rows: readonly DTypeTotals[] }) {
       {rows.length > 1 && (
         <tfoot>
           <tr>
-            <th scope="row">all</th><td>{formatExact(sum('tensors'))}</td><td>{formatExact(sum('elements'))}</td>
-            <td>{formatBytes(sum('bytes'))}</td><td>{formatBytes(sum('stored'))}</td>
+            <th scope="row">all</th><td>{formatExact(sumOf(rows, 'tensors'))}</td><td>{formatExact(sumOf(rows, 'elements'))}</td>
+            <td>{formatBytes(sumOf(rows, 'bytes'))}</td><td>{formatBytes(sumOf(rows, 'stored'))}</td>
           </tr>
         </tfoot>
       )}

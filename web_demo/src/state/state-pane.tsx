@@ -4,7 +4,6 @@ import { checkpointNumber } from '../map/checkpoint-number.js'
 import { keyText } from '../map/key-text.js'
 import { Container, Label } from './container.js'
 import './state.css'
-import { TensorTotals } from './tensor-totals.js'
 import { Value } from './value.js'
 
 const CONTAINERS = ['dict', 'list', 'tuple', 'set', 'record']
@@ -20,7 +19,6 @@ function Pane({ node, checkpoint }: { node: Node; checkpoint: Checkpoint }) {
   const isContainer = CONTAINERS.includes(node.kind)
   return (
     <section class="state-pane" aria-label="State">
-      {isContainer && <TensorTotals node={node} />}
       {isRoot && checkpoint.metadata.size > 0 && (
         <section aria-label="Metadata">
           <h2>Metadata</h2>

@@ -1,4 +1,5 @@
 // The fields above the tree.
+import type { DType } from 'espalier'
 import { useRef } from 'preact/hooks'
 import type { Filter } from './filter'
 import { isFiltering, NO_FILTER } from './filter'
@@ -6,7 +7,7 @@ import { isFiltering, NO_FILTER } from './filter'
 interface FilterBarProps {
   readonly filter: Filter
   /** The types to choose from. */
-  readonly dtypes: readonly string[]
+  readonly dtypes: readonly DType[]
   /** What came of the filter. */
   readonly said: string
   readonly areNamesNested: boolean
@@ -38,7 +39,7 @@ export function FilterBar(props: FilterBarProps) {
       </label>
       <label>
         <span class="unseen">Type</span>
-        <select value={filter.dtype} onChange={({ currentTarget }) => onFilter({ ...filter, dtype: currentTarget.value })}>
+        <select value={filter.dtype} onChange={({ currentTarget }) => onFilter({ ...filter, dtype: currentTarget.value as Filter['dtype'] })}>
           <option value="">any type</option>
           {dtypes.map((dtype) => <option value={dtype}>{dtype}</option>)}
         </select>

@@ -1,13 +1,11 @@
 // Finds what the filter asks for.
-import type { Checkpoint, List } from 'espalier'
-import type { Work } from '../data/slices'
-import { patternsOf } from './patterns'
-import { TensorFacts } from './tensor-facts'
+import type { Checkpoint, DType } from 'espalier'
+import { patternOf } from './pattern'
 
 /** What is asked for. */
 export interface Filter {
   readonly text: string
-  readonly dtype: string
+  readonly dtype: DType | ''
   /** '' for any, or bytes, perhaps with a unit: '64', '1.5 MiB'. */
   readonly leastSize: string
 }
@@ -26,31 +24,18 @@ export function isFiltering({ text, dtype, leastSize }: Filter): boolean {
   return text.trim() !== '' || dtype !== '' || leastSize.trim() !== ''
 }
 
-const facts = new WeakMap<Checkpoint, TensorFacts>()
-
 /**
  * Finds nodes by a pattern alone; tensors if a type or a size is asked for.
  * @throws EspalierError invalid_pattern, RangeError for a size that is none
  */
-export function* findMatches(checkpoint: Checkpoint, { text, dtype, leastSize }: Filter): Work<Matches> {
-  const patterns = patternsOf(text)
+export function findMatches(checkpoint: Checkpoint, { text, dtype, leastSize }: Filter): Matches {
+  const { pattern, ignoreCase } = patternOf(text)
   if (dtype === '' && leastSize.trim() === '') {
-    const nodes = firstFound(patterns, (pattern) => checkpoint.find(pattern))
+    const nodes = checkpoint.find(pattern, { ignoreCase })
     return { length: nodes.length, itemAt: (position) => nodes.at(position)!.id }
   }
-  const least = parseBytes(leastSize)
-  const tensors = firstFound(patterns, (pattern) => checkpoint.tensors(pattern))
-  let known = facts.get(checkpoint)
-  if (!known) facts.set(checkpoint, (known = new TensorFacts(checkpoint)))
-  const positions = yield* known.select(tensors, dtype || undefined, least)
-  return { length: positions.length, itemAt: (position) => tensors.at(positions[position]!)!.node.id }
-}
-
-/** What the first pattern finds that finds anything. */
-function firstFound<T>(patterns: readonly string[] | undefined, find: (pattern?: string) => List<T>): List<T> {
-  let found = find(patterns?.[0])
-  for (let i = 1; patterns && i < patterns.length && found.length === 0; i++) found = find(patterns[i])
-  return found
+  const tensors = checkpoint.tensors(pattern, { ignoreCase, dtype: dtype || undefined, leastBytes: parseBytes(leastSize) })
+  return { length: tensors.length, itemAt: (position) => tensors.at(position)!.node.id }
 }
 
 const UNITS = ['', 'k', 'm', 'g', 't', 'p']

@@ -38,12 +38,9 @@ export interface RowSource {
 /** The tree. */
 export class TreeRows implements RowSource {
   readonly #file: OpenFile
-  readonly #want: (item: number) => void
 
-  /** @param want told of items of which the totals are not known yet */
-  constructor(file: OpenFile, want: (item: number) => void) {
+  constructor(file: OpenFile) {
     this.#file = file
-    this.#want = want
   }
 
   get length(): number {
@@ -75,7 +72,7 @@ export class TreeRows implements RowSource {
     const { outline } = this.#file
     const run = outline.runLength(item)
     const name = outline.name(item)
-    return describe(this.#file, item, run > 1 ? `${name} to ${Number(name) + run - 1}` : name, run, this.#want)
+    return describe(this.#file, item, run > 1 ? `${name} to ${Number(name) + run - 1}` : name, run)
   }
 
   // Not by count(), which would make groups of a large container's names at once.
@@ -89,12 +86,10 @@ export class TreeRows implements RowSource {
 export class MatchRows implements RowSource {
   readonly #file: OpenFile
   readonly #itemAt: (row: number) => number
-  readonly #want: (item: number) => void
 
-  constructor(file: OpenFile, readonly length: number, itemAt: (row: number) => number, want: (item: number) => void) {
+  constructor(file: OpenFile, readonly length: number, itemAt: (row: number) => number) {
     this.#file = file
     this.#itemAt = itemAt
-    this.#want = want
   }
 
   item(row: number): number {
@@ -115,19 +110,18 @@ export class MatchRows implements RowSource {
 
   text(row: number): RowText {
     const item = this.item(row)
-    return describe(this.#file, item, this.#file.outline.path(item) || 'state', 1, this.#want)
+    return describe(this.#file, item, this.#file.outline.path(item) || 'state', 1)
   }
 }
 
-function describe(file: OpenFile, item: number, name: string, run: number, want: (item: number) => void): RowText {
+function describe(file: OpenFile, item: number, name: string, run: number): RowText {
   const { outline, hashes } = file
   const node = outline.node(item)
   const tensor = node?.tensor
   const isContainer = !node || node.size > 0
   const hasBytes = isContainer || tensor
   const totals = hasBytes ? outline.totals(item) : undefined
-  const all = outline.totals(outline.tops[0]!)!
-  if (hasBytes && !totals) want(item)
+  const all = outline.totals(outline.tops[0]!)
   const note = run > 1 ? `× ${formatExact(run)}` : isContainer && totals ? formatCount(totals.tensors) : node ? preview(node.value) : ''
   return {
     name: visible(name),

@@ -111,6 +111,7 @@ export function TreeGrid(props: TreeGridProps) {
 
   const first = Math.max(0, Math.floor(at / ROW_HEIGHT) - BEYOND)
   const end = Math.min(rows.length, Math.ceil((at + view) / ROW_HEIGHT) + BEYOND)
+  const slots = Math.ceil(view / ROW_HEIGHT) + 2 * BEYOND + 1
   const shown: number[] = []
   // The row that has the focus stays, wherever the user scrolls.
   if (active < first) shown.push(active)
@@ -143,7 +144,9 @@ export function TreeGrid(props: TreeGridProps) {
       <div role="rowgroup" class="grid-body" style={{ height: `${scale.spacer}px` }}>
         {shown.map((row) => (
           <GridRow
-            key={rows.item(row)}
+            // Elements are used again for other rows, which takes a third of the time; but the row of the keyboard must not
+            // become another while it has the focus.
+            key={row === active ? `row ${row}` : row % slots}
             rows={rows}
             row={row}
             top={isScaled(scale) ? scrolled + row * ROW_HEIGHT - at : row * ROW_HEIGHT}

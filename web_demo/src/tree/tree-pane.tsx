@@ -1,6 +1,5 @@
 // The left side: the filter, and the tree or what the filter has found.
 import { useEffect, useMemo, useReducer, useRef, useState } from 'preact/hooks'
-import { dtypeTotals } from '../data/dtype-totals'
 import type { OpenFile } from '../data/open-file'
 import { runInTurns, type Work } from '../data/slices'
 import { formatExact } from '../ui/format'
@@ -8,7 +7,6 @@ import { findMatches, isFiltering, NO_FILTER, type Matches } from './filter'
 import { FilterBar } from './filter-bar'
 import { MatchRows, TreeRows, type RowSource } from './row-source'
 import { TreeGrid } from './tree-grid'
-import { WantedTotals } from './wanted-totals'
 
 interface TreePaneProps {
   readonly file: OpenFile
@@ -21,6 +19,8 @@ interface TreePaneProps {
 
 /** After the keyboard has rested so long on a row, it is shown beside the tree: not each on the way. */
 const REST = 120
+/** Milliseconds for which a filter waits for the next letter: among a million names, a search takes as long. */
+const TYPING = 20
 
 /** Shows the tree of a file. Make it anew for another file. */
 export function TreePane({ file, selected, version, onSelect, onEnter }: TreePaneProps) {
@@ -30,23 +30,14 @@ export function TreePane({ file, selected, version, onSelect, onEnter }: TreePan
   const [matches, setMatches] = useState<Matches>()
   const [said, setSaid] = useState('')
   const [active, setActive] = useState(() => Math.max(0, file.rows.rowOf(selected ?? outline.tops[0]!)))
-  const [dtypes, setDTypes] = useState<readonly string[]>([])
   const resting = useRef(0)
-  const wanted = useMemo(() => new WantedTotals(file, () => redraw(undefined)), [file])
-  useEffect(() => () => wanted.stop(), [wanted])
 
   const rows: RowSource = useMemo(
-    () => matches ? new MatchRows(file, matches.length, matches.itemAt, wanted.want) : new TreeRows(file, wanted.want),
-    [file, matches, wanted],
+    () => matches ? new MatchRows(file, matches.length, matches.itemAt) : new TreeRows(file),
+    [file, matches],
   )
 
-  useEffect(() => {
-    let isHere = true
-    dtypeTotals(checkpoint).then((list) => isHere && setDTypes(list.map(({ dtype }) => dtype).sort()), () => {})
-    return () => {
-      isHere = false
-    }
-  }, [checkpoint])
+  const dtypes = useMemo(() => outline.totalsByDType(outline.tops[0]!).map(({ dtype }) => dtype).sort(), [outline])
 
   useEffect(() => {
     if (!isFiltering(filter)) {
@@ -54,19 +45,17 @@ export function TreePane({ file, selected, version, onSelect, onEnter }: TreePan
       setSaid('')
       return
     }
-    const stop = new AbortController()
-    const progress = (done: number): void => setSaid(`looking: ${Math.round(done * 100)}%`)
-    runInTurns(findMatches(checkpoint, filter), stop.signal, progress).then(
-      (found) => {
+    const timer = setTimeout(() => {
+      try {
+        const found = findMatches(checkpoint, filter)
         setMatches(found)
         setActive(0)
         setSaid(found.length === 0 ? 'nothing found' : `${formatExact(found.length)} found`)
-      },
-      (error: unknown) => {
-        if (!stop.signal.aborted) setSaid(error instanceof Error ? error.message : String(error))
-      },
-    )
-    return () => stop.abort()
+      } catch (error) {
+        setSaid(error instanceof Error ? error.message : String(error))
+      }
+    }, TYPING)
+    return () => clearTimeout(timer)
   }, [checkpoint, filter])
 
   // Whoever selects elsewhere (the map, a link) finds it in the tree.

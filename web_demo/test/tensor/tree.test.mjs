@@ -1,12 +1,10 @@
 // The map, and values of the state as text.
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { complex, float, labelled, open, tensor, tuple, write } from 'espalier'
 import { branchesOf, largest } from '../../build/map/branches.js'
 import { layOut, neighbour, placeChildren } from '../../build/map/icicle-layout.js'
 import { Slices } from '../../build/map/time-slices.js'
-import { totalsByDType } from '../../build/state/by-dtype.js'
 import { columnsOf } from '../../build/state/columns.js'
 import { inlineText, isInline } from '../../build/state/inline-text.js'
 import { prettyJson } from '../../build/state/json-text.js'
@@ -41,14 +39,6 @@ test('the map fills its width, and groups what is too narrow', async () => {
   assert.equal(neighbour(cells, a, 'down').node.path, 'a/y')
   assert.equal(neighbour(cells, a, 'up').depth, 0)
   assert.deepEqual(placeChildren(cells[0], { kept: [], restCount: 4, restSize: 0, total: 0 }), [])
-})
-
-test('tensors by dtype count tied ones once', async () => {
-  const ckpt = await open(new Uint8Array(readFileSync(new URL('../../../tests/golden/tied.espalier', import.meta.url))))
-  const { dtypes, ties, left } = await totalsByDType(ckpt.root, new AbortController().signal)
-  assert.deepEqual(dtypes, [{ dtype: 'f16', tensors: ckpt.tensorCount, elements: 4 * ckpt.tensorCount, bytes: 8 * ckpt.tensorCount, stored: 8 * ckpt.tensorCount, placeholders: 0 }])
-  assert.equal(ties, ckpt.tensors().length - ckpt.tensorCount)
-  assert.equal(left, 0)
 })
 
 test('values on one line', async () => {

@@ -1,0 +1,256 @@
+// Dotted names ('layers.0.weight') as a tree, made where it is looked into: a file may have a million of them.
+import type { Checkpoint, Key, Node } from 'espalier'
+import type { Work } from '../data/slices'
+import { Numbers } from './numbers'
+
+/** How many names are looked at between two pauses. */
+const STEP = 1024
+/** How many names are read at once. */
+const BATCH = 2048
+const NONE = 0xffffffff
+
+/**
+ * Groups of names. A container of which most names have dots is a group itself, of all its names; each group is split
+ * into names and groups when it is looked into. Names are the numbers of their nodes.
+ */
+export class DottedNames {
+  readonly #checkpoint: Checkpoint
+  // Of each container that was asked for.
+  readonly #groupOf = new Map<number, number | undefined>()
+  // Of each name, the smallest group around it that there is yet, and its position there. Made for the first container.
+  #parentOf: Uint32Array | undefined
+  #positionOf: Uint32Array | undefined
+  // The names of each group stand side by side.
+  readonly #order = new Numbers()
+  readonly #entries = new Numbers()
+  readonly #groups = {
+    container: new Numbers(),
+    parent: new Numbers(),
+    position: new Numbers(),
+    // A name of the group, and which part of it is the group's own.
+    sample: new Numbers(),
+    begin: new Numbers(),
+    end: new Numbers(),
+    // Where in the order its names are, and in the entries what it was split into.
+    from: new Numbers(),
+    to: new Numbers(),
+    firstEntry: new Numbers(),
+    entries: new Numbers(),
+  }
+
+  constructor(checkpoint: Checkpoint) {
+    this.#checkpoint = checkpoint
+  }
+
+  /** How many groups there are so far. */
+  get length(): number {
+    return this.#groups.parent.length
+  }
+
+  /** The group that a container is; undefined if its names are no dotted ones. */
+  of(container: Node): number | undefined {
+    const { id } = container
+    if (!this.#groupOf.has(id)) this.#groupOf.set(id, areDotted(container) ? this.#add(container) : undefined)
+    return this.#groupOf.get(id)
+  }
+
+  /** The container whose names a group has. */
+  container(group: number): number {
+    return this.#groups.container.at(group)
+  }
+
+  /** The group around a group; undefined for a container. */
+  parent(group: number): number | undefined {
+    const parent = this.#groups.parent.at(group)
+    return parent === NONE ? undefined : parent
+  }
+
+  /** Where in its names the part that is the group's own begins and ends, and a name of it. */
+  part(group: number): { readonly sample: number; readonly begin: number; readonly end: number } {
+    const { sample, begin, end } = this.#groups
+    return { sample: sample.at(group), begin: begin.at(group), end: end.at(group) }
+  }
+
+  /** Where in its names that begins which the group does not say. */
+  restBegin(group: number): number {
+    return this.parent(group) === undefined ? 0 : this.#groups.end.at(group) + 1
+  }
+
+  /** All names of a group. Good until a group is split. */
+  names(group: number): Uint32Array {
+    return this.#order.view(this.#groups.from.at(group), this.#groups.to.at(group))
+  }
+
+  /** Whether split() has nothing to do. */
+  isSplit(group: number): boolean {
+    return this.#groups.firstEntry.at(group) !== NONE
+  }
+
+  /** How many names a group has, and so how much work it is to split it. */
+  size(group: number): number {
+    return this.#groups.to.at(group) - this.#groups.from.at(group)
+  }
+
+  /** How many names and groups a group was split into. */
+  count(group: number): number {
+    return this.#groups.entries.at(group)
+  }
+
+  /** One of them: a name, or ~group. */
+  entry(group: number, position: number): number {
+    const entry = this.#entries.at(this.#groups.firstEntry.at(group) + position)
+    return entry & GROUP ? ~(entry & ~GROUP) : entry
+  }
+
+  /** The smallest group around a name that there is yet; undefined if its container is none. */
+  groupOf(name: number): number | undefined {
+    const group = this.#parentOf?.[name]
+    return group === undefined || group === NONE ? undefined : group
+  }
+
+  /** The position of a name in its group, once that is split. */
+  namePosition(name: number): number {
+    return this.#positionOf![name]!
+  }
+
+  /** The position of a group in that around it. */
+  groupPosition(group: number): number {
+    return this.#groups.position.at(group)
+  }
+
+  /**
+   * Splits a group at the next dots: entries in order of first appearance, but numbered groups, as files hold layers in
+   * any order: 0, 1, 10, 11, 2.
+   */
+  *split(group: number): Work<void> {
+    if (this.isSplit(group)) return
+    const begin = this.restBegin(group)
+    const names = this.names(group).slice()
+    const container = this.#checkpoint.node(this.container(group))!
+    const first = container.children.at(0)!.id
+    // Of each name, the number of its part; of each part, how many names it has, its first one and where its text ends.
+    const partOf = new Uint32Array(names.length)
+    const counts = new Numbers()
+    const samples = new Numbers()
+    const ends = new Numbers()
+    const parts = new Map<string, number>()
+    let last = { part: NONE, text: '' }
+    let keys: readonly Key[] = []
+    let keysBegin = 0
+    for (let i = 0; i < names.length; i++) {
+      if (i % STEP === STEP - 1) yield i / names.length
+      const name = names[i]!
+      if (name < keysBegin || name >= keysBegin + keys.length) {
+        let run = 1
+        while (run < BATCH && names[i + run] === name + run) run++
+        keys = container.keys(name - first, name - first + run)
+        keysBegin = name
+      }
+      const text = String(keys[name - keysBegin])
+      let part = last.part
+      if (part === NONE || !text.startsWith(last.text, begin)) {
+        const end = text.indexOf('.', begin)
+        const own = text.slice(begin, end + 1)
+        const known = end < 0 ? undefined : parts.get(own)
+        part = known ?? counts.length
+        if (known === undefined) {
+          counts.push(0)
+          samples.push(name)
+          ends.push(end < 0 ? NONE : end)
+          if (end >= 0) parts.set(own, part)
+        }
+        last = end < 0 ? { part: NONE, text: '' } : { part, text: own }
+      }
+      partOf[i] = part
+      counts.set(part, counts.at(part) + 1)
+    }
+    // Somebody who could not wait may have done it meanwhile.
+    if (this.isSplit(group)) return
+    this.#arrange(group, names, partOf, { counts, samples, ends }, inOrder(parts, counts.length))
+  }
+
+  #add(container: Node): number {
+    const { id, size, children } = container
+    const { nodeCount } = this.#checkpoint
+    this.#parentOf ??= new Uint32Array(nodeCount).fill(NONE)
+    this.#positionOf ??= new Uint32Array(nodeCount)
+    const first = children.at(0)!.id
+    const from = this.#order.length
+    this.#order.pushRange(first, size)
+    const group = this.#push({ container: id, parent: NONE, position: 0, sample: first, begin: 0, end: 0, from, to: from + size })
+    this.#parentOf.fill(group, first, first + size)
+    return group
+  }
+
+  #push(group: Group): number {
+    for (const field of Object.keys(group) as (keyof Group)[]) this.#groups[field].push(group[field])
+    this.#groups.firstEntry.push(NONE)
+    this.#groups.entries.push(0)
+    return this.length - 1
+  }
+
+  /** Puts the names of each part side by side, and makes groups of the parts that are such. */
+  #arrange(group: number, names: Uint32Array, partOf: Uint32Array, parts: Parts, order: Uint32Array): void {
+    const { counts, samples, ends } = parts
+    const { container, from, firstEntry, entries } = this.#groups
+    const next = new Uint32Array(order.length)
+    let at = from.at(group)
+    const begin = this.restBegin(group)
+    firstEntry.set(group, this.#entries.length)
+    entries.set(group, order.length)
+    order.forEach((part, position) => {
+      next[part] = at
+      const to = at + counts.at(part)
+      const end = ends.at(part)
+      if (end === NONE) {
+        const name = samples.at(part)
+        this.#positionOf![name] = position
+        this.#entries.push(name)
+      } else {
+        const made = this.#push({ container: container.at(group), parent: group, position, sample: samples.at(part), begin, end, from: at, to })
+        this.#entries.push((made | GROUP) >>> 0)
+      }
+      at = to
+    })
+    for (let i = 0; i < names.length; i++) this.#order.set(next[partOf[i]!]!++, names[i]!)
+    for (let position = 0; position < order.length; position++) {
+      const entry = this.entry(group, position)
+      if (entry >= 0) continue
+      for (const name of this.names(~entry)) this.#parentOf![name] = ~entry
+    }
+  }
+}
+
+/** What is said of a group when it is made; see DottedNames. */
+type Group = { readonly [field in 'container' | 'parent' | 'position' | 'sample' | 'begin' | 'end' | 'from' | 'to']: number }
+
+/** Marks an entry that is a group. Nodes and groups are fewer. */
+const GROUP = 0x80000000
+
+interface Parts {
+  readonly counts: Numbers
+  readonly samples: Numbers
+  readonly ends: Numbers
+}
+
+/** The order of parts: by number, if all of them are numbered groups; otherwise as they appeared. */
+function inOrder(parts: ReadonlyMap<string, number>, count: number): Uint32Array {
+  const order = Uint32Array.from({ length: count }, (_, i) => i)
+  if (parts.size < count || count < 2) return order
+  const numbers = new Float64Array(count)
+  for (const [text, part] of parts) {
+    if (!/^\d+\.$/.test(text)) return order
+    numbers[part] = Number.parseFloat(text)
+  }
+  return order.sort((a, b) => numbers[a]! - numbers[b]! || a - b)
+}
+
+/** Whether most of a container's names have dots. */
+function areDotted({ kind, size, children }: Node): boolean {
+  if (kind !== 'dict') return false
+  const sample = Math.min(size, 64)
+  let dotted = 0
+  // Spread out: what stands in front is often unlike the rest.
+  for (let i = 0; i < sample; i++) if (String(children.at(Math.floor((i * size) / sample))!.key).includes('.')) dotted++
+  return dotted > 0 && dotted * 2 >= sample
+}

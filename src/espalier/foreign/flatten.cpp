@@ -5,7 +5,7 @@
 
 #include "espalier/base/counted.h"
 #include "espalier/base/utf8.h"
-#include "espalier/foreign/merge_sort.h"
+#include "espalier/base/merge_sort.h"
 
 namespace espalier {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "espalier/base/counted.h"
-#include "espalier/foreign/merge_sort.h"
+#include "espalier/base/merge_sort.h"
 
 namespace espalier {
 namespace {

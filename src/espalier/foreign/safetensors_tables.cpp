@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "espalier/base/counted.h"
-#include "espalier/foreign/merge_sort.h"
+#include "espalier/base/merge_sort.h"
 #include "espalier/foreign/safetensors_dtype.h"
 #include "espalier/format/shape.h"
 #include "espalier/tree/key_path.h"

@@ -11,7 +11,7 @@
 #include "espalier/base/utf8.h"
 #include "espalier/foreign/carried_tree.h"
 #include "espalier/foreign/json_text.h"
-#include "espalier/foreign/merge_sort.h"
+#include "espalier/base/merge_sort.h"
 #include "espalier/foreign/safetensors_dtype.h"
 #include "espalier/foreign/safetensors_header.h"
 #include "espalier/foreign/safetensors_tables.h"

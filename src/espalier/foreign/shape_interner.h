@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "espalier/base/bytes.h"
+#include "espalier/base/merge_sort.h"
 #include "espalier/codec/hash.h"
 
 namespace espalier {
@@ -44,7 +45,7 @@ class ShapeInterner {
   Canonical canonical() const {
     std::vector<std::uint32_t> sorted(ends_.size());
     for (std::uint32_t i = 0; i < sorted.size(); ++i) sorted[i] = i;
-    std::sort(sorted.begin(), sorted.end(), [this](std::uint32_t a, std::uint32_t b) {
+    merge_sort_runs(sorted, [this](std::uint32_t a, std::uint32_t b) {
       const auto left = (*this)[a];
       const auto right = (*this)[b];
       if (left.size() != right.size()) return left.size() < right.size();

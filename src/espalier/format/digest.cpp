@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "espalier/base/merge_sort.h"
 #include "espalier/format/access.h"
 #include "espalier/format/validate.h"
 
@@ -187,8 +188,7 @@ class Digester {
       std::iota(order_.begin(), order_.end(), 0u);
       if (node.count <= kSmallDict) {
         const auto children = t_.nodes.subspan(node.value, node.count);
-        // So few that they are sorted by hand: std::sort() would be a kilobyte of a browser's
-        // module.
+        // So few that they are sorted where they are, without memory of their own.
         for (std::size_t i = 1; i < order_.size(); ++i) {
           for (std::size_t j = i;
                j > 0 && key_less(t_, children[order_[j]], children[order_[j - 1]]); --j) {
@@ -213,7 +213,7 @@ class Digester {
   Result<void> encode_set(std::uint32_t index, const NodeRecord& node) {
     const auto children = std::span<const Hash128>(digests_).subspan(node.value, node.count);
     std::vector<Hash128> elements(children.begin(), children.end());
-    std::sort(elements.begin(), elements.end(), bytes_less);
+    merge_sort_runs(elements, bytes_less);
     if (std::adjacent_find(elements.begin(), elements.end()) != elements.end()) {
       return fail(ErrorCode::kTreeInvalid, "a set holds the same element twice", Error::kNoOffset,
                   find_path(t_, index));

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "espalier/base/merge_sort.h"
 #include "espalier/format/access.h"
 #include "espalier/format/digest.h"
 #include "espalier/format/header.h"
@@ -126,8 +127,7 @@ VerifyReport VerifyPlan::report(std::vector<Damage> damage) const {
   for (const Region& region : regions_) report.chunks += region.chunk_count;
   report.error_count = damage.size();
 
-  std::sort(damage.begin(), damage.end(),
-            [](const Damage& a, const Damage& b) { return a.offset < b.offset; });
+  merge_sort_runs(damage, [](const Damage& a, const Damage& b) { return a.offset < b.offset; });
   damage.resize(std::min(damage.size(), kMaxReportedErrors));
   for (const Damage& spot : damage) {
     report.errors.push_back({spot.code, spot.offset, {}, std::string(describe(spot.code))});

@@ -1,6 +1,6 @@
 // Sorting what is usually sorted already.
-#ifndef ESPALIER_FOREIGN_MERGE_SORT_H_
-#define ESPALIER_FOREIGN_MERGE_SORT_H_
+#ifndef ESPALIER_BASE_MERGE_SORT_H_
+#define ESPALIER_BASE_MERGE_SORT_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -42,4 +42,4 @@ void merge_sort_runs(std::vector<Item>& items, Less less) {
 
 }  // namespace espalier
 
-#endif  // ESPALIER_FOREIGN_MERGE_SORT_H_
+#endif  // ESPALIER_BASE_MERGE_SORT_H_

@@ -6,7 +6,8 @@ import { Numbers } from './numbers'
 /** How many names are looked at between two pauses. */
 const STEP = 1024
 /** How many names are read at once. */
-const BATCH = 2048
+const LEAST_READ = 16
+const MOST_READ = 2048
 const NONE = 0xffffffff
 
 /**
@@ -37,6 +38,11 @@ export class DottedNames {
     firstEntry: new Numbers(),
     entries: new Numbers(),
   }
+
+  // Names of a container, of which the next to be asked for is mostly one.
+  #readOf = NONE
+  #readBegin = 0
+  #read: readonly Key[] = []
 
   constructor(checkpoint: Checkpoint) {
     this.#checkpoint = checkpoint
@@ -126,29 +132,21 @@ export class DottedNames {
     if (this.isSplit(group)) return
     const begin = this.restBegin(group)
     const names = this.names(group).slice()
-    const container = this.#checkpoint.node(this.container(group))!
-    const first = container.children.at(0)!.id
+    const container = this.container(group)
     // Of each name, the number of its part; of each part, how many names it has, its first one and where its text ends.
     const partOf = new Uint32Array(names.length)
-    const counts = new Numbers()
-    const samples = new Numbers()
-    const ends = new Numbers()
+    const counts: number[] = []
+    const samples: number[] = []
+    const ends: number[] = []
     const parts = new Map<string, number>()
-    let last = { part: NONE, text: '' }
-    let keys: readonly Key[] = []
-    let keysBegin = 0
+    let lastPart = NONE
+    let lastText = ''
     for (let i = 0; i < names.length; i++) {
       if (i % STEP === STEP - 1) yield i / names.length
       const name = names[i]!
-      if (name < keysBegin || name >= keysBegin + keys.length) {
-        let run = 1
-        while (run < BATCH && names[i + run] === name + run) run++
-        keys = container.keys(name - first, name - first + run)
-        keysBegin = name
-      }
-      const text = String(keys[name - keysBegin])
-      let part = last.part
-      if (part === NONE || !text.startsWith(last.text, begin)) {
+      const text = this.#key(container, name)
+      let part = lastPart
+      if (part === NONE || !text.startsWith(lastText, begin)) {
         const end = text.indexOf('.', begin)
         const own = text.slice(begin, end + 1)
         const known = end < 0 ? undefined : parts.get(own)
@@ -159,10 +157,11 @@ export class DottedNames {
           ends.push(end < 0 ? NONE : end)
           if (end >= 0) parts.set(own, part)
         }
-        last = end < 0 ? { part: NONE, text: '' } : { part, text: own }
+        lastPart = end < 0 ? NONE : part
+        lastText = own
       }
       partOf[i] = part
-      counts.set(part, counts.at(part) + 1)
+      counts[part]!++
     }
     // Somebody who could not wait may have done it meanwhile.
     if (this.isSplit(group)) return
@@ -182,10 +181,33 @@ export class DottedNames {
     return group
   }
 
+  /** A name of a container, read with those after it. */
+  #key(container: number, name: number): string {
+    if (container !== this.#readOf || name < this.#readBegin || name >= this.#readBegin + this.#read.length) {
+      const node = this.#checkpoint.node(container)!
+      const first = node.children.at(0)!.id
+      // Those that follow the last ones will be followed by more; others may stand alone.
+      const follows = container === this.#readOf && name === this.#readBegin + this.#read.length
+      const batch = follows ? Math.min(2 * this.#read.length, MOST_READ) : LEAST_READ
+      this.#readOf = container
+      this.#readBegin = name
+      this.#read = node.keys(name - first, name - first + batch)
+    }
+    return String(this.#read[name - this.#readBegin])
+  }
+
   #push(group: Group): number {
-    for (const field of Object.keys(group) as (keyof Group)[]) this.#groups[field].push(group[field])
-    this.#groups.firstEntry.push(NONE)
-    this.#groups.entries.push(0)
+    const { container, parent, position, sample, begin, end, from, to, firstEntry, entries } = this.#groups
+    container.push(group.container)
+    parent.push(group.parent)
+    position.push(group.position)
+    sample.push(group.sample)
+    begin.push(group.begin)
+    end.push(group.end)
+    from.push(group.from)
+    to.push(group.to)
+    firstEntry.push(NONE)
+    entries.push(0)
     return this.length - 1
   }
 
@@ -200,14 +222,14 @@ export class DottedNames {
     entries.set(group, order.length)
     order.forEach((part, position) => {
       next[part] = at
-      const to = at + counts.at(part)
-      const end = ends.at(part)
+      const to = at + counts[part]!
+      const end = ends[part]!
       if (end === NONE) {
-        const name = samples.at(part)
+        const name = samples[part]!
         this.#positionOf![name] = position
         this.#entries.push(name)
       } else {
-        const made = this.#push({ container: container.at(group), parent: group, position, sample: samples.at(part), begin, end, from: at, to })
+        const made = this.#push({ container: container.at(group), parent: group, position, sample: samples[part]!, begin, end, from: at, to })
         this.#entries.push((made | GROUP) >>> 0)
       }
       at = to
@@ -228,9 +250,9 @@ type Group = { readonly [field in 'container' | 'parent' | 'position' | 'sample'
 const GROUP = 0x80000000
 
 interface Parts {
-  readonly counts: Numbers
-  readonly samples: Numbers
-  readonly ends: Numbers
+  readonly counts: readonly number[]
+  readonly samples: readonly number[]
+  readonly ends: readonly number[]
 }
 
 /** The order of parts: by number, if all of them are numbered groups; otherwise as they appeared. */

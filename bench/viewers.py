@@ -17,8 +17,8 @@ import tempfile
 from harness import (GIB, MIB, OURS, ROOT, as_list, attempt, build, first_line, machine_facts, one_of,
                      put_between_markers, working_folder)
 
-GROUPS = ("load", "million", "large", "statistics", "small", "hostile", "big", "many")
-OWN = GROUPS[:4]
+GROUPS = ("load", "million", "large", "statistics", "does", "small", "hostile", "big", "many")
+OWN = GROUPS[:5]
 BEGIN, END = "<!-- figures begin: bench/viewers.py writes what follows -->", "<!-- figures end -->"
 HERE, PAGE, WEB = ROOT / "bench/viewers", ROOT / "web_demo", ROOT / "bench/web"
 CLI = ROOT / "build/release/espalier"
@@ -51,9 +51,10 @@ OPENED = {
         ("espalier", "million.espalier"), ("espalier", "million.safetensors"), ("netron", "million.safetensors"),
         ("sft-cli", "million.safetensors"), ("safe-view", "million.safetensors")]),
 }
-NEEDS = {"load": [], "million": ["million"], "large": ["large"], "statistics": ["gib"]}
+NEEDS = {"load": [], "million": ["million"], "large": ["large"], "statistics": ["gib"], "does": ["small"]}
 # What a terminal shows once the file is open: a name in it.
-NAMES = {"gib": "weight", "large": "zeros", "special": "bf16", "length": r"\ba\b", "twice": r"F(P|loat)32", "beyond": "1,?000"}
+NAMES = {"gib": "weight", "large": "zeros", "special": "bf16", "length": "only_one", "twice": "only_one",
+         "beyond": "only_one"}
 TITLES = {"espalier": "Espalier", "netron": "Netron, file chosen", "netron-served": "Netron, `netron FILE`", "h5web": "h5web",
           "hyperparam": "Hyperparam", "sft-cli": "sft-cli", "safe-view": "safe-view"}
 
@@ -216,6 +217,11 @@ def statistics_lines(report):
     yield label + "longest time without a frame", f"{run['longest']:.0f} ms", f"a progress bar in {run['progress']} frames"
     yield (label + "memory", size(report["memory"]) if report.get("memory") else "not told",
            f"peak of its process rose by {size(report['peak_after'] - report['peak_before'])}")
+
+
+def does_lines(report):
+    for what, said in report.items():
+        yield what, said.replace("|", "/"), ""
 
 
 def prepare(wanted, groups):

@@ -63,10 +63,10 @@ def make_small(folder, cli, bench, digits):
         at = len(damaged) - 100 if name.endswith("safetensors") else len(damaged) // 2
         damaged[at] ^= 0x55
         (folder / f"damaged{pathlib.Path(name).suffix}").write_bytes(damaged)
-    (folder / "length.safetensors").write_bytes(struct.pack("<Q", 1 << 62) + b'{"a":1}' + bytes(64))
-    header = b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}'
+    (folder / "length.safetensors").write_bytes(struct.pack("<Q", 1 << 62) + b'{"only_one":1}' + bytes(64))
+    header = b'{"only_one":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"only_one":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}'
     (folder / "twice.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + struct.pack("<ff", 1, 2))
-    header = b'{"a":{"dtype":"F32","shape":[1000],"data_offsets":[0,4000]}}'
+    header = b'{"only_one":{"dtype":"F32","shape":[1000],"data_offsets":[0,4000]}}'
     (folder / "beyond.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + bytes(16))
     # 1.0, NaN and -Inf in the narrow types: bit patterns, as NumPy has no such types.
     bf16 = numpy.full(64, 0x3F80, "<u2")

@@ -1,4 +1,4 @@
-// Measures our own page: `ours.mjs TASK PAGE FOLDER`. TASK is load, million, large or statistics. Prints JSON.
+// Measures our own page: `ours.mjs TASK PAGE FOLDER`. TASK is load, million, large, statistics or does. Prints JSON.
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { launch, sleep } from './browser.mjs'
@@ -261,5 +261,67 @@ async function statistics() {
   return report
 }
 
-console.log(JSON.stringify(await { load, million, large, statistics }[task]()))
+/** Does what the page says that it can, and tells what it then shows. */
+async function does() {
+  const said = {}
+  const note = async (what, act) => {
+    said[what] = String(await act().catch((error) => `failed: ${error.message}`)).replace(/\s+/g, ' ').trim().slice(0, 160)
+  }
+  const { page, end } = await chosen('damaged.espalier')
+  const press = (text) => page.evaluate((text) => {
+    const all = [...document.querySelectorAll('button, [role=tab]')]
+    all.find((button) => button.textContent.trim() === text || (text.endsWith('*') && button.textContent.trim().startsWith(text.slice(0, -1)))).click()
+  }, text)
+  const text = async (selector) => {
+    const element = await page.waitForSelector(selector, { timeout: 20_000 })
+    return element.evaluate(({ innerText }) => innerText)
+  }
+  await note('verify `damaged.espalier`, of which one byte is wrong', async () => {
+    await press('Verify')
+    await page.waitForSelector('.verify .main')
+    await page.click('.verify .main')
+    return `${await text('.verify .bad, .verify .good')} ${await text('.verify .errors')}`
+  })
+  await note('diff with the undamaged file', async () => {
+    await (await page.$('input[type=file]')).uploadFile(join(folder, 'small.espalier'))
+    await page.waitForFunction(() => document.querySelectorAll('.files li').length === 2)
+    await press('Diff')
+    await sleep(2000)
+    return page.evaluate(() => document.querySelector('#panel-diff').innerText)
+  })
+  await (await page.$('input[type=file]')).uploadFile(join(folder, 'special.espalier'))
+  await page.waitForFunction(() => document.title.startsWith('special'))
+  for (const name of ['bf16', 'e4m3', 'e5m2']) {
+    await choose(page, name)
+    await note(`statistics of \`special.espalier\`, ${name}`, async () => {
+      await page.waitForFunction((name) => document.querySelector('[role=treegrid] [aria-selected=true] .label')?.textContent === name, {}, name)
+      await sleep(500)
+      return text('.tensor-numbers')
+    })
+    await note(`where the first NaN and infinity of ${name} are`, async () => {
+      await press('Find the first*')
+      await sleep(500)
+      return text('.tensor-specials')
+    })
+  }
+  await choose(page, 'bf16')
+  await sleep(500)
+  await note('values', async () => {
+    await press('Values')
+    return text('.tensor-pane [role=tabpanel]:not([hidden])')
+  })
+  await note('heatmap', async () => {
+    await press('Heatmap')
+    await page.waitForSelector('.tensor-pane canvas')
+    return 'drawn'
+  })
+  await note('download', async () => {
+    await press('Use')
+    return text('.tensor-download')
+  })
+  await end()
+  return said
+}
+
+console.log(JSON.stringify(await { load, million, large, statistics, does }[task]()))
 process.exit()

@@ -31,6 +31,8 @@ def main():
         read, peak = facts(child, read, peak)
         if pattern.search(plain):
             outcome = "shown"
+        elif found := re.search(r"Failed to [^\n\u2502]{0,120}|\w*Error: [^\n\u2502]{0,120}", plain):
+            outcome = "error: " + " ".join(found.group().split())
         elif time.monotonic() - start > limit:
             outcome = f"hangs: nothing shown after {limit:.0f} s"
         elif peak > MEMORY_LIMIT:

@@ -48,8 +48,7 @@ OPENED = {
     "many": (["many", "million"], [
         ("espalier", "many.espalier"), ("espalier", "many.safetensors"), ("netron", "many.safetensors"),
         ("h5web", "many.h5"), ("sft-cli", "many.safetensors"), ("safe-view", "many.safetensors"),
-        ("espalier", "million.espalier"), ("espalier", "million.safetensors"), ("netron", "million.safetensors"),
-        ("sft-cli", "million.safetensors"), ("safe-view", "million.safetensors")]),
+        ("espalier", "million.espalier"), ("espalier", "million.safetensors"), ("netron", "million.safetensors")]),
 }
 NEEDS = {"load": [], "million": ["million"], "large": ["large"], "statistics": ["gib"], "does": ["small"]}
 # What a terminal shows once the file is open: a name in it.

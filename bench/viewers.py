@@ -38,17 +38,16 @@ OPENED = {
         ("espalier", "special.espalier"), ("netron", "special.safetensors"), ("sft-cli", "special.safetensors")]),
     "hostile": (["small"], [
         (viewer, file) for file in ("length.safetensors", "twice.safetensors", "beyond.safetensors")
-        for viewer in ("espalier", "netron", "sft-cli", "safe-view")]),
+        for viewer in ("espalier", "netron")]),
     "big": (["gib", "large"], [
         ("espalier", "gib.espalier"), ("espalier", "gib.safetensors"), ("netron", "gib.safetensors"),
-        ("netron-served", "gib.safetensors"), ("h5web", "gib.h5"), ("sft-cli", "gib.safetensors"),
-        ("safe-view", "gib.safetensors"),
+        ("netron-served", "gib.safetensors"), ("h5web", "gib.h5"),
         ("espalier", "large.espalier"), ("espalier", "large.safetensors"), ("netron", "large.safetensors"),
         ("h5web", "large.h5"), ("sft-cli", "large.safetensors"), ("safe-view", "large.safetensors")]),
     "many": (["many", "million"], [
         ("espalier", "many.espalier"), ("espalier", "many.safetensors"), ("netron", "many.safetensors"),
-        ("h5web", "many.h5"), ("sft-cli", "many.safetensors"), ("safe-view", "many.safetensors"),
-        ("espalier", "million.espalier"), ("espalier", "million.safetensors"), ("netron", "million.safetensors")]),
+        ("h5web", "many.h5"), ("espalier", "million.espalier"), ("espalier", "million.safetensors"),
+        ("netron", "million.safetensors"), ("sft-cli", "many.safetensors"), ("safe-view", "many.safetensors")]),
 }
 NEEDS = {"load": [], "million": ["million"], "large": ["large"], "statistics": ["gib"], "does": ["small"]}
 # What a terminal shows once the file is open: a name in it.
@@ -142,16 +141,21 @@ def compared(group, work):
             continue
         report = opened(viewer, name, work)
         print(json.dumps({"viewer": viewer, "file": name} | report), file=sys.stderr, flush=True)
-        if "error" in report:
-            report = {"outcome": f"could not be run: {report['error']}"}
-        outcome = " ".join(report["outcome"].replace("|", "/").split())
-        figures = ["", "", "", ""]
-        if "ms" in report:
-            asked = f"{report['requests']} req." if viewer == "netron-served" or viewer == "hyperparam" else ""
-            data = report["sent"] if asked else report["read"]
-            figures = [time(report["ms"]), size(data), asked, size(report["peak"] - report["idle"])]
-        kind = f"{name} ({size((work / name).stat().st_size)})"
-        yield "| " + " | ".join([f"`{kind.split(' ')[0]}` ({kind.split(' (')[1]}", TITLES[viewer], outcome[:180], *figures]) + " |"
+        yield line(viewer, name, report, work)
+
+
+def line(viewer, name, report, work):
+    """A line of the table of viewers."""
+    if "error" in report:
+        report = {"outcome": f"could not be run: {report['error']}"}
+    outcome = " ".join(report["outcome"].replace("|", "/").split())
+    figures = ["", "", "", ""]
+    if "ms" in report:
+        served = viewer in ("netron-served", "hyperparam")
+        figures = [time(report["ms"]), size(report["sent"] if served else report["read"]),
+                   f"{report['requests']}" if served else "", size(max(0, report["peak"] - report["idle"]))]
+    kind = f"`{name}` ({size((work / name).stat().st_size)})"
+    return "| " + " | ".join([kind, TITLES[viewer], outcome[:180], *figures]) + " |"
 
 
 def own(group, work):
@@ -193,10 +197,12 @@ def million_lines(report):
         yield label + f"longest frame, {what}", f"{frames['longest']:.1f} ms", remark
     for text, found in report["filters"].items():
         yield label + f"filter `{text}`", time(found["ms"]), f"{found['said']}, longest block {found['longest']:.0f} ms"
+    if found := re.search(r"([\d.]+ [KMG]iB) of memory", report["said"]):
+        yield label + "the module's memory, by the page's own meter", found.group(1), "not in what the browser tells"
     for when, key in (("opened", "open"), ("all open, after the filters", "end")):
         memory = report.get(f"memory_{key}")
         rise = report[f"peak_{key}"] - report["idle"]
-        yield (label + f"memory, {when}", size(memory) if memory else "not told",
+        yield (label + f"memory by the browser, {when}", size(memory) if memory else "not told",
                f"peak of its process: {size(rise)} above the {size(report['idle'])} of an empty page")
 
 

@@ -100,6 +100,7 @@ async function million() {
   await sleep(3000)
   report.memory_open = await memoryOf(page)
   report.peak_open = meter.peak
+  report.said = await page.$eval('.meter', ({ textContent }) => textContent)
   if (process.env.VERBOSE) console.error('open', report)
   // Everything open: a row for each node.
   const unfold = await page.evaluate(async () => {

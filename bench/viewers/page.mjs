@@ -78,7 +78,7 @@ page.on('error', (error) => (crash = String(error.message ?? error)))
 const client = await page.createCDPSession()
 await client.send('Network.enable')
 client.on('Network.requestWillBeSent', () => sent.requests++)
-client.on('Network.dataReceived', ({ encodedDataLength, dataLength }) => (sent.bytes += encodedDataLength || dataLength))
+client.on('Network.dataReceived', ({ dataLength }) => (sent.bytes += dataLength))
 
 const server = viewer === 'espalier' || viewer === 'h5web' ? await Server.start(given) : undefined
 const address = server ? server.url() : given

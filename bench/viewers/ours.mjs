@@ -1,0 +1,328 @@
+// Measures our own page: `ours.mjs TASK PAGE FOLDER`. TASK is load, million, large, statistics or does. Prints JSON.
+import { statSync } from 'node:fs'
+import { join } from 'node:path'
+import { launch, sleep } from './browser.mjs'
+import { Server } from './server.mjs'
+
+const [task, built, folder] = process.argv.slice(2)
+/** A page that is open, and the server of it and of the files. */
+async function visit(hash = '', { isFirst = false } = {}) {
+  const server = await Server.start(built, folder)
+  const started = await launch()
+  const { page } = started
+  await page.evaluateOnNewDocument((isFirst) => {
+    if (!isFirst) localStorage.setItem('espalier.visited', 'yes')
+    // When rows are there to be seen, and whenever the thread is not free for long.
+    window.times = { blocks: [], tree: 0 }
+    new MutationObserver(() => {
+      if (!window.times.tree && document.querySelector('[role=treegrid] [aria-level]')) {
+        window.times.tree = -1
+        requestAnimationFrame(() => setTimeout(() => (window.times.tree = performance.now())))
+      }
+    }).observe(document, { childList: true, subtree: true })
+    new PerformanceObserver((list) => {
+      for (const { startTime, duration } of list.getEntries()) window.times.blocks.push([startTime, duration])
+    }).observe({ type: 'longtask', buffered: true })
+  }, isFirst)
+  await page.goto(server.url(`/${hash}`))
+  return { ...started, server, async end() {
+    await started.close()
+    await server.stop()
+  } }
+}
+
+const treeTime = async (page) => {
+  await page.waitForFunction(() => window.times.tree > 0, { timeout: 60_000, polling: 50 })
+  return page.evaluate(() => window.times.tree)
+}
+
+async function load() {
+  const samples = []
+  let answers
+  for (let i = 0; i < 6; i++) {
+    const { page, server, end } = await visit('', { isFirst: true })
+    const tree = await treeTime(page)
+    await sleep(1500)
+    const paint = await page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime)
+    const blocks = await page.evaluate(() => window.times.blocks.map(([, duration]) => duration))
+    samples.push({ tree, paint, longest: Math.max(0, ...blocks) })
+    answers = server.answers
+    await end()
+  }
+  const bytes = {}
+  for (const { type, bytes: length } of answers) bytes[type.split(';')[0]] = (bytes[type.split(';')[0]] ?? 0) + length
+  return { samples: samples.slice(1), bytes, requests: answers.length }
+}
+
+/** Records the gaps between frames while something is done. */
+async function framesDuring(page, act) {
+  if (process.env.VERBOSE) console.error('frames')
+  await page.evaluate(() => {
+    window.gaps = []
+    window.isRecording = true
+    let last = performance.now()
+    const frame = (now) => {
+      window.gaps.push(now - last)
+      last = now
+      if (window.isRecording) requestAnimationFrame(frame)
+    }
+    requestAnimationFrame((now) => {
+      last = now
+      requestAnimationFrame(frame)
+    })
+  })
+  await act()
+  await sleep(100)
+  const gaps = await page.evaluate(() => {
+    window.isRecording = false
+    return window.gaps
+  })
+  gaps.sort((a, b) => a - b)
+  return { frames: gaps.length, longest: gaps.at(-1), p99: gaps[Math.floor(gaps.length * 0.99)], median: gaps[gaps.length >> 1] }
+}
+
+/** Memory of the page, its Workers and modules, as the browser measures it; undefined where it does not. */
+const memoryOf = (page) => Promise.race([page.evaluate(async () => {
+  const { bytes } = (await performance.measureUserAgentSpecificMemory?.()) ?? {}
+  return bytes
+}).catch(() => undefined), sleep(40_000).then(() => undefined)])
+
+async function million() {
+  const { page, server, meter, end } = await visit('#url=million.espalier')
+  const tree = await treeTime(page)
+  const origin = await page.evaluate(() => performance.timeOrigin)
+  const data = server.answers.filter(({ path }) => path.endsWith('million.espalier'))
+  const report = {
+    requests: data.length, bytes: data.reduce((sum, { bytes }) => sum + bytes, 0),
+    tree_after_index: origin + tree - Math.max(...data.map(({ end }) => end)), tree,
+    open_blocks: await page.evaluate(() => window.times.blocks.map(([, duration]) => duration)),
+  }
+  await sleep(3000)
+  report.memory_open = await memoryOf(page)
+  report.peak_open = meter.peak
+  report.said = await page.$eval('.meter', ({ textContent }) => textContent)
+  if (process.env.VERBOSE) console.error('open', report)
+  // Everything open: a row for each node.
+  const unfold = await page.evaluate(async () => {
+    const start = performance.now()
+    const rows = () => Number(document.querySelector('[role=treegrid]').getAttribute('aria-rowcount'))
+    ;[...document.querySelectorAll('button')].find(({ textContent }) => textContent === 'expand all').click()
+    while (rows() < 1_000_000 && performance.now() - start < 60_000) await new Promise(requestAnimationFrame)
+    return { ms: performance.now() - start, rows: rows() }
+  })
+  report.expand = unfold
+  await sleep(1000)
+  const box = await (await page.$('.grid')).boundingBox()
+  await page.mouse.move(box.x + 80, box.y + 200)
+  report.wheel = await framesDuring(page, async () => {
+    for (let i = 0; i < 120; i++) {
+      await page.mouse.wheel({ deltaY: 300 })
+      await sleep(8)
+    }
+  })
+  const bar = await page.$eval('.grid', (grid) => grid.offsetWidth - grid.clientWidth)
+  const top = () => page.$eval('.grid', (grid) => grid.scrollTop)
+  const before = await top()
+  report.drag = await framesDuring(page, async () => {
+    const x = box.x + box.width - Math.max(bar, 2) / 2
+    // The thumb of a page this long is as short as can be, right below the arrow.
+    const y = box.y + Math.max(bar, 10) + 8
+    await page.mouse.move(x, y)
+    await page.mouse.down()
+    for (let i = 1; i <= 100; i++) {
+      await page.mouse.move(x, y + (i / 100) * (box.height - 60))
+      await sleep(8)
+    }
+    await page.mouse.up()
+  })
+  report.drag.moved = (await top()) - before
+  // Set from a script, in case that there is no bar to drag.
+  report.jumps = await framesDuring(page, () => page.evaluate(async () => {
+    const grid = document.querySelector('.grid')
+    for (let i = 0; i < 100; i++) {
+      grid.scrollTop = ((i * 37) % 100) / 100 * (grid.scrollHeight - grid.clientHeight)
+      await new Promise(requestAnimationFrame)
+    }
+  }))
+  report.filters = {}
+  for (const text of ['weight', 'q_proj', 'layers/77', 'optimizer/**/exp_avg', '**/q_proj/**', 'state/model/layers/77/**', 'nothing-like-it']) {
+    report.filters[text] = await filter(page, text)
+  }
+  report.memory_end = await memoryOf(page)
+  report.peak_end = meter.peak
+  report.idle = await idle()
+  await end()
+  return report
+}
+
+/** What a page without a file takes. */
+async function idle() {
+  const { meter, end } = await visit('?')
+  await sleep(1000)
+  meter.look()
+  await end()
+  return meter.peak
+}
+
+/** Types a text at once: when what was found is shown, and the longest time that the page did not answer. */
+async function filter(page, text) {
+  if (process.env.VERBOSE) console.error('filter', text)
+  await page.evaluate(() => {
+    const input = document.querySelector('input[type=search]')
+    input.value = ''
+    input.dispatchEvent(new Event('input', { bubbles: true }))
+  })
+  await page.waitForFunction(() => document.querySelector('.filter output').textContent === '')
+  await sleep(300)
+  await page.focus('input[type=search]')
+  // Registered before anything is typed.
+  await page.evaluate(() => void (window.found = new Promise((resolve) => {
+    const input = document.querySelector('input[type=search]')
+    input.addEventListener('input', () => {
+      const start = performance.now()
+      let last = start
+      let longest = 0
+      const look = () => {
+        const now = performance.now()
+        longest = Math.max(longest, now - last)
+        last = now
+        const said = document.querySelector('.filter output').textContent
+        if (/found/.test(said) || now - start > 60_000) requestAnimationFrame(() => setTimeout(() => resolve({ ms: performance.now() - start, longest, said })))
+        else requestAnimationFrame(look)
+      }
+      requestAnimationFrame(look)
+    }, { once: true, capture: true })
+  })))
+  await page.keyboard.sendCharacter(text)
+  return page.evaluate(() => window.found)
+}
+
+/** Chooses a local file: the time until its tree is there, and what was read by then. */
+async function chosen(name) {
+  const started = await visit('?')
+  const { page, meter } = started
+  const input = await page.waitForSelector('input[type=file]')
+  await sleep(1500)
+  const before = meter.bytesRead
+  const start = performance.now()
+  await input.uploadFile(join(folder, name))
+  await page.waitForSelector('[role=treegrid] [aria-level]', { timeout: 60_000 })
+  const ms = performance.now() - start
+  await sleep(1000)
+  return { ...started, before, report: { ms, read: meter.bytesRead - before, said: await page.$eval('.meter', ({ textContent }) => textContent), peak: meter.peak, file: statSync(join(folder, name)).size } }
+}
+
+const choose = (page, name) => page.evaluate((name) => {
+  [...document.querySelectorAll('[role=treegrid] .label')].find(({ textContent }) => textContent === name).click()
+}, name)
+
+async function large() {
+  const { page, meter, before, report, end } = await chosen('large.espalier')
+  const start = performance.now()
+  await choose(page, 'zeros19')
+  await page.waitForSelector('.tensor-sample', { timeout: 60_000 })
+  report.sample_ms = performance.now() - start
+  await sleep(1000)
+  report.read_with_sample = meter.bytesRead - before
+  report.said_with_sample = await page.$eval('.meter', ({ textContent }) => textContent)
+  report.sample = await page.$eval('.tensor-sample', ({ textContent }) => textContent)
+  report.peak_with_sample = meter.peak
+  await end()
+  return report
+}
+
+async function statistics() {
+  const { page, meter, report, end } = await chosen('gib.espalier')
+  await choose(page, 'weight')
+  await page.waitForSelector('.tensor-sample button', { timeout: 60_000 })
+  await sleep(500)
+  report.peak_before = meter.peak
+  report.runs = []
+  const run = await page.evaluate(() => new Promise((resolve) => {
+    const start = performance.now()
+    let last = start
+    let longest = 0
+    let progress = 0
+    document.querySelector('.tensor-sample button').click()
+    const look = () => {
+      const now = performance.now()
+      longest = Math.max(longest, now - last)
+      last = now
+      if (document.querySelector('.tensor-task progress[max]')) progress++
+      if ((now - start > 100 && !document.querySelector('.tensor-sample') && !document.querySelector('.tensor-task')) || now - start > 120_000) resolve({ ms: now - start, longest, progress })
+      else requestAnimationFrame(look)
+    }
+    requestAnimationFrame(look)
+  }))
+  report.exact = run
+  report.numbers = await page.$eval('.tensor-numbers', ({ innerText }) => innerText.replace(/\s+/g, ' '))
+  report.peak_after = meter.peak
+  report.memory = await memoryOf(page)
+  await end()
+  return report
+}
+
+/** Does what the page says that it can, and tells what it then shows. */
+async function does() {
+  const said = {}
+  const note = async (what, act) => {
+    said[what] = String(await act().catch((error) => `failed: ${error.message}`)).replace(/\s+/g, ' ').trim().slice(0, 160)
+  }
+  const { page, end } = await chosen('damaged.espalier')
+  const press = (text) => page.evaluate((text) => {
+    const all = [...document.querySelectorAll('button, [role=tab]')]
+    all.find((button) => button.textContent.trim() === text || (text.endsWith('*') && button.textContent.trim().startsWith(text.slice(0, -1)))).click()
+  }, text)
+  const text = async (selector) => {
+    const element = await page.waitForSelector(selector, { timeout: 20_000 })
+    return element.evaluate(({ innerText }) => innerText)
+  }
+  await note('verify `damaged.espalier`, of which one byte is wrong', async () => {
+    await press('Verify')
+    await page.waitForSelector('.verify .main')
+    await page.click('.verify .main')
+    return `${await text('.verify .bad, .verify .good')} ${await text('.verify .errors')}`
+  })
+  await note('diff with the undamaged file', async () => {
+    await (await page.$('input[type=file]')).uploadFile(join(folder, 'small.espalier'))
+    await page.waitForFunction(() => document.querySelectorAll('.files li').length === 2)
+    await press('Diff')
+    await sleep(2000)
+    return page.evaluate(() => document.querySelector('#panel-diff').innerText)
+  })
+  await (await page.$('input[type=file]')).uploadFile(join(folder, 'special.espalier'))
+  await page.waitForFunction(() => document.title.startsWith('special'))
+  for (const name of ['bf16', 'e4m3', 'e5m2']) {
+    await choose(page, name)
+    await note(`statistics of \`special.espalier\`, ${name}`, async () => {
+      await page.waitForFunction((name) => document.querySelector('[role=treegrid] [aria-selected=true] .label')?.textContent === name, {}, name)
+      await sleep(500)
+      return text('.tensor-numbers')
+    })
+    await note(`where the first NaN and infinity of ${name} are`, async () => {
+      await press('Find the first*')
+      await sleep(500)
+      return text('.tensor-specials')
+    })
+  }
+  await choose(page, 'bf16')
+  await sleep(500)
+  await note('values', async () => {
+    await press('Values')
+    return text('.tensor-pane [role=tabpanel]:not([hidden])')
+  })
+  await note('heatmap', async () => {
+    await press('Heatmap')
+    await page.waitForSelector('.tensor-pane canvas')
+    return 'drawn'
+  })
+  await note('download', async () => {
+    await press('Use')
+    return text('.tensor-download')
+  })
+  await end()
+  return said
+}
+
+console.log(JSON.stringify(await { load, million, large, statistics, does }[task]()))
+process.exit()

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { float, open, write } from 'espalier'
+import { float, open, tensor, write } from 'espalier'
 import { runNow } from '../build/data/slices.js'
 import { compareTrees } from '../build/diff/compare-trees.js'
 import { DeltaSum, readDeltas } from '../build/diff/deltas.js'
@@ -24,6 +24,22 @@ test('what the indexes tell', async () => {
 test('values are compared bit by bit, and int and text keys are not one', async () => {
   assert.deepEqual(await compare({ z: -0, n: NaN }, { z: float(0), n: NaN }), ['value z', 0])
   assert.deepEqual(await compare(new Map([[0, 1]]), new Map([['0', 1]])), ['added ~20', 'removed 0', 0])
+})
+
+test('metadata, the order of keys and names of axes', async () => {
+  const named = (...axisNames) => tensor({ dtype: 'f32', shape: [1, 1], data: numbers(1), axisNames })
+  const opened = async (state, metadata) => open(await write(state, { metadata }))
+  const a = await opened({ x: 1, y: { z: 1, w: 2 }, t: named('in', 'out') }, { m: { step: 1 }, gone: 1 })
+  const b = await opened({ y: { w: 2, z: 1 }, x: 1, t: named('out', 'in') }, { m: { step: 2 } })
+  const { differences } = runNow(compareTrees(a, b))
+  assert.deepEqual(differences.map(({ change, path }) => `${change} ${path}`).sort(), ['axes t', 'order ', 'order y', 'removed metadata gone', 'value metadata m/step'])
+})
+
+test('equal hashes say nothing of a tensor that is known to be damaged', async () => {
+  const a = await open(await write({ t: numbers(1), u: numbers(2) }))
+  const { differences, equalTensors } = runNow(compareTrees(a, a, [() => false, (node) => node.path === 'u']))
+  assert.deepEqual(differences.map(({ change, path }) => [change, path]), [['damaged', 'u']])
+  assert.equal(equalTensors, 1)
 })
 
 test('deltas, with what cannot be subtracted', () => {

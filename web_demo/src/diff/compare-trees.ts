@@ -2,12 +2,16 @@
 import type { Checkpoint, Key, Node } from 'espalier'
 import type { Work } from '../data/slices'
 
-/** How a node differs. unknown: two tensors that only reading can compare. */
-export type Change = 'added' | 'removed' | 'kind' | 'dtype' | 'shape' | 'value' | 'data' | 'unknown'
+/**
+ * How a node differs. axes: names of axes; order: a dict of the same keys in another order; unknown: two tensors that only
+ * reading can compare; damaged: two of equal hashes, of which one is known not to match its own.
+ */
+export type Change = 'added' | 'removed' | 'kind' | 'dtype' | 'shape' | 'axes' | 'order' | 'value' | 'data' | 'unknown' | 'damaged'
 
 /** A difference. `before` or `after` is missing for what was added or removed. */
 export interface Difference {
   readonly change: Change
+  /** The key path; of metadata, with that word in front. */
   readonly path: string
   readonly before: Node | undefined
   readonly after: Node | undefined
@@ -26,8 +30,16 @@ export interface Comparison {
 /** Differences that are kept: nobody reads more. */
 const MOST = 20_000
 
-/** Compares two states. Containers with keys go by key, others by position; tensors by hash. */
-export function* compareTrees(before: Checkpoint, after: Checkpoint): Work<Comparison> {
+/** Whether the bytes of a tensor are known not to match its hash. */
+export type IsDamaged = (node: Node) => boolean
+
+const NEVER: IsDamaged = () => false
+
+/**
+ * Compares two states and their metadata. Containers with keys go by key, others by position; tensors by hash, which says
+ * what was written, and not what has become of it.
+ */
+export function* compareTrees(before: Checkpoint, after: Checkpoint, isDamaged: readonly [IsDamaged, IsDamaged] = [NEVER, NEVER]): Work<Comparison> {
   const differences: Difference[] = []
   const counts = new Map<Change, number>()
   let equalTensors = 0
@@ -35,24 +47,34 @@ export function* compareTrees(before: Checkpoint, after: Checkpoint): Work<Compa
   const total = before.nodeCount + after.nodeCount
   const note = (change: Change, a: Node | undefined, b: Node | undefined): void => {
     counts.set(change, (counts.get(change) ?? 0) + 1)
-    if (differences.length < MOST) differences.push({ change, path: (a ?? b)!.path, before: a, after: b })
+    if (differences.length >= MOST) return
+    const { path } = (a ?? b)!
+    differences.push({ change, path: isMetadata ? `metadata${path && ` ${path}`}` : path, before: a, after: b })
   }
-  const stack: [Node, Node][] = [[before.root, after.root]]
+  const stack: [Node, Node][] = [[before.metadata, after.metadata], [before.root, after.root]]
+  let isMetadata = false
   for (let pair = stack.pop(); pair; pair = stack.pop()) {
     const [a, b] = pair
+    if (a.id === before.metadata.id) isMetadata = true
     seen += 2
     if (seen % 256 === 0) yield Math.min(seen / total, 1)
-    const change = changeOf(a, b)
+    let change = changeOf(a, b)
+    if (change === 'equal' && (isDamaged[0](a) || isDamaged[1](b))) change = 'damaged'
     if (change === 'equal') equalTensors++
     else if (change) note(change, a, b)
     if (change || a.tensor) continue
     const below: [Node, Node][] = []
+    let last = -1
+    let isInOrder = true
     // By key, for 0 and '0' are two keys; elements of sets have positions, as those of lists.
     const hasKeys = a.kind === 'dict' || a.kind === 'record'
     for (const child of a.children) {
       const other = b.child(child.key as Key)
-      if (other) below.push([child, other])
-      else note('removed', child, undefined)
+      if (other) {
+        below.push([child, other])
+        if (other.id < last) isInOrder = false
+        last = other.id
+      } else note('removed', child, undefined)
       if (++seen % 256 === 0) yield Math.min(seen / total, 1)
     }
     if (below.length < b.size) {
@@ -62,6 +84,7 @@ export function* compareTrees(before: Checkpoint, after: Checkpoint): Work<Compa
         if (++seen % 256 === 0) yield Math.min(seen / total, 1)
       }
     }
+    if (!isInOrder) note('order', a, b)
     for (const one of below.reverse()) stack.push(one)
   }
   return { differences, counts, equalTensors }
@@ -74,9 +97,10 @@ function changeOf(a: Node, b: Node): Change | 'equal' | undefined {
   if (!one || !other) return a.size === 0 && b.size === 0 && !isSame(a.value, b.value) ? 'value' : undefined
   if (one.dtype !== other.dtype) return 'dtype'
   if (String(one.shape) !== String(other.shape)) return 'shape'
-  if (one.isPlaceholder || one.elements === 0) return 'equal'
-  if (one.hash === undefined || other.hash === undefined) return 'unknown'
-  return one.hash === other.hash ? 'equal' : 'data'
+  const hasElements = !one.isPlaceholder && one.elements > 0
+  if (hasElements && (one.hash === undefined || other.hash === undefined)) return 'unknown'
+  if (hasElements && one.hash !== other.hash) return 'data'
+  return one.axisNames?.join('\0') === other.axisNames?.join('\0') ? 'equal' : 'axes'
 }
 
 /** Bit by bit, but for the kinds of NaN. */

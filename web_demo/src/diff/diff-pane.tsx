@@ -19,8 +19,8 @@ interface DiffPaneProps {
 const PAGE = 100
 
 const WORDS = {
-  added: 'added', removed: 'removed', kind: 'other kind', dtype: 'other type', shape: 'other shape', value: 'other value',
-  data: 'differs', unknown: 'not compared',
+  added: 'added', removed: 'removed', kind: 'other kind', dtype: 'other type', shape: 'other shape', axes: 'other axis names',
+  order: 'other order', value: 'other value', data: 'differs', unknown: 'not compared', damaged: 'damaged',
 } as const
 
 /** Shows what differs; the elements of tensors are read when that is asked for. */
@@ -135,7 +135,7 @@ function summaryOf({ counts, equalTensors }: Comparison): string {
 /** A node in a few words. */
 function inShort(node: Node): string {
   const { tensor } = node
-  if (tensor) return `${tensor.dtype} ${formatShape(tensor.shape)}`
+  if (tensor) return visible(`${tensor.dtype} ${formatShape(tensor.shape)} ${tensor.axisNames?.join(', ') ?? ''}`)
   const { value, kind, label } = node
   const what = label === undefined ? kind : `${kind} ${label}`
   if (value === undefined) return visible(`${what} (${node.size})`)

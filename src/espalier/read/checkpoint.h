@@ -64,8 +64,8 @@ class TensorRef {
   /// Where the whole tensor lies as it is, if it does: raw, in one piece. Empty extent if it has no
   /// bytes.
   std::optional<Extent> raw_extent() const;
-  /// One hash for the tensor's contents: of its dtype, shape and chunk hashes, so equal contents
-  /// have equal hashes in any file. Nothing for formats without hashes, and for placeholders.
+  /// One hash for the tensor's contents: of its dtype, shape, names of axes and chunk hashes, so
+  /// equal contents have equal hashes in any file. Nothing for formats without hashes, and for placeholders.
   std::optional<Hash128> content_hash() const;
 
   const Catalog& catalog() const { return *catalog_; }

@@ -97,10 +97,11 @@ function changeOf(a: Node, b: Node): Change | 'equal' | undefined {
   if (!one || !other) return a.size === 0 && b.size === 0 && !isSame(a.value, b.value) ? 'value' : undefined
   if (one.dtype !== other.dtype) return 'dtype'
   if (String(one.shape) !== String(other.shape)) return 'shape'
-  const hasElements = !one.isPlaceholder && one.elements > 0
-  if (hasElements && (one.hash === undefined || other.hash === undefined)) return 'unknown'
-  if (hasElements && one.hash !== other.hash) return 'data'
-  return one.axisNames?.join('\0') === other.axisNames?.join('\0') ? 'equal' : 'axes'
+  // They are in the hash, which then says nothing of the elements.
+  if (one.axisNames?.join('\0') !== other.axisNames?.join('\0')) return 'axes'
+  if (one.isPlaceholder || one.elements === 0) return 'equal'
+  if (one.hash === undefined || other.hash === undefined) return 'unknown'
+  return one.hash === other.hash ? 'equal' : 'data'
 }
 
 /** Bit by bit, but for the kinds of NaN. */

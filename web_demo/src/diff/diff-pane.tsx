@@ -74,7 +74,7 @@ export function DiffPane({ file, files, onSelect }: DiffPaneProps) {
     if (signal.aborted) setFailure('Cancelled.')
   }
 
-  const readable = comparison?.differences.filter(({ change }) => change === 'data' || change === 'unknown') ?? []
+  const readable = comparison?.differences.filter(isReadable) ?? []
   const unread = readable.filter(({ path }) => !deltas.has(path))
   return (
     <section class="diff">
@@ -101,11 +101,11 @@ export function DiffPane({ file, files, onSelect }: DiffPaneProps) {
             {comparison.differences.slice(0, listed).map((difference) => {
               const { change, path, before, after } = difference
               const delta = deltas.get(path)
-              const canRead = change === 'data' || change === 'unknown'
+              const canRead = isReadable(difference)
               return (
                 <tr key={path} class={`change-${change}`}>
                   <th scope="row">{before ? <button type="button" class="plain" onClick={() => onSelect(before.id)}>{visible(path)}</button> : visible(path)}</th>
-                  <td>{typeof delta === 'object' ? (delta.differing === 0 ? 'equal' : 'differs') : WORDS[change]}</td>
+                  <td>{typeof delta === 'object' && change !== 'axes' ? (delta.differing === 0 ? 'equal' : 'differs') : WORDS[change]}</td>
                   {canRead ? (
                     <td colSpan={2}>
                       {typeof delta === 'string' ? <span class="bad">{visible(delta)}</span>
@@ -124,6 +124,11 @@ export function DiffPane({ file, files, onSelect }: DiffPaneProps) {
       )}
     </section>
   )
+}
+
+/** Whether reading the elements of both tells more. */
+function isReadable({ change, before }: Difference): boolean {
+  return change === 'data' || change === 'unknown' || (change === 'axes' && !before!.tensor!.isPlaceholder)
 }
 
 function summaryOf({ counts, equalTensors }: Comparison): string {

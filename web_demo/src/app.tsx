@@ -102,7 +102,7 @@ export function App() {
         {current && item !== undefined ? (
           <div class="work" key={current.number}>
             <TreePane file={current} selected={item} version={hashesVersion} onSelect={(to) => select(current, to)} onEnter={focusPane} />
-            <Pane file={current} files={files.files} selected={item} onSelect={(to) => select(current, to)} onHashes={() => noteHashes(undefined)} />
+            <Pane file={current} files={files.files} selected={item} version={hashesVersion} onSelect={(to) => select(current, to)} onHashes={() => noteHashes(undefined)} />
           </div>
         ) : !opening && !problem && <Welcome served={served} onOpen={add} />}
       </main>

@@ -5,13 +5,15 @@ import type { OpenFile } from '../data/open-file'
 import { runInTurns } from '../data/slices'
 import { formatExact, formatShape } from '../ui/format'
 import { visible } from '../ui/visible'
-import { compareTrees, type Comparison, type Difference } from './compare-trees'
+import { compareTrees, type Comparison, type Difference, type IsDamaged } from './compare-trees'
 import { DeltaResult } from './delta-result'
 import { readDeltas, type Deltas } from './deltas'
 
 interface DiffPaneProps {
   readonly file: OpenFile
   readonly files: readonly OpenFile[]
+  /** Counts up when the hashes are known of more. */
+  readonly version: number
   onSelect(item: number): void
 }
 
@@ -24,7 +26,7 @@ const WORDS = {
 } as const
 
 /** Shows what differs; the elements of tensors are read when that is asked for. */
-export function DiffPane({ file, files, onSelect }: DiffPaneProps) {
+export function DiffPane({ file, files, version, onSelect }: DiffPaneProps) {
   const others = files.filter((other) => other !== file)
   const [number, setNumber] = useState<number>()
   const other = others.find((one) => one.number === number) ?? others.at(-1)
@@ -43,14 +45,14 @@ export function DiffPane({ file, files, onSelect }: DiffPaneProps) {
     setFailure('')
     if (!other) return
     const stop = new AbortController()
-    runInTurns(compareTrees(file.checkpoint, other.checkpoint), stop.signal, setDone).then(setComparison, (error: unknown) => {
+    runInTurns(compareTrees(file.checkpoint, other.checkpoint, [isDamaged(file), isDamaged(other)]), stop.signal, setDone).then(setComparison, (error: unknown) => {
       if (!stop.signal.aborted) setFailure(String(error))
     })
     return () => {
       stop.abort()
       running.current?.abort()
     }
-  }, [file, other])
+  }, [file, other, version])
 
   if (!other) return <p>Open a second file, by dropping it on the page or by its address, to compare it with {visible(file.name)}.</p>
 
@@ -124,6 +126,11 @@ export function DiffPane({ file, files, onSelect }: DiffPaneProps) {
       )}
     </section>
   )
+}
+
+/** Tells of a file what verifying it has found. */
+function isDamaged({ hashes }: OpenFile): IsDamaged {
+  return ({ id }) => hashes.of(id) === 'bad'
 }
 
 /** Whether reading the elements of both tells more. */

@@ -19,13 +19,15 @@ interface PaneProps {
   /** All that are open, to compare with. */
   readonly files: readonly OpenFile[]
   readonly selected: number
+  /** Counts up when the hashes are known of more. */
+  readonly version: number
   onSelect(item: number): void
   /** Told when more is known of hashes. */
   onHashes(): void
 }
 
 /** Shows what is selected in a file. Make it anew for another file. */
-export function Pane({ file, files, selected, onSelect, onHashes }: PaneProps) {
+export function Pane({ file, files, selected, version, onSelect, onHashes }: PaneProps) {
   const { checkpoint, outline } = file
   const [tab, setTab] = useState<Tab>('node')
   const [visited, setVisited] = useState<ReadonlySet<Tab>>(new Set(['node']))
@@ -58,7 +60,7 @@ export function Pane({ file, files, selected, onSelect, onHashes }: PaneProps) {
       {panel('map', tab === 'map' && <Icicle checkpoint={checkpoint} selected={node} onSelect={selectNode} />)}
       {/* Work goes on there while other panes are looked at. */}
       {panel('verify', visited.has('verify') && <VerifyPane file={file} selected={selected} onSelect={onSelect} onHashes={onHashes} />)}
-      {panel('diff', visited.has('diff') && <DiffPane file={file} files={files} onSelect={onSelect} />)}
+      {panel('diff', visited.has('diff') && <DiffPane file={file} files={files} version={version} onSelect={onSelect} />)}
     </section>
   )
 }

@@ -34,13 +34,18 @@ export class Host {
 
   async #handle(call: Call): Promise<void> {
     const transfer: ArrayBuffer[] = []
+    let outcome: Pick<Answer, 'value' | 'error'>
     try {
-      const value = await this.#run(call, transfer)
-      if ('id' in call) this.#post({ id: call.id, value }, transfer)
+      outcome = { value: await this.#run(call, transfer) }
     } catch (error) {
-      if ('id' in call) this.#post({ id: call.id, error: toPlain(error) }, [])
-      else this.#failure ??= error
+      if (!('id' in call)) this.#failure ??= error
+      transfer.length = 0
+      outcome = { error: toPlain(error) }
     }
+    if (!('id' in call)) return
+    const given = 'bytes' in call ? (call.bytes.buffer as ArrayBuffer) : undefined
+    if (!given || transfer.includes(given)) this.#post({ id: call.id, ...outcome }, transfer)
+    else this.#post({ id: call.id, ...outcome, spare: given }, [...transfer, given])
   }
 
   async #run(call: Call, transfer: ArrayBuffer[]): Promise<unknown> {

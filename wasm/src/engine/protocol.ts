@@ -20,6 +20,8 @@ export interface Answer {
   readonly id: number
   readonly value?: unknown
   readonly error?: PlainError
+  /** Memory that came with the call and is of no more use to the worker. */
+  readonly spare?: ArrayBuffer
 }
 
 /** A part of a result. */

@@ -14,10 +14,15 @@ interface Waiting {
   readonly reject: (error: unknown) => void
 }
 
+/** As many calls with bytes are under way at once, and so much memory can be used again. */
+const MOST_SPARES = 8
+
 /** Has a worker do the work. Stored bytes go there, and parts of results come back, without a copy on the way. */
 export class WorkerEngine implements Engine {
   readonly #worker: WorkerLike
   readonly #waiting = new Map<number, Waiting>()
+  // Fresh memory for each chunk would take longer than all that is done with it: the system clears it page by page.
+  #spares: ArrayBuffer[] = []
   #next = 0
   #failure: EspalierError | undefined
 
@@ -62,6 +67,7 @@ export class WorkerEngine implements Engine {
       deliver: async (i, stored, take) => {
         const piece = await this.#send<PieceMessage>('deliver', job, i, stored)
         take(piece.bytes, piece.offset)
+        this.#keep(piece.bytes.buffer)
       },
       check: (i, stored) => this.#send<void>('check', job, i, stored),
       close: () => this.tell({ op: 'free', job }),
@@ -121,8 +127,19 @@ export class WorkerEngine implements Engine {
 
   #send<T>(op: 'deliver' | 'check', job: number, i: number, stored: Uint8Array): Promise<T> {
     // The stored bytes may lie in a buffer that others use too, and must not vanish from it.
-    const bytes = stored.slice()
+    const bytes = new Uint8Array(this.#memory(stored.length), 0, stored.length)
+    bytes.set(stored)
     return this.ask<T>({ op, job, i, bytes }, [bytes.buffer])
+  }
+
+  /** Memory for so many bytes, which hold anything. */
+  #memory(length: number): ArrayBuffer {
+    const spare = this.#spares.pop()
+    return spare && spare.byteLength >= length ? spare : new ArrayBuffer(length)
+  }
+
+  #keep(spare: unknown): void {
+    if (spare instanceof ArrayBuffer && this.#spares.length < MOST_SPARES) this.#spares.push(spare)
   }
 
   #take(answer: Answer | null | undefined): void {
@@ -132,6 +149,7 @@ export class WorkerEngine implements Engine {
     }
     this.#waiting.delete(answer.id)
     if (this.#waiting.size === 0) this.#worker.unref?.()
+    this.#keep(answer.spare)
     if (answer.error) waiting.reject(fromPlain(answer.error))
     else waiting.resolve(answer.value as never)
   }
@@ -140,5 +158,6 @@ export class WorkerEngine implements Engine {
     this.#failure ??= error
     for (const { reject } of this.#waiting.values()) reject(this.#failure)
     this.#waiting.clear()
+    this.#spares = []
   }
 }

@@ -1,5 +1,5 @@
 // Drives the page as a user would.
-import { inEachBrowser as inEach } from './browsers.mjs'
+import { inEachBrowser as inEach } from '../../../../wasm/test/browser/support/browsers.mjs'
 import { Site } from './site.mjs'
 import { after, before } from 'node:test'
 

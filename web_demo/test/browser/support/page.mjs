@@ -22,6 +22,8 @@ export function inEachBrowser(tests) {
         const page = await openAt('about:blank')
         const faults = []
         page.on('pageerror', (error) => faults.push(error.stack ?? String(error)))
+        // Browsers log each answer that is no 200, which tests ask for themselves.
+        page.on('console', (message) => message.type() === 'error' && !/Failed to load resource/.test(message.text()) && faults.push(message.text()))
         await page.setViewport({ width, height: 800 })
         if (theme) await page.emulateMediaFeatures?.([{ name: 'prefers-color-scheme', value: theme }]).catch(() => {})
         await page.goto(site.url(`/${hash}`))
@@ -60,12 +62,19 @@ export async function press(page, text) {
   await page.evaluate((text) => [...document.querySelectorAll('button')].find((button) => button.textContent === text).click(), text)
 }
 
+/** Selects the row with a name, which must be in the page. */
+export async function choose(page, name) {
+  await page.waitForFunction((name) => [...document.querySelectorAll('.label')].some((label) => label.textContent === name), {}, name)
+  await page.evaluate((name) => [...document.querySelectorAll('.label')].find((label) => label.textContent === name).click(), name)
+  await page.waitForFunction((name) => document.querySelector('[aria-selected=true] .label')?.textContent === name, {}, name)
+}
+
 /** Drops files of given names and bytes on the page. */
 export function drop(page, files) {
   return page.evaluate((files) => {
     const transfer = new DataTransfer()
-    for (const [name, bytes] of files) transfer.items.add(new File([Uint8Array.from(bytes)], name))
+    for (const [name, base64] of files) transfer.items.add(new File([Uint8Array.from(atob(base64), (character) => character.charCodeAt(0))], name))
     const target = document.querySelector('main')
     for (const type of ['dragover', 'drop']) target.dispatchEvent(new DragEvent(type, { dataTransfer: transfer, bubbles: true, cancelable: true }))
-  }, files.map(([name, bytes]) => [name, [...bytes]]))
+  }, files.map(([name, bytes]) => [name, Buffer.from(bytes).toString('base64')]))
 }

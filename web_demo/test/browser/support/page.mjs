@@ -69,6 +69,11 @@ export async function choose(page, name) {
   await page.waitForFunction((name) => document.querySelector('[aria-selected=true] .label')?.textContent === name, {}, name)
 }
 
+/** What the tree says of the hash of each row that is in the page. */
+export function hashes(page) {
+  return page.$$eval('[role=treegrid] [aria-level]', (list) => Object.fromEntries(list.map((row) => [row.querySelector('.label').textContent, row.querySelector('.c-hash').textContent])))
+}
+
 /** Drops files of given names and bytes on the page. */
 export function drop(page, files) {
   return page.evaluate((files) => {

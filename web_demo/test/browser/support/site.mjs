@@ -28,6 +28,8 @@ export class Site {
   made = new Map()
   /** Whether ranges are answered. */
   hasRanges = true
+  /** Awaited before a part of a file is sent: a test can make a file come slowly. */
+  hold = async () => {}
   #server
 
   static async start() {
@@ -66,6 +68,7 @@ export class Site {
     const start = Number(first)
     const end = Math.min(last === '' ? size - 1 : Number(last), size - 1)
     if (start >= size) return void response.writeHead(416, { 'content-range': `bytes */${size}` }).end()
+    await this.hold()
     response.writeHead(206, { 'content-range': `bytes ${start}-${end}/${size}`, 'content-length': end - start + 1 })
     if (bytes) response.end(bytes.subarray(start, end + 1))
     else createReadStream(file, { start, end }).pipe(response)

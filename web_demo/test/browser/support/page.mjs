@@ -69,6 +69,17 @@ export async function choose(page, name) {
   await page.waitForFunction((name) => document.querySelector('[aria-selected=true] .label')?.textContent === name, {}, name)
 }
 
+/** Sets a control that a label names, as a user does; of several, that of which the text comes first. */
+export function setControl(page, label, value) {
+  return page.evaluate((label, value) => {
+    const visible = [...document.querySelectorAll('label')].filter((one) => one.offsetParent !== null)
+    const { control } = visible.find(({ textContent }) => textContent.trim().startsWith(label))
+    if (typeof value === 'boolean') return void (control.checked !== value && control.click())
+    control.value = value
+    for (const type of ['input', 'change']) control.dispatchEvent(new Event(type, { bubbles: true }))
+  }, label, value)
+}
+
 /** What the tree says of the hash of each row that is in the page. */
 export function hashes(page) {
   return page.$$eval('[role=treegrid] [aria-level]', (list) => Object.fromEntries(list.map((row) => [row.querySelector('.label').textContent, row.querySelector('.c-hash').textContent])))

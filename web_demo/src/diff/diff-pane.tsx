@@ -128,7 +128,7 @@ export function DiffPane({ file, files, onSelect }: DiffPaneProps) {
 
 function summaryOf({ counts, equalTensors }: Comparison): string {
   const parts = [...counts].map(([change, count]) => `${formatExact(count)} ${WORDS[change]}`)
-  const equal = `${formatExact(equalTensors)} tensors equal`
+  const equal = `${formatExact(equalTensors)} ${equalTensors === 1 ? 'tensor' : 'tensors'} equal`
   return parts.length === 0 ? `No differences: ${equal}.` : `${parts.join(', ')}; ${equal}.`
 }
 

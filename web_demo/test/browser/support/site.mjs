@@ -30,6 +30,8 @@ export class Site {
   hasRanges = true
   /** Awaited before a part of a file is sent: a test can make a file come slowly. */
   hold = async () => {}
+  /** Sent with every answer as a Content-Security-Policy, beside that of the page. */
+  policy = undefined
   #server
 
   static async start() {
@@ -56,6 +58,7 @@ export class Site {
     const wanted = pathname.endsWith('/') ? `${pathname}index.html` : decodeURIComponent(pathname)
     response.setHeader('content-type', TYPES[extname(wanted)] ?? 'application/octet-stream')
     response.setHeader('cache-control', 'no-store')
+    if (this.policy) response.setHeader('content-security-policy', this.policy)
     const bytes = this.made.get(pathname)
     const file = wanted.startsWith('/tests/') ? join(testFiles, normalize(wanted.slice(6))) : join(built, normalize(wanted))
     const size = bytes ? bytes.length : (await stat(file).catch(() => undefined))?.size

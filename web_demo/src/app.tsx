@@ -11,7 +11,7 @@ import { servedFiles, type ServedFile } from './open/served-files'
 import { Welcome } from './open/welcome'
 import { focusPane, Pane } from './pane/pane'
 import { TreePane } from './tree/tree-pane'
-import { lazy } from './ui/lazy'
+import { lazy, loadParts } from './ui/lazy'
 import { Meter } from './ui/meter'
 import { ThemeSwitch } from './ui/theme'
 import { visible } from './ui/visible'
@@ -52,6 +52,11 @@ export function App() {
     addEventListener('hashchange', follow)
     return () => removeEventListener('hashchange', follow)
   }, [])
+
+  useEffect(() => {
+    // Once there is something to look at, which comes first.
+    if (current) void loadParts()
+  }, [current !== undefined])
 
   const item = current && selected[current.number]
   useEffect(() => {

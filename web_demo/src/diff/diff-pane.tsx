@@ -140,7 +140,7 @@ function isReadable({ change, before }: Difference): boolean {
 
 function summaryOf({ counts, equalTensors }: Comparison): string {
   const parts = [...counts].map(([change, count]) => `${formatExact(count)} ${WORDS[change]}`)
-  const equal = `${formatExact(equalTensors)} tensors equal`
+  const equal = `${formatExact(equalTensors)} ${equalTensors === 1 ? 'tensor' : 'tensors'} equal`
   return parts.length === 0 ? `No differences: ${equal}.` : `${parts.join(', ')}; ${equal}.`
 }
 

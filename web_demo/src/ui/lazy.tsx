@@ -2,9 +2,18 @@
 import type { ComponentType } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 
+const parts: (() => Promise<unknown>)[] = []
+
+/** Loads all parts that are still missing, so that the page goes on working without a network. */
+export async function loadParts(): Promise<void> {
+  // One after the other: what is looked at meanwhile comes first. Whatever fails is tried again when it is shown.
+  for (const load of parts) await load().catch(() => {})
+}
+
 /** A component that is loaded when it is first shown. */
 export function lazy<P extends object>(load: () => Promise<ComponentType<P>>) {
   let loaded: ComponentType<P> | undefined
+  parts.push(load)
   return function Lazy(props: P) {
     const [failure, setFailure] = useState<string>()
     const [, setLoaded] = useState(loaded !== undefined)

@@ -73,8 +73,8 @@ export function VerifyPane({ file, selected, onSelect, onHashes }: VerifyPanePro
         {progress && progress.damaged > 0 && <p class="bad">{formatExact(progress.damaged)} damaged so far</p>}
         {failure && <p>{visible(failure)}</p>}
         {result && (result.verified.ok
-          ? <p class="good">{visible(result.of)}: all is well. {formatExact(result.verified.chunks)} chunks, {formatBytes(result.verified.bytes)} checked.</p>
-          : <p class="bad">{visible(result.of)}: DAMAGED. {formatExact(result.verified.errorCount)} of {formatExact(result.verified.chunks)} chunks do not match.</p>)}
+          ? <p class="good">{visible(result.of)}: all is well. {counted(result.verified.chunks, 'chunk')}, {formatBytes(result.verified.bytes)} checked.</p>
+          : <p class="bad">{visible(result.of)}: DAMAGED. {counted(result.verified.errorCount, 'error')} in {counted(result.verified.chunks, 'chunk')}.</p>)}
       </div>
       {result && !result.verified.ok && (
         <ul class="errors">
@@ -94,4 +94,8 @@ export function VerifyPane({ file, selected, onSelect, onHashes }: VerifyPanePro
       )}
     </section>
   )
+}
+
+function counted(count: number, noun: string): string {
+  return `${formatExact(count)} ${noun}${count === 1 ? '' : 's'}`
 }

@@ -1,5 +1,5 @@
 // Drives the page as a user would.
-import { inEachBrowser as inEach } from './browsers.mjs'
+import { inEachBrowser as inEach } from '../../../../wasm/test/browser/support/browsers.mjs'
 import { Site } from './site.mjs'
 import { after, before } from 'node:test'
 
@@ -22,6 +22,8 @@ export function inEachBrowser(tests) {
         const page = await openAt('about:blank')
         const faults = []
         page.on('pageerror', (error) => faults.push(error.stack ?? String(error)))
+        // Browsers log each answer that is no 200, which tests ask for themselves.
+        page.on('console', (message) => message.type() === 'error' && !/Failed to load resource/.test(message.text()) && faults.push(message.text()))
         await page.setViewport({ width, height: 800 })
         if (theme) await page.emulateMediaFeatures?.([{ name: 'prefers-color-scheme', value: theme }]).catch(() => {})
         await page.goto(site.url(`/${hash}`))
@@ -60,12 +62,35 @@ export async function press(page, text) {
   await page.evaluate((text) => [...document.querySelectorAll('button')].find((button) => button.textContent === text).click(), text)
 }
 
+/** Selects the row with a name, which must be in the page. */
+export async function choose(page, name) {
+  await page.waitForFunction((name) => [...document.querySelectorAll('.label')].some((label) => label.textContent === name), {}, name)
+  await page.evaluate((name) => [...document.querySelectorAll('.label')].find((label) => label.textContent === name).click(), name)
+  await page.waitForFunction((name) => document.querySelector('[aria-selected=true] .label')?.textContent === name, {}, name)
+}
+
+/** Sets a control that a label names, as a user does; of several, that of which the text comes first. */
+export function setControl(page, label, value) {
+  return page.evaluate((label, value) => {
+    const visible = [...document.querySelectorAll('label')].filter((one) => one.offsetParent !== null)
+    const { control } = visible.find(({ textContent }) => textContent.trim().startsWith(label))
+    if (typeof value === 'boolean') return void (control.checked !== value && control.click())
+    control.value = value
+    for (const type of ['input', 'change']) control.dispatchEvent(new Event(type, { bubbles: true }))
+  }, label, value)
+}
+
+/** What the tree says of the hash of each row that is in the page. */
+export function hashes(page) {
+  return page.$$eval('[role=treegrid] [aria-level]', (list) => Object.fromEntries(list.map((row) => [row.querySelector('.label').textContent, row.querySelector('.c-hash').textContent])))
+}
+
 /** Drops files of given names and bytes on the page. */
 export function drop(page, files) {
   return page.evaluate((files) => {
     const transfer = new DataTransfer()
-    for (const [name, bytes] of files) transfer.items.add(new File([Uint8Array.from(bytes)], name))
+    for (const [name, base64] of files) transfer.items.add(new File([Uint8Array.from(atob(base64), (character) => character.charCodeAt(0))], name))
     const target = document.querySelector('main')
     for (const type of ['dragover', 'drop']) target.dispatchEvent(new DragEvent(type, { dataTransfer: transfer, bubbles: true, cancelable: true }))
-  }, files.map(([name, bytes]) => [name, [...bytes]]))
+  }, files.map(([name, bytes]) => [name, Buffer.from(bytes).toString('base64')]))
 }

@@ -28,6 +28,10 @@ export class Site {
   made = new Map()
   /** Whether ranges are answered. */
   hasRanges = true
+  /** Awaited before a part of a file is sent: a test can make a file come slowly. */
+  hold = async () => {}
+  /** Sent with every answer as a Content-Security-Policy, beside that of the page. */
+  policy = undefined
   #server
 
   static async start() {
@@ -54,6 +58,7 @@ export class Site {
     const wanted = pathname.endsWith('/') ? `${pathname}index.html` : decodeURIComponent(pathname)
     response.setHeader('content-type', TYPES[extname(wanted)] ?? 'application/octet-stream')
     response.setHeader('cache-control', 'no-store')
+    if (this.policy) response.setHeader('content-security-policy', this.policy)
     const bytes = this.made.get(pathname)
     const file = wanted.startsWith('/tests/') ? join(testFiles, normalize(wanted.slice(6))) : join(built, normalize(wanted))
     const size = bytes ? bytes.length : (await stat(file).catch(() => undefined))?.size
@@ -66,6 +71,7 @@ export class Site {
     const start = Number(first)
     const end = Math.min(last === '' ? size - 1 : Number(last), size - 1)
     if (start >= size) return void response.writeHead(416, { 'content-range': `bytes */${size}` }).end()
+    await this.hold()
     response.writeHead(206, { 'content-range': `bytes ${start}-${end}/${size}`, 'content-length': end - start + 1 })
     if (bytes) response.end(bytes.subarray(start, end + 1))
     else createReadStream(file, { start, end }).pipe(response)

@@ -1,0 +1,120 @@
+// Takes the pictures of docs/screenshots, of the built page and the example: npm run build && npm run screenshots
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { crc32, deflateSync, inflateSync } from 'node:zlib'
+import { labelled, open, tensor, tuple, write } from 'espalier'
+import { launch } from '../../wasm/test/browser/support/browsers.mjs'
+import { choose, press, said, tree } from '../test/browser/support/page.mjs'
+import { built, Site } from '../test/browser/support/site.mjs'
+
+const folder = fileURLToPath(new URL('../../docs/screenshots/', import.meta.url))
+const MOST_BYTES = 120_000
+
+/** The example as the writer makes it, after one more step: weights moved a little, and one setting. */
+async function later() {
+  const checkpoint = await open(new Uint8Array(readFileSync(`${built}/example.espalier`)))
+  const again = async (node) => {
+    if (node.tensor) {
+      const { dtype, shape } = node.tensor
+      const { data } = await node.tensor.read()
+      const isMoved = dtype === 'f32' && /^model.*(attn|ffn|mlp|layers)/.test(node.path)
+      return tensor({ dtype, shape, data: isMoved ? data.map((x, i) => x + Math.sin(i) / 256) : data })
+    }
+    const children = []
+    for (const child of node.children) children.push([child.key, await again(child)])
+    const value = node.kind === 'dict' ? new Map(children) : node.kind === 'list' ? children.map(([, child]) => child) : node.kind === 'tuple' ? tuple(children.map(([, child]) => child)) : node.value
+    return node.label === undefined ? value : labelled(node.label, value)
+  }
+  const state = await again(checkpoint.root)
+  state.set('note', 'one step later')
+  state.delete('rng')
+  return Buffer.from(await write(state))
+}
+
+/**
+ * The same picture in fewer bytes. Browsers choose for each line how it differs least from the one above, which is good
+ * for photographs; letters are the same bytes wherever they stand, which is lost by that.
+ */
+function smaller(png) {
+  const [width, height, isRgba] = [png.readUInt32BE(16), png.readUInt32BE(20), png[25] === 6]
+  const data = []
+  for (let at = 8; at < png.length; at += 12 + png.readUInt32BE(at)) if (png.toString('latin1', at + 4, at + 8) === 'IDAT') data.push(png.subarray(at + 8, at + 8 + png.readUInt32BE(at)))
+  const lines = inflateSync(Buffer.concat(data))
+  const pixel = isRgba ? 4 : 3
+  const length = 1 + width * pixel
+  for (let y = 0; y < height; y++) {
+    const filter = lines[y * length]
+    lines[y * length] = 0
+    for (let i = 1; i < length; i++) {
+      const at = y * length + i
+      const left = i > pixel ? lines[at - pixel] : 0
+      const up = y > 0 ? lines[at - length] : 0
+      const corner = i > pixel && y > 0 ? lines[at - pixel - length] : 0
+      const [a, b, c] = [left, up, corner].map((value) => Math.abs(left + up - corner - value))
+      const nearest = a <= b && a <= c ? left : b <= c ? up : corner
+      lines[at] += [0, left, up, (left + up) >> 1, nearest][filter]
+    }
+  }
+  const body = Buffer.concat([Buffer.from('IDAT'), deflateSync(lines, { level: 9 })])
+  const word = (value) => Buffer.from(Uint32Array.of(value).buffer).reverse()
+  return Buffer.concat([png.subarray(0, 33), word(body.length - 4), body, word(crc32(body)), png.subarray(-12)])
+}
+
+mkdirSync(folder, { recursive: true })
+const site = await Site.start()
+const { browser, close } = await launch('chrome')
+try {
+  site.made.set('/later.espalier', await later())
+  const page = await browser.newPage()
+  const shoot = async (name) => {
+    await new Promise((resolve) => setTimeout(resolve, 700))
+    const png = smaller(Buffer.from(await page.screenshot()))
+    if (png.length >= MOST_BYTES) throw new Error(`${name}.png has ${png.length} bytes, which is too much`)
+    writeFileSync(`${folder}${name}.png`, png)
+  }
+  const show = async (hash, width = 1280, height = 800) => {
+    await page.setViewport({ width, height, deviceScaleFactor: 1 })
+    await page.goto('about:blank')
+    await page.goto(site.url(`/${hash}`))
+    await tree(page)
+  }
+  const weight = '#url=example.espalier&key=model/layers/~28/weight'
+  await show(weight)
+  await page.waitForSelector('.tensor-histogram svg')
+  await shoot('statistics')
+  // Of a tensor with few cells: noise takes too many bytes.
+  await show('#url=example.espalier&key=model/layers/~20/weight')
+  await press(page, 'Heatmap')
+  const picture = await page.waitForSelector('.tensor-picture canvas')
+  const box = await picture.boundingBox()
+  await page.mouse.move(box.x + box.width / 3, box.y + box.height / 3)
+  await shoot('heatmap')
+  await show('#url=example.espalier')
+  await press(page, 'Map')
+  await page.waitForSelector('.icicle-list li')
+  await shoot('map')
+  await press(page, 'Verify')
+  await page.waitForSelector('#panel-verify .main')
+  await page.click('#panel-verify .main')
+  await said(page, '#panel-verify', /all is well/)
+  await shoot('verify')
+  await show('#url=later.espalier')
+  await page.evaluate(() => { location.hash = '#url=example.espalier' })
+  await said(page, '.files .is-current', /example/)
+  await press(page, 'Diff')
+  await said(page, '#panel-diff [role=status]', /equal\.$/)
+  await page.evaluate(() => [...document.querySelectorAll('.differences button')].find(({ textContent }) => textContent === 'Compare').click())
+  await page.waitForSelector('.delta')
+  await shoot('diff')
+  await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: 'dark' }])
+  await show(weight)
+  await page.waitForSelector('.tensor-histogram svg')
+  await shoot('dark')
+  await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: 'light' }])
+  await show(weight, 360, 780)
+  await choose(page, 'weight')
+  await shoot('phone')
+} finally {
+  await close()
+  await site.stop()
+}

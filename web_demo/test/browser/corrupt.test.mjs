@@ -1,0 +1,108 @@
+// Every hostile file of tests/corrupt, one after the other on one page: it says what is wrong, and stays in order.
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { drop, inEachBrowser, rows, tree } from './support/page.mjs'
+import { testFiles } from './support/site.mjs'
+
+const table = readFileSync(join(testFiles, 'corrupt/table.txt'), 'utf8').trimEnd().split('\n').map((line) => {
+  const [file, step, code, offset, path, limits] = line.split('\t').map((column) => (column === '-' ? undefined : column))
+  return { file, step, code, offset, path, limits }
+})
+
+/** Whether nothing in the page refuses the file: what is carried as JSON is not read here, and limits are the usual ones. */
+function isGood({ step, code, limits }) {
+  return step === 'restore' || (code === 'limit_exceeded' && limits !== undefined)
+}
+
+/** Milliseconds that each file may take at most, on the slowest machine. */
+const PATIENCE = 60_000
+
+/**
+ * Drops a file, waits for what comes of it, verifies it if it is open, and closes it. All of that in the page: with a
+ * question from here for each step, hundreds of files would take minutes.
+ */
+function look(page, name) {
+  const bytes = readFileSync(join(testFiles, 'corrupt/files', name)).toString('base64')
+  const looked = page.evaluate(async (name, bytes, patience) => {
+    const find = (selector) => document.querySelector(selector)
+    const press = (text) => [...document.querySelectorAll('button')].find((button) => button.textContent === text).click()
+    const until = (what, see) => new Promise((resolve, reject) => {
+      const late = setTimeout(() => reject(new Error(`${name}: waited for ${what} in vain; the page says ${document.body.textContent}`)), patience)
+      const check = () => {
+        const seen = see()
+        if (!seen) return
+        clearTimeout(late)
+        observer.disconnect()
+        resolve(seen)
+      }
+      const observer = new MutationObserver(check)
+      observer.observe(document, { subtree: true, childList: true, characterData: true, attributes: true })
+      check()
+    })
+    const transfer = new DataTransfer()
+    transfer.items.add(new File([Uint8Array.from(atob(bytes), (character) => character.charCodeAt(0))], name))
+    for (const type of ['dragover', 'drop']) find('main').dispatchEvent(new DragEvent(type, { dataTransfer: transfer, bubbles: true, cancelable: true }))
+    const problem = await until('the file or a problem', () => {
+      const alert = find('.problem')
+      if (alert?.querySelector('h2').textContent === `${name} cannot be opened`) return alert
+      return find('.files .is-current button')?.textContent === name && find('[aria-level]')
+    })
+    if (problem.matches('.problem')) return { problem: problem.textContent }
+    await until('what is in it', () => {
+      const pane = find('[role=tabpanel]:not([hidden])')
+      return pane?.textContent && !/Loading|Adding up/.test(pane.textContent)
+    })
+    press('expand all')
+    press('Verify')
+    // Of a format without hashes there is nothing to verify.
+    const start = await until('the pane', () => find('#panel-verify .main') ?? /has no hashes/.test(find('#panel-verify').textContent))
+    if (start !== true) start.click()
+    const verified = await until('the verdict', () => /all is well|DAMAGED|has no hashes/.test(find('#panel-verify').textContent) && find('#panel-verify').textContent)
+    find('[aria-label^=Close]').click()
+    await until('the end', () => find('.welcome'))
+    return { verified }
+  }, name, bytes, PATIENCE)
+  let late
+  const hung = new Promise((_, reject) => {
+    late = setTimeout(() => reject(new Error(`${name} hangs the page`)), PATIENCE * 1.5)
+  })
+  return Promise.race([looked, hung]).finally(() => clearTimeout(late))
+}
+
+inEachBrowser((kind, browser) => {
+  test('each file of the table is refused, or its damage is named, and the page goes on', async () => {
+    browser.site.made.set('/files.json', Buffer.from('[]'))
+    const page = await browser.visit('#files')
+    await page.waitForSelector('.welcome')
+    const seen = { refused: 0, damaged: 0, good: 0 }
+    for (const row of table) {
+      const { file, step, code, offset, path } = row
+      const { problem, verified } = await look(page, file)
+      if (isGood(row)) {
+        assert.match(verified ?? problem, file.endsWith('.safetensors') ? /has no hashes/ : /all is well/, file)
+        seen.good++
+      } else if (step === 'open') {
+        assert.ok(problem, `${file} was opened`)
+        assert.ok(problem.includes(`Code${code}`), `${file}: ${problem}`)
+        if (offset !== undefined) assert.ok(problem.includes(`At byte${offset}`), `${file}: ${problem}`)
+        if (path !== undefined) assert.ok(problem.includes(`In${path}`), `${file}: ${problem}`)
+        assert.match(problem, /What to do.{10,}Try again/, file)
+        seen.refused++
+      } else {
+        assert.match(verified ?? problem, /DAMAGED/, file)
+        if (offset !== undefined) assert.ok(verified.includes(`at byte ${Number(offset).toLocaleString('en')}:`), `${file}: ${verified}`)
+        if (code === 'chunk_corrupt') assert.ok(verified.includes(`${path} at byte`), `${file}: ${verified}`)
+        seen.damaged++
+      }
+      assert.deepEqual(page.faults, [], file)
+    }
+    assert.ok(seen.refused > 500 && seen.damaged > 100 && seen.good > 50, JSON.stringify(seen))
+    await drop(page, [['keys.espalier', readFileSync(join(testFiles, 'golden/keys.espalier'))]])
+    await tree(page)
+    assert.deepEqual(await rows(page), ['state', '-odd', '-sorted', '-small'])
+    assert.deepEqual(page.faults, [])
+    await page.close()
+  })
+})

@@ -19,17 +19,18 @@ const NEEDS = 'it must come from the origin of the page, which a Content-Securit
  * @throws EspalierError worker_failed if the host refuses; often it does so only later, see listen()
  */
 export async function startWorker(): Promise<WorkerLike> {
-  // Each time written out, because this is the form in which bundlers see a worker.
-  if (typeof Worker === 'function') {
-    try {
+  try {
+    // Each time written out, because this is the form in which bundlers see a worker.
+    if (typeof Worker === 'function') {
       return new Worker(new URL('../worker.js', import.meta.url), { type: 'module' }) as unknown as WorkerLike
-    } catch (cause) {
-      throw errorFromCode('worker_failed', `the worker cannot be started: ${NEEDS} (${cause})`)
     }
+    // A browser without workers fails here.
+    const name = 'node:worker_threads'
+    const node = (await import(/* @vite-ignore */ /* webpackIgnore: true */ name)) as typeof import('node:worker_threads')
+    return new node.Worker(new URL('../worker.js', import.meta.url)) as unknown as WorkerLike
+  } catch (cause) {
+    throw errorFromCode('worker_failed', `the worker cannot be started: ${NEEDS} (${cause})`)
   }
-  const name = 'node:worker_threads'
-  const node = (await import(/* @vite-ignore */ /* webpackIgnore: true */ name)) as typeof import('node:worker_threads')
-  return new node.Worker(new URL('../worker.js', import.meta.url)) as unknown as WorkerLike
 }
 
 /** Whether a value can be used as a worker. */

@@ -20,7 +20,7 @@ interface TreePaneProps {
 /** After the keyboard has rested so long on a row, it is shown beside the tree: not each on the way. */
 const REST = 120
 /** Milliseconds for which a filter waits for the next letter: among a million names, a search takes as long. */
-const TYPING = 20
+const TYPING = 10
 
 /** Shows the tree of a file. Make it anew for another file. */
 export function TreePane({ file, selected, version, onSelect, onEnter }: TreePaneProps) {

@@ -43,6 +43,7 @@ inEachBrowser((kind, browser) => {
 
   for (const [what, policy, script] of [
     ['the policy of a site forbids workers', "worker-src 'none'", undefined],
+    ['there are no workers', undefined, () => { delete window.Worker }],
     ['making one fails', undefined, () => { window.Worker = class { constructor() { throw new Error('no workers here') } } }],
   ]) {
     test(`${what}: files open all the same`, async () => {

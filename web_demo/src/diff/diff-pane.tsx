@@ -147,7 +147,7 @@ function summaryOf({ counts, equalTensors }: Comparison): string {
 /** A node in a few words. */
 function inShort(node: Node): string {
   const { tensor } = node
-  if (tensor) return visible(`${tensor.dtype} ${formatShape(tensor.shape)} ${tensor.axisNames?.join(', ') ?? ''}`)
+  if (tensor) return visible([tensor.dtype, formatShape(tensor.shape), ...(tensor.axisNames ?? [])].join(' '))
   const { value, kind, label } = node
   const what = label === undefined ? kind : `${kind} ${label}`
   if (value === undefined) return visible(`${what} (${node.size})`)

@@ -145,6 +145,17 @@ else()
   target_include_directories(espalier_rapidjson SYSTEM INTERFACE "${rapidjson_SOURCE_DIR}/include")
 endif()
 
+if(ESPALIER_BUILD_CLI)
+  # The only one that is never fetched: what takes connections has to get the system's security updates.
+  find_package(PkgConfig QUIET)
+  if(PkgConfig_FOUND)
+    pkg_check_modules(libevent QUIET IMPORTED_TARGET libevent_extra>=2.1.12 libevent_core>=2.1.12)
+  endif()
+  if(NOT TARGET PkgConfig::libevent)
+    message(FATAL_ERROR "The command line needs libevent 2.1.12 or later, found by pkg-config (Debian: libevent-dev and "
+                        "pkg-config). Install it, or leave the command line out: -DESPALIER_BUILD_CLI=OFF")
+  endif()
+endif()
 if(ESPALIER_BUILD_CLI OR ESPALIER_BUILD_BENCHMARKS)
   espalier_dependency(CLI11 CLIUtils/CLI11 v2.3.2)
   espalier_dependency(fmt fmtlib/fmt 9.1.0)

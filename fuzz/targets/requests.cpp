@@ -1,5 +1,6 @@
-// Sends the input to the server of `espalier view`, in pieces of several sizes. How it comes must
-// not matter, and without the secret nothing comes back.
+// Asks the server of `espalier view`. The input is a method, a target and the fields Host, Range
+// and If-Range, a line each, as evhttp hands them over. Without the secret nothing comes back, and
+// what an answer announces is what it holds.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -7,36 +8,64 @@
 #include <vector>
 
 #include "fuzz.h"
-#include "serve/connection.h"
+#include "serve/answer.h"
+#include "serve/byte_range.h"
+#include "serve/request.h"
 #include "serve/resource.h"
 #include "serve/site.h"
+#include "serve/url.h"
 
 namespace espalier::fuzz {
 namespace {
 
 constexpr std::string_view kContent = "what is secret";
 
-// All that a connection answers to `text`, which comes and is taken in such pieces.
-std::string answers(const serve::Service& service, std::string_view text, std::size_t piece) {
-  using State = serve::Connection::State;
-  serve::Connection connection(service);
-  std::vector<std::byte> scratch(piece);
-  std::string out;
-  while (connection.state() != State::kDone) {
-    if (connection.state() == State::kReading) {
-      if (text.empty()) break;
-      const std::size_t size = std::min(text.size(), piece);
-      connection.feed(text.substr(0, size));
-      text.remove_prefix(size);
-      continue;
-    }
-    const auto next = connection.next(scratch);
-    require(next && !next->empty(), "a connection that writes has nothing to write");
-    const std::string_view sent = as_text(*next).substr(0, piece);
-    out += sent;
-    connection.sent(sent.size());
+std::string_view take_line(std::string_view& text) {
+  const std::size_t end = std::min(text.find('\n'), text.size());
+  const std::string_view line = text.substr(0, end);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return line;
+}
+
+// The value of the one field of that name; empty if there is none.
+std::string_view field_of(const serve::Answer& answer, std::string_view name) {
+  std::string_view found;
+  for (const auto& [key, value] : answer.fields) {
+    if (key != name) continue;
+    require(found.empty(), "a field stands twice in an answer");
+    found = value;
   }
-  return out;
+  return found;
+}
+
+void check_range(std::string_view field, std::uint64_t size) {
+  const serve::ByteRange range = serve::choose_range(field, size);
+  if (range.kind != serve::ByteRange::Kind::kPart) return;
+  require(range.length > 0 && range.offset < size && range.length <= size - range.offset,
+          "a part lies outside");
+}
+
+void check_answer(const serve::Request& request, const serve::Answer& answer) {
+  const bool is_good = answer.status == 200 || answer.status == 206;
+  require(!is_good || (request.target.starts_with("/token/") && request.host == "localhost:1") ||
+              (request.target.starts_with("/token/") && request.host == "127.0.0.1:1"),
+          "somebody without the secret gets an answer");
+  require(!is_good || (!request.has_content && !request.is_ambiguous), "nonsense is answered");
+  require(!field_of(answer, "Content-Security-Policy").empty(), "an answer has no policy");
+  for (const auto& [key, value] : answer.fields) {
+    require(value.find_first_of("\r\n") == value.npos, "a field is two");
+  }
+  if (answer.resource != nullptr) {
+    require(is_good && answer.text.empty(), "an answer has two contents");
+    require(answer.length > 0 && answer.offset + answer.length <= kContent.size(),
+            "an answer goes beyond its content");
+  }
+  const std::size_t length = answer.resource != nullptr ? answer.length : answer.text.size();
+  if (request.is_head) {
+    require(length == 0, "HEAD has content");
+  } else {
+    require(field_of(answer, "Content-Length") == std::to_string(length), "a length is wrong");
+  }
 }
 
 }  // namespace
@@ -46,18 +75,25 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace espalier;
   using namespace espalier::fuzz;
   const std::vector<std::byte> input = copy_input(data, size);
-  const std::string_view text = as_text(input);
+  std::string_view text = as_text(input);
   serve::Site site;
   site.add("index.html", std::make_unique<serve::TextResource>("text/html", std::string(kContent)));
   site.add("a b", std::make_unique<serve::TextResource>("text/plain", std::string()));
   const serve::Service service{site, "token", 1};
 
-  const std::string whole = answers(service, text, serve::Connection::kMaxHead);
-  require(whole.empty() || whole.starts_with("HTTP/1.1 "), "an answer is none");
-  require(text.find("/token/") != text.npos || whole.find("HTTP/1.1 20") == whole.npos,
-          "somebody without the secret gets an answer");
-  for (const std::size_t piece : {std::size_t{1}, std::size_t{7}, std::size_t{1000}}) {
-    require(answers(service, text, piece) == whole, "pieces of another size, another answer");
+  serve::Request request;
+  request.is_head = take_line(text) == "HEAD";
+  request.target = take_line(text);
+  request.host = take_line(text);
+  request.range = take_line(text);
+  request.if_range = take_line(text);
+  request.has_content = text.starts_with('c');
+  request.is_ambiguous = text.starts_with('a');
+  check_answer(request, serve::answer(request, service));
+  for (const std::uint64_t length : {std::uint64_t{0}, std::uint64_t{1}, ~std::uint64_t{0}}) {
+    check_range(request.range, length);
   }
+  require(serve::percent_decoded(serve::percent_encoded(request.target)) == request.target,
+          "an escaped name is another one");
   return 0;
 }

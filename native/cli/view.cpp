@@ -76,7 +76,7 @@ Outcome run(const Options& options, Output& out) {
   auto listener = serve::Listener::open(options.port);
   if (!listener) return about({}, listener);
 
-  const serve::Service service{site, std::move(*token), listener->port()};
+  const serve::Service service{site, std::move(*token), listener->port};
   const std::string url = "http://127.0.0.1:" + std::to_string(service.port) + "/" + service.token +
                           "/" + fragment_of(*files);
   announce(out, options, service, url);
@@ -89,7 +89,7 @@ Outcome run(const Options& options, Output& out) {
   }
   serve::ServeOptions serving{.stop = stop.fd(), .idle_timeout = {}};
   if (options.idle_timeout > 0) serving.idle_timeout = std::chrono::seconds(options.idle_timeout);
-  if (auto ok = serve::serve(*listener, service, serving); !ok) return about({}, ok);
+  if (auto ok = serve::serve(std::move(*listener), service, serving); !ok) return about({}, ok);
   return ExitCode::kOk;
 }
 

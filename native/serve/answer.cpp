@@ -1,6 +1,5 @@
 #include "serve/answer.h"
 
-#include <iterator>
 #include <optional>
 #include <string_view>
 
@@ -12,60 +11,31 @@
 namespace espalier::serve {
 namespace {
 
-// In every response, errors too. The page may load its own parts and fetch checkpoints from
-// anywhere, and nothing else: a checkpoint's text that gets into the page by a mistake of ours
-// still runs no script. No CORS fields: other pages read nothing.
-constexpr std::string_view kCommonFields =
-    "Cache-Control: no-store\r\n"
-    "Content-Security-Policy: default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; "
-    "style-src 'self'; img-src 'self' data: blob:; connect-src 'self' https: http: blob:; "
-    "worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors "
-    "'none'\r\n"
-    "Cross-Origin-Resource-Policy: same-origin\r\n"
-    "Referrer-Policy: no-referrer\r\n"
-    "X-Content-Type-Options: nosniff\r\n";
+// The page may load its own parts and fetch checkpoints from anywhere, and nothing else: a
+// checkpoint's text that gets into the page by a mistake of ours still runs no script.
+constexpr const char* kPolicy =
+    "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; "
+    "img-src 'self' data: blob:; connect-src 'self' https: http: blob:; worker-src 'self'; "
+    "manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-std::string_view reason_of(int status) {
-  switch (status) {
-    case 200:
-      return "OK";
-    case 206:
-      return "Partial Content";
-    case 404:
-      return "Not Found";
-    case 405:
-      return "Method Not Allowed";
-    case 413:
-      return "Content Too Large";
-    case 416:
-      return "Range Not Satisfiable";
-    case 431:
-      return "Request Header Fields Too Large";
-    case 500:
-      return "Internal Server Error";
-    case 505:
-      return "HTTP Version Not Supported";
-    default:
-      return "Bad Request";
-  }
-}
-
-void begin_head(std::string& head, int status, bool keep_alive) {
-  fmt::format_to(std::back_inserter(head), "HTTP/1.1 {} {}\r\n", status, reason_of(status));
-  head += kCommonFields;
-  if (!keep_alive) head += "Connection: close\r\n";
-}
-
-// An error, whose content is its name.
-Answer error_answer(const Request& request, int status, std::string_view fields = {}) {
+// What every answer has, errors too. No CORS fields: other pages read nothing.
+Answer begin(int status) {
   Answer result;
-  result.keep_alive = request.keep_alive;
-  begin_head(result.head, status, request.keep_alive);
-  result.head += fields;
-  const std::string_view reason = reason_of(status);
-  fmt::format_to(std::back_inserter(result.head),
-                 "Content-Type: text/plain\r\nContent-Length: {}\r\n\r\n", reason.size() + 1);
-  if (request.method != "HEAD") fmt::format_to(std::back_inserter(result.head), "{}\n", reason);
+  result.status = status;
+  result.fields = {{"Cache-Control", "no-store"},
+                   {"Content-Security-Policy", kPolicy},
+                   {"Cross-Origin-Resource-Policy", "same-origin"},
+                   {"Referrer-Policy", "no-referrer"},
+                   {"X-Content-Type-Options", "nosniff"}};
+  return result;
+}
+
+Answer error_answer(const Request& request, int status, const char* text) {
+  Answer result = begin(status);
+  result.text = text;
+  result.fields.emplace_back("Content-Type", "text/plain");
+  result.fields.emplace_back("Content-Length", std::to_string(result.text.size()));
+  if (request.is_head) result.text.clear();
   return result;
 }
 
@@ -92,33 +62,31 @@ std::optional<std::string_view> name_in(std::string_view target, std::string_vie
 
 Answer content_answer(const Request& request, const Resource& resource) {
   const auto state = resource.state();
-  if (!state) return error_answer(request, 500);
+  if (!state) return error_answer(request, 500, "Internal Server Error\n");
   // A part of what is not that any more is of no use to who has the rest. And only GET has ranges.
   const bool wants_part =
-      request.method == "GET" && (request.if_range.empty() || request.if_range == state->tag);
+      !request.is_head && (request.if_range.empty() || request.if_range == state->tag);
   const ByteRange range = wants_part ? choose_range(request.range, state->size) : ByteRange{};
-
-  std::string fields = "Accept-Ranges: bytes\r\n";
-  const auto append = std::back_inserter(fields);
-  if (!state->tag.empty()) fmt::format_to(append, "ETag: {}\r\n", state->tag);
-  if (range.kind == ByteRange::Kind::kUnsatisfiable) {
-    fmt::format_to(append, "Content-Range: bytes */{}\r\n", state->size);
-    return error_answer(request, 416, fields);
-  }
   const bool is_part = range.kind == ByteRange::Kind::kPart;
+  const bool is_beyond = range.kind == ByteRange::Kind::kUnsatisfiable;
+
+  Answer result = is_beyond ? error_answer(request, 416, "Range Not Satisfiable\n")
+                            : begin(is_part ? 206 : 200);
+  result.fields.emplace_back("Accept-Ranges", "bytes");
+  if (!state->tag.empty()) result.fields.emplace_back("ETag", state->tag);
+  if (is_beyond) {
+    result.fields.emplace_back("Content-Range", fmt::format("bytes */{}", state->size));
+    return result;
+  }
   const std::uint64_t length = is_part ? range.length : state->size;
   if (is_part) {
-    fmt::format_to(append, "Content-Range: bytes {}-{}/{}\r\n", range.offset,
-                   range.offset + range.length - 1, state->size);
+    result.fields.emplace_back(
+        "Content-Range",
+        fmt::format("bytes {}-{}/{}", range.offset, range.offset + length - 1, state->size));
   }
-  fmt::format_to(append, "Content-Type: {}\r\nContent-Length: {}\r\n\r\n", resource.content_type(),
-                 length);
-
-  Answer result;
-  result.keep_alive = request.keep_alive;
-  begin_head(result.head, is_part ? 206 : 200, request.keep_alive);
-  result.head += fields;
-  if (request.method == "HEAD") return result;
+  result.fields.emplace_back("Content-Type", resource.content_type());
+  result.fields.emplace_back("Content-Length", std::to_string(length));
+  if (request.is_head || length == 0) return result;
   result.resource = &resource;
   result.offset = range.offset;
   result.length = length;
@@ -128,17 +96,19 @@ Answer content_answer(const Request& request, const Resource& resource) {
 }  // namespace
 
 Answer answer(const Request& request, const Service& service) {
-  const auto name = name_in(request.target, service.token);
-  if (!name || !is_our_name(request.host, service.port)) return error_answer(request, 404);
-  if (request.method != "GET" && request.method != "HEAD") {
-    return error_answer(request, 405, "Allow: GET, HEAD\r\n");
+  if (request.is_ambiguous) return error_answer(request, 400, "Bad Request\n");
+  if (request.has_content) {
+    Answer result = error_answer(request, 413, "Content Too Large\n");
+    // What of the content may follow is no request (smuggling).
+    result.fields.emplace_back("Connection", "close");
+    return result;
   }
-  const auto decoded = percent_decoded(*name);
-  const Resource* resource =
-      decoded ? service.site.find(decoded->empty() ? "index.html" : *decoded) : nullptr;
-  return resource ? content_answer(request, *resource) : error_answer(request, 404);
+  const auto name = name_in(request.target, service.token);
+  if (!name || !is_our_name(request.host, service.port))
+    return error_answer(request, 404, "Not Found\n");
+  const std::string decoded = percent_decoded(*name);
+  const Resource* resource = service.site.find(decoded.empty() ? "index.html" : decoded);
+  return resource ? content_answer(request, *resource) : error_answer(request, 404, "Not Found\n");
 }
-
-Answer refuse(int status) { return error_answer(Request{}, status); }
 
 }  // namespace espalier::serve

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "serve/request.h"
 #include "serve/site.h"
@@ -18,20 +20,19 @@ struct Service {
   std::uint16_t port = 0;
 };
 
-/// A response: text that is sent first, then bytes of a resource, if there is one.
+/// A response. Its content is the text or a part of the resource, or nothing: then its length may
+/// be announced all the same.
 struct Answer {
-  std::string head;  // status line, fields, empty line; of an error its content, too
+  int status = 0;
+  std::vector<std::pair<const char*, std::string>> fields;
+  std::string text;
   const Resource* resource = nullptr;
   std::uint64_t offset = 0;
   std::uint64_t length = 0;
-  bool keep_alive = false;
 };
 
 /// The answer to a request. Thread-safe. Who does not know the token learns nothing but 404.
 Answer answer(const Request& request, const Service& service);
-
-/// The answer to what is no request that this server understands; the connection then ends.
-Answer refuse(int status);
 
 }  // namespace espalier::serve
 

@@ -1,59 +1,139 @@
 #include "serve/connection.h"
 
 #include <algorithm>
-
-#include "serve/request.h"
+#include <iterator>
+#include <utility>
 
 namespace espalier::serve {
+namespace {
 
-void Connection::feed(std::string_view bytes) {
-  input_ += bytes;
-  answer_next();
-}
+using std::chrono::seconds;
 
-void Connection::answer_next() {
-  constexpr std::string_view kEnd = "\r\n\r\n";
-  const std::size_t end = input_.find(kEnd, searched_);
-  if (end == std::string::npos && input_.size() <= kMaxHead) {
-    searched_ = input_.size() - std::min(input_.size(), kEnd.size() - 1);
-    return;
-  }
-  const std::size_t length = end == std::string::npos ? input_.size() : end + kEnd.size();
-  if (length > kMaxHead) {
-    answer_ = refuse(431);
-  } else if (const auto request = parse_request(std::string_view(input_).substr(0, length))) {
-    answer_ = answer(*request, service_);
-  } else {
-    answer_ = refuse(request.error());
-  }
-  input_.erase(0, length);
-  searched_ = 0;
-  head_sent_ = 0;
-  body_sent_ = 0;
-  state_ = State::kWriting;
-}
+// For a whole request.
+constexpr seconds kRequestTime{30};
+// Without a byte that the client takes: pages that wait for the user do not read either.
+constexpr seconds kWriteTime{120};
+// What is read of a file at once.
+constexpr std::size_t kPiece = 256 * 1024;
 
-Result<ByteSpan> Connection::next(MutableByteSpan scratch) const {
-  if (head_sent_ < answer_.head.size()) {
-    return as_bytes(std::string_view(answer_.head).substr(head_sent_));
-  }
-  const auto wanted =
-      static_cast<std::size_t>(std::min<std::uint64_t>(body_left(), scratch.size()));
-  const auto read = answer_.resource->read(answer_.offset + body_sent_, scratch.first(wanted));
+// The next bytes of the resource, at most `limit`.
+Result<BufferHandle> read_piece(const Resource& resource, std::uint64_t offset, std::size_t limit) {
+  BufferHandle piece(had(evbuffer_new()));
+  evbuffer_iovec room = {};
+  const auto wanted = static_cast<ev_ssize_t>(limit);
+  if (evbuffer_reserve_space(piece.get(), wanted, &room, 1) != 1) throw std::bad_alloc();
+  auto* bytes = static_cast<std::byte*>(room.iov_base);
+  const auto read = resource.read(offset, {bytes, std::min(limit, room.iov_len)});
   if (!read) return propagate(read);
-  return ByteSpan(scratch.first(*read));
+  room.iov_len = *read;
+  done(evbuffer_commit_space(piece.get(), &room, 1));
+  return piece;
 }
 
-void Connection::sent(std::size_t size) {
-  if (head_sent_ < answer_.head.size()) {
-    head_sent_ += size;
-  } else {
-    body_sent_ += size;
+}  // namespace
+
+Connection& Connection::add(Crowd& crowd, bufferevent*& buffer) {
+  Connection& connection = crowd.all.emplace_back(crowd);
+  connection.place_ = std::prev(crowd.all.end());
+  buffer = connection.buffer_.get();
+  bufferevent_incref(buffer);  // One reference for us, and one for evhttp.
+  return connection;
+}
+
+Connection::Connection(Crowd& crowd)
+    : crowd_(crowd), buffer_(had(bufferevent_socket_new(crowd.base, -1, 0))) {
+  // evhttp reads on until it finds the end of a line, be it the length of a chunk.
+  bufferevent_setwatermark(buffer_.get(), EV_READ, 0, 2 * kMaxHead);
+  // None for reading: evhttp's would begin again with every byte.
+  const timeval time = timeval_of(kWriteTime);
+  done(bufferevent_set_timeouts(buffer_.get(), nullptr, &time));
+  done(bufferevent_set_max_single_write(buffer_.get(), kPiece));
+  const auto late = [](evutil_socket_t, short, void* self) {
+    static_cast<Connection*>(self)->close();
+  };
+  deadline_.reset(had(evtimer_new(crowd.base, late, this)));
+  wait();
+}
+
+// evhttp lets go of a request that is being answered when its client goes: the rest is ours.
+Connection::~Connection() {
+  if (request_ != nullptr && evhttp_request_get_connection(request_) == nullptr) {
+    evhttp_request_free(request_);
   }
-  if (!is_sent()) return;
-  state_ = answer_.keep_alive ? State::kReading : State::kDone;
-  // The next request may have come together with this one.
-  if (state_ == State::kReading) answer_next();
+}
+
+void Connection::adopt() {
+  // evhttp shows its connections together with their first request only. But it is what its
+  // callbacks are called with, which are gone if evhttp has given up at once.
+  void* callee = nullptr;
+  bufferevent_getcb(buffer_.get(), nullptr, nullptr, nullptr, &callee);
+  buffer_.reset();
+  const auto closed = [](evhttp_connection*, void* self) {
+    auto* connection = static_cast<Connection*>(self);
+    connection->crowd_.all.erase(connection->place_);
+  };
+  if (callee == nullptr) return closed(nullptr, this);
+  connection_ = static_cast<evhttp_connection*>(callee);
+  evhttp_connection_set_closecb(connection_, closed, this);
+}
+
+void Connection::wait() {
+  const timeval time = timeval_of(kRequestTime);
+  done(evtimer_add(deadline_.get(), &time));
+}
+
+void Connection::answer(evhttp_request* request, const Answer& answer) {
+  evtimer_del(deadline_.get());
+  is_answering_ = true;
+  const auto completed = [](evhttp_request*, void* self) {
+    auto* connection = static_cast<Connection*>(self);
+    auto& all = connection->crowd_.all;
+    connection->is_answering_ = false;
+    all.splice(all.end(), all, connection->place_);
+    connection->crowd_.run([&] { connection->wait(); });
+  };
+  evhttp_request_set_on_complete_cb(request, completed, this);
+  for (const auto& [name, value] : answer.fields) {
+    done(evhttp_add_header(evhttp_request_get_output_headers(request), name, value.c_str()));
+  }
+  if (answer.resource == nullptr) {
+    const BufferHandle text(had(evbuffer_new()));
+    done(evbuffer_add(text.get(), answer.text.data(), answer.text.size()));
+    evhttp_send_reply(request, answer.status, nullptr, text.get());
+    return stop_reading();
+  }
+  request_ = request;
+  resource_ = answer.resource;
+  offset_ = answer.offset;
+  left_ = answer.length;
+  evhttp_send_reply_start(request, answer.status, nullptr);
+  send_piece();
+}
+
+void Connection::send_piece() {
+  const auto limit = static_cast<std::size_t>(std::min<std::uint64_t>(left_, kPiece));
+  const auto piece = read_piece(*resource_, offset_, limit);
+  if (!piece) return close();
+  const std::size_t size = evbuffer_get_length(piece->get());
+  offset_ += size;
+  left_ -= size;
+  if (left_ > 0) {
+    const auto taken = [](evhttp_connection*, void* self) {
+      auto* connection = static_cast<Connection*>(self);
+      connection->crowd_.run([&] { connection->send_piece(); });
+    };
+    evhttp_send_reply_chunk_with_cb(request_, piece->get(), taken, this);
+  } else {
+    evhttp_send_reply_chunk(request_, piece->get());
+    evhttp_send_reply_end(std::exchange(request_, nullptr));
+  }
+  stop_reading();
+}
+
+// evhttp goes on reading to see the client go. But it keeps all that comes, and takes a client that
+// has closed its half of the connection for one that is gone.
+void Connection::stop_reading() {
+  done(bufferevent_disable(evhttp_connection_get_bufferevent(connection_), EV_READ));
 }
 
 }  // namespace espalier::serve

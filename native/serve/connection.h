@@ -1,67 +1,85 @@
-// One connection, without a socket: bytes in, bytes out.
-//
-//   connection.feed(received);                       // while it is kReading
-//   auto piece = connection.next(scratch);           // while it is kWriting
-//   connection.sent(send(socket, *piece));
+// One connection: how long it may take, and how an answer gets to it piece by piece.
 #ifndef ESPALIER_SERVE_CONNECTION_H_
 #define ESPALIER_SERVE_CONNECTION_H_
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
-#include <string_view>
+#include <list>
+#include <new>
 
 #include "serve/answer.h"
-
-#include "espalier/base/bytes.h"
-#include "espalier/base/error.h"
+#include "serve/libevent.h"
 
 namespace espalier::serve {
 
-/// Takes requests one after the other and gives the bytes of their responses. Holds one head of a
-/// request and one of a response, and nothing of any content. Not thread-safe; `service` must
-/// outlive it.
-class Connection {
- public:
-  enum class State : std::uint8_t {
-    kReading,  // waits for a request, or the rest of one
-    kWriting,  // has something to send
-    kDone,     // all has been sent; nothing more is answered
-  };
-  /// The longest head of a request: names of files are below 256 bytes, and browsers send a
-  /// kilobyte.
-  static constexpr std::size_t kMaxHead = 16 * 1024;
+class Connection;
 
-  explicit Connection(const Service& service) : service_(service) {}
-
-  State state() const { return state_; }
-
-  /// Takes bytes that were received, at most kMaxHead; only while kReading.
-  void feed(std::string_view bytes);
-
-  /// What to send next: one byte or more, perhaps in `scratch`, which is not empty. Valid until the
-  /// next call. kFileChanged or kIoError if content cannot be read: nobody can be told, as the head
-  /// has promised it, so the connection has to end. Only while kWriting.
-  Result<ByteSpan> next(MutableByteSpan scratch) const;
-
-  /// Says that the first `size` bytes of what next() gave have been sent.
-  void sent(std::size_t size);
-
- private:
-  /// Begins to answer if there is a whole request.
-  void answer_next();
-  bool is_sent() const { return head_sent_ == answer_.head.size() && body_left() == 0; }
-  std::uint64_t body_left() const {
-    return answer_.resource == nullptr ? 0 : answer_.length - body_sent_;
+/// All connections of a server.
+struct Crowd {
+  /// Runs what libevent calls back: no exception may pass through C. Lack of memory ends the loop.
+  template <class Call>
+  void run(const Call& call) noexcept {
+    try {
+      call();
+    } catch (const std::bad_alloc&) {
+      is_out_of_memory = true;
+      event_base_loopbreak(base);
+    }
   }
 
-  const Service& service_;
-  State state_ = State::kReading;
-  std::string input_;
-  std::size_t searched_ = 0;  // bytes of the input in which no head ends
-  Answer answer_;
-  std::size_t head_sent_ = 0;
-  std::uint64_t body_sent_ = 0;
+  event_base* base = nullptr;  // borrowed
+  std::list<Connection> all;   // those that wait for a request: in the order of their waiting
+  bool is_out_of_memory = false;
+};
+
+/// Bounds what evhttp does not: a request has to be there within 30 seconds, for one that comes
+/// byte by byte (Slowloris) would keep evhttp waiting for ever; of an answer, one piece is held;
+/// and while a client is answered nothing is read from it. One that takes no byte for two minutes
+/// is given up. Belongs to a Crowd, and leaves it when evhttp closes it. Not thread-safe.
+class Connection {
+ public:
+  /// The head of a request: names of files are below 256 bytes, and browsers send a kilobyte.
+  static constexpr std::size_t kMaxHead = 16 * 1024;
+
+  /// Adds a connection that evhttp is about to take. Its buffer is for evhttp_set_bevcb(). Throws
+  /// std::bad_alloc.
+  static Connection& add(Crowd& crowd, bufferevent*& buffer);
+
+  explicit Connection(Crowd& crowd);
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+  ~Connection();
+
+  /// Learns what evhttp has made for it: to be called once, after evhttp has taken the buffer and
+  /// before anything else happens to the connection, which this may be the end of.
+  void adopt();
+
+  bool is(const evhttp_connection* connection) const { return connection_ == connection; }
+  bool is_answering() const { return is_answering_; }
+
+  /// Begins to answer a request of it. If content cannot be read, the connection ends: nobody can
+  /// be told, as the head has promised it. Throws std::bad_alloc.
+  void answer(evhttp_request* request, const Answer& answer);
+
+  /// Ends it.
+  void close() { evhttp_connection_free(connection_); }
+
+ private:
+  void wait();
+  void send_piece();
+  void stop_reading();
+
+  Crowd& crowd_;
+  std::list<Connection>::iterator place_;
+  SharedBufferevent buffer_;                 // until it is adopted
+  evhttp_connection* connection_ = nullptr;  // since then; evhttp's
+  EventHandle deadline_;
+  bool is_answering_ = false;
+  // While there are pieces left to be read.
+  evhttp_request* request_ = nullptr;
+  const Resource* resource_ = nullptr;
+  std::uint64_t offset_ = 0;
+  std::uint64_t left_ = 0;
 };
 
 }  // namespace espalier::serve

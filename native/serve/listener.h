@@ -3,30 +3,22 @@
 #define ESPALIER_SERVE_LISTENER_H_
 
 #include <cstdint>
-#include <utility>
+
+#include "serve/libevent.h"
 
 #include "espalier/base/error.h"
-#include "espalier/native/posix.h"
 
 namespace espalier::serve {
 
-/// Listens at 127.0.0.1, which no other machine reaches. Not thread-safe.
-class Listener {
- public:
-  /// Port 0 is any free one. kIoError, for one if the port is in use.
+/// Listens at 127.0.0.1, which no other machine reaches. Connections wait until `base` runs and
+/// somebody takes them.
+struct Listener {
+  /// Port 0 is any free one. kIoError, for one if the port is in use; kOutOfMemory.
   static Result<Listener> open(std::uint16_t port);
 
-  std::uint16_t port() const { return port_; }
-  int fd() const { return socket_.get(); }
-
-  /// A connection that waits, not blocking; none, and errno, if there is none or it cannot be had.
-  FileDescriptor accept() const;
-
- private:
-  Listener(FileDescriptor socket, std::uint16_t port) : socket_(std::move(socket)), port_(port) {}
-
-  FileDescriptor socket_;
-  std::uint16_t port_;
+  EventBaseHandle base;
+  ListenerHandle socket;
+  std::uint16_t port = 0;
 };
 
 }  // namespace espalier::serve

@@ -1,33 +1,28 @@
-// What a browser asks: the head of an HTTP/1.1 request, taken apart.
+// What a browser asks, as far as this server heeds it.
 #ifndef ESPALIER_SERVE_REQUEST_H_
 #define ESPALIER_SERVE_REQUEST_H_
 
-#include <string>
 #include <string_view>
 
-#include <tl/expected.hpp>
+struct evhttp_request;
 
 namespace espalier::serve {
 
-/// The parts of a request that this server heeds. Texts are as they came, and nobody trusts them;
-/// those of fields that were not sent are empty.
+/// Texts are as they came, and nobody trusts them; those of fields that were not sent are empty.
 struct Request {
-  std::string method;
-  std::string target;  // visible ASCII characters
-  std::string host;
-  std::string range;
-  std::string if_range;
-  bool keep_alive = false;
+  bool is_head = false;  // or GET: others do not get here
+  std::string_view target;
+  std::string_view host;
+  std::string_view range;
+  std::string_view if_range;
+  /// Content was announced, which no request needs that is answered.
+  bool has_content = false;
+  /// One of the fields above came twice, so that who else reads the request may heed the other.
+  bool is_ambiguous = false;
 };
 
-/// The status of the response to a request that cannot be understood.
-using BadStatus = int;
-
-/// Parses a head: the request line and the fields, up to the empty line, which is included.
-/// Stricter than it might be, for lenient readers are what smuggling of requests lives on: lines
-/// end with CRLF, no field is folded, and those that matter come once. 400 for wrong syntax, 413
-/// for a request with content, of which none needs any, 505 for versions other than 1.0 and 1.1.
-tl::expected<Request, BadStatus> parse_request(std::string_view head);
+/// What evhttp has parsed, valid as long as that is.
+Request heed(evhttp_request* request);
 
 }  // namespace espalier::serve
 

@@ -1,18 +1,13 @@
 #include "serve/server.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <cstddef>
-#include <memory>
-#include <new>
-#include <string_view>
+#include <csignal>
 #include <utility>
-#include <vector>
 
 #include "serve/connection.h"
-#include <poll.h>
-#include <sys/socket.h>
+#include "serve/request.h"
+#include <sys/resource.h>
 
 #include "espalier/native/out_of_memory.h"
 #include "espalier/native/posix.h"
@@ -20,188 +15,158 @@
 namespace espalier::serve {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
-using std::chrono::seconds;
 
-constexpr std::size_t kMaxClients = 256;
-// For a whole request: not longer for one that comes byte by byte (Slowloris).
-constexpr seconds kRequestTime{30};
-// Without a byte that the client takes: pages that wait for the user do not read either.
-constexpr seconds kWriteTime{120};
-// For the client to see the end of an answer that it did not wait for.
-constexpr seconds kLingerTime{2};
+// evhttp takes some hundred bytes for a field of two: a head can become a megabyte, and so many of
+// them can be had at once.
+constexpr rlim_t kMaxConnections = 64;
+// Descriptors for what else the process may open meanwhile.
+constexpr rlim_t kSpareDescriptors = 8;
 // Before accepting again what the system had no room for.
 constexpr milliseconds kAcceptPause{200};
-// What is read of a file at once. What the socket does not take of it is read again.
-constexpr std::size_t kPiece = 256 * 1024;
-#ifdef MSG_NOSIGNAL
-constexpr int kSendFlags = MSG_NOSIGNAL;
-#else
-constexpr int kSendFlags = 0;
-#endif
 
-struct Client {
-  Client(FileDescriptor s, const Service& service, Clock::time_point d)
-      : socket(std::move(s)), connection(service), deadline(d) {}
+// No more than there are descriptors, of which the lowest have been taken when `fd` was.
+std::size_t most_connections(int fd) {
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kMaxConnections;
+  const rlim_t taken = static_cast<rlim_t>(fd) + 1 + kSpareDescriptors;
+  const rlim_t left = limit.rlim_cur > taken ? limit.rlim_cur - taken : 1;
+  return static_cast<std::size_t>(std::min(left, kMaxConnections));
+}
 
-  bool is_writing() const { return connection.state() == Connection::State::kWriting; }
-  bool is_done() const { return connection.state() == Connection::State::kDone; }
+// Descriptors or memory are short all the same. To try at once would only be to try again.
+void pause_accepting(evconnlistener* listener, void*) {
+  const auto resume = [](evutil_socket_t, short, void* paused) {
+    evconnlistener_enable(static_cast<evconnlistener*>(paused));
+  };
+  const timeval pause = timeval_of(kAcceptPause);
+  event_base* base = evconnlistener_get_base(listener);
+  if (event_base_once(base, -1, EV_TIMEOUT, resume, listener, &pause) == 0) {
+    evconnlistener_disable(listener);
+  }
+}
 
-  FileDescriptor socket;
-  Connection connection;
-  Clock::time_point deadline;
-  bool is_closed = false;  // to be removed
-};
-
-bool must_wait(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
-
-class Loop {
+class Server {
  public:
-  Loop(const Listener& listener, const Service& service, const ServeOptions& options)
-      : listener_(listener), service_(service), options_(options), piece_(kPiece) {}
+  Server(Listener listener, const Service& service, const ServeOptions& options)
+      : base_(std::move(listener.base)),
+        http_(had(evhttp_new(base_.get()))),
+        service_(service),
+        max_(most_connections(evconnlistener_get_fd(listener.socket.get()))) {
+    crowd_.base = base_.get();
+    evhttp_set_allowed_methods(http_.get(), EVHTTP_REQ_GET | EVHTTP_REQ_HEAD);
+    evhttp_set_max_headers_size(http_.get(), Connection::kMaxHead);
+    evhttp_set_max_body_size(http_.get(), 0);
+    evhttp_set_default_content_type(http_.get(), nullptr);
+    const auto connected = [](event_base*, void* self) {
+      auto* server = static_cast<Server*>(self);
+      bufferevent* buffer = nullptr;
+      server->crowd_.run([&] { buffer = server->add_connection(); });
+      return buffer;
+    };
+    evhttp_set_bevcb(http_.get(), connected, this);
+    const auto asked = [](evhttp_request* request, void* self) {
+      auto* server = static_cast<Server*>(self);
+      server->crowd_.run([&] { server->handle(request); });
+    };
+    evhttp_set_gencb(http_.get(), asked, this);
+    evconnlistener_set_error_cb(listener.socket.get(), pause_accepting);
+    had(evhttp_bind_listener(http_.get(), listener.socket.get()));
+    (void)listener.socket.release();  // It is evhttp's now.
+
+    const auto adopt = [](evutil_socket_t, short, void* self) {
+      static_cast<Server*>(self)->adopt();
+    };
+    adopt_.reset(had(event_new(base_.get(), -1, 0, adopt, this)));
+    const auto stop = [](evutil_socket_t, short, void* base) {
+      event_base_loopbreak(static_cast<event_base*>(base));
+    };
+    stop_.reset(had(event_new(base_.get(), options.stop, EV_READ, stop, base_.get())));
+    done(event_add(stop_.get(), nullptr));
+    if (!options.idle_timeout) return;
+    idle_timeout_ = timeval_of(*options.idle_timeout);
+    const auto idle = [](evutil_socket_t, short, void* self) {
+      auto* server = static_cast<Server*>(self);
+      server->crowd_.run([&] { server->stop_if_idle(); });
+    };
+    idle_.reset(had(evtimer_new(base_.get(), idle, this)));
+    note_activity();
+  }
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+  ~Server() {
+    adopt();
+    while (!crowd_.all.empty()) crowd_.all.front().close();
+  }
 
   Result<void> run() {
-    while (true) {
-      collect();
-      if (::poll(polled_.data(), static_cast<nfds_t>(polled_.size()), timeout()) < 0) {
-        if (errno == EINTR) continue;
-        return fail_with_errno(errno, "wait for connections");
-      }
-      now_ = Clock::now();
-      if (polled_[0].revents != 0) return {};
-      // `polled_` is in the order of the clients until one goes or comes.
-      for (std::size_t i = 0; i < clients_.size(); ++i) {
-        if (polled_[i + kFixed].revents != 0) attend(*clients_[i]);
-        if (clients_[i]->deadline <= now_) clients_[i]->is_closed = true;
-      }
-      std::erase_if(clients_, [](const auto& client) { return client->is_closed; });
-      if (polled_[1].revents != 0) accept_all();
-      if (options_.idle_timeout && now_ - last_active_ >= *options_.idle_timeout) return {};
-    }
+    if (event_base_dispatch(base_.get()) < 0) return fail_with_errno(errno, "wait for connections");
+    if (crowd_.is_out_of_memory) return out_of_memory();
+    return {};
   }
 
  private:
-  static constexpr std::size_t kFixed = 2;  // the descriptors before those of the clients
-
-  // Sets down what to wait for.
-  void collect() {
-    polled_.clear();
-    polled_.push_back({options_.stop, POLLIN, 0});
-    // A negative descriptor is not looked at.
-    polled_.push_back({may_accept() ? listener_.fd() : -1, POLLIN, 0});
-    for (const auto& client : clients_) {
-      const short events = client->is_writing() ? POLLOUT : POLLIN;
-      polled_.push_back({client->socket.get(), events, 0});
-    }
+  bufferevent* add_connection() {
+    note_activity();
+    adopt();  // The listener may have taken several at once.
+    if (crowd_.all.size() >= max_) evict();
+    bufferevent* buffer = nullptr;
+    new_ = &Connection::add(crowd_, buffer);
+    event_active(adopt_.get(), EV_TIMEOUT, 0);  // Once evhttp has made its part of it.
+    return buffer;
   }
 
-  bool may_accept() const { return now_ >= accept_again_; }
-
-  // Milliseconds until something is due; -1 if nothing is.
-  int timeout() const {
-    auto due = Clock::time_point::max();
-    for (const auto& client : clients_) due = std::min(due, client->deadline);
-    if (options_.idle_timeout) due = std::min(due, last_active_ + *options_.idle_timeout);
-    if (!may_accept()) due = std::min(due, accept_again_);
-    if (due == Clock::time_point::max()) return -1;
-    const auto left = std::chrono::ceil<milliseconds>(due - Clock::now()).count();
-    return static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000));
-  }
-
-  void accept_all() {
-    while (clients_.size() < kMaxClients || evict()) {
-      FileDescriptor socket = listener_.accept();
-      if (!socket.is_open()) {
-        // Without descriptors or memory to spare, trying at once would only be trying again.
-        if (!must_wait(errno) && errno != ECONNABORTED && !evict()) {
-          accept_again_ = now_ + kAcceptPause;
-        }
-        return;
-      }
-      last_active_ = now_;
-      clients_.push_back(
-          std::make_unique<Client>(std::move(socket), service_, now_ + kRequestTime));
-    }
-    accept_again_ = now_ + kAcceptPause;
+  void adopt() {
+    if (new_ != nullptr) std::exchange(new_, nullptr)->adopt();
   }
 
   // Ends the connection that has waited longest for a request: one of a browser is opened again
-  // when it is needed, and the others are an attempt to use all up. False if all are being
-  // answered.
-  bool evict() {
-    auto oldest = clients_.end();
-    for (auto client = clients_.begin(); client != clients_.end(); ++client) {
-      if ((*client)->is_writing()) continue;
-      if (oldest == clients_.end() || (*client)->deadline < (*oldest)->deadline) oldest = client;
-    }
-    if (oldest == clients_.end()) return false;
-    clients_.erase(oldest);
-    return true;
+  // when it is needed, and the others are an attempt to use all up. Those that are being answered
+  // stay, for only who knows the token can make an answer last.
+  void evict() {
+    const auto oldest = std::find_if(crowd_.all.begin(), crowd_.all.end(),
+                                     [](const auto& other) { return !other.is_answering(); });
+    if (oldest != crowd_.all.end()) oldest->close();
   }
 
-  void attend(Client& client) {
-    if (!client.is_writing()) receive(client);
-    // Most answers can be sent at once. One piece at a time, so that all clients have their turn.
-    if (client.is_writing() && !client.is_closed) send_piece(client);
+  void handle(evhttp_request* request) {
+    note_activity();
+    const auto* asking = evhttp_request_get_connection(request);
+    const auto connection = std::find_if(crowd_.all.begin(), crowd_.all.end(),
+                                         [&](const auto& other) { return other.is(asking); });
+    connection->answer(request, answer(heed(request), service_));
   }
 
-  void receive(Client& client) {
-    std::array<char, Connection::kMaxHead> buffer;
-    const ssize_t n = ::recv(client.socket.get(), buffer.data(), buffer.size(), 0);
-    if (n < 0 && must_wait(errno)) return;
-    if (n <= 0) {
-      client.is_closed = true;
-      return;
-    }
-    last_active_ = now_;
-    if (client.is_done()) return;  // Thrown away: see finish().
-    client.connection.feed({buffer.data(), static_cast<std::size_t>(n)});
-    if (client.is_writing()) client.deadline = now_ + kWriteTime;
+  void note_activity() {
+    if (idle_) done(evtimer_add(idle_.get(), &idle_timeout_));
   }
 
-  void send_piece(Client& client) {
-    const auto piece = client.connection.next(piece_);
-    // The client sees fewer bytes than the head says, and so knows.
-    if (!piece) {
-      client.is_closed = true;
-      return;
-    }
-    const ssize_t n = ::send(client.socket.get(), piece->data(), piece->size(), kSendFlags);
-    if (n < 0 && must_wait(errno)) return;
-    if (n < 0) {
-      client.is_closed = true;
-      return;
-    }
-    last_active_ = now_;
-    client.connection.sent(static_cast<std::size_t>(n));
-    client.deadline = now_ + (client.is_writing() ? kWriteTime : kRequestTime);
-    if (client.is_done()) finish(client);
+  void stop_if_idle() {
+    const bool is_idle = std::none_of(crowd_.all.begin(), crowd_.all.end(),
+                                      [](const auto& other) { return other.is_answering(); });
+    return is_idle ? void(event_base_loopbreak(base_.get())) : note_activity();
   }
 
-  // To close a socket with input that nobody has read resets the connection, which can take the
-  // answer from the client. So it is read for a while and thrown away.
-  void finish(Client& client) {
-    (void)::shutdown(client.socket.get(), SHUT_WR);
-    client.deadline = now_ + kLingerTime;
-  }
-
-  const Listener& listener_;
+  EventBaseHandle base_;
+  HttpHandle http_;
   const Service& service_;
-  const ServeOptions& options_;
-  std::vector<std::byte> piece_;
-  std::vector<std::unique_ptr<Client>> clients_;
-  std::vector<pollfd> polled_;
-  Clock::time_point now_ = Clock::now();
-  Clock::time_point last_active_ = now_;
-  Clock::time_point accept_again_ = now_;
+  std::size_t max_;
+  Crowd crowd_;
+  Connection* new_ = nullptr;  // of which evhttp's part is not known yet
+  EventHandle adopt_;
+  EventHandle stop_;
+  EventHandle idle_;
+  timeval idle_timeout_ = {};
 };
 
 }  // namespace
 
-Result<void> serve(const Listener& listener, const Service& service,
-                   const ServeOptions& options) try {
-  return Loop(listener, service, options).run();
+Result<void> serve(Listener listener, const Service& service, const ServeOptions& options) try {
+  // libevent writes to sockets as to files: a client who goes away would end the program.
+  (void)std::signal(SIGPIPE, SIG_IGN);
+  // Nobody reads what it has to say of its connections.
+  event_set_log_callback([](int, const char*) {});
+  return Server(std::move(listener), service, options).run();
 } catch (const std::bad_alloc&) {
   return out_of_memory();
 }

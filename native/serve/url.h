@@ -2,7 +2,6 @@
 #ifndef ESPALIER_SERVE_URL_H_
 #define ESPALIER_SERVE_URL_H_
 
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -12,9 +11,10 @@ namespace espalier::serve {
 /// "-._~") as %XX. Any bytes are allowed.
 std::string percent_encoded(std::string_view text);
 
-/// The bytes that a path stands for; nothing if a % is not followed by two hexadecimal digits. What
-/// comes out may hold any bytes: compare it with names, but hand it to nobody as a path.
-std::optional<std::string> percent_decoded(std::string_view path);
+/// The bytes that a path stands for; a % that is not followed by two hexadecimal digits stands for
+/// itself. What comes out may hold any bytes: compare it with names, but hand it to nobody as a
+/// path.
+std::string percent_decoded(std::string_view path);
 
 }  // namespace espalier::serve
 

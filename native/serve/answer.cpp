@@ -60,7 +60,11 @@ std::optional<std::string_view> name_in(std::string_view target, std::string_vie
   return target.substr(0, target.find('?'));
 }
 
-Answer content_answer(const Request& request, const Resource& resource) {
+Answer content_answer(const Request& request, const Resource& plain) {
+  // A part is one of the plain bytes.
+  const bool is_gzipped =
+      plain.gzipped() != nullptr && request.accepts_gzip && request.range.empty();
+  const Resource& resource = is_gzipped ? *plain.gzipped() : plain;
   const auto state = resource.state();
   if (!state) return error_answer(request, 500, "Internal Server Error\n");
   // A part of what is not that any more is of no use to who has the rest. And only GET has ranges.
@@ -73,6 +77,8 @@ Answer content_answer(const Request& request, const Resource& resource) {
   Answer result = is_beyond ? error_answer(request, 416, "Range Not Satisfiable\n")
                             : begin(is_part ? 206 : 200);
   result.fields.emplace_back("Accept-Ranges", "bytes");
+  if (plain.gzipped() != nullptr) result.fields.emplace_back("Vary", "Accept-Encoding");
+  if (is_gzipped) result.fields.emplace_back("Content-Encoding", "gzip");
   if (!state->tag.empty()) result.fields.emplace_back("ETag", state->tag);
   if (is_beyond) {
     result.fields.emplace_back("Content-Range", fmt::format("bytes */{}", state->size));

@@ -1,10 +1,30 @@
 #include "serve/request.h"
 
+#include <algorithm>
+#include <cstddef>
+
 #include <event2/http.h>
 #include <event2/keyvalq_struct.h>
 #include <event2/util.h>
 
 namespace espalier::serve {
+namespace {
+
+/// Whether a list of codings has gzip in it, and not with a weight, which may be one of 0: no
+/// browser gives one, and others get what they can read in any case.
+bool names_gzip(std::string_view codings) {
+  while (!codings.empty()) {
+    const std::size_t comma = std::min(codings.find(','), codings.size());
+    std::string_view coding = codings.substr(0, comma);
+    codings.remove_prefix(std::min(comma + 1, codings.size()));
+    while (coding.starts_with(' ')) coding.remove_prefix(1);
+    while (coding.ends_with(' ')) coding.remove_suffix(1);
+    if (coding == "gzip") return true;
+  }
+  return false;
+}
+
+}  // namespace
 
 Request heed(evhttp_request* request) {
   Request result;
@@ -24,6 +44,7 @@ Request heed(evhttp_request* request) {
     if (is("Host")) take(value, result.host);
     if (is("Range")) take(value, result.range);
     if (is("If-Range")) take(value, result.if_range);
+    if (is("Accept-Encoding")) result.accepts_gzip = result.accepts_gzip || names_gzip(value);
     if (is("Transfer-Encoding")) result.has_content = true;
     if (is("Content-Length") && value != "0") result.has_content = true;
   }

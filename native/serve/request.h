@@ -15,6 +15,8 @@ struct Request {
   std::string_view host;
   std::string_view range;
   std::string_view if_range;
+  /// A gzipped answer is welcome.
+  bool accepts_gzip = false;
   /// Content was announced, which no request needs that is answered.
   bool has_content = false;
   /// One of the fields above came twice, so that who else reads the request may heed the other.

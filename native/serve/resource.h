@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -38,8 +39,13 @@ class Resource {
   /// is not empty. kFileChanged if there are none any more, kIoError.
   virtual Result<std::size_t> read(std::uint64_t offset, MutableByteSpan out) const = 0;
 
+  /// The same bytes, gzipped; null if they are to be had as they are alone.
+  const Resource* gzipped() const { return gzipped_.get(); }
+  void set_gzipped(std::unique_ptr<const Resource> gzipped) { gzipped_ = std::move(gzipped); }
+
  private:
   std::string content_type_;
+  std::unique_ptr<const Resource> gzipped_;
 };
 
 /// A text in memory.

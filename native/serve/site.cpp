@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <new>
 #include <span>
 #include <system_error>
@@ -17,6 +18,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMaxFolderBytes = 64 << 20;
+
+// What a gzipped copy has behind the name.
+constexpr std::string_view kCopy = ".gz";
 
 // Browsers refuse scripts, styles and modules of another type, as the server forbids them to guess.
 std::string content_type_of(const fs::path& file) {
@@ -73,16 +77,27 @@ Result<void> Site::add_folder(const fs::path& folder) try {
   fs::recursive_directory_iterator entry(folder, error);
   if (error) return failed(error);
   std::uint64_t left = kMaxFolderBytes;
+  std::map<std::string, std::string> files;
   for (const fs::recursive_directory_iterator end; entry != end; entry.increment(error)) {
     if (error) return failed(error);
     if (!fs::is_regular_file(entry->symlink_status(error))) continue;
     auto text = read_whole(entry->path(), left);
     if (!text) return propagate(text);
     left -= text->size();
-    add(entry->path().lexically_relative(folder).generic_string(),
-        std::make_unique<TextResource>(content_type_of(entry->path()), std::move(*text)));
+    files.emplace(entry->path().lexically_relative(folder).generic_string(), std::move(*text));
   }
   if (error) return failed(error);
+  for (auto& [name, text] : files) {
+    if (name.ends_with(kCopy) && files.contains(name.substr(0, name.size() - kCopy.size()))) {
+      continue;
+    }
+    const std::string type = content_type_of(name);
+    auto resource = std::make_unique<TextResource>(type, std::move(text));
+    if (const auto copy = files.find(name + std::string(kCopy)); copy != files.end()) {
+      resource->set_gzipped(std::make_unique<TextResource>(type, std::move(copy->second)));
+    }
+    add(name, std::move(resource));
+  }
   return {};
 } catch (const std::bad_alloc&) {
   return out_of_memory();

@@ -24,8 +24,9 @@ class Site {
   void add(std::string name, std::unique_ptr<const Resource> resource);
 
   /// Reads all regular files below `folder` into memory, so that a page that is built again
-  /// meanwhile is served as one. Links in it are left out: they may lead anywhere. kFileNotFound,
-  /// kIoError; kLimitExceeded beyond 64 MiB, for that is no page.
+  /// meanwhile is served as one. "app.js.gz" beside "app.js" is not served by its name, but to who
+  /// asks for "app.js" and takes gzip. Links in it are left out: they may lead anywhere.
+  /// kFileNotFound, kIoError; kLimitExceeded beyond 64 MiB, for that is no page.
   Result<void> add_folder(const std::filesystem::path& folder);
 
   /// The resource of exactly that name, or null.

@@ -4,6 +4,7 @@ Usage: ESPALIER=path/to/espalier MAKE_SAMPLE=path/to/make_sample python3 test_vi
 """
 
 import contextlib
+import gzip
 import http.client
 import json
 import os
@@ -183,6 +184,30 @@ class Page(View):
             self.assertEqual(answer.headers["Referrer-Policy"], "no-referrer")
             self.assertEqual(answer.headers["X-Content-Type-Options"], "nosniff")
             self.assertFalse([name for name in answer.headers if name.lower().startswith("access-control")])
+
+    def test_gzipped_copies(self):
+        page = self.new("page")
+        shutil.copytree(self.page, page, symlinks=True)
+        plain = self.parts["assets/app.js"]
+        copy = gzip.compress(plain)
+        for name, content in (("assets/app.js.gz", copy), ("alone.gz", b"of nothing")):
+            with open(os.path.join(page, name), "wb") as file:
+                file.write(content)
+        server = Server(self.sample, "--page", page)
+        for accepted, expected in (("gzip, deflate, br", copy), ("br , gzip", copy), ("deflate", plain), ("", plain), ("gzip;q=0", plain),
+                                   ("x-gzip", plain), ("gzippy", plain)):
+            response = server.ask("assets/app.js", Accept_Encoding=accepted)
+            self.assertEqual((response.status, response.content), (200, expected), accepted)
+            self.assertEqual(response.getheader("Content-Encoding"), "gzip" if expected == copy else None)
+            self.assertEqual(response.getheader("Content-Length"), str(len(expected)))
+            self.assertEqual(response.getheader("Content-Type"), "text/javascript; charset=utf-8")
+            self.assertEqual(response.getheader("Vary"), "Accept-Encoding")
+        response = server.ask("assets/app.js", Accept_Encoding="gzip", Range="bytes=0-2")
+        self.assertEqual((response.status, response.content, response.getheader("Content-Encoding")), (206, plain[:3], None))
+        self.assertEqual(server.ask("assets/app.js.gz").status, 404)
+        self.assertEqual(server.ask("alone.gz").content, b"of nothing")
+        response = server.ask(Accept_Encoding="gzip")
+        self.assertEqual((response.content, response.getheader("Vary")), (self.parts["index.html"], None))
 
     def test_head_is_get_without_content(self):
         server = self.serve()

@@ -62,6 +62,8 @@ def main():
                           f"{name} includes {target}: {own} must not depend on {other}")
                 elif target.startswith("flatbuffers/") or target == "espalier_generated.h":
                     check(name in GENERATED_ALLOWED, f"{name} includes {target}")
+                elif target.startswith("event2/"):
+                    check(folder == "native/serve", f"{name} includes {target}")
                 elif folder.startswith("src/"):
                     check(not FORBIDDEN_IN_CORE.match(target), f"{name} includes {target}")
     with tempfile.TemporaryDirectory() as work:

@@ -176,7 +176,7 @@ def spread(values):
 def load_lines(report):
     code = {kind: count for kind, count in report["bytes"].items() if kind != "data"}
     parts = ", ".join(f"{kind}: {size(count)}" for kind, count in code.items())
-    yield "first load, gzip -9, without the example's data", size(sum(code.values())), f"{parts}; {report['requests']} requests"
+    yield "first load, gzipped copies, without the example's data", size(sum(code.values())), f"{parts}; {report['requests']} requests"
     for what, key in (("first paint", "paint"), ("tree of the example shown and main thread free", "tree")):
         yield f"first load: {what}", spread([s[key] for s in report["samples"]]), f"{len(report['samples'])} fresh browsers"
     yield "first load: longest block of the main thread", spread([s["longest"] for s in report["samples"]]), "tasks above 50 ms count"

@@ -1,5 +1,5 @@
 // Serves folders in ranges, and counts. A file is looked for in each folder in turn.
-import { createReadStream, readFileSync, statSync } from 'node:fs'
+import { createReadStream, existsSync, readFileSync, statSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { extname, join, normalize } from 'node:path'
 import { gzipSync } from 'node:zlib'
@@ -47,7 +47,8 @@ export class Server {
     }
     if (!file) return void response.writeHead(404, headers).end()
     if (type) {
-      const body = gzipSync(readFileSync(file), { level: 9 })
+      // The copy that the page's build makes, as `espalier view` sends it.
+      const body = existsSync(`${file}.gz`) ? readFileSync(`${file}.gz`) : gzipSync(readFileSync(file), { level: 9 })
       answer.bytes = body.length
       return void response.writeHead(200, { ...headers, 'content-encoding': 'gzip', 'content-length': body.length }).end(body)
     }

@@ -16,11 +16,14 @@ export function looksLikeJson(text: string): boolean {
   return /^\s*[[{]/.test(text) && /[\]}]\s*$/.test(text)
 }
 
+const DEEPEST = 40
+
 /** Lays the text itself out: parsed and written anew, long numbers and repeated keys would be lost. */
 function indent(text: string): string {
   let out = ''
   let depth = 0
-  const line = (): string => `\n${'  '.repeat(depth)}`
+  // Deeper ones stand below each other: thousands of brackets would become gigabytes of spaces.
+  const line = (): string => `\n${'  '.repeat(Math.min(depth, DEEPEST))}`
   const tokens = text.match(/"(?:[^"\\]|\\.)*"|[[\]{},:]|[^\s[\]{},:"]+/gs) ?? []
   tokens.forEach((token, i) => {
     if (token === '{' || token === '[') {

@@ -40,11 +40,15 @@ export function textsOf(data: TensorData, block?: Block): (position: number) => 
   return (i) => floatText(numbers[i]!)
 }
 
+/** Bytes of a block that are shown. */
+const MOST_HEX = 256
+
 /** Bytes as hex digits, in groups of four bytes. */
 export function hexText(bytes: Uint8Array): string {
   let text = ''
-  bytes.forEach((byte, i) => {
+  // A block may have as many bytes as the file.
+  bytes.subarray(0, MOST_HEX).forEach((byte, i) => {
     text += (i > 0 && i % 4 === 0 ? ' ' : '') + byte.toString(16).padStart(2, '0')
   })
-  return text
+  return bytes.length > MOST_HEX ? `${text} … ${bytes.length - MOST_HEX} bytes more` : text
 }

@@ -8,6 +8,8 @@ const STEP = 1024
 /** How many names are read at once. */
 const LEAST_READ = 16
 const MOST_READ = 2048
+/** So many dots are looked at: to find the place of a name with thousands would take minutes. */
+const DEEPEST = 32
 const NONE = 0xffffffff
 
 /**
@@ -33,6 +35,7 @@ export class DottedNames {
     begin: new Numbers(),
     end: new Numbers(),
     // Where in the order its names are, and in the entries what it was split into.
+    depth: new Numbers(),
     from: new Numbers(),
     to: new Numbers(),
     firstEntry: new Numbers(),
@@ -131,6 +134,7 @@ export class DottedNames {
   *split(group: number): Work<void> {
     if (this.isSplit(group)) return
     const begin = this.restBegin(group)
+    const isDeepest = this.#groups.depth.at(group) === DEEPEST
     const names = this.names(group).slice()
     const container = this.container(group)
     // Of each name, the number of its part; of each part, how many names it has, its first one and where its text ends.
@@ -147,7 +151,7 @@ export class DottedNames {
       const text = this.#key(container, name)
       let part = lastPart
       if (part === NONE || !text.startsWith(lastText, begin)) {
-        const end = text.indexOf('.', begin)
+        const end = isDeepest ? -1 : text.indexOf('.', begin)
         const own = text.slice(begin, end + 1)
         const known = end < 0 ? undefined : parts.get(own)
         part = known ?? counts.length
@@ -197,13 +201,14 @@ export class DottedNames {
   }
 
   #push(group: Group): number {
-    const { container, parent, position, sample, begin, end, from, to, firstEntry, entries } = this.#groups
+    const { container, parent, position, sample, begin, end, depth, from, to, firstEntry, entries } = this.#groups
     container.push(group.container)
     parent.push(group.parent)
     position.push(group.position)
     sample.push(group.sample)
     begin.push(group.begin)
     end.push(group.end)
+    depth.push(group.parent === NONE ? 0 : depth.at(group.parent) + 1)
     from.push(group.from)
     to.push(group.to)
     firstEntry.push(NONE)

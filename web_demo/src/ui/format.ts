@@ -5,7 +5,8 @@ const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'] as const
 export function formatBytes(bytes: number): string {
   let unit = 0
   let size = bytes
-  while (size >= 1000 && unit < UNITS.length - 1) {
+  // What three digits would round to 1000 is 1 of the next unit.
+  while (size >= (unit === 0 ? 1000 : 999.5) && unit < UNITS.length - 1) {
     size /= 1024
     unit++
   }

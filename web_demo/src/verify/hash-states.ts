@@ -25,11 +25,12 @@ export class HashStates {
     return 'unchecked'
   }
 
-  /** Takes the result of a verification: of an item and all in it, of which some are bad. */
-  note(item: number, bad: Iterable<number>): void {
+  /** Takes the result of a verification: of an item and all in it, of which some are bad; and others, if not all are known. */
+  note(item: number, bad: Iterable<number>, areAllKnown: boolean): void {
     // What was bad may have been mended, or have been a fault of the network.
     for (const other of this.#bad) if (this.#isWithin(other, item)) this.#bad.delete(other)
-    this.#done.add(item)
+    if (areAllKnown) this.#done.add(item)
+    else for (const other of this.#done) if (this.#isWithin(other, item) || this.#isWithin(item, other)) this.#done.delete(other)
     for (const start of bad) {
       for (let at: number | undefined = start; at !== undefined; at = this.#outline.parent(at)) this.#bad.add(at)
     }

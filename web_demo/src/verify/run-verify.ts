@@ -32,14 +32,41 @@ const MOST_ERRORS = 1000
  */
 export async function verifyItem(file: OpenFile, item: number, signal: AbortSignal, onProgress: (progress: VerifyProgress) => void): Promise<Verified> {
   const { checkpoint, outline, hashes } = file
-  const isAll = item === outline.tops[0]
-  const verified: Verified = isAll
-    ? await checkpoint.verify({ signal, onProgress })
-    : await verifyTensors(await tensorsOf(file, item, signal), signal, onProgress)
-  // The metadata is part of the index, which opening has checked.
-  const bad = verified.errors.map(({ path }) => (path ? checkpoint.get(path)?.id : undefined)).filter((id) => id !== undefined)
-  hashes.note(item, bad)
+  const root = outline.tops[0]!
+  if (item === root) {
+    const verified = await checkpoint.verify({ signal, onProgress })
+    const tensors = new Set<number>()
+    for (const { path } of verified.errors) {
+      const tensor = path === undefined ? undefined : checkpoint.get(path)?.tensor
+      if (tensor) tensors.add(tensor.id)
+    }
+    // Damage without a path is of the file itself, or of a tensor that is the root.
+    const bad = verified.errors.some(({ path }) => path === undefined) ? [root] : []
+    // Not all damage is listed, and what is not may be anywhere.
+    hashes.note(item, [...bad, ...(await nodesOf(file, tensors, signal))], verified.errorCount === verified.errors.length)
+    return verified
+  }
+  const damaged = new Set<number>()
+  const verified = await verifyTensors(await tensorsOf(file, item, signal), damaged, signal, onProgress)
+  hashes.note(item, await nodesOf(file, damaged, signal), true)
   return verified
+}
+
+/** All nodes of some tensors: tied ones have several. */
+async function nodesOf({ checkpoint }: OpenFile, tensors: ReadonlySet<number>, signal: AbortSignal): Promise<number[]> {
+  const nodes: number[] = []
+  if (tensors.size === 0) return nodes
+  let step = 0
+  for (const { root } of [checkpoint, { root: checkpoint.metadata }]) {
+    for (const tensor of root.tensors()) {
+      if (tensors.has(tensor.id)) nodes.push(tensor.node.id)
+      if (++step % 4096 === 0) {
+        await nextTurn()
+        signal.throwIfAborted()
+      }
+    }
+  }
+  return nodes
 }
 
 /** The tensors of an item, tied ones once. */
@@ -62,7 +89,8 @@ async function tensorsOf(file: OpenFile, item: number, signal: AbortSignal): Pro
   return [...byId.values()]
 }
 
-async function verifyTensors(tensors: readonly Tensor[], signal: AbortSignal, onProgress: (progress: VerifyProgress) => void): Promise<Verified> {
+/** @param bad is told the numbers of damaged tensors */
+async function verifyTensors(tensors: readonly Tensor[], bad: Set<number>, signal: AbortSignal, onProgress: (progress: VerifyProgress) => void): Promise<Verified> {
   const total = tensors.reduce((sum, { stored }) => sum + stored, 0)
   const errors: EspalierError[] = []
   let loaded = 0
@@ -87,6 +115,7 @@ async function verifyTensors(tensors: readonly Tensor[], signal: AbortSignal, on
       chunks += report.chunks
       bytes += report.bytes
       damaged += report.errorCount
+      if (!report.ok) bad.add(tensor.id)
       if (errors.length < MOST_ERRORS) errors.push(...report.errors)
     }
   }

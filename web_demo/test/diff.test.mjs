@@ -53,6 +53,16 @@ test('deltas, with what cannot be subtracted', () => {
   assert.equal(big.result.max, 1)
 })
 
+test('complex numbers are one element each, and finite numbers have a distance', () => {
+  const complex = new DeltaSum()
+  complex.addComplex([1, 2, 0, 0, NaN, 1, 1, Infinity], [4, 6, 0, 0, NaN, 1, 1, 1])
+  const { elements, differing, notComparable, max, mean } = complex.result
+  assert.deepEqual({ elements, differing, notComparable, max, mean }, { elements: 4, differing: 2, notComparable: 1, max: 5, mean: 5 / 3 })
+  const far = new DeltaSum()
+  far.add([Number.MAX_VALUE], [-Number.MAX_VALUE])
+  assert.deepEqual([far.result.max, far.result.notComparable], [Infinity, 0])
+})
+
 test('the elements of two tensors', async () => {
   const [a, b] = await Promise.all([numbers(1, 2, 3), numbers(1, 4, 3.5)].map(async (t) => (await open(await write({ t }))).get('t').tensor))
   const { max, differing, mean } = await readDeltas(a, b, new AbortController().signal, () => {})

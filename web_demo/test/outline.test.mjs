@@ -52,6 +52,23 @@ test('layers of equal structure are folded on request, runs of them apart', asyn
   assert.equal(outline.count(layers), 6)
 })
 
+test('layers with a gap between their numbers, and numbers written otherwise, are not one run', async () => {
+  const dense = () => ({ w: weight() })
+  const folded = async (...names) => {
+    const { outline } = await outlineOf({ l: Object.fromEntries(names.map((name) => [name, dense()])) })
+    outline.areRunsFolded = true
+    return below(outline, find(outline, 'l')).map((item) => [outline.name(item), outline.runLength(item)])
+  }
+  assert.deepEqual(await folded('a', '10', '11', '13'), [['10', 2], ['13', 1], ['a', 1]])
+  assert.deepEqual(await folded('x', '01', '02'), [['x', 1], ['01', 1], ['02', 1]])
+})
+
+test('text keys that look like numbers are told from numbers', async () => {
+  const ckpt = await open(await write(new Map([[1, 'int'], ['1', 'text'], ['', 'empty'], ['a', 0]])))
+  const outline = new Outline(ckpt)
+  assert.deepEqual(below(outline, outline.tops[0]).map((item) => outline.isNumberText(item)), [false, true, true, false])
+})
+
 test('what is verified is ok, but for what is bad and all around it', async () => {
   const { ckpt, outline } = await outlineOf({ m: { 'a.x': weight(), 'a.y': weight(), 'b.z': weight() } })
   const hashes = new HashStates(outline, true)

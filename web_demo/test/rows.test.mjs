@@ -57,12 +57,44 @@ test('an item is revealed with all around it', () => {
 test('siblings, all and none', () => {
   const rows = new Rows(tree())
   rows.setOpen(0, true)
-  rows.openSiblings(rows.rowOf(3))
+  runNow(rows.openSiblings(rows.rowOf(3)))
   assert.equal(shown(rows), '0 -2 --5 --6 -3 -4 --7 --8 1')
   runNow(rows.rebuild(true))
   assert.equal(shown(rows), '0 -2 --5 --6 ---9 -3 -4 --7 --8 1')
   rows.closeAll()
   assert.equal(shown(rows), '0 -2 -3 -4 1')
+})
+
+test('work that is given up changes nothing, and what is done meanwhile stays', () => {
+  const wide = new Rows({ limit: 9000, tops: [0], count: (item) => (item === 0 ? 3000 : item % 2), child: (item, i) => (item === 0 ? 1 + i : 4000 + item), parent: () => 0 })
+  const work = wide.rebuild(true)
+  assert.equal(work.next().done, false)
+  wide.setOpen(0, true)
+  wide.setOpen(1, true)
+  assert.equal(wide.length, 3002)
+  for (let steps = 1; steps < 3000 / 64; steps += 10) {
+    const siblings = wide.openSiblings(5)
+    for (let i = 0; i < steps; i++) assert.equal(siblings.next().done, false)
+    siblings.return()
+    assert.equal(wide.length, 3002)
+    assert.equal(wide.isOpen(3), false)
+    assert.equal(wide.isOpen(1), true)
+  }
+  runNow(work)
+  assert.equal(wide.length, 1 + 3000 + 1500)
+  wide.setOpen(0, false)
+  assert.equal(wide.length, 1)
+})
+
+test('below 255 levels, too, what is below an item is collapsed', () => {
+  const deep = new Rows({ limit: 400, tops: [0], count: (item) => (item < 320 ? 1 : 0), child: (item) => item + 1, parent: (item) => (item ? item - 1 : undefined) })
+  runNow(deep.rebuild(true))
+  assert.equal(deep.length, 321)
+  assert.equal(deep.level(300), 300)
+  deep.setOpen(290, false)
+  assert.equal(deep.length, 291)
+  deep.setOpen(290, true)
+  assert.equal(deep.length, 321)
 })
 
 test('a million rows under one item', () => {

@@ -19,17 +19,22 @@ export function runNow<T>(work: Work<T>): T {
  * @throws the signal's reason if it is aborted
  */
 export async function runInTurns<T>(work: Work<T>, signal?: AbortSignal, onProgress?: (done: number) => void): Promise<T> {
-  for (;;) {
-    const end = performance.now() + TURN
-    let done = 0
-    do {
-      const step = work.next()
-      if (step.done) return step.value
-      done = step.value
-    } while (performance.now() < end)
-    onProgress?.(done)
-    await nextTurn()
-    signal?.throwIfAborted()
+  try {
+    for (;;) {
+      const end = performance.now() + TURN
+      let done = 0
+      do {
+        const step = work.next()
+        if (step.done) return step.value
+        done = step.value
+      } while (performance.now() < end)
+      onProgress?.(done)
+      await nextTurn()
+      signal?.throwIfAborted()
+    }
+  } finally {
+    // Work that is given up may have something to undo.
+    work.return(undefined as never)
   }
 }
 

@@ -89,9 +89,12 @@ export function useFiles(onKey: (file: OpenFile, item: number) => void): Files {
   }
 
   const close = (file: OpenFile): void => {
-    const others = files.filter((other) => other !== file)
-    setFiles(others)
-    if (file === current) setCurrent(others.at(-1))
+    // Several may be closed before the page is drawn again.
+    setFiles((before) => {
+      const others = before.filter((other) => other !== file)
+      setCurrent((shown) => (shown === file ? others.at(-1) : shown))
+      return others
+    })
     // After the panes are gone, which would ask it for more.
     setTimeout(() => void file.checkpoint.close().catch(() => {}))
   }

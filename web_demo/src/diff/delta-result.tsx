@@ -26,8 +26,9 @@ function DeltaHistogram({ deltas: { histogram } }: { deltas: Deltas }) {
   while (histogram[end - 1] === 0) end--
   const most = histogram.reduce((a, b) => Math.max(a, b), 0)
   const width = Math.min(WIDTH / (end - first), 24)
-  const from = `2^${LOWEST + first}`
-  const to = `2^${LOWEST + end}`
+  // The outermost take what lies beyond.
+  const from = first === 0 ? 'below 2^' + (LOWEST + 1) : `2^${LOWEST + first}`
+  const to = end === BUCKETS ? `2^${LOWEST + end} and more` : `2^${LOWEST + end}`
   return (
     <figure>
       <svg width={width * (end - first)} height={HEIGHT} role="img" aria-label={`Histogram of |Δ| from ${from} to ${to}`}>

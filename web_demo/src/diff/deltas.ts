@@ -31,6 +31,16 @@ export class DeltaSum {
   #sum = 0
   readonly #histogram = new Float64Array(BUCKETS)
 
+  /** Takes pairs of real and imaginary parts. */
+  addComplex(a: ArrayLike<number>, b: ArrayLike<number>): void {
+    this.#elements += a.length / 2
+    for (let i = 0; i < a.length; i += 2) {
+      const parts = [a[i]!, a[i + 1]!, b[i]!, b[i + 1]!] as const
+      if (isEqual(parts[0], parts[2]) && isEqual(parts[1], parts[3])) continue
+      this.#note(Math.hypot(parts[0] - parts[2], parts[1] - parts[3]), parts.every(Number.isFinite))
+    }
+  }
+
   /** Takes numbers of the two. Two NaNs count as equal. */
   add(a: ArrayLike<number | bigint>, b: ArrayLike<number | bigint>): void {
     this.#elements += a.length
@@ -40,17 +50,22 @@ export class DeltaSum {
       if (x === y) continue
       // Bigints are subtracted first: far from 0 their doubles may be equal.
       const delta = typeof x === 'bigint' ? Math.abs(Number(x - (y as bigint))) : Math.abs(x - (y as number))
-      if (Number.isNaN(delta) && Number.isNaN(x) && Number.isNaN(y)) continue
-      this.#differing++
-      if (!Number.isFinite(delta)) {
-        this.#notComparable++
-        continue
-      }
-      this.#sum += delta
-      if (delta > this.#max) this.#max = delta
-      const bucket = Math.floor(Math.log2(delta)) - LOWEST
-      this.#histogram[Math.max(0, Math.min(bucket, BUCKETS - 1))]!++
+      if (Number.isNaN(x) && Number.isNaN(y)) continue
+      this.#note(delta, typeof x === 'bigint' || (Number.isFinite(x) && Number.isFinite(y)))
     }
+  }
+
+  /** Adds one that differs. The difference of two finite numbers may be infinite all the same. */
+  #note(delta: number, isComparable: boolean): void {
+    this.#differing++
+    if (!isComparable) {
+      this.#notComparable++
+      return
+    }
+    this.#sum += delta
+    if (delta > this.#max) this.#max = delta
+    const bucket = Math.floor(Math.log2(delta)) - LOWEST
+    this.#histogram[Math.max(0, Math.min(bucket, BUCKETS - 1))]!++
   }
 
   /** What it comes to. */
@@ -63,6 +78,10 @@ export class DeltaSum {
   }
 }
 
+function isEqual(a: number, b: number): boolean {
+  return a === b || (Number.isNaN(a) && Number.isNaN(b))
+}
+
 /**
  * Reads two tensors of one dtype and shape in parts, and compares them.
  * @throws the signal's reason, or EspalierError: chunk_corrupt, wrong_kind for opaque blocks, those of the source
@@ -71,7 +90,8 @@ export async function readDeltas(a: Tensor, b: Tensor, signal: AbortSignal, onPr
   const sum = new DeltaSum()
   for (const slice of partsOf(a.shape, MOST)) {
     const [one, other] = await Promise.all([a.read({ slice, signal }), b.read({ slice, signal })])
-    sum.add(numbersOf(one), numbersOf(other))
+    if (one.isComplex) sum.addComplex(numbersOf(one) as ArrayLike<number>, numbersOf(other) as ArrayLike<number>)
+    else sum.add(numbersOf(one), numbersOf(other))
     onProgress(sum.result.elements)
   }
   return sum.result
@@ -80,5 +100,5 @@ export async function readDeltas(a: Tensor, b: Tensor, signal: AbortSignal, onPr
 /** The numbers themselves where JavaScript has them, otherwise as 32-bit floats, which hold all narrower types. */
 function numbersOf(part: TensorData): ArrayLike<number | bigint> {
   const { dtype, data } = part
-  return /^([iu](8|16|32|64)|f64|c128)$/.test(dtype) ? data : part.toFloat32()
+  return /^([iu](8|16|32|64)|f64|c64|c128)$/.test(dtype) ? data : part.toFloat32()
 }

@@ -34,7 +34,7 @@ export function DiffPane({ file, files, version, onSelect }: DiffPaneProps) {
   const [done, setDone] = useState(0)
   const [failure, setFailure] = useState('')
   const [listed, setListed] = useState(PAGE)
-  const [deltas, setDeltas] = useState<ReadonlyMap<string, Deltas | string>>(new Map())
+  const [deltas, setDeltas] = useState<ReadonlyMap<Difference, Deltas | string>>(new Map())
   const [reading, setReading] = useState('')
   const running = useRef<AbortController>()
 
@@ -60,16 +60,17 @@ export function DiffPane({ file, files, version, onSelect }: DiffPaneProps) {
     const stop = (running.current = new AbortController())
     const { signal } = stop
     setFailure('')
-    for (const [i, { before, after, path }] of differences.entries()) {
+    for (const [i, difference] of differences.entries()) {
+      const { before, after, path } = difference
       const share = (part: number): string => `${formatExact(i + 1)} of ${formatExact(differences.length)}: ${path}, ${Math.round(part * 100)}%`
       setReading(share(0))
       const { elements } = before!.tensor!
       try {
         const found = await readDeltas(before!.tensor!, after!.tensor!, signal, (count) => setReading(share(count / elements)))
-        setDeltas((map) => new Map(map).set(path, found))
+        setDeltas((map) => new Map(map).set(difference, found))
       } catch (error) {
         if (signal.aborted) break
-        setDeltas((map) => new Map(map).set(path, error instanceof Error ? error.message : String(error)))
+        setDeltas((map) => new Map(map).set(difference, error instanceof Error ? error.message : String(error)))
       }
     }
     setReading('')
@@ -77,7 +78,7 @@ export function DiffPane({ file, files, version, onSelect }: DiffPaneProps) {
   }
 
   const readable = comparison?.differences.filter(isReadable) ?? []
-  const unread = readable.filter(({ path }) => !deltas.has(path))
+  const unread = readable.filter((difference) => !deltas.has(difference))
   return (
     <section class="diff">
       <p>
@@ -102,10 +103,10 @@ export function DiffPane({ file, files, version, onSelect }: DiffPaneProps) {
           <tbody>
             {comparison.differences.slice(0, listed).map((difference) => {
               const { change, path, before, after } = difference
-              const delta = deltas.get(path)
+              const delta = deltas.get(difference)
               const canRead = isReadable(difference)
               return (
-                <tr key={path} class={`change-${change}`}>
+                <tr key={`${before?.id} ${after?.id}`} class={`change-${change}`}>
                   <th scope="row">{before ? <button type="button" class="plain" onClick={() => onSelect(before.id)}>{visible(path)}</button> : visible(path)}</th>
                   <td>{typeof delta === 'object' && change !== 'axes' ? (delta.differing === 0 ? 'equal' : 'differs') : WORDS[change]}</td>
                   {canRead ? (

@@ -1,6 +1,7 @@
 // Chooses which part of a tensor is shown.
 import { useId } from 'preact/hooks'
 import { formatExact } from '../ui/format.js'
+import { visible } from '../ui/visible.js'
 import type { Layout } from './layout.js'
 import { lengthOf, withAxis, type View } from './view.js'
 
@@ -16,7 +17,7 @@ export function ViewPicker({ layout, axisNames, view, onView }: {
   if (axes.length <= 2 && view.row < 0) return null
   const name = (axis: number): string => {
     const given = axisNames?.[axis]
-    return `${axis}${given ? ` ${given}` : ''} (${formatExact(lengthOf(layout, axis))})`
+    return `${axis}${given ? ` ${visible(given)}` : ''} (${formatExact(lengthOf(layout, axis))})`
   }
   const pick = (side: 'row' | 'column', label: string) => (
     <label>

@@ -14,7 +14,7 @@ export interface Structure {
 const MOST_ITEMS = 2000
 
 /**
- * Runs of children that are numbered, are containers and have equal structure: names, kinds, dtypes and shapes. Gives
+ * Runs of children that are numbered one after the other, are containers and have equal structure: names, kinds, dtypes and shapes. Gives
  * the first child of each run and how many there are; undefined if no two are equal.
  */
 export function* equalRuns(tree: Structure, item: number): Work<{ firsts: Uint32Array; lengths: Uint32Array } | undefined> {
@@ -22,10 +22,15 @@ export function* equalRuns(tree: Structure, item: number): Work<{ firsts: Uint32
   const firsts: number[] = []
   const lengths: number[] = []
   let last: string | undefined
+  let next = NaN
   for (let i = 0; i < count; i++) {
     const child = tree.child(item, i)
-    const print = tree.count(child) > 0 && /^\d+$/.test(tree.name(child)) ? fingerprint(tree, child) : undefined
-    if (print !== undefined && print === last) lengths[lengths.length - 1]!++
+    const name = tree.name(child)
+    const print = tree.count(child) > 0 && /^(0|[1-9]\d{0,14})$/.test(name) ? fingerprint(tree, child) : undefined
+    // A run has no gaps, so that its first and last number say which it holds.
+    const follows = Number(name) === next
+    next = Number(name) + 1
+    if (print !== undefined && print === last && follows) lengths[lengths.length - 1]!++
     else {
       firsts.push(child)
       lengths.push(1)

@@ -71,6 +71,13 @@ export class Outline implements Items {
     return group === undefined ? this.#key(item) : this.#key(item).slice(this.#names.restBegin(group))
   }
 
+  /** Whether an item's own key is a text that looks like another's number, or like none. */
+  isNumberText(item: number): boolean {
+    if (this.#isGroup(item) || this.#groupAround(item) !== undefined) return false
+    const { key } = this.#nodeAt(item)
+    return typeof key === 'string' && /^(-?\d+)?$/.test(key)
+  }
+
   /** The key path of an item; of a group, that of the container with the beginning of the names. */
   path(item: number): string {
     const node = this.node(item)

@@ -33,6 +33,8 @@ export interface RowSource {
   /** The position among those of the same container, and how many these are. */
   place(row: number): { readonly position: number; readonly count: number }
   text(row: number): RowText
+  /** The name alone, which takes less time. */
+  name(row: number): string
 }
 
 /** The tree. */
@@ -72,7 +74,11 @@ export class TreeRows implements RowSource {
     const { outline } = this.#file
     const run = outline.runLength(item)
     const name = outline.name(item)
-    return describe(this.#file, item, run > 1 ? `${name} to ${Number(name) + run - 1}` : name, run)
+    return describe(this.#file, item, run > 1 ? `${name} to ${Number(name) + run - 1}` : outline.isNumberText(item) ? `"${name}"` : name, run)
+  }
+
+  name(row: number): string {
+    return this.#file.outline.name(this.item(row))
   }
 
   // Not by count(), which would make groups of a large container's names at once.
@@ -108,6 +114,10 @@ export class MatchRows implements RowSource {
     return { position: row, count: this.length }
   }
 
+  name(row: number): string {
+    return this.#file.outline.path(this.item(row))
+  }
+
   text(row: number): RowText {
     const item = this.item(row)
     return describe(this.#file, item, this.#file.outline.path(item) || 'state', 1)
@@ -139,13 +149,21 @@ function describe(file: OpenFile, item: number, name: string, run: number): RowT
   }
 }
 
+/** Characters of a value. */
+const MOST_SHOWN = 80
+
+function numberText(number: number): string {
+  return Object.is(number, -0) ? '-0' : String(number)
+}
+
 function preview(value: unknown): string {
   if (value === undefined) return ''
-  if (typeof value === 'string') return visible(JSON.stringify(value.slice(0, 80)))
+  if (typeof value === 'string') return visible(JSON.stringify(value.slice(0, MOST_SHOWN))) + (value.length > MOST_SHOWN ? ' …' : '')
   if (value instanceof Uint8Array) return formatBytes(value.length)
   if (typeof value === 'object' && value !== null) {
     const { re, im } = value as { re: number; im: number }
-    return `${re} + ${im}i`
+    return `${numberText(re)} + ${numberText(im)}i`
   }
-  return String(value).slice(0, 80)
+  const text = typeof value === 'number' ? numberText(value) : String(value)
+  return text.length > MOST_SHOWN ? `${text.slice(0, MOST_SHOWN)}… (${text.length} characters)` : text
 }

@@ -23,7 +23,8 @@ export class Rows {
   readonly #items: Items
   #open: Uint8Array = new Uint8Array(0)
   #rows: Uint32Array = new Uint32Array(256)
-  #levels: Uint8Array = new Uint8Array(256)
+  #levels: Uint16Array = new Uint16Array(256)
+  #changes = 0
   /** How many rows there are. */
   length = 0
 
@@ -38,7 +39,7 @@ export class Rows {
     return this.#rows[row]!
   }
 
-  /** How deep a row is: 0 at the top. Beyond 255 it stays 255. */
+  /** How deep a row is: 0 at the top. */
   level(row: number): number {
     return this.#levels[row]!
   }
@@ -57,6 +58,7 @@ export class Rows {
   /** Makes an item's children to be seen, or not. */
   setOpen(item: number, isOpen: boolean): void {
     if (this.isOpen(item) === isOpen) return
+    this.#changes++
     const row = this.rowOf(item)
     if (!isOpen) {
       this.#mark(item, 0)
@@ -84,27 +86,49 @@ export class Rows {
     return -1
   }
 
-  /** Expands the containers beside a row's item, itself included. */
-  openSiblings(row: number): void {
+  /** Expands the containers beside a row's item, itself included; nothing if the work is given up. */
+  *openSiblings(row: number): Work<void> {
     const parent = this.#items.parent(this.item(row))
     const count = parent === undefined ? this.#items.tops.length : this.#items.count(parent)
+    const containers: number[] = []
     for (let i = 0; i < count; i++) {
+      if (i % 64 === 63) yield (i / count) * 0.5
       const item = parent === undefined ? this.#items.tops[i]! : this.#items.child(parent, i)
-      if (this.#items.count(item) > 0) this.#mark(item, 1)
+      if (this.#items.count(item) > 0 && !this.isOpen(item)) containers.push(item)
     }
-    runNow(this.rebuild())
+    for (const item of containers) this.#mark(item, 1)
+    let isDone = false
+    try {
+      yield* this.rebuild()
+      isDone = true
+    } finally {
+      if (!isDone) for (const item of containers) this.#mark(item, 0)
+    }
   }
 
   /** Collapses everything but the top. */
   closeAll(): void {
+    this.#changes++
     this.#open.fill(0)
     for (const top of this.#items.tops) this.#mark(top, 1)
     runNow(this.rebuild())
   }
 
-  /** Makes the rows anew, with everything expanded if that is asked for. */
+  /** Makes the rows anew, with everything expanded if that is asked for; until then all is as it was. */
   *rebuild(openAll = false): Work<void> {
-    const made = yield* this.#collect(this.#items.tops, 0, openAll)
+    for (;;) {
+      const opened: number[] | undefined = openAll ? [] : undefined
+      const changes = this.#changes
+      const made = yield* this.#collect(this.#items.tops, 0, opened)
+      // Somebody has expanded or collapsed something meanwhile, perhaps where the rows were made already.
+      if (changes !== this.#changes) continue
+      for (const item of opened ?? []) this.#mark(item, 1)
+      this.#take(made)
+      return
+    }
+  }
+
+  #take(made: { rows: Uint32Array; levels: Uint16Array; length: number }): void {
     this.#rows = made.rows
     this.#levels = made.levels
     this.length = made.length
@@ -119,10 +143,10 @@ export class Rows {
     this.#open[item] = isOpen
   }
 
-  /** Some items and what is expanded below them, in order. */
-  *#collect(items: readonly number[], level: number, openAll = false): Work<{ rows: Uint32Array; levels: Uint8Array; length: number }> {
+  /** Some items and what is expanded below them, in order; with `opened`, all below them, and which containers those are. */
+  *#collect(items: readonly number[], level: number, opened?: number[]): Work<{ rows: Uint32Array; levels: Uint16Array; length: number }> {
     let rows: Uint32Array = new Uint32Array(256)
-    let levels: Uint8Array = new Uint8Array(256)
+    let levels: Uint16Array = new Uint16Array(256)
     let length = 0
     // Where each container on the way stands: no recursion, which a deep tree would make overflow.
     const stack: { readonly item: number; readonly count: number; next: number }[] = []
@@ -131,16 +155,16 @@ export class Rows {
         const more = new Uint32Array(2 * length)
         more.set(rows)
         rows = more
-        const moreLevels = new Uint8Array(2 * length)
+        const moreLevels = new Uint16Array(2 * length)
         moreLevels.set(levels)
         levels = moreLevels
       }
       rows[length] = item
-      levels[length++] = Math.min(level + stack.length, 255)
-      if (!openAll && !this.isOpen(item)) return
+      levels[length++] = level + stack.length
+      if (!opened && !this.isOpen(item)) return
       const count = this.#items.count(item)
       if (count === 0) return
-      if (openAll) this.#mark(item, 1)
+      opened?.push(item)
       stack.push({ item, count, next: 0 })
     }
     for (const item of items) {
@@ -162,13 +186,13 @@ export class Rows {
   }
 
   /** Puts rows in place of those from `begin` to `end`. */
-  #splice(begin: number, end: number, rows: Uint32Array, levels: Uint8Array): void {
+  #splice(begin: number, end: number, rows: Uint32Array, levels: Uint16Array): void {
     const length = this.length - (end - begin) + rows.length
     if (length > this.#rows.length) {
       const more = new Uint32Array(Math.max(length, 2 * this.#rows.length))
       more.set(this.#rows)
       this.#rows = more
-      const moreLevels = new Uint8Array(more.length)
+      const moreLevels = new Uint16Array(more.length)
       moreLevels.set(this.#levels)
       this.#levels = moreLevels
     }
@@ -181,4 +205,4 @@ export class Rows {
 }
 
 const EMPTY = new Uint32Array(0)
-const EMPTY_LEVELS = new Uint8Array(0)
+const EMPTY_LEVELS = new Uint16Array(0)

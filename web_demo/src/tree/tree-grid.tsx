@@ -2,6 +2,7 @@
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { findByName, moveFor } from './grid-keys'
 import { GridRow, COLUMNS } from './grid-row'
+import { visible } from '../ui/visible'
 import type { RowSource } from './row-source'
 import { isScaled, offsetShowing, scaleFor, toContent, toScroll } from './scroll-scale'
 
@@ -105,7 +106,7 @@ export function TreeGrid(props: TreeGridProps) {
       const now = event.timeStamp
       const text = now - typed.current.at < PAUSE ? typed.current.text + move.find : move.find
       typed.current = { text, at: now }
-      go(findByName(text, active, rows, (row) => rows.text(row).name))
+      go(findByName(text, active, rows, (row) => rows.name(row)))
     }
   }
 
@@ -124,7 +125,7 @@ export function TreeGrid(props: TreeGridProps) {
       ref={element}
       class="grid"
       role="treegrid"
-      aria-label={label}
+      aria-label={visible(label)}
       aria-rowcount={rows.length + 1}
       aria-colcount={COLUMNS.length}
       onKeyDown={onKeyDown}

@@ -31,6 +31,10 @@ export function TreePane({ file, selected, version, onSelect, onEnter }: TreePan
   const [said, setSaid] = useState('')
   const [active, setActive] = useState(() => Math.max(0, file.rows.rowOf(selected ?? outline.tops[0]!)))
   const resting = useRef(0)
+  const running = useRef<AbortController>()
+  // Whether the rows do not fit the outline's settings yet.
+  const isSwitching = useRef(false)
+  useEffect(() => () => running.current?.abort(), [])
 
   const rows: RowSource = useMemo(
     () => matches ? new MatchRows(file, matches.length, matches.itemAt) : new TreeRows(file),
@@ -94,20 +98,40 @@ export function TreePane({ file, selected, version, onSelect, onEnter }: TreePan
     redraw(undefined)
   }
 
+  /** Gives up what is under way, of which nothing is to be seen yet. */
+  const interrupt = (): void => {
+    if (!running.current) return
+    running.current.abort()
+    running.current = undefined
+    setSaid('')
+  }
+
   const inTurns = (work: Work<void>, saying: string, then: () => void): void => {
+    interrupt()
+    const stop = (running.current = new AbortController())
     setSaid(`${saying}...`)
-    runInTurns(work, undefined, (done) => setSaid(`${saying}: ${Math.round(done * 100)}%`)).then(() => {
+    runInTurns(work, stop.signal, (done) => setSaid(`${saying}: ${Math.round(done * 100)}%`)).then(() => {
+      if (stop.signal.aborted) return
+      running.current = undefined
       setSaid('')
       then()
-    }, (error: unknown) => setSaid(String(error)))
+    }, (error: unknown) => {
+      if (!stop.signal.aborted) setSaid(String(error))
+    })
   }
 
   const arrange = (openAll: boolean): void => {
     const item = file.rows.item(active) ?? outline.tops[0]!
-    inTurns(file.rows.rebuild(openAll), 'arranging', () => settle(item))
+    inTurns(file.rows.rebuild(openAll), 'arranging', () => {
+      isSwitching.current = false
+      settle(item)
+    })
   }
 
   const setOpen = (row: number, isOpen: boolean): void => {
+    // The rows are still those of before, of which items may be no more.
+    if (isSwitching.current) return
+    interrupt()
     const item = rows.item(row)
     const act = (): void => {
       file.rows.setOpen(item, isOpen)
@@ -128,17 +152,21 @@ export function TreePane({ file, selected, version, onSelect, onEnter }: TreePan
         areRunsFolded={outline.areRunsFolded}
         onFilter={setFilter}
         onNested={(isNested) => {
+          isSwitching.current = true
           outline.areNamesNested = isNested
           const work = outline.prepare(outline.tops[0]!)
           if (work) inTurns(work, 'reading names', () => arrange(false))
           else arrange(false)
         }}
         onFolded={(isFolded) => {
+          isSwitching.current = true
           outline.areRunsFolded = isFolded
           arrange(false)
         }}
         onOpenAll={() => arrange(true)}
         onCloseAll={() => {
+          interrupt()
+          isSwitching.current = false
           file.rows.closeAll()
           settle(outline.tops[0]!)
         }}
@@ -152,9 +180,9 @@ export function TreePane({ file, selected, version, onSelect, onEnter }: TreePan
         onGo={go}
         onOpen={setOpen}
         onOpenSiblings={(row) => {
+          if (matches || isSwitching.current) return
           const item = rows.item(row)
-          if (!matches) file.rows.openSiblings(row)
-          settle(item)
+          inTurns(file.rows.openSiblings(row), 'expanding', () => settle(item))
         }}
         onEnter={(row) => {
           select(row)

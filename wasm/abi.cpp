@@ -170,11 +170,39 @@ Status espalier_open_feed(Opening* opening, std::uint64_t offset, const std::byt
   return status_of(opening->opener.feed({0, offset, length}, span_of(bytes, length)));
 }
 
+namespace {
+
+// What is counted and measured is a number in JavaScript, and exact up to here.
+constexpr std::uint64_t kLargestNumber = (std::uint64_t{1} << 53) - 1;
+
+// kLimitExceeded for a tensor of which shape or size are beyond that: the functions below say them,
+// and are to have an answer for whatever was opened. Files have such for placeholders and for axes
+// beside one of 0.
+Result<void> check_numbers(const Checkpoint& checkpoint) {
+  for (std::uint32_t i = 0; i < checkpoint.tensor_count(); ++i) {
+    const TensorRef tensor = checkpoint.tensor(i);
+    const auto shape = tensor.shape();
+    if (tensor.elements() <= kLargestNumber && tensor.bytes() <= kLargestNumber &&
+        std::all_of(shape.begin(), shape.end(), [](auto axis) { return axis <= kLargestNumber; })) {
+      continue;
+    }
+    return fail(ErrorCode::kLimitExceeded,
+                "the shape or size of a tensor is beyond 2^53 - 1, which JavaScript numbers do not "
+                "hold exactly; look at it with the command line",
+                Error::kNoOffset, tensor_path(tensor));
+  }
+  return {};
+}
+
+}  // namespace
+
 Tree* espalier_open_finish(Opening* opening) {
   auto checkpoint = opening->opener.finish();
-  if (checkpoint) return new Tree(std::move(*checkpoint));
-  set_failure(std::move(checkpoint.error()));
-  return nullptr;
+  if (!checkpoint) return set_failure(std::move(checkpoint.error())), nullptr;
+  if (auto checked = check_numbers(*checkpoint); !checked) {
+    return set_failure(std::move(checked.error())), nullptr;
+  }
+  return new Tree(std::move(*checkpoint));
 }
 
 void espalier_open_free(Opening* opening) { delete opening; }

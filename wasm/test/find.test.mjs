@@ -43,6 +43,10 @@ test('tensors by type and size', async () => {
   assert.deepEqual(paths(ckpt.get('c').tensors([], { leastBytes: 0, dtype: 'f64' })), [])
   assert.deepEqual(paths(ckpt.tensors('A', { dtype: 'f32', ignoreCase: true })), ['a'])
   assert.equal(ckpt.tensors().length, 4)
+  for (const bad of [null, 5, 'x']) {
+    assert.throws(() => ckpt.find('**', bad), { code: 'invalid_argument' })
+    assert.throws(() => ckpt.tensors('**', bad), { code: 'invalid_argument' })
+  }
   for (const options of [{ dtype: 'f99' }, { dtype: '' }, { dtype: 7 }, { dtype: null }, { leastBytes: -1 }, { leastBytes: NaN }, { leastBytes: 2 ** 53 }, { leastBytes: '9' }]) {
     assert.throws(() => ckpt.tensors('**', options), { code: 'invalid_argument' }, JSON.stringify(options))
   }
@@ -89,7 +93,21 @@ test('totals for each type, tied tensors counted once', async () => {
   const golden = await open(new Uint8Array(readFileSync(new URL('../../tests/golden/tied.espalier', import.meta.url))))
   const { tensorCount: n } = golden
   assert.deepEqual(golden.root.totalsByDType, [row('f16', n, 4 * n, 8 * n)])
+  for (const bad of [undefined, null, 5]) assert.throws(() => ckpt.totalsByDType(bad), { code: 'invalid_argument' })
   for (const bad of [[-1], [ckpt.nodeCount], [2 ** 32], [0.5], ['0'], new Uint32Array([ckpt.nodeCount])]) {
     assert.throws(() => ckpt.totalsByDType(bad), { code: 'invalid_argument' })
   }
+})
+
+test('shapes that JavaScript numbers do not hold are refused when a file is opened', async () => {
+  const safetensors = (shape) => {
+    const header = JSON.stringify({ x: { dtype: 'F32', shape, data_offsets: [0, 0] } }).replace(/"(\d+)"/g, '$1').padEnd(120)
+    const bytes = new Uint8Array(8 + header.length)
+    bytes[0] = header.length
+    bytes.set(new TextEncoder().encode(header), 8)
+    return bytes
+  }
+  await assert.rejects(open(safetensors(['9007199254740993', 0])), { code: 'limit_exceeded', path: 'x' })
+  const checkpoint = await open(safetensors([Number.MAX_SAFE_INTEGER, 0]))
+  assert.deepEqual(checkpoint.get('x').tensor.shape, [Number.MAX_SAFE_INTEGER, 0])
 })

@@ -96,6 +96,7 @@ export class Checkpoint {
    * @throws EspalierError invalid_argument for a number that is no node's
    */
   totalsByDType(ids: ArrayLike<number>): DTypeTotals[] {
+    if (typeof (ids as unknown as { length?: unknown } | null | undefined)?.length !== 'number') throw errorFromCode('invalid_argument', 'give the numbers of nodes')
     const list = ids instanceof Uint32Array ? ids : Array.from(ids, (id) => checkNumber(id, 'id'))
     // The core would take 2^32 for 0.
     const tooLarge = Array.isArray(list) ? list.find((id) => id >= this.nodeCount) : undefined

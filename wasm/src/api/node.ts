@@ -143,7 +143,7 @@ export class Node {
    * @throws EspalierError invalid_pattern
    */
   find(patterns: string | readonly string[] = [], options: FindOptions = {}): List<Node> {
-    const ids = this.#match(patterns, { ignoresCase: options.ignoreCase === true })
+    const ids = this.#match(patterns, { ignoresCase: checkOptions(options).ignoreCase === true })
     return new List(ids.length, (i) => new Node(this.#opened, ids[i]!))
   }
 
@@ -153,7 +153,7 @@ export class Node {
    * @throws EspalierError invalid_pattern; invalid_argument for a type that there is not, or what is no size
    */
   tensors(patterns: string | readonly string[] = [], options: TensorOptions = {}): List<Tensor> {
-    const { dtype, leastBytes = 0, ignoreCase } = options
+    const { dtype, leastBytes = 0, ignoreCase } = checkOptions(options)
     const number = dtype === undefined ? 0 : DTYPES.indexOf(dtype)
     if (number < 0 || dtype === ('' as unknown)) throw errorFromCode('invalid_argument', `there is no type ${String(dtype)}`)
     const tensors = { dtype: number, leastBytes: checkNumber(leastBytes, 'leastBytes') }
@@ -177,4 +177,9 @@ export class Node {
   #made(id: number | undefined): Node | undefined {
     return id === undefined ? undefined : new Node(this.#opened, id)
   }
+}
+
+function checkOptions<T extends object>(options: T): T {
+  if (typeof options !== 'object' || (options as unknown) === null) throw errorFromCode('invalid_argument', 'options are an object')
+  return options
 }

@@ -71,7 +71,9 @@ class Server:
         # Who sends more than the server cares to read may find the connection reset.
         with self.connect() as connection, contextlib.suppress(ConnectionResetError, BrokenPipeError):
             connection.sendall(request)
-            connection.shutdown(socket.SHUT_WR)
+            # It may have answered, and closed, before it was told all.
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_WR)
             while piece := connection.recv(1 << 16):
                 answer += piece
         return answer

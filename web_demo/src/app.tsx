@@ -1,5 +1,5 @@
 // The page: what is open, the tree at the left, the panes at the right.
-import { useCallback, useEffect, useReducer, useState } from 'preact/hooks'
+import { useCallback, useEffect, useReducer, useRef, useState } from 'preact/hooks'
 import { formatLink, parseLink } from './data/link'
 import { recall, remember } from './data/memory'
 import { EXAMPLE, type OpenFile } from './data/open-file'
@@ -31,10 +31,18 @@ export function App() {
   const files = useFiles(select)
   const { current, opening, failure, add } = files
   const isOver = useDrop(add)
+  const last = useRef(files)
+  last.current = files
 
   const follow = useCallback(() => {
     const link = parseLink(location.hash)
-    if (link.url !== undefined) void add([link.url], link.key)
+    const known = link.key === undefined ? undefined : last.current.files.find(({ address }) => address === link.url)
+    const node = known && nodeAt(known, link.key!)
+    if (known && node !== undefined) {
+      // Another node of a file that is open: it need not be opened again.
+      last.current.show(known)
+      select(known, node)
+    } else if (link.url !== undefined) void add([link.url], link.key)
     else if (link.files) {
       servedFiles().then(
         (list) => {
@@ -71,7 +79,7 @@ export function App() {
     <>
       <header>
         <h1 class="brand"><a href="./">Espalier</a></h1>
-        <OpenBar onOpen={add} />
+        <OpenBar served={served} onOpen={add} />
         {files.files.length > 0 && (
           <ul class="files" aria-label="Open files">
             {files.files.map((file) => (
@@ -114,4 +122,12 @@ export function App() {
       {current && <Meter key={current.number} checkpoint={current.checkpoint} />}
     </>
   )
+}
+
+function nodeAt({ checkpoint }: OpenFile, key: string): number | undefined {
+  try {
+    return checkpoint.get(key)?.id
+  } catch {
+    return undefined
+  }
 }

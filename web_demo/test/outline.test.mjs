@@ -63,10 +63,10 @@ test('layers with a gap between their numbers, and numbers written otherwise, ar
   assert.deepEqual(await folded('x', '01', '02'), [['x', 1], ['01', 1], ['02', 1]])
 })
 
-test('text keys that look like numbers are told from numbers', async () => {
-  const ckpt = await open(await write(new Map([[1, 'int'], ['1', 'text'], ['', 'empty'], ['a', 0]])))
+test('text keys that look like the numbers beside them are told from those', async () => {
+  const ckpt = await open(await write(new Map([[1, 'int'], ['1', 'text'], ['2', 'alone'], ['', 'empty'], ['a', 0]])))
   const outline = new Outline(ckpt)
-  assert.deepEqual(below(outline, outline.tops[0]).map((item) => outline.isNumberText(item)), [false, true, true, false])
+  assert.deepEqual(below(outline, outline.tops[0]).map((item) => outline.needsQuotes(item)), [false, true, false, true, false])
 })
 
 test('what is verified is ok, but for what is bad and all around it', async () => {

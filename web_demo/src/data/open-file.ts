@@ -28,6 +28,9 @@ export const EXAMPLE = 'example.espalier'
 /** Files of fewer bytes take less time than a Worker does to start. */
 const SMALL = 1 << 20
 
+/** The addresses of files.json. */
+const SERVED = /^files\/\d+\//
+
 let opened = 0
 
 /** What to call an input. */
@@ -57,7 +60,8 @@ export async function openFile(input: Input, options: Pick<OpenOptions, 'signal'
   return {
     number: opened++,
     name: nameOf(input),
-    source: typeof source === 'string' ? source : source.name,
+    // What `espalier view` serves is a file of this machine, and its address is gone when that ends.
+    source: typeof source !== 'string' || (typeof input === 'string' && SERVED.test(input)) ? nameOf(input) : source,
     address: typeof input === 'string' ? input : undefined,
     checkpoint,
     outline,

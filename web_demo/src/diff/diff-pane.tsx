@@ -26,10 +26,14 @@ const WORDS = {
 } as const
 
 /** Shows what differs; the elements of tensors are read when that is asked for. */
-export function DiffPane({ file, files, version, onSelect }: DiffPaneProps) {
-  const others = files.filter((other) => other !== file)
+export function DiffPane({ file: shown, files, version, onSelect }: DiffPaneProps) {
+  const others = files.filter((other) => other !== shown)
   const [number, setNumber] = useState<number>()
-  const other = others.find((one) => one.number === number) ?? others.at(-1)
+  const against = others.find((one) => one.number === number) ?? others.at(-1)
+  // From the one that was opened first to the other, so that what is new is called added.
+  const isShownFirst = !against || shown.number < against.number
+  const file = isShownFirst ? shown : against
+  const other = isShownFirst ? against : shown
   const [comparison, setComparison] = useState<Comparison>()
   const [done, setDone] = useState(0)
   const [failure, setFailure] = useState('')
@@ -54,7 +58,7 @@ export function DiffPane({ file, files, version, onSelect }: DiffPaneProps) {
     }
   }, [file, other, version])
 
-  if (!other) return <p>Open a second file, by dropping it on the page or by its address, to compare it with {visible(file.name)}.</p>
+  if (!against || !other) return <p>Open a second file, by dropping it on the page or by its address, to compare it with {visible(file.name)}.</p>
 
   const read = async (differences: readonly Difference[]): Promise<void> => {
     const stop = (running.current = new AbortController())
@@ -82,11 +86,12 @@ export function DiffPane({ file, files, version, onSelect }: DiffPaneProps) {
   return (
     <section class="diff">
       <p>
-        <label>{visible(file.name)} compared with{' '}
-          <select value={other.number} onChange={({ currentTarget }) => setNumber(Number(currentTarget.value))}>
+        <label>{visible(shown.name)} compared with{' '}
+          <select value={against.number} onChange={({ currentTarget }) => setNumber(Number(currentTarget.value))}>
             {others.map((one) => <option value={one.number}>{visible(one.name)}</option>)}
           </select>
-        </label>
+        </label>{' '}
+        <span class="quiet">from {visible(file.name)}, which was opened first, to {visible(other.name)}</span>
       </p>
       {!comparison && !failure && <p><progress max={1} value={done} aria-label="Compared" /></p>}
       <div role="status">
@@ -103,11 +108,12 @@ export function DiffPane({ file, files, version, onSelect }: DiffPaneProps) {
           <tbody>
             {comparison.differences.slice(0, listed).map((difference) => {
               const { change, path, before, after } = difference
+              const here = isShownFirst ? before : after
               const delta = deltas.get(difference)
               const canRead = isReadable(difference)
               return (
                 <tr key={`${before?.id} ${after?.id}`} class={`change-${change}`}>
-                  <th scope="row">{before ? <button type="button" class="plain" onClick={() => onSelect(before.id)}>{visible(path)}</button> : visible(path)}</th>
+                  <th scope="row">{here ? <button type="button" class="plain" onClick={() => onSelect(here.id)}>{visible(path)}</button> : visible(path)}</th>
                   <td>{typeof delta === 'object' && change !== 'axes' ? (delta.differing === 0 ? 'equal' : 'differs') : WORDS[change]}</td>
                   {canRead ? (
                     <td colSpan={2}>

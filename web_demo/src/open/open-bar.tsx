@@ -3,9 +3,10 @@ import { useRef, useState } from 'preact/hooks'
 import type { Input } from '../data/open-file'
 import { forgetAddresses, recentAddresses } from '../data/memory'
 import { visible } from '../ui/visible'
+import type { ServedFile } from './served-files'
 
 /** The fields of the header. */
-export function OpenBar({ onOpen }: { onOpen: (inputs: readonly Input[]) => void }) {
+export function OpenBar({ served, onOpen }: { served: readonly ServedFile[] | undefined; onOpen: (inputs: readonly Input[]) => void }) {
   const picker = useRef<HTMLInputElement>(null)
   const recent = useRef<HTMLDetailsElement>(null)
   const [address, setAddress] = useState('')
@@ -43,8 +44,20 @@ export function OpenBar({ onOpen }: { onOpen: (inputs: readonly Input[]) => void
       <details class="recent" ref={recent} onToggle={() => setAddresses(recentAddresses())} onKeyDown={({ key }) => {
         if (key === 'Escape') recent.current!.open = false
       }}>
-        <summary>Recent</summary>
+        <summary>{served ? 'Files' : 'Recent'}</summary>
         <div class="menu">
+          {served && (
+            <ul aria-label="Served beside this page">
+              {served.map(({ name, url }) => (
+                <li>
+                  <button type="button" class="plain" onClick={() => {
+                    recent.current!.open = false
+                    onOpen([url])
+                  }}>{visible(name)}</button>
+                </li>
+              ))}
+            </ul>
+          )}
           {addresses.length === 0 && <p class="quiet">Addresses that you open are listed here.</p>}
           <ul>
             {addresses.map((one) => (

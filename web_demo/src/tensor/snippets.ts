@@ -17,7 +17,7 @@ const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202
 export function snippetsFor(source: string, path: string, hasElements = true): Snippet[] {
   const isUrl = /^https?:/i.test(source)
   const file = isUrl ? fileOfUrl(source) : source
-  const fetched = isUrl ? `curl -o ${shellQuote(file)} ${shellQuote(source)}\n` : ''
+  const fetched = isUrl ? `curl --no-clobber -o ${shellQuote(file)} ${shellQuote(source)}\n` : ''
   // What begins with a dash would be an option.
   const name = file.startsWith('-') ? `./${file}` : file
   const operand = path.startsWith('-') ? `-- ${shellQuote(name)} ${shellQuote(path)}` : `${shellQuote(name)} ${shellQuote(path)}`

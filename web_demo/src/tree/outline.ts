@@ -71,11 +71,11 @@ export class Outline implements Items {
     return group === undefined ? this.#key(item) : this.#key(item).slice(this.#names.restBegin(group))
   }
 
-  /** Whether an item's own key is a text that looks like another's number, or like none. */
-  isNumberText(item: number): boolean {
+  /** Whether an item's own key is a text that looks like nothing, or like the int key of another beside it. */
+  needsQuotes(item: number): boolean {
     if (this.#isGroup(item) || this.#groupAround(item) !== undefined) return false
-    const { key } = this.#nodeAt(item)
-    return typeof key === 'string' && /^(-?\d+)?$/.test(key)
+    const { key, parent } = this.#nodeAt(item)
+    return key === '' || (typeof key === 'string' && /^-?\d{1,15}$/.test(key) && parent?.child(Number(key)) !== undefined)
   }
 
   /** The key path of an item; of a group, that of the container with the beginning of the names. */

@@ -74,7 +74,7 @@ export class TreeRows implements RowSource {
     const { outline } = this.#file
     const run = outline.runLength(item)
     const name = outline.name(item)
-    return describe(this.#file, item, run > 1 ? `${name} to ${Number(name) + run - 1}` : outline.isNumberText(item) ? `"${name}"` : name, run)
+    return describe(this.#file, item, run > 1 ? `${name} to ${Number(name) + run - 1}` : outline.needsQuotes(item) ? `"${name}"` : name, run)
   }
 
   name(row: number): string {

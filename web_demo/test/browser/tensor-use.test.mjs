@@ -79,7 +79,7 @@ inEachBrowser((kind, browser) => {
     await press(page, 'Use')
     const quoted = `'it'\\''s "here"~1~0/-1'`
     await copy(page, 'Copy Shell')
-    assert.equal(await taken(page), `curl -o 'odd names.espalier' ${url}\nespalier show 'odd names.espalier' ${quoted}\nespalier stats 'odd names.espalier' ${quoted}`)
+    assert.equal(await taken(page), `curl --no-clobber -o 'odd names.espalier' ${url}\nespalier show 'odd names.espalier' ${quoted}\nespalier stats 'odd names.espalier' ${quoted}`)
     await copy(page, 'Copy C++')
     const cpp = await taken(page)
     assert.ok(cpp.includes('CheckpointFile::open("odd names.espalier")') && cpp.includes('.at("it\'s \\"here\\"~1~0/-1")'), cpp)

@@ -126,7 +126,7 @@ test('snippets', () => {
   assert.match(cpp.text, /at\("model\/~20\/weight"\)/)
   assert.match(script.text, /ckpt\.get\('model\/~20\/weight'\)/)
   const [remote, , page] = snippetsFor('https://host/a%20b.safetensors?x=1', 'w')
-  assert.match(remote.text, /^curl -o 'a b.safetensors' 'https:\/\/host\/a%20b.safetensors\?x=1'\n/)
+  assert.match(remote.text, /^curl --no-clobber -o 'a b.safetensors' 'https:\/\/host\/a%20b.safetensors\?x=1'\n/)
   assert.match(page.text, /open\('https:\/\/host\/a%20b.safetensors\?x=1'\)/)
   assert.equal(fileOfUrl('https://host/'), 'checkpoint')
   assert.equal(fileOfUrl('https://host/%2e%2e%2fx'), '.._x')

@@ -24,7 +24,9 @@ export async function startWorker(): Promise<WorkerLike> {
     if (typeof Worker === 'function') {
       return new Worker(new URL('../worker.js', import.meta.url), { type: 'module' }) as unknown as WorkerLike
     }
-    // A browser without workers fails here.
+    // In a browser without workers, the import would only be another error in its log.
+    const { process } = globalThis as { process?: { readonly versions?: { readonly node?: string } } }
+    if (!process?.versions?.node) throw new Error('there are no workers')
     const name = 'node:worker_threads'
     const node = (await import(/* @vite-ignore */ /* webpackIgnore: true */ name)) as typeof import('node:worker_threads')
     return new node.Worker(new URL('../worker.js', import.meta.url)) as unknown as WorkerLike

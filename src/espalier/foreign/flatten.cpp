@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "espalier/base/counted.h"
-#include "espalier/base/utf8.h"
 #include "espalier/base/merge_sort.h"
+#include "espalier/base/utf8.h"
 
 namespace espalier {
 namespace {

@@ -8,10 +8,10 @@
 
 #include "espalier/base/checked.h"
 #include "espalier/base/counted.h"
+#include "espalier/base/merge_sort.h"
 #include "espalier/base/utf8.h"
 #include "espalier/foreign/carried_tree.h"
 #include "espalier/foreign/json_text.h"
-#include "espalier/base/merge_sort.h"
 #include "espalier/foreign/safetensors_dtype.h"
 #include "espalier/foreign/safetensors_header.h"
 #include "espalier/foreign/safetensors_tables.h"

@@ -65,7 +65,8 @@ class TensorRef {
   /// bytes.
   std::optional<Extent> raw_extent() const;
   /// One hash for the tensor's contents: of its dtype, shape, names of axes and chunk hashes, so
-  /// equal contents have equal hashes in any file. Nothing for formats without hashes, and for placeholders.
+  /// equal contents have equal hashes in any file. Nothing for formats without hashes, and for
+  /// placeholders.
   std::optional<Hash128> content_hash() const;
 
   const Catalog& catalog() const { return *catalog_; }

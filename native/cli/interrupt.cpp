@@ -2,6 +2,8 @@
 
 #include <cerrno>
 
+#include "espalier/native/file_sink.h"
+
 namespace espalier::cli {
 namespace {
 
@@ -41,6 +43,11 @@ bool InterruptibleOps::is_stopped() {
   return true;
 }
 
+int InterruptibleOps::placed(int result, const char* to) {
+  if (result == 0 && !FileSink::is_temporary_name(to)) is_in_place_ = true;
+  return result;
+}
+
 int InterruptibleOps::ftruncate(int fd, off_t length) {
   return is_stopped() ? -1 : FileOps::ftruncate(fd, length);
 }
@@ -51,18 +58,16 @@ ssize_t InterruptibleOps::pwrite(int fd, const void* bytes, std::size_t size, of
 
 int InterruptibleOps::fsync(int fd) { return is_stopped() ? -1 : FileOps::fsync(fd); }
 
-int InterruptibleOps::rename(const char* from, const char* to) {
-  if (is_stopped()) return -1;
-  const int result = FileOps::rename(from, to);
-  if (result == 0) is_in_place_ = true;
-  return result;
+int InterruptibleOps::renameat(int folder, const char* from, const char* to) {
+  return is_stopped() ? -1 : placed(FileOps::renameat(folder, from, to), to);
 }
 
-int InterruptibleOps::link(const char* from, const char* to) {
-  if (is_stopped()) return -1;
-  const int result = FileOps::link(from, to);
-  if (result == 0) is_in_place_ = true;
-  return result;
+int InterruptibleOps::renameat_exclusively(int folder, const char* from, const char* to) {
+  return is_stopped() ? -1 : placed(FileOps::renameat_exclusively(folder, from, to), to);
+}
+
+int InterruptibleOps::linkat(int folder, const char* from, const char* to) {
+  return is_stopped() ? -1 : placed(FileOps::linkat(folder, from, to), to);
 }
 
 }  // namespace espalier::cli

@@ -30,14 +30,17 @@ class InterruptibleOps : public FileOps {
   int ftruncate(int fd, off_t length) override;
   ssize_t pwrite(int fd, const void* bytes, std::size_t size, off_t offset) override;
   int fsync(int fd) override;
-  int rename(const char* from, const char* to) override;
-  int link(const char* from, const char* to) override;
+  int renameat(int folder, const char* from, const char* to) override;
+  int renameat_exclusively(int folder, const char* from, const char* to) override;
+  int linkat(int folder, const char* from, const char* to) override;
 
  private:
   static constexpr int kSignals[] = {SIGHUP, SIGINT, SIGTERM};
 
   /// Whether the next call is not to be made; sets errno if so.
   bool is_stopped();
+  /// Takes note of a call that gave the file its name, unless the name is a temporary one.
+  int placed(int result, const char* to);
 
   std::array<struct sigaction, std::size(kSignals)> former_{};
   std::atomic<bool> is_in_place_ = false;

@@ -1,5 +1,6 @@
 #include "crash_states.h"
 
+#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -11,19 +12,17 @@ namespace {
 
 constexpr int kFolder = -1;  // the number of a folder among the open files
 
-std::string name_of(const char* path) { return std::filesystem::path(path).filename().string(); }
-
 }  // namespace
 
-int RecordingOps::open(const char* path, int flags, mode_t mode) {
+int RecordingOps::openat(int folder, const char* path, int flags, mode_t mode) {
   const std::lock_guard lock(mutex_);
-  const int fd = FileOps::open(path, flags, mode);
+  const int fd = FileOps::openat(folder, path, flags, mode);
   if (fd < 0) return fd;
   if ((flags & O_DIRECTORY) != 0) {
     files_[fd] = kFolder;
-  } else {
+  } else if ((flags & O_CREAT) != 0) {
     files_[fd] = ++created_;
-    log_.push_back({.kind = Step::Kind::kCreate, .file = created_, .name = name_of(path)});
+    log_.push_back({.kind = Step::Kind::kCreate, .file = created_, .name = path});
   }
   return fd;
 }
@@ -66,28 +65,34 @@ int RecordingOps::close(int fd) {
   return FileOps::close(fd);
 }
 
-int RecordingOps::rename(const char* from, const char* to) {
-  const std::lock_guard lock(mutex_);
-  const int result = FileOps::rename(from, to);
-  if (result == 0) {
-    log_.push_back({.kind = Step::Kind::kRename, .name = name_of(from), .to = name_of(to)});
-  }
+int RecordingOps::named(int result, Step::Kind kind, const char* from, const char* to) {
+  if (result == 0) log_.push_back({.kind = kind, .name = from, .to = to});
   return result;
 }
 
-int RecordingOps::link(const char* from, const char* to) {
+int RecordingOps::renameat(int folder, const char* from, const char* to) {
   const std::lock_guard lock(mutex_);
-  const int result = FileOps::link(from, to);
-  if (result == 0) {
-    log_.push_back({.kind = Step::Kind::kLink, .name = name_of(from), .to = name_of(to)});
-  }
-  return result;
+  return named(FileOps::renameat(folder, from, to), Step::Kind::kRename, from, to);
 }
 
-int RecordingOps::unlink(const char* path) {
+int RecordingOps::renameat_exclusively(int folder, const char* from, const char* to) {
   const std::lock_guard lock(mutex_);
-  const int result = FileOps::unlink(path);
-  if (result == 0) log_.push_back({.kind = Step::Kind::kUnlink, .name = name_of(path)});
+  if (cannot_rename_exclusively_) {
+    errno = EINVAL;
+    return -1;
+  }
+  return named(FileOps::renameat_exclusively(folder, from, to), Step::Kind::kRename, from, to);
+}
+
+int RecordingOps::linkat(int folder, const char* from, const char* to) {
+  const std::lock_guard lock(mutex_);
+  return named(FileOps::linkat(folder, from, to), Step::Kind::kLink, from, to);
+}
+
+int RecordingOps::unlinkat(int folder, const char* path) {
+  const std::lock_guard lock(mutex_);
+  const int result = FileOps::unlinkat(folder, path);
+  if (result == 0) log_.push_back({.kind = Step::Kind::kUnlink, .name = path});
   return result;
 }
 

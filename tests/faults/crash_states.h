@@ -39,18 +39,25 @@ struct Step {
 /// recorded.
 class RecordingOps : public FileOps {
  public:
+  explicit RecordingOps(bool cannot_rename_exclusively = false)
+      : cannot_rename_exclusively_(cannot_rename_exclusively) {}
+
   const std::vector<Step>& log() const { return log_; }
 
-  int open(const char* path, int flags, mode_t mode) override;
+  int openat(int folder, const char* path, int flags, mode_t mode) override;
   int ftruncate(int fd, off_t length) override;
   ssize_t pwrite(int fd, const void* bytes, std::size_t size, off_t offset) override;
   int fsync(int fd) override;
   int close(int fd) override;
-  int rename(const char* from, const char* to) override;
-  int link(const char* from, const char* to) override;
-  int unlink(const char* path) override;
+  int renameat(int folder, const char* from, const char* to) override;
+  int renameat_exclusively(int folder, const char* from, const char* to) override;
+  int linkat(int folder, const char* from, const char* to) override;
+  int unlinkat(int folder, const char* path) override;
 
  private:
+  int named(int result, Step::Kind kind, const char* from, const char* to);
+
+  bool cannot_rename_exclusively_;
   std::mutex mutex_;
   std::vector<Step> log_;
   std::map<int, int> files_;  // number of each open file

@@ -30,18 +30,26 @@ struct Recorded {
   Bytes new_file;
 };
 
-Recorded record(const Format& format, bool has_old, bool replace, bool sync, unsigned threads) {
+// What a save finds and how it goes about it.
+struct Way {
+  bool has_old;
+  bool replace;
+  bool only_links = false;  // the file system cannot rename exclusively
+};
+constexpr Way kWays[] = {{true, true}, {false, true}, {false, false}, {false, false, true}};
+
+Recorded record(const Format& format, const Way& way, bool sync, unsigned threads) {
   const TemporaryFolder folder;
   Recorded recorded;
-  if (has_old) {
+  if (way.has_old) {
     REQUIRE(format.save(folder / "file", testing::state_of(1), {.sync = false}));
     recorded.old_file = testing::read_whole(folder / "file");
     recorded.before.names["file"] = 0;
     recorded.before.files[0] = recorded.old_file;
   }
-  RecordingOps ops;
+  RecordingOps ops(way.only_links);
   REQUIRE(format.save(folder / "file", testing::state_of(2),
-                      {.sync = sync, .replace = replace, .threads = threads, .ops = &ops}));
+                      {.sync = sync, .replace = way.replace, .threads = threads, .ops = &ops}));
   recorded.log = ops.log();
   recorded.new_file = testing::read_whole(folder / "file");
   REQUIRE(recorded.new_file != recorded.old_file);
@@ -68,12 +76,6 @@ Broken explore(const Recorded& recorded) {
   return broken;
 }
 
-struct Way {
-  bool has_old;
-  bool replace;
-};
-constexpr Way kWays[] = {{true, true}, {false, true}, {false, false}};
-
 TEST_CASE("After a crash the target is the old file or the new one") {
   std::size_t states = 0;
   for (const Format& format : testing::kFormats) {
@@ -82,7 +84,8 @@ TEST_CASE("After a crash the target is the old file or the new one") {
         CAPTURE(format.name);
         CAPTURE(way.has_old);
         CAPTURE(way.replace);
-        const Broken broken = explore(record(format, way.has_old, way.replace, true, threads));
+        CAPTURE(way.only_links);
+        const Broken broken = explore(record(format, way, true, threads));
         CHECK(broken.neither == 0);
         CHECK(broken.lost == 0);
         states += broken.states;
@@ -102,7 +105,7 @@ Recorded without(Recorded recorded, Step::Kind kind) {
 TEST_CASE("A save that does not sync is found out") {
   for (const Format& format : testing::kFormats) {
     for (const Way& way : kWays) {
-      const Recorded recorded = record(format, way.has_old, way.replace, true, 1);
+      const Recorded recorded = record(format, way, true, 1);
       CHECK(explore(without(recorded, Step::Kind::kSync)).neither > 0);
       const Broken no_folder_sync = explore(without(recorded, Step::Kind::kSyncFolder));
       CHECK(no_folder_sync.neither == 0);
@@ -112,7 +115,7 @@ TEST_CASE("A save that does not sync is found out") {
 }
 
 TEST_CASE("A save that syncs too late is found out") {
-  Recorded recorded = record(testing::kFormats[0], true, true, true, 1);
+  Recorded recorded = record(testing::kFormats[0], kWays[0], true, 1);
   const auto is = [](Step::Kind kind) {
     return [kind](const Step& step) { return step.kind == kind; };
   };
@@ -131,7 +134,7 @@ TEST_CASE("Without sync, the end of the process does no harm") {
   std::size_t moments = 0;
   for (const Format& format : testing::kFormats) {
     for (const Way& way : kWays) {
-      Recorded recorded = record(format, way.has_old, way.replace, false, 1);
+      Recorded recorded = record(format, way, false, 1);
       CHECK(explore(recorded).neither > 0);  // It does if the power goes.
       std::vector<Step> log;
       for (Step& step : recorded.log) {

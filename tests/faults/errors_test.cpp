@@ -35,6 +35,7 @@ struct Situation {
   bool replace = true;
   bool sync = true;
   unsigned threads = 1;
+  bool only_links = false;  // the file system cannot rename exclusively
 };
 
 constexpr Situation kSituations[] = {
@@ -43,6 +44,7 @@ constexpr Situation kSituations[] = {
     {.has_old = false, .replace = false},
     {.has_old = true, .replace = true, .sync = false},
     {.has_old = false, .replace = false, .sync = false},
+    {.has_old = false, .replace = false, .only_links = true},
     {.has_old = true, .replace = true, .threads = 2},
 };
 
@@ -61,6 +63,17 @@ std::string code_of(const Result<void>& result) {
 std::string expected_code(Call call, const Fault& fault, const Situation& situation) {
   const bool is_interrupt = fault.error == EINTR;
   switch (call) {
+    case Call::kOpenFolder:  // EACCES: it may be one that cannot be listed
+      return is_interrupt || (fault.error == EACCES && !fault.lasting) ? "ok" : "io_error";
+    case Call::kOpenOld:  // EACCES: its ACL stays unknown, and the new file is for its owner alone
+      return is_interrupt || (fault.error == EACCES && !fault.lasting) ? "ok" : "io_error";
+    case Call::kTryRename:  // It can be a link.
+      return fault.lasting ? "io_error" : "ok";
+    case Call::kGetAcl:
+    case Call::kRemoveAcl:
+    case Call::kCloseOld:
+    case Call::kUnlinkTried:
+      return fault.lasting ? "io_error" : "ok";
     case Call::kCreate:
     case Call::kChangeMode:
     case Call::kTruncate:
@@ -68,18 +81,19 @@ std::string expected_code(Call call, const Fault& fault, const Situation& situat
       return is_interrupt ? "ok" : "io_error";
     case Call::kAllocate:  // only a first try at what writing does anyway
       return fault.lasting || fault.error == ENOSPC || fault.error == EDQUOT ? "io_error" : "ok";
-    case Call::kUnlink:  // after link(): the target is in place
+    case Call::kUnlink:  // after linkat(): the target is in place
       return fault.lasting && situation.sync ? "durability_unknown" : "ok";
-    case Call::kOpenFolder:
-      return is_interrupt ? "ok" : "durability_unknown";
     case Call::kSyncFolder:
       return "durability_unknown";
     case Call::kCloseFolder:
       return "ok";
-    case Call::kStat:
+    case Call::kStatTarget:
+    case Call::kStatFile:
+    case Call::kTryLink:
     case Call::kSyncFile:
     case Call::kCloseFile:
     case Call::kRename:
+    case Call::kRenameExclusively:
     case Call::kLink:
       return "io_error";
   }
@@ -107,6 +121,7 @@ bool try_fault(const Format& format, const Situation& situation, const Fault& fa
   const fs::path target = folder / "file";
   if (situation.has_old) REQUIRE(testing::write_whole(target, before));
   FaultyOps ops(fault);
+  ops.cannot_rename_exclusively = situation.only_links;
   const auto saved = format.save(target, state, options_for(situation, ops));
   CAPTURE(fault.at);
   CAPTURE(fault.error);
@@ -163,13 +178,13 @@ TEST_CASE("Every call of a save fails once, and from there on") {
 TEST_CASE("A file that appears at the last moment is kept unless it may be replaced") {
   const TemporaryFolder folder;
   for (const Format& format : testing::kFormats) {
-    // Whichever call it is that links.
+    // Whichever call it is that gives the file its name.
     for (std::size_t at = 0;; ++at) {
       FaultyOps ops({at, EEXIST});
       const auto saved = format.save(folder / "file", testing::state_of(1),
                                      {.replace = false, .threads = 1, .ops = &ops});
       REQUIRE(ops.hit());
-      if (ops.hit() != Call::kLink) {
+      if (ops.hit() != Call::kRenameExclusively) {
         fs::remove(folder / "file");
         continue;
       }
@@ -208,12 +223,29 @@ TEST_CASE("A folder that cannot be synced at all is none that failed to") {
 
 TEST_CASE("Temporary names that are taken are left alone") {
   const TemporaryFolder folder;
-  FaultyOps once({1, EEXIST});  // 0 looks at the target
+  // Before it, the folder is opened and the target looked at, twice.
+  FaultyOps once({3, EEXIST});
   CHECK(save(folder / "file", testing::state_of(1), {.ops = &once}));
   CHECK(once.hit() == Call::kCreate);
-  FaultyOps always({1, EEXIST, true});
+  FaultyOps always({3, EEXIST, true});
   CHECK(code_of(save(folder / "file", testing::state_of(1), {.ops = &always})) == "io_error");
   CHECK(folder.size() == 1);
+}
+
+TEST_CASE("A file system that cannot place a file safely is found out before anything is written") {
+  const TemporaryFolder folder;
+  for (const Format& format : testing::kFormats) {
+    FaultyOps ops;
+    ops.cannot_rename_exclusively = true;
+    ops.cannot_link = true;
+    const auto saved =
+        format.save(folder / "file", testing::state_of(1), {.replace = false, .ops = &ops});
+    CHECK(code_of(saved) == "io_error");
+    CHECK(ops.writes() == 0);
+    CHECK(folder.size() == 0);
+    CHECK(code_of(format.save(folder / "file", testing::state_of(1), {.ops = &ops})) == "ok");
+    fs::remove(folder / "file");
+  }
 }
 
 // How many bytes of a write are taken: never all of them, if it is up to this.

@@ -2,32 +2,44 @@
 #ifndef ESPALIER_TESTS_FAULTS_FAULTY_OPS_H_
 #define ESPALIER_TESTS_FAULTS_FAULTY_OPS_H_
 
+#include <atomic>
 #include <cerrno>
 #include <cstddef>
+#include <map>
 #include <mutex>
 #include <optional>
-#include <set>
+#include <string>
 
 #include <fcntl.h>
 
 #include "espalier/native/file_ops.h"
+#include "espalier/native/file_sink.h"
 
 namespace espalier::testing {
 
 /// A system call, and what it was for.
 enum class Call {
-  kStat,
+  kOpenFolder,
+  kStatTarget,
   kCreate,
-  kChangeMode,
+  kTryRename,
+  kTryLink,
   kTruncate,
   kAllocate,
   kWrite,
+  kOpenOld,
+  kGetAcl,
+  kCloseOld,
+  kStatFile,
+  kRemoveAcl,
+  kChangeMode,
   kSyncFile,
   kCloseFile,
   kRename,
+  kRenameExclusively,
   kLink,
+  kUnlinkTried,
   kUnlink,
-  kOpenFolder,
   kSyncFolder,
   kCloseFolder,
 };
@@ -48,22 +60,34 @@ class FaultyOps : public FileOps {
 
   /// The first call that was made to fail.
   std::optional<Call> hit() const { return hit_; }
+  /// Writes that were made.
+  std::size_t writes() const { return writes_; }
   /// Files and folders that were opened and not closed.
-  std::size_t still_open() const { return files_.size() + folders_.size(); }
+  std::size_t still_open() const { return kinds_.size(); }
 
-  int stat(const char* path, struct stat* status) override {
-    return spoils(Call::kStat) ? -1 : FileOps::stat(path, status);
-  }
-  int open(const char* path, int flags, mode_t mode) override {
+  int openat(int folder, const char* path, int flags, mode_t mode) override {
     const bool is_folder = (flags & O_DIRECTORY) != 0;
-    if (spoils(is_folder ? Call::kOpenFolder : Call::kCreate)) return -1;
-    const int fd = FileOps::open(path, flags, mode);
+    const bool is_new = (flags & O_CREAT) != 0;
+    if (spoils(is_folder ? Call::kOpenFolder : is_new ? Call::kCreate : Call::kOpenOld)) return -1;
+    const int fd = FileOps::openat(folder, path, flags, mode);
     const std::lock_guard lock(mutex_);
-    if (fd >= 0) (is_folder ? folders_ : files_).insert(fd);
+    if (fd >= 0) kinds_[fd] = is_folder ? Kind::kFolder : is_new ? Kind::kNew : Kind::kOld;
     return fd;
+  }
+  int fstatat(int folder, const char* path, struct stat* status, int flags) override {
+    return spoils(Call::kStatTarget) ? -1 : FileOps::fstatat(folder, path, status, flags);
+  }
+  int fstat(int fd, struct stat* status) override {
+    return spoils(Call::kStatFile) ? -1 : FileOps::fstat(fd, status);
   }
   int fchmod(int fd, mode_t mode) override {
     return spoils(Call::kChangeMode) ? -1 : FileOps::fchmod(fd, mode);
+  }
+  ssize_t fgetxattr(int fd, const char* name, void* value, std::size_t size) override {
+    return spoils(Call::kGetAcl) ? -1 : FileOps::fgetxattr(fd, name, value, size);
+  }
+  int fremovexattr(int fd, const char* name) override {
+    return spoils(Call::kRemoveAcl) ? -1 : FileOps::fremovexattr(fd, name);
   }
   int ftruncate(int fd, off_t length) override {
     return spoils(Call::kTruncate) ? -1 : FileOps::ftruncate(fd, length);
@@ -72,38 +96,61 @@ class FaultyOps : public FileOps {
     return spoils(Call::kAllocate) ? -1 : FileOps::fallocate(fd, length);
   }
   ssize_t pwrite(int fd, const void* bytes, std::size_t size, off_t offset) override {
-    return spoils(Call::kWrite) ? -1 : FileOps::pwrite(fd, bytes, size, offset);
+    if (spoils(Call::kWrite)) return -1;
+    ++writes_;
+    return FileOps::pwrite(fd, bytes, size, offset);
   }
   int fsync(int fd) override {
-    return spoils(is_folder(fd) ? Call::kSyncFolder : Call::kSyncFile) ? -1 : 0;
+    return spoils(kind_of(fd) == Kind::kFolder ? Call::kSyncFolder : Call::kSyncFile) ? -1 : 0;
   }
   int close(int fd) override {
-    const bool fails = spoils(is_folder(fd) ? Call::kCloseFolder : Call::kCloseFile);
+    const Kind kind = kind_of(fd);
+    const bool fails = spoils(kind == Kind::kFolder ? Call::kCloseFolder
+                              : kind == Kind::kNew  ? Call::kCloseFile
+                                                    : Call::kCloseOld);
     const int error = errno;
     {
       const std::lock_guard lock(mutex_);
-      files_.erase(fd);
-      folders_.erase(fd);
+      kinds_.erase(fd);
     }
     // A close() that fails has closed all the same.
     const int result = FileOps::close(fd);
     if (fails) errno = error;
     return fails ? -1 : result;
   }
-  int rename(const char* from, const char* to) override {
-    return spoils(Call::kRename) ? -1 : FileOps::rename(from, to);
+  int renameat(int folder, const char* from, const char* to) override {
+    return spoils(Call::kRename) ? -1 : FileOps::renameat(folder, from, to);
   }
-  int link(const char* from, const char* to) override {
-    return spoils(Call::kLink) ? -1 : FileOps::link(from, to);
+  int renameat_exclusively(int folder, const char* from, const char* to) override {
+    const Call call = FileSink::is_temporary_name(to) ? Call::kTryRename : Call::kRenameExclusively;
+    if (spoils(call)) return -1;
+    if (!cannot_rename_exclusively) return FileOps::renameat_exclusively(folder, from, to);
+    errno = EINVAL;
+    return -1;
   }
-  int unlink(const char* path) override {
-    return spoils(Call::kUnlink) ? -1 : FileOps::unlink(path);
+  int linkat(int folder, const char* from, const char* to) override {
+    const bool is_tried = FileSink::is_temporary_name(to);
+    if (spoils(is_tried ? Call::kTryLink : Call::kLink)) return -1;
+    if (is_tried) tried_ = to;
+    if (!cannot_link) return FileOps::linkat(folder, from, to);
+    errno = EPERM;
+    return -1;
+  }
+  int unlinkat(int folder, const char* path) override {
+    if (spoils(path == tried_ ? Call::kUnlinkTried : Call::kUnlink)) return -1;
+    return FileOps::unlinkat(folder, path);
   }
 
+  // What file systems exist that cannot do.
+  bool cannot_rename_exclusively = false;
+  bool cannot_link = false;
+
  private:
-  bool is_folder(int fd) {
+  enum class Kind { kOld, kNew, kFolder };
+
+  Kind kind_of(int fd) {
     const std::lock_guard lock(mutex_);
-    return folders_.contains(fd);
+    return kinds_.at(fd);
   }
 
   // Whether the next call, which is `call`, is to fail; sets errno if so.
@@ -120,8 +167,9 @@ class FaultyOps : public FileOps {
   std::mutex mutex_;
   std::size_t made_ = 0;
   std::optional<Call> hit_;
-  std::set<int> files_;
-  std::set<int> folders_;
+  std::map<int, Kind> kinds_;  // of what is open
+  std::string tried_;          // the name of a link that is made to see whether links work
+  std::atomic<std::size_t> writes_ = 0;
 };
 
 }  // namespace espalier::testing

@@ -14,6 +14,7 @@ import re
 import resource
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -30,7 +31,7 @@ IO_ERROR = 4
 SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 ERRORS = ("ENOSPC", "EDQUOT", "EFBIG", "EIO", "EINTR", "EMFILE", "EROFS", "EACCES")
 # What a save asks of the system from its temporary file on.
-FILE_CALLS = {"openat", "fchmod", "ftruncate", "pwrite64", "fsync", "close", "rename", "link", "unlink"}
+FILE_CALLS = {"openat", "fchmod", "ftruncate", "pwrite64", "fsync", "close", "renameat", "renameat2", "unlinkat"}
 CALLED_AGAIN = {"openat", "fchmod", "ftruncate", "pwrite64"}  # after EINTR
 # A sanitizer's runtime makes calls of its own, dozens of pipes among them, and ends the program where they fail.
 IS_SANITIZED = bool(os.environ.get("ESPALIER_IS_SANITIZED"))
@@ -118,12 +119,13 @@ def calls_of_a_save(has_old):
         name = match[1]
         numbers[name] += 1
         is_begun = is_begun or (place.folder.name in line and name != "execve")
-        is_saving = is_saving or (name == "openat" and "/.espalier-" in line)
-        is_placing = name in ("rename", "link")
+        is_saving = is_saving or (name == "openat" and ".espalier-" in line)
+        # Renaming to a temporary name only finds out whether that works.
+        is_placing = name in ("renameat", "renameat2") and place.target.name in line
         if is_begun:
             calls.append(Call(name, numbers[name], is_saving, is_placing, is_placed))
         is_placed = is_placed or is_placing
-    check(is_placed and {call.name for call in calls} >= FILE_CALLS - {"link", "unlink", "fchmod", "rename"},
+    check(is_placed and {call.name for call in calls} >= FILE_CALLS - {"unlinkat", "fchmod", "renameat", "renameat2"},
           f"the calls of a save: {sorted({call.name for call in calls})}")
     return calls
 
@@ -162,6 +164,11 @@ def kill():
     in_parallel(once, cases_of(None), "kill points")
 
 
+def has_another_way(call):
+    """Whether a save goes on where this call fails: whether renaming can spare other files is only tried out."""
+    return call.name == "renameat2" and not call.is_placing
+
+
 def errors():
     """Every call of a save fails: an error and the old file, or no error and the new one; nothing is left behind."""
 
@@ -176,11 +183,11 @@ def errors():
             else:
                 check(place.is_old() and "(code io_error" in done.stderr, f"{what}: {done.stderr}")
             check(done.returncode in (0, IO_ERROR), f"{what}: {done.returncode}")
-            if call.name != "unlink" or not lasting:
+            if call.name != "unlinkat" or not lasting:
                 check(not temporaries(place.folder), f"{what}: a temporary file is left")
             if error == "EINTR" and call.name in CALLED_AGAIN:
                 check(done.returncode == 0, f"{what}: {done.stderr}")
-            if error == "EIO" and not call.is_placed and call.name != "close":
+            if error == "EIO" and not call.is_placed and call.name != "close" and not has_another_way(call):
                 check(done.returncode == IO_ERROR, f"{what} went by unnoticed")
 
     def other(has_old, call, error):
@@ -354,7 +361,114 @@ def in_flight():
                 check(not temporaries(place.folder), f"{number.name}: a temporary file is left")
 
 
-PARTS = {part.__name__: part for part in (kill, errors, signals, limits, full_disk, in_full_disk, meetings, in_flight)}
+ALICE, BOB, CAROL = 61001, 61002, 61003
+FINANCE, USERS = 62001, 62002
+
+
+def acl(named_user, mask):
+    """A POSIX ACL as the kernel stores it: rw- for the owner, r-- for the group, and for one user more."""
+    unnamed = 0xFFFFFFFF
+    entries = ((1, 6, unnamed), (2, 4, named_user), (4, 4, unnamed), (16, mask, unnamed), (32, 0, unnamed))
+    return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+
+
+class Shared:
+    """A folder that every user may write to, with a file of Alice's and her group's in it."""
+
+    ACCESS, DEFAULT = "system.posix_acl_access", "system.posix_acl_default"
+
+    def __init__(self, folder, mode, acl_of_file=None, acl_of_folder=None):
+        self.folder = folder
+        self.folder.mkdir()
+        self.folder.chmod(0o777)
+        self.file = folder / "file.espalier"
+        shutil.copyfile(OLD, self.file)
+        os.chown(self.file, ALICE, FINANCE)
+        self.file.chmod(mode)
+        if acl_of_file:
+            os.setxattr(self.file, self.ACCESS, acl_of_file)
+        if acl_of_folder:
+            os.setxattr(folder, self.DEFAULT, acl_of_folder)
+
+    def is_replaced_by(self, program, *groups, user, group=USERS):
+        done = run("setpriv", f"--reuid={user}", f"--regid={group}",
+                   f"--groups={','.join(map(str, groups))}" if groups else "--clear-groups",
+                   program, "convert", NEW.name, self.file, "--force", cwd=program.parent)
+        return done.returncode == 0 and self.file.read_bytes() == NEW.read_bytes()
+
+    def rights(self):
+        """Owner, group, mode and ACL."""
+        status = self.file.stat()
+        has_acl = self.ACCESS in os.listxattr(self.file)
+        return (status.st_uid, status.st_gid, oct(status.st_mode & 0o7777),
+                os.getxattr(self.file, self.ACCESS) if has_acl else None)
+
+
+def other_users():
+    """Replacing a file lets nobody read it who could not before, and nobody places one through a link of his."""
+    if os.geteuid() != 0 or not shutil.which("setpriv"):
+        raise Skip("only root can be several users, with setpriv")
+    with tempfile.TemporaryDirectory(prefix="espalier-test-") as name:
+        top = pathlib.Path(name)
+        top.chmod(0o755)
+        # Other users may not get at this one.
+        program = top / "espalier"
+        shutil.copy(ESPALIER, program)
+        shutil.copy(NEW, top)
+        (top / NEW.name).chmod(0o644)
+        numbers = iter(range(100))
+
+        def rights_after(mode, *groups, user, **acls):
+            shared = Shared(top / f"shared-{next(numbers)}", mode, **acls)
+            check(shared.is_replaced_by(program, *groups, user=user), f"user {user} may replace a file of {oct(mode)}")
+            return shared.rights()
+
+        def expect(found, *wanted):
+            check(found == wanted, f"{found} is not {wanted}")
+
+        # Who is of the group keeps it, and root keeps everything.
+        expect(rights_after(0o640, FINANCE, user=ALICE), ALICE, FINANCE, "0o640", None)
+        expect(rights_after(0o660, FINANCE, user=BOB), BOB, FINANCE, "0o660", None)
+        expect(rights_after(0o640, user=0), ALICE, FINANCE, "0o640", None)
+        # Where the group is another, it may do what both it and all others could.
+        for mode, after in ((0o640, "0o600"), (0o604, "0o600"), (0o644, "0o644"), (0o664, "0o644")):
+            expect(rights_after(mode, user=ALICE), ALICE, USERS, after, None)
+            expect(rights_after(mode, user=BOB), BOB, USERS, after, None)
+        # An ACL is kept as it is, or there is none and nothing for anybody else.
+        for mask in (4, 0):
+            kept = acl(CAROL, mask)
+            mode = oct(0o600 | mask << 3)
+            expect(rights_after(0o640, FINANCE, user=ALICE, acl_of_file=kept), ALICE, FINANCE, mode, kept)
+            expect(rights_after(0o640, user=0, acl_of_file=kept), ALICE, FINANCE, mode, kept)
+            expect(rights_after(0o640, user=ALICE, acl_of_file=kept), ALICE, USERS, "0o600", None)
+            expect(rights_after(0o640, user=BOB, acl_of_file=kept), BOB, USERS, "0o600", None)
+        # A folder's default ACL is for new files.
+        expect(rights_after(0o640, FINANCE, user=ALICE, acl_of_folder=acl(CAROL, 4)), ALICE, FINANCE, "0o640", None)
+
+        # A link that Bob has planted where all may write, and its owner alone may remove.
+        for exists in (False, True):
+            victim = top / f"of-alice-{exists}"
+            victim.mkdir()
+            os.chown(victim, ALICE, USERS)
+            if exists:
+                shutil.copyfile(OLD, victim / "file.espalier")
+                os.chown(victim / "file.espalier", ALICE, USERS)
+            for owner, is_followed in ((BOB, False), (ALICE, True), (0, True)):
+                shared = Shared(top / f"shared-{next(numbers)}", 0o640)
+                shared.folder.chmod(0o1777)
+                shared.file.unlink()
+                shared.file.symlink_to(victim / "file.espalier")
+                os.lchown(shared.file, owner, USERS)
+                before = {path.name: path.read_bytes() for path in victim.iterdir()}
+                check(shared.is_replaced_by(program, user=ALICE) == is_followed, f"a link of {owner}: {exists}")
+                if not is_followed:
+                    check(before == {path.name: path.read_bytes() for path in victim.iterdir()},
+                          f"written through a link of {owner}")
+                if not exists:
+                    (victim / "file.espalier").unlink(missing_ok=True)
+
+
+PARTS = {part.__name__: part for part in (other_users, kill, errors, signals, limits, full_disk, in_full_disk, meetings, in_flight)}
 
 
 def main():

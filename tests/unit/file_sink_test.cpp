@@ -1,8 +1,12 @@
 // A target is replaced completely or stays as it was, and nothing is left behind.
 #include "espalier/native/file_sink.h"
 
+#include <cerrno>
+#include <climits>
 #include <csignal>
 #include <filesystem>
+#include <functional>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,8 +29,8 @@ using Bytes = std::vector<std::byte>;
 const Bytes kOld(100, std::byte{'o'});
 const Bytes kNew(5000, std::byte{'n'});
 
-Result<void> replace(const fs::path& target, ByteSpan bytes) {
-  auto sink = FileSink::create(target, bytes.size());
+Result<void> replace(const fs::path& target, ByteSpan bytes, SinkOptions options = {}) {
+  auto sink = FileSink::create(target, bytes.size(), options);
   if (!sink) return propagate(sink);
   if (auto ok = sink->write(0, bytes); !ok) return ok;
   return sink->commit();
@@ -104,9 +108,9 @@ TEST_CASE("A replaced file keeps its permissions") {
 // Remembers what a file was created with.
 class RememberedMode : public FileOps {
  public:
-  int open(const char* path, int flags, mode_t mode) override {
+  int openat(int folder, const char* path, int flags, mode_t mode) override {
     if ((flags & O_CREAT) != 0) created = mode;
-    return FileOps::open(path, flags, mode);
+    return FileOps::openat(folder, path, flags, mode);
   }
   mode_t created = 07777;
 };
@@ -123,6 +127,133 @@ TEST_CASE("What was private is never open to others while it is replaced") {
     REQUIRE(sink->commit());
     CHECK(permissions(folder / "file") == mode);
   }
+}
+
+// Does something to the world when the file is brought to the disk.
+class MeanwhileOps : public FileOps {
+ public:
+  explicit MeanwhileOps(std::function<void()> meanwhile) : meanwhile_(std::move(meanwhile)) {}
+  int fsync(int) override {
+    ++syncs;
+    if (auto meanwhile = std::exchange(meanwhile_, nullptr)) meanwhile();
+    return 0;
+  }
+  int syncs = 0;
+
+ private:
+  std::function<void()> meanwhile_;
+};
+
+TEST_CASE("A chmod during the save counts") {
+  const TemporaryFolder folder;
+  const fs::path file = folder / "file";
+  REQUIRE(testing::write_whole(file, kOld));
+  REQUIRE(::chmod(file.c_str(), 0644) == 0);
+  auto sink = FileSink::create(file, 10, {.sync = false});
+  REQUIRE(sink);
+  REQUIRE(::chmod(file.c_str(), 0600) == 0);
+  REQUIRE(sink->commit());
+  CHECK(permissions(file) == 0600);
+  // Even in its last moments.
+  MeanwhileOps ops([&] { REQUIRE(::chmod(file.c_str(), 0400) == 0); });
+  auto second = FileSink::create(file, 10, {.ops = &ops});
+  REQUIRE(second);
+  REQUIRE(second->commit());
+  CHECK(permissions(file) == 0400);
+  CHECK(ops.syncs == 3);  // the file, the file with its new mode, the folder
+}
+
+TEST_CASE("A file that was private stays so if it is removed during the save") {
+  const TemporaryFolder folder;
+  REQUIRE(testing::write_whole(folder / "file", kOld));
+  REQUIRE(::chmod((folder / "file").c_str(), 0640) == 0);
+  MeanwhileOps ops([&] { fs::remove(folder / "file"); });
+  auto sink = FileSink::create(folder / "file", 10, {.ops = &ops});
+  REQUIRE(sink);
+  fs::remove(folder / "file");
+  REQUIRE(sink->commit());
+  CHECK(permissions(folder / "file") == 0600);
+}
+
+TEST_CASE("A link is not followed where nothing may be replaced") {
+  const TemporaryFolder folder;
+  fs::create_symlink("elsewhere", folder / "link");
+  CHECK(code_of(replace(folder / "link", kNew, {.replace = false})) == "invalid_argument");
+  CHECK(fs::is_symlink(folder / "link"));
+  CHECK(folder.size() == 1);
+}
+
+// The system does not follow links, as under fs.protected_symlinks.
+class NoLinks : public FileOps {
+ public:
+  int fstatat(int folder, const char* path, struct stat* status, int flags) override {
+    if (flags != 0) return FileOps::fstatat(folder, path, status, flags);
+    errno = EACCES;
+    return -1;
+  }
+};
+
+TEST_CASE("A link that the system does not follow is no file that is not there") {
+  const TemporaryFolder folder;
+  fs::create_symlink("elsewhere", folder / "link");
+  NoLinks ops;
+  CHECK(code_of(replace(folder / "link", kNew, {.ops = &ops})) == "io_error");
+  CHECK(folder.size() == 1);
+}
+
+TEST_CASE("A save stays in its folder, whatever becomes of the path") {
+  const TemporaryFolder folder;
+  fs::create_directory(folder / "a");
+  const int result = testing::in_child([&] {
+    if (::chdir((folder / "a").c_str()) != 0) return 99;
+    auto committed = FileSink::create("file", kNew.size());
+    auto given_up = FileSink::create("other", kNew.size());
+    auto exclusive = FileSink::create("exclusive", kNew.size(), {.replace = false});
+    if (!committed || !given_up || !exclusive) return 98;
+    if (::chdir("/") != 0) return 97;
+    fs::rename(folder / "a", folder / "b");
+    if (!committed->write(0, kNew) || !committed->commit()) return 96;
+    if (!exclusive->write(0, kNew) || !exclusive->commit()) return 95;
+    return 1;
+  });
+  CHECK(result == 1);
+  CHECK(testing::read_whole(folder / "b/file") == kNew);
+  CHECK(testing::read_whole(folder / "b/exclusive") == kNew);
+  const auto left = fs::directory_iterator(folder / "b");
+  CHECK(std::distance(begin(left), end(left)) == 2);
+}
+
+TEST_CASE("A forked child leaves the parent's temporary file alone") {
+  const TemporaryFolder folder;
+  auto sink = FileSink::create(folder / "file", kNew.size());
+  REQUIRE(sink);
+  CHECK(testing::in_child([&] {
+          { const FileSink mine = std::move(*sink); }
+          return 1;
+        }) == 1);
+  CHECK(folder.size() == 1);
+  CHECK(sink->write(0, kNew));
+  CHECK(sink->commit());
+  CHECK(testing::read_whole(folder / "file") == kNew);
+}
+
+TEST_CASE("A path as long as the system allows can be saved to") {
+  const TemporaryFolder folder;
+  constexpr std::size_t kLongest = PATH_MAX - 1;  // without the NUL
+  std::string path = (folder / "").native();
+  while (path.size() + 102 < kLongest) path += std::string(100, 'd') + '/';
+  fs::create_directories(path);
+  path += std::string(kLongest - path.size(), 'n');
+  CHECK(code_of(replace(path, kNew)) == "ok");
+  CHECK(code_of(replace(path, kOld)) == "ok");
+  CHECK(testing::read_whole(path) == kOld);
+}
+
+TEST_CASE("A name with a NUL in it is refused") {
+  const TemporaryFolder folder;
+  const std::string name("file\0.espalier", 14);
+  CHECK(code_of(replace(folder / name, kNew)) == "invalid_argument");
+  CHECK(folder.size() == 0);
 }
 
 TEST_CASE("A link to a file whose name is gone is no target") {

@@ -106,6 +106,18 @@ TEST_CASE("Axis names and block types fit their tensor") {
   check_refused(in_list(Value::tensor(plain)), "a/1", "multiple of the 4");
 }
 
+TEST_CASE("A tensor that was moved away is refused") {
+  Tensor hole = f32({1}, 0);
+  hole.data = TensorData();
+  for (const Tensor& tensor : {f32({1}, 4), hole}) {
+    Value value = Value::tensor(tensor);
+    const Value moved = std::move(value);
+    CHECK_FALSE(moved.is_moved_from_tensor());
+    check_refused(in_list(value), "a/1", "moved");
+    check_refused(Value::null(), "(metadata)/a/1", "moved", {}, in_list(value));
+  }
+}
+
 TEST_CASE("The metadata is a dict without tensors") {
   check_refused(Value::null(), "", "must be a dict", {}, Value::list());
   check_refused(Value::null(), "(metadata)/a/1", "tensor", {}, in_list(Value::tensor(f32({1}, 4))));

@@ -260,6 +260,15 @@ TEST_CASE("safetensors writer: what does not fit is an error") {
   CHECK(contains(refusal(many).message, "k7 (a null) and 12 more; pass"));
 }
 
+TEST_CASE("safetensors writer: a tensor that was moved away is refused") {
+  for (Value value : {some_tensor(), Value::tensor(Tensor{.shape = {1}})}) {
+    const Value moved = std::move(value);
+    const Error error = refusal(Value::dict({{"k", value}}));
+    CHECK(error.code == ErrorCode::kInvalidTree);
+    CHECK(error.path == "k");
+  }
+}
+
 TEST_CASE("safetensors writer: trees that nothing can hold") {
   for (const SafetensorsOptions& options : {SafetensorsOptions{}, kDropping, kCarrying}) {
     const auto code = [&](Value value, const Value& metadata = {}) {

@@ -5,6 +5,9 @@
 
 #include <fcntl.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <sys/xattr.h>
+#endif
 
 namespace espalier {
 
@@ -13,11 +16,50 @@ FileOps& FileOps::system() {
   return ops;
 }
 
-int FileOps::stat(const char* path, struct stat* status) { return ::stat(path, status); }
+int FileOps::openat(int folder, const char* path, int flags, mode_t mode) {
+  return ::openat(folder, path, flags, mode);
+}
 
-int FileOps::open(const char* path, int flags, mode_t mode) { return ::open(path, flags, mode); }
+int FileOps::fstatat(int folder, const char* path, struct stat* status, int flags) {
+  return ::fstatat(folder, path, status, flags);
+}
+
+ssize_t FileOps::readlinkat(int folder, const char* path, char* text, std::size_t size) {
+  return ::readlinkat(folder, path, text, size);
+}
+
+int FileOps::fstat(int fd, struct stat* status) { return ::fstat(fd, status); }
 
 int FileOps::fchmod(int fd, mode_t mode) { return ::fchmod(fd, mode); }
+
+int FileOps::fchown(int fd, uid_t owner, gid_t group) { return ::fchown(fd, owner, group); }
+
+#ifdef __linux__
+ssize_t FileOps::fgetxattr(int fd, const char* name, void* value, std::size_t size) {
+  return ::fgetxattr(fd, name, value, size);
+}
+
+int FileOps::fsetxattr(int fd, const char* name, const void* value, std::size_t size) {
+  return ::fsetxattr(fd, name, value, size, 0);
+}
+
+int FileOps::fremovexattr(int fd, const char* name) { return ::fremovexattr(fd, name); }
+#else
+ssize_t FileOps::fgetxattr(int, const char*, void*, std::size_t) {
+  errno = ENOTSUP;
+  return -1;
+}
+
+int FileOps::fsetxattr(int, const char*, const void*, std::size_t) {
+  errno = ENOTSUP;
+  return -1;
+}
+
+int FileOps::fremovexattr(int, const char*) {
+  errno = ENOTSUP;
+  return -1;
+}
+#endif
 
 int FileOps::ftruncate(int fd, off_t length) { return ::ftruncate(fd, length); }
 
@@ -45,10 +87,26 @@ int FileOps::fsync(int fd) {
 
 int FileOps::close(int fd) { return ::close(fd); }
 
-int FileOps::rename(const char* from, const char* to) { return ::rename(from, to); }
+int FileOps::renameat(int folder, const char* from, const char* to) {
+  return ::renameat(folder, from, folder, to);
+}
 
-int FileOps::link(const char* from, const char* to) { return ::link(from, to); }
+int FileOps::renameat_exclusively(int folder, const char* from, const char* to) {
+#if defined(__linux__) && defined(RENAME_NOREPLACE)
+  return ::renameat2(folder, from, folder, to, RENAME_NOREPLACE);
+#elif defined(__APPLE__)
+  return ::renameatx_np(folder, from, folder, to, RENAME_EXCL);
+#else
+  (void)folder, (void)from, (void)to;
+  errno = ENOSYS;
+  return -1;
+#endif
+}
 
-int FileOps::unlink(const char* path) { return ::unlink(path); }
+int FileOps::linkat(int folder, const char* from, const char* to) {
+  return ::linkat(folder, from, folder, to, 0);
+}
+
+int FileOps::unlinkat(int folder, const char* name) { return ::unlinkat(folder, name, 0); }
 
 }  // namespace espalier

@@ -23,9 +23,18 @@ class FileOps {
   /// The system itself. Lives as long as the program, and has no state.
   static FileOps& system();
 
-  virtual int stat(const char* path, struct stat* status);
-  virtual int open(const char* path, int flags, mode_t mode);
+  // A `folder` is a descriptor of one, or AT_FDCWD. What stays the same while a save runs is the
+  // folder, not its path: programs change their current folder, and folders are renamed.
+  virtual int openat(int folder, const char* path, int flags, mode_t mode);
+  virtual int fstatat(int folder, const char* path, struct stat* status, int flags);
+  virtual ssize_t readlinkat(int folder, const char* path, char* text, std::size_t size);
+  virtual int fstat(int fd, struct stat* status);
   virtual int fchmod(int fd, mode_t mode);
+  virtual int fchown(int fd, uid_t owner, gid_t group);
+  // Extended attributes as on Linux; ENOTSUP elsewhere.
+  virtual ssize_t fgetxattr(int fd, const char* name, void* value, std::size_t size);
+  virtual int fsetxattr(int fd, const char* name, const void* value, std::size_t size);
+  virtual int fremovexattr(int fd, const char* name);
   virtual int ftruncate(int fd, off_t length);
   /// Linux's fallocate(2) for the first `length` bytes; ENOSYS elsewhere.
   virtual int fallocate(int fd, off_t length);
@@ -33,9 +42,14 @@ class FileOps {
   /// Where fsync() stops at the disk's own cache, this goes beyond it.
   virtual int fsync(int fd);
   virtual int close(int fd);
-  virtual int rename(const char* from, const char* to);
-  virtual int link(const char* from, const char* to);
-  virtual int unlink(const char* path);
+  // Both names are of files in `folder`.
+  virtual int renameat(int folder, const char* from, const char* to);
+  /// renameat() that fails with EEXIST instead of replacing a file: Linux's renameat2(2) with
+  /// RENAME_NOREPLACE, macOS's renameatx_np(2) with RENAME_EXCL. ENOSYS elsewhere; EINVAL or
+  /// ENOTSUP on file systems that cannot.
+  virtual int renameat_exclusively(int folder, const char* from, const char* to);
+  virtual int linkat(int folder, const char* from, const char* to);
+  virtual int unlinkat(int folder, const char* name);
 };
 
 }  // namespace espalier

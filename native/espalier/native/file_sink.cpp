@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <limits>
 #include <new>
+#include <optional>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -13,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "espalier/native/access_rights.h"
 #include "espalier/native/out_of_memory.h"
 
 namespace espalier {
@@ -20,106 +22,81 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view kPrefix = ".espalier-";
+constexpr std::string_view kSuffix = ".tmp";
+
 // A name that does not grow with the target's, which may be as long as the file system allows.
 Result<std::string> temporary_name() try {
   static constexpr char kDigits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
   std::random_device random;
   std::uniform_int_distribution<std::size_t> digit(0, sizeof kDigits - 2);
-  std::string name = ".espalier-";
+  std::string name(kPrefix);
   for (int i = 0; i < 12; ++i) name += kDigits[digit(random)];
-  return name + ".tmp";
+  return name += kSuffix;
 } catch (const std::runtime_error&) {
   // std::random_device says it thus, where it has no source.
   return fail(ErrorCode::kIoError, "the system has no random numbers for a temporary name");
 }
 
-Result<FileDescriptor> create_beside(const fs::path& target, fs::path& temporary, mode_t mode,
-                                     FileOps& ops) {
+// Creates an empty file in the folder under a name of its own.
+Result<FileDescriptor> create_temporary(const FileDescriptor& folder, mode_t mode,
+                                        std::string& temporary, FileOps& ops) {
   for (int attempt = 0; attempt < 100; ++attempt) {
-    const auto name = temporary_name();
+    auto name = temporary_name();
     if (!name) return propagate(name);
-    temporary = target.parent_path() / *name;
     FileDescriptor file(uninterrupted([&] {
-                          return ops.open(temporary.c_str(),
-                                          O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+                          return ops.openat(folder.get(), name->c_str(),
+                                            O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
                         }),
                         ops);
-    if (file.is_open()) return file;
+    if (file.is_open()) {
+      temporary = std::move(*name);
+      return file;
+    }
     if (errno != EEXIST) break;
   }
-  return fail_with_errno(
-      errno, "create a file in " + (target.has_parent_path() ? target.parent_path().string()
-                                                             : std::string("the current folder")));
+  return fail_with_errno(errno, "create a file in the target's folder");
 }
 
-// The file that `path` names in the end: renaming onto a link would replace the link and leave its
-// file behind. weakly_canonical() does not do, because it keeps a link whose file does not exist
-// yet.
-Result<fs::path> follow_links(fs::path path) {
-  constexpr int kMaxLinks = 40;  // as many as Linux follows
-  for (int links = 0; links < kMaxLinks; ++links) {
-    std::error_code error;
-    if (!fs::is_symlink(fs::symlink_status(path, error))) return path;
-    const fs::path next = fs::read_symlink(path, error);
-    if (error) return fail_with_errno(error.value(), "follow the symbolic link");
-    path = path.parent_path() / next;
-  }
-  return fail_with_errno(ELOOP, "follow the symbolic link");
-}
-
-// Whether the system, too, finds that file (or none) behind the link: those in /proc/self/fd say
-// "name (deleted)" of a file whose name is gone.
-bool leads_to(const fs::path& link, const struct stat* file, FileOps& ops) {
-  struct stat found = {};
-  if (ops.stat(link.c_str(), &found) != 0) return file == nullptr;
-  return file != nullptr && found.st_dev == file->st_dev && found.st_ino == file->st_ino;
+tl::unexpected<Error> target_exists() {
+  return fail(ErrorCode::kInvalidArgument,
+              "there is a file of that name, and it may not be replaced");
 }
 
 // Returns 0 or the errno. Takes no memory.
-int sync_folder(const fs::path& path, FileOps& ops) {
-  const FileDescriptor folder(
-      uninterrupted([&] { return ops.open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0); }),
-      ops);
-  if (!folder.is_open()) return errno;
+int sync_folder(const FileDescriptor& folder, FileOps& ops) {
   // Some file systems cannot sync folders, and then there is nothing to wait for.
   return ops.fsync(folder.get()) == 0 || errno == EINVAL || errno == ENOTSUP ? 0 : errno;
 }
 
 }  // namespace
 
+FileSink::FileSink(FileDescriptor file, std::string temporary, SaveTarget target,
+                   SinkOptions options)
+    : file_(std::move(file)),
+      temporary_(std::move(temporary)),
+      target_(std::move(target)),
+      options_(options),
+      process_(::getpid()) {}
+
 Result<FileSink> FileSink::create(const fs::path& requested, std::uint64_t length,
                                   SinkOptions options) try {
-  auto followed = follow_links(requested);
-  if (!followed) return propagate(followed);
-  fs::path target = std::move(*followed);
-  if (target.filename().empty() || target.filename() == "." || target.filename() == "..") {
-    return fail(ErrorCode::kNotARegularFile, "the target names a directory, not a file");
-  }
   FileOps& ops = *options.ops;
-  struct stat status = {};
-  const bool exists = ops.stat(target.c_str(), &status) == 0;
-  if (!exists && errno != ENOENT) return fail_with_errno(errno, "examine the target");
-  if (target != requested && !leads_to(requested, exists ? &status : nullptr, ops)) {
-    return fail(ErrorCode::kNotARegularFile,
-                "the target is a link to a file that has no name; choose another name");
-  }
-  if (exists && !S_ISREG(status.st_mode)) {
-    return fail(ErrorCode::kNotARegularFile,
-                "the target exists and is no regular file; choose another name");
-  }
+  auto target = find_save_target(requested, options.replace, ops);
+  if (!target) return propagate(target);
+  const auto old = target->examine(ops);
+  if (!old) return propagate(old);
   if (length > static_cast<std::uint64_t>(std::numeric_limits<off_t>::max())) {
     return fail_with_errno(EFBIG, "create the file");
   }
-  fs::path temporary;
   // What was private is so from the start: whoever opened it in between could read it all.
-  const mode_t mode = exists ? status.st_mode & mode_t{0600} : mode_t{0666};
-  auto file = create_beside(target, temporary, mode, ops);
+  const mode_t mode = *old ? (*old)->st_mode & mode_t{0600} : mode_t{0666};
+  std::string temporary;
+  auto file = create_temporary(target->folder, mode, temporary, ops);
   if (!file) return propagate(file);
-  FileSink sink(std::move(*file), std::move(temporary), std::move(target), options);
+  FileSink sink(std::move(*file), std::move(temporary), std::move(*target), options);
+  if (auto ok = sink.choose_placing(); !ok) return propagate(ok);
   const int fd = sink.file_.get();
-  if (exists && uninterrupted([&] { return ops.fchmod(fd, status.st_mode & 0777); }) != 0) {
-    return fail_with_errno(errno, "give the new file the permissions of the old one");
-  }
   if (uninterrupted([&] { return ops.ftruncate(fd, static_cast<off_t>(length)); }) != 0) {
     return fail_with_errno(errno, "make the file as long as it must be");
   }
@@ -134,11 +111,40 @@ Result<FileSink> FileSink::create(const fs::path& requested, std::uint64_t lengt
   return out_of_memory();
 }
 
+Result<void> FileSink::choose_placing() {
+  if (options_.replace) return {};
+  FileOps& ops = *options_.ops;
+  // Tried on the empty file: after minutes of writing it would be too late.
+  auto name = temporary_name();
+  if (!name) return propagate(name);
+  const int folder = target_.folder.get();
+  if (ops.renameat_exclusively(folder, temporary_.c_str(), name->c_str()) == 0) {
+    placing_ = Placing::kRenameExclusively;
+    temporary_ = std::move(*name);
+    return {};
+  }
+  placing_ = Placing::kLink;
+  if (ops.linkat(folder, temporary_.c_str(), name->c_str()) != 0) {
+    return fail_with_errno(errno,
+                           "place a file on this file system without replacing what may appear "
+                           "there; allow to replace it, or choose another folder");
+  }
+  // Tried twice, because nothing would remove it later.
+  const auto remove = [&] { return ops.unlinkat(folder, name->c_str()) == 0; };
+  if (remove() || remove()) return {};
+  return fail_with_errno(errno, "remove a temporary name");
+}
+
+bool FileSink::is_temporary_name(std::string_view name) {
+  return name.starts_with(kPrefix) && name.ends_with(kSuffix);
+}
+
 FileSink::~FileSink() { remove_temporary(); }
 
 void FileSink::remove_temporary() {
-  if (temporary_.empty() || options_.ops->unlink(temporary_.c_str()) != 0) return;
-  temporary_.clear();
+  // A moved-from sink has no folder. A forked child has a copy of its parent's sink.
+  if (temporary_.empty() || !target_.folder.is_open() || process_ != ::getpid()) return;
+  if (options_.ops->unlinkat(target_.folder.get(), temporary_.c_str()) == 0) temporary_.clear();
 }
 
 Result<void> FileSink::write(std::uint64_t offset, ByteSpan bytes) const try {
@@ -158,22 +164,40 @@ Result<void> FileSink::write(std::uint64_t offset, ByteSpan bytes) const try {
   return out_of_memory();
 }
 
+// The rights of the old file are looked at only now, so that a chmod during the save counts. One
+// during fsync(), which may take seconds, counts as well.
+Result<void> FileSink::make_durable() {
+  FileOps& ops = *options_.ops;
+  constexpr int kLooks = 3;  // at a file whose rights somebody changes all the time
+  std::optional<AccessRights> given;
+  for (int look = 0; look < kLooks; ++look) {
+    Result<std::optional<AccessRights>> rights = std::nullopt;
+    if (options_.replace) rights = AccessRights::of(target_, ops);
+    if (!rights) return propagate(rights);
+    if (look > 0 && (!*rights || (given && !(*rights)->may_differ_from(*given)))) return {};
+    if (*rights) {
+      if (auto ok = (*rights)->give_to(file_.get(), ops); !ok) return ok;
+    }
+    given = std::move(*rights);
+    if (!options_.sync) return {};
+    // Never tried again: after a failed fsync, Linux takes the lost pages for clean ones.
+    if (ops.fsync(file_.get()) != 0) return fail_with_errno(errno, "bring the file to the disk");
+  }
+  return {};
+}
+
 Result<void> FileSink::commit() try {
   FileOps& ops = *options_.ops;
-  // Never tried again: after a failed fsync, Linux takes the lost pages for clean ones.
-  if (options_.sync && ops.fsync(file_.get()) != 0) {
-    return fail_with_errno(errno, "bring the file to the disk");
-  }
+  if (auto ok = make_durable(); !ok) return ok;
   if (const int error = file_.close(); error != 0) return fail_with_errno(error, "close the file");
   // Made while the target is as it was: afterwards, a lack of memory must not look like a failure.
-  const fs::path folder = target_.has_parent_path() ? target_.parent_path() : fs::path(".");
   Error unsure{ErrorCode::kDurabilityUnknown,
                Error::kNoOffset,
                {},
                "the file is complete and in place, but a loss of power now might bring the old "
                "one back: the folder could not be brought to the disk"};
   if (auto ok = take_place(); !ok) return ok;
-  const int error = options_.sync ? sync_folder(folder, ops) : 0;
+  const int error = options_.sync ? sync_folder(target_.folder, ops) : 0;
   if (error == 0) return {};
   try {
     unsure.message += ": " + std::generic_category().message(error);
@@ -186,22 +210,29 @@ Result<void> FileSink::commit() try {
 
 Result<void> FileSink::take_place() {
   FileOps& ops = *options_.ops;
-  if (options_.replace) {
-    if (ops.rename(temporary_.c_str(), target_.c_str()) != 0) {
-      return fail_with_errno(errno, "give the file its name");
+  const int folder = target_.folder.get();
+  const char* from = temporary_.c_str();
+  const char* to = target_.name.c_str();
+  const auto place = [&] {
+    switch (placing_) {
+      case Placing::kReplace:
+        return ops.renameat(folder, from, to);
+      case Placing::kRenameExclusively:
+        return ops.renameat_exclusively(folder, from, to);
+      case Placing::kLink:
+        return ops.linkat(folder, from, to);
     }
-    temporary_.clear();
-    return {};
-  }
-  // Unlike rename(), link() fails if somebody else has put a file there meanwhile.
-  if (ops.link(temporary_.c_str(), target_.c_str()) != 0) {
-    if (errno == EEXIST) {
-      return fail(ErrorCode::kInvalidArgument,
-                  "there is a file of that name, and it may not be replaced");
-    }
+    return -1;
+  };
+  if (place() != 0) {
+    if (errno == EEXIST && placing_ != Placing::kReplace) return target_exists();
     return fail_with_errno(errno, "give the file its name");
   }
-  remove_temporary();
+  if (placing_ == Placing::kLink) {
+    remove_temporary();
+  } else {
+    temporary_.clear();
+  }
   return {};
 }
 

@@ -4,11 +4,17 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <sys/types.h>
 
 #include "espalier/base/bytes.h"
 #include "espalier/base/error.h"
 #include "espalier/native/file_ops.h"
 #include "espalier/native/posix.h"
+#include "espalier/native/save_target.h"
 
 namespace espalier {
 
@@ -17,7 +23,7 @@ struct SinkOptions {
   /// power. Without, only a crash of the process is survived.
   bool sync = true;
   /// Whether a file that stands at the target is replaced. Without, commit() fails if there is one
-  /// by then.
+  /// by then, and create() fails if the target is a symbolic link.
   bool replace = true;
   /// The system calls; they must outlive the sink.
   FileOps* ops = &FileOps::system();
@@ -25,13 +31,19 @@ struct SinkOptions {
 
 /// A new file under a temporary name beside its target, until commit() gives it the target's name.
 /// Until then, and if anything fails, what was there before stays there, untouched. An uncommitted
-/// sink removes its temporary file. Nothing throws std::bad_alloc: that is kOutOfMemory.
+/// sink removes its temporary file, unless it is destroyed in a forked child: the file is the
+/// parent's. Nothing throws std::bad_alloc: that is kOutOfMemory.
 class FileSink {
  public:
   /// Begins a file of `length` bytes, all zero. The target's folder must exist; a target that is a
-  /// symbolic link is followed; one that is no regular file is refused (kNotARegularFile).
+  /// symbolic link is followed as find_save_target() says; one that is no regular file is refused
+  /// (kNotARegularFile). Without `replace`, a file system that can neither rename without replacing
+  /// nor link is refused here, before anything is written (kIoError).
   static Result<FileSink> create(const std::filesystem::path& target, std::uint64_t length,
                                  SinkOptions options = {});
+
+  /// Whether a file of this name is, or was, the unfinished file of a sink.
+  static bool is_temporary_name(std::string_view name);
 
   FileSink(FileSink&& other) noexcept = default;
   FileSink& operator=(FileSink&&) = delete;
@@ -41,28 +53,32 @@ class FileSink {
   /// Thread-safe for different ranges.
   Result<void> write(std::uint64_t offset, ByteSpan bytes) const;
 
-  /// Makes the file durable and puts it in the target's place. kDurabilityUnknown if it is in
+  /// Gives the file the access rights of the one that it replaces (see AccessRights), makes it
+  /// durable and puts it in the target's place. kDurabilityUnknown if it is in
   /// place, but its folder could not be made durable; every other error means that the target is as
   /// it was. Call once.
   Result<void> commit();
 
  private:
-  FileSink(FileDescriptor file, std::filesystem::path temporary, std::filesystem::path target,
-           SinkOptions options)
-      : file_(std::move(file)),
-        temporary_(std::move(temporary)),
-        target_(std::move(target)),
-        options_(options) {}
+  /// How the file gets its name.
+  enum class Placing { kReplace, kRenameExclusively, kLink };
 
+  FileSink(FileDescriptor file, std::string temporary, SaveTarget target, SinkOptions options);
+
+  /// Finds out how this file system can place the file without replacing another.
+  Result<void> choose_placing();
+  Result<void> make_durable();
   /// Gives the new file its name. Afterwards the temporary name is gone, unless it cannot be
   /// removed, which the destructor then tries again.
   Result<void> take_place();
   void remove_temporary();
 
   FileDescriptor file_;
-  std::filesystem::path temporary_;  // empty once there is nothing to remove
-  std::filesystem::path target_;
+  std::string temporary_;  // empty once there is nothing to remove
+  SaveTarget target_;
   SinkOptions options_;
+  Placing placing_ = Placing::kReplace;
+  pid_t process_;
 };
 
 }  // namespace espalier

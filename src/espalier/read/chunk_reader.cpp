@@ -24,8 +24,7 @@ Result<void> check_length(const ChunkRecord& record, ByteSpan stored) {
 Result<void> check_hash(const TensorRef& tensor, const ChunkRecord& record, ByteSpan logical) {
   if (!tensor.catalog().has_hashes() || hash128(logical) == record.hash) return {};
   return fail(ErrorCode::kChunkCorrupt,
-              "tensor bytes do not match their hash: the file was damaged after it was written; "
-              "copy or download it again, or use the checkpoint before it",
+              std::string(kHashMismatch),
               record.offset);
 }
 

@@ -3,6 +3,7 @@
 #define ESPALIER_READ_CHUNK_READER_H_
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "espalier/base/bytes.h"
@@ -12,6 +13,11 @@
 #include "espalier/read/checkpoint.h"
 
 namespace espalier {
+
+/// The message of kChunkCorrupt where bytes do not have the hash that was recorded for them.
+inline constexpr std::string_view kHashMismatch =
+    "tensor bytes do not match their hash: the file was damaged, or the tensor changed while it "
+    "was saved; copy or download the file again, or use the checkpoint before it";
 
 /// Opens chunks, of any checkpoints. Holds nothing until it meets a compressed chunk, and then at
 /// most two chunks' bytes and a context of zstd. One per thread; movable.

@@ -9,6 +9,7 @@
 #include "espalier/format/access.h"
 #include "espalier/format/digest.h"
 #include "espalier/format/header.h"
+#include "espalier/read/chunk_reader.h"
 
 namespace espalier {
 namespace {
@@ -29,8 +30,7 @@ std::string_view describe(ErrorCode damage) {
     case ErrorCode::kUnsupportedCodec:
       return "this build has no decoder for the codec of these tensor bytes, so they are unchecked";
     default:
-      return "tensor bytes do not match their hash: the file was damaged after it was written; "
-             "copy or download it again, or use the checkpoint before it";
+      return kHashMismatch;
   }
 }
 

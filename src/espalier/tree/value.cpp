@@ -119,6 +119,11 @@ std::shared_ptr<const Tensor> Value::as_tensor() const {
   return tensor != nullptr ? *tensor : nullptr;
 }
 
+bool Value::is_moved_from_tensor() const {
+  const auto* tensor = std::get_if<std::shared_ptr<const Tensor>>(&payload_);
+  return tensor != nullptr && *tensor == nullptr;
+}
+
 std::span<const Value> Value::children() const {
   const Children* children = std::get_if<Children>(&payload_);
   return children != nullptr ? std::span<const Value>(children->values) : std::span<const Value>();

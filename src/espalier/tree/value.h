@@ -162,6 +162,10 @@ class Value {
   /// The tensor or placeholder, or null.
   std::shared_ptr<const Tensor> as_tensor() const;
 
+  /// True for a tensor or placeholder whose content was moved into another Value. Saving it is
+  /// kInvalidTree: null in its place would lose the tensor without a word.
+  bool is_moved_from_tensor() const;
+
   /// Children of a container, in order; empty for other kinds. Valid until the value changes.
   std::span<const Value> children() const;
   /// Keys of a dict's or record's children, in the same order; empty for other kinds.

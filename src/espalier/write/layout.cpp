@@ -311,6 +311,10 @@ class LayoutBuilder {
   }
 
   Result<void> add_tensor(std::uint32_t index, std::shared_ptr<const Tensor> tensor) {
+    if (tensor == nullptr) {
+      return fail(ErrorCode::kInvalidTree,
+                  "a tensor was moved out of the tree before the save; copy its Value instead");
+    }
     if (in_metadata_) {
       return fail(ErrorCode::kInvalidTree, "the metadata holds a tensor; put it into the state");
     }

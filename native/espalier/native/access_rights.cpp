@@ -1,0 +1,115 @@
+#include "espalier/native/access_rights.h"
+
+#include <cerrno>
+
+#include <fcntl.h>
+
+#include "espalier/native/posix.h"
+
+namespace espalier {
+namespace {
+
+constexpr char kAcl[] = "system.posix_acl_access";
+
+// There is no ACL, or the file system has none at all.
+bool means_no_acl(int error) {
+#ifdef ENODATA
+  if (error == ENODATA) return true;
+#endif
+  return error == ENOTSUP || error == EOPNOTSUPP || error == ENOSYS;
+}
+
+constexpr mode_t kOwnerBits = S_IRWXU;
+constexpr mode_t kAllBits = S_IRWXU | S_IRWXG | S_IRWXO;
+
+// Somebody of the old group may be one of the others now, and the other way about.
+mode_t with_what_group_and_others_share(mode_t mode) {
+  const mode_t shared = (mode >> 3) & mode & S_IRWXO;
+  return (mode & kOwnerBits) | shared << 3 | shared;
+}
+
+}  // namespace
+
+Result<std::optional<AccessRights>> AccessRights::of(const SaveTarget& target, FileOps& ops) {
+  const auto file = target.examine(ops);
+  if (!file) return propagate(file);
+  if (!*file || !S_ISREG((*file)->st_mode)) return std::optional<AccessRights>();
+  AccessRights rights(**file);
+  if (auto ok = rights.read_acl(target, ops); !ok) return propagate(ok);
+  return rights;
+}
+
+Result<void> AccessRights::read_acl(const SaveTarget& target, FileOps& ops) {
+  const FileDescriptor file(uninterrupted([&] {
+                              return ops.openat(target.folder.get(), target.name.c_str(),
+                                                O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0);
+                            }),
+                            ops);
+  if (!file.is_open() && errno != EACCES && errno != EPERM) {
+    return fail_with_errno(errno, "open the old file to keep who may read it");
+  }
+  is_acl_unknown_ = !file.is_open();
+  if (is_acl_unknown_) return {};
+  ssize_t size = ops.fgetxattr(file.get(), kAcl, nullptr, 0);
+  if (size > 0) {
+    acl_.resize(static_cast<std::size_t>(size));
+    size = ops.fgetxattr(file.get(), kAcl, acl_.data(), acl_.size());
+  }
+  // Includes an ACL that grew in between: better nothing than part of it.
+  is_acl_unknown_ = size < 0 && !means_no_acl(errno);
+  acl_.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
+  return {};
+}
+
+Result<void> AccessRights::give_to(int fd, FileOps& ops) const {
+  struct stat made = {};
+  if (ops.fstat(fd, &made) != 0) return fail_with_errno(errno, "examine the new file");
+  const auto change_owner = [&](uid_t owner, gid_t group) {
+    return uninterrupted([&] { return ops.fchown(fd, owner, group); }) == 0;
+  };
+  constexpr auto kSameOwner = static_cast<uid_t>(-1);
+  constexpr auto kSameGroup = static_cast<gid_t>(-1);
+  const bool has_group = made.st_gid == status_.st_gid || change_owner(kSameOwner, status_.st_gid);
+  if (auto ok = give_permissions(fd, has_group, ops); !ok) return ok;
+  // At last, because only the owner may change permissions. An owner can give himself any right,
+  // so a file that stays with this user lets nobody in who was kept out before.
+  if (made.st_uid != status_.st_uid) (void)change_owner(status_.st_uid, kSameGroup);
+  return {};
+}
+
+Result<void> AccessRights::give_permissions(int fd, bool has_group, FileOps& ops) const {
+  const bool has_acl = is_acl_unknown_ || !acl_.empty();
+  if (has_group && !acl_.empty() && ops.fsetxattr(fd, kAcl, acl_.data(), acl_.size()) == 0) {
+    return {};  // The permissions are part of it.
+  }
+  // A folder's default ACL would let others in as soon as the group's bits, its mask, allow it.
+  const bool is_without_acl = ops.fremovexattr(fd, kAcl) == 0 || means_no_acl(errno);
+  mode_t mode = status_.st_mode & kAllBits;
+  if (has_acl || !is_without_acl) {
+    mode &= kOwnerBits;
+  } else if (!has_group) {
+    mode = with_what_group_and_others_share(mode);
+  }
+  if (uninterrupted([&] { return ops.fchmod(fd, mode); }) != 0) {
+    return fail_with_errno(errno, "give the new file the permissions of the old one");
+  }
+  return {};
+}
+
+bool AccessRights::may_differ_from(const AccessRights& earlier) const {
+  // Changing rights, an ACL's included, sets the time of the last change. Clocks may be coarse, so
+  // what is known is compared, too.
+#ifdef __APPLE__
+  const auto& now = status_.st_ctimespec;
+  const auto& then = earlier.status_.st_ctimespec;
+#else
+  const auto& now = status_.st_ctim;
+  const auto& then = earlier.status_.st_ctim;
+#endif
+  return status_.st_ino != earlier.status_.st_ino || status_.st_dev != earlier.status_.st_dev ||
+         now.tv_sec != then.tv_sec || now.tv_nsec != then.tv_nsec ||
+         status_.st_mode != earlier.status_.st_mode || status_.st_uid != earlier.status_.st_uid ||
+         status_.st_gid != earlier.status_.st_gid || acl_ != earlier.acl_;
+}
+
+}  // namespace espalier

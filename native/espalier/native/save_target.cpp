@@ -1,0 +1,122 @@
+#include "espalier/native/save_target.h"
+
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <utility>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace espalier {
+namespace {
+
+namespace fs = std::filesystem;
+
+Result<FileDescriptor> open_folder(int from, const fs::path& path, FileOps& ops) {
+  const char* name = path.empty() ? "." : path.c_str();
+  const auto open = [&](int flags) {
+    return uninterrupted(
+        [&] { return ops.openat(from, name, flags | O_DIRECTORY | O_CLOEXEC, 0); });
+  };
+  int fd = open(O_RDONLY);
+#ifdef O_PATH
+  // Files can be made in a folder that may not be listed. It cannot be synced.
+  if (fd < 0 && errno == EACCES) fd = open(O_PATH);
+#endif
+  if (fd < 0) return fail_with_errno(errno, std::string("open the folder ") + name);
+  return FileDescriptor(fd, ops);
+}
+
+// Whether the link in the folder may have been planted by somebody else.
+Result<bool> is_strangers(const struct stat& link, const FileDescriptor& folder, FileOps& ops) {
+  struct stat status = {};
+  if (ops.fstat(folder.get(), &status) != 0) return fail_with_errno(errno, "examine the folder");
+  constexpr mode_t kShared = S_ISVTX | S_IWOTH;
+  return (status.st_mode & kShared) == kShared && link.st_uid != ::geteuid() &&
+         link.st_uid != status.st_uid;
+}
+
+Result<fs::path> read_link(const SaveTarget& link, FileOps& ops) {
+  std::array<char, PATH_MAX> text = {};
+  const ssize_t length =
+      ops.readlinkat(link.folder.get(), link.name.c_str(), text.data(), text.size());
+  if (length < 0) return fail_with_errno(errno, "follow the symbolic link");
+  return fs::path(std::string_view(text.data(), static_cast<std::size_t>(length)));
+}
+
+// The file is what the system, too, finds at `requested`. Links in /proc/self/fd say
+// "name (deleted)" where a file's name is gone, and "pipe:[1]" where it has none.
+Result<bool> is_found_at(const fs::path& requested, const std::optional<struct stat>& file,
+                         FileOps& ops) {
+  struct stat found = {};
+  if (ops.fstatat(AT_FDCWD, requested.c_str(), &found, 0) != 0) {
+    // Other errors do not mean that there is no file: EACCES is also what the system says of a
+    // link that it refuses to follow.
+    if (errno != ENOENT) return fail_with_errno(errno, "follow the symbolic link");
+    return !file.has_value();
+  }
+  return file && found.st_dev == file->st_dev && found.st_ino == file->st_ino;
+}
+
+}  // namespace
+
+Result<std::optional<struct stat>> SaveTarget::examine(FileOps& ops) const {
+  struct stat status = {};
+  if (ops.fstatat(folder.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) return status;
+  if (errno != ENOENT) return fail_with_errno(errno, "examine the target");
+  return std::optional<struct stat>();
+}
+
+Result<SaveTarget> find_save_target(const fs::path& requested, bool replace, FileOps& ops) {
+  constexpr int kMaxLinks = 40;  // as many as Linux follows
+  if (requested.native().find('\0') != std::string::npos) {
+    return fail(ErrorCode::kInvalidArgument, "the target's name contains a NUL character");
+  }
+  SaveTarget target;
+  fs::path path = requested;
+  for (int links = 0; links <= kMaxLinks; ++links) {
+    target.name = path.filename().native();
+    if (target.name.empty() || target.name == "." || target.name == "..") {
+      return fail(ErrorCode::kNotARegularFile, "the target names a directory, not a file");
+    }
+    const int from = target.folder.is_open() ? target.folder.get() : AT_FDCWD;
+    auto folder = open_folder(from, path.parent_path(), ops);
+    if (!folder) return propagate(folder);
+    target.folder = std::move(*folder);
+    const auto file = target.examine(ops);
+    if (!file) return propagate(file);
+    if (!*file || !S_ISLNK((*file)->st_mode)) {
+      if (links > 0) {
+        const auto found = is_found_at(requested, *file, ops);
+        if (!found) return propagate(found);
+        if (!*found) {
+          return fail(ErrorCode::kNotARegularFile,
+                      "the target is a link to a file that has no name; choose another name");
+        }
+      }
+      if (*file && !S_ISREG((*file)->st_mode)) {
+        return fail(ErrorCode::kNotARegularFile,
+                    "the target exists and is no regular file; choose another name");
+      }
+      return target;
+    }
+    if (!replace) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "there is a symbolic link of that name, and it may not be replaced");
+    }
+    const auto strangers = is_strangers(**file, target.folder, ops);
+    if (!strangers) return propagate(strangers);
+    if (*strangers) {
+      return fail(ErrorCode::kIoError,
+                  "the target is another user's symbolic link in a folder that all users share, "
+                  "which may lead anywhere; remove the link or choose another name");
+    }
+    auto next = read_link(target, ops);
+    if (!next) return propagate(next);
+    path = std::move(*next);
+  }
+  return fail_with_errno(ELOOP, "follow the symbolic link");
+}
+
+}  // namespace espalier

@@ -241,9 +241,10 @@ TEST_CASE("A path as long as the system allows can be saved to") {
   const TemporaryFolder folder;
   constexpr std::size_t kLongest = PATH_MAX - 1;  // without the NUL
   std::string path = (folder / "").native();
-  while (path.size() + 102 < kLongest) path += std::string(100, 'd') + '/';
+  while (path.size() + 200 < kLongest) path += std::string(100, 'd') + '/';
+  path += std::string(kLongest - path.size() - 2, 'd');
   fs::create_directories(path);
-  path += std::string(kLongest - path.size(), 'n');
+  path += "/n";  // shorter than any temporary name
   CHECK(code_of(replace(path, kNew)) == "ok");
   CHECK(code_of(replace(path, kOld)) == "ok");
   CHECK(testing::read_whole(path) == kOld);

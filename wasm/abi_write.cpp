@@ -108,7 +108,9 @@ TensorData produced_by_host(std::uint32_t id) {
     const Status status =
         espalier_produce(id, offset, out.data(), static_cast<std::uint32_t>(out.size()));
     if (status == 0) return {};
-    return fail(static_cast<ErrorCode>(status), "the data of a tensor could not be had");
+    return fail(static_cast<ErrorCode>(status),
+                "the array of a tensor was transferred or shrunk while it was written: keep it as "
+                "it is until the write has ended");
   });
 }
 

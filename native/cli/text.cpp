@@ -17,17 +17,18 @@ struct CodePoints {
   char32_t last;
 };
 
-// Controls, Unicode's Default_Ignorable_Code_Point, bidirectional controls, line separators,
-// interlinear annotations, private use and noncharacters at the ends of blocks.
+// Controls, Unicode's Default_Ignorable_Code_Point, bidirectional controls, line separators, the
+// Braille pattern without dots, interlinear annotations, private use and noncharacters at the ends
+// of blocks. web_demo/src/ui/visible.ts has the same, and a test there compares the two.
 constexpr std::array kHidden = {
     CodePoints{0x0000, 0x001F},   CodePoints{0x007F, 0x009F},   CodePoints{0x00AD, 0x00AD},
     CodePoints{0x034F, 0x034F},   CodePoints{0x061C, 0x061C},   CodePoints{0x115F, 0x1160},
     CodePoints{0x17B4, 0x17B5},   CodePoints{0x180B, 0x180F},   CodePoints{0x200B, 0x200F},
-    CodePoints{0x2028, 0x202E},   CodePoints{0x2060, 0x206F},   CodePoints{0x3164, 0x3164},
-    CodePoints{0xD800, 0xF8FF},   CodePoints{0xFDD0, 0xFDEF},   CodePoints{0xFE00, 0xFE0F},
-    CodePoints{0xFEFF, 0xFEFF},   CodePoints{0xFFA0, 0xFFA0},   CodePoints{0xFFF0, 0xFFFB},
-    CodePoints{0xFFFE, 0xFFFF},   CodePoints{0x1BCA0, 0x1BCA3}, CodePoints{0x1D173, 0x1D17A},
-    CodePoints{0xE0000, 0x10FFFF}};
+    CodePoints{0x2028, 0x202E},   CodePoints{0x2060, 0x206F},   CodePoints{0x2800, 0x2800},
+    CodePoints{0x3164, 0x3164},   CodePoints{0xD800, 0xF8FF},   CodePoints{0xFDD0, 0xFDEF},
+    CodePoints{0xFE00, 0xFE0F},   CodePoints{0xFEFF, 0xFEFF},   CodePoints{0xFFA0, 0xFFA0},
+    CodePoints{0xFFF0, 0xFFFB},   CodePoints{0xFFFE, 0xFFFF},   CodePoints{0x1BCA0, 0x1BCA3},
+    CodePoints{0x1D173, 0x1D17A}, CodePoints{0xE0000, 0x10FFFF}};
 
 bool is_plain(char c) { return c >= 0x20 && c < 0x7F && c != '\\'; }
 

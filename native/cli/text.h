@@ -11,8 +11,8 @@
 namespace espalier::cli {
 
 /// Whether a character may be printed as it is. Not so control characters (a terminal obeys them),
-/// characters without width (they hide differences) and those that change the direction of what
-/// follows (they make a name read as another one).
+/// characters without width or ink (they hide differences) and those that change the direction of
+/// what follows (they make a name read as another one).
 bool is_printable(char32_t code_point);
 
 /// Appends `text` with `\n`, `\t`, `\\`, `\x1b` for control characters and for bytes that are not

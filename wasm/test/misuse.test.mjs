@@ -1,7 +1,7 @@
 // What makes no sense is an EspalierError that says so, never a TypeError of the engine's own, and never another value.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { bytes, complex, EspalierError, Float, float, Histogram, labelled, open, record, tensor, tuple, write } from 'espalier'
+import { bytes, complex, EspalierError, Float, float, Histogram, labelled, open, record, tensor, tuple, write, writeTo } from 'espalier'
 import { golden } from './support.mjs'
 
 function coded(...codes) {
@@ -76,6 +76,12 @@ test('bytes that are gone', async () => {
   const checkpoint = await open(file, { cache: false })
   structuredClone(file, { transfer: [file.buffer] })
   await assert.rejects(checkpoint.tensors().at(0).read(), coded('truncated', 'io_error'))
+})
+
+test('an array that the sink of writeTo() takes away', async () => {
+  const array = new Float32Array(4)
+  const sink = () => void (array.length && structuredClone(array, { transfer: [array.buffer] }))
+  await assert.rejects(writeTo({ first: new Uint8Array(5 << 20), array }, sink), (error) => coded('invalid_tree')(error) && error.path === 'array')
 })
 
 test('sizes and fetches that make no sense', async () => {

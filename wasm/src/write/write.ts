@@ -53,7 +53,8 @@ export async function write(tree: unknown, options: WriteOptions = {}): Promise<
  * the header at offset 0: a file that was not finished is no checkpoint.
  * @param sink takes one piece; the next comes once it is done
  * @returns bytes of the file
- * @throws EspalierError as write(); whatever `sink` throws
+ * @throws EspalierError as write(), also if an array of the tree is transferred or shrunk before the write has ended;
+ *   whatever `sink` throws
  */
 export async function writeTo(
   tree: unknown,
@@ -77,10 +78,10 @@ async function make(
   builder.add(options.metadata ?? {})
   core.produce = (id, offset, out, length) => {
     const from = Number(offset)
-    const bytes = builder.data[id]?.subarray(from, from + length)
-    // An array that was transferred since has no bytes.
-    if (bytes?.length !== length) return INVALID_TREE
-    core.bytes.set(bytes, out >>> 0)
+    const data = builder.data[id]!
+    // The sink may have transferred or shrunk it. Its length is then 0, and subarray() throws.
+    if (data.length < from + length) return INVALID_TREE
+    core.bytes.set(data.subarray(from, from + length), out >>> 0)
     return 0
   }
   core.check(core.call.espalier_write_plan(write, core.out, core.out + 8))

@@ -1,6 +1,6 @@
 // The name of a node among its siblings.
 import type { Node } from 'espalier'
-import { visibleText } from '../state/visible-text.js'
+import { visibleText } from '../ui/visible.js'
 
 /** Its last key; a text key that reads as a number is in quotes, and so is the empty one. */
 export function keyText(node: Node): string {

@@ -2,10 +2,10 @@
 import type { Node } from 'espalier'
 import { useState } from 'preact/hooks'
 import { keyText } from '../map/key-text.js'
+import { visibleText } from '../ui/visible.js'
 import { columnsOf } from './columns.js'
 import { inlineText, isInline } from './inline-text.js'
 import { Value } from './value.js'
-import { visibleText } from './visible-text.js'
 
 /** Children that are shown at first, and that are added each time. */
 const FIRST = 60

@@ -1,6 +1,6 @@
 // Small values on one line, as Python would write them.
 import type { Node } from 'espalier'
-import { visibleText } from './visible-text.js'
+import { visibleText } from '../ui/visible.js'
 
 /** Children of a container on one line. */
 const MOST = 8

@@ -2,9 +2,9 @@
 import type { Node } from 'espalier'
 import { useState } from 'preact/hooks'
 import { formatBytes } from '../ui/format.js'
+import { visibleText } from '../ui/visible.js'
 import { bytesText, inlineText } from './inline-text.js'
 import { looksLikeJson, prettyJson } from './json-text.js'
-import { visibleText } from './visible-text.js'
 
 /** Characters of a string, and bytes, that are shown at first and at most. */
 const CLIP = 240

@@ -3,7 +3,7 @@ import type { Checkpoint, Tensor } from 'espalier'
 import type { ComponentChildren } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { formatBytes, formatExact, formatShape } from '../ui/format.js'
-import { visibleText } from '../state/visible-text.js'
+import { visibleText } from '../ui/visible.js'
 import { CopyButton } from './copy-button.js'
 import { findTies } from './ties.js'
 import { useTask } from './use-task.js'
@@ -14,10 +14,12 @@ const TIES_SHOWN = 20
 export function Facts({ tensor, checkpoint }: { tensor: Tensor; checkpoint: Checkpoint }) {
   const { axisNames, block, byteLength, elements, hash, path, shape, stored } = tensor
   const label = tensor.node.label
+  // Copied as it is shown: a line break in a name would run what was pasted into a terminal so far.
+  const shownPath = visibleText(path)
   return (
     <dl class="tensor-facts">
       <Fact name="Key path">
-        <code class="tensor-path">{path === '' ? '(the root)' : visibleText(path)}</code> <CopyButton text={path} what="Copy key path" />
+        <code class="tensor-path">{shownPath || '(the root)'}</code> <CopyButton text={shownPath} what="Copy key path" />
       </Fact>
       {tensor.isPlaceholder && (
         <Fact name="Placeholder">

@@ -1,6 +1,7 @@
 // NumPy's file format for one array: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 import type { DType, OnProgress, Tensor, TensorData } from 'espalier'
 import { contiguousRuns } from './blocks.js'
+import { fileName } from './file-name.js'
 import { cellsOf, layoutOf, toSlice, type TensorShape } from './layout.js'
 
 const READ_BYTES = 8 << 20
@@ -90,7 +91,5 @@ export async function* npyPieces(tensor: Tensor, signal: AbortSignal, onProgress
 
 /** A name for the file, from the key path. */
 export function npyName(path: string): string {
-  // Names that begin with a dot are hidden, and long ones refused.
-  const name = path.replace(/[^A-Za-z0-9._-]+/g, '_').replace(/^[._]+|_+$/g, '').slice(-100)
-  return `${name || 'tensor'}.npy`
+  return `${fileName(path) || 'tensor'}.npy`
 }

@@ -1,13 +1,10 @@
 // Programs that read a tensor, to be copied. Key paths come from files: whatever they hold stays text.
+import { UNSEEN } from '../ui/visible.js'
+import { fileName } from './file-name.js'
+import { shellText, type ShellText } from './shell.js'
 
-/** One for each language. */
-export interface Snippet {
-  readonly language: string
-  readonly text: string
-}
-
-/** What a terminal or an editor may act on or hide: controls, line separators, and what changes the direction of writing. */
-const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e0fff}]/gu
+/** One for each language: a program, or why there is none. */
+export type Snippet = { readonly language: string } & ShellText
 
 /**
  * The programs for the tensor at a printed key path.
@@ -16,15 +13,19 @@ const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202
  */
 export function snippetsFor(source: string, path: string, hasElements = true): Snippet[] {
   const isUrl = /^https?:/i.test(source)
-  const file = isUrl ? fileOfUrl(source) : source
-  const fetched = isUrl ? `curl --no-clobber -o ${shellQuote(file)} ${shellQuote(source)}\n` : ''
-  // What begins with a dash would be an option.
-  const name = file.startsWith('-') ? `./${file}` : file
-  const operand = path.startsWith('-') ? `-- ${shellQuote(name)} ${shellQuote(path)}` : `${shellQuote(name)} ${shellQuote(path)}`
+  const name = isUrl ? fileOfUrl(source) : source
+  // mkdir fails if the folder exists, so the download replaces no file, and the next command reads no older one.
+  const folder = `${name}.download`
+  const file = isUrl ? `${folder}/${name}` : name
   return [
     {
       language: 'Shell',
-      text: `${fetched}espalier show ${operand}${hasElements ? `\nespalier stats ${shellQuote(name)} ${shellQuote(escapePattern(path))}` : ''}`,
+      // Without --globoff, curl would expand {...} and [...] in the address.
+      ...shellText([
+        ...(isUrl ? [['mkdir', '--', folder], ['curl', '--globoff', '--fail', '--location', '-o', file, '--', source]] : []),
+        ['espalier', 'show', '--', file, path],
+        ...(hasElements ? [['espalier', 'stats', '--', file, escapePattern(path)]] : []),
+      ]),
     },
     {
       language: 'C++',
@@ -50,7 +51,7 @@ export function snippetsFor(source: string, path: string, hasElements = true): S
   ]
 }
 
-/** The name that a download of a URL has. */
+/** The name that a download of a URL gets. */
 export function fileOfUrl(url: string): string {
   const last = url.replace(/[?#].*$/s, '').split('/').pop() ?? ''
   let name = last
@@ -59,17 +60,7 @@ export function fileOfUrl(url: string): string {
   } catch {
     // Not every percent sign is an escape.
   }
-  return name.replace(/[/\\]/g, '_') || 'checkpoint'
-}
-
-/** A word for POSIX shells; with characters that cannot be seen, for those that have $'...'. */
-export function shellQuote(text: string): string {
-  if (text.search(UNSEEN) >= 0) {
-    return `$'${text.replace(/[\\']/g, '\\$&').replace(UNSEEN, (character) => utf8(character).map((byte) => octal(byte)).join(''))}'`
-  }
-  // A tilde stands for a home folder at the beginning, and after '=' and ':'.
-  if (/^([\w./:=@%+,-]+|[\w./@%+,-][\w./@%+,~-]*)$/.test(text)) return text
-  return `'${text.replace(/'/g, "'\\''")}'`
+  return fileName(name) || 'checkpoint'
 }
 
 /** A pattern that matches this key path alone, and what is below it. */

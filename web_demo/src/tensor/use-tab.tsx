@@ -13,13 +13,13 @@ export function UseTab({ tensor, source }: { tensor: Tensor; source: string }) {
   return (
     <>
       {!tensor.isPlaceholder && <Download tensor={tensor} />}
-      {snippetsFor(source, tensor.path, !tensor.isPlaceholder).map(({ language, text }) => (
-        <section key={language} class="tensor-snippet" aria-label={language}>
+      {snippetsFor(source, tensor.path, !tensor.isPlaceholder).map((snippet) => (
+        <section key={snippet.language} class="tensor-snippet" aria-label={snippet.language}>
           <header>
-            <h2>{language}</h2>
-            <CopyButton text={text} what={`Copy ${language}`} />
+            <h2>{snippet.language}</h2>
+            {'text' in snippet && <CopyButton text={snippet.text} what={`Copy ${snippet.language}`} />}
           </header>
-          <pre tabIndex={0}><code>{text}</code></pre>
+          {'text' in snippet ? <pre tabIndex={0}><code>{snippet.text}</code></pre> : <p class="tensor-note">{snippet.refusal}</p>}
         </section>
       ))}
     </>

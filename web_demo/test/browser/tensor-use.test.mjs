@@ -62,6 +62,7 @@ inEachBrowser((kind, browser) => {
     browser.site.made.set('/files.json', Buffer.from('[]'))
     browser.site.made.set('/odd%20names.espalier', Buffer.from(await write({
       'it\'s "here"/~': new Map([[-1, tensor({ dtype: 'f32', shape: [3, 5, 7], data: numbers })]]), empty: tensor({ dtype: 'f32', shape: [0, 2], data: new Float32Array(0) }),
+      'enter\n\u001b[2J': numbers,
     })))
   })
 
@@ -78,14 +79,33 @@ inEachBrowser((kind, browser) => {
     assert.match(await taken(page), /^[0-9a-f]{32}$/)
     await press(page, 'Use')
     const quoted = `'it'\\''s "here"~1~0/-1'`
+    const file = 'odd_names.espalier.download/odd_names.espalier'
     await copy(page, 'Copy Shell')
-    assert.equal(await taken(page), `curl --no-clobber -o 'odd names.espalier' ${url}\nespalier show 'odd names.espalier' ${quoted}\nespalier stats 'odd names.espalier' ${quoted}`)
+    assert.equal(await taken(page), [
+      'mkdir -- odd_names.espalier.download', `curl --globoff --fail --location -o ${file} -- '${url}'`, `espalier show -- ${file} ${quoted}`, `espalier stats -- ${file} ${quoted}`,
+    ].join(' &&\n'))
     await copy(page, 'Copy C++')
     const cpp = await taken(page)
-    assert.ok(cpp.includes('CheckpointFile::open("odd names.espalier")') && cpp.includes('.at("it\'s \\"here\\"~1~0/-1")'), cpp)
+    assert.ok(cpp.includes(`CheckpointFile::open("${file}")`) && cpp.includes('.at("it\'s \\"here\\"~1~0/-1")'), cpp)
     await copy(page, 'Copy JavaScript')
     const script = await taken(page)
     assert.ok(script.includes(`open('${url}')`) && script.includes(`ckpt.get('it\\'s "here"~1~0/-1')`), script)
+    assert.deepEqual(page.faults, [])
+    await page.close()
+  })
+
+  test('a key path is copied as it is shown, and a terminal gets no name that it would obey', async () => {
+    const page = await visit('#url=odd%20names.espalier')
+    await choose(page, 'enter\\n\\x1b[2J')
+    await copy(page, 'Copy key path')
+    const path = await taken(page)
+    assert.equal(path, 'enter\\n\\x1b[2J')
+    assert.equal(path, await page.$eval('.tensor-path', (element) => element.textContent))
+    await press(page, 'Use')
+    await said(page, '[aria-label=Shell]', /no command to paste/)
+    assert.equal(await page.$('[aria-label="Copy Shell"]'), null)
+    await copy(page, 'Copy JavaScript')
+    assert.ok((await taken(page)).includes("ckpt.get('enter\\n\\u001b[2J')"))
     assert.deepEqual(page.faults, [])
     await page.close()
   })

@@ -99,6 +99,9 @@ test('a header has a length that is a multiple of 64, and version 2.0 if it is l
 test('file names are harmless', () => {
   assert.equal(npyName('model/layers/~20/weight'), 'model_layers_20_weight.npy')
   assert.equal(npyName('../../etc/passwd'), 'etc_passwd.npy')
+  assert.equal(npyName('-rf/.x'), 'rf_.x.npy')
+  // Also of a long one, which is cut.
+  assert.equal(npyName(`long${'-'.repeat(50)}.${'w'.repeat(60)}`), `${'w'.repeat(60)}.npy`)
   assert.equal(npyName(''), 'tensor.npy')
   assert.equal(npyName('日本'), 'tensor.npy')
 })

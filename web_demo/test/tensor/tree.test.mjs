@@ -8,7 +8,6 @@ import { Slices } from '../../build/map/time-slices.js'
 import { columnsOf } from '../../build/state/columns.js'
 import { inlineText, isInline } from '../../build/state/inline-text.js'
 import { prettyJson } from '../../build/state/json-text.js'
-import { visibleText } from '../../build/state/visible-text.js'
 
 const u8 = (n) => tensor({ dtype: 'u8', shape: [n], data: new Uint8Array(n) })
 const opened = async (tree, options) => open(await write(tree, options))
@@ -69,9 +68,4 @@ test('JSON is laid out without a change to its numbers and keys', () => {
   assert.equal(pretty, '{\n  "a": [\n    1,\n    12345678901234567890,\n    {\n      "b": "c, {d}\\" "\n    }\n  ],\n  "a": {},\n  "e": []\n}')
   assert.deepEqual(JSON.parse(pretty), JSON.parse(text))
   for (const other of ['text', '{not json}', '[1,', '3', '']) assert.equal(prettyJson(other), undefined)
-})
-
-test('every character of a text is seen', () => {
-  assert.equal(visibleText('a\n\t\u0000\u202e\ud800é🌳'), 'a\\n\\t\\u{0}\\u{202e}\\u{d800}é🌳')
-  assert.equal(visibleText('a\nb', '\n'), 'a\nb')
 })

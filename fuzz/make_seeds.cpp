@@ -14,7 +14,7 @@
 #include "support/random_tree.h"
 #include "support/temporary_folder.h"
 
-#include "espalier/foreign/safetensors_writer.h"
+#include "espalier/foreign/safetensors/writer.h"
 #include "espalier/format/header.h"
 
 namespace espalier::fuzz {

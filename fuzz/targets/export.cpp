@@ -6,9 +6,9 @@
 #include "support/equal.h"
 #include "support/memory_file.h"
 
-#include "espalier/foreign/carried_tree.h"
-#include "espalier/foreign/safetensors_reader.h"
-#include "espalier/foreign/safetensors_writer.h"
+#include "espalier/foreign/safetensors/carried_tree.h"
+#include "espalier/foreign/safetensors/opener.h"
+#include "espalier/foreign/safetensors/writer.h"
 #include "espalier/read/to_value.h"
 
 namespace espalier::fuzz {

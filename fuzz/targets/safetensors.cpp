@@ -3,7 +3,7 @@
 #include "fuzz.h"
 #include "support/memory_file.h"
 
-#include "espalier/foreign/safetensors_reader.h"
+#include "espalier/foreign/safetensors/opener.h"
 
 namespace espalier::fuzz {
 namespace {

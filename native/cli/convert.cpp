@@ -9,8 +9,8 @@
 #include "progress.h"
 #include "write_result.h"
 
-#include "espalier/foreign/carried_tree.h"
 #include "espalier/foreign/nesting.h"
+#include "espalier/foreign/safetensors/carried_tree.h"
 #include "espalier/read/to_value.h"
 
 namespace espalier::cli {

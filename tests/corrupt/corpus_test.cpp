@@ -13,7 +13,7 @@
 #include "corrupt/table.h"
 #include "support/temporary_folder.h"
 
-#include "espalier/foreign/carried_tree.h"
+#include "espalier/foreign/safetensors/carried_tree.h"
 #include "espalier/native/checkpoint_file.h"
 
 namespace {

@@ -6,7 +6,7 @@
 #include "support/feed.h"
 
 #include "espalier/foreign/any_opener.h"
-#include "espalier/foreign/carried_tree.h"
+#include "espalier/foreign/safetensors/carried_tree.h"
 #include "espalier/read/fetch.h"
 #include "espalier/read/to_value.h"
 #include "espalier/read/verify.h"

@@ -119,7 +119,7 @@ TEST_CASE("nesting: flattening gives the same names") {
     REQUIRE(nested.has_value() == !clash);
     if (!nested) continue;
     ++nested_count;
-    const auto again = flatten(*nested);
+    const auto again = flatten(*nested, 1000);
     REQUIRE(again);
     CHECK(again->losses.empty());
     std::vector<std::string> flat_names;

@@ -1,11 +1,11 @@
-#include "espalier/foreign/safetensors_reader.h"
-
 #include <array>
 #include <string>
 #include <string_view>
 
 #include "safetensors_support.h"
 #include <doctest/doctest.h>
+
+#include "espalier/foreign/safetensors/opener.h"
 
 namespace {
 

@@ -13,8 +13,8 @@
 
 #include <doctest/doctest.h>
 
-#include "espalier/foreign/safetensors_reader.h"
-#include "espalier/foreign/safetensors_writer.h"
+#include "espalier/foreign/safetensors/opener.h"
+#include "espalier/foreign/safetensors/writer.h"
 #include "espalier/read/to_value.h"
 
 namespace espalier::testing {

@@ -1,5 +1,3 @@
-#include "espalier/foreign/safetensors_writer.h"
-
 #include <bit>
 #include <cstdint>
 #include <limits>
@@ -11,8 +9,9 @@
 #include "safetensors_support.h"
 #include <doctest/doctest.h>
 
-#include "espalier/foreign/carried_tree.h"
 #include "espalier/foreign/nesting.h"
+#include "espalier/foreign/safetensors/carried_tree.h"
+#include "espalier/foreign/safetensors/writer.h"
 
 namespace {
 

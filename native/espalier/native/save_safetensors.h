@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "espalier/base/error.h"
-#include "espalier/foreign/safetensors_writer.h"
+#include "espalier/foreign/safetensors/writer.h"
 #include "espalier/native/save.h"
 
 namespace espalier {

@@ -3,31 +3,38 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
+#include <memory>
 #include <string>
 #include <string_view>
 
+#include "espalier/foreign/safetensors/opener.h"
 #include "espalier/format/header.h"
+#include "espalier/read/opener.h"
 
 namespace espalier {
 namespace {
 
-constexpr std::size_t kLengthBytes = 8;
-
-// safetensors has no magic: a header length that fits the file, and usually a brace after it. One
-// of the two is enough, so that a damaged file is reported as what it is.
-bool looks_like_safetensors(ByteSpan front, std::uint64_t file_size) {
-  if (front.size() <= kLengthBytes || has_magic(front)) return false;
-  const auto header = load_le<std::uint64_t>(front.data());
-  return front[kLengthBytes] == std::byte{'{'} ||
-         (header >= 2 && header <= file_size - kLengthBytes);
+template <class Machine>
+std::unique_ptr<OpeningMachine> make(const OpenOptions& options) {
+  return std::make_unique<Machine>(options);
 }
 
+// The formats besides Espalier's own, which is what a file is if it is none of these.
+struct Format {
+  bool (*is_begun_by)(ByteSpan front, std::uint64_t file_size);
+  std::unique_ptr<OpeningMachine> (*make)(const OpenOptions& options);
+};
+constexpr Format kFormats[] = {
+    {looks_like_safetensors, make<SafetensorsOpener>},
+};
+
 // How files begin that people take for checkpoints, and what to say of them.
-struct Foreign {
+struct Stranger {
   std::string_view begins;
   std::string_view what;
 };
-constexpr Foreign kForeign[] = {
+constexpr Stranger kStrangers[] = {
     {"PK\x03\x04", "it is a zip archive, as PyTorch and numpy write them"},
     {"GGUF", "it is a GGUF file"},
     {"\x93NUMPY", "it is a numpy array"},
@@ -42,9 +49,9 @@ constexpr Foreign kForeign[] = {
     {"{", "it looks like JSON, which may say why a download failed"},
 };
 
-std::string_view describe_foreign(ByteSpan front) {
-  for (const Foreign& foreign : kForeign) {
-    if (as_text(front).starts_with(foreign.begins)) return foreign.what;
+std::string_view describe_stranger(ByteSpan front) {
+  for (const Stranger& stranger : kStrangers) {
+    if (as_text(front).starts_with(stranger.begins)) return stranger.what;
   }
   return "check that this is the right file and that its download was complete";
 }
@@ -58,43 +65,40 @@ bool looks_like_nothing(ByteSpan front) {
 
 }  // namespace
 
-AnyOpener::AnyOpener(OpenOptions options)
+AnyOpener::AnyOpener(const OpenOptions& options)
     : options_(options), front_({{0, 0, std::min(options.file_size, kFirstReadBytes)}}) {
   // Nothing to feed: the opener of our own format has the words for it.
-  if (options_.file_size == 0) opener_.emplace<Opener>(options_);
+  if (options_.file_size == 0) opener_ = make<Opener>(options_);
 }
 
 std::span<const Extent> AnyOpener::needs() const {
-  if (const auto* opener = std::get_if<Opener>(&opener_)) return opener->needs();
-  if (const auto* opener = std::get_if<SafetensorsOpener>(&opener_)) return opener->needs();
-  return front_.needs();
+  return opener_ ? opener_->needs() : front_.needs();
 }
 
 Result<void> AnyOpener::feed(const Extent& extent, ByteSpan bytes) {
-  if (auto* opener = std::get_if<Opener>(&opener_)) return opener->feed(extent, bytes);
-  if (auto* opener = std::get_if<SafetensorsOpener>(&opener_)) return opener->feed(extent, bytes);
-  auto fed = front_.feed(extent, bytes, [&](std::size_t, ByteSpan front) {
-    const Extent whole{0, 0, front.size()};
-    if (looks_like_safetensors(front, options_.file_size)) {
-      return opener_.emplace<SafetensorsOpener>(options_).feed(whole, front);
-    }
-    auto ours = opener_.emplace<Opener>(options_).feed(whole, front);
-    if (!ours && looks_like_nothing(front)) {
-      ours.error().message =
-          "neither an Espalier nor a safetensors file; " + std::string(describe_foreign(front));
-    }
-    return ours;
-  });
+  if (opener_) return opener_->feed(extent, bytes);
+  auto fed = front_.feed(extent, bytes, [&](std::size_t, ByteSpan front) { return choose(front); });
   // The same bytes may hold more than the front, as when a whole mapped file is fed at once.
-  if (fed && !std::holds_alternative<std::monostate>(opener_) && !needs().empty()) {
-    return feed(extent, bytes);
+  if (fed && opener_ && !needs().empty()) return opener_->feed(extent, bytes);
+  return fed;
+}
+
+Result<void> AnyOpener::choose(ByteSpan front) {
+  const auto* format = std::find_if(
+      std::begin(kFormats), std::end(kFormats),
+      [&](const Format& candidate) { return candidate.is_begun_by(front, options_.file_size); });
+  const bool is_foreign = format != std::end(kFormats);
+  opener_ = is_foreign ? format->make(options_) : make<Opener>(options_);
+  auto fed = opener_->feed({0, 0, front.size()}, front);
+  if (!fed && !is_foreign && looks_like_nothing(front)) {
+    fed.error().message =
+        "neither an Espalier nor a safetensors file; " + std::string(describe_stranger(front));
   }
   return fed;
 }
 
 Result<Checkpoint> AnyOpener::finish() {
-  if (auto* opener = std::get_if<Opener>(&opener_)) return opener->finish();
-  if (auto* opener = std::get_if<SafetensorsOpener>(&opener_)) return opener->finish();
+  if (opener_) return opener_->finish();
   return fail(ErrorCode::kIncomplete, "the opener still needs bytes of the file");
 }
 

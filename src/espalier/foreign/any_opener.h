@@ -2,35 +2,32 @@
 #ifndef ESPALIER_FOREIGN_ANY_OPENER_H_
 #define ESPALIER_FOREIGN_ANY_OPENER_H_
 
-#include <optional>
+#include <memory>
 #include <span>
-#include <variant>
 
 #include "espalier/base/error.h"
 #include "espalier/base/extent.h"
-#include "espalier/foreign/safetensors_reader.h"
 #include "espalier/read/gather.h"
-#include "espalier/read/opener.h"
+#include "espalier/read/opening_machine.h"
 
 namespace espalier {
 
-/// The machine that opens a checkpoint of whatever format, with the shape and errors of the opener
-/// of that format; kNotACheckpoint if the first bytes are of none. Not thread-safe.
-class AnyOpener {
+/// The machine that opens a checkpoint of whatever format, with the errors of that format's opener;
+/// kNotACheckpoint if the first bytes are of none. Formats stand in one table, in any_opener.cpp.
+class AnyOpener final : public OpeningMachine {
  public:
-  explicit AnyOpener(OpenOptions options);
+  explicit AnyOpener(const OpenOptions& options);
 
-  /// The bytes still needed; empty when finish() can be called. Valid until the next feed().
-  std::span<const Extent> needs() const;
-  /// Takes bytes of the file. Fails as soon as they show that the file is bad, and stays failed.
-  Result<void> feed(const Extent& extent, ByteSpan bytes);
-  /// Validates, and gives the checkpoint. kIncomplete if bytes are still needed. Call once.
-  Result<Checkpoint> finish();
+  std::span<const Extent> needs() const override;
+  Result<void> feed(const Extent& extent, ByteSpan bytes) override;
+  Result<Checkpoint> finish() override;
 
  private:
+  Result<void> choose(ByteSpan front);
+
   OpenOptions options_;
   Gather front_;
-  std::variant<std::monostate, Opener, SafetensorsOpener> opener_;
+  std::unique_ptr<OpeningMachine> opener_;  // once the front has told the format
 };
 
 }  // namespace espalier

@@ -17,7 +17,8 @@ std::string with_article(std::string_view noun) {
 
 class Flattener {
  public:
-  explicit Flattener(const Limits& limits) : limits_(limits) {}
+  Flattener(std::uint64_t name_bytes, const Limits& limits)
+      : max_name_bytes_(name_bytes), limits_(limits) {}
 
   Result<void> visit(const Value& node, std::uint32_t depth) {
     if (node.is_moved_from_tensor()) {
@@ -32,12 +33,11 @@ class Flattener {
         // A small file can name one tensor at a million long paths: that is found out before memory
         // is spent on them.
         name_bytes_ += name_.size();
-        if (name_bytes_ > kMaxSafetensorsHeader) {
+        if (name_bytes_ > max_name_bytes_) {
           return fail(ErrorCode::kUnrepresentable,
                       "the names of the tensors have more than the " +
-                          std::to_string(kMaxSafetensorsHeader) +
-                          " bytes that a safetensors header may have; split the state into several "
-                          "files",
+                          counted(max_name_bytes_, "byte") +
+                          " that the file's header may have; split the state into several files",
                       Error::kNoOffset, path_);
         }
         flat_.tensors.push_back({name_, path_, node.as_tensor()});
@@ -112,6 +112,7 @@ class Flattener {
     return {};
   }
 
+  const std::uint64_t max_name_bytes_;
   const Limits& limits_;
   FlatState flat_;
   std::unordered_set<const Tensor*> seen_;
@@ -132,8 +133,8 @@ std::string Losses::to_string() const {
   return text;
 }
 
-Result<FlatState> flatten(const Value& state, const Limits& limits) {
-  Flattener flattener(limits);
+Result<FlatState> flatten(const Value& state, std::uint64_t name_bytes, const Limits& limits) {
+  Flattener flattener(name_bytes, limits);
   if (auto ok = flattener.visit(state, 0); !ok) return propagate(ok);
   return flattener.finish();
 }

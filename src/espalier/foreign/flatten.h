@@ -52,9 +52,6 @@ class Losses {
   std::vector<Loss> first_;
 };
 
-/// Bytes that a safetensors header may have, by its specification, and so more than its names may.
-inline constexpr std::uint64_t kMaxSafetensorsHeader = 100'000'000;
-
 /// A state as flat names.
 struct FlatState {
   /// In tree order. Tied nodes follow each other as they stand in the tree: one entry for each,
@@ -66,9 +63,10 @@ struct FlatState {
 };
 
 /// Flattens `state`. kNameCollision, naming both key paths, if two tensors get the same name;
-/// kInvalidTree if a key is not UTF-8; kLimitExceeded if the tree is deeper than `limits.depth`;
-/// kUnrepresentable if the names have more than kMaxSafetensorsHeader bytes together.
-Result<FlatState> flatten(const Value& state, const Limits& limits = {});
+/// kInvalidTree if a key is not UTF-8 or a tensor was moved away; kLimitExceeded if the tree is
+/// deeper than `limits.depth`; kUnrepresentable if the names have more than `name_bytes` bytes
+/// together, which is what the target format can hold.
+Result<FlatState> flatten(const Value& state, std::uint64_t name_bytes, const Limits& limits = {});
 
 }  // namespace espalier
 

@@ -6,7 +6,7 @@
 
 #include "espalier/base/error.h"
 #include "espalier/base/limits.h"
-#include "espalier/foreign/safetensors_header.h"
+#include "espalier/foreign/safetensors/header.h"
 #include "espalier/format/tables.h"
 
 namespace espalier {

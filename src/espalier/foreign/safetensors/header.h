@@ -17,6 +17,8 @@ namespace espalier {
 
 /// Bytes before the header: its length, as a u64.
 inline constexpr std::uint64_t kSafetensorsLengthBytes = 8;
+/// Bytes that a header may have, by the specification.
+inline constexpr std::uint64_t kMaxSafetensorsHeaderBytes = 100'000'000;
 
 /// A tensor as the header describes it.
 struct SafetensorsEntry {

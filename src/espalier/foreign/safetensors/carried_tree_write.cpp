@@ -5,9 +5,10 @@
 
 #include "espalier/base/counted.h"
 #include "espalier/base/utf8.h"
-#include "espalier/foreign/carried_tree.h"
 #include "espalier/foreign/flatten.h"
 #include "espalier/foreign/json_text.h"
+#include "espalier/foreign/safetensors/carried_tree.h"
+#include "espalier/foreign/safetensors/header.h"
 
 namespace espalier {
 namespace {
@@ -20,7 +21,7 @@ class Writer {
   void node(const Value& value) {
     // Ties repeat the names of axes: a small file can have gigabytes of them. finish() refuses a
     // text that is too long.
-    if (out_.size() > kMaxSafetensorsHeader) return;
+    if (out_.size() > kMaxSafetensorsHeaderBytes) return;
     if (!value.has_label() && short_form(value)) return;
     out_ += "{\"kind\":\"";
     out_ += kind_name(value.kind());
@@ -37,10 +38,10 @@ class Writer {
 
   Result<std::string> finish() && {
     if (!is_utf8_) return fail(ErrorCode::kInvalidTree, "a string is not UTF-8");
-    if (out_.size() > kMaxSafetensorsHeader) {
+    if (out_.size() > kMaxSafetensorsHeaderBytes) {
       return fail(ErrorCode::kUnrepresentable,
                   "the tree that the metadata would carry has more than " +
-                      counted(kMaxSafetensorsHeader, "byte") +
+                      counted(kMaxSafetensorsHeaderBytes, "byte") +
                       " of text and the specification allows no longer header; split the state "
                       "into several files");
     }

@@ -1,4 +1,4 @@
-#include "espalier/foreign/safetensors_writer.h"
+#include "espalier/foreign/safetensors/writer.h"
 
 #include <algorithm>
 #include <string_view>
@@ -10,11 +10,11 @@
 #include "espalier/base/counted.h"
 #include "espalier/base/merge_sort.h"
 #include "espalier/base/utf8.h"
-#include "espalier/foreign/carried_tree.h"
 #include "espalier/foreign/json_text.h"
-#include "espalier/foreign/safetensors_dtype.h"
-#include "espalier/foreign/safetensors_header.h"
-#include "espalier/foreign/safetensors_tables.h"
+#include "espalier/foreign/safetensors/carried_tree.h"
+#include "espalier/foreign/safetensors/dtype.h"
+#include "espalier/foreign/safetensors/header.h"
+#include "espalier/foreign/safetensors/tables.h"
 #include "espalier/format/shape.h"
 
 namespace espalier {
@@ -54,7 +54,7 @@ class Planner {
   bool carrying() const { return options_.unrepresentable == Unrepresentable::kMetadata; }
 
   Result<void> take_tensors() {
-    auto flat = flatten(state_, options_.limits);
+    auto flat = flatten(state_, kMaxSafetensorsHeaderBytes, options_.limits);
     if (!flat) return propagate(flat);
     losses_ = std::move(flat->losses);
     pending_.reserve(flat->tensors.size());
@@ -113,7 +113,8 @@ class Planner {
       return fail(ErrorCode::kInvalidTree, "the metadata must be a dict");
     }
     // For its checks: UTF-8 keys and depth.
-    if (auto checked = flatten(metadata_, options_.limits); !checked) return propagate(checked);
+    if (auto checked = flatten(metadata_, kMaxSafetensorsHeaderBytes, options_.limits); !checked)
+      return propagate(checked);
     if (holds_tensor(metadata_)) {
       return fail(ErrorCode::kInvalidTree, "the metadata must not hold tensors");
     }
@@ -257,11 +258,12 @@ class Planner {
     // The buffer starts aligned for the widest dtype.
     text.resize((text.size() + 7) / 8 * 8, ' ');
     const std::uint64_t length = text.size() - kSafetensorsLengthBytes;
-    if (length > kMaxSafetensorsHeader) {
-      return fail(ErrorCode::kUnrepresentable,
-                  "the safetensors header would have " + counted(length, "byte") +
-                      " and the specification allows " + std::to_string(kMaxSafetensorsHeader) +
-                      "; split the state into several files");
+    if (length > kMaxSafetensorsHeaderBytes) {
+      return fail(ErrorCode::kUnrepresentable, "the safetensors header would have " +
+                                                   counted(length, "byte") +
+                                                   " and the specification allows " +
+                                                   std::to_string(kMaxSafetensorsHeaderBytes) +
+                                                   "; split the state into several files");
     }
     plan_.header.resize(text.size());
     std::copy_n(as_bytes(text).begin(), text.size(), plan_.header.begin());

@@ -3,8 +3,8 @@
 //
 // The text stands in the file's metadata under kCarriedTreeKey and refers to the tensors by their
 // names in the file. docs/safetensors.md describes it, so that other programs can read it.
-#ifndef ESPALIER_FOREIGN_CARRIED_TREE_H_
-#define ESPALIER_FOREIGN_CARRIED_TREE_H_
+#ifndef ESPALIER_FOREIGN_SAFETENSORS_CARRIED_TREE_H_
+#define ESPALIER_FOREIGN_SAFETENSORS_CARRIED_TREE_H_
 
 #include <functional>
 #include <optional>
@@ -29,7 +29,7 @@ struct StoredTensor {
 
 /// The JSON text of `state` and, if not null, of `metadata`. `find` says how a tensor is stored.
 /// kInvalidTree for a string that is not UTF-8; kUnrepresentable if the text has more than
-/// kMaxSafetensorsHeader bytes. The tree's depth has been checked (see flatten()).
+/// kMaxSafetensorsHeaderBytes bytes. The tree's depth has been checked (see flatten()).
 Result<std::string> carry_tree(const Value& state, const Value* metadata,
                                const std::function<StoredTensor(const Tensor&)>& find);
 
@@ -53,4 +53,4 @@ Result<std::optional<CarriedState>> restore_carried(const Value& flat, const Val
 
 }  // namespace espalier
 
-#endif  // ESPALIER_FOREIGN_CARRIED_TREE_H_
+#endif  // ESPALIER_FOREIGN_SAFETENSORS_CARRIED_TREE_H_

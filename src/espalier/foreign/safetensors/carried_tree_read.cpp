@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "espalier/base/utf8.h"
-#include "espalier/foreign/carried_tree.h"
 #include "espalier/foreign/json_tree.h"
+#include "espalier/foreign/safetensors/carried_tree.h"
 #include "espalier/format/shape.h"
 
 namespace espalier {

@@ -1,4 +1,4 @@
-#include "espalier/foreign/safetensors_dtype.h"
+#include "espalier/foreign/safetensors/dtype.h"
 
 #include <array>
 #include <cstddef>

@@ -1,4 +1,4 @@
-#include "espalier/foreign/safetensors_tables.h"
+#include "espalier/foreign/safetensors/tables.h"
 
 #include <algorithm>
 #include <span>
@@ -9,7 +9,7 @@
 
 #include "espalier/base/counted.h"
 #include "espalier/base/merge_sort.h"
-#include "espalier/foreign/safetensors_dtype.h"
+#include "espalier/foreign/safetensors/dtype.h"
 #include "espalier/format/shape.h"
 #include "espalier/tree/key_path.h"
 #include "espalier/tree/kind.h"

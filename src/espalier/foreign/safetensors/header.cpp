@@ -1,4 +1,4 @@
-#include "espalier/foreign/safetensors_header.h"
+#include "espalier/foreign/safetensors/header.h"
 
 #include <algorithm>
 #include <cstring>
@@ -10,7 +10,7 @@
 
 #include "espalier/base/counted.h"
 #include "espalier/base/utf8.h"
-#include "espalier/foreign/safetensors_dtype.h"
+#include "espalier/foreign/safetensors/dtype.h"
 #include "espalier/tree/key_path.h"
 
 namespace espalier {

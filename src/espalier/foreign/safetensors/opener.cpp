@@ -1,0 +1,80 @@
+#include "espalier/foreign/safetensors/opener.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "espalier/base/counted.h"
+#include "espalier/foreign/safetensors/header.h"
+#include "espalier/foreign/safetensors/tables.h"
+#include "espalier/format/catalog.h"
+#include "espalier/format/header.h"
+
+namespace espalier {
+namespace {
+
+// The shortest header: {}
+constexpr std::uint64_t kMinHeaderBytes = 2;
+// Texts are numbered by 32-bit offsets, whatever the limits say.
+constexpr std::uint64_t kMaxHeaderBytes = (std::uint64_t{1} << 32) - 1;
+
+}  // namespace
+
+bool looks_like_safetensors(ByteSpan front, std::uint64_t file_size) {
+  if (front.size() <= kSafetensorsLengthBytes || has_magic(front)) return false;
+  const auto header = load_le<std::uint64_t>(front.data());
+  return front[kSafetensorsLengthBytes] == std::byte{'{'} ||
+         (header >= kMinHeaderBytes && header <= file_size - kSafetensorsLengthBytes);
+}
+
+SafetensorsOpener::SafetensorsOpener(const OpenOptions& options) : HeadOpener(options) {
+  if (options.file_size >= kSafetensorsLengthBytes + kMinHeaderBytes) return;
+  fail_at_once({ErrorCode::kSafetensorsInvalid,
+                0,
+                {},
+                "the file has " + counted(options.file_size, "byte") +
+                    ", fewer than the smallest safetensors file"});
+}
+
+Result<HeadOpener::Body> SafetensorsOpener::read_front(ByteSpan front) {
+  const auto length = load_le<std::uint64_t>(front.data());
+  if (length < kMinHeaderBytes) {
+    return fail(ErrorCode::kSafetensorsInvalid,
+                "the header's length is " + std::to_string(length) + ", too little for a header",
+                0);
+  }
+  // First the file's size: most files that are no safetensors files at all end here.
+  const std::uint64_t room = options().file_size - kSafetensorsLengthBytes;
+  if (length > room) {
+    return fail(ErrorCode::kSafetensorsInvalid,
+                "the header's length is " + std::to_string(length) + " and the file has only " +
+                    counted(room, "byte") + " after it, so it is cut short or no safetensors file",
+                0);
+  }
+  const std::uint64_t limit = std::min(options().limits.safetensors_header_bytes, kMaxHeaderBytes);
+  if (length > limit) {
+    return fail(ErrorCode::kLimitExceeded,
+                "the header has " + counted(length, "byte") +
+                    " and Limits::safetensors_header_bytes allows " + std::to_string(limit),
+                0);
+  }
+  // One byte more ends the text for the JSON reader.
+  return Body{kSafetensorsLengthBytes, length, length + 1};
+}
+
+Result<Checkpoint> SafetensorsOpener::open_body(Arena body) {
+  const std::span<char> json(reinterpret_cast<char*>(body.bytes().data()), body.bytes().size());
+  const std::uint64_t length = json.size() - 1;
+  auto header = parse_safetensors_header(json, options().limits);
+  if (!header) return propagate(header);
+  auto tables =
+      safetensors_tables(*header, json.data(), length, options().file_size, options().limits);
+  if (!tables) return propagate(tables);
+  auto catalog =
+      Catalog::from_foreign(FileFormat::kSafetensors, std::move(*tables), options().file_size,
+                            kSafetensorsLengthBytes + length, options().limits);
+  if (!catalog) return propagate(catalog);
+  return Checkpoint(std::move(*catalog));
+}
+
+}  // namespace espalier

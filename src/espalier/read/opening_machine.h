@@ -1,0 +1,57 @@
+// What every opener is: a machine that turns the bytes of a file into a checkpoint.
+//
+//   Opener opener({.file_size = size});
+//   while (!opener.needs().empty()) {
+//     const Extent extent = opener.needs().front();
+//     if (auto ok = opener.feed(extent, read(extent)); !ok) return ok.error();
+//   }
+//   Result<Checkpoint> checkpoint = opener.finish();
+//
+// All machines of the library have this shape: they say what they need, take it in pieces of any
+// size and order, and finish. They do no I/O, hold no thread and are not thread-safe themselves.
+#ifndef ESPALIER_READ_OPENING_MACHINE_H_
+#define ESPALIER_READ_OPENING_MACHINE_H_
+
+#include <cstdint>
+#include <span>
+
+#include "espalier/base/arena.h"
+#include "espalier/base/bytes.h"
+#include "espalier/base/error.h"
+#include "espalier/base/extent.h"
+#include "espalier/base/limits.h"
+#include "espalier/read/checkpoint.h"
+
+namespace espalier {
+
+/// Bytes that an opener asks for first: a typical file's header and index.
+inline constexpr std::uint64_t kFirstReadBytes = 64 * 1024;
+
+struct OpenOptions {
+  /// Bytes of the file. Required: a file that is longer or shorter than it says is refused.
+  std::uint64_t file_size = 0;
+  Limits limits = {};
+  /// Memory for the index.
+  ArenaAllocator allocator = {};
+};
+
+/// Opens files of one format. Not thread-safe.
+class OpeningMachine {
+ public:
+  OpeningMachine() = default;
+  OpeningMachine(const OpeningMachine&) = delete;
+  OpeningMachine& operator=(const OpeningMachine&) = delete;
+  virtual ~OpeningMachine() = default;
+
+  /// The bytes still needed; empty when finish() can be called. Valid until the next feed().
+  virtual std::span<const Extent> needs() const = 0;
+  /// Takes bytes of the file. Fails as soon as they show that the file is bad, and stays failed.
+  virtual Result<void> feed(const Extent& extent, ByteSpan bytes) = 0;
+  /// Validates what was fed and gives the checkpoint. kIncomplete if bytes are still needed. Call
+  /// once.
+  virtual Result<Checkpoint> finish() = 0;
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_READ_OPENING_MACHINE_H_

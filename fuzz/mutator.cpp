@@ -151,10 +151,10 @@ void mend(Bytes& file, std::size_t index_length) {
       if (chunk.offset > file.size() || chunk.stored > file.size() - chunk.offset) continue;
       set_hash(chunk, hash128(view(file.data() + chunk.offset, chunk.stored)));
     }
+    const FileEntry entry{.length = file.size(), .data_begin = header.index_end()};
     const FileFacts facts{.placement = Placement::kCanonical,
                           .features = header.features,
-                          .file_length = file.size(),
-                          .data_begin = header.index_end()};
+                          .files = std::span(&entry, 1)};
     if (validate(*tables, facts, {})) {
       mend_compressed(*tables, file);
       if (const auto digests = node_digests(*tables)) header.tree_digest = digests->front();

@@ -64,22 +64,14 @@ TEST_CASE("An index that is not the header's is corrupt, whatever it says") {
 OwnedTables foreign_tables(std::uint64_t offset) {
   const auto layout = lay_out(one_tensor(), Value::dict());
   REQUIRE(layout);
-  const Tables from = layout->index.tables();
-  OwnedTables tables;
-  tables.nodes.assign(from.nodes.begin(), from.nodes.end());
-  tables.tensors.assign(from.tensors.begin(), from.tensors.end());
-  tables.chunks.assign(from.chunks.begin(), from.chunks.end());
-  tables.shape_ends.assign(from.shape_ends.begin(), from.shape_ends.end());
-  tables.dims.assign(from.dims.begin(), from.dims.end());
-  tables.text_ends.assign(from.text_ends.begin(), from.text_ends.end());
-  tables.text.assign(from.text.begin(), from.text.end());
+  OwnedTables tables = testing::copy_of(layout->index.tables());
   tables.chunks[0].offset = offset;
   return tables;
 }
 
 TEST_CASE("A catalog of somebody else's file has no hashes, and is read all the same") {
-  const auto catalog =
-      Catalog::from_foreign(FileFormat::kSafetensors, foreign_tables(4), 8, 4, Limits());
+  const auto catalog = Catalog::from_foreign(FileFormat::kSafetensors, foreign_tables(4),
+                                             {{.length = 8, .data_begin = 4}}, Limits());
   REQUIRE(catalog);
   CHECK(format_name((*catalog)->format()) == "safetensors");
   CHECK_FALSE((*catalog)->has_hashes());
@@ -99,8 +91,8 @@ TEST_CASE("A catalog of somebody else's file has no hashes, and is read all the 
 }
 
 TEST_CASE("Somebody else's tables are validated too") {
-  const auto beyond =
-      Catalog::from_foreign(FileFormat::kSafetensors, foreign_tables(5), 8, 4, Limits());
+  const auto beyond = Catalog::from_foreign(FileFormat::kSafetensors, foreign_tables(5),
+                                            {{.length = 8, .data_begin = 4}}, Limits());
   REQUIRE_FALSE(beyond);
   CHECK(beyond.error().code == ErrorCode::kChunkInvalid);
   CHECK(beyond.error().path == "w");

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "support/memory_file.h"
 #include <doctest/doctest.h>
 
 #include "espalier/format/access.h"
@@ -78,6 +79,7 @@ Value rich_tree() {
 // The tables of the rich tree, which a test may change, and what they must agree with.
 struct Subject {
   OwnedTables t;
+  FileEntry file;
   FileFacts facts;
   Limits limits;
 
@@ -85,26 +87,10 @@ struct Subject {
     static const Subject subject = [] {
       const auto layout = lay_out(rich_tree(), Value::dict({{"note", Value::integer(7)}}));
       REQUIRE(layout);
-      const Tables tables = layout->index.tables();
       Subject made;
-      const auto copy = [](const auto& from, auto& to) { to.assign(from.begin(), from.end()); };
-      copy(tables.nodes, made.t.nodes);
-      copy(tables.tensors, made.t.tensors);
-      copy(tables.chunks, made.t.chunks);
-      copy(tables.shape_ends, made.t.shape_ends);
-      copy(tables.dims, made.t.dims);
-      copy(tables.words, made.t.words);
-      copy(tables.text_ends, made.t.text_ends);
-      copy(tables.text, made.t.text);
-      copy(tables.bytes, made.t.bytes);
-      copy(tables.labels, made.t.labels);
-      copy(tables.dict_orders, made.t.dict_orders);
-      copy(tables.order, made.t.order);
-      copy(tables.axes, made.t.axes);
-      copy(tables.axis_names, made.t.axis_names);
-      copy(tables.blocks, made.t.blocks);
-      made.facts.file_length = layout->file_length;
-      made.facts.data_begin = kHeaderBytes + layout->index.bytes().size();
+      made.t = testing::copy_of(layout->index.tables());
+      made.file.length = layout->file_length;
+      made.file.data_begin = kHeaderBytes + layout->index.bytes().size();
       return made;
     }();
     return subject;
@@ -133,7 +119,11 @@ struct Subject {
     const std::uint32_t i = text(wanted);
     return t.text_ends[i] - wanted.size();
   }
-  Result<Derived> check() const { return validate(t.view(), facts, limits); }
+  Result<Derived> check() const {
+    FileFacts with_file = facts;
+    with_file.files = std::span(&file, 1);
+    return validate(t.view(), with_file, limits);
+  }
 };
 
 struct Break {
@@ -449,7 +439,7 @@ TEST_CASE("Broken chunks are refused") {
     // The last chunk but one of the file, and what follows moves up.
     ChunkRecord& chunk = s.chunk_of("model/scalar");
     chunk.codec = codec;
-    s.facts.file_length -= chunk.stored - stored;
+    s.file.length -= chunk.stored - stored;
     chunk.stored = stored;
     s.facts.features = codec == 1 ? kFeatureZstd : kFeaturePlanes;
   };
@@ -504,11 +494,10 @@ TEST_CASE("Broken chunks are refused") {
       {"an offset that wraps",
        [](Subject& s) { s.chunk_of("model/other").offset = ~std::uint64_t{0} - 63; },
        ErrorCode::kChunkInvalid, "model/other"},
-      {"a file that is too short", [](Subject& s) { --s.facts.file_length; },
-       ErrorCode::kChunkInvalid, "model/scalar"},
-      {"a file that is too long", [](Subject& s) { ++s.facts.file_length; },
-       ErrorCode::kChunkInvalid},
-      {"an index that ends elsewhere", [](Subject& s) { s.facts.data_begin += 64; },
+      {"a file that is too short", [](Subject& s) { --s.file.length; }, ErrorCode::kChunkInvalid,
+       "model/scalar"},
+      {"a file that is too long", [](Subject& s) { ++s.file.length; }, ErrorCode::kChunkInvalid},
+      {"an index that ends elsewhere", [](Subject& s) { s.file.data_begin += 64; },
        ErrorCode::kChunkInvalid, "model/weight"},
   });
   for (const std::uint8_t codec : {std::uint8_t{1}, std::uint8_t{2}}) {
@@ -609,13 +598,13 @@ TEST_CASE("A foreign file's chunks may lie anywhere within it, but not elsewhere
   Subject subject = Subject::valid();
   subject.facts.placement = Placement::kForeign;
   ChunkRecord& chunk = subject.chunk_of("model/other");
-  chunk.offset = subject.facts.file_length - chunk.stored;
+  chunk.offset = subject.file.length - chunk.stored;
   CHECK(subject.check());
   ++chunk.offset;
   auto result = subject.check();
   REQUIRE_FALSE(result);
   CHECK(result.error().code == ErrorCode::kChunkInvalid);
-  chunk.offset = subject.facts.data_begin - 1;
+  chunk.offset = subject.file.data_begin - 1;
   CHECK_FALSE(subject.check());
   chunk.offset = ~std::uint64_t{0};
   CHECK_FALSE(subject.check());
@@ -627,8 +616,9 @@ TEST_CASE("Errors name the file offset of the record that is wrong") {
   const auto chunks = layout->index.chunks();
   chunks[3].zero = 1;
   const Tables tables = std::as_const(layout->index).tables();
-  const FileFacts facts{.file_length = layout->file_length,
-                        .data_begin = kHeaderBytes + layout->index.bytes().size(),
+  const FileEntry file{.length = layout->file_length,
+                       .data_begin = kHeaderBytes + layout->index.bytes().size()};
+  const FileFacts facts{.files = std::span(&file, 1),
                         .index = layout->index.bytes().data(),
                         .index_offset = kHeaderBytes};
   const auto result = validate(tables, facts, {});

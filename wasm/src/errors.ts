@@ -8,7 +8,7 @@ export type ErrorCode =
   | 'digest_mismatch' | 'not_a_regular_file' | 'safetensors_invalid' | 'unsupported_codec'
   | 'invalid_key_path' | 'invalid_pattern' | 'not_found' | 'wrong_kind' | 'invalid_slice' | 'invalid_argument'
   | 'invalid_tree' | 'incomplete' | 'name_collision' | 'unrepresentable'
-  | 'io_error' | 'file_not_found' | 'file_changed' | 'durability_unknown'
+  | 'io_error' | 'file_not_found' | 'file_changed' | 'durability_unknown' | 'file_missing'
   | 'range_not_supported' | 'worker_failed'
 
 /** What an error says beside its code and its message. */

@@ -11,6 +11,7 @@
 #include "espalier/base/checked.h"
 #include "espalier/base/counted.h"
 #include "espalier/foreign/any_opener.h"
+#include "espalier/native/file_set_opener.h"
 #include "espalier/native/huge_pages.h"
 #include "espalier/native/out_of_memory.h"
 #include "espalier/native/read_ahead.h"
@@ -19,9 +20,6 @@
 
 namespace espalier {
 namespace {
-
-// Files open in pieces of at most this many bytes when they are not mapped.
-constexpr std::uint64_t kOpenPieceBytes = std::uint64_t{4} << 20;
 
 tl::unexpected<Error> no_memory(const TensorRef& tensor, std::uint64_t bytes) {
   return fail(ErrorCode::kOutOfMemory,
@@ -37,36 +35,28 @@ tl::unexpected<Error> too_much(std::uint64_t limit, std::string path) {
               Error::kNoOffset, std::move(path));
 }
 
-template <class Machine>
-Result<void> feed_all(Machine& machine, const Source& source) {
-  std::vector<std::byte> scratch;
-  while (!machine.needs().empty()) {
-    Extent extent = machine.needs().front();
-    if (!source.mapping()) {
-      extent.length = std::min(extent.length, kOpenPieceBytes);
-      scratch.resize(static_cast<std::size_t>(extent.length));
-    }
-    source.populate(extent);
-    auto bytes = source.read(extent, scratch);
-    if (!bytes) return propagate(bytes);
-    if (auto ok = machine.feed(extent, *bytes); !ok) return ok;
-  }
-  return {};
-}
-
 }  // namespace
 
 Result<CheckpointFile> CheckpointFile::open(const std::filesystem::path& path,
                                             const OpenFileOptions& options) try {
+  return open(path, options, [](const OpenOptions& machine_options) {
+    return std::make_unique<AnyOpener>(machine_options);
+  });
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
+}
+
+Result<CheckpointFile> CheckpointFile::open(const std::filesystem::path& path,
+                                            const OpenFileOptions& options,
+                                            const MakeMachine& make_machine) try {
   auto source = open_source(path, options.access);
   if (!source) return propagate(source);
-  AnyOpener opener({.file_size = (*source)->size(),
-                    .limits = options.limits,
-                    .allocator = huge_page_allocator()});
-  if (auto ok = feed_all(opener, **source); !ok) return propagate(ok);
-  auto checkpoint = opener.finish();
-  if (!checkpoint) return propagate(checkpoint);
-  return CheckpointFile(std::move(*source), std::move(*checkpoint), options);
+  const auto machine = make_machine({.file_size = (*source)->size(),
+                                     .limits = options.limits,
+                                     .allocator = huge_page_allocator()});
+  auto opened = open_files(*machine, std::move(*source), path, options.access);
+  if (!opened) return propagate(opened);
+  return CheckpointFile(std::move(opened->source), std::move(opened->checkpoint), options);
 } catch (const std::bad_alloc&) {
   return out_of_memory();
 }
@@ -76,13 +66,23 @@ Extent CheckpointFile::stored_extent(const TensorRef& tensor, std::uint32_t i) c
   return {chunk.file, chunk.offset, chunk.stored};
 }
 
+Result<ByteSpan> CheckpointFile::read_stored(const Extent& extent,
+                                             std::vector<std::byte>& memory) const {
+  const FileEntry& file = checkpoint_.catalog().files()[extent.file];
+  if (file.problem) return tl::unexpected<Error>(*file.problem);
+  // Never made smaller: chunks of several sizes take turns.
+  if (!source_->mapping(extent.file) && memory.size() < extent.length) {
+    memory.resize(static_cast<std::size_t>(extent.length));
+  }
+  auto bytes = source_->read(extent, memory);
+  if (!bytes) bytes.error().file = file.name;
+  return bytes;
+}
+
 Result<ByteSpan> CheckpointFile::read_chunk(const TensorRef& tensor, std::uint32_t i,
                                             ChunkBuffer& buffer) const try {
   const Extent extent = stored_extent(tensor, i);
-  if (!source_->mapping() && buffer.stored.size() < extent.length) {
-    buffer.stored.resize(static_cast<std::size_t>(extent.length));
-  }
-  auto bytes = source_->read(extent, buffer.stored);
+  auto bytes = read_stored(extent, buffer.stored);
   if (bytes) bytes = buffer.reader.open(tensor, i, *bytes);
   if (!bytes) bytes.error().path = tensor_path(tensor);
   return bytes;
@@ -116,13 +116,13 @@ Result<void> CheckpointFile::check_in_place(std::span<const TensorRef> tensors) 
 }
 
 bool CheckpointFile::is_in_place(const TensorRef& tensor) const {
-  return source_->mapping() && tensor.raw_extent();
+  const auto extent = tensor.raw_extent();
+  return extent && source_->mapping(extent->file);
 }
 
 Result<TensorView> CheckpointFile::view(const TensorRef& tensor, Check check) const try {
   const auto extent = tensor.raw_extent();
-  const auto mapping = source_->mapping();
-  if (!extent || !mapping) return slice(tensor, {});
+  if (!extent || !source_->mapping(extent->file)) return slice(tensor, {});
   if (check == Check::kHashes && checkpoint_.catalog().has_hashes()) {
     if (auto ok = check_in_place(std::span(&tensor, 1)); !ok) return propagate(ok);
   }
@@ -186,11 +186,13 @@ Result<void> CheckpointFile::read_planned_chunk(const ReadPlan& plan, std::size_
   const auto length = static_cast<std::size_t>(extent.length);
   if (const auto direct = plan.direct_offset(i)) {
     const auto target = out.subspan(static_cast<std::size_t>(*direct), length);
-    if (auto ok = source_->copy(extent, target); !ok) return ok;
+    if (auto ok = source_->copy(extent, target); !ok) {
+      ok.error().file = checkpoint_.catalog().files()[extent.file].name;
+      return ok;
+    }
     return plan.deliver(i, target, out, buffer.reader);
   }
-  if (!source_->mapping()) buffer.stored.resize(length);
-  auto bytes = source_->read(extent, buffer.stored);
+  auto bytes = read_stored(extent, buffer.stored);
   if (!bytes) return propagate(bytes);
   return plan.deliver(i, *bytes, out, buffer.reader);
 }
@@ -328,9 +330,7 @@ Result<VerifyReport> CheckpointFile::verify(const Progress& progress) const try 
                                 const Extent& extent = plan.regions()[i].extent;
                                 ahead.use(extent.length);
                                 ChunkBuffer& buffer = buffers[worker];
-                                if (!source_->mapping())
-                                  buffer.stored.resize(static_cast<std::size_t>(extent.length));
-                                auto bytes = source_->read(extent, buffer.stored);
+                                auto bytes = read_stored(extent, buffer.stored);
                                 if (!bytes) return propagate(bytes);
                                 const auto found = plan.check_region(i, *bytes, buffer.reader);
                                 if (!found) return propagate(found);

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "espalier/native/parallel.h"
 #include "espalier/native/source.h"
 #include "espalier/read/checkpoint.h"
+#include "espalier/read/opening_machine.h"
 #include "espalier/read/plan.h"
 #include "espalier/read/slice.h"
 #include "espalier/read/verify.h"
@@ -56,9 +58,17 @@ class CheckpointFile {
  public:
   /// Opens `path` and validates all but the tensors' bytes, of which it reads none: the time
   /// depends on the size of the tree alone. The first bytes tell the format; the name does not
-  /// matter.
+  /// matter. A checkpoint in several files opens by the one that describes it; the others are
+  /// looked for in the same folder.
   static Result<CheckpointFile> open(const std::filesystem::path& path,
                                      const OpenFileOptions& options = {});
+
+  /// Makes the machine that opens a file.
+  using MakeMachine = std::function<std::unique_ptr<OpeningMachine>(const OpenOptions&)>;
+  /// The same with a machine of the caller's, for a format that the library does not know.
+  static Result<CheckpointFile> open(const std::filesystem::path& path,
+                                     const OpenFileOptions& options,
+                                     const MakeMachine& make_machine);
 
   const Checkpoint& checkpoint() const { return checkpoint_; }
   NodeRef state() const { return checkpoint_.state(); }
@@ -112,6 +122,8 @@ class CheckpointFile {
       : source_(std::move(source)), checkpoint_(std::move(checkpoint)), options_(options) {}
 
   Extent stored_extent(const TensorRef& tensor, std::uint32_t i) const;
+  /// The bytes of the extent: a view of the mapping, or of `memory`, which grows as needed.
+  Result<ByteSpan> read_stored(const Extent& extent, std::vector<std::byte>& memory) const;
   /// Whether the tensor is used where it lies in the mapping.
   bool is_in_place(const TensorRef& tensor) const;
   Result<void> check_in_place(std::span<const TensorRef> tensors) const;

@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <new>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -139,7 +141,9 @@ class MappedSource : public Source {
     return read_fully(file_, extent, out);
   }
 
-  std::optional<ByteSpan> mapping() const override { return bytes_; }
+  std::optional<ByteSpan> mapping(std::uint32_t file) const override {
+    return file == 0 ? std::optional(bytes_) : std::nullopt;
+  }
 
   void expect(ReadPattern pattern) const final { advise_pattern(file_, pattern); }
 
@@ -192,7 +196,63 @@ class MappedSource : public Source {
   ByteSpan bytes_;
 };
 
+class JoinedSource : public Source {
+ public:
+  explicit JoinedSource(std::vector<std::shared_ptr<const Source>> files)
+      : files_(std::move(files)) {}
+
+  std::uint64_t size() const override { return files_.front()->size(); }
+
+  Result<ByteSpan> read(const Extent& extent, MutableByteSpan scratch) const override {
+    const Source* file = find(extent.file);
+    if (file == nullptr) return missing();
+    return file->read({0, extent.offset, extent.length}, scratch);
+  }
+
+  Result<void> copy(const Extent& extent, MutableByteSpan out) const override {
+    const Source* file = find(extent.file);
+    if (file == nullptr) return missing();
+    return file->copy({0, extent.offset, extent.length}, out);
+  }
+
+  std::optional<ByteSpan> mapping(std::uint32_t number) const override {
+    const Source* file = find(number);
+    return file != nullptr ? file->mapping() : std::nullopt;
+  }
+
+  void expect(ReadPattern pattern) const override {
+    for (const auto& file : files_) {
+      if (file != nullptr) file->expect(pattern);
+    }
+  }
+
+  void prefetch(const Extent& extent) const override {
+    const Source* file = find(extent.file);
+    if (file != nullptr) file->prefetch({0, extent.offset, extent.length});
+  }
+
+  void populate(const Extent& extent) const override {
+    const Source* file = find(extent.file);
+    if (file != nullptr) file->populate({0, extent.offset, extent.length});
+  }
+
+ private:
+  const Source* find(std::uint32_t number) const {
+    return number < files_.size() ? files_[number].get() : nullptr;
+  }
+
+  static tl::unexpected<Error> missing() {
+    return fail(ErrorCode::kFileMissing, "a file of the checkpoint could not be opened");
+  }
+
+  std::vector<std::shared_ptr<const Source>> files_;
+};
+
 }  // namespace
+
+std::shared_ptr<const Source> join_sources(std::vector<std::shared_ptr<const Source>> files) {
+  return std::make_shared<const JoinedSource>(std::move(files));
+}
 
 Result<std::shared_ptr<const Source>> open_source(const std::filesystem::path& path,
                                                   Access access) try {

@@ -1,4 +1,4 @@
-// Bytes of a file on disk: mapped, or read.
+// Bytes of files on disk: mapped, or read.
 #ifndef ESPALIER_NATIVE_SOURCE_H_
 #define ESPALIER_NATIVE_SOURCE_H_
 
@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "espalier/base/bytes.h"
 #include "espalier/base/error.h"
@@ -32,12 +33,12 @@ enum class ReadPattern : std::uint8_t {
   kSequential,
 };
 
-/// An open regular file. Const use is thread-safe.
+/// An open regular file, or the several files of a checkpoint. Const use is thread-safe.
 class Source {
  public:
   virtual ~Source() = default;
 
-  /// Bytes of the file when it was opened.
+  /// Bytes of file 0 when it was opened.
   virtual std::uint64_t size() const = 0;
 
   /// The bytes of `extent`: a view of the mapping, or of `scratch` (at least extent.length bytes)
@@ -48,8 +49,11 @@ class Source {
   /// stay as they are, and there is no page fault for them. Errors as of read().
   virtual Result<void> copy(const Extent& extent, MutableByteSpan out) const = 0;
 
-  /// The whole file, if it is mapped; valid as long as the source lives.
-  virtual std::optional<ByteSpan> mapping() const { return std::nullopt; }
+  /// The whole of file number `file`, if it is mapped; valid as long as the source lives.
+  virtual std::optional<ByteSpan> mapping(std::uint32_t file = 0) const {
+    (void)file;
+    return std::nullopt;
+  }
 
   /// Says how bytes are going to be asked for: kScattered until told otherwise. A hint; never
   /// fails.
@@ -69,6 +73,10 @@ class Source {
 /// for ever, a device has no size), kIoError or kOutOfMemory.
 Result<std::shared_ptr<const Source>> open_source(const std::filesystem::path& path,
                                                   Access access = Access::kMapped);
+
+/// Several files as one source: the extents of file k are those of `files[k]`. Null stands for a
+/// file that cannot be read: its extents are kFileMissing.
+std::shared_ptr<const Source> join_sources(std::vector<std::shared_ptr<const Source>> files);
 
 }  // namespace espalier
 

@@ -76,6 +76,8 @@ std::string_view to_string(ErrorCode code) {
       return "file_changed";
     case ErrorCode::kDurabilityUnknown:
       return "durability_unknown";
+    case ErrorCode::kFileMissing:
+      return "file_missing";
   }
   return "unknown";
 }
@@ -84,6 +86,7 @@ std::string Error::describe() const {
   std::string text = message;
   text += " (code ";
   text += to_string(code);
+  if (!file.empty()) text += ", in file " + file;
   if (offset != kNoOffset) text += ", at byte " + std::to_string(offset);
   if (!path.empty()) text += ", in " + path;
   text += ")";

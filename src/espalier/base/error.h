@@ -59,6 +59,7 @@ enum class ErrorCode : std::uint16_t {
   kFileNotFound = 61,       // No such file.
   kFileChanged = 62,        // The file changed while it was being read.
   kDurabilityUnknown = 63,  // The file was replaced, but syncing its folder failed.
+  kFileMissing = 64,        // A further file that the checkpoint needs is not there.
 };
 
 /// The code's name in snake_case, e.g. "chunk_corrupt". Never empty; "unknown" for other numbers.
@@ -76,8 +77,12 @@ struct Error {
   std::string path;
   /// One sentence: what is wrong, and what to do about it.
   std::string message;
+  /// The name of the file that is to blame, if the checkpoint has several; empty for the one that
+  /// was opened.
+  std::string file = {};
 
-  /// "message (code chunk_corrupt, at byte 4096, in model/weight)". One line, not escaped.
+  /// "message (code chunk_corrupt, in file model-2.safetensors, at byte 4096, in model/weight)".
+  /// One line, not escaped.
   std::string describe() const;
 
   friend bool operator==(const Error&, const Error&) = default;

@@ -6,8 +6,8 @@
 
 namespace espalier {
 
-/// `length` bytes at `offset` of file number `file`. File 0 is the checkpoint itself; version 1 of
-/// the format uses no other, but every interface names it, so that sharded sets fit in.
+/// `length` bytes at `offset` of file number `file`. File 0 is the one that was opened; the
+/// catalog's FileSet knows the others.
 struct Extent {
   std::uint32_t file = 0;
   std::uint64_t offset = 0;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "espalier/foreign/safetensors/opener.h"
 #include "espalier/format/header.h"
@@ -69,6 +70,15 @@ AnyOpener::AnyOpener(const OpenOptions& options)
     : options_(options), front_({{0, 0, std::min(options.file_size, kFirstReadBytes)}}) {
   // Nothing to feed: the opener of our own format has the words for it.
   if (options_.file_size == 0) opener_ = make<Opener>(options_);
+}
+
+std::span<const WantedFile> AnyOpener::wants() const {
+  return opener_ ? opener_->wants() : std::span<const WantedFile>();
+}
+
+Result<void> AnyOpener::answer(std::uint32_t number, Result<std::uint64_t> size) {
+  return opener_ ? opener_->answer(number, std::move(size))
+                 : OpeningMachine::answer(number, std::move(size));
 }
 
 std::span<const Extent> AnyOpener::needs() const {

@@ -17,17 +17,15 @@ Result<std::shared_ptr<const Catalog>> Catalog::from_index(const Header& header,
   }
   auto tables = decode_index(bytes, kHeaderBytes);
   if (!tables) return propagate(tables);
+  auto catalog = std::make_shared<Catalog>(Token{});
+  catalog->files_.push_back({.length = header.file_length, .data_begin = header.index_end()});
   const FileFacts facts{.placement = Placement::kCanonical,
                         .features = header.features,
-                        .file_length = header.file_length,
-                        .data_begin = header.index_end(),
+                        .files = catalog->files_,
                         .index = bytes.data(),
                         .index_offset = kHeaderBytes};
   auto derived = validate(*tables, facts, limits);
   if (!derived) return propagate(derived);
-  auto catalog = std::make_shared<Catalog>(Token{});
-  catalog->file_length_ = header.file_length;
-  catalog->data_begin_ = header.index_end();
   catalog->tree_digest_ = header.tree_digest;
   catalog->arena_ = std::move(index);
   catalog->tables_ = *tables;
@@ -36,18 +34,16 @@ Result<std::shared_ptr<const Catalog>> Catalog::from_index(const Header& header,
 }
 
 Result<std::shared_ptr<const Catalog>> Catalog::from_foreign(FileFormat format, OwnedTables tables,
-                                                             std::uint64_t file_length,
-                                                             std::uint64_t data_begin,
-                                                             const Limits& limits) {
+                                                             FileSet files, const Limits& limits,
+                                                             std::optional<Hash128> tree_digest) {
   auto catalog = std::make_shared<Catalog>(Token{});
   catalog->format_ = format;
-  catalog->file_length_ = file_length;
-  catalog->data_begin_ = data_begin;
+  catalog->files_ = std::move(files);
+  catalog->tree_digest_ = tree_digest;
   catalog->owned_ = std::move(tables);
   catalog->tables_ = catalog->owned_.view();
-  const FileFacts facts{
-      .placement = Placement::kForeign, .file_length = file_length, .data_begin = data_begin};
-  auto derived = validate(catalog->tables_, facts, limits);
+  auto derived = validate(catalog->tables_,
+                          {.placement = Placement::kForeign, .files = catalog->files_}, limits);
   if (!derived) return propagate(derived);
   catalog->derived_ = std::move(*derived);
   return catalog;

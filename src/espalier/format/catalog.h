@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "espalier/base/arena.h"
 #include "espalier/base/error.h"
 #include "espalier/base/limits.h"
+#include "espalier/format/file_set.h"
 #include "espalier/format/header.h"
 #include "espalier/format/tables.h"
 #include "espalier/format/validate.h"
@@ -32,18 +34,19 @@ class Catalog {
   static Result<std::shared_ptr<const Catalog>> from_index(const Header& header, Arena index,
                                                            const Limits& limits);
 
-  /// From somebody else's file: `tables` with raw chunks whose extents lie in that file and whose
-  /// hashes are unknown. `data_begin` is the first byte that may belong to a tensor.
-  static Result<std::shared_ptr<const Catalog>> from_foreign(FileFormat format, OwnedTables tables,
-                                                             std::uint64_t file_length,
-                                                             std::uint64_t data_begin,
-                                                             const Limits& limits);
+  /// From somebody else's files: `tables` with chunks whose extents lie in `files`. With a
+  /// `tree_digest` the chunks' hashes are known.
+  static Result<std::shared_ptr<const Catalog>> from_foreign(
+      FileFormat format, OwnedTables tables, FileSet files, const Limits& limits,
+      std::optional<Hash128> tree_digest = std::nullopt);
 
   FileFormat format() const { return format_; }
-  /// Bytes of the file.
-  std::uint64_t file_length() const { return file_length_; }
-  /// The first byte after header and index: where blobs, or padding before them, begin.
-  std::uint64_t data_begin() const { return data_begin_; }
+  /// The files, by number.
+  std::span<const FileEntry> files() const { return files_; }
+  /// Bytes of file 0.
+  std::uint64_t file_length() const { return files_.front().length; }
+  /// The first byte of file 0 after header and index: where blobs, or padding before them, begin.
+  std::uint64_t data_begin() const { return files_.front().data_begin; }
   /// Whether chunks carry hashes. Formats without them can be read but not verified.
   bool has_hashes() const { return tree_digest_.has_value(); }
   /// The recorded tree digest, for formats that have one.
@@ -64,8 +67,7 @@ class Catalog {
 
  private:
   FileFormat format_ = FileFormat::kEspalier;
-  std::uint64_t file_length_ = 0;
-  std::uint64_t data_begin_ = 0;
+  FileSet files_;
   std::optional<Hash128> tree_digest_;
   std::optional<Arena> arena_;
   OwnedTables owned_;

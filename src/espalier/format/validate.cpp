@@ -48,7 +48,7 @@ class Validator {
         texts_(tables.text_ends.size()),
         shapes_(tables.shape_ends.size()),
         blocks_(tables.blocks.size()),
-        next_byte_(facts.data_begin) {}
+        next_byte_(facts.files.front().data_begin) {}
 
   Result<Derived> run() {
     // The tree comes before the nodes' values, so that later errors can name key paths.
@@ -518,7 +518,7 @@ class Validator {
     for (std::uint64_t i = 0; i < count; ++i) {
       const ChunkRecord& chunk = t_.chunks[static_cast<std::size_t>(tensor.first_chunk + i)];
       const std::uint64_t length = chunk_length(bytes, i);
-      if (chunk.file != 0 || chunk.zero != 0) {
+      if (chunk.file >= facts_.files.size() || chunk.zero != 0) {
         return bad_chunk(ErrorCode::kChunkInvalid, "a chunk's record is malformed", chunk, index);
       }
       switch (chunk.codec) {
@@ -554,12 +554,13 @@ class Validator {
                        : checked_align(next_byte_, kTensorAlignment).value_or(Error::kNoOffset);
       }
       // A gap could hide bytes, an overlap could show one blob under two names.
-      if (chunk.offset != expected) {
+      if (chunk.offset != expected || (i > 0 && chunk.file != t_.chunks[tensor.first_chunk].file)) {
         return bad_chunk(ErrorCode::kChunkInvalid, "a chunk is not where the layout puts it", chunk,
                          index);
       }
-      if (chunk.offset < facts_.data_begin ||
-          !range_fits(chunk.offset, chunk.stored, facts_.file_length)) {
+      const FileEntry& file = facts_.files[chunk.file];
+      if (!file.problem && (chunk.offset < file.data_begin ||
+                            !range_fits(chunk.offset, chunk.stored, file.length))) {
         return bad_chunk(ErrorCode::kChunkInvalid, "a chunk reaches past the end of the file",
                          chunk, index);
       }
@@ -686,7 +687,7 @@ class Validator {
       return bad_table(ErrorCode::kHeaderInvalid,
                        "the header's feature bits are not those of the chunks");
     }
-    if (next_byte_ != facts_.file_length) {
+    if (next_byte_ != facts_.files.front().length) {
       return reject(ErrorCode::kChunkInvalid, next_byte_, {},
                     "the last chunk does not end where the file does");
     }

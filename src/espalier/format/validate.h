@@ -3,11 +3,13 @@
 #define ESPALIER_FORMAT_VALIDATE_H_
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "espalier/base/error.h"
 #include "espalier/base/limits.h"
+#include "espalier/format/file_set.h"
 #include "espalier/format/tables.h"
 
 namespace espalier {
@@ -16,7 +18,8 @@ namespace espalier {
 enum class Placement : std::uint8_t {
   /// An Espalier file: docs/format.md section 6, to the byte.
   kCanonical,
-  /// Somebody else's file: raw chunks, adjacent within a tensor, each tensor anywhere in the file.
+  /// Somebody else's files: chunks adjacent within a tensor, each tensor anywhere in one of the
+  /// files.
   /// The opener of that format has checked how tensors lie to each other.
   kForeign,
 };
@@ -25,9 +28,8 @@ enum class Placement : std::uint8_t {
 struct FileFacts {
   Placement placement = Placement::kCanonical;
   std::uint64_t features = 0;
-  std::uint64_t file_length = 0;
-  /// The first byte that may hold a blob: the end of the index.
-  std::uint64_t data_begin = 0;
+  /// The files that chunks may lie in; a canonical layout has one.
+  std::span<const FileEntry> files = {};
   /// Where the index starts in the file and in memory, so that errors can name file offsets; null
   /// if the tables do not stand in the file.
   const std::byte* index = nullptr;

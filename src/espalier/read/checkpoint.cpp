@@ -50,6 +50,21 @@ std::optional<Hash128> TensorRef::content_hash() const {
   return tensor_digest(catalog_->tables(), number_);
 }
 
+Result<void> check_readable(const TensorRef& tensor) {
+  const Catalog& catalog = tensor.catalog();
+  // File 0 has been read; most checkpoints have no other.
+  if (catalog.files().size() == 1 || tensor.is_placeholder()) return {};
+  const TensorRecord& record = catalog.tables().tensors[tensor.number()];
+  for (const ChunkRecord& chunk : table_chunks(catalog.tables(), record)) {
+    if (const auto& problem = catalog.files()[chunk.file].problem) {
+      Error error = *problem;
+      error.path = tensor_path(tensor);
+      return tl::unexpected<Error>(std::move(error));
+    }
+  }
+  return {};
+}
+
 std::string tensor_path(const TensorRef& tensor) {
   return find_tensor_path(tensor.catalog().tables(), tensor.number());
 }

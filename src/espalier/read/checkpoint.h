@@ -79,6 +79,10 @@ class TensorRef {
   std::uint32_t number_;
 };
 
+/// Whether all files that hold bytes of `tensor` can be read. If not, the file's problem, such as
+/// kFileMissing, with the tensor's key path.
+Result<void> check_readable(const TensorRef& tensor);
+
 /// The printed key path of the first node that names `tensor`, for messages. Looks through the
 /// whole tree.
 std::string tensor_path(const TensorRef& tensor);

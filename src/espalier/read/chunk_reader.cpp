@@ -1,6 +1,8 @@
 #include "espalier/read/chunk_reader.h"
 
+#include <cstring>
 #include <string>
+#include <utility>
 
 #include "espalier/base/counted.h"
 #include "espalier/format/element_layout.h"
@@ -13,19 +15,23 @@ const ChunkRecord& record_of(const TensorRef& tensor, std::uint32_t i) {
   return tensor.catalog().tables().chunks[tensor.first_chunk() + i];
 }
 
+// What every error of a chunk says: where it lies.
+Error located(Error error, const TensorRef& tensor, const ChunkRecord& record) {
+  error.offset = record.offset;
+  error.file = tensor.catalog().files()[record.file].name;
+  return error;
+}
+
 Result<void> check_length(const ChunkRecord& record, ByteSpan stored) {
   if (stored.size() == record.stored) return {};
-  return fail(ErrorCode::kTruncated,
-              "a chunk has " + counted(record.stored, "stored byte") + " and only " +
-                  std::to_string(stored.size()) + " could be read",
-              record.offset);
+  return fail(ErrorCode::kTruncated, "a chunk has " + counted(record.stored, "stored byte") +
+                                         " and only " + std::to_string(stored.size()) +
+                                         " could be read");
 }
 
 Result<void> check_hash(const TensorRef& tensor, const ChunkRecord& record, ByteSpan logical) {
   if (!tensor.catalog().has_hashes() || hash128(logical) == record.hash) return {};
-  return fail(ErrorCode::kChunkCorrupt,
-              std::string(kHashMismatch),
-              record.offset);
+  return fail(ErrorCode::kChunkCorrupt, std::string(kHashMismatch));
 }
 
 }  // namespace
@@ -40,27 +46,27 @@ Result<ByteSpan> ChunkReader::open(const TensorRef& tensor, std::uint32_t i, Byt
     if (auto ok = open_into(tensor, i, stored, out); !ok) return propagate(ok);
     return ByteSpan(out);
   }
-  if (auto ok = check_length(record, stored); !ok) return propagate(ok);
-  if (auto ok = check_hash(tensor, record, stored); !ok) return propagate(ok);
+  auto ok = check_length(record, stored);
+  if (ok) ok = check_hash(tensor, record, stored);
+  if (!ok) return tl::unexpected<Error>(located(std::move(ok.error()), tensor, record));
   return stored;
 }
 
 Result<void> ChunkReader::open_into(const TensorRef& tensor, std::uint32_t i, ByteSpan stored,
                                     MutableByteSpan out) {
   const ChunkRecord& record = record_of(tensor, i);
-  if (auto ok = check_length(record, stored); !ok) return ok;
-  if (record.codec != static_cast<std::uint8_t>(Codec::kRaw)) {
-    auto decoded = decoder_.decode(static_cast<Codec>(record.codec), element_layout(tensor.dtype()),
-                                   stored, out);
-    if (!decoded) {
-      decoded.error().offset = record.offset;
-      return decoded;
-    }
-    return check_hash(tensor, record, out);
+  auto ok = check_length(record, stored);
+  const bool is_raw = record.codec == static_cast<std::uint8_t>(Codec::kRaw);
+  if (ok && !is_raw) {
+    ok = decoder_.decode(static_cast<Codec>(record.codec), element_layout(tensor.dtype()), stored,
+                         out);
   }
-  if (auto ok = check_hash(tensor, record, stored); !ok) return ok;
+  if (ok) ok = check_hash(tensor, record, is_raw ? stored : ByteSpan(out));
+  if (!ok) return tl::unexpected<Error>(located(std::move(ok.error()), tensor, record));
   // A driver may have read the file to this very place.
-  if (stored.data() != out.data()) std::memcpy(out.data(), stored.data(), stored.size());
+  if (is_raw && stored.data() != out.data()) {
+    std::memcpy(out.data(), stored.data(), stored.size());
+  }
   return {};
 }
 

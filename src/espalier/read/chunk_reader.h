@@ -26,8 +26,8 @@ class ChunkReader {
   /// The bytes of chunk `i` of `tensor`: a view of `stored` if they are raw, and of memory of the
   /// reader, valid until its next call, otherwise. kTruncated if `stored` has not as many bytes as
   /// the chunk's record says; kChunkCorrupt if they cannot be decoded or do not match their hash
-  /// (in a format that has hashes); kOutOfMemory. Errors name the chunk's offset and not the
-  /// tensor.
+  /// (in a format that has hashes); kOutOfMemory. Errors name the chunk's file and offset, and not
+  /// the tensor.
   Result<ByteSpan> open(const TensorRef& tensor, std::uint32_t i, ByteSpan stored);
 
   /// The same into `out`, which has as many bytes as the chunk. `out` may be `stored` itself; it

@@ -7,6 +7,9 @@
 //   }
 //   Result<Checkpoint> checkpoint = opener.finish();
 //
+// A machine whose checkpoint has bytes in several files also names those that it wants() and takes
+// an answer() about each.
+//
 // All machines of the library have this shape: they say what they need, take it in pieces of any
 // size and order, and finish. They do no I/O, hold no thread and are not thread-safe themselves.
 #ifndef ESPALIER_READ_OPENING_MACHINE_H_
@@ -14,6 +17,8 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
+#include <string_view>
 
 #include "espalier/base/arena.h"
 #include "espalier/base/bytes.h"
@@ -35,6 +40,19 @@ struct OpenOptions {
   ArenaAllocator allocator = {};
 };
 
+/// A further file that a checkpoint has bytes in.
+struct WantedFile {
+  /// The number that extents use for it; 1 or more.
+  std::uint32_t number = 0;
+  /// A file in the folder, or below the base URL, of file 0. It comes from a file: a driver must
+  /// take it for a name alone, see is_sibling_name().
+  std::string name;
+};
+
+/// Whether `name` can only name a file in the same folder: no separator of any system, no "." or
+/// "..", no control characters. Stops "../../.ssh/id_rsa" and "C:x".
+bool is_sibling_name(std::string_view name);
+
 /// Opens files of one format. Not thread-safe.
 class OpeningMachine {
  public:
@@ -43,9 +61,16 @@ class OpeningMachine {
   OpeningMachine& operator=(const OpeningMachine&) = delete;
   virtual ~OpeningMachine() = default;
 
-  /// The bytes still needed; empty when finish() can be called. Valid until the next feed().
+  /// The further files that the machine asks for and has no answer about. finish() can be called
+  /// when both wants() and needs() are empty. Valid until the next answer() or feed().
+  virtual std::span<const WantedFile> wants() const { return {}; }
+  /// Tells the size of file `number` in bytes, or why it cannot be read: kFileMissing if there is
+  /// none. That is no error of the machine: what lies in other files can be opened.
+  virtual Result<void> answer(std::uint32_t number, Result<std::uint64_t> size);
+
+  /// The bytes still needed. Valid until the next answer() or feed().
   virtual std::span<const Extent> needs() const = 0;
-  /// Takes bytes of the file. Fails as soon as they show that the file is bad, and stays failed.
+  /// Takes bytes of a file. Fails as soon as they show that the file is bad, and stays failed.
   virtual Result<void> feed(const Extent& extent, ByteSpan bytes) = 0;
   /// Validates what was fed and gives the checkpoint. kIncomplete if bytes are still needed. Call
   /// once.

@@ -33,6 +33,7 @@ Result<ReadPlan> ReadPlan::make(TensorRef tensor, std::span<const Slice> slices)
   if (tensor.is_placeholder()) {
     return fail(ErrorCode::kWrongKind, "a placeholder has no data to read");
   }
+  if (auto ok = check_readable(tensor); !ok) return propagate(ok);
   const auto axes = tensor.shape();
   if (slices.size() > axes.size()) {
     return fail(ErrorCode::kInvalidSlice, "the read has " + counted(slices.size(), "slice") +

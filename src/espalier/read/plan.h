@@ -41,7 +41,8 @@ struct ResultPart {
 class ReadPlan {
  public:
   /// Plans to read `tensor`. `slices` holds one Slice for each of the first axes; axes without one
-  /// are read whole. kWrongKind for a placeholder; kInvalidSlice if there are more slices than
+  /// are read whole. kWrongKind for a placeholder; as of
+  /// check_readable(); kInvalidSlice if there are more slices than
   /// axes, a step is not positive, or a slice would cut an opaque block.
   static Result<ReadPlan> make(TensorRef tensor, std::span<const Slice> slices = {});
 

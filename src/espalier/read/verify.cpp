@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "espalier/base/merge_sort.h"
@@ -41,7 +42,7 @@ void name_tensors(const Checkpoint& checkpoint, std::span<const Damage> damage,
   std::vector<std::uint32_t> tensors;  // by damage, and ascending
   std::uint32_t tensor = 0;
   for (std::size_t i = 0; i < damage.size(); ++i) {
-    // Damage is in file order, and so are tensors.
+    // Damage is in the order of chunks, and so are tensors.
     const auto holds = [&](const TensorRef& ref) {
       return !ref.is_placeholder() && damage[i].chunk >= ref.first_chunk() &&
              damage[i].chunk - ref.first_chunk() < ref.chunk_count();
@@ -70,7 +71,8 @@ VerifyPlan::VerifyPlan(Checkpoint checkpoint, std::uint64_t region_bytes)
     : checkpoint_(std::move(checkpoint)) {
   const Catalog& catalog = checkpoint_.catalog();
   if (catalog.has_hashes()) {
-    regions_ = divide_into_regions(catalog.tables(), catalog.data_begin(), region_bytes);
+    regions_ = divide_into_regions(catalog.tables(), catalog.files(),
+                                   catalog.format() == FileFormat::kEspalier, region_bytes);
     std::uint32_t tensor = 0;
     for (const Region& region : regions_) {
       tensor = table_tensor_of(catalog.tables(), region.first_chunk, tensor);
@@ -127,12 +129,21 @@ VerifyReport VerifyPlan::report(std::vector<Damage> damage) const {
   for (const Region& region : regions_) report.chunks += region.chunk_count;
   report.error_count = damage.size();
 
-  merge_sort_runs(damage, [](const Damage& a, const Damage& b) { return a.offset < b.offset; });
+  merge_sort_runs(damage, [](const Damage& a, const Damage& b) {
+    return std::tie(a.chunk, a.offset) < std::tie(b.chunk, b.offset);
+  });
   damage.resize(std::min(damage.size(), kMaxReportedErrors));
   for (const Damage& spot : damage) {
-    report.errors.push_back({spot.code, spot.offset, {}, std::string(describe(spot.code))});
+    const auto file = catalog.tables().chunks[spot.chunk].file;
+    report.errors.push_back(
+        {spot.code, spot.offset, {}, std::string(describe(spot.code)), catalog.files()[file].name});
   }
   name_tensors(checkpoint_, damage, report.errors);
+  for (const FileEntry& file : catalog.files()) {
+    if (!file.problem) continue;
+    ++report.error_count;
+    report.errors.insert(report.errors.begin(), *file.problem);
+  }
 
   if (auto digests = node_digests(catalog.tables()); !digests) {
     report.errors.push_back(std::move(digests.error()));

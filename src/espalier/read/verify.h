@@ -23,6 +23,7 @@ inline constexpr std::size_t kMaxReportedErrors = 1000;
 /// One spot of a file that is not as it should be.
 struct Damage {
   ErrorCode code = ErrorCode::kChunkCorrupt;
+  /// In the chunk's file.
   std::uint64_t offset = 0;
   /// The chunk concerned; for padding, the chunk after it.
   std::uint32_t chunk = 0;
@@ -35,7 +36,8 @@ struct VerifyReport {
   /// Chunks and bytes that were checked.
   std::uint64_t chunks = 0;
   std::uint64_t bytes = 0;
-  /// All that is wrong, and the first kMaxReportedErrors of it in file order.
+  /// All that is wrong, and the first kMaxReportedErrors of it: files that cannot be read, then
+  /// damage in the order of chunks.
   std::uint64_t error_count = 0;
   std::vector<Error> errors;
 };

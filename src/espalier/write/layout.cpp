@@ -512,8 +512,8 @@ class LayoutBuilder {
     layout.file_length = end;
     // What our own reader would refuse must not be written: this is where limits on paths and the
     // like are enforced, by the one function that knows them all.
-    const FileFacts facts{
-        .placement = Placement::kCanonical, .file_length = end, .data_begin = data_begin};
+    const FileEntry file{.length = end, .data_begin = data_begin};
+    const FileFacts facts{.placement = Placement::kCanonical, .files = std::span(&file, 1)};
     if (auto valid = validate(t, facts, limits_); !valid) {
       valid.error().code = ErrorCode::kInvalidTree;
       return propagate(valid);

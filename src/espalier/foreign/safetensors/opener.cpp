@@ -70,9 +70,9 @@ Result<Checkpoint> SafetensorsOpener::open_body(Arena body) {
   auto tables =
       safetensors_tables(*header, json.data(), length, options().file_size, options().limits);
   if (!tables) return propagate(tables);
-  auto catalog =
-      Catalog::from_foreign(FileFormat::kSafetensors, std::move(*tables), options().file_size,
-                            kSafetensorsLengthBytes + length, options().limits);
+  FileSet files = {{.length = options().file_size, .data_begin = kSafetensorsLengthBytes + length}};
+  auto catalog = Catalog::from_foreign(FileFormat::kSafetensors, std::move(*tables),
+                                       std::move(files), options().limits);
   if (!catalog) return propagate(catalog);
   return Checkpoint(std::move(*catalog));
 }

@@ -1,0 +1,93 @@
+#include "espalier/native/file_set_opener.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace espalier {
+namespace {
+
+// Files are fed in pieces of at most this many bytes when they are not mapped.
+constexpr std::uint64_t kPieceBytes = std::uint64_t{4} << 20;
+
+Result<std::shared_ptr<const Source>> open_sibling(const std::filesystem::path& path,
+                                                   const std::string& name, Access access) {
+  // The name comes from a file: "../../.ssh/id_rsa" would be read on the author's behalf.
+  if (!is_sibling_name(name)) {
+    return fail(ErrorCode::kFileMissing,
+                "the checkpoint names a further file that is not in its own folder, and such files "
+                "are not opened");
+  }
+  auto source = open_source(path.parent_path() / name, access);
+  if (!source && source.error().code == ErrorCode::kFileNotFound) {
+    return fail(ErrorCode::kFileMissing,
+                "the checkpoint has bytes in this file, and it is not there; put it beside the "
+                "file that you opened");
+  }
+  return source;
+}
+
+class FileSetOpener {
+ public:
+  FileSetOpener(OpeningMachine& machine, std::shared_ptr<const Source> first,
+                const std::filesystem::path& path, Access access)
+      : machine_(machine), path_(path), access_(access), sources_{std::move(first)} {}
+
+  Result<OpenedFiles> run() {
+    while (!machine_.wants().empty() || !machine_.needs().empty()) {
+      auto ok = machine_.wants().empty() ? feed() : answer();
+      if (!ok) return propagate(ok);
+    }
+    auto checkpoint = machine_.finish();
+    if (!checkpoint) return propagate(checkpoint);
+    auto source = sources_.size() == 1 ? sources_.front() : join_sources(std::move(sources_));
+    return OpenedFiles{std::move(*checkpoint), std::move(source)};
+  }
+
+ private:
+  Result<void> answer() {
+    const WantedFile wanted = machine_.wants().front();
+    auto source = open_sibling(path_, wanted.name, access_);
+    if (!source) {
+      source.error().file = wanted.name;
+      return machine_.answer(wanted.number, propagate(source));
+    }
+    if (sources_.size() <= wanted.number) sources_.resize(wanted.number + std::size_t{1});
+    sources_[wanted.number] = std::move(*source);
+    return machine_.answer(wanted.number, sources_[wanted.number]->size());
+  }
+
+  Result<void> feed() {
+    Extent extent = machine_.needs().front();
+    if (extent.file >= sources_.size() || sources_[extent.file] == nullptr) {
+      return fail(ErrorCode::kInvalidArgument, "the opener needs bytes of a file that is not open");
+    }
+    const Source& source = *sources_[extent.file];
+    if (!source.mapping()) {
+      extent.length = std::min(extent.length, kPieceBytes);
+      scratch_.resize(static_cast<std::size_t>(extent.length));
+    }
+    const Extent of_file{0, extent.offset, extent.length};
+    source.populate(of_file);
+    auto bytes = source.read(of_file, scratch_);
+    if (!bytes) return propagate(bytes);
+    return machine_.feed(extent, *bytes);
+  }
+
+  OpeningMachine& machine_;
+  const std::filesystem::path& path_;
+  const Access access_;
+  std::vector<std::shared_ptr<const Source>> sources_;
+  std::vector<std::byte> scratch_;
+};
+
+}  // namespace
+
+Result<OpenedFiles> open_files(OpeningMachine& machine, std::shared_ptr<const Source> first,
+                               const std::filesystem::path& path, Access access) {
+  return FileSetOpener(machine, std::move(first), path, access).run();
+}
+
+}  // namespace espalier

@@ -1,0 +1,29 @@
+// Opens a checkpoint from the files of a folder.
+#ifndef ESPALIER_NATIVE_FILE_SET_OPENER_H_
+#define ESPALIER_NATIVE_FILE_SET_OPENER_H_
+
+#include <filesystem>
+#include <memory>
+
+#include "espalier/base/error.h"
+#include "espalier/native/source.h"
+#include "espalier/read/checkpoint.h"
+#include "espalier/read/opening_machine.h"
+
+namespace espalier {
+
+/// A checkpoint, and the files that its extents are of.
+struct OpenedFiles {
+  Checkpoint checkpoint;
+  std::shared_ptr<const Source> source;
+};
+
+/// Drives `machine` over `first`, which stands at `path`, and over the files of the same folder
+/// that the machine wants. One that cannot be opened is no error here: the machine learns why, and
+/// so does everybody who reads from it. Errors are those of the machine and of reading.
+Result<OpenedFiles> open_files(OpeningMachine& machine, std::shared_ptr<const Source> first,
+                               const std::filesystem::path& path, Access access);
+
+}  // namespace espalier
+
+#endif  // ESPALIER_NATIVE_FILE_SET_OPENER_H_

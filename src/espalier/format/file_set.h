@@ -1,0 +1,33 @@
+// The files that make up one checkpoint.
+#ifndef ESPALIER_FORMAT_FILE_SET_H_
+#define ESPALIER_FORMAT_FILE_SET_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "espalier/base/error.h"
+
+namespace espalier {
+
+/// One file of a checkpoint.
+struct FileEntry {
+  /// The name under which the opener asked for it; empty for file 0, which was opened. A label: it
+  /// comes from a file, so no driver takes it for a path.
+  std::string name = {};
+  /// Bytes that it has, or should have.
+  std::uint64_t length = 0;
+  /// The first byte that may belong to a tensor.
+  std::uint64_t data_begin = 0;
+  /// Why it cannot be read, such as kFileMissing. Its tensors are listed, and every read of one
+  /// gives this error.
+  std::optional<Error> problem = std::nullopt;
+};
+
+/// The files by number, as in Extent::file and ChunkRecord::file. There is at least file 0.
+using FileSet = std::vector<FileEntry>;
+
+}  // namespace espalier
+
+#endif  // ESPALIER_FORMAT_FILE_SET_H_

@@ -244,18 +244,68 @@ class Page(View):
         server = Server(self.sample, environment=environment)
         self.addCleanup(server.stop)
         self.assertEqual(server.ask().content, self.parts["index.html"])
-        # As if installed; and in a build folder.
-        for program, page in (("usr/bin", "usr/share/espalier/viewer"), ("build/release", "web_demo/dist")):
-            os.makedirs(self.new(program))
-            shutil.copy(ESPALIER, self.new(program))
-            command = [os.path.join(self.new(program), "espalier"), "view", self.sample, "--no-browser"]
-            missing = subprocess.run(command, capture_output=True, timeout=60, check=False)
-            self.assertEqual(missing.returncode, IO)
-            self.assertIn(b"scripts/viewer builds it", missing.stderr)
-            shutil.copytree(self.page, self.new(page), symlinks=True)
-            found = subprocess.run([*command, "--idle-timeout", "1"], capture_output=True, timeout=60,
-                                   check=False)
-            self.assertEqual((found.returncode, found.stderr), (0, b""))
+
+    def run_copy(self, program):
+        """The exit code and what is said of a page when a copy of the program at `program` looks for its own."""
+        os.makedirs(self.new(os.path.dirname(program)), exist_ok=True)
+        shutil.copy(ESPALIER, self.new(program))
+        environment = {name: value for name, value in os.environ.items() if name != "ESPALIER_VIEWER"}
+        done = subprocess.run([self.new(program), "view", self.sample, "--no-browser", "--idle-timeout", "1"],
+                              capture_output=True, env=environment, timeout=60, check=False)
+        return done.returncode, done.stderr.decode()
+
+    def test_an_installed_page(self):
+        code, said = self.run_copy("usr/bin/espalier")
+        self.assertEqual(code, IO)
+        self.assertIn("scripts/viewer builds it", said)
+        shutil.copytree(self.page, self.new("usr/share/espalier/viewer"), symlinks=True)
+        self.assertEqual(self.run_copy("usr/bin/espalier"), (0, ""))
+        # Installed with a umask of 002: who may write to the page's folders may replace the program.
+        for folder in ("bin", "share", "share/espalier", "share/espalier/viewer"):
+            os.chmod(self.new("usr/" + folder), 0o775)
+        self.assertEqual(self.run_copy("usr/bin/espalier"), (0, ""))
+
+    def test_a_planted_page(self):
+        """Other users may make folders beside a program in a shared folder."""
+        shutil.copytree(self.page, self.new("web_demo/dist"), symlinks=True)
+        code, said = self.run_copy("alice/tools/espalier")
+        self.assertEqual(code, IO)
+        self.assertIn("not installed", said)
+
+        planted = self.new("share/espalier/viewer")
+        shutil.copytree(self.page, planted, symlinks=True)
+
+        def refused():
+            self.assertEqual(self.run_copy("bin/espalier"), (IO, (
+                f"espalier: {planted}: this page is not served: users who cannot change the program can change its "
+                "folders; take that right from them, or name the folder with --page (code file_not_found)\n")))
+
+        for folder in ("share", "share/espalier", "share/espalier/viewer"):
+            for mode in (0o775, 0o757, 0o1777):
+                os.chmod(self.new(folder), mode)
+                refused()
+            os.chmod(self.new(folder), 0o755)
+        # In a folder with the sticky bit, others cannot replace the program.
+        os.chmod(self.new("bin"), 0o1777)
+        os.chmod(self.new("share"), 0o777)
+        refused()
+        os.chmod(self.new("bin"), 0o755)
+        os.chmod(self.new("share"), 0o755)
+        self.assertEqual(self.run_copy("bin/espalier"), (0, ""))
+        os.rename(self.new("share"), self.new("elsewhere"))
+        os.symlink("elsewhere", self.new("share"))
+        refused()
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can give a folder to another user")
+    def test_a_page_of_another_user(self):
+        shutil.copytree(self.page, self.new("share/espalier/viewer"), symlinks=True)
+        os.chown(self.new("share"), 12345, -1)
+        code, said = self.run_copy("bin/espalier")
+        self.assertEqual(code, IO)
+        self.assertIn("this page is not served", said)
+        # Its owner could change the program as well.
+        os.chown(self.new("bin"), 12345, -1)
+        self.assertEqual(self.run_copy("bin/espalier"), (0, ""))
 
     def test_no_page(self):
         self.assertIn("scripts/viewer", self.refused(IO, self.sample, "--page", self.folder))

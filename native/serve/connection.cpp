@@ -84,11 +84,11 @@ void Connection::wait() {
 
 void Connection::answer(evhttp_request* request, const Answer& answer) {
   evtimer_del(deadline_.get());
-  is_answering_ = true;
+  state_ = answer.is_authorized ? State::kAnswering : State::kRefusing;
   const auto completed = [](evhttp_request*, void* self) {
     auto* connection = static_cast<Connection*>(self);
     auto& all = connection->crowd_.all;
-    connection->is_answering_ = false;
+    connection->state_ = State::kWaiting;
     all.splice(all.end(), all, connection->place_);
     connection->crowd_.run([&] { connection->wait(); });
   };

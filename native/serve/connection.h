@@ -55,7 +55,8 @@ class Connection {
   void adopt();
 
   bool is(const evhttp_connection* connection) const { return connection_ == connection; }
-  bool is_answering() const { return is_answering_; }
+  /// Whether an answer is on its way to a client that knows the token.
+  bool is_answering() const { return state_ == State::kAnswering; }
 
   /// Begins to answer a request of it. If content cannot be read, the connection ends: nobody can
   /// be told, as the head has promised it. Throws std::bad_alloc.
@@ -65,6 +66,8 @@ class Connection {
   void close() { evhttp_connection_free(connection_); }
 
  private:
+  enum class State : std::uint8_t { kWaiting, kRefusing, kAnswering };
+
   void wait();
   void send_piece();
   void stop_reading();
@@ -74,7 +77,7 @@ class Connection {
   SharedBufferevent buffer_;                 // until it is adopted
   evhttp_connection* connection_ = nullptr;  // since then; evhttp's
   EventHandle deadline_;
-  bool is_answering_ = false;
+  State state_ = State::kWaiting;
   // While there are pieces left to be read.
   evhttp_request* request_ = nullptr;
   const Resource* resource_ = nullptr;

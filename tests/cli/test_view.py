@@ -726,6 +726,23 @@ class Crowds(View):
                 connection.request("GET", target)
                 self.assertEqual(connection.getresponse().status, 200)
 
+    def test_refusals_that_are_not_read(self):
+        """A client without the token that reads no answers gets no lasting place."""
+        server = self.large()
+        with server.connect() as used, used.makefile("rb") as answer, contextlib.ExitStack() as stack:
+            used.sendall(server.request("files/0/large"))
+            for _ in range(100):
+                connection = stack.enter_context(socket.socket())
+                # Little room for answers on the way: short segments have the server's buffer small, too.
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 536)
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                connection.connect(("127.0.0.1", server.port))
+                connection.sendall(b"GET / HTTP/1.1\r\n\r\n" * 500)
+                # The server turns to all connections after each piece that it sends. This one is stuck by now.
+                self.assertEqual(len(answer.read(9 << 20)), 9 << 20)
+            self.assertLess(server.descriptors(), 80)
+            self.assertEqual(server.ask(method="HEAD").status, 200)
+
     def test_memory_is_bounded(self):
         file = self.new("large", None)
         with open(file, "wb") as large:

@@ -35,7 +35,8 @@ struct Crowd {
 /// Bounds what evhttp does not: a request has to be there within 30 seconds, for one that comes
 /// byte by byte (Slowloris) would keep evhttp waiting for ever; of an answer, one piece is held;
 /// and while a client is answered nothing is read from it. One that takes no byte for two minutes
-/// is given up. Belongs to a Crowd, and leaves it when evhttp closes it. Not thread-safe.
+/// is given up. Nothing is sent but answer()s: where evhttp would send an error of its own, the
+/// connection ends. Belongs to a Crowd, and leaves it when evhttp closes it. Not thread-safe.
 class Connection {
  public:
   /// The head of a request: names of files are below 256 bytes, and browsers send a kilobyte.
@@ -68,6 +69,7 @@ class Connection {
  private:
   enum class State : std::uint8_t { kWaiting, kRefusing, kAnswering };
 
+  void send_answers_only();
   void wait();
   void send_piece();
   void stop_reading();

@@ -165,8 +165,6 @@ class Server {
 Result<void> serve(Listener listener, const Service& service, const ServeOptions& options) try {
   // libevent writes to sockets as to files: a client who goes away would end the program.
   (void)std::signal(SIGPIPE, SIG_IGN);
-  // Nobody reads what it has to say of its connections.
-  event_set_log_callback([](int, const char*) {});
   return Server(std::move(listener), service, options).run();
 } catch (const std::bad_alloc&) {
   return out_of_memory();

@@ -9,6 +9,7 @@ import http.client
 import json
 import os
 import re
+import resource
 import select
 import shutil
 import signal
@@ -725,6 +726,23 @@ class Crowds(View):
                 stack.callback(connection.close)
                 connection.request("GET", target)
                 self.assertEqual(connection.getresponse().status, 200)
+
+    def test_too_few_descriptors(self):
+        """Each file that is served takes one. libevent must not run out: it would end the program, without our error."""
+        limit = 64
+        codes = set()
+        # Sanitizers need the last of them.
+        for files in range(limit - 22, limit - 8):
+            done = subprocess.run([ESPALIER, "view", *[self.sample] * files, "--page", self.page, "--no-browser",
+                                   "--idle-timeout", "1"],
+                                  preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit)),
+                                  capture_output=True, timeout=60, check=False)
+            codes.add(done.returncode)
+            if done.returncode == IO:
+                self.assertRegex(done.stderr, rb"\Aespalier: [^\n]+Too many open files[^\n]+\n\Z")
+            else:
+                self.assertEqual((done.returncode, done.stderr), (0, b""), files)
+        self.assertEqual(codes, {0, IO})
 
     def test_refusals_that_are_not_read(self):
         """A client without the token that reads no answers gets no lasting place."""

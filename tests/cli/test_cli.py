@@ -767,10 +767,18 @@ class Convert(Cli):
         self.run_cli("verify", self.new("out"))
 
     def test_target_that_is_no_file(self):
-        self.run_cli("convert", self.path("sample"), self.folder, "--to", "espalier", "--force",
-                     expect=BAD_INPUT)
-        self.run_cli("convert", self.path("sample"), "/dev/null", "--to", "espalier", "--force",
-                     expect=BAD_INPUT)
+        os.mkfifo(self.new("fifo"))
+        os.symlink("fifo", self.new("link"))
+        with tempfile.TemporaryFile() as nameless:
+            for target in (self.folder, self.new("none/"), self.new("fifo"), self.new("link"), "/dev/null",
+                           f"/proc/self/fd/{nameless.fileno()}"):
+                for command in (["convert", "--to", "espalier"], ["extract"]):
+                    self.run_cli(*command, self.path("sample"), target, "--force", expect=USAGE,
+                                 pass_fds=[nameless.fileno()])
+                    self.assertTrue(self.stderr.startswith(f"espalier: {target}: "), self.stderr)
+        # Nothing is read before, and nothing is said that does not help.
+        self.run_cli("convert", self.new("none"), self.folder, "--to", "espalier", expect=USAGE)
+        self.assertIn("no regular file", self.stderr)
 
 
 class Patterns(Cli):

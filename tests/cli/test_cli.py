@@ -5,6 +5,7 @@ Usage: ESPALIER=path/to/espalier MAKE_SAMPLE=path/to/make_sample python3 test_cl
 
 import json
 import os
+import pathlib
 import random
 import re
 import resource
@@ -1136,9 +1137,6 @@ class Compression(Cli):
 
 
 if __name__ == "__main__":
-    tests = unittest.defaultTestLoader.loadTestsFromModule(sys.modules[__name__])
-    outcome = unittest.TextTestRunner(stream=sys.stdout, verbosity=1).run(tests)
-    failed = len(outcome.failures) + len(outcome.errors) + len(outcome.unexpectedSuccesses)
-    passed = outcome.testsRun - failed - len(outcome.skipped)
-    print(f"{passed} passed, {failed + len(outcome.skipped)} failed")
-    sys.exit(0 if outcome.wasSuccessful() and passed > 0 and not outcome.skipped else 1)
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+    import report
+    sys.exit(report.main())

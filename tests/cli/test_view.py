@@ -8,6 +8,7 @@ import gzip
 import http.client
 import json
 import os
+import pathlib
 import re
 import resource
 import select
@@ -16,6 +17,7 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -892,4 +894,6 @@ class Crowds(View):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+    import report
+    sys.exit(report.main())

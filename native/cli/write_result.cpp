@@ -87,8 +87,11 @@ void add_target_options(CLI::App& command, TargetOptions& options) {
 Result<void> check_target(const std::string& target, const TargetOptions& options) {
   if (auto ok = check_file_name(target, "output"); !ok) return ok;
   std::error_code error;
-  const auto status = std::filesystem::symlink_status(target, error);
-  if (!options.force && std::filesystem::exists(status)) {
+  const auto status = std::filesystem::status(target, error);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    return fail(ErrorCode::kInvalidArgument, "this is no regular file; choose another name");
+  }
+  if (!options.force && std::filesystem::exists(std::filesystem::symlink_status(target, error))) {
     return fail(ErrorCode::kInvalidArgument, "the file exists; --force replaces it");
   }
   return {};
@@ -139,9 +142,10 @@ Outcome write_file(Output& out, const Route& route, FileFormat format, const Val
   }
   if (stopped_by != 0) return ended_by(stopped_by);
   if (!saved) {
-    const ErrorCode code = saved.error().code;
-    const bool from_source =
-        exit_code(code) == ExitCode::kBadInput && code != ErrorCode::kNotARegularFile;
+    ErrorCode& code = saved.error().code;
+    // Found by the save alone: a name that ends with a slash, a link to a file that has no name.
+    if (code == ErrorCode::kNotARegularFile) code = ErrorCode::kInvalidArgument;
+    const bool from_source = exit_code(code) == ExitCode::kBadInput;
     return about(from_source ? route.source : route.target, saved);
   }
   return print_written(out, route, common, *saved);

@@ -25,8 +25,8 @@ struct TargetOptions {
 /// Adds --to, --compress, --unrepresentable, --no-metadata, --force and --no-sync.
 void add_target_options(CLI::App& command, TargetOptions& options);
 
-/// Whether `target` may be written: kInvalidArgument if it is no file's name, or if something is
-/// there already, and --force is not given.
+/// Whether `target` may be written: kInvalidArgument if it is no file's name, if something is there
+/// that is no regular file, or if something is there and --force is not given.
 Result<void> check_target(const std::string& target, const TargetOptions& options);
 
 /// The format to write: as --to says, otherwise as the target's name ends, otherwise `fallback`;

@@ -114,7 +114,10 @@ Answer answer(const Request& request, const Service& service) {
     return error_answer(request, 404, "Not Found\n");
   const std::string decoded = percent_decoded(*name);
   const Resource* resource = service.site.find(decoded.empty() ? "index.html" : decoded);
-  return resource ? content_answer(request, *resource) : error_answer(request, 404, "Not Found\n");
+  Answer result =
+      resource ? content_answer(request, *resource) : error_answer(request, 404, "Not Found\n");
+  result.is_authorized = true;
+  return result;
 }
 
 }  // namespace espalier::serve

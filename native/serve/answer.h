@@ -24,6 +24,8 @@ struct Service {
 /// be announced all the same.
 struct Answer {
   int status = 0;
+  /// The request had the token.
+  bool is_authorized = false;
   std::vector<std::pair<const char*, std::string>> fields;
   std::string text;
   const Resource* resource = nullptr;

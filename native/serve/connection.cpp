@@ -52,7 +52,21 @@ Connection::Connection(Crowd& crowd)
     static_cast<Connection*>(self)->close();
   };
   deadline_.reset(had(evtimer_new(crowd.base, late, this)));
+  send_answers_only();
   wait();
+}
+
+// evhttp's own errors (400, 413, 417, 501) lack our policy, so that other pages could tell from
+// them that this server runs. evhttp has no switch for them, and its connection must not be freed
+// while it writes one. So the deadline is made due at once: the connection ends before the loop
+// sends anything.
+void Connection::send_answers_only() {
+  const auto written = [](evbuffer*, const evbuffer_cb_info* change, void* self) {
+    const auto* connection = static_cast<Connection*>(self);
+    if (change->n_added == 0 || connection->state_ != State::kWaiting) return;
+    event_active(connection->deadline_.get(), EV_TIMEOUT, 0);
+  };
+  had(evbuffer_add_cb(bufferevent_get_output(buffer_.get()), written, this));
 }
 
 // evhttp lets go of a request that is being answered when its client goes: the rest is ours.
@@ -84,11 +98,11 @@ void Connection::wait() {
 
 void Connection::answer(evhttp_request* request, const Answer& answer) {
   evtimer_del(deadline_.get());
-  is_answering_ = true;
+  state_ = answer.is_authorized ? State::kAnswering : State::kRefusing;
   const auto completed = [](evhttp_request*, void* self) {
     auto* connection = static_cast<Connection*>(self);
     auto& all = connection->crowd_.all;
-    connection->is_answering_ = false;
+    connection->state_ = State::kWaiting;
     all.splice(all.end(), all, connection->place_);
     connection->crowd_.run([&] { connection->wait(); });
   };

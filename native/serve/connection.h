@@ -35,7 +35,8 @@ struct Crowd {
 /// Bounds what evhttp does not: a request has to be there within 30 seconds, for one that comes
 /// byte by byte (Slowloris) would keep evhttp waiting for ever; of an answer, one piece is held;
 /// and while a client is answered nothing is read from it. One that takes no byte for two minutes
-/// is given up. Belongs to a Crowd, and leaves it when evhttp closes it. Not thread-safe.
+/// is given up. Nothing is sent but answer()s: where evhttp would send an error of its own, the
+/// connection ends. Belongs to a Crowd, and leaves it when evhttp closes it. Not thread-safe.
 class Connection {
  public:
   /// The head of a request: names of files are below 256 bytes, and browsers send a kilobyte.
@@ -55,7 +56,8 @@ class Connection {
   void adopt();
 
   bool is(const evhttp_connection* connection) const { return connection_ == connection; }
-  bool is_answering() const { return is_answering_; }
+  /// Whether an answer is on its way to a client that knows the token.
+  bool is_answering() const { return state_ == State::kAnswering; }
 
   /// Begins to answer a request of it. If content cannot be read, the connection ends: nobody can
   /// be told, as the head has promised it. Throws std::bad_alloc.
@@ -65,6 +67,9 @@ class Connection {
   void close() { evhttp_connection_free(connection_); }
 
  private:
+  enum class State : std::uint8_t { kWaiting, kRefusing, kAnswering };
+
+  void send_answers_only();
   void wait();
   void send_piece();
   void stop_reading();
@@ -74,7 +79,7 @@ class Connection {
   SharedBufferevent buffer_;                 // until it is adopted
   evhttp_connection* connection_ = nullptr;  // since then; evhttp's
   EventHandle deadline_;
-  bool is_answering_ = false;
+  State state_ = State::kWaiting;
   // While there are pieces left to be read.
   evhttp_request* request_ = nullptr;
   const Resource* resource_ = nullptr;

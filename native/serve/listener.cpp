@@ -3,15 +3,39 @@
 #include <cerrno>
 #include <string>
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "espalier/native/posix.h"
 
 namespace espalier::serve {
+namespace {
+
+// For libevent's loop (3), the listener, and some connections.
+constexpr rlim_t kDescriptors = 16;
+
+// libevent ends the program if it gets no descriptors for its loop.
+Result<void> check_descriptors() {
+  constexpr const char* kWhat = "get file descriptors to serve with";
+  const FileDescriptor lowest(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!lowest.is_open()) return fail_with_errno(errno, kWhat);
+  rlimit limit = {};
+  const rlim_t end = static_cast<rlim_t>(lowest.get()) + kDescriptors;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && end > limit.rlim_cur) {
+    return fail_with_errno(EMFILE, kWhat);
+  }
+  return {};
+}
+
+}  // namespace
 
 Result<Listener> Listener::open(std::uint16_t port) {
+  // libevent's warnings of connections are for nobody to read; its errors are ours to report.
+  event_set_log_callback([](int, const char*) {});
+  if (auto ok = check_descriptors(); !ok) return propagate(ok);
   Listener result;
   result.base.reset(event_base_new());
   if (!result.base) return fail_with_errno(errno, "make a loop of events");

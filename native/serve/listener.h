@@ -13,7 +13,8 @@ namespace espalier::serve {
 /// Listens at 127.0.0.1, which no other machine reaches. Connections wait until `base` runs and
 /// somebody takes them.
 struct Listener {
-  /// Port 0 is any free one. kIoError, for one if the port is in use; kOutOfMemory.
+  /// Port 0 is any free one. kIoError if the port is in use, or fewer than 16 descriptors are left;
+  /// kOutOfMemory.
   static Result<Listener> open(std::uint16_t port);
 
   EventBaseHandle base;

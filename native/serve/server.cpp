@@ -121,8 +121,9 @@ class Server {
   }
 
   // Ends the connection that has waited longest for a request: one of a browser is opened again
-  // when it is needed, and the others are an attempt to use all up. Those that are being answered
-  // stay, for only who knows the token can make an answer last.
+  // when it is needed, and the others are an attempt to use all up. Answers to those who know the
+  // token stay; refusals do not, for another user of this machine who reads none of them would have
+  // all descriptors.
   void evict() {
     const auto oldest = std::find_if(crowd_.all.begin(), crowd_.all.end(),
                                      [](const auto& other) { return !other.is_answering(); });
@@ -164,8 +165,6 @@ class Server {
 Result<void> serve(Listener listener, const Service& service, const ServeOptions& options) try {
   // libevent writes to sockets as to files: a client who goes away would end the program.
   (void)std::signal(SIGPIPE, SIG_IGN);
-  // Nobody reads what it has to say of its connections.
-  event_set_log_callback([](int, const char*) {});
   return Server(std::move(listener), service, options).run();
 } catch (const std::bad_alloc&) {
   return out_of_memory();

@@ -19,11 +19,11 @@ struct ServeOptions {
   std::optional<std::chrono::seconds> idle_timeout;
 };
 
-/// Serves until it is told to stop, which ends all connections. No client can hold up others: see
-/// Connection for the time that it has, and of more than 64 connections, or what descriptors there
-/// are, the one that has waited longest gives way. What goes wrong with one connection ends that
-/// one. kIoError or kOutOfMemory if the loop cannot go on. Not thread-safe; from then on, SIGPIPE
-/// is ignored.
+/// Serves until it is told to stop, which ends all connections. A client without the token cannot
+/// hold up others: see Connection for the time that it has, and of more than 64 connections, or
+/// what descriptors there are, the one that has waited longest gives way; those that answer a
+/// request with the token stay. What goes wrong with one connection ends that one. kIoError or
+/// kOutOfMemory if the loop cannot go on. Not thread-safe; from then on, SIGPIPE is ignored.
 Result<void> serve(Listener listener, const Service& service, const ServeOptions& options);
 
 }  // namespace espalier::serve

@@ -5,6 +5,7 @@ Usage: ESPALIER=path/to/espalier MAKE_SAMPLE=path/to/make_sample python3 test_cl
 
 import json
 import os
+import pathlib
 import random
 import re
 import resource
@@ -767,10 +768,18 @@ class Convert(Cli):
         self.run_cli("verify", self.new("out"))
 
     def test_target_that_is_no_file(self):
-        self.run_cli("convert", self.path("sample"), self.folder, "--to", "espalier", "--force",
-                     expect=BAD_INPUT)
-        self.run_cli("convert", self.path("sample"), "/dev/null", "--to", "espalier", "--force",
-                     expect=BAD_INPUT)
+        os.mkfifo(self.new("fifo"))
+        os.symlink("fifo", self.new("link"))
+        with tempfile.TemporaryFile() as nameless:
+            for target in (self.folder, self.new("none/"), self.new("fifo"), self.new("link"), "/dev/null",
+                           f"/proc/self/fd/{nameless.fileno()}"):
+                for command in (["convert", "--to", "espalier"], ["extract"]):
+                    self.run_cli(*command, self.path("sample"), target, "--force", expect=USAGE,
+                                 pass_fds=[nameless.fileno()])
+                    self.assertTrue(self.stderr.startswith(f"espalier: {target}: "), self.stderr)
+        # Nothing is read before, and nothing is said that does not help.
+        self.run_cli("convert", self.new("none"), self.folder, "--to", "espalier", expect=USAGE)
+        self.assertIn("no regular file", self.stderr)
 
 
 class Patterns(Cli):
@@ -1128,9 +1137,6 @@ class Compression(Cli):
 
 
 if __name__ == "__main__":
-    tests = unittest.defaultTestLoader.loadTestsFromModule(sys.modules[__name__])
-    outcome = unittest.TextTestRunner(stream=sys.stdout, verbosity=1).run(tests)
-    failed = len(outcome.failures) + len(outcome.errors) + len(outcome.unexpectedSuccesses)
-    passed = outcome.testsRun - failed - len(outcome.skipped)
-    print(f"{passed} passed, {failed + len(outcome.skipped)} failed")
-    sys.exit(0 if outcome.wasSuccessful() and passed > 0 and not outcome.skipped else 1)
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+    import report
+    sys.exit(report.main())

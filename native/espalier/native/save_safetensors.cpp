@@ -2,33 +2,32 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <mutex>
 #include <new>
 #include <utility>
 #include <vector>
 
 #include "espalier/format/tables.h"
-#include "espalier/native/file_sink.h"
 #include "espalier/native/out_of_memory.h"
+#include "espalier/native/write_file.h"
 
 namespace espalier {
 namespace {
 
 // Part of a tensor: what one thread produces and writes at a time.
-struct Piece {
+struct Part {
   const SafetensorsTensor* tensor;
   std::uint64_t begin;
   std::uint64_t length;
 };
 
-std::vector<Piece> divide(const std::vector<SafetensorsTensor>& tensors) {
-  std::vector<Piece> pieces;
+std::vector<Part> divide(const std::vector<SafetensorsTensor>& tensors) {
+  std::vector<Part> parts;
   for (const SafetensorsTensor& tensor : tensors) {
     for (std::uint64_t begin = 0; begin < tensor.extent.length; begin += kChunkBytes) {
-      pieces.push_back({&tensor, begin, std::min(kChunkBytes, tensor.extent.length - begin)});
+      parts.push_back({&tensor, begin, std::min(kChunkBytes, tensor.extent.length - begin)});
     }
   }
-  return pieces;
+  return parts;
 }
 
 }  // namespace
@@ -42,42 +41,32 @@ Result<Losses> save_safetensors(const std::filesystem::path& path, const Value& 
   }
   auto plan = plan_safetensors(state, options.metadata, {unrepresentable, options.limits});
   if (!plan) return propagate(plan);
-  auto sink =
-      FileSink::create(path, plan->file_length,
-                       {.sync = options.sync, .replace = options.replace, .ops = options.ops});
-  if (!sink) return propagate(sink);
-
-  const std::vector<Piece> pieces = divide(plan->tensors);
-  std::mutex mutex;
-  std::uint64_t done = 0;
+  const std::vector<Part> parts = divide(plan->tensors);
   std::vector<std::vector<std::byte>> scratch(thread_count(options.threads));
-  auto written = parallel_for(
-      pieces.size(), options.threads, [&](unsigned worker, std::size_t i) -> Result<void> {
-        const auto [tensor, begin, length] = pieces[i];
-        const std::uint64_t offset = tensor->extent.offset + begin;
-        ByteSpan bytes;
-        if (const auto memory = tensor->data.memory()) {
-          bytes =
-              memory->subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(length));
-        } else {
-          scratch[worker].resize(static_cast<std::size_t>(length));
-          if (auto ok = tensor->data.read(begin, scratch[worker]); !ok) {
-            if (ok.error().path.empty()) ok.error().path = tensor->name;
-            return ok;
-          }
-          bytes = scratch[worker];
-        }
-        if (auto ok = sink->write(offset, bytes); !ok) return ok;
-        if (options.progress) {
-          const std::lock_guard lock(mutex);
-          done += length;
-          options.progress(done, plan->file_length);
-        }
-        return {};
-      });
+  const auto make_piece = [&](unsigned worker, std::size_t i) -> Result<PlacedPiece> {
+    const auto [tensor, begin, length] = parts[i];
+    const std::uint64_t offset = tensor->extent.offset + begin;
+    if (const auto memory = tensor->data.memory()) {
+      return PlacedPiece{offset, memory->subspan(static_cast<std::size_t>(begin),
+                                                 static_cast<std::size_t>(length))};
+    }
+    scratch[worker].resize(static_cast<std::size_t>(length));
+    if (auto ok = tensor->data.read(begin, scratch[worker]); !ok) {
+      if (ok.error().path.empty()) ok.error().path = tensor->name;
+      return propagate(ok);
+    }
+    return PlacedPiece{offset, scratch[worker]};
+  };
+  auto written =
+      write_file(path,
+                 {.reserved_bytes = plan->file_length,
+                  .total_bytes = plan->file_length,
+                  .pieces = parts.size(),
+                  .piece_bytes = [&](std::size_t i) { return parts[i].length; },
+                  .make_piece = make_piece,
+                  .write_front = [&](const FileSink& sink) { return sink.write(0, plan->header); }},
+                 options);
   if (!written) return propagate(written);
-  if (auto ok = sink->write(0, plan->header); !ok) return propagate(ok);
-  if (auto ok = sink->commit(); !ok) return propagate(ok);
   return std::move(plan->dropped);
 } catch (const std::bad_alloc&) {
   return out_of_memory();

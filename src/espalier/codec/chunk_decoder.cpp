@@ -12,9 +12,7 @@ namespace espalier {
 namespace {
 
 tl::unexpected<Error> corrupt() {
-  return fail(ErrorCode::kChunkCorrupt,
-              "compressed tensor bytes cannot be decoded: the file was damaged after it was "
-              "written; copy or download it again, or use the checkpoint before it");
+  return fail(ErrorCode::kChunkCorrupt, std::string(kUndecodable));
 }
 
 }  // namespace

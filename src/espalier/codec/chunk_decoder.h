@@ -3,6 +3,7 @@
 #define ESPALIER_CODEC_CHUNK_DECODER_H_
 
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "espalier/base/bytes.h"
@@ -13,6 +14,12 @@
 struct ZSTD_DCtx_s;
 
 namespace espalier {
+
+/// The message of kChunkCorrupt where bytes cannot be decoded.
+inline constexpr std::string_view kUndecodable =
+    "compressed tensor bytes cannot be decoded: the file was damaged; copy or download it again, "
+    "or "
+    "use the checkpoint before it";
 
 /// Decodes chunks. Holds what zstd needs (some 100 KiB) from the first frame on, and one chunk's
 /// bytes from the first planes on; nothing before. One per thread; movable.

@@ -22,17 +22,17 @@ std::vector<Extent> extents_of(const VerifyPlan& plan) {
   return extents;
 }
 
-std::string_view describe(ErrorCode damage) {
-  switch (damage) {
-    case ErrorCode::kPaddingCorrupt:
-      return "padding before a tensor is not zero: the file was damaged, though no tensor was";
-    case ErrorCode::kTruncated:
-      return "the file ends before its recorded length";
-    case ErrorCode::kUnsupportedCodec:
-      return "this build has no decoder for the codec of these tensor bytes, so they are unchecked";
-    default:
-      return kHashMismatch;
-  }
+constexpr std::string_view kDirtyPadding =
+    "padding before a tensor is not zero: the file was damaged, though no tensor was";
+constexpr std::string_view kEndsEarly = "the file ends before its recorded length";
+constexpr std::string_view kNoDecoder =
+    "this build has no decoder for the codec of these tensor bytes, so they are unchecked";
+
+// Damage may be found millions of times, so it refers to its reason instead of holding it.
+std::string_view reason_of(const Error& error) {
+  if (error.code == ErrorCode::kUnsupportedCodec) return kNoDecoder;
+  if (error.code == ErrorCode::kTruncated) return kEndsEarly;
+  return error.message == kUndecodable ? kUndecodable : kHashMismatch;
 }
 
 // Gives each error the key path of the tensor that its chunk belongs to. One walk serves them all:
@@ -91,8 +91,8 @@ Result<std::vector<Damage>> VerifyPlan::check_region(std::size_t i, ByteSpan byt
                                                      ChunkReader& reader) const {
   const Region& region = regions_[i];
   if (bytes.size() != region.extent.length) {
-    return std::vector<Damage>{
-        {ErrorCode::kTruncated, region.extent.offset + bytes.size(), region.first_chunk}};
+    return std::vector<Damage>{{ErrorCode::kTruncated, region.extent.offset + bytes.size(),
+                                region.first_chunk, kEndsEarly}};
   }
   std::vector<Damage> damage;
   std::uint64_t position = region.extent.offset;
@@ -107,14 +107,14 @@ Result<std::vector<Damage>> VerifyPlan::check_region(std::size_t i, ByteSpan byt
                                     [](std::byte byte) { return byte != std::byte{0}; });
     if (dirty != padding.end()) {
       const auto offset = position + static_cast<std::uint64_t>(dirty - padding.begin());
-      damage.push_back({ErrorCode::kPaddingCorrupt, offset, chunk});
+      damage.push_back({ErrorCode::kPaddingCorrupt, offset, chunk, kDirtyPadding});
     }
     const auto stored = bytes.subspan(at + padding.size(), record.stored);
     number = table_tensor_of(tables, chunk, number);
     const TensorRef tensor = checkpoint_.tensor(number);
     if (const auto opened = reader.open(tensor, chunk - tensor.first_chunk(), stored); !opened) {
       if (opened.error().code == ErrorCode::kOutOfMemory) return propagate(opened);
-      damage.push_back({opened.error().code, record.offset, chunk});
+      damage.push_back({opened.error().code, record.offset, chunk, reason_of(opened.error())});
     }
     position = record.offset + record.stored;
   }
@@ -136,7 +136,7 @@ VerifyReport VerifyPlan::report(std::vector<Damage> damage) const {
   for (const Damage& spot : damage) {
     const auto file = catalog.tables().chunks[spot.chunk].file;
     report.errors.push_back(
-        {spot.code, spot.offset, {}, std::string(describe(spot.code)), catalog.files()[file].name});
+        {spot.code, spot.offset, {}, std::string(spot.reason), catalog.files()[file].name});
   }
   name_tensors(checkpoint_, damage, report.errors);
   for (const FileEntry& file : catalog.files()) {

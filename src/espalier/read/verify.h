@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "espalier/base/error.h"
@@ -27,6 +28,8 @@ struct Damage {
   std::uint64_t offset = 0;
   /// The chunk concerned; for padding, the chunk after it.
   std::uint32_t chunk = 0;
+  /// A sentence that lives as long as the program.
+  std::string_view reason;
 };
 
 /// What a verification found. The file is intact if `error_count` is 0.

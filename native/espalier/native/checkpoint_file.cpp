@@ -292,7 +292,8 @@ Result<TensorData> CheckpointFile::data_lazily(const TensorRef& tensor) const tr
   if (!plan) return propagate(plan);
   return TensorData::produced([file = *this, plan = std::move(*plan)](
                                   std::uint64_t offset, MutableByteSpan out) -> Result<void> {
-    return file.read_range(plan, offset, out);
+    const auto buffer = file.buffers_->borrow();
+    return file.read_range(plan, offset, out, *buffer);
   });
 } catch (const std::bad_alloc&) {
   return out_of_memory();
@@ -301,8 +302,7 @@ Result<TensorData> CheckpointFile::data_lazily(const TensorRef& tensor) const tr
 // Part of a whole tensor: a save asks for one chunk at a time, which is then read to where it
 // belongs.
 Result<void> CheckpointFile::read_range(const ReadPlan& plan, std::uint64_t offset,
-                                        MutableByteSpan out) const {
-  ChunkBuffer buffer;
+                                        MutableByteSpan out, ChunkBuffer& buffer) const {
   for (auto i = static_cast<std::uint32_t>(offset / kChunkBytes);
        i < plan.chunks().size() && plan.chunks()[i].begin < offset + out.size(); ++i) {
     const PlannedChunk& chunk = plan.chunks()[i];

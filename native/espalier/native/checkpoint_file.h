@@ -19,6 +19,7 @@
 #include "espalier/base/error.h"
 #include "espalier/base/limits.h"
 #include "espalier/native/parallel.h"
+#include "espalier/native/pool.h"
 #include "espalier/native/source.h"
 #include "espalier/read/checkpoint.h"
 #include "espalier/read/opening_machine.h"
@@ -132,11 +133,15 @@ class CheckpointFile {
                                   ChunkBuffer& buffer) const;
   struct Loading;
   Result<Loading> prepare_loading(const NodeRef& node) const;
-  Result<void> read_range(const ReadPlan& plan, std::uint64_t offset, MutableByteSpan out) const;
+  Result<void> read_range(const ReadPlan& plan, std::uint64_t offset, MutableByteSpan out,
+                          ChunkBuffer& buffer) const;
 
   std::shared_ptr<const Source> source_;
   Checkpoint checkpoint_;
   OpenFileOptions options_;
+  /// For producers, which do not know their thread: a decoder for each call would cost more than
+  /// decoding a small chunk.
+  std::shared_ptr<Pool<ChunkBuffer>> buffers_ = std::make_shared<Pool<ChunkBuffer>>();
 };
 
 }  // namespace espalier

@@ -1,0 +1,51 @@
+// Objects that are costly to make, lent to one thread at a time.
+#ifndef ESPALIER_NATIVE_POOL_H_
+#define ESPALIER_NATIVE_POOL_H_
+
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace espalier {
+
+/// Lends objects of type T, and makes one where none is free: at most as many as are lent at the
+/// same time. Thread-safe. Must outlive what it has lent.
+template <class T>
+class Pool {
+ public:
+  struct GiveBack {
+    Pool* pool;
+    void operator()(T* object) const noexcept { pool->take_back(std::unique_ptr<T>(object)); }
+  };
+  /// A borrowed object; goes back by itself.
+  using Borrowed = std::unique_ptr<T, GiveBack>;
+
+  Borrowed borrow() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!free_.empty()) {
+        std::unique_ptr<T> object = std::move(free_.back());
+        free_.pop_back();
+        return Borrowed(object.release(), GiveBack{this});
+      }
+    }
+    return Borrowed(new T(), GiveBack{this});
+  }
+
+ private:
+  void take_back(std::unique_ptr<T> object) noexcept {
+    try {
+      const std::lock_guard lock(mutex_);
+      free_.push_back(std::move(object));
+    } catch (...) {  // Without memory for the list, the object goes.
+    }
+  }
+
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<T>> free_;
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_NATIVE_POOL_H_

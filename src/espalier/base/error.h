@@ -53,6 +53,7 @@ enum class ErrorCode : std::uint16_t {
   kIncomplete = 47,       // `finish()` before every needed byte was fed.
   kNameCollision = 48,    // Two nodes would get the same name in the target format.
   kUnrepresentable = 49,  // The target format cannot hold this value.
+  kFileExists = 50,       // A file of that name is there, and may not be replaced.
 
   // 60..79: the operating system said no. Command line exit code 4.
   kIoError = 60,            // Reading or writing failed.
@@ -77,7 +78,8 @@ struct Error {
   /// One sentence: what is wrong, and what to do about it.
   std::string message;
 
-  /// "message (code chunk_corrupt, at byte 4096, in model/weight)". One line, not escaped.
+  /// "message (code chunk_corrupt, at byte 4096, in model/weight)". One line: control
+  /// characters are escaped, as names come from files.
   std::string describe() const;
 
   friend bool operator==(const Error&, const Error&) = default;

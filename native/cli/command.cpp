@@ -18,9 +18,9 @@ std::string describe(const Failure& failure) {
 std::string describe(const Error& error) {
   constexpr std::size_t kMaxMessage = 1000;
   Error shown = error;
-  shown.path = shortened(error.path, kMaxMentionBytes);
-  shown.message = shortened(error.message, kMaxMessage);
-  return escaped(shown.describe());
+  shown.path = escaped(shortened(error.path, kMaxMentionBytes));
+  shown.message = escaped(shortened(error.message, kMaxMessage));
+  return shown.describe();
 }
 
 void add_read_options(CLI::App& command, CommonOptions& options) {

@@ -32,6 +32,7 @@ enum class Call {
   kCloseOld,
   kStatFile,
   kRemoveAcl,
+  kHide,  // from group and others, until the file is complete
   kChangeMode,
   kSyncFile,
   kCloseFile,
@@ -81,7 +82,8 @@ class FaultyOps : public FileOps {
     return spoils(Call::kStatFile) ? -1 : FileOps::fstat(fd, status);
   }
   int fchmod(int fd, mode_t mode) override {
-    return spoils(Call::kChangeMode) ? -1 : FileOps::fchmod(fd, mode);
+    const bool hides = (mode & 077) == 0;
+    return spoils(hides ? Call::kHide : Call::kChangeMode) ? -1 : FileOps::fchmod(fd, mode);
   }
   ssize_t fgetxattr(int fd, const char* name, void* value, std::size_t size) override {
     return spoils(Call::kGetAcl) ? -1 : FileOps::fgetxattr(fd, name, value, size);

@@ -164,9 +164,10 @@ def kill():
     in_parallel(once, cases_of(None), "kill points")
 
 
-def has_another_way(call):
-    """Whether a save goes on where this call fails: whether renaming can spare other files is only tried out."""
-    return call.name == "renameat2" and not call.is_placing
+def has_another_way(call, has_old):
+    """Whether a save goes on where this call fails: renaming that spares other files is only tried out, and a new file
+    is hidden from others only where that is possible."""
+    return (call.name == "renameat2" and not call.is_placing) or (call.name == "fchmod" and call.number == 1 and not has_old)
 
 
 def errors():
@@ -187,7 +188,7 @@ def errors():
                 check(not temporaries(place.folder), f"{what}: a temporary file is left")
             if error == "EINTR" and call.name in CALLED_AGAIN:
                 check(done.returncode == 0, f"{what}: {done.stderr}")
-            if error == "EIO" and not call.is_placed and call.name != "close" and not has_another_way(call):
+            if error == "EIO" and not call.is_placed and call.name != "close" and not has_another_way(call, has_old):
                 check(done.returncode == IO_ERROR, f"{what} went by unnoticed")
 
     def other(has_old, call, error):
@@ -444,6 +445,12 @@ def other_users():
             expect(rights_after(0o640, user=BOB, acl_of_file=kept), BOB, USERS, "0o600", None)
         # A folder's default ACL is for new files.
         expect(rights_after(0o640, FINANCE, user=ALICE, acl_of_folder=acl(CAROL, 4)), ALICE, FINANCE, "0o640", None)
+
+        # Where only Alice can replace her file, Bob knows it before anything is written.
+        shared = Shared(top / "sticky", 0o666)
+        shared.folder.chmod(0o1777)
+        check(not shared.is_replaced_by(program, user=BOB), "Bob replaces Alice's file in a sticky folder")
+        check(shared.is_replaced_by(program, user=ALICE), "Alice replaces her file in a sticky folder")
 
         # A link that Bob has planted where all may write, and its owner alone may remove.
         for exists in (False, True):

@@ -83,7 +83,7 @@ TEST_CASE("A file that appears meanwhile is kept unless it may be replaced") {
   REQUIRE(sink);
   CHECK(sink->write(0, kNew));
   REQUIRE(testing::write_whole(folder / "file", kOld));
-  CHECK(code_of(sink->commit()) == "invalid_argument");
+  CHECK(code_of(sink->commit()) == "file_exists");
   CHECK(testing::read_whole(folder / "file") == kOld);
   fs::remove(folder / "file");
   auto second = FileSink::create(folder / "file", kNew.size(), {.replace = false});
@@ -178,7 +178,7 @@ TEST_CASE("A file that was private stays so if it is removed during the save") {
 TEST_CASE("A link is not followed where nothing may be replaced") {
   const TemporaryFolder folder;
   fs::create_symlink("elsewhere", folder / "link");
-  CHECK(code_of(replace(folder / "link", kNew, {.replace = false})) == "invalid_argument");
+  CHECK(code_of(replace(folder / "link", kNew, {.replace = false})) == "file_exists");
   CHECK(fs::is_symlink(folder / "link"));
   CHECK(folder.size() == 1);
 }
@@ -192,6 +192,75 @@ class NoLinks : public FileOps {
     return -1;
   }
 };
+
+TEST_CASE("A file that may not be replaced is found before anything is written") {
+  const TemporaryFolder folder;
+  REQUIRE(testing::write_whole(folder / "file", kOld));
+  const auto sink = FileSink::create(folder / "file", kNew.size(), {.replace = false});
+  REQUIRE_FALSE(sink);
+  CHECK(sink.error().code == ErrorCode::kFileExists);
+  CHECK(folder.size() == 1);
+}
+
+TEST_CASE("A new file is its owner's alone until it is complete") {
+  const TemporaryFolder folder;
+  const mode_t mask = ::umask(022);
+  auto sink = FileSink::create(folder / "file", kNew.size(), {.sync = false});
+  ::umask(mask);
+  REQUIRE(sink);
+  for (const auto& entry : fs::directory_iterator(folder.path())) {
+    CHECK(permissions(entry.path()) == 0600);
+  }
+  // A private file that appears meanwhile stays private.
+  REQUIRE(testing::write_whole(folder / "file", kOld));
+  REQUIRE(::chmod((folder / "file").c_str(), 0600) == 0);
+  REQUIRE(sink->commit());
+  CHECK(permissions(folder / "file") == 0600);
+}
+
+// Replaces the file behind a link whenever it is looked at through the link.
+class BusyWriter : public FileOps {
+ public:
+  explicit BusyWriter(fs::path file) : file_(std::move(file)) {}
+  int fstatat(int folder, const char* path, struct stat* status, int flags) override {
+    if (flags == 0 && looks++ < 3) {
+      REQUIRE(testing::write_whole(file_.native() + ".new", kOld));
+      fs::rename(file_.native() + ".new", file_);
+    }
+    return FileOps::fstatat(folder, path, status, flags);
+  }
+  int looks = 0;
+
+ private:
+  fs::path file_;
+};
+
+TEST_CASE("Saves through a link do not mind other writers of the file") {
+  const TemporaryFolder folder;
+  REQUIRE(testing::write_whole(folder / "file", kOld));
+  fs::create_symlink("file", folder / "link");
+  BusyWriter ops(folder / "file");
+  CHECK(code_of(replace(folder / "link", kNew, {.sync = false, .ops = &ops})) == "ok");
+  CHECK(ops.looks == 4);
+  CHECK(testing::read_whole(folder / "file") == kNew);
+}
+
+// Removes the old file just before it is opened.
+class Remover : public FileOps {
+ public:
+  int openat(int folder, const char* path, int flags, mode_t mode) override {
+    if ((flags & (O_CREAT | O_DIRECTORY)) == 0) FileOps::unlinkat(folder, path);
+    return FileOps::openat(folder, path, flags, mode);
+  }
+};
+
+TEST_CASE("A file that is removed while its rights are looked at is none") {
+  const TemporaryFolder folder;
+  REQUIRE(testing::write_whole(folder / "file", kOld));
+  Remover ops;
+  CHECK(code_of(replace(folder / "file", kNew, {.sync = false, .ops = &ops})) == "ok");
+  CHECK(testing::read_whole(folder / "file") == kNew);
+}
 
 TEST_CASE("A link that the system does not follow is no file that is not there") {
   const TemporaryFolder folder;

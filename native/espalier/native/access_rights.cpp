@@ -31,39 +31,46 @@ mode_t with_what_group_and_others_share(mode_t mode) {
 }  // namespace
 
 Result<std::optional<AccessRights>> AccessRights::of(const SaveTarget& target, FileOps& ops) {
-  const auto file = target.examine(ops);
-  if (!file) return propagate(file);
-  if (!*file || !S_ISREG((*file)->st_mode)) return std::optional<AccessRights>();
-  AccessRights rights(**file);
-  if (auto ok = rights.read_acl(target, ops); !ok) return propagate(ok);
-  return rights;
-}
-
-Result<void> AccessRights::read_acl(const SaveTarget& target, FileOps& ops) {
+  const auto found = target.examine(ops);
+  if (!found) return propagate(found);
+  if (!*found || !S_ISREG((*found)->st_mode)) return std::optional<AccessRights>();
+  AccessRights rights(**found);
   const FileDescriptor file(uninterrupted([&] {
                               return ops.openat(target.folder.get(), target.name.c_str(),
                                                 O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0);
                             }),
                             ops);
-  if (!file.is_open() && errno != EACCES && errno != EPERM) {
+  if (file.is_open()) {
+    rights.read_acl(file.get(), ops);
+  } else if (errno == ENOENT || errno == ELOOP) {
+    return std::optional<AccessRights>();  // Removed, or replaced by a link, a moment ago.
+  } else if (errno == EACCES || errno == EPERM) {
+    rights.is_acl_unknown_ = true;
+  } else {
     return fail_with_errno(errno, "open the old file to keep who may read it");
   }
-  is_acl_unknown_ = !file.is_open();
-  if (is_acl_unknown_) return {};
-  ssize_t size = ops.fgetxattr(file.get(), kAcl, nullptr, 0);
+  return rights;
+}
+
+void AccessRights::read_acl(int fd, FileOps& ops) {
+  ssize_t size = ops.fgetxattr(fd, kAcl, nullptr, 0);
   if (size > 0) {
     acl_.resize(static_cast<std::size_t>(size));
-    size = ops.fgetxattr(file.get(), kAcl, acl_.data(), acl_.size());
+    size = ops.fgetxattr(fd, kAcl, acl_.data(), acl_.size());
   }
   // Includes an ACL that grew in between: better nothing than part of it.
   is_acl_unknown_ = size < 0 && !means_no_acl(errno);
   acl_.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
-  return {};
 }
 
 Result<void> AccessRights::give_to(int fd, FileOps& ops) const {
   struct stat made = {};
   if (ops.fstat(fd, &made) != 0) return fail_with_errno(errno, "examine the new file");
+  // Between the steps, the bits of one group must not hold for another. A file system that does
+  // not know permissions refuses this, and has none to keep.
+  if ((made.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+    (void)uninterrupted([&] { return ops.fchmod(fd, made.st_mode & kOwnerBits); });
+  }
   const auto change_owner = [&](uid_t owner, gid_t group) {
     return uninterrupted([&] { return ops.fchown(fd, owner, group); }) == 0;
   };
@@ -91,7 +98,11 @@ Result<void> AccessRights::give_permissions(int fd, bool has_group, FileOps& ops
     mode = with_what_group_and_others_share(mode);
   }
   if (uninterrupted([&] { return ops.fchmod(fd, mode); }) != 0) {
-    return fail_with_errno(errno, "give the new file the permissions of the old one");
+    const int error = errno;
+    struct stat made = {};
+    if (ops.fstat(fd, &made) != 0 || (made.st_mode & kAllBits) != mode) {
+      return fail_with_errno(error, "give the new file the permissions of the old one");
+    }
   }
   return {};
 }

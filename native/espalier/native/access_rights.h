@@ -32,7 +32,7 @@ class AccessRights {
  private:
   explicit AccessRights(const struct stat& status) : status_(status) {}
 
-  Result<void> read_acl(const SaveTarget& target, FileOps& ops);
+  void read_acl(int fd, FileOps& ops);
   Result<void> give_permissions(int fd, bool has_group, FileOps& ops) const;
 
   struct stat status_;

@@ -59,8 +59,7 @@ Result<FileDescriptor> create_temporary(const FileDescriptor& folder, mode_t mod
 }
 
 tl::unexpected<Error> target_exists() {
-  return fail(ErrorCode::kInvalidArgument,
-              "there is a file of that name, and it may not be replaced");
+  return fail(ErrorCode::kFileExists, "there is a file of that name, and it may not be replaced");
 }
 
 // Returns 0 or the errno. Takes no memory.
@@ -95,6 +94,7 @@ Result<FileSink> FileSink::create(const fs::path& requested, std::uint64_t lengt
   auto file = create_temporary(target->folder, mode, temporary, ops);
   if (!file) return propagate(file);
   FileSink sink(std::move(*file), std::move(temporary), std::move(*target), options);
+  if (!*old) sink.hide_new_file();
   if (auto ok = sink.choose_placing(); !ok) return propagate(ok);
   const int fd = sink.file_.get();
   if (uninterrupted([&] { return ops.ftruncate(fd, static_cast<off_t>(length)); }) != 0) {
@@ -164,6 +164,25 @@ Result<void> FileSink::write(std::uint64_t offset, ByteSpan bytes) const try {
   return out_of_memory();
 }
 
+// A private file may appear at the target during the save, and then these bytes replace it. Only
+// the system knows what the umask and a default ACL give a new file, so it is asked by making one.
+// Where permissions cannot be changed there are none to hide behind.
+void FileSink::hide_new_file() {
+  FileOps& ops = *options_.ops;
+  struct stat made = {};
+  if (ops.fstat(file_.get(), &made) != 0) return;
+  const mode_t mode = made.st_mode & mode_t{0777};
+  const auto hide = [&] { return ops.fchmod(file_.get(), mode & S_IRWXU); };
+  if (uninterrupted(hide) == 0) new_mode_ = mode;
+}
+
+Result<void> FileSink::show_new_file() {
+  FileOps& ops = *options_.ops;
+  const auto show = [&] { return ops.fchmod(file_.get(), *new_mode_); };
+  if (!new_mode_ || uninterrupted(show) == 0) return {};
+  return fail_with_errno(errno, "give the new file its permissions");
+}
+
 // The rights of the old file are looked at only now, so that a chmod during the save counts. One
 // during fsync(), which may take seconds, counts as well.
 Result<void> FileSink::make_durable() {
@@ -175,9 +194,8 @@ Result<void> FileSink::make_durable() {
     if (options_.replace) rights = AccessRights::of(target_, ops);
     if (!rights) return propagate(rights);
     if (look > 0 && (!*rights || (given && !(*rights)->may_differ_from(*given)))) return {};
-    if (*rights) {
-      if (auto ok = (*rights)->give_to(file_.get(), ops); !ok) return ok;
-    }
+    auto ok = *rights ? (*rights)->give_to(file_.get(), ops) : show_new_file();
+    if (!ok) return ok;
     given = std::move(*rights);
     if (!options_.sync) return {};
     // Never tried again: after a failed fsync, Linux takes the lost pages for clean ones.

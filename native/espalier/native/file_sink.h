@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -67,6 +68,9 @@ class FileSink {
 
   /// Finds out how this file system can place the file without replacing another.
   Result<void> choose_placing();
+  /// Keeps a file that replaces none to its owner until it is complete.
+  void hide_new_file();
+  Result<void> show_new_file();
   Result<void> make_durable();
   /// Gives the new file its name. Afterwards the temporary name is gone, unless it cannot be
   /// removed, which the destructor then tries again.
@@ -78,6 +82,7 @@ class FileSink {
   SaveTarget target_;
   SinkOptions options_;
   Placing placing_ = Placing::kReplace;
+  std::optional<mode_t> new_mode_;
   pid_t process_;
 };
 

@@ -28,6 +28,22 @@ Result<FileDescriptor> open_folder(int from, const fs::path& path, FileOps& ops)
   return FileDescriptor(fd, ops);
 }
 
+// In a folder with the sticky bit, the system lets only few replace a file. It is better to know
+// before minutes of writing.
+Result<void> check_may_replace(const struct stat& file, const FileDescriptor& folder,
+                               FileOps& ops) {
+  struct stat status = {};
+  if (ops.fstat(folder.get(), &status) != 0) return fail_with_errno(errno, "examine the folder");
+  const uid_t user = ::geteuid();
+  if ((status.st_mode & S_ISVTX) == 0 || user == 0 || user == file.st_uid ||
+      user == status.st_uid) {
+    return {};
+  }
+  return fail(ErrorCode::kIoError,
+              "the target is another user's file in a folder with the sticky bit, where only its "
+              "owner can replace it; choose another name");
+}
+
 // Whether the link in the folder may have been planted by somebody else.
 Result<bool> is_strangers(const struct stat& link, const FileDescriptor& folder, FileOps& ops) {
   struct stat status = {};
@@ -59,20 +75,9 @@ Result<bool> is_found_at(const fs::path& requested, const std::optional<struct s
   return file && found.st_dev == file->st_dev && found.st_ino == file->st_ino;
 }
 
-}  // namespace
-
-Result<std::optional<struct stat>> SaveTarget::examine(FileOps& ops) const {
-  struct stat status = {};
-  if (ops.fstatat(folder.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) return status;
-  if (errno != ENOENT) return fail_with_errno(errno, "examine the target");
-  return std::optional<struct stat>();
-}
-
-Result<SaveTarget> find_save_target(const fs::path& requested, bool replace, FileOps& ops) {
+// Nothing if the file was replaced while it was looked for.
+Result<std::optional<SaveTarget>> follow(const fs::path& requested, bool replace, FileOps& ops) {
   constexpr int kMaxLinks = 40;  // as many as Linux follows
-  if (requested.native().find('\0') != std::string::npos) {
-    return fail(ErrorCode::kInvalidArgument, "the target's name contains a NUL character");
-  }
   SaveTarget target;
   fs::path path = requested;
   for (int links = 0; links <= kMaxLinks; ++links) {
@@ -86,24 +91,22 @@ Result<SaveTarget> find_save_target(const fs::path& requested, bool replace, Fil
     target.folder = std::move(*folder);
     const auto file = target.examine(ops);
     if (!file) return propagate(file);
+    if (*file && !replace) {
+      return fail(ErrorCode::kFileExists,
+                  "there is a file of that name, and it may not be replaced");
+    }
     if (!*file || !S_ISLNK((*file)->st_mode)) {
-      if (links > 0) {
-        const auto found = is_found_at(requested, *file, ops);
-        if (!found) return propagate(found);
-        if (!*found) {
-          return fail(ErrorCode::kNotARegularFile,
-                      "the target is a link to a file that has no name; choose another name");
-        }
-      }
+      const auto found = links > 0 ? is_found_at(requested, *file, ops) : true;
+      if (!found) return propagate(found);
+      if (!*found) return std::optional<SaveTarget>();
       if (*file && !S_ISREG((*file)->st_mode)) {
         return fail(ErrorCode::kNotARegularFile,
                     "the target exists and is no regular file; choose another name");
       }
+      if (*file) {
+        if (auto ok = check_may_replace(**file, target.folder, ops); !ok) return propagate(ok);
+      }
       return target;
-    }
-    if (!replace) {
-      return fail(ErrorCode::kInvalidArgument,
-                  "there is a symbolic link of that name, and it may not be replaced");
     }
     const auto strangers = is_strangers(**file, target.folder, ops);
     if (!strangers) return propagate(strangers);
@@ -117,6 +120,30 @@ Result<SaveTarget> find_save_target(const fs::path& requested, bool replace, Fil
     path = std::move(*next);
   }
   return fail_with_errno(ELOOP, "follow the symbolic link");
+}
+
+}  // namespace
+
+Result<std::optional<struct stat>> SaveTarget::examine(FileOps& ops) const {
+  struct stat status = {};
+  if (ops.fstatat(folder.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) return status;
+  if (errno != ENOENT) return fail_with_errno(errno, "examine the target");
+  return std::optional<struct stat>();
+}
+
+Result<SaveTarget> find_save_target(const fs::path& requested, bool replace, FileOps& ops) {
+  if (requested.native().find('\0') != std::string::npos) {
+    return fail(ErrorCode::kInvalidArgument, "the target's name contains a NUL character");
+  }
+  // Other writers of the same file put a new one there between two looks, but not every time.
+  constexpr int kLooks = 100;
+  for (int look = 0; look < kLooks; ++look) {
+    auto target = follow(requested, replace, ops);
+    if (!target) return propagate(target);
+    if (*target) return std::move(**target);
+  }
+  return fail(ErrorCode::kNotARegularFile,
+              "the target is a link to a file that has no name; choose another name");
 }
 
 }  // namespace espalier

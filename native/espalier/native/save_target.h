@@ -26,11 +26,13 @@ struct SaveTarget {
 
 /// Finds the file that `requested` names in the end. Symbolic links are followed, because renaming
 /// onto a link would replace the link and leave its file behind. Two kinds are not:
-/// - any link if nothing may be replaced (kInvalidArgument), as with O_EXCL;
+/// - any link if nothing may be replaced (kFileExists), as with O_EXCL;
 /// - a stranger's link in a folder that anyone may write to and whose sticky bit is set, such as
-///   /tmp (kIoError). An attacker plants one there to have the file created where he cannot write.
-///   This is Linux's rule of fs.protected_symlinks, kept where the system does not.
-/// Further errors: kNotARegularFile for a folder, a device or a link to a file without a name;
+///   /tmp (kIoError). An attacker plants one there to have the file created where only the victim
+///   may write. This is Linux's rule of fs.protected_symlinks, also where it is switched off: like
+///   it, it concerns the last name of a path, and trusts the folder's owner.
+/// Further errors: kFileExists for anything that stands there if it may not be replaced;
+/// kNotARegularFile for a folder, a device or a link to a file without a name;
 /// kInvalidArgument for a NUL in the path; kFileNotFound for a missing folder; kIoError.
 Result<SaveTarget> find_save_target(const std::filesystem::path& requested, bool replace,
                                     FileOps& ops);

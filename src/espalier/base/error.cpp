@@ -1,5 +1,7 @@
 #include "espalier/base/error.h"
 
+#include <cstddef>
+
 namespace espalier {
 
 std::string_view to_string(ErrorCode code) {
@@ -66,6 +68,8 @@ std::string_view to_string(ErrorCode code) {
       return "incomplete";
     case ErrorCode::kNameCollision:
       return "name_collision";
+    case ErrorCode::kFileExists:
+      return "file_exists";
     case ErrorCode::kUnrepresentable:
       return "unrepresentable";
     case ErrorCode::kIoError:
@@ -82,13 +86,38 @@ std::string_view to_string(ErrorCode code) {
   return "unknown";
 }
 
+namespace {
+
+// Names in files may hold what a terminal obeys, and a line break would forge a second line.
+void append_line(std::string& out, std::string_view text) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    // U+0080 to U+009F are two bytes of UTF-8.
+    const bool is_c1 =
+        byte == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0;
+    if (byte >= 0x20 && byte != 0x7F && !is_c1) {
+      out += text[i];
+      continue;
+    }
+    const auto shown = is_c1 ? static_cast<unsigned char>(text[++i]) : byte;
+    out += is_c1 ? "\\u{" : "\\x";
+    out += kDigits[shown >> 4];
+    out += kDigits[shown & 15];
+    if (is_c1) out += '}';
+  }
+}
+
+}  // namespace
+
 std::string Error::describe() const {
-  std::string text = message;
+  std::string text;
+  append_line(text, message);
   text += " (code ";
   text += to_string(code);
-  if (!file.empty()) text += ", in file " + file;
+  if (!file.empty()) append_line(text += ", in file ", file);
   if (offset != kNoOffset) text += ", at byte " + std::to_string(offset);
-  if (!path.empty()) text += ", in " + path;
+  if (!path.empty()) append_line(text += ", in ", path);
   text += ")";
   return text;
 }

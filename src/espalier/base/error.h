@@ -53,6 +53,7 @@ enum class ErrorCode : std::uint16_t {
   kIncomplete = 47,       // `finish()` before every needed byte was fed.
   kNameCollision = 48,    // Two nodes would get the same name in the target format.
   kUnrepresentable = 49,  // The target format cannot hold this value.
+  kFileExists = 50,       // A file of that name is there, and may not be replaced.
 
   // 60..79: the operating system said no. Command line exit code 4.
   kIoError = 60,            // Reading or writing failed.
@@ -82,7 +83,7 @@ struct Error {
   std::string file = {};
 
   /// "message (code chunk_corrupt, in file model-2.safetensors, at byte 4096, in model/weight)".
-  /// One line, not escaped.
+  /// One line: control characters are escaped, as names come from files.
   std::string describe() const;
 
   friend bool operator==(const Error&, const Error&) = default;

@@ -43,9 +43,9 @@ def junit(path):
         except (OSError, xml.etree.ElementTree.ParseError):
             cases = []
         broken = [case for case in cases if case.get("status") != "run"]
-        shown = "\n".join(f"{case.get('name')}: {case.get('status')}\n{last_lines(case.findtext('system-out') or '', 15)}"
-                          for case in broken[:20])
-        return of_suite(len(cases), len(broken), shown, output, is_ok)
+        shown = [f"{case.get('name')}: {case.get('status')}\n{last_lines(case.findtext('system-out') or '', 15)}"
+                 for case in broken[:20]]
+        return of_suite(len(cases), len(broken), "\n".join(shown), output, is_ok)
     return read
 
 
@@ -59,13 +59,13 @@ def tap(output, is_ok):
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """A command for Bash. `needs` names steps that must pass first."""
+    """A command for Bash. The steps that `needs` names must pass first."""
     stage: str
     task: str
     command: str
     needs: tuple[str, ...] = ()
-    # Whether it keeps every processor busy. Two such steps never run at once.
-    is_busy: bool = False
+    # What it must have to itself, like a folder or the processors: steps with a lock in common take turns.
+    locks: tuple[str, ...] = ()
     read: Callable[[str, bool], Report] = one_check
 
     @property
@@ -119,11 +119,11 @@ def run(steps, logs):
     while waiting or running:
         for step in list(waiting):
             failed = [name for name in step.needs if name in results and results[name].report.failed]
+            taken = {lock for other, *_ in running.values() for lock in other.locks}
             if failed:
                 waiting.remove(step)
                 finish(Result(step, Report(0, 1, f"Not run, because it needs: {', '.join(failed)}")))
-            elif (len(running) < AT_ONCE and all(name in results for name in step.needs)
-                  and not (step.is_busy and any(other.is_busy for other, *_ in running.values()))):
+            elif len(running) < AT_ONCE and taken.isdisjoint(step.locks) and results.keys() >= set(step.needs):
                 waiting.remove(step)
                 start(step)
         if running:

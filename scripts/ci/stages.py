@@ -10,6 +10,8 @@ from runner import Step, junit, run, selected, summarise, tap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 LOGS = ROOT / "build/test-logs"
+# The lock of what keeps every processor busy. The other steps wait for much of their time.
+BUSY = ("processors",)
 
 
 def ctest(preset, options=""):
@@ -18,7 +20,6 @@ def ctest(preset, options=""):
         "command": f"rm -f '{report}'; ctest --test-dir build/{preset} --parallel 2 --output-on-failure "
                    f"--output-junit '{report}' {options}",
         "read": junit(report),
-        "is_busy": True,
     }
 
 
@@ -26,21 +27,10 @@ def npm(folder, script):
     return {
         "command": f"cd {folder} && ESPALIER=../build/release/espalier npm run --silent {script}",
         "read": tap,
+        # Each script compiles the tests into the same folder.
+        "locks": (folder,),
     }
 
-
-# Every source that scripts/ci/tidy has checked leaves an object, in the compiler cache, too. The name of the rules
-# is among the compiler's arguments, so a change of them checks every source again.
-TIDY = """
-rules=$(cat .clang-tidy scripts/ci/tidy <(clang-tidy-14 --version) | sha256sum | cut -c 1-16)
-if [ -n "${CMAKE_CXX_COMPILER_LAUNCHER:-}" ]; then
-  export CCACHE_PREFIX=$PWD/scripts/ci/tidy CCACHE_NAMESPACE=tidy CCACHE_DEPEND=1
-else
-  export CMAKE_CXX_COMPILER_LAUNCHER=$PWD/scripts/ci/tidy
-fi
-cmake --preset tidy -DCMAKE_CXX_FLAGS="-DESPALIER_TIDY_RULES=$rules"
-cmake --build build/tidy --target all espalier_no_encoder
-"""
 
 # Two builds of the same source must give the same bytes, in whatever folder they are made, and without a cache.
 WASM_AGAIN = """
@@ -55,49 +45,48 @@ for module in core writer; do cmp build/wasm-again/$module.wasm build/wasm/$modu
 # many elements, which would take it minutes.
 VALGRIND = """
 valgrind --quiet --error-exitcode=1 --leak-check=full build/release/unit_tests \
-  --source-file-exclude='*statistics_test*' \
-  --test-case-exclude='Slices of tensors of several*,patterns: random*,value: a tree of any depth*,*trees that nothing can hold'
+  --source-file-exclude='*statistics_test*' --test-case-exclude='\
+Slices of tensors of several*,patterns: random*,value: a tree of any depth*,*trees that nothing can hold'
 """
 
-# Ordered so that the longest chains start early, and steps that wait run beside steps that compile.
+# A slot takes the first step that can start. So the longest chain comes first, and steps that wait run beside it.
 STEPS = [
-    Step("release", "build", "cmake --preset release && cmake --build build/release", is_busy=True),
+    Step("release", "build", "cmake --preset release && cmake --build build/release", locks=BUSY),
+    Step("sanitize", "build", "cmake --preset fuzz && cmake --build build/fuzz", locks=BUSY),
     Step("lint", "format", "git ls-files '*.h' '*.cpp' | xargs clang-format-14 --dry-run --Werror"),
     # A new schema must still read the files of every released one.
     Step("lint", "schema", "for old in schema/released/*.fbs; do flatc --conform $old schema/espalier.fbs; done"),
-    Step("wasm", "build", "scripts/wasm", is_busy=True),
+    Step("wasm", "build", "scripts/wasm", locks=("wasm",)),
     Step("valgrind", "unit", VALGRIND, needs=("release build",)),
-    Step("sanitize", "build", "cmake --preset fuzz && cmake --build build/fuzz", is_busy=True),
     Step("wasm", "tests", needs=("release build", "wasm build"), **npm("wasm", "test")),
     Step("wasm", "browsers", needs=("release build", "wasm build"), **npm("wasm", "test:browser")),
+    Step("wasm", "package", needs=("release build", "wasm build"), **npm("wasm", "test:package")),
     Step("web", "build", "cd web_demo && npm install --no-save --no-audit --no-fund --silent && npm run --silent build",
-         needs=("wasm build",)),
+         needs=("wasm build",), locks=("web_demo",)),
     Step("web", "tests", needs=("release build", "web build"), **npm("web_demo", "test")),
     Step("web", "browsers", needs=("release build", "web build"), **npm("web_demo", "test:browser")),
-    Step("wasm", "package", needs=("release build", "wasm build"), **npm("wasm", "test:package")),
-    Step("sanitize", "tests", needs=("sanitize build",), **ctest("fuzz", "--label-exclude '^once$'")),
-    Step("release", "tests", needs=("release build",), **ctest("release")),
     Step("wasm", "again", WASM_AGAIN, needs=("wasm build",)),
+    Step("sanitize", "tests", needs=("sanitize build",), locks=BUSY, **ctest("fuzz", "--label-exclude '^once$'")),
+    # One of the tests installs what is built, and so web_demo/dist.
+    Step("release", "tests", needs=("release build",), locks=(*BUSY, "web_demo"), **ctest("release")),
     Step("threads", "build", "cmake --preset tsan && "
-         "cmake --build build/tsan --target native_tests roundtrip_test determinism_test", is_busy=True),
-    Step("threads", "tests", needs=("threads build",), **ctest("tsan", "--tests-regex '^(property|native)'")),
-    Step("lint", "tidy", TIDY, is_busy=True),
-    Step("fuzz", "smoke", "scripts/fuzz --jobs 2 20", needs=("sanitize build",), is_busy=True),
+         "cmake --build build/tsan --target native_tests roundtrip_test determinism_test", locks=BUSY),
+    Step("threads", "tests", needs=("threads build",), locks=BUSY,
+         **ctest("tsan", "--tests-regex '^(property|native)'")),
+    Step("lint", "tidy", "cmake --preset tidy && cmake --build build/tidy --target all espalier_no_encoder -- -k 0",
+         locks=BUSY),
+    Step("fuzz", "smoke", "scripts/fuzz --jobs 2 20", needs=("sanitize build",), locks=BUSY),
 ]
 STAGES = list(dict.fromkeys(step.stage for step in STEPS))
 
 
-def compiler_cache():
-    """Settings with which one cache serves clones in any folder. What the user has set stays."""
-    if not shutil.which("ccache"):
-        return
-    for name, value in {
-        "CMAKE_C_COMPILER_LAUNCHER": "ccache",
-        "CMAKE_CXX_COMPILER_LAUNCHER": "ccache",
-        "CCACHE_BASEDIR": str(ROOT),
-        "CCACHE_NOHASHDIR": "1",
-    }.items():
-        os.environ.setdefault(name, value)
+def compiler_settings():
+    """Environment variables for CMake and ccache, so that one cache serves clones in any folder."""
+    settings = {"CMAKE_BUILD_PARALLEL_LEVEL": str(os.cpu_count())}
+    if shutil.which("ccache"):
+        settings |= {"CMAKE_C_COMPILER_LAUNCHER": "ccache", "CMAKE_CXX_COMPILER_LAUNCHER": "ccache",
+                     "CCACHE_BASEDIR": str(ROOT), "CCACHE_NOHASHDIR": "1"}
+    return settings
 
 
 def main():
@@ -114,7 +103,8 @@ def main():
         return 0
     os.chdir(ROOT)
     subprocess.run(["scripts/setup", "test"], check=False)
-    compiler_cache()
+    # What the user has set stays.
+    os.environ |= compiler_settings() | os.environ
     return summarise(run(selected(STEPS, options.stages or STAGES), LOGS))
 
 

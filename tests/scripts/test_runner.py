@@ -35,9 +35,9 @@ class Runner(unittest.TestCase):
         self.assertEqual((status, printed.splitlines()[-1]), (0, "1 passed, 0 failed"))
         self.assertEqual(self.run_steps()[0], 1)
 
-    def test_busy_steps_take_turns(self):
+    def test_steps_with_a_lock_in_common_take_turns(self):
         alone = "mkdir alone; sleep 0.2; rmdir alone"
-        status, printed, _ = self.run_steps(*(Step("a", str(i), alone, is_busy=True) for i in range(3)))
+        status, printed, _ = self.run_steps(*(Step("a", str(i), alone, locks=("folder", str(i))) for i in range(3)))
         self.assertEqual(status, 0, printed)
 
     def test_a_stage_brings_the_steps_that_it_needs(self):

@@ -25,7 +25,7 @@ def ctest(preset, options=""):
 
 def npm(folder, script):
     return {
-        "command": f"cd {folder} && ESPALIER=../build/release/espalier npm run --silent {script}",
+        "command": f"cd {folder} && ESPALIER='{ROOT}/build/release/espalier' npm run --silent {script}",
         "read": tap,
         # Each script compiles the tests into the same folder.
         "locks": (folder,),

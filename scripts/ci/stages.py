@@ -10,7 +10,7 @@ from runner import Step, junit, run, selected, summarise, tap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 LOGS = ROOT / "build/test-logs"
-# The lock of what keeps every processor busy. The other steps wait for much of their time.
+# Steps that keep every processor busy hold this lock. The other steps spend much of their time waiting.
 BUSY = ("processors",)
 
 
@@ -49,33 +49,34 @@ valgrind --quiet --error-exitcode=1 --leak-check=full build/release/unit_tests \
 Slices of tensors of several*,patterns: random*,value: a tree of any depth*,*trees that nothing can hold'
 """
 
-# A slot takes the first step that can start. So the longest chain comes first, and steps that wait run beside it.
+# A free slot takes the first step that can start. The busy steps come first: one slot works through them, and the
+# other works through the rest.
 STEPS = [
     Step("release", "build", "cmake --preset release && cmake --build build/release", locks=BUSY),
-    Step("sanitize", "build", "cmake --preset fuzz && cmake --build build/fuzz", locks=BUSY),
-    Step("lint", "format", "git ls-files '*.h' '*.cpp' | xargs clang-format-14 --dry-run --Werror"),
-    # A new schema must still read the files of every released one.
-    Step("lint", "schema", "for old in schema/released/*.fbs; do flatc --conform $old schema/espalier.fbs; done"),
-    Step("wasm", "build", "scripts/wasm", locks=("wasm",)),
-    Step("valgrind", "unit", VALGRIND, needs=("release build",)),
-    Step("wasm", "tests", needs=("release build", "wasm build"), **npm("wasm", "test")),
-    Step("wasm", "browsers", needs=("release build", "wasm build"), **npm("wasm", "test:browser")),
-    Step("wasm", "package", needs=("release build", "wasm build"), **npm("wasm", "test:package")),
-    Step("web", "build", "cd web_demo && npm install --no-save --no-audit --no-fund --silent && npm run --silent build",
-         needs=("wasm build",), locks=("web_demo",)),
-    Step("web", "tests", needs=("release build", "web build"), **npm("web_demo", "test")),
-    Step("web", "browsers", needs=("release build", "web build"), **npm("web_demo", "test:browser")),
-    Step("wasm", "again", WASM_AGAIN, needs=("wasm build",)),
-    Step("sanitize", "tests", needs=("sanitize build",), locks=BUSY, **ctest("fuzz", "--label-exclude '^once$'")),
-    # One of the tests installs what is built, and so web_demo/dist.
+    # One test installs the build, which copies web_demo/dist.
     Step("release", "tests", needs=("release build",), locks=(*BUSY, "web_demo"), **ctest("release")),
+    Step("sanitize", "build", "cmake --preset fuzz && cmake --build build/fuzz", locks=BUSY),
+    Step("sanitize", "tests", needs=("sanitize build",), locks=BUSY, **ctest("fuzz", "--label-exclude '^once$'")),
     Step("threads", "build", "cmake --preset tsan && "
          "cmake --build build/tsan --target native_tests roundtrip_test determinism_test", locks=BUSY),
     Step("threads", "tests", needs=("threads build",), locks=BUSY,
          **ctest("tsan", "--tests-regex '^(property|native)'")),
+    Step("fuzz", "smoke", "scripts/fuzz --jobs 2 20", needs=("sanitize build",), locks=BUSY),
+    Step("lint", "format", "git ls-files '*.h' '*.cpp' | xargs clang-format-14 --dry-run --Werror"),
+    # A new schema must still read the files of every released one.
+    Step("lint", "schema", "for old in schema/released/*.fbs; do flatc --conform $old schema/espalier.fbs; done"),
     Step("lint", "tidy", "cmake --preset tidy && cmake --build build/tidy --target all espalier_no_encoder -- -k 0",
          locks=BUSY),
-    Step("fuzz", "smoke", "scripts/fuzz --jobs 2 20", needs=("sanitize build",), locks=BUSY),
+    Step("wasm", "build", "scripts/wasm", locks=("wasm",)),
+    Step("wasm", "tests", needs=("release build", "wasm build"), **npm("wasm", "test")),
+    Step("wasm", "browsers", needs=("release build", "wasm build"), **npm("wasm", "test:browser")),
+    Step("wasm", "package", needs=("release build", "wasm build"), **npm("wasm", "test:package")),
+    Step("wasm", "again", WASM_AGAIN, needs=("wasm build",)),
+    Step("web", "build", "cd web_demo && npm install --no-save --no-audit --no-fund --silent && npm run --silent build",
+         needs=("wasm build",), locks=("web_demo",)),
+    Step("web", "tests", needs=("release build", "web build"), **npm("web_demo", "test")),
+    Step("web", "browsers", needs=("release build", "web build"), **npm("web_demo", "test:browser")),
+    Step("valgrind", "unit", VALGRIND, needs=("release build",)),
 ]
 STAGES = list(dict.fromkeys(step.stage for step in STEPS))
 

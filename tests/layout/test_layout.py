@@ -1,12 +1,12 @@
 """Holds the architecture: who may include whom, and that every public header compiles alone.
 
-Usage: test_layout.py SOURCE COMPILER GENERATED
+Usage: test_layout.py SOURCE GENERATED WORK COMPILER..., where WORK is a folder for what is compiled and COMPILER a
+command line: a compiler cache may come first, which a folder that stays the same lets find last time's results.
 """
 import pathlib
 import re
 import subprocess
 import sys
-import tempfile
 
 # Each folder, and those that its files may include besides their own. docs/architecture.md draws the picture.
 BASE = {"base"}
@@ -44,7 +44,7 @@ def check(condition, message):
 
 
 def main():
-    root, compiler, generated = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+    root, generated, work, compiler = pathlib.Path(sys.argv[1]), sys.argv[2], pathlib.Path(sys.argv[3]), sys.argv[4:]
     headers = []
     for folder, allowed in ALLOWED.items():
         own = folder.rsplit("/", 1)[-1]
@@ -66,15 +66,16 @@ def main():
                     check(folder == "native/serve", f"{name} includes {target}")
                 elif folder.startswith("src/"):
                     check(not FORBIDDEN_IN_CORE.match(target), f"{name} includes {target}")
-    with tempfile.TemporaryDirectory() as work:
-        for header in headers:
-            base = root / header.relative_to(root).parts[0]
-            source = pathlib.Path(work) / "alone.cpp"
-            source.write_text(f'#include "{header.relative_to(base).as_posix()}"\n')
-            result = subprocess.run(
-                [compiler, "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", f"-I{root}/src",
-                 f"-I{root}/native", f"-I{root}/wasm", f"-I{generated}", str(source)], capture_output=True, text=True)
-            check(result.returncode == 0, f"{header.name} does not compile alone:\n{result.stderr[:800]}")
+    work.mkdir(exist_ok=True)
+    for header in headers:
+        base = root / header.relative_to(root).parts[0]
+        source = work / f"{header.parent.name}_{header.stem}.cpp"
+        source.write_text(f'#include "{header.relative_to(base).as_posix()}"\n')
+        result = subprocess.run(
+            [*compiler, "-std=c++20", "-Wall", "-Wextra", "-Werror", f"-I{root}/src", f"-I{root}/native",
+             f"-I{root}/wasm", f"-I{generated}", "-c", str(source), "-o", str(source.with_suffix(".o"))],
+            capture_output=True, text=True)
+        check(result.returncode == 0, f"{header.name} does not compile alone:\n{result.stderr[:800]}")
     for failure in failures:
         print(failure)
     print(f"{passed} passed, {len(failures)} failed")

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "support/data_folder.h"
 #include <doctest/doctest.h>
 
 namespace {
@@ -26,7 +27,7 @@ struct Expected {
 // What numpy and ml_dtypes say, by dtype name: see make_values.py beside the file.
 std::map<std::string, Expected> read_expected() {
   std::map<std::string, Expected> expected;
-  std::ifstream file(ESPALIER_TEST_DATA "/elements/values.txt");
+  std::ifstream file(espalier::testing::data_path("elements/values.txt"));
   std::string name;
   std::uint32_t code = 0;
   std::string value;

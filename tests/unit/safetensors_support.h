@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "support/data_folder.h"
 #include <doctest/doctest.h>
 
 #include "espalier/foreign/safetensors/opener.h"
@@ -81,8 +82,7 @@ inline std::string read_file(const std::string& path) {
 
 /// A file that the public package wrote.
 inline std::string safetensors_example(std::string_view name) {
-  return read_file(std::string(ESPALIER_TEST_DATA) + "/safetensors/" + std::string(name) +
-                   ".safetensors");
+  return read_file(data_path("safetensors/" + std::string(name) + ".safetensors"));
 }
 
 /// Whether two trees are the same: kinds, labels, keys and their order, bits of numbers, tensors'

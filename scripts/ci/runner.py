@@ -1,0 +1,151 @@
+"""Runs the steps of scripts/test: each as soon as the steps that it needs have passed, and at most two at once."""
+import dataclasses
+import os
+import pathlib
+import re
+import subprocess
+import time
+import xml.etree.ElementTree
+from collections.abc import Callable
+
+AT_ONCE = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """How many checks of a step passed and failed. `shown` says what failed."""
+    passed: int
+    failed: int
+    shown: str = ""
+
+
+def last_lines(text, count):
+    return "\n".join(text.splitlines()[-count:])
+
+
+def one_check(output, is_ok):
+    """Counts a command as one check."""
+    return Report(1, 0) if is_ok else Report(0, 1, last_lines(output, 60))
+
+
+def of_suite(run, broken, shown, output, is_ok):
+    """The report of a test program. A program that failed, ran nothing or reported nothing has a failure."""
+    if run == 0 or (not is_ok and broken == 0):
+        return Report(run, 1, last_lines(output, 60))
+    return Report(run - broken, broken, shown)
+
+
+def junit(path):
+    """Counts the tests in the JUnit file that CTest writes. A test that was skipped or disabled did not pass."""
+    def read(output, is_ok):
+        try:
+            cases = xml.etree.ElementTree.parse(path).getroot().findall("testcase")
+        except (OSError, xml.etree.ElementTree.ParseError):
+            cases = []
+        broken = [case for case in cases if case.get("status") != "run"]
+        shown = [f"{case.get('name')}: {case.get('status')}\n{last_lines(case.findtext('system-out') or '', 15)}"
+                 for case in broken[:20]]
+        return of_suite(len(cases), len(broken), "\n".join(shown), output, is_ok)
+    return read
+
+
+def tap(output, is_ok):
+    """Counts the tests of Node's test runner. A test that was skipped or is a to-do did not pass."""
+    totals = {name: int(count) for name, count in re.findall(r"^# (\w+) (\d+)$", output, re.M)}
+    broken = sum(totals.get(name, 0) for name in ("fail", "cancelled", "skipped", "todo"))
+    shown = "\n".join(re.findall(r"^ *not ok.*(?:\n.*){0,12}", output, re.M)[:8])
+    return of_suite(totals.get("tests", 0), broken, shown, output, is_ok)
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """A command for Bash. The steps that `needs` names must pass first."""
+    stage: str
+    task: str
+    command: str
+    needs: tuple[str, ...] = ()
+    # What it must have to itself, like a folder or the processors: steps with a lock in common take turns.
+    locks: tuple[str, ...] = ()
+    read: Callable[[str, bool], Report] = one_check
+
+    @property
+    def name(self):
+        return f"{self.stage} {self.task}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    step: Step
+    report: Report
+    seconds: float = 0
+    cpu_seconds: float = 0
+
+
+def selected(steps, stages):
+    """The steps of these stages and the steps of others that those need, in the order of `steps`."""
+    names = {step.name for step in steps if step.stage in stages}
+    for step in reversed(steps):
+        if step.name in names:
+            names.update(step.needs)
+    return [step for step in steps if step.name in names]
+
+
+def run(steps, logs):
+    """Runs the steps, of which each comes after those it needs. Returns their results in the order of their ends."""
+    logs.mkdir(parents=True, exist_ok=True)
+    begun = time.monotonic()
+    waiting, running, results = list(steps), {}, {}
+
+    def say(text):
+        elapsed = int(time.monotonic() - begun)
+        print(f"{elapsed // 60:3}:{elapsed % 60:02}  {text}", flush=True)
+
+    def finish(result, log=None):
+        results[result.step.name] = result
+        report = result.report
+        counts = f"{report.passed} passed" + (f", {report.failed} failed" if report.failed else "")
+        say(f"{result.step.name}: {counts} ({result.seconds:.0f} s, {result.cpu_seconds:.0f} s of processor time)")
+        if report.failed:
+            print(report.shown, f"(all of it: {log})" if log else "", sep="\n", flush=True)
+
+    def start(step):
+        say(f"{step.name} ...")
+        log = logs / f"{step.name.replace(' ', '-')}.log"
+        with log.open("wb") as output:
+            process = subprocess.Popen(["bash", "-euo", "pipefail", "-c", step.command], stdin=subprocess.DEVNULL,
+                                       stdout=output, stderr=subprocess.STDOUT)
+        running[process.pid] = (step, process, log, time.monotonic())
+
+    while waiting or running:
+        for step in list(waiting):
+            failed = [name for name in step.needs if name in results and results[name].report.failed]
+            taken = {lock for other, *_ in running.values() for lock in other.locks}
+            if failed:
+                waiting.remove(step)
+                finish(Result(step, Report(0, 1, f"Not run, because it needs: {', '.join(failed)}")))
+            elif len(running) < AT_ONCE and taken.isdisjoint(step.locks) and results.keys() >= set(step.needs):
+                waiting.remove(step)
+                start(step)
+        if running:
+            pid, status, usage = os.wait4(-1, 0)
+            step, process, log, since = running.pop(pid)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            report = step.read(log.read_text(errors="replace"), process.returncode == 0)
+            finish(Result(step, report, time.monotonic() - since, usage.ru_utime + usage.ru_stime), log)
+    return list(results.values())
+
+
+def summarise(results):
+    """Prints a table of times, what failed, and "N passed, N failed". Returns the exit status."""
+    print(f"\n{'':24}{'seconds':>9}{'processor':>11}{'passed':>8}{'failed':>8}")
+    for result in results:
+        print(f"{result.step.name:24}{result.seconds:9.0f}{result.cpu_seconds:11.0f}"
+              f"{result.report.passed:8}{result.report.failed:8}")
+    print(f"{'all':24}{'':9}{sum(result.cpu_seconds for result in results):11.0f}\n")
+    passed = sum(result.report.passed for result in results)
+    failed = sum(result.report.failed for result in results)
+    for result in results:
+        if result.report.failed:
+            print(f"FAILED: {result.step.name}")
+    print(f"{passed} passed, {failed} failed", flush=True)
+    return 0 if failed == 0 and passed > 0 else 1

@@ -37,12 +37,12 @@ POLICY = ("default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src '
 class Server:
     """A running `espalier view`."""
 
-    def __init__(self, *args, stdout=subprocess.PIPE, environment=None):
+    def __init__(self, *args, stdout=subprocess.PIPE, environment=None, idle=IDLE):
         # What the address sanitizer holds back would be counted as memory.
         environment = {"ASAN_OPTIONS": "quarantine_size_mb=1:thread_local_quarantine_size_kb=64",
                        **(os.environ if environment is None else environment)}
         self.process = subprocess.Popen(
-            [ESPALIER, "view", *args, "--no-browser", "--json", *IDLE], stdout=stdout,
+            [ESPALIER, "view", *args, "--no-browser", "--json", *idle], stdout=stdout,
             stderr=subprocess.PIPE, env=environment)
         ready, _, _ = select.select([self.process.stdout], [], [], 30)
         line = self.process.stdout.readline() if ready else b""
@@ -639,6 +639,18 @@ class Life(View):
     def test_idle_timeout(self):
         self.run_view("--no-browser")
 
+    def test_strangers_do_not_keep_it_running(self):
+        server = self.serve(idle=["--idle-timeout", "1"])
+        for _ in range(60):
+            with contextlib.suppress(OSError), server.connect() as stranger:
+                stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
+                stranger.recv(1)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                server.process.communicate(timeout=0.3)
+                self.assertEqual(server.process.returncode, 0)
+                return
+        self.fail("it runs on although nobody with the token asks")
+
     def test_text(self):
         out, err = self.run_view("--no-browser")
         self.assertRegex(out, rf"\AServing {re.escape(self.sample)} at http://127\.0\.0\.1:\d+/[0-9a-f]{{32}}/"
@@ -741,6 +753,8 @@ class Crowds(View):
             self.assertEqual(server.ask().status, 200)
             self.assertLess(server.descriptors(), 80)
             self.assertEqual(slow[0].recv(1), b"", "the one that waited longest had to go")
+            used.sendall(server.request(method="HEAD"))
+            self.assertTrue(used.recv(1 << 16).startswith(b"HTTP/1.1 200"), "strangers do not end it")
             slow[-1].sendall(server.request(method="HEAD"))
             self.assertTrue(slow[-1].recv(100).startswith(b"HTTP/1.1 200"))
 

@@ -49,30 +49,67 @@ tl::expected<fs::path, Failure> asked_for(const std::string& folder) {
                  "into web_demo/dist");
 }
 
-// Whether `folder` can be changed only by those who can change `programs`, the program's folder.
-bool is_as_safe(const struct stat& folder, const struct stat& programs) {
-  if (!S_ISDIR(folder.st_mode)) return false;
-  if (folder.st_uid != 0 && folder.st_uid != ::geteuid() && folder.st_uid != programs.st_uid) {
-    return false;
-  }
-  const mode_t writers = folder.st_mode & (S_IWGRP | S_IWOTH);
-  if (writers == 0) return true;
-  // The sticky bit protects a program from those who may write to its folder.
-  return (programs.st_mode & S_ISVTX) == 0 && (writers & ~programs.st_mode) == 0 &&
-         folder.st_gid == programs.st_gid;
+tl::unexpected<Failure> unsafe(const fs::path& part, const std::string& reason) {
+  return no_page(part.string(), "the viewer's page is not served because " + reason +
+                                    "; correct that, or name the page's folder with --page");
 }
 
-// Whether whoever could put `page` where it is could as well replace the program in `programs`.
-// Otherwise another user may have planted it, beside a program in /tmp/bin for one, and its scripts
-// would read the files. The folders that lead to both need no look.
-bool is_installed(fs::path page, const fs::path& programs) {
-  struct stat beside = {};
-  if (::stat(programs.c_str(), &beside) != 0) return false;
-  for (; *programs.lexically_relative(page).begin() == ".."; page = page.parent_path()) {
-    struct stat status = {};
-    if (::lstat(page.c_str(), &status) != 0 || !is_as_safe(status, beside)) return false;
+// Checks that only users who can change `programs`, the program's folder, can change this file,
+// folder or link of the page. `status` receives its lstat().
+tl::expected<void, Failure> check_part(const fs::path& part, const struct stat& programs,
+                                       struct stat& status) {
+  if (::lstat(part.c_str(), &status) != 0) return unsafe(part, "this cannot be examined");
+  if (status.st_uid != 0 && status.st_uid != ::geteuid() && status.st_uid != programs.st_uid) {
+    return unsafe(part, "this belongs to another user");
   }
-  return true;
+  if (S_ISLNK(status.st_mode)) return {};  // It has no mode: its folder's mode protects it.
+  const mode_t writers = status.st_mode & (S_IWGRP | S_IWOTH);
+  // The sticky bit protects a program from those who may write to its folder.
+  if (writers == 0 || ((programs.st_mode & S_ISVTX) == 0 && (writers & ~programs.st_mode) == 0 &&
+                       status.st_gid == programs.st_gid)) {
+    return {};
+  }
+  return unsafe(part, "users who cannot change the program can write to this");
+}
+
+// The page's path without links. Checks each folder and link on the way, except the folders that
+// lead to `folder`, the program's own, as well. Another user may have planted the page, for example
+// beside a program in /tmp/bin, and its scripts would read the files.
+tl::expected<fs::path, Failure> resolve_page(fs::path page, const fs::path& folder,
+                                             const struct stat& programs) {
+  constexpr int kMaxLinks = 40;  // as in Linux; links may form a circle
+  for (int links = 0; links < kMaxLinks; ++links) {
+    fs::path link;  // the topmost one: nothing above it is a link
+    for (fs::path part = page; *folder.lexically_relative(part).begin() == "..";
+         part = part.parent_path()) {
+      struct stat status = {};
+      if (auto ok = check_part(part, programs, status); !ok) return tl::unexpected(ok.error());
+      if (S_ISLNK(status.st_mode)) link = part;
+    }
+    if (link.empty()) return page;
+    std::error_code error;
+    const fs::path target = fs::read_symlink(link, error);
+    if (error) return unsafe(link, "this symbolic link cannot be read");
+    page = (link.parent_path() / target / page.lexically_relative(link)).lexically_normal();
+    if (!page.has_filename()) page = page.parent_path();
+  }
+  return unsafe(page, "too many symbolic links lead to it");
+}
+
+// Checks all files and folders of the page: one file that others can change is enough for a script.
+tl::expected<void, Failure> check_content(const fs::path& page, const struct stat& programs) {
+  constexpr int kMaxEntries = 1000;  // The page has a few dozen.
+  std::error_code error;
+  int entries = 0;
+  for (fs::recursive_directory_iterator entry(page, error), end; entry != end;
+       entry.increment(error)) {
+    struct stat status = {};
+    if (auto ok = check_part(entry->path(), programs, status); !ok) return ok;
+    if (S_ISLNK(status.st_mode)) return unsafe(entry->path(), "this is a symbolic link in it");
+    if (++entries > kMaxEntries) return unsafe(page, "it has more than 1000 files and folders");
+  }
+  if (error) return unsafe(page, "its folders cannot be listed: " + error.message());
+  return {};
 }
 
 }  // namespace
@@ -85,15 +122,16 @@ tl::expected<fs::path, Failure> find_viewer_page(const std::string& wanted) {
   const fs::path page = (folder / ESPALIER_INSTALLED_PAGE).lexically_normal();
   if (folder.empty() || !is_page(page)) {
     return no_page({},
-                   "the viewer's page is not installed; scripts/viewer builds it, and --page or "
-                   "ESPALIER_VIEWER say where it is");
+                   "the viewer's page is not installed; scripts/viewer builds it into "
+                   "web_demo/dist; then install again, or name web_demo/dist with --page or "
+                   "ESPALIER_VIEWER");
   }
-  if (!is_installed(page, folder)) {
-    return no_page(page.string(),
-                   "this page is not served: users who cannot change the program can change its "
-                   "folders; take that right from them, or name the folder with --page");
-  }
-  return page;
+  struct stat programs = {};
+  if (::stat(folder.c_str(), &programs) != 0) return unsafe(folder, "this cannot be examined");
+  auto resolved = resolve_page(page, folder, programs);
+  if (!resolved) return resolved;
+  if (auto ok = check_content(*resolved, programs); !ok) return tl::unexpected(ok.error());
+  return resolved;
 }
 
 }  // namespace espalier::cli

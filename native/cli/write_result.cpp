@@ -1,6 +1,8 @@
 #include "write_result.h"
 
+#include <atomic>
 #include <charconv>
+#include <cstdint>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -39,21 +41,44 @@ Result<int> compression_level(const TargetOptions& options) {
   return level;
 }
 
+// Learns the length of the file that a save makes. The target's name does not tell it afterwards:
+// the link /proc/self/fd/N still leads to the old file.
+class MeasuringOps final : public InterruptibleOps {
+ public:
+  std::uint64_t length() const { return static_cast<std::uint64_t>(length_.load()); }
+
+  int ftruncate(int fd, off_t length) override {
+    const int result = InterruptibleOps::ftruncate(fd, length);
+    if (result == 0) length_ = length;
+    return result;
+  }
+
+  ssize_t pwrite(int fd, const void* bytes, std::size_t size, off_t offset) override {
+    const ssize_t written = InterruptibleOps::pwrite(fd, bytes, size, offset);
+    const off_t end = offset + written;
+    off_t length = length_;
+    while (written > 0 && length < end && !length_.compare_exchange_weak(length, end)) {
+    }
+    return written;
+  }
+
+ private:
+  std::atomic<off_t> length_ = 0;
+};
+
 Outcome print_written(Output& out, const Route& route, const CommonOptions& common,
-                      const Losses& dropped) {
-  std::error_code error;
-  const std::uint64_t bytes = std::filesystem::file_size(route.target, error);
+                      std::uint64_t bytes, const Losses& dropped) {
   if (common.json) {
     JsonWriter json(out);
     json.begin_object();
     json.member("file", route.source);
     json.member("written", route.target);
-    json.member("bytes", error ? 0 : bytes);
+    json.member("bytes", bytes);
     json.member("left_out", dropped.count());
     json.end_object();
     out.put('\n');
   } else if (!common.quiet) {
-    out.print("{}: {} written\n", escaped(route.target), format_size(error ? 0 : bytes));
+    out.print("{}: {} written\n", escaped(route.target), format_size(bytes));
     if (!dropped.empty()) out.print("not kept: {}\n", escaped(dropped.to_string()));
   }
   return ExitCode::kOk;
@@ -91,10 +116,14 @@ Result<void> check_target(const std::string& target, const TargetOptions& option
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
     return fail(ErrorCode::kInvalidArgument, "this is no regular file; choose another name");
   }
-  if (!options.force && std::filesystem::exists(std::filesystem::symlink_status(target, error))) {
-    return fail(ErrorCode::kInvalidArgument, "the file exists; --force replaces it");
+  if (options.force) return {};
+  const auto itself = std::filesystem::symlink_status(target, error);
+  if (std::filesystem::is_symlink(itself)) {
+    return fail(ErrorCode::kInvalidArgument,
+                "this is a symbolic link; --force writes to the file that it names");
   }
-  return {};
+  if (!std::filesystem::exists(itself)) return {};
+  return fail(ErrorCode::kInvalidArgument, "the file exists; --force replaces it");
 }
 
 Result<FileFormat> target_format(const std::string& target, const TargetOptions& options,
@@ -122,8 +151,9 @@ Outcome write_file(Output& out, const Route& route, FileFormat format, const Val
   const int level = compression_level(options).value_or(kNoCompression);  // target_format() checked
   Result<Losses> saved;
   int stopped_by = 0;
+  std::uint64_t length = 0;
   {
-    InterruptibleOps ops;
+    MeasuringOps ops;
     ProgressBar progress("writing");
     const SaveOptions save_options{
         .metadata = options.no_metadata ? Value::dict() : std::move(metadata),
@@ -139,6 +169,7 @@ Outcome write_file(Output& out, const Route& route, FileFormat format, const Val
       saved = propagate(ok);
     }
     stopped_by = ops.stopped_by();
+    length = ops.length();
   }
   if (stopped_by != 0) return ended_by(stopped_by);
   if (!saved) {
@@ -148,7 +179,7 @@ Outcome write_file(Output& out, const Route& route, FileFormat format, const Val
     const bool from_source = exit_code(code) == ExitCode::kBadInput;
     return about(from_source ? route.source : route.target, saved);
   }
-  return print_written(out, route, common, *saved);
+  return print_written(out, route, common, length, *saved);
 }
 
 }  // namespace espalier::cli

@@ -99,6 +99,7 @@ void Connection::wait() {
 void Connection::answer(evhttp_request* request, const Answer& answer) {
   evtimer_del(deadline_.get());
   state_ = answer.is_authorized ? State::kAnswering : State::kRefusing;
+  was_authorized_ = was_authorized_ || answer.is_authorized;
   const auto completed = [](evhttp_request*, void* self) {
     auto* connection = static_cast<Connection*>(self);
     auto& all = connection->crowd_.all;

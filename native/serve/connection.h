@@ -58,6 +58,8 @@ class Connection {
   bool is(const evhttp_connection* connection) const { return connection_ == connection; }
   /// Whether an answer is on its way to a client that knows the token.
   bool is_answering() const { return state_ == State::kAnswering; }
+  /// Whether it ever had a request with the token.
+  bool was_authorized() const { return was_authorized_; }
 
   /// Begins to answer a request of it. If content cannot be read, the connection ends: nobody can
   /// be told, as the head has promised it. Throws std::bad_alloc.
@@ -80,6 +82,7 @@ class Connection {
   evhttp_connection* connection_ = nullptr;  // since then; evhttp's
   EventHandle deadline_;
   State state_ = State::kWaiting;
+  bool was_authorized_ = false;
   // While there are pieces left to be read.
   evhttp_request* request_ = nullptr;
   const Resource* resource_ = nullptr;

@@ -107,7 +107,6 @@ class Server {
 
  private:
   bufferevent* add_connection() {
-    note_activity();
     adopt();  // The listener may have taken several at once.
     if (crowd_.all.size() >= max_) evict();
     bufferevent* buffer = nullptr;
@@ -120,22 +119,29 @@ class Server {
     if (new_ != nullptr) std::exchange(new_, nullptr)->adopt();
   }
 
-  // Ends the connection that has waited longest for a request: one of a browser is opened again
-  // when it is needed, and the others are an attempt to use all up. Answers to those who know the
-  // token stay; refusals do not, for another user of this machine who reads none of them would have
-  // all descriptors.
+  // Ends the connection that has waited longest for a request, if possible one that never had one
+  // with the token: else another user of this machine could open connections until those of the
+  // browser end. Answers to those who know the token stay; refusals do not, for another user who
+  // reads none of them would have all descriptors.
   void evict() {
-    const auto oldest = std::find_if(crowd_.all.begin(), crowd_.all.end(),
-                                     [](const auto& other) { return !other.is_answering(); });
-    if (oldest != crowd_.all.end()) oldest->close();
+    auto& all = crowd_.all;
+    auto oldest = std::find_if(all.begin(), all.end(),
+                               [](const auto& other) { return !other.was_authorized(); });
+    if (oldest == all.end()) {
+      oldest = std::find_if(all.begin(), all.end(),
+                            [](const auto& other) { return !other.is_answering(); });
+    }
+    if (oldest != all.end()) oldest->close();
   }
 
   void handle(evhttp_request* request) {
-    note_activity();
     const auto* asking = evhttp_request_get_connection(request);
     const auto connection = std::find_if(crowd_.all.begin(), crowd_.all.end(),
                                          [&](const auto& other) { return other.is(asking); });
-    connection->answer(request, answer(heed(request), service_));
+    const Answer given = answer(heed(request), service_);
+    // A client without the token must not keep the server running.
+    if (given.is_authorized) note_activity();
+    connection->answer(request, given);
   }
 
   void note_activity() {

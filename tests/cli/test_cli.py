@@ -763,6 +763,22 @@ class Convert(Cli):
         self.assertEqual(result, {"file": self.path("sample"), "written": out,
                                   "bytes": os.path.getsize(out), "left_out": 0})
 
+    def test_target_that_is_a_link(self):
+        os.symlink("none", self.new("link"))
+        self.run_cli("convert", self.path("sample"), self.new("link"), "--to", "espalier", expect=USAGE)
+        self.assertIn("this is a symbolic link; --force writes to the file that it names", self.stderr)
+        self.run_cli("convert", self.path("sample"), self.new("link"), "--to", "espalier", "--force")
+        self.assertTrue(os.path.islink(self.new("link")))
+        size = os.path.getsize(self.new("none"))
+        # The link of a descriptor goes on to name the old file.
+        for options in ([], ["--compress"]):
+            with open(self.new("old"), "wb") as old:
+                target = f"/proc/self/fd/{old.fileno()}"
+                result = self.json("convert", self.path("sample"), target, "--to", "espalier", "--force", *options,
+                                   pass_fds=[old.fileno()])
+            self.assertEqual(result["bytes"], os.path.getsize(self.new("old")))
+        self.assertNotEqual(result["bytes"], size)
+
     def test_format(self):
         self.run_cli("convert", self.path("sample"), self.new("out"), "--to", "espalier")
         self.run_cli("verify", self.new("out"))

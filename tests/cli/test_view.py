@@ -37,12 +37,12 @@ POLICY = ("default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src '
 class Server:
     """A running `espalier view`."""
 
-    def __init__(self, *args, stdout=subprocess.PIPE, environment=None):
+    def __init__(self, *args, stdout=subprocess.PIPE, environment=None, idle=IDLE):
         # What the address sanitizer holds back would be counted as memory.
         environment = {"ASAN_OPTIONS": "quarantine_size_mb=1:thread_local_quarantine_size_kb=64",
                        **(os.environ if environment is None else environment)}
         self.process = subprocess.Popen(
-            [ESPALIER, "view", *args, "--no-browser", "--json", *IDLE], stdout=stdout,
+            [ESPALIER, "view", *args, "--no-browser", "--json", *idle], stdout=stdout,
             stderr=subprocess.PIPE, env=environment)
         ready, _, _ = select.select([self.process.stdout], [], [], 30)
         line = self.process.stdout.readline() if ready else b""
@@ -258,56 +258,89 @@ class Page(View):
                               capture_output=True, env=environment, timeout=60, check=False)
         return done.returncode, done.stderr.decode()
 
+    def install(self, folder):
+        """The path of a copy of the page, which has no links."""
+        shutil.copytree(self.page, self.new(folder), ignore=shutil.ignore_patterns("link.txt"))
+        return self.new(folder)
+
+    def assert_unsafe(self, part, reason):
+        self.assertEqual(self.run_copy("bin/espalier"), (IO, (
+            f"espalier: {part}: the viewer's page is not served because {reason}; correct that, or name the page's "
+            "folder with --page (code file_not_found)\n")))
+
+    WRITABLE = "users who cannot change the program can write to this"
+
     def test_an_installed_page(self):
         code, said = self.run_copy("usr/bin/espalier")
         self.assertEqual(code, IO)
-        self.assertIn("scripts/viewer builds it", said)
-        shutil.copytree(self.page, self.new("usr/share/espalier/viewer"), symlinks=True)
+        for advice in ("scripts/viewer builds it", "install again", "name web_demo/dist with --page or ESPALIER_VIEWER"):
+            self.assertIn(advice, said)
+        page = self.install("usr/share/espalier/viewer")
         self.assertEqual(self.run_copy("usr/bin/espalier"), (0, ""))
         # Installed with a umask of 002: who may write to the page's folders may replace the program.
-        for folder in ("bin", "share", "share/espalier", "share/espalier/viewer"):
+        for folder in ("bin", "share", "share/espalier", "share/espalier/viewer", "share/espalier/viewer/assets"):
             os.chmod(self.new("usr/" + folder), 0o775)
+        os.chmod(os.path.join(page, "index.html"), 0o664)
         self.assertEqual(self.run_copy("usr/bin/espalier"), (0, ""))
 
     def test_a_planted_page(self):
         """Other users may make folders beside a program in a shared folder."""
-        shutil.copytree(self.page, self.new("web_demo/dist"), symlinks=True)
+        self.install("web_demo/dist")
         code, said = self.run_copy("alice/tools/espalier")
         self.assertEqual(code, IO)
         self.assertIn("not installed", said)
 
-        planted = self.new("share/espalier/viewer")
-        shutil.copytree(self.page, planted, symlinks=True)
-
-        def refused():
-            self.assertEqual(self.run_copy("bin/espalier"), (IO, (
-                f"espalier: {planted}: this page is not served: users who cannot change the program can change its "
-                "folders; take that right from them, or name the folder with --page (code file_not_found)\n")))
-
-        for folder in ("share", "share/espalier", "share/espalier/viewer"):
+        page = self.install("share/espalier/viewer")
+        for folder in ("share", "share/espalier", "share/espalier/viewer", "share/espalier/viewer/assets"):
             for mode in (0o775, 0o757, 0o1777):
                 os.chmod(self.new(folder), mode)
-                refused()
+                self.assert_unsafe(self.new(folder), self.WRITABLE)
             os.chmod(self.new(folder), 0o755)
+        script = os.path.join(page, "assets/app.js")
+        os.chmod(script, 0o666)
+        self.assert_unsafe(script, self.WRITABLE)
+        os.chmod(script, 0o644)
         # In a folder with the sticky bit, others cannot replace the program.
         os.chmod(self.new("bin"), 0o1777)
         os.chmod(self.new("share"), 0o777)
-        refused()
+        self.assert_unsafe(self.new("share"), self.WRITABLE)
         os.chmod(self.new("bin"), 0o755)
         os.chmod(self.new("share"), 0o755)
         self.assertEqual(self.run_copy("bin/espalier"), (0, ""))
-        os.rename(self.new("share"), self.new("elsewhere"))
-        os.symlink("elsewhere", self.new("share"))
-        refused()
+
+    def test_links_to_an_installed_page(self):
+        self.install("tree/espalier/page")
+        os.symlink("page", self.new("tree/espalier/viewer"))
+        os.makedirs(self.new("share"))
+        os.makedirs(self.new("between"))
+        os.symlink("../between/link", self.new("share/espalier"))
+        os.symlink(self.new("tree/espalier/"), self.new("between/link"))
+        self.assertEqual(self.run_copy("bin/espalier"), (0, ""))
+        # Whoever can write to any of these could lead to another page.
+        for folder in ("share", "between", "tree", "tree/espalier"):
+            os.chmod(self.new(folder), 0o777)
+            self.assert_unsafe(self.new(folder), self.WRITABLE)
+            os.chmod(self.new(folder), 0o755)
+        link = self.new("tree/espalier/page/link.js")
+        os.symlink("assets/app.js", link)
+        self.assert_unsafe(link, "this is a symbolic link in it")
+
+    def test_an_installed_page_of_many_files(self):
+        page = self.install("share/espalier/viewer")
+        for i in range(1000):
+            pathlib.Path(page, str(i)).touch()
+        self.assert_unsafe(page, "it has more than 1000 files and folders")
 
     @unittest.skipUnless(os.geteuid() == 0, "only root can give a folder to another user")
     def test_a_page_of_another_user(self):
-        shutil.copytree(self.page, self.new("share/espalier/viewer"), symlinks=True)
-        os.chown(self.new("share"), 12345, -1)
-        code, said = self.run_copy("bin/espalier")
-        self.assertEqual(code, IO)
-        self.assertIn("this page is not served", said)
+        page = self.install("tree/espalier/viewer")
+        os.symlink("tree", self.new("share"))
+        for part in ("share", "tree", "tree/espalier/viewer/assets", "tree/espalier/viewer/index.html"):
+            os.chown(self.new(part), 12345, -1, follow_symlinks=False)
+            self.assert_unsafe(self.new(part), "this belongs to another user")
+            os.chown(self.new(part), 0, -1, follow_symlinks=False)
         # Its owner could change the program as well.
+        os.chown(os.path.join(page, "assets"), 12345, -1)
         os.chown(self.new("bin"), 12345, -1)
         self.assertEqual(self.run_copy("bin/espalier"), (0, ""))
 
@@ -606,6 +639,18 @@ class Life(View):
     def test_idle_timeout(self):
         self.run_view("--no-browser")
 
+    def test_strangers_do_not_keep_it_running(self):
+        server = self.serve(idle=["--idle-timeout", "1"])
+        for _ in range(60):
+            with contextlib.suppress(OSError), server.connect() as stranger:
+                stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
+                stranger.recv(1)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                server.process.communicate(timeout=0.3)
+                self.assertEqual(server.process.returncode, 0)
+                return
+        self.fail("it runs on although nobody with the token asks")
+
     def test_text(self):
         out, err = self.run_view("--no-browser")
         self.assertRegex(out, rf"\AServing {re.escape(self.sample)} at http://127\.0\.0\.1:\d+/[0-9a-f]{{32}}/"
@@ -708,6 +753,8 @@ class Crowds(View):
             self.assertEqual(server.ask().status, 200)
             self.assertLess(server.descriptors(), 80)
             self.assertEqual(slow[0].recv(1), b"", "the one that waited longest had to go")
+            used.sendall(server.request(method="HEAD"))
+            self.assertTrue(used.recv(1 << 16).startswith(b"HTTP/1.1 200"), "strangers do not end it")
             slow[-1].sendall(server.request(method="HEAD"))
             self.assertTrue(slow[-1].recv(100).startswith(b"HTTP/1.1 200"))
 

@@ -84,7 +84,7 @@ export function App() {
           <ul class="files" aria-label="Open files">
             {files.files.map((file) => (
               <li class={file === current ? 'is-current' : ''}>
-                <button type="button" class="plain" aria-current={file === current} title={visible(file.source)} onClick={() => files.show(file)}>{visible(file.name)}</button>
+                <button type="button" class="plain" aria-current={file === current} title={visible(file.url ?? file.name)} onClick={() => files.show(file)}>{visible(file.name)}</button>
                 <button type="button" class="plain" aria-label={`Close ${visible(file.name)}`} onClick={() => files.close(file)}>×</button>
               </li>
             ))}

@@ -12,8 +12,8 @@ export type Input = File | string
 export interface OpenFile {
   readonly number: number
   readonly name: string
-  /** What a program would open: the full address, or the file's name. */
-  readonly source: string
+  /** The full address, which programs can open; undefined for files of this machine. */
+  readonly url: string | undefined
   /** What a link to it says; undefined for files of this machine. */
   readonly address: string | undefined
   readonly checkpoint: Checkpoint
@@ -61,7 +61,7 @@ export async function openFile(input: Input, options: Pick<OpenOptions, 'signal'
     number: opened++,
     name: nameOf(input),
     // What `espalier view` serves is a file of this machine, and its address is gone when that ends.
-    source: typeof source !== 'string' || (typeof input === 'string' && SERVED.test(input)) ? nameOf(input) : source,
+    url: typeof source !== 'string' || (typeof input === 'string' && SERVED.test(input)) ? undefined : source,
     address: typeof input === 'string' ? input : undefined,
     checkpoint,
     outline,

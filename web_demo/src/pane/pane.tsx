@@ -51,7 +51,7 @@ export function Pane({ file, files, selected, version, onSelect, onHashes }: Pan
       <Tabs<Tab> label="Panes" tabs={tabs} current={tab} onChange={setTab} />
       {panel('node', tab === 'node' && (
         tensor
-          ? <TensorPane key={tensor.node.id} tensor={tensor} checkpoint={checkpoint} source={file.source} />
+          ? <TensorPane key={tensor.node.id} tensor={tensor} file={file} />
           : <>
               {node && <StatePane key={node.id} node={node} checkpoint={checkpoint} />}
               {(!node || node.size > 0) && <Summary file={file} item={selected} />}

@@ -1,49 +1,50 @@
 // Programs that read a tensor, to be copied. Key paths come from files: whatever they hold stays text.
+import type { OpenFile } from '../data/open-file.js'
 import { UNSEEN } from '../ui/visible.js'
 import { fileName } from './file-name.js'
 import { shellText, type ShellText } from './shell.js'
 
-/** One for each language: a program, or why there is none. */
-export type Snippet = { readonly language: string } & ShellText
+/** A program, or why there is none. `note` says how to run it. */
+export type Snippet = { readonly title: string; readonly note: string } & ShellText
 
 /**
  * The programs for the tensor at a printed key path.
- * @param source a file's name, or a URL
- * @param hasElements false for a placeholder, of which there is nothing to read
+ * @param hasElements false for a placeholder, which has nothing to read
  */
-export function snippetsFor(source: string, path: string, hasElements = true): Snippet[] {
-  const isUrl = /^https?:/i.test(source)
-  const name = isUrl ? fileOfUrl(source) : source
-  // mkdir fails if the folder exists, so the download replaces no file, and the next command reads no older one.
-  const folder = `${name}.download`
-  const file = isUrl ? `${folder}/${name}` : name
+export function snippetsFor({ name, url }: Pick<OpenFile, 'name' | 'url'>, path: string, hasElements = true): Snippet[] {
+  const download = url === undefined ? undefined : downloadOf(name, url)
+  const file = download?.file ?? name
+  const here = download ? 'Run this where you ran the download.' : "Run this in the file's folder."
   return [
+    ...(download ? [download.snippet] : []),
     {
-      language: 'Shell',
-      // Without --globoff, curl would expand {...} and [...] in the address.
-      ...shellText([
-        ...(isUrl ? [['mkdir', '--', folder], ['curl', '--globoff', '--fail', '--location', '-o', file, '--', source]] : []),
-        ['espalier', 'show', '--', file, path],
-        ...(hasElements ? [['espalier', 'stats', '--', file, escapePattern(path)]] : []),
-      ]),
+      title: 'Shell',
+      note: here,
+      ...(hasElements
+        ? shellText`espalier show -- ${file} ${path} &&\nespalier stats -- ${file} ${escapePattern(path)}`
+        : shellText`espalier show -- ${file} ${path}`),
     },
     {
-      language: 'C++',
+      title: 'C++',
+      note: here,
       text: [
         `auto file = espalier::CheckpointFile::open(${cppQuote(file)});`,
         'if (!file) die(file.error().describe());',
         `auto node = file->state().at(${cppQuote(path)});`,
         'if (!node) die(node.error().describe());',
-        hasElements ? 'auto view = file->view(*node->tensor());   // checked; the elements are view->bytes' : 'auto tensor = node->tensor();   // a placeholder: dtype and shape',
+        ...(hasElements
+          ? ['auto view = file->view(*node->tensor());', 'if (!view) die(view.error().describe());   // else the elements, checked, are view->bytes']
+          : ['auto tensor = node->tensor();   // a placeholder: dtype and shape']),
       ].join('\n'),
     },
     {
-      language: 'JavaScript',
+      title: 'JavaScript',
+      note: `Save this as a module, with a name that ends in .mjs.${download ? '' : ` ${here}`}`,
       text: [
-        ...(isUrl ? [] : ["import { open as openFile } from 'node:fs/promises'"]),
+        ...(url === undefined ? ["import { open as openFile } from 'node:fs/promises'"] : []),
         "import { open } from 'espalier'",
         '',
-        `const ckpt = await open(${isUrl ? scriptQuote(source) : `await openFile(${scriptQuote(file)})`})`,
+        `const ckpt = await open(${url === undefined ? `await openFile(${scriptQuote(file)})` : scriptQuote(url)})`,
         `const { tensor } = ckpt.get(${scriptQuote(path)})`,
         hasElements ? 'const data = await tensor.read()   // { dtype, shape, data }; data.toFloat32() gives numbers' : 'console.log(tensor.dtype, tensor.shape)   // a placeholder: there is no more',
       ].join('\n'),
@@ -51,16 +52,20 @@ export function snippetsFor(source: string, path: string, hasElements = true): S
   ]
 }
 
-/** The name that a download of a URL gets. */
-export function fileOfUrl(url: string): string {
-  const last = url.replace(/[?#].*$/s, '').split('/').pop() ?? ''
-  let name = last
-  try {
-    name = decodeURIComponent(last)
-  } catch {
-    // Not every percent sign is an escape.
+/** Commands that download a URL, and the file that they write. */
+function downloadOf(name: string, url: string): { snippet: Snippet; file: string } {
+  const plainName = fileName(name) || 'checkpoint'
+  const folder = `${plainName}.download`
+  const file = `${folder}/${plainName}`
+  return {
+    file,
+    snippet: {
+      title: 'Shell: download',
+      note: `Run this once. It stops if the folder ${folder} exists, so it replaces nothing. Remove that folder after a failed download.`,
+      // Without --globoff, curl would expand {...} and [...] in the address.
+      ...shellText`mkdir -- ${folder} &&\ncurl --globoff --fail --location -o ${file} -- ${url}`,
+    },
   }
-  return fileName(name) || 'checkpoint'
 }
 
 /** A pattern that matches this key path alone, and what is below it. */

@@ -1,6 +1,7 @@
 // All about one tensor.
-import type { Checkpoint, Tensor } from 'espalier'
+import type { Tensor } from 'espalier'
 import { useId, useState } from 'preact/hooks'
+import type { OpenFile } from '../data/open-file.js'
 import { checkpointNumber } from '../map/checkpoint-number.js'
 import { Facts } from './facts.js'
 import { HeatmapTab } from './heatmap-tab.js'
@@ -17,13 +18,12 @@ const NAMES: { readonly [tab in Tab]: string } = { statistics: 'Statistics', hea
 /** Which tab was looked at last: the next tensor shows it, too. */
 let lastTab: Tab = 'statistics'
 
-/** @param source the checkpoint's file name or URL, for programs that open it */
-export function TensorPane({ tensor, checkpoint, source }: { tensor: Tensor; checkpoint: Checkpoint; source: string }) {
+export function TensorPane({ tensor, file }: { tensor: Tensor; file: OpenFile }) {
   // Another tensor is another pane: what the last one reads is stopped.
-  return <Pane key={`${checkpointNumber(checkpoint)}/${tensor.node.id}`} tensor={tensor} checkpoint={checkpoint} source={source} />
+  return <Pane key={`${checkpointNumber(file.checkpoint)}/${tensor.node.id}`} tensor={tensor} file={file} />
 }
 
-function Pane({ tensor, checkpoint, source }: { tensor: Tensor; checkpoint: Checkpoint; source: string }) {
+function Pane({ tensor, file }: { tensor: Tensor; file: OpenFile }) {
   const id = useId()
   const layout = layoutOf(tensor)
   const hasElements = !tensor.isPlaceholder && tensor.elements > 0
@@ -59,11 +59,11 @@ function Pane({ tensor, checkpoint, source }: { tensor: Tensor; checkpoint: Chec
     statistics: () => <StatisticsTab tensor={tensor} onJump={jump} />,
     heatmap: () => <HeatmapTab tensor={tensor} view={view} onView={setView} onJump={jump} />,
     values: () => <ValuesTab tensor={tensor} view={view} onView={setView} place={place} onPlace={setPlace} onJump={jump} />,
-    use: () => <UseTab tensor={tensor} source={source} />,
+    use: () => <UseTab tensor={tensor} file={file} />,
   }
   return (
     <section class="tensor-pane" aria-label="Tensor">
-      <Facts tensor={tensor} checkpoint={checkpoint} />
+      <Facts tensor={tensor} checkpoint={file.checkpoint} />
       {isOpaque && hasElements && <p class="tensor-note">The library does not know what the blocks hold: there are bytes to see, no numbers.</p>}
       {!tensor.isPlaceholder && tensor.elements === 0 && <p class="tensor-note">An axis has length 0: there are no elements.</p>}
       <div class="tensor-tabs" role="tablist" aria-label="About its elements" onKeyDown={onKeyDown}>

@@ -1,5 +1,6 @@
 // What to do with a tensor elsewhere: programs that read it, and a download.
 import type { Tensor } from 'espalier'
+import type { OpenFile } from '../data/open-file.js'
 import { formatBytes } from '../ui/format.js'
 import { CopyButton } from './copy-button.js'
 import { npyName, npyPieces, planNpy } from './npy.js'
@@ -8,18 +9,18 @@ import { snippetsFor } from './snippets.js'
 import { TaskLine } from './task-line.js'
 import { useTask } from './use-task.js'
 
-/** @param source the checkpoint's file name, or URL */
-export function UseTab({ tensor, source }: { tensor: Tensor; source: string }) {
+export function UseTab({ tensor, file }: { tensor: Tensor; file: OpenFile }) {
   return (
     <>
       {!tensor.isPlaceholder && <Download tensor={tensor} />}
-      {snippetsFor(source, tensor.path, !tensor.isPlaceholder).map((snippet) => (
-        <section key={snippet.language} class="tensor-snippet" aria-label={snippet.language}>
+      {snippetsFor(file, tensor.path, !tensor.isPlaceholder).map((snippet) => (
+        <section key={snippet.title} class="tensor-snippet" aria-label={snippet.title}>
           <header>
-            <h2>{snippet.language}</h2>
-            {'text' in snippet && <CopyButton text={snippet.text} what={`Copy ${snippet.language}`} />}
+            <h2>{snippet.title}</h2>
+            {'text' in snippet && <CopyButton text={snippet.text} what={`Copy ${snippet.title}`} />}
           </header>
-          {'text' in snippet ? <pre tabIndex={0}><code>{snippet.text}</code></pre> : <p class="tensor-note">{snippet.refusal}</p>}
+          {'text' in snippet && <pre tabIndex={0}><code>{snippet.text}</code></pre>}
+          <p class="tensor-note">{'text' in snippet ? snippet.note : snippet.refusal}</p>
         </section>
       ))}
     </>

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
 import { tensor, write } from 'espalier'
-import { choose, inEachBrowser, press, said, tree } from './support/page.mjs'
+import { choose, drop, inEachBrowser, press, said, tree } from './support/page.mjs'
 
 const numbers = Float32Array.from({ length: 3 * 5 * 7 }, (_, i) => Math.fround(Math.cos(i)))
 
@@ -80,16 +80,31 @@ inEachBrowser((kind, browser) => {
     await press(page, 'Use')
     const quoted = `'it'\\''s "here"~1~0/-1'`
     const file = 'odd_names.espalier.download/odd_names.espalier'
+    await copy(page, 'Copy Shell: download')
+    assert.equal(await taken(page), `mkdir -- 'odd_names.espalier.download' &&\ncurl --globoff --fail --location -o '${file}' -- '${url}'`)
+    await said(page, '[aria-label="Shell: download"]', /Run this once\./)
     await copy(page, 'Copy Shell')
-    assert.equal(await taken(page), [
-      'mkdir -- odd_names.espalier.download', `curl --globoff --fail --location -o ${file} -- '${url}'`, `espalier show -- ${file} ${quoted}`, `espalier stats -- ${file} ${quoted}`,
-    ].join(' &&\n'))
+    assert.equal(await taken(page), `espalier show -- '${file}' ${quoted} &&\nespalier stats -- '${file}' ${quoted}`)
     await copy(page, 'Copy C++')
     const cpp = await taken(page)
     assert.ok(cpp.includes(`CheckpointFile::open("${file}")`) && cpp.includes('.at("it\'s \\"here\\"~1~0/-1")'), cpp)
     await copy(page, 'Copy JavaScript')
     const script = await taken(page)
     assert.ok(script.includes(`open('${url}')`) && script.includes(`ckpt.get('it\\'s "here"~1~0/-1')`), script)
+    assert.deepEqual(page.faults, [])
+    await page.close()
+  })
+
+  test('a file of this machine is no URL, even by its name', async () => {
+    const page = await visit('#url=odd%20names.espalier')
+    const name = 'https:evil.example'
+    await drop(page, [[name, await write({ w: numbers })]])
+    await said(page, '.files .is-current', /https:evil/)
+    await choose(page, 'w')
+    await press(page, 'Use')
+    await copy(page, 'Copy JavaScript')
+    assert.ok((await taken(page)).includes(`await openFile('${name}')`))
+    assert.equal(await page.$('[aria-label="Copy Shell: download"]'), null)
     assert.deepEqual(page.faults, [])
     await page.close()
   })

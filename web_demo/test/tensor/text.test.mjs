@@ -8,7 +8,7 @@ import { open, TensorData } from 'espalier'
 import { floatText, textsOf } from '../../build/tensor/element-text.js'
 import { firstSpecials } from '../../build/tensor/find-special.js'
 import { SampleStatistics } from '../../build/tensor/sample-statistics.js'
-import { cppQuote, escapePattern, fileOfUrl, scriptQuote, snippetsFor } from '../../build/tensor/snippets.js'
+import { cppQuote, escapePattern, scriptQuote, snippetsFor } from '../../build/tensor/snippets.js'
 
 const golden = (name) => open(new Uint8Array(readFileSync(new URL(`../../../tests/golden/${name}.espalier`, import.meta.url))))
 const ODD = ["it's", 'a b', '$HOME `x` "q"', '-rf', '*?[a]{b,c}\\', 'line\nbreak', '\u0001\u001b[31m', '\u202eevil', '日本 🌳', '', '!x', '~20', "\u00017'"]
@@ -112,16 +112,21 @@ test('an escaped pattern selects its node alone', async () => {
   }
 })
 
-test('snippets', () => {
-  const [shell, cpp, script] = snippetsFor('run.espalier', 'model/0/weight')
-  assert.equal(shell.text, 'espalier show -- run.espalier model/0/weight &&\nespalier stats -- run.espalier model/0/weight')
-  assert.match(cpp.text, /at\("model\/0\/weight"\)/)
-  assert.match(script.text, /ckpt\.get\('model\/0\/weight'\)/)
-  const [remote, local, page] = snippetsFor('https://host/a%20b.safetensors?x=1', 'w', false)
+test('programs for a file of this machine', () => {
+  // Its name may look like a URL.
+  const [shell, cpp, script] = snippetsFor({ name: 'https:evil.example', url: undefined }, 'model/0/weight')
+  assert.equal(shell.text, "espalier show -- 'https:evil.example' 'model/0/weight' &&\nespalier stats -- 'https:evil.example' 'model/0/weight'")
+  assert.match(cpp.text, /open\("https:evil\.example"\)[^]*at\("model\/0\/weight"\)[^]*if \(!view\)[^]*view->bytes/)
+  assert.match(script.text, /await openFile\('https:evil\.example'\)[^]*ckpt\.get\('model\/0\/weight'\)/)
+  for (const { note } of [shell, cpp, script]) assert.match(note, /Run this in the file's folder\.$/)
+  assert.match(script.note, /\.mjs/)
+})
+
+test('programs for a URL', () => {
+  const [download, shell, cpp, script] = snippetsFor({ name: 'a b.safetensors', url: 'https://host/a%20b.safetensors?x=1' }, 'w', false)
   const file = 'a_b.safetensors.download/a_b.safetensors'
-  assert.equal(remote.text, `mkdir -- a_b.safetensors.download &&\ncurl --globoff --fail --location -o ${file} -- 'https://host/a%20b.safetensors?x=1' &&\nespalier show -- ${file} w`)
-  assert.ok(local.text.includes(`open("${file}")`))
-  assert.match(page.text, /open\('https:\/\/host\/a%20b.safetensors\?x=1'\)/)
-  assert.equal(fileOfUrl('https://host/'), 'checkpoint')
-  assert.equal(fileOfUrl('https://host/%2e%2e%2fx'), 'x')
+  assert.equal(download.text, `mkdir -- 'a_b.safetensors.download' &&\ncurl --globoff --fail --location -o '${file}' -- 'https://host/a%20b.safetensors?x=1'`)
+  assert.equal(shell.text, `espalier show -- '${file}' 'w'`)
+  assert.ok(cpp.text.includes(`open("${file}")`))
+  assert.match(script.text, /open\('https:\/\/host\/a%20b.safetensors\?x=1'\)/)
 })

@@ -649,7 +649,7 @@ class Life(View):
                 server.process.communicate(timeout=0.3)
                 self.assertEqual(server.process.returncode, 0)
                 return
-        self.fail("it runs on although nobody with the token asks")
+        self.fail("it runs on without requests that have the token")
 
     def test_text(self):
         out, err = self.run_view("--no-browser")

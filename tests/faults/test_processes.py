@@ -406,7 +406,7 @@ class Shared:
 
 
 def other_users():
-    """Replacing a file lets nobody read it who could not before, and nobody places one through a link of his."""
+    """A replaced file gives other users no new rights, and their links do not lead a save astray."""
     if os.geteuid() != 0 or not shutil.which("setpriv"):
         raise Skip("only root can be several users, with setpriv")
     with tempfile.TemporaryDirectory(prefix="espalier-test-") as name:
@@ -427,7 +427,7 @@ def other_users():
         def expect(found, *wanted):
             check(found == wanted, f"{found} is not {wanted}")
 
-        # Who is of the group keeps it, and root keeps everything.
+        # A member of the group keeps it, and root keeps everything.
         expect(rights_after(0o640, FINANCE, user=ALICE), ALICE, FINANCE, "0o640", None)
         expect(rights_after(0o660, FINANCE, user=BOB), BOB, FINANCE, "0o660", None)
         expect(rights_after(0o640, user=0), ALICE, FINANCE, "0o640", None)

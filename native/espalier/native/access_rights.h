@@ -1,4 +1,4 @@
-// Who may read and write a file, carried over from the file that it replaces.
+// The access rights of a file, carried over from the file that it replaces.
 #ifndef ESPALIER_NATIVE_ACCESS_RIGHTS_H_
 #define ESPALIER_NATIVE_ACCESS_RIGHTS_H_
 

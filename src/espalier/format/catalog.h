@@ -34,7 +34,7 @@ class Catalog {
   static Result<std::shared_ptr<const Catalog>> from_index(const Header& header, Arena index,
                                                            const Limits& limits);
 
-  /// From somebody else's files: `tables` with chunks whose extents lie in `files`. With a
+  /// From files of another format: `tables` with chunks whose extents lie in `files`. With a
   /// `tree_digest` the chunks' hashes are known.
   static Result<std::shared_ptr<const Catalog>> from_foreign(
       FileFormat format, OwnedTables tables, FileSet files, const Limits& limits,

@@ -18,7 +18,7 @@ namespace espalier {
 enum class Placement : std::uint8_t {
   /// An Espalier file: docs/format.md section 6, to the byte.
   kCanonical,
-  /// Somebody else's files: chunks adjacent within a tensor, each tensor anywhere in one of the
+  /// Files of another format: chunks adjacent within a tensor, each tensor anywhere in one of the
   /// files.
   /// The opener of that format has checked how tensors lie to each other.
   kForeign,

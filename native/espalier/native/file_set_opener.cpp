@@ -49,14 +49,14 @@ class FileSetOpener {
  private:
   Result<void> answer() {
     const WantedFile wanted = machine_.wants().front();
-    auto source = open_sibling(path_, wanted.name, access_);
-    if (!source) {
-      source.error().file = wanted.name;
-      return machine_.answer(wanted.number, propagate(source));
+    if (wanted.number != sources_.size()) {
+      return fail(ErrorCode::kInvalidArgument, "the opener numbers its files out of order");
     }
-    if (sources_.size() <= wanted.number) sources_.resize(wanted.number + std::size_t{1});
-    sources_[wanted.number] = std::move(*source);
-    return machine_.answer(wanted.number, sources_[wanted.number]->size());
+    auto source = open_sibling(path_, wanted.name, access_);
+    sources_.push_back(source ? std::move(*source) : nullptr);
+    if (source) return machine_.answer(wanted.number, sources_.back()->size());
+    source.error().file = wanted.name;
+    return machine_.answer(wanted.number, propagate(source));
   }
 
   Result<void> feed() {

@@ -19,8 +19,7 @@ enum class Placement : std::uint8_t {
   /// An Espalier file: docs/format.md section 6, to the byte.
   kCanonical,
   /// Files of another format: chunks adjacent within a tensor, each tensor anywhere in one of the
-  /// files.
-  /// The opener of that format has checked how tensors lie to each other.
+  /// files. The opener of that format has checked how tensors lie to each other.
   kForeign,
 };
 

@@ -42,7 +42,7 @@ struct OpenOptions {
 
 /// A further file that a checkpoint has bytes in.
 struct WantedFile {
-  /// The number that extents use for it; 1 or more.
+  /// The number that extents use for it: 1 for the first one that is wanted, 2 for the second.
   std::uint32_t number = 0;
   /// A file in the folder, or below the base URL, of file 0. It comes from a file: a driver must
   /// take it for a name alone, see is_sibling_name().

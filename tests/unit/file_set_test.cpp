@@ -76,7 +76,7 @@ class TwoFileMachine : public OpeningMachine {
   }
 
   std::span<const WantedFile> wants() const override { return wants_; }
-  Result<void> answer(std::uint32_t number, Result<std::uint64_t> size) override {
+  Result<void> answer(std::uint32_t number, const Result<std::uint64_t>& size) override {
     REQUIRE(number == 1);
     wants_.clear();
     FileEntry& file = files_[1];

@@ -7,7 +7,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "espalier/foreign/safetensors/opener.h"
 #include "espalier/format/header.h"
@@ -76,9 +75,8 @@ std::span<const WantedFile> AnyOpener::wants() const {
   return opener_ ? opener_->wants() : std::span<const WantedFile>();
 }
 
-Result<void> AnyOpener::answer(std::uint32_t number, Result<std::uint64_t> size) {
-  return opener_ ? opener_->answer(number, std::move(size))
-                 : OpeningMachine::answer(number, std::move(size));
+Result<void> AnyOpener::answer(std::uint32_t number, const Result<std::uint64_t>& size) {
+  return opener_ ? opener_->answer(number, size) : OpeningMachine::answer(number, size);
 }
 
 std::span<const Extent> AnyOpener::needs() const {

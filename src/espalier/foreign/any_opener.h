@@ -19,7 +19,7 @@ class AnyOpener final : public OpeningMachine {
   explicit AnyOpener(const OpenOptions& options);
 
   std::span<const WantedFile> wants() const override;
-  Result<void> answer(std::uint32_t number, Result<std::uint64_t> size) override;
+  Result<void> answer(std::uint32_t number, const Result<std::uint64_t>& size) override;
   std::span<const Extent> needs() const override;
   Result<void> feed(const Extent& extent, ByteSpan bytes) override;
   Result<Checkpoint> finish() override;

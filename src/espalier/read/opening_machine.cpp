@@ -11,7 +11,7 @@ bool is_sibling_name(std::string_view name) {
   });
 }
 
-Result<void> OpeningMachine::answer(std::uint32_t number, Result<std::uint64_t> size) {
+Result<void> OpeningMachine::answer(std::uint32_t number, const Result<std::uint64_t>& size) {
   (void)size;
   return fail(ErrorCode::kInvalidArgument,
               "nothing wants a file of number " + std::to_string(number));

@@ -66,7 +66,7 @@ class OpeningMachine {
   virtual std::span<const WantedFile> wants() const { return {}; }
   /// Tells the size of file `number` in bytes, or why it cannot be read: kFileMissing if there is
   /// none. That is no error of the machine: what lies in other files can be opened.
-  virtual Result<void> answer(std::uint32_t number, Result<std::uint64_t> size);
+  virtual Result<void> answer(std::uint32_t number, const Result<std::uint64_t>& size);
 
   /// The bytes still needed. Valid until the next answer() or feed().
   virtual std::span<const Extent> needs() const = 0;

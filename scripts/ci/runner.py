@@ -64,7 +64,7 @@ class Step:
     task: str
     command: str
     needs: tuple[str, ...] = ()
-    # What it must have to itself, like a folder or the processors: steps with a lock in common take turns.
+    # Names of things that the step must have to itself, such as a folder. Steps that share a lock take turns.
     locks: tuple[str, ...] = ()
     read: Callable[[str, bool], Report] = one_check
 
@@ -91,7 +91,7 @@ def selected(steps, stages):
 
 
 def run(steps, logs):
-    """Runs the steps, of which each comes after those it needs. Returns their results in the order of their ends."""
+    """Runs each step after the steps it needs. Returns the results in the order in which the steps ended."""
     logs.mkdir(parents=True, exist_ok=True)
     begun = time.monotonic()
     waiting, running, results = list(steps), {}, {}

@@ -316,7 +316,7 @@ class Page(View):
         os.symlink("../between/link", self.new("share/espalier"))
         os.symlink(self.new("tree/espalier/"), self.new("between/link"))
         self.assertEqual(self.run_copy("bin/espalier"), (0, ""))
-        # Whoever can write to any of these could lead to another page.
+        # A user who can write to any of these can make the link lead to another page.
         for folder in ("share", "between", "tree", "tree/espalier"):
             os.chmod(self.new(folder), 0o777)
             self.assert_unsafe(self.new(folder), self.WRITABLE)

@@ -1,10 +1,10 @@
 // Names for new files, from text that is not trusted.
 
 /**
- * What is left of a text as a name of letters, digits and "._-", at most 100 of them; perhaps nothing. It neither hides, as
- * names that begin with a dot do, nor reads as an option, as those that begin with a dash.
+ * Makes a file name of a text: at most 100 letters, digits and "._-", or nothing. The name does not begin with a dot, which
+ * would hide the file, or with a dash, which would make it an option.
  */
 export function fileName(text: string): string {
-  // Its beginning comes last: cutting it gives it another one.
+  // The beginning is mended last, because cutting makes a new one.
   return text.replace(/[^A-Za-z0-9._-]+/g, '_').slice(-100).replace(/^[._-]+|_+$/g, '')
 }

@@ -10,6 +10,7 @@
 #include <doctest/doctest.h>
 
 #include "espalier/format/access.h"
+#include "espalier/format/find_path.h"
 #include "espalier/format/header.h"
 #include "espalier/write/layout.h"
 
@@ -119,7 +120,7 @@ struct Subject {
     const std::uint32_t i = text(wanted);
     return t.text_ends[i] - wanted.size();
   }
-  Result<Derived> check() const {
+  Result<PoolFacts> check() const {
     FileFacts with_file = facts;
     with_file.files = std::span(&file, 1);
     return validate(t.view(), with_file, limits);

@@ -24,12 +24,12 @@ Result<std::shared_ptr<const Catalog>> Catalog::from_index(const Header& header,
                         .files = catalog->files_,
                         .index = bytes.data(),
                         .index_offset = kHeaderBytes};
-  auto derived = validate(*tables, facts, limits);
-  if (!derived) return propagate(derived);
+  auto facts_of_pools = validate(*tables, facts, limits);
+  if (!facts_of_pools) return propagate(facts_of_pools);
   catalog->tree_digest_ = header.tree_digest;
   catalog->arena_ = std::move(index);
   catalog->tables_ = *tables;
-  catalog->derived_ = std::move(*derived);
+  catalog->pool_facts_ = std::move(*facts_of_pools);
   return catalog;
 }
 
@@ -42,10 +42,10 @@ Result<std::shared_ptr<const Catalog>> Catalog::from_foreign(FileFormat format, 
   catalog->tree_digest_ = tree_digest;
   catalog->owned_ = std::move(tables);
   catalog->tables_ = catalog->owned_.view();
-  auto derived = validate(catalog->tables_,
-                          {.placement = Placement::kForeign, .files = catalog->files_}, limits);
-  if (!derived) return propagate(derived);
-  catalog->derived_ = std::move(*derived);
+  auto facts_of_pools = validate(
+      catalog->tables_, {.placement = Placement::kForeign, .files = catalog->files_}, limits);
+  if (!facts_of_pools) return propagate(facts_of_pools);
+  catalog->pool_facts_ = std::move(*facts_of_pools);
   return catalog;
 }
 

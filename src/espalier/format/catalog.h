@@ -54,9 +54,11 @@ class Catalog {
   /// The records. Their meaning is docs/format.md's; most callers want a Checkpoint instead.
   const Tables& tables() const { return tables_; }
   /// Elements of shape number `shape` of the pool.
-  std::uint64_t shape_elements(std::uint32_t shape) const { return derived_.shape_elements[shape]; }
+  std::uint64_t shape_elements(std::uint32_t shape) const {
+    return pool_facts_.shape_elements[shape];
+  }
   /// Whether text number `text`, as a key, stands in a printed key path as it is.
-  bool is_plain_text(std::uint32_t text) const { return derived_.plain_texts[text]; }
+  bool is_plain_text(std::uint32_t text) const { return pool_facts_.plain_texts[text]; }
 
  private:
   struct Token {};
@@ -72,7 +74,7 @@ class Catalog {
   std::optional<Arena> arena_;
   OwnedTables owned_;
   Tables tables_;
-  Derived derived_;
+  PoolFacts pool_facts_;
 };
 
 }  // namespace espalier

@@ -9,7 +9,7 @@
 
 #include "espalier/base/merge_sort.h"
 #include "espalier/format/access.h"
-#include "espalier/format/validate.h"
+#include "espalier/format/find_path.h"
 
 namespace espalier {
 namespace {

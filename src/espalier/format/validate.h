@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "espalier/base/error.h"
@@ -35,8 +34,9 @@ struct FileFacts {
   std::uint64_t index_offset = 0;
 };
 
-/// What validation finds out on its way, so that readers need not work it out for every tensor.
-struct Derived {
+/// What validation learns about the entries of the pools, so that readers need not work it out for
+/// every tensor.
+struct PoolFacts {
   /// The elements of each shape of the pool.
   std::vector<std::uint64_t> shape_elements;
   /// Whether each text of the pool, as a key, stands in a printed key path as it is.
@@ -46,15 +46,7 @@ struct Derived {
 /// Checks all of docs/format.md section 9.1 in time linear in the size of the tables, with scratch
 /// memory of a bit per text, shape and block and a stack of at most `limits.depth` frames. After
 /// success every accessor of a Catalog over these tables is total.
-Result<Derived> validate(const Tables& tables, const FileFacts& facts, const Limits& limits);
-
-/// The printed key path of node `node`, for error messages: looks for parents by scanning, in time
-/// linear in the nodes. The tree structure must be valid; the metadata tree's paths start with
-/// "(metadata)".
-std::string find_path(const Tables& tables, std::uint32_t node);
-
-/// The path of the first node that names tensor `tensor`; empty if none does.
-std::string find_tensor_path(const Tables& tables, std::uint32_t tensor);
+Result<PoolFacts> validate(const Tables& tables, const FileFacts& facts, const Limits& limits);
 
 }  // namespace espalier
 

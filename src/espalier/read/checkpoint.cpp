@@ -4,8 +4,8 @@
 
 #include "espalier/format/access.h"
 #include "espalier/format/digest.h"
+#include "espalier/format/find_path.h"
 #include "espalier/format/shape.h"
-#include "espalier/format/validate.h"
 
 namespace espalier {
 

@@ -14,6 +14,7 @@
 #include "espalier/base/counted.h"
 #include "espalier/base/utf8.h"
 #include "espalier/format/access.h"
+#include "espalier/format/find_path.h"
 #include "espalier/format/header.h"
 #include "espalier/format/shape.h"
 #include "espalier/format/validate.h"

@@ -6,7 +6,7 @@
 #include "espalier/format/access.h"
 #include "espalier/format/digest.h"
 #include "espalier/format/element_layout.h"
-#include "espalier/format/validate.h"
+#include "espalier/format/find_path.h"
 
 namespace espalier {
 namespace {

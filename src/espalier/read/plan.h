@@ -15,6 +15,7 @@
 #include "espalier/read/checkpoint.h"
 #include "espalier/read/chunk_reader.h"
 #include "espalier/read/slice.h"
+#include "espalier/read/strided_copy.h"
 
 namespace espalier {
 
@@ -56,7 +57,9 @@ class ReadPlan {
   std::span<const PlannedChunk> chunks() const { return chunks_; }
   /// Whether different chunks touch different bytes of the result, so that they may be delivered at
   /// the same time. False only for slices of elements narrower than a byte.
-  bool is_concurrent() const { return unit_bits_ == 8; }
+  bool is_concurrent() const { return copy_.is_bytewise(); }
+  /// How the tensor's bytes in the chunks become the result.
+  const StridedCopy& copy() const { return copy_; }
   /// If chunk `i` lands in the result as it is stored, in one piece, the offset where: a driver may
   /// then read the file straight to that place and hand the same bytes to deliver().
   std::optional<std::uint64_t> direct_offset(std::size_t i) const;
@@ -80,37 +83,13 @@ class ReadPlan {
 
  private:
   explicit ReadPlan(TensorRef tensor) : tensor_(tensor) {}
-
-  // The result is a sequence of runs: `run_` units that stand together in the tensor. Their places
-  // come from a few nested loops, outermost first; run r of the result starts at unit r * run_.
-  struct Loop {
-    std::uint64_t count;
-    std::uint64_t stride;
-  };
-  std::uint64_t run_begin(std::uint64_t run) const;
-  std::uint64_t first_run_ending_after(std::uint64_t unit) const;
-  // What of the tensor chunk `chunk` holds, and what of the result, in units.
-  struct Units {
-    std::uint64_t begin;
-    std::uint64_t end;
-  };
-  Units units_of(const PlannedChunk& chunk) const;
-  Units result_of(const PlannedChunk& chunk) const;
   void find_chunks();
-  std::optional<std::uint64_t> landing(const PlannedChunk& chunk) const;
-  // `out` is the result from byte `out_begin` on.
-  void copy_runs(const PlannedChunk& chunk, ByteSpan logical, MutableByteSpan out,
-                 std::uint64_t out_begin) const;
 
   TensorRef tensor_;
   std::vector<std::uint64_t> shape_;
   std::uint64_t bytes_ = 0;
+  StridedCopy copy_;
   std::vector<PlannedChunk> chunks_;
-  std::uint32_t unit_bits_ = 8;  // 1 when slices cut within bytes
-  std::uint64_t base_ = 0;
-  std::vector<Loop> loops_;
-  std::uint64_t runs_ = 0;
-  std::uint64_t run_ = 0;
 };
 
 }  // namespace espalier

@@ -8,7 +8,8 @@ namespace espalier::cli {
 
 std::vector<Piece> pieces_of(const TensorRef& tensor) {
   std::vector<Piece> pieces;
-  const std::uint32_t chunks = tensor.chunk_count();
+  if (tensor.is_placeholder()) return pieces;
+  const auto chunks = static_cast<std::uint32_t>(chunk_count(tensor.bytes()));
   const std::uint32_t step = dtype_bits(tensor.dtype()) == 6 ? 3 : 1;
   for (std::uint32_t first = 0; first < chunks; first += std::min(step, chunks - first)) {
     pieces.push_back({first, std::min(step, chunks - first)});

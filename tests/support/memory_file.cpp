@@ -70,7 +70,9 @@ OwnedTables copy_of(const Tables& t) {
           .order = {t.order.begin(), t.order.end()},
           .axes = {t.axes.begin(), t.axes.end()},
           .axis_names = {t.axis_names.begin(), t.axis_names.end()},
-          .blocks = {t.blocks.begin(), t.blocks.end()}};
+          .blocks = {t.blocks.begin(), t.blocks.end()},
+          .storages = {t.storages.begin(), t.storages.end()},
+          .strides = {t.strides.begin(), t.strides.end()}};
 }
 
 }  // namespace espalier::testing

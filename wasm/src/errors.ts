@@ -7,7 +7,7 @@ export type ErrorCode =
   | 'text_invalid' | 'key_invalid' | 'limit_exceeded' | 'out_of_memory' | 'chunk_corrupt' | 'padding_corrupt'
   | 'digest_mismatch' | 'not_a_regular_file' | 'safetensors_invalid' | 'unsupported_codec'
   | 'invalid_key_path' | 'invalid_pattern' | 'not_found' | 'wrong_kind' | 'invalid_slice' | 'invalid_argument'
-  | 'invalid_tree' | 'incomplete' | 'name_collision' | 'unrepresentable' | 'file_exists'
+  | 'invalid_tree' | 'incomplete' | 'name_collision' | 'unrepresentable' | 'file_exists' | 'not_contiguous'
   | 'io_error' | 'file_not_found' | 'file_changed' | 'durability_unknown' | 'file_missing'
   | 'range_not_supported' | 'worker_failed'
 

@@ -11,6 +11,8 @@
 #include "espalier/base/checked.h"
 #include "espalier/base/counted.h"
 #include "espalier/foreign/any_opener.h"
+#include "espalier/format/access.h"
+#include "espalier/format/shape.h"
 #include "espalier/native/file_set_opener.h"
 #include "espalier/native/huge_pages.h"
 #include "espalier/native/out_of_memory.h"
@@ -35,6 +37,25 @@ tl::unexpected<Error> too_much(std::uint64_t limit, std::string path) {
               Error::kNoOffset, std::move(path));
 }
 
+bool has_strides(const TensorRef& tensor) {
+  const StorageRecord* storage = tensor.storage();
+  return storage != nullptr && (storage->flags & kStorageStrided) != 0;
+}
+
+// Whether the decoded chunks, one after the other, are the tensor, and stand so in the file.
+bool is_contiguous(const TensorRef& tensor) {
+  if (tensor.is_placeholder()) return true;
+  if (tensor.storage() != nullptr) return false;
+  const auto chunks = table_chunks(tensor.catalog().tables(), tensor.number());
+  for (std::size_t i = 1; i < chunks.size(); ++i) {
+    if (chunks[i].file != chunks[i - 1].file ||
+        chunks[i].offset != chunks[i - 1].offset + chunks[i - 1].stored) {
+      return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 Result<CheckpointFile> CheckpointFile::open(const std::filesystem::path& path,
@@ -54,7 +75,7 @@ Result<CheckpointFile> CheckpointFile::open(const std::filesystem::path& path,
   const auto machine = make_machine({.file_size = (*source)->size(),
                                      .limits = options.limits,
                                      .allocator = huge_page_allocator()});
-  auto opened = open_files(*machine, std::move(*source), path, options.access);
+  auto opened = open_files(*machine, std::move(*source), path, options.access, options.limits);
   if (!opened) return propagate(opened);
   return CheckpointFile(std::move(opened->source), std::move(opened->checkpoint), options);
 } catch (const std::bad_alloc&) {
@@ -81,6 +102,7 @@ Result<ByteSpan> CheckpointFile::read_stored(const Extent& extent,
 
 Result<ByteSpan> CheckpointFile::read_chunk(const TensorRef& tensor, std::uint32_t i,
                                             ChunkBuffer& buffer) const try {
+  if (has_strides(tensor)) return read_strided_chunk(tensor, i, buffer);
   const Extent extent = stored_extent(tensor, i);
   auto bytes = read_stored(extent, buffer.stored);
   if (bytes) bytes = buffer.reader.open(tensor, i, *bytes);
@@ -121,6 +143,13 @@ bool CheckpointFile::is_in_place(const TensorRef& tensor) const {
 }
 
 Result<TensorView> CheckpointFile::view(const TensorRef& tensor, Check check) const try {
+  if (!is_contiguous(tensor)) {
+    return fail(
+        ErrorCode::kNotContiguous,
+        "the tensor is stored with strides, in another byte order or in pieces, so there is "
+        "no view of it; read it with slice()",
+        Error::kNoOffset, tensor_path(tensor));
+  }
   const auto extent = tensor.raw_extent();
   if (!extent || !source_->mapping(extent->file)) return slice(tensor, {});
   if (check == Check::kHashes && checkpoint_.catalog().has_hashes()) {
@@ -288,31 +317,94 @@ Result<Value> CheckpointFile::load_lazily(const NodeRef& node) const try {
 }
 
 Result<TensorData> CheckpointFile::data_lazily(const TensorRef& tensor) const try {
-  auto plan = ReadPlan::make(tensor);
-  if (!plan) return propagate(plan);
-  return TensorData::produced([file = *this, plan = std::move(*plan)](
-                                  std::uint64_t offset, MutableByteSpan out) -> Result<void> {
-    const auto buffer = file.buffers_->borrow();
-    return file.read_range(plan, offset, out, *buffer);
-  });
+  // What cannot be read at all is known now: a save would fail in the middle.
+  if (auto plan = ReadPlan::make(tensor); !plan) return propagate(plan);
+  return TensorData::produced(
+      [file = *this, tensor](std::uint64_t offset, MutableByteSpan out) -> Result<void> {
+        const auto buffer = file.buffers_->borrow();
+        return file.read_range(tensor, offset, out, *buffer);
+      });
 } catch (const std::bad_alloc&) {
   return out_of_memory();
 }
 
 // Part of a whole tensor: a save asks for one chunk at a time, which is then read to where it
 // belongs.
-Result<void> CheckpointFile::read_range(const ReadPlan& plan, std::uint64_t offset,
+Result<void> CheckpointFile::read_range(const TensorRef& tensor, std::uint64_t offset,
                                         MutableByteSpan out, ChunkBuffer& buffer) const {
-  for (auto i = static_cast<std::uint32_t>(offset / kChunkBytes);
-       i < plan.chunks().size() && plan.chunks()[i].begin < offset + out.size(); ++i) {
-    const PlannedChunk& chunk = plan.chunks()[i];
-    auto bytes = read_chunk(plan.tensor(), i, buffer);
+  const std::uint64_t end = std::min(tensor.bytes(), offset + out.size());
+  for (std::uint64_t at = offset; at < end;) {
+    const std::uint64_t i = at / kChunkBytes;
+    auto bytes = read_chunk(tensor, static_cast<std::uint32_t>(i), buffer);
     if (!bytes) return propagate(bytes);
-    const std::uint64_t begin = std::max(chunk.begin, offset);
-    const std::uint64_t end = std::min(chunk.begin + chunk.length, offset + out.size());
-    std::copy_n(bytes->data() + (begin - chunk.begin), end - begin, out.data() + (begin - offset));
+    const std::uint64_t begin = at - i * kChunkBytes;
+    const std::uint64_t count = std::min(bytes->size() - begin, end - at);
+    std::copy_n(bytes->data() + begin, count, out.data() + (at - offset));
+    at += count;
   }
   return {};
+}
+
+// Reads the part of a tensor with strides that has byte `offset` of it: as many whole steps of one
+// axis as kBandBytes hold. What is read at once decides how often the storage is gone through.
+Result<void> CheckpointFile::read_band(const TensorRef& tensor, std::uint64_t offset,
+                                       ChunkBuffer& buffer) const {
+  constexpr std::uint64_t kBandBytes = std::uint64_t{32} << 20;
+  const auto shape = tensor.shape();
+  std::uint64_t step = tensor.bytes();  // of the axis that is divided, and then of those before it
+  std::size_t axis = 0;
+  for (; axis < shape.size() && step > kBandBytes; ++axis) step /= shape[axis];
+  std::vector<Slice> slices(axis);
+  buffer.band_begin = 0;
+  std::uint64_t band_bytes = tensor.bytes();
+  if (axis > 0) {
+    const std::uint64_t steps = std::max<std::uint64_t>(1, kBandBytes / step);
+    std::uint64_t rest = offset;
+    std::uint64_t below = tensor.bytes();
+    for (std::size_t i = 0; i < axis; ++i) {
+      below /= shape[i];
+      const std::uint64_t at = rest / below;
+      const std::uint64_t begin = i + 1 < axis ? at : at / steps * steps;
+      const std::uint64_t end = i + 1 < axis ? at + 1 : std::min(shape[i], begin + steps);
+      slices[i].start = static_cast<std::int64_t>(begin);
+      slices[i].stop = static_cast<std::int64_t>(end);
+      buffer.band_begin += begin * below;
+      rest -= at * below;
+      band_bytes = (end - begin) * below;
+    }
+  }
+  buffer.band_of.reset();
+  buffer.band.resize(static_cast<std::size_t>(band_bytes));
+  auto plan = ReadPlan::make(tensor, slices);
+  if (!plan) return propagate(plan);
+  for (std::size_t i = 0; i < plan->chunks().size(); ++i) {
+    if (auto ok = read_planned_chunk(*plan, i, buffer.band, buffer); !ok) return ok;
+  }
+  buffer.band_of = tensor;
+  return {};
+}
+
+Result<ByteSpan> CheckpointFile::read_strided_chunk(const TensorRef& tensor, std::uint32_t i,
+                                                    ChunkBuffer& buffer) const {
+  const std::uint64_t begin = i * kChunkBytes;
+  const std::uint64_t length = chunk_length(tensor.bytes(), i);
+  std::vector<std::byte> joined;
+  for (std::uint64_t at = begin;;) {
+    const bool has_it = buffer.band_of == tensor && at >= buffer.band_begin &&
+                        at - buffer.band_begin < buffer.band.size();
+    if (!has_it) {
+      if (auto ok = read_band(tensor, at, buffer); !ok) return propagate(ok);
+    }
+    const auto part =
+        ByteSpan(buffer.band).subspan(static_cast<std::size_t>(at - buffer.band_begin));
+    const auto count = std::min<std::uint64_t>(part.size(), begin + length - at);
+    if (count == length) return part.first(static_cast<std::size_t>(count));
+    joined.insert(joined.end(), part.begin(), part.begin() + static_cast<std::ptrdiff_t>(count));
+    at += count;
+    if (at == begin + length) break;
+  }
+  buffer.stored = std::move(joined);
+  return ByteSpan(buffer.stored);
 }
 
 Result<VerifyReport> CheckpointFile::verify(const Progress& progress) const try {

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -76,9 +77,11 @@ class CheckpointFile {
   NodeRef metadata() const { return checkpoint_.metadata(); }
   const Source& source() const { return *source_; }
 
-  /// The whole tensor. Raw tensors of a mapped file are views of the mapping, without a copy; all
-  /// others are read into memory. kWrongKind for a placeholder, kChunkCorrupt if the bytes are
-  /// damaged (as Check says, in a format that has hashes).
+  /// The whole tensor. Raw tensors of a mapped file are views of the mapping, without a copy; those
+  /// that are compressed, or whose file is not mapped, are read into memory. kWrongKind for a
+  /// placeholder, kChunkCorrupt if the bytes are damaged (as Check says, in a format that has
+  /// hashes), kNotContiguous for a tensor of another format that is stored with strides, in another
+  /// byte order or in pieces: slice() reads it.
   Result<TensorView> view(const TensorRef& tensor, Check check = Check::kHashes) const;
 
   /// A slice of the tensor (see ReadPlan::make), in memory of its own. Reads the chunks that it
@@ -94,12 +97,17 @@ class CheckpointFile {
   struct ChunkBuffer {
     std::vector<std::byte> stored;
     ChunkReader reader;
+    /// The part of a tensor with strides that was read last.
+    std::optional<TensorRef> band_of;
+    std::uint64_t band_begin = 0;
+    std::vector<std::byte> band;
   };
 
-  /// The bytes of chunk `i` of the tensor, which must be below chunk_count(), after checking their
-  /// hash: for going through a tensor that is larger than memory. A view of the mapping, or of
-  /// `buffer`, which grows as needed; valid until the file or `buffer` changes or goes. Errors as
-  /// of view().
+  /// Up to kChunkBytes bytes of the tensor from byte `i` * kChunkBytes on, packed in C order, after
+  /// checking their hash: for going through a tensor that is larger than memory. `i` must be below
+  /// espalier::chunk_count(tensor.bytes()). A view of the mapping, or of `buffer`, which grows as
+  /// needed, to 32 MiB and a chunk if the tensor has strides; valid until the file or `buffer`
+  /// changes or goes. Errors as of slice().
   Result<ByteSpan> read_chunk(const TensorRef& tensor, std::uint32_t i, ChunkBuffer& buffer) const;
 
   /// The tree below `node` with all tensors, exactly as it was saved. Tensors are view()s, so raw
@@ -128,12 +136,15 @@ class CheckpointFile {
   /// Whether the tensor is used where it lies in the mapping.
   bool is_in_place(const TensorRef& tensor) const;
   Result<void> check_in_place(std::span<const TensorRef> tensors) const;
+  Result<void> read_band(const TensorRef& tensor, std::uint64_t offset, ChunkBuffer& buffer) const;
+  Result<ByteSpan> read_strided_chunk(const TensorRef& tensor, std::uint32_t i,
+                                      ChunkBuffer& buffer) const;
   Result<void> read_planned(const ReadPlan& plan, MutableByteSpan out) const;
   Result<void> read_planned_chunk(const ReadPlan& plan, std::size_t i, MutableByteSpan out,
                                   ChunkBuffer& buffer) const;
   struct Loading;
   Result<Loading> prepare_loading(const NodeRef& node) const;
-  Result<void> read_range(const ReadPlan& plan, std::uint64_t offset, MutableByteSpan out,
+  Result<void> read_range(const TensorRef& tensor, std::uint64_t offset, MutableByteSpan out,
                           ChunkBuffer& buffer) const;
 
   std::shared_ptr<const Source> source_;

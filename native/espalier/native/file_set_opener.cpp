@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "espalier/native/made_source.h"
+
 namespace espalier {
 namespace {
 
@@ -32,8 +34,12 @@ Result<std::shared_ptr<const Source>> open_sibling(const std::filesystem::path& 
 class FileSetOpener {
  public:
   FileSetOpener(OpeningMachine& machine, std::shared_ptr<const Source> first,
-                const std::filesystem::path& path, Access access)
-      : machine_(machine), path_(path), access_(access), sources_{std::move(first)} {}
+                const std::filesystem::path& path, Access access, const Limits& limits)
+      : machine_(machine),
+        path_(path),
+        access_(access),
+        limits_(limits),
+        sources_{std::move(first)} {}
 
   Result<OpenedFiles> run() {
     while (!machine_.wants().empty() || !machine_.needs().empty()) {
@@ -42,6 +48,7 @@ class FileSetOpener {
     }
     auto checkpoint = machine_.finish();
     if (!checkpoint) return propagate(checkpoint);
+    add_made_files(*checkpoint);
     auto source = sources_.size() == 1 ? sources_.front() : join_sources(std::move(sources_));
     return OpenedFiles{std::move(*checkpoint), std::move(source)};
   }
@@ -57,6 +64,17 @@ class FileSetOpener {
     if (source) return machine_.answer(wanted.number, sources_.back()->size());
     source.error().file = wanted.name;
     return machine_.answer(wanted.number, propagate(source));
+  }
+
+  void add_made_files(const Checkpoint& checkpoint) {
+    const auto files = checkpoint.catalog().files();
+    if (files.size() <= sources_.size()) return;
+    const auto opened = join_sources(sources_);
+    const auto budget = std::make_shared<MadeBudget>(limits_.made_bytes);
+    for (std::size_t number = sources_.size(); number < files.size(); ++number) {
+      sources_.push_back(files[number].maker ? make_source(files[number], opened, budget)
+                                             : nullptr);
+    }
   }
 
   Result<void> feed() {
@@ -79,6 +97,7 @@ class FileSetOpener {
   OpeningMachine& machine_;
   const std::filesystem::path& path_;
   const Access access_;
+  const Limits& limits_;
   std::vector<std::shared_ptr<const Source>> sources_;
   std::vector<std::byte> scratch_;
 };
@@ -86,8 +105,9 @@ class FileSetOpener {
 }  // namespace
 
 Result<OpenedFiles> open_files(OpeningMachine& machine, std::shared_ptr<const Source> first,
-                               const std::filesystem::path& path, Access access) {
-  return FileSetOpener(machine, std::move(first), path, access).run();
+                               const std::filesystem::path& path, Access access,
+                               const Limits& limits) {
+  return FileSetOpener(machine, std::move(first), path, access, limits).run();
 }
 
 }  // namespace espalier

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "espalier/base/error.h"
+#include "espalier/base/limits.h"
 #include "espalier/native/source.h"
 #include "espalier/read/checkpoint.h"
 #include "espalier/read/opening_machine.h"
@@ -20,9 +21,11 @@ struct OpenedFiles {
 
 /// Drives `machine` over `first`, which stands at `path`, and over the files of the same folder
 /// that the machine wants. One that cannot be opened is no error here: the machine learns why, and
-/// so does everybody who reads from it. Errors are those of the machine and of reading.
+/// so does everybody who reads from it. Files that the checkpoint makes are made when they are
+/// first read, within `limits`. Errors are those of the machine and of reading.
 Result<OpenedFiles> open_files(OpeningMachine& machine, std::shared_ptr<const Source> first,
-                               const std::filesystem::path& path, Access access);
+                               const std::filesystem::path& path, Access access,
+                               const Limits& limits);
 
 }  // namespace espalier
 

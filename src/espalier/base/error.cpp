@@ -70,6 +70,8 @@ std::string_view to_string(ErrorCode code) {
       return "name_collision";
     case ErrorCode::kFileExists:
       return "file_exists";
+    case ErrorCode::kNotContiguous:
+      return "not_contiguous";
     case ErrorCode::kUnrepresentable:
       return "unrepresentable";
     case ErrorCode::kIoError:

@@ -54,6 +54,7 @@ enum class ErrorCode : std::uint16_t {
   kNameCollision = 48,    // Two nodes would get the same name in the target format.
   kUnrepresentable = 49,  // The target format cannot hold this value.
   kFileExists = 50,       // A file of that name is there, and may not be replaced.
+  kNotContiguous = 51,    // The tensor does not stand in its file as it stands in memory.
 
   // 60..79: the operating system said no. Command line exit code 4.
   kIoError = 60,            // Reading or writing failed.

@@ -29,6 +29,9 @@ struct Limits {
   /// Bytes that one read may produce in memory that the library itself allocates. Stops a shape
   /// that claims petabytes.
   std::uint64_t decoded_bytes = std::uint64_t{1} << 40;
+  /// Bytes that the files of one checkpoint may take that are made when they are first read, as
+  /// by inflating. Stops an archive of zeros that grows a thousandfold.
+  std::uint64_t made_bytes = std::uint64_t{1} << 34;
   /// Bytes of a safetensors header; the specification's own cap is 100 MB.
   std::uint64_t safetensors_header_bytes = 100'000'000;
 };

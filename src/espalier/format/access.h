@@ -49,18 +49,38 @@ inline std::uint64_t table_tensor_bytes(const Tables& t, const TensorRecord& ten
   return tensor_bytes(dtype, shape, table_block(t, tensor.block)).value_or(0);
 }
 
+/// What is unusual about how a tensor is stored; null if nothing is.
+inline const StorageRecord* table_storage(const Tables& t, std::uint32_t tensor) {
+  if (t.storages.empty()) return nullptr;
+  const auto at = std::lower_bound(
+      t.storages.begin(), t.storages.end(), tensor,
+      [](const StorageRecord& storage, std::uint32_t number) { return storage.tensor < number; });
+  return at == t.storages.end() || at->tensor != tensor ? nullptr : &*at;
+}
+
+/// Bytes that the chunks of a tensor hold, once decoded: those of the tensor, or of the storage
+/// that it steps through.
+inline std::uint64_t table_storage_bytes(const Tables& t, std::uint32_t tensor) {
+  const TensorRecord& record = t.tensors[tensor];
+  const StorageRecord* storage = table_storage(t, tensor);
+  if (storage == nullptr || (storage->flags & kStorageStrided) == 0) {
+    return table_tensor_bytes(t, record);
+  }
+  return storage->elements * (dtype_bits(static_cast<DType>(record.dtype)) / 8);
+}
+
 /// The chunks of a tensor; none for a placeholder.
-inline std::span<const ChunkRecord> table_chunks(const Tables& t, const TensorRecord& tensor) {
-  if (tensor.first_chunk == kNoChunk) return {};
-  return t.chunks.subspan(tensor.first_chunk,
-                          static_cast<std::size_t>(chunk_count(table_tensor_bytes(t, tensor))));
+inline std::span<const ChunkRecord> table_chunks(const Tables& t, std::uint32_t tensor) {
+  const std::uint32_t first = t.tensors[tensor].first_chunk;
+  if (first == kNoChunk) return {};
+  return t.chunks.subspan(first,
+                          static_cast<std::size_t>(chunk_count(table_storage_bytes(t, tensor))));
 }
 
 /// The tensor that holds chunk number `chunk`, which is tensor `from` or a later one.
 inline std::uint32_t table_tensor_of(const Tables& t, std::uint32_t chunk, std::uint32_t from) {
   for (;; ++from) {
-    const TensorRecord& tensor = t.tensors[from];
-    if (chunk - tensor.first_chunk < table_chunks(t, tensor).size()) return from;
+    if (chunk - t.tensors[from].first_chunk < table_chunks(t, from).size()) return from;
   }
 }
 

@@ -35,10 +35,16 @@ Result<std::shared_ptr<const Catalog>> Catalog::from_index(const Header& header,
 
 Result<std::shared_ptr<const Catalog>> Catalog::from_foreign(FileFormat format, OwnedTables tables,
                                                              FileSet files, const Limits& limits,
-                                                             std::optional<Hash128> tree_digest) {
+                                                             std::optional<Hash128> tree_digest,
+                                                             Notes notes) {
+  if (tree_digest && !tables.storages.empty()) {
+    return fail(ErrorCode::kInvalidArgument,
+                "a catalog with strides or foreign byte orders cannot have hashes");
+  }
   auto catalog = std::make_shared<Catalog>(Token{});
   catalog->format_ = format;
   catalog->files_ = std::move(files);
+  catalog->notes_ = std::move(notes);
   catalog->tree_digest_ = tree_digest;
   catalog->owned_ = std::move(tables);
   catalog->tables_ = catalog->owned_.view();

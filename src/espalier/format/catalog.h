@@ -14,6 +14,7 @@
 #include "espalier/base/limits.h"
 #include "espalier/format/file_set.h"
 #include "espalier/format/header.h"
+#include "espalier/format/notes.h"
 #include "espalier/format/tables.h"
 #include "espalier/format/validate.h"
 
@@ -35,10 +36,11 @@ class Catalog {
                                                            const Limits& limits);
 
   /// From files of another format: `tables` with chunks whose extents lie in `files`. With a
-  /// `tree_digest` the chunks' hashes are known.
+  /// `tree_digest` the chunks' hashes are known. kInvalidArgument for a digest with storages, whose
+  /// chunks do not hold the tensors' own bytes.
   static Result<std::shared_ptr<const Catalog>> from_foreign(
       FileFormat format, OwnedTables tables, FileSet files, const Limits& limits,
-      std::optional<Hash128> tree_digest = std::nullopt);
+      std::optional<Hash128> tree_digest = std::nullopt, Notes notes = {});
 
   FileFormat format() const { return format_; }
   /// The files, by number.
@@ -51,6 +53,8 @@ class Catalog {
   bool has_hashes() const { return tree_digest_.has_value(); }
   /// The recorded tree digest, for formats that have one.
   const std::optional<Hash128>& tree_digest() const { return tree_digest_; }
+  /// What the opener noticed: losses and warnings. None for an Espalier file.
+  const Notes& notes() const { return notes_; }
   /// The records. Their meaning is docs/format.md's; most callers want a Checkpoint instead.
   const Tables& tables() const { return tables_; }
   /// Elements of shape number `shape` of the pool.
@@ -70,6 +74,7 @@ class Catalog {
  private:
   FileFormat format_ = FileFormat::kEspalier;
   FileSet files_;
+  Notes notes_;
   std::optional<Hash128> tree_digest_;
   std::optional<Arena> arena_;
   OwnedTables owned_;

@@ -83,7 +83,7 @@ Hash128 hash_tensor(const Tables& t, std::uint32_t number, Encoding& encoding,
   const auto names = table_axis_names(t, number, shape.size());
   encoding.number(static_cast<std::uint8_t>(names.empty() ? 0 : 1));
   for (const std::uint32_t name : names) encoding.number(text_hash(name));
-  for (const ChunkRecord& chunk : table_chunks(t, tensor)) encoding.number(chunk.hash);
+  for (const ChunkRecord& chunk : table_chunks(t, number)) encoding.number(chunk.hash);
   return encoding.hash();
 }
 

@@ -1,10 +1,13 @@
-// What codecs have to know of each element type.
+// What codecs have to know about each element type.
 #ifndef ESPALIER_FORMAT_ELEMENT_LAYOUT_H_
 #define ESPALIER_FORMAT_ELEMENT_LAYOUT_H_
 
 #include <cstdint>
+#include <optional>
 
 #include "espalier/codec/codec.h"
+#include "espalier/codec/number_form.h"
+#include "espalier/format/tables.h"
 #include "espalier/tree/dtype.h"
 
 namespace espalier {
@@ -16,6 +19,29 @@ constexpr ElementLayout element_layout(DType dtype) {
   const std::uint32_t bits = dtype_bits(dtype) / (is_complex ? 2 : 1);
   if (bits <= 8) return {1, dtype_is_floating(dtype)};
   return {static_cast<std::uint8_t>(bits / 8), dtype_is_floating(dtype)};
+}
+
+/// What StorageRecord::flags say of the numbers of a tensor. Nothing if no such tensor can be: its
+/// elements have no bytes to swap, no negatives that the form has bits for, or no imaginary part.
+constexpr std::optional<NumberForm> number_form(DType dtype, std::uint8_t flags) {
+  const bool is_complex = dtype == DType::kC64 || dtype == DType::kC128;
+  const std::uint32_t bits = dtype_bits(dtype) / (is_complex ? 2 : 1);
+  NumberForm form;
+  form.width = bits % 8 == 0 && bits > 0 ? static_cast<std::uint8_t>(bits / 8) : std::uint8_t{1};
+  form.is_swapped = (flags & kStorageSwapped) != 0;
+  form.is_conjugated = (flags & kStorageConjugated) != 0;
+  if (form.is_conjugated && !is_complex) return std::nullopt;
+  if (form.is_swapped && form.width == 1) return std::nullopt;
+  if ((flags & kStorageNegated) == 0) return form;
+  if (dtype >= DType::kI8 && dtype <= DType::kU64) {
+    form.negation = NumberForm::Negation::kInteger;
+  } else if (dtype >= DType::kF16 && dtype <= DType::kC128) {
+    form.negation = NumberForm::Negation::kFloat;
+  } else {
+    // Some types of 8 bits have no sign, or no negative zero.
+    return std::nullopt;
+  }
+  return form;
 }
 
 }  // namespace espalier

@@ -3,11 +3,13 @@
 #define ESPALIER_FORMAT_FILE_SET_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "espalier/base/error.h"
+#include "espalier/format/file_maker.h"
 
 namespace espalier {
 
@@ -23,6 +25,9 @@ struct FileEntry {
   /// Why it cannot be read, such as kFileMissing. Its tensors are listed, and every read of one
   /// gives this error.
   std::optional<Error> problem = std::nullopt;
+  /// Makes the bytes of a file that no driver can open; null for a file that is there. Made files
+  /// have the highest numbers.
+  std::shared_ptr<const FileMaker> maker = nullptr;
 };
 
 /// The files by number, as in Extent::file and ChunkRecord::file. There is at least file 0.

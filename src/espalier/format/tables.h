@@ -93,6 +93,28 @@ struct BlockRecord {
   std::uint32_t bytes = 0;
 };
 
+/// How a tensor of another format differs from one of ours, whose elements are packed in C order
+/// and in the byte order of the host. No file of ours has such a record.
+struct StorageRecord {
+  std::uint32_t tensor = 0;
+  /// At least one of those below.
+  std::uint8_t flags = 0;
+  /// If strided: the elements that the chunks hold, the number among them of the tensor's first
+  /// element, and where in `strides` the step of each axis stands, in elements.
+  std::uint32_t first_stride = 0;
+  std::uint64_t elements = 0;
+  std::uint64_t offset = 0;
+};
+
+/// Flags of a StorageRecord. The chunks hold a storage that the tensor steps through by strides.
+inline constexpr std::uint8_t kStorageStrided = 1u << 0;
+/// The bytes of each number are in reverse order. A complex number is two numbers.
+inline constexpr std::uint8_t kStorageSwapped = 1u << 1;
+/// The elements are the negatives of those stored, as PyTorch's lazy negation leaves them.
+inline constexpr std::uint8_t kStorageNegated = 1u << 2;
+/// The elements are the complex conjugates of those stored.
+inline constexpr std::uint8_t kStorageConjugated = 1u << 3;
+
 /// Views of every vector of an index. Whoever made them says what they point into.
 struct Tables {
   std::span<const NodeRecord> nodes;
@@ -110,6 +132,9 @@ struct Tables {
   std::span<const AxesRecord> axes;
   std::span<const std::uint32_t> axis_names;
   std::span<const BlockRecord> blocks;
+  // Not in our own index: see StorageRecord.
+  std::span<const StorageRecord> storages;
+  std::span<const std::uint64_t> strides;
 };
 
 /// The same vectors, owned: what a writer or an opener of a foreign format builds.
@@ -129,10 +154,12 @@ struct OwnedTables {
   std::vector<AxesRecord> axes;
   std::vector<std::uint32_t> axis_names;
   std::vector<BlockRecord> blocks;
+  std::vector<StorageRecord> storages = {};
+  std::vector<std::uint64_t> strides = {};
 
   Tables view() const {
-    return {nodes, tensors, chunks,      shape_ends, dims, words,      text_ends, text,
-            bytes, labels,  dict_orders, order,      axes, axis_names, blocks};
+    return {nodes,  tensors,     chunks, shape_ends, dims,       words,  text_ends, text,   bytes,
+            labels, dict_orders, order,  axes,       axis_names, blocks, storages,  strides};
   }
 };
 

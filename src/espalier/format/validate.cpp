@@ -88,6 +88,9 @@ bool Validator::check_uses() {
     return bad(ErrorCode::kChunkInvalid, "a chunk belongs to no tensor",
                t_.chunks[static_cast<std::size_t>(next_chunk_)]);
   }
+  if (next_storage_ != t_.storages.size() || next_stride_ != t_.strides.size()) {
+    return bad_table(ErrorCode::kTensorInvalid, "some storages or strides belong to no tensor");
+  }
   if (const auto text = texts_.first_unused()) {
     return bad(ErrorCode::kTextInvalid, "a string is used by nothing", t_.text_ends[*text]);
   }

@@ -17,8 +17,9 @@ namespace espalier {
 enum class Placement : std::uint8_t {
   /// An Espalier file: docs/format.md section 6, to the byte.
   kCanonical,
-  /// Files of another format: chunks adjacent within a tensor, each tensor anywhere in one of the
-  /// files. The opener of that format has checked how tensors lie to each other.
+  /// Files of another format: tensors anywhere, in one or several of the files; the chunks of each
+  /// ascend by file and offset. The opener of that format has checked how tensors lie to each
+  /// other.
   kForeign,
 };
 

@@ -96,7 +96,67 @@ ESPALIER_LOOP_BODY bool Validator::check_tensor(std::uint32_t index) {
     }
     bytes = *unusual;
   }
+  if (next_storage_ < t_.storages.size()) {
+    bytes = check_storage(index, tensor, *bytes);
+    if (!bytes) return false;
+  }
   return placeholder || check_chunks(index, tensor, *bytes);
+}
+
+// The bytes that the chunks of a tensor hold, when some tensors are stored in an unusual way. No
+// stride may lead out of the storage: a reader adds them up without looking.
+std::optional<std::uint64_t> Validator::check_storage(std::uint32_t index,
+                                                      const TensorRecord& tensor,
+                                                      std::uint64_t bytes) {
+  const StorageRecord& storage = t_.storages[next_storage_];
+  if (storage.tensor != t_.nodes[index].value) return bytes;
+  ++next_storage_;
+  const auto dtype = static_cast<DType>(tensor.dtype);
+  const auto refuse = [&](std::string_view message) {
+    bad_node(ErrorCode::kTensorInvalid, message, index);
+    return std::nullopt;
+  };
+  constexpr std::uint8_t kKnown =
+      kStorageStrided | kStorageSwapped | kStorageNegated | kStorageConjugated;
+  if (storage.flags == 0 || (storage.flags & ~kKnown) != 0 || tensor.first_chunk == kNoChunk ||
+      !number_form(dtype, storage.flags)) {
+    return refuse("a tensor is stored in a way that its dtype does not allow");
+  }
+  if ((storage.flags & kStorageStrided) == 0) return bytes;
+  const auto shape = table_shape(t_, tensor.shape);
+  const std::uint64_t width = dtype_bits(dtype) / 8;
+  if (dtype_bits(dtype) % 8 != 0 || width == 0 || storage.first_stride != next_stride_ ||
+      !range_fits(next_stride_, shape.size(), t_.strides.size())) {
+    return refuse("a tensor's strides are malformed");
+  }
+  next_stride_ += shape.size();
+  const auto stored = checked_mul(storage.elements, width);
+  std::optional<std::uint64_t> last = storage.offset;
+  for (std::size_t axis = 0; axis < shape.size() && last && bytes > 0; ++axis) {
+    const auto reach = checked_mul(shape[axis] - 1, t_.strides[storage.first_stride + axis]);
+    last = reach ? checked_add(*last, *reach) : std::nullopt;
+  }
+  if (!stored || *stored > kMaxTensorBytes || !last || (bytes > 0 && *last >= storage.elements)) {
+    return refuse("a tensor's strides lead out of what is stored for it");
+  }
+  // With strides of 0, a few bytes stand for any number of them: totals must not wrap.
+  if (bytes > kMaxTensorBytes - strided_bytes_) {
+    return refuse("the tensors with strides take more than 2^63 bytes together");
+  }
+  strided_bytes_ += bytes;
+  return stored;
+}
+
+// Whether a chunk may stand where it does. Elsewhere than in our own format, the chunks of one
+// tensor ascend: what reads several at once relies on it.
+bool Validator::is_placed(const ChunkRecord& chunk, bool is_first) const {
+  if (facts_.placement == Placement::kForeign) {
+    return is_first || chunk.file > last_file_ ||
+           (chunk.file == last_file_ && chunk.offset >= next_byte_);
+  }
+  // A gap could hide bytes, an overlap could show one blob under two names.
+  const auto expected = is_first ? checked_align(next_byte_, kTensorAlignment) : next_byte_;
+  return chunk.file == 0 && expected == chunk.offset;
 }
 
 bool Validator::check_chunks(std::uint32_t index, const TensorRecord& tensor, std::uint64_t bytes) {
@@ -137,14 +197,7 @@ bool Validator::check_chunks(std::uint32_t index, const TensorRecord& tensor, st
                          "a chunk has the unknown codec " + std::to_string(chunk.codec), chunk,
                          index);
     }
-    std::uint64_t expected = next_byte_;
-    if (i == 0) {
-      expected = facts_.placement == Placement::kForeign
-                     ? chunk.offset
-                     : checked_align(next_byte_, kTensorAlignment).value_or(Error::kNoOffset);
-    }
-    // A gap could hide bytes, an overlap could show one blob under two names.
-    if (chunk.offset != expected || (i > 0 && chunk.file != t_.chunks[tensor.first_chunk].file)) {
+    if (!is_placed(chunk, i == 0)) {
       return bad_chunk(ErrorCode::kChunkInvalid, "a chunk is not where the layout puts it", chunk,
                        index);
     }
@@ -155,6 +208,7 @@ bool Validator::check_chunks(std::uint32_t index, const TensorRecord& tensor, st
                        index);
     }
     next_byte_ = chunk.offset + chunk.stored;
+    last_file_ = chunk.file;
   }
   return true;
 }

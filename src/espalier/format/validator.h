@@ -142,7 +142,10 @@ class Validator {
   bool check_shapes();
   bool check_blocks();
   bool check_tensor(std::uint32_t index);
+  bool is_placed(const ChunkRecord& chunk, bool is_first) const;
   bool check_chunks(std::uint32_t index, const TensorRecord& tensor, std::uint64_t bytes);
+  std::optional<std::uint64_t> check_storage(std::uint32_t index, const TensorRecord& tensor,
+                                             std::uint64_t bytes);
   bool check_axes();
 
   const Tables& t_;
@@ -156,10 +159,14 @@ class Validator {
   std::uint64_t longest_text_ = 0;
   std::uint32_t next_tensor_ = 0;
   std::uint64_t next_chunk_ = 0;
+  std::size_t next_storage_ = 0;
+  std::uint64_t next_stride_ = 0;
+  std::uint64_t strided_bytes_ = 0;
   std::uint64_t next_value_byte_ = 0;
   std::size_t next_dict_ = 0;
   std::uint64_t next_order_ = 0;
   std::uint64_t next_byte_;
+  std::uint32_t last_file_ = 0;
   std::uint64_t used_features_ = 0;
   std::optional<Error> error_;
 };

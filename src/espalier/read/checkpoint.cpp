@@ -22,7 +22,7 @@ BlockType TensorRef::block() const { return table_block(catalog_->tables(), reco
 
 std::uint64_t TensorRef::stored_bytes() const {
   std::uint64_t stored = 0;
-  for (const ChunkRecord& chunk : table_chunks(catalog_->tables(), record())) {
+  for (const ChunkRecord& chunk : table_chunks(catalog_->tables(), number_)) {
     stored += chunk.stored;
   }
   return stored;
@@ -31,18 +31,23 @@ std::uint64_t TensorRef::stored_bytes() const {
 std::uint32_t TensorRef::first_chunk() const { return record().first_chunk; }
 
 std::uint32_t TensorRef::chunk_count() const {
-  return static_cast<std::uint32_t>(table_chunks(catalog_->tables(), record()).size());
+  return static_cast<std::uint32_t>(table_chunks(catalog_->tables(), number_).size());
 }
 
 std::optional<Extent> TensorRef::raw_extent() const {
   if (is_placeholder()) return std::nullopt;
-  const auto chunks = table_chunks(catalog_->tables(), record());
+  if (storage() != nullptr) return std::nullopt;
+  const auto chunks = table_chunks(catalog_->tables(), number_);
   if (chunks.empty()) return Extent{};
-  const bool raw = std::all_of(chunks.begin(), chunks.end(), [](const ChunkRecord& chunk) {
-    return chunk.codec == static_cast<std::uint8_t>(Codec::kRaw);
-  });
-  if (!raw) return std::nullopt;
-  return Extent{chunks.front().file, chunks.front().offset, bytes()};
+  Extent whole{chunks.front().file, chunks.front().offset, 0};
+  for (const ChunkRecord& chunk : chunks) {
+    if (chunk.codec != static_cast<std::uint8_t>(Codec::kRaw) || chunk.file != whole.file ||
+        chunk.offset != whole.offset + whole.length) {
+      return std::nullopt;
+    }
+    whole.length += chunk.stored;
+  }
+  return whole;
 }
 
 std::optional<Hash128> TensorRef::content_hash() const {
@@ -54,8 +59,7 @@ Result<void> check_readable(const TensorRef& tensor) {
   const Catalog& catalog = tensor.catalog();
   // File 0 has been read; most checkpoints have no other.
   if (catalog.files().size() == 1 || tensor.is_placeholder()) return {};
-  const TensorRecord& record = catalog.tables().tensors[tensor.number()];
-  for (const ChunkRecord& chunk : table_chunks(catalog.tables(), record)) {
+  for (const ChunkRecord& chunk : table_chunks(catalog.tables(), tensor.number())) {
     if (const auto& problem = catalog.files()[chunk.file].problem) {
       Error error = *problem;
       error.path = tensor_path(tensor);

@@ -61,6 +61,11 @@ class TensorRef {
   /// Numbers of its chunks in the checkpoint: `chunk_count()` from `first_chunk()` on.
   std::uint32_t first_chunk() const;
   std::uint32_t chunk_count() const;
+  /// How the tensor is stored, if not packed in C order and in the byte order of the host; null for
+  /// every tensor of an Espalier file.
+  const StorageRecord* storage() const { return table_storage(catalog_->tables(), number_); }
+  /// Bytes that the chunks hold, once decoded: bytes(), unless the tensor has strides.
+  std::uint64_t storage_bytes() const { return table_storage_bytes(catalog_->tables(), number_); }
   /// Where the whole tensor lies as it is, if it does: raw, in one piece. Empty extent if it has no
   /// bytes.
   std::optional<Extent> raw_extent() const;

@@ -29,6 +29,13 @@ Result<void> check_length(const ChunkRecord& record, ByteSpan stored) {
                                          " could be read");
 }
 
+// How the tensor's numbers are stored.
+NumberForm form_of(const TensorRef& tensor) {
+  const StorageRecord* storage = tensor.storage();
+  if (storage == nullptr) return {};
+  return number_form(tensor.dtype(), storage->flags).value_or(NumberForm());
+}
+
 Result<void> check_hash(const TensorRef& tensor, const ChunkRecord& record, ByteSpan logical) {
   if (!tensor.catalog().has_hashes() || hash128(logical) == record.hash) return {};
   return fail(ErrorCode::kChunkCorrupt, std::string(kHashMismatch));
@@ -38,8 +45,8 @@ Result<void> check_hash(const TensorRef& tensor, const ChunkRecord& record, Byte
 
 Result<ByteSpan> ChunkReader::open(const TensorRef& tensor, std::uint32_t i, ByteSpan stored) {
   const ChunkRecord& record = record_of(tensor, i);
-  if (record.codec != static_cast<std::uint8_t>(Codec::kRaw)) {
-    const auto length = static_cast<std::size_t>(chunk_length(tensor.bytes(), i));
+  if (record.codec != static_cast<std::uint8_t>(Codec::kRaw) || !form_of(tensor).is_plain()) {
+    const auto length = static_cast<std::size_t>(chunk_length(tensor.storage_bytes(), i));
     // Never made smaller: chunks of several sizes take turns.
     if (logical_.size() < length) logical_.resize(length);
     const MutableByteSpan out = MutableByteSpan(logical_).first(length);
@@ -67,6 +74,7 @@ Result<void> ChunkReader::open_into(const TensorRef& tensor, std::uint32_t i, By
   if (is_raw && stored.data() != out.data()) {
     std::memcpy(out.data(), stored.data(), stored.size());
   }
+  if (const NumberForm form = form_of(tensor); !form.is_plain()) restore_numbers(form, out);
   return {};
 }
 

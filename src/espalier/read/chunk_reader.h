@@ -1,4 +1,5 @@
-// Turns the stored bytes of a chunk into the tensor's bytes: decodes and checks them.
+// Turns the stored bytes of a chunk into the tensor's bytes: decodes and checks them, and puts the
+// numbers of foreign files into the form of the host.
 #ifndef ESPALIER_READ_CHUNK_READER_H_
 #define ESPALIER_READ_CHUNK_READER_H_
 
@@ -23,11 +24,11 @@ inline constexpr std::string_view kHashMismatch =
 /// most two chunks' bytes and a context of zstd. One per thread; movable.
 class ChunkReader {
  public:
-  /// The bytes of chunk `i` of `tensor`: a view of `stored` if they are raw, and of memory of the
-  /// reader, valid until its next call, otherwise. kTruncated if `stored` has not as many bytes as
-  /// the chunk's record says; kChunkCorrupt if they cannot be decoded or do not match their hash
-  /// (in a format that has hashes); kOutOfMemory. Errors name the chunk's file and offset, and not
-  /// the tensor.
+  /// The bytes of chunk `i` of `tensor` (of its storage, if it has strides): a view of `stored` if
+  /// they are raw, and of memory of the reader, valid until its next call, otherwise. kTruncated if
+  /// `stored` has not as many bytes as the chunk's record says; kChunkCorrupt if they cannot be
+  /// decoded or do not match their hash (in a format that has hashes); kOutOfMemory. Errors name
+  /// the chunk's file and offset, and not the tensor.
   Result<ByteSpan> open(const TensorRef& tensor, std::uint32_t i, ByteSpan stored);
 
   /// The same into `out`, which has as many bytes as the chunk. `out` may be `stored` itself; it

@@ -35,7 +35,9 @@ Result<ReadPlan> ReadPlan::make(TensorRef tensor, std::span<const Slice> slices)
     whole = whole && selections.back().count == axes[i];
   }
   const std::uint64_t elements = shape_elements(plan.shape_).value_or(0);
-  if (whole || elements == 0) {
+  const StorageRecord* storage = tensor.storage();
+  const bool is_strided = storage != nullptr && (storage->flags & kStorageStrided) != 0;
+  if (elements == 0 || (whole && !is_strided)) {
     plan.bytes_ = elements == 0 ? 0 : tensor.bytes();
     plan.copy_ = StridedCopy(8, 0, plan.bytes_, {});
     plan.find_chunks();
@@ -65,16 +67,20 @@ Result<ReadPlan> ReadPlan::make(TensorRef tensor, std::span<const Slice> slices)
     }
   }
   std::vector<CopyLoop> loops;
-  std::uint64_t base = 0;
-  std::uint64_t from = unit;
+  const std::span<const std::uint64_t> strides =
+      is_strided ? tensor.catalog().tables().strides.subspan(storage->first_stride, axes.size())
+                 : std::span<const std::uint64_t>();
+  std::uint64_t base = is_strided ? storage->offset * unit : 0;
+  std::uint64_t packed = unit;
   std::uint64_t to = unit;
   for (std::size_t i = axes.size(); i-- > 0;) {
     const AxisRange& selection = selections[i];
+    const std::uint64_t from = is_strided ? strides[i] * unit : packed;
     base += selection.begin * from;
     // A step beyond the axis is never taken, and may be too large to multiply.
     loops.push_back({selection.count, selection.count > 1 ? selection.step * from : 0, to});
     const bool is_blocks = tensor.dtype() == DType::kOpaque && i + 1 == axes.size();
-    from *= is_blocks ? axes[i] / tensor.block().elements : axes[i];
+    packed *= is_blocks ? axes[i] / tensor.block().elements : axes[i];
     to *= selection.count;
   }
   plan.copy_ = StridedCopy(unit_bits, base, unit, std::move(loops));
@@ -84,12 +90,11 @@ Result<ReadPlan> ReadPlan::make(TensorRef tensor, std::span<const Slice> slices)
 }
 
 void ReadPlan::find_chunks() {
-  const auto records = table_chunks(tensor_.catalog().tables(),
-                                    tensor_.catalog().tables().tensors[tensor_.number()]);
-  const std::uint64_t tensor_bytes = tensor_.bytes();
+  const auto records = table_chunks(tensor_.catalog().tables(), tensor_.number());
+  const std::uint64_t storage_bytes = tensor_.storage_bytes();
   for (std::uint32_t i = 0; i < records.size(); ++i) {
     const std::uint64_t begin = i * kChunkBytes;
-    const std::uint64_t length = chunk_length(tensor_bytes, i);
+    const std::uint64_t length = chunk_length(storage_bytes, i);
     if (!copy_.needs(begin, length)) continue;
     chunks_.push_back({tensor_.first_chunk() + i,
                        {records[i].file, records[i].offset, records[i].stored},

@@ -1,0 +1,53 @@
+// What a reader should know about a checkpoint that opened, and yet is not all that its file says.
+#ifndef ESPALIER_FORMAT_NOTES_H_
+#define ESPALIER_FORMAT_NOTES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace espalier {
+
+/// One thing that an opener of another format noticed.
+struct Note {
+  enum class Kind : std::uint8_t {
+    /// The checkpoint lacks something that the file has: the opener does not understand it.
+    kLoss = 0,
+    /// Nothing is missing, but something may not be what it seems.
+    kWarning = 1,
+  };
+  Kind kind = Kind::kWarning;
+  /// Printed key path of the node concerned; empty if it is about the whole file.
+  std::string path = {};
+  /// One sentence.
+  std::string message = {};
+
+  friend bool operator==(const Note&, const Note&) = default;
+};
+
+/// The notes on one checkpoint: the first kMaxListed in full, and how many there are.
+class Notes {
+ public:
+  /// Stops a file that is made to be noted a million times from filling memory and screens.
+  static constexpr std::size_t kMaxListed = 1000;
+
+  void add(Note note) {
+    ++count_;
+    if (listed_.size() < kMaxListed) listed_.push_back(std::move(note));
+  }
+
+  /// All of them, listed or not.
+  std::uint64_t count() const { return count_; }
+  std::span<const Note> listed() const { return listed_; }
+
+ private:
+  std::uint64_t count_ = 0;
+  std::vector<Note> listed_;
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_FORMAT_NOTES_H_

@@ -34,6 +34,13 @@ BF16 = 11
 CANNOT_BE_NEGATED = {1, 16}
 
 
+# Results of more than 32 MiB, which a save goes through in bands: of the first axis, and of the second.
+LARGE_CASES = [
+    (2, STRIDED, 0, 9_000_000, [9, 1000, 9000], [0, 1, 1000], [(3, 4, 1)], [i * CHUNK for i in range(9)]),
+    (2, STRIDED, 5, 500_100, [3, 70, 500_000], [7, 0, 1], [(1, 2, 1), (0, 2, 1)], [99]),
+]  # fmt: skip
+
+
 def random_view(rng, most):
     """Shape, strides, offset and elements of a view that steps through at most `most` elements."""
     rank = rng.randint(0, 5)
@@ -156,7 +163,7 @@ def main():
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else 16
     rng = random.Random(seed)
     contents = np.random.default_rng(seed).bytes(FILE_BYTES)
-    cases = [random_case(rng) for _ in range(count)]
+    cases = LARGE_CASES + [random_case(rng) for _ in range(count - len(LARGE_CASES))]
     with tempfile.TemporaryDirectory() as folder:
         data = pathlib.Path(folder, "data")
         data.write_bytes(contents)

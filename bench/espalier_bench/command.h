@@ -58,6 +58,8 @@ void load(const Options& options);
 void resave(const Options& options);
 /// Compresses and decompresses the tensors of a file in memory.
 void codec(const Options& options);
+/// Reads a file as the transpose of a square matrix of f32, as formats that keep strides store it.
+void transposed(const Options& options);
 /// Statistics of elements in memory.
 void stats(const Options& options);
 

@@ -4,16 +4,15 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "command.h"
+#include "peak_growth.h"
 #include "report.h"
 #include "tensors.h"
 #include <CLI/CLI.hpp>
 #include <fcntl.h>
-#include <malloc.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -185,36 +184,6 @@ void verify(const Options& options) {
       .print();
 }
 
-// A line of /proc/self/status, in KiB.
-std::uint64_t status_kib(const std::string& name) {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with(name + ":")) return std::stoull(line.substr(name.size() + 1));
-  }
-  std::fprintf(stderr, "espalier_bench: the kernel does not tell %s\n", name.c_str());
-  std::exit(1);
-}
-
-// How far resident memory rises above what it is now. It counts anonymous memory, and pages of
-// mapped files such as this program's code, so it never says less than the private memory taken;
-// the page cache of a file being written is not in it.
-class PeakGrowth {
- public:
-  PeakGrowth() {
-    // Freed memory that the allocator keeps would hide what is allocated from it next.
-    ::malloc_trim(0);
-    std::ofstream("/proc/self/clear_refs") << "5";  // the peak starts at what is resident now
-    before_ = status_kib("VmRSS");
-  }
-  std::uint64_t kib() const {
-    const std::uint64_t peak = status_kib("VmHWM");
-    return peak - std::min(peak, before_);
-  }
-
- private:
-  std::uint64_t before_;
-};
-
 void save_file(const Options& options) {
   const Value state = flat_state(options.tensors, options.bytes, options.produced);
   const SaveOptions how{
@@ -300,6 +269,8 @@ int main(int argc, char** argv) {
   command("hash", "XXH3-128 alone over the mapped file", hash)
       ->add_flag("--populate", options.populate, "map the pages before the clock starts");
   command("verify", "verify the whole file", verify);
+  command("transposed", "read the bytes of any file as the transpose of a matrix", transposed)
+      ->add_flag("--mapped", options.mapped, "map the file");
   CLI::App* saver = command("save", "save tensors, without fsync", save_file);
   saver->add_flag("--produced", options.produced, "make each tensor when the save asks for it");
   for (CLI::App* sub : {saver, command("write", "write(2) of the same bytes", write_file)}) {

@@ -9,6 +9,7 @@
 #include "command.h"
 #include "json_writer.h"
 #include "node_paths.h"
+#include "notes.h"
 #include "selection.h"
 #include "storage.h"
 #include "text.h"
@@ -134,6 +135,7 @@ void print_text(Output& out, Listing& listing, const Nodes& nodes, const Options
             format_size(totals.bytes));
   if (options.with_storage) out.print(", {} stored", format_size(totals.stored));
   out.put('\n');
+  print_notes(out, listing.checkpoint.catalog());
 }
 
 void print_json(Output& out, Listing& listing, const Nodes& nodes, const Options& options) {
@@ -155,6 +157,7 @@ void print_json(Output& out, Listing& listing, const Nodes& nodes, const Options
   }
   json.end_array();
   write_totals(json, totals_of(listing, nodes));
+  write_notes(json, listing.checkpoint.catalog());
   json.end_object();
   out.put('\n');
 }

@@ -49,7 +49,7 @@ inline std::uint64_t table_tensor_bytes(const Tables& t, const TensorRecord& ten
   return tensor_bytes(dtype, shape, table_block(t, tensor.block)).value_or(0);
 }
 
-/// What is unusual about how a tensor is stored; null if nothing is.
+/// The record of a tensor that is not stored as ours are; null for one that is.
 inline const StorageRecord* table_storage(const Tables& t, std::uint32_t tensor) {
   if (t.storages.empty()) return nullptr;
   const auto at = std::lower_bound(

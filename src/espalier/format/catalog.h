@@ -26,8 +26,8 @@ enum class FileFormat : std::uint8_t { kEspalier = 0, kSafetensors = 1 };
 /// "espalier" or "safetensors".
 std::string_view format_name(FileFormat format);
 
-/// The model of one checkpoint, whatever file format it came from: the same records, validated, in
-/// memory that nobody else can change. Immutable, so all access is thread-safe; always held by
+/// The model of one checkpoint of any file format: the same records, validated, in
+/// memory that no other program can change. Immutable, so all access is thread-safe; always held by
 /// shared_ptr, which keeps all views into it alive.
 class Catalog {
  public:
@@ -53,7 +53,7 @@ class Catalog {
   bool has_hashes() const { return tree_digest_.has_value(); }
   /// The recorded tree digest, for formats that have one.
   const std::optional<Hash128>& tree_digest() const { return tree_digest_; }
-  /// What the opener noticed: losses and warnings. None for an Espalier file.
+  /// The opener's notes: losses and warnings. None for an Espalier file.
   const Notes& notes() const { return notes_; }
   /// The records. Their meaning is docs/format.md's; most callers want a Checkpoint instead.
   const Tables& tables() const { return tables_; }

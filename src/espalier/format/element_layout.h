@@ -1,4 +1,4 @@
-// What codecs have to know about each element type.
+// The layout of each element type, for the codecs.
 #ifndef ESPALIER_FORMAT_ELEMENT_LAYOUT_H_
 #define ESPALIER_FORMAT_ELEMENT_LAYOUT_H_
 
@@ -21,8 +21,9 @@ constexpr ElementLayout element_layout(DType dtype) {
   return {static_cast<std::uint8_t>(bits / 8), dtype_is_floating(dtype)};
 }
 
-/// What StorageRecord::flags say of the numbers of a tensor. Nothing if no such tensor can be: its
-/// elements have no bytes to swap, no negatives that the form has bits for, or no imaginary part.
+/// The stored form of a tensor's numbers after StorageRecord::flags. Nothing for flags that do not
+/// fit the dtype: its elements have no bytes to swap, no negatives that the form has bits for, or
+/// no imaginary part.
 constexpr std::optional<NumberForm> number_form(DType dtype, std::uint8_t flags) {
   const bool is_complex = dtype == DType::kC64 || dtype == DType::kC128;
   const std::uint32_t bits = dtype_bits(dtype) / (is_complex ? 2 : 1);

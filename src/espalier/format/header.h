@@ -22,7 +22,7 @@ inline constexpr std::array<unsigned char, 8> kMagic = {0x89, 0x45, 0x53, 0x50,
 inline constexpr std::uint16_t kVersionMajor = 1;
 inline constexpr std::uint16_t kVersionMinor = 0;
 
-/// What a header says. The version is left out: there is only one.
+/// The fields of a header. The version is left out: there is only one.
 struct Header {
   std::uint64_t features = 0;
   std::uint64_t file_length = 0;

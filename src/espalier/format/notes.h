@@ -1,4 +1,4 @@
-// What a reader should know about a checkpoint that opened, and yet is not all that its file says.
+// Notes on a checkpoint that opened although something in its file was lost or is doubtful.
 #ifndef ESPALIER_FORMAT_NOTES_H_
 #define ESPALIER_FORMAT_NOTES_H_
 

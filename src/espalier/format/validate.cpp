@@ -60,7 +60,7 @@ ESPALIER_LOOP_BODY bool Validator::check_text(std::uint32_t i) {
   return true;
 }
 
-// What a tree takes when every text in it is copied, as it is when it becomes a Value.
+// A tree that becomes a Value has a copy of every text for each of its uses: this is their size.
 bool Validator::check_text_bytes() {
   const std::uint64_t uses = 2 * std::uint64_t{t_.nodes.size()} + t_.labels.size() +
                              t_.axis_names.size() + t_.tensors.size();

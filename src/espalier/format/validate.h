@@ -23,7 +23,7 @@ enum class Placement : std::uint8_t {
   kForeign,
 };
 
-/// What the tables must agree with.
+/// Facts that the tables must agree with.
 struct FileFacts {
   Placement placement = Placement::kCanonical;
   std::uint64_t features = 0;

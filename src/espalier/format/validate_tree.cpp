@@ -203,8 +203,8 @@ bool Validator::check_values() {
   if (next_dict_ != t_.dict_orders.size() || next_order_ != t_.order.size()) {
     return bad_table(ErrorCode::kKeyInvalid, "an order belongs to no large dict");
   }
-  // Nodes lead the checks to tensors: nobody has looked at what a tensor without one refers to,
-  // and what comes next follows the references of all.
+  // The checks reach tensors through nodes: a tensor without a node is unchecked, and later checks
+  // follow the references of all.
   if (next_tensor_ != t_.tensors.size()) {
     return bad(ErrorCode::kTensorInvalid, "a tensor belongs to no node", t_.tensors[next_tensor_]);
   }
@@ -250,7 +250,7 @@ bool Validator::check_bigint(std::uint32_t index) {
   }
   const auto bytes = t_.bytes.subspan(node.value, node.count);
   const auto negative = [](std::byte byte) { return (byte & std::byte{0x80}) != std::byte{0}; };
-  // More than 8 bytes, of which the last is more than a repeated sign.
+  // The shortest form has more than 8 bytes, and its last byte does not just repeat the sign.
   if (bytes.size() <= 8 ||
       bytes.back() == (negative(bytes[bytes.size() - 2]) ? std::byte{0xFF} : std::byte{0})) {
     return bad_node(ErrorCode::kTreeInvalid, "a bigint is not in its shortest form", index);

@@ -50,7 +50,7 @@ class TensorRef {
   /// The block type of a kOpaque tensor.
   BlockType block() const;
   std::uint64_t elements() const { return catalog_->shape_elements(record().shape); }
-  /// Bytes of the elements, packed; of a placeholder, what they would take.
+  /// Bytes of the elements, packed. A placeholder's elements would take as many.
   std::uint64_t bytes() const {
     if (const auto bytes = usual_tensor_bytes(dtype(), elements())) return *bytes;
     return table_tensor_bytes(catalog_->tables(), record());
@@ -100,7 +100,7 @@ class NodeRef {
   /// The node's number in its checkpoint.
   std::uint32_t number() const { return number_; }
   Kind kind() const { return node_kind(record()); }
-  /// What the value was where it came from, for example "torch.Size"; nothing if not said.
+  /// The type that the value had in its program, for example "torch.Size"; nothing if not recorded.
   std::optional<std::string_view> label() const;
 
   // The value, if the node is of that kind; nothing otherwise.

@@ -15,7 +15,7 @@ const ChunkRecord& record_of(const TensorRef& tensor, std::uint32_t i) {
   return tensor.catalog().tables().chunks[tensor.first_chunk() + i];
 }
 
-// What every error of a chunk says: where it lies.
+// Adds the place of the chunk to its error.
 Error located(Error error, const TensorRef& tensor, const ChunkRecord& record) {
   error.offset = record.offset;
   error.file = tensor.catalog().files()[record.file].name;

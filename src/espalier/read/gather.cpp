@@ -67,7 +67,7 @@ void Gather::remove_from_needs(const Extent& fed) {
   }
   const auto touched = static_cast<std::size_t>(end - begin);
   const auto at = static_cast<std::size_t>(begin - needs_.begin());
-  if (left.size() > touched) {  // one extent, of which both ends are left
+  if (left.size() > touched) {  // one extent: both of its ends are left
     needs_[at] = left[1];
     needs_.insert(needs_.begin() + static_cast<std::ptrdiff_t>(at), left[0]);
     return;

@@ -25,7 +25,7 @@ class Gather {
   /// `wanted` is sorted by file and offset, and its extents do not overlap.
   explicit Gather(std::vector<Extent> wanted);
 
-  /// What is still missing, neighbours joined, sorted. Valid until the next feed().
+  /// The bytes still missing, neighbours joined, sorted. Valid until the next feed().
   std::span<const Extent> needs() const { return std::span(needs_).subspan(needs_begin_); }
   bool is_complete() const { return needs().empty(); }
 

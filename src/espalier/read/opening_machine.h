@@ -1,4 +1,4 @@
-// What every opener is: a machine that turns the bytes of a file into a checkpoint.
+// The interface of every opener: a machine that turns the bytes of a file into a checkpoint.
 //
 //   Opener opener({.file_size = size});
 //   while (!opener.needs().empty()) {

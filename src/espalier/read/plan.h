@@ -1,6 +1,6 @@
-// What to read in order to get a tensor or a slice of it: which chunks, and where their bytes go.
+// The plan of a read of a tensor or a slice: which chunks it needs, and where their bytes go.
 //
-// A ReadPlan is the one read path: everything that turns file bytes into tensor bytes, in whatever
+// A ReadPlan is the one read path: everything that turns file bytes into tensor bytes, in any
 // order and on however many threads, ends in ReadPlan::deliver().
 #ifndef ESPALIER_READ_PLAN_H_
 #define ESPALIER_READ_PLAN_H_

@@ -16,14 +16,14 @@ struct Slice {
   std::int64_t step = 1;
 };
 
-/// What a slice selects of an axis: `count` indices from `begin` on, `step` apart.
+/// The indices that a slice selects: `count` of them from `begin` on, `step` apart.
 struct AxisRange {
   std::uint64_t begin = 0;
   std::uint64_t count = 0;
   std::uint64_t step = 1;
 };
 
-/// What `slice`, of which the step is positive, selects of an axis of `length` elements.
+/// The indices that `slice`, whose step must be positive, selects on an axis of `length` elements.
 AxisRange resolve(const Slice& slice, std::uint64_t length);
 
 }  // namespace espalier

@@ -24,7 +24,7 @@ void copy_bits(const std::byte* from, std::uint64_t from_bit, std::byte* to, std
   }
 }
 
-// A rectangle of runs, all of which are there.
+// A rectangle of whole runs.
 struct Grid {
   CopyLoop outer;
   CopyLoop inner;
@@ -127,7 +127,8 @@ std::uint64_t StridedCopy::bytes() const {
   return unit_bits_ == 8 ? units : units / 8 + (units % 8 != 0 ? 1 : 0);
 }
 
-// Of an ordered copy: run `run` of the result starts at its unit run * run_.
+// The unit of the source where run `run` begins, which begins at unit run * run_ of the result.
+// For ordered copies.
 std::uint64_t StridedCopy::run_begin(std::uint64_t run) const {
   std::uint64_t begin = base_;
   for (std::size_t i = loops_.size(); i-- > 0;) {
@@ -137,8 +138,7 @@ std::uint64_t StridedCopy::run_begin(std::uint64_t run) const {
   return begin;
 }
 
-// Of an ordered copy: its runs ascend, so the first one that matters to a piece is found by
-// halving.
+// For ordered copies: their runs ascend, so halving finds the first one that matters to a piece.
 std::uint64_t StridedCopy::first_run_ending_after(std::uint64_t unit) const {
   std::uint64_t low = 0;
   std::uint64_t high = runs_;
@@ -153,7 +153,7 @@ std::uint64_t StridedCopy::first_run_ending_after(std::uint64_t unit) const {
   return low;
 }
 
-// Of an ordered copy: the units of the result that come from before unit `unit` of the source.
+// The units of the result that come from before unit `unit` of the source. For ordered copies.
 std::uint64_t StridedCopy::result_before(std::uint64_t unit) const {
   const std::uint64_t run = first_run_ending_after(unit);
   if (run == runs_) return runs_ * run_;
@@ -207,7 +207,7 @@ bool StridedCopy::any_within(const Window& window, std::size_t level, std::uint6
   const Steps steps = steps_within(window, level, from);
   for (std::uint64_t i = steps.begin; i < steps.end; ++i) {
     if (any_within(window, level + 1, from + i * loops_[level].from)) return true;
-    // What is repeated is the same again.
+    // Repetitions need the same bytes.
     if (loops_[level].from == 0) return false;
   }
   return false;

@@ -50,7 +50,7 @@ void name_tensors(const Checkpoint& checkpoint, std::span<const Damage> damage,
     while (tensor < checkpoint.tensor_count() && !holds(checkpoint.tensor(tensor))) ++tensor;
     tensors.push_back(tensor);
   }
-  // Of nodes that are tied, the first in node order: the one that reading names, too.
+  // Tied nodes share a tensor: the report names the first in node order, as reading does.
   std::vector<std::uint32_t> named(tensors.size(), ~std::uint32_t{0});  // nodes, by damage
   for (Walker walk(checkpoint.state()); walk.next();) {
     const auto ref = walk.node().tensor();

@@ -17,7 +17,7 @@
 
 namespace espalier {
 
-/// Damaged spots of which a VerifyReport says more than that they exist. Stops a report that is
+/// Damaged spots that a VerifyReport describes; it only counts the others. Stops a report that is
 /// larger than the file.
 inline constexpr std::size_t kMaxReportedErrors = 1000;
 
@@ -32,7 +32,7 @@ struct Damage {
   std::string_view reason;
 };
 
-/// What a verification found. The file is intact if `error_count` is 0.
+/// The result of a verification. The file is intact if `error_count` is 0.
 struct VerifyReport {
   /// Whether the format has hashes: without, nothing is known of the tensors' bytes.
   bool has_hashes = true;
@@ -45,7 +45,7 @@ struct VerifyReport {
   std::vector<Error> errors;
 };
 
-/// What a file's verification covers: regions that together are all the bytes after the index.
+/// The regions that a verification checks that together are all the bytes after the index.
 /// Immutable; const use is thread-safe, so that threads can share the regions.
 class VerifyPlan {
  public:
@@ -57,7 +57,7 @@ class VerifyPlan {
   /// Bytes of all regions.
   std::uint64_t bytes() const;
 
-  /// What is wrong with region `i`, given its bytes: each chunk that cannot be decoded or does not
+  /// The damage in region `i`, given its bytes: each chunk that cannot be decoded or does not
   /// match its hash, and each piece of padding that is not zero. kOutOfMemory
   /// if a chunk cannot be decoded for that. Thread-safe for different readers.
   Result<std::vector<Damage>> check_region(std::size_t i, ByteSpan bytes,

@@ -45,7 +45,7 @@ struct VerifyReport {
   std::vector<Error> errors;
 };
 
-/// The regions that a verification checks that together are all the bytes after the index.
+/// The regions that a verification checks: together, all the bytes after the index.
 /// Immutable; const use is thread-safe, so that threads can share the regions.
 class VerifyPlan {
  public:

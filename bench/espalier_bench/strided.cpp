@@ -20,7 +20,7 @@ class TransposeOpener : public OpeningMachine {
  public:
   explicit TransposeOpener(const OpenOptions& options)
       : file_size_(options.file_size),
-        rows_(static_cast<std::uint64_t>(std::sqrt(static_cast<double>(file_size_ / 4)))) {}
+        rows_(static_cast<std::uint64_t>(std::sqrt(static_cast<double>(file_size_)) / 2)) {}
 
   std::span<const Extent> needs() const override { return {}; }
   Result<void> feed(const Extent&, ByteSpan) override { return {}; }

@@ -224,6 +224,7 @@ TEST_CASE("A file is made once, when it is first read, within the limit") {
     const TensorRef tensor = *file->state().tensor();
     CHECK(maker->started == 0);
     std::vector<std::thread> threads;
+    threads.reserve(4);
     std::atomic<int> good = 0;
     for (int i = 0; i < 4; ++i) {
       threads.emplace_back([&] {

@@ -259,6 +259,17 @@ TEST_CASE("Large dicts get an order if they need one") {
   CHECK(orders({9, 8, 7, 6, 5, 4, 3, 2, 1}) == 9);
 }
 
+TEST_CASE("A text stands once in the pool, even if large dicts repeat it") {
+  Value names = Value::dict();
+  for (int i = 5000; i > 0; --i) names.add("name " + std::to_string(i), Value::null());
+  const auto layout =
+      lay_out(Value::list({names, Value::string("name 7"), names}), Value::dict({{"x", names}}));
+  REQUIRE(layout);
+  const Tables tables = layout->index.tables();
+  CHECK(tables.text_ends.size() == 5001);
+  CHECK(tables.order.size() == 3 * 5000);
+}
+
 TEST_CASE("A long text that many nodes name counts each time") {
   Limits limits;
   limits.text_bytes = 10'000;

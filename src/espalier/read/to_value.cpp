@@ -30,15 +30,11 @@ Value plain_value(const NodeRef& node) {
       return Value::bytes({bytes.begin(), bytes.end()});
     }
     case Kind::kDict:
-      return Value::dict();
     case Kind::kList:
-      return Value::list();
     case Kind::kTuple:
-      return Value::tuple();
     case Kind::kSet:
-      return Value::set();
     case Kind::kRecord:
-      return Value::record();
+      return Value::container(node.kind());
     case Kind::kTensor:
     case Kind::kPlaceholder:
       return Value::tensor(to_tensor(*node.tensor()));

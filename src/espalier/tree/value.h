@@ -132,6 +132,10 @@ class Value {
   static Value record(std::vector<Item> fields = {}) {
     return keyed(Kind::kRecord, std::move(fields));
   }
+  /// An empty dict, list, tuple, set or record; null for other kinds.
+  static Value container(Kind kind) {
+    return is_container(kind) ? Value(kind, Children{}) : Value();
+  }
   /// A tensor, or a placeholder if it has no data.
   static Value tensor(Tensor tensor) {
     return Value::tensor(std::make_shared<const Tensor>(std::move(tensor)));

@@ -202,7 +202,7 @@ class Restorer {
     if (!items || !items->is_array() || !has_only(json, {"kind", "label", "items"})) {
       return bad("has a malformed " + std::string(kind_name(kind)));
     }
-    Value value = empty(kind);
+    Value value = Value::container(kind);
     for (const JsonRef item : *items) {
       if (!has_keys(kind)) {
         auto child = node(item, depth + 1);
@@ -226,21 +226,6 @@ class Restorer {
       return bad("has a " + std::string(kind_name(kind)) + " with the same key twice");
     }
     return value;
-  }
-
-  static Value empty(Kind kind) {
-    switch (kind) {
-      case Kind::kList:
-        return Value::list();
-      case Kind::kTuple:
-        return Value::tuple();
-      case Kind::kSet:
-        return Value::set();
-      case Kind::kRecord:
-        return Value::record({});
-      default:
-        return Value::dict();
-    }
   }
 
   Result<Value> tensor(JsonRef json) {

@@ -10,7 +10,7 @@
 
 #include "espalier/base/error.h"
 #include "espalier/base/limits.h"
-#include "espalier/foreign/shape_interner.h"
+#include "espalier/format/shape_pool.h"
 #include "espalier/tree/dtype.h"
 
 namespace espalier {
@@ -36,7 +36,7 @@ struct SafetensorsEntry {
 struct SafetensorsHeader {
   /// In the order of the header. Names may repeat.
   std::vector<SafetensorsEntry> tensors;
-  ShapeInterner shapes;
+  ShapePool shapes;
   /// The pairs of `__metadata__`, in order. Keys may repeat.
   std::vector<std::pair<std::string_view, std::string_view>> metadata;
   /// Whether `__metadata__` is there at all.

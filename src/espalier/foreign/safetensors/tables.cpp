@@ -1,41 +1,38 @@
 #include "espalier/foreign/safetensors/tables.h"
 
-#include <algorithm>
-#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
-#include <vector>
 
 #include "espalier/base/counted.h"
 #include "espalier/base/merge_sort.h"
 #include "espalier/foreign/safetensors/dtype.h"
 #include "espalier/format/shape.h"
+#include "espalier/format/table_builder.h"
 #include "espalier/tree/key_path.h"
 #include "espalier/tree/kind.h"
 
 namespace espalier {
 namespace {
 
-class Builder {
+class HeaderTables {
  public:
-  Builder(SafetensorsHeader& header, const char* json, std::uint64_t header_length,
-          std::uint64_t file_length, const Limits& limits)
+  HeaderTables(SafetensorsHeader& header, const char* json, std::uint64_t header_length,
+               std::uint64_t file_length, const Limits& limits)
       : header_(header),
         json_(json),
         data_begin_(kSafetensorsLengthBytes + header_length),
         file_length_(file_length),
-        limits_(limits) {}
+        limits_(limits),
+        builder_(limits) {}
 
   Result<OwnedTables> run() {
     sort_tensors();
     if (auto ok = check_buffer(); !ok) return propagate(ok);
-    if (auto ok = add_texts(); !ok) return propagate(ok);
-    add_nodes();
-    add_dict_order(kStateRoot, 0, tensor_count());
-    add_dict_order(kMetadataRoot, tensor_count(), metadata_count());
-    add_tensors();
-    return std::move(tables_);
+    if (auto ok = add_tree(); !ok) return propagate(ok);
+    auto tables = builder_.finish();
+    if (!tables) return explain(tables);
+    return tables;
   }
 
  private:
@@ -105,104 +102,37 @@ class Builder {
     return {};
   }
 
-  // All texts, sorted and each once. `users_` says which names, keys and values have which text:
-  // first the names, then the keys, then the values.
-  Result<void> add_texts() {
-    struct Use {
-      std::string_view text;
-      std::uint32_t user = 0;
-    };
-    const std::uint32_t tensors = tensor_count();
-    const std::uint32_t pairs = metadata_count();
-    std::vector<Use> uses;
-    uses.reserve(std::size_t{tensors} + 2 * std::size_t{pairs} + 1);
-    const auto use = [&](std::string_view text) {
-      uses.push_back({text, static_cast<std::uint32_t>(uses.size())});
-    };
-    for (const SafetensorsEntry& entry : header_.tensors) use(entry.name);
-    for (const auto& pair : header_.metadata) use(pair.first);
-    for (const auto& pair : header_.metadata) use(pair.second);
-    const bool labelled = header_.has_metadata && pairs == 0;
-    if (labelled) use(kEmptyMetadataLabel);
-    // Stable, so that equal texts come in the order of their users.
-    merge_sort_runs(uses, [](const Use& a, const Use& b) { return a.text < b.text; });
-
-    std::size_t bytes = 0;
-    for (const Use& item : uses) bytes += item.text.size();
-    tables_.text.reserve(bytes);
-    users_.resize(uses.size());
-    for (std::size_t i = 0; i < uses.size(); ++i) {
-      const auto& [text, user] = uses[i];
-      if (i > 0 && uses[i - 1].text == text) {
-        const std::uint32_t before = uses[i - 1].user;
-        if (user < tensors) return bad(header_.tensors[user], "two tensors have the same name");
-        if (before >= tensors && user < tensors + pairs) {
-          return fail(ErrorCode::kSafetensorsInvalid, "__metadata__ has the same key twice",
-                      offset_of(text));
-        }
-      } else {
-        tables_.text.insert(tables_.text.end(), text.begin(), text.end());
-        tables_.text_ends.push_back(static_cast<std::uint32_t>(tables_.text.size()));
-      }
-      users_[user] = static_cast<std::uint32_t>(tables_.text_ends.size() - 1);
+  Result<void> add_tree() {
+    builder_.reserve(2 + std::size_t{tensor_count()} + metadata_count(), tensor_count());
+    builder_.container(Kind::kDict);
+    if (header_.has_metadata && header_.metadata.empty()) {
+      if (auto ok = builder_.label(kEmptyMetadataLabel); !ok) return ok;
     }
-    if (labelled) tables_.labels.push_back({kMetadataRoot, users_.back()});
+    builder_.container(Kind::kDict);
+    if (auto ok = builder_.open(kStateRoot, tensor_count()); !ok) return ok;
+    for (const SafetensorsEntry& entry : header_.tensors) {
+      if (auto ok = builder_.key(KeyView::of(entry.name)); !ok) return ok;
+      if (auto ok = builder_.tensor({entry.dtype, header_.shapes[entry.shape]}); !ok) return ok;
+      builder_.place(0, data_begin_ + entry.begin);
+    }
+    if (auto ok = builder_.open(kMetadataRoot, metadata_count()); !ok) return ok;
+    for (const auto& [key, value] : header_.metadata) {
+      if (auto ok = builder_.key(KeyView::of(key)); !ok) return ok;
+      if (auto ok = builder_.string(value); !ok) return ok;
+    }
     return {};
   }
 
-  void add_nodes() {
-    const std::uint32_t tensors = tensor_count();
-    const std::uint32_t pairs = metadata_count();
-    constexpr auto number = [](auto kind) { return static_cast<std::uint8_t>(kind); };
-    auto& nodes = tables_.nodes;
-    nodes.reserve(2 + std::size_t{tensors} + pairs);
-    nodes.push_back({.kind = number(Kind::kDict), .value = 2, .count = tensors});
-    nodes.push_back({.kind = number(Kind::kDict), .value = 2 + tensors, .count = pairs});
-    for (std::uint32_t i = 0; i < tensors; ++i) {
-      nodes.push_back({.kind = number(Kind::kTensor),
-                       .key_kind = number(KeyKind::kText),
-                       .key = users_[i],
-                       .value = i});
+  // `failed` in the words of the file, if it is about equal keys.
+  tl::unexpected<Error> explain(Result<OwnedTables>& failed) const {
+    const auto node = builder_.repeated_key();
+    if (!node) return propagate(failed);
+    const std::uint32_t child = *node - (kMetadataRoot + 1);
+    if (child < tensor_count()) {
+      return bad(header_.tensors[child], "two tensors have the same name");
     }
-    for (std::uint32_t i = 0; i < pairs; ++i) {
-      nodes.push_back({.kind = number(Kind::kString),
-                       .key_kind = number(KeyKind::kText),
-                       .key = users_[tensors + i],
-                       .value = users_[tensors + pairs + i]});
-    }
-  }
-
-  // The order that a large dict needs if its keys, those of users `first` on, are not ascending.
-  void add_dict_order(std::uint32_t node, std::uint32_t first, std::uint32_t count) {
-    const auto keys = std::span<const std::uint32_t>(users_).subspan(first, count);
-    if (count <= kSmallDict || std::is_sorted(keys.begin(), keys.end())) return;
-    // Texts are sorted already: going through them in order gives the positions in order.
-    constexpr std::uint32_t kNobody = ~std::uint32_t{0};
-    std::vector<std::uint32_t> positions(tables_.text_ends.size(), kNobody);
-    for (std::uint32_t i = 0; i < count; ++i) positions[keys[i]] = i;
-    tables_.dict_orders.push_back({node, static_cast<std::uint32_t>(tables_.order.size())});
-    for (const std::uint32_t position : positions) {
-      if (position != kNobody) tables_.order.push_back(position);
-    }
-  }
-
-  void add_tensors() {
-    auto shapes = header_.shapes.canonical();
-    tables_.shape_ends = std::move(shapes.ends);
-    tables_.dims = std::move(shapes.dims);
-    tables_.tensors.reserve(header_.tensors.size());
-    tables_.chunks.reserve(header_.tensors.size());
-    for (const SafetensorsEntry& entry : header_.tensors) {
-      tables_.tensors.push_back({.dtype = static_cast<std::uint8_t>(entry.dtype),
-                                 .shape = shapes.numbers[entry.shape],
-                                 .first_chunk = static_cast<std::uint32_t>(tables_.chunks.size())});
-      const std::uint64_t bytes = entry.end - entry.begin;
-      for (std::uint64_t i = 0; i < chunk_count(bytes); ++i) {
-        tables_.chunks.push_back({.offset = data_begin_ + entry.begin + i * kChunkBytes,
-                                  .hash = {},
-                                  .stored = static_cast<std::uint32_t>(chunk_length(bytes, i))});
-      }
-    }
+    return fail(ErrorCode::kSafetensorsInvalid, "__metadata__ has the same key twice",
+                offset_of(header_.metadata[child - tensor_count()].first));
   }
 
   SafetensorsHeader& header_;
@@ -210,8 +140,7 @@ class Builder {
   const std::uint64_t data_begin_;
   const std::uint64_t file_length_;
   const Limits& limits_;
-  OwnedTables tables_;
-  std::vector<std::uint32_t> users_;
+  TableBuilder builder_;
 };
 
 }  // namespace
@@ -219,7 +148,7 @@ class Builder {
 Result<OwnedTables> safetensors_tables(SafetensorsHeader& header, const char* json,
                                        std::uint64_t header_length, std::uint64_t file_length,
                                        const Limits& limits) {
-  return Builder(header, json, header_length, file_length, limits).run();
+  return HeaderTables(header, json, header_length, file_length, limits).run();
 }
 
 }  // namespace espalier

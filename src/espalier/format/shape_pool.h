@@ -1,6 +1,6 @@
 // Shapes as numbers, most of the repetitions removed as they come.
-#ifndef ESPALIER_FOREIGN_SHAPE_INTERNER_H_
-#define ESPALIER_FOREIGN_SHAPE_INTERNER_H_
+#ifndef ESPALIER_FORMAT_SHAPE_POOL_H_
+#define ESPALIER_FORMAT_SHAPE_POOL_H_
 
 #include <algorithm>
 #include <array>
@@ -18,9 +18,9 @@ namespace espalier {
 /// Numbers shapes from 0. A million tensors share a few shapes: a small cache finds them again.
 /// What it misses gets a second number, so that no choice of shapes can make a lookup slow;
 /// canonical() removes the rest.
-class ShapeInterner {
+class ShapePool {
  public:
-  /// A number for `shape`; the total of axes that get new numbers must stay below 2^32.
+  /// A number for `shape`; axes() must stay below 2^32.
   std::uint32_t intern(std::span<const std::uint64_t> shape) {
     const std::uint64_t hash = hash64(std::as_bytes(shape));
     std::uint32_t& slot = cache_[hash % cache_.size()];
@@ -35,6 +35,9 @@ class ShapeInterner {
     const std::uint32_t begin = number == 0 ? 0 : ends_[number - 1];
     return std::span(dims_).subspan(begin, ends_[number] - begin);
   }
+
+  /// Axes of all shapes with numbers.
+  std::size_t axes() const { return dims_.size(); }
 
   /// The pool of docs/format.md section 3, and the number in it of each number given out here.
   struct Canonical {
@@ -77,4 +80,4 @@ class ShapeInterner {
 
 }  // namespace espalier
 
-#endif  // ESPALIER_FOREIGN_SHAPE_INTERNER_H_
+#endif  // ESPALIER_FORMAT_SHAPE_POOL_H_

@@ -1,0 +1,144 @@
+// From a tree, told node by node, to the tables of an index.
+//
+//   TableBuilder builder(limits);
+//   builder.container(Kind::kDict);                   // node 0: the state
+//   builder.container(Kind::kDict);                   // node 1: the metadata
+//   builder.open(kStateRoot, 1);                      // the one child of node 0
+//   builder.key(KeyView::of("step"));
+//   builder.integer(100);
+//   builder.open(kMetadataRoot, 0);
+//   Result<OwnedTables> tables = builder.finish();
+//
+// (Real callers look at the results.)
+#ifndef ESPALIER_FORMAT_TABLE_BUILDER_H_
+#define ESPALIER_FORMAT_TABLE_BUILDER_H_
+
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+
+#include "espalier/base/bytes.h"
+#include "espalier/base/error.h"
+#include "espalier/base/limits.h"
+#include "espalier/format/shape_pool.h"
+#include "espalier/format/tables.h"
+#include "espalier/format/text_pool.h"
+#include "espalier/tree/dtype.h"
+#include "espalier/tree/key_path.h"
+#include "espalier/tree/kind.h"
+
+namespace espalier {
+
+/// All that a tensor's record says of it. `block` is for kOpaque alone. Axes have a name each or no
+/// names at all.
+struct TensorType {
+  DType dtype = DType::kF32;
+  std::span<const std::uint64_t> shape;
+  BlockType block = {};
+  std::span<const std::string> axis_names = {};
+};
+
+/// Builds the tables of a tree whose nodes come in the order of docs/format.md section 4: both
+/// roots; then the children of one container after the other, those of a container's first child
+/// that has any before those of the second. Nodes are thus never moved, and nothing is held twice.
+///
+/// Texts must stay where they are until finish(). The functions fail with kInvalidTree, without a
+/// path, for what the format cannot hold; the builder is of no more use then. They do not check
+/// what the caller decides, such as the order of the events; validate() does.
+class TableBuilder {
+ public:
+  explicit TableBuilder(const Limits& limits) : limits_(limits) {}
+
+  /// Makes room for as many nodes, and tensors among them. Growing vectors would take two or three
+  /// times the memory at their peak.
+  void reserve(std::size_t nodes, std::size_t tensors);
+
+  /// The next `count` nodes are the children of the container `parent`.
+  Result<void> open(std::uint32_t parent, std::size_t count);
+
+  /// The key of the next node, if its container has keys.
+  Result<void> key(const KeyView& key);
+  /// The label of the next node. Must follow its key.
+  Result<void> label(std::string_view text);
+
+  // Each of these adds the next node.
+  void null() { add(Kind::kNull, 0); }
+  void boolean(bool value) { add(Kind::kBool, value ? 1 : 0); }
+  void integer(std::int64_t value) { add(Kind::kInt64, add_word(value)); }
+  void real(double value) { add(Kind::kFloat64, add_word(value)); }
+  void complex(std::complex<double> value);
+  Result<void> string(std::string_view text);
+  Result<void> bytes(ByteSpan bytes) { return add_bytes(Kind::kBytes, bytes); }
+  /// In the form that docs/format.md gives a bigint.
+  Result<void> bigint(ByteSpan bytes);
+  /// A container, whose children follow after open().
+  void container(Kind kind) { add(kind, 0); }
+  /// A new tensor; its number is what tensor_count() was.
+  Result<void> tensor(const TensorType& type);
+  /// Gives the last tensor its chunk records: its bytes lie in one piece, as they are, from
+  /// `offset` of file number `file` on. Either all tensors are placed or none.
+  void place(std::uint16_t file, std::uint64_t offset);
+  /// A new tensor without data.
+  Result<void> placeholder(const TensorType& type);
+  /// A tensor that an earlier node has named.
+  void tied_tensor(std::uint32_t number) { add(Kind::kTensor, number); }
+
+  std::uint32_t node_count() const { return static_cast<std::uint32_t>(t_.nodes.size()); }
+  std::uint32_t tensor_count() const { return static_cast<std::uint32_t>(t_.tensors.size()); }
+  /// Bytes of the last tensor, or what a placeholder would take.
+  std::uint64_t tensor_bytes() const { return tensor_bytes_; }
+  /// Chunk records that the tensors so far need.
+  std::uint64_t chunk_count() const { return chunk_count_; }
+
+  /// Sorts the pools, finds equal keys and gives large dicts their order. kInvalidTree, with the
+  /// path, for equal keys in a container. Call once.
+  Result<OwnedTables> finish();
+
+  /// After a finish() that failed for equal keys: the node whose key its container has already.
+  std::optional<std::uint32_t> repeated_key() const { return repeated_key_; }
+
+ private:
+  // Provisional numbers.
+  struct Block {
+    std::uint16_t number;
+    std::uint32_t name;
+  };
+
+  void add(Kind kind, std::uint32_t value, std::uint32_t count = 0);
+  Result<void> add_bytes(Kind kind, ByteSpan bytes);
+  Result<void> add_tensor(const TensorType& type, Kind kind);
+  Result<void> add_block(const TensorType& type, TensorRecord& record);
+  Result<void> add_axis_names(const TensorType& type);
+  static Result<void> check_text(std::string_view text, const char* what);
+  Result<std::uint32_t> add_text(std::string_view text, const char* what);
+  template <class T>
+  std::uint32_t add_word(T value) {
+    t_.words.push_back(bits_as<std::uint64_t>(value));
+    return static_cast<std::uint32_t>(t_.words.size() - 1);
+  }
+  void finish_pools();
+  Result<void> add_order(std::uint32_t node);
+
+  Limits limits_;
+  OwnedTables t_;
+  NodeRecord next_;  // the key of the next node
+  // Of the container whose children come.
+  Kind parent_kind_ = Kind::kNull;
+  bool is_parent_large_ = false;
+  std::uint64_t chunk_count_ = 0;
+  std::uint64_t tensor_bytes_ = 0;
+  TextPool texts_;
+  ShapePool shapes_;
+  std::map<std::tuple<std::string_view, std::uint32_t, std::uint32_t>, Block> blocks_;
+  std::optional<std::uint32_t> repeated_key_;
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_FORMAT_TABLE_BUILDER_H_

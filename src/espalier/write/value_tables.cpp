@@ -1,0 +1,223 @@
+#include "espalier/write/value_tables.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "espalier/base/counted.h"
+#include "espalier/format/table_builder.h"
+
+namespace espalier {
+namespace {
+
+class ValueWalk {
+ public:
+  explicit ValueWalk(const Limits& limits) : limits_(limits), builder_(limits) {}
+
+  Result<ValueTables> run(const Value& state, const Value& metadata) {
+    if (metadata.kind() != Kind::kDict) {
+      return fail(ErrorCode::kInvalidTree, "the metadata must be a dict");
+    }
+    reserve(state, metadata);
+    if (auto ok = add_tree(state, metadata); !ok) {
+      if (ok.error().path.empty()) ok.error().path = current_path();
+      return propagate(ok);
+    }
+    const auto chunks = static_cast<std::size_t>(builder_.chunk_count());
+    auto tables = builder_.finish();
+    if (!tables) return propagate(tables);
+    return ValueTables{std::move(*tables), chunks, std::move(tensors_)};
+  }
+
+ private:
+  // The children of a container, on the way down the tree.
+  struct Level {
+    const Value* parent;
+    std::uint32_t first;  // node of the first child
+    std::uint32_t next;   // position of the child to descend into next; the current one is before
+  };
+
+  void reserve(const Value& state, const Value& metadata) {
+    std::size_t nodes = 2;
+    std::vector<const Tensor*> tensors;
+    if (state.kind() == Kind::kTensor) tensors.push_back(state.as_tensor().get());
+    std::vector<std::span<const Value>> rest = {state.children(), metadata.children()};
+    while (!rest.empty()) {
+      const auto values = rest.back();
+      rest.pop_back();
+      nodes += values.size();
+      for (const Value& value : values) {
+        if (value.kind() == Kind::kTensor) {
+          tensors.push_back(value.as_tensor().get());
+        } else if (is_container(value.kind())) {
+          rest.push_back(value.children());
+        }
+      }
+    }
+    builder_.reserve(nodes, tensors.size());
+    tensors_.reserve(tensors.size());
+    // Only tied tensors are remembered: a map of all would take as much memory as the index.
+    std::sort(tensors.begin(), tensors.end(), std::less<>());
+    for (std::size_t i = 1; i < tensors.size(); ++i) {
+      if (tensors[i] == tensors[i - 1]) tied_.emplace(tensors[i], kNoNumber);
+    }
+  }
+
+  // Adds every value in the builder's order. It uses a stack of its own: a tree too deep for a
+  // reader must come out as an error.
+  Result<void> add_tree(const Value& state, const Value& metadata) {
+    for (const Value* root : {&state, &metadata}) {
+      in_metadata_ = root == &metadata;
+      if (auto ok = add_value(*root); !ok) return ok;
+    }
+    for (const auto& [node, root] : {std::pair(kStateRoot, &state), {kMetadataRoot, &metadata}}) {
+      in_metadata_ = node == kMetadataRoot;
+      if (auto ok = add_children(node, *root); !ok) return ok;
+      while (!levels_.empty()) {
+        Level& level = levels_.back();
+        if (level.next == level.parent->children().size()) {
+          levels_.pop_back();
+          continue;
+        }
+        const std::uint32_t child = level.next++;
+        if (auto ok = add_children(level.first + child, level.parent->children()[child]); !ok) {
+          return ok;
+        }
+      }
+    }
+    return {};
+  }
+
+  Result<void> add_children(std::uint32_t node, const Value& parent) {
+    if (!is_container(parent.kind())) return {};
+    const auto children = parent.children();
+    const std::uint32_t first = builder_.node_count();
+    if (auto ok = builder_.open(node, children.size()); !ok) return ok;
+    if (children.empty()) return {};
+    if (levels_.size() >= limits_.depth) {
+      return fail(ErrorCode::kInvalidTree, "the tree is deeper than the " +
+                                               counted(limits_.depth, "level") +
+                                               " that readers accept (Limits::depth)");
+    }
+    levels_.push_back({&parent, first, 0});
+    std::uint32_t& next = levels_.back().next;
+    const auto keys = parent.keys();
+    for (const Value& child : children) {
+      if (!keys.empty()) {
+        if (auto ok = builder_.key(keys[next].view()); !ok) {
+          next = 0;  // for current_path()
+          return ok;
+        }
+      }
+      ++next;
+      if (auto ok = add_value(child); !ok) return ok;
+    }
+    next = 0;
+    return {};
+  }
+
+  Result<void> add_value(const Value& value) {
+    if (value.has_label()) {
+      if (auto ok = builder_.label(value.label()); !ok) return ok;
+    }
+    switch (value.kind()) {
+      case Kind::kNull:
+        builder_.null();
+        return {};
+      case Kind::kBool:
+        builder_.boolean(value.as_bool().value_or(false));
+        return {};
+      case Kind::kInt64:
+        builder_.integer(value.as_int64().value_or(0));
+        return {};
+      case Kind::kFloat64:
+        builder_.real(value.as_double().value_or(0));
+        return {};
+      case Kind::kComplex128:
+        builder_.complex(value.as_complex().value_or(std::complex<double>()));
+        return {};
+      case Kind::kString:
+        return builder_.string(*value.as_string());
+      case Kind::kBytes:
+        return builder_.bytes(*value.as_bytes());
+      case Kind::kBigInt:
+        return builder_.bigint(value.as_bigint()->bytes());
+      case Kind::kDict:
+      case Kind::kList:
+      case Kind::kTuple:
+      case Kind::kSet:
+      case Kind::kRecord:
+        builder_.container(value.kind());
+        return {};
+      case Kind::kTensor:
+      case Kind::kPlaceholder:
+        return add_tensor(value.as_tensor());
+    }
+    return {};
+  }
+
+  Result<void> add_tensor(std::shared_ptr<const Tensor> tensor) {
+    if (tensor == nullptr) {
+      return fail(ErrorCode::kInvalidTree,
+                  "a tensor was moved out of the tree before the save; copy its Value instead");
+    }
+    if (in_metadata_) {
+      return fail(ErrorCode::kInvalidTree, "the metadata holds a tensor; put it into the state");
+    }
+    // A placeholder is its own; tensors that are one object are stored once.
+    if (const auto tied = tied_.find(tensor.get()); tied != tied_.end()) {
+      if (tied->second != kNoNumber) {
+        builder_.tied_tensor(tied->second);
+        return {};
+      }
+      tied->second = builder_.tensor_count();
+    }
+    const TensorType type{tensor->dtype, tensor->shape, tensor->block(), tensor->axis_names};
+    auto added = tensor->data.is_placeholder() ? builder_.placeholder(type) : builder_.tensor(type);
+    if (!added) return added;
+    const auto memory = tensor->data.memory();
+    if (memory && memory->size() != builder_.tensor_bytes()) {
+      return fail(ErrorCode::kInvalidTree,
+                  "a tensor's dtype and shape take " + counted(builder_.tensor_bytes(), "byte") +
+                      ", but its data have " + std::to_string(memory->size()));
+    }
+    tensors_.push_back(std::move(tensor));
+    return {};
+  }
+
+  static KeyView current_key(const Level& level) {
+    const auto keys = level.parent->keys();
+    const std::uint32_t position = level.next - 1;
+    return keys.empty() ? KeyView::of(std::int64_t{position}) : keys[position].view();
+  }
+
+  // The path of the value that is being added; of its container, while its key is.
+  std::string current_path() const {
+    std::string path = in_metadata_ ? "(metadata)" : "";
+    for (const Level& level : levels_) {
+      if (level.next > 0) append_path(path, current_key(level));
+    }
+    return path;
+  }
+
+  static constexpr std::uint32_t kNoNumber = ~std::uint32_t{0};
+
+  const Limits& limits_;
+  TableBuilder builder_;
+  std::vector<std::shared_ptr<const Tensor>> tensors_;  // by number
+  std::vector<Level> levels_;
+  bool in_metadata_ = false;
+  std::unordered_map<const Tensor*, std::uint32_t> tied_;  // their numbers, once they have one
+};
+
+}  // namespace
+
+Result<ValueTables> make_tables(const Value& state, const Value& metadata, const Limits& limits) {
+  return ValueWalk(limits).run(state, metadata);
+}
+
+}  // namespace espalier

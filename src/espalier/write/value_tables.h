@@ -1,0 +1,31 @@
+// From a state tree to the tables of its index.
+#ifndef ESPALIER_WRITE_VALUE_TABLES_H_
+#define ESPALIER_WRITE_VALUE_TABLES_H_
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "espalier/base/error.h"
+#include "espalier/base/limits.h"
+#include "espalier/format/tables.h"
+#include "espalier/tree/value.h"
+
+namespace espalier {
+
+/// A state tree as tables, and the tensors that they describe.
+struct ValueTables {
+  OwnedTables tables;
+  /// Chunk records that the tensors need; `tables` has none.
+  std::size_t chunk_count = 0;
+  /// By tensor number; each tied tensor once. Placeholders are among them.
+  std::vector<std::shared_ptr<const Tensor>> tensors;
+};
+
+/// The tables of `state` and `metadata` (a dict without tensors). kInvalidTree, with the key path,
+/// for what the format cannot hold. The result shares the tensors with `state`.
+Result<ValueTables> make_tables(const Value& state, const Value& metadata, const Limits& limits);
+
+}  // namespace espalier
+
+#endif  // ESPALIER_WRITE_VALUE_TABLES_H_

@@ -9,9 +9,9 @@
 #include "espalier/base/merge_sort.h"
 #include "espalier/base/utf8.h"
 #include "espalier/format/access.h"
+#include "espalier/format/find_path.h"
 #include "espalier/format/header.h"
 #include "espalier/format/shape.h"
-#include "espalier/format/validate.h"
 
 namespace espalier {
 namespace {

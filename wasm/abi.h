@@ -51,9 +51,17 @@ struct Failure {
   std::uint64_t offset;  // 8: in the file; all ones if no position is to blame
   Text path;             // 16: key path, may be empty
   Text message;          // 24
+  Text file;             // 32: name of the file that is to blame; empty for the one that was opened
 };
 
-/// A range of a file. `file` is 0 in this version.
+/// A further file that a checkpoint has bytes in.
+struct WantedFile {
+  std::uint32_t number;      // 0: what extents call it
+  std::uint32_t is_sibling;  // 4: 0 if the name could lead out of the folder of the opened file
+  Text name;                 // 8: from the file: a label, and no path
+};
+
+/// A range of a file: 0 is the one that was opened.
 struct Extent {
   std::uint32_t file;    // 0
   std::uint32_t zero;    // 4
@@ -221,8 +229,18 @@ ESPALIER_ABI Opening* espalier_open(std::uint64_t file_size, std::uint32_t index
 /// Writes up to `capacity` extents that are still needed and returns how many there are.
 ESPALIER_ABI std::uint32_t espalier_open_needs(Opening* opening, Extent* out,
                                                std::uint32_t capacity);
-/// Takes bytes of the file, in pieces of any size and order. Those that nobody needs are ignored.
-ESPALIER_ABI Status espalier_open_feed(Opening* opening, std::uint64_t offset,
+/// The next further file that the checkpoint has bytes in and no answer came about; 0 if there is
+/// none. The name is valid until the answer.
+ESPALIER_ABI std::uint32_t espalier_open_wants(Opening* opening, WantedFile* out);
+/// Answers that a wanted file has so many bytes.
+ESPALIER_ABI Status espalier_open_answer(Opening* opening, std::uint32_t file, std::uint64_t size);
+/// Answers why a wanted file cannot be read: it is missing, or something else is wrong. Tensors in
+/// other files can be read all the same.
+ESPALIER_ABI Status espalier_open_refuse(Opening* opening, std::uint32_t file,
+                                         std::uint32_t is_missing, const char* message,
+                                         std::uint32_t length);
+/// Takes bytes of a file, in pieces of any size and order. It ignores bytes that it does not need.
+ESPALIER_ABI Status espalier_open_feed(Opening* opening, std::uint32_t file, std::uint64_t offset,
                                        const std::byte* bytes, std::uint32_t length);
 /// Validates everything and gives the checkpoint, or null. The opening must still be freed.
 ESPALIER_ABI Tree* espalier_open_finish(Opening* opening);

@@ -8,14 +8,20 @@
 namespace espalier::abi {
 namespace {
 
+static_assert(sizeof(Failure) == 40 && offsetof(Failure, file) == 32);
+
 Error last_error;
 Failure last_failure;
 
 }  // namespace
 
 Failure failure_of(const Error& error) {
-  return {static_cast<std::uint32_t>(error.code), 0, error.offset, text_of(error.path),
-          text_of(error.message)};
+  return {static_cast<std::uint32_t>(error.code),
+          0,
+          error.offset,
+          text_of(error.path),
+          text_of(error.message),
+          text_of(error.file)};
 }
 
 Status set_failure(Error error) {

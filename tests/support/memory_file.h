@@ -30,9 +30,6 @@ Result<std::vector<std::byte>> read_tensor(ByteSpan file, const TensorRef& tenso
 /// The tree below `node`, read from `file`.
 Result<Value> load_tree(ByteSpan file, const NodeRef& node);
 
-/// A copy that can be changed.
-OwnedTables copy_of(const Tables& tables);
-
 /// `values` in little-endian bytes, for the contents of tensors.
 template <class T>
 std::vector<std::byte> bytes_of(std::initializer_list<T> values) {

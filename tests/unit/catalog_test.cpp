@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "support/memory_file.h"
+#include "support/tables_copy.h"
 #include <doctest/doctest.h>
 
 #include "espalier/read/checkpoint.h"

@@ -9,6 +9,7 @@
 #include "support/equal.h"
 #include "support/memory_file.h"
 #include "support/random.h"
+#include "support/tables_copy.h"
 #include "support/temporary_folder.h"
 #include <doctest/doctest.h>
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "support/memory_file.h"
+#include "support/tables_copy.h"
 #include <doctest/doctest.h>
 
 #include "espalier/format/access.h"

@@ -17,6 +17,8 @@ export interface EspalierErrorDetails {
   readonly offset?: number | bigint | undefined
   /** Key path of the node that is to blame. */
   readonly path?: string | undefined
+  /** The name of the file that is to blame, if the checkpoint has several; undefined for the one that was opened. */
+  readonly file?: string | undefined
   /** What this error comes from. Left out if there is nothing. */
   readonly cause?: unknown
 }
@@ -40,12 +42,14 @@ export class EspalierError extends Error {
   readonly code: ErrorCode
   readonly offset: number | bigint | undefined
   readonly path: string | undefined
+  readonly file: string | undefined
 
   constructor(code: ErrorCode, message: string, details: EspalierErrorDetails = {}) {
     super(message, details)
     this.code = code
     this.offset = details.offset
     this.path = details.path
+    this.file = details.file
   }
 }
 
@@ -77,14 +81,7 @@ export class HashMismatchError extends EspalierError {
 }
 
 /** The error of the class that belongs to `code`; an EspalierError if none does. */
-export function errorFromCode(
-  code: ErrorCode,
-  message: string,
-  offset?: number | bigint,
-  path?: string,
-  cause?: unknown,
-): EspalierError {
-  const details = cause === undefined ? { offset, path } : { offset, path, cause }
+export function errorFromCode(code: ErrorCode, message: string, details?: EspalierErrorDetails): EspalierError {
   switch (code) {
     case 'range_not_supported':
       return new RangeNotSupportedError(message, details)

@@ -21,6 +21,7 @@ export type { Meter, RangeReaderOptions } from './fetch/range-reader.js'
 export { asSource, type OpenFile, type SourceInput, type SourceOptions } from './source/as-source.js'
 export type { HttpOptions } from './source/http-source.js'
 export type { FileHandleLike, SeekableFile } from './source/file-handle-source.js'
+export type { SiblingsInput } from './source/siblings.js'
 export type { Awaitable, Source } from './source/source.js'
 export { write, writeTo, type WriteOptions, type WrittenPiece } from './write/write.js'
 export {

@@ -2,16 +2,18 @@
 import { Checkpoint } from './api/checkpoint.js'
 import { coreAddress, type CoreInput } from './core/module.js'
 import { Core } from './core/core.js'
-import { Opening } from './core/tree.js'
+import { Opening, type SiblingAnswer } from './core/tree.js'
 import { LocalEngine } from './engine/local.js'
 import { WorkerEngine } from './engine/remote.js'
 import type { OnProgress } from './engine/run.js'
 import { endWorker, isWorker, type WorkerLike } from './engine/start-worker.js'
-import { errorFromCode } from './errors.js'
+import { errorFromCode, EspalierError } from './errors.js'
 import { RangeReader, type RangeReaderOptions } from './fetch/range-reader.js'
 import { asSource, type SourceInput } from './source/as-source.js'
 import { BytesSource } from './source/bytes-source.js'
 import type { HttpOptions } from './source/http-source.js'
+import { orAborted } from './source/abort.js'
+import { siblingsOf, type SiblingsInput } from './source/siblings.js'
 import { checkNumber } from './source/source.js'
 
 /** How to open a checkpoint: also how requests are made and what is kept of them, for as long as it is open. */
@@ -22,6 +24,11 @@ export interface OpenOptions extends HttpOptions, Pick<RangeReaderOptions, 'cach
   readonly onProgress?: OnProgress | undefined
   /** Where the WebAssembly core is, if not beside this package: its address, its bytes or the compiled module. */
   readonly core?: CoreInput | undefined
+  /**
+   * Where the further files of a checkpoint in several files are. By default they lie beside the URL. Without a file, the
+   * rest of the checkpoint can be read.
+   */
+  readonly siblings?: SiblingsInput | undefined
   /** The longest index, or safetensors header, to accept, in bytes. */
   readonly indexBytes?: number | undefined
   /**
@@ -45,7 +52,7 @@ export interface WorkerOpenOptions extends OpenOptions {
  * @throws EspalierError with the code that says what is wrong with the file, or those of the source; invalid_argument
  */
 export async function open(input: SourceInput, options?: OpenOptions): Promise<Checkpoint> {
-  const { worker, signal, onProgress, cache, maxGap, ...others } = options ?? {}
+  const { worker, signal, onProgress, cache, maxGap, siblings, ...others } = options ?? {}
   let reader: RangeReader | undefined
   let remote: WorkerEngine | undefined
   try {
@@ -53,6 +60,7 @@ export async function open(input: SourceInput, options?: OpenOptions): Promise<C
       throw errorFromCode('invalid_argument', "the option 'worker' is true, false or a Worker")
     }
     const source = asSource(input, { http: others })
+    const findSibling = siblingsOf(input, siblings)
     // What is in memory already is viewed, and only pieces would have to be put together.
     const maxRequestBytes = others.maxRequestBytes ?? (source instanceof BytesSource ? Number.MAX_SAFE_INTEGER : undefined)
     reader = new RangeReader(source, { cache, maxGap, maxRequestBytes })
@@ -61,10 +69,21 @@ export async function open(input: SourceInput, options?: OpenOptions): Promise<C
     const opening = new Opening(core, size, indexBytes)
     if (worker) remote = await WorkerEngine.start(core.module, size, indexBytes, worker)
     let loaded = 0
-    for (let need = opening.need(); need; need = opening.need()) {
-      const bytes = await reader.readOne(need.offset, need.length, { signal, maxRequestBytes: Number.MAX_SAFE_INTEGER })
-      opening.feed(need.offset, bytes)
-      remote?.feed(need.offset, bytes)
+    for (;;) {
+      const wanted = opening.wants()
+      if (wanted) {
+        const found = wanted.isSibling ? await orAborted((async () => findSibling(wanted.name))(), signal) : undefined
+        if (found !== undefined) reader.add(wanted.number, asSource(found, { http: { ...others, size: undefined } }), wanted.name)
+        const answer = found === undefined ? MISSING : await sizeOf(reader, wanted.number, signal)
+        opening.answer(wanted.number, answer)
+        remote?.answer(wanted.number, answer)
+        continue
+      }
+      const need = opening.need()
+      if (!need) break
+      const bytes = await reader.readOne(need, { signal, maxRequestBytes: Number.MAX_SAFE_INTEGER })
+      opening.feed(need.file, need.offset, bytes)
+      remote?.feed(need.file, need.offset, bytes)
       loaded += bytes.length
       onProgress?.({ loaded, total: loaded + (opening.need()?.length ?? 0) })
     }
@@ -77,6 +96,22 @@ export async function open(input: SourceInput, options?: OpenOptions): Promise<C
     // Not awaited: what comes of it must not hide the reason, nor keep it back.
     reader?.close().catch(() => {})
     throw error
+  }
+}
+
+const MISSING: SiblingAnswer = {
+  isMissing: true,
+  problem: "the checkpoint has bytes in this file, and it is not there; put it beside the file that you opened, or give the option 'siblings'",
+}
+
+/** What there is to say of a further file. */
+async function sizeOf(reader: RangeReader, file: number, signal: AbortSignal | undefined): Promise<SiblingAnswer> {
+  try {
+    return { size: await reader.size(signal, file) }
+  } catch (error) {
+    signal?.throwIfAborted()
+    if (error instanceof EspalierError && error.code === 'file_not_found') return MISSING
+    return { isMissing: false, problem: error instanceof Error ? error.message : String(error) }
   }
 }
 

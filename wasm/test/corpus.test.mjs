@@ -160,7 +160,7 @@ function openInPieces(core, row, size) {
     for (let need = opening.need(); need; need = opening.need()) {
       const end = need.offset + Math.min(need.length, size)
       assert.ok(end <= row.bytes.length, `${row.file}: asks for bytes beyond the end`)
-      opening.feed(need.offset, row.bytes.subarray(need.offset, end))
+      opening.feed(need.file, need.offset, row.bytes.subarray(need.offset, end))
     }
     opening.finish()
     return undefined

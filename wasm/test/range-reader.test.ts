@@ -79,9 +79,9 @@ describe('A read', () => {
 
   it('rejects if the source breaks its promise', async () => {
     const short: Source = { size: async () => 10, read: async () => new Uint8Array(1) }
-    await assert.rejects(new RangeReader(short).readOne(0, 2), hasCode('io_error'))
+    await assert.rejects(new RangeReader(short).readOne(at(0, 2)), hasCode('io_error'))
     const odd: Source = { size: async () => 1.5, read: async () => new Uint8Array(1) }
-    await assert.rejects(new RangeReader(odd).readOne(0, 2), hasCode('invalid_argument'))
+    await assert.rejects(new RangeReader(odd).readOne(at(0, 2)), hasCode('invalid_argument'))
   })
 
   it('rejects if the bytes that a source gave go away', async () => {
@@ -103,7 +103,7 @@ describe('A read', () => {
       takeAway(given[0]!)
       await assert.rejects(results.next(), hasCode('io_error'))
       // And out of the cache.
-      await assert.rejects(reader.readOne(0, 10), hasCode('io_error'))
+      await assert.rejects(reader.readOne(at(0, 10)), hasCode('io_error'))
     }
   })
 
@@ -193,7 +193,7 @@ describe('The cache', () => {
   it('lets go of what was used longest ago', async () => {
     const source = new FakeSource(10 * MiB)
     const reader = new RangeReader(source, { cache: { bytes: 3 * MiB } })
-    for (const i of [0, 1, 2, 0, 3, 0, 2, 1]) await reader.readOne(i * MiB, MiB)
+    for (const i of [0, 1, 2, 0, 3, 0, 2, 1]) await reader.readOne(at(i * MiB, MiB))
     // 3 drove 1 out, as 0 had been used since.
     assert.deepEqual(source.reads.map(({ offset }) => offset / MiB), [0, 1, 2, 3, 1])
   })
@@ -201,44 +201,44 @@ describe('The cache', () => {
   it('stays within its bound', async () => {
     const source = new FakeSource(100 * MiB)
     const reader = new RangeReader(source, { cache: { bytes: 3 * MiB } })
-    for (let i = 0; i < 10; i++) await reader.readOne(i * MiB, MiB)
-    for (let i = 9; i >= 0; i--) await reader.readOne(i * MiB, MiB)
+    for (let i = 0; i < 10; i++) await reader.readOne(at(i * MiB, MiB))
+    for (let i = 9; i >= 0; i--) await reader.readOne(at(i * MiB, MiB))
     assert.equal(source.reads.length, 10 + 7)
   })
 
   it('finds the longer one of two requests', async () => {
     const source = new FakeSource(MiB)
     const reader = new RangeReader(source)
-    for (const [offset, length] of [[50, 10], [0, 100], [52, 38]] as const) await reader.readOne(offset, length)
+    for (const [offset, length] of [[50, 10], [0, 100], [52, 38]] as const) await reader.readOne(at(offset, length))
     assert.deepEqual(source.asked, ['50+10', '0+100'])
   })
 
   it('is not emptied by what it cannot hold', async () => {
     const source = new FakeSource(10 * MiB)
     const reader = new RangeReader(source, { cache: { bytes: MiB } })
-    for (const length of [MiB, 2 * MiB, MiB, 2 * MiB]) await reader.readOne(0, length)
+    for (const length of [MiB, 2 * MiB, MiB, 2 * MiB]) await reader.readOne(at(0, length))
     assert.deepEqual(source.asked, [`0+${MiB}`, `0+${2 * MiB}`, `0+${2 * MiB}`])
   })
 
   it('can be off', async () => {
     const source = new FakeSource(MiB)
     const reader = new RangeReader(source, { cache: false })
-    await reader.readOne(0, 10)
-    await reader.readOne(0, 10)
+    await reader.readOne(at(0, 10))
+    await reader.readOne(at(0, 10))
     assert.equal(source.reads.length, 2)
     // What is under way is shared all the same.
-    await Promise.all([reader.readOne(0, 10), reader.readOne(0, 10)])
+    await Promise.all([reader.readOne(at(0, 10)), reader.readOne(at(0, 10))])
     assert.equal(source.reads.length, 3)
   })
 
   it('keeps no failures', async () => {
     const source = new FakeSource(MiB, true)
     const reader = new RangeReader(source)
-    const reads = [reader.readOne(0, 10), reader.readOne(5, 5)]
+    const reads = [reader.readOne(at(0, 10)), reader.readOne(at(5, 5))]
     await settle()
     source.reads[0]!.fail(new Error('gone'))
     for (const read of reads) await assert.rejects(read, /gone/)
-    const again = reader.readOne(0, 10)
+    const again = reader.readOne(at(0, 10))
     await settle()
     source.reads[1]!.answer()
     assert.deepEqual(await again, fakeBytes(0, 10))
@@ -274,8 +274,8 @@ describe('An abort', () => {
     const source = new FakeSource(MiB, true)
     const reader = new RangeReader(source)
     const abort = new AbortController()
-    const first = reader.readOne(0, 10, { signal: abort.signal })
-    const second = reader.readOne(0, 10)
+    const first = reader.readOne(at(0, 10), { signal: abort.signal })
+    const second = reader.readOne(at(0, 10))
     await settle()
     abort.abort(new Error('enough'))
     await assert.rejects(first, /enough/)
@@ -283,7 +283,7 @@ describe('An abort', () => {
     assert.equal(source.reads[0]!.signal!.aborted, false)
     source.reads[0]!.answer()
     assert.deepEqual(await second, fakeBytes(0, 10))
-    assert.deepEqual(await reader.readOne(0, 10), fakeBytes(0, 10))
+    assert.deepEqual(await reader.readOne(at(0, 10)), fakeBytes(0, 10))
     assert.equal(source.reads.length, 1)
   })
 
@@ -291,9 +291,9 @@ describe('An abort', () => {
     const source = new FakeSource(MiB, true)
     const reader = new RangeReader(source)
     const abort = new AbortController()
-    const first = reader.readOne(0, 10)
+    const first = reader.readOne(at(0, 10))
     await settle()
-    const second = reader.readOne(2, 3, { signal: abort.signal })
+    const second = reader.readOne(at(2, 3), { signal: abort.signal })
     await settle()
     abort.abort(new Error('enough'))
     await assert.rejects(second, /enough/)
@@ -305,12 +305,12 @@ describe('An abort', () => {
     const source = new FakeSource(MiB, true)
     const reader = new RangeReader(source)
     const abort = new AbortController()
-    const reads = [reader.readOne(0, 10, { signal: abort.signal }), reader.readOne(0, 10, { signal: abort.signal })]
+    const reads = [reader.readOne(at(0, 10), { signal: abort.signal }), reader.readOne(at(0, 10), { signal: abort.signal })]
     await settle()
     abort.abort(new Error('enough'))
     for (const read of reads) await assert.rejects(read, /enough/)
     assert.equal(source.reads[0]!.signal!.aborted, true)
-    const again = reader.readOne(0, 10)
+    const again = reader.readOne(at(0, 10))
     await settle()
     source.reads[1]!.answer()
     assert.deepEqual(await again, fakeBytes(0, 10))
@@ -322,10 +322,10 @@ describe('An abort', () => {
     const reader = new RangeReader(source)
     await reader.size()
     const abort = new AbortController()
-    const first = reader.readOne(0, 10, { signal: abort.signal })
+    const first = reader.readOne(at(0, 10), { signal: abort.signal })
     await settle()
     abort.abort(new Error('enough'))
-    const second = reader.readOne(0, 10)
+    const second = reader.readOne(at(0, 10))
     await assert.rejects(first, /enough/)
     await settle()
     source.reads.at(-1)!.answer()
@@ -335,7 +335,7 @@ describe('An abort', () => {
   it('is told at once by a source that cannot stop', async () => {
     const stubborn: Source = { size: async () => 10, read: () => new Promise(() => {}) }
     const abort = new AbortController()
-    const read = new RangeReader(stubborn).readOne(0, 10, { signal: abort.signal })
+    const read = new RangeReader(stubborn).readOne(at(0, 10), { signal: abort.signal })
     await settle()
     abort.abort(new Error('enough'))
     await assert.rejects(read, /enough/)
@@ -346,11 +346,11 @@ describe('An abort', () => {
     const stubborn: Source = { size: async () => 10, read: () => (calls++ ? Promise.resolve(fakeBytes(0, 10)) : new Promise(() => {})) }
     const reader = new RangeReader(stubborn)
     const abort = new AbortController()
-    const read = reader.readOne(0, 10, { signal: abort.signal })
+    const read = reader.readOne(at(0, 10), { signal: abort.signal })
     await settle()
     abort.abort(new Error('enough'))
     await assert.rejects(read, /enough/)
-    assert.deepEqual(await reader.readOne(0, 10), fakeBytes(0, 10))
+    assert.deepEqual(await reader.readOne(at(0, 10)), fakeBytes(0, 10))
   })
 
   it('frees the places of requests that a source does not end', async () => {
@@ -359,12 +359,12 @@ describe('An abort', () => {
     const abort = new AbortController()
     const stuck = readAll(reader, Array.from({ length: 6 }, (_, i) => at(i * MiB, 10)), abort.signal)
     await settle()
-    const waiting = reader.readOne(60 * MiB, 10)
+    const waiting = reader.readOne(at(60 * MiB, 10))
     await settle()
     abort.abort(new Error('enough'))
     await assert.rejects(stuck, /enough/)
     assert.deepEqual(await waiting, fakeBytes(60 * MiB, 10))
-    assert.deepEqual(await reader.readOne(70 * MiB, 10), fakeBytes(70 * MiB, 10))
+    assert.deepEqual(await reader.readOne(at(70 * MiB, 10)), fakeBytes(70 * MiB, 10))
   })
 
   it('frees requests that wait for their turn without making them', async () => {
@@ -381,7 +381,7 @@ describe('An abort', () => {
     await first
     await settle()
     assert.equal(source.reads.length, 6)
-    const third = reader.readOne(50 * MiB, 10)
+    const third = reader.readOne(at(50 * MiB, 10))
     await settle()
     source.reads[6]!.answer()
     await third
@@ -413,7 +413,7 @@ describe('An abort', () => {
 
   it('before the call asks for nothing', async () => {
     const source = new FakeSource(MiB)
-    await assert.rejects(new RangeReader(source).readOne(0, 1, { signal: AbortSignal.abort(new Error('enough')) }), /enough/)
+    await assert.rejects(new RangeReader(source).readOne(at(0, 1), { signal: AbortSignal.abort(new Error('enough')) }), /enough/)
     assert.equal(source.reads.length, 0)
   })
 })
@@ -433,14 +433,14 @@ describe('close', () => {
   it('ends reads, aborts requests and closes the source', async () => {
     const source = new FakeSource(MiB, true)
     const reader = new RangeReader(source)
-    const read = reader.readOne(0, 10)
+    const read = reader.readOne(at(0, 10))
     await settle()
     const closed = reader.close()
     await assert.rejects(read, hasCode('invalid_argument'))
     await closed
     assert.equal(source.reads[0]!.signal!.aborted, true)
     assert.equal(source.isClosed, true)
-    await assert.rejects(reader.readOne(0, 10), hasCode('invalid_argument'))
+    await assert.rejects(reader.readOne(at(0, 10)), hasCode('invalid_argument'))
     await reader.close()
   })
 })
@@ -462,7 +462,7 @@ describe('Over HTTP', () => {
     t.after(() => server.stop())
     const told: number[] = []
     const reader = new RangeReader(new HttpSource(server.url), { onProgress: ({ bytesFetched }) => told.push(bytesFetched) })
-    assert.deepEqual(await reader.readOne(0, 5000), file.subarray(0, 5000))
+    assert.deepEqual(await reader.readOne(at(0, 5000)), file.subarray(0, 5000))
     assert.deepEqual(reader.meter, { requests: 1, bytesFetched: 65536, bytesNeeded: 5000, cacheHits: 0 })
     const ranges = Array.from({ length: 20 }, (_, i) => at(100_000 + i * 100_000, 96_000))
     for await (const { index, bytes } of reader.read(ranges)) {
@@ -482,7 +482,7 @@ describe('Over HTTP', () => {
     t.after(() => server.stop())
     server.behave = (n) => ({ delay: n > 0 ? 20 : 0 })
     const reader = new RangeReader(new HttpSource(server.url), { maxGap: 0, maxRequestBytes: 65536 })
-    await Promise.all([reader.readOne(100_000, 1e6), reader.readOne(2e6, 1e6)])
+    await Promise.all([reader.readOne(at(100_000, 1e6)), reader.readOne(at(2e6, 1e6))])
     assert.equal(server.requests.length, 1 + 16 + 16)
     assert.equal(server.mostAtOnce, 6)
   })
@@ -493,7 +493,7 @@ describe('Over HTTP', () => {
     server.behave = (n) => (n > 0 ? { trickle: 100 } : {})
     const reader = new RangeReader(new HttpSource(server.url))
     const aborts = [new AbortController(), new AbortController()]
-    const reads = aborts.map(({ signal }) => reader.readOne(MiB, MiB, { signal }))
+    const reads = aborts.map(({ signal }) => reader.readOne(at(MiB, MiB), { signal }))
     await server.until(() => server.requests.length === 2)
     aborts[0]!.abort(new Error('enough'))
     await assert.rejects(reads[0]!, /enough/)

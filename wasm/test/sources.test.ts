@@ -196,10 +196,10 @@ describe('errorFromCode', () => {
   it('picks the class', () => {
     const classes = { range_not_supported: RangeNotSupportedError, file_changed: FileChangedError, chunk_corrupt: HashMismatchError, index_invalid: EspalierError }
     for (const [code, type] of Object.entries(classes) as [ErrorCode, (typeof classes)[keyof typeof classes]][]) {
-      const error = errorFromCode(code, 'what', 5n, 'a/b')
+      const error = errorFromCode(code, 'what', { offset: 5n, path: 'a/b', file: 'c' })
       assert.equal(error.constructor, type)
       assert.equal(error.name, type.name)
-      assert.deepEqual([error.code, error.message, error.offset, error.path], [code, 'what', 5n, 'a/b'])
+      assert.deepEqual([error.code, error.message, error.offset, error.path, error.file], [code, 'what', 5n, 'a/b', 'c'])
       assert.ok(error instanceof EspalierError && error instanceof Error)
       assert.ok(!('cause' in error))
     }

@@ -35,7 +35,7 @@ export async function* readAll(
     const pause = turn()
     if (pause) await pause
     // Its number would be that of another tensor here.
-    if (!tensor.isOf(opened)) throw errorFromCode('invalid_argument', 'the tensor is of another checkpoint', undefined, tensor.path)
+    if (!tensor.isOf(opened)) throw errorFromCode('invalid_argument', 'the tensor is of another checkpoint', { path: tensor.path })
     const tied = byId.get(tensor.id)
     if (tied) tied.push(tensor)
     else if (!tensor.isPlaceholder) byId.set(tensor.id, [tensor])

@@ -13,7 +13,7 @@ export type SliceInput = null | number | readonly [start?: number | null, stop?:
  * @throws EspalierError invalid_slice
  */
 export function parseSlice(slice: readonly SliceInput[], shape: readonly number[], path: () => string): SlicePart[] {
-  const fail = (message: string): Error => errorFromCode('invalid_slice', message, undefined, path())
+  const fail = (message: string): Error => errorFromCode('invalid_slice', message, { path: path() })
   if (!Array.isArray(slice)) throw fail('a slice is an array with a part for each axis')
   if (slice.length > shape.length) throw fail(`a slice of ${slice.length} parts for ${shape.length} axes`)
   const whole = (bound: number | null | undefined): number | undefined => {

@@ -113,11 +113,11 @@ export class Tensor {
    * @throws EspalierError as read(), and invalid_argument for another number of bytes
    */
   async readInto(target: ArrayBufferView, options: ReadOptions = {}): Promise<void> {
-    if (!ArrayBuffer.isView(target)) throw errorFromCode('invalid_argument', 'the target is no typed array', undefined, this.path)
+    if (!ArrayBuffer.isView(target)) throw errorFromCode('invalid_argument', 'the target is no typed array', { path: this.path })
     const plan = this.plan(options, (length) => {
       if (target.byteLength === length) return
       const message = `the target has ${target.byteLength} bytes, and the elements take ${length}`
-      throw errorFromCode('invalid_argument', message, undefined, this.path)
+      throw errorFromCode('invalid_argument', message, { path: this.path })
     })
     const bytes = new Uint8Array(target.buffer, target.byteOffset, target.byteLength)
     if (!plan.isExclusive) bytes.fill(0)
@@ -139,7 +139,7 @@ export class Tensor {
     const first = plan.chunks[0]
     if (!plan.isDirect || !first) return use(await this.read(options))
     const { signal } = options
-    const stored = await this.#opened.reader.readOne(first.offset, plan.bytes, { signal })
+    const stored = await this.#opened.reader.readOne({ ...first, length: plan.bytes }, { signal })
     const held = {
       async *read(): AsyncIterable<{ index: number; bytes: Uint8Array }> {
         for (const [index, chunk] of plan.chunks.entries()) {
@@ -149,7 +149,7 @@ export class Tensor {
       },
     }
     if (this.#hasHashes) await this.#check(plan, held, options)
-    if (stored.length !== plan.bytes) throw errorFromCode('io_error', 'the bytes of the source were resized or transferred', undefined, this.path)
+    if (stored.length !== plan.bytes) throw errorFromCode('io_error', 'the bytes of the source were resized or transferred', { path: this.path })
     return use(new TensorData(this.dtype, plan.shape, viewAs(this.dtype, stored)))
   }
 
@@ -166,7 +166,7 @@ export class Tensor {
     // Bits that belong to no element, or to those of another chunk, would be counted.
     const bits = plan.shape.reduce((product, axis) => product * axis, dtypeBits(this.dtype))
     if (plan.slices.length > 0 && !(plan.isExclusive && bits % 8 === 0)) {
-      throw errorFromCode('invalid_slice', 'the elements of this slice do not fill whole bytes, or not those of each chunk: count what read() gives', undefined, this.path)
+      throw errorFromCode('invalid_slice', 'the elements of this slice do not fill whole bytes, or not those of each chunk: count what read() gives', { path: this.path })
     }
     const job = engine.statistics(plan)
     try {
@@ -184,14 +184,14 @@ export class Tensor {
    */
   async verify(options: RunOptions = {}): Promise<VerifyReport> {
     const plan = this.plan({})
-    const errors: EspalierError[] = []
+    const byChunk: EspalierError[] = []
     if (this.#hasHashes) {
-      await this.#check(plan, this.#opened.reader, options, (error) => {
+      await this.#check(plan, this.#opened.reader, options, (error, i) => {
         if (!(error instanceof EspalierError) || error.code !== 'chunk_corrupt') throw error
-        errors.push(error)
+        byChunk[i] = error
       })
     }
-    errors.sort((a, b) => Number(a.offset ?? 0) - Number(b.offset ?? 0))
+    const errors = Object.values(byChunk)
     return {
       ok: errors.length === 0,
       hasHashes: this.#hasHashes,
@@ -228,7 +228,7 @@ export class Tensor {
   }
 
   #wrongKind(message: string): EspalierError {
-    return errorFromCode('wrong_kind', message, undefined, this.path)
+    return errorFromCode('wrong_kind', message, { path: this.path })
   }
 
   /** Memory for a result. @internal */
@@ -237,7 +237,7 @@ export class Tensor {
       return new Uint8Array(length)
     } catch {
       const message = `no array can be had for ${length} bytes: read slices of the tensor`
-      throw errorFromCode('out_of_memory', message, undefined, this.path)
+      throw errorFromCode('out_of_memory', message, { path: this.path })
     }
   }
 
@@ -256,7 +256,7 @@ export class Tensor {
     plan: Plan,
     reader: RangeSource,
     options: RunOptions,
-    onError: (error: unknown) => void = (error) => {
+    onError: (error: unknown, i: number) => void = (error) => {
       throw error
     },
   ): Promise<void> {
@@ -264,9 +264,9 @@ export class Tensor {
     try {
       await forEachRange(reader, plan.chunks, options, (i, stored) => {
         try {
-          return job.check(i, stored)?.catch(onError)
+          return job.check(i, stored)?.catch((error: unknown) => onError(error, i))
         } catch (error) {
-          return onError(error)
+          return onError(error, i)
         }
       })
     } finally {

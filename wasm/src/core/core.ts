@@ -165,12 +165,14 @@ export class Core {
 
   /** The error that a `Failure` describes. */
   failure(at: number): EspalierError {
-    const { code, offset, path, message } = readFailure(this.view, at)
+    const { code, offset, ...texts } = readFailure(this.view, at)
     // Before the next call, which may overwrite them.
-    const texts = [this.text(message), this.text(path)] as const
+    const message = this.text(texts.message)
+    // An empty text names nothing.
+    const path = this.text(texts.path) || undefined
+    const file = this.text(texts.file) || undefined
     this.call.espalier_error_name(code, this.out)
-    // No text: nobody is to blame. The root is never.
-    return errorFromCode(this.text(readText(this.view, this.out)) as ErrorCode, texts[0], offset, texts[1] || undefined)
+    return errorFromCode(this.text(readText(this.view, this.out)) as ErrorCode, message, { offset, path, file })
   }
 
   /** Makes the buffer of put() large enough. */

@@ -7,7 +7,8 @@ export const NONE = 0xffffffff
 /** Bytes of each struct. */
 export const SIZE = {
   text: 8,
-  failure: 32,
+  failure: 40,
+  wanted: 16,
   extent: 24,
   info: 56,
   node: 64,
@@ -62,9 +63,14 @@ export function readText(view: DataView, at: number): TextAt {
   return { at: view.getUint32(at, true), length: view.getUint32(at + 4, true) }
 }
 
-/** `Extent`, of which `file` is always 0. */
-export function readExtent(view: DataView, at: number): { offset: number; length: number } {
-  return { offset: readSize(view, at + 8), length: readSize(view, at + 16) }
+/** `WantedFile`. */
+export function readWanted(view: DataView, at: number) {
+  return { number: view.getUint32(at, true), isSibling: view.getUint32(at + 4, true) !== 0, name: readText(view, at + 8) }
+}
+
+/** `Extent`. */
+export function readExtent(view: DataView, at: number): { file: number; offset: number; length: number } {
+  return { file: view.getUint32(at, true), offset: readSize(view, at + 8), length: readSize(view, at + 16) }
 }
 
 /** `Failure`. The offset is undefined if no byte is to blame. */
@@ -74,6 +80,7 @@ export function readFailure(view: DataView, at: number) {
     offset: u64(view, at + 8),
     path: readText(view, at + 16),
     message: readText(view, at + 24),
+    file: readText(view, at + 32),
   }
 }
 

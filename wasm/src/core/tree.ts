@@ -2,7 +2,7 @@
 import { errorFromCode } from '../errors.js'
 import type { Core } from './core.js'
 import {
-  NODE_FIELD, NONE, readInfo, readInt64, readKeys, readNode, readSize, readTensor, readText, readTotals, SIZE, writeMatchOptions,
+  NODE_FIELD, NONE, readExtent, readInfo, readInt64, readKeys, readNode, readTensor, readText, readTotals, readWanted, SIZE, writeMatchOptions,
   writeSlice, type MatchOptions, type SlicePart,
 } from './records.js'
 import { isWellFormed } from './text.js'
@@ -275,6 +275,9 @@ export class Tree {
   }
 }
 
+/** What there is to say of a further file: its size, or why it cannot be read. */
+export type SiblingAnswer = { readonly size: number } | { readonly isMissing: boolean; readonly problem: string }
+
 /** Begins to open a file; feed it what it needs. */
 export class Opening {
   readonly #handle: number
@@ -288,21 +291,38 @@ export class Opening {
     this.#handle = core.pointer(core.call.espalier_open(BigInt(size), indexBytes))
   }
 
-  /** The next bytes of the file that are needed; undefined once finish() can be called. */
-  need(): { offset: number; length: number } | undefined {
+  /** The next further file that an answer is needed about; undefined if there is none. */
+  wants(): { number: number; isSibling: boolean; name: string } | undefined {
     const { core } = this
-    if (core.call.espalier_open_needs(this.#handle, core.out, 1) === 0) return undefined
-    return { offset: readSize(core.view, core.out + 8), length: readSize(core.view, core.out + 16) }
+    if (core.call.espalier_open_wants(this.#handle, core.out) === 0) return undefined
+    const wanted = readWanted(core.view, core.out)
+    return { ...wanted, name: core.text(wanted.name) }
   }
 
-  /** Takes bytes of the file. @throws EspalierError as soon as they show that the file is bad */
-  feed(offset: number, bytes: Uint8Array): void {
+  /** Tells about a file that is wanted. */
+  answer(file: number, answer: SiblingAnswer): void {
+    const { core } = this
+    if ('size' in answer) return core.check(core.call.espalier_open_answer(this.#handle, file, BigInt(answer.size)))
+    core.withText(answer.problem, (at, length) => {
+      core.check(core.call.espalier_open_refuse(this.#handle, file, answer.isMissing ? 1 : 0, at, length))
+    })
+  }
+
+  /** The next bytes that are needed; undefined once finish() can be called, if no file is wanted. */
+  need(): { file: number; offset: number; length: number } | undefined {
+    const { core } = this
+    if (core.call.espalier_open_needs(this.#handle, core.out, 1) === 0) return undefined
+    return readExtent(core.view, core.out)
+  }
+
+  /** Takes bytes of a file. @throws EspalierError as soon as they show that the file is bad */
+  feed(file: number, offset: number, bytes: Uint8Array): void {
     const { core } = this
     // In pieces: a large index must not lie in the core's memory twice.
     for (let begin = 0; begin < bytes.length; begin += PIECE) {
       const piece = bytes.subarray(begin, begin + PIECE)
       const at = core.put(piece)
-      core.check(core.call.espalier_open_feed(this.#handle, BigInt(offset + begin), at, piece.length))
+      core.check(core.call.espalier_open_feed(this.#handle, file, BigInt(offset + begin), at, piece.length))
     }
   }
 
@@ -337,5 +357,5 @@ function bigintOf(bytes: Uint8Array): bigint {
 
 /** The error for a node of the wrong kind. */
 export function wrongKind(message: string, path: string): Error {
-  return errorFromCode('wrong_kind', message, undefined, path)
+  return errorFromCode('wrong_kind', message, { path })
 }

@@ -53,8 +53,10 @@ export class Host {
       case 'open':
         this.#opening = new Opening(await Core.load(call.module), call.size, call.indexBytes)
         return undefined
+      case 'answer':
+        return this.#opening?.answer(call.file, call.answer)
       case 'feed':
-        return this.#opening?.feed(call.offset, call.bytes)
+        return this.#opening?.feed(call.file, call.offset, call.bytes)
       case 'finish':
         if (this.#failure) throw this.#failure
         this.#engine = new LocalEngine(this.#opening!.finish())

@@ -9,7 +9,7 @@ export interface Plan extends ReadRequest {
   /** Bytes of the result, and its shape. */
   readonly bytes: number
   readonly shape: readonly number[]
-  /** Where the chunks lie in the file, in file order. */
+  /** Where the chunks lie in the files, in the order of the tensor. */
   readonly chunks: readonly ByteRange[]
   /** Stored bytes of all chunks. */
   readonly stored: number
@@ -39,10 +39,10 @@ export function planRead(tree: Tree, request: ReadRequest, accept: (bytes: numbe
       core.check(core.call.espalier_read_chunk(handle, i, core.out))
       const chunk = readChunk(core.view, core.out)
       isDirect &&= chunk.isDirect && chunk.resultBegin === stored && chunk.resultBytes === chunk.length
-      isDirect &&= chunk.offset === chunks[0]?.offset! + stored || i === 0
+      isDirect &&= i === 0 || (chunk.file === chunks[0]!.file && chunk.offset === chunks[0]!.offset + stored)
       stored += chunk.length
       parts += chunk.resultBytes
-      chunks.push({ offset: chunk.offset, length: chunk.length })
+      chunks.push({ file: chunk.file, offset: chunk.offset, length: chunk.length })
     }
     return {
       tensor: request.tensor,

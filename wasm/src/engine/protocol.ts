@@ -1,5 +1,6 @@
 // What the main thread and the worker say to each other. The worker handles calls one after the other.
 import { errorFromCode, EspalierError, type ErrorCode } from '../errors.js'
+import type { SiblingAnswer } from '../core/tree.js'
 import type { ReadRequest } from './engine.js'
 
 /** What a job does. */
@@ -8,7 +9,8 @@ export type JobKind = 'read' | 'statistics' | 'verify'
 /** What the main thread asks for. Calls with an `id` are answered. */
 export type Call =
   | { readonly op: 'open'; readonly module: WebAssembly.Module; readonly size: number; readonly indexBytes: number }
-  | { readonly op: 'feed'; readonly offset: number; readonly bytes: Uint8Array }
+  | { readonly op: 'answer'; readonly file: number; readonly answer: SiblingAnswer }
+  | { readonly op: 'feed'; readonly file: number; readonly offset: number; readonly bytes: Uint8Array }
   | { readonly op: 'finish'; readonly id: number }
   | { readonly op: 'start'; readonly job: number; readonly kind: JobKind; readonly request?: ReadRequest }
   | { readonly op: 'deliver' | 'check'; readonly id: number; readonly job: number; readonly i: number; readonly bytes: Uint8Array }
@@ -36,17 +38,19 @@ export interface PlainError {
   readonly message: string
   readonly offset: number | bigint | undefined
   readonly path: string | undefined
+  readonly file: string | undefined
 }
 
 /** An error as data. */
 export function toPlain(error: unknown): PlainError {
   if (error instanceof EspalierError) {
-    return { code: error.code, message: error.message, offset: error.offset, path: error.path }
+    const { code, message, offset, path, file } = error
+    return { code, message, offset, path, file }
   }
-  return { code: 'worker_failed', message: String(error), offset: undefined, path: undefined }
+  return { code: 'worker_failed', message: String(error), offset: undefined, path: undefined, file: undefined }
 }
 
 /** The error that data describe. */
-export function fromPlain({ code, message, offset, path }: PlainError): EspalierError {
-  return errorFromCode(code, message, offset, path)
+export function fromPlain({ code, message, ...details }: PlainError): EspalierError {
+  return errorFromCode(code, message, details)
 }

@@ -1,4 +1,5 @@
 // The engine that works in a worker.
+import type { SiblingAnswer } from '../core/tree.js'
 import { errorFromCode, type EspalierError } from '../errors.js'
 import { orAborted } from '../source/abort.js'
 import type { Engine, ReadJob, ReadRequest, StatisticsJob, VerifyJob, VerifyReport } from './engine.js'
@@ -50,10 +51,15 @@ export class WorkerEngine implements Engine {
     return engine
   }
 
+  /** Hands on what there is to say of a further file. */
+  answer(file: number, answer: SiblingAnswer): void {
+    this.tell({ op: 'answer', file, answer })
+  }
+
   /** Hands on bytes that opening needs. They are copied. */
-  feed(offset: number, bytes: Uint8Array): void {
+  feed(file: number, offset: number, bytes: Uint8Array): void {
     const copy = bytes.slice()
-    this.tell({ op: 'feed', offset, bytes: copy }, [copy.buffer])
+    this.tell({ op: 'feed', file, offset, bytes: copy }, [copy.buffer])
   }
 
   /** Waits until the file is open there too. @throws the reason of `signal` */

@@ -19,6 +19,7 @@ export class Part implements ByteRange {
 
   constructor(
     readonly index: number,
+    readonly file: number,
     readonly offset: number,
     readonly length: number,
   ) {
@@ -43,6 +44,7 @@ export class Part implements ByteRange {
 
 /** A span that a read needs, and the parts that it brings bytes of. */
 export interface Job {
+  readonly file: number
   readonly span: Span
   readonly parts: Part[]
   /** Once it is under way: the request that brings the span, and how to say that it is not wanted any more. */
@@ -50,9 +52,9 @@ export interface Job {
   leave?: () => void
 }
 
-/** Gives each of `spans` its parts. Both are in order; the spans do not overlap and cover the parts. */
-export function assign(spans: readonly Span[], parts: readonly Part[]): Job[] {
-  const jobs: Job[] = spans.map((span) => ({ span, parts: [] }))
+/** Gives each of `spans` of a file its parts. Both are in order; the spans do not overlap and cover the parts. */
+export function assign(file: number, spans: readonly Span[], parts: readonly Part[]): Job[] {
+  const jobs: Job[] = spans.map((span) => ({ file, span, parts: [] }))
   let first = 0
   for (const part of parts) {
     while (jobs[first]!.span.end <= part.offset) first++

@@ -2,6 +2,8 @@
 
 /** Part of a file, in bytes. */
 export interface ByteRange {
+  /** The file, by its number in the checkpoint. Default 0, the one that was opened. */
+  readonly file?: number | undefined
   readonly offset: number
   readonly length: number
 }

@@ -1,4 +1,4 @@
-import { EspalierError } from '../errors.js'
+import { errorFromCode, EspalierError } from '../errors.js'
 import { orAborted } from '../source/abort.js'
 import { SharedTask } from '../source/shared-task.js'
 import { checkNumber, checkRange, type Source, type Traffic } from '../source/source.js'
@@ -44,7 +44,7 @@ export interface ReadOptions {
   /** In place of the reader's own maxRequestBytes. */
   readonly maxRequestBytes?: number | undefined
   /**
-   * Give ranges that are in order of their offsets in that order, and wait for the first one before asking for more than
+   * Give ranges that are in order in that order, and wait for the first one before asking for more than
    * the requests in flight: else one that is slow would have all that come after it be held.
    */
   readonly inOrder?: boolean | undefined
@@ -53,21 +53,29 @@ export interface ReadOptions {
 // As many as browsers open to one server.
 const maxInFlight = 6
 
+/** A file that is read. */
+interface OpenedFile {
+  readonly source: Source
+  /** For its errors; undefined for the one that was opened. */
+  readonly name: string | undefined
+  readonly traffic: Traffic
+  size: number | undefined
+}
+
 /**
- * Reads ranges of one file, for all who need some, in as few requests as is sensible. One reader belongs
- * to one source, and reads of it may be under way at once: together they have at most 6 requests in
+ * Reads ranges of the files of one checkpoint, for all who need some, in as few requests as is sensible. One reader
+ * belongs to its sources, and reads of it may be under way at once: together they have at most 6 requests in
  * flight, they share those that bring the same bytes, and a request is aborted only when nobody is left
  * who wants it.
  */
 export class RangeReader {
-  readonly #source: Source
+  /** By number. A file that cannot be read has none. */
+  readonly #files: (OpenedFile | undefined)[] = []
   readonly #limiter = new Limiter(maxInFlight)
   readonly #cache: RequestCache
   readonly #limits: PlanLimits
   readonly #onProgress: ((meter: Meter) => void) | undefined
-  readonly #traffic: Traffic
   readonly #closing = new AbortController()
-  #size: number | undefined
   #bytesNeeded = 0
   #cacheHits = 0
 
@@ -75,29 +83,36 @@ export class RangeReader {
   constructor(source: Source, options: RangeReaderOptions = {}) {
     const { cache, maxGap = 2 ** 14, maxRequestBytes = 2 ** 23 } = options
     const cacheBytes = cache === false ? 0 : (cache?.bytes ?? 2 ** 25)
-    this.#source = source
     this.#cache = new RequestCache(checkNumber(cacheBytes, 'cache.bytes'))
     this.#limits = { maxGap: checkNumber(maxGap, 'maxGap'), maxRequestBytes: checkNumber(maxRequestBytes, 'maxRequestBytes') || 1 }
     this.#onProgress = options.onProgress
-    this.#traffic = source.traffic ?? { requests: 0, bytes: 0 }
-    this.#traffic.onChange = () => this.#report()
+    this.add(0, source)
+  }
+
+  /** Adds a further file by its number in the checkpoint, and its name for errors. */
+  add(file: number, source: Source, name?: string): void {
+    const traffic = source.traffic ?? { requests: 0, bytes: 0 }
+    traffic.onChange = () => this.#report()
+    this.#files[file] = { source, name, traffic, size: undefined }
   }
 
   /** What all reads have cost so far. */
   get meter(): Meter {
+    const total = (count: 'requests' | 'bytes'): number => this.#files.reduce((sum, file) => sum + (file?.traffic[count] ?? 0), 0)
     return {
-      requests: this.#traffic.requests,
-      bytesFetched: this.#traffic.bytes,
+      requests: total('requests'),
+      bytesFetched: total('bytes'),
       bytesNeeded: this.#bytesNeeded,
       cacheHits: this.#cacheHits,
     }
   }
 
-  /** The length of the file in bytes. Rejects as the source does. */
-  async size(signal?: AbortSignal): Promise<number> {
+  /** The length of a file in bytes. Rejects as its source does. */
+  async size(signal?: AbortSignal, file = 0): Promise<number> {
     this.#closing.signal.throwIfAborted()
-    const size = this.#size ?? (await this.#orStopped((async () => this.#source.size(signal))(), signal))
-    return (this.#size ??= checkNumber(size, 'size'))
+    const of = this.#file(file)
+    const size = of.size ?? (await this.#orStopped((async () => of.source.size(signal))(), signal))
+    return (of.size ??= checkNumber(size, 'size'))
   }
 
   /**
@@ -112,18 +127,19 @@ export class RangeReader {
    */
   async *read(ranges: readonly ByteRange[], { signal, maxRequestBytes, inOrder }: ReadOptions = {}): AsyncGenerator<RangeBytes, void, undefined> {
     signal?.throwIfAborted()
-    const size = await this.size(signal)
-    for (const { offset, length } of ranges) checkRange(offset, length, size, 'file')
+    for (const { file = 0, offset, length } of ranges) {
+      checkRange(offset, length, this.#files[file]?.size ?? (await this.size(signal, file)), this.#file(file).name ?? 'file')
+    }
     for (const [index, { length }] of ranges.entries()) {
       if (length === 0) yield { index, bytes: new Uint8Array(0) }
     }
     const parts = ranges
-      .map(({ offset, length }, index) => new Part(index, offset, length))
+      .map(({ file = 0, offset, length }, index) => new Part(index, file, offset, length))
       .filter((part) => part.length > 0)
-      .sort((a, b) => a.offset - b.offset)
+      .sort((a, b) => a.file - b.file || a.offset - b.offset)
     const limits = maxRequestBytes === undefined ? this.#limits : { ...this.#limits, maxRequestBytes }
     const waiting = this.#plan(parts, limits).reverse()
-    if (inOrder) waiting.sort((a, b) => b.span.begin - a.span.begin)
+    if (inOrder) waiting.sort((a, b) => b.parts[0]!.index - a.parts[0]!.index)
     const running = new Set<Job>()
     try {
       for (;;) {
@@ -148,17 +164,17 @@ export class RangeReader {
   }
 
   /** The bytes of one range. Shared, and rejects, as those of `read`. */
-  async readOne(offset: number, length: number, options?: ReadOptions): Promise<Uint8Array> {
-    for await (const { bytes } of this.read([{ offset, length }], options)) return bytes
+  async readOne(range: ByteRange, options?: ReadOptions): Promise<Uint8Array> {
+    for await (const { bytes } of this.read([range], options)) return bytes
     throw new Error('unreachable: a read of one range gives one result')
   }
 
-  /** Ends all reads, forgets all bytes and closes the source. Reads reject with `invalid_argument` from now on. */
+  /** Ends all reads, forgets all bytes and closes the sources. Reads reject with `invalid_argument` from now on. */
   async close(): Promise<void> {
     if (this.#closing.signal.aborted) return
     this.#closing.abort(new EspalierError('invalid_argument', 'the checkpoint is closed; open it again to read from it'))
     this.#cache.clear()
-    await this.#source.close?.()
+    await Promise.all(this.#files.map(async (file) => file?.source.close?.()))
   }
 
   /** The jobs that bring `parts`: first those of requests made before, which are joined right away. */
@@ -174,34 +190,50 @@ export class RangeReader {
     })
     this.#cacheHits += shared.size
     const missing = parts.filter((_, i) => !found[i])
-    return [
-      ...[...shared].map(([request, users]) => join({ span: request, parts: users }, request)),
-      ...assign(planRequests(missing, limits), missing),
-    ]
+    const jobs = [...shared].map(([request, users]) => join({ file: request.file, span: request, parts: users }, request))
+    for (let begin = 0; begin < missing.length; ) {
+      const { file } = missing[begin]!
+      const next = missing.findIndex((part, i) => i > begin && part.file !== file)
+      const ofFile = missing.slice(begin, next < 0 ? undefined : next)
+      jobs.push(...assign(file, planRequests(ofFile, limits), ofFile))
+      begin += ofFile.length
+    }
+    return jobs
+  }
+
+  #file(number: number): OpenedFile {
+    const file = this.#files[number]
+    if (!file) throw new EspalierError('invalid_argument', `there is no file of number ${number} to read from`)
+    return file
   }
 
   #start(job: Job): Job {
     if (job.request) return job
+    const { file } = job
     const { begin, end } = job.span
     // Another read may have asked for it since the plan was made.
-    let [request] = this.#cache.find([{ offset: begin, length: end - begin }])
+    let [request] = this.#cache.find([{ file, offset: begin, length: end - begin }])
     if (request) this.#cacheHits++
-    else this.#cache.add((request = { begin, end, task: this.#fetch(job.span) }))
+    else this.#cache.add((request = { file, begin, end, task: this.#fetch(this.#file(file), job.span) }))
     return join(job, request)
   }
 
-  #fetch({ begin, end }: Span): SharedTask<Uint8Array> {
+  #fetch({ source, traffic, name }: OpenedFile, { begin, end }: Span): SharedTask<Uint8Array> {
     return new SharedTask((signal) =>
       this.#limiter.run(async () => {
-        const isCounted = this.#source.traffic === undefined
-        if (isCounted) this.#traffic.requests++
-        const bytes = plainBytes(await this.#source.read(begin, end - begin, signal), begin)
-        checkLength(bytes, { begin, end })
-        if (isCounted) {
-          this.#traffic.bytes += bytes.length
-          this.#report()
+        const isCounted = source.traffic === undefined
+        if (isCounted) traffic.requests++
+        try {
+          const bytes = plainBytes(await source.read(begin, end - begin, signal), begin)
+          checkLength(bytes, { begin, end })
+          if (isCounted) {
+            traffic.bytes += bytes.length
+            this.#report()
+          }
+          return bytes
+        } catch (error) {
+          throw inFile(error, name)
         }
-        return bytes
       }, signal),
     )
   }
@@ -220,6 +252,13 @@ export class RangeReader {
       })
     }
   }
+}
+
+/** An error that says in which further file it is. */
+function inFile(error: unknown, file: string | undefined): unknown {
+  if (file === undefined || !(error instanceof EspalierError)) return error
+  const { code, message, offset, path } = error
+  return errorFromCode(code, message, { offset, path, file, cause: error })
 }
 
 /** What a source gave, which may be of another's making: bytes, or an error. */

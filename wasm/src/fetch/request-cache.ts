@@ -3,6 +3,7 @@ import type { ByteRange, Span } from './plan.js'
 
 /** A request under way, or the bytes that it brought. */
 export interface CachedRequest extends Span {
+  readonly file: number
   readonly task: SharedTask<Uint8Array>
 }
 
@@ -21,7 +22,7 @@ const minCharge = 16384
  */
 export class RequestCache {
   readonly #capacity: number
-  // In order of `begin`.
+  // In order of files, and of `begin` within each.
   #entries: Entry[] = []
   #bytes = 0
   #uses = 0
@@ -30,14 +31,15 @@ export class RequestCache {
     this.#capacity = capacity
   }
 
-  /** For each of `ranges`, which are in order of their offsets, a request that brings all of it, if there is one. */
+  /** For each of `ranges`, which are in order of their files and offsets, a request that brings all of it, if there is one. */
   find(ranges: readonly ByteRange[]): (CachedRequest | undefined)[] {
     let next = 0
     let best: Entry | undefined
-    return ranges.map(({ offset, length }) => {
+    return ranges.map(({ file = 0, offset, length }) => {
+      if (best?.file !== file) best = undefined
       // Of those that begin early enough, the one that ends last.
-      for (let entry; (entry = this.#entries[next]) && entry.begin <= offset; next++) {
-        if (!entry.task.isDead && entry.end > (best?.end ?? 0)) best = entry
+      for (let entry; (entry = this.#entries[next]) && isBefore(entry, file, offset); next++) {
+        if (entry.file === file && !entry.task.isDead && entry.end > (best?.end ?? 0)) best = entry
       }
       if (!best || best.end < offset + length) return undefined
       best.lastUse = ++this.#uses
@@ -48,7 +50,7 @@ export class RequestCache {
   /** Takes in a request that has just been started. */
   add(request: CachedRequest): void {
     const entry = { ...request, lastUse: ++this.#uses, isKept: false }
-    const at = this.#entries.findIndex((other) => other.begin > entry.begin)
+    const at = this.#entries.findIndex((other) => !isBefore(other, entry.file, entry.begin))
     this.#entries.splice(at < 0 ? this.#entries.length : at, 0, entry)
     entry.task.result.then(
       () => this.#keep(entry),
@@ -79,6 +81,11 @@ export class RequestCache {
   #remove(entry: Entry): void {
     this.#entries = this.#entries.filter((other) => other !== entry)
   }
+}
+
+/** Whether a request begins at or before a byte. */
+function isBefore({ file, begin }: CachedRequest, of: number, offset: number): boolean {
+  return file < of || (file === of && begin <= offset)
 }
 
 function charge({ begin, end }: Span): number {

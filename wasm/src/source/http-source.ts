@@ -228,7 +228,7 @@ export class HttpSource implements Source {
   }
 
   #error(code: ErrorCode, problem: string, details?: EspalierErrorDetails): EspalierError {
-    return errorFromCode(code, `${this.#name}: ${problem}`, details?.offset, undefined, details?.cause)
+    return errorFromCode(code, `${this.#name}: ${problem}`, details)
   }
 
   #noRanges(problem: string): EspalierError {

@@ -206,7 +206,7 @@ export class Builder {
   }
 
   #error(message: string): Error {
-    return errorFromCode('invalid_tree', message, undefined, printPath(this.#keys))
+    return errorFromCode('invalid_tree', message, { path: printPath(this.#keys) })
   }
 }
 

@@ -44,7 +44,7 @@ export function nameOf(input: Input): string {
  * Opens a file; a Worker decodes it if it is not small, and where there may be one.
  * @throws EspalierError for files that cannot be opened, TypeError for text that is no address
  */
-export async function openFile(input: Input, options: Pick<OpenOptions, 'signal' | 'onProgress'>): Promise<OpenFile> {
+export async function openFile(input: Input, options: Pick<OpenOptions, 'signal' | 'onProgress' | 'siblings'>): Promise<OpenFile> {
   const source = typeof input === 'string' ? new URL(input, location.href).href : input
   const isSmall = typeof input === 'string' ? input === EXAMPLE : input.size <= SMALL
   const checkpoint = await (isSmall ? open : openInWorker)(source, options).catch((error: unknown) => {

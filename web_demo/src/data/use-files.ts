@@ -36,7 +36,7 @@ export function useFiles(onKey: (file: OpenFile, item: number) => void): Files {
   // One at a time: what is asked for meanwhile waits.
   const queue = useRef(Promise.resolve())
 
-  const openOne = async (input: Input, key: string | undefined): Promise<OpenFile | undefined> => {
+  const openOne = async (input: Input, key: string | undefined, siblings: readonly File[] | undefined): Promise<OpenFile | undefined> => {
     const stop = new AbortController()
     const { signal } = stop
     let name = String(input)
@@ -44,7 +44,7 @@ export function useFiles(onKey: (file: OpenFile, item: number) => void): Files {
       name = nameOf(input)
       const said = { name, loaded: 0, total: 0, cancel: () => stop.abort() }
       setOpening(said)
-      const file = await openFile(input, { signal, onProgress: (progress) => setOpening({ ...said, ...progress }) })
+      const file = await openFile(input, { signal, siblings, onProgress: (progress) => setOpening({ ...said, ...progress }) })
       if (file.address !== undefined) rememberAddress(file.address)
       const node = key ? safely(() => file.checkpoint.get(key)) : undefined
       onKey(file, node?.id ?? file.outline.tops[0]!)
@@ -62,8 +62,10 @@ export function useFiles(onKey: (file: OpenFile, item: number) => void): Files {
   const add = useCallback((inputs: readonly Input[], key?: string): Promise<OpenFile | undefined> => {
     const result = queue.current.then(async () => {
       setFailure(undefined)
+      // Files of this machine that were given together may make up one checkpoint. Those of an address lie beside it.
+      const files = inputs.filter((input) => typeof input !== 'string')
       let last: OpenFile | undefined
-      for (const input of inputs) last = (await openOne(input, key)) ?? last
+      for (const input of inputs) last = (await openOne(input, key, typeof input === 'string' ? undefined : files)) ?? last
       return last
     })
     queue.current = result.then(() => {})

@@ -36,6 +36,7 @@ const ADVICE: Readonly<Record<string, string>> = {
   digest_mismatch: 'Save it again from its source.',
   safetensors_invalid: 'Copy or download it again; if it stays so, the program that wrote it is at fault.',
   file_not_found: 'Check the address.',
+  file_missing: 'Open it together with the other files of the checkpoint: select or drop them all at once.',
   file_changed: 'Open it again when its writer is done.',
   range_not_supported: 'Use a server that answers Range requests (espalier view does), or fetch the whole file.',
   io_error: 'Check the connection and the address. If the file is on another server, that must allow this page to read it (CORS).',

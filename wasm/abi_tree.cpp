@@ -1,8 +1,7 @@
-#include "abi.h"
-
+// The part of abi.h that tells the tree.
 #include <algorithm>
 #include <cstddef>
-#include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
@@ -11,122 +10,35 @@
 #include <utility>
 #include <vector>
 
+#include "abi.h"
 #include "failure.h"
+#include "tree_handle.h"
 
-#include "espalier/foreign/any_opener.h"
 #include "espalier/format/access.h"
 #include "espalier/read/checkpoint.h"
 #include "espalier/read/match.h"
-#include "espalier/read/plan.h"
 #include "espalier/read/totals.h"
-#include "espalier/read/verify.h"
 
 namespace espalier::abi {
 namespace {
 
 // What wasm/src/core/records.ts reads, byte by byte.
-static_assert(sizeof(Failure) == 32 && offsetof(Failure, message) == 24);
-static_assert(sizeof(Extent) == 24 && offsetof(Extent, length) == 16);
 static_assert(sizeof(Info) == 56 && offsetof(Info, digest) == 40);
 static_assert(sizeof(Node) == 64 && offsetof(Node, bits) == 48 && offsetof(Node, key) == 16);
 static_assert(sizeof(Keys) == 16);
 static_assert(sizeof(Totals) == 32);
 static_assert(sizeof(MatchOptions) == 24);
 static_assert(sizeof(TensorInfo) == 88 && offsetof(TensorInfo, axis_names) == 80);
-static_assert(sizeof(SliceSpec) == 32);
-static_assert(sizeof(PlanInfo) == 24);
-static_assert(sizeof(PlannedChunk) == 40 && offsetof(PlannedChunk, result_begin) == 24);
-static_assert(sizeof(Piece) == 16);
-static_assert(sizeof(Report) == 32);
 
 // The text of espalier_keys() ends after so many bytes.
 constexpr std::size_t kKeyBytes = 1 << 20;
 constexpr std::uint32_t kIntKey = std::uint32_t{1} << 31;
 
-ByteSpan span_of(const std::byte* bytes, std::uint32_t length) { return {bytes, length}; }
-
-// Not operator new, which traps when there is no memory: a large index is to be refused.
-ArenaAllocator allocator() {
-  return {[](std::size_t size) { return std::malloc(size); },
-          [](void* memory, std::size_t) { std::free(memory); }};
-}
-
-Extent extent_of(const espalier::Extent& extent) {
-  return {extent.file, 0, extent.offset, extent.length};
-}
-
-Status no_such(std::string_view what, std::uint32_t number) {
-  return set_failure({ErrorCode::kInvalidArgument,
-                      Error::kNoOffset,
-                      {},
-                      "there is no " + std::string(what) + " of number " + std::to_string(number)});
-}
-
 }  // namespace
-
-class Opening {
- public:
-  explicit Opening(OpenOptions options) : opener(options) {}
-  AnyOpener opener;
-};
-
-class Tree {
- public:
-  explicit Tree(Checkpoint opened) : checkpoint(std::move(opened)) {}
-
-  const Tables& tables() const { return checkpoint.catalog().tables(); }
-  bool has_node(std::uint32_t node) const { return node < tables().nodes.size(); }
-  NodeRef node(std::uint32_t number) const { return {&checkpoint.catalog(), number}; }
-
-  std::uint32_t parent(std::uint32_t node) {
-    if (parents_.empty()) {
-      const auto nodes = tables().nodes;
-      parents_.assign(nodes.size(), kNone);
-      for (std::uint32_t i = 0; i < nodes.size(); ++i) {
-        if (!is_container(node_kind(nodes[i]))) continue;
-        std::fill_n(parents_.data() + nodes[i].value, nodes[i].count, i);
-      }
-    }
-    return parents_[node];
-  }
-
-  Checkpoint checkpoint;
-  std::string path;                     // of the last espalier_path()
-  std::string keys;                     // of the last espalier_keys()
-  std::vector<std::uint32_t> key_ends;  // likewise
-  std::vector<Text> axis_names;         // of the last espalier_tensor()
-  std::optional<SubtreeTotals> totals;  // since the first espalier_totals()
-  // Shared by all reads: what decoding takes is large beside a small tensor.
-  ChunkReader reader;
-  std::vector<std::byte> scratch;
-
- private:
-  std::vector<std::uint32_t> parents_;
-};
 
 class Matches {
  public:
   std::vector<std::uint32_t> nodes;
-};
-
-class Read {
- public:
-  Read(Tree& read_from, ReadPlan made) : tree(read_from), plan(std::move(made)) {}
-  Tree& tree;
-  ReadPlan plan;
-};
-
-class Verification {
- public:
-  explicit Verification(Tree& verified) : tree(verified), plan(verified.checkpoint, kRegionBytes) {}
-  Tree& tree;
-  VerifyPlan plan;
-  std::vector<Damage> damage;
-  VerifyReport report;
-
- private:
-  // What comes over a network comes in small pieces, and several are in memory at once.
-  static constexpr std::uint64_t kRegionBytes = std::uint64_t{1} << 20;
 };
 
 void espalier_dtype_name(std::uint32_t dtype, Text* out) {
@@ -145,67 +57,6 @@ void espalier_kind_name(std::uint32_t kind, Text* out) {
   *out = text_of(kind > 0 && kind <= kLastKind ? kind_name(static_cast<Kind>(kind))
                                                : std::string_view());
 }
-
-Opening* espalier_open(std::uint64_t file_size, std::uint32_t index_bytes) {
-  OpenOptions options{.file_size = file_size, .allocator = allocator()};
-  if (index_bytes != 0) {
-    Limits& limits = options.limits;
-    limits.index_bytes = std::min<std::uint64_t>(limits.index_bytes, index_bytes);
-    limits.safetensors_header_bytes =
-        std::min<std::uint64_t>(limits.safetensors_header_bytes, index_bytes);
-  }
-  return new Opening(options);
-}
-
-std::uint32_t espalier_open_needs(Opening* opening, Extent* out, std::uint32_t capacity) {
-  const auto needs = opening->opener.needs();
-  for (std::uint32_t i = 0; i < std::min<std::size_t>(capacity, needs.size()); ++i) {
-    out[i] = extent_of(needs[i]);
-  }
-  return static_cast<std::uint32_t>(needs.size());
-}
-
-Status espalier_open_feed(Opening* opening, std::uint64_t offset, const std::byte* bytes,
-                          std::uint32_t length) {
-  return status_of(opening->opener.feed({0, offset, length}, span_of(bytes, length)));
-}
-
-namespace {
-
-// What is counted and measured is a number in JavaScript, and exact up to here.
-constexpr std::uint64_t kLargestNumber = (std::uint64_t{1} << 53) - 1;
-
-// kLimitExceeded for a tensor of which shape or size are beyond that: the functions below say them,
-// and are to have an answer for whatever was opened. Files have such for placeholders and for axes
-// beside one of 0.
-Result<void> check_numbers(const Checkpoint& checkpoint) {
-  for (std::uint32_t i = 0; i < checkpoint.tensor_count(); ++i) {
-    const TensorRef tensor = checkpoint.tensor(i);
-    const auto shape = tensor.shape();
-    if (tensor.elements() <= kLargestNumber && tensor.bytes() <= kLargestNumber &&
-        std::all_of(shape.begin(), shape.end(), [](auto axis) { return axis <= kLargestNumber; })) {
-      continue;
-    }
-    return fail(ErrorCode::kLimitExceeded,
-                "the shape or size of a tensor is beyond 2^53 - 1, which JavaScript numbers do not "
-                "hold exactly; look at it with the command line",
-                Error::kNoOffset, tensor_path(tensor));
-  }
-  return {};
-}
-
-}  // namespace
-
-Tree* espalier_open_finish(Opening* opening) {
-  auto checkpoint = opening->opener.finish();
-  if (!checkpoint) return set_failure(std::move(checkpoint.error())), nullptr;
-  if (auto checked = check_numbers(*checkpoint); !checked) {
-    return set_failure(std::move(checked.error())), nullptr;
-  }
-  return new Tree(std::move(*checkpoint));
-}
-
-void espalier_open_free(Opening* opening) { delete opening; }
 
 void espalier_tree_free(Tree* tree) { delete tree; }
 
@@ -433,98 +284,5 @@ Status espalier_tensor(Tree* tree, std::uint32_t number, TensorInfo* out) {
   out->axis_names = tree->axis_names.empty() ? nullptr : tree->axis_names.data();
   return 0;
 }
-
-Read* espalier_read(Tree* tree, std::uint32_t number, const SliceSpec* slices,
-                    std::uint32_t count) {
-  if (number >= tree->checkpoint.tensor_count()) return no_such("tensor", number), nullptr;
-  std::vector<Slice> wanted(count);
-  for (std::uint32_t i = 0; i < count; ++i) {
-    if (slices[i].has_start != 0) wanted[i].start = slices[i].start;
-    if (slices[i].has_stop != 0) wanted[i].stop = slices[i].stop;
-    wanted[i].step = slices[i].step;
-  }
-  const TensorRef tensor = tree->checkpoint.tensor(number);
-  auto plan = ReadPlan::make(tensor, wanted);
-  if (plan) return new Read(*tree, std::move(*plan));
-  plan.error().path = tensor_path(tensor);
-  set_failure(std::move(plan.error()));
-  return nullptr;
-}
-
-void espalier_read_info(Read* read, PlanInfo* out) {
-  const ReadPlan& plan = read->plan;
-  *out = {.bytes = plan.bytes(),
-          .shape = plan.shape().data(),
-          .rank = static_cast<std::uint32_t>(plan.shape().size()),
-          .chunks = static_cast<std::uint32_t>(plan.chunks().size()),
-          .is_exclusive = plan.is_concurrent() ? 1u : 0u};
-}
-
-Status espalier_read_chunk(Read* read, std::uint32_t i, PlannedChunk* out) {
-  if (i >= read->plan.chunks().size()) return no_such("planned chunk", i);
-  const espalier::Extent part = read->plan.part_extent(i);
-  *out = {.stored = extent_of(read->plan.chunks()[i].stored),
-          .result_begin = part.offset,
-          .result_bytes = static_cast<std::uint32_t>(part.length),
-          .is_direct = read->plan.direct_offset(i) ? 1u : 0u};
-  return 0;
-}
-
-Status espalier_read_deliver(Read* read, std::uint32_t i, const std::byte* stored,
-                             std::uint32_t length, Piece* out) {
-  if (i >= read->plan.chunks().size()) return no_such("planned chunk", i);
-  auto part =
-      read->plan.open_part(i, span_of(stored, length), read->tree.reader, read->tree.scratch);
-  if (!part) return set_failure(std::move(part.error()));
-  *out = {part->bytes.data(), static_cast<std::uint32_t>(part->bytes.size()), part->begin};
-  return 0;
-}
-
-void espalier_read_free(Read* read) { delete read; }
-
-Verification* espalier_verify(Tree* tree) { return new Verification(*tree); }
-
-std::uint32_t espalier_verify_regions(Verification* verification) {
-  return static_cast<std::uint32_t>(verification->plan.regions().size());
-}
-
-Status espalier_verify_region(Verification* verification, std::uint32_t i, Extent* out) {
-  if (i >= verification->plan.regions().size()) return no_such("region", i);
-  *out = extent_of(verification->plan.regions()[i].extent);
-  return 0;
-}
-
-Status espalier_verify_feed(Verification* verification, std::uint32_t i, const std::byte* bytes,
-                            std::uint32_t length) {
-  if (i >= verification->plan.regions().size()) return no_such("region", i);
-  auto found =
-      verification->plan.check_region(i, span_of(bytes, length), verification->tree.reader);
-  if (!found) return set_failure(std::move(found.error()));
-  verification->damage.insert(verification->damage.end(), found->begin(), found->end());
-  return 0;
-}
-
-std::uint32_t espalier_verify_damaged(Verification* verification) {
-  return static_cast<std::uint32_t>(verification->damage.size());
-}
-
-Status espalier_verify_finish(Verification* verification, Report* out) {
-  verification->report = verification->plan.report(std::move(verification->damage));
-  const VerifyReport& report = verification->report;
-  *out = {.has_hashes = report.has_hashes ? 1u : 0u,
-          .listed = static_cast<std::uint32_t>(report.errors.size()),
-          .chunks = report.chunks,
-          .bytes = report.bytes,
-          .errors = report.error_count};
-  return 0;
-}
-
-Status espalier_verify_error(Verification* verification, std::uint32_t i, Failure* out) {
-  if (i >= verification->report.errors.size()) return no_such("error", i);
-  *out = failure_of(verification->report.errors[i]);
-  return 0;
-}
-
-void espalier_verify_free(Verification* verification) { delete verification; }
 
 }  // namespace espalier::abi

@@ -1,0 +1,77 @@
+// The part of abi.h that plans reads and carries them out.
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "abi.h"
+#include "failure.h"
+#include "tree_handle.h"
+
+#include "espalier/read/plan.h"
+
+namespace espalier::abi {
+namespace {
+
+static_assert(sizeof(SliceSpec) == 32);
+static_assert(sizeof(PlanInfo) == 24);
+static_assert(sizeof(PlannedChunk) == 40 && offsetof(PlannedChunk, result_begin) == 24);
+static_assert(sizeof(Piece) == 16);
+
+}  // namespace
+
+class Read {
+ public:
+  Read(Tree& read_from, ReadPlan made) : tree(read_from), plan(std::move(made)) {}
+  Tree& tree;
+  ReadPlan plan;
+};
+
+Read* espalier_read(Tree* tree, std::uint32_t number, const SliceSpec* slices,
+                    std::uint32_t count) {
+  if (number >= tree->checkpoint.tensor_count()) return no_such("tensor", number), nullptr;
+  std::vector<Slice> wanted(count);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (slices[i].has_start != 0) wanted[i].start = slices[i].start;
+    if (slices[i].has_stop != 0) wanted[i].stop = slices[i].stop;
+    wanted[i].step = slices[i].step;
+  }
+  const TensorRef tensor = tree->checkpoint.tensor(number);
+  auto plan = ReadPlan::make(tensor, wanted);
+  if (plan) return new Read(*tree, std::move(*plan));
+  plan.error().path = tensor_path(tensor);
+  set_failure(std::move(plan.error()));
+  return nullptr;
+}
+
+void espalier_read_info(Read* read, PlanInfo* out) {
+  const ReadPlan& plan = read->plan;
+  *out = {.bytes = plan.bytes(),
+          .shape = plan.shape().data(),
+          .rank = static_cast<std::uint32_t>(plan.shape().size()),
+          .chunks = static_cast<std::uint32_t>(plan.chunks().size()),
+          .is_exclusive = plan.is_concurrent() ? 1u : 0u};
+}
+
+Status espalier_read_chunk(Read* read, std::uint32_t i, PlannedChunk* out) {
+  if (i >= read->plan.chunks().size()) return no_such("planned chunk", i);
+  const espalier::Extent part = read->plan.part_extent(i);
+  *out = {.stored = extent_of(read->plan.chunks()[i].stored),
+          .result_begin = part.offset,
+          .result_bytes = static_cast<std::uint32_t>(part.length),
+          .is_direct = read->plan.direct_offset(i) ? 1u : 0u};
+  return 0;
+}
+
+Status espalier_read_deliver(Read* read, std::uint32_t i, const std::byte* stored,
+                             std::uint32_t length, Piece* out) {
+  if (i >= read->plan.chunks().size()) return no_such("planned chunk", i);
+  auto part =
+      read->plan.open_part(i, span_of(stored, length), read->tree.reader, read->tree.scratch);
+  if (!part) return set_failure(std::move(part.error()));
+  *out = {part->bytes.data(), static_cast<std::uint32_t>(part->bytes.size()), part->begin};
+  return 0;
+}
+
+void espalier_read_free(Read* read) { delete read; }
+
+}  // namespace espalier::abi

@@ -1,0 +1,17 @@
+// What opens the files that a module is given.
+#ifndef ESPALIER_WASM_OPENING_MACHINE_H_
+#define ESPALIER_WASM_OPENING_MACHINE_H_
+
+#include <memory>
+
+#include "espalier/read/opening_machine.h"
+
+namespace espalier::abi {
+
+/// A machine that opens a file. Each module links its own: the tests' has one of a format in two
+/// files.
+std::unique_ptr<OpeningMachine> make_opening_machine(const OpenOptions& options);
+
+}  // namespace espalier::abi
+
+#endif  // ESPALIER_WASM_OPENING_MACHINE_H_

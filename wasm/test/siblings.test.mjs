@@ -1,0 +1,137 @@
+// A checkpoint in two files, from memory and over HTTP: all of it can be read, and if the second file is missing, cut
+// short or another one, the rest can. The core is one for tests, of which the toy format has two files.
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import { test } from 'node:test'
+import { open, tensor, write } from 'espalier'
+import { countingSource } from './support.mjs'
+
+const core = new WebAssembly.Module(readFileSync(new URL('../../build/wasm/core-of-two-files.wasm', import.meta.url)))
+const SHAPE = [700, 512] // 1.4 MiB of f32, so two chunks
+
+function numbers(seed) {
+  let x = seed
+  return Float32Array.from({ length: SHAPE[0] * SHAPE[1] }, () => (x = (Math.imul(x, 1103515245) + 12345) >>> 0))
+}
+const DATA = { a: numbers(1), b: numbers(2), c: numbers(3) }
+
+// Two files: the second one has b and c.
+async function twoFiles(name = 'second') {
+  const tensors = new Map(Object.entries(DATA).map(([key, data]) => [key, tensor({ dtype: 'f32', shape: SHAPE, data })]))
+  const whole = await write(tensors, { metadata: new Map([['second', name]]) })
+  const source = countingSource(whole)
+  await (await open(source)).get('b').tensor.read()
+  const { offset } = source.reads[1]
+  return { first: whole.slice(0, offset), second: whole.slice(offset) }
+}
+const FILES = await twoFiles()
+
+// Serves files by their paths, encoded as they are asked for.
+async function serve(t, files) {
+  const paths = []
+  const server = createServer(({ url, headers }, response) => {
+    paths.push(url)
+    const bytes = files[url]
+    if (!bytes) return response.writeHead(404).end()
+    const [, begin, last] = /^bytes=(\d+)-(\d+)$/.exec(headers.range).map(Number)
+    const end = Math.min(last + 1, bytes.length)
+    response.writeHead(206, { 'content-range': `bytes ${begin}-${end - 1}/${bytes.length}` }).end(bytes.subarray(begin, end))
+  })
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve))
+  t.after(() => {
+    server.close()
+    server.closeAllConnections()
+  })
+  return { url: `http://127.0.0.1:${server.address().port}`, paths }
+}
+
+// Opens `first` in each way that there is, beside which `second` is found, or nothing if that is undefined.
+const WAYS = {
+  'a Map': ({ first, second }) => open(first, { core, siblings: new Map(second && [['second', second]]) }),
+  'dropped files': ({ first, second }) => {
+    const files = [new File([first], 'first'), ...(second ? [new File([second], 'second')] : [])]
+    return open(files[0], { core, siblings: files })
+  },
+  'a function, and a worker': ({ first, second }) => open(countingSource(first), { core, siblings: async () => second, worker: true }),
+  'a URL': async ({ first, second }, t) => {
+    const { url } = await serve(t, { '/at/first?token=1': first, '/at/second': second })
+    return open(`${url}/at/first?token=1`, { core, retries: 0 })
+  },
+}
+
+for (const [way, openFiles] of Object.entries(WAYS)) {
+  test(`${way}: lists, reads, slices, counts and verifies`, async (t) => {
+    const checkpoint = await openFiles(FILES, t)
+    t.after(() => checkpoint.close())
+    assert.deepEqual([...checkpoint.tensors()].map(({ path }) => path), ['a', 'b', 'c'])
+    for (const [key, data] of Object.entries(DATA)) {
+      const one = checkpoint.get(key).tensor
+      assert.deepEqual((await one.read()).data, data)
+      await one.withView((view) => assert.deepEqual(view.data, data))
+      const { data: part } = await one.read({ slice: [[1, 699, 349], [3, 5]] })
+      assert.deepEqual([...part], [515, 516, 179203, 179204].map((i) => data[i]))
+      assert.equal((await one.stats()).max, data.reduce((a, b) => Math.max(a, b)))
+    }
+    let read = 0
+    for await (const { tensor, data } of checkpoint.read()) {
+      assert.deepEqual(data.data, DATA[tensor.path])
+      read++
+    }
+    assert.equal(read, 3)
+    const { ok, chunks } = await checkpoint.verify()
+    assert.deepEqual({ ok, chunks }, { ok: true, chunks: 6 })
+  })
+
+  test(`${way}: without its second file, the rest can be read`, async (t) => {
+    const truncated = FILES.second.slice(0, -1)
+    const swapped = FILES.second.slice()
+    swapped[20] ^= 1
+    for (const [second, code] of [[undefined, 'file_missing'], [truncated, 'truncated'], [swapped, 'chunk_corrupt']]) {
+      const checkpoint = await openFiles({ ...FILES, second }, t)
+      assert.equal(checkpoint.tensorCount, 3)
+      assert.deepEqual((await checkpoint.get('a').tensor.read()).data, DATA.a)
+      const b = checkpoint.get('b').tensor
+      await assert.rejects(b.read(), { code, file: 'second', path: 'b' })
+      const { errors } = await checkpoint.verify()
+      assert.deepEqual([errors[0].code, errors[0].file], [code, 'second'])
+      if (code === 'chunk_corrupt') {
+        assert.deepEqual((await b.verify()).errors.map(({ file, offset }) => [file, offset]), [['second', 0]])
+      }
+      await checkpoint.close()
+    }
+  })
+}
+
+test('a second file is looked for by its name alone', async (t) => {
+  for (const name of ['../second', '/second', '.', '..', '', '..\\second', 'c:second']) {
+    const { first } = await twoFiles(name)
+    const { url, paths } = await serve(t, { '/at/first': first })
+    for (const checkpoint of [
+      await open(first, { core, siblings: () => assert.fail('it was asked for') }),
+      await open(`${url}/at/first`, { core, retries: 0 }),
+    ]) {
+      await assert.rejects(checkpoint.get('c').tensor.read(), { code: 'file_missing' })
+    }
+    assert.deepEqual([...new Set(paths)], ['/at/first'])
+  }
+  for (const name of ['a?b=c#d', '%2e%2e', 'x y', '@127.0.0.1', 'ü']) {
+    const { first, second } = await twoFiles(name)
+    const { url } = await serve(t, { '/at/first': first, [`/at/${encodeURIComponent(name)}`]: second })
+    const checkpoint = await open(`${url}/at/first`, { core, retries: 0 })
+    assert.deepEqual((await checkpoint.get('c').tensor.read()).data, DATA.c)
+  }
+})
+
+test('closing a checkpoint closes all its sources', async () => {
+  const second = countingSource(FILES.second)
+  const checkpoint = await open(FILES.first, { core, siblings: () => second })
+  await checkpoint.close()
+  assert.ok(second.isClosed)
+})
+
+test('an error of reading a second file names it', async () => {
+  const second = countingSource(FILES.second)
+  const checkpoint = await open(FILES.first, { core, siblings: () => ({ ...second, read: async () => 'no bytes' }) })
+  await assert.rejects(checkpoint.get('c').tensor.read(), { code: 'io_error', file: 'second' })
+})

@@ -1,0 +1,97 @@
+// The machine of core-of-two-files.wasm, which only tests load. Its format is an Espalier file that
+// was cut at the beginning of a tensor: tensors from there on lie in a second file, which the
+// metadata name under "second".
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "../../../tests/support/tables_copy.h"
+#include "opening_machine.h"
+
+#include "espalier/format/header.h"
+#include "espalier/read/opener.h"
+
+namespace espalier::abi {
+namespace {
+
+class TwoFileMachine : public OpeningMachine {
+ public:
+  explicit TwoFileMachine(const OpenOptions& options) : options_(options) {}
+
+  std::span<const WantedFile> wants() const override { return wants_; }
+
+  Result<void> answer(std::uint32_t, const Result<std::uint64_t>& size) override {
+    wants_.clear();
+    FileEntry& second = files_[1];
+    if (!size) {
+      second.problem = size.error();
+    } else if (*size != second.length) {
+      second.problem = Error{ErrorCode::kTruncated, *size, {}, "it is cut short", second.name};
+    }
+    return {};
+  }
+
+  std::span<const Extent> needs() const override {
+    if (!opener_) return {&kHeader, 1};
+    return whole_ ? std::span<const Extent>() : opener_->needs();
+  }
+
+  Result<void> feed(const Extent& extent, ByteSpan bytes) override {
+    if (!opener_) {
+      const auto header = decode_header(bytes, options_.limits, ~std::uint64_t{0});
+      if (!header) return propagate(header);
+      OpenOptions of_whole = options_;
+      of_whole.file_size = header->file_length;
+      opener_.emplace(of_whole);
+      return {};
+    }
+    auto fed = opener_->feed(extent, bytes);
+    if (!fed || !opener_->needs().empty()) return fed;
+    auto whole = opener_->finish();
+    if (!whole) return propagate(whole);
+    whole_ = std::move(*whole);
+    const auto name = whole_->metadata().at("second");
+    if (!name) return propagate(name);
+    const std::string second(*name->as_string());
+    wants_ = {{1, second}};
+    files_.push_back({.length = options_.file_size});
+    files_.push_back(
+        {.name = second, .length = whole_->catalog().file_length() - options_.file_size});
+    return {};
+  }
+
+  Result<Checkpoint> finish() override {
+    const Catalog& whole = whole_->catalog();
+    OwnedTables tables = testing::copy_of(whole.tables());
+    for (ChunkRecord& chunk : tables.chunks) {
+      if (chunk.offset < options_.file_size) continue;
+      chunk.file = 1;
+      chunk.offset -= options_.file_size;
+    }
+    auto catalog =
+        Catalog::from_foreign(FileFormat::kSafetensors, std::move(tables), std::move(files_),
+                              options_.limits, whole.tree_digest());
+    if (!catalog) return propagate(catalog);
+    return Checkpoint(std::move(*catalog));
+  }
+
+ private:
+  static constexpr Extent kHeader = {0, 0, kHeaderBytes};
+
+  OpenOptions options_;
+  std::optional<Opener> opener_;
+  std::optional<Checkpoint> whole_;
+  FileSet files_;
+  std::vector<WantedFile> wants_;
+};
+
+}  // namespace
+
+std::unique_ptr<OpeningMachine> make_opening_machine(const OpenOptions& options) {
+  return std::make_unique<TwoFileMachine>(options);
+}
+
+}  // namespace espalier::abi

@@ -1,8 +1,13 @@
-// The C interface of the WebAssembly core: what JavaScript calls.
+// The C interface of the WebAssembly modules: what JavaScript calls.
 //
 // It marshals and nothing else: every function below hands its arguments to the C++ core and lays
 // the answer out in memory. `wasm/src/core` is the other side of it, and the only one; the two are
 // built together and shipped together, so nothing here is stable between versions.
+//
+// Each module has a part of it, besides memory and errors:
+//   core.wasm     opens files, holds the tree, and plans reads and verifications
+//   decoder.wasm  turns stored bytes into checked ones and counts them; it knows no file and no
+//   tree writer.wasm   writes
 //
 // Conventions
 //   - Memory is that of the module. A pointer is a u32 offset. Records are little-endian C structs;
@@ -146,6 +151,21 @@ struct PlanInfo {
   std::uint32_t rank;          // 12
   std::uint32_t chunks;        // 16: that must be delivered
   std::uint32_t is_exclusive;  // 20: 0: pieces overlap in single bits, and must be or-ed together
+  const std::uint64_t* copy;   // 24: for espalier_decoding()
+  std::uint32_t copy_words;    // 28
+};
+
+/// What the decoder must know of a chunk. JavaScript hands it on as it is.
+struct ChunkTask {
+  std::uint64_t begin;    // 0: its first byte: of a read, in the tensor; of a region, in the file
+  std::uint8_t hash[16];  // 8
+  std::uint32_t stored;   // 24: bytes in the file
+  std::uint32_t length;   // 28: bytes that they give
+  std::uint8_t codec;     // 32: Codec of src/espalier/codec/codec.h
+  std::uint8_t width;     // 33: of an element, in bytes
+  std::uint8_t is_float;  // 34
+  std::uint8_t has_hash;  // 35
+  std::uint32_t zero;     // 36
 };
 
 /// One chunk that a plan needs, and the part of the result that comes of it.
@@ -154,6 +174,27 @@ struct PlannedChunk {
   std::uint64_t result_begin;  // 24
   std::uint32_t result_bytes;  // 32
   std::uint32_t is_direct;     // 36: the part is the stored bytes as they are
+  ChunkTask task;              // 40
+};
+
+/// A stretch of a file that holds chunks, in order, and nothing else but zeros before each.
+struct RegionTask {
+  std::uint64_t begin;      // 0
+  std::uint64_t length;     // 8
+  const ChunkTask* chunks;  // 16
+  std::uint32_t count;      // 20
+};
+
+/// Damage in a region.
+struct DamagedSpot {
+  std::uint64_t offset;  // 0: in the file
+  std::uint32_t chunk;   // 8: the chunk concerned, counted within the region
+  std::uint32_t fault;   // 12: Fault of src/espalier/codec/region_check.h
+};
+
+struct DamagedSpots {
+  const DamagedSpot* spots;  // 0
+  std::uint32_t count;       // 4
 };
 
 /// Bytes in memory, and where they belong.
@@ -201,6 +242,7 @@ class Tree;
 class Matches;
 class Read;
 class Verification;
+class Decoding;
 class Counting;
 class Write;
 
@@ -296,6 +338,9 @@ ESPALIER_ABI Status espalier_totals(Tree* tree, std::uint32_t node, Totals* out)
 ESPALIER_ABI Status espalier_totals_by_dtype(Tree* tree, const std::uint32_t* nodes,
                                              std::uint32_t count, Totals* out);
 
+/// The printed key path of the first node that names a tensor, for errors. Looks through the whole
+/// tree. Valid until the next call for this tree.
+ESPALIER_ABI Status espalier_tensor_path(Tree* tree, std::uint32_t tensor, Text* out);
 /// Shape, block and names point into the checkpoint.
 ESPALIER_ABI Status espalier_tensor(Tree* tree, std::uint32_t tensor, TensorInfo* out);
 
@@ -308,11 +353,6 @@ ESPALIER_ABI Read* espalier_read(Tree* tree, std::uint32_t tensor, const SliceSp
 ESPALIER_ABI void espalier_read_info(Read* read, PlanInfo* out);
 /// Chunk number `i` of those that the read needs, in file order.
 ESPALIER_ABI Status espalier_read_chunk(Read* read, std::uint32_t i, PlannedChunk* out);
-/// Decodes and checks the stored bytes of chunk `i`: gives the part of the result that they hold,
-/// and where it belongs. It may be `stored` itself; valid until the next call for this tree.
-/// Chunks may come in any order.
-ESPALIER_ABI Status espalier_read_deliver(Read* read, std::uint32_t i, const std::byte* stored,
-                                          std::uint32_t length, Piece* out);
 ESPALIER_ABI void espalier_read_free(Read* read);
 
 // Verifying --------------------------------------------------------------------------------------
@@ -323,9 +363,12 @@ ESPALIER_ABI Verification* espalier_verify(Tree* tree);
 ESPALIER_ABI std::uint32_t espalier_verify_regions(Verification* verification);
 ESPALIER_ABI Status espalier_verify_region(Verification* verification, std::uint32_t i,
                                            Extent* out);
-/// Checks region `i`. Damage is no failure: it goes into the report.
-ESPALIER_ABI Status espalier_verify_feed(Verification* verification, std::uint32_t i,
-                                         const std::byte* bytes, std::uint32_t length);
+/// What the decoder must know of region `i`. Valid until the next call for this verification.
+ESPALIER_ABI Status espalier_verify_task(Verification* verification, std::uint32_t i,
+                                         RegionTask* out);
+/// Takes the damage that the decoder found in region `i`.
+ESPALIER_ABI Status espalier_verify_damage(Verification* verification, std::uint32_t i,
+                                           const DamagedSpot* spots, std::uint32_t count);
 /// Chunks found to be damaged so far.
 ESPALIER_ABI std::uint32_t espalier_verify_damaged(Verification* verification);
 /// Once all regions were fed; also checks the tree digest. Call once.
@@ -335,7 +378,21 @@ ESPALIER_ABI Status espalier_verify_error(Verification* verification, std::uint3
                                           Failure* out);
 ESPALIER_ABI void espalier_verify_free(Verification* verification);
 
-// Statistics -------------------------------------------------------------------------------------
+// Decoding (decoder.wasm) ------------------------------------------------------------------------
+
+/// Begins to decode chunks of one read: `copy` is the plan's. Never null.
+ESPALIER_ABI Decoding* espalier_decoding(const std::uint64_t* copy, std::uint32_t words);
+/// Decodes and checks the stored bytes of a chunk: gives the part of the result that they hold, and
+/// where it belongs. It may be `stored` itself; valid until the next call of any function. Chunks
+/// may come in any order. Errors say neither offset nor path.
+ESPALIER_ABI Status espalier_decode(Decoding* decoding, const ChunkTask* task,
+                                    const std::byte* stored, std::uint32_t length, Piece* out);
+ESPALIER_ABI void espalier_decoding_free(Decoding* decoding);
+/// Checks a region: `task` is the verification's. Damage is no failure. Valid until the next call.
+ESPALIER_ABI Status espalier_check_region(const RegionTask* task, const std::byte* bytes,
+                                          std::uint32_t length, DamagedSpots* out);
+
+// Statistics (decoder.wasm) ----------------------------------------------------------------------
 
 /// Statistics of elements of `dtype`, which come in pieces.
 ESPALIER_ABI Counting* espalier_statistics(std::uint32_t dtype);
@@ -349,7 +406,7 @@ ESPALIER_ABI void espalier_statistics_result(Counting* counting, Statistics* out
 ESPALIER_ABI void espalier_statistics_histogram(Counting* counting, HistogramView* out);
 ESPALIER_ABI void espalier_statistics_free(Counting* counting);
 
-// Writing ----------------------------------------------------------------------------------------
+// Writing (writer.wasm) --------------------------------------------------------------------------
 
 /// Makes the bytes of tensor `id` from byte `offset` on: JavaScript's part. 0, or a status that
 /// ends the write.

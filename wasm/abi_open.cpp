@@ -78,7 +78,7 @@ Status espalier_open_refuse(Opening* opening, std::uint32_t file, std::uint32_t 
 
 Status espalier_open_feed(Opening* opening, std::uint32_t file, std::uint64_t offset,
                           const std::byte* bytes, std::uint32_t length) {
-  return status_of(opening->machine->feed({file, offset, length}, span_of(bytes, length)));
+  return status_of(opening->machine->feed({file, offset, length}, {bytes, length}));
 }
 
 namespace {

@@ -1,10 +1,11 @@
-// The part of abi.h that plans reads and carries them out.
+// The part of abi.h that plans reads.
 #include <cstddef>
 #include <utility>
 #include <vector>
 
 #include "abi.h"
 #include "failure.h"
+#include "task.h"
 #include "tree_handle.h"
 
 #include "espalier/read/plan.h"
@@ -13,17 +14,16 @@ namespace espalier::abi {
 namespace {
 
 static_assert(sizeof(SliceSpec) == 32);
-static_assert(sizeof(PlanInfo) == 24);
-static_assert(sizeof(PlannedChunk) == 40 && offsetof(PlannedChunk, result_begin) == 24);
-static_assert(sizeof(Piece) == 16);
+static_assert(sizeof(PlanInfo) == 32);
+static_assert(sizeof(PlannedChunk) == 80 && offsetof(PlannedChunk, task) == 40);
 
 }  // namespace
 
 class Read {
  public:
-  Read(Tree& read_from, ReadPlan made) : tree(read_from), plan(std::move(made)) {}
-  Tree& tree;
+  explicit Read(ReadPlan made) : plan(std::move(made)), copy(copy_words(plan.copy())) {}
   ReadPlan plan;
+  std::vector<std::uint64_t> copy;
 };
 
 Read* espalier_read(Tree* tree, std::uint32_t number, const SliceSpec* slices,
@@ -37,7 +37,7 @@ Read* espalier_read(Tree* tree, std::uint32_t number, const SliceSpec* slices,
   }
   const TensorRef tensor = tree->checkpoint.tensor(number);
   auto plan = ReadPlan::make(tensor, wanted);
-  if (plan) return new Read(*tree, std::move(*plan));
+  if (plan) return new Read(std::move(*plan));
   plan.error().path = tensor_path(tensor);
   set_failure(std::move(plan.error()));
   return nullptr;
@@ -49,26 +49,21 @@ void espalier_read_info(Read* read, PlanInfo* out) {
           .shape = plan.shape().data(),
           .rank = static_cast<std::uint32_t>(plan.shape().size()),
           .chunks = static_cast<std::uint32_t>(plan.chunks().size()),
-          .is_exclusive = plan.is_concurrent() ? 1u : 0u};
+          .is_exclusive = plan.is_concurrent() ? 1u : 0u,
+          .copy = read->copy.data(),
+          .copy_words = static_cast<std::uint32_t>(read->copy.size())};
 }
 
 Status espalier_read_chunk(Read* read, std::uint32_t i, PlannedChunk* out) {
   if (i >= read->plan.chunks().size()) return no_such("planned chunk", i);
+  const espalier::PlannedChunk& chunk = read->plan.chunks()[i];
+  const TensorRef& tensor = read->plan.tensor();
   const espalier::Extent part = read->plan.part_extent(i);
-  *out = {.stored = extent_of(read->plan.chunks()[i].stored),
+  *out = {.stored = extent_of(chunk.stored),
           .result_begin = part.offset,
           .result_bytes = static_cast<std::uint32_t>(part.length),
-          .is_direct = read->plan.direct_offset(i) ? 1u : 0u};
-  return 0;
-}
-
-Status espalier_read_deliver(Read* read, std::uint32_t i, const std::byte* stored,
-                             std::uint32_t length, Piece* out) {
-  if (i >= read->plan.chunks().size()) return no_such("planned chunk", i);
-  auto part =
-      read->plan.open_part(i, span_of(stored, length), read->tree.reader, read->tree.scratch);
-  if (!part) return set_failure(std::move(part.error()));
-  *out = {part->bytes.data(), static_cast<std::uint32_t>(part->bytes.size()), part->begin};
+          .is_direct = read->plan.direct_offset(i) ? 1u : 0u,
+          .task = task_of(chunk.begin, stored_chunk(tensor, chunk.chunk - tensor.first_chunk()))};
   return 0;
 }
 

@@ -253,6 +253,13 @@ Status espalier_totals_by_dtype(Tree* tree, const std::uint32_t* nodes, std::uin
   return 0;
 }
 
+Status espalier_tensor_path(Tree* tree, std::uint32_t number, Text* out) {
+  if (number >= tree->checkpoint.tensor_count()) return no_such("tensor", number);
+  tree->path = tensor_path(tree->checkpoint.tensor(number));
+  *out = text_of(tree->path);
+  return 0;
+}
+
 Status espalier_tensor(Tree* tree, std::uint32_t number, TensorInfo* out) {
   if (number >= tree->checkpoint.tensor_count()) return no_such("tensor", number);
   const TensorRef tensor = tree->checkpoint.tensor(number);

@@ -1,11 +1,13 @@
-// The part of abi.h that verifies.
+// The part of abi.h that plans verifications and reports on them.
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "abi.h"
 #include "failure.h"
+#include "task.h"
 #include "tree_handle.h"
 
 #include "espalier/read/verify.h"
@@ -13,14 +15,16 @@
 namespace espalier::abi {
 
 static_assert(sizeof(Report) == 32);
+static_assert(sizeof(RegionTask) == 24 && offsetof(RegionTask, chunks) == 16);
+static_assert(sizeof(DamagedSpot) == 16);
 
 class Verification {
  public:
-  explicit Verification(Tree& verified) : tree(verified), plan(verified.checkpoint, kRegionBytes) {}
-  Tree& tree;
+  explicit Verification(const Tree& tree) : plan(tree.checkpoint, kRegionBytes) {}
   VerifyPlan plan;
   std::vector<Damage> damage;
   VerifyReport report;
+  std::vector<ChunkTask> tasks;  // of the last espalier_verify_task()
 
  private:
   // What comes over a network comes in small pieces, and several are in memory at once.
@@ -39,13 +43,28 @@ Status espalier_verify_region(Verification* verification, std::uint32_t i, Exten
   return 0;
 }
 
-Status espalier_verify_feed(Verification* verification, std::uint32_t i, const std::byte* bytes,
-                            std::uint32_t length) {
+Status espalier_verify_task(Verification* verification, std::uint32_t i, RegionTask* out) {
   if (i >= verification->plan.regions().size()) return no_such("region", i);
-  auto found =
-      verification->plan.check_region(i, span_of(bytes, length), verification->tree.reader);
-  if (!found) return set_failure(std::move(found.error()));
-  verification->damage.insert(verification->damage.end(), found->begin(), found->end());
+  verification->tasks.clear();
+  for (const RegionChunk& chunk : verification->plan.region_chunks(i)) {
+    verification->tasks.push_back(task_of(chunk.offset, chunk.chunk));
+  }
+  const espalier::Extent& extent = verification->plan.regions()[i].extent;
+  *out = {extent.offset, extent.length, verification->tasks.data(),
+          static_cast<std::uint32_t>(verification->tasks.size())};
+  return 0;
+}
+
+Status espalier_verify_damage(Verification* verification, std::uint32_t i, const DamagedSpot* spots,
+                              std::uint32_t count) {
+  if (i >= verification->plan.regions().size()) return no_such("region", i);
+  const Region& region = verification->plan.regions()[i];
+  for (const DamagedSpot& spot : std::span(spots, count)) {
+    if (spot.chunk >= region.chunk_count) return no_such("chunk", spot.chunk);
+    if (spot.fault > static_cast<std::uint32_t>(kLastFault)) return no_such("fault", spot.fault);
+    verification->damage.push_back(
+        {static_cast<Fault>(spot.fault), spot.offset, region.first_chunk + spot.chunk});
+  }
   return 0;
 }
 

@@ -17,12 +17,9 @@
 #include "espalier/base/extent.h"
 #include "espalier/format/access.h"
 #include "espalier/read/checkpoint.h"
-#include "espalier/read/chunk_reader.h"
 #include "espalier/read/totals.h"
 
 namespace espalier::abi {
-
-inline ByteSpan span_of(const std::byte* bytes, std::uint32_t length) { return {bytes, length}; }
 
 inline Extent extent_of(const espalier::Extent& extent) {
   return {extent.file, 0, extent.offset, extent.length};
@@ -57,14 +54,11 @@ class Tree {
   }
 
   Checkpoint checkpoint;
-  std::string path;                     // of the last espalier_path()
+  std::string path;                     // of the last espalier_path() or espalier_tensor_path()
   std::string keys;                     // of the last espalier_keys()
   std::vector<std::uint32_t> key_ends;  // likewise
   std::vector<Text> axis_names;         // of the last espalier_tensor()
   std::optional<SubtreeTotals> totals;  // since the first espalier_totals()
-  // Shared by all reads: what decoding takes is large beside a small tensor.
-  ChunkReader reader;
-  std::vector<std::byte> scratch;
 
  private:
   std::vector<std::uint32_t> parents_;

@@ -133,7 +133,7 @@ class Subject {
     const auto i = static_cast<std::size_t>(after - regions.begin()) - 1;
     const auto damage = plan_.check_region(i, bytes_at(file_, regions[i].extent), reader_);
     if (!damage || damage->size() != 1) return std::nullopt;
-    return damage->front().code;
+    return code_of(damage->front().fault);
   }
 
   void cut(std::size_t stride) {

@@ -185,7 +185,7 @@ TEST_CASE("A region that is cut short is truncated") {
       plan.check_region(1, testing::bytes_at(file, {0, extent.offset, extent.length - 1}), reader);
   REQUIRE(damage);
   REQUIRE(damage->size() == 1);
-  CHECK(damage->front().code == ErrorCode::kTruncated);
+  CHECK(damage->front().fault == Fault::kEndsEarly);
 }
 
 TEST_CASE("A wrong tree digest is found though every hash fits") {

@@ -4,24 +4,18 @@
 #define ESPALIER_READ_CHUNK_READER_H_
 
 #include <cstdint>
-#include <string_view>
-#include <vector>
 
 #include "espalier/base/bytes.h"
 #include "espalier/base/error.h"
-#include "espalier/codec/chunk_decoder.h"
-#include "espalier/format/tables.h"
+#include "espalier/codec/chunk_gate.h"
 #include "espalier/read/checkpoint.h"
 
 namespace espalier {
 
-/// The message of kChunkCorrupt where bytes do not have the hash that was recorded for them.
-inline constexpr std::string_view kHashMismatch =
-    "tensor bytes do not match their hash: the file was damaged, or the tensor changed while it "
-    "was saved; copy or download the file again, or use the checkpoint before it";
+/// How chunk `i` of `tensor` is stored.
+StoredChunk stored_chunk(const TensorRef& tensor, std::uint32_t i);
 
-/// Opens chunks, of any checkpoints. Holds nothing until it meets a compressed chunk, and then at
-/// most two chunks' bytes and a context of zstd. One per thread; movable.
+/// A ChunkGate for the chunks of checkpoints. One per thread; movable.
 class ChunkReader {
  public:
   /// The bytes of chunk `i` of `tensor` (of its storage, if it has strides): a view of `stored` if
@@ -36,9 +30,11 @@ class ChunkReader {
   Result<void> open_into(const TensorRef& tensor, std::uint32_t i, ByteSpan stored,
                          MutableByteSpan out);
 
+  /// For chunks that are described without their checkpoint.
+  ChunkGate& gate() { return gate_; }
+
  private:
-  ChunkDecoder decoder_;
-  std::vector<std::byte> logical_;
+  ChunkGate gate_;
 };
 
 }  // namespace espalier

@@ -144,14 +144,7 @@ Result<ResultPart> ReadPlan::open_part(std::size_t i, ByteSpan stored, ChunkRead
     logical.error().path = tensor_path(tensor_);
     return propagate(logical);
   }
-  const auto part = copy_.stretch(chunk.begin, chunk.length);
-  if (const auto at = copy_.offset_in_piece(chunk.begin, chunk.length)) {
-    return ResultPart{part.begin, logical->subspan(static_cast<std::size_t>(*at),
-                                                   static_cast<std::size_t>(part.length))};
-  }
-  scratch.assign(static_cast<std::size_t>(part.length), std::byte{0});
-  copy_.copy(chunk.begin, *logical, scratch, part.begin);
-  return ResultPart{part.begin, scratch};
+  return copy_.part(chunk.begin, *logical, scratch);
 }
 
 }  // namespace espalier

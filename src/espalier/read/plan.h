@@ -30,13 +30,6 @@ struct PlannedChunk {
   std::uint32_t length = 0;
 };
 
-/// A stretch of a read's result.
-struct ResultPart {
-  /// Its first byte in the result.
-  std::uint64_t begin = 0;
-  ByteSpan bytes;
-};
-
 /// How to read a tensor, or a slice of one, into contiguous memory. Immutable; const use is
 /// thread-safe. Valid as long as some copy of the tensor's Checkpoint lives.
 class ReadPlan {

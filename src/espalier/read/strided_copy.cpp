@@ -33,7 +33,8 @@ struct Grid {
 template <std::size_t kRun>
 void copy_line(const std::byte* from, std::byte* to, const CopyLoop& loop, std::uint64_t run) {
   for (std::uint64_t i = 0; i < loop.count; ++i) {
-    std::memcpy(to + i * loop.to, from + i * loop.from, kRun != 0 ? kRun : run);
+    std::memcpy(to + i * loop.to, from + i * loop.from,
+                kRun != 0 ? kRun : static_cast<std::size_t>(run));
   }
 }
 
@@ -276,6 +277,18 @@ void StridedCopy::copy(std::uint64_t begin, ByteSpan piece, MutableByteSpan out,
   held.to = out.data();
   held.origin = out_begin * (8 / unit_bits_);
   copy_within(held, 0, base_, 0);
+}
+
+ResultPart StridedCopy::part(std::uint64_t begin, ByteSpan piece,
+                             std::vector<std::byte>& scratch) const {
+  const Stretch part = stretch(begin, piece.size());
+  const auto length = static_cast<std::size_t>(part.length);
+  if (const auto at = offset_in_piece(begin, piece.size())) {
+    return {part.begin, piece.subspan(static_cast<std::size_t>(*at), length)};
+  }
+  scratch.assign(length, std::byte{0});
+  copy(begin, piece, scratch, part.begin);
+  return {part.begin, scratch};
 }
 
 void StridedCopy::clear_end(MutableByteSpan out) const {

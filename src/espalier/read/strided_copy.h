@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "espalier/base/bytes.h"
@@ -18,6 +19,13 @@ struct CopyLoop {
   std::uint64_t to = 0;
 };
 
+/// A stretch of a result.
+struct ResultPart {
+  /// Its first byte in the result.
+  std::uint64_t begin = 0;
+  ByteSpan bytes;
+};
+
 /// Nested loops around a run of units that stand together in source and result alike. A unit is a
 /// byte, or a bit where a slice cuts within bytes. The result is packed: each of its units is
 /// written once. Steps of the source may be 0, and smaller than what they step over. Plain data
@@ -29,6 +37,11 @@ class StridedCopy {
   /// lies at or beyond 2^63, and `unit_bits` is 8 or 1; a copy of bits must be ordered.
   StridedCopy(std::uint32_t unit_bits, std::uint64_t base, std::uint64_t run,
               std::vector<CopyLoop> loops);
+
+  /// What the copy was made of, its loops joined where they can be.
+  std::uint64_t base() const { return base_; }
+  std::uint64_t run() const { return run_; }
+  std::span<const CopyLoop> loops() const { return loops_; }
 
   /// Bytes of the result. The bits of the last one that belong to no element are 0.
   std::uint64_t bytes() const;
@@ -58,6 +71,10 @@ class StridedCopy {
   /// holds the result from its byte `out_begin` on, and at least the stretch() of the piece.
   void copy(std::uint64_t begin, ByteSpan piece, MutableByteSpan out,
             std::uint64_t out_begin = 0) const;
+
+  /// What `piece` gives, by itself: a view of `piece`, or of `scratch`, valid until either changes.
+  /// Bits of its first and last byte that come from other pieces are 0.
+  ResultPart part(std::uint64_t begin, ByteSpan piece, std::vector<std::byte>& scratch) const;
 
   /// Clears the bits of the result's last byte that belong to no element. Needed before copies of
   /// bits to memory that may hold anything.

@@ -22,19 +22,6 @@ std::vector<Extent> extents_of(const VerifyPlan& plan) {
   return extents;
 }
 
-constexpr std::string_view kDirtyPadding =
-    "padding before a tensor is not zero: the file was damaged, though no tensor was";
-constexpr std::string_view kEndsEarly = "the file ends before its recorded length";
-constexpr std::string_view kNoDecoder =
-    "this build has no decoder for the codec of these tensor bytes, so they are unchecked";
-
-// Damage may be found millions of times, so it refers to its reason instead of holding it.
-std::string_view reason_of(const Error& error) {
-  if (error.code == ErrorCode::kUnsupportedCodec) return kNoDecoder;
-  if (error.code == ErrorCode::kTruncated) return kEndsEarly;
-  return error.message == kUndecodable ? kUndecodable : kHashMismatch;
-}
-
 // Gives each error the key path of the tensor that its chunk belongs to. One walk serves them all:
 // a search for each would make a badly damaged file of many tensors take hours.
 void name_tensors(const Checkpoint& checkpoint, std::span<const Damage> damage,
@@ -87,37 +74,28 @@ std::uint64_t VerifyPlan::bytes() const {
   return total;
 }
 
+std::vector<RegionChunk> VerifyPlan::region_chunks(std::size_t i) const {
+  const Region& region = regions_[i];
+  const Tables& tables = checkpoint_.catalog().tables();
+  std::vector<RegionChunk> chunks(region.chunk_count);
+  std::uint32_t number = first_tensors_[i];
+  for (std::uint32_t k = 0; k < region.chunk_count; ++k) {
+    const std::uint32_t chunk = region.first_chunk + k;
+    number = table_tensor_of(tables, chunk, number);
+    const TensorRef tensor = checkpoint_.tensor(number);
+    chunks[k] = {tables.chunks[chunk].offset, stored_chunk(tensor, chunk - tensor.first_chunk())};
+  }
+  return chunks;
+}
+
 Result<std::vector<Damage>> VerifyPlan::check_region(std::size_t i, ByteSpan bytes,
                                                      ChunkReader& reader) const {
   const Region& region = regions_[i];
-  if (bytes.size() != region.extent.length) {
-    return std::vector<Damage>{{ErrorCode::kTruncated, region.extent.offset + bytes.size(),
-                                region.first_chunk, kEndsEarly}};
-  }
-  std::vector<Damage> damage;
-  std::uint64_t position = region.extent.offset;
-  const Tables& tables = checkpoint_.catalog().tables();
-  std::uint32_t number = first_tensors_[i];
-  for (std::uint32_t chunk = region.first_chunk; chunk < region.first_chunk + region.chunk_count;
-       ++chunk) {
-    const ChunkRecord& record = tables.chunks[chunk];
-    const auto at = static_cast<std::size_t>(position - region.extent.offset);
-    const auto padding = bytes.subspan(at, static_cast<std::size_t>(record.offset - position));
-    const auto dirty = std::find_if(padding.begin(), padding.end(),
-                                    [](std::byte byte) { return byte != std::byte{0}; });
-    if (dirty != padding.end()) {
-      const auto offset = position + static_cast<std::uint64_t>(dirty - padding.begin());
-      damage.push_back({ErrorCode::kPaddingCorrupt, offset, chunk, kDirtyPadding});
-    }
-    const auto stored = bytes.subspan(at + padding.size(), record.stored);
-    number = table_tensor_of(tables, chunk, number);
-    const TensorRef tensor = checkpoint_.tensor(number);
-    if (const auto opened = reader.open(tensor, chunk - tensor.first_chunk(), stored); !opened) {
-      if (opened.error().code == ErrorCode::kOutOfMemory) return propagate(opened);
-      damage.push_back({opened.error().code, record.offset, chunk, reason_of(opened.error())});
-    }
-    position = record.offset + record.stored;
-  }
+  const auto chunks = region_chunks(i);
+  auto damage = espalier::check_region({region.extent.offset, region.extent.length, chunks}, bytes,
+                                       reader.gate());
+  if (!damage) return damage;
+  for (Damage& spot : *damage) spot.chunk += region.first_chunk;
   return damage;
 }
 
@@ -135,8 +113,11 @@ VerifyReport VerifyPlan::report(std::vector<Damage> damage) const {
   damage.resize(std::min(damage.size(), kMaxReportedErrors));
   for (const Damage& spot : damage) {
     const auto file = catalog.tables().chunks[spot.chunk].file;
-    report.errors.push_back(
-        {spot.code, spot.offset, {}, std::string(spot.reason), catalog.files()[file].name});
+    report.errors.push_back({code_of(spot.fault),
+                             spot.offset,
+                             {},
+                             std::string(message_of(spot.fault)),
+                             catalog.files()[file].name});
   }
   name_tensors(checkpoint_, damage, report.errors);
   for (const FileEntry& file : catalog.files()) {

@@ -5,11 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "espalier/base/error.h"
 #include "espalier/base/extent.h"
+#include "espalier/codec/region_check.h"
 #include "espalier/format/regions.h"
 #include "espalier/read/checkpoint.h"
 #include "espalier/read/chunk_reader.h"
@@ -20,17 +20,6 @@ namespace espalier {
 /// Damaged spots that a VerifyReport describes; it only counts the others. Stops a report that is
 /// larger than the file.
 inline constexpr std::size_t kMaxReportedErrors = 1000;
-
-/// One spot of a file that is not as it should be.
-struct Damage {
-  ErrorCode code = ErrorCode::kChunkCorrupt;
-  /// In the chunk's file.
-  std::uint64_t offset = 0;
-  /// The chunk concerned; for padding, the chunk after it.
-  std::uint32_t chunk = 0;
-  /// A sentence that lives as long as the program.
-  std::string_view reason;
-};
 
 /// The result of a verification. The file is intact if `error_count` is 0.
 struct VerifyReport {
@@ -57,6 +46,9 @@ class VerifyPlan {
   /// Bytes of all regions.
   std::uint64_t bytes() const;
 
+  /// The chunks of region `i`, for a check_region() elsewhere, whose `Damage::chunk` then lacks the
+  /// region's first chunk.
+  std::vector<RegionChunk> region_chunks(std::size_t i) const;
   /// The damage in region `i`, given its bytes: each chunk that cannot be decoded or does not
   /// match its hash, and each piece of padding that is not zero. kOutOfMemory
   /// if a chunk cannot be decoded for that. Thread-safe for different readers.

@@ -1,0 +1,58 @@
+// Checks a region of a file: chunks, and the zeros before each.
+#ifndef ESPALIER_CODEC_REGION_CHECK_H_
+#define ESPALIER_CODEC_REGION_CHECK_H_
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "espalier/base/bytes.h"
+#include "espalier/base/error.h"
+#include "espalier/codec/chunk_gate.h"
+
+namespace espalier {
+
+/// What can be wrong with a region.
+enum class Fault : std::uint8_t {
+  kEndsEarly = 0,
+  kDirtyPadding = 1,
+  kNoDecoder = 2,
+  kNotDecodable = 3,
+  kWrongHash = 4,
+};
+inline constexpr Fault kLastFault = Fault::kWrongHash;
+
+/// Code and message of a fault. Damage may be found millions of times, so it holds neither.
+ErrorCode code_of(Fault fault);
+std::string_view message_of(Fault fault);
+
+/// One spot of a file that is not as it should be.
+struct Damage {
+  Fault fault = Fault::kWrongHash;
+  /// In the chunk's file.
+  std::uint64_t offset = 0;
+  /// The chunk concerned; for padding, the chunk after it.
+  std::uint32_t chunk = 0;
+};
+
+/// A chunk of a region, and where its first stored byte stands in the file.
+struct RegionChunk {
+  std::uint64_t offset = 0;
+  StoredChunk chunk;
+};
+
+/// A stretch of a file that holds chunks, in order, and nothing else but zeros before each.
+struct RegionTask {
+  std::uint64_t begin = 0;
+  std::uint64_t length = 0;
+  std::span<const RegionChunk> chunks;
+};
+
+/// What is wrong with a region, given its bytes. `Damage::chunk` counts within the region.
+/// kOutOfMemory if a chunk cannot be decoded for that. Thread-safe for different gates.
+Result<std::vector<Damage>> check_region(const RegionTask& region, ByteSpan bytes, ChunkGate& gate);
+
+}  // namespace espalier
+
+#endif  // ESPALIER_CODEC_REGION_CHECK_H_

@@ -1,0 +1,77 @@
+// The part of abi.h that decodes and checks.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "abi.h"
+#include "failure.h"
+#include "task.h"
+
+#include "espalier/codec/chunk_gate.h"
+#include "espalier/codec/region_check.h"
+#include "espalier/read/strided_copy.h"
+
+namespace espalier::abi {
+
+static_assert(sizeof(Piece) == 16);
+static_assert(sizeof(DamagedSpots) == 8);
+
+class Decoding {
+ public:
+  explicit Decoding(StridedCopy made) : copy(std::move(made)) {}
+  StridedCopy copy;
+};
+
+namespace {
+
+// Shared by all reads: what decoding takes is large beside a small tensor.
+struct Shared {
+  ChunkGate gate;
+  std::vector<std::byte> scratch;
+  std::vector<DamagedSpot> spots;
+};
+
+Shared& shared() {
+  static Shared all;
+  return all;
+}
+
+}  // namespace
+
+Decoding* espalier_decoding(const std::uint64_t* copy, std::uint32_t words) {
+  return new Decoding(copy_of({copy, words}));
+}
+
+Status espalier_decode(Decoding* decoding, const ChunkTask* task, const std::byte* stored,
+                       std::uint32_t length, Piece* out) {
+  const auto logical = shared().gate.open(stored_chunk(*task), {stored, length});
+  if (!logical) return set_failure(logical.error());
+  const ResultPart part = decoding->copy.part(task->begin, *logical, shared().scratch);
+  *out = {part.bytes.data(), static_cast<std::uint32_t>(part.bytes.size()), part.begin};
+  return 0;
+}
+
+void espalier_decoding_free(Decoding* decoding) { delete decoding; }
+
+Status espalier_check_region(const RegionTask* task, const std::byte* bytes, std::uint32_t length,
+                             DamagedSpots* out) {
+  std::vector<RegionChunk> chunks;
+  chunks.reserve(task->count);
+  for (const ChunkTask& chunk : std::span(task->chunks, task->count)) {
+    chunks.push_back({chunk.begin, stored_chunk(chunk)});
+  }
+  const auto damage =
+      check_region({task->begin, task->length, chunks}, {bytes, length}, shared().gate);
+  if (!damage) return set_failure(damage.error());
+  auto& spots = shared().spots;
+  spots.clear();
+  for (const Damage& spot : *damage) {
+    spots.push_back({spot.offset, spot.chunk, static_cast<std::uint32_t>(spot.fault)});
+  }
+  *out = {spots.data(), static_cast<std::uint32_t>(spots.size())};
+  return 0;
+}
+
+}  // namespace espalier::abi

@@ -1,0 +1,60 @@
+// What the core hands to the decoder: from the library's types to the records of abi.h, and back.
+#ifndef ESPALIER_WASM_TASK_H_
+#define ESPALIER_WASM_TASK_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "abi.h"
+
+#include "espalier/codec/chunk_gate.h"
+#include "espalier/read/strided_copy.h"
+
+namespace espalier::abi {
+
+static_assert(sizeof(ChunkTask) == 40 && offsetof(ChunkTask, codec) == 32);
+
+inline ChunkTask task_of(std::uint64_t begin, const StoredChunk& chunk) {
+  ChunkTask task = {};
+  task.begin = begin;
+  task.stored = chunk.stored;
+  task.length = chunk.length;
+  task.codec = static_cast<std::uint8_t>(chunk.codec);
+  task.width = chunk.layout.width;
+  task.is_float = chunk.layout.is_float ? 1 : 0;
+  task.has_hash = chunk.hash ? 1 : 0;
+  if (chunk.hash) std::memcpy(task.hash, &*chunk.hash, sizeof task.hash);
+  return task;
+}
+
+inline StoredChunk stored_chunk(const ChunkTask& task) {
+  StoredChunk chunk = {.codec = static_cast<Codec>(task.codec),
+                       .layout = {task.width, task.is_float != 0},
+                       .stored = task.stored,
+                       .length = task.length};
+  if (task.has_hash != 0) std::memcpy(&chunk.hash.emplace(), task.hash, sizeof task.hash);
+  return chunk;
+}
+
+/// Bits of a unit, base and run, and then each loop.
+inline std::vector<std::uint64_t> copy_words(const StridedCopy& copy) {
+  std::vector<std::uint64_t> words = {copy.is_bytewise() ? 8u : 1u, copy.base(), copy.run()};
+  for (const CopyLoop& loop : copy.loops())
+    words.insert(words.end(), {loop.count, loop.from, loop.to});
+  return words;
+}
+
+inline StridedCopy copy_of(std::span<const std::uint64_t> words) {
+  std::vector<CopyLoop> loops;
+  for (std::size_t i = 3; i + 3 <= words.size(); i += 3) {
+    loops.push_back({words[i], words[i + 1], words[i + 2]});
+  }
+  return {static_cast<std::uint32_t>(words[0]), words[1], words[2], std::move(loops)};
+}
+
+}  // namespace espalier::abi
+
+#endif  // ESPALIER_WASM_TASK_H_

@@ -19,7 +19,7 @@ GROUPS = ("size", "remote", "million", "decode", "large")
 BEGIN, END = "<!-- figures begin: bench/web.py writes what follows -->", "<!-- figures end -->"
 WEB, PACKAGE = ROOT / "bench/web", ROOT / "wasm"
 CLI = ROOT / "build/release/espalier"
-MODULES = [PACKAGE / "dist" / name for name in ("core.wasm", "core-plain.wasm", "writer.wasm")]
+MODULES = [PACKAGE / "dist" / name for name in ("core.wasm", "core-plain.wasm", "decoder.wasm", "decoder-plain.wasm", "writer.wasm")]
 LATENCY_MS = 20
 KB = 1024
 MINIMUM_FREE = 4 * GIB
@@ -95,10 +95,12 @@ def size_figures(work, scale):
 
     peers = "; ".join(f"{name}: {kilobytes(packed[key])}" for name, key in (
         ("huggingface.js", "huggingface"), ("hyparquet", "hyparquet"), ("h5wasm", "h5wasm")))
-    yield row("gzipped: what a page that reads loads, JavaScript and core.wasm", (packed["open"], packed["core"]), 64, peers)
+    yield row("gzipped: what a page that lists loads, JavaScript and core.wasm", (packed["open"], packed["core"]), 64)
     yield row("gzipped: the same without SIMD, with core-plain.wasm", (packed["open"], packed["plain"]))
+    yield row("gzipped: what a page that reads loads, with decoder.wasm besides",
+              (packed["open"], packed["core"], packed["decoder"]), peer=peers)
     yield row("gzipped: what a page that also writes loads, with writer.wasm besides",
-              (packed["whole"], packed["core"], packed["writer"]))
+              (packed["whole"], packed["core"], packed["decoder"], packed["writer"]))
     yield Row("the package, unpacked", f"{sizes['package']:,} bytes", "", sizes["package"],
               f"{sizes['package'] / 1e6:.2f} MB", ("<", 1e6, "1 MB"))
 

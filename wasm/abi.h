@@ -157,15 +157,15 @@ struct PlanInfo {
 
 /// What the decoder must know of a chunk. JavaScript hands it on as it is.
 struct ChunkTask {
-  std::uint64_t begin;    // 0: its first byte: of a read, in the tensor; of a region, in the file
-  std::uint8_t hash[16];  // 8
-  std::uint32_t stored;   // 24: bytes in the file
-  std::uint32_t length;   // 28: bytes that they give
-  std::uint8_t codec;     // 32: Codec of src/espalier/codec/codec.h
-  std::uint8_t width;     // 33: of an element, in bytes
-  std::uint8_t is_float;  // 34
-  std::uint8_t has_hash;  // 35
-  std::uint32_t zero;     // 36
+  std::uint64_t begin;     // 0: its first byte: of a read, in the tensor; of a region, in the file
+  std::uint8_t hash[16];   // 8
+  std::uint32_t stored;    // 24: bytes in the file
+  std::uint32_t length;    // 28: bytes that they give
+  std::uint8_t codec;      // 32: Codec of src/espalier/codec/codec.h
+  std::uint8_t width;      // 33: of an element, in bytes
+  std::uint8_t is_float;   // 34
+  std::uint8_t has_hash;   // 35
+  std::uint8_t number[4];  // 36: NumberForm of src/espalier/codec/number_form.h, field by field
 };
 
 /// One chunk that a plan needs, and the part of the result that comes of it.
@@ -380,11 +380,13 @@ ESPALIER_ABI void espalier_verify_free(Verification* verification);
 
 // Decoding (decoder.wasm) ------------------------------------------------------------------------
 
-/// Begins to decode chunks of one read: `copy` is the plan's. Never null.
-ESPALIER_ABI Decoding* espalier_decoding(const std::uint64_t* copy, std::uint32_t words);
+/// Begins to decode the chunks of one read: `copy` and `chunks` are the plan's. Never null.
+ESPALIER_ABI Decoding* espalier_decoding(const std::uint64_t* copy, std::uint32_t words,
+                                         std::uint32_t chunks);
 /// Decodes and checks the stored bytes of a chunk: gives the part of the result that they hold, and
 /// where it belongs. It may be `stored` itself; valid until the next call of any function. Chunks
-/// may come in any order. Errors say neither offset nor path.
+/// may come in any order, each once. If chunks are spread over the result, all parts but that of
+/// the last call are empty, and that is the whole result. Errors say neither offset nor path.
 ESPALIER_ABI Status espalier_decode(Decoding* decoding, const ChunkTask* task,
                                     const std::byte* stored, std::uint32_t length, Piece* out);
 ESPALIER_ABI void espalier_decoding_free(Decoding* decoding);

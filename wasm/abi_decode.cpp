@@ -20,8 +20,20 @@ static_assert(sizeof(DamagedSpots) == 8);
 
 class Decoding {
  public:
-  explicit Decoding(StridedCopy made) : copy(std::move(made)) {}
-  StridedCopy copy;
+  Decoding(StridedCopy made, std::uint32_t chunks) : copy_(std::move(made)), missing_(chunks) {}
+
+  ResultPart take(std::uint64_t begin, ByteSpan logical, std::vector<std::byte>& scratch) {
+    if (copy_.is_ordered()) return copy_.part(begin, logical, scratch);
+    // What a chunk gives is spread over the result, which is put together here.
+    if (result_.empty()) result_.resize(static_cast<std::size_t>(copy_.bytes()));
+    copy_.copy(begin, logical, result_);
+    return {0, --missing_ == 0 ? ByteSpan(result_) : ByteSpan()};
+  }
+
+ private:
+  StridedCopy copy_;
+  std::uint32_t missing_;
+  std::vector<std::byte> result_;
 };
 
 namespace {
@@ -40,15 +52,15 @@ Shared& shared() {
 
 }  // namespace
 
-Decoding* espalier_decoding(const std::uint64_t* copy, std::uint32_t words) {
-  return new Decoding(copy_of({copy, words}));
+Decoding* espalier_decoding(const std::uint64_t* copy, std::uint32_t words, std::uint32_t chunks) {
+  return new Decoding(copy_of({copy, words}), chunks);
 }
 
 Status espalier_decode(Decoding* decoding, const ChunkTask* task, const std::byte* stored,
                        std::uint32_t length, Piece* out) {
   const auto logical = shared().gate.open(stored_chunk(*task), {stored, length});
   if (!logical) return set_failure(logical.error());
-  const ResultPart part = decoding->copy.part(task->begin, *logical, shared().scratch);
+  const ResultPart part = decoding->take(task->begin, *logical, shared().scratch);
   *out = {part.bytes.data(), static_cast<std::uint32_t>(part.bytes.size()), part.begin};
   return 0;
 }

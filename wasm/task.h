@@ -26,15 +26,22 @@ inline ChunkTask task_of(std::uint64_t begin, const StoredChunk& chunk) {
   task.width = chunk.layout.width;
   task.is_float = chunk.layout.is_float ? 1 : 0;
   task.has_hash = chunk.hash ? 1 : 0;
+  task.number[0] = chunk.form.width;
+  task.number[1] = chunk.form.is_swapped ? 1 : 0;
+  task.number[2] = static_cast<std::uint8_t>(chunk.form.negation);
+  task.number[3] = chunk.form.is_conjugated ? 1 : 0;
   if (chunk.hash) std::memcpy(task.hash, &*chunk.hash, sizeof task.hash);
   return task;
 }
 
 inline StoredChunk stored_chunk(const ChunkTask& task) {
-  StoredChunk chunk = {.codec = static_cast<Codec>(task.codec),
-                       .layout = {task.width, task.is_float != 0},
-                       .stored = task.stored,
-                       .length = task.length};
+  StoredChunk chunk = {
+      .codec = static_cast<Codec>(task.codec),
+      .layout = {task.width, task.is_float != 0},
+      .form = {task.number[0], task.number[1] != 0,
+               static_cast<NumberForm::Negation>(task.number[2]), task.number[3] != 0},
+      .stored = task.stored,
+      .length = task.length};
   if (task.has_hash != 0) std::memcpy(&chunk.hash.emplace(), task.hash, sizeof task.hash);
   return chunk;
 }

@@ -11,10 +11,10 @@ import { readFileSync } from 'node:fs'
 import { open as openFile } from 'node:fs/promises'
 import { Core } from '../../wasm/dist/core/core.js'
 import { DTYPES } from '../../wasm/dist/core/names.js'
-import { coreAddress } from '../../wasm/dist/core/module.js'
+import { coreAddress, decoderAddress } from '../../wasm/dist/core/module.js'
 import { Opening } from '../../wasm/dist/core/tree.js'
-import { LocalEngine } from '../../wasm/dist/engine/local.js'
-import { planRead, planVerify } from '../../wasm/dist/engine/plan.js'
+import { Decoder } from '../../wasm/dist/engine/decoder.js'
+import { Plan, Verification } from '../../wasm/dist/engine/plan.js'
 import { open } from '../../wasm/dist/index.js'
 
 // Some for nested names, some for dotted ones, and all.
@@ -41,9 +41,13 @@ async function treeOf(bytes) {
   const core = await Core.load(coreAddress())
   const opening = new Opening(core, bytes.length, 0)
   for (let need = opening.need(); need; need = opening.need()) {
-    opening.feed(need.offset, bytes.subarray(need.offset, need.offset + need.length))
+    opening.feed(0, need.offset, bytes.subarray(need.offset, need.offset + need.length))
   }
   return opening.finish()
+}
+
+function plansOf(tree) {
+  return Array.from({ length: tree.info.tensors }, (_, tensor) => new Plan(tree, tensor, DTYPES.indexOf(tree.tensor(tensor).dtype), []))
 }
 
 async function opening() {
@@ -84,14 +88,14 @@ async function json() {
 async function decode() {
   const bytes = readFileSync(file)
   const tree = await treeOf(bytes)
-  const engine = new LocalEngine(tree)
-  const plans = Array.from({ length: tree.info.tensors }, (_, tensor) => planRead(tree, { tensor, slices: [] }))
+  const decoder = await Decoder.load(decoderAddress())
+  const plans = plansOf(tree)
   const results = plans.map((plan) => new Uint8Array(plan.bytes))
   const core_ns = await timed(() => {
     plans.forEach((plan, p) => {
-      const job = engine.read(plan)
+      const job = decoder.decoding(plan)
       plan.chunks.forEach(({ offset, length }, i) => {
-        job.deliver(i, bytes.subarray(offset, offset + length), (piece, at) => results[p].set(piece, at))
+        job.deliver(plan.task(i), bytes.subarray(offset, offset + length), (piece, at) => results[p].set(piece, at))
       })
       job.close()
     })
@@ -102,43 +106,43 @@ async function decode() {
     await ckpt.close()
   })
   const stored = plans.reduce((sum, plan) => sum + plan.stored, 0)
-  return { bytes: results.reduce((sum, r) => sum + r.length, 0), stored, memory: tree.core.memoryBytes, core_ns, api_ns }
+  return { bytes: results.reduce((sum, r) => sum + r.length, 0), stored, memory: tree.core.memoryBytes + decoder.core.memoryBytes, core_ns, api_ns }
 }
 
 async function verify() {
   const bytes = readFileSync(file)
   const tree = await treeOf(bytes)
-  const engine = new LocalEngine(tree)
-  const regions = planVerify(tree)
+  const decoder = await Decoder.load(decoderAddress())
+  const { regions } = new Verification(tree)
   const check = (ok) => {
     if (!ok) throw new Error('the file is damaged')
   }
   const core_ns = await timed(() => {
-    const job = engine.verify()
-    regions.forEach(({ offset, length }, i) => job.feed(i, bytes.subarray(offset, offset + length)))
+    const job = new Verification(tree)
+    regions.forEach(({ offset, length }, i) => job.take(i, decoder.check(job.task(i), bytes.subarray(offset, offset + length))))
     check(job.finish().ok)
     job.close()
   })
   const ckpt = await open(bytes)
   const api_ns = await timed(async () => check((await ckpt.verify()).ok))
-  return { bytes: regions.reduce((sum, r) => sum + r.length, 0), memory: tree.core.memoryBytes, core_ns, api_ns }
+  return { bytes: regions.reduce((sum, r) => sum + r.length, 0), memory: tree.core.memoryBytes + decoder.core.memoryBytes, core_ns, api_ns }
 }
 
 async function stats() {
   const bytes = readFileSync(file)
   const tree = await treeOf(bytes)
-  const engine = new LocalEngine(tree)
-  const plans = Array.from({ length: tree.info.tensors }, (_, tensor) => planRead(tree, { tensor, slices: [] }))
+  const decoder = await Decoder.load(decoderAddress())
+  const plans = plansOf(tree)
   const core_ns = await timed(() => {
     for (const plan of plans) {
-      const job = engine.statistics(plan)
-      plan.chunks.forEach(({ offset, length }, i) => job.add(i, bytes.subarray(offset, offset + length)))
+      const job = decoder.counting(plan, plan.dtype)
+      plan.chunks.forEach(({ offset, length }, i) => job.add(plan.task(i), bytes.subarray(offset, offset + length)))
       job.result()
       job.close()
     }
   })
-  // What is counted lies in the core's memory, and was checked before.
-  const { core } = tree
+  // What is counted lies in the decoder's memory, and was checked before.
+  const { core } = decoder
   const { offset, length } = plans[0].chunks[0]
   const chunk = core.put(bytes.subarray(offset, offset + length))
   const chunks = plans.reduce((sum, plan) => sum + plan.chunks.length, 0)

@@ -44,6 +44,7 @@ console.log(
     whole: await bundle(`export * from ${ours}`),
     core: file('core.wasm'),
     plain: file('core-plain.wasm'),
+    decoder: file('decoder.wasm'),
     writer: file('writer.wasm'),
     package: packageBytes(),
     huggingface: await bundle(`export { parseSafetensorsMetadata } from './node_modules/@huggingface/hub/dist/browser/index.mjs'`),

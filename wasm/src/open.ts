@@ -1,6 +1,6 @@
 // Opens checkpoints.
 import { Checkpoint } from './api/checkpoint.js'
-import { coreAddress, type CoreInput } from './core/module.js'
+import { coreAddress, decoderAddress, type CoreInput } from './core/module.js'
 import { Core } from './core/core.js'
 import { Opening, type SiblingAnswer } from './core/tree.js'
 import { LocalEngine } from './engine/local.js'
@@ -24,6 +24,8 @@ export interface OpenOptions extends HttpOptions, Pick<RangeReaderOptions, 'cach
   readonly onProgress?: OnProgress | undefined
   /** Where the WebAssembly core is, if not beside this package: its address, its bytes or the compiled module. */
   readonly core?: CoreInput | undefined
+  /** Where the WebAssembly decoder is, likewise. It is fetched at the first read. */
+  readonly decoder?: CoreInput | undefined
   /**
    * Where the further files of a checkpoint in several files are. By default they lie beside the URL. Without a file, the
    * rest of the checkpoint can be read.
@@ -60,6 +62,7 @@ export async function open(input: SourceInput, options?: OpenOptions): Promise<C
       throw errorFromCode('invalid_argument', "the option 'worker' is true, false or a Worker")
     }
     const source = asSource(input, { http: others })
+    const decoder = (): CoreInput => others.decoder ?? decoderAddress()
     const findSibling = siblingsOf(input, siblings)
     // What is in memory already is viewed, and only pieces would have to be put together.
     const maxRequestBytes = others.maxRequestBytes ?? (source instanceof BytesSource ? Number.MAX_SAFE_INTEGER : undefined)
@@ -67,29 +70,26 @@ export async function open(input: SourceInput, options?: OpenOptions): Promise<C
     const indexBytes = others.indexBytes === undefined ? 0 : checkIndexBytes(others.indexBytes)
     const [core, size] = await Promise.all([Core.load(others.core ?? coreAddress(), signal), reader.size(signal)])
     const opening = new Opening(core, size, indexBytes)
-    if (worker) remote = await WorkerEngine.start(core.module, size, indexBytes, worker)
+    if (worker) remote = await WorkerEngine.start(worker, decoder)
     let loaded = 0
     for (;;) {
       const wanted = opening.wants()
       if (wanted) {
         const found = wanted.isSibling ? await orAborted((async () => findSibling(wanted.name))(), signal) : undefined
         if (found !== undefined) reader.add(wanted.number, asSource(found, { http: { ...others, size: undefined } }), wanted.name)
-        const answer = found === undefined ? MISSING : await sizeOf(reader, wanted.number, signal)
-        opening.answer(wanted.number, answer)
-        remote?.answer(wanted.number, answer)
+        opening.answer(wanted.number, found === undefined ? MISSING : await sizeOf(reader, wanted.number, signal))
         continue
       }
       const need = opening.need()
       if (!need) break
       const bytes = await reader.readOne(need, { signal, maxRequestBytes: Number.MAX_SAFE_INTEGER })
       opening.feed(need.file, need.offset, bytes)
-      remote?.feed(need.file, need.offset, bytes)
       loaded += bytes.length
       onProgress?.({ loaded, total: loaded + (opening.need()?.length ?? 0) })
     }
     const tree = opening.finish()
-    await remote?.finish(signal)
-    return new Checkpoint({ tree, reader, engine: remote ?? new LocalEngine(tree) })
+    await remote?.hello(signal)
+    return new Checkpoint({ tree, reader, engine: remote ?? new LocalEngine(decoder) })
   } catch (error) {
     if (remote) remote.close()
     else if (isWorker(worker)) endWorker(worker)

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { open, tensor, write } from 'espalier'
 import { golden } from './support.mjs'
-import { CORES } from './support/cores.mjs'
+import { BUILDS } from './support/cores.mjs'
 
 /** A source that answers out of order: now, soon or later. */
 function shuffling(bytes, seed) {
@@ -67,17 +67,17 @@ const files = { compressed: golden('compressed'), every_dtype: golden('every_dty
 const damaged = golden('compressed').slice()
 damaged[5000] ^= 1
 
-for (const [coreName, core] of CORES) {
+for (const [build, modules] of BUILDS) {
   for (const worker of [false, true]) {
     for (const [name, bytes] of Object.entries(files)) {
-      test(`${coreName}${worker ? ' in a worker' : ''}: all of ${name} at once`, async () => {
+      test(`${build}${worker ? ' in a worker' : ''}: all of ${name} at once`, async () => {
         const alone = await open(bytes)
         const expected = new Map()
         for (const [what, operation] of Object.entries(operations(alone))) expected.set(what, text(await operation()))
         await alone.close()
 
         for (const options of [{}, { cache: false, maxRequestBytes: 300_001 }]) {
-          const checkpoint = await open(shuffling(bytes, bytes.length), { core, worker, ...options })
+          const checkpoint = await open(shuffling(bytes, bytes.length), { ...modules, worker, ...options })
           const started = Object.entries(operations(checkpoint)).flatMap(([what, operation]) => [[what, operation()], [what, operation()]])
           // In between, what needs the core's memory at once.
           const busy = setInterval(() => checkpoint.find(['**/*', 'x'.repeat(3000)]).length, 1)

@@ -7,7 +7,7 @@ import { EspalierError, open } from 'espalier'
 import { Core } from '../dist/core/core.js'
 import { Opening } from '../dist/core/tree.js'
 import { countingSource } from './support.mjs'
-import { CORES } from './support/cores.mjs'
+import { BUILDS } from './support/cores.mjs'
 import { asNative, native, nativeErrors } from './support/native.mjs'
 
 const folder = new URL('../../tests/corrupt/', import.meta.url)
@@ -127,15 +127,15 @@ test('the table has every file, and the list every file that limits unknown here
   assert.deepEqual(unlimited.map(({ file }) => file).sort(), [...NATIVE_LIMITS].sort())
 })
 
-for (const [name, core] of CORES) {
-  test(`${name}: from memory, whole`, async () => {
-    for (const row of rows) checkVerdict(row, await judge(row.bytes, { core, indexBytes: indexBytes(row) }))
+for (const [build, modules] of BUILDS) {
+  test(`${build}: from memory, whole`, async () => {
+    for (const row of rows) checkVerdict(row, await judge(row.bytes, { ...modules, indexBytes: indexBytes(row) }))
   })
 
-  test(`${name}: from a source, by 7 bytes`, async () => {
+  test(`${build}: from a source, by 7 bytes`, async () => {
     for (const row of rows) {
       const source = countingSource(row.bytes)
-      checkVerdict(row, await judge(source, { core, indexBytes: indexBytes(row), cache: false, maxRequestBytes: 7 }))
+      checkVerdict(row, await judge(source, { ...modules, indexBytes: indexBytes(row), cache: false, maxRequestBytes: 7 }))
       // Header and index come whole.
       if (row.step === 'verify') assert.ok(source.reads.filter(({ length }) => length > 7).length <= 2, row.file)
     }
@@ -143,8 +143,8 @@ for (const [name, core] of CORES) {
 
   // open() asks for header and index in one piece each, so this goes around it.
   for (const size of [1, 7, 1000]) {
-    test(`${name}: fed by ${size}`, async () => {
-      const instance = await Core.load(core)
+    test(`${build}: fed by ${size}`, async () => {
+      const instance = await Core.load(modules.core)
       for (const row of rows) {
         const refused = openInPieces(instance, row, size)
         if (isGood(row) || row.step === 'verify') assert.equal(refused, undefined, row.file)

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { EspalierError, open } from 'espalier'
 import { golden } from './support.mjs'
-import { CORES } from './support/cores.mjs'
+import { BUILDS } from './support/cores.mjs'
 import { asNative, native, nativeErrors } from './support/native.mjs'
 
 const folder = new URL('../../tests/golden/', import.meta.url)
@@ -38,10 +38,10 @@ function damaged(bytes, at) {
 }
 
 /** What is wrong, in the order in which it is told. */
-async function errorsOf(bytes, core) {
+async function errorsOf(bytes, modules) {
   let checkpoint
   try {
-    checkpoint = await open(bytes, { core })
+    checkpoint = await open(bytes, modules)
   } catch (error) {
     return [error]
   }
@@ -63,10 +63,10 @@ function check({ name, chunks, indexEnd }, at, [error]) {
   else assert.deepEqual({ code, offset }, { code: 'padding_corrupt', offset: at }, what)
 }
 
-for (const [coreName, core] of CORES) {
+for (const [build, modules] of BUILDS) {
   for (const file of files) {
-    test(`${coreName}: every change of ${file.name} is found where it is`, async () => {
-      for (const at of places(file)) check(file, at, await errorsOf(damaged(file.bytes, at), core))
+    test(`${build}: every change of ${file.name} is found where it is`, async () => {
+      for (const at of places(file)) check(file, at, await errorsOf(damaged(file.bytes, at), modules))
     })
   }
 }

@@ -4,7 +4,7 @@ import { readFileSync, readdirSync } from 'node:fs'
 import { test } from 'node:test'
 import { open, tensor as tensorOf, write } from 'espalier'
 import { golden, hex } from './support.mjs'
-import { CORES } from './support/cores.mjs'
+import { BUILDS } from './support/cores.mjs'
 
 const folder = new URL('../../tests/golden/', import.meta.url)
 const names = readdirSync(folder).filter((name) => name.endsWith('.json')).map((name) => name.slice(0, -5))
@@ -122,12 +122,12 @@ async function checkHash({ dtype, shape, axisNames, block, hash }, data) {
   await copy.close()
 }
 
-for (const [coreName, core] of CORES) {
+for (const [build, modules] of BUILDS) {
   for (const name of names) {
-    test(`${coreName}: golden ${name}`, async () => {
+    test(`${build}: golden ${name}`, async () => {
       const expected = JSON.parse(readFileSync(new URL(`${name}.json`, folder), 'utf8'))
       const file = golden(name)
-      await using_(await open(file, { core }), async (checkpoint) => {
+      await using_(await open(file, modules), async (checkpoint) => {
         assert.equal(checkpoint.format, 'espalier')
         assert.equal(checkpoint.fileLength, expected.header.file_length)
         assert.equal(checkpoint.digest, expected.header.tree_digest)

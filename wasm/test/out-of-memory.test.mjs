@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { EspalierError, open, tensor, write } from 'espalier'
 import { countingSource, golden } from './support.mjs'
-import { limitedCore } from './support/limited-core.mjs'
+import { limited } from './support/limited-core.mjs'
 
 const layers = {}
 for (let i = 0; i < 15_000; i++) layers[`layers.${i}.weight`] = tensor({ dtype: 'u8', shape: [0], data: new Uint8Array(0) })
@@ -34,13 +34,13 @@ const OPERATIONS = {
 }
 
 test('with every amount of memory, each operation succeeds or says what it lacks', async () => {
-  const bystander = await open(golden('compressed'), { core: limitedCore(64) })
+  const bystander = await open(golden('compressed'), limited(64))
   const outcomes = { opening: new Set() }
   for (let pages = 32; pages <= MOST_PAGES; pages += 11) {
-    const core = limitedCore(pages)
+    const modules = limited(pages)
     for (const [name, operation] of Object.entries(OPERATIONS)) {
       let checkpoint
-      const isOpen = await hasMemory(async () => (checkpoint = await open(large, { core })))
+      const isOpen = await hasMemory(async () => (checkpoint = await open(large, modules)))
       outcomes.opening.add(isOpen)
       if (!isOpen) break
       const succeeded = await hasMemory(() => operation(checkpoint))
@@ -62,7 +62,7 @@ test('with every amount of memory, each operation succeeds or says what it lacks
 
 test('after a trap everything fails with the same code', async () => {
   for (const worker of [false, true]) {
-    const [checkpoint, bystander] = [await open(large, { core: limitedCore(100), worker }), await open(large)]
+    const [checkpoint, bystander] = [await open(large, { ...limited(100), worker }), await open(large)]
     const [found, other] = [checkpoint.get('data').tensor, bystander.get('data').tensor]
     const patterns = Array(100_000).fill('a')
     // Their text fits, and what is made of them does not: there the core cannot report a lack of memory, and traps.
@@ -94,7 +94,7 @@ test('a header that claims more index than there is memory', async () => {
       return bytes
     },
   }
-  await assert.rejects(open(source, { core: limitedCore(100) }), { code: 'out_of_memory' })
+  await assert.rejects(open(source, limited(100)), { code: 'out_of_memory' })
   await assert.rejects(open(source), (error) => error instanceof EspalierError && error.code === 'safetensors_invalid')
 })
 

@@ -1,8 +1,7 @@
 // An open checkpoint.
 // Kept in the types, so that they are right for programs that do not ask for this part of the library themselves.
 /// <reference lib="esnext.disposable" preserve="true" />
-import type { VerifyReport } from '../engine/engine.js'
-import { planVerify } from '../engine/plan.js'
+import { Verification, type VerifyReport } from '../engine/plan.js'
 import { forEachRange, type RunOptions } from '../engine/run.js'
 import { errorFromCode } from '../errors.js'
 import type { Meter } from '../fetch/range-reader.js'
@@ -25,7 +24,7 @@ export interface VerifyOptions extends Pick<RunOptions, 'signal'> {
 
 /** What a checkpoint has cost so far. */
 export interface CheckpointMeter extends Meter {
-  /** Bytes of the core's memory, which never shrinks: the index, and what decoding needs. A Worker has its own. */
+  /** Bytes of WebAssembly memory, which never shrinks: the index, and what decoding needs. A Worker has its own. */
   readonly memoryBytes: number
 }
 
@@ -76,8 +75,8 @@ export class Checkpoint {
 
   /** What was asked of the source so far, and the memory of the core. */
   get meter(): CheckpointMeter {
-    const { reader, tree } = this.#opened
-    return { ...reader.meter, memoryBytes: tree.core.memoryBytes }
+    const { engine, reader, tree } = this.#opened
+    return { ...reader.meter, memoryBytes: tree.core.memoryBytes + engine.memoryBytes }
   }
 
   /** The node at a path of the state; see Node.get(). */
@@ -145,24 +144,22 @@ export class Checkpoint {
   async verify(options: VerifyOptions = {}): Promise<VerifyReport> {
     const { engine, reader, tree } = this.#opened
     const { signal, onProgress } = options
-    const regions = planVerify(tree)
-    const job = engine.verify()
+    const verification = new Verification(tree)
+    const { regions } = verification
     let damaged = 0
     try {
       const follow = onProgress && { onProgress: (progress: { loaded: number; total: number }) => onProgress({ ...progress, damaged }) }
-      await forEachRange(reader, regions, { signal, ...follow }, (i, bytes) => {
-        const found = job.feed(i, bytes)
-        if (typeof found === 'number') {
-          damaged = found
-          return undefined
-        }
-        return found.then((count) => {
-          damaged = count
-        })
+      const take = (i: number, spots: Uint8Array): void => {
+        damaged = verification.take(i, spots)
+      }
+      const ready = regions.length > 0 ? engine.ready(signal) : undefined
+      await forEachRange(reader, regions, { signal, ready, ...follow }, (i, bytes) => {
+        const spots = engine.check(verification.task(i), bytes)
+        return spots instanceof Uint8Array ? take(i, spots) : spots.then((found) => take(i, found))
       })
-      return await job.finish()
+      return verification.finish()
     } finally {
-      job.close()
+      verification.close()
     }
   }
 

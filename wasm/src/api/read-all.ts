@@ -66,6 +66,7 @@ export async function* readAll(
       signal?.throwIfAborted()
       const { of, i } = chunks[index]!
       if (!of.reading) started.add((of.reading = new Reading(opened, of.plan, of.tensors[0]!.allocate(of.plan.bytes))))
+      if (of.reading.isDecoded) await opened.engine.ready(signal)
       await of.reading.take(i, bytes)
       await turn()
       loaded += bytes.length

@@ -19,12 +19,16 @@ export class Reading {
     this.#opened = opened
   }
 
+  /** Whether the decoder is needed: not if there is nothing to decode and nothing to check. */
+  get isDecoded(): boolean {
+    return !this.plan.isDirect || this.#opened.tree.info.hasHashes
+  }
+
   /** Decodes and checks the stored bytes of chunk `i`, and puts what they hold into its place. */
   take(i: number, stored: Uint8Array): Awaitable<void> {
     const { plan, out } = this
     this.#checkTarget()
-    if (plan.isDirect && !this.#opened.tree.info.hasHashes) {
-      // Nothing to decode and nothing to check: the bytes need not pass through the core.
+    if (!this.isDecoded) {
       out.set(stored, plan.chunks[i]!.offset - plan.chunks[0]!.offset)
       return undefined
     }

@@ -1,9 +1,9 @@
 // A tensor of an open checkpoint.
-import { dtypeBits, type DType } from '../core/names.js'
+import { DTYPES, dtypeBits, type DType } from '../core/names.js'
 import type { Block, TensorInfo } from '../core/tree.js'
 import { TensorData, viewAs } from '../data/tensor-data.js'
-import type { VerifyReport } from '../engine/engine.js'
-import { planRead, type Plan } from '../engine/plan.js'
+import { Plan, type VerifyReport } from '../engine/plan.js'
+import type { StatisticsJob, ReadJob } from '../engine/engine.js'
 import { forEachRange, type RangeSource, type RunOptions } from '../engine/run.js'
 import { Histogram, type TensorStats } from '../engine/statistics.js'
 import { errorFromCode, EspalierError } from '../errors.js'
@@ -165,16 +165,20 @@ export class Tensor {
     const plan = this.plan(options)
     // Bits that belong to no element, or to those of another chunk, would be counted.
     const bits = plan.shape.reduce((product, axis) => product * axis, dtypeBits(this.dtype))
-    if (plan.slices.length > 0 && !(plan.isExclusive && bits % 8 === 0)) {
+    if (options.slice?.length && !(plan.isExclusive && bits % 8 === 0)) {
       throw errorFromCode('invalid_slice', 'the elements of this slice do not fill whole bytes, or not those of each chunk: count what read() gives', { path: this.path })
     }
-    const job = engine.statistics(plan)
+    let job: StatisticsJob | undefined
     try {
-      await forEachRange(reader, plan.chunks, { ...options, inOrder: true }, (i, stored) => job.add(i, stored))
+      const ready = engine.ready(options.signal)
+      await forEachRange(reader, plan.chunks, { ...options, inOrder: true, ready }, (i, stored) => (job ??= engine.statistics(plan)).add(i, stored))
+      // Without chunks nothing has waited for it.
+      await ready
+      job ??= engine.statistics(plan)
       const { lower, upper, counts, ...numbers } = await job.result()
       return { ...numbers, histogram: new Histogram(lower, upper, counts) }
     } finally {
-      job.close()
+      job?.close()
     }
   }
 
@@ -219,7 +223,7 @@ export class Tensor {
     const slices = parseSlice(options.slice ?? [], this.shape, () => this.path)
     // Of a whole tensor it is known now, and the core, too, needs memory for each chunk.
     if (slices.length === 0) accept(this.byteLength)
-    return planRead(this.#opened.tree, { tensor: this.id, slices }, accept)
+    return new Plan(this.#opened.tree, this.id, DTYPES.indexOf(this.dtype), slices, accept)
   }
 
   /** Whether the tensor is of a checkpoint. @internal */
@@ -245,7 +249,8 @@ export class Tensor {
   async #fill(out: Uint8Array, plan: Plan, options: RunOptions): Promise<void> {
     const reading = new Reading(this.#opened, plan, out)
     try {
-      await forEachRange(this.#opened.reader, plan.chunks, options, (i, stored) => reading.take(i, stored))
+      const ready = reading.isDecoded && plan.count > 0 ? this.#opened.engine.ready(options.signal) : undefined
+      await forEachRange(this.#opened.reader, plan.chunks, { ...options, ready }, (i, stored) => reading.take(i, stored))
     } finally {
       reading.close()
     }
@@ -260,17 +265,19 @@ export class Tensor {
       throw error
     },
   ): Promise<void> {
-    const job = this.#opened.engine.read(plan)
+    const { engine } = this.#opened
+    let job: ReadJob | undefined
     try {
-      await forEachRange(reader, plan.chunks, options, (i, stored) => {
+      const ready = engine.ready(options.signal)
+      await forEachRange(reader, plan.chunks, { ...options, ready }, (i, stored) => {
         try {
-          return job.check(i, stored)?.catch((error: unknown) => onError(error, i))
+          return (job ??= engine.read(plan)).check(i, stored)?.catch((error: unknown) => onError(error, i))
         } catch (error) {
           return onError(error, i)
         }
       })
     } finally {
-      job.close()
+      job?.close()
     }
   }
 }

@@ -1,10 +1,7 @@
 // The functions of `wasm/abi.h`. Pointers and handles are numbers; what comes back may be negative and
 // needs `>>> 0`. Integers of 64 bits are bigints.
 
-/**
- * What the modules export, by the names and in the order of `abi.h`: core.wasm all but the part that writes, writer.wasm
- * that part and the first.
- */
+/** What the modules export, by the names and in the order of `abi.h`, which says which module has which part. */
 export interface CoreExports {
   espalier_allocate(bytes: number): number
   espalier_free(memory: number): void
@@ -38,22 +35,28 @@ export interface CoreExports {
   espalier_match_free(matches: number): void
   espalier_totals(tree: number, node: number, out: number): number
   espalier_totals_by_dtype(tree: number, nodes: number, count: number, out: number): number
+  espalier_tensor_path(tree: number, tensor: number, out: number): number
   espalier_tensor(tree: number, tensor: number, out: number): number
 
   espalier_read(tree: number, tensor: number, slices: number, count: number): number
   espalier_read_info(read: number, out: number): void
   espalier_read_chunk(read: number, i: number, out: number): number
-  espalier_read_deliver(read: number, i: number, stored: number, length: number, out: number): number
   espalier_read_free(read: number): void
 
   espalier_verify(tree: number): number
   espalier_verify_regions(verification: number): number
   espalier_verify_region(verification: number, i: number, out: number): number
-  espalier_verify_feed(verification: number, i: number, bytes: number, length: number): number
+  espalier_verify_task(verification: number, i: number, out: number): number
+  espalier_verify_damage(verification: number, i: number, spots: number, count: number): number
   espalier_verify_damaged(verification: number): number
   espalier_verify_finish(verification: number, out: number): number
   espalier_verify_error(verification: number, i: number, out: number): number
   espalier_verify_free(verification: number): void
+
+  espalier_decoding(copy: number, words: number, chunks: number): number
+  espalier_decode(decoding: number, task: number, stored: number, length: number, out: number): number
+  espalier_decoding_free(decoding: number): void
+  espalier_check_region(task: number, bytes: number, length: number, out: number): number
 
   espalier_statistics(dtype: number): number
   espalier_statistics_add(counting: number, packed: number, length: number): void

@@ -15,8 +15,13 @@ const modules = new Map<string, SharedTask<WebAssembly.Module>>()
 
 /** The address of the core that lies beside this package: the one with SIMD if the host has that. */
 export function coreAddress(): URL {
-  // Written out each time, because this is the form in which bundlers see an asset.
+  // Each time written out, because this is the form in which bundlers see an asset.
   return hasSimd() ? new URL('../core.wasm', import.meta.url) : new URL('../core-plain.wasm', import.meta.url)
+}
+
+/** The address of the decoder, likewise. */
+export function decoderAddress(): URL {
+  return hasSimd() ? new URL('../decoder.wasm', import.meta.url) : new URL('../decoder-plain.wasm', import.meta.url)
 }
 
 /** The address of the writer that lies beside this package. */
@@ -58,7 +63,7 @@ async function compile(input: object): Promise<WebAssembly.Module> {
   const bytes = bytesOf(input)
   // "\0asm", as a number. Servers of bundlers answer with a page where a file is missing.
   if (!bytes || bytes.length < 8 || new DataView(bytes.buffer, bytes.byteOffset).getUint32(0) !== 0x61736d) {
-    throw unusable('is not there: what came is not WebAssembly', "a bundler may have moved it; exclude 'espalier' from what it prepares, or give the option 'core' or 'writer'")
+    throw unusable('is not there: what came is not WebAssembly', "a bundler may have moved it; exclude 'espalier' from what it prepares, or give the option 'core', 'decoder' or 'writer'")
   }
   try {
     return await WebAssembly.compile(bytes as Uint8Array<ArrayBuffer>)
@@ -79,7 +84,7 @@ async function fetchBytes(address: string, signal: AbortSignal): Promise<object>
     if (!response.ok) throw new Error(`status ${response.status}`)
     return await response.arrayBuffer()
   } catch (error) {
-    throw unusable(`cannot be read from ${address}; the option 'core' or 'writer' says where else it is`, error)
+    throw unusable(`cannot be read from ${address}; the option 'core', 'decoder' or 'writer' says where else it is`, error)
   }
 }
 

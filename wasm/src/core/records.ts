@@ -17,8 +17,11 @@ export const SIZE = {
   totals: 32,
   tensor: 88,
   slice: 32,
-  plan: 24,
-  chunk: 40,
+  plan: 32,
+  task: 40,
+  chunk: 80,
+  region: 24,
+  spot: 16,
   piece: 16,
   report: 32,
   statistics: 72,
@@ -190,6 +193,8 @@ export function readPlan(view: DataView, at: number) {
     shape: Array.from({ length: rank }, (_, axis) => readSize(view, shapeAt + 8 * axis)),
     chunks: view.getUint32(at + 16, true),
     isExclusive: view.getUint32(at + 20, true) !== 0,
+    copyAt: view.getUint32(at + 24, true),
+    copyBytes: 8 * view.getUint32(at + 28, true),
   }
 }
 
@@ -200,7 +205,31 @@ export function readChunk(view: DataView, at: number) {
     resultBegin: readSize(view, at + 24),
     resultBytes: view.getUint32(at + 32, true),
     isDirect: view.getUint32(at + 36, true) !== 0,
+    taskAt: at + 40,
   }
+}
+
+/** `RegionTask`. */
+export function readRegionTask(view: DataView, at: number) {
+  return {
+    begin: readSize(view, at),
+    length: readSize(view, at + 8),
+    chunksAt: view.getUint32(at + 16, true),
+    count: view.getUint32(at + 20, true),
+  }
+}
+
+/** Writes `RegionTask`. */
+export function writeRegionTask(view: DataView, at: number, begin: number, length: number, chunksAt: number, count: number): void {
+  view.setBigUint64(at, BigInt(begin), true)
+  view.setBigUint64(at + 8, BigInt(length), true)
+  view.setUint32(at + 16, chunksAt, true)
+  view.setUint32(at + 20, count, true)
+}
+
+/** `DamagedSpots`: where they lie, and their bytes. */
+export function readSpots(view: DataView, at: number) {
+  return { at: view.getUint32(at, true), length: SIZE.spot * view.getUint32(at + 4, true) }
 }
 
 /** `Piece`. */

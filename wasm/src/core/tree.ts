@@ -79,6 +79,8 @@ export class Tree {
   constructor(
     readonly core: Core,
     readonly handle: number,
+    /** The names of further files, by number. */
+    readonly fileNames: readonly (string | undefined)[] = [],
   ) {
     core.call.espalier_tree_info(handle, core.out)
     this.info = readInfo(core.view, core.out)
@@ -233,6 +235,13 @@ export class Tree {
     })
   }
 
+  /** The printed key path of the first node that names a tensor. */
+  tensorPath(tensor: number): string {
+    const { core } = this
+    core.check(core.call.espalier_tensor_path(this.handle, tensor, core.out))
+    return core.text(readText(core.view, core.out))
+  }
+
   /** What tensor number `tensor` is. */
   tensor(tensor: number): TensorInfo {
     const { core } = this
@@ -281,6 +290,7 @@ export type SiblingAnswer = { readonly size: number } | { readonly isMissing: bo
 /** Begins to open a file; feed it what it needs. */
 export class Opening {
   readonly #handle: number
+  readonly #fileNames: (string | undefined)[] = []
 
   /** @param indexBytes the longest index to accept; 0 for the core's own limit */
   constructor(
@@ -296,7 +306,9 @@ export class Opening {
     const { core } = this
     if (core.call.espalier_open_wants(this.#handle, core.out) === 0) return undefined
     const wanted = readWanted(core.view, core.out)
-    return { ...wanted, name: core.text(wanted.name) }
+    const name = core.text(wanted.name)
+    this.#fileNames[wanted.number] = name
+    return { ...wanted, name }
   }
 
   /** Tells about a file that is wanted. */
@@ -331,7 +343,7 @@ export class Opening {
     const { core } = this
     const tree = core.pointer(core.call.espalier_open_finish(this.#handle))
     core.call.espalier_open_free(this.#handle)
-    return new Tree(core, tree)
+    return new Tree(core, tree, this.#fileNames)
   }
 }
 

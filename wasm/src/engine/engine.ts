@@ -1,28 +1,8 @@
 // Who decodes, checks and counts: this thread or a worker. Reading looks the same with either.
-import type { EspalierError } from '../errors.js'
-import type { SlicePart } from '../core/records.js'
 import type { Awaitable } from '../source/source.js'
+import type { RegionTask } from './decoder.js'
+import type { Plan } from './plan.js'
 import type { StatisticsResult } from './statistics.js'
-
-/** Which tensor, and which part of it. */
-export interface ReadRequest {
-  readonly tensor: number
-  readonly slices: readonly SlicePart[]
-}
-
-/** What a verification found. */
-export interface VerifyReport {
-  /** Whether nothing is damaged. Without hashes nothing is known of the tensors' bytes. */
-  readonly ok: boolean
-  /** Whether the format has hashes: safetensors has none. */
-  readonly hasHashes: boolean
-  /** Chunks and bytes that were checked. */
-  readonly chunks: number
-  readonly bytes: number
-  /** All that is wrong, and the first thousand of it in file order. */
-  readonly errorCount: number
-  readonly errors: readonly EspalierError[]
-}
 
 /** Turns stored chunks into parts of a result. */
 export interface ReadJob {
@@ -45,21 +25,19 @@ export interface StatisticsJob {
   close(): void
 }
 
-/** Checks a whole file. */
-export interface VerifyJob {
-  /** Checks region `i`; gives how many chunks were found to be damaged so far. */
-  feed(i: number, bytes: Uint8Array): Awaitable<number>
-  /** What was found, once all regions were fed. */
-  finish(): Awaitable<VerifyReport>
-  close(): void
-}
-
 /** Does the work on stored bytes. */
 export interface Engine {
-  read(request: ReadRequest): ReadJob
-  /** @throws EspalierError wrong_kind for dtypes that have no numbers */
-  statistics(request: ReadRequest): StatisticsJob
-  verify(): VerifyJob
+  /**
+   * Fetches the decoder if it is not here: call it before each of the others, and wait for what it gives, if anything.
+   * @throws EspalierError io_error; the reason of `signal`
+   */
+  ready(signal: AbortSignal | undefined): Promise<void> | undefined
+  read(plan: Plan): ReadJob
+  statistics(plan: Plan): StatisticsJob
+  /** Checks a region of a file: gives the damaged spots, as the core takes them. */
+  check(task: RegionTask, bytes: Uint8Array): Awaitable<Uint8Array>
+  /** Bytes of the decoder's memory in this thread. */
+  readonly memoryBytes: number
   /** Lets go of the thread or memory. Jobs under way fail. */
   close(): void
 }

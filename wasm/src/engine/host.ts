@@ -1,27 +1,20 @@
-// The worker's side: the same file opened once more, and a LocalEngine that works on it.
-import { Core } from '../core/core.js'
-import { Opening } from '../core/tree.js'
+// The worker's side: a decoder, and no file.
 import { errorFromCode } from '../errors.js'
-import type { Engine, ReadJob, StatisticsJob, VerifyJob } from './engine.js'
-import { LocalEngine } from './local.js'
-import { toPlain, type Answer, type Call, type JobKind, type PieceMessage } from './protocol.js'
+import { Counting, Decoder, type Decoding } from './decoder.js'
+import { toPlain, type Answer, type Call, type PieceMessage } from './protocol.js'
 
 /** Sends an answer; what is in `transfer` goes along without a copy. */
 export type Post = (answer: Answer, transfer: ArrayBuffer[]) => void
 
-type Job = { readonly kind: 'read'; readonly does: ReadJob } | { readonly kind: 'statistics'; readonly does: StatisticsJob } |
-  { readonly kind: 'verify'; readonly does: VerifyJob }
-
-/** Answers the calls of one main thread about one file. */
+/** Answers the calls of one main thread. */
 export class Host {
   readonly #post: Post
   #last: Promise<void> = Promise.resolve()
-  #opening: Opening | undefined
-  #engine: Engine | undefined
-  /** Why the file could not be opened. */
-  #failure: unknown
-  /** Jobs under way, or why one could not start: whoever asks it for something is told. */
-  readonly #jobs = new Map<number, Job | { readonly kind: 'failed'; readonly error: unknown }>()
+  #decoder: Decoder | undefined
+  /** Why there is no decoder. */
+  #failure: unknown = errorFromCode('worker_failed', 'the worker has no decoder yet')
+  /** Jobs under way, or why one could not start: later calls for it are told. */
+  readonly #jobs = new Map<number, Decoding | Counting | { readonly error: unknown }>()
 
   constructor(post: Post) {
     this.#post = post
@@ -38,9 +31,10 @@ export class Host {
     try {
       outcome = { value: await this.#run(call, transfer) }
     } catch (error) {
-      if (!('id' in call)) this.#failure ??= error
       transfer.length = 0
       outcome = { error: toPlain(error) }
+      if (call.op === 'open') this.#failure = error
+      else if (call.op === 'start') this.#jobs.set(call.job, { error })
     }
     if (!('id' in call)) return
     const given = 'bytes' in call ? (call.bytes.buffer as ArrayBuffer) : undefined
@@ -50,46 +44,45 @@ export class Host {
 
   async #run(call: Call, transfer: ArrayBuffer[]): Promise<unknown> {
     switch (call.op) {
+      case 'hello':
+        return undefined
       case 'open':
-        this.#opening = new Opening(await Core.load(call.module), call.size, call.indexBytes)
+        this.#decoder = await Decoder.load(call.module)
         return undefined
-      case 'answer':
-        return this.#opening?.answer(call.file, call.answer)
-      case 'feed':
-        return this.#opening?.feed(call.file, call.offset, call.bytes)
-      case 'finish':
-        if (this.#failure) throw this.#failure
-        this.#engine = new LocalEngine(this.#opening!.finish())
+      case 'start': {
+        const { job, task, dtype } = call
+        this.#jobs.set(job, dtype === undefined ? this.#here().decoding(task) : this.#here().counting(task, dtype))
         return undefined
-      case 'start':
-        try {
-          this.#jobs.set(call.job, start(this.#engine!, call.kind, call))
-        } catch (error) {
-          this.#jobs.set(call.job, { kind: 'failed', error })
-        }
-        return undefined
+      }
       case 'deliver':
       case 'check':
-        return this.#work(call.job, call.i, call.bytes, call.op === 'check', transfer)
+        return this.#work(call, transfer)
+      case 'region':
+        return this.#here().check(call.task, call.bytes)
       case 'result':
-        return this.#result(call.job)
+        return (this.#job(call.job) as Counting).result()
       case 'free': {
         const job = this.#jobs.get(call.job)
-        if (job && job.kind !== 'failed') job.does.close()
+        if (job && !('error' in job)) job.close()
         this.#jobs.delete(call.job)
         return undefined
       }
     }
   }
 
-  #work(id: number, i: number, bytes: Uint8Array, isCheck: boolean, transfer: ArrayBuffer[]): unknown {
+  #work({ op, job: id, task, bytes }: Call & { op: 'deliver' | 'check' }, transfer: ArrayBuffer[]): PieceMessage | undefined {
     const job = this.#job(id)
-    if (job.kind === 'statistics') return job.does.add(i, bytes)
-    if (job.kind === 'verify') return job.does.feed(i, bytes)
-    if (isCheck) return job.does.check(i, bytes)
+    if (job instanceof Counting) {
+      job.add(task, bytes)
+      return undefined
+    }
+    if (op === 'check') {
+      job.decode(task, bytes)
+      return undefined
+    }
     let message: PieceMessage | undefined
-    void job.does.deliver(i, bytes, (piece, offset) => {
-      // Stored bytes that are the piece go back as they came; others lie in the core's memory.
+    job.deliver(task, bytes, (piece, offset) => {
+      // Stored bytes that are the piece go back as they came; others lie in the decoder's memory.
       const own = piece === bytes ? bytes : piece.slice()
       transfer.push(own.buffer as ArrayBuffer)
       message = { bytes: own, offset }
@@ -97,22 +90,15 @@ export class Host {
     return message
   }
 
-  async #result(id: number): Promise<unknown> {
-    const job = this.#job(id)
-    if (job.kind === 'statistics') return job.does.result()
-    const report = await (job as { does: VerifyJob }).does.finish()
-    return { ...report, errors: report.errors.map(toPlain) }
+  #here(): Decoder {
+    if (!this.#decoder) throw this.#failure
+    return this.#decoder
   }
 
-  #job(id: number): Job {
+  #job(id: number): Decoding | Counting {
     const job = this.#jobs.get(id)
     if (!job) throw errorFromCode('invalid_argument', 'there is no such job')
-    if (job.kind === 'failed') throw job.error
+    if ('error' in job) throw job.error
     return job
   }
-}
-
-function start(engine: Engine, kind: JobKind, { request }: Call & { op: 'start' }): Job {
-  if (kind === 'verify') return { kind, does: engine.verify() }
-  return kind === 'read' ? { kind, does: engine.read(request!) } : { kind, does: engine.statistics(request!) }
 }

@@ -1,14 +1,16 @@
 // What to fetch for a tensor, a slice of one, or a verification.
-import type { ByteRange } from '../fetch/plan.js'
-import type { ReadRequest } from './engine.js'
-import { readChunk, readExtent, readPlan } from '../core/records.js'
+import { readChunk, readExtent, readPlan, readRegionTask, readReport, SIZE, type SlicePart } from '../core/records.js'
 import type { Tree } from '../core/tree.js'
+import { errorFromCode, EspalierError } from '../errors.js'
+import type { ByteRange } from '../fetch/plan.js'
+import type { DecodeTask, RegionTask } from './decoder.js'
 
 /** How to read a tensor, or a slice of it. */
-export interface Plan extends ReadRequest {
+export class Plan implements DecodeTask {
   /** Bytes of the result, and its shape. */
   readonly bytes: number
   readonly shape: readonly number[]
+  readonly copy: Uint8Array
   /** Where the chunks lie in the files, in the order of the tensor. */
   readonly chunks: readonly ByteRange[]
   /** Stored bytes of all chunks. */
@@ -17,57 +19,136 @@ export interface Plan extends ReadRequest {
   readonly isExclusive: boolean
   /** Whether the stored bytes, one chunk after the other, are the result. */
   readonly isDirect: boolean
-}
+  /** The number of the elements' type. */
+  readonly dtype: number
+  readonly #tree: Tree
+  readonly #tensor: number
+  readonly #tasks: Uint8Array
 
-/**
- * Plans a read.
- * @param accept is told the bytes of the result before the chunks are listed, of which a hostile file has millions
- * @throws EspalierError wrong_kind for a placeholder, invalid_slice
- */
-export function planRead(tree: Tree, request: ReadRequest, accept: (bytes: number) => void = () => {}): Plan {
-  const { core } = tree
-  const handle = tree.read(request.tensor, request.slices)
-  try {
-    core.call.espalier_read_info(handle, core.out)
-    const info = readPlan(core.view, core.out)
-    accept(info.bytes)
-    const chunks: ByteRange[] = []
-    let stored = 0
-    let parts = 0
-    let isDirect = true
-    for (let i = 0; i < info.chunks; i++) {
-      core.check(core.call.espalier_read_chunk(handle, i, core.out))
-      const chunk = readChunk(core.view, core.out)
-      isDirect &&= chunk.isDirect && chunk.resultBegin === stored && chunk.resultBytes === chunk.length
-      isDirect &&= i === 0 || (chunk.file === chunks[0]!.file && chunk.offset === chunks[0]!.offset + stored)
-      stored += chunk.length
-      parts += chunk.resultBytes
-      chunks.push({ file: chunk.file, offset: chunk.offset, length: chunk.length })
-    }
-    return {
-      tensor: request.tensor,
-      slices: request.slices,
-      bytes: info.bytes,
-      shape: info.shape,
-      chunks,
-      stored,
+  /**
+   * Plans a read.
+   * @param accept is told the bytes of the result before the chunks are listed, of which a hostile file has millions
+   * @throws EspalierError wrong_kind for a placeholder, invalid_slice; what `accept` throws
+   */
+  constructor(tree: Tree, tensor: number, dtype: number, slices: readonly SlicePart[], accept: (bytes: number) => void = () => {}) {
+    const { core } = tree
+    this.#tree = tree
+    this.#tensor = tensor
+    this.dtype = dtype
+    const handle = tree.read(tensor, slices)
+    try {
+      core.call.espalier_read_info(handle, core.out)
+      const info = readPlan(core.view, core.out)
+      accept(info.bytes)
+      this.bytes = info.bytes
+      this.shape = info.shape
+      this.copy = core.bytes.slice(info.copyAt, info.copyAt + info.copyBytes)
+      const chunks: ByteRange[] = []
+      this.#tasks = new Uint8Array(SIZE.task * info.chunks)
+      let stored = 0
+      let parts = 0
+      let isDirect = true
+      for (let i = 0; i < info.chunks; i++) {
+        core.check(core.call.espalier_read_chunk(handle, i, core.out))
+        const { file, offset, length, ...chunk } = readChunk(core.view, core.out)
+        isDirect &&= chunk.isDirect && chunk.resultBegin === stored && chunk.resultBytes === length
+        isDirect &&= i === 0 || (file === chunks[0]!.file && offset === chunks[0]!.offset + stored)
+        stored += length
+        parts += chunk.resultBytes
+        chunks.push({ file, offset, length })
+        this.#tasks.set(core.bytes.subarray(chunk.taskAt, chunk.taskAt + SIZE.task), SIZE.task * i)
+      }
+      this.chunks = chunks
+      this.stored = stored
       // The core says it of types below 8 bits only if nothing is sliced.
-      isExclusive: info.isExclusive || parts === info.bytes,
-      isDirect,
+      this.isExclusive = info.isExclusive || parts === info.bytes
+      this.isDirect = isDirect
+    } finally {
+      core.call.espalier_read_free(handle)
     }
-  } finally {
-    core.call.espalier_read_free(handle)
+  }
+
+  get count(): number {
+    return this.chunks.length
+  }
+
+  /** What the decoder must know of chunk `i`. */
+  task(i: number): Uint8Array {
+    return this.#tasks.subarray(SIZE.task * i, SIZE.task * (i + 1))
+  }
+
+  /** An error of the decoder about chunk `i`, with what it does not know: where that lies. */
+  locate(error: unknown, i: number): unknown {
+    if (!(error instanceof EspalierError) || this.#tree.core.isBroken || !OF_CHUNKS.has(error.code)) return error
+    const { offset, file = 0 } = this.chunks[i]!
+    const details = { offset, path: this.#tree.tensorPath(this.#tensor), file: this.#tree.fileNames[file] }
+    return errorFromCode(error.code, error.message, details)
   }
 }
 
-/** The regions that a verification checks; none for a format without hashes. */
-export function planVerify(tree: Tree): ByteRange[] {
-  const { core } = tree
-  const handle = core.pointer(core.call.espalier_verify(tree.handle))
-  const regions = Array.from({ length: core.call.espalier_verify_regions(handle) >>> 0 }, (_, i) => {
-    core.check(core.call.espalier_verify_region(handle, i, core.out))
-    return readExtent(core.view, core.out)
-  })
-  core.call.espalier_verify_free(handle)
-  return regions
+const OF_CHUNKS: ReadonlySet<string> = new Set(['chunk_corrupt', 'truncated', 'unsupported_codec'])
+
+/** What a verification found. */
+export interface VerifyReport {
+  /** Whether nothing is damaged. Without hashes nothing is known of the tensors' bytes. */
+  readonly ok: boolean
+  /** Whether the format has hashes: safetensors has none. */
+  readonly hasHashes: boolean
+  /** Chunks and bytes that were checked. */
+  readonly chunks: number
+  readonly bytes: number
+  /** All that is wrong, and the first thousand of it in file order. */
+  readonly errorCount: number
+  readonly errors: readonly EspalierError[]
+}
+
+/** A verification of all files, region by region. */
+export class Verification {
+  readonly regions: readonly ByteRange[]
+  readonly #tree: Tree
+  readonly #handle: number
+
+  constructor(tree: Tree) {
+    const { core } = tree
+    this.#tree = tree
+    this.#handle = core.pointer(core.call.espalier_verify(tree.handle))
+    this.regions = Array.from({ length: core.call.espalier_verify_regions(this.#handle) >>> 0 }, (_, i) => {
+      core.check(core.call.espalier_verify_region(this.#handle, i, core.out))
+      return readExtent(core.view, core.out)
+    })
+  }
+
+  /** What the decoder must know of region `i`. */
+  task(i: number): RegionTask {
+    const { core } = this.#tree
+    core.check(core.call.espalier_verify_task(this.#handle, i, core.out))
+    const { begin, length, chunksAt, count } = readRegionTask(core.view, core.out)
+    return { begin, length, chunks: core.bytes.slice(chunksAt, chunksAt + SIZE.task * count) }
+  }
+
+  /** Takes what the decoder found in region `i`; gives how many spots were found to be damaged so far. */
+  take(i: number, spots: Uint8Array): number {
+    const { core } = this.#tree
+    if (spots.length > 0) core.check(core.call.espalier_verify_damage(this.#handle, i, core.put(spots), spots.length / SIZE.spot))
+    return core.call.espalier_verify_damaged(this.#handle) >>> 0
+  }
+
+  /** What was found, once all regions were taken. */
+  finish(): VerifyReport {
+    const { core } = this.#tree
+    core.check(core.call.espalier_verify_finish(this.#handle, core.out))
+    const { hasHashes, listed, chunks, bytes, errors: errorCount } = readReport(core.view, core.out)
+    const errors: EspalierError[] = []
+    for (let i = 0; i < listed; i++) {
+      core.check(core.call.espalier_verify_error(this.#handle, i, core.out))
+      errors.push(core.failure(core.out))
+    }
+    return { ok: errorCount === 0, hasHashes, chunks, bytes, errorCount, errors }
+  }
+
+  close(): void {
+    const { core } = this.#tree
+    // An instance that is broken or closed has no handles, and its error was already told.
+    if (!core.isBroken) core.call.espalier_verify_free(this.#handle)
+  }
 }

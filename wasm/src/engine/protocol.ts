@@ -1,19 +1,20 @@
 // What the main thread and the worker say to each other. The worker handles calls one after the other.
 import { errorFromCode, EspalierError, type ErrorCode } from '../errors.js'
-import type { SiblingAnswer } from '../core/tree.js'
-import type { ReadRequest } from './engine.js'
-
-/** What a job does. */
-export type JobKind = 'read' | 'statistics' | 'verify'
+import type { DecodeTask, RegionTask } from './decoder.js'
 
 /** What the main thread asks for. Calls with an `id` are answered. */
 export type Call =
-  | { readonly op: 'open'; readonly module: WebAssembly.Module; readonly size: number; readonly indexBytes: number }
-  | { readonly op: 'answer'; readonly file: number; readonly answer: SiblingAnswer }
-  | { readonly op: 'feed'; readonly file: number; readonly offset: number; readonly bytes: Uint8Array }
-  | { readonly op: 'finish'; readonly id: number }
-  | { readonly op: 'start'; readonly job: number; readonly kind: JobKind; readonly request?: ReadRequest }
-  | { readonly op: 'deliver' | 'check'; readonly id: number; readonly job: number; readonly i: number; readonly bytes: Uint8Array }
+  | { readonly op: 'hello'; readonly id: number }
+  | { readonly op: 'open'; readonly module: WebAssembly.Module }
+  | { readonly op: 'start'; readonly job: number; readonly task: DecodeTask; readonly dtype: number | undefined }
+  | {
+      readonly op: 'deliver' | 'check'
+      readonly id: number
+      readonly job: number
+      readonly task: Uint8Array
+      readonly bytes: Uint8Array
+    }
+  | { readonly op: 'region'; readonly id: number; readonly task: RegionTask; readonly bytes: Uint8Array }
   | { readonly op: 'result'; readonly id: number; readonly job: number }
   | { readonly op: 'free'; readonly job: number }
 

@@ -1,9 +1,11 @@
 // The engine that works in a worker.
-import type { SiblingAnswer } from '../core/tree.js'
+import { loadModule, type CoreInput } from '../core/module.js'
 import { errorFromCode, type EspalierError } from '../errors.js'
 import { orAborted } from '../source/abort.js'
-import type { Engine, ReadJob, ReadRequest, StatisticsJob, VerifyJob, VerifyReport } from './engine.js'
-import { fromPlain, type Answer, type Call, type JobKind, type PieceMessage, type PlainError } from './protocol.js'
+import type { RegionTask } from './decoder.js'
+import type { Engine, ReadJob, StatisticsJob } from './engine.js'
+import type { Plan } from './plan.js'
+import { fromPlain, type Answer, type Call, type PieceMessage } from './protocol.js'
 import { endWorker, listen, startWorker, type WorkerLike } from './start-worker.js'
 import type { StatisticsResult } from './statistics.js'
 
@@ -24,11 +26,14 @@ export class WorkerEngine implements Engine {
   readonly #waiting = new Map<number, Waiting>()
   // Fresh memory for each chunk would take longer than all that is done with it: the system clears it page by page.
   #spares: ArrayBuffer[] = []
+  readonly #input: () => CoreInput
+  #isReady = false
   #next = 0
   #failure: EspalierError | undefined
 
-  private constructor(worker: WorkerLike) {
+  private constructor(worker: WorkerLike, input: () => CoreInput) {
     this.#worker = worker
+    this.#input = input
     listen(
       worker,
       (answer) => this.#take(answer as Answer | null | undefined),
@@ -37,68 +42,59 @@ export class WorkerEngine implements Engine {
   }
 
   /**
-   * Starts a worker and begins to open a file in it.
+   * Starts a worker.
    * @param worker one that runs `espalier/worker`, and belongs to the engine from now on; true for a new one
+   * @param input where decoder.wasm is
    */
-  static async start(
-    module: WebAssembly.Module,
-    size: number,
-    indexBytes: number,
-    worker: true | WorkerLike,
-  ): Promise<WorkerEngine> {
-    const engine = new WorkerEngine(worker === true ? await startWorker() : worker)
-    engine.tell({ op: 'open', module, size, indexBytes })
-    return engine
+  static async start(worker: true | WorkerLike, input: () => CoreInput): Promise<WorkerEngine> {
+    return new WorkerEngine(worker === true ? await startWorker() : worker, input)
   }
 
-  /** Hands on what there is to say of a further file. */
-  answer(file: number, answer: SiblingAnswer): void {
-    this.tell({ op: 'answer', file, answer })
+  /** Waits until the worker answers. @throws EspalierError worker_failed; the reason of `signal` */
+  async hello(signal: AbortSignal | undefined): Promise<void> {
+    await orAborted(this.ask({ op: 'hello' }), signal)
   }
 
-  /** Hands on bytes that opening needs. They are copied. */
-  feed(file: number, offset: number, bytes: Uint8Array): void {
-    const copy = bytes.slice()
-    this.tell({ op: 'feed', file, offset, bytes: copy }, [copy.buffer])
+  get memoryBytes(): number {
+    return 0
   }
 
-  /** Waits until the file is open there too. @throws the reason of `signal` */
-  async finish(signal: AbortSignal | undefined): Promise<void> {
-    await orAborted(this.ask({ op: 'finish' }), signal)
+  ready(signal: AbortSignal | undefined): Promise<void> | undefined {
+    return this.#isReady ? undefined : this.#load(signal)
   }
 
-  read(request: ReadRequest): ReadJob {
-    const job = this.#start('read', request)
+  async #load(signal: AbortSignal | undefined): Promise<void> {
+    const module = await loadModule(this.#input(), signal)
+    if (this.#isReady) return
+    this.#isReady = true
+    this.tell({ op: 'open', module })
+  }
+
+  read(plan: Plan): ReadJob {
+    const job = this.#start(plan, undefined)
     return {
       deliver: async (i, stored, take) => {
-        const piece = await this.#send<PieceMessage>('deliver', job, i, stored)
+        const piece = await this.#work<PieceMessage>('deliver', job, plan, i, stored)
         take(piece.bytes, piece.offset)
         this.#keep(piece.bytes.buffer)
       },
-      check: (i, stored) => this.#send<void>('check', job, i, stored),
+      check: (i, stored) => this.#work<void>('check', job, plan, i, stored),
       close: () => this.tell({ op: 'free', job }),
     }
   }
 
-  statistics(request: ReadRequest): StatisticsJob {
-    const job = this.#start('statistics', request)
+  statistics(plan: Plan): StatisticsJob {
+    const job = this.#start(plan, plan.dtype)
     return {
-      add: (i, stored) => this.#send<void>('deliver', job, i, stored),
+      add: (i, stored) => this.#work<void>('deliver', job, plan, i, stored),
       result: () => this.ask<StatisticsResult>({ op: 'result', job }),
       close: () => this.tell({ op: 'free', job }),
     }
   }
 
-  verify(): VerifyJob {
-    const job = this.#start('verify')
-    return {
-      feed: (i, bytes) => this.#send<number>('deliver', job, i, bytes),
-      finish: async () => {
-        const report = await this.ask<VerifyReport & { errors: PlainError[] }>({ op: 'result', job })
-        return { ...report, errors: report.errors.map(fromPlain) }
-      },
-      close: () => this.tell({ op: 'free', job }),
-    }
+  check(task: RegionTask, bytes: Uint8Array): Promise<Uint8Array> {
+    const copy = this.#copy(bytes)
+    return this.ask<Uint8Array>({ op: 'region', task, bytes: copy }, [copy.buffer])
   }
 
   close(): void {
@@ -123,19 +119,27 @@ export class WorkerEngine implements Engine {
     })
   }
 
-  #start(kind: JobKind, request?: ReadRequest): number {
+  #start({ copy, count }: Plan, dtype: number | undefined): number {
     const job = this.#next++
-    // Only what the worker needs of a plan.
-    const slim = request && { request: { tensor: request.tensor, slices: request.slices } }
-    this.tell({ op: 'start', job, kind, ...slim })
+    this.tell({ op: 'start', job, task: { copy, count }, dtype })
     return job
   }
 
-  #send<T>(op: 'deliver' | 'check', job: number, i: number, stored: Uint8Array): Promise<T> {
-    // The stored bytes may lie in a buffer that others use too, and must not vanish from it.
+  async #work<T>(op: 'deliver' | 'check', job: number, plan: Plan, i: number, stored: Uint8Array): Promise<T> {
+    const bytes = this.#copy(stored)
+    try {
+      // A copy: a view would take the tasks of all chunks along.
+      return await this.ask<T>({ op, job, task: plan.task(i).slice(), bytes }, [bytes.buffer])
+    } catch (error) {
+      throw plan.locate(error, i)
+    }
+  }
+
+  /** The bytes may lie in a buffer that others use too, and must not vanish from it. */
+  #copy(stored: Uint8Array): Uint8Array<ArrayBuffer> {
     const bytes = new Uint8Array(this.#memory(stored.length), 0, stored.length)
     bytes.set(stored)
-    return this.ask<T>({ op, job, i, bytes }, [bytes.buffer])
+    return bytes
   }
 
   /** Memory for so many bytes, which hold anything. */

@@ -39,16 +39,18 @@ export function takingTurns(signal: AbortSignal | undefined): () => Promise<void
 }
 
 /**
- * Fetches ranges and hands each to `work`. With `inOrder` they come by number, otherwise as they arrive.
+ * Fetches ranges and hands each to `work`, once `ready` is settled. With `inOrder` they come by number, otherwise as they arrive.
  * Once it has returned or thrown, no work is under way any more.
  */
 export async function forEachRange(
   reader: RangeSource,
   ranges: readonly ByteRange[],
-  options: RunOptions & { readonly inOrder?: boolean },
+  options: RunOptions & { readonly inOrder?: boolean; readonly ready?: Promise<void> | undefined },
   work: (index: number, bytes: Uint8Array) => void | Promise<void>,
 ): Promise<void> {
-  const { signal, onProgress, inOrder } = options
+  const { signal, onProgress, inOrder, ready } = options
+  // It is awaited below; should a fetch fail first, that is the failure to be told.
+  ready?.catch(() => {})
   signal?.throwIfAborted()
   const total = ranges.reduce((sum, range) => sum + range.length, 0)
   let loaded = 0
@@ -57,6 +59,7 @@ export async function forEachRange(
   try {
     const arriving = reader.read(ranges, { signal, inOrder })
     for await (const { index, bytes } of inOrder ? sorted(arriving) : arriving) {
+      if (ready) await ready
       signal?.throwIfAborted()
       const length = bytes.length
       const done = (): void => {

@@ -173,14 +173,14 @@ inEachBrowser((kind, openPage) => {
     assert.equal(written.described.verified.ok, true)
   })
 
-  test('the core without SIMD gives the same', async () => {
+  test('the modules without SIMD give the same', async () => {
     const names = ['compressed', 'every_dtype', 'chunks']
     const fresh = await openPage(site.page)
     site.requests.length = 0
     for (const name of names) {
       const { url } = await serve(golden(name))
       const { described, meter } = await fresh.evaluate(async (url) => {
-        const ckpt = await espalier.open(url, { core: new URL('/dist/core-plain.wasm', location) })
+        const ckpt = await espalier.open(url, { core: new URL('/dist/core-plain.wasm', location), decoder: new URL('/dist/decoder-plain.wasm', location) })
         return { described: await describe(ckpt), meter: ckpt.meter }
       }, url)
       assert.deepEqual(described, await truth(name))
@@ -188,7 +188,7 @@ inEachBrowser((kind, openPage) => {
       await server.stop()
     }
     server = undefined
-    assert.deepEqual(site.requests, ['/dist/core-plain.wasm'])
+    assert.deepEqual(site.requests, ['/dist/core-plain.wasm', '/dist/decoder-plain.wasm'])
     await fresh.close()
   })
 

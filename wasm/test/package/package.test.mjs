@@ -31,7 +31,7 @@ test('the tarball holds what it should and nothing else, in less than 1 MB', (co
   const built = sources.flatMap((name) => ['.js', '.d.ts'].map((end) => `dist/${name.slice(0, -3)}${end}`))
   const expected = [
     'package.json', 'README.md', 'LICENSE', 'examples/index.html', 'examples/inspect.mjs',
-    'dist/NOTICES.txt', 'dist/core.wasm', 'dist/core-plain.wasm', 'dist/writer.wasm', ...built,
+    'dist/NOTICES.txt', 'dist/core.wasm', 'dist/core-plain.wasm', 'dist/decoder.wasm', 'dist/decoder-plain.wasm', 'dist/writer.wasm', ...built,
   ]
   assert.deepEqual(packed.files.map(({ path }) => path).sort(), expected.sort())
   context.diagnostic(`${packed.unpackedSize} bytes unpacked, ${packed.size} packed`)
@@ -43,7 +43,7 @@ test('the tarball holds what it should and nothing else, in less than 1 MB', (co
 test('nothing is packed if a part was not built', async () => {
   const manifest = JSON.parse(readFileSync(join(packageFolder, 'package.json'), 'utf8'))
   const script = readFileSync(join(packageFolder, 'scripts/check-dist.mjs'), 'utf8')
-  const built = Object.fromEntries(['core.wasm', 'core-plain.wasm', 'NOTICES.txt', 'index.js', 'index.d.ts', 'worker.js'].map((name) => [`dist/${name}`, '\0asm']))
+  const built = Object.fromEntries(['core.wasm', 'core-plain.wasm', 'decoder.wasm', 'decoder-plain.wasm', 'NOTICES.txt', 'index.js', 'index.d.ts', 'worker.js'].map((name) => [`dist/${name}`, '\0asm']))
   await withProject({ 'package.json': manifest, 'scripts/check-dist.mjs': script, ...built }, async (project) => {
     await assert.rejects(project.run('npm', 'pack', '--dry-run'), /dist has no writer\.wasm: build/)
   })
@@ -240,9 +240,9 @@ test('a project of Vite, in Chromium', async (context) => {
       }
       assert.equal(written, 1)
       assert.deepEqual([server.requests.length, server.bytesSent], [2, 2 * golden('compressed').length])
-      // Under the names that Vite gave them, and the core once for both.
+      // Under the names that Vite gave them, and each module once for both.
       const assets = site.requests.filter((path) => /\.wasm$|worker/.test(path)).map((path) => path.replace(/-.{8}(\.\w+)$/, '$1'))
-      assert.deepEqual(assets.sort(), ['/assets/core.wasm', '/assets/worker.js', '/assets/writer.wasm'])
+      assert.deepEqual(assets.sort(), ['/assets/core.wasm', '/assets/decoder.wasm', '/assets/worker.js', '/assets/writer.wasm'])
     } finally {
       await close()
       await server.stop()

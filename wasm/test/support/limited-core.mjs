@@ -1,11 +1,15 @@
-// The core with less memory than it was built for, so that a lack of it can be tried.
+// Core and decoder with less memory than they were built for, so that a lack of it can be tried.
 import { readFileSync } from 'node:fs'
 
 const MEMORY_SECTION = 5
 
-/** The module of which the memory may have at most `pages` pages of 64 KiB. */
-export function limitedCore(pages) {
-  const bytes = new Uint8Array(readFileSync(new URL('../../dist/core.wasm', import.meta.url)))
+/** The modules, as options of open(), of which the memory of each may have at most `pages` pages of 64 KiB. */
+export function limited(pages) {
+  return { core: limitedModule('core', pages), decoder: limitedModule('decoder', pages) }
+}
+
+function limitedModule(name, pages) {
+  const bytes = new Uint8Array(readFileSync(new URL(`../../dist/${name}.wasm`, import.meta.url)))
   for (let at = 8; at < bytes.length; ) {
     const id = bytes[at]
     const [length, begin] = readLeb(bytes, at + 1)

@@ -1,0 +1,131 @@
+// One instance of decoder.wasm, which turns stored bytes into checked ones and counts them. It knows no file and no tree.
+import { Core } from '../core/core.js'
+import type { CoreInput } from '../core/module.js'
+import { readHistogram, readPiece, readSpots, readStatistics, SIZE, writeRegionTask } from '../core/records.js'
+import type { StatisticsResult } from './statistics.js'
+
+/** What the decoder must know of a read: `copy` says how chunks become the result. */
+export interface DecodeTask {
+  readonly copy: Uint8Array
+  /** How many chunks there are. */
+  readonly count: number
+}
+
+/** What the decoder must know of a stretch of a file that is verified: `chunks` are the core's tasks, one after the other. */
+export interface RegionTask {
+  readonly begin: number
+  readonly length: number
+  readonly chunks: Uint8Array
+}
+
+/** Where a part of a result lies in the decoder's memory until its next call, and where it belongs. */
+interface DecodedPart {
+  readonly at: number
+  readonly length: number
+  readonly offset: number
+  /** Whether it is the stored bytes as they came. */
+  readonly isStored: boolean
+}
+
+/** Decodes in this thread. */
+export class Decoder {
+  private constructor(readonly core: Core) {}
+
+  static async load(input: CoreInput, signal?: AbortSignal): Promise<Decoder> {
+    return new Decoder(await Core.load(input, signal))
+  }
+
+  decoding(task: DecodeTask): Decoding {
+    return new Decoding(this.core, task)
+  }
+
+  counting(task: DecodeTask, dtype: number): Counting {
+    return new Counting(this.core, task, dtype)
+  }
+
+  /** Checks a region: gives the damaged spots, as the core takes them. */
+  check({ begin, length, chunks }: RegionTask, bytes: Uint8Array): Uint8Array {
+    const { core } = this
+    return core.withMemory(SIZE.region + chunks.length, (at) => {
+      writeRegionTask(core.view, at, begin, length, at + SIZE.region, chunks.length / SIZE.task)
+      core.bytes.set(chunks, at + SIZE.region)
+      core.check(core.call.espalier_check_region(at, core.put(bytes), bytes.length, core.out))
+      const spots = readSpots(core.view, core.out)
+      return core.bytes.slice(spots.at, spots.at + spots.length)
+    })
+  }
+}
+
+/** Decodes the chunks of one read. */
+export class Decoding {
+  readonly #handle: number
+
+  constructor(
+    readonly core: Core,
+    { copy, count }: DecodeTask,
+  ) {
+    this.#handle = core.withMemory(copy.length, (at) => {
+      core.bytes.set(copy, at)
+      return core.pointer(core.call.espalier_decoding(at, copy.length / 8, count))
+    })
+  }
+
+  /** Decodes and checks a chunk. @throws EspalierError chunk_corrupt, truncated, unsupported_codec, out_of_memory */
+  decode(task: Uint8Array, stored: Uint8Array): DecodedPart {
+    const { core } = this
+    const at = core.put(stored)
+    core.bytes.set(task, core.out)
+    core.check(core.call.espalier_decode(this.#handle, core.out, at, stored.length, core.out))
+    const piece = readPiece(core.view, core.out)
+    return { ...piece, isStored: piece.at === at && piece.length === stored.length }
+  }
+
+  /** The same, and hands the part on: the stored bytes themselves, or a view that is valid during the call. */
+  deliver(task: Uint8Array, stored: Uint8Array, take: (part: Uint8Array, offset: number) => void): void {
+    const { at, length, offset, isStored } = this.decode(task, stored)
+    take(isStored ? stored : this.core.bytes.subarray(at, at + length), offset)
+  }
+
+  close(): void {
+    free(this.core, () => this.core.call.espalier_decoding_free(this.#handle))
+  }
+}
+
+/** Decodes the chunks of one read and counts their elements. */
+export class Counting {
+  readonly #decoding: Decoding
+  readonly #handle: number
+
+  constructor(
+    readonly core: Core,
+    task: DecodeTask,
+    dtype: number,
+  ) {
+    this.#decoding = new Decoding(core, task)
+    this.#handle = core.pointer(core.call.espalier_statistics(dtype))
+  }
+
+  /** Decodes, checks and counts a chunk. Chunks come in order. */
+  add(task: Uint8Array, stored: Uint8Array): void {
+    const { at, length } = this.#decoding.decode(task, stored)
+    this.core.call.espalier_statistics_add(this.#handle, at, length)
+  }
+
+  result(): StatisticsResult {
+    const { core } = this
+    core.call.espalier_statistics_result(this.#handle, core.out)
+    const numbers = readStatistics(core.view, core.out)
+    core.call.espalier_statistics_histogram(this.#handle, core.out)
+    return { ...numbers, ...readHistogram(core.view, core.out) }
+  }
+
+  close(): void {
+    this.#decoding.close()
+    free(this.core, () => this.core.call.espalier_statistics_free(this.#handle))
+  }
+}
+
+/** Frees a handle. An instance that is broken or closed has none, and its error was already told. */
+function free(core: Core, release: () => void): void {
+  if (!core.isBroken) release()
+}

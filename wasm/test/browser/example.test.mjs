@@ -48,7 +48,7 @@ inEachBrowser((kind, openPage) => {
     }
     // The package, and no more than once what it is made of; the file goes nowhere.
     const wasm = site.requests.filter((path) => path.endsWith('.wasm'))
-    assert.deepEqual(wasm, ['/dist/core.wasm'])
+    assert.deepEqual(wasm, ['/dist/core.wasm', '/dist/decoder.wasm'])
   })
 
   test('a file that is dropped', async () => {

@@ -65,7 +65,7 @@ inEachBrowser((kind, openPage) => {
   test('a page goes on while a worker decodes', async () => {
     const fresh = await openPage(site.page)
     const { inPage, inWorker, chunks, chunk } = await fresh.evaluate(async () => {
-      const { CHUNK } = await import('/test/browser/pages/slow-core.js')
+      const { CHUNK } = await import('/test/browser/pages/slow-decoder.js')
       const { open, write } = espalier
       const chunks = 8
       const bytes = await write({ t: new Uint8Array(chunks << 20).fill(7) })

@@ -1,3 +1,3 @@
-// The worker of the package, with a slow core.
-import './slow-core.js'
+// The worker of the package, with a slow decoder.
+import './slow-decoder.js'
 import '../../../dist/worker.js'

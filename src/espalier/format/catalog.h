@@ -30,15 +30,16 @@ std::string_view format_name(FileFormat format);
 /// shared_ptr, which keeps all views into it alive.
 class Catalog {
  public:
-  /// From an Espalier file: `index` holds the bytes of its index. Checks hash and structure.
+  /// From an Espalier file: `index` holds the bytes of its index. Checks hash and structure. With
+  /// `nest`, dotted names become nested dicts (see nest_names()).
   static Result<std::shared_ptr<const Catalog>> from_index(const Header& header, Arena index,
-                                                           const Limits& limits);
+                                                           const Limits& limits, bool nest = false);
 
   /// From files of another format: `tables` with chunks whose extents lie in `files`. With a
-  /// `tree_digest` the chunks' hashes are known.
+  /// `tree_digest` the chunks' hashes are known. `nest` as above.
   static Result<std::shared_ptr<const Catalog>> from_foreign(
       FileFormat format, OwnedTables tables, FileSet files, const Limits& limits,
-      std::optional<Hash128> tree_digest = std::nullopt);
+      std::optional<Hash128> tree_digest = std::nullopt, bool nest = false);
 
   FileFormat format() const { return format_; }
   /// The files, by number.
@@ -53,6 +54,9 @@ class Catalog {
   const std::optional<Hash128>& tree_digest() const { return tree_digest_; }
   /// The records. Their meaning is docs/format.md's; most callers want a Checkpoint instead.
   const Tables& tables() const { return tables_; }
+  /// The same as the file has them: tables() unless dotted names were nested. The tree digest is
+  /// that of these.
+  const Tables& stored_tables() const { return stored_; }
   /// Elements of shape number `shape` of the pool.
   std::uint64_t shape_elements(std::uint32_t shape) const { return derived_.shape_elements[shape]; }
   /// Whether text number `text`, as a key, stands in a printed key path as it is.
@@ -66,11 +70,15 @@ class Catalog {
   explicit Catalog(Token) {}
 
  private:
+  void nest_names(const Limits& limits);
+
   FileFormat format_ = FileFormat::kEspalier;
   FileSet files_;
   std::optional<Hash128> tree_digest_;
   std::optional<Arena> arena_;
-  OwnedTables owned_;
+  OwnedTables owned_;   // if they do not stand in the arena
+  OwnedTables nested_;  // the tree, if names were nested
+  Tables stored_;
   Tables tables_;
   Derived derived_;
 };

@@ -146,8 +146,8 @@ void espalier_kind_name(std::uint32_t kind, Text* out) {
                                                : std::string_view());
 }
 
-Opening* espalier_open(std::uint64_t file_size, std::uint32_t index_bytes) {
-  OpenOptions options{.file_size = file_size, .allocator = allocator()};
+Opening* espalier_open(std::uint64_t file_size, std::uint32_t index_bytes, std::uint32_t nest) {
+  OpenOptions options{.file_size = file_size, .allocator = allocator(), .nest = nest != 0};
   if (index_bytes != 0) {
     Limits& limits = options.limits;
     limits.index_bytes = std::min<std::uint64_t>(limits.index_bytes, index_bytes);
@@ -221,6 +221,10 @@ void espalier_tree_info(Tree* tree, Info* out) {
           .metadata_root = kMetadataRoot,
           .digest = {}};
   if (catalog.tree_digest()) std::memcpy(out->digest, &*catalog.tree_digest(), sizeof out->digest);
+}
+
+std::uint32_t espalier_is_nested(Tree* tree) {
+  return tree->checkpoint.catalog().is_nested() ? 1 : 0;
 }
 
 Status espalier_node(Tree* tree, std::uint32_t number, Node* out) {

@@ -57,6 +57,8 @@ class Catalog {
   /// The same as the file has them: tables() unless dotted names were nested. The tree digest is
   /// that of these.
   const Tables& stored_tables() const { return stored_; }
+  /// Whether the tree has dicts that the file has not, made of dotted names.
+  bool is_nested() const { return !nested_.nodes.empty(); }
   /// Elements of shape number `shape` of the pool.
   std::uint64_t shape_elements(std::uint32_t shape) const { return derived_.shape_elements[shape]; }
   /// Whether text number `text`, as a key, stands in a printed key path as it is.

@@ -51,7 +51,7 @@ export class Host {
   async #run(call: Call, transfer: ArrayBuffer[]): Promise<unknown> {
     switch (call.op) {
       case 'open':
-        this.#opening = new Opening(await Core.load(call.module), call.size, call.indexBytes)
+        this.#opening = new Opening(await Core.load(call.module), call.size, call.indexBytes, call.nest)
         return undefined
       case 'feed':
         return this.#opening?.feed(call.offset, call.bytes)

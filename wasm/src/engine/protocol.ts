@@ -7,7 +7,7 @@ export type JobKind = 'read' | 'statistics' | 'verify'
 
 /** What the main thread asks for. Calls with an `id` are answered. */
 export type Call =
-  | { readonly op: 'open'; readonly module: WebAssembly.Module; readonly size: number; readonly indexBytes: number }
+  | { readonly op: 'open'; readonly module: WebAssembly.Module; readonly size: number; readonly indexBytes: number; readonly nest: boolean }
   | { readonly op: 'feed'; readonly offset: number; readonly bytes: Uint8Array }
   | { readonly op: 'finish'; readonly id: number }
   | { readonly op: 'start'; readonly job: number; readonly kind: JobKind; readonly request?: ReadRequest }

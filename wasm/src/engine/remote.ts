@@ -43,10 +43,11 @@ export class WorkerEngine implements Engine {
     module: WebAssembly.Module,
     size: number,
     indexBytes: number,
+    nest: boolean,
     worker: true | WorkerLike,
   ): Promise<WorkerEngine> {
     const engine = new WorkerEngine(worker === true ? await startWorker() : worker)
-    engine.tell({ op: 'open', module, size, indexBytes })
+    engine.tell({ op: 'open', module, size, indexBytes, nest })
     return engine
   }
 

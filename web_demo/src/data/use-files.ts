@@ -22,6 +22,8 @@ export interface Files {
   add(inputs: readonly Input[], key?: string): Promise<OpenFile | undefined>
   /** Fetches all of a file of a server that does not give parts, then opens it. */
   addWhole(address: string): Promise<OpenFile | undefined>
+  /** Opens a file anew, with its dotted names as a tree or as they are. */
+  setNested(file: OpenFile, isNested: boolean): void
   show(file: OpenFile): void
   close(file: OpenFile): void
   dismiss(): void
@@ -36,7 +38,8 @@ export function useFiles(onKey: (file: OpenFile, item: number) => void): Files {
   // One at a time: what is asked for meanwhile waits.
   const queue = useRef(Promise.resolve())
 
-  const openOne = async (input: Input, key: string | undefined): Promise<OpenFile | undefined> => {
+  /** @param old the file that the new one takes the place of */
+  const openOne = async (input: Input, key: string | undefined, nest = true, old?: OpenFile): Promise<OpenFile | undefined> => {
     const stop = new AbortController()
     const { signal } = stop
     let name = String(input)
@@ -44,11 +47,12 @@ export function useFiles(onKey: (file: OpenFile, item: number) => void): Files {
       name = nameOf(input)
       const said = { name, loaded: 0, total: 0, cancel: () => stop.abort() }
       setOpening(said)
-      const file = await openFile(input, { signal, onProgress: (progress) => setOpening({ ...said, ...progress }) })
+      const file = await openFile(input, { signal, nest, onProgress: (progress) => setOpening({ ...said, ...progress }) })
       if (file.address !== undefined) rememberAddress(file.address)
       const node = key ? safely(() => file.checkpoint.get(key)) : undefined
       onKey(file, node?.id ?? file.outline.tops[0]!)
-      setFiles((before) => [...before, file])
+      setFiles((before) => (old && before.includes(old) ? before.map((other) => (other === old ? file : other)) : [...before, file]))
+      if (old) setTimeout(() => void old.checkpoint.close().catch(() => {}))
       setCurrent(file)
       return file
     } catch (error) {
@@ -69,6 +73,13 @@ export function useFiles(onKey: (file: OpenFile, item: number) => void): Files {
     queue.current = result.then(() => {})
     return result
   }, [])
+
+  const setNested = (file: OpenFile, isNested: boolean): void => {
+    queue.current = queue.current.then(async () => {
+      setFailure(undefined)
+      await openOne(file.input, undefined, isNested, file)
+    })
+  }
 
   const addWhole = async (address: string): Promise<OpenFile | undefined> => {
     const name = nameOf(address)
@@ -99,7 +110,7 @@ export function useFiles(onKey: (file: OpenFile, item: number) => void): Files {
     setTimeout(() => void file.checkpoint.close().catch(() => {}))
   }
 
-  return { files, current, opening, failure, add, addWhole, show: setCurrent, close, dismiss: () => setFailure(undefined) }
+  return { files, current, opening, failure, add, addWhole, setNested, show: setCurrent, close, dismiss: () => setFailure(undefined) }
 }
 
 function safely<T>(look: () => T): T | undefined {

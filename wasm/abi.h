@@ -266,8 +266,10 @@ ESPALIER_ABI void espalier_kind_name(std::uint32_t kind, Text* out);
 // Opening ----------------------------------------------------------------------------------------
 
 /// Opens a file of `file_size` bytes, of any format that the core reads. `index_bytes` lowers
-/// Limits::index_bytes and the limit on safetensors headers; 0 leaves them. Never null.
-ESPALIER_ABI Opening* espalier_open(std::uint64_t file_size, std::uint32_t index_bytes);
+/// Limits::index_bytes and the limit on safetensors headers; 0 leaves them. `nest` is 1 if dotted
+/// names shall become nested dicts. Never null.
+ESPALIER_ABI Opening* espalier_open(std::uint64_t file_size, std::uint32_t index_bytes,
+                                    std::uint32_t nest);
 /// Writes up to `capacity` extents that are still needed and returns how many there are.
 ESPALIER_ABI std::uint32_t espalier_open_needs(Opening* opening, Extent* out,
                                                std::uint32_t capacity);
@@ -292,6 +294,8 @@ ESPALIER_ABI void espalier_open_free(Opening* opening);
 
 ESPALIER_ABI void espalier_tree_free(Tree* tree);
 ESPALIER_ABI void espalier_tree_info(Tree* tree, Info* out);
+/// 1 if dotted names were split, 0 if the tree is the one that the file stores.
+ESPALIER_ABI std::uint32_t espalier_is_nested(Tree* tree);
 /// Key, label and value point into the checkpoint and live as long as it.
 ESPALIER_ABI Status espalier_node(Tree* tree, std::uint32_t node, Node* out);
 /// The parent of a node; kNone for roots. The first call for a tree makes a table of all parents (4

@@ -31,8 +31,8 @@ class Opening {
   std::unique_ptr<OpeningMachine> machine;
 };
 
-Opening* espalier_open(std::uint64_t file_size, std::uint32_t index_bytes) {
-  OpenOptions options{.file_size = file_size, .allocator = allocator()};
+Opening* espalier_open(std::uint64_t file_size, std::uint32_t index_bytes, std::uint32_t nest) {
+  OpenOptions options{.file_size = file_size, .allocator = allocator(), .nest = nest != 0};
   if (index_bytes != 0) {
     Limits& limits = options.limits;
     limits.index_bytes = std::min<std::uint64_t>(limits.index_bytes, index_bytes);

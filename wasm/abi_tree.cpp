@@ -74,6 +74,10 @@ void espalier_tree_info(Tree* tree, Info* out) {
   if (catalog.tree_digest()) std::memcpy(out->digest, &*catalog.tree_digest(), sizeof out->digest);
 }
 
+std::uint32_t espalier_is_nested(Tree* tree) {
+  return tree->checkpoint.catalog().is_nested() ? 1 : 0;
+}
+
 Status espalier_node(Tree* tree, std::uint32_t number, Node* out) {
   if (!tree->has_node(number)) return no_such("node", number);
   const Tables& t = tree->tables();

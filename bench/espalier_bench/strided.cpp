@@ -40,8 +40,10 @@ class TransposeOpener : public OpeningMachine {
                                .hash = {},
                                .stored = static_cast<std::uint32_t>(chunk_length(bytes, i))});
     }
-    auto catalog = Catalog::from_foreign(FileFormat::kSafetensors, std::move(tables),
-                                         {{.length = file_size_}}, Limits());
+    auto catalog = Catalog::from_foreign({.format = FileFormat::kSafetensors,
+                                          .tables = std::move(tables),
+                                          .files = {{.length = file_size_}}},
+                                         Limits());
     if (!catalog) return propagate(catalog);
     return Checkpoint(std::move(*catalog));
   }

@@ -1,5 +1,5 @@
-// Opens a safetensors file, with the usual limits and with tight ones, and reads every tensor of
-// it.
+// Opens a safetensors file, with the usual limits, with tight ones and nested, and reads every
+// tensor of it.
 #include "fuzz.h"
 #include "support/memory_file.h"
 
@@ -8,8 +8,8 @@
 namespace espalier::fuzz {
 namespace {
 
-Result<Checkpoint> open(ByteSpan file, const Limits& limits) {
-  SafetensorsOpener opener({.file_size = file.size(), .limits = limits});
+Result<Checkpoint> open(ByteSpan file, const Limits& limits, bool nest = false) {
+  SafetensorsOpener opener({.file_size = file.size(), .limits = limits, .nest = nest});
   if (auto ok = opener.feed({0, 0, file.size()}, file); !ok) return propagate(ok);
   return opener.finish();
 }
@@ -25,6 +25,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::check_limited(checkpoint, fuzz::open(file, fuzz::tight_limits(random)));
   if (!checkpoint) return 0;
   fuzz::visit(*checkpoint);
+  const auto nested = fuzz::open(file, {}, true);
+  fuzz::require(nested.has_value(), "a file that opens does not open nested");
+  fuzz::visit(*nested);
   std::uint64_t bytes = 0;
   for (std::uint32_t i = 0; i < checkpoint->tensor_count(); ++i) {
     const auto tensor = testing::read_tensor(file, checkpoint->tensor(i));

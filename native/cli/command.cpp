@@ -29,6 +29,8 @@ void add_read_options(CLI::App& command, CommonOptions& options) {
       ->check(CLI::Range(0u, 1024u));
   command.add_flag("--no-mmap", options.no_mmap,
                    "Read the file instead of mapping it: safe if others may change it meanwhile");
+  command.add_flag("--nest", options.nest,
+                   "Split names at every dot: layers.0.weight becomes layers/~20/weight");
 }
 
 void add_json_option(CLI::App& command, CommonOptions& options) {
@@ -59,6 +61,7 @@ Result<CheckpointFile> open_file(const std::string& file, const CommonOptions& o
   OpenFileOptions open;
   open.access = options.no_mmap ? Access::kRead : Access::kMapped;
   open.threads = options.threads;
+  open.nest = options.nest;
   return CheckpointFile::open(file, open);
 }
 

@@ -60,11 +60,12 @@ tl::unexpected<Failure> about(std::string file, Result<T>& failed) {
 struct CommonOptions {
   unsigned threads = 0;
   bool no_mmap = false;
+  bool nest = false;
   bool json = false;
   bool quiet = false;
 };
 
-/// Adds --threads and --no-mmap.
+/// Adds --threads, --no-mmap and --nest.
 void add_read_options(CLI::App& command, CommonOptions& options);
 /// Adds --json.
 void add_json_option(CLI::App& command, CommonOptions& options);

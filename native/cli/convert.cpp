@@ -9,7 +9,6 @@
 #include "progress.h"
 #include "write_result.h"
 
-#include "espalier/foreign/nesting.h"
 #include "espalier/foreign/safetensors/carried_tree.h"
 #include "espalier/read/to_value.h"
 
@@ -23,7 +22,6 @@ struct Options {
   TargetOptions write;
   std::string file;
   std::string target;
-  bool nest = false;
   bool flat = false;
 };
 
@@ -43,27 +41,26 @@ struct Content {
   bool was_carried = false;
 };
 
-// What the file holds, in the shape that was asked for. A tree that a safetensors file carries in
-// its metadata is what the file stands for, but in another safetensors file it stays where it is.
+// Whether the target gets the tree that a safetensors file carries in its metadata: that tree is
+// what the file stands for. In another safetensors file it stays where it is.
+bool restores_tree(const CheckpointFile& file, FileFormat target, const Options& options) {
+  return file.checkpoint().catalog().format() == FileFormat::kSafetensors &&
+         target == FileFormat::kEspalier && !options.flat &&
+         file.metadata().find(KeyView::of(kCarriedTreeKey));
+}
+
 Result<Content> read_content(const CheckpointFile& file, FileFormat target,
                              const Options& options) {
   auto state = file.load_lazily(file.state());
   if (!state) return propagate(state);
   Content content{std::move(*state), to_value(file.metadata())};
-  if (file.checkpoint().catalog().format() == FileFormat::kSafetensors &&
-      target == FileFormat::kEspalier && !options.flat) {
-    auto carried = restore_carried(content.state, content.metadata);
-    if (!carried) {
-      carried.error().message += kTreeHint;
-      return propagate(carried);
-    }
-    if (*carried) content = {std::move((*carried)->state), std::move((*carried)->metadata), true};
+  if (!restores_tree(file, target, options)) return content;
+  auto carried = restore_carried(content.state, content.metadata);
+  if (!carried) {
+    carried.error().message += kTreeHint;
+    return propagate(carried);
   }
-  if (options.nest) {
-    auto nested = nest_dotted(content.state);
-    if (!nested) return propagate(nested);
-    content.state = std::move(*nested);
-  }
+  if (*carried) content = {std::move((*carried)->state), std::move((*carried)->metadata), true};
   return content;
 }
 
@@ -71,8 +68,15 @@ Outcome run(const Options& options, Output& out) {
   if (auto ok = check_target(options.target, options.write); !ok) return about(options.target, ok);
   auto format = target_format(options.target, options.write, std::nullopt);
   if (!format) return about(options.target, format);
-  auto file = open_file(options.file, options.common);
+  CommonOptions reading = options.common;
+  auto file = open_file(options.file, reading);
   if (!file) return about(options.file, file);
+  if (reading.nest && restores_tree(*file, *format, options)) {
+    // A carried tree refers to the names as they are stored.
+    reading.nest = false;
+    file = open_file(options.file, reading);
+    if (!file) return about(options.file, file);
+  }
   if (auto ok = check_source(*file); !ok) return about(options.file, ok);
   auto content = read_content(*file, *format, options);
   if (!content) return about(options.file, content);
@@ -96,8 +100,6 @@ void add_convert(CLI::App& app, Action& action) {
   command->add_option("IN", options->file, "A checkpoint")->required();
   command->add_option("OUT", options->target, "The file to write; its ending says the format")
       ->required();
-  command->add_flag("--nest", options->nest,
-                    "Split names at every dot: layers.0.weight becomes layers/~20/weight");
   command->add_flag("--flat", options->flat,
                     "Take a safetensors file's tensors as they are, even if it carries a tree");
   add_target_options(*command, options->write);

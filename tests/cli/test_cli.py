@@ -946,6 +946,24 @@ class Safetensors(Cli):
         self.text("extract", path, out, "model.*")
         self.text("diff", path, out, "model.*")
 
+    def test_reading_nested(self):
+        path = os.path.join(self.DATA, "digits", "digits.safetensors")
+        layer = "model/layers/~21"
+        self.assertIn(layer + "/bias", self.text("ls", path, "--nest", layer))
+        self.assertIn("f32 [16]", self.text("show", path, layer + "/bias", "--nest"))
+        self.run_cli("ls", path, layer, expect=USAGE)
+        # It is the tree that converting makes, and the names are those of the file.
+        there, out = self.new("there.espalier"), self.new("out.safetensors")
+        self.text("convert", path, there, "--nest", "--force")
+        self.text("diff", path, there, "--nest")
+        self.text("extract", path, out, layer, "--nest", "--force")
+        self.assertIn("model.layers.1.bias", self.text("ls", out))
+        # A file that stores dotted names nests too, and stays what it is.
+        flat = self.new("flat.espalier")
+        self.text("convert", path, flat, "--force")
+        self.text("diff", flat, there, "--nest")
+        self.assertIn(": ok ", self.text("verify", flat, "--nest"))
+
     def test_unrepresentable(self):
         out = self.new("out.safetensors")
         self.run_cli("convert", self.path("sample"), out, expect=USAGE)

@@ -90,8 +90,10 @@ class Machine : public OpeningMachine {
   std::span<const Extent> needs() const override { return {}; }
   Result<void> feed(const Extent&, ByteSpan) override { return {}; }
   Result<Checkpoint> finish() override {
-    auto catalog = Catalog::from_foreign(FileFormat::kSafetensors, tables_of(made_),
-                                         {{.length = options_.file_size}}, options_.limits);
+    auto catalog = Catalog::from_foreign({.format = FileFormat::kSafetensors,
+                                          .tables = tables_of(made_),
+                                          .files = {{.length = options_.file_size}}},
+                                         options_.limits);
     if (!catalog) return propagate(catalog);
     return Checkpoint(std::move(*catalog));
   }

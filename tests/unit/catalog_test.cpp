@@ -71,8 +71,10 @@ OwnedTables foreign_tables(std::uint64_t offset) {
 }
 
 TEST_CASE("A catalog of somebody else's file has no hashes, and is read all the same") {
-  const auto catalog = Catalog::from_foreign(FileFormat::kSafetensors, foreign_tables(4),
-                                             {{.length = 8, .data_begin = 4}}, Limits());
+  const auto catalog = Catalog::from_foreign({.format = FileFormat::kSafetensors,
+                                              .tables = foreign_tables(4),
+                                              .files = {{.length = 8, .data_begin = 4}}},
+                                             Limits());
   REQUIRE(catalog);
   CHECK(format_name((*catalog)->format()) == "safetensors");
   CHECK_FALSE((*catalog)->has_hashes());
@@ -92,8 +94,10 @@ TEST_CASE("A catalog of somebody else's file has no hashes, and is read all the 
 }
 
 TEST_CASE("Somebody else's tables are validated too") {
-  const auto beyond = Catalog::from_foreign(FileFormat::kSafetensors, foreign_tables(5),
-                                            {{.length = 8, .data_begin = 4}}, Limits());
+  const auto beyond = Catalog::from_foreign({.format = FileFormat::kSafetensors,
+                                             .tables = foreign_tables(5),
+                                             .files = {{.length = 8, .data_begin = 4}}},
+                                            Limits());
   REQUIRE_FALSE(beyond);
   CHECK(beyond.error().code == ErrorCode::kChunkInvalid);
   CHECK(beyond.error().path == "w");

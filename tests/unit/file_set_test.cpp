@@ -91,8 +91,11 @@ class TwoFileMachine : public OpeningMachine {
   std::span<const Extent> needs() const override { return {}; }
   Result<void> feed(const Extent&, ByteSpan) override { return {}; }
   Result<Checkpoint> finish() override {
-    auto catalog = Catalog::from_foreign(FileFormat::kSafetensors, std::move(tables_),
-                                         std::move(files_), Limits(), digest_);
+    auto catalog = Catalog::from_foreign({.format = FileFormat::kSafetensors,
+                                          .tables = std::move(tables_),
+                                          .files = std::move(files_),
+                                          .tree_digest = digest_},
+                                         Limits());
     if (!catalog) return propagate(catalog);
     return Checkpoint(std::move(*catalog));
   }

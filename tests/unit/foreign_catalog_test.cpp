@@ -23,12 +23,12 @@ using Bytes = std::vector<std::byte>;
 
 // One tensor of i16, 2 by 3, transposed, in a file of 32 bytes.
 struct Foreign {
-  OwnedTables tables;
-  FileSet files = {{.length = 32}};
-  std::optional<Hash128> digest;
-  Notes notes;
+  ForeignParts parts;
 
   Foreign() {
+    parts.format = FileFormat::kSafetensors;
+    parts.files = {{.length = 32}};
+    OwnedTables& tables = parts.tables;
     tables.nodes = {{.kind = static_cast<std::uint8_t>(Kind::kTensor)},
                     {.kind = static_cast<std::uint8_t>(Kind::kDict), .value = 2}};
     tables.tensors = {{.dtype = static_cast<std::uint8_t>(DType::kI16)}};
@@ -40,7 +40,7 @@ struct Foreign {
   }
 
   Result<std::shared_ptr<const Catalog>> open() const {
-    return Catalog::from_foreign(FileFormat::kSafetensors, tables, files, Limits(), digest, notes);
+    return Catalog::from_foreign(parts, Limits());
   }
 };
 
@@ -55,60 +55,60 @@ TEST_CASE("No storage leads out of what its chunks hold") {
   constexpr std::uint64_t kHuge = std::uint64_t{1} << 63;
   using F = Foreign;
   CHECK(opened([](F&) {}) == "ok");
-  CHECK(opened([](F& f) { f.tables.storages[0].offset = 2; }) == "ok");
+  CHECK(opened([](F& f) { f.parts.tables.storages[0].offset = 2; }) == "ok");
   const std::function<void(F&)> wrong[] = {
-      [](F& f) { f.tables.storages[0].offset = 3; },
-      [](F& f) { f.tables.storages[0].offset = ~std::uint64_t{0}; },
-      [](F& f) { f.tables.strides[1] = 4; },
-      [](F& f) { f.tables.strides[1] = kHuge; },
-      [](F& f) { f.tables.strides[0] = ~std::uint64_t{0}; },
-      [](F& f) { f.tables.storages[0].elements = kHuge; },
-      [](F& f) { f.tables.strides.pop_back(); },
-      [](F& f) { f.tables.strides.push_back(0); },
-      [](F& f) { f.tables.storages[0].first_stride = 1; },
+      [](F& f) { f.parts.tables.storages[0].offset = 3; },
+      [](F& f) { f.parts.tables.storages[0].offset = ~std::uint64_t{0}; },
+      [](F& f) { f.parts.tables.strides[1] = 4; },
+      [](F& f) { f.parts.tables.strides[1] = kHuge; },
+      [](F& f) { f.parts.tables.strides[0] = ~std::uint64_t{0}; },
+      [](F& f) { f.parts.tables.storages[0].elements = kHuge; },
+      [](F& f) { f.parts.tables.strides.pop_back(); },
+      [](F& f) { f.parts.tables.strides.push_back(0); },
+      [](F& f) { f.parts.tables.storages[0].first_stride = 1; },
       [](F& f) {
-        f.tables.storages[0].tensor = 1;
-        f.tables.chunks[0].stored = 12;
+        f.parts.tables.storages[0].tensor = 1;
+        f.parts.tables.chunks[0].stored = 12;
       },
-      [](F& f) { f.tables.storages.push_back(f.tables.storages[0]); },
-      [](F& f) { f.tables.storages[0].flags = 0; },
-      [](F& f) { f.tables.storages[0].flags |= 16; },
-      [](F& f) { f.tables.storages[0].flags |= kStorageConjugated; },
+      [](F& f) { f.parts.tables.storages.push_back(f.parts.tables.storages[0]); },
+      [](F& f) { f.parts.tables.storages[0].flags = 0; },
+      [](F& f) { f.parts.tables.storages[0].flags |= 16; },
+      [](F& f) { f.parts.tables.storages[0].flags |= kStorageConjugated; },
       [](F& f) {
-        f.tables.tensors[0].dtype = static_cast<std::uint8_t>(DType::kBool);
-        f.tables.storages[0].flags |= kStorageNegated;
-        f.tables.chunks[0].stored = 8;
+        f.parts.tables.tensors[0].dtype = static_cast<std::uint8_t>(DType::kBool);
+        f.parts.tables.storages[0].flags |= kStorageNegated;
+        f.parts.tables.chunks[0].stored = 8;
       },
       [](F& f) {
-        f.tables.tensors[0].dtype = static_cast<std::uint8_t>(DType::kI8);
-        f.tables.storages[0].flags |= kStorageSwapped;
-        f.tables.chunks[0].stored = 8;
+        f.parts.tables.tensors[0].dtype = static_cast<std::uint8_t>(DType::kI8);
+        f.parts.tables.storages[0].flags |= kStorageSwapped;
+        f.parts.tables.chunks[0].stored = 8;
       },
       // A bomb: 2^62 elements for one that is stored, twice.
       [](F& f) {
-        f.tables.dims = {kHuge / 2, 1};
-        f.tables.strides = {0, 0};
+        f.parts.tables.dims = {kHuge / 2, 1};
+        f.parts.tables.strides = {0, 0};
       },
   };
   for (std::size_t i = 0; i < std::size(wrong); ++i) {
     CAPTURE(i);
     CHECK(opened(wrong[i]) == "tensor_invalid");
   }
-  CHECK(opened([](F& f) { f.tables.chunks[0].stored = 12; }) == "chunk_invalid");
-  CHECK(opened([](F& f) { f.tables.chunks[0].offset = 17; }) == "chunk_invalid");
+  CHECK(opened([](F& f) { f.parts.tables.chunks[0].stored = 12; }) == "chunk_invalid");
+  CHECK(opened([](F& f) { f.parts.tables.chunks[0].offset = 17; }) == "chunk_invalid");
   // Hashes are of the chunks' bytes, which are not the tensor's.
-  CHECK(opened([](F& f) { f.digest = Hash128(); }) == "invalid_argument");
+  CHECK(opened([](F& f) { f.parts.tree_digest = Hash128(); }) == "invalid_argument");
 }
 
 TEST_CASE("Chunks of one tensor stand apart, in ascending order") {
   const auto two_chunks = [](std::uint32_t file, std::uint64_t offset) {
     return opened([&](Foreign& f) {
-      f.tables.storages.clear();
-      f.tables.strides.clear();
-      f.tables.tensors[0].dtype = static_cast<std::uint8_t>(DType::kI8);
-      f.tables.dims = {1, kChunkBytes + 1};
-      f.files = {{.length = 3 * kChunkBytes}, {.name = "second", .length = 9}};
-      f.tables.chunks = {
+      f.parts.tables.storages.clear();
+      f.parts.tables.strides.clear();
+      f.parts.tables.tensors[0].dtype = static_cast<std::uint8_t>(DType::kI8);
+      f.parts.tables.dims = {1, kChunkBytes + 1};
+      f.parts.files = {{.length = 3 * kChunkBytes}, {.name = "second", .length = 9}};
+      f.parts.tables.chunks = {
           {.offset = 100, .hash = {}, .stored = kChunkBytes},
           {.offset = offset, .hash = {}, .stored = 1, .file = static_cast<std::uint16_t>(file)}};
     });
@@ -125,7 +125,7 @@ TEST_CASE("Chunks of one tensor stand apart, in ascending order") {
 TEST_CASE("A catalog keeps notes, and counts those that it does not keep") {
   Foreign foreign;
   const Note note{Note::Kind::kLoss, "a/b", "an object of an unknown class"};
-  for (std::size_t i = 0; i < Notes::kMaxListed + 5; ++i) foreign.notes.add(note);
+  for (std::size_t i = 0; i < Notes::kMaxListed + 5; ++i) foreign.parts.notes.add(note);
   const auto catalog = foreign.open();
   REQUIRE(catalog);
   CHECK((*catalog)->notes().count() == Notes::kMaxListed + 5);
@@ -194,17 +194,18 @@ Result<CheckpointFile> open_made(const fs::path& path, std::uint64_t length,
                                  const Limits& limits) {
   return CheckpointFile::open(path, {.access = access, .limits = limits}, [&](const OpenOptions&) {
     Foreign foreign;
-    foreign.tables.storages.clear();
-    foreign.tables.strides.clear();
-    foreign.tables.tensors[0].dtype = static_cast<std::uint8_t>(DType::kU8);
-    foreign.tables.shape_ends = {1};
-    foreign.tables.dims = {length};
-    foreign.tables.chunks.clear();
+    foreign.parts.tables.storages.clear();
+    foreign.parts.tables.strides.clear();
+    foreign.parts.tables.tensors[0].dtype = static_cast<std::uint8_t>(DType::kU8);
+    foreign.parts.tables.shape_ends = {1};
+    foreign.parts.tables.dims = {length};
+    foreign.parts.tables.chunks.clear();
     for (std::uint64_t at = 0; at < length; at += kChunkBytes) {
       const auto stored = static_cast<std::uint32_t>(std::min(length - at, kChunkBytes));
-      foreign.tables.chunks.push_back({.offset = at, .hash = {}, .stored = stored, .file = 1});
+      foreign.parts.tables.chunks.push_back(
+          {.offset = at, .hash = {}, .stored = stored, .file = 1});
     }
-    foreign.files = {{.length = length}, {.name = "made", .length = length, .maker = maker}};
+    foreign.parts.files = {{.length = length}, {.name = "made", .length = length, .maker = maker}};
     return std::make_unique<ReadyMachine>(std::move(foreign));
   });
 }

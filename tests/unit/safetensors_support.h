@@ -37,8 +37,9 @@ inline std::string bytes_of(std::size_t count) {
 
 /// Opens a file in memory, fed in pieces of at most `piece` bytes.
 inline Result<Checkpoint> open_safetensors(std::string_view file, Limits limits = {},
-                                           std::uint64_t piece = ~std::uint64_t{0}) {
-  SafetensorsOpener opener({.file_size = file.size(), .limits = limits});
+                                           std::uint64_t piece = ~std::uint64_t{0},
+                                           bool nest = false) {
+  SafetensorsOpener opener({.file_size = file.size(), .limits = limits, .nest = nest});
   while (!opener.needs().empty()) {
     Extent extent = opener.needs().front();
     extent.length = std::min(extent.length, piece);

@@ -34,6 +34,11 @@ export interface OpenOptions extends HttpOptions, Pick<RangeReaderOptions, 'cach
   /** The longest index, or safetensors header, to accept, in bytes. */
   readonly indexBytes?: number | undefined
   /**
+   * Split names at every dot: the key `layers.0.weight` of a flat file becomes the path `layers/~20/weight`, in files of
+   * any format. A name that is also the beginning of others stays a value.
+   */
+  readonly nest?: boolean | undefined
+  /**
    * Decode, check and count in a worker: true for a new one, or one that runs `espalier/worker`, which then belongs to
    * the checkpoint, also if opening fails.
    */
@@ -54,7 +59,7 @@ export interface WorkerOpenOptions extends OpenOptions {
  * @throws EspalierError with the code that says what is wrong with the file, or those of the source; invalid_argument
  */
 export async function open(input: SourceInput, options?: OpenOptions): Promise<Checkpoint> {
-  const { worker, signal, onProgress, cache, maxGap, siblings, ...others } = options ?? {}
+  const { worker, signal, onProgress, cache, maxGap, siblings, nest = false, ...others } = options ?? {}
   let reader: RangeReader | undefined
   let remote: WorkerEngine | undefined
   try {
@@ -69,7 +74,7 @@ export async function open(input: SourceInput, options?: OpenOptions): Promise<C
     reader = new RangeReader(source, { cache, maxGap, maxRequestBytes })
     const indexBytes = others.indexBytes === undefined ? 0 : checkIndexBytes(others.indexBytes)
     const [core, size] = await Promise.all([Core.load(others.core ?? coreAddress(), signal), reader.size(signal)])
-    const opening = new Opening(core, size, indexBytes)
+    const opening = new Opening(core, size, indexBytes, nest)
     if (worker) remote = await WorkerEngine.start(worker, decoder)
     let loaded = 0
     for (;;) {

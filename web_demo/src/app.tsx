@@ -70,7 +70,7 @@ export function App() {
   useEffect(() => {
     document.title = current ? `${visible(current.name)} - Espalier` : 'Espalier: checkpoint viewer'
     if (!current || item === undefined) return
-    const key = current.outline.node(item)?.path
+    const key = current.outline.node(item).path
     history.replaceState(null, '', formatLink(current.address, key) || location.pathname + location.search)
   }, [current, item])
 
@@ -114,7 +114,7 @@ export function App() {
         )}
         {current && item !== undefined ? (
           <div class="work" key={current.number}>
-            <TreePane file={current} selected={item} version={hashesVersion} onSelect={(to) => select(current, to)} onEnter={focusPane} />
+            <TreePane file={current} selected={item} version={hashesVersion} onSelect={(to) => select(current, to)} onNested={(isNested) => files.setNested(current, isNested)} onEnter={focusPane} />
             <Pane file={current} files={files.files} selected={item} version={hashesVersion} onSelect={(to) => select(current, to)} onHashes={() => noteHashes(undefined)} />
           </div>
         ) : !opening && !problem && <Welcome served={served} onOpen={add} />}

@@ -74,7 +74,8 @@ Result<CheckpointFile> CheckpointFile::open(const std::filesystem::path& path,
   if (!source) return propagate(source);
   const auto machine = make_machine({.file_size = (*source)->size(),
                                      .limits = options.limits,
-                                     .allocator = huge_page_allocator()});
+                                     .allocator = huge_page_allocator(),
+                                     .nest = options.nest});
   auto opened = open_files(*machine, std::move(*source), path, options.access, options.limits);
   if (!opened) return propagate(opened);
   return CheckpointFile(std::move(opened->source), std::move(opened->checkpoint), options);

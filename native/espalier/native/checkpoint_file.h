@@ -41,6 +41,8 @@ struct OpenFileOptions {
   Limits limits = {};
   /// Threads that reading and verifying may use; 0 for as many as the machine runs at once.
   unsigned threads = 0;
+  /// Whether dotted names become nested dicts; see OpenOptions::nest.
+  bool nest = false;
 };
 
 /// A tensor's elements in memory: packed, in C order, little-endian.

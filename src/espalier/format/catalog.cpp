@@ -1,6 +1,8 @@
 #include "espalier/format/catalog.h"
 
+#include "espalier/format/access.h"
 #include "espalier/format/index.h"
+#include "espalier/format/nest_names.h"
 
 namespace espalier {
 
@@ -9,7 +11,7 @@ std::string_view format_name(FileFormat format) {
 }
 
 Result<std::shared_ptr<const Catalog>> Catalog::from_index(const Header& header, Arena index,
-                                                           const Limits& limits) {
+                                                           const Limits& limits, bool nest) {
   const ByteSpan bytes = std::as_const(index).bytes();
   if (hash128(bytes) != header.index_hash) {
     return fail(ErrorCode::kIndexCorrupt,
@@ -28,31 +30,58 @@ Result<std::shared_ptr<const Catalog>> Catalog::from_index(const Header& header,
   if (!facts_of_pools) return propagate(facts_of_pools);
   catalog->tree_digest_ = header.tree_digest;
   catalog->arena_ = std::move(index);
-  catalog->tables_ = *tables;
+  catalog->tables_ = catalog->stored_ = *tables;
   catalog->pool_facts_ = std::move(*facts_of_pools);
+  if (nest) catalog->nest_names(limits);
   return catalog;
 }
 
-Result<std::shared_ptr<const Catalog>> Catalog::from_foreign(FileFormat format, OwnedTables tables,
-                                                             FileSet files, const Limits& limits,
-                                                             std::optional<Hash128> tree_digest,
-                                                             Notes notes) {
-  if (tree_digest && !tables.storages.empty()) {
+Result<std::shared_ptr<const Catalog>> Catalog::from_foreign(ForeignParts parts,
+                                                             const Limits& limits) {
+  if (parts.tree_digest && !parts.tables.storages.empty()) {
     return fail(ErrorCode::kInvalidArgument,
                 "a catalog with strides or foreign byte orders cannot have hashes");
   }
   auto catalog = std::make_shared<Catalog>(Token{});
-  catalog->format_ = format;
-  catalog->files_ = std::move(files);
-  catalog->notes_ = std::move(notes);
-  catalog->tree_digest_ = tree_digest;
-  catalog->owned_ = std::move(tables);
-  catalog->tables_ = catalog->owned_.view();
+  catalog->format_ = parts.format;
+  catalog->files_ = std::move(parts.files);
+  catalog->notes_ = std::move(parts.notes);
+  catalog->tree_digest_ = parts.tree_digest;
+  catalog->owned_ = std::move(parts.tables);
+  catalog->tables_ = catalog->stored_ = catalog->owned_.view();
   auto facts_of_pools = validate(
       catalog->tables_, {.placement = Placement::kForeign, .files = catalog->files_}, limits);
   if (!facts_of_pools) return propagate(facts_of_pools);
   catalog->pool_facts_ = std::move(*facts_of_pools);
+  if (parts.nest) catalog->nest_names(limits);
   return catalog;
+}
+
+// A valid tree becomes a valid tree, so it is not validated again.
+void Catalog::nest_names(const Limits& limits) {
+  auto nested = espalier::nest_names(stored_, limits);
+  if (!nested) return;
+  nested_ = std::move(*nested);
+  tables_ = nested_.view();
+  tables_.tensors = stored_.tensors;
+  tables_.chunks = stored_.chunks;
+  tables_.shape_ends = stored_.shape_ends;
+  tables_.dims = stored_.dims;
+  tables_.storages = stored_.storages;
+  tables_.strides = stored_.strides;
+  pool_facts_.plain_texts.clear();
+  for (std::uint32_t i = 0; i < tables_.text_ends.size(); ++i) {
+    pool_facts_.plain_texts.push_back(is_plain_key(table_text(tables_, i)));
+  }
+  if (tree_digest_) return;
+  // Without a digest, nothing looks at the stored tree again.
+  stored_ = tables_;
+  owned_.nodes = {};
+  owned_.words = {};
+  owned_.text_ends = {};
+  owned_.text = {};
+  owned_.bytes = {};
+  owned_.order = {};
 }
 
 }  // namespace espalier

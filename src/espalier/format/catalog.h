@@ -26,21 +26,33 @@ enum class FileFormat : std::uint8_t { kEspalier = 0, kSafetensors = 1 };
 /// "espalier" or "safetensors".
 std::string_view format_name(FileFormat format);
 
+/// All that an opener of another format found.
+struct ForeignParts {
+  FileFormat format = FileFormat::kEspalier;
+  /// With chunks whose extents lie in `files`.
+  OwnedTables tables;
+  FileSet files;
+  /// Says that the chunks' hashes are known.
+  std::optional<Hash128> tree_digest = std::nullopt;
+  Notes notes = {};
+  /// As of OpenOptions::nest.
+  bool nest = false;
+};
+
 /// The model of one checkpoint of any file format: the same records, validated, in
 /// memory that no other program can change. Immutable, so all access is thread-safe; always held by
 /// shared_ptr, which keeps all views into it alive.
 class Catalog {
  public:
-  /// From an Espalier file: `index` holds the bytes of its index. Checks hash and structure.
+  /// From an Espalier file: `index` holds the bytes of its index. Checks hash and structure. With
+  /// `nest`, dotted names become nested dicts (see nest_names()).
   static Result<std::shared_ptr<const Catalog>> from_index(const Header& header, Arena index,
-                                                           const Limits& limits);
+                                                           const Limits& limits, bool nest = false);
 
-  /// From files of another format: `tables` with chunks whose extents lie in `files`. With a
-  /// `tree_digest` the chunks' hashes are known. kInvalidArgument for a digest with storages, whose
-  /// chunks do not hold the tensors' own bytes.
-  static Result<std::shared_ptr<const Catalog>> from_foreign(
-      FileFormat format, OwnedTables tables, FileSet files, const Limits& limits,
-      std::optional<Hash128> tree_digest = std::nullopt, Notes notes = {});
+  /// From files of another format. kInvalidArgument for a digest with storages, whose chunks do not
+  /// hold the tensors' own bytes.
+  static Result<std::shared_ptr<const Catalog>> from_foreign(ForeignParts parts,
+                                                             const Limits& limits);
 
   FileFormat format() const { return format_; }
   /// The files, by number.
@@ -57,6 +69,11 @@ class Catalog {
   const Notes& notes() const { return notes_; }
   /// The records. Their meaning is docs/format.md's; most callers want a Checkpoint instead.
   const Tables& tables() const { return tables_; }
+  /// The same as the file has them: tables() unless dotted names were nested. The tree digest is
+  /// that of these.
+  const Tables& stored_tables() const { return stored_; }
+  /// Whether the tree has dicts that the file has not, made of dotted names.
+  bool is_nested() const { return !nested_.nodes.empty(); }
   /// Elements of shape number `shape` of the pool.
   std::uint64_t shape_elements(std::uint32_t shape) const {
     return pool_facts_.shape_elements[shape];
@@ -72,12 +89,16 @@ class Catalog {
   explicit Catalog(Token) {}
 
  private:
+  void nest_names(const Limits& limits);
+
   FileFormat format_ = FileFormat::kEspalier;
   FileSet files_;
   Notes notes_;
   std::optional<Hash128> tree_digest_;
   std::optional<Arena> arena_;
-  OwnedTables owned_;
+  OwnedTables owned_;   // if they do not stand in the arena
+  OwnedTables nested_;  // the tree, if names were nested
+  Tables stored_;
   Tables tables_;
   PoolFacts pool_facts_;
 };

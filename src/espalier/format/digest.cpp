@@ -113,14 +113,16 @@ class Digester {
   // Leaves the hash of each tensor in the place of the first node that names it, where it stays
   // until that node gets its digest; nodes tied to it have theirs by then.
   void hash_tensors() {
-    first_nodes_.reserve(t_.tensors.size());
+    constexpr std::uint32_t kNone = ~std::uint32_t{0};
+    first_nodes_.assign(t_.tensors.size(), kNone);
     for (std::uint32_t node = 0; node < t_.nodes.size(); ++node) {
       const Kind kind = node_kind(t_.nodes[node]);
       if (kind != Kind::kTensor && kind != Kind::kPlaceholder) continue;
-      if (t_.nodes[node].value != first_nodes_.size()) continue;
+      std::uint32_t& first = first_nodes_[t_.nodes[node].value];
+      if (first != kNone) continue;
+      first = node;
       digests_[node] = hash_tensor(t_, t_.nodes[node].value, encoding_,
                                    [&](std::uint32_t text) { return texts_[text]; });
-      first_nodes_.push_back(node);
     }
   }
 

@@ -51,7 +51,6 @@ std::vector<std::uint32_t> sorted_positions(const Tables& t, std::span<const Nod
 
 void TableBuilder::reserve(std::size_t nodes, std::size_t tensors) {
   t_.nodes.reserve(nodes);
-  texts_.reserve(nodes);
   t_.tensors.reserve(tensors);
 }
 
@@ -66,6 +65,7 @@ Result<void> TableBuilder::open(std::uint32_t parent, std::size_t count) {
   t_.nodes[parent].count = static_cast<std::uint32_t>(count);
   parent_kind_ = node_kind(t_.nodes[parent]);
   is_parent_large_ = count > kManyChildren;
+  if (is_parent_large_) texts_.reserve_more(count);
   return {};
 }
 
@@ -121,6 +121,17 @@ Result<void> TableBuilder::tensor(const TensorType& type) {
 
 Result<void> TableBuilder::placeholder(const TensorType& type) {
   return add_tensor(type, Kind::kPlaceholder);
+}
+
+void TableBuilder::keep_tensors(const Tables& t) {
+  t_.axes.assign(t.axes.begin(), t.axes.end());
+  for (const std::uint32_t name : t.axis_names)
+    t_.axis_names.push_back(texts_.add(table_text(t, name)));
+  for (const BlockRecord& block : t.blocks) {
+    const std::string_view name = table_text(t, block.name);
+    blocks_.try_emplace({name, block.elements, block.bytes},
+                        Block{static_cast<std::uint16_t>(blocks_.size() + 1), texts_.add(name)});
+  }
 }
 
 void TableBuilder::place(std::uint16_t file, std::uint64_t offset) {

@@ -86,8 +86,12 @@ class TableBuilder {
   void place(std::uint16_t file, std::uint64_t offset);
   /// A new tensor without data.
   Result<void> placeholder(const TensorType& type);
-  /// A tensor that an earlier node has named.
-  void tied_tensor(std::uint32_t number) { add(Kind::kTensor, number); }
+  /// A tensor or placeholder that has its record already: one that an earlier node has named, or
+  /// one of keep_tensors().
+  void known_tensor(std::uint32_t number, Kind kind = Kind::kTensor) { add(kind, number); }
+  /// For a new tree over the tensors of `t`, whose records stay as they are: takes what tensors
+  /// have in the pool of texts, the names of axes and block types.
+  void keep_tensors(const Tables& t);
 
   std::uint32_t node_count() const { return static_cast<std::uint32_t>(t_.nodes.size()); }
   std::uint32_t tensor_count() const { return static_cast<std::uint32_t>(t_.tensors.size()); }

@@ -2,6 +2,7 @@
 #ifndef ESPALIER_FORMAT_TEXT_POOL_H_
 #define ESPALIER_FORMAT_TEXT_POOL_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -15,8 +16,12 @@ namespace espalier {
 /// until finish(), and have fewer than 2^32 bytes.
 class TextPool {
  public:
-  /// Makes room for `texts` texts. Growth would leave freed memory with the process.
-  void reserve(std::size_t texts) { texts_.reserve(texts); }
+  /// Makes room for as many texts more.
+  void reserve_more(std::size_t texts) {
+    const std::size_t needed = texts_.size() + texts;
+    // Growth by a factor keeps the copying linear.
+    if (needed > texts_.capacity()) texts_.reserve(std::max(needed, texts_.size() * 3 / 2));
+  }
 
   /// The provisional number of `text`. Most texts that come again get the same number.
   std::uint32_t add(std::string_view text);

@@ -30,7 +30,7 @@ Result<HeadOpener::Body> Opener::read_front(ByteSpan front) {
 }
 
 Result<Checkpoint> Opener::open_body(Arena body) {
-  auto catalog = Catalog::from_index(*header_, std::move(body), options().limits);
+  auto catalog = Catalog::from_index(*header_, std::move(body), options().limits, options().nest);
   if (!catalog) return propagate(catalog);
   return Checkpoint(std::move(*catalog));
 }

@@ -38,6 +38,9 @@ struct OpenOptions {
   Limits limits = {};
   /// Memory for the index.
   ArenaAllocator allocator = {};
+  /// Shows dotted names ("layers.0.weight") as nested dicts: see nest_names(). Tensors and their
+  /// bytes stay as they are, and verifying checks the file as it is stored.
+  bool nest = false;
 };
 
 /// A further file that a checkpoint has bytes in.

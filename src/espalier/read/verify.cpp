@@ -126,7 +126,7 @@ VerifyReport VerifyPlan::report(std::vector<Damage> damage) const {
     report.errors.insert(report.errors.begin(), *file.problem);
   }
 
-  if (auto digests = node_digests(catalog.tables()); !digests) {
+  if (auto digests = node_digests(catalog.stored_tables()); !digests) {
     report.errors.push_back(std::move(digests.error()));
     ++report.error_count;
   } else if (catalog.tree_digest() && digests->front() != *catalog.tree_digest()) {

@@ -171,7 +171,7 @@ class ValueWalk {
     // A placeholder is its own; tensors that are one object are stored once.
     if (const auto tied = tied_.find(tensor.get()); tied != tied_.end()) {
       if (tied->second != kNoNumber) {
-        builder_.tied_tensor(tied->second);
+        builder_.known_tensor(tied->second);
         return {};
       }
       tied->second = builder_.tensor_count();

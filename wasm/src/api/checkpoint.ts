@@ -53,6 +53,11 @@ export class Checkpoint {
     return this.#opened.tree.info.hasHashes
   }
 
+  /** Whether the option `nest` made dicts of dotted names: then the tree is not the one that the file stores. */
+  get isNested(): boolean {
+    return this.#opened.tree.isNested
+  }
+
   /** Bytes of the file. */
   get fileLength(): number {
     return this.#opened.tree.info.fileLength

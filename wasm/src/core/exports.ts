@@ -11,7 +11,7 @@ export interface CoreExports {
   espalier_dtype_bits(dtype: number): number
   espalier_kind_name(kind: number, out: number): void
 
-  espalier_open(fileSize: bigint, indexBytes: number): number
+  espalier_open(fileSize: bigint, indexBytes: number, nest: number): number
   espalier_open_needs(opening: number, out: number, capacity: number): number
   espalier_open_wants(opening: number, out: number): number
   espalier_open_answer(opening: number, file: number, size: bigint): number
@@ -21,6 +21,7 @@ export interface CoreExports {
   espalier_open_free(opening: number): void
 
   espalier_tree_free(tree: number): void
+  espalier_is_nested(tree: number): number
   espalier_tree_info(tree: number, out: number): void
   espalier_node(tree: number, node: number, out: number): number
   espalier_parent(tree: number, node: number): number

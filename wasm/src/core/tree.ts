@@ -75,6 +75,7 @@ export type Key = string | number | bigint
 /** A tree in the core. It lives as long as the core's instance. */
 export class Tree {
   readonly info: Info
+  readonly isNested: boolean
 
   constructor(
     readonly core: Core,
@@ -84,6 +85,7 @@ export class Tree {
   ) {
     core.call.espalier_tree_info(handle, core.out)
     this.info = readInfo(core.view, core.out)
+    this.isNested = core.call.espalier_is_nested(handle) !== 0
   }
 
   /** What node `id` is. */
@@ -292,13 +294,17 @@ export class Opening {
   readonly #handle: number
   readonly #fileNames: (string | undefined)[] = []
 
-  /** @param indexBytes the longest index to accept; 0 for the core's own limit */
+  /**
+   * @param indexBytes the longest index to accept; 0 for the core's own limit
+   * @param nest whether dotted names become nested dicts
+   */
   constructor(
     readonly core: Core,
     size: number,
     indexBytes: number,
+    nest = false,
   ) {
-    this.#handle = core.pointer(core.call.espalier_open(BigInt(size), indexBytes))
+    this.#handle = core.pointer(core.call.espalier_open(BigInt(size), indexBytes, Number(nest)))
   }
 
   /** The next further file that an answer is needed about; undefined if there is none. */

@@ -71,9 +71,12 @@ class TwoFileMachine : public OpeningMachine {
       chunk.file = 1;
       chunk.offset -= options_.file_size;
     }
-    auto catalog =
-        Catalog::from_foreign(FileFormat::kSafetensors, std::move(tables), std::move(files_),
-                              options_.limits, whole.tree_digest());
+    auto catalog = Catalog::from_foreign({.format = FileFormat::kSafetensors,
+                                          .tables = std::move(tables),
+                                          .files = std::move(files_),
+                                          .tree_digest = whole.tree_digest(),
+                                          .nest = options_.nest},
+                                         options_.limits);
     if (!catalog) return propagate(catalog);
     return Checkpoint(std::move(*catalog));
   }

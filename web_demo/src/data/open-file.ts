@@ -1,6 +1,5 @@
 // A file that is open, and what the page knows of it.
 import { open, openInWorker, EspalierError, type Checkpoint, type OpenOptions } from 'espalier'
-import { runInTurns } from './slices'
 import { Outline } from '../tree/outline'
 import { Rows } from '../tree/rows'
 import { HashStates } from '../verify/hash-states'
@@ -11,6 +10,11 @@ export type Input = File | string
 /** An open file. */
 export interface OpenFile {
   readonly number: number
+  readonly input: Input
+  /** Files of this machine that may belong to the same checkpoint. */
+  readonly siblings: OpenOptions['siblings']
+  /** Whether its dotted names are shown as a tree. */
+  readonly areNamesNested: boolean
   readonly name: string
   /** The full address, which programs can open; undefined for files of this machine. */
   readonly url: string | undefined
@@ -44,7 +48,7 @@ export function nameOf(input: Input): string {
  * Opens a file; a Worker decodes it if it is not small, and where there may be one.
  * @throws EspalierError for files that cannot be opened, TypeError for text that is no address
  */
-export async function openFile(input: Input, options: Pick<OpenOptions, 'signal' | 'onProgress' | 'siblings'>): Promise<OpenFile> {
+export async function openFile(input: Input, options: Pick<OpenOptions, 'signal' | 'onProgress' | 'siblings' | 'nest'>): Promise<OpenFile> {
   const source = typeof input === 'string' ? new URL(input, location.href).href : input
   const isSmall = typeof input === 'string' ? input === EXAMPLE : input.size <= SMALL
   const checkpoint = await (isSmall ? open : openInWorker)(source, options).catch((error: unknown) => {
@@ -53,12 +57,13 @@ export async function openFile(input: Input, options: Pick<OpenOptions, 'signal'
   })
   const outline = new Outline(checkpoint)
   const { id } = checkpoint.root
-  const names = outline.prepare(id)
-  if (names) await runInTurns(names, options.signal)
   const rows = new Rows(outline)
   rows.setOpen(id, true)
   return {
     number: opened++,
+    input,
+    siblings: options.siblings,
+    areNamesNested: options.nest === true,
     name: nameOf(input),
     // What `espalier view` serves is a file of this machine, and its address is gone when that ends.
     url: typeof source !== 'string' || (typeof input === 'string' && SERVED.test(input)) ? undefined : source,

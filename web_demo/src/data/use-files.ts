@@ -22,9 +22,23 @@ export interface Files {
   add(inputs: readonly Input[], key?: string): Promise<OpenFile | undefined>
   /** Fetches all of a file of a server that does not give parts, then opens it. */
   addWhole(address: string): Promise<OpenFile | undefined>
+  /** Opens a file anew, with its dotted names as a tree or as they are. */
+  setNested(file: OpenFile, isNested: boolean): void
   show(file: OpenFile): void
   close(file: OpenFile): void
   dismiss(): void
+}
+
+/** How one file is opened. */
+interface HowToOpen {
+  /** The key path to select. */
+  readonly key?: string | undefined
+  /** Files of this machine that may belong to the same checkpoint. */
+  readonly siblings?: OpenFile['siblings']
+  /** Whether dotted names become a tree. */
+  readonly nest?: boolean | undefined
+  /** The file whose place the new one takes. */
+  readonly old?: OpenFile | undefined
 }
 
 /** Takes care of the open files. @param onKey told of the item that a key path names, once its file is open */
@@ -36,7 +50,8 @@ export function useFiles(onKey: (file: OpenFile, item: number) => void): Files {
   // One at a time: what is asked for meanwhile waits.
   const queue = useRef(Promise.resolve())
 
-  const openOne = async (input: Input, key: string | undefined, siblings: readonly File[] | undefined): Promise<OpenFile | undefined> => {
+  const openOne = async (input: Input, options: HowToOpen = {}): Promise<OpenFile | undefined> => {
+    const { key, siblings, nest = true, old } = options
     const stop = new AbortController()
     const { signal } = stop
     let name = String(input)
@@ -44,11 +59,12 @@ export function useFiles(onKey: (file: OpenFile, item: number) => void): Files {
       name = nameOf(input)
       const said = { name, loaded: 0, total: 0, cancel: () => stop.abort() }
       setOpening(said)
-      const file = await openFile(input, { signal, siblings, onProgress: (progress) => setOpening({ ...said, ...progress }) })
+      const file = await openFile(input, { signal, siblings, nest, onProgress: (progress) => setOpening({ ...said, ...progress }) })
       if (file.address !== undefined) rememberAddress(file.address)
       const node = key ? safely(() => file.checkpoint.get(key)) : undefined
       onKey(file, node?.id ?? file.outline.tops[0]!)
-      setFiles((before) => [...before, file])
+      setFiles((before) => (old && before.includes(old) ? before.map((other) => (other === old ? file : other)) : [...before, file]))
+      if (old) setTimeout(() => void old.checkpoint.close().catch(() => {}))
       setCurrent(file)
       return file
     } catch (error) {
@@ -65,12 +81,19 @@ export function useFiles(onKey: (file: OpenFile, item: number) => void): Files {
       // Files of this machine that were given together may make up one checkpoint. Those of an address lie beside it.
       const files = inputs.filter((input) => typeof input !== 'string')
       let last: OpenFile | undefined
-      for (const input of inputs) last = (await openOne(input, key, typeof input === 'string' ? undefined : files)) ?? last
+      for (const input of inputs) last = (await openOne(input, { key, siblings: typeof input === 'string' ? undefined : files })) ?? last
       return last
     })
     queue.current = result.then(() => {})
     return result
   }, [])
+
+  const setNested = (file: OpenFile, isNested: boolean): void => {
+    queue.current = queue.current.then(async () => {
+      setFailure(undefined)
+      await openOne(file.input, { siblings: file.siblings, nest: isNested, old: file })
+    })
+  }
 
   const addWhole = async (address: string): Promise<OpenFile | undefined> => {
     const name = nameOf(address)
@@ -101,7 +124,7 @@ export function useFiles(onKey: (file: OpenFile, item: number) => void): Files {
     setTimeout(() => void file.checkpoint.close().catch(() => {}))
   }
 
-  return { files, current, opening, failure, add, addWhole, show: setCurrent, close, dismiss: () => setFailure(undefined) }
+  return { files, current, opening, failure, add, addWhole, setNested, show: setCurrent, close, dismiss: () => setFailure(undefined) }
 }
 
 function safely<T>(look: () => T): T | undefined {

@@ -33,7 +33,7 @@ export function Pane({ file, files, selected, version, onSelect, onHashes }: Pan
   const [visited, setVisited] = useState<ReadonlySet<Tab>>(new Set(['node']))
   useEffect(() => setVisited((before) => new Set(before).add(tab)), [tab])
   const node = outline.node(selected)
-  const tensor = node?.tensor
+  const { tensor } = node
   const tabs = [
     { id: 'node', name: tensor ? 'Tensor' : 'State' },
     { id: 'map', name: 'Map' },
@@ -53,8 +53,8 @@ export function Pane({ file, files, selected, version, onSelect, onHashes }: Pan
         tensor
           ? <TensorPane key={tensor.node.id} tensor={tensor} file={file} />
           : <>
-              {node && <StatePane key={node.id} node={node} checkpoint={checkpoint} />}
-              {(!node || node.size > 0) && <Summary file={file} item={selected} />}
+              <StatePane key={node.id} node={node} checkpoint={checkpoint} />
+              {node.size > 0 && <Summary file={file} item={selected} />}
             </>
       ))}
       {panel('map', tab === 'map' && <Icicle checkpoint={checkpoint} selected={node} onSelect={selectNode} />)}

@@ -1,9 +1,8 @@
-// What a container or a group of names holds, by type; of the whole file, what the file is.
+// What a container holds, by type; of the whole file, what the file is.
 import { useMemo } from 'preact/hooks'
 import type { DTypeTotals, Totals } from 'espalier'
 import type { OpenFile } from '../data/open-file'
 import { formatBytes, formatExact } from '../ui/format'
-import { visible } from '../ui/visible'
 
 /** Totals of an item that is no tensor. */
 export function Summary({ file, item }: { file: OpenFile; item: number }) {
@@ -11,11 +10,10 @@ export function Summary({ file, item }: { file: OpenFile; item: number }) {
   const node = outline.node(item)
   const isWhole = item === outline.tops[0]
   const byDType = useMemo(() => [...outline.totalsByDType(item)].sort((a, b) => b.bytes - a.bytes), [checkpoint, item])
-  const ties = useMemo(() => (node ? node.tensors().length - sumOf(byDType, 'tensors') : 0), [byDType])
+  const ties = useMemo(() => node.tensors().length - sumOf(byDType, 'tensors'), [byDType])
 
   return (
     <section class="summary">
-      {!node && <h2 class="path">{visible(outline.path(item))}</h2>}
       {isWhole && (
         <dl class="facts">
           <dt>Format</dt><dd>{checkpoint.format}{checkpoint.hasHashes ? '' : ', without hashes'}</dd>

@@ -10,8 +10,9 @@ export type Snippet = { readonly title: string; readonly note: string } & ShellT
 /**
  * The programs for the tensor at a printed key path.
  * @param hasElements false for a placeholder, which has nothing to read
+ * @param isNested whether the path goes through dicts of dotted names, which a program has to ask for
  */
-export function snippetsFor({ name, url }: Pick<OpenFile, 'name' | 'url'>, path: string, hasElements = true): Snippet[] {
+export function snippetsFor({ name, url }: Pick<OpenFile, 'name' | 'url'>, path: string, hasElements = true, isNested = false): Snippet[] {
   const download = url === undefined ? undefined : downloadOf(name, url)
   const file = download?.file ?? name
   const here = download ? 'Run this where you ran the download.' : "Run this in the file's folder."
@@ -20,15 +21,13 @@ export function snippetsFor({ name, url }: Pick<OpenFile, 'name' | 'url'>, path:
     {
       title: 'Shell',
       note: here,
-      ...(hasElements
-        ? shellText`espalier show -- ${file} ${path} &&\nespalier stats -- ${file} ${escapePattern(path)}`
-        : shellText`espalier show -- ${file} ${path}`),
+      ...commandsFor(file, path, hasElements, isNested),
     },
     {
       title: 'C++',
       note: here,
       text: [
-        `auto file = espalier::CheckpointFile::open(${cppQuote(file)});`,
+        `auto file = espalier::CheckpointFile::open(${cppQuote(file)}${isNested ? ', {.nest = true}' : ''});`,
         'if (!file) die(file.error().describe());',
         `auto node = file->state().at(${cppQuote(path)});`,
         'if (!node) die(node.error().describe());',
@@ -44,12 +43,25 @@ export function snippetsFor({ name, url }: Pick<OpenFile, 'name' | 'url'>, path:
         ...(url === undefined ? ["import { open as openFile } from 'node:fs/promises'"] : []),
         "import { open } from 'espalier'",
         '',
-        `const ckpt = await open(${url === undefined ? `await openFile(${scriptQuote(file)})` : scriptQuote(url)})`,
+        `const ckpt = await open(${url === undefined ? `await openFile(${scriptQuote(file)})` : scriptQuote(url)}${isNested ? ', { nest: true }' : ''})`,
         `const { tensor } = ckpt.get(${scriptQuote(path)})`,
         hasElements ? 'const data = await tensor.read()   // { dtype, shape, data }; data.toFloat32() gives numbers' : 'console.log(tensor.dtype, tensor.shape)   // a placeholder: there is no more',
       ].join('\n'),
     },
   ]
+}
+
+/** Commands that show a tensor. */
+function commandsFor(file: string, path: string, hasElements: boolean, isNested: boolean): ShellText {
+  const pattern = escapePattern(path)
+  if (isNested) {
+    return hasElements
+      ? shellText`espalier show --nest -- ${file} ${path} &&\nespalier stats --nest -- ${file} ${pattern}`
+      : shellText`espalier show --nest -- ${file} ${path}`
+  }
+  return hasElements
+    ? shellText`espalier show -- ${file} ${path} &&\nespalier stats -- ${file} ${pattern}`
+    : shellText`espalier show -- ${file} ${path}`
 }
 
 /** Commands that download a URL, and the file that they write. */

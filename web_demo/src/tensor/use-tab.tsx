@@ -13,7 +13,7 @@ export function UseTab({ tensor, file }: { tensor: Tensor; file: OpenFile }) {
   return (
     <>
       {!tensor.isPlaceholder && <Download tensor={tensor} />}
-      {snippetsFor(file, tensor.path, !tensor.isPlaceholder).map((snippet) => (
+      {snippetsFor(file, tensor.path, !tensor.isPlaceholder, file.checkpoint.isNested).map((snippet) => (
         <section key={snippet.title} class="tensor-snippet" aria-label={snippet.title}>
           <header>
             <h2>{snippet.title}</h2>

@@ -7,7 +7,7 @@ export interface Structure {
   count(item: number): number
   child(item: number, position: number): number
   name(item: number): string
-  node(item: number): Node | undefined
+  node(item: number): Node
 }
 
 /** Parts with more items than this are believed to be like no other. */
@@ -46,9 +46,8 @@ function fingerprint(tree: Structure, root: number): string | undefined {
   const parts: string[] = []
   const walk = (item: number): boolean => {
     if (parts.length > MOST_ITEMS) return false
-    const node = tree.node(item)
-    const tensor = node?.tensor
-    parts.push(tensor ? `${tensor.dtype}[${tensor.shape}]` : (node?.kind ?? 'names'))
+    const { kind, tensor } = tree.node(item)
+    parts.push(tensor ? `${tensor.dtype}[${tensor.shape}]` : kind)
     const count = tree.count(item)
     for (let i = 0; i < count; i++) {
       const child = tree.child(item, i)

@@ -59,7 +59,7 @@ export class TreeRows implements RowSource {
 
   isOpen(row: number): boolean | undefined {
     const item = this.item(row)
-    return this.#isContainer(item) ? this.#file.rows.isOpen(item) : undefined
+    return this.#file.outline.node(item).size > 0 ? this.#file.rows.isOpen(item) : undefined
   }
 
   place(row: number): { position: number; count: number } {
@@ -79,12 +79,6 @@ export class TreeRows implements RowSource {
 
   name(row: number): string {
     return this.#file.outline.name(this.item(row))
-  }
-
-  // Not by count(), which would make groups of a large container's names at once.
-  #isContainer(item: number): boolean {
-    const node = this.#file.outline.node(item)
-    return !node || node.size > 0
   }
 }
 
@@ -115,30 +109,30 @@ export class MatchRows implements RowSource {
   }
 
   name(row: number): string {
-    return this.#file.outline.path(this.item(row))
+    return this.#file.outline.node(this.item(row)).path
   }
 
   text(row: number): RowText {
     const item = this.item(row)
-    return describe(this.#file, item, this.#file.outline.path(item) || 'state', 1)
+    return describe(this.#file, item, this.#file.outline.node(item).path || 'state', 1)
   }
 }
 
 function describe(file: OpenFile, item: number, name: string, run: number): RowText {
   const { outline, hashes } = file
   const node = outline.node(item)
-  const tensor = node?.tensor
-  const isContainer = !node || node.size > 0
+  const { tensor } = node
+  const isContainer = node.size > 0
   const hasBytes = isContainer || tensor
   const totals = hasBytes ? outline.totals(item) : undefined
   const all = outline.totals(outline.tops[0]!)
-  const note = run > 1 ? `× ${formatExact(run)}` : isContainer && totals ? formatCount(totals.tensors) : node ? preview(node.value) : ''
+  const note = run > 1 ? `× ${formatExact(run)}` : isContainer && totals ? formatCount(totals.tensors) : preview(node.value)
   return {
     name: visible(name),
-    path: visible(outline.path(item)),
+    path: visible(node.path),
     note,
     kind: isContainer ? 'container' : tensor ? 'tensor' : 'value',
-    dtype: tensor?.dtype ?? (node ? node.kind : ''),
+    dtype: tensor?.dtype ?? node.kind,
     shape: tensor ? formatShape(tensor.shape) : '',
     elements: totals ? formatCount(tensor?.elements ?? totals.elements) : '',
     exactElements: totals ? formatExact(tensor?.elements ?? totals.elements) : '',

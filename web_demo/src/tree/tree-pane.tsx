@@ -14,6 +14,8 @@ interface TreePaneProps {
   /** Counts up when the hashes are known of more. */
   readonly version: number
   onSelect(item: number): void
+  /** Asks for the dotted names as a tree, or as they are. */
+  onNested(isNested: boolean): void
   onEnter(): void
 }
 
@@ -23,7 +25,7 @@ const REST = 120
 const TYPING = 10
 
 /** Shows the tree of a file. Make it anew for another file. */
-export function TreePane({ file, selected, version, onSelect, onEnter }: TreePaneProps) {
+export function TreePane({ file, selected, version, onSelect, onNested, onEnter }: TreePaneProps) {
   const { checkpoint, outline } = file
   const [drawn, redraw] = useReducer((count: number) => count + 1, 0)
   const [filter, setFilter] = useState(NO_FILTER)
@@ -133,13 +135,8 @@ export function TreePane({ file, selected, version, onSelect, onEnter }: TreePan
     if (isSwitching.current) return
     interrupt()
     const item = rows.item(row)
-    const act = (): void => {
-      file.rows.setOpen(item, isOpen)
-      settle(isOpen && row !== active ? rows.item(active) : item)
-    }
-    const work = isOpen ? outline.prepare(item) : undefined
-    if (work) inTurns(work, 'reading names', act)
-    else act()
+    file.rows.setOpen(item, isOpen)
+    settle(isOpen && row !== active ? rows.item(active) : item)
   }
 
   return (
@@ -148,16 +145,10 @@ export function TreePane({ file, selected, version, onSelect, onEnter }: TreePan
         filter={filter}
         dtypes={dtypes}
         said={said}
-        areNamesNested={outline.areNamesNested}
+        areNamesNested={file.areNamesNested}
         areRunsFolded={outline.areRunsFolded}
         onFilter={setFilter}
-        onNested={(isNested) => {
-          isSwitching.current = true
-          outline.areNamesNested = isNested
-          const work = outline.prepare(outline.tops[0]!)
-          if (work) inTurns(work, 'reading names', () => arrange(false))
-          else arrange(false)
-        }}
+        onNested={onNested}
         onFolded={(isFolded) => {
           isSwitching.current = true
           outline.areRunsFolded = isFolded

@@ -70,21 +70,15 @@ async function nodesOf({ checkpoint }: OpenFile, tensors: ReadonlySet<number>, s
 }
 
 /** The tensors of an item, tied ones once. */
-async function tensorsOf(file: OpenFile, item: number, signal: AbortSignal): Promise<Tensor[]> {
-  const { outline } = file
+async function tensorsOf({ checkpoint }: OpenFile, item: number, signal: AbortSignal): Promise<Tensor[]> {
   const byId = new Map<number, Tensor>()
-  const take = (tensor: Tensor): void => {
+  let step = 0
+  for (const tensor of checkpoint.node(item)!.tensors()) {
     if (!tensor.isPlaceholder) byId.set(tensor.id, tensor)
-  }
-  const stack = [item]
-  for (let at = stack.pop(), step = 1; at !== undefined; at = stack.pop(), step++) {
-    if (step % 512 === 0) {
+    if (++step % 4096 === 0) {
       await nextTurn()
       signal.throwIfAborted()
     }
-    const node = outline.node(at)
-    if (node) for (const tensor of node.tensors()) take(tensor)
-    else for (let i = outline.count(at) - 1; i >= 0; i--) stack.push(outline.child(at, i))
   }
   return [...byId.values()]
 }

@@ -32,7 +32,7 @@ export function VerifyPane({ file, selected, onSelect, onHashes }: VerifyPanePro
     return <p>This file is {checkpoint.format}, which has no hashes: damage to its tensors cannot be seen. Convert it with <code>espalier convert</code> to have them.</p>
   }
 
-  const nameOf = (item: number): string => (item === root ? 'the whole file' : outline.path(item) || 'metadata')
+  const nameOf = (item: number): string => (item === root ? 'the whole file' : outline.node(item).path || 'metadata')
   const start = async (): Promise<void> => {
     const item = isAll ? root : selected
     const stop = (running.current = new AbortController())

@@ -122,6 +122,13 @@ test('programs for a file of this machine', () => {
   assert.match(script.note, /\.mjs/)
 })
 
+test('programs for a path through dicts of dotted names ask for these', () => {
+  const [shell, cpp, script] = snippetsFor({ name: 'a.safetensors', url: undefined }, 'm/w', true, true)
+  assert.equal(shell.text, "espalier show --nest -- 'a.safetensors' 'm/w' &&\nespalier stats --nest -- 'a.safetensors' 'm/w'")
+  assert.match(cpp.text, /open\("a\.safetensors", \{\.nest = true\}\)/)
+  assert.match(script.text, /await open\(await openFile\('a\.safetensors'\), \{ nest: true \}\)/)
+})
+
 test('programs for a URL', () => {
   const [download, shell, cpp, script] = snippetsFor({ name: 'a b.safetensors', url: 'https://host/a%20b.safetensors?x=1' }, 'w', false)
   const file = 'a_b.safetensors.download/a_b.safetensors'

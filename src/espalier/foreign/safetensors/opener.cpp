@@ -70,9 +70,12 @@ Result<Checkpoint> SafetensorsOpener::open_body(Arena body) {
   auto tables =
       safetensors_tables(*header, json.data(), length, options().file_size, options().limits);
   if (!tables) return propagate(tables);
-  FileSet files = {{.length = options().file_size, .data_begin = kSafetensorsLengthBytes + length}};
-  auto catalog = Catalog::from_foreign(FileFormat::kSafetensors, std::move(*tables),
-                                       std::move(files), options().limits);
+  auto catalog = Catalog::from_foreign(
+      {.format = FileFormat::kSafetensors,
+       .tables = std::move(*tables),
+       .files = {{.length = options().file_size, .data_begin = kSafetensorsLengthBytes + length}},
+       .nest = options().nest},
+      options().limits);
   if (!catalog) return propagate(catalog);
   return Checkpoint(std::move(*catalog));
 }

@@ -1,0 +1,289 @@
+#include "espalier/format/nest_names.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "espalier/base/merge_sort.h"
+#include "espalier/format/access.h"
+#include "espalier/format/table_builder.h"
+
+namespace espalier {
+namespace {
+
+// Compares segment by segment: a '.' ends a segment, and so stands before every other byte.
+bool dotted_less(std::string_view a, std::string_view b) {
+  const auto [i, j] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+  if (i == a.end() || j == b.end()) return i == a.end() && j != b.end();
+  const auto rank = [](char c) { return c == '.' ? 0 : 1 + static_cast<unsigned char>(c); };
+  return rank(*i) < rank(*j);
+}
+
+// Whether `name` goes on after `beginning` with a dot.
+bool is_below(std::string_view name, std::string_view beginning) {
+  return name.size() > beginning.size() && name[beginning.size()] == '.' &&
+         name.starts_with(beginning);
+}
+
+// The number that a segment of up to nine digits is.
+std::optional<std::uint32_t> number_of(std::string_view segment) {
+  if (segment.empty() || segment.size() > 9) return std::nullopt;
+  std::uint32_t number = 0;
+  for (const char c : segment) {
+    if (c < '0' || c > '9') return std::nullopt;
+    number = number * 10 + static_cast<std::uint32_t>(c - '0');
+  }
+  return number;
+}
+
+class Nester {
+ public:
+  Nester(const Tables& t, const Limits& limits) : t_(t), limits_(limits), builder_(limits) {}
+
+  std::optional<OwnedTables> run() {
+    if (!has_dotted_key()) return std::nullopt;
+    builder_.reserve(t_.nodes.size(), 0);
+    builder_.keep_tensors(t_);
+    const std::uint32_t levels = std::min(kMaxNestedLevels, limits_.depth - depth());
+    auto ok = add_node(kStateRoot);
+    if (ok) ok = add_node(kMetadataRoot);
+    if (ok) ok = add_children(kStateRoot, kStateRoot, levels);
+    if (ok) ok = add_children(kMetadataRoot, kMetadataRoot, 0);
+    // The tables are valid: all that can be in the way is the number of nodes.
+    if (!ok) return std::nullopt;
+    auto tables = builder_.finish();
+    if (!tables) return std::nullopt;
+    return std::move(*tables);
+  }
+
+ private:
+  // A child of a dict whose names are split: a name alone, or all names with the same beginning.
+  struct Entry {
+    std::uint32_t first;      // of its names, in the order of names
+    std::uint32_t count;      // of its names
+    std::uint32_t mentioned;  // the node of the name that stands first in the file
+    std::uint32_t key_end;    // where its key ends in each of the names
+    bool is_dict;             // and a dot follows
+  };
+
+  std::string_view name(std::uint32_t node) const { return table_text(t_, t_.nodes[node].key); }
+
+  bool is_dotted(const NodeRecord& node) const {
+    return node.key_kind == static_cast<std::uint8_t>(KeyKind::kText) &&
+           table_text(t_, node.key).find('.') != std::string_view::npos;
+  }
+
+  // Most files have no dotted name at all.
+  bool has_dotted_key() const {
+    // All of the state stands before the children of the metadata.
+    const auto state = t_.nodes.first(t_.nodes[kMetadataRoot].value);
+    return std::any_of(state.begin(), state.end(),
+                       [this](const NodeRecord& node) { return is_dotted(node); });
+  }
+
+  // Levels of the stored tree below its root.
+  std::uint32_t depth() const {
+    struct Level {
+      std::uint32_t next;
+      std::uint32_t end;
+    };
+    std::vector<Level> levels = {{kStateRoot, kMetadataRoot + 1}};
+    std::size_t deepest = 1;
+    while (!levels.empty()) {
+      Level& level = levels.back();
+      if (level.next == level.end) {
+        levels.pop_back();
+        continue;
+      }
+      const NodeRecord& node = t_.nodes[level.next++];
+      if (!is_container(node_kind(node)) || node.count == 0) continue;
+      levels.push_back({node.value, node.value + node.count});
+      deepest = std::max(deepest, levels.size());
+    }
+    return static_cast<std::uint32_t>(deepest - 1);
+  }
+
+  // Adds the node `stored` without its key and its children.
+  Result<void> add_node(std::uint32_t stored) {
+    const NodeRecord& node = t_.nodes[stored];
+    if (const auto label = table_label(t_, stored)) {
+      if (auto ok = builder_.label(table_text(t_, *label)); !ok) return ok;
+    }
+    const Kind kind = node_kind(node);
+    switch (kind) {
+      case Kind::kNull:
+        builder_.null();
+        return {};
+      case Kind::kBool:
+        builder_.boolean(node.value != 0);
+        return {};
+      case Kind::kInt64:
+        builder_.integer(table_int(t_, node.value));
+        return {};
+      case Kind::kFloat64:
+        builder_.real(bits_as<double>(t_.words[node.value]));
+        return {};
+      case Kind::kComplex128:
+        builder_.complex(
+            {bits_as<double>(t_.words[node.value]), bits_as<double>(t_.words[node.value + 1])});
+        return {};
+      case Kind::kString:
+        return builder_.string(table_text(t_, node.value));
+      case Kind::kBytes:
+        return builder_.bytes(t_.bytes.subspan(node.value, node.count));
+      case Kind::kBigInt:
+        return builder_.bigint(t_.bytes.subspan(node.value, node.count));
+      case Kind::kTensor:
+      case Kind::kPlaceholder:
+        builder_.known_tensor(node.value, kind);
+        return {};
+      default:
+        builder_.container(kind);
+        return {};
+    }
+  }
+
+  // Gives `node` the children of the node `stored`, and all below them. Splitting names may add
+  // `levels` more to them. Recursion is bounded by Limits::depth.
+  Result<void> add_children(std::uint32_t node, std::uint32_t stored, std::uint32_t levels) {
+    const NodeRecord& parent = t_.nodes[stored];
+    if (!is_container(node_kind(parent))) return {};
+    const auto children = t_.nodes.subspan(parent.value, parent.count);
+    if (node_kind(parent) == Kind::kDict && levels > 0 &&
+        std::any_of(children.begin(), children.end(),
+                    [this](const NodeRecord& child) { return is_dotted(child); })) {
+      const auto names = sorted_names(stored);
+      return add_split(node, names, 0, levels);
+    }
+    const std::uint32_t first = builder_.node_count();
+    if (auto ok = builder_.open(node, parent.count); !ok) return ok;
+    for (std::uint32_t i = 0; i < parent.count; ++i) {
+      if (has_keys(node_kind(parent))) {
+        if (auto ok = builder_.key(node_key(t_, children[i])); !ok) return ok;
+      }
+      if (auto ok = add_node(parent.value + i); !ok) return ok;
+    }
+    for (std::uint32_t i = 0; i < parent.count; ++i) {
+      if (auto ok = add_children(first + i, parent.value + i, levels); !ok) return ok;
+    }
+    return {};
+  }
+
+  // The children of a dict: those with int keys, and then the others in the order of their names,
+  // segment by segment. Their own order in the file tells most of it.
+  std::vector<std::uint32_t> sorted_names(std::uint32_t stored) const {
+    const NodeRecord& parent = t_.nodes[stored];
+    const auto at = std::lower_bound(
+        t_.dict_orders.begin(), t_.dict_orders.end(), stored,
+        [](const DictOrderRecord& order, std::uint32_t node) { return order.node < node; });
+    const bool has_order = at != t_.dict_orders.end() && at->node == stored;
+    std::vector<std::uint32_t> names;
+    names.reserve(parent.count);
+    for (std::uint32_t i = 0; i < parent.count; ++i) {
+      names.push_back(parent.value + (has_order ? t_.order[at->first + i] : i));
+    }
+    merge_sort_runs(names, [this](std::uint32_t a, std::uint32_t b) {
+      const bool is_text = has_text_key(b);
+      if (!has_text_key(a) || !is_text) return !has_text_key(a) && is_text;
+      return dotted_less(name(a), name(b));
+    });
+    return names;
+  }
+
+  bool has_text_key(std::uint32_t node) const {
+    return t_.nodes[node].key_kind == static_cast<std::uint8_t>(KeyKind::kText);
+  }
+
+  // Gives `node` the children that sorted names have after their first `offset` bytes, which they
+  // share, and all below them.
+  Result<void> add_split(std::uint32_t node, std::span<const std::uint32_t> names,
+                         std::size_t offset, std::uint32_t levels) {
+    const std::vector<Entry> entries = split(names, offset, levels);
+    const std::uint32_t first = builder_.node_count();
+    if (auto ok = builder_.open(node, entries.size()); !ok) return ok;
+    for (const Entry& entry : entries) {
+      const std::uint32_t stored = names[entry.first];
+      const KeyView key = has_text_key(stored) ? KeyView::of(key_of(entry, names, offset))
+                                               : node_key(t_, t_.nodes[stored]);
+      if (auto ok = builder_.key(key); !ok) return ok;
+      if (entry.is_dict) {
+        builder_.container(Kind::kDict);
+      } else if (auto ok = add_node(stored); !ok) {
+        return ok;
+      }
+    }
+    for (std::uint32_t i = 0; i < entries.size(); ++i) {
+      const Entry& entry = entries[i];
+      const auto below = names.subspan(entry.first, entry.count);
+      auto ok = entry.is_dict
+                    ? add_split(first + i, below, std::size_t{entry.key_end} + 1, levels - 1)
+                    : add_children(first + i, below.front(), levels);
+      if (!ok) return ok;
+    }
+    return {};
+  }
+
+  std::string_view key_of(const Entry& entry, std::span<const std::uint32_t> names,
+                          std::size_t offset) const {
+    return name(names[entry.first]).substr(offset, entry.key_end - offset);
+  }
+
+  std::vector<Entry> split(std::span<const std::uint32_t> names, std::size_t offset,
+                           std::uint32_t levels) const {
+    std::vector<Entry> entries;
+    // Names that are values, each the beginning of the next and of the names that come.
+    std::vector<std::string_view> values;
+    for (std::uint32_t i = 0; i < names.size();) {
+      Entry entry{i, 1, names[i], 0, false};
+      if (has_text_key(names[i])) {
+        const std::string_view text = name(names[i]);
+        while (!values.empty() && !is_below(text, values.back())) values.pop_back();
+        const std::size_t begin = values.empty() ? offset : values.back().size() + 1;
+        const auto dot = levels > 0 ? text.find('.', begin) : text.npos;
+        entry.is_dict = dot != text.npos;
+        entry.key_end = static_cast<std::uint32_t>(entry.is_dict ? dot : text.size());
+        if (!entry.is_dict) values.push_back(text);
+        const std::string_view beginning = text.substr(0, entry.key_end);
+        while (entry.is_dict && i + entry.count < names.size() &&
+               is_below(name(names[i + entry.count]), beginning)) {
+          entry.mentioned = std::min(entry.mentioned, names[i + entry.count++]);
+        }
+      }
+      entries.push_back(entry);
+      i += entry.count;
+    }
+    arrange(entries, names, offset);
+    return entries;
+  }
+
+  // By number if all are numbered dicts, otherwise in the order of the file.
+  void arrange(std::vector<Entry>& entries, std::span<const std::uint32_t> names,
+               std::size_t offset) const {
+    const auto number = [&](const Entry& entry) {
+      return entry.is_dict ? number_of(key_of(entry, names, offset)) : std::nullopt;
+    };
+    const bool are_numbered = std::all_of(entries.begin(), entries.end(), [&](const Entry& entry) {
+      return number(entry).has_value();
+    });
+    merge_sort_runs(entries, [&](const Entry& a, const Entry& b) {
+      if (!are_numbered) return a.mentioned < b.mentioned;
+      return std::tuple(number(a), a.mentioned) < std::tuple(number(b), b.mentioned);
+    });
+  }
+
+  const Tables& t_;
+  const Limits& limits_;
+  TableBuilder builder_;
+};
+
+}  // namespace
+
+std::optional<OwnedTables> nest_names(const Tables& t, const Limits& limits) {
+  return Nester(t, limits).run();
+}
+
+}  // namespace espalier

@@ -59,11 +59,14 @@ Status espalier_read_chunk(Read* read, std::uint32_t i, PlannedChunk* out) {
   const espalier::PlannedChunk& chunk = read->plan.chunks()[i];
   const TensorRef& tensor = read->plan.tensor();
   const espalier::Extent part = read->plan.part_extent(i);
+  const StoredChunk stored = stored_chunk(tensor, chunk.chunk - tensor.first_chunk());
+  // Numbers in another form are restored in the decoder.
+  const bool is_direct = stored.form.is_plain() && read->plan.direct_offset(i).has_value();
   *out = {.stored = extent_of(chunk.stored),
           .result_begin = part.offset,
           .result_bytes = static_cast<std::uint32_t>(part.length),
-          .is_direct = read->plan.direct_offset(i) ? 1u : 0u,
-          .task = task_of(chunk.begin, stored_chunk(tensor, chunk.chunk - tensor.first_chunk()))};
+          .is_direct = is_direct ? 1u : 0u,
+          .task = task_of(chunk.begin, stored)};
   return 0;
 }
 

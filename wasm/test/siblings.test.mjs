@@ -123,6 +123,34 @@ test('a second file is looked for by its name alone', async (t) => {
   }
 })
 
+test('a tensor that is stored transposed and in another byte order', async () => {
+  const side = 700 // 1.9 MiB, so two chunks
+  const data = Float32Array.from({ length: side * side }, (_, i) => i)
+  const stored = new DataView(new ArrayBuffer(data.byteLength))
+  data.forEach((x, i) => stored.setFloat32(4 * ((i % side) * side + Math.floor(i / side)), x))
+  const square = tensor({ dtype: 'f32', shape: [side, side], data: new Float32Array(stored.buffer) })
+  const whole = await write(new Map([['a', new Uint16Array(1 << 16).fill(0x0102)], ['b', square]]), {
+    metadata: new Map([['second', 'second'], ['transposed', true]]),
+  })
+  const source = countingSource(whole)
+  await (await open(source)).get('b').tensor.read()
+  const { offset } = source.reads[1]
+  for (const worker of [false, true]) {
+    const checkpoint = await open(whole.slice(0, offset), { core, worker, siblings: () => whole.slice(offset) })
+    const found = checkpoint.get('b').tensor
+    assert.deepEqual((await found.read()).data, data)
+    await found.withView((view) => assert.deepEqual(view.data, data))
+    assert.deepEqual([...(await found.read({ slice: [[5, 7], [0, 700, 699]] })).data], [3500, 4199, 4200, 4899])
+    const { mean, max, finite } = await found.stats()
+    assert.deepEqual({ mean, max, finite }, { mean: (side * side - 1) / 2, max: side * side - 1, finite: side * side })
+    const swapped = checkpoint.get('a').tensor
+    for (const read of [(await swapped.read()).data, await swapped.withView(({ data }) => data.slice())]) {
+      assert.ok(read.length === 1 << 16 && read.every((x) => x === 0x0201))
+    }
+    await checkpoint.close()
+  }
+})
+
 test('closing a checkpoint closes all its sources', async () => {
   const second = countingSource(FILES.second)
   const checkpoint = await open(FILES.first, { core, siblings: () => second })

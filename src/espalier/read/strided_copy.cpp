@@ -107,10 +107,16 @@ StridedCopy::StridedCopy(std::uint32_t unit_bits, std::uint64_t base, std::uint6
                          std::vector<CopyLoop> loops)
     : unit_bits_(unit_bits), base_(base), run_(run) {
   std::erase_if(loops, [](const CopyLoop& loop) { return loop.count == 1; });
-  // Repetitions come outermost: a row that is used a thousand times is still copied as a whole.
-  std::stable_sort(loops.begin(), loops.end(),
-                   [](const CopyLoop& a, const CopyLoop& b) { return a.from - 1 > b.from - 1; });
-  loops_ = joined(std::move(loops), run_);
+  // Repetitions come outermost: a row that is used a thousand times is still copied as a whole. The
+  // few loops are sorted by insertion, as std::stable_sort takes 3 KB of WebAssembly.
+  std::vector<CopyLoop> sorted;
+  for (const CopyLoop& loop : loops) {
+    const auto after = std::find_if(sorted.begin(), sorted.end(), [&](const CopyLoop& other) {
+      return loop.from - 1 > other.from - 1;
+    });
+    sorted.insert(after, loop);
+  }
+  loops_ = joined(std::move(sorted), run_);
   runs_ = run_ == 0 ? 0 : 1;
   for (const CopyLoop& loop : loops_) runs_ *= loop.count;
   if (runs_ == 0) return;

@@ -1,6 +1,7 @@
 // The machine of core-of-two-files.wasm, which only tests load. Its format is an Espalier file that
 // was cut at the beginning of a tensor: tensors from there on lie in a second file, which the
-// metadata name under "second".
+// metadata name under "second". If they have a "transposed", there are no hashes, the numbers of
+// the first tensor are in another byte order, and the last one, a square, is stored transposed too.
 #include <memory>
 #include <optional>
 #include <span>
@@ -71,12 +72,22 @@ class TwoFileMachine : public OpeningMachine {
       chunk.file = 1;
       chunk.offset -= options_.file_size;
     }
-    auto catalog = Catalog::from_foreign({.format = FileFormat::kSafetensors,
-                                          .tables = std::move(tables),
-                                          .files = std::move(files_),
-                                          .tree_digest = whole.tree_digest(),
-                                          .nest = options_.nest},
-                                         options_.limits);
+    if (whole_->metadata().at("transposed")) {
+      const auto tensor = static_cast<std::uint32_t>(tables.tensors.size()) - 1;
+      const std::uint64_t side = whole_->tensor(tensor).shape()[0];
+      tables.storages = {
+          {.tensor = 0, .flags = kStorageSwapped},
+          {.tensor = tensor, .flags = kStorageStrided | kStorageSwapped, .elements = side * side}};
+      tables.strides = {1, side};
+    }
+    const bool is_foreign = !tables.storages.empty();
+    auto catalog =
+        Catalog::from_foreign({.format = FileFormat::kSafetensors,
+                               .tables = std::move(tables),
+                               .files = std::move(files_),
+                               .tree_digest = is_foreign ? std::nullopt : whole.tree_digest(),
+                               .nest = options_.nest},
+                              options_.limits);
     if (!catalog) return propagate(catalog);
     return Checkpoint(std::move(*catalog));
   }

@@ -49,13 +49,12 @@ class Nester {
     builder_.reserve(t_.nodes.size(), 0);
     builder_.keep_tensors(t_);
     const std::uint32_t levels = std::min(kMaxNestedLevels, limits_.depth - depth());
-    auto ok = add_node(kStateRoot);
-    if (ok) ok = add_node(kMetadataRoot);
-    if (ok) ok = add_children(kStateRoot, kStateRoot, levels);
-    if (ok) ok = add_children(kMetadataRoot, kMetadataRoot, 0);
-    // The tables are valid: all that can be in the way is the number of nodes.
-    if (!ok) return std::nullopt;
+    add_node(kStateRoot);
+    add_node(kMetadataRoot);
+    add_children(kStateRoot, kStateRoot, levels);
+    add_children(kMetadataRoot, kMetadataRoot, 0);
     auto tables = builder_.finish();
+    // The stored tree is valid: only the number of nodes can be in the way.
     if (!tables) return std::nullopt;
     return std::move(*tables);
   }
@@ -108,50 +107,51 @@ class Nester {
   }
 
   // Adds the node `stored` without its key and its children.
-  Result<void> add_node(std::uint32_t stored) {
+  void add_node(std::uint32_t stored) {
     const NodeRecord& node = t_.nodes[stored];
-    if (const auto label = table_label(t_, stored)) {
-      if (auto ok = builder_.label(table_text(t_, *label)); !ok) return ok;
-    }
+    if (const auto label = table_label(t_, stored)) builder_.label(table_text(t_, *label));
     const Kind kind = node_kind(node);
     switch (kind) {
       case Kind::kNull:
         builder_.null();
-        return {};
+        break;
       case Kind::kBool:
         builder_.boolean(node.value != 0);
-        return {};
+        break;
       case Kind::kInt64:
         builder_.integer(table_int(t_, node.value));
-        return {};
+        break;
       case Kind::kFloat64:
         builder_.real(bits_as<double>(t_.words[node.value]));
-        return {};
+        break;
       case Kind::kComplex128:
         builder_.complex(
             {bits_as<double>(t_.words[node.value]), bits_as<double>(t_.words[node.value + 1])});
-        return {};
+        break;
       case Kind::kString:
-        return builder_.string(table_text(t_, node.value));
+        builder_.string(table_text(t_, node.value));
+        break;
       case Kind::kBytes:
-        return builder_.bytes(t_.bytes.subspan(node.value, node.count));
+        builder_.bytes(t_.bytes.subspan(node.value, node.count));
+        break;
       case Kind::kBigInt:
-        return builder_.bigint(t_.bytes.subspan(node.value, node.count));
+        builder_.bigint(t_.bytes.subspan(node.value, node.count));
+        break;
       case Kind::kTensor:
       case Kind::kPlaceholder:
         builder_.known_tensor(node.value, kind);
-        return {};
+        break;
       default:
         builder_.container(kind);
-        return {};
+        break;
     }
   }
 
   // Gives `node` the children of the node `stored`, and all below them. Splitting names may add
   // `levels` more to them. Recursion is bounded by Limits::depth.
-  Result<void> add_children(std::uint32_t node, std::uint32_t stored, std::uint32_t levels) {
+  void add_children(std::uint32_t node, std::uint32_t stored, std::uint32_t levels) {
     const NodeRecord& parent = t_.nodes[stored];
-    if (!is_container(node_kind(parent))) return {};
+    if (!is_container(node_kind(parent))) return;
     const auto children = t_.nodes.subspan(parent.value, parent.count);
     if (node_kind(parent) == Kind::kDict && levels > 0 &&
         std::any_of(children.begin(), children.end(),
@@ -160,17 +160,14 @@ class Nester {
       return add_split(node, names, 0, levels);
     }
     const std::uint32_t first = builder_.node_count();
-    if (auto ok = builder_.open(node, parent.count); !ok) return ok;
+    if (!builder_.open(node, parent.count)) return;
     for (std::uint32_t i = 0; i < parent.count; ++i) {
-      if (has_keys(node_kind(parent))) {
-        if (auto ok = builder_.key(node_key(t_, children[i])); !ok) return ok;
-      }
-      if (auto ok = add_node(parent.value + i); !ok) return ok;
+      if (has_keys(node_kind(parent))) builder_.key(node_key(t_, children[i]));
+      add_node(parent.value + i);
     }
-    for (std::uint32_t i = 0; i < parent.count; ++i) {
-      if (auto ok = add_children(first + i, parent.value + i, levels); !ok) return ok;
+    for (std::uint32_t i = 0; i < parent.count && builder_.ok(); ++i) {
+      add_children(first + i, parent.value + i, levels);
     }
-    return {};
   }
 
   // The children of a dict: those with int keys, and then the others in the order of their names,
@@ -200,31 +197,31 @@ class Nester {
 
   // Gives `node` the children that sorted names have after their first `offset` bytes, which they
   // share, and all below them.
-  Result<void> add_split(std::uint32_t node, std::span<const std::uint32_t> names,
-                         std::size_t offset, std::uint32_t levels) {
+  void add_split(std::uint32_t node, std::span<const std::uint32_t> names, std::size_t offset,
+                 std::uint32_t levels) {
     const std::vector<Entry> entries = split(names, offset, levels);
     const std::uint32_t first = builder_.node_count();
-    if (auto ok = builder_.open(node, entries.size()); !ok) return ok;
+    if (!builder_.open(node, entries.size())) return;
     for (const Entry& entry : entries) {
       const std::uint32_t stored = names[entry.first];
       const KeyView key = has_text_key(stored) ? KeyView::of(key_of(entry, names, offset))
                                                : node_key(t_, t_.nodes[stored]);
-      if (auto ok = builder_.key(key); !ok) return ok;
+      builder_.key(key);
       if (entry.is_dict) {
         builder_.container(Kind::kDict);
-      } else if (auto ok = add_node(stored); !ok) {
-        return ok;
+      } else {
+        add_node(stored);
       }
     }
-    for (std::uint32_t i = 0; i < entries.size(); ++i) {
+    for (std::uint32_t i = 0; i < entries.size() && builder_.ok(); ++i) {
       const Entry& entry = entries[i];
       const auto below = names.subspan(entry.first, entry.count);
-      auto ok = entry.is_dict
-                    ? add_split(first + i, below, std::size_t{entry.key_end} + 1, levels - 1)
-                    : add_children(first + i, below.front(), levels);
-      if (!ok) return ok;
+      if (entry.is_dict) {
+        add_split(first + i, below, std::size_t{entry.key_end} + 1, levels - 1);
+      } else {
+        add_children(first + i, below.front(), levels);
+      }
     }
-    return {};
   }
 
   std::string_view key_of(const Entry& entry, std::span<const std::uint32_t> names,

@@ -54,73 +54,58 @@ void TableBuilder::reserve(std::size_t nodes, std::size_t tensors) {
   t_.tensors.reserve(tensors);
 }
 
-Result<void> TableBuilder::open(std::uint32_t parent, std::size_t count) {
+void TableBuilder::refuse(std::string message) {
+  if (!error_) error_ = Error{ErrorCode::kInvalidTree, Error::kNoOffset, {}, std::move(message)};
+}
+
+bool TableBuilder::open(std::uint32_t parent, std::size_t count) {
   const std::size_t first = t_.nodes.size();
   if (count > limits_.nodes - std::min<std::uint64_t>(limits_.nodes, first)) {
-    return fail(ErrorCode::kInvalidTree, "the tree has more nodes than the " +
-                                             std::to_string(limits_.nodes) +
-                                             " that readers accept (Limits::nodes)");
+    refuse("the tree has more nodes than the " + std::to_string(limits_.nodes) +
+           " that readers accept (Limits::nodes)");
+    return false;
   }
   t_.nodes[parent].value = static_cast<std::uint32_t>(first);
   t_.nodes[parent].count = static_cast<std::uint32_t>(count);
   parent_kind_ = node_kind(t_.nodes[parent]);
   is_parent_large_ = count > kManyChildren;
   if (is_parent_large_) texts_.reserve_more(count);
-  return {};
+  return true;
 }
 
-Result<void> TableBuilder::key(const KeyView& key) {
+bool TableBuilder::key(const KeyView& key) {
   if (key.is_int) {
     if (parent_kind_ == Kind::kRecord) {
-      return fail(ErrorCode::kInvalidTree, "a record has the int key " +
-                                               std::to_string(key.integer) +
-                                               "; fields of records are named, so use a dict");
+      refuse("a record has the int key " + std::to_string(key.integer) +
+             "; fields of records are named, so use a dict");
     }
     next_.key_kind = static_cast<std::uint8_t>(KeyKind::kInt);
     next_.key = add_word(key.integer);
-    return {};
+  } else if (check_text(key.text, "a key")) {
+    next_.key_kind = static_cast<std::uint8_t>(KeyKind::kText);
+    next_.key = is_parent_large_ ? texts_.add_new(key.text) : texts_.add(key.text);
   }
-  if (auto ok = check_text(key.text, "a key"); !ok) return ok;
-  next_.key_kind = static_cast<std::uint8_t>(KeyKind::kText);
-  next_.key = is_parent_large_ ? texts_.add_new(key.text) : texts_.add(key.text);
-  return {};
+  return ok();
 }
 
-Result<void> TableBuilder::label(std::string_view text) {
-  auto number = add_text(text, "a label");
-  if (!number) return propagate(number);
-  t_.labels.push_back({node_count(), *number});
-  return {};
+void TableBuilder::label(std::string_view text) {
+  t_.labels.push_back({node_count(), add_text(text, "a label")});
 }
 
-Result<void> TableBuilder::string(std::string_view text) {
-  auto number = add_text(text, "a string");
-  if (!number) return propagate(number);
-  add(Kind::kString, *number);
-  return {};
-}
+void TableBuilder::string(std::string_view text) { add(Kind::kString, add_text(text, "a string")); }
 
-Result<void> TableBuilder::bigint(ByteSpan bytes) {
+void TableBuilder::bigint(ByteSpan bytes) {
   if (bytes.size() > limits_.bigint_bytes) {
-    return fail(ErrorCode::kInvalidTree, "an integer takes more than the " +
-                                             counted(limits_.bigint_bytes, "byte") +
-                                             " that readers accept (Limits::bigint_bytes)");
+    return refuse("an integer takes more than the " + counted(limits_.bigint_bytes, "byte") +
+                  " that readers accept (Limits::bigint_bytes)");
   }
-  return add_bytes(Kind::kBigInt, bytes);
+  add_bytes(Kind::kBigInt, bytes);
 }
 
 void TableBuilder::complex(std::complex<double> value) {
   const std::uint32_t real = add_word(value.real());
   add_word(value.imag());
   add(Kind::kComplex128, real);
-}
-
-Result<void> TableBuilder::tensor(const TensorType& type) {
-  return add_tensor(type, Kind::kTensor);
-}
-
-Result<void> TableBuilder::placeholder(const TensorType& type) {
-  return add_tensor(type, Kind::kPlaceholder);
 }
 
 void TableBuilder::keep_tensors(const Tables& t) {
@@ -135,6 +120,7 @@ void TableBuilder::keep_tensors(const Tables& t) {
 }
 
 void TableBuilder::place(std::uint16_t file, std::uint64_t offset) {
+  if (!ok()) return;
   if (t_.chunks.empty()) t_.chunks.reserve(t_.tensors.capacity());
   for (std::uint64_t i = 0; i < espalier::chunk_count(tensor_bytes_); ++i) {
     t_.chunks.push_back({.offset = offset + i * kChunkBytes,
@@ -152,57 +138,46 @@ void TableBuilder::add(Kind kind, std::uint32_t value, std::uint32_t count) {
   next_ = {};
 }
 
-Result<void> TableBuilder::add_bytes(Kind kind, ByteSpan bytes) {
+void TableBuilder::add_bytes(Kind kind, ByteSpan bytes) {
   if (bytes.size() > kMaxPoolBytes - t_.bytes.size()) {
-    return fail(ErrorCode::kInvalidTree,
-                "values of kind bytes take more than 2 GiB together; store them as u8 tensors");
+    return refuse("values of kind bytes take more than 2 GiB together; store them as u8 tensors");
   }
   add(kind, static_cast<std::uint32_t>(t_.bytes.size()), static_cast<std::uint32_t>(bytes.size()));
   t_.bytes.insert(t_.bytes.end(), bytes.begin(), bytes.end());
-  return {};
 }
 
-Result<void> TableBuilder::add_tensor(const TensorType& type, Kind kind) {
+void TableBuilder::add_tensor(const TensorType& type, Kind kind) {
   if (!dtype_from_number(static_cast<std::uint8_t>(type.dtype))) {
-    return fail(ErrorCode::kInvalidTree, "a tensor has no valid dtype");
+    return refuse("a tensor has no valid dtype");
   }
   const std::uint32_t max_rank = std::min(limits_.rank, kMaxRank);
   if (type.shape.size() > max_rank) {
-    return fail(ErrorCode::kInvalidTree, "a tensor has " + counted(type.shape.size(), "axis") +
-                                             " and readers accept " + std::to_string(max_rank) +
-                                             " (Limits::rank)");
+    return refuse("a tensor has " + counted(type.shape.size(), "axis") + " and readers accept " +
+                  std::to_string(max_rank) + " (Limits::rank)");
   }
   TensorRecord record;
   record.dtype = static_cast<std::uint8_t>(type.dtype);
   const bool has_block =
       !type.block.name.empty() || type.block.elements != 0 || type.block.bytes != 0;
-  if (has_block || type.dtype == DType::kOpaque) {
-    if (auto ok = add_block(type, record); !ok) return ok;
-  }
+  if (has_block || type.dtype == DType::kOpaque) record.block = add_block(type);
   auto bytes = usual_tensor_bytes(type.dtype, type.shape);
   if (!bytes) {
     auto unusual = espalier::tensor_bytes(type.dtype, type.shape, type.block);
-    if (!unusual) {
-      unusual.error().code = ErrorCode::kInvalidTree;
-      return propagate(unusual);
-    }
+    if (!unusual) return refuse(std::move(unusual.error().message));
     bytes = *unusual;
   }
   if (type.shape.size() > ~std::uint32_t{0} - shapes_.axes()) {
-    return fail(ErrorCode::kInvalidTree, "the tensors have more than 2^32 axes together");
+    return refuse("the tensors have more than 2^32 axes together");
   }
   record.shape = shapes_.intern(type.shape);
-  if (!type.axis_names.empty()) {
-    if (auto ok = add_axis_names(type); !ok) return ok;
-  }
+  if (!type.axis_names.empty()) add_axis_names(type);
   if (kind == Kind::kPlaceholder) {
     record.first_chunk = kNoChunk;
   } else {
     const std::uint64_t chunks = espalier::chunk_count(*bytes);
     // Before the records take any memory.
     if (chunks > kMaxIndexBytes / sizeof(ChunkRecord) - chunk_count_) {
-      return fail(ErrorCode::kInvalidTree,
-                  "the tensors take more than the 64 TiB that an index has chunk records for");
+      return refuse("the tensors take more than the 64 TiB that an index has chunk records for");
     }
     record.first_chunk = static_cast<std::uint32_t>(chunk_count_);
     chunk_count_ += chunks;
@@ -210,64 +185,52 @@ Result<void> TableBuilder::add_tensor(const TensorType& type, Kind kind) {
   tensor_bytes_ = *bytes;
   add(kind, tensor_count());
   t_.tensors.push_back(record);
-  return {};
 }
 
-Result<void> TableBuilder::add_block(const TensorType& type, TensorRecord& record) {
+std::uint16_t TableBuilder::add_block(const TensorType& type) {
   const BlockType& block = type.block;
   if (type.dtype != DType::kOpaque) {
-    return fail(ErrorCode::kInvalidTree, "only a tensor of dtype opaque has a block type");
+    refuse("only a tensor of dtype opaque has a block type");
+  } else if (block.elements == 0 || block.bytes == 0) {
+    refuse("the block type of an opaque tensor needs elements and bytes above 0");
   }
-  if (block.elements == 0 || block.bytes == 0) {
-    return fail(ErrorCode::kInvalidTree,
-                "the block type of an opaque tensor needs elements and bytes above 0");
-  }
-  auto name = add_text(block.name, "the name of a block type");
-  if (!name) return propagate(name);
-  record.block = blocks_
-                     .try_emplace({block.name, block.elements, block.bytes},
-                                  Block{static_cast<std::uint16_t>(blocks_.size() + 1), *name})
-                     .first->second.number;
-  if (blocks_.size() > 0xFFFF) {
-    return fail(ErrorCode::kInvalidTree, "there are more than 65535 block types");
-  }
-  return {};
+  const Block made{static_cast<std::uint16_t>(blocks_.size() + 1),
+                   add_text(block.name, "the name of a block type")};
+  const auto at = blocks_.try_emplace({block.name, block.elements, block.bytes}, made).first;
+  if (blocks_.size() > 0xFFFF) refuse("there are more than 65535 block types");
+  return at->second.number;
 }
 
-Result<void> TableBuilder::add_axis_names(const TensorType& type) {
+void TableBuilder::add_axis_names(const TensorType& type) {
   if (type.axis_names.size() != type.shape.size()) {
-    return fail(ErrorCode::kInvalidTree, "a tensor of " + counted(type.shape.size(), "axis") +
-                                             " has " +
-                                             counted(type.axis_names.size(), "axis name"));
+    return refuse("a tensor of " + counted(type.shape.size(), "axis") + " has " +
+                  counted(type.axis_names.size(), "axis name"));
   }
   t_.axes.push_back({tensor_count(), static_cast<std::uint32_t>(t_.axis_names.size())});
   for (const std::string& name : type.axis_names) {
-    auto text = add_text(name, "the name of an axis");
-    if (!text) return propagate(text);
-    t_.axis_names.push_back(*text);
+    t_.axis_names.push_back(add_text(name, "the name of an axis"));
   }
-  return {};
 }
 
-Result<void> TableBuilder::check_text(std::string_view text, const char* what) {
+bool TableBuilder::check_text(std::string_view text, const char* what) {
   if (text.size() > kMaxPoolBytes) {
-    return fail(ErrorCode::kInvalidTree,
-                std::string(what) + " takes more than 2 GiB; store such data as a u8 tensor");
+    refuse(std::string(what) + " takes more than 2 GiB; store such data as a u8 tensor");
+    return false;
   }
   if (const auto invalid = find_invalid_utf8(text)) {
-    return fail(ErrorCode::kInvalidTree, std::string(what) + " is not UTF-8 at its byte " +
-                                             std::to_string(*invalid) +
-                                             "; store such data as bytes");
+    refuse(std::string(what) + " is not UTF-8 at its byte " + std::to_string(*invalid) +
+           "; store such data as bytes");
+    return false;
   }
-  return {};
+  return true;
 }
 
-Result<std::uint32_t> TableBuilder::add_text(std::string_view text, const char* what) {
-  if (auto ok = check_text(text, what); !ok) return propagate(ok);
-  return texts_.add(text);
+std::uint32_t TableBuilder::add_text(std::string_view text, const char* what) {
+  return check_text(text, what) ? texts_.add(text) : 0;
 }
 
 Result<OwnedTables> TableBuilder::finish() {
+  if (error_) return tl::unexpected<Error>(std::move(*error_));
   finish_pools();
   for (std::uint32_t node = 0; node < t_.nodes.size(); ++node) {
     if (auto ok = add_order(node); !ok) return propagate(ok);

@@ -9,7 +9,6 @@
 //   builder.open(kMetadataRoot, 0);
 //   Result<OwnedTables> tables = builder.finish();
 //
-// (Real callers look at the results.)
 #ifndef ESPALIER_FORMAT_TABLE_BUILDER_H_
 #define ESPALIER_FORMAT_TABLE_BUILDER_H_
 
@@ -48,9 +47,10 @@ struct TensorType {
 /// roots; then the children of one container after the other, those of a container's first child
 /// that has any before those of the second. Nodes are thus never moved, and nothing is held twice.
 ///
-/// Texts must stay where they are until finish(). The functions fail with kInvalidTree, without a
-/// path, for what the format cannot hold; the builder is of no more use then. They do not check
-/// what the caller decides, such as the order of the events; validate() does.
+/// Texts must stay where they are until finish(). What the format cannot hold makes the builder
+/// fail: ok() is false from then on, further calls mean nothing, and finish() gives the first
+/// error, kInvalidTree. The builder does not check what the caller decides, such as the order of
+/// the calls; validate() does.
 class TableBuilder {
  public:
   explicit TableBuilder(const Limits& limits) : limits_(limits) {}
@@ -59,13 +59,18 @@ class TableBuilder {
   /// times the memory at their peak.
   void reserve(std::size_t nodes, std::size_t tensors);
 
-  /// The next `count` nodes are the children of the container `parent`.
-  Result<void> open(std::uint32_t parent, std::size_t count);
+  bool ok() const { return !error_; }
+  /// Fails for what the caller has found.
+  void refuse(std::string message);
 
-  /// The key of the next node, if its container has keys.
-  Result<void> key(const KeyView& key);
+  /// The next `count` nodes are the children of the container `parent`. If it returns false, as for
+  /// more than Limits::nodes, they must not be added.
+  bool open(std::uint32_t parent, std::size_t count);
+
+  /// The key of the next node, if its container has keys. Gives ok().
+  bool key(const KeyView& key);
   /// The label of the next node. Must follow its key.
-  Result<void> label(std::string_view text);
+  void label(std::string_view text);
 
   // Each of these adds the next node.
   void null() { add(Kind::kNull, 0); }
@@ -73,19 +78,19 @@ class TableBuilder {
   void integer(std::int64_t value) { add(Kind::kInt64, add_word(value)); }
   void real(double value) { add(Kind::kFloat64, add_word(value)); }
   void complex(std::complex<double> value);
-  Result<void> string(std::string_view text);
-  Result<void> bytes(ByteSpan bytes) { return add_bytes(Kind::kBytes, bytes); }
+  void string(std::string_view text);
+  void bytes(ByteSpan bytes) { add_bytes(Kind::kBytes, bytes); }
   /// In the form that docs/format.md gives a bigint.
-  Result<void> bigint(ByteSpan bytes);
+  void bigint(ByteSpan bytes);
   /// A container, whose children follow after open().
   void container(Kind kind) { add(kind, 0); }
   /// A new tensor; its number is what tensor_count() was.
-  Result<void> tensor(const TensorType& type);
+  void tensor(const TensorType& type) { add_tensor(type, Kind::kTensor); }
   /// Gives the last tensor its chunk records: its bytes lie in one piece, as they are, from
   /// `offset` of file number `file` on. Either all tensors are placed or none.
   void place(std::uint16_t file, std::uint64_t offset);
   /// A new tensor without data.
-  Result<void> placeholder(const TensorType& type);
+  void placeholder(const TensorType& type) { add_tensor(type, Kind::kPlaceholder); }
   /// A tensor or placeholder that has its record already: one that an earlier node has named, or
   /// one of keep_tensors().
   void known_tensor(std::uint32_t number, Kind kind = Kind::kTensor) { add(kind, number); }
@@ -100,8 +105,9 @@ class TableBuilder {
   /// Chunk records that the tensors so far need.
   std::uint64_t chunk_count() const { return chunk_count_; }
 
-  /// Sorts the pools, finds equal keys and gives large dicts their order. kInvalidTree, with the
-  /// path, for equal keys in a container. Call once.
+  /// Sorts the pools, finds equal keys and gives large dicts their order. The first error of the
+  /// calls above, without a path; kInvalidTree, with the path, for equal keys in a container. Call
+  /// once.
   Result<OwnedTables> finish();
 
   /// After a finish() that failed for equal keys: the node whose key its container has already.
@@ -115,12 +121,12 @@ class TableBuilder {
   };
 
   void add(Kind kind, std::uint32_t value, std::uint32_t count = 0);
-  Result<void> add_bytes(Kind kind, ByteSpan bytes);
-  Result<void> add_tensor(const TensorType& type, Kind kind);
-  Result<void> add_block(const TensorType& type, TensorRecord& record);
-  Result<void> add_axis_names(const TensorType& type);
-  static Result<void> check_text(std::string_view text, const char* what);
-  Result<std::uint32_t> add_text(std::string_view text, const char* what);
+  void add_bytes(Kind kind, ByteSpan bytes);
+  void add_tensor(const TensorType& type, Kind kind);
+  std::uint16_t add_block(const TensorType& type);
+  void add_axis_names(const TensorType& type);
+  bool check_text(std::string_view text, const char* what);
+  std::uint32_t add_text(std::string_view text, const char* what);
   template <class T>
   std::uint32_t add_word(T value) {
     t_.words.push_back(bits_as<std::uint64_t>(value));
@@ -141,6 +147,7 @@ class TableBuilder {
   ShapePool shapes_;
   std::map<std::tuple<std::string_view, std::uint32_t, std::uint32_t>, Block> blocks_;
   std::optional<std::uint32_t> repeated_key_;
+  std::optional<Error> error_;
 };
 
 }  // namespace espalier

@@ -23,13 +23,13 @@ class ValueWalk {
       return fail(ErrorCode::kInvalidTree, "the metadata must be a dict");
     }
     reserve(state, metadata);
-    if (auto ok = add_tree(state, metadata); !ok) {
-      if (ok.error().path.empty()) ok.error().path = current_path();
-      return propagate(ok);
-    }
+    const bool is_whole = add_tree(state, metadata);
     const auto chunks = static_cast<std::size_t>(builder_.chunk_count());
     auto tables = builder_.finish();
-    if (!tables) return propagate(tables);
+    if (!tables) {
+      if (!is_whole) tables.error().path = current_path();
+      return propagate(tables);
+    }
     return ValueTables{std::move(*tables), chunks, std::move(tensors_)};
   }
 
@@ -68,15 +68,15 @@ class ValueWalk {
   }
 
   // Adds every value in the builder's order. It uses a stack of its own: a tree too deep for a
-  // reader must come out as an error.
-  Result<void> add_tree(const Value& state, const Value& metadata) {
+  // reader must come out as an error. False where the builder has failed.
+  bool add_tree(const Value& state, const Value& metadata) {
     for (const Value* root : {&state, &metadata}) {
       in_metadata_ = root == &metadata;
-      if (auto ok = add_value(*root); !ok) return ok;
+      if (!add_value(*root)) return false;
     }
     for (const auto& [node, root] : {std::pair(kStateRoot, &state), {kMetadataRoot, &metadata}}) {
       in_metadata_ = node == kMetadataRoot;
-      if (auto ok = add_children(node, *root); !ok) return ok;
+      if (!add_children(node, *root)) return false;
       while (!levels_.empty()) {
         Level& level = levels_.back();
         if (level.next == level.parent->children().size()) {
@@ -84,109 +84,106 @@ class ValueWalk {
           continue;
         }
         const std::uint32_t child = level.next++;
-        if (auto ok = add_children(level.first + child, level.parent->children()[child]); !ok) {
-          return ok;
-        }
+        if (!add_children(level.first + child, level.parent->children()[child])) return false;
       }
     }
-    return {};
+    return true;
   }
 
-  Result<void> add_children(std::uint32_t node, const Value& parent) {
-    if (!is_container(parent.kind())) return {};
+  bool add_children(std::uint32_t node, const Value& parent) {
+    if (!is_container(parent.kind())) return true;
     const auto children = parent.children();
     const std::uint32_t first = builder_.node_count();
-    if (auto ok = builder_.open(node, children.size()); !ok) return ok;
-    if (children.empty()) return {};
+    if (!builder_.open(node, children.size())) return false;
+    if (children.empty()) return true;
     if (levels_.size() >= limits_.depth) {
-      return fail(ErrorCode::kInvalidTree, "the tree is deeper than the " +
-                                               counted(limits_.depth, "level") +
-                                               " that readers accept (Limits::depth)");
+      builder_.refuse("the tree is deeper than the " + counted(limits_.depth, "level") +
+                      " that readers accept (Limits::depth)");
+      return false;
     }
     levels_.push_back({&parent, first, 0});
     std::uint32_t& next = levels_.back().next;
     const auto keys = parent.keys();
     for (const Value& child : children) {
-      if (!keys.empty()) {
-        if (auto ok = builder_.key(keys[next].view()); !ok) {
-          next = 0;  // for current_path()
-          return ok;
-        }
+      if (!keys.empty() && !builder_.key(keys[next].view())) {
+        next = 0;  // for current_path()
+        return false;
       }
       ++next;
-      if (auto ok = add_value(child); !ok) return ok;
+      if (!add_value(child)) return false;
     }
     next = 0;
-    return {};
+    return true;
   }
 
-  Result<void> add_value(const Value& value) {
-    if (value.has_label()) {
-      if (auto ok = builder_.label(value.label()); !ok) return ok;
-    }
+  bool add_value(const Value& value) {
+    if (value.has_label()) builder_.label(value.label());
     switch (value.kind()) {
       case Kind::kNull:
         builder_.null();
-        return {};
+        break;
       case Kind::kBool:
         builder_.boolean(value.as_bool().value_or(false));
-        return {};
+        break;
       case Kind::kInt64:
         builder_.integer(value.as_int64().value_or(0));
-        return {};
+        break;
       case Kind::kFloat64:
         builder_.real(value.as_double().value_or(0));
-        return {};
+        break;
       case Kind::kComplex128:
         builder_.complex(value.as_complex().value_or(std::complex<double>()));
-        return {};
+        break;
       case Kind::kString:
-        return builder_.string(*value.as_string());
+        builder_.string(*value.as_string());
+        break;
       case Kind::kBytes:
-        return builder_.bytes(*value.as_bytes());
+        builder_.bytes(*value.as_bytes());
+        break;
       case Kind::kBigInt:
-        return builder_.bigint(value.as_bigint()->bytes());
+        builder_.bigint(value.as_bigint()->bytes());
+        break;
       case Kind::kDict:
       case Kind::kList:
       case Kind::kTuple:
       case Kind::kSet:
       case Kind::kRecord:
         builder_.container(value.kind());
-        return {};
+        break;
       case Kind::kTensor:
       case Kind::kPlaceholder:
-        return add_tensor(value.as_tensor());
+        add_tensor(value.as_tensor());
+        break;
     }
-    return {};
+    return builder_.ok();
   }
 
-  Result<void> add_tensor(std::shared_ptr<const Tensor> tensor) {
+  void add_tensor(std::shared_ptr<const Tensor> tensor) {
     if (tensor == nullptr) {
-      return fail(ErrorCode::kInvalidTree,
-                  "a tensor was moved out of the tree before the save; copy its Value instead");
+      return builder_.refuse(
+          "a tensor was moved out of the tree before the save; copy its Value instead");
     }
     if (in_metadata_) {
-      return fail(ErrorCode::kInvalidTree, "the metadata holds a tensor; put it into the state");
+      return builder_.refuse("the metadata holds a tensor; put it into the state");
     }
     // A placeholder is its own; tensors that are one object are stored once.
     if (const auto tied = tied_.find(tensor.get()); tied != tied_.end()) {
-      if (tied->second != kNoNumber) {
-        builder_.known_tensor(tied->second);
-        return {};
-      }
+      if (tied->second != kNoNumber) return builder_.known_tensor(tied->second);
       tied->second = builder_.tensor_count();
     }
     const TensorType type{tensor->dtype, tensor->shape, tensor->block(), tensor->axis_names};
-    auto added = tensor->data.is_placeholder() ? builder_.placeholder(type) : builder_.tensor(type);
-    if (!added) return added;
+    if (tensor->data.is_placeholder()) {
+      builder_.placeholder(type);
+    } else {
+      builder_.tensor(type);
+    }
     const auto memory = tensor->data.memory();
     if (memory && memory->size() != builder_.tensor_bytes()) {
-      return fail(ErrorCode::kInvalidTree,
-                  "a tensor's dtype and shape take " + counted(builder_.tensor_bytes(), "byte") +
-                      ", but its data have " + std::to_string(memory->size()));
+      builder_.refuse("a tensor's dtype and shape take " +
+                      counted(builder_.tensor_bytes(), "byte") + ", but its data have " +
+                      std::to_string(memory->size()));
     }
     tensors_.push_back(std::move(tensor));
-    return {};
   }
 
   static KeyView current_key(const Level& level) {

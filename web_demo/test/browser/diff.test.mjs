@@ -31,6 +31,9 @@ function rows(page) {
   })))
 }
 
+/** The key path that a dotted name becomes. */
+const nestedPath = (name) => name.split('.').map((segment) => (/^\d+$/.test(segment) ? `~2${segment}` : segment)).join('/')
+
 inEachBrowser((kind, browser) => {
   /** Opens two files, one after the other by a link, so that the second is shown, and then the first. */
   const visit = async (first, second) => {
@@ -105,7 +108,7 @@ inEachBrowser((kind, browser) => {
     })
     assert.equal(one.name32, other.name32)
     const max = one.numbers.reduce((most, x, i) => Math.max(most, Math.abs(x - other.numbers[i])), 0)
-    const [change, text] = (await rows(page))[one.name32]
+    const [change, text] = (await rows(page))[nestedPath(one.name32)]
     assert.equal(change, max > 0 ? 'differs' : 'equal')
     if (max > 0) assert.ok(text.includes(`max |Δ| ${max.toPrecision(4)},`), `${text} ${max}`)
     assert.deepEqual(page.faults, [])

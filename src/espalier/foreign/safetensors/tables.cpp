@@ -29,7 +29,7 @@ class HeaderTables {
   Result<OwnedTables> run() {
     sort_tensors();
     if (auto ok = check_buffer(); !ok) return propagate(ok);
-    if (auto ok = add_tree(); !ok) return propagate(ok);
+    add_tree();
     auto tables = builder_.finish();
     if (!tables) return explain(tables);
     return tables;
@@ -102,25 +102,22 @@ class HeaderTables {
     return {};
   }
 
-  Result<void> add_tree() {
+  void add_tree() {
     builder_.reserve(2 + std::size_t{tensor_count()} + metadata_count(), tensor_count());
     builder_.container(Kind::kDict);
-    if (header_.has_metadata && header_.metadata.empty()) {
-      if (auto ok = builder_.label(kEmptyMetadataLabel); !ok) return ok;
-    }
+    if (header_.has_metadata && header_.metadata.empty()) builder_.label(kEmptyMetadataLabel);
     builder_.container(Kind::kDict);
-    if (auto ok = builder_.open(kStateRoot, tensor_count()); !ok) return ok;
+    if (!builder_.open(kStateRoot, tensor_count())) return;
     for (const SafetensorsEntry& entry : header_.tensors) {
-      if (auto ok = builder_.key(KeyView::of(entry.name)); !ok) return ok;
-      if (auto ok = builder_.tensor({entry.dtype, header_.shapes[entry.shape]}); !ok) return ok;
+      builder_.key(KeyView::of(entry.name));
+      builder_.tensor({entry.dtype, header_.shapes[entry.shape]});
       builder_.place(0, data_begin_ + entry.begin);
     }
-    if (auto ok = builder_.open(kMetadataRoot, metadata_count()); !ok) return ok;
+    if (!builder_.open(kMetadataRoot, metadata_count())) return;
     for (const auto& [key, value] : header_.metadata) {
-      if (auto ok = builder_.key(KeyView::of(key)); !ok) return ok;
-      if (auto ok = builder_.string(value); !ok) return ok;
+      builder_.key(KeyView::of(key));
+      builder_.string(value);
     }
-    return {};
   }
 
   // `failed` in the words of the file, if it is about equal keys.

@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "espalier/base/counted.h"
+#include "espalier/read/walker.h"
 
 namespace espalier::cli {
 namespace {

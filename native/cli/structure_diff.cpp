@@ -9,7 +9,8 @@
 #include "ties.h"
 
 #include "espalier/format/digest.h"
-#include "espalier/read/select.h"
+#include "espalier/read/pattern_stepper.h"
+#include "espalier/read/walker.h"
 
 namespace espalier::cli {
 namespace {
@@ -68,7 +69,7 @@ using Digests = std::vector<Hash128>;
 
 class Comparison {
  public:
-  Comparison(const Checkpoint& a, const Checkpoint& b, PatternSet& patterns,
+  Comparison(const Checkpoint& a, const Checkpoint& b, PatternStepper& patterns,
              const DiffOptions& options)
       : a_(a),
         b_(b),
@@ -82,28 +83,34 @@ class Comparison {
         representatives_b_(tie_representatives(b, paths_b_)) {}
 
   Result<std::vector<Difference>> run(const NodeRef& a, const NodeRef& b) {
-    if (auto ok = compare(a, b, patterns_.start()); !ok) return propagate(ok);
+    if (auto ok = compare(a, b, {0, PatternStepper::is_selected(patterns_.start())}); !ok)
+      return propagate(ok);
     return std::move(differences_);
   }
 
  private:
+  // Where a comparison is.
+  struct Place {
+    std::size_t depth;
+    bool selected;
+  };
+
   void report(Change change, const NodeRef& a, const NodeRef& b) {
     differences_.push_back({change, a.number(), b.number()});
   }
 
-  // Calls `visit(place)` for the child under `key`, unless the patterns leave it out.
+  // Calls `visit(place)` for child number `i` of `node`, which is at `place`, unless the patterns
+  // leave the child out.
   template <class Visit>
-  Result<void> descend(const PatternSet::Place& parent, KeyView key, Visit visit) {
-    std::string segment;
-    append_segment(segment, key);
-    PatternSet::Place place;
-    patterns_.step(parent, segment, place);
-    return place.alive ? visit(place) : Result<void>();
+  Result<void> descend(const Place& place, const NodeRef& node, std::uint32_t i, Visit visit) {
+    const std::size_t depth = place.depth + 1;
+    const auto verdict = patterns_.step(depth, node, i);
+    if (verdict == PatternStepper::Verdict::kLeftOut) return {};
+    return visit(Place{depth, PatternStepper::is_selected(verdict)});
   }
 
   // Reports what is selected of a subtree that only one side has.
-  Result<void> report_one_sided(Change change, const NodeRef& node,
-                                const PatternSet::Place& place) {
+  Result<void> report_one_sided(Change change, const NodeRef& node, const Place& place) {
     if (place.selected) {
       Difference difference{change};
       (change == Change::kOnlyInA ? difference.a : difference.b) = node.number();
@@ -111,7 +118,7 @@ class Comparison {
       return {};
     }
     for (std::uint32_t i = 0; i < node.size(); ++i) {
-      auto ok = descend(place, node.key(i), [&](const PatternSet::Place& child) {
+      auto ok = descend(place, node, i, [&](const Place& child) {
         return report_one_sided(change, node.child(i), child);
       });
       if (!ok) return ok;
@@ -119,7 +126,7 @@ class Comparison {
     return {};
   }
 
-  Result<void> compare(const NodeRef& a, const NodeRef& b, const PatternSet::Place& place) {
+  Result<void> compare(const NodeRef& a, const NodeRef& b, const Place& place) {
     if (place.selected && a.label() != b.label()) report(Change::kLabel, a, b);
     if (a.kind() != b.kind()) {
       // Also where the patterns mean something further down: what they mean is there on one side
@@ -164,22 +171,20 @@ class Comparison {
            paths_b_.path(representatives_b_[b.tensor()->number()]);
   }
 
-  Result<void> compare_keyed(const NodeRef& a, const NodeRef& b, const PatternSet::Place& place) {
+  Result<void> compare_keyed(const NodeRef& a, const NodeRef& b, const Place& place) {
     std::vector<std::uint32_t> common;  // places in B of the keys that both have, in A's order
     for (std::uint32_t i = 0; i < a.size(); ++i) {
-      const KeyView key = a.key(i);
-      const auto other = b.find(key);
+      const auto other = b.find(a.key(i));
       if (other) common.push_back(other->number());
-      auto ok = descend(place, key, [&](const PatternSet::Place& child) {
+      auto ok = descend(place, a, i, [&](const Place& child) {
         return other ? compare(a.child(i), *other, child)
                      : report_one_sided(Change::kOnlyInA, a.child(i), child);
       });
       if (!ok) return ok;
     }
     for (std::uint32_t i = 0; i < b.size(); ++i) {
-      const KeyView key = b.key(i);
-      if (a.find(key)) continue;
-      auto ok = descend(place, key, [&](const PatternSet::Place& child) {
+      if (a.find(b.key(i))) continue;
+      auto ok = descend(place, b, i, [&](const Place& child) {
         return report_one_sided(Change::kOnlyInB, b.child(i), child);
       });
       if (!ok) return ok;
@@ -189,12 +194,11 @@ class Comparison {
     return {};
   }
 
-  Result<void> compare_positions(const NodeRef& a, const NodeRef& b,
-                                 const PatternSet::Place& place) {
+  Result<void> compare_positions(const NodeRef& a, const NodeRef& b, const Place& place) {
     const std::uint32_t common = std::min(a.size(), b.size());
     for (std::uint32_t i = 0; i < std::max(a.size(), b.size()); ++i) {
       const NodeRef& longer = i < a.size() ? a : b;
-      auto ok = descend(place, longer.key(i), [&](const PatternSet::Place& child) {
+      auto ok = descend(place, longer, i, [&](const Place& child) {
         if (i < common) return compare(a.child(i), b.child(i), child);
         const Change change = i < a.size() ? Change::kOnlyInA : Change::kOnlyInB;
         return report_one_sided(change, longer.child(i), child);
@@ -204,7 +208,7 @@ class Comparison {
     return {};
   }
 
-  Result<void> compare_sets(const NodeRef& a, const NodeRef& b, const PatternSet::Place& place) {
+  Result<void> compare_sets(const NodeRef& a, const NodeRef& b, const Place& place) {
     auto digests_a = digests_of(a_, memory_a_);
     if (!digests_a) return propagate(digests_a);
     auto digests_b = digests_of(b_, memory_b_);
@@ -218,7 +222,7 @@ class Comparison {
   // Reports the elements of the set `here` that `there` does not have.
   Result<void> report_missing(Change change, const NodeRef& here, const Digests& digests,
                               const NodeRef& there, const Digests& other_digests,
-                              const PatternSet::Place& place) {
+                              const Place& place) {
     using Pair = std::pair<std::uint64_t, std::uint64_t>;
     const auto sortable = [](const Hash128& hash) { return Pair(hash.low, hash.high); };
     std::vector<Pair> others;
@@ -228,7 +232,7 @@ class Comparison {
     std::sort(others.begin(), others.end());
     for (std::uint32_t i = 0; i < here.size(); ++i) {
       const Pair wanted = sortable(digests[here.child(i).number()]);
-      auto ok = descend(place, here.key(i), [&](const PatternSet::Place& child) -> Result<void> {
+      auto ok = descend(place, here, i, [&](const Place& child) -> Result<void> {
         if (std::binary_search(others.begin(), others.end(), wanted)) return {};
         return report_one_sided(change, here.child(i), child);
       });
@@ -249,7 +253,7 @@ class Comparison {
 
   const Checkpoint& a_;
   const Checkpoint& b_;
-  PatternSet& patterns_;
+  PatternStepper& patterns_;
   DiffOptions options_;
   Ties ties_a_;
   Ties ties_b_;
@@ -294,21 +298,22 @@ std::string_view change_name(Change change) {
 }
 
 Result<std::vector<Difference>> compare_structure(const Checkpoint& a, const Checkpoint& b,
-                                                  PatternSet& patterns,
+                                                  std::span<const Pattern> patterns,
                                                   const DiffOptions& options) {
   // Once through both trees: the comparison leaves out what it need not look at, so that it cannot
   // tell whether a pattern matches anything.
+  PatternStepper stepper(patterns);
   for (const Checkpoint* side : {&a, &b}) {
-    if (patterns.selects_all()) break;
-    for (SelectedWalker walk(side->state(), patterns); walk.next();) continue;
+    if (patterns.empty()) break;
+    for (Walker walk(side->state(), stepper); walk.next();) continue;
   }
-  if (auto ok = patterns.check_all_matched(); !ok) return propagate(ok);
-  return Comparison(a, b, patterns, options).run(a.state(), b.state());
+  if (auto ok = stepper.check_all_matched(); !ok) return propagate(ok);
+  return Comparison(a, b, stepper, options).run(a.state(), b.state());
 }
 
 Result<std::vector<Difference>> compare_metadata(const Checkpoint& a, const Checkpoint& b,
                                                  const DiffOptions& options) {
-  PatternSet everything;
+  PatternStepper everything({});
   return Comparison(a, b, everything, options).run(a.metadata(), b.metadata());
 }
 

@@ -3,12 +3,13 @@
 #define ESPALIER_CLI_STRUCTURE_DIFF_H_
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
 #include "espalier/base/error.h"
 #include "espalier/read/checkpoint.h"
-#include "espalier/tree/pattern_set.h"
+#include "espalier/tree/pattern.h"
 
 namespace espalier::cli {
 
@@ -51,7 +52,8 @@ struct DiffOptions {
 /// no hashes, is for the caller to find out. kNotFound for a pattern that matches nothing in either
 /// tree. Recurses as deep as the trees, which Limits::depth bounds.
 Result<std::vector<Difference>> compare_structure(const Checkpoint& a, const Checkpoint& b,
-                                                  PatternSet& patterns, const DiffOptions& options);
+                                                  std::span<const Pattern> patterns,
+                                                  const DiffOptions& options);
 
 /// The same for the files' metadata.
 Result<std::vector<Difference>> compare_metadata(const Checkpoint& a, const Checkpoint& b,

@@ -1,5 +1,7 @@
 #include "ties.h"
 
+#include "espalier/read/walker.h"
+
 namespace espalier::cli {
 namespace {
 

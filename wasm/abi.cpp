@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "failure.h"
+#include "tree.h"
 
 #include "espalier/foreign/any_opener.h"
 #include "espalier/format/access.h"
@@ -103,6 +104,8 @@ class Tree {
  private:
   std::vector<std::uint32_t> parents_;
 };
+
+const Checkpoint& checkpoint_of(const Tree& tree) { return tree.checkpoint; }
 
 class Matches {
  public:

@@ -7,15 +7,15 @@
 #include "command.h"
 #include "data_diff.h"
 #include "json_writer.h"
-#include "node_paths.h"
 #include "selection.h"
-#include "structure_diff.h"
 #include "text.h"
-#include "ties.h"
 #include "values.h"
 #include <fmt/format.h>
 
 #include "espalier/base/counted.h"
+#include "espalier/report/node_paths.h"
+#include "espalier/report/structure_diff.h"
+#include "espalier/report/ties.h"
 
 namespace espalier::cli {
 namespace {
@@ -282,14 +282,14 @@ Outcome run(const Options& options, Output& out) {
       return fail_about(options.a, explain_unmatched(differences.error(), options.patterns,
                                                      {checkpoint_a.state(), checkpoint_b.state()}));
     }
-    report.state = std::move(*differences);
+    report.state = std::move(differences->differences);
     auto compared = compare_all_data(a, b, options.common.threads, report);
     if (!compared) return tl::unexpected<Failure>(std::move(compared.error()));
   }
   if (!options.state_only && !options.no_metadata && patterns->empty()) {
     auto differences = compare_metadata(checkpoint_a, checkpoint_b, how);
     if (!differences) return about(options.a, differences);
-    report.metadata = std::move(*differences);
+    report.metadata = std::move(differences->differences);
   }
 
   if (options.common.json) {

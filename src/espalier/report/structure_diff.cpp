@@ -1,40 +1,50 @@
-#include "structure_diff.h"
+#include "espalier/report/structure_diff.h"
 
 #include <algorithm>
-#include <bit>
+#include <functional>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
-#include "node_paths.h"
-#include "ties.h"
-
+#include "espalier/base/merge_sort.h"
+#include "espalier/format/access.h"
 #include "espalier/format/digest.h"
 #include "espalier/read/pattern_stepper.h"
 #include "espalier/read/walker.h"
+#include "espalier/report/node_paths.h"
+#include "espalier/report/ties.h"
 
-namespace espalier::cli {
+namespace espalier {
 namespace {
 
-std::uint64_t bits(double value) { return std::bit_cast<std::uint64_t>(value); }
+template <class T>
+bool equal(std::span<T> a, std::span<T> b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end());
+}
 
-// Bit by bit, so that a NaN equals itself and -0.0 differs from 0.0.
+// Bit by bit, so that a NaN equals itself and -0.0 differs from 0.0. Of two nodes of one kind.
 bool same_scalar(const NodeRef& a, const NodeRef& b) {
+  const Tables& t_a = a.catalog().tables();
+  const Tables& t_b = b.catalog().tables();
+  const NodeRecord& one = t_a.nodes[a.number()];
+  const NodeRecord& other = t_b.nodes[b.number()];
+  const auto same_words = [&](std::size_t count) {
+    return equal(t_a.words.subspan(one.value, count), t_b.words.subspan(other.value, count));
+  };
   switch (a.kind()) {
     case Kind::kBool:
-      return a.as_bool() == b.as_bool();
+      return one.value == other.value;
     case Kind::kInt64:
-      return a.as_int64() == b.as_int64();
-    case Kind::kBigInt:
-      return a.as_bigint() == b.as_bigint();
     case Kind::kFloat64:
-      return bits(*a.as_double()) == bits(*b.as_double());
+      return same_words(1);
     case Kind::kComplex128:
-      return bits(a.as_complex()->real()) == bits(b.as_complex()->real()) &&
-             bits(a.as_complex()->imag()) == bits(b.as_complex()->imag());
+      return same_words(2);
     case Kind::kString:
-      return a.as_string() == b.as_string();
+      return table_text(t_a, one.value) == table_text(t_b, other.value);
+    case Kind::kBigInt:
     case Kind::kBytes:
-      return std::ranges::equal(*a.as_bytes(), *b.as_bytes());
+      return equal(t_a.bytes.subspan(one.value, one.count),
+                   t_b.bytes.subspan(other.value, other.count));
     default:
       return true;
   }
@@ -42,10 +52,13 @@ bool same_scalar(const NodeRef& a, const NodeRef& b) {
 
 // Whether hashes show that two tensors of the same dtype and shape hold the same bytes.
 bool same_hashes(const TensorRef& a, const TensorRef& b) {
+  if (a.bytes() == 0) return true;
   if (!a.catalog().has_hashes() || !b.catalog().has_hashes()) return false;
   const auto chunks_a = a.catalog().tables().chunks.subspan(a.first_chunk(), a.chunk_count());
   const auto chunks_b = b.catalog().tables().chunks.subspan(b.first_chunk(), b.chunk_count());
-  return std::ranges::equal(chunks_a, chunks_b, {}, &ChunkRecord::hash, &ChunkRecord::hash);
+  return std::equal(
+      chunks_a.begin(), chunks_a.end(), chunks_b.begin(), chunks_b.end(),
+      [](const ChunkRecord& one, const ChunkRecord& other) { return one.hash == other.hash; });
 }
 
 // What two tensors have in common; `data` as far as hashes tell.
@@ -59,7 +72,7 @@ struct Sameness {
 Sameness sameness_of(const TensorRef& a, const TensorRef& b) {
   Sameness same;
   same.dtype = a.dtype() == b.dtype() && a.block() == b.block();
-  same.shape = std::ranges::equal(a.shape(), b.shape());
+  same.shape = equal(a.shape(), b.shape());
   same.axis_names = a.axis_names() == b.axis_names();
   same.data = same.dtype && same.shape && (a.is_placeholder() || same_hashes(a, b));
   return same;
@@ -82,10 +95,10 @@ class Comparison {
         representatives_a_(tie_representatives(a, paths_a_)),
         representatives_b_(tie_representatives(b, paths_b_)) {}
 
-  Result<std::vector<Difference>> run(const NodeRef& a, const NodeRef& b) {
+  Result<StructureDiff> run(const NodeRef& a, const NodeRef& b) {
     if (auto ok = compare(a, b, {0, PatternStepper::is_selected(patterns_.start())}); !ok)
       return propagate(ok);
-    return std::move(differences_);
+    return std::move(diff_);
   }
 
  private:
@@ -96,7 +109,7 @@ class Comparison {
   };
 
   void report(Change change, const NodeRef& a, const NodeRef& b) {
-    differences_.push_back({change, a.number(), b.number()});
+    diff_.differences.push_back({change, a.number(), b.number()});
   }
 
   // Calls `visit(place)` for child number `i` of `node`, which is at `place`, unless the patterns
@@ -114,7 +127,7 @@ class Comparison {
     if (place.selected) {
       Difference difference{change};
       (change == Change::kOnlyInA ? difference.a : difference.b) = node.number();
-      differences_.push_back(difference);
+      diff_.differences.push_back(difference);
       return {};
     }
     for (std::uint32_t i = 0; i < node.size(); ++i) {
@@ -148,6 +161,7 @@ class Comparison {
 
   void compare_tensors(const NodeRef& a, const NodeRef& b) {
     const Sameness same = sameness(*a.tensor(), *b.tensor());
+    if (same.data) ++diff_.equal_tensors;
     if (!same.dtype) report(Change::kDType, a, b);
     if (!same.shape) report(Change::kShape, a, b);
     if (!same.axis_names) report(Change::kAxisNames, a, b);
@@ -229,7 +243,7 @@ class Comparison {
     for (std::uint32_t i = 0; i < there.size(); ++i) {
       others.push_back(sortable(other_digests[there.child(i).number()]));
     }
-    std::sort(others.begin(), others.end());
+    merge_sort_runs(others, std::less<>());
     for (std::uint32_t i = 0; i < here.size(); ++i) {
       const Pair wanted = sortable(digests[here.child(i).number()]);
       auto ok = descend(place, here, i, [&](const Place& child) -> Result<void> {
@@ -264,7 +278,7 @@ class Comparison {
   std::unordered_map<std::uint64_t, Sameness> known_;  // by tensor in A and in B
   Digests memory_a_;
   Digests memory_b_;
-  std::vector<Difference> differences_;
+  StructureDiff diff_;
 };
 
 }  // namespace
@@ -297,9 +311,9 @@ std::string_view change_name(Change change) {
   return "unknown";
 }
 
-Result<std::vector<Difference>> compare_structure(const Checkpoint& a, const Checkpoint& b,
-                                                  std::span<const Pattern> patterns,
-                                                  const DiffOptions& options) {
+Result<StructureDiff> compare_structure(const Checkpoint& a, const Checkpoint& b,
+                                        std::span<const Pattern> patterns,
+                                        const DiffOptions& options) {
   // Once through both trees: the comparison leaves out what it need not look at, so that it cannot
   // tell whether a pattern matches anything.
   PatternStepper stepper(patterns);
@@ -311,10 +325,10 @@ Result<std::vector<Difference>> compare_structure(const Checkpoint& a, const Che
   return Comparison(a, b, stepper, options).run(a.state(), b.state());
 }
 
-Result<std::vector<Difference>> compare_metadata(const Checkpoint& a, const Checkpoint& b,
-                                                 const DiffOptions& options) {
+Result<StructureDiff> compare_metadata(const Checkpoint& a, const Checkpoint& b,
+                                       const DiffOptions& options) {
   PatternStepper everything({});
   return Comparison(a, b, everything, options).run(a.metadata(), b.metadata());
 }
 
-}  // namespace espalier::cli
+}  // namespace espalier

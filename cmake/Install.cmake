@@ -1,7 +1,7 @@
 # Installs the libraries with their headers, and files that find_package() and pkg-config find them by.
 include(CMakePackageConfigHelpers)
 
-set(libraries espalier_codec espalier_format espalier_read espalier_write espalier_foreign espalier_native)
+set(libraries espalier_codec espalier_format espalier_read espalier_report espalier_write espalier_foreign espalier_native)
 install(
   TARGETS ${libraries}
   EXPORT espalier-targets

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "espalier/foreign/any_opener.h"
+#include "espalier/read/walker.h"
 
 namespace espalier::fuzz {
 namespace {

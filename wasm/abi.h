@@ -40,6 +40,10 @@
 #define ESPALIER_ABI extern "C"
 #endif
 
+namespace espalier {
+struct Difference;
+}
+
 namespace espalier::abi {
 
 using Status = std::uint32_t;
@@ -237,8 +241,18 @@ struct HistogramView {
   std::uint32_t buckets;        // 12
 };
 
+/// Differences of two trees. Each has 12 bytes: a Change of src/espalier/report/structure_diff.h in
+/// one byte at 0, and the nodes in both trees at 4 and 8, or kNone.
+struct DiffInfo {
+  const espalier::Difference* differences;  // 0
+  std::uint32_t count;                      // 4
+  std::uint32_t in_state;                   // 8: the first ones; the others are in the metadata
+  std::uint32_t equal_tensors;              // 12
+};
+
 class Opening;
 class Tree;
+class Diff;
 class Matches;
 class Read;
 class Verification;
@@ -347,6 +361,15 @@ ESPALIER_ABI Status espalier_totals_by_dtype(Tree* tree, const std::uint32_t* no
 ESPALIER_ABI Status espalier_tensor_path(Tree* tree, std::uint32_t tensor, Text* out);
 /// Shape, block and names point into the checkpoint.
 ESPALIER_ABI Status espalier_tensor(Tree* tree, std::uint32_t tensor, TensorInfo* out);
+
+// Comparing --------------------------------------------------------------------------------------
+
+/// Compares the states and the metadata of two trees, which both are in this module's memory. Null
+/// with an error if that fails.
+ESPALIER_ABI Diff* espalier_diff(Tree* a, Tree* b);
+/// The differences are valid as long as the diff.
+ESPALIER_ABI void espalier_diff_info(Diff* diff, DiffInfo* out);
+ESPALIER_ABI void espalier_diff_free(Diff* diff);
 
 // Reading ----------------------------------------------------------------------------------------
 

@@ -216,7 +216,8 @@ Matches* espalier_match(Tree* tree, std::uint32_t root, const Text* patterns, st
                           options->least_bytes};
   }
   auto matches = std::make_unique<Matches>();
-  matches->nodes = match_nodes(tree->node(root), parsed, filter);
+  PatternStepper stepper(parsed);
+  matches->nodes = match_nodes(tree->node(root), stepper, filter);
   return matches.release();
 }
 

@@ -13,6 +13,7 @@
 #include "espalier/codec/hash.h"
 #include "espalier/format/element_layout.h"
 #include "espalier/native/checkpoint_file.h"
+#include "espalier/read/walker.h"
 
 namespace espalier::bench {
 namespace {

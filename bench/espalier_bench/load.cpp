@@ -18,6 +18,7 @@
 #include "espalier/native/checkpoint_file.h"
 #include "espalier/native/save.h"
 #include "espalier/read/plan.h"
+#include "espalier/read/walker.h"
 
 namespace espalier::bench {
 namespace {

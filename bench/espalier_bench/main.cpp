@@ -21,6 +21,7 @@
 #include "espalier/codec/hash.h"
 #include "espalier/native/checkpoint_file.h"
 #include "espalier/native/save.h"
+#include "espalier/read/walker.h"
 
 namespace espalier::bench {
 namespace {

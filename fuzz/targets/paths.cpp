@@ -7,6 +7,7 @@
 #include "fuzz.h"
 #include "support/memory_file.h"
 
+#include "espalier/read/walker.h"
 #include "espalier/tree/key_path.h"
 #include "espalier/tree/pattern.h"
 
@@ -41,7 +42,7 @@ void check_match(const Pattern& pattern, const KeyPath& path) {
   }
 }
 
-// A file with one leaf, which is at `path`: a walk meets what the pattern matches, and only that.
+// A file with one leaf, which is at `path`: a walk meets what the pattern selects, and only that.
 void check_walk(const Pattern& pattern, const KeyPath& path) {
   Value state = Value::null();
   for (std::size_t i = path.size(); i > 0; --i) state = Value::dict({{path[i - 1], state}});
@@ -51,16 +52,19 @@ void check_walk(const Pattern& pattern, const KeyPath& path) {
   require(checkpoint.has_value(), "a written tree cannot be opened");
   std::vector<std::string> expected;
   std::string printed;
-  if (pattern.matches(printed)) expected.push_back(printed);
+  bool selected = pattern.matches(printed);
+  if (selected) expected.push_back(printed);
   for (const Key& key : path) {
     append_path(printed, key.view());
-    if (pattern.matches(printed)) expected.push_back(printed);
+    selected = selected || pattern.matches(printed);
+    if (selected) expected.push_back(printed);
   }
   std::vector<std::string> met;
-  for (Walker walk(checkpoint->state(), std::span(&pattern, 1)); walk.next();) {
+  PatternStepper stepper(std::span(&pattern, 1));
+  for (Walker walk(checkpoint->state(), stepper); walk.next();) {
     met.emplace_back(walk.path());
   }
-  require(met == expected, "a walk meets other nodes than match");
+  require(met == expected, "a walk meets other nodes than are selected");
 
   const auto leaf = checkpoint->state().at(path);
   require(leaf && leaf->kind() == Kind::kNull, "a path does not lead to its node");

@@ -7,15 +7,15 @@
 #include "command.h"
 #include "data_diff.h"
 #include "json_writer.h"
-#include "node_paths.h"
 #include "selection.h"
-#include "structure_diff.h"
 #include "text.h"
-#include "ties.h"
 #include "values.h"
 #include <fmt/format.h>
 
 #include "espalier/base/counted.h"
+#include "espalier/report/node_paths.h"
+#include "espalier/report/structure_diff.h"
+#include "espalier/report/ties.h"
 
 namespace espalier::cli {
 namespace {
@@ -261,7 +261,7 @@ void print_json(Output& out, const Options& options, const Side& a, const Side& 
 }
 
 Outcome run(const Options& options, Output& out) {
-  auto patterns = PatternSet::parse(options.patterns);
+  auto patterns = parse_patterns(options.patterns);
   if (!patterns) return about("", patterns);
   auto file_a = open_file(options.a, options.common);
   if (!file_a) return about(options.a, file_a);
@@ -275,21 +275,21 @@ Outcome run(const Options& options, Output& out) {
   Report report;
   const DiffOptions how{options.state_only};
   const bool known_equal =
-      options.state_only && patterns->selects_all() && have_equal_digests(a.file, b.file);
+      options.state_only && patterns->empty() && have_equal_digests(a.file, b.file);
   if (!known_equal) {
     auto differences = compare_structure(checkpoint_a, checkpoint_b, *patterns, how);
     if (!differences) {
       return fail_about(options.a, explain_unmatched(differences.error(), options.patterns,
                                                      {checkpoint_a.state(), checkpoint_b.state()}));
     }
-    report.state = std::move(*differences);
+    report.state = std::move(differences->differences);
     auto compared = compare_all_data(a, b, options.common.threads, report);
     if (!compared) return tl::unexpected<Failure>(std::move(compared.error()));
   }
-  if (!options.state_only && !options.no_metadata && patterns->selects_all()) {
+  if (!options.state_only && !options.no_metadata && patterns->empty()) {
     auto differences = compare_metadata(checkpoint_a, checkpoint_b, how);
     if (!differences) return about(options.a, differences);
-    report.metadata = std::move(*differences);
+    report.metadata = std::move(differences->differences);
   }
 
   if (options.common.json) {

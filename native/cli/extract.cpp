@@ -47,7 +47,7 @@ Result<Tensor> whole(const CheckpointFile& file, const TensorRef& ref) {
 
 Result<Value> select_state(const CheckpointFile& file, const Options& options,
                            const SliceSpec& slice) {
-  auto patterns = PatternSet::parse(options.patterns);
+  auto patterns = parse_patterns(options.patterns);
   if (!patterns) return propagate(patterns);
   auto root = KeyPath::parse(options.root);
   if (!root) return propagate(root);

@@ -8,15 +8,15 @@
 
 #include "command.h"
 #include "json_writer.h"
-#include "node_paths.h"
 #include "notes.h"
 #include "selection.h"
 #include "storage.h"
 #include "text.h"
-#include "ties.h"
 #include "values.h"
 
 #include "espalier/base/counted.h"
+#include "espalier/report/node_paths.h"
+#include "espalier/report/ties.h"
 
 namespace espalier::cli {
 namespace {

@@ -3,19 +3,18 @@
 #include <optional>
 #include <utility>
 
-#include "espalier/read/select.h"
+#include "espalier/read/match.h"
 
 namespace espalier::cli {
 
 Result<std::vector<std::uint32_t>> select_nodes(const CheckpointFile& file,
                                                 std::span<const std::string> patterns, bool all) {
-  auto set = PatternSet::parse(patterns);
-  if (!set) return propagate(set);
-  std::vector<std::uint32_t> nodes;
-  for (SelectedWalker walk(file.state(), *set); walk.next();) {
-    if (all || walk.node().tensor()) nodes.push_back(walk.node().number());
-  }
-  if (auto ok = set->check_all_matched(); !ok) {
+  auto parsed = parse_patterns(patterns);
+  if (!parsed) return propagate(parsed);
+  PatternStepper stepper(*parsed);
+  auto nodes = match_nodes(file.state(), stepper,
+                           all ? std::nullopt : std::optional<TensorFilter>(TensorFilter{}));
+  if (auto ok = stepper.check_all_matched(); !ok) {
     return tl::unexpected<Error>(explain_unmatched(ok.error(), patterns, {file.state()}));
   }
   return nodes;

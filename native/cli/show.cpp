@@ -8,12 +8,13 @@
 #include "slice_spec.h"
 #include "storage.h"
 #include "text.h"
-#include "ties.h"
 #include "tree_text.h"
 #include "values.h"
 #include <fmt/format.h>
 
 #include "espalier/base/counted.h"
+#include "espalier/read/walker.h"
+#include "espalier/report/ties.h"
 
 namespace espalier::cli {
 namespace {

@@ -8,7 +8,6 @@
 
 #include "command.h"
 #include "json_writer.h"
-#include "node_paths.h"
 #include "pieces.h"
 #include "progress.h"
 #include "selection.h"
@@ -16,6 +15,7 @@
 #include "values.h"
 #include <fmt/format.h>
 
+#include "espalier/report/node_paths.h"
 #include "espalier/tree/statistics.h"
 
 namespace espalier::cli {

@@ -7,13 +7,13 @@
 #include <string_view>
 
 #include "json_writer.h"
-#include "node_paths.h"
 #include "output.h"
-#include "ties.h"
 #include "values.h"
 
 #include "espalier/read/checkpoint.h"
 #include "espalier/read/totals.h"
+#include "espalier/report/node_paths.h"
+#include "espalier/report/ties.h"
 
 namespace espalier::cli {
 

@@ -1,8 +1,10 @@
-"""Holds the architecture: who may include whom, and that every public header compiles alone.
+"""Holds the architecture: which folder may include which, that every public header compiles alone, and that no
+TypeScript modules import each other in a circle.
 
 Usage: test_layout.py SOURCE GENERATED WORK COMPILER..., where WORK is a folder for what is compiled and COMPILER a
 command line: a compiler cache may come first, which a folder that stays the same lets find last time's results.
 """
+import graphlib
 import pathlib
 import re
 import subprocess
@@ -16,12 +18,13 @@ ALLOWED = {
     "src/espalier/codec": BASE,
     "src/espalier/format": BASE | {"tree", "codec"},
     "src/espalier/read": BASE | {"tree", "codec", "format"},
+    "src/espalier/report": BASE | {"tree", "codec", "format", "read"},
     "src/espalier/write": BASE | {"tree", "codec", "format"},
     "src/espalier/foreign": BASE | {"tree", "codec", "format", "read", "write"},
     "native/espalier/native": BASE | {"tree", "codec", "format", "read", "write", "foreign"},
-    "wasm": BASE | {"tree", "codec", "format", "read", "write", "foreign"},
+    "wasm": BASE | {"tree", "codec", "format", "read", "report", "write", "foreign"},
     "native/serve": BASE | {"native"},
-    "native/cli": BASE | {"tree", "codec", "format", "read", "write", "foreign", "native", "serve"},
+    "native/cli": BASE | {"tree", "codec", "format", "read", "report", "write", "foreign", "native", "serve"},
 }
 # The core does no I/O, holds no threads and knows no operating system.
 FORBIDDEN_IN_CORE = re.compile(
@@ -30,6 +33,9 @@ FORBIDDEN_IN_CORE = re.compile(
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 # Generated code and FlatBuffers are known to one file each way.
 GENERATED_ALLOWED = {"src/espalier/format/index.cpp"}
+
+# Relative imports that are there when the program runs: types are not.
+IMPORT = re.compile(r"^(?:import|export)\s+(?!type\b)(?:[^'\"]*?\sfrom\s+)?['\"](\.{1,2}/[^'\"]+)['\"]", re.M)
 
 failures = []
 passed = 0
@@ -41,6 +47,19 @@ def check(condition, message):
         passed += 1
     else:
         failures.append(message)
+
+
+def check_no_circle(folder):
+    modules = {path.resolve().with_suffix(""): path.read_text() for path in folder.rglob("*.ts*")}
+    check(modules, f"{folder} holds no modules")
+    imports = {module: [(module.parent / re.sub(r"\.js$", "", target)).resolve() for target in IMPORT.findall(text)]
+               for module, text in modules.items()}
+    try:
+        graphlib.TopologicalSorter(imports).prepare()
+        circle = []
+    except graphlib.CycleError as error:
+        circle = [module.name for module in error.args[1]]
+    check(not circle, f"{folder} has a circle of imports: {', '.join(circle)}")
 
 
 def main():
@@ -66,6 +85,8 @@ def main():
                     check(folder == "native/serve", f"{name} includes {target}")
                 elif folder.startswith("src/"):
                     check(not FORBIDDEN_IN_CORE.match(target), f"{name} includes {target}")
+    for folder in ("wasm/src", "web_demo/src"):
+        check_no_circle(root / folder)
     work.mkdir(exist_ok=True)
     for header in headers:
         base = root / header.relative_to(root).parts[0]

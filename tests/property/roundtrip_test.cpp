@@ -17,6 +17,7 @@
 #include "espalier/native/checkpoint_file.h"
 #include "espalier/native/save.h"
 #include "espalier/read/to_value.h"
+#include "espalier/read/walker.h"
 
 namespace espalier::testing {
 namespace {

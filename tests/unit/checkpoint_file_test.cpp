@@ -18,6 +18,7 @@
 #include <sys/resource.h>
 
 #include "espalier/native/save.h"
+#include "espalier/read/walker.h"
 
 namespace espalier {
 namespace {

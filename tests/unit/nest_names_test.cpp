@@ -13,6 +13,7 @@
 #include "espalier/read/opener.h"
 #include "espalier/read/to_value.h"
 #include "espalier/read/verify.h"
+#include "espalier/read/walker.h"
 #include "espalier/write/layout.h"
 
 namespace espalier {

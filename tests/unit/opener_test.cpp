@@ -10,6 +10,7 @@
 #include <doctest/doctest.h>
 
 #include "espalier/format/header.h"
+#include "espalier/read/walker.h"
 
 namespace espalier {
 namespace {

@@ -1,13 +1,14 @@
 // Opens checkpoints.
 import { Checkpoint } from './api/checkpoint.js'
+import { openTree } from './api/open-tree.js'
 import { coreAddress, decoderAddress, type CoreInput } from './core/module.js'
 import { Core } from './core/core.js'
-import { Opening, type SiblingAnswer } from './core/tree.js'
+import { Opening } from './core/tree.js'
 import { LocalEngine } from './engine/local.js'
 import { WorkerEngine } from './engine/remote.js'
 import type { OnProgress } from './engine/run.js'
 import { endWorker, isWorker, type WorkerLike } from './engine/start-worker.js'
-import { errorFromCode, EspalierError } from './errors.js'
+import { errorFromCode } from './errors.js'
 import { RangeReader, type RangeReaderOptions } from './fetch/range-reader.js'
 import { asSource, type SourceInput } from './source/as-source.js'
 import { BytesSource } from './source/bytes-source.js'
@@ -76,23 +77,14 @@ export async function open(input: SourceInput, options?: OpenOptions): Promise<C
     const [core, size] = await Promise.all([Core.load(others.core ?? coreAddress(), signal), reader.size(signal)])
     const opening = new Opening(core, size, indexBytes, nest)
     if (worker) remote = await WorkerEngine.start(worker, decoder)
-    let loaded = 0
-    for (;;) {
-      const wanted = opening.wants()
-      if (wanted) {
-        const found = wanted.isSibling ? await orAborted((async () => findSibling(wanted.name))(), signal) : undefined
-        if (found !== undefined) reader.add(wanted.number, asSource(found, { http: { ...others, size: undefined } }), wanted.name)
-        opening.answer(wanted.number, found === undefined ? MISSING : await sizeOf(reader, wanted.number, signal))
-        continue
-      }
-      const need = opening.need()
-      if (!need) break
-      const bytes = await reader.readOne(need, { signal, maxRequestBytes: Number.MAX_SAFE_INTEGER })
-      opening.feed(need.file, need.offset, bytes)
-      loaded += bytes.length
-      onProgress?.({ loaded, total: loaded + (opening.need()?.length ?? 0) })
-    }
-    const tree = opening.finish()
+    const tree = await openTree(opening, reader, {
+      signal,
+      onLoaded: (loaded, more) => onProgress?.({ loaded, total: loaded + more }),
+      addSibling: async (number, name) => {
+        const found = await orAborted((async () => findSibling(name))(), signal)
+        if (found !== undefined) reader!.add(number, asSource(found, { http: { ...others, size: undefined } }), name)
+      },
+    })
     await remote?.hello(signal)
     return new Checkpoint({ tree, reader, engine: remote ?? new LocalEngine(decoder) })
   } catch (error) {
@@ -101,22 +93,6 @@ export async function open(input: SourceInput, options?: OpenOptions): Promise<C
     // Not awaited: what comes of it must not hide the reason, nor keep it back.
     reader?.close().catch(() => {})
     throw error
-  }
-}
-
-const MISSING: SiblingAnswer = {
-  isMissing: true,
-  problem: "the checkpoint has bytes in this file, and it is not there; put it beside the file that you opened, or give the option 'siblings'",
-}
-
-/** What there is to say of a further file. */
-async function sizeOf(reader: RangeReader, file: number, signal: AbortSignal | undefined): Promise<SiblingAnswer> {
-  try {
-    return { size: await reader.size(signal, file) }
-  } catch (error) {
-    signal?.throwIfAborted()
-    if (error instanceof EspalierError && error.code === 'file_not_found') return MISSING
-    return { isMissing: false, problem: error instanceof Error ? error.message : String(error) }
   }
 }
 

@@ -19,6 +19,7 @@
 #include "espalier/native/read_ahead.h"
 #include "espalier/read/plan.h"
 #include "espalier/read/to_value.h"
+#include "espalier/read/walker.h"
 
 namespace espalier {
 namespace {

@@ -203,69 +203,6 @@ Result<NodeRef> NodeRef::at(std::string_view text) const {
   return at(*path);
 }
 
-Walker::Walker(NodeRef root, std::span<const Pattern> patterns)
-    : node_(root), patterns_(patterns) {}
-
-// Whether a pattern matches the current node, whose key prints as `segment`; the root's prints as
-// nothing, and no other key does. Notes how far each pattern has come.
-bool Walker::match(std::string_view segment) {
-  const std::size_t depth = stack_.size();
-  states_.resize((depth + 1) * patterns_.size());
-  bool alive = false;
-  bool accepted = false;
-  for (std::size_t i = 0; i < patterns_.size(); ++i) {
-    Pattern::State& state = states(depth)[i];
-    state = depth == 0 ? patterns_[i].start() : patterns_[i].step(states(depth - 1)[i], segment);
-    alive = alive || state != 0;
-    if (!accepted && patterns_[i].accepts(state)) {
-      accepted = true;
-      matched_ = i;
-    }
-  }
-  descend_ = descend_ && alive;
-  return accepted;
-}
-
-bool Walker::next() {
-  if (!started_) {
-    started_ = true;
-    descend_ = node_.size() > 0;
-    if (patterns_.empty() || match({})) return true;
-  }
-  const Tables& t = node_.catalog().tables();
-  for (;;) {
-    if (descend_) {
-      const NodeRecord& parent = t.nodes[node_.number()];
-      stack_.push_back({parent.value, parent.value, parent.value + parent.count,
-                        has_keys(node_kind(parent)), path_.size()});
-    }
-    for (;;) {
-      if (stack_.empty()) return false;
-      if (stack_.back().next != stack_.back().end) break;
-      stack_.pop_back();
-    }
-    Frame& frame = stack_.back();
-    const std::uint32_t number = frame.next++;
-    const NodeRecord& record = t.nodes[number];
-    node_ = NodeRef(&node_.catalog(), number);
-    descend_ = is_container(node_kind(record)) && record.count > 0;
-    path_.truncate(frame.path_size);
-    std::size_t segment = 0;
-    if (!frame.keyed) {
-      segment = path_.append(std::int64_t{number - frame.first});
-    } else if (record.key_kind == static_cast<std::uint8_t>(KeyKind::kInt)) {
-      segment = path_.append(table_int(t, record.key));
-    } else if (node_.catalog().is_plain_text(record.key)) {
-      segment = path_.append_plain(table_text(t, record.key));
-    } else {
-      segment = path_.append(table_text(t, record.key));
-    }
-    if (patterns_.empty() || match(path_.view().substr(segment))) return true;
-  }
-}
-
-void Walker::skip_children() { descend_ = false; }
-
 std::uint32_t Checkpoint::tensor_count() const {
   return static_cast<std::uint32_t>(catalog_->tables().tensors.size());
 }

@@ -1,8 +1,5 @@
-// A checkpoint as a tree of nodes: looking around in it, without reading any tensor.
-//
-//   for (Walker walk(checkpoint.state()); walk.next();) {
-//     if (const auto tensor = walk.node().tensor()) use(walk.path(), tensor->shape());
-//   }
+// A checkpoint as a tree of nodes: looking around in it, without reading any tensor. walker.h
+// visits all of them.
 //
 // Everything here reads validated memory only: no I/O, no failure but "not found", and all const
 // access is thread-safe. A NodeRef or TensorRef is a small handle; it and every view that it gives
@@ -28,8 +25,6 @@
 #include "espalier/tree/dtype.h"
 #include "espalier/tree/key_path.h"
 #include "espalier/tree/kind.h"
-#include "espalier/tree/path_text.h"
-#include "espalier/tree/pattern.h"
 
 namespace espalier {
 
@@ -139,49 +134,6 @@ class NodeRef {
 
   const Catalog* catalog_;
   std::uint32_t number_;
-};
-
-/// Visits a node and all below it, parents before children, children in order. With patterns, it
-/// stops only at nodes whose key path one of them matches, and leaves out subtrees where none can
-/// match.
-class Walker {
- public:
-  /// From `root` on; paths start there. The patterns must outlive the walker.
-  explicit Walker(NodeRef root, std::span<const Pattern> patterns = {});
-
-  /// Goes to the next node; false when there is none. Must be called before the first node.
-  bool next();
-  /// The current node.
-  NodeRef node() const { return node_; }
-  /// Its printed key path, relative to the root. Valid until next().
-  std::string_view path() const { return path_.view(); }
-  /// Levels below the root; 0 for the root itself.
-  std::size_t depth() const { return stack_.size(); }
-  /// Number of the pattern that matched first, when there are patterns.
-  std::size_t matched() const { return matched_; }
-  /// Leaves out what is below the current node.
-  void skip_children();
-
- private:
-  // The children of a node that are still to come.
-  struct Frame {
-    std::uint32_t first;
-    std::uint32_t next;
-    std::uint32_t end;
-    bool keyed;
-    std::size_t path_size;
-  };
-  bool match(std::string_view segment);
-  Pattern::State* states(std::size_t depth) { return states_.data() + depth * patterns_.size(); }
-
-  NodeRef node_;
-  std::span<const Pattern> patterns_;
-  std::vector<Frame> stack_;
-  std::vector<Pattern::State> states_;
-  PathText path_;
-  std::size_t matched_ = 0;
-  bool started_ = false;
-  bool descend_ = false;
 };
 
 /// An opened checkpoint: its state tree and its metadata. Cheap to copy; copies share everything.

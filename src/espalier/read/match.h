@@ -4,11 +4,10 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "espalier/read/checkpoint.h"
-#include "espalier/tree/pattern.h"
+#include "espalier/read/pattern_stepper.h"
 
 namespace espalier {
 
@@ -20,12 +19,10 @@ struct TensorFilter {
   std::uint64_t least_bytes = 0;
 };
 
-/// Numbers of the nodes from `root` down that one of `patterns` matches, with all nodes below
-/// them, in the order of a walk: parents before children, children in order. Patterns match key
-/// paths from `root` on; without patterns, all nodes are selected. With a filter, only the tensors
-/// and placeholders among them that it takes. What SelectedWalker visits, but without putting paths
-/// together: some ten nanoseconds for each node. Thread-safe.
-std::vector<std::uint32_t> match_nodes(NodeRef root, std::span<const Pattern> patterns,
+/// Numbers of the nodes from `root` down that `patterns` select, in the order of a walk: parents
+/// before children, children in order. With a filter, only the tensors and placeholders among them
+/// that it takes. Takes some ten nanoseconds for each node.
+std::vector<std::uint32_t> match_nodes(NodeRef root, PatternStepper& patterns,
                                        std::optional<TensorFilter> filter = std::nullopt);
 
 }  // namespace espalier

@@ -1,44 +1,41 @@
 #include "espalier/read/select.h"
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
 
+#include "espalier/read/pattern_stepper.h"
 #include "espalier/read/to_value.h"
 
 namespace espalier {
 namespace {
 
-std::string printed_segment(KeyView key) {
-  std::string segment;
-  append_segment(segment, key);
-  return segment;
-}
-
 class Selector {
  public:
-  Selector(PatternSet& patterns, const TensorMaker& make) : patterns_(patterns), make_(make) {}
+  Selector(PatternStepper& patterns, const TensorMaker& make) : patterns_(patterns), make_(make) {}
 
-  // What is left of `node`; nothing if nothing is.
-  Result<std::optional<Value>> build(const NodeRef& node, const PatternSet::Place& place) {
+  // What is left of `node`, which is at `depth`; nothing if nothing is.
+  Result<std::optional<Value>> build(const NodeRef& node, std::size_t depth, bool is_selected) {
     if (!is_container(node.kind())) {
-      if (!place.selected) return std::optional<Value>();
+      if (!is_selected) return std::optional<Value>();
       auto value = build_leaf(node);
       if (!value) return propagate(value);
       return std::optional<Value>(std::move(*value));
     }
     Value value = to_value_alone(node);
-    bool kept = place.selected;
+    bool kept = is_selected;
     // Elements that are left out, until it is known whether anything of their list is kept.
     const bool positional = node.kind() == Kind::kList || node.kind() == Kind::kTuple;
     std::vector<std::optional<Value>> elements;
-    PatternSet::Place child_place;
     for (std::uint32_t i = 0; i < node.size(); ++i) {
-      patterns_.step(place, printed_segment(node.key(i)), child_place);
+      const auto verdict = patterns_.step(depth + 1, node, i);
       Result<std::optional<Value>> child;
-      if (child_place.alive) child = build(node.child(i), child_place);
+      if (verdict != PatternStepper::Verdict::kLeftOut) {
+        child = build(node.child(i), depth + 1, PatternStepper::is_selected(verdict));
+      }
       if (!child) return child;
       kept = kept || child->has_value();
       if (positional) {
@@ -77,44 +74,29 @@ class Selector {
     return value;
   }
 
-  PatternSet& patterns_;
+  PatternStepper& patterns_;
   const TensorMaker& make_;
   std::unordered_map<std::uint32_t, std::shared_ptr<const Tensor>> tensors_;
 };
 
 }  // namespace
 
-bool SelectedWalker::next() {
-  while (walker_.next()) {
-    const std::size_t depth = walker_.depth();
-    if (places_.size() <= depth) places_.resize(depth + 1);
-    PatternSet::Place& place = places_[depth];
-    if (depth == 0) {
-      place = patterns_.start();
-    } else {
-      // A printed segment has no slash of its own.
-      const std::string_view path = walker_.path();
-      patterns_.step(places_[depth - 1], path.substr(path.rfind('/') + 1), place);
-    }
-    if (place.selected) return true;
-    if (!place.alive) walker_.skip_children();
-  }
-  return false;
-}
-
-Result<Value> select(const NodeRef& root, const KeyPath& path, PatternSet& patterns,
+Result<Value> select(const NodeRef& root, const KeyPath& path, std::span<const Pattern> patterns,
                      const TensorMaker& make) {
   auto node = root.at(path);
   if (!node) return propagate(node);
-  PatternSet::Place place = patterns.start();
-  for (const Key& key : path) {
-    PatternSet::Place child;
-    patterns.step(place, printed_segment(key.view()), child);
-    place = std::move(child);
+  PatternStepper stepper(patterns);
+  auto verdict = stepper.start();
+  NodeRef parent = root;
+  for (std::size_t depth = 0; depth < path.size(); ++depth) {
+    const NodeRef child = *parent.find(path[depth].view());
+    verdict = stepper.step(depth + 1, parent, child.number() - parent.child(0).number());
+    parent = child;
   }
-  auto built = Selector(patterns, make).build(*node, place);
+  auto built =
+      Selector(stepper, make).build(*node, path.size(), PatternStepper::is_selected(verdict));
   if (!built) return propagate(built);
-  if (auto ok = patterns.check_all_matched(); !ok) return propagate(ok);
+  if (auto ok = stepper.check_all_matched(); !ok) return propagate(ok);
   if (!*built) {
     return fail(ErrorCode::kNotFound, "the patterns select nothing below this root",
                 Error::kNoOffset, path.to_string());

@@ -1,38 +1,17 @@
-// Parts of a checkpoint: walking what patterns select, and the tree that is left of it.
+// The part of a tree that patterns select.
 #ifndef ESPALIER_READ_SELECT_H_
 #define ESPALIER_READ_SELECT_H_
 
-#include <cstddef>
 #include <functional>
-#include <string_view>
-#include <vector>
+#include <span>
 
 #include "espalier/base/error.h"
 #include "espalier/read/checkpoint.h"
 #include "espalier/tree/key_path.h"
-#include "espalier/tree/pattern_set.h"
+#include "espalier/tree/pattern.h"
 #include "espalier/tree/value.h"
 
 namespace espalier {
-
-/// Visits the nodes that a PatternSet selects: parents before children, children in order.
-class SelectedWalker {
- public:
-  /// From `root` on; paths start there. The patterns must outlive the walker.
-  SelectedWalker(NodeRef root, PatternSet& patterns) : walker_(root), patterns_(patterns) {}
-
-  /// Goes to the next selected node; false when there is none. Must be called before the first
-  /// node.
-  bool next();
-  NodeRef node() const { return walker_.node(); }
-  /// The node's printed key path. Valid until next().
-  std::string_view path() const { return walker_.path(); }
-
- private:
-  Walker walker_;
-  PatternSet& patterns_;
-  std::vector<PatternSet::Place> places_;  // by depth
-};
 
 /// Makes the tensor that stands for a selected one: the whole, a slice, in memory or produced
 /// later. Called once for tensors that are tied, and for placeholders too.
@@ -44,7 +23,7 @@ using TensorMaker = std::function<Result<Tensor>(const TensorRef& tensor)>;
 /// placeholders for their tensors. Labels, the order of keys and ties among selected tensors
 /// survive. kNotFound if nothing is at `path`, or if nothing below it is selected, or if a pattern
 /// matches nothing; the errors of `make`. Recurses as deep as the tree, which Limits::depth bounds.
-Result<Value> select(const NodeRef& root, const KeyPath& path, PatternSet& patterns,
+Result<Value> select(const NodeRef& root, const KeyPath& path, std::span<const Pattern> patterns,
                      const TensorMaker& make);
 
 }  // namespace espalier

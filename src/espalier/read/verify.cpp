@@ -11,6 +11,7 @@
 #include "espalier/format/digest.h"
 #include "espalier/format/header.h"
 #include "espalier/read/chunk_reader.h"
+#include "espalier/read/walker.h"
 
 namespace espalier {
 namespace {

@@ -61,6 +61,7 @@ Result<Pattern> Pattern::parse(std::string_view text, LetterCase letter_case) {
     return fail_at(text, *invalid, "the text is not UTF-8 from here on; convert it to UTF-8");
   }
   Pattern pattern;
+  pattern.text_ = text;
   pattern.letter_case_ = letter_case;
   if (text.empty()) return pattern;
   for (std::size_t offset = 0;; ++offset) {
@@ -83,7 +84,10 @@ Result<Pattern> Pattern::parse(std::string_view text, LetterCase letter_case) {
       if (!segment) return propagate(segment);
       pattern.segments_.push_back(*std::move(segment));
     }
-    if (offset == text.size()) return pattern;
+    if (offset == text.size()) {
+      pattern.accepting_ = bit(pattern.segments_.size());
+      return pattern;
+    }
   }
 }
 
@@ -117,15 +121,13 @@ Pattern::State Pattern::step(State state, std::string_view printed_segment) cons
 
 Pattern::State Pattern::step_folded(State state, std::string_view folded_segment) const {
   State next = state & globstars_;  // A `**` takes the segment and stays where it is.
-  State left = state & ~globstars_ & (bit(segments_.size()) - 1);
+  State left = state & ~globstars_ & (accepting_ - 1);
   for (; left != 0; left &= left - 1) {
     const auto place = static_cast<std::size_t>(std::countr_zero(left));
     if (segments_[place].matches(folded_segment)) next |= bit(place + 1);
   }
   return skip_globstars(next);
 }
-
-bool Pattern::accepts(State state) const { return (state & bit(segments_.size())) != 0; }
 
 std::optional<std::string> Pattern::literal_path() const {
   if (globstars_ != 0 || letter_case_ == LetterCase::kIgnored) return std::nullopt;
@@ -141,6 +143,19 @@ std::optional<std::string> Pattern::literal_path() const {
 Pattern::State Pattern::skip_globstars(State state) const {
   while (const State more = (state & globstars_) << 1 & ~state) state |= more;
   return state;
+}
+
+Result<std::vector<Pattern>> parse_patterns(std::span<const std::string> texts) {
+  std::vector<Pattern> patterns;
+  for (const std::string& text : texts) {
+    auto pattern = Pattern::parse(text);
+    if (!pattern) {
+      pattern.error().message = "pattern '" + text + "': " + pattern.error().message;
+      return propagate(pattern);
+    }
+    patterns.push_back(std::move(*pattern));
+  }
+  return patterns;
 }
 
 }  // namespace espalier

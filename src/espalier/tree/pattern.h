@@ -25,6 +25,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,6 +50,9 @@ class Pattern {
   /// says at which character, counted from 1, and what to write instead.
   static Result<Pattern> parse(std::string_view text, LetterCase letter_case = LetterCase::kExact);
 
+  /// The text that it was made from.
+  const std::string& text() const { return text_; }
+
   /// Whether the pattern matches all of `printed_path`.
   bool matches(std::string_view printed_path) const;
 
@@ -63,7 +67,7 @@ class Pattern {
 
   State start() const;
   State step(State state, std::string_view printed_segment) const;
-  bool accepts(State state) const;
+  bool accepts(State state) const { return (state & accepting_) != 0; }
 
   /// Whether the pattern matches one path at most, so that a look-up can take the place of a
   /// search.
@@ -77,12 +81,18 @@ class Pattern {
   State skip_globstars(State state) const;
   State step_folded(State state, std::string_view folded_segment) const;
 
+  std::string text_;
   /// One for each segment; for a `**` it is there but unused.
   std::vector<SegmentPattern> segments_;
   /// The bit of each segment that is `**`.
   State globstars_ = 0;
+  /// The bit of the end of the pattern.
+  State accepting_ = 1;
   LetterCase letter_case_ = LetterCase::kExact;
 };
+
+/// The patterns of several texts; the error for one that is no pattern quotes it.
+Result<std::vector<Pattern>> parse_patterns(std::span<const std::string> texts);
 
 }  // namespace espalier
 

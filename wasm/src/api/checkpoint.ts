@@ -5,6 +5,7 @@ import { Verification, type VerifyReport } from '../engine/plan.js'
 import { forEachRange, type RunOptions } from '../engine/run.js'
 import { errorFromCode } from '../errors.js'
 import type { Meter } from '../fetch/range-reader.js'
+import { compare, type Comparison } from './compare.js'
 import type { List } from './list.js'
 import { Node, type FindOptions, type Path, type TensorOptions } from './node.js'
 import { checkNumber } from '../source/source.js'
@@ -166,6 +167,16 @@ export class Checkpoint {
     } finally {
       verification.close()
     }
+  }
+
+  /**
+   * Compares this checkpoint, A, with another one, B: states and metadata, as `espalier diff` does. Reads both indexes
+   * again, and no tensor: the change 'data' says that hashes differ, or that there are none and only reading can tell.
+   * @throws EspalierError invalid_argument for what is no checkpoint; file_changed if a file has changed since it was opened; those of the sources; out_of_memory
+   */
+  async compare(other: Checkpoint, { signal }: Pick<RunOptions, 'signal'> = {}): Promise<Comparison> {
+    if (!(other instanceof Checkpoint)) throw errorFromCode('invalid_argument', 'give another open checkpoint')
+    return compare(this.#opened, other.#opened, signal)
   }
 
   /** Lets go of the source, the memory and the worker. Whatever is still asked of the checkpoint fails. */

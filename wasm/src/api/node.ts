@@ -104,7 +104,7 @@ export class Node {
   /** The tensor or placeholder that the node is; undefined for other kinds. */
   get tensor(): Tensor | undefined {
     const { kind, tensor } = this.#node
-    return kind === 'tensor' || kind === 'placeholder' ? new Tensor(this.#opened, this.id, tensor) : undefined
+    return kind === 'tensor' || kind === 'placeholder' ? new Tensor(this.#opened, this, tensor) : undefined
   }
 
   /** The child under a key, or at a position of a list, tuple or set. '0' is a text key, and 0 an int key. */
@@ -158,7 +158,7 @@ export class Node {
     if (number < 0 || dtype === ('' as unknown)) throw errorFromCode('invalid_argument', `there is no type ${String(dtype)}`)
     const tensors = { dtype: number, leastBytes: checkNumber(leastBytes, 'leastBytes') }
     const ids = this.#match(patterns, { ignoresCase: ignoreCase === true, tensors })
-    return new List(ids.length, (i) => new Tensor(this.#opened, ids[i]!))
+    return new List(ids.length, (i) => new Tensor(this.#opened, new Node(this.#opened, ids[i]!)))
   }
 
   get #node(): NodeInfo {

@@ -7,7 +7,7 @@ import type { StatisticsJob, ReadJob } from '../engine/engine.js'
 import { forEachRange, type RangeSource, type RunOptions } from '../engine/run.js'
 import { Histogram, type TensorStats } from '../engine/statistics.js'
 import { errorFromCode, EspalierError } from '../errors.js'
-import { Node } from './node.js'
+import type { Node } from './node.js'
 import type { Opened } from './opened.js'
 import { Reading } from './reading.js'
 import { parseSlice, type SliceInput } from './slice.js'
@@ -21,30 +21,27 @@ export interface ReadOptions extends RunOptions {
 /** A tensor or placeholder, at one of its places in the tree. Good until the checkpoint is closed. */
 export class Tensor {
   readonly #opened: Opened
-  readonly #node: number
   #id: number | undefined
   #info: TensorInfo | undefined
 
+  /** The node that this tensor stands at. */
+  readonly node: Node
+
   /** Tensors come from a checkpoint. @internal */
-  constructor(opened: Opened, node: number, id?: number) {
+  constructor(opened: Opened, node: Node, id?: number) {
     this.#opened = opened
-    this.#node = node
+    this.node = node
     this.#id = id
   }
 
   /** The tensor's number in the file. Nodes that name the same tensor are tied. */
   get id(): number {
-    return (this.#id ??= this.#opened.tree.node(this.#node).tensor)
-  }
-
-  /** The node that this tensor stands at. */
-  get node(): Node {
-    return new Node(this.#opened, this.#node)
+    return (this.#id ??= this.#opened.tree.node(this.node.id).tensor)
   }
 
   /** The printed key path of that node. */
   get path(): string {
-    return this.#opened.tree.path(this.#node)
+    return this.node.path
   }
 
   /** The type of the elements. */

@@ -39,6 +39,10 @@ export interface CoreExports {
   espalier_tensor_path(tree: number, tensor: number, out: number): number
   espalier_tensor(tree: number, tensor: number, out: number): number
 
+  espalier_diff(a: number, b: number): number
+  espalier_diff_info(diff: number, out: number): void
+  espalier_diff_free(diff: number): void
+
   espalier_read(tree: number, tensor: number, slices: number, count: number): number
   espalier_read_info(read: number, out: number): void
   espalier_read_chunk(read: number, i: number, out: number): number

@@ -96,6 +96,11 @@ export class RangeReader {
     this.#files[file] = { source, name, traffic, size: undefined }
   }
 
+  /** Whether there is a file of that number. */
+  has(file: number): boolean {
+    return this.#files[file] !== undefined
+  }
+
   /** What all reads have cost so far. */
   get meter(): Meter {
     const total = (count: 'requests' | 'bytes'): number => this.#files.reduce((sum, file) => sum + (file?.traffic[count] ?? 0), 0)

@@ -2,12 +2,11 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { Node } from 'espalier'
 import type { OpenFile } from '../data/open-file'
-import { runInTurns } from '../data/slices'
 import { formatExact, formatShape } from '../ui/format'
 import { visible } from '../ui/visible'
-import { compareTrees, type Comparison, type Difference, type IsDamaged } from './compare-trees'
 import { DeltaResult } from './delta-result'
 import { readDeltas, type Deltas } from './deltas'
+import { findDifferences, type Difference, type Differences } from './differences'
 
 interface DiffPaneProps {
   readonly file: OpenFile
@@ -21,8 +20,9 @@ interface DiffPaneProps {
 const PAGE = 100
 
 const WORDS = {
-  added: 'added', removed: 'removed', kind: 'other kind', dtype: 'other type', shape: 'other shape', axes: 'other axis names',
-  order: 'other order', value: 'other value', data: 'differs', unknown: 'not compared', damaged: 'damaged',
+  only_in_a: 'removed', only_in_b: 'added', kind: 'other kind', label: 'other label', value: 'other value', dtype: 'other type',
+  shape: 'other shape', axis_names: 'other axis names', key_order: 'other order', tie: 'other ties', data: 'differs',
+  unknown: 'not compared', damaged: 'damaged',
 } as const
 
 /** Shows what differs; the elements of tensors are read when that is asked for. */
@@ -34,8 +34,7 @@ export function DiffPane({ file: shown, files, version, onSelect }: DiffPaneProp
   const isShownFirst = !against || shown.number < against.number
   const file = isShownFirst ? shown : against
   const other = isShownFirst ? against : shown
-  const [comparison, setComparison] = useState<Comparison>()
-  const [done, setDone] = useState(0)
+  const [comparison, setComparison] = useState<Differences>()
   const [failure, setFailure] = useState('')
   const [listed, setListed] = useState(PAGE)
   const [deltas, setDeltas] = useState<ReadonlyMap<Difference, Deltas | string>>(new Map())
@@ -49,8 +48,11 @@ export function DiffPane({ file: shown, files, version, onSelect }: DiffPaneProp
     setFailure('')
     if (!other) return
     const stop = new AbortController()
-    runInTurns(compareTrees(file.checkpoint, other.checkpoint, [isDamaged(file), isDamaged(other)]), stop.signal, setDone).then(setComparison, (error: unknown) => {
-      if (!stop.signal.aborted) setFailure(String(error))
+    const { signal } = stop
+    findDifferences(file.checkpoint, other.checkpoint, [file.hashes.bad, other.hashes.bad], signal).then((found) => {
+      if (!signal.aborted) setComparison(found)
+    }, (error: unknown) => {
+      if (!signal.aborted) setFailure(String(error))
     })
     return () => {
       stop.abort()
@@ -81,7 +83,7 @@ export function DiffPane({ file: shown, files, version, onSelect }: DiffPaneProp
     if (signal.aborted) setFailure('Cancelled.')
   }
 
-  const readable = comparison?.differences.filter(isReadable) ?? []
+  const readable = comparison?.listed.filter(isReadable) ?? []
   const unread = readable.filter((difference) => !deltas.has(difference))
   return (
     <section class="diff">
@@ -93,7 +95,7 @@ export function DiffPane({ file: shown, files, version, onSelect }: DiffPaneProp
         </label>{' '}
         <span class="quiet">from {visible(file.name)}, which was opened first, to {visible(other.name)}</span>
       </p>
-      {!comparison && !failure && <p><progress max={1} value={done} aria-label="Compared" /></p>}
+      {!comparison && !failure && <p><progress aria-label="Comparing" /></p>}
       <div role="status">
         {comparison && <p>{summaryOf(comparison)}</p>}
         {failure && <p>{visible(failure)}</p>}
@@ -102,19 +104,19 @@ export function DiffPane({ file: shown, files, version, onSelect }: DiffPaneProp
       {reading
         ? <p><button type="button" onClick={() => running.current?.abort()}>Cancel</button></p>
         : unread.length > 1 && <p><button type="button" onClick={() => void read(unread)}>Compare the elements of all {formatExact(unread.length)}</button></p>}
-      {comparison && comparison.differences.length > 0 && (
+      {comparison && comparison.listed.length > 0 && (
         <table class="differences">
           <thead><tr><th scope="col">key path</th><th scope="col">change</th><th scope="col">{visible(file.name)}</th><th scope="col">{visible(other.name)}</th></tr></thead>
           <tbody>
-            {comparison.differences.slice(0, listed).map((difference) => {
+            {comparison.listed.slice(0, listed).map((difference) => {
               const { change, path, before, after } = difference
               const here = isShownFirst ? before : after
               const delta = deltas.get(difference)
               const canRead = isReadable(difference)
               return (
-                <tr key={`${before?.id} ${after?.id}`} class={`change-${change}`}>
+                <tr key={`${change} ${before?.id} ${after?.id}`} class={`change-${change}`}>
                   <th scope="row">{here ? <button type="button" class="plain" onClick={() => onSelect(here.id)}>{visible(path)}</button> : visible(path)}</th>
-                  <td>{typeof delta === 'object' && change !== 'axes' ? (delta.differing === 0 ? 'equal' : 'differs') : WORDS[change]}</td>
+                  <td>{typeof delta === 'object' ? (delta.differing === 0 ? 'equal' : 'differs') : WORDS[change]}</td>
                   {canRead ? (
                     <td colSpan={2}>
                       {typeof delta === 'string' ? <span class="bad">{visible(delta)}</span>
@@ -128,24 +130,19 @@ export function DiffPane({ file: shown, files, version, onSelect }: DiffPaneProp
           </tbody>
         </table>
       )}
-      {comparison && comparison.differences.length > listed && (
-        <p><button type="button" onClick={() => setListed(listed + PAGE)}>Show more</button> of {formatExact(comparison.differences.length)}</p>
+      {comparison && comparison.listed.length > listed && (
+        <p><button type="button" onClick={() => setListed(listed + PAGE)}>Show more</button> of {formatExact(comparison.listed.length)}</p>
       )}
     </section>
   )
 }
 
-/** Tells of a file what verifying it has found. */
-function isDamaged({ hashes }: OpenFile): IsDamaged {
-  return ({ id }) => hashes.of(id) === 'bad'
-}
-
 /** Whether reading the elements of both tells more. */
-function isReadable({ change, before }: Difference): boolean {
-  return change === 'data' || change === 'unknown' || (change === 'axes' && !before!.tensor!.isPlaceholder)
+function isReadable({ change }: Difference): boolean {
+  return change === 'data' || change === 'unknown'
 }
 
-function summaryOf({ counts, equalTensors }: Comparison): string {
+function summaryOf({ counts, equalTensors }: Differences): string {
   const parts = [...counts].map(([change, count]) => `${formatExact(count)} ${WORDS[change]}`)
   const equal = `${formatExact(equalTensors)} ${equalTensors === 1 ? 'tensor' : 'tensors'} equal`
   return parts.length === 0 ? `No differences: ${equal}.` : `${parts.join(', ')}; ${equal}.`

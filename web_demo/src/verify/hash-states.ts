@@ -17,6 +17,11 @@ export class HashStates {
     this.#hasHashes = hasHashes
   }
 
+  /** Items in which something is bad. */
+  get bad(): Iterable<number> {
+    return this.#bad
+  }
+
   /** The state of an item: bad if something in it is. */
   of(item: number): HashState {
     if (!this.#hasHashes) return 'none'

@@ -1,6 +1,6 @@
-#include "node_paths.h"
+#include "espalier/report/node_paths.h"
 
-namespace espalier::cli {
+namespace espalier {
 
 NodePaths::NodePaths(const Checkpoint& checkpoint) : catalog_(&checkpoint.catalog()) {
   const auto count = static_cast<std::uint32_t>(catalog_->tables().nodes.size());
@@ -53,4 +53,4 @@ bool NodePaths::less(std::uint32_t a, std::uint32_t b) const {
   return segment_a < segment_b;
 }
 
-}  // namespace espalier::cli
+}  // namespace espalier

@@ -1,9 +1,11 @@
-#include "ties.h"
+#include "espalier/report/ties.h"
 
-namespace espalier::cli {
+#include "espalier/read/walker.h"
+
+namespace espalier {
 namespace {
 
-constexpr std::uint32_t kNobody = ~std::uint32_t{0};
+constexpr std::uint32_t kNoNode = ~std::uint32_t{0};
 
 // Calls `visit(node, tensor)` for all nodes with tensors; metadata has none.
 template <class Visit>
@@ -22,15 +24,15 @@ Ties::Ties(const Checkpoint& checkpoint) : mentions_(checkpoint.tensor_count()) 
     any = ++mentions_[tensor.number()].count == 2 || any;
   });
   if (!any) return;
-  for (Mentions& mentions : mentions_) mentions.first = mentions.second = kNobody;
+  for (Mentions& mentions : mentions_) mentions.first = mentions.second = kNoNode;
   // Numbers of nodes go level by level within each container, unlike the tree.
   for (Walker walk(checkpoint.state()); walk.next();) {
     const auto tensor = walk.node().tensor();
     if (!tensor) continue;
     Mentions& mentions = mentions_[tensor->number()];
-    if (mentions.first == kNobody) {
+    if (mentions.first == kNoNode) {
       mentions.first = walk.node().number();
-    } else if (mentions.second == kNobody) {
+    } else if (mentions.second == kNoNode) {
       mentions.second = walk.node().number();
     }
   }
@@ -53,12 +55,12 @@ std::optional<NodeRef> Ties::partner(const NodeRef& node) const {
 
 std::vector<std::uint32_t> tie_representatives(const Checkpoint& checkpoint,
                                                const NodePaths& paths) {
-  std::vector<std::uint32_t> least(checkpoint.tensor_count(), kNobody);
+  std::vector<std::uint32_t> least(checkpoint.tensor_count(), kNoNode);
   for_each_mention(checkpoint, [&](std::uint32_t node, const TensorRef& tensor) {
     std::uint32_t& known = least[tensor.number()];
-    if (known == kNobody || paths.less(node, known)) known = node;
+    if (known == kNoNode || paths.less(node, known)) known = node;
   });
   return least;
 }
 
-}  // namespace espalier::cli
+}  // namespace espalier

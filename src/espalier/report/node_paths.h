@@ -1,6 +1,6 @@
 // The key paths of nodes, made when they are printed.
-#ifndef ESPALIER_CLI_NODE_PATHS_H_
-#define ESPALIER_CLI_NODE_PATHS_H_
+#ifndef ESPALIER_REPORT_NODE_PATHS_H_
+#define ESPALIER_REPORT_NODE_PATHS_H_
 
 #include <cstdint>
 #include <string>
@@ -8,7 +8,7 @@
 
 #include "espalier/read/checkpoint.h"
 
-namespace espalier::cli {
+namespace espalier {
 
 /// From node numbers to printed key paths. Listings hold numbers: the paths of a file of some
 /// hundred KiB may have gigabytes. Recurses as deep as the tree, which Limits::depth bounds.
@@ -31,6 +31,6 @@ class NodePaths {
   std::vector<std::uint32_t> parents_;  // by node; a root is its own
 };
 
-}  // namespace espalier::cli
+}  // namespace espalier
 
-#endif  // ESPALIER_CLI_NODE_PATHS_H_
+#endif  // ESPALIER_REPORT_NODE_PATHS_H_

@@ -1,39 +1,50 @@
-#include "structure_diff.h"
+#include "espalier/report/structure_diff.h"
 
 #include <algorithm>
-#include <bit>
+#include <functional>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
-#include "node_paths.h"
-#include "ties.h"
-
+#include "espalier/base/merge_sort.h"
+#include "espalier/format/access.h"
 #include "espalier/format/digest.h"
-#include "espalier/read/select.h"
+#include "espalier/read/pattern_stepper.h"
+#include "espalier/read/walker.h"
+#include "espalier/report/node_paths.h"
+#include "espalier/report/ties.h"
 
-namespace espalier::cli {
+namespace espalier {
 namespace {
 
-std::uint64_t bits(double value) { return std::bit_cast<std::uint64_t>(value); }
+template <class T>
+bool equal(std::span<T> a, std::span<T> b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end());
+}
 
-// Bit by bit, so that a NaN equals itself and -0.0 differs from 0.0.
+// Bit by bit, so that a NaN equals itself and -0.0 differs from 0.0. Of two nodes of one kind.
 bool same_scalar(const NodeRef& a, const NodeRef& b) {
+  const Tables& t_a = a.catalog().tables();
+  const Tables& t_b = b.catalog().tables();
+  const NodeRecord& one = t_a.nodes[a.number()];
+  const NodeRecord& other = t_b.nodes[b.number()];
+  const auto same_words = [&](std::size_t count) {
+    return equal(t_a.words.subspan(one.value, count), t_b.words.subspan(other.value, count));
+  };
   switch (a.kind()) {
     case Kind::kBool:
-      return a.as_bool() == b.as_bool();
+      return one.value == other.value;
     case Kind::kInt64:
-      return a.as_int64() == b.as_int64();
-    case Kind::kBigInt:
-      return a.as_bigint() == b.as_bigint();
     case Kind::kFloat64:
-      return bits(*a.as_double()) == bits(*b.as_double());
+      return same_words(1);
     case Kind::kComplex128:
-      return bits(a.as_complex()->real()) == bits(b.as_complex()->real()) &&
-             bits(a.as_complex()->imag()) == bits(b.as_complex()->imag());
+      return same_words(2);
     case Kind::kString:
-      return a.as_string() == b.as_string();
+      return table_text(t_a, one.value) == table_text(t_b, other.value);
+    case Kind::kBigInt:
     case Kind::kBytes:
-      return std::ranges::equal(*a.as_bytes(), *b.as_bytes());
+      return equal(t_a.bytes.subspan(one.value, one.count),
+                   t_b.bytes.subspan(other.value, other.count));
     default:
       return true;
   }
@@ -41,10 +52,13 @@ bool same_scalar(const NodeRef& a, const NodeRef& b) {
 
 // Whether hashes show that two tensors of the same dtype and shape hold the same bytes.
 bool same_hashes(const TensorRef& a, const TensorRef& b) {
+  if (a.bytes() == 0) return true;
   if (!a.catalog().has_hashes() || !b.catalog().has_hashes()) return false;
   const auto chunks_a = a.catalog().tables().chunks.subspan(a.first_chunk(), a.chunk_count());
   const auto chunks_b = b.catalog().tables().chunks.subspan(b.first_chunk(), b.chunk_count());
-  return std::ranges::equal(chunks_a, chunks_b, {}, &ChunkRecord::hash, &ChunkRecord::hash);
+  return std::equal(
+      chunks_a.begin(), chunks_a.end(), chunks_b.begin(), chunks_b.end(),
+      [](const ChunkRecord& one, const ChunkRecord& other) { return one.hash == other.hash; });
 }
 
 // What two tensors have in common; `data` as far as hashes tell.
@@ -58,7 +72,7 @@ struct Sameness {
 Sameness sameness_of(const TensorRef& a, const TensorRef& b) {
   Sameness same;
   same.dtype = a.dtype() == b.dtype() && a.block() == b.block();
-  same.shape = std::ranges::equal(a.shape(), b.shape());
+  same.shape = equal(a.shape(), b.shape());
   same.axis_names = a.axis_names() == b.axis_names();
   same.data = same.dtype && same.shape && (a.is_placeholder() || same_hashes(a, b));
   return same;
@@ -68,7 +82,7 @@ using Digests = std::vector<Hash128>;
 
 class Comparison {
  public:
-  Comparison(const Checkpoint& a, const Checkpoint& b, PatternSet& patterns,
+  Comparison(const Checkpoint& a, const Checkpoint& b, PatternStepper& patterns,
              const DiffOptions& options)
       : a_(a),
         b_(b),
@@ -81,37 +95,43 @@ class Comparison {
         representatives_a_(tie_representatives(a, paths_a_)),
         representatives_b_(tie_representatives(b, paths_b_)) {}
 
-  Result<std::vector<Difference>> run(const NodeRef& a, const NodeRef& b) {
-    if (auto ok = compare(a, b, patterns_.start()); !ok) return propagate(ok);
-    return std::move(differences_);
+  Result<StructureDiff> run(const NodeRef& a, const NodeRef& b) {
+    if (auto ok = compare(a, b, {0, PatternStepper::is_selected(patterns_.start())}); !ok)
+      return propagate(ok);
+    return std::move(diff_);
   }
 
  private:
+  // Where a comparison is.
+  struct Place {
+    std::size_t depth;
+    bool selected;
+  };
+
   void report(Change change, const NodeRef& a, const NodeRef& b) {
-    differences_.push_back({change, a.number(), b.number()});
+    diff_.differences.push_back({change, a.number(), b.number()});
   }
 
-  // Calls `visit(place)` for the child under `key`, unless the patterns leave it out.
+  // Calls `visit(place)` for child number `i` of `node`, which is at `place`, unless the patterns
+  // leave the child out.
   template <class Visit>
-  Result<void> descend(const PatternSet::Place& parent, KeyView key, Visit visit) {
-    std::string segment;
-    append_segment(segment, key);
-    PatternSet::Place place;
-    patterns_.step(parent, segment, place);
-    return place.alive ? visit(place) : Result<void>();
+  Result<void> descend(const Place& place, const NodeRef& node, std::uint32_t i, Visit visit) {
+    const std::size_t depth = place.depth + 1;
+    const auto verdict = patterns_.step(depth, node, i);
+    if (verdict == PatternStepper::Verdict::kLeftOut) return {};
+    return visit(Place{depth, PatternStepper::is_selected(verdict)});
   }
 
   // Reports what is selected of a subtree that only one side has.
-  Result<void> report_one_sided(Change change, const NodeRef& node,
-                                const PatternSet::Place& place) {
+  Result<void> report_one_sided(Change change, const NodeRef& node, const Place& place) {
     if (place.selected) {
       Difference difference{change};
       (change == Change::kOnlyInA ? difference.a : difference.b) = node.number();
-      differences_.push_back(difference);
+      diff_.differences.push_back(difference);
       return {};
     }
     for (std::uint32_t i = 0; i < node.size(); ++i) {
-      auto ok = descend(place, node.key(i), [&](const PatternSet::Place& child) {
+      auto ok = descend(place, node, i, [&](const Place& child) {
         return report_one_sided(change, node.child(i), child);
       });
       if (!ok) return ok;
@@ -119,7 +139,7 @@ class Comparison {
     return {};
   }
 
-  Result<void> compare(const NodeRef& a, const NodeRef& b, const PatternSet::Place& place) {
+  Result<void> compare(const NodeRef& a, const NodeRef& b, const Place& place) {
     if (place.selected && a.label() != b.label()) report(Change::kLabel, a, b);
     if (a.kind() != b.kind()) {
       // Also where the patterns mean something further down: what they mean is there on one side
@@ -141,6 +161,7 @@ class Comparison {
 
   void compare_tensors(const NodeRef& a, const NodeRef& b) {
     const Sameness same = sameness(*a.tensor(), *b.tensor());
+    if (same.data) ++diff_.equal_tensors;
     if (!same.dtype) report(Change::kDType, a, b);
     if (!same.shape) report(Change::kShape, a, b);
     if (!same.axis_names) report(Change::kAxisNames, a, b);
@@ -164,22 +185,20 @@ class Comparison {
            paths_b_.path(representatives_b_[b.tensor()->number()]);
   }
 
-  Result<void> compare_keyed(const NodeRef& a, const NodeRef& b, const PatternSet::Place& place) {
+  Result<void> compare_keyed(const NodeRef& a, const NodeRef& b, const Place& place) {
     std::vector<std::uint32_t> common;  // places in B of the keys that both have, in A's order
     for (std::uint32_t i = 0; i < a.size(); ++i) {
-      const KeyView key = a.key(i);
-      const auto other = b.find(key);
+      const auto other = b.find(a.key(i));
       if (other) common.push_back(other->number());
-      auto ok = descend(place, key, [&](const PatternSet::Place& child) {
+      auto ok = descend(place, a, i, [&](const Place& child) {
         return other ? compare(a.child(i), *other, child)
                      : report_one_sided(Change::kOnlyInA, a.child(i), child);
       });
       if (!ok) return ok;
     }
     for (std::uint32_t i = 0; i < b.size(); ++i) {
-      const KeyView key = b.key(i);
-      if (a.find(key)) continue;
-      auto ok = descend(place, key, [&](const PatternSet::Place& child) {
+      if (a.find(b.key(i))) continue;
+      auto ok = descend(place, b, i, [&](const Place& child) {
         return report_one_sided(Change::kOnlyInB, b.child(i), child);
       });
       if (!ok) return ok;
@@ -189,12 +208,11 @@ class Comparison {
     return {};
   }
 
-  Result<void> compare_positions(const NodeRef& a, const NodeRef& b,
-                                 const PatternSet::Place& place) {
+  Result<void> compare_positions(const NodeRef& a, const NodeRef& b, const Place& place) {
     const std::uint32_t common = std::min(a.size(), b.size());
     for (std::uint32_t i = 0; i < std::max(a.size(), b.size()); ++i) {
       const NodeRef& longer = i < a.size() ? a : b;
-      auto ok = descend(place, longer.key(i), [&](const PatternSet::Place& child) {
+      auto ok = descend(place, longer, i, [&](const Place& child) {
         if (i < common) return compare(a.child(i), b.child(i), child);
         const Change change = i < a.size() ? Change::kOnlyInA : Change::kOnlyInB;
         return report_one_sided(change, longer.child(i), child);
@@ -204,7 +222,7 @@ class Comparison {
     return {};
   }
 
-  Result<void> compare_sets(const NodeRef& a, const NodeRef& b, const PatternSet::Place& place) {
+  Result<void> compare_sets(const NodeRef& a, const NodeRef& b, const Place& place) {
     auto digests_a = digests_of(a_, memory_a_);
     if (!digests_a) return propagate(digests_a);
     auto digests_b = digests_of(b_, memory_b_);
@@ -218,17 +236,17 @@ class Comparison {
   // Reports the elements of the set `here` that `there` does not have.
   Result<void> report_missing(Change change, const NodeRef& here, const Digests& digests,
                               const NodeRef& there, const Digests& other_digests,
-                              const PatternSet::Place& place) {
+                              const Place& place) {
     using Pair = std::pair<std::uint64_t, std::uint64_t>;
     const auto sortable = [](const Hash128& hash) { return Pair(hash.low, hash.high); };
     std::vector<Pair> others;
     for (std::uint32_t i = 0; i < there.size(); ++i) {
       others.push_back(sortable(other_digests[there.child(i).number()]));
     }
-    std::sort(others.begin(), others.end());
+    merge_sort_runs(others, std::less<>());
     for (std::uint32_t i = 0; i < here.size(); ++i) {
       const Pair wanted = sortable(digests[here.child(i).number()]);
-      auto ok = descend(place, here.key(i), [&](const PatternSet::Place& child) -> Result<void> {
+      auto ok = descend(place, here, i, [&](const Place& child) -> Result<void> {
         if (std::binary_search(others.begin(), others.end(), wanted)) return {};
         return report_one_sided(change, here.child(i), child);
       });
@@ -249,7 +267,7 @@ class Comparison {
 
   const Checkpoint& a_;
   const Checkpoint& b_;
-  PatternSet& patterns_;
+  PatternStepper& patterns_;
   DiffOptions options_;
   Ties ties_a_;
   Ties ties_b_;
@@ -260,7 +278,7 @@ class Comparison {
   std::unordered_map<std::uint64_t, Sameness> known_;  // by tensor in A and in B
   Digests memory_a_;
   Digests memory_b_;
-  std::vector<Difference> differences_;
+  StructureDiff diff_;
 };
 
 }  // namespace
@@ -293,23 +311,24 @@ std::string_view change_name(Change change) {
   return "unknown";
 }
 
-Result<std::vector<Difference>> compare_structure(const Checkpoint& a, const Checkpoint& b,
-                                                  PatternSet& patterns,
-                                                  const DiffOptions& options) {
+Result<StructureDiff> compare_structure(const Checkpoint& a, const Checkpoint& b,
+                                        std::span<const Pattern> patterns,
+                                        const DiffOptions& options) {
   // Once through both trees: the comparison leaves out what it need not look at, so that it cannot
   // tell whether a pattern matches anything.
+  PatternStepper stepper(patterns);
   for (const Checkpoint* side : {&a, &b}) {
-    if (patterns.selects_all()) break;
-    for (SelectedWalker walk(side->state(), patterns); walk.next();) continue;
+    if (patterns.empty()) break;
+    for (Walker walk(side->state(), stepper); walk.next();) continue;
   }
-  if (auto ok = patterns.check_all_matched(); !ok) return propagate(ok);
-  return Comparison(a, b, patterns, options).run(a.state(), b.state());
+  if (auto ok = stepper.check_all_matched(); !ok) return propagate(ok);
+  return Comparison(a, b, stepper, options).run(a.state(), b.state());
 }
 
-Result<std::vector<Difference>> compare_metadata(const Checkpoint& a, const Checkpoint& b,
-                                                 const DiffOptions& options) {
-  PatternSet everything;
+Result<StructureDiff> compare_metadata(const Checkpoint& a, const Checkpoint& b,
+                                       const DiffOptions& options) {
+  PatternStepper everything({});
   return Comparison(a, b, everything, options).run(a.metadata(), b.metadata());
 }
 
-}  // namespace espalier::cli
+}  // namespace espalier

@@ -1,16 +1,15 @@
 // Which nodes share a tensor.
-#ifndef ESPALIER_CLI_TIES_H_
-#define ESPALIER_CLI_TIES_H_
+#ifndef ESPALIER_REPORT_TIES_H_
+#define ESPALIER_REPORT_TIES_H_
 
 #include <cstdint>
 #include <optional>
 #include <vector>
 
-#include "node_paths.h"
-
 #include "espalier/read/checkpoint.h"
+#include "espalier/report/node_paths.h"
 
-namespace espalier::cli {
+namespace espalier {
 
 /// The tied tensors of a checkpoint: those that more than one node names. Holds a few numbers for
 /// each tensor, however many nodes name it.
@@ -42,6 +41,6 @@ class Ties {
 std::vector<std::uint32_t> tie_representatives(const Checkpoint& checkpoint,
                                                const NodePaths& paths);
 
-}  // namespace espalier::cli
+}  // namespace espalier
 
-#endif  // ESPALIER_CLI_TIES_H_
+#endif  // ESPALIER_REPORT_TIES_H_

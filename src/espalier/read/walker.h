@@ -1,0 +1,75 @@
+// Walks over a tree, whole or as far as patterns select it.
+//
+//   for (Walker walk(checkpoint.state()); walk.next();) {
+//     if (const auto tensor = walk.node().tensor()) use(walk.path(), tensor->shape());
+//   }
+#ifndef ESPALIER_READ_WALKER_H_
+#define ESPALIER_READ_WALKER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "espalier/read/checkpoint.h"
+#include "espalier/read/pattern_stepper.h"
+#include "espalier/tree/path_text.h"
+
+namespace espalier {
+
+/// Visits a node and all below it, parents before children, children in order. With patterns, it
+/// visits the nodes that they select.
+class Walker {
+ public:
+  /// From `root` on; paths start there.
+  explicit Walker(NodeRef root) : node_(root) {}
+  /// Only what `patterns` select. The stepper must outlive the walker, and one walk uses it at a
+  /// time.
+  Walker(NodeRef root, PatternStepper& patterns) : node_(root), patterns_(&patterns) {}
+
+  /// Goes to the next node; false when there is none. Must be called before the first node.
+  bool next();
+  /// The current node.
+  NodeRef node() const { return node_; }
+  /// Its printed key path, relative to the root. Valid until next(). A walk that never asks is
+  /// faster.
+  std::string_view path() {
+    if (!prints_) begin_to_print();
+    return path_.view();
+  }
+  /// Levels below the root; 0 for the root itself.
+  std::size_t depth() const { return stack_.size(); }
+  /// Leaves out what is below the current node.
+  void skip_children() { descend_ = false; }
+
+ private:
+  // A container around the current node, and its children that are still to come.
+  struct Frame {
+    std::uint32_t parent;
+    std::uint32_t first;
+    std::uint32_t next;
+    std::uint32_t end;
+    std::size_t path_size;  // of the container's own path
+    bool keyed;
+    bool settled;
+  };
+
+  using Verdict = PatternStepper::Verdict;
+
+  bool take(Verdict verdict);
+  void begin_to_print();
+  void print_child(const Frame& frame);
+
+  NodeRef node_;
+  PatternStepper* patterns_ = nullptr;
+  std::vector<Frame> stack_;
+  PathText path_;
+  bool started_ = false;
+  bool descend_ = false;
+  bool settled_ = false;  // whether all below the current node is selected
+  bool prints_ = false;   // whether path_ is kept, which costs more than the walk
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_READ_WALKER_H_

@@ -1,0 +1,104 @@
+#include "espalier/read/pattern_stepper.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "../support/memory_file.h"
+#include <doctest/doctest.h>
+
+#include "espalier/read/match.h"
+#include "espalier/read/walker.h"
+
+namespace espalier {
+namespace {
+
+std::vector<Pattern> parse(const std::vector<std::string>& texts) {
+  auto patterns = parse_patterns(texts);
+  REQUIRE(patterns);
+  return *patterns;
+}
+
+Checkpoint open(const Value& state) {
+  const auto file = testing::write_file(state);
+  REQUIRE(file);
+  auto checkpoint = testing::open_file(*file);
+  REQUIRE(checkpoint);
+  return std::move(*checkpoint);
+}
+
+Value tree() {
+  return Value::dict({{"a", Value::dict({{"b", Value::list({Value::null(), Value::null()})}})},
+                      {"x", Value::dict({{"b", Value::null()}})}});
+}
+
+std::vector<std::string> walk(const Checkpoint& checkpoint, PatternStepper& patterns) {
+  std::vector<std::string> paths;
+  for (Walker walk(checkpoint.state(), patterns); walk.next();) paths.emplace_back(walk.path());
+  return paths;
+}
+
+using Paths = std::vector<std::string>;
+
+TEST_CASE("A match selects all below it, whatever walks") {
+  const Checkpoint checkpoint = open(tree());
+  const auto patterns = parse({"a/b"});
+  PatternStepper stepper(patterns);
+  CHECK(walk(checkpoint, stepper) == Paths{"a/b", "a/b/0", "a/b/1"});
+  std::vector<std::uint32_t> numbers;
+  for (const char* path : {"a/b", "a/b/0", "a/b/1"}) {
+    numbers.push_back(checkpoint.state().at(path)->number());
+  }
+  CHECK(match_nodes(checkpoint.state(), stepper) == numbers);
+}
+
+TEST_CASE("A stepper says where something may still be selected") {
+  const Checkpoint checkpoint = open(tree());
+  const auto patterns = parse({"a/*/1"});
+  PatternStepper stepper(patterns);
+  CHECK(stepper.start() == PatternStepper::Verdict::kOpen);
+  CHECK(stepper.step(1, checkpoint.state(), 0) == PatternStepper::Verdict::kOpen);
+  CHECK(stepper.step(1, checkpoint.state(), 1) == PatternStepper::Verdict::kLeftOut);
+}
+
+TEST_CASE("No patterns select everything, and so does the empty one") {
+  const Checkpoint checkpoint = open(tree());
+  PatternStepper everything({});
+  const auto patterns = parse({""});
+  PatternStepper root(patterns);
+  CHECK(walk(checkpoint, everything).size() == 7);
+  CHECK(walk(checkpoint, everything) == walk(checkpoint, root));
+  CHECK(everything.check_all_matched());
+}
+
+TEST_CASE("One stepper follows walks of several trees that repeat the same texts") {
+  const Checkpoint one = open(Value::dict({{"a", Value::null()}, {"b", Value::null()}}));
+  const Checkpoint other = open(Value::dict({{"b", Value::null()}, {"c", Value::null()}}));
+  const auto patterns = parse({"b"});
+  PatternStepper stepper(patterns);
+  CHECK(walk(one, stepper) == Paths{"b"});
+  CHECK(walk(other, stepper) == Paths{"b"});
+}
+
+TEST_CASE("Patterns that match nothing are named, also within a selected subtree") {
+  const Checkpoint checkpoint = open(tree());
+  const auto patterns = parse({"a", "a/b", "c"});
+  PatternStepper stepper(patterns);
+  walk(checkpoint, stepper);
+  const auto checked = stepper.check_all_matched();
+  REQUIRE_FALSE(checked);
+  CHECK(checked.error().code == ErrorCode::kNotFound);
+  CHECK(checked.error().message.find("'c'") != std::string::npos);
+  walk(open(Value::dict({{"c", Value::null()}})), stepper);
+  CHECK(stepper.check_all_matched());
+}
+
+TEST_CASE("Text that is no pattern is quoted in the error") {
+  const auto patterns = parse_patterns(std::vector<std::string>{"ok", "a//b"});
+  REQUIRE_FALSE(patterns);
+  CHECK(patterns.error().code == ErrorCode::kInvalidPattern);
+  CHECK(patterns.error().message.find("'a//b'") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace espalier

@@ -1,0 +1,64 @@
+// The differences between two checkpoints, as the page lists them.
+import type { Change as TreeChange, Checkpoint, Node } from 'espalier'
+
+/**
+ * How a node differs. unknown: two tensors without hashes, which only reading can compare; damaged: two tensors of equal
+ * hashes, one of which is known not to match its own.
+ */
+export type Change = TreeChange | 'unknown' | 'damaged'
+
+/** A difference. `before` or `after` is missing for what was added or removed. */
+export interface Difference {
+  readonly change: Change
+  /** The key path; of metadata, with that word in front. */
+  readonly path: string
+  readonly before: Node | undefined
+  readonly after: Node | undefined
+}
+
+/** What comparing has found. */
+export interface Differences {
+  /** The first ones. */
+  readonly listed: readonly Difference[]
+  /** How many of each there are, listed or not. */
+  readonly counts: ReadonlyMap<Change, number>
+  /** Tensors with equal hashes. */
+  readonly equalTensors: number
+}
+
+/** Differences that are kept: people read fewer. */
+const MOST = 20_000
+
+/**
+ * Compares two checkpoints. Hashes say what was written, so tensors that are known to be damaged are told apart.
+ * @param damaged the nodes of both that verifying has found to be damaged, containers among them
+ */
+export async function findDifferences(
+  before: Checkpoint, after: Checkpoint, damaged: readonly [Iterable<number>, Iterable<number>] = [[], []], signal?: AbortSignal,
+): Promise<Differences> {
+  const { differences, counts, equalTensors } = await before.compare(after, { signal })
+  const changeOf = (change: TreeChange): Change => (change === 'data' && !(before.hasHashes && after.hasHashes) ? 'unknown' : change)
+  const found = Array.from({ length: Math.min(differences.length, MOST) }, (_, i): Difference => {
+    const { change, tree, a, b } = differences.at(i)!
+    const { path } = (a ?? b)!
+    return { change: changeOf(change), path: tree === 'metadata' ? `metadata${path && ` ${path}`}` : path, before: a, after: b }
+  })
+  const ill = damagedPairs(before, after, damaged)
+  if (ill.size > 0) for (const { change, a } of differences) if (change === 'data') ill.delete(a!.id)
+  for (const [id, other] of ill) found.push({ change: 'damaged', path: other.path, before: before.node(id), after: other })
+  const all = new Map<Change, number>([...counts].map(([change, count]) => [changeOf(change), count]))
+  if (ill.size > 0) all.set('damaged', ill.size)
+  return { listed: found, counts: all, equalTensors: equalTensors - ill.size }
+}
+
+/** Tensors that both have at the same path, with the same type and shape, one of them damaged: by the node in `before`. */
+function damagedPairs(before: Checkpoint, after: Checkpoint, [bad, otherBad]: readonly [Iterable<number>, Iterable<number>]): Map<number, Node> {
+  const pairs = new Map<number, Node>()
+  const add = (path: string): void => {
+    const [one, other] = [before.get(path), after.get(path)]
+    if (one?.tensor && other?.tensor && one.tensor.dtype === other.tensor.dtype && String(one.tensor.shape) === String(other.tensor.shape)) pairs.set(one.id, other)
+  }
+  for (const id of bad) if (before.node(id)?.tensor) add(before.node(id)!.path)
+  for (const id of otherBad) if (after.node(id)?.tensor) add(after.node(id)!.path)
+  return pairs
+}

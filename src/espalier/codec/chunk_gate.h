@@ -38,10 +38,10 @@ struct StoredChunk {
 /// bytes and a context of zstd. One per thread; movable.
 class ChunkGate {
  public:
-  /// The bytes of a chunk: a view of `stored` if they are raw and plain, and of memory of the gate, valid
-  /// until its next call, otherwise. kTruncated if `stored` has not as many bytes as it should;
-  /// kChunkCorrupt if they cannot be decoded or do not match their hash; kOutOfMemory. Errors say
-  /// neither file nor offset nor path.
+  /// The bytes of a chunk: a view of `stored` if they are raw and plain, and of memory of the gate,
+  /// valid until its next call, otherwise. kTruncated if `stored` has not as many bytes as it
+  /// should; kChunkCorrupt if they cannot be decoded or do not match their hash; kOutOfMemory.
+  /// Errors say neither file nor offset nor path.
   Result<ByteSpan> open(const StoredChunk& chunk, ByteSpan stored);
 
   /// The same into `out`, which has `chunk.length` bytes. `out` may be `stored` itself; it holds

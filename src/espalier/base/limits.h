@@ -29,8 +29,9 @@ struct Limits {
   /// Bytes that one read may produce in memory that the library itself allocates. Stops a shape
   /// that claims petabytes.
   std::uint64_t decoded_bytes = std::uint64_t{1} << 40;
-  /// Bytes of a safetensors header; the specification's own cap is 100 MB.
-  std::uint64_t safetensors_header_bytes = 100'000'000;
+  /// Bytes of the header of another format, such as the JSON of safetensors, whose specification
+  /// has a cap of 100 MB.
+  std::uint64_t foreign_header_bytes = 100'000'000;
 };
 
 }  // namespace espalier

@@ -56,7 +56,7 @@ class OrderedSection {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::size_t next_ = 0;
-  std::size_t given_up_ = ~std::size_t{0};  // the first turn that nobody will take
+  std::size_t given_up_ = ~std::size_t{0};  // the first turn that no task will take
 };
 
 }  // namespace espalier

@@ -170,9 +170,9 @@ def size_figures(page, work, scale):
     page.add_table("Ratios: bytes of the tensors by bytes stored", ["data", *head], [
         [name, *(f"{ratio:.3f}" if ratio else "-" for ratio in found.values())] for name, found in ratios.items()])
     page.sections.append(
-        f"The real sets are of a language model, {(real / 'model.txt').read_text()}. Of the large sets, zstd-9, npz "
-        f"and h5py got the first {scale.slow // MIB} MiB, zstd-19 {scale.slowest // MIB} MiB, and Espalier's levels "
-        "above 1 none. " + " ".join(f"No figure for {what}: {why}." for what, why in errors.items()))
+        f"The real sets are of a language model, {(real / 'model.txt').read_text()}. For the large sets, zstd-9, npz "
+        f"and h5py got the first {scale.slow // MIB} MiB, zstd-19 got {scale.slowest // MIB} MiB, and Espalier's levels "
+        "above 1 did not run. " + " ".join(f"No figure for {what}: {why}." for what, why in errors.items()))
     for title, chosen in (("real", [f"{name} bf16" for name in MOMENTS]),
                           ("synthetic", [f"synthetic {dtype}" for dtype in SYNTHETIC])):
         page.charts[f"ratio-{title}"] = charts.bars(

@@ -101,7 +101,7 @@ Limits tight_limits(testing::Random& random) {
   tighten(limits.text_bytes, 256);
   tighten(limits.rank, 4);
   tighten(limits.bigint_bytes, 16);
-  tighten(limits.safetensors_header_bytes, 1024);
+  tighten(limits.foreign_header_bytes, 1024);
   return limits;
 }
 

@@ -111,8 +111,9 @@ void mend_compressed(const Tables& tables, Bytes& file) {
   constexpr std::uint64_t kMostDecoded = 1 << 16;  // A bomb would take the time of the campaign.
   ChunkDecoder decoder;
   std::uint64_t decoded = 0;
-  for (const TensorRecord& tensor : tables.tensors) {
-    const auto chunks = table_chunks(tables, tensor);
+  for (std::uint32_t number = 0; number < tables.tensors.size(); ++number) {
+    const TensorRecord& tensor = tables.tensors[number];
+    const auto chunks = table_chunks(tables, number);
     const ElementLayout layout = element_layout(static_cast<DType>(tensor.dtype));
     for (std::size_t i = 0; i < chunks.size(); ++i) {
       const ChunkRecord& chunk = chunks[i];

@@ -13,9 +13,8 @@
 //   - Memory is that of the module. A pointer is a u32 offset. Records are little-endian C structs;
 //     the offset of each field is said beside it.
 //   - Text is UTF-8 with a length, never zero-terminated.
-//   - `Status` is 0, or the number of an ErrorCode (src/espalier/base/error.h). After a status
-//   other
-//     than 0, or a null pointer from a function that makes something, espalier_last_error() tells
+//   - `Status` is 0, or the number of an ErrorCode (src/espalier/base/error.h). After another
+//     status, or a null pointer from a function that makes something, espalier_last_error() says
 //     more.
 //   - Handles (Opening*, Checkpoint*, ...) belong to the caller, who frees each with the function
 //     named for it. What a handle was made from must outlive it only where that is said.

@@ -36,8 +36,7 @@ Opening* espalier_open(std::uint64_t file_size, std::uint32_t index_bytes, std::
   if (index_bytes != 0) {
     Limits& limits = options.limits;
     limits.index_bytes = std::min<std::uint64_t>(limits.index_bytes, index_bytes);
-    limits.safetensors_header_bytes =
-        std::min<std::uint64_t>(limits.safetensors_header_bytes, index_bytes);
+    limits.foreign_header_bytes = std::min<std::uint64_t>(limits.foreign_header_bytes, index_bytes);
   }
   return new Opening(options);
 }

@@ -277,7 +277,7 @@ async function does() {
     const element = await page.waitForSelector(selector, { timeout: 20_000 })
     return element.evaluate(({ innerText }) => innerText)
   }
-  await note('verify `damaged.espalier`, of which one byte is wrong', async () => {
+  await note('verify `damaged.espalier`, which has one wrong byte', async () => {
     await press('Verify')
     await page.waitForSelector('.verify .main')
     await page.click('.verify .main')

@@ -71,7 +71,7 @@ void add_read_options(CLI::App& command, CommonOptions& options);
 void add_json_option(CLI::App& command, CommonOptions& options);
 /// Adds -q/--quiet, which leaves out `what`.
 void add_quiet_option(CLI::App& command, CommonOptions& options, const std::string& what);
-/// Adds the positional PATTERN..., of which there may be any number.
+/// Adds the positional PATTERN...: any number of them.
 CLI::Option* add_pattern_arguments(CLI::App& command, std::vector<std::string>& patterns);
 
 /// kInvalidArgument for names that are no file's: the empty one, and "-", which programs take for a

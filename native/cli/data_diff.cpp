@@ -5,7 +5,7 @@
 #include <complex>
 #include <optional>
 
-#include "pieces.h"
+#include "chunk_groups.h"
 #include "progress.h"
 
 #include "espalier/tree/elements.h"
@@ -15,7 +15,7 @@ namespace {
 
 struct Task {
   std::size_t pair;
-  Piece piece;
+  ChunkGroup group;
 };
 
 // The distance between two elements; nothing if it is not finite.
@@ -94,11 +94,11 @@ DataDiff compare_bytes(DType dtype, ByteSpan a, ByteSpan b) {
   return diff;
 }
 
-bool same_hashes(const TensorPair& pair, const Piece& piece) {
+bool same_hashes(const TensorPair& pair, const ChunkGroup& group) {
   const Catalog& a = pair.first.catalog();
   const Catalog& b = pair.second.catalog();
   if (!a.has_hashes() || !b.has_hashes()) return false;
-  for (std::uint32_t i = piece.first_chunk; i < piece.first_chunk + piece.chunk_count; ++i) {
+  for (std::uint32_t i = group.first_chunk; i < group.first_chunk + group.chunk_count; ++i) {
     if (a.tables().chunks[pair.first.first_chunk() + i].hash !=
         b.tables().chunks[pair.second.first_chunk() + i].hash) {
       return false;
@@ -122,25 +122,25 @@ tl::expected<std::vector<DataDiff>, Failure> compare_data(const NamedFile& a, co
   std::vector<Task> tasks;
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < pairs.size(); ++i) {
-    for (const Piece& piece : pieces_of(pairs[i].first)) {
-      if (same_hashes(pairs[i], piece)) continue;
-      tasks.push_back({i, piece});
-      bytes += piece_bytes(pairs[i].first, piece);
+    for (const ChunkGroup& group : chunk_groups_of(pairs[i].first)) {
+      if (same_hashes(pairs[i], group)) continue;
+      tasks.push_back({i, group});
+      bytes += group_bytes(pairs[i].first, group);
     }
   }
   ProgressBar progress("comparing", bytes);
   std::vector<DataDiff> parts(tasks.size());
   std::vector<const NamedFile*> failed(tasks.size());
-  std::vector<PieceBuffer> buffers_a(thread_count(threads));
-  std::vector<PieceBuffer> buffers_b(thread_count(threads));
+  std::vector<ChunkGroupBuffer> buffers_a(thread_count(threads));
+  std::vector<ChunkGroupBuffer> buffers_b(thread_count(threads));
   auto done =
       parallel_for(tasks.size(), threads, [&](unsigned worker, std::size_t i) -> Result<void> {
         const TensorPair& pair = pairs[tasks[i].pair];
         failed[i] = &a;
-        auto left = read_piece(a.file, pair.first, tasks[i].piece, buffers_a[worker]);
+        auto left = read_group(a.file, pair.first, tasks[i].group, buffers_a[worker]);
         if (!left) return propagate(left);
         failed[i] = &b;
-        auto right = read_piece(b.file, pair.second, tasks[i].piece, buffers_b[worker]);
+        auto right = read_group(b.file, pair.second, tasks[i].group, buffers_b[worker]);
         if (!right) return propagate(right);
         failed[i] = nullptr;
         parts[i] = compare_bytes(pair.first.dtype(), *left, *right);

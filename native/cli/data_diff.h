@@ -23,7 +23,7 @@ struct DataDiff {
   std::uint64_t differing = 0;
   /// The largest distance between two finite elements that differ; of integers, exact.
   Number max_delta = 0.0;
-  /// Differing elements of which one, or both, are not finite, so that they have no distance.
+  /// Differing elements that have no distance, because one or both are not finite.
   std::uint64_t not_comparable = 0;
 
   void merge(const DataDiff& other);

@@ -192,7 +192,7 @@ void add_ls(CLI::App& app, Action& action) {
                    "Order: tree (default), path, size (largest first), file")
       ->check(CLI::IsMember({"tree", "path", "size", "file"}).description(""))
       ->type_name("ORDER");
-  command->add_flag("-r,--reverse", options->reverse, "The other way round");
+  command->add_flag("-r,--reverse", options->reverse, "Reverse the order");
   add_json_option(*command, options->common);
   add_quiet_option(*command, options->common, "line of totals");
   add_read_options(*command, options->common);

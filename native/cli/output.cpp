@@ -49,7 +49,7 @@ void print_error(std::string_view text) {
   std::string line = "espalier: ";
   line += text;
   line += '\n';
-  // If standard error cannot be written, there is nobody to tell.
+  // If standard error cannot be written, no reader can be told.
   (void)write_all(STDERR_FILENO, line);
 }
 

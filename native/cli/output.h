@@ -36,7 +36,7 @@ class Output {
     flush_if_full();
   }
 
-  /// Whether nobody reads any more (a closed pipe): going on is of no use, and no failure either.
+  /// Whether the reader has closed the pipe: more output is of no use, and this is no failure.
   bool is_abandoned() const;
 
   /// Writes what is left; kIoError if anything could not be written.

@@ -34,6 +34,7 @@ Error explain_unmatched(Error error, std::span<const std::string> patterns,
     }
     if (!found) return std::move(*first);
   }
+  error.message += "; `espalier tree` shows the key paths";
   return error;
 }
 

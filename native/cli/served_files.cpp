@@ -20,7 +20,7 @@ namespace {
 Result<RegularFile> open_served(const std::string& name, bool force) {
   if (auto ok = check_file_name(name, "input"); !ok) return propagate(ok);
   auto file = open_regular_file(name);
-  // Read, because a mapped file that somebody cuts short ends the program.
+  // Read, because a mapped file that another program cuts short ends this one.
   if (const auto checkpoint = open_file(name, {.no_mmap = true}); file && !force && !checkpoint) {
     return propagate(checkpoint);
   }

@@ -6,9 +6,9 @@
 #include <memory>
 #include <unordered_map>
 
+#include "chunk_groups.h"
 #include "command.h"
 #include "json_writer.h"
-#include "pieces.h"
 #include "progress.h"
 #include "selection.h"
 #include "text.h"
@@ -40,25 +40,25 @@ NodeRef node_of(const CheckpointFile& file, std::uint32_t number) {
 
 // Pieces of a tensor that one thread goes through: so many that looking at their elements takes far
 // longer than making a summary of what was seen, and so few that all threads have something to do.
-constexpr std::size_t kPiecesInTask = 8;
+constexpr std::size_t kGroupsInTask = 8;
 
 struct Task {
   TensorRef tensor;
-  std::vector<Piece> pieces;
+  std::vector<ChunkGroup> groups;
 };
 
 std::vector<Task> tasks_of(const TensorRef& tensor) {
   std::vector<Task> tasks;
-  for (const Piece& piece : pieces_of(tensor)) {
-    if (tasks.empty() || tasks.back().pieces.size() == kPiecesInTask) tasks.push_back({tensor, {}});
-    tasks.back().pieces.push_back(piece);
+  for (const ChunkGroup& group : chunk_groups_of(tensor)) {
+    if (tasks.empty() || tasks.back().groups.size() == kGroupsInTask) tasks.push_back({tensor, {}});
+    tasks.back().groups.push_back(group);
   }
   return tasks;
 }
 
 // What a thread works with.
 struct Worker {
-  PieceBuffer buffer;
+  ChunkGroupBuffer buffer;
   // By dtype, as each takes memory that is worth keeping from task to task.
   std::map<DType, Statistics> statistics;
 };
@@ -86,8 +86,8 @@ Result<Summaries> summarize_all(const CheckpointFile& file, const Nodes& nodes, 
         const DType dtype = task.tensor.dtype();
         Statistics& statistics = worker.statistics.try_emplace(dtype, dtype).first->second;
         statistics.clear();
-        for (const Piece& piece : task.pieces) {
-          auto packed = read_piece(file, task.tensor, piece, worker.buffer);
+        for (const ChunkGroup& group : task.groups) {
+          auto packed = read_group(file, task.tensor, group, worker.buffer);
           if (!packed) return propagate(packed);
           statistics.add(*packed);
           progress.add(packed->size());

@@ -1,4 +1,4 @@
-// Text for people: numbers, sizes, tables, and names from files that nobody trusts.
+// Text for people: numbers, sizes, tables, and names from untrusted files.
 #ifndef ESPALIER_CLI_TEXT_H_
 #define ESPALIER_CLI_TEXT_H_
 
@@ -54,7 +54,7 @@ class Table {
     widths_.resize(columns_.size());
   }
 
-  /// Makes the columns at least as wide as those cells, of which there is one for each column.
+  /// Makes the columns at least as wide as those cells, one for each column.
   void measure(const Cells& cells);
   /// Appends cells and what is in the last column as a line. The text must be printable.
   void append_row(std::string& out, const Cells& cells, std::string_view last) const;

@@ -176,6 +176,10 @@ Outcome write_file(Output& out, const Route& route, FileFormat format, const Val
     ErrorCode& code = saved.error().code;
     // Found by the save alone: a name that ends with a slash, a link to a file that has no name.
     if (code == ErrorCode::kNotARegularFile) code = ErrorCode::kInvalidArgument;
+    if (code == ErrorCode::kUnrepresentable && policy_of(options) == Unrepresentable::kError) {
+      saved.error().message +=
+          "; give --unrepresentable=metadata or --unrepresentable=drop for values that do not fit";
+    }
     const bool from_source = exit_code(code) == ExitCode::kBadInput;
     return about(from_source ? route.source : route.target, saved);
   }

@@ -1,4 +1,4 @@
-// Something that can be served: bytes of which any part can be had.
+// Something that can be served: bytes, whole or in part.
 #ifndef ESPALIER_SERVE_RESOURCE_H_
 #define ESPALIER_SERVE_RESOURCE_H_
 

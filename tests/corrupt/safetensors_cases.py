@@ -42,7 +42,7 @@ def lengths():
     yield case("empty-header-then-spaces", "  ", b"", at=BEGIN)
     yield case("trailing-byte", good, DATA + b"x", code="trailing_bytes", at=BEGIN + whole + 4)
     yield case("data-without-tensors", "{}", b"x", code="trailing_bytes", at=BEGIN + 2)
-    yield case("over-limit", good, at=0, code="limit_exceeded", limits={"safetensors_header_bytes": whole - 1})
+    yield case("over-limit", good, at=0, code="limit_exceeded", limits={"foreign_header_bytes": whole - 1})
 
 
 def syntax():

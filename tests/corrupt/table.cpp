@@ -36,7 +36,7 @@ bool set_limit(Limits& limits, std::string_view name, std::uint64_t value) {
   if (name == "text_bytes") return set(limits.text_bytes);
   if (name == "rank") return set(limits.rank);
   if (name == "bigint_bytes") return set(limits.bigint_bytes);
-  if (name == "safetensors_header_bytes") return set(limits.safetensors_header_bytes);
+  if (name == "foreign_header_bytes") return set(limits.foreign_header_bytes);
   return false;
 }
 

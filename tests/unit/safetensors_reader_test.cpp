@@ -155,11 +155,11 @@ TEST_CASE("safetensors: lengths of files and headers") {
   CHECK(refusal(file).code == ErrorCode::kSafetensorsInvalid);
 
   Limits limits;
-  limits.safetensors_header_bytes = 8;
+  limits.foreign_header_bytes = 8;
   CHECK(open_safetensors(safetensors_file("{}      "), limits));
   error = refusal(safetensors_file("{}       "), limits);
   CHECK(error.code == ErrorCode::kLimitExceeded);
-  CHECK(error.message.find("safetensors_header_bytes") != std::string::npos);
+  CHECK(error.message.find("foreign_header_bytes") != std::string::npos);
 }
 
 TEST_CASE("safetensors: shapes, dtypes and offsets of one tensor") {

@@ -50,7 +50,7 @@ const NATIVE_LIMITS = [
 /** Whether the package can be told of all the row's limits, one by one. */
 function canLimit({ file, limits }) {
   const names = Object.keys(limits)
-  if (file.endsWith('.safetensors')) return names.every((name) => name === 'safetensors_header_bytes')
+  if (file.endsWith('.safetensors')) return names.every((name) => name === 'foreign_header_bytes')
   return names.every((name) => name === 'index_bytes')
 }
 
@@ -61,7 +61,7 @@ function isGood({ file, step }) {
 }
 
 function indexBytes(row) {
-  const bound = canLimit(row) ? (row.limits.index_bytes ?? row.limits.safetensors_header_bytes) : undefined
+  const bound = canLimit(row) ? (row.limits.index_bytes ?? row.limits.foreign_header_bytes) : undefined
   return bound === undefined ? undefined : Number(bound)
 }
 

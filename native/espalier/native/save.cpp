@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
+#include "espalier/native/ordered_section.h"
 #include "espalier/native/out_of_memory.h"
-#include "espalier/native/turns.h"
 #include "espalier/native/write_file.h"
 #include "espalier/write/writer.h"
 
@@ -17,11 +17,11 @@ Result<void> save(const std::filesystem::path& path, const Value& state,
       Writer::plan(state, options.metadata,
                    {.compression_level = options.compression_level, .limits = options.limits});
   if (!writer) return propagate(writer);
-  Turns turns;
+  OrderedSection turns;
   std::vector<Writer::Scratch> scratches(thread_count(options.threads));
   const auto make_piece = [&](unsigned worker, std::size_t i) -> Result<PlacedPiece> {
     // Only what is compressed has to wait for its offset.
-    std::optional<Turns::Turn> turn;
+    std::optional<OrderedSection::Turn> turn;
     if (writer->is_compressed()) turn.emplace(turns, i);
     auto bytes = writer->make(i, scratches[worker]);
     if (!bytes) return propagate(bytes);

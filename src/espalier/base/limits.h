@@ -32,8 +32,9 @@ struct Limits {
   /// Bytes that the files of one checkpoint may take that are made when they are first read, as
   /// by inflating. Stops an archive of zeros that grows a thousandfold.
   std::uint64_t made_bytes = std::uint64_t{1} << 34;
-  /// Bytes of a safetensors header; the specification's own cap is 100 MB.
-  std::uint64_t safetensors_header_bytes = 100'000'000;
+  /// Bytes of the header of another format, such as the JSON of safetensors, whose specification
+  /// has a cap of 100 MB.
+  std::uint64_t foreign_header_bytes = 100'000'000;
 };
 
 }  // namespace espalier

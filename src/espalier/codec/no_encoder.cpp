@@ -7,9 +7,7 @@ class ChunkEncoder::Coder {};
 
 Result<void> check_compression_level(int level) {
   if (level == kNoCompression) return {};
-  return fail(ErrorCode::kInvalidArgument,
-              "this build does not compress; write with level 0, and compress with "
-              "`espalier convert --compress`");
+  return fail(ErrorCode::kInvalidArgument, "this build does not compress; write with level 0");
 }
 
 ChunkEncoder::ChunkEncoder(int) {}

@@ -1,4 +1,4 @@
-// A JSON text as a tree, in one vector: for small documents inside a file that nobody trusts.
+// A JSON text as a tree, in one vector: for small documents inside an untrusted file.
 #ifndef ESPALIER_FOREIGN_JSON_TREE_H_
 #define ESPALIER_FOREIGN_JSON_TREE_H_
 

@@ -84,9 +84,8 @@ PatternStepper::Verdict PatternStepper::step(std::size_t depth, const NodeRef& p
 Result<void> PatternStepper::check_all_matched() const {
   for (std::size_t i = 0; i < patterns_.size(); ++i) {
     if (!matched_[i]) {
-      return fail(ErrorCode::kNotFound, "nothing that was looked through matches the pattern '" +
-                                            std::string(patterns_[i].text()) +
-                                            "'; `tree` shows what there is");
+      return fail(ErrorCode::kNotFound,
+                  "no node matches the pattern '" + std::string(patterns_[i].text()) + "'");
     }
   }
   return {};

@@ -31,7 +31,7 @@ KeyView NodePaths::key(std::uint32_t node) const {
 }
 
 bool NodePaths::less(std::uint32_t a, std::uint32_t b) const {
-  // Up to the nearest common container, of which `below_a` and `below_b` are children. Nodes have
+  // Up to the nearest common container; `below_a` and `below_b` are its children. Nodes have
   // higher numbers than those that contain them.
   std::uint32_t x = a;
   std::uint32_t y = b;

@@ -4,10 +4,11 @@
 // Pointer (RFC 6901) without the leading slash, made to tell integer keys from string keys:
 //
 //   model/layers/0/weight   "model", "layers", 0, "weight"
-//   a~1b/m~0n               "a/b", "m~n"             '/' is written ~1, '~' is written ~0
-//   state/~20               "state", "0"             ~2 marks a string that would read as an
-//   integer ~2                      ""                       ... and the empty string (empty text)
-//   the root
+//   a~1b/m~0n               "a/b", "m~n"             (~1 stands for '/', ~0 for '~')
+//   state/~20               "state", "0"             (~2 marks text that reads as an integer)
+//   ~2                      ""                       (and the empty string)
+//
+// The empty text is the root.
 //
 // An integer key is a dict's integer key or an index into a list or tuple. A string reads as an
 // integer when it is 0 or an optional '-' and digits that start with 1 to 9, and fits 64 bits; so
@@ -36,7 +37,7 @@
 
 namespace espalier {
 
-/// A key that borrows its text: an integer, or a string that somebody else owns and keeps alive.
+/// A key that borrows its text: an integer, or a string whose owner keeps it alive.
 /// By default the empty string key.
 struct KeyView {
   bool is_int = false;
@@ -62,7 +63,7 @@ struct KeyView {
 
 static_assert(std::is_trivially_copyable_v<KeyView>);
 
-/// Integer types of which every value is a valid integer key. `bool` and the character types are
+/// Integer types whose values are all valid integer keys. `bool` and the character types are
 /// left out because such a key would be a mistake; cast a 64-bit unsigned index yourself.
 template <class T>
 concept KeyInteger = std::integral<T> && sizeof(T) <= sizeof(std::int64_t) &&

@@ -51,11 +51,11 @@ Result<HeadOpener::Body> SafetensorsOpener::read_front(ByteSpan front) {
                     counted(room, "byte") + " after it, so it is cut short or no safetensors file",
                 0);
   }
-  const std::uint64_t limit = std::min(options().limits.safetensors_header_bytes, kMaxHeaderBytes);
+  const std::uint64_t limit = std::min(options().limits.foreign_header_bytes, kMaxHeaderBytes);
   if (length > limit) {
     return fail(ErrorCode::kLimitExceeded,
                 "the header has " + counted(length, "byte") +
-                    " and Limits::safetensors_header_bytes allows " + std::to_string(limit),
+                    " and Limits::foreign_header_bytes allows " + std::to_string(limit),
                 0);
   }
   // One byte more ends the text for the JSON reader.

@@ -159,11 +159,12 @@ class Planner {
       plan_.dropped = losses_;
       return {};
     }
-    return fail(ErrorCode::kUnrepresentable,
-                "safetensors cannot hold " + losses_.to_string() +
-                    "; pass --unrepresentable=metadata to carry the whole tree in the file's "
-                    "metadata, or --unrepresentable=drop to leave out what does not fit",
-                Error::kNoOffset, losses_.first().front().path);
+    return fail(
+        ErrorCode::kUnrepresentable,
+        "safetensors cannot hold " + losses_.to_string() +
+            "; carry the whole tree in the file's metadata (Unrepresentable::kMetadata), or "
+            "leave out what does not fit (Unrepresentable::kDrop)",
+        Error::kNoOffset, losses_.first().front().path);
   }
 
   Result<void> place() {

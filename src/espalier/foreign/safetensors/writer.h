@@ -3,8 +3,7 @@
 //   auto plan = plan_safetensors(state, metadata);
 //   if (!plan) return plan.error();
 //   write(0, plan->header);
-//   for (const SafetensorsTensor& tensor : plan->tensors) write(tensor.extent.offset,
-//   read(tensor.data));
+//   for (const auto& tensor : plan->tensors) write(tensor.extent.offset, read(tensor.data));
 //
 // The planner does no I/O and reads no tensor. The file is the one that the reference library
 // (`safetensors.serialize`) writes for the same tensors and metadata, byte for byte, except that

@@ -1,6 +1,6 @@
 // Lets the tasks of several threads through one by one, in the order of their numbers.
-#ifndef ESPALIER_NATIVE_TURNS_H_
-#define ESPALIER_NATIVE_TURNS_H_
+#ifndef ESPALIER_NATIVE_ORDERED_SECTION_H_
+#define ESPALIER_NATIVE_ORDERED_SECTION_H_
 
 #include <algorithm>
 #include <condition_variable>
@@ -9,14 +9,14 @@
 
 namespace espalier {
 
-/// A sequence of turns, from 0 on. Thread-safe.
-class Turns {
+/// A section that threads pass one by one, each in its turn, from turn 0 on. Thread-safe.
+class OrderedSection {
  public:
   /// The turn of task `i`, from the task's beginning on. If the task ends without taking it, by
   /// whatever way, no later turn comes any more: those who wait for one are sent away.
   class Turn {
    public:
-    Turn(Turns& turns, std::size_t i) : turns_(turns), i_(i) {}
+    Turn(OrderedSection& turns, std::size_t i) : turns_(turns), i_(i) {}
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
     ~Turn() {
@@ -39,7 +39,7 @@ class Turns {
     }
 
    private:
-    Turns& turns_;
+    OrderedSection& turns_;
     std::size_t i_;
     bool taken_ = false;
   };
@@ -56,9 +56,9 @@ class Turns {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::size_t next_ = 0;
-  std::size_t given_up_ = ~std::size_t{0};  // the first turn that nobody will take
+  std::size_t given_up_ = ~std::size_t{0};  // the first turn that no task will take
 };
 
 }  // namespace espalier
 
-#endif  // ESPALIER_NATIVE_TURNS_H_
+#endif  // ESPALIER_NATIVE_ORDERED_SECTION_H_

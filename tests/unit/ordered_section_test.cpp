@@ -1,4 +1,4 @@
-#include "espalier/native/turns.h"
+#include "espalier/native/ordered_section.h"
 
 #include <atomic>
 #include <cstddef>
@@ -11,11 +11,11 @@
 namespace espalier {
 namespace {
 
-TEST_CASE("Turns come in order, whoever is ready first") {
-  Turns turns;
+TEST_CASE("Turns come in order, whichever is ready first") {
+  OrderedSection turns;
   std::vector<std::size_t> order;
   const auto done = parallel_for(500, 8, [&](unsigned, std::size_t i) -> Result<void> {
-    Turns::Turn turn(turns, i);
+    OrderedSection::Turn turn(turns, i);
     CHECK(turn.take([&] { order.push_back(i); }));
     return {};
   });
@@ -27,11 +27,11 @@ TEST_CASE("Turns come in order, whoever is ready first") {
 TEST_CASE("A task that ends without its turn sends all later ones away, and its error wins") {
   for (const bool throws : {false, true}) {
     CAPTURE(throws);
-    Turns turns;
+    OrderedSection turns;
     std::atomic<std::size_t> taken = 0;
     const auto run = [&] {
       return parallel_for(500, 8, [&](unsigned, std::size_t i) -> Result<void> {
-        Turns::Turn turn(turns, i);
+        OrderedSection::Turn turn(turns, i);
         if (i == 37 && throws) throw 37;
         if (i == 37) return fail(ErrorCode::kIoError, "the cable is out");
         // Those before must not suffer from it, even if it is known before they are ready.

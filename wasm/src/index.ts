@@ -12,7 +12,7 @@ export { toObject, type PlainValue, type ToObjectOptions } from './api/to-object
 export { TensorData, type TypedArray } from './data/tensor-data.js'
 export type { DType, Kind } from './core/names.js'
 export type { Block, DTypeTotals, Key, Scalar, Totals } from './core/tree.js'
-export type { CoreInput } from './core/module.js'
+export { preloadDecoder, type CoreInput } from './core/module.js'
 export type { VerifyReport } from './engine/plan.js'
 export type { OnProgress, RunOptions } from './engine/run.js'
 export type { WorkerLike } from './engine/start-worker.js'

@@ -24,6 +24,15 @@ export function decoderAddress(): URL {
   return hasSimd() ? new URL('../decoder.wasm', import.meta.url) : new URL('../decoder-plain.wasm', import.meta.url)
 }
 
+/**
+ * Fetches and compiles the decoder now, which else comes at the first read: for a page that shall go on reading without a
+ * network. Later reads use it, unless they have an option `decoder`.
+ * @throws EspalierError io_error if it cannot be fetched or compiled; the reason of `signal`
+ */
+export async function preloadDecoder(signal?: AbortSignal): Promise<void> {
+  await loadModule(decoderAddress(), signal)
+}
+
 /** The address of the writer that lies beside this package. */
 export function writerAddress(): URL {
   return new URL('../writer.wasm', import.meta.url)

@@ -6,7 +6,7 @@ import { formatExact, formatShape } from '../ui/format'
 import { visible } from '../ui/visible'
 import { DeltaResult } from './delta-result'
 import { readDeltas, type Deltas } from './deltas'
-import { findDifferences, type Difference, type Differences } from './differences'
+import { findDifferences, type Change, type Difference, type Differences } from './differences'
 
 interface DiffPaneProps {
   readonly file: OpenFile
@@ -19,9 +19,10 @@ interface DiffPaneProps {
 /** Differences that are listed at first, and with each "more". */
 const PAGE = 100
 
+// In the order in which the summary counts them.
 const WORDS = {
-  only_in_a: 'removed', only_in_b: 'added', kind: 'other kind', label: 'other label', value: 'other value', dtype: 'other type',
-  shape: 'other shape', axis_names: 'other axis names', key_order: 'other order', tie: 'other ties', data: 'differs',
+  only_in_a: 'removed', only_in_b: 'added', data: 'differs', dtype: 'other type', shape: 'other shape', kind: 'other kind',
+  value: 'other value', label: 'other label', axis_names: 'other axis names', key_order: 'other order', tie: 'other ties',
   unknown: 'not compared', damaged: 'damaged',
 } as const
 
@@ -143,7 +144,8 @@ function isReadable({ change }: Difference): boolean {
 }
 
 function summaryOf({ counts, equalTensors }: Differences): string {
-  const parts = [...counts].map(([change, count]) => `${formatExact(count)} ${WORDS[change]}`)
+  const known = (Object.keys(WORDS) as Change[]).filter((change) => counts.has(change))
+  const parts = known.map((change) => `${formatExact(counts.get(change)!)} ${WORDS[change]}`)
   const equal = `${formatExact(equalTensors)} ${equalTensors === 1 ? 'tensor' : 'tensors'} equal`
   return parts.length === 0 ? `No differences: ${equal}.` : `${parts.join(', ')}; ${equal}.`
 }

@@ -69,6 +69,7 @@ inEachBrowser((kind, browser) => {
     await tree(page)
     // All that the page is made of has come by itself.
     await page.waitForFunction(() => ['tensor-pane', 'state-pane', 'icicle', 'verify-pane', 'diff-pane', 'problem-page'].every((part) => performance.getEntriesByType('resource').some(({ name, responseEnd }) => name.includes(`/${part}-`) && name.endsWith('.js') && responseEnd > 0)))
+    await page.waitForFunction(() => performance.getEntriesByType('resource').some(({ name, responseEnd }) => /decoder[^/]*\.wasm/.test(name) && responseEnd > 0))
     await site.stop()
     await drop(page, [golden('compressed')])
     await said(page, '.files .is-current', /compressed/)

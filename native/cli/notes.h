@@ -1,4 +1,4 @@
-// What a user should know about a checkpoint beside its tree: losses, warnings, missing files.
+// Prints the notes on a checkpoint: losses, warnings and missing files.
 #ifndef ESPALIER_CLI_NOTES_H_
 #define ESPALIER_CLI_NOTES_H_
 

@@ -138,7 +138,7 @@ class TableBuilder {
   Limits limits_;
   OwnedTables t_;
   NodeRecord next_;  // the key of the next node
-  // Of the container whose children come.
+  // The container whose children are being added.
   Kind parent_kind_ = Kind::kNull;
   bool is_parent_large_ = false;
   std::uint64_t chunk_count_ = 0;

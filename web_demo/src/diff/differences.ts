@@ -2,8 +2,8 @@
 import type { Change as TreeChange, Checkpoint, Node } from 'espalier'
 
 /**
- * How a node differs. unknown: two tensors without hashes, which only reading can compare; damaged: two tensors of equal
- * hashes, one of which is known not to match its own.
+ * How a node differs. unknown: two tensors without hashes, which only reading can compare; damaged: two tensors with the
+ * same hashes, and one of them is known to be damaged.
  */
 export type Change = TreeChange | 'unknown' | 'damaged'
 

@@ -1,4 +1,4 @@
-"""What the benchmark programs share: how processes are run in turns, compared and written down."""
+"""Shared by the benchmark programs: runs processes in turns, compares them and writes the results."""
 
 import argparse
 import dataclasses
@@ -53,7 +53,7 @@ def at_most(bound, unit):
 
 
 def execute(program, *arguments, address_space=None):
-    """Runs a program in a fresh process: what it reports, or None if it failed under a limit."""
+    """Runs a program in a fresh process. Returns its report, or None if it failed under a limit."""
     def limit():
         resource.setrlimit(resource.RLIMIT_AS, (address_space, address_space))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -67,7 +67,7 @@ def execute(program, *arguments, address_space=None):
 
 
 def attempt(program, *arguments):
-    """What a program reports, or why it does not, as {"error": text}: a peer may fail."""
+    """Returns a program's report, or {"error": text}, because a peer may fail."""
     done = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True)
     if done.returncode == 0:
         return json.loads(done.stdout.splitlines()[-1])
@@ -105,7 +105,7 @@ def files_of(path):
 
 
 def reload(path):
-    """Brings a file, or all of a folder, into the page cache afresh: how it was written leaves no trace."""
+    """Reads a file, or all of a folder, into the page cache again, so that the way it was written has no effect."""
     evict(path)
     for file in files_of(path):
         with open(file, "rb", buffering=0) as opened:
@@ -125,7 +125,7 @@ def speed(ns, size):
 
 
 def compare(figure, ours, peer, target=None, size=None):
-    """How many times the peer's time is ours; both are lists of processes' medians, by pair."""
+    """The ratio of the peer's time to ours; both are lists of processes' medians, by pair."""
     show = (lambda ns: speed(ns, size)) if size else duration
     ratio = statistics.median(peer) / statistics.median(ours)
     by_pair = [p / o for o, p in zip(ours, peer)]
@@ -158,7 +158,7 @@ def file_system(folder):
 
 
 def machine_facts(work):
-    """The facts that every page of figures begins with."""
+    """The facts at the beginning of every page of figures."""
     cache = ROOT / "build/release/CMakeCache.txt"
     compiler = find(r"^CMAKE_CXX_COMPILER:\w+=(.*)$", cache)
     memory = int(find(r"^MemTotal:\s+(\d+)", pathlib.Path("/proc/meminfo")))
@@ -194,7 +194,7 @@ def table(rows):
 
 
 def collect(groups, work, scale):
-    """The rows of all groups of figures, each told as soon as it is there. Empties `work` after each group."""
+    """The rows of all groups of figures; prints each as soon as it is measured. Empties `work` after each group."""
     rows = []
     for figures in groups:
         for row in figures(work, scale):
@@ -228,7 +228,7 @@ def require_programs():
 
 
 def working_folder(chosen, minimum_free):
-    """The folder for large files, if there is room on its disk."""
+    """The folder for large files, if its disk has enough space."""
     folder = (chosen or ROOT / "build").resolve()
     folder.mkdir(parents=True, exist_ok=True)
     if (free := shutil.disk_usage(folder).free) < minimum_free:

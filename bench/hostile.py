@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Gives hostile safetensors files to Espalier and its peers, and shows what each makes of them.
+"""Opens hostile safetensors files in Espalier and its peers, and shows the outcomes.
 
 bench/README.md explains it.
 """
@@ -34,14 +34,14 @@ CPP_COMMAND = ["-std=c++17", str(CPP_FOLDER / "main.cpp")]
 CPP_PLAIN, CPP_SANITIZED = ROOT / "build/safetensors_cpp/plain", ROOT / "build/safetensors_cpp/sanitized"
 PLAIN_FLAGS = ["-O2"]
 SANITIZER_FLAGS = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-omit-frame-pointer"]
-BEGIN, END = "<!-- results begin: bench/hostile.py writes what follows -->", "<!-- results end -->"
+BEGIN, END = "<!-- results begin: bench/hostile.py writes the lines below -->", "<!-- results end -->"
 
-# Of processor time, which other processes hardly change; and on the clock, for a reader that waits.
+# In processor time, which other processes hardly change; and in wall time, for a reader that waits.
 SECONDS, WAITED_SECONDS, SANITIZED_SECONDS = 30, 120, 20
-SLOW_SECONDS = 2  # Whoever takes longer is not tried with sanitizers, which take some ten times as long.
+SLOW_SECONDS = 2  # Slower readers are not run with sanitizers, which take some ten times as long.
 ADDRESS_SPACE, STACK = 4 * GIB, 8 * MIB
 MINIMUM_FREE = 1 * GIB
-REPORT_STATUS = 99  # Of a process that AddressSanitizer ends.
+REPORT_STATUS = 99  # The exit status of a process that AddressSanitizer ends.
 ASAN_OPTIONS = f"exitcode={REPORT_STATUS}:detect_leaks=0:hard_rss_limit_mb={ADDRESS_SPACE // MIB}"
 
 ACCEPTS, REFUSES, CRASH, LATE, NO_MEMORY = "accepts", "refuses", "crash", "over time", "out of memory"
@@ -50,7 +50,7 @@ FAILURES = (CRASH, LATE, NO_MEMORY)
 
 @dataclasses.dataclass
 class Outcome:
-    """What became of one process; `reports` is what sanitizers found."""
+    """The outcome of one process; `reports` are the sanitizers' findings."""
     verdict: str
     seconds: float
     peak: int
@@ -116,7 +116,7 @@ def execute(command, seconds, address_space=None, environment=None):
 
 
 def judge(program, path):
-    """What a reader says of a file; the status is that of the `check` commands."""
+    """A reader's verdict on a file; the status is that of the `check` commands."""
     end = execute([program, "check", path], SECONDS, ADDRESS_SPACE)
     outcome = Outcome(REFUSES, end.seconds, end.peak)
     how = signal.Signals(-end.status).name if end.status < 0 else f"status {end.status}"
@@ -132,7 +132,7 @@ def judge(program, path):
 
 
 def sanitize(program, path):
-    """What AddressSanitizer and UndefinedBehaviorSanitizer find: kinds of errors, or why there is no answer."""
+    """Findings of AddressSanitizer and UndefinedBehaviorSanitizer: kinds of errors, or the reason for no answer."""
     end = execute([program, "check", path], SANITIZED_SECONDS, environment=os.environ | {"ASAN_OPTIONS": ASAN_OPTIONS})
     found = re.findall(r"ERROR: AddressSanitizer: ([\w-]+)", end.errors)
     found += [f"undefined: {kind}" for kind in re.findall(r"runtime error: ([^\n]{,60})", end.errors)]
@@ -145,7 +145,7 @@ def sanitize(program, path):
     return tuple(dict.fromkeys(found))
 
 
-# No errors in memory: the plain build counts where a reader exhausts something.
+# Not memory errors: the plain build decides if a reader exhausts a limit.
 OVER_MEMORY, NO_END, SLOW = "memory limit with sanitizers", "time limit with sanitizers", "too slow for sanitizers"
 NO_ANSWER = ("out-of-memory", "allocation-size-too-big", "requested", OVER_MEMORY, NO_END, SLOW)
 
@@ -258,7 +258,7 @@ def differences(results, readers):
 
 
 def open_cases(results):
-    """Why files are left open, and which."""
+    """The open questions of the specification, with their files."""
     reasons = {}
     for file, _ in results:
         if file.rule == OPEN:

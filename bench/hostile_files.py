@@ -36,7 +36,7 @@ LEFT_OPEN = {
 
 @dataclasses.dataclass
 class File:
-    """`rule` is one of the words above; `why` says what is left open. `make` writes a file that is made anew."""
+    """`rule` is one of the words above; `why` explains an open question. `make` writes a file that is made each time."""
     name: str
     rule: str
     why: str = ""
@@ -45,7 +45,7 @@ class File:
 
 
 def hostile():
-    """The corpus, but for what only lowered limits refuse."""
+    """The corpus, except for files that only lowered limits refuse."""
     for entry in json.loads((HOSTILE / "expected.json").read_text()):
         if not entry["file"].endswith(".safetensors"):
             continue
@@ -58,7 +58,7 @@ def hostile():
 
 
 def limited():
-    """How many files of the corpus are left out: with the default limits they are no longer hostile."""
+    """The number of corpus files left out: with the default limits they are not hostile."""
     entries = json.loads((HOSTILE / "expected.json").read_text())
     return sum(e["file"].endswith(".safetensors") and e["found_by"] == "open" and "limits" in e for e in entries)
 
@@ -69,7 +69,7 @@ def good():
 
 
 def write(path, pieces, data=0, length=None):
-    """A file of header pieces and `data` zero bytes, as a hole; `length` is N, where that is not the header's."""
+    """A file of header pieces and `data` zero bytes, as a hole; `length` is N if it is not the header's length."""
     with open(path, "wb") as file:
         file.write(bytes(8))
         for piece in pieces:
@@ -81,21 +81,21 @@ def write(path, pieces, data=0, length=None):
 
 
 def repeated(text, count):
-    """`text` that often, in portions that keep this script small: its own memory would count as a reader's."""
+    """`text` repeated, in portions that keep this script small: its own memory would count as a reader's."""
     portion = max(1, MIB // len(text))
     for done in range(0, count, portion):
         yield text * min(portion, count - done)
 
 
 def fill(begin, middle, end, size=HEADER):
-    """A header of at most `size` bytes: between `begin` and `end` stands `middle`, over and over."""
+    """A header of at most `size` bytes: `begin`, then `middle` repeated, then `end`."""
     yield begin
     yield from repeated(middle, (size - len(begin) - len(end)) // len(middle))
     yield end
 
 
 def nest(begin, opening, core, closing, end, size=HEADER):
-    """The same with something that opens, over and over, and then closes as often."""
+    """The same with an opening text repeated, then a closing text as often."""
     count = (size - len(begin) - len(core) - len(end)) // (len(opening) + len(closing))
     yield begin
     yield from repeated(opening, count)

@@ -18,7 +18,7 @@ from harness import (BUILD_OURS, BUILD_PEER, GIB, MIB, OURS, PEER, PEER_FOLDER, 
                      put_between_markers, reload, require_programs, speed, table, working_folder)
 
 GROUPS = ("size", "codec", "state", "counts", "linear")
-BEGIN, END = "<!-- figures begin: bench/peers.py writes what follows -->", "<!-- figures end -->"
+BEGIN, END = "<!-- figures begin: bench/peers.py writes the lines below -->", "<!-- figures end -->"
 CLI = ROOT / "build/release/espalier"
 BUILD_CLI = [["cmake", "--build", "build/release", "--target", "espalier"]]
 HOME = ROOT / "build/bench-peers"
@@ -36,7 +36,7 @@ STATE_PEERS = {"safetensors": "safetensors (Python)", "torch": "torch (Python)",
 
 @dataclasses.dataclass
 class Part:
-    """A part of a state: by our key path, and by how dotted names begin; of one tensor, some rows."""
+    """A part of a state: our key path, the prefix of dotted names, and optionally rows of one tensor."""
     name: str
     path: str = ""
     prefix: str = ""
@@ -58,7 +58,7 @@ class Scale:
     rounds: int
     cold_parts: int  # how many of PARTS are loaded from a cold cache
     training: tuple
-    slow: int  # bytes that the slow programs, and our slow levels, are given of each set
+    slow: int  # bytes of each set for the slow programs and our slow levels
     slowest: int
     tensors: tuple
     sizes: tuple
@@ -71,7 +71,7 @@ QUICK = Scale(64 * MIB, 100_000_000, 32 * MIB, 2, 1, ("--steps", 30, "--width", 
 
 
 class Page:
-    """What a run has found: rows with verdicts, further tables, and charts."""
+    """The results of a run: rows with verdicts, further tables, and charts."""
 
     def __init__(self):
         self.rows, self.sections, self.charts = [], [], {}
@@ -96,7 +96,7 @@ class Page:
 
 
 def set_up():
-    """Makes the peers' environment, unless it is there. A peer that does not install is left out."""
+    """Makes the peers' environment, unless it exists. A peer that does not install is left out."""
     done, wanted = HOME / "requirements.txt", REQUIREMENTS.read_text()
     if done.exists() and done.read_text() == wanted:
         return json.loads((HOME / "failed.json").read_text())
@@ -119,7 +119,7 @@ def script(path, *words):
 
 
 def trained(scale):
-    """The folder with what training left; it is kept for the next run."""
+    """The folder with the training results; it is kept for the next run."""
     folder = HOME / ("model" + "".join(str(word).strip("-") for word in scale.training))
     if not (folder / "model.txt").exists():
         folder.mkdir(exist_ok=True)
@@ -135,7 +135,7 @@ def convert(source, target, *options):
 
 
 def tensor_bytes(file):
-    """Bytes of a safetensors file's tensors: all but the header."""
+    """Bytes of a safetensors file's tensors, without the header."""
     with open(file, "rb") as opened:
         return file.stat().st_size - 8 - int.from_bytes(opened.read(8), "little")
 
@@ -235,7 +235,7 @@ def codec_figures(page, work, scale):
 
 
 def level_table(page, real):
-    """What each level makes of real data, and how fast."""
+    """The ratio and speed of each level on real data."""
     lines = []
     for name in ("weights-bf16", "adam-v-bf16", "adam-v-f32"):
         size = tensor_bytes(real / f"{name}.safetensors")
@@ -288,7 +288,7 @@ def state_figures(page, work, scale):
 
 
 def failures(found):
-    """Why sides have no figure: the first error of each."""
+    """The reasons for missing figures: the first error of each side."""
     errors = {side: [r["error"] for r in reports if "error" in r] for side, reports in found.items()}
     return {side: texts[0] for side, texts in errors.items() if texts}
 
@@ -311,7 +311,7 @@ def save_states(page, scale, source, nested, files):
 
 
 def load_part(side, file, part):
-    """The command by which a program loads a part, once, into memory of its own."""
+    """The command that loads a part once, into fresh memory."""
     if side == "crate":
         return (PEER, "load", file, *(["--prefix", part.prefix] if part.prefix else []),
                 *(["--begin", part.rows[0], "--end", part.rows[1]] if part.rows else []))
@@ -319,14 +319,14 @@ def load_part(side, file, part):
         peer = next(peer for peer, name in STATE_PEERS.items() if name == side)
         shown = ":".join(map(str, (part.prefix, *part.rows))) or ":"
         return PYTHON, PYTHON_PEERS, "load", file, "--peer", peer, "--part", shown
-    # A slice has memory of its own, and so has what is decoded, wherever it comes from.
+    # Slices and decoded chunks get their own memory, whatever the source.
     is_mapped = part.rows or "compressed" in side
     return (OURS, "load", file, "--path", part.path, *(["--rows", *part.rows] if part.rows else []),
             *(["--mapped"] if is_mapped else []), *(["--threads", 2] if "2 threads" in side else []))
 
 
 def load_states(page, scale, files, cache, part, times, errors):
-    """One sample for each process, as a program loads its checkpoint once: no memory is there to be used again."""
+    """One sample for each process, because a program loads its checkpoint once and has no memory to reuse."""
     def settle():
         if cache == "cold":
             for file in files.values():

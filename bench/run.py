@@ -13,7 +13,7 @@ from harness import (BUILD_OURS, BUILD_PEER, GIB, MIB, OURS, PEER, PEER_FOLDER, 
                      put_between_markers, reload, require_programs, table, working_folder)
 
 GROUPS = ("open", "read", "save", "memory")
-BEGIN, END = "<!-- figures begin: bench/run.py writes what follows -->", "<!-- figures end -->"
+BEGIN, END = "<!-- figures begin: bench/run.py writes the lines below -->", "<!-- figures end -->"
 TENSORS = 64  # of the large files
 MINIMUM_FREE = 8 * GIB
 
@@ -46,7 +46,7 @@ def open_figures(work, scale):
             our_file, peer_file = work / "open.espalier", work / "open.safetensors"
             execute(OURS, "make", our_file, "--tensors", count, "--names", names)
             execute(PEER, "make", peer_file, "--tensors", count, "--elements", 4, *nested)
-            # The crate's own `open` refuses the header of a million tensors.
+            # The crate's `open` refuses the header of a million tensors.
             peer_command = "parse" if nominal == 1_000_000 else "open"
             repeat = 101 if count <= 1000 else 7
             ours, peer = interleave(scale.pairs, (OURS, "open", our_file, "--repeat", repeat),

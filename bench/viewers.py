@@ -19,7 +19,7 @@ from harness import (GIB, MIB, OURS, ROOT, as_list, attempt, build, first_line, 
 
 GROUPS = ("load", "million", "large", "statistics", "does", "small", "hostile", "big", "many")
 OWN = GROUPS[:5]
-BEGIN, END = "<!-- figures begin: bench/viewers.py writes what follows -->", "<!-- figures end -->"
+BEGIN, END = "<!-- figures begin: bench/viewers.py writes the lines below -->", "<!-- figures end -->"
 HERE, PAGE, WEB = ROOT / "bench/viewers", ROOT / "web_demo", ROOT / "bench/web"
 CLI = ROOT / "build/release/espalier"
 DIGITS = ROOT / "tests/data/digits/digits.safetensors"
@@ -29,7 +29,7 @@ LARGE = 20 * GIB
 MINIMUM_FREE = 4 * GIB
 LIMIT = 60
 
-# By group: the files that must be made, and which viewer opens which of them.
+# By group: the files to make, and the viewers that open each.
 OPENED = {
     "small": (["small"], [
         ("espalier", "small.espalier"), ("espalier", "small.safetensors"), ("netron", "small.safetensors"),
@@ -50,7 +50,7 @@ OPENED = {
         ("netron", "million.safetensors"), ("sft-cli", "many.safetensors"), ("safe-view", "many.safetensors")]),
 }
 NEEDS = {"load": [], "million": ["million"], "large": ["large"], "statistics": ["gib"], "does": ["small"]}
-# What a terminal shows once the file is open: a name in it.
+# A name in the file, which a terminal shows once the file is open.
 NAMES = {"gib": "weight", "large": "zeros", "special": "bf16", "length": "only_one", "twice": "only_one",
          "beyond": "only_one"}
 TITLES = {"espalier": "Espalier", "netron": "Netron, file chosen", "netron-served": "Netron, `netron FILE`", "h5web": "h5web",
@@ -69,7 +69,7 @@ def time(ms):
 
 
 def make(work, kinds):
-    """Makes what is not there yet."""
+    """Makes missing files."""
     for kind in kinds:
         if (work / f"{kind}.safetensors").exists():
             continue
@@ -78,7 +78,7 @@ def make(work, kinds):
             subprocess.run(["node", WEB / "data.mjs", "sparse", work / "large.espalier", str(LARGE)], check=True,
                            stdout=subprocess.DEVNULL)
     for file in work.iterdir():
-        # Read once, so that no viewer gains from who came before it; not what is nearly all holes.
+        # Read each file once, so that no viewer gains from an earlier one; not files that are nearly all holes.
         if file.stat().st_size < 2 * GIB:
             with open(file, "rb", buffering=0) as opened:
                 while opened.read(MIB):
@@ -112,7 +112,7 @@ def free_port():
 
 
 def opened(viewer, name, work):
-    """What came of opening a file in a viewer."""
+    """The outcome of opening a file in a viewer."""
     program = ("node", "--no-warnings", HERE / "page.mjs", viewer, name)
     if viewer in ("espalier", "h5web"):
         return attempt(*program, PAGE / "dist" if viewer == "espalier" else KEPT / "h5web", work)
@@ -121,7 +121,7 @@ def opened(viewer, name, work):
         with process(*command, *([work / name] if viewer == "netron-served" else [])) as server:
             return attempt(*program, address_in(server), work)
     if viewer == "hyperparam":
-        # It listens on all addresses by itself.
+        # By default it listens on all addresses.
         code = (f"import http from 'node:http'; const {{ listen }} = http.Server.prototype; "
                 f"http.Server.prototype.listen = function (port, ...rest) {{ return listen.call(this, port, '127.0.0.1', ...rest) }}; "
                 f"(await import('{HERE}/node_modules/hyperparam/bin/serve.js')).serve('{work}')")

@@ -16,10 +16,10 @@ from harness import (BUILD_OURS, GIB, MIB, OURS, ROOT, Row, as_list, at_most, at
                      table, working_folder)
 
 GROUPS = ("size", "remote", "million", "decode", "large")
-BEGIN, END = "<!-- figures begin: bench/web.py writes what follows -->", "<!-- figures end -->"
+BEGIN, END = "<!-- figures begin: bench/web.py writes the lines below -->", "<!-- figures end -->"
 WEB, PACKAGE = ROOT / "bench/web", ROOT / "wasm"
 CLI = ROOT / "build/release/espalier"
-MODULES = [PACKAGE / "dist" / name for name in ("core.wasm", "core-plain.wasm", "decoder.wasm", "decoder-plain.wasm", "writer.wasm")]
+MODULES = [PACKAGE / "dist" / name for name in ("core.wasm", "core-full.wasm", "decoder.wasm", "decoder-plain.wasm", "writer.wasm")]
 LATENCY_MS = 20
 KB = 1024
 MINIMUM_FREE = 4 * GIB
@@ -60,12 +60,12 @@ def server(folder):
 
 
 def spread(values, show):
-    """The median of the processes' figures, and what they range over."""
+    """The median of the processes' figures, and their range."""
     return f"{show(statistics.median(values))} ({show(min(values))} - {show(max(values))})"
 
 
 def within_ms(figure, values, bound, ours="", peer=""):
-    """A row for times that must not be above so many milliseconds; one for each process."""
+    """A row for times with an upper bound in milliseconds; one time for each process."""
     median = statistics.median(values) / 1e6
     return Row(figure, ours or spread(values, duration), peer, median, duration(median * 1e6),
                at_most(bound, "ms") if bound else None)
@@ -95,8 +95,10 @@ def size_figures(work, scale):
 
     peers = "; ".join(f"{name}: {kilobytes(packed[key])}" for name, key in (
         ("huggingface.js", "huggingface"), ("hyparquet", "hyparquet"), ("h5wasm", "h5wasm")))
-    yield row("gzipped: what a page that lists loads, JavaScript and core.wasm", (packed["open"], packed["core"]), 64)
-    yield row("gzipped: the same without SIMD, with core-plain.wasm", (packed["open"], packed["plain"]))
+    yield row("gzipped: what a page that lists Espalier files loads, JavaScript and core.wasm",
+              (packed["list"], packed["core"]), 64)
+    yield row("gzipped: the same for other formats, with core-full.wasm besides",
+              (packed["list"], packed["core"], packed["full"]))
     yield row("gzipped: what a page that reads loads, with decoder.wasm besides",
               (packed["open"], packed["core"], packed["decoder"]), peer=peers)
     yield row("gzipped: what a page that also writes loads, with writer.wasm besides",
@@ -252,7 +254,7 @@ def peers():
 
 
 def prepare(wanted):
-    """Builds everything, or tells what is missing."""
+    """Builds everything, or names what is missing."""
     if wanted:
         build([*BUILD_OURS, ["cmake", "--build", "build/release", "--target", "espalier"], ["scripts/wasm"]], ROOT)
     for program in (OURS, CLI, *MODULES):

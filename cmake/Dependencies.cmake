@@ -146,7 +146,7 @@ else()
 endif()
 
 if(ESPALIER_BUILD_CLI)
-  # The only one that is never fetched: what takes connections has to get the system's security updates.
+  # Never fetched: a network server library must get the system's security updates.
   find_package(PkgConfig QUIET)
   if(PkgConfig_FOUND)
     pkg_check_modules(libevent QUIET IMPORTED_TARGET libevent_extra>=2.1.12 libevent_core>=2.1.12)

@@ -7,7 +7,7 @@ set(CMAKE_CXX_FLAGS_RELEASE "-Oz -DNDEBUG")
 # Emscripten lets -Oz inline nothing by default, and one such copy of a function serves the fast files, too.
 add_compile_options(-flto -finline-functions -mbulk-memory -mnontrapping-fptoint $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions>
                     $<$<COMPILE_LANGUAGE:CXX>:-fno-rtti>)
-# What works on every byte of a tensor, kept apart from what is made small, and what works on every node or name.
+# Code that runs on every byte of a tensor (separate from size-optimised code), and code that runs on every node or name.
 set(ESPALIER_WASM_FAST -O3 -fno-lto)
 set(ESPALIER_WASM_QUICK -Os)
 if(ESPALIER_WASM_SIMD)

@@ -10,7 +10,7 @@
 namespace espalier::fuzz {
 namespace {
 
-// What an accessor gives must be used, or the call is optimised away.
+// The results of accessors must be used, or the calls are optimised away.
 volatile std::uint64_t sink = 0;
 
 void use(std::uint64_t value) { sink = sink + value; }

@@ -1,4 +1,4 @@
-// What the fuzz targets share: how an input becomes a checkpoint, and what must then be true of it.
+// Shared by the fuzz targets: makes a checkpoint from an input, and checks its invariants.
 #ifndef ESPALIER_FUZZ_FUZZ_H_
 #define ESPALIER_FUZZ_FUZZ_H_
 
@@ -19,23 +19,23 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
 namespace espalier::fuzz {
 
-/// Ends the program, with `what`, unless `holds`: a finding.
+/// Ends the program with `what` (a finding) unless `holds`.
 void require(bool holds, std::string_view what);
 
 /// A copy of the input in a block of exactly its size, so that a sanitizer sees the end of it.
 std::vector<std::byte> copy_input(const std::uint8_t* data, std::size_t size);
 
-/// Opens a file of any known format from memory, handed over whole.
+/// Opens a file of any known format from memory, fed whole.
 Result<Checkpoint> open_any(ByteSpan file);
 
-/// Calls every accessor of every node and tensor. After a successful open all of them are total,
-/// and each printed key path leads back to its node.
+/// Calls every accessor of every node and tensor. After a successful open all of them must succeed,
+/// and each printed key path must lead back to its node.
 void visit(const Checkpoint& checkpoint);
 
-/// Limits of which some are so low that small files exceed them.
+/// Limits, some so low that small files exceed them.
 Limits tight_limits(testing::Random& random);
 
-/// Tighter limits turn a verdict into kLimitExceeded, or leave it as it is.
+/// Checks that tighter limits turn a verdict into kLimitExceeded or leave it unchanged.
 void check_limited(const Result<Checkpoint>& verdict, const Result<Checkpoint>& limited);
 
 }  // namespace espalier::fuzz

@@ -1,4 +1,4 @@
-// Hands the mutations that know the format to libFuzzer.
+// Connects the format-aware mutations to libFuzzer.
 #include <algorithm>
 
 #include "mutator.h"

@@ -1,4 +1,4 @@
-// Makes the seeds that every campaign and every replay start from, always the same ones.
+// Makes the seeds of every campaign and replay; always the same ones.
 //
 //   make_seeds FOLDER     writes FOLDER/checkpoints, FOLDER/indexes, FOLDER/safetensors,
 //                         FOLDER/paths, FOLDER/codec; and FOLDER/large, which is too large to be
@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMostBytes = 4096;  // small seeds are mutated faster, and to more effect
+constexpr std::size_t kMostBytes = 4096;  // small seeds are mutated faster and more effectively
 
 bool write(const fs::path& folder, const std::string& name, ByteSpan bytes) {
   fs::create_directories(folder);

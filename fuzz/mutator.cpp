@@ -24,7 +24,7 @@ ByteSpan view(const std::uint8_t* data, std::size_t size) {
   return {reinterpret_cast<const std::byte*>(data), size};
 }
 
-// Numbers at which checks of ranges and sums go wrong.
+// Numbers that break range and sum checks.
 std::uint64_t interesting(testing::Random& random, std::uint64_t old) {
   constexpr std::array<std::uint64_t, 16> kNumbers = {
       0,          1,          2,           0x7F,        0x80,     0xFF,
@@ -82,7 +82,7 @@ std::uint64_t index_length_of(const Bytes& file) {
   return std::min<std::uint64_t>(recorded, file.size() - kHeaderBytes);
 }
 
-// The record lies in an arena of ours.
+// The record is in our own arena.
 void set_hash(const ChunkRecord& chunk, const Hash128& hash) {
   const_cast<ChunkRecord&>(chunk).hash = hash;
 }
@@ -93,7 +93,7 @@ void seal(std::uint8_t* frame, std::size_t sealed) {
   std::memcpy(frame + sealed - kSealBytes, &hash, sizeof hash);
 }
 
-// Seals what is between the lengths of one plane and a whole one.
+// Seals a plane whose length is between that of a seal and that of a raw plane.
 void seal_planes(std::uint8_t* stored, std::size_t size, std::size_t width, std::size_t n) {
   std::size_t at = width * sizeof(std::uint32_t);
   for (std::size_t k = 0; k < width && at <= size; ++k) {
@@ -106,9 +106,10 @@ void seal_planes(std::uint8_t* stored, std::size_t size, std::size_t width, std:
   }
 }
 
-// Frames get their seals, and chunks that decode the hash of what they hold. The tables are valid.
+// Seals frames, and sets the hash of chunks that decode. The tables are valid.
 void mend_compressed(const Tables& tables, Bytes& file) {
-  constexpr std::uint64_t kMostDecoded = 1 << 16;  // A bomb would take the time of the campaign.
+  constexpr std::uint64_t kMostDecoded =
+      1 << 16;  // A decompression bomb would waste the campaign's time.
   ChunkDecoder decoder;
   std::uint64_t decoded = 0;
   for (std::uint32_t number = 0; number < tables.tensors.size(); ++number) {
@@ -172,7 +173,7 @@ Bytes mutate_file(const Bytes& file, std::size_t most, testing::Random& random,
   const auto anything = [&](Bytes bytes, std::size_t room) {
     const std::size_t size = bytes.size();
     bytes.resize(std::max(size, room));
-    if (bytes.empty()) return bytes;  // libFuzzer cannot do without room.
+    if (bytes.empty()) return bytes;  // libFuzzer needs a nonzero size.
     bytes.resize(mutate(bytes.data(), size, bytes.size()));
     return bytes;
   };

@@ -2,8 +2,8 @@
 //
 //   fuzz_TARGET_replay FILE-OR-FOLDER...
 //
-// Prints how many files ran and which took longest. A finding ends the program; so does a run over
-// nothing, which would look like success.
+// Prints the number of files and the slowest one. A finding ends the program. A run over no files
+// fails, because it would look like success.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

@@ -24,7 +24,7 @@ class Decoding {
 
   ResultPart take(std::uint64_t begin, ByteSpan logical, std::vector<std::byte>& scratch) {
     if (copy_.is_ordered()) return copy_.part(begin, logical, scratch);
-    // What a chunk gives is spread over the result, which is put together here.
+    // A chunk's elements are spread over the result, so the result is assembled here.
     if (result_.empty()) result_.resize(static_cast<std::size_t>(copy_.bytes()));
     copy_.copy(begin, logical, result_);
     return {0, --missing_ == 0 ? ByteSpan(result_) : ByteSpan()};
@@ -38,7 +38,7 @@ class Decoding {
 
 namespace {
 
-// Shared by all reads: what decoding takes is large beside a small tensor.
+// Shared by all reads, because the decoder's memory is large compared with a small tensor.
 struct Shared {
   ChunkGate gate;
   std::vector<std::byte> scratch;

@@ -10,7 +10,7 @@
 
 namespace espalier::abi {
 
-// What wasm/src/core/diff.ts reads, byte by byte.
+// wasm/src/core/diff.ts reads these bytes.
 static_assert(sizeof(DiffInfo) == 16);
 static_assert(sizeof(espalier::Difference) == 12 && sizeof(Change) == 1);
 static_assert(offsetof(espalier::Difference, a) == 4 && offsetof(espalier::Difference, b) == 8);

@@ -1,4 +1,4 @@
-// The part of abi.h that every module has: memory, and errors.
+// The part of abi.h in every module: memory and errors.
 #include <cstddef>
 #include <cstdlib>
 #include <new>
@@ -32,17 +32,13 @@ Status set_failure(Error error) {
 
 const Failure* espalier_last_error() { return &last_failure; }
 
-void espalier_error_name(std::uint32_t code, Text* out) {
-  *out = text_of(to_string(static_cast<ErrorCode>(code)));
-}
-
 void* espalier_allocate(std::uint32_t bytes) { return std::malloc(bytes); }
 void espalier_free(void* memory) { std::free(memory); }
 
 }  // namespace espalier::abi
 
-// The library's own would bring the machinery of exceptions along, for a lack of memory that traps
-// in the end.
+// The library's operator new would link the code for exceptions, although lack of memory ends in a
+// trap.
 void* operator new(std::size_t size) {
   if (void* memory = std::malloc(size)) return memory;
   __builtin_trap();

@@ -1,4 +1,4 @@
-// The part of abi.h that opens.
+// The part of abi.h that opens files.
 #include <algorithm>
 #include <cstddef>
 #include <cstdlib>
@@ -17,7 +17,7 @@ namespace {
 static_assert(sizeof(Extent) == 24 && offsetof(Extent, length) == 16);
 static_assert(sizeof(WantedFile) == 16 && offsetof(WantedFile, name) == 8);
 
-// Not operator new, which traps when there is no memory: a large index is to be refused.
+// Not operator new, which traps without memory: a large index must be refused with an error.
 ArenaAllocator allocator() {
   return {[](std::size_t size) { return std::malloc(size); },
           [](void* memory, std::size_t) { std::free(memory); }};
@@ -82,12 +82,12 @@ Status espalier_open_feed(Opening* opening, std::uint32_t file, std::uint64_t of
 
 namespace {
 
-// What is counted and measured is a number in JavaScript, and exact up to here.
+// Counts and sizes become JavaScript numbers, which are exact up to here.
 constexpr std::uint64_t kLargestNumber = (std::uint64_t{1} << 53) - 1;
 
-// kLimitExceeded for a tensor of which shape or size are beyond that: the functions below say them,
-// and are to have an answer for whatever was opened. Files have such for placeholders and for axes
-// beside one of 0.
+// kLimitExceeded for a tensor whose shape or size is beyond that. The functions below return shapes
+// and sizes, so they must be exact for every file that opens. Only placeholders and shapes with an
+// axis of 0 can be that large.
 Result<void> check_numbers(const Checkpoint& checkpoint) {
   for (std::uint32_t i = 0; i < checkpoint.tensor_count(); ++i) {
     const TensorRef tensor = checkpoint.tensor(i);
@@ -97,8 +97,8 @@ Result<void> check_numbers(const Checkpoint& checkpoint) {
       continue;
     }
     return fail(ErrorCode::kLimitExceeded,
-                "the shape or size of a tensor is beyond 2^53 - 1, which JavaScript numbers do not "
-                "hold exactly; look at it with the command line",
+                "the shape or size of a tensor is beyond 2^53 - 1, which JavaScript numbers cannot "
+                "represent exactly; use the command line for this file",
                 Error::kNoOffset, tensor_path(tensor));
   }
   return {};

@@ -60,7 +60,7 @@ Status espalier_read_chunk(Read* read, std::uint32_t i, PlannedChunk* out) {
   const TensorRef& tensor = read->plan.tensor();
   const espalier::Extent part = read->plan.part_extent(i);
   const StoredChunk stored = stored_chunk(tensor, chunk.chunk - tensor.first_chunk());
-  // Numbers in another form are restored in the decoder.
+  // The decoder restores numbers in another form.
   const bool is_direct = stored.form.is_plain() && read->plan.direct_offset(i).has_value();
   *out = {.stored = extent_of(chunk.stored),
           .result_begin = part.offset,

@@ -1,4 +1,4 @@
-// The part of abi.h that counts.
+// The part of abi.h that computes statistics.
 #include <cmath>
 #include <variant>
 #include <vector>
@@ -19,7 +19,7 @@ class Counting {
  public:
   explicit Counting(DType dtype) : statistics(dtype), dtype_(dtype) {}
 
-  // Elements of six bits share bytes across the ends of chunks: what is not yet whole waits.
+  // Elements of six bits continue across the ends of chunks: incomplete ones wait here.
   void add(ByteSpan packed) {
     if (dtype_bits(dtype_) != 6) return statistics.add(packed);
     waiting_.insert(waiting_.end(), packed.begin(), packed.end());
@@ -35,7 +35,7 @@ class Counting {
   }
 
   espalier::Statistics statistics;
-  // What was given out last.
+  // The last returned histogram.
   std::vector<double> lower;
   std::vector<double> upper;
   std::vector<std::uint64_t> counts;

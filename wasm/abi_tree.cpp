@@ -14,7 +14,9 @@
 #include "failure.h"
 #include "tree_handle.h"
 
+#include "espalier/codec/hash.h"
 #include "espalier/format/access.h"
+#include "espalier/format/nest_names.h"
 #include "espalier/read/checkpoint.h"
 #include "espalier/read/match.h"
 #include "espalier/read/totals.h"
@@ -23,7 +25,7 @@ namespace espalier::abi {
 namespace {
 
 // What wasm/src/core/records.ts reads, byte by byte.
-static_assert(sizeof(Info) == 56 && offsetof(Info, digest) == 40);
+static_assert(sizeof(Info) == 64 && offsetof(Info, digest) == 40);
 static_assert(sizeof(Node) == 64 && offsetof(Node, bits) == 48 && offsetof(Node, key) == 16);
 static_assert(sizeof(Keys) == 16);
 static_assert(sizeof(Totals) == 32);
@@ -41,23 +43,6 @@ class Matches {
   std::vector<std::uint32_t> nodes;
 };
 
-void espalier_dtype_name(std::uint32_t dtype, Text* out) {
-  const auto known =
-      dtype < 256 ? dtype_from_number(static_cast<std::uint8_t>(dtype)) : std::nullopt;
-  *out = text_of(known ? dtype_name(*known) : std::string_view());
-}
-
-std::uint32_t espalier_dtype_bits(std::uint32_t dtype) {
-  const auto known =
-      dtype < 256 ? dtype_from_number(static_cast<std::uint8_t>(dtype)) : std::nullopt;
-  return known ? dtype_bits(*known) : 0;
-}
-
-void espalier_kind_name(std::uint32_t kind, Text* out) {
-  *out = text_of(kind > 0 && kind <= kLastKind ? kind_name(static_cast<Kind>(kind))
-                                               : std::string_view());
-}
-
 void espalier_tree_free(Tree* tree) { delete tree; }
 
 void espalier_tree_info(Tree* tree, Info* out) {
@@ -70,8 +55,39 @@ void espalier_tree_info(Tree* tree, Info* out) {
           .data_begin = catalog.data_begin(),
           .state_root = kStateRoot,
           .metadata_root = kMetadataRoot,
-          .digest = {}};
+          .digest = {},
+          .notes = catalog.notes().count()};
   if (catalog.tree_digest()) std::memcpy(out->digest, &*catalog.tree_digest(), sizeof out->digest);
+}
+
+std::uint32_t espalier_note(Tree* tree, std::uint32_t i, Failure* out) {
+  const Catalog& catalog = tree->checkpoint.catalog();
+  for (const FileEntry& file : catalog.files()) {
+    if (!file.problem || i-- != 0) continue;
+    *out = failure_of(*file.problem);
+    return 1;
+  }
+  const auto listed = catalog.notes().listed();
+  if (i >= listed.size()) return 0;
+  out->path = text_of(listed[i].path);
+  out->message = text_of(listed[i].message);
+  return 2 + static_cast<std::uint32_t>(listed[i].kind);
+}
+
+void espalier_tree_hash(Tree* tree, std::uint8_t* out) {
+  const Tables& t = tree->tables();
+  Hasher128 hasher;
+  for (const ByteSpan bytes :
+       {std::as_bytes(t.nodes), std::as_bytes(t.words), std::as_bytes(t.text_ends),
+        std::as_bytes(t.text), std::as_bytes(t.bytes), std::as_bytes(t.labels)}) {
+    hasher.update(bytes);
+  }
+  const Hash128 hash = hasher.hash();
+  std::memcpy(out, &hash, sizeof hash);
+}
+
+std::uint32_t espalier_has_dotted_keys(Tree* tree) {
+  return has_dotted_keys(tree->tables()) ? 1 : 0;
 }
 
 std::uint32_t espalier_is_nested(Tree* tree) {
@@ -147,13 +163,14 @@ Status espalier_path(Tree* tree, std::uint32_t number, Text* out) {
   return 0;
 }
 
-std::uint32_t espalier_find(Tree* tree, std::uint32_t node, const char* path,
-                            std::uint32_t length) {
-  if (!tree->has_node(node)) return no_such("node", node), kNone;
-  auto found = tree->node(node).at(std::string_view(path, length));
-  if (found) return found->number();
-  set_failure(std::move(found.error()));
-  return kNone;
+Status espalier_find(Tree* tree, std::uint32_t node, const char* path, std::uint32_t length,
+                     std::uint32_t* out) {
+  if (!tree->has_node(node)) return no_such("node", node);
+  const auto parsed = KeyPath::parse(std::string_view(path, length));
+  if (!parsed) return set_failure(parsed.error());
+  const auto found = tree->node(node).find(*parsed);
+  *out = found ? found->number() : kNone;
+  return 0;
 }
 
 namespace {

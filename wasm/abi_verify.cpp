@@ -27,7 +27,7 @@ class Verification {
   std::vector<ChunkTask> tasks;  // of the last espalier_verify_task()
 
  private:
-  // What comes over a network comes in small pieces, and several are in memory at once.
+  // Small regions: network reads come in small pieces, and several are in memory at once.
   static constexpr std::uint64_t kRegionBytes = std::uint64_t{1} << 20;
 };
 

@@ -21,13 +21,13 @@ class Write {
   void set_label(std::string label) { label_ = std::move(label); }
 
   void begin(Kind kind) {
-    if (!is_container(kind)) return fail("only containers have a beginning");
+    if (!is_container(kind)) return fail("espalier_write_begin() takes only containers");
     open_.push_back(
         {kind, std::exchange(key_, std::nullopt), std::exchange(label_, std::nullopt), {}, {}});
   }
 
   void end() {
-    if (open_.empty()) return fail("a container ends that has not begun");
+    if (open_.empty()) return fail("a container ends that was not begun");
     Container done = std::move(open_.back());
     open_.pop_back();
     key_ = std::move(done.key);
@@ -109,8 +109,8 @@ TensorData produced_by_host(std::uint32_t id) {
         espalier_produce(id, offset, out.data(), static_cast<std::uint32_t>(out.size()));
     if (status == 0) return {};
     return fail(static_cast<ErrorCode>(status),
-                "the array of a tensor was transferred or shrunk while it was written: keep it as "
-                "it is until the write has ended");
+                "the array of a tensor was transferred or shrunk while it was written; keep it "
+                "unchanged until the write has ended");
   });
 }
 
@@ -147,7 +147,7 @@ void espalier_write_number(Write* write, std::uint32_t kind, std::uint64_t a, st
     case Kind::kComplex128:
       return write->add(Value::complex({bits_as<double>(a), bits_as<double>(b)}));
     default:
-      return write->fail("a number is of a kind that is none");
+      return write->fail("a number has a kind that is not a number's");
   }
 }
 
@@ -164,7 +164,7 @@ void espalier_write_bytes(Write* write, std::uint32_t kind, const std::byte* dat
       return write->add(Value::integer(std::move(*integer)));
     }
     default:
-      return write->fail("a value is of a kind that has no bytes");
+      return write->fail("a value has a kind without bytes");
   }
 }
 
@@ -176,7 +176,7 @@ void espalier_write_tensor(Write* write, std::uint32_t id, std::uint32_t dtype,
   auto& known = write->tensors[id];
   if (!known) {
     Tensor tensor;
-    // What is no dtype becomes one that is refused, and not another one.
+    // An invalid number becomes a dtype that is refused, not another valid one.
     tensor.dtype = static_cast<DType>(dtype < 256 ? dtype : 0);
     tensor.shape.assign(shape, shape + rank);
     if (is_placeholder == 0) tensor.data = produced_by_host(id);
@@ -203,7 +203,7 @@ Status espalier_write_piece(Write* write, std::uint32_t i, Piece* out) {
   const std::size_t count = writer == nullptr ? 0 : writer->pieces().size();
   if (writer == nullptr || i > count + 1) {
     return set_failure(
-        {ErrorCode::kInvalidArgument, Error::kNoOffset, {}, "there is no such piece"});
+        {ErrorCode::kInvalidArgument, Error::kNoOffset, {}, "there is no piece with this number"});
   }
   if (i < count) {
     auto bytes = writer->make(i, write->scratch);

@@ -1,4 +1,4 @@
-// From the core's errors and texts to the records of abi.h.
+// Converts the core's errors and texts to the records of abi.h.
 #ifndef ESPALIER_WASM_FAILURE_H_
 #define ESPALIER_WASM_FAILURE_H_
 

@@ -1,4 +1,4 @@
-// What opens the files that a module is given.
+// Chooses the machine that opens files.
 #ifndef ESPALIER_WASM_OPENING_MACHINE_H_
 #define ESPALIER_WASM_OPENING_MACHINE_H_
 
@@ -8,8 +8,8 @@
 
 namespace espalier::abi {
 
-/// A machine that opens a file. Each module links its own: the tests' has one of a format in two
-/// files.
+/// Makes the machine that opens a file. Each module links its own; the tests' module opens a format
+/// with two files.
 std::unique_ptr<OpeningMachine> make_opening_machine(const OpenOptions& options);
 
 }  // namespace espalier::abi

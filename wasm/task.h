@@ -1,4 +1,4 @@
-// What the core hands to the decoder: from the library's types to the records of abi.h, and back.
+// The decoder's input: converts the library's types to the records of abi.h, and back.
 #ifndef ESPALIER_WASM_TASK_H_
 #define ESPALIER_WASM_TASK_H_
 

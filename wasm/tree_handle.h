@@ -1,4 +1,4 @@
-// A checkpoint behind the handle of abi.h, and what all functions that take handles need.
+// A checkpoint behind the handle of abi.h, and helpers for all functions that take handles.
 #ifndef ESPALIER_WASM_TREE_HANDLE_H_
 #define ESPALIER_WASM_TREE_HANDLE_H_
 
@@ -25,12 +25,13 @@ inline Extent extent_of(const espalier::Extent& extent) {
   return {extent.file, 0, extent.offset, extent.length};
 }
 
-/// Fails with "there is no `what` of number `number`".
+/// Fails with "there is no `what` with number `number`".
 inline Status no_such(std::string_view what, std::uint32_t number) {
-  return set_failure({ErrorCode::kInvalidArgument,
-                      Error::kNoOffset,
-                      {},
-                      "there is no " + std::string(what) + " of number " + std::to_string(number)});
+  return set_failure(
+      {ErrorCode::kInvalidArgument,
+       Error::kNoOffset,
+       {},
+       "there is no " + std::string(what) + " with number " + std::to_string(number)});
 }
 
 class Tree {

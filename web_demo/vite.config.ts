@@ -1,16 +1,16 @@
 import { defineConfig } from 'vite'
 
-// Relative addresses, so that the page works in whatever folder it is served from.
+// Relative addresses, so that the page works in any folder.
 export default defineConfig({
   base: './',
   esbuild: { jsx: 'automatic', jsxImportSource: 'preact' },
-  // Its files find core.wasm beside themselves, which a copy of them elsewhere would not.
+  // Its files find core.wasm beside themselves; a copy elsewhere would not.
   optimizeDeps: { exclude: ['espalier'] },
   build: {
     target: 'es2022',
     assetsInlineLimit: 0,
     modulePreload: false,
-    // The first load is to be small: 3% smaller than what esbuild makes.
+    // Keeps the first load small: 3% smaller than with esbuild.
     minify: 'terser',
     terserOptions: { module: true, compress: { passes: 3 } },
   },

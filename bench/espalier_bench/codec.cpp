@@ -1,4 +1,4 @@
-// Compressing in memory: our codec beside zstd alone, in the same chunks and with the same hash.
+// Times compression in memory: our codec, or zstd alone in the same chunks and with the same hash.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -26,11 +26,11 @@ struct Chunk {
   std::vector<std::byte> stored;
 };
 
-// One thread's means to encode and decode.
+// One thread's encoder and decoder.
 class Coder {
  public:
   virtual ~Coder() = default;
-  /// The bytes stay until the next call.
+  /// The bytes are valid until the next call.
   virtual ByteSpan encode(Chunk& chunk) = 0;
   virtual void decode(const Chunk& chunk, MutableByteSpan out) = 0;
 };

@@ -1,4 +1,4 @@
-// What the commands share: their options, the clock, and what becomes of errors.
+// Shared by the commands: options, the clock, and error handling.
 #ifndef ESPALIER_BENCH_COMMAND_H_
 #define ESPALIER_BENCH_COMMAND_H_
 
@@ -54,11 +54,11 @@ T must(Result<T> result) {
 
 /// Loads a file, or a part of it.
 void load(const Options& options);
-/// Saves anew what a file holds.
+/// Saves the contents of a file again.
 void resave(const Options& options);
 /// Compresses and decompresses the tensors of a file in memory.
 void codec(const Options& options);
-/// Reads a file as the transpose of a square matrix of f32, as formats that keep strides store it.
+/// Reads a file as the transpose of a square matrix of f32, like formats that store strides.
 void transposed(const Options& options);
 /// Statistics of elements in memory.
 void stats(const Options& options);

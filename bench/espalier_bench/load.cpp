@@ -1,5 +1,5 @@
-// Loading a file or a part of it, and saving it anew: what peers/safetensors_rs does under the same
-// names, and peers/python_peers.py for the peers in Python.
+// Loads a file or a part of it, and saves it again. The same commands as in peers/safetensors_rs,
+// and in peers/python_peers.py for the peers in Python.
 #include <array>
 #include <cstddef>
 #include <cstdio>
@@ -23,12 +23,12 @@
 namespace espalier::bench {
 namespace {
 
-// What this process has read so far, by the kernel's own count.
+// Bytes that this process has read so far, counted by the kernel.
 struct ReadCounts {
-  std::uint64_t asked = 0;   // bytes that read(2) and its like gave
-  std::uint64_t calls = 0;   // how many of them there were
+  std::uint64_t asked = 0;   // bytes returned by read(2) and similar calls
+  std::uint64_t calls = 0;   // number of these calls
   std::uint64_t device = 0;  // bytes fetched from the disk, read-ahead and mapped pages included
-  std::uint64_t own = 0;     // bytes that this very look took; it comes after what it tells
+  std::uint64_t own = 0;     // bytes that this measurement itself read, after the counters above
 
   static ReadCounts now() {
     std::array<char, 1024> text = {};
@@ -38,7 +38,7 @@ struct ReadCounts {
     const auto field = [&](const char* name) -> std::uint64_t {
       const char* at = length > 0 ? std::strstr(text.data(), name) : nullptr;
       if (at != nullptr) return std::strtoull(at + std::strlen(name), nullptr, 10);
-      std::fprintf(stderr, "espalier_bench: the kernel does not tell %s\n", name);
+      std::fprintf(stderr, "espalier_bench: the kernel does not report %s\n", name);
       std::exit(1);
     };
     return {field("rchar: "), field("syscr: "), field("\nread_bytes: "),

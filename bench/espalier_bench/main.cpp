@@ -1,5 +1,5 @@
 // Times Espalier the way peers/safetensors_rs times its crate: the same inputs, the same spans, one
-// JSON object on one line. bench/README.md says what each command measures.
+// JSON object on one line. bench/README.md describes each command.
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -26,7 +26,7 @@
 namespace espalier::bench {
 namespace {
 
-// What `open` of the peer adds up, so that the compiler cannot drop the listing.
+// The same sums as in the peer's `open`, so that the compiler cannot drop the listing.
 std::uint64_t list(const Checkpoint& checkpoint) {
   std::uint64_t sum = 0;
   for (Walker walk(checkpoint.state()); walk.next();) {
@@ -63,8 +63,8 @@ void open(const Options& options) {
       .print();
 }
 
-// What a program does with a file from a stranger: opens it, lists the tensors and uses their
-// bytes, of which the first and the last must be there.
+// The work of a program on an untrusted file: opens it, lists the tensors and touches the first and
+// last byte of each.
 void check(const Options& options) {
   const CheckpointFile file = must(CheckpointFile::open(options.file));
   std::uint64_t tensors = 0, touched = 0;
@@ -82,7 +82,7 @@ void check(const Options& options) {
   Report("check", options.file).with("tensors", tensors).with("touched", touched).print();
 }
 
-// The tensors' bytes cut into `threads` equal shares of whole words, as the peer does.
+// The tensors' bytes split into `threads` equal shares of whole words, like the peer.
 std::uint64_t sum_shares(const std::vector<ByteSpan>& tensors, unsigned threads) {
   std::uint64_t total = 0;
   for (const ByteSpan bytes : tensors) total += bytes.size();
@@ -140,7 +140,7 @@ void read(const Options& options) {
       .print();
 }
 
-// What XXH3-128 alone reaches over the same mapped file, in pieces of a chunk.
+// The speed of XXH3-128 alone over the same mapped file, in pieces of a chunk.
 void hash(const Options& options) {
   Samples hash_ns;
   std::uint64_t mixed = 0;
@@ -207,7 +207,7 @@ void save_file(const Options& options) {
       .print();
 }
 
-// The same bytes with nothing but write(2), one call per MiB: into a new file, or over the old one.
+// The same bytes with only write(2), one call per MiB: into a new file, or over the old one.
 void write_file(const Options& options) {
   const Value state = flat_state(options.tensors, options.bytes);
   const auto write_once = [&](int flags) {
@@ -273,7 +273,7 @@ int main(int argc, char** argv) {
   command("transposed", "read the bytes of any file as the transpose of a matrix", transposed)
       ->add_flag("--mapped", options.mapped, "map the file");
   CLI::App* saver = command("save", "save tensors, without fsync", save_file);
-  saver->add_flag("--produced", options.produced, "make each tensor when the save asks for it");
+  saver->add_flag("--produced", options.produced, "make each tensor on demand");
   for (CLI::App* sub : {saver, command("write", "write(2) of the same bytes", write_file)}) {
     sub->add_option("--bytes", options.bytes)->required();
     sub->add_option("--tensors", options.tensors)->required();
@@ -283,8 +283,8 @@ int main(int argc, char** argv) {
   loader->add_option("--path", options.path, "the subtree to load");
   loader->add_option("--rows", options.rows, "BEGIN END: a slice of the tensor")->expected(2);
   loader->add_flag("--mapped", options.mapped,
-                   "map the file, and leave in the mapping, after checking it, what need not move");
-  CLI::App* resaver = command("resave", "save what a file holds, without fsync", resave);
+                   "map the file; check tensors that need no copy and leave them in the mapping");
+  CLI::App* resaver = command("resave", "save the contents of a file again, without fsync", resave);
   resaver->add_option("--out", options.out)->required();
   CLI::App* coder = command("codec", "compress and decompress in memory, chunk by chunk", codec);
   coder->add_flag("--zstd", options.zstd, "zstd alone, at that level");

@@ -1,4 +1,4 @@
-// How much memory a program takes at most.
+// Measures peak memory.
 #ifndef ESPALIER_BENCH_PEAK_GROWTH_H_
 #define ESPALIER_BENCH_PEAK_GROWTH_H_
 
@@ -19,17 +19,17 @@ inline std::uint64_t status_kib(const std::string& name) {
   for (std::string line; std::getline(status, line);) {
     if (line.starts_with(name + ":")) return std::stoull(line.substr(name.size() + 1));
   }
-  std::fprintf(stderr, "espalier_bench: the kernel does not tell %s\n", name.c_str());
+  std::fprintf(stderr, "espalier_bench: the kernel does not report %s\n", name.c_str());
   std::exit(1);
 }
 
-// How far resident memory rises above what it is now. It counts anonymous memory, and pages of
-// mapped files such as this program's code, so it never says less than the private memory taken;
-// the page cache of a file being written is not in it.
+// The growth of resident memory from now on. It counts anonymous memory, and pages of mapped files
+// such as this program's code, so it is never below the private memory. It does not count the page
+// cache of a file being written.
 class PeakGrowth {
  public:
   PeakGrowth() {
-    // Freed memory that the allocator keeps would hide what is allocated from it next.
+    // Memory that the allocator keeps after a free would hide the next allocations.
     ::malloc_trim(0);
     std::ofstream("/proc/self/clear_refs") << "5";  // the peak starts at what is resident now
     before_ = status_kib("VmRSS");

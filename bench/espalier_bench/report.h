@@ -1,4 +1,4 @@
-// What a command prints: one JSON object on one line.
+// The output of a command: one JSON object on one line.
 #ifndef ESPALIER_BENCH_REPORT_H_
 #define ESPALIER_BENCH_REPORT_H_
 

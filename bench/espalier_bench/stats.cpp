@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kBytes = std::size_t{256} << 20;
 constexpr std::size_t kPiece = std::size_t{1} << 20;
 
-// Large enough that no processor learns it by heart.
+// Large enough that branch predictors cannot memorise it.
 std::vector<float> weights() {
   std::vector<float> numbers(std::size_t{1} << 20);
   std::mt19937 random(1);

@@ -1,4 +1,4 @@
-// Reading a tensor whose elements do not stand in the file as they stand in memory.
+// Reads a tensor whose layout in the file is not its layout in memory.
 #include <cmath>
 #include <cstdint>
 #include <memory>
@@ -15,7 +15,7 @@
 namespace espalier::bench {
 namespace {
 
-// Takes a file for a square matrix of f32 and opens its transpose.
+// Opens a file as the transpose of a square matrix of f32.
 class TransposeOpener : public OpeningMachine {
  public:
   explicit TransposeOpener(const OpenOptions& options)

@@ -20,8 +20,8 @@ constexpr std::array<std::array<std::string_view, 2>, 9> kLayer = {
      {"self_attn", "q_proj"},
      {"self_attn", "v_proj"}}};
 
-// Fills `out` with the values of the tensor of this seed from element `first` on. Value number i
-// comes from SplitMix64's i-th output, cut to 24 bits: evenly spread over -0.5 to 0.5, never zero.
+// Fills `out` with the values of the tensor of this seed from element `first` on. Value number i is
+// SplitMix64's i-th output, cut to 24 bits: evenly spread over -0.5 to 0.5, never zero.
 void fill(std::uint64_t seed, std::uint64_t first, MutableByteSpan out) {
   constexpr std::uint64_t kStep = 0x9e3779b97f4a7c15u;
   std::uint64_t state = seed + first * kStep;
@@ -50,7 +50,7 @@ Value tensor(std::uint64_t seed, std::uint64_t elements) {
   return tensor(in_memory(seed, elements), elements);
 }
 
-// The children of one layer; `make(weight)` gives what stands for the weight itself.
+// The children of one layer; `make(weight)` returns the value for each weight.
 template <class Make>
 Value layer(std::uint64_t first, std::uint64_t count, const Make& make) {
   Value result = Value::dict();
@@ -87,7 +87,7 @@ Value flat_state(std::uint64_t tensors, std::uint64_t bytes, bool produced) {
   const std::uint64_t elements = bytes / 4;
   for (std::uint64_t i = 0; i < tensors; ++i) {
     const std::uint64_t share = elements / tensors + (i < elements % tensors ? 1 : 0);
-    // A writer asks for whole chunks, so that every offset is one of a value.
+    // A writer asks for whole chunks, so every offset is that of a value.
     const auto produce = [i](std::uint64_t offset, MutableByteSpan out) -> Result<void> {
       fill(i, offset / 4, out);
       return {};
@@ -128,7 +128,8 @@ Value named_state(const std::string& names, std::uint64_t tensors, std::uint64_t
 }
 
 std::uint64_t sum_words(ByteSpan bytes) {
-  // Several sums at once, so that no addition waits for the one before and memory is the limit.
+  // Several sums at once, so that no addition waits for the one before and memory bandwidth is the
+  // limit.
   std::array<std::uint64_t, 8> sums = {};
   std::size_t i = 0;
   for (; i + 64 <= bytes.size(); i += 64) {

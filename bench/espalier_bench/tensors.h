@@ -11,7 +11,7 @@
 namespace espalier::bench {
 
 /// A dict of `tensors` one-dimensional f32 tensors with `bytes` bytes in all: in memory, or
-/// `produced` when a save asks for them.
+/// `produced` on demand.
 Value flat_state(std::uint64_t tensors, std::uint64_t bytes, bool produced = false);
 
 /// A state of `tensors` f32 tensors of `elements` elements each. `names` is "training" (the weights

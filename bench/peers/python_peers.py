@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The peers that are Python packages, each driven the way espalier_bench drives Espalier.
 
-Every run prints one JSON object. bench/README.md says what each command times; bench/peers.py runs it
+Every run prints one JSON object. bench/README.md describes each command; bench/peers.py runs it
 in the peers' environment. A sample is a list entry in nanoseconds of the monotonic clock.
 """
 
@@ -59,7 +59,7 @@ def zipnn_coder(dtype):
 
 def zipnn_streams(tensors):
     for dtype, data in tensors:
-        # A copy, as the package works in the caller's memory.
+        # A copy, because the package works in the caller's memory.
         stored = zipnn_coder(dtype).compress(bytearray(data))
         if bytes(zipnn_coder(dtype).decompress(stored)) != data:
             raise ValueError("does not give the bytes back")
@@ -67,7 +67,7 @@ def zipnn_streams(tensors):
 
 
 def size_zipnn(tensors):
-    """A file as the package has them: safetensors, with streams for tensors, and what they were in the metadata."""
+    """A file in the package's form: safetensors with streams as tensors, and the original types in the metadata."""
     import numpy
     from safetensors.numpy import save as serialize
     streams = {f"tensor.{i}": numpy.frombuffer(stream, numpy.uint8) for i, stream in enumerate(zipnn_streams(tensors))}
@@ -132,13 +132,13 @@ def sizes_of(file, limits):
         tensors = list(raw_tensors(file, limit))
         try:
             result[name] = {"raw": sum(len(data) for _, data in tensors), "stored": measure(tensors)}
-        except Exception as error:  # Whatever a peer has to say: it is shown in the table.
+        except Exception as error:  # Any error of a peer: the table shows it.
             result[name] = {"error": f"{type(error).__name__}: {error}"[:200]}
     return result
 
 
 def codec(options):
-    """zipnn in memory, one tensor after the other, on one thread; without hashes, as it has none."""
+    """zipnn in memory, one tensor after the other, on one thread; without hashes, because it has none."""
     tensors = list(raw_tensors(options.file))
     compress_ns, decode_ns = [], []
     for _ in range(options.repeat):
@@ -181,7 +181,7 @@ def leaves(tree, prefix=""):
 
 @dataclasses.dataclass
 class Part:
-    """What to load: the tensors whose names begin with `prefix`; of them, the rows from one to another."""
+    """The part to load: tensors whose names begin with `prefix`, and optionally a range of rows."""
     prefix: str = ""
     rows: tuple = ()
 
@@ -199,7 +199,7 @@ class Safetensors:
     def load(self, path, wanted):
         from safetensors import safe_open
         with safe_open(path, framework="pt") as file:
-            # clone(): what get_tensor gives may still lie in the mapped file, with no byte read.
+            # clone(): the result of get_tensor may still lie in the mapped file, unread.
             if wanted.rows:
                 return [file.get_slice(wanted.prefix)[wanted.rows[0]:wanted.rows[1]].clone()]
             names = [name for name in file.offset_keys() if name.startswith(wanted.prefix)]
@@ -228,12 +228,12 @@ class Torch:
 
 
 class TorchMapped(Torch):
-    """The same with mmap=True; every byte that is asked for is copied out of the mapping."""
+    """The same with mmap=True; every requested byte is copied out of the mapping."""
     mmap = True
 
 
 class Orbax:
-    """Orbax, which only loads whole trees here; it uses threads of its own, as many as it likes."""
+    """Orbax, which only loads whole trees here; it uses its own threads."""
 
     def prepare(self, tensors):
         import ml_dtypes

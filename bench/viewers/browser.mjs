@@ -1,4 +1,4 @@
-// Starts Chromium, and watches its processes: what they read, and what memory they take. Linux only.
+// Starts Chromium, and measures the reads and memory of its processes. Linux only.
 import { readdirSync, readFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { createRequire } from 'node:module'
@@ -7,9 +7,9 @@ import { join } from 'node:path'
 
 const puppeteer = createRequire(new URL('../../web_demo/package.json', import.meta.url))('puppeteer-core')
 
-/** A page that takes more is stopped, lest it stop the machine. */
+/** A page that takes more is stopped, to protect the machine. */
 export const MEMORY_LIMIT = 6 * 2 ** 30
-/** Milliseconds between two looks at the processes. */
+/** Milliseconds between two measurements. */
 const PAUSE = 40
 
 /** A browser with a profile of its own, and one page. */
@@ -41,9 +41,9 @@ export async function launch() {
 
 export const sleep = (time) => new Promise((resolve) => setTimeout(resolve, time))
 
-/** Watches a process and those that it has started. */
+/** Measures a process and its children. */
 export class Meter {
-  /** The most that any page's process has taken, and whether that was too much. */
+  /** The peak memory of any page's process, and whether it exceeded the limit. */
   peak = 0
   isOver = false
   #read = new Map()
@@ -61,7 +61,7 @@ export class Meter {
     clearInterval(this.#timer)
   }
 
-  /** Bytes that its processes have read from files, pipes excepted where the kernel does not count them. */
+  /** Bytes that its processes have read from files. Excludes pipes if the kernel does not count them. */
   get bytesRead() {
     this.look()
     return [...this.#read.values()].reduce((sum, bytes) => sum + bytes, 0)

@@ -38,12 +38,12 @@ def nested(names):
 
 
 def spec(dtype, shape, array):
-    """What the package writes; the array must live until then."""
+    """The package's form of an array, which must live until it is written."""
     return safetensors.TensorSpec(dtype=dtype, shape=shape, data_ptr=array.ctypes.data, data_len=array.nbytes)
 
 
 def make_small(folder, cli, bench, digits):
-    """A real training state: flat, nested, and as its trainer would have kept it; and what can be wrong with it."""
+    """A real training state: flat, nested, as its trainer would have saved it, and damaged."""
     plain = folder / "small.safetensors"
     plain.write_bytes(digits.read_bytes())
     convert(cli, plain, folder / "small.espalier", "--nest")

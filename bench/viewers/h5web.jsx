@@ -1,4 +1,4 @@
-// h5web as its manual says to use it: its App, of a file that is chosen.
+// h5web used as in its manual: its App with a chosen file.
 import '@h5web/app/dist/styles.css'
 import { App } from '@h5web/app'
 import { H5WasmLocalFileProvider } from '@h5web/h5wasm'

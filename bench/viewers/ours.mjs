@@ -5,14 +5,14 @@ import { launch, sleep } from './browser.mjs'
 import { Server } from './server.mjs'
 
 const [task, built, folder] = process.argv.slice(2)
-/** A page that is open, and the server of it and of the files. */
+/** An open page, and the server of the page and the files. */
 async function visit(hash = '', { isFirst = false } = {}) {
   const server = await Server.start(built, folder)
   const started = await launch()
   const { page } = started
   await page.evaluateOnNewDocument((isFirst) => {
     if (!isFirst) localStorage.setItem('espalier.visited', 'yes')
-    // When rows are there to be seen, and whenever the thread is not free for long.
+    // Records when rows are visible, and long tasks of the main thread.
     window.times = { blocks: [], tree: 0 }
     new MutationObserver(() => {
       if (!window.times.tree && document.querySelector('[role=treegrid] [aria-level]')) {
@@ -54,7 +54,7 @@ async function load() {
   return { samples: samples.slice(1), bytes, requests: answers.length }
 }
 
-/** Records the gaps between frames while something is done. */
+/** Records the gaps between frames during an action. */
 async function framesDuring(page, act) {
   if (process.env.VERBOSE) console.error('frames')
   await page.evaluate(() => {
@@ -81,7 +81,7 @@ async function framesDuring(page, act) {
   return { frames: gaps.length, longest: gaps.at(-1), p99: gaps[Math.floor(gaps.length * 0.99)], median: gaps[gaps.length >> 1] }
 }
 
-/** Memory of the page, its Workers and modules, as the browser measures it; undefined where it does not. */
+/** Memory of the page, its Workers and modules, measured by the browser; undefined if it cannot. */
 const memoryOf = (page) => Promise.race([page.evaluate(async () => {
   const { bytes } = (await performance.measureUserAgentSpecificMemory?.()) ?? {}
   return bytes
@@ -125,7 +125,7 @@ async function million() {
   const before = await top()
   report.drag = await framesDuring(page, async () => {
     const x = box.x + box.width - Math.max(bar, 2) / 2
-    // The thumb of a page this long is as short as can be, right below the arrow.
+    // The thumb of a page this long has its minimum length, right below the arrow.
     const y = box.y + Math.max(bar, 10) + 8
     await page.mouse.move(x, y)
     await page.mouse.down()
@@ -136,7 +136,7 @@ async function million() {
     await page.mouse.up()
   })
   report.drag.moved = (await top()) - before
-  // Set from a script, in case that there is no bar to drag.
+  // Set by a script, in case there is no bar to drag.
   report.jumps = await framesDuring(page, () => page.evaluate(async () => {
     const grid = document.querySelector('.grid')
     for (let i = 0; i < 100; i++) {
@@ -155,7 +155,7 @@ async function million() {
   return report
 }
 
-/** What a page without a file takes. */
+/** The memory of a page without a file. */
 async function idle() {
   const { meter, end } = await visit('?')
   await sleep(1000)
@@ -164,7 +164,7 @@ async function idle() {
   return meter.peak
 }
 
-/** Types a text at once: when what was found is shown, and the longest time that the page did not answer. */
+/** Enters a text at once. Returns the time until the matches are shown, and the longest time without a response. */
 async function filter(page, text) {
   if (process.env.VERBOSE) console.error('filter', text)
   await page.evaluate(() => {
@@ -197,7 +197,7 @@ async function filter(page, text) {
   return page.evaluate(() => window.found)
 }
 
-/** Chooses a local file: the time until its tree is there, and what was read by then. */
+/** Chooses a local file. Returns the time until its tree is shown, and the bytes read by then. */
 async function chosen(name) {
   const started = await visit('?')
   const { page, meter } = started
@@ -262,7 +262,7 @@ async function statistics() {
   return report
 }
 
-/** Does what the page says that it can, and tells what it then shows. */
+/** Uses the features of the page, and reports what it shows. */
 async function does() {
   const said = {}
   const note = async (what, act) => {

@@ -1,4 +1,4 @@
-// Opens one file in one viewer, in a browser of its own: `page.mjs VIEWER FILE ADDRESS FOLDER`. Prints what came of it.
+// Opens one file in one viewer, in a fresh browser: `page.mjs VIEWER FILE ADDRESS FOLDER`. Prints the outcome.
 //
 // VIEWER is espalier, netron, netron-served, hyperparam or h5web; ADDRESS is that of its page; FOLDER has the file.
 import { statSync } from 'node:fs'
@@ -6,13 +6,13 @@ import { join } from 'node:path'
 import { launch, MEMORY_LIMIT, sleep } from './browser.mjs'
 import { Server } from './server.mjs'
 
-/** Milliseconds after which a viewer is said to hang. */
+/** Milliseconds after which a viewer counts as hanging. */
 const LIMIT = 60_000
 
 const [viewer, name, given, folder] = process.argv.slice(2)
 const file = join(folder, name)
 
-/** For each viewer: how a file is given to it, and what its page says of how far it is. */
+/** For each viewer: how to pass a file to it, and how its page shows progress. */
 const VIEWERS = {
   espalier: {
     open: choose,
@@ -83,7 +83,7 @@ client.on('Network.dataReceived', ({ dataLength }) => (sent.bytes += dataLength)
 const server = viewer === 'espalier' || viewer === 'h5web' ? await Server.start(given) : undefined
 const address = server ? server.url() : given
 const served = viewer === 'netron-served' || viewer === 'hyperparam'
-// What our page opens by itself is not of interest: a first visit shows an example.
+// Skip the file that our page opens by itself: a first visit shows an example.
 if (viewer === 'espalier') await page.evaluateOnNewDocument(() => localStorage.setItem('espalier.visited', 'yes'))
 if (!served) {
   await page.goto(address)
@@ -118,7 +118,7 @@ for (;;) {
 }
 report.ms = answered - start
 report.busy = performance.now() - answered > 1000
-// What is under way ends: statistics, totals.
+// Waits until running work ends: statistics, totals.
 if (report.outcome === 'shown') {
   await sleep(500)
   report.outcome = VIEWERS[viewer].as ?? 'shown'

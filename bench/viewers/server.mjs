@@ -1,4 +1,4 @@
-// Serves folders in ranges, and counts. A file is looked for in each folder in turn.
+// Serves folders with range support, and counts requests. Searches each folder in turn.
 import { createReadStream, existsSync, readFileSync, statSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { extname, join, normalize } from 'node:path'
@@ -9,9 +9,9 @@ const TYPES = {
   '.wasm': 'application/wasm',
 }
 
-/** A server on a free port of this machine. What a page needs goes gzipped, data as it is. */
+/** A server on a free port of this machine. Code is sent gzipped, data uncompressed. */
 export class Server {
-  /** What was answered: path, type, bytes of the body, and the time when the last of them was handed over. */
+  /** The answers: path, type, bytes of the body, and the time when the last byte was sent. */
   answers = []
   #server
   #folders
@@ -40,7 +40,7 @@ export class Server {
     const type = TYPES[extname(wanted)]
     const answer = { path: pathname, type: type ?? 'data', bytes: 0, end: 0 }
     this.answers.push(answer)
-    // Isolated, as only such pages may measure their memory.
+    // Cross-origin isolated, because only such pages may measure their memory.
     const headers = {
       'content-type': type ?? 'application/octet-stream', 'cache-control': 'no-store',
       'cross-origin-opener-policy': 'same-origin', 'cross-origin-embedder-policy': 'require-corp',

@@ -1,4 +1,4 @@
-"""Opens a file in a viewer for terminals: `terminal.py LIMIT PATTERN PROGRAM ARGUMENT...`. Prints what came of it."""
+"""Opens a file in a viewer for terminals: `terminal.py LIMIT PATTERN PROGRAM ARGUMENT...`. Prints the outcome."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def main():
                 seen += os.read(terminal, 1 << 16).decode(errors="replace")
             except OSError:
                 outcome = "ends"
-        # Colours and moves of the cursor are not part of what is shown.
+        # Colours and cursor movements are not part of the text.
         plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\x1b[()][AB0]", " ", seen)
         read, peak = facts(child, read, peak)
         if pattern.search(plain):

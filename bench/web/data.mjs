@@ -1,4 +1,4 @@
-// Makes the files that the others read: `data.mjs KIND FILE ...`. Contents are made up from fixed seeds.
+// Makes the files for the other programs: `data.mjs KIND FILE ...`. Contents are synthetic, from fixed seeds.
 //
 //   arrays FOLDER COUNT ELEMENTS   the same f32 arrays as .espalier, .safetensors, .parquet and .h5
 //   normal FILE DTYPE BYTES        a .safetensors file of normally distributed numbers, bf16 or f32
@@ -16,7 +16,7 @@ const ZEROS = Buffer.alloc(1 << 20)
 await { arrays, normal, matrix, header, sparse }[kind](path, ...rest)
 console.log(JSON.stringify({ kind }))
 
-/** Numbers of a normal distribution, 0.02 wide, as weights are. */
+/** Normally distributed numbers with deviation 0.02, like weights. */
 function gaussian(seed, count) {
   let state = seed >>> 0
   const uniform = () => {
@@ -36,7 +36,7 @@ function gaussian(seed, count) {
   return numbers
 }
 
-/** The same bytes again and again would be too easy; a few MiB of numbers, turned, are not. */
+/** Repeating the same bytes would be too easy; a few MiB of rotated numbers are not. */
 function filled(count, piece = 1 << 21) {
   const numbers = new Float32Array(count)
   const some = gaussian(1, Math.min(count, piece))

@@ -24,7 +24,7 @@ const [task, file, count] = process.argv.slice(2)
 const repeat = Number(count)
 console.log(JSON.stringify({ task, ...(await { open: opening, match, json, decode, verify, stats, large }[task]()) }))
 
-/** The time of each of `repeat` calls, with nothing left over from the one before. */
+/** The time of each of `repeat` calls, with garbage collected between them. */
 async function timed(work, times = repeat) {
   const samples = []
   for (let i = 0; i < times; i++) {
@@ -36,9 +36,9 @@ async function timed(work, times = repeat) {
   return samples
 }
 
-/** The tree of a file in memory, as open() makes it, without the API around it. */
+/** The tree of a file in memory, like open() but without the API around it. */
 async function treeOf(bytes) {
-  const core = await Core.load(coreAddress())
+  const core = await Core.load(coreAddress(), 'espalier_open')
   const opening = new Opening(core, bytes.length, 0)
   for (let need = opening.need(); need; need = opening.need()) {
     opening.feed(0, need.offset, bytes.subarray(need.offset, need.offset + need.length))
@@ -141,7 +141,7 @@ async function stats() {
       job.close()
     }
   })
-  // What is counted lies in the decoder's memory, and was checked before.
+  // The counted bytes are in the decoder's memory and already checked.
   const { core } = decoder
   const { offset, length } = plans[0].chunks[0]
   const chunk = core.put(bytes.subarray(offset, offset + length))

@@ -1,6 +1,6 @@
-// Reads a file over HTTP, as one of the programs would: `remote.mjs PROGRAM TASK BASE FILE REPEAT`.
+// Reads a file over HTTP with one of the programs: `remote.mjs PROGRAM TASK BASE FILE REPEAT`.
 //
-// Prints the time of each sample, and what the server counted of the last one.
+// Prints the time of each sample, and the server's counts of the last one.
 //   open     open alone (espalier)
 //   list     open, and visit the name, type and shape of every array
 //   one      open, and read one array

@@ -18,7 +18,7 @@ const server = createServer((request, response) => {
   counts.requests++
   setTimeout(() => answer(request, response), Number(latency))
 })
-// Longer than any client is busy with what it got.
+// Longer than any client works on its response.
 server.keepAliveTimeout = 600_000
 server.listen(0, '127.0.0.1', () => console.log(JSON.stringify({ port: server.address().port })))
 

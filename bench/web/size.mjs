@@ -1,4 +1,4 @@
-// Prints the sizes of what a page would load: bundled and minified by esbuild, and gzip -9 of that.
+// Prints the sizes of a page's code: bundled and minified by esbuild, then gzip -9.
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -14,7 +14,15 @@ function sizes(bytes) {
   return { bytes: bytes.length, gzip: gzipSync(bytes, { level: 9 }).length }
 }
 
-async function bundle(contents) {
+/** Leaves the parts that a page loads later out of a bundle. */
+const later = {
+  name: 'later',
+  setup({ onResolve }) {
+    onResolve({ filter: /.*/ }, ({ kind, path }) => (kind === 'dynamic-import' ? { path, external: true } : undefined))
+  },
+}
+
+async function bundle(contents, plugins = []) {
   const { outputFiles } = await build({
     stdin: { contents, resolveDir: here },
     bundle: true,
@@ -24,6 +32,7 @@ async function bundle(contents) {
     target: 'es2022',
     write: false,
     logLevel: 'error',
+    plugins,
   })
   return sizes(outputFiles[0].contents)
 }
@@ -40,10 +49,11 @@ function packageBytes() {
 
 console.log(
   JSON.stringify({
+    list: await bundle(`export { open } from ${ours}`, [later]),
     open: await bundle(`export { open } from ${ours}`),
     whole: await bundle(`export * from ${ours}`),
     core: file('core.wasm'),
-    plain: file('core-plain.wasm'),
+    full: file('core-full.wasm'),
     decoder: file('decoder.wasm'),
     writer: file('writer.wasm'),
     package: packageBytes(),

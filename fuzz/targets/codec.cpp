@@ -1,5 +1,5 @@
-// Decodes the input as a chunk, and encodes it as one. Its first byte says codec and element, the
-// next two how many elements; the rest is stored bytes, or the elements themselves.
+// Decodes the input as a chunk, and encodes it as one. Its first byte selects codec and element
+// type, the next two the number of elements. The rest is stored bytes, or the elements themselves.
 #include <algorithm>
 
 #include "fuzz.h"
@@ -12,7 +12,7 @@ namespace {
 
 using namespace espalier;
 
-// Encodes and decodes: the same bytes must come back.
+// Encodes and decodes; the result must have the same bytes.
 void round_trip(ByteSpan logical, ElementLayout layout, int level) {
   ChunkEncoder encoder(level);
   const auto encoded = encoder.encode(logical, layout);
@@ -25,7 +25,7 @@ void round_trip(ByteSpan logical, ElementLayout layout, int level) {
   fuzz::require(std::ranges::equal(decoded, logical), "what was encoded decodes to something else");
 }
 
-// Makes the seal of the last frame fit, so that damage gets past it.
+// Repairs the seal of the last frame, so that damage gets past it.
 void seal_end(std::vector<std::byte>& stored, std::size_t begin) {
   if (stored.size() < begin + kSealBytes) return;
   const auto frame = ByteSpan(stored).subspan(begin, stored.size() - kSealBytes - begin);

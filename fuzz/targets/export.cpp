@@ -1,5 +1,5 @@
-// Exports what a file holds to safetensors, under every policy. Whatever can be exported is a valid
-// file, and carried trees come back exactly.
+// Exports the contents of a file to safetensors, under every policy. Every export must be a valid
+// file, and carried trees must be restored exactly.
 #include <algorithm>
 
 #include "fuzz.h"
@@ -57,7 +57,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
        {Unrepresentable::kError, Unrepresentable::kDrop, Unrepresentable::kMetadata}) {
     fuzz::check_export(*state, metadata, policy);
   }
-  // A file of somebody else may carry a tree of its own making.
+  // Another program's file may carry its own tree.
   static_cast<void>(restore_carried(*state, metadata));
   return 0;
 }

@@ -1,4 +1,4 @@
-// Opens a file handed over whole, in steps, and in scrambled pieces: the verdict is the same.
+// Opens a file fed whole, in steps, and in scrambled pieces: the verdict must be the same.
 #include "fuzz.h"
 #include "support/feed.h"
 

@@ -1,5 +1,5 @@
-// Takes the input for an index, under a header that fits it: no hash is in the way. Opens it with
-// the usual limits and with tight ones.
+// Treats the input as an index, under a matching header, so no hash stops it. Opens it with the
+// usual limits and with tight ones.
 #include "espalier/format/index.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ Header header_for(const Arena& index) {
   header.index_hash = hash128(index.bytes());
   header.file_length = header.index_end();
   if (const auto tables = decode_index(index.bytes(), 0); tables && !tables->chunks.empty()) {
-    // The end of the file as the last chunk has it, unless that is absurd.
+    // The end of the file from the last chunk, unless that is absurd.
     const ChunkRecord& last = tables->chunks.back();
     header.file_length = (last.offset >> 62 == 0 ? last.offset : 0) + last.stored;
     for (const ChunkRecord& chunk : tables->chunks) {

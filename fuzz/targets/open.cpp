@@ -1,4 +1,4 @@
-// Opens and validates a file and calls every accessor of what comes out.
+// Opens and validates a file and calls every accessor of the result.
 #include "fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -42,7 +42,7 @@ void check_match(const Pattern& pattern, const KeyPath& path) {
   }
 }
 
-// A file with one leaf, which is at `path`: a walk meets what the pattern selects, and only that.
+// A file with one leaf at `path`: a walk must visit exactly the nodes that the pattern selects.
 void check_walk(const Pattern& pattern, const KeyPath& path) {
   Value state = Value::null();
   for (std::size_t i = path.size(); i > 0; --i) state = Value::dict({{path[i - 1], state}});

@@ -1,5 +1,5 @@
-// Reads every tensor of a file, whole and a slice of it. What could be opened can be read, unless
-// the tensors' bytes themselves are damaged.
+// Reads every tensor of a file, whole and a slice of it. A file that opens must be readable, unless
+// the tensors' bytes are damaged.
 #include <algorithm>
 #include <optional>
 #include <vector>
@@ -23,7 +23,7 @@ Slice random_slice(testing::Random& random, std::uint64_t length) {
   return slice;
 }
 
-// As Python has it, one index at a time.
+// Slices like Python, one index at a time.
 Axis selected(const Slice& slice, std::uint64_t length) {
   const auto end = static_cast<std::int64_t>(length);
   const auto place = [&](std::int64_t index) { return index < 0 ? index + end : index; };

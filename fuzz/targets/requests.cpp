@@ -1,6 +1,6 @@
-// Asks the server of `espalier view`. The input is a method, a target and the fields Host, Range
-// and If-Range, a line each, as evhttp hands them over. Without the secret nothing comes back, and
-// what an answer announces is what it holds.
+// Sends requests to the server of `espalier view`. The input is a method, a target and the fields
+// Host, Range and If-Range, one per line, as evhttp passes them. Without the secret nothing is
+// revealed, and an answer has exactly the content that it announces.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -49,7 +49,7 @@ void check_answer(const serve::Request& request, const serve::Answer& answer) {
   const bool is_good = answer.status == 200 || answer.status == 206;
   require(!is_good || (request.target.starts_with("/token/") && request.host == "localhost:1") ||
               (request.target.starts_with("/token/") && request.host == "127.0.0.1:1"),
-          "somebody without the secret gets an answer");
+          "a client without the secret gets an answer");
   require(!is_good || (!request.has_content && !request.is_ambiguous), "nonsense is answered");
   require(!field_of(answer, "Content-Security-Policy").empty(), "an answer has no policy");
   for (const auto& [key, value] : answer.fields) {

@@ -1,6 +1,6 @@
-// Writes again what a file holds. A file that opens and verifies is what our writer would have
-// written, byte for byte: there is one file for every state. But compressed ones: of these, the
-// state must survive.
+// Writes the contents of a file again. A file that opens and verifies must be what our writer would
+// write, byte for byte, because every state has one file. For compressed files, only the state must
+// be the same.
 #include <algorithm>
 
 #include "fuzz.h"

@@ -1,4 +1,4 @@
-// Opens a file on disk mapped and read: the verdict and the bytes are the same.
+// Opens a file on disk mapped and read: the verdict and the bytes must be the same.
 #include <algorithm>
 #include <string>
 

@@ -1,4 +1,4 @@
-// Verifies a file and reads all of it: verifying finds damage where reading does, and only there.
+// Verifies a file and reads all of it: both must find the same damage.
 #include "espalier/read/verify.h"
 
 #include <set>

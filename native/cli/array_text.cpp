@@ -16,10 +16,10 @@ namespace {
 
 constexpr std::uint64_t kEdge = 3;
 constexpr std::size_t kLineWidth = 80;
-// A summary of an array with many axes can be longer than the array that it should spare people.
+// With many axes, a summary can be longer than the array itself.
 constexpr std::uint64_t kMaxSummary = 8 * kMaxElements;
 
-// What is shown of one axis: all that the slice selects, or its first and last few.
+// The shown part of one axis: the whole selection, or its first and last few indices.
 struct ShownAxis {
   AxisRange selected;
   bool cut = false;
@@ -65,8 +65,8 @@ Slice part_of(const AxisRange& range, std::uint64_t first, std::uint64_t count) 
   return {begin, begin + static_cast<std::int64_t>(count - 1) * step + 1, step};
 }
 
-// Reads what is shown into `grid`, in C order. Every cut axis has two parts, so there are boxes to
-// read for each combination of them.
+// Reads the shown elements into `grid`, in C order. Every cut axis has two parts, and each
+// combination of parts is a box to read.
 template <class T>
 class GridReader {
  public:
@@ -84,8 +84,8 @@ class GridReader {
   }
 
  private:
-  // Chooses the parts of axis `axis` and of those after it; `place` is the place in the grid so
-  // far.
+  // Chooses the parts of axis `axis` and of the axes after it; `place` is the position in the grid
+  // so far.
   Result<void> read_boxes(std::size_t axis, std::size_t place) {
     if (axis == shown_.axes.size()) return read_box(place);
     const ShownAxis& shown = shown_.axes[axis];
@@ -150,7 +150,7 @@ Result<std::vector<T>> read_grid(const CheckpointFile& file, const TensorRef& te
   return GridReader<T>(file, tensor, shown).read();
 }
 
-// Returns `use(grid)` for the elements, in their C++ type, of which there must be one.
+// Returns `use(grid)` for the elements in their C++ type; the dtype must have one.
 template <class Done, class Use>
 Result<Done> with_grid(const CheckpointFile& file, const TensorRef& tensor, const Shown& shown,
                        Use use) {
@@ -179,7 +179,7 @@ class ArrayPrinter {
  public:
   ArrayPrinter(Output& out, DType dtype, const Shown& shown, const std::vector<T>& grid)
       : out_(out), dtype_(dtype), shown_(shown), grid_(grid) {
-    // Aligning costs a second pass, which only short arrays are worth.
+    // Aligning costs a second pass, so only short arrays are aligned.
     if (grid.size() > kMaxSummary) return;
     for (std::size_t i = 0; i < grid.size(); ++i) width_ = std::max(width_, text(i).size());
   }
@@ -274,10 +274,10 @@ Result<ArrayText> read_array_text(const CheckpointFile& file, const TensorRef& t
   if (!shown) return propagate(shown);
   if (tensor.is_placeholder()) return line("(a placeholder: the file does not hold its data)");
   if (element_type(tensor.dtype()) == ElementType::kNone) {
-    return line("(opaque blocks: what their bytes mean is not known)");
+    return line("(opaque blocks: their encoding is unknown)");
   }
   if (shown->is_cut && shown->elements() > kMaxSummary) {
-    return line("(too many axes for a summary: --slice shows a part, --full everything)");
+    return line("(too many axes for a summary; --slice shows a part, --full shows everything)");
   }
   if (shown->total == 0) return line("[]");
   return with_grid<ArrayText>(file, tensor, *shown, [&](auto grid) {

@@ -1,4 +1,4 @@
-// Elements of a tensor with brackets, as numpy prints them; or as nested JSON arrays.
+// Prints the elements of a tensor: with brackets as numpy does, or as nested JSON arrays.
 #ifndef ESPALIER_CLI_ARRAY_TEXT_H_
 #define ESPALIER_CLI_ARRAY_TEXT_H_
 
@@ -14,22 +14,23 @@
 
 namespace espalier::cli {
 
-/// Arrays of more elements are summarised: of each long axis, the first and the last three.
+/// Longer arrays are summarised: each long axis shows its first and last three indices.
 inline constexpr std::uint64_t kMaxElements = 1000;
 
-/// What is left to do once elements have been read; it may outlive the file.
+/// Prints elements that have been read; it may outlive the file.
 using ArrayText = std::function<void(Output& out)>;
 using ArrayJson = std::function<void(JsonWriter& json)>;
 
-/// Reads the elements of a slice of `tensor`, and returns what prints them on lines of their own.
-/// Reads only what it prints, so that a summary of a huge tensor is cheap; with `full`, all is
-/// printed, and held in memory. A placeholder's are said not to be there. kInvalidSlice if the
-/// slice does not fit the tensor; the errors of reading.
+/// Reads the elements of a slice of `tensor`, and returns a function that prints them on lines of
+/// their own. Reads only the elements that it prints, so a summary of a huge tensor is cheap. With
+/// `full`, it prints all elements and holds them in memory. For a placeholder, it prints that the
+/// file does not hold the data. Errors: kInvalidSlice if the slice does not fit the tensor; those
+/// of reading.
 Result<ArrayText> read_array_text(const CheckpointFile& file, const TensorRef& tensor,
                                   const SliceSpec& slice, bool full);
 
-/// The same, for nested arrays; null if there are more than kMaxElements and `full` is not given,
-/// if the dtype is opaque, and for a placeholder.
+/// The same as nested JSON arrays. Prints null for more than kMaxElements elements without `full`,
+/// for an opaque dtype, and for a placeholder.
 Result<ArrayJson> read_array_json(const CheckpointFile& file, const TensorRef& tensor,
                                   const SliceSpec& slice, bool full);
 

@@ -20,8 +20,8 @@ constexpr const char* kOpener = "open";
 constexpr const char* kOpener = "xdg-open";
 #endif
 
-// How the opener is started: without our terminal, in which a browser would chat, and in a process
-// group of its own, so that the Ctrl-C which stops us does not end the browser.
+// Starts the opener without our terminal, because browsers log to it, and in its own process group,
+// so that the Ctrl-C that stops us does not end the browser.
 class SpawnSettings {
  public:
   SpawnSettings() {
@@ -31,7 +31,7 @@ class SpawnSettings {
     ::posix_spawn_file_actions_adddup2(&actions, STDIN_FILENO, STDERR_FILENO);
     ::posix_spawnattr_init(&attributes);
     ::posix_spawnattr_setpgroup(&attributes, 0);
-    // A program inherits which signals are ignored.
+    // A child process inherits ignored signals.
     sigset_t ignored;
     ::sigemptyset(&ignored);
     ::sigaddset(&ignored, SIGCHLD);
@@ -53,7 +53,7 @@ class SpawnSettings {
 }  // namespace
 
 Result<void> open_browser(const std::string& url) {
-  // Nobody waits for the opener, so the system is to forget it when it ends.
+  // We do not wait for the opener, so the system must reap it.
   std::signal(SIGCHLD, SIG_IGN);
   const SpawnSettings settings;
   std::string opener = kOpener;

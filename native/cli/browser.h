@@ -1,4 +1,4 @@
-// Opening a page in the user's browser.
+// Opens a page in the user's browser.
 #ifndef ESPALIER_CLI_BROWSER_H_
 #define ESPALIER_CLI_BROWSER_H_
 
@@ -8,9 +8,8 @@
 
 namespace espalier::cli {
 
-/// Has the desktop open `url`, in whatever browser the user likes, and does not wait for it.
-/// kFileNotFound or kIoError if there is no program to ask: xdg-open, on macOS open. Whether that
-/// finds a browser is not known.
+/// Asks the desktop to open `url` in the default browser, and does not wait. kFileNotFound or
+/// kIoError if xdg-open (macOS: open) cannot be run. Success does not mean that it found a browser.
 Result<void> open_browser(const std::string& url);
 
 }  // namespace espalier::cli

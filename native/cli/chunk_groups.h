@@ -1,4 +1,4 @@
-// Going through tensors of any size in bounded memory.
+// Reads tensors of any size in bounded memory, group by group.
 #ifndef ESPALIER_CLI_CHUNK_GROUPS_H_
 #define ESPALIER_CLI_CHUNK_GROUPS_H_
 
@@ -16,21 +16,21 @@ struct ChunkGroup {
   std::uint32_t chunk_count = 0;
 };
 
-/// The groups of a tensor, in order; none for a placeholder. One chunk each, but three where
-/// elements have six bits, because these begin in one chunk and end in the next.
+/// The groups of a tensor, in order; none for a placeholder. A group is one chunk. With six-bit
+/// elements it is three chunks, because an element may begin in one chunk and end in the next.
 std::vector<ChunkGroup> chunk_groups_of(const TensorRef& tensor);
 
 /// Bytes of a group.
 std::uint64_t group_bytes(const TensorRef& tensor, const ChunkGroup& group);
 
-/// Memory of one thread for reading groups.
+/// Memory that one thread needs to read groups.
 struct ChunkGroupBuffer {
   CheckpointFile::ChunkBuffer chunk;
   std::vector<std::byte> joined;
 };
 
-/// The bytes of a group, checked against their hashes; valid until `buffer` is used again. Errors
-/// as of CheckpointFile::read_chunk().
+/// Returns the bytes of a group, checked against their hashes; valid until `buffer` is used again.
+/// Errors are those of CheckpointFile::read_chunk().
 Result<ByteSpan> read_group(const CheckpointFile& file, const TensorRef& tensor,
                             const ChunkGroup& group, ChunkGroupBuffer& buffer);
 

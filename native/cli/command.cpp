@@ -16,19 +16,19 @@ std::string describe(const Failure& failure) {
 }
 
 std::string describe(const Error& error) {
-  constexpr std::size_t kMaxMessage = 1000;
   Error shown = error;
   shown.path = escaped(shortened(error.path, kMaxMentionBytes));
-  shown.message = escaped(shortened(error.message, kMaxMessage));
+  shown.message = escaped(shortened(error.message, kMaxMessageBytes));
   return shown.describe();
 }
 
 void add_read_options(CLI::App& command, CommonOptions& options) {
-  command.add_option("--threads", options.threads, "Threads to use; 0 for as many as there are")
+  command.add_option("--threads", options.threads, "Threads to use; 0 uses every CPU")
       ->type_name("N")
       ->check(CLI::Range(0u, 1024u));
-  command.add_flag("--no-mmap", options.no_mmap,
-                   "Read the file instead of mapping it: safe if others may change it meanwhile");
+  command.add_flag(
+      "--no-mmap", options.no_mmap,
+      "Read the file instead of mapping it; safe if other programs change it meanwhile");
   command.add_flag("--nest", options.nest,
                    "Split names at every dot: layers.0.weight becomes layers/~20/weight");
 }
@@ -44,7 +44,7 @@ void add_quiet_option(CLI::App& command, CommonOptions& options, const std::stri
 CLI::Option* add_pattern_arguments(CLI::App& command, std::vector<std::string>& patterns) {
   return command
       .add_option("PATTERN", patterns,
-                  "Key paths, with * ** ? {a,b} [0-9]; a container stands for all that is in it")
+                  "Key paths, with * ** ? {a,b} [0-9]; a container stands for everything in it")
       ->type_name("");
 }
 

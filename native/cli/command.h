@@ -1,7 +1,7 @@
-// What all commands have in common: how they are added, opened files, failures and exit codes.
+// Shared by all commands: adding them, opening files, failures and exit codes.
 //
-// A command is one file with one function that adds it to the command line. Parsing picks one
-// Action, which main() then runs.
+// Each command is one file with one function that adds it to the command line. Parsing picks one
+// Action, and main() runs it.
 #ifndef ESPALIER_CLI_COMMAND_H_
 #define ESPALIER_CLI_COMMAND_H_
 
@@ -19,18 +19,18 @@
 
 namespace espalier::cli {
 
-/// What the program tells the shell. The numbers are documented and never change.
+/// The program's exit codes. The numbers are documented and never change.
 enum class ExitCode : std::uint8_t {
   kOk = 0,
   kCheckFailed = 1,  // verify found damage, diff found differences
   kUsage = 2,        // the request is wrong
   kBadInput = 3,     // the input is unreadable, damaged or hostile
-  kIo = 4,           // the operating system said no
+  kIo = 4,           // the operating system refused
 };
 
 ExitCode exit_code(ErrorCode code);
 
-/// As a shell reports a program that `signal` has ended.
+/// The exit code that a shell reports for a program that `signal` ended.
 constexpr ExitCode ended_by(int signal) { return static_cast<ExitCode>(128 + signal); }
 
 /// An error, and the file that it is about.
@@ -39,8 +39,8 @@ struct Failure {
   Error error;
 };
 
-/// "FILE: message (code ..., at byte ..., in ...)": one printable line, in which long paths and
-/// messages are shortened.
+/// "FILE: message (code ..., at byte ..., in ...)": one printable line. Long paths and messages are
+/// shortened.
 std::string describe(const Failure& failure);
 std::string describe(const Error& error);
 
@@ -56,7 +56,7 @@ tl::unexpected<Failure> about(std::string file, Result<T>& failed) {
   return fail_about(std::move(file), std::move(failed.error()));
 }
 
-/// How files are read; and whether results are for programs, or not wanted.
+/// Options of all commands: how to read files, and how much to print, for people or programs.
 struct CommonOptions {
   unsigned threads = 0;
   bool no_mmap = false;
@@ -69,13 +69,13 @@ struct CommonOptions {
 void add_read_options(CLI::App& command, CommonOptions& options);
 /// Adds --json.
 void add_json_option(CLI::App& command, CommonOptions& options);
-/// Adds -q/--quiet, which leaves out `what`.
+/// Adds -q/--quiet, which suppresses `what`.
 void add_quiet_option(CLI::App& command, CommonOptions& options, const std::string& what);
 /// Adds the positional PATTERN...: any number of them.
 CLI::Option* add_pattern_arguments(CLI::App& command, std::vector<std::string>& patterns);
 
-/// kInvalidArgument for names that are no file's: the empty one, and "-", which programs take for a
-/// standard `stream`, "input" or "output".
+/// kInvalidArgument for the empty name, and for "-", which many programs take for a standard
+/// `stream` ("input" or "output").
 Result<void> check_file_name(const std::string& file, const char* stream);
 
 Result<CheckpointFile> open_file(const std::string& file, const CommonOptions& options);

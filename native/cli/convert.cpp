@@ -1,4 +1,4 @@
-// espalier convert: the same state in another file, or in another format.
+// espalier convert: writes the same state to another file, or in another format.
 
 #include <memory>
 #include <optional>
@@ -25,8 +25,7 @@ struct Options {
   bool flat = false;
 };
 
-// Reads every byte of the source. The first damage found is the error: nothing damaged is
-// converted.
+// Reads every byte of the source and fails on the first damage, so damaged data is never converted.
 Result<void> check_source(const CheckpointFile& file) {
   ProgressBar progress("checking");
   auto report = file.verify(progress.callback());
@@ -41,8 +40,8 @@ struct Content {
   bool was_carried = false;
 };
 
-// Whether the target gets the tree that a safetensors file carries in its metadata: that tree is
-// what the file stands for. In another safetensors file it stays where it is.
+// Whether the target gets the tree that a safetensors file carries in its metadata. Another
+// safetensors file keeps the carried tree in its metadata.
 bool restores_tree(const CheckpointFile& file, FileFormat target, const Options& options) {
   return file.checkpoint().catalog().format() == FileFormat::kSafetensors &&
          target == FileFormat::kEspalier && !options.flat &&
@@ -83,7 +82,7 @@ Outcome run(const Options& options, Output& out) {
   auto written = write_file(out, {options.file, options.target}, *format, content->state,
                             std::move(content->metadata), options.write, options.common);
   if (!written && content->was_carried && written.error().error.code == ErrorCode::kInvalidTree) {
-    // What only the writer finds: equal elements of a set, paths that are too long.
+    // Only the writer finds equal elements of a set and paths that are too long.
     written.error().file = options.file;
     written.error().error.code = ErrorCode::kSafetensorsInvalid;
     written.error().error.message += kTreeHint;
@@ -95,10 +94,10 @@ Outcome run(const Options& options, Output& out) {
 
 void add_convert(CLI::App& app, Action& action) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      app.add_subcommand("convert", "Check a whole checkpoint and write it anew, in any format");
+  CLI::App* command = app.add_subcommand(
+      "convert", "Check a whole checkpoint and write it to a new file, in any format");
   command->add_option("IN", options->file, "A checkpoint")->required();
-  command->add_option("OUT", options->target, "The file to write; its ending says the format")
+  command->add_option("OUT", options->target, "The file to write; its extension selects the format")
       ->required();
   command->add_flag("--flat", options->flat,
                     "Take a safetensors file's tensors as they are, even if it carries a tree");

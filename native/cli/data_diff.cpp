@@ -21,7 +21,7 @@ struct Task {
 // The distance between two elements; nothing if it is not finite.
 template <class T>
 std::optional<Number> delta(T a, T b) {
-  // In unsigned arithmetic the distance of any two integers fits.
+  // The distance of any two integers fits in unsigned arithmetic.
   const auto x = static_cast<std::uint64_t>(a);
   const auto y = static_cast<std::uint64_t>(b);
   return Number(a > b ? x - y : y - x);
@@ -30,7 +30,7 @@ std::optional<Number> delta(T a, T b) {
 bool is_finite(double x) { return std::isfinite(x); }
 bool is_finite(std::complex<double> z) { return is_finite(z.real()) && is_finite(z.imag()); }
 
-// Infinite if no double is as large as the distance of two finite ones.
+// Infinite if the distance of two finite numbers exceeds the largest double.
 template <class T>
 std::optional<Number> distance_of(T a, T b) {
   if (!is_finite(a) || !is_finite(b)) return std::nullopt;
@@ -48,8 +48,8 @@ bool is_nan(T) {
 bool is_nan(double x) { return std::isnan(x); }
 bool is_nan(std::complex<double> z) { return std::isnan(z.real()) || std::isnan(z.imag()); }
 
-// The larger of two distances. A tensor's are all of one type; the 0.0 that a DataDiff begins with
-// may be of another, and is less than all.
+// The larger of two distances. All distances of a tensor have one type. The initial 0.0 of a
+// DataDiff may have another type, and is less than all of them.
 Number larger(const Number& a, const Number& b) {
   return a.index() == b.index() ? std::max(a, b) : a.index() < b.index() ? a : b;
 }

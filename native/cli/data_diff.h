@@ -15,13 +15,13 @@
 
 namespace espalier::cli {
 
-/// What a comparison of two tensors found. Two NaNs are equal, and so are 0.0 and -0.0.
+/// The result of comparing two tensors. Two NaNs are equal, and so are 0.0 and -0.0.
 struct DataDiff {
   /// Whether any byte differs.
   bool bytes_differ = false;
   /// Elements that differ; always 0 for opaque dtypes.
   std::uint64_t differing = 0;
-  /// The largest distance between two finite elements that differ; of integers, exact.
+  /// The largest distance between two finite elements that differ; exact for integers.
   Number max_delta = 0.0;
   /// Differing elements that have no distance, because one or both are not finite.
   std::uint64_t not_comparable = 0;
@@ -38,8 +38,8 @@ struct NamedFile {
   CheckpointFile file;
 };
 
-/// Compares tensors of `a` with tensors of `b`, in bounded memory. Chunks with equal hashes are
-/// believed to be equal and not read.
+/// Compares tensors of `a` with tensors of `b`, in bounded memory. Chunks with equal hashes count
+/// as equal and are not read.
 tl::expected<std::vector<DataDiff>, Failure> compare_data(const NamedFile& a, const NamedFile& b,
                                                           std::span<const TensorPair> pairs,
                                                           unsigned threads);

@@ -33,17 +33,17 @@ struct Options {
 
 using TensorNumbers = std::pair<std::uint32_t, std::uint32_t>;  // in A and in B
 
-// All that is to be printed.
+// Everything that the command prints.
 struct Report {
   std::vector<Difference> state;
   std::vector<Difference> metadata;
-  /// What is known of the data of the kData differences in `state`.
+  /// Data comparisons of the kData differences in `state`.
   std::map<TensorNumbers, DataDiff> data;
 
   bool is_equal() const { return state.empty() && metadata.empty(); }
 };
 
-// One of the two checkpoints, and what is known of all of its nodes.
+// One of the two checkpoints, with facts about all of its nodes.
 struct Side {
   explicit Side(const CheckpointFile& file)
       : checkpoint(file.checkpoint()), paths(checkpoint), ties(checkpoint) {}
@@ -66,15 +66,15 @@ TensorNumbers tensors_of(const Difference& difference, const Checkpoint& a, cons
           NodeRef(&b.catalog(), difference.b).tensor()->number()};
 }
 
-// Equal digests mean equal state, but not the same order of keys and the same ties.
+// Equal digests mean equal state, but key order and ties may differ.
 bool have_equal_digests(const CheckpointFile& a, const CheckpointFile& b) {
   const auto& digest_a = a.checkpoint().catalog().tree_digest();
   const auto& digest_b = b.checkpoint().catalog().tree_digest();
   return digest_a && digest_b && *digest_a == *digest_b;
 }
 
-// Compares the tensors of all kData differences, tied ones once, and drops those that turn out to
-// be equal.
+// Compares the tensors of all kData differences, tied ones once, and drops differences whose
+// tensors are equal.
 tl::expected<void, Failure> compare_all_data(const NamedFile& a, const NamedFile& b,
                                              unsigned threads, Report& report) {
   const Checkpoint& checkpoint_a = a.file.checkpoint();
@@ -106,7 +106,7 @@ std::string tie_text(const Side& side, const NodeRef& node) {
 std::string data_text(const TensorRef& tensor, const DataDiff& diff) {
   if (tensor.dtype() == DType::kOpaque) return "bytes differ";
   if (diff.differing == 0)
-    return "bytes differ, but no element does (signs of zeros, kinds of NaN)";
+    return "bytes differ, but elements are equal (signs of zeros, NaN payloads)";
   std::string text =
       fmt::format("{} of {} differ{}", diff.differing, counted(tensor.elements(), "element"),
                   tensor.elements() == 1 ? "s" : "");
@@ -146,7 +146,7 @@ class TextPrinter {
       case Change::kOnlyInB:
         return node_text(b_.node(difference.b), totals_b_);
       case Change::kKeyOrder:
-        return "the keys have another order";
+        return "the keys are in another order";
       case Change::kData: {
         const TensorNumbers tensors = tensors_of(difference, a_.checkpoint, b_.checkpoint);
         return data_text(a_.checkpoint.tensor(tensors.first), report_.data.at(tensors));
@@ -310,8 +310,9 @@ void add_diff(CLI::App& app, Action& action) {
   command->add_option("B", options->b, "Another one")->required();
   add_pattern_arguments(*command, options->patterns);
   command->add_flag("--no-metadata", options->no_metadata, "Do not compare the files' metadata");
-  command->add_flag("--state-only", options->state_only,
-                    "Compare what the tree digest covers: no metadata, order of keys, ties");
+  command->add_flag(
+      "--state-only", options->state_only,
+      "Compare only what the tree digest covers; ignore metadata, key order and ties");
   add_json_option(*command, options->common);
   add_quiet_option(*command, options->common, "output, only the exit code");
   add_read_options(*command, options->common);

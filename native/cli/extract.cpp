@@ -23,7 +23,7 @@ struct Options {
   std::string root;
 };
 
-// A slice of a tensor, read into memory; of a placeholder, what its shape would be.
+// A slice of a tensor, read into memory; a slice of a placeholder has only a shape.
 Result<Tensor> slice_of(const CheckpointFile& file, const TensorRef& ref, const SliceSpec& spec) {
   auto slices = spec.fit(ref.shape());
   if (!slices) return propagate(slices);
@@ -81,7 +81,9 @@ void add_extract(CLI::App& app, Action& action) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("extract", "Write part of a checkpoint to a new file");
   command->add_option("FILE", options->file, "A checkpoint")->required();
-  command->add_option("OUT", options->target, "The file to write; .safetensors if its name ends so")
+  command
+      ->add_option("OUT", options->target,
+                   "The file to write; a name that ends in .safetensors selects that format")
       ->required();
   add_pattern_arguments(*command, options->patterns);
   command

@@ -7,7 +7,7 @@
 namespace espalier::cli {
 namespace {
 
-// What a handler may touch: signals have no other way to tell anybody.
+// A signal handler may only touch these, so it reports through them.
 std::atomic<int> g_signal = 0;
 static_assert(std::atomic<int>::is_always_lock_free);
 
@@ -19,7 +19,7 @@ InterruptibleOps::InterruptibleOps() {
   g_signal = 0;
   struct sigaction action = {};
   action.sa_handler = remember;
-  // Reading goes on until the save asks; and whoever asks twice does not want to wait.
+  // Reads continue until the save checks. A second signal ends the program at once.
   action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
   ::sigemptyset(&action.sa_mask);
   for (std::size_t i = 0; i < former_.size(); ++i) {

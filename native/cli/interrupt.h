@@ -1,4 +1,4 @@
-// Signals that end the program while it writes a file: what was begun is removed first.
+// Removes the unfinished file when a signal ends the program during a save.
 #ifndef ESPALIER_CLI_INTERRUPT_H_
 #define ESPALIER_CLI_INTERRUPT_H_
 
@@ -14,11 +14,11 @@
 
 namespace espalier::cli {
 
-/// The system calls of a save that SIGHUP, SIGINT and SIGTERM can stop. While one lives, these
-/// signals do not end the program: the save's next call fails instead (ECANCELED), whereupon it
-/// removes its temporary file as after any error. Once the file has its name there is nothing to
-/// stop any more. A signal that comes a second time ends the program at once; one that was ignored
-/// stays ignored. Only one may live at a time, and serves one save.
+/// The system calls of a save that SIGHUP, SIGINT and SIGTERM can stop. While an object exists,
+/// these signals do not end the program. Instead, the save's next call fails with ECANCELED, and
+/// the save removes its temporary file as after any error. Once the file has its name, signals have
+/// no effect on the save. A second signal ends the program at once. Ignored signals stay ignored.
+/// Only one object may exist at a time, and it serves one save.
 class InterruptibleOps : public FileOps {
  public:
   InterruptibleOps();
@@ -37,9 +37,9 @@ class InterruptibleOps : public FileOps {
  private:
   static constexpr int kSignals[] = {SIGHUP, SIGINT, SIGTERM};
 
-  /// Whether the next call is not to be made; sets errno if so.
+  /// Whether the next call must fail; sets errno if so.
   bool is_stopped();
-  /// Takes note of a call that gave the file its name, unless the name is a temporary one.
+  /// Notes a call that gave the file its final name.
   int placed(int result, const char* to);
 
   std::array<struct sigaction, std::size(kSignals)> former_{};

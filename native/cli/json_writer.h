@@ -1,4 +1,4 @@
-// JSON on standard output: one document, written as it comes.
+// Writes one JSON document to standard output, as a stream.
 //
 //   JsonWriter json(out);
 //   json.begin_object();
@@ -19,13 +19,13 @@
 
 namespace espalier::cli {
 
-/// A JSON string, with its quotes, of any bytes: see JsonWriter.
+/// Any bytes as a JSON string with quotes: see JsonWriter.
 std::string json_quoted(std::string_view text);
 
-/// Writes JSON in UTF-8. What opens must be closed, and objects have a key before each value; the
-/// texts and numbers may be any. docs/cli.md says what programs may rely on: integers beyond 2^53 -
-/// 1 are strings of digits, because many readers would round them; "NaN", "Infinity" and
-/// "-Infinity" are strings, because JSON has no such numbers; characters that append_escaped()
+/// Writes JSON in UTF-8. Close everything that you open, and write a key before each value of an
+/// object. Texts and numbers may be any. docs/cli.md lists what programs may rely on: integers
+/// beyond 2^53 - 1 are strings of digits, because many readers would round them; "NaN", "Infinity"
+/// and "-Infinity" are strings, because JSON has no such numbers; characters that append_escaped()
 /// escapes are \u sequences; bytes that are not UTF-8 become U+FFFD.
 class JsonWriter {
  public:
@@ -55,8 +55,7 @@ class JsonWriter {
   }
 
  private:
-  // All that a writer without line breaks must remember is whether something stands before the next
-  // value that a comma must follow.
+  // Without line breaks, the only state is whether a comma must come before the next value.
   void separate() {
     if (needs_comma_) out_.put(',');
   }

@@ -36,16 +36,16 @@ std::uint64_t bytes_of(const NodeRef& node) {
   return tensor && !tensor->is_placeholder() ? tensor->bytes() : 0;
 }
 
-// Tensors are numbered in the order of their bytes; what has none comes last.
+// Tensors are numbered in the order of their bytes; nodes without tensors come last.
 std::uint64_t file_rank(const NodeRef& node) {
   const auto tensor = node.tensor();
   return tensor ? tensor->number() : ~std::uint64_t{0};
 }
 
-// What is listed: node numbers, in order.
+// The listed node numbers, in order.
 using Nodes = std::vector<std::uint32_t>;
 
-// A checkpoint, and what is known of all of its nodes.
+// A checkpoint, with facts about all of its nodes.
 struct Listing {
   explicit Listing(const Checkpoint& c) : checkpoint(c), paths(c), storage(c) {}
 
@@ -97,7 +97,7 @@ void fill(Table::Cells& cells, Listing& listing, const NodeRef& node, const Opti
   std::move(storage.begin(), storage.end(), std::back_inserter(cells));
 }
 
-// What stands after the columns: the path, and what the node is beside a tensor of its own.
+// The text after the columns: the path, and what the node is if not a tensor of its own.
 std::string name_of(const Listing& listing, const Ties& ties, const NodeRef& node) {
   std::string name = path_text(listing.paths.path(node));
   if (const auto original = ties.original(node)) {
@@ -184,9 +184,9 @@ void add_ls(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("ls", "List tensors: type, shape, size, key path");
   command->add_option("FILE", options->file, "A checkpoint")->required();
   add_pattern_arguments(*command, options->patterns);
-  command->add_flag("-a,--all", options->all, "Scalars and containers too");
+  command->add_flag("-a,--all", options->all, "List scalars and containers too");
   command->add_flag("-l,--long", options->with_storage,
-                    "Offset, stored bytes, chunks, codec and hash too");
+                    "Show offset, stored bytes, chunks, codec and hash too");
   command
       ->add_option("--sort", options->order,
                    "Order: tree (default), path, size (largest first), file")

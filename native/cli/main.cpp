@@ -18,14 +18,14 @@ int to_int(ExitCode code) { return static_cast<int>(code); }
 int finish(Output& out, ExitCode code) {
   auto finished = out.finish();
   if (finished) return to_int(code);
-  // As programs end that nobody listens to any more, also where the signal is ignored.
+  // End like other programs whose output pipe is closed, even if SIGPIPE is ignored.
   if (out.is_abandoned()) return to_int(ended_by(SIGPIPE));
   print_error(describe(finished.error()));
   return to_int(ExitCode::kIo);
 }
 
-// CLI11 takes an argument like "[ab]" for a list, when an option may have several values; but here
-// it is a pattern. A byte that no argument can hold keeps it whole.
+// If an option may have several values, CLI11 takes an argument like "[ab]" for a list; here it is
+// a pattern. A guard byte that no argument can hold keeps it whole.
 constexpr char kGuard = '\0';
 
 // The arguments, in the reverse order that CLI11 wants.
@@ -34,7 +34,7 @@ std::vector<std::string> guarded_arguments(int argc, char** argv) {
                                      std::make_reverse_iterator(argv + std::min(argc, 1)));
   for (std::string& argument : arguments) {
     if (argument.starts_with('[') && argument.ends_with(']')) argument += kGuard;
-    // A variable of a script that is empty is no wish for the default level.
+    // An empty value (an unset variable in a script) must not select the default level.
     if (argument == "--compress=") {
       throw CLI::ValidationError(argument,
                                  "no level; it is 1 (fast) to 9 (thorough), or 0 for none");
@@ -45,7 +45,7 @@ std::vector<std::string> guarded_arguments(int argc, char** argv) {
 
 void remove_guards(std::string& text) { std::erase(text, kGuard); }
 
-// Lets every option take guards away before it looks at its value.
+// Makes every option remove guards before it looks at its value.
 void expect_guards(CLI::App& app) {
   for (CLI::App* command : app.get_subcommands({})) {
     for (CLI::Option* option : command->get_options()) {
@@ -108,7 +108,7 @@ int run(int argc, char** argv) {
 
   const Outcome outcome = action(out);
   if (outcome) return finish(out, *outcome);
-  // What was printed before the failure comes before its message.
+  // Flush results that were printed before the failure, then print its message.
   if (const int printed = finish(out, ExitCode::kOk); printed != to_int(ExitCode::kOk)) {
     return printed;
   }
@@ -122,8 +122,7 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   using espalier::cli::ExitCode;
   espalier::cli::reserve_standard_streams();
-  // A file that may not grow further is then an error of write(), after which nothing is left
-  // behind.
+  // With SIGXFSZ ignored, a file at its size limit is an error of write(), and the save cleans up.
   std::signal(SIGXFSZ, SIG_IGN);
   try {
     return espalier::cli::run(argc, argv);

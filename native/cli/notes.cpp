@@ -25,7 +25,7 @@ struct AllNotes {
   std::vector<Note> listed;
 };
 
-// A file that cannot be read is a loss too, which the driver noticed and not the opener.
+// An unreadable file is a loss too; the driver noticed it, not the opener.
 AllNotes all_notes(const Catalog& catalog) {
   AllNotes notes;
   for (const FileEntry& file : catalog.files()) {
@@ -47,7 +47,8 @@ void print_notes(Output& out, const Catalog& catalog) {
             printed < notes.count ? " (--json lists more):" : ":");
   for (const Note& note : std::span(notes.listed).first(printed)) {
     out.print("  {}: {}{}\n", kind_text(note.kind),
-              note.path.empty() ? "" : mention_text(note.path) + ": ", escaped(note.message));
+              note.path.empty() ? "" : mention_text(note.path) + ": ",
+              escaped(shortened(note.message, kMaxMessageBytes)));
   }
 }
 

@@ -9,11 +9,11 @@
 
 namespace espalier::cli {
 
-/// Prints a line that counts the notes, and the first few of them; nothing if there are none.
+/// Prints the number of notes and the first few; prints nothing without notes.
 void print_notes(Output& out, const Catalog& catalog);
 
-/// Writes the members "note_count" and "notes" with all that the catalog lists; nothing if there
-/// are none, so that the output for other checkpoints stays as it is.
+/// Writes the members "note_count" and "notes" with all notes of the catalog. Without notes it
+/// writes nothing, so the output for other checkpoints is unchanged.
 void write_notes(JsonWriter& json, const Catalog& catalog);
 
 }  // namespace espalier::cli

@@ -39,8 +39,8 @@ Result<void> Output::finish() {
 void reserve_standard_streams() {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
     if (::fcntl(fd, F_GETFD) != -1 || errno != EBADF) continue;
-    // The lowest free number is this one. Output stays closed by being opened for the other
-    // direction.
+    // open() returns this number, because it is the lowest free one. The stream is opened for the
+    // other direction, so using it is still an error.
     if (::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd) return;
   }
 }
@@ -49,7 +49,7 @@ void print_error(std::string_view text) {
   std::string line = "espalier: ";
   line += text;
   line += '\n';
-  // If standard error cannot be written, no reader can be told.
+  // There is no way to report that standard error cannot be written.
   (void)write_all(STDERR_FILENO, line);
 }
 

@@ -1,4 +1,4 @@
-// Standard output, written in large pieces, with every failure noticed.
+// Standard output in large writes; reports every failure.
 #ifndef ESPALIER_CLI_OUTPUT_H_
 #define ESPALIER_CLI_OUTPUT_H_
 
@@ -14,7 +14,7 @@
 
 namespace espalier::cli {
 
-/// Where results go. What is printed must be printable: see append_escaped(). Call finish() at the
+/// Standard output for results. Text must be printable: see append_escaped(). Call finish() at the
 /// end. Not thread-safe.
 class Output {
  public:
@@ -36,10 +36,10 @@ class Output {
     flush_if_full();
   }
 
-  /// Whether the reader has closed the pipe: more output is of no use, and this is no failure.
+  /// Whether the reader has closed the pipe. More output is useless then; this is not a failure.
   bool is_abandoned() const;
 
-  /// Writes what is left; kIoError if anything could not be written.
+  /// Writes the buffered rest; kIoError if any write failed.
   Result<void> finish();
 
  private:
@@ -54,9 +54,9 @@ class Output {
   std::string buffer_;
 };
 
-/// Opens what is closed of standard input, output and error, so that no file that the program opens
-/// gets one of their numbers and is written to by mistake. Writing to one that was closed stays an
-/// error.
+/// Reopens standard input, output and error if they are closed. Otherwise a file could get one of
+/// their descriptor numbers, and output would overwrite it. Writing to a stream that was closed is
+/// still an error.
 void reserve_standard_streams();
 
 /// Prints "espalier: <text>" as one line on standard error.

@@ -33,7 +33,7 @@ std::string format_seconds(double seconds) {
   return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
 }
 
-// Losing a piece of a progress bar does no harm.
+// A lost write of the progress bar does no harm.
 void write_to_terminal(std::string_view text) {
   if (::write(STDERR_FILENO, text.data(), text.size()) < 0) return;
 }

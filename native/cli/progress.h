@@ -1,4 +1,4 @@
-// A progress bar for people who wait.
+// A progress bar on standard error.
 #ifndef ESPALIER_CLI_PROGRESS_H_
 #define ESPALIER_CLI_PROGRESS_H_
 
@@ -11,21 +11,21 @@
 
 namespace espalier::cli {
 
-/// Shows on standard error how far work has come: only if that is a terminal, and only once the
-/// work has taken a while. Erased when it goes. Thread-safe.
+/// Shows progress on standard error if that is a terminal and the work takes a while. The
+/// destructor erases it. Thread-safe.
 class ProgressBar {
  public:
-  /// `verb` says what happens, for example "checking".
+  /// `verb` names the work, for example "checking".
   explicit ProgressBar(std::string verb, std::uint64_t total = 0);
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
   ~ProgressBar();
 
-  /// More bytes are done.
+  /// Adds to the bytes that are done.
   void add(std::uint64_t bytes);
-  /// `done` of `total` bytes are done.
+  /// Sets the progress to `done` of `total` bytes.
   void set(std::uint64_t done, std::uint64_t total);
-  /// set() for a function that reports progress. The bar must outlive it.
+  /// A callback that calls set(). The bar must outlive it.
   Progress callback() {
     return [this](std::uint64_t done, std::uint64_t total) { set(done, total); };
   }

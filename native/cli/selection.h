@@ -1,4 +1,4 @@
-// The nodes that a command's patterns pick.
+// Selects nodes by a command's patterns.
 #ifndef ESPALIER_CLI_SELECTION_H_
 #define ESPALIER_CLI_SELECTION_H_
 
@@ -19,8 +19,8 @@ namespace espalier::cli {
 Result<std::vector<std::uint32_t>> select_nodes(const CheckpointFile& file,
                                                 std::span<const std::string> patterns, bool all);
 
-/// A better word for `error` if it is that of a pattern that matches nothing and is a plain key
-/// path, which none of `roots` has: what there is instead, as for a key path.
+/// Improves `error` if it says that a pattern matches nothing and the pattern is a plain key path
+/// that none of `roots` has: the new error says which keys exist, as for a key path.
 Error explain_unmatched(Error error, std::span<const std::string> patterns,
                         std::initializer_list<NodeRef> roots);
 

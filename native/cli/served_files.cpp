@@ -16,11 +16,11 @@
 namespace espalier::cli {
 namespace {
 
-// The file, open, if it is one that may be served.
+// Opens the file if it may be served.
 Result<RegularFile> open_served(const std::string& name, bool force) {
   if (auto ok = check_file_name(name, "input"); !ok) return propagate(ok);
   auto file = open_regular_file(name);
-  // Read, because a mapped file that another program cuts short ends this one.
+  // Read, not mapped: another program that truncates a mapped file would kill this one.
   if (const auto checkpoint = open_file(name, {.no_mmap = true}); file && !force && !checkpoint) {
     return propagate(checkpoint);
   }

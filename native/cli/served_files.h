@@ -12,7 +12,7 @@
 
 namespace espalier::cli {
 
-/// A file as the page knows it.
+/// A file, as files.json describes it to the page.
 struct ServedFile {
   std::string name;  // without its folder; any bytes
   std::string url;   // relative to the page: "files/0/run.espalier"

@@ -30,8 +30,8 @@ struct Options {
   bool metadata = false;
 };
 
-// Calls `use(path)` for all nodes with that tensor, if there are several: as they come, because
-// their paths may take much more memory than the file.
+// Calls `use(path)` for all nodes with that tensor, if there are several. It streams, because the
+// paths may take much more memory than the file.
 template <class Use>
 void for_each_tied(const CheckpointFile& file, const TensorRef& tensor, Use use) {
   if (!Ties(file.checkpoint()).is_tied(tensor)) return;
@@ -111,8 +111,9 @@ Outcome run(const Options& options, Output& out) {
   auto node = (options.metadata ? file->metadata() : file->state()).at(options.path);
   if (!node) return about(options.file, node);
   if (!options.slice.empty() && !node->tensor()) {
-    return fail_about(options.file, {ErrorCode::kWrongKind, Error::kNoOffset, options.path,
-                                     "only tensors have slices; leave --slice out"});
+    return fail_about(options.file,
+                      {ErrorCode::kWrongKind, Error::kNoOffset, options.path,
+                       "this is not a tensor, so --slice does not apply; leave --slice out"});
   }
   auto shown = options.common.json ? print_json(out, *file, *node, options, *slice)
                                    : print_text(out, *file, *node, options, *slice);

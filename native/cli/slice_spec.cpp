@@ -17,7 +17,7 @@ tl::unexpected<Error> bad_part(std::string_view part) {
   return fail(
       ErrorCode::kInvalidSlice,
       "'" + std::string(part) +
-          "' is no slice; write start:stop:step (with a positive step) or an index for each "
+          "' is not a slice; write start:stop:step (with a positive step) or an index for each "
           "axis, separated by commas, as in 0:4,:,::2");
 }
 
@@ -30,7 +30,7 @@ Result<Number> parse_number(std::string_view text, std::string_view part) {
   return Number(value);
 }
 
-// Cuts what stands before the first `separator` off `text`.
+// Removes the text before the first `separator` from `text` and returns it.
 std::string_view cut(std::string_view& text, char separator) {
   const std::size_t at = text.find(separator);
   const std::string_view head = text.substr(0, at);
@@ -49,7 +49,7 @@ Result<Slice> parse_part(std::string_view part, bool& is_index) {
   constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
   if (slice.step <= 0 || (is_index && (!slice.start || *slice.start == kMax)))
     return bad_part(part);
-  // -1 is the last one: the slice from there to the end.
+  // -1 is the last index: the slice goes from there to the end.
   if (is_index && *slice.start != -1) slice.stop = *slice.start + 1;
   return slice;
 }

@@ -1,4 +1,4 @@
-// Slices as people write them: `0:4,:,::2`.
+// Parses slices such as `0:4,:,::2`.
 #ifndef ESPALIER_CLI_SLICE_SPEC_H_
 #define ESPALIER_CLI_SLICE_SPEC_H_
 
@@ -12,13 +12,14 @@
 
 namespace espalier::cli {
 
-/// One part for each of the first axes, separated by commas: `start:stop:step` as in Python (each
-/// may be left out; negative numbers count from the end; the step is positive), or a single index,
-/// which keeps the axis, with length 1. Whole when empty.
+/// One part for each of the first axes, separated by commas. A part is `start:stop:step` as in
+/// Python: each number is optional, negative numbers count from the end, and the step is positive.
+/// Or it is a single index, which keeps the axis with length 1. The empty spec selects the whole
+/// tensor.
 class SliceSpec {
  public:
   SliceSpec() = default;
-  /// kInvalidSlice says which part is none.
+  /// kInvalidSlice names the part that is not a slice.
   static Result<SliceSpec> parse(std::string_view text);
 
   /// The slices for a tensor of this shape. kInvalidSlice if it has fewer axes, or if an index

@@ -1,4 +1,4 @@
-// espalier stats: minimum, maximum, mean and so on of tensors of any size.
+// espalier stats: minimum, maximum, mean and other statistics of tensors of any size.
 
 #include <array>
 #include <cmath>
@@ -38,8 +38,8 @@ NodeRef node_of(const CheckpointFile& file, std::uint32_t number) {
   return {&file.checkpoint().catalog(), number};
 }
 
-// Pieces of a tensor that one thread goes through: so many that looking at their elements takes far
-// longer than making a summary of what was seen, and so few that all threads have something to do.
+// Groups of a tensor in one task: enough that scanning elements takes far longer than merging a
+// summary, and few enough to keep all threads busy.
 constexpr std::size_t kGroupsInTask = 8;
 
 struct Task {
@@ -56,15 +56,15 @@ std::vector<Task> tasks_of(const TensorRef& tensor) {
   return tasks;
 }
 
-// What a thread works with.
+// State of one thread.
 struct Worker {
   ChunkGroupBuffer buffer;
-  // By dtype, as each takes memory that is worth keeping from task to task.
+  // By dtype: each takes memory that is worth reusing for the next task.
   std::map<DType, Statistics> statistics;
 };
 
-// One summary for each tensor, tied ones once. Tasks are done in any order and merged in theirs, so
-// that the result is the same with any number of threads.
+// One summary for each tensor, tied ones once. Tasks run in any order but merge in order of their
+// number, so the result does not depend on the number of threads.
 Result<Summaries> summarize_all(const CheckpointFile& file, const Nodes& nodes, unsigned threads) {
   Summaries summaries;
   std::vector<Task> tasks;

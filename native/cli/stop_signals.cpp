@@ -9,13 +9,13 @@
 namespace espalier::cli {
 namespace {
 
-// Where the handler writes: it knows nothing else.
+// The handler writes here.
 std::atomic<int> g_pipe = -1;
 static_assert(std::atomic<int>::is_always_lock_free);
 
 void tell(int) {
   const int error = errno;
-  // One byte says all; a pipe that is full of them says it, too.
+  // One byte is enough, so a full pipe is no error.
   [[maybe_unused]] const ssize_t n = ::write(g_pipe, "", 1);
   errno = error;
 }

@@ -13,9 +13,9 @@
 
 namespace espalier::cli {
 
-/// Once begun and as long as it lives, SIGHUP, SIGINT and SIGTERM do not end the program but make a
-/// descriptor readable. One that comes a second time ends the program at once; one that was ignored
-/// stays ignored. Only one may live at a time.
+/// From begin() until destruction, SIGHUP, SIGINT and SIGTERM do not end the program but make a
+/// descriptor readable. A second signal ends the program at once. Ignored signals stay ignored.
+/// Only one object may exist at a time.
 class StopSignals {
  public:
   StopSignals() = default;
@@ -23,10 +23,10 @@ class StopSignals {
   StopSignals& operator=(const StopSignals&) = delete;
   ~StopSignals();
 
-  /// kIoError if the system has no pipe to give. Call once.
+  /// kIoError if no pipe can be created. Call once.
   Result<void> begin();
 
-  /// Readable after a signal; valid as long as this lives.
+  /// Becomes readable after a signal; valid as long as this object.
   int fd() const { return reading_.get(); }
 
  private:

@@ -13,21 +13,21 @@
 
 namespace espalier::cli {
 
-/// What `ls --long` says of the tensors of one checkpoint. Some of it takes as long as a tensor has
-/// chunks, so it is worked out once, however many nodes name the tensor.
+/// The storage columns of `ls --long` for one checkpoint. Some take time per chunk, so they are
+/// computed once per tensor, not once per node.
 class Storage {
  public:
   explicit Storage(const Checkpoint& checkpoint) : facts_(checkpoint.tensor_count()) {}
 
-  /// Offset of the first byte, stored bytes, number of chunks, codecs and content hash; `-` for
-  /// what there is not. Codecs are `raw`, `zstd`, `planes`, or several of them joined by '+'.
+  /// Offset of the first byte, stored bytes, number of chunks, codecs and content hash; `-` if the
+  /// tensor has none. Codecs are `raw`, `zstd`, `planes`, or several of them joined by '+'.
   std::array<std::string, 5> cells(const TensorRef& tensor);
   /// The members `offset`, `stored`, `chunks`, `codec`, `hash`.
   void write_members(JsonWriter& json, const TensorRef& tensor);
 
  private:
   struct Facts {
-    std::string codecs;  // empty as long as nothing is known
+    std::string codecs;  // empty until computed
     std::uint64_t stored = 0;
     std::optional<Hash128> hash;
   };

@@ -40,7 +40,7 @@ std::string shortest(T value) {
   return text;
 }
 
-// Characters, for padding: every printable character counts as one column.
+// Width for padding: every printable character counts as one column.
 std::size_t width(std::string_view text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
     return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u;

@@ -10,27 +10,29 @@
 
 namespace espalier::cli {
 
-/// Whether a character may be printed as it is. Not so control characters (a terminal obeys them),
-/// characters without width or ink (they hide differences) and those that change the direction of
-/// what follows (they make a name read as another one).
+/// Whether a character may be printed unescaped. Control characters may not, because a terminal
+/// obeys them; nor may characters without width or ink, which hide differences, or characters that
+/// change the text direction, which make one name look like another.
 bool is_printable(char32_t code_point);
 
-/// Appends `text` with `\n`, `\t`, `\\`, `\x1b` for control characters and for bytes that are not
-/// UTF-8, and
-/// `\u{200b}` for the other characters that are not printable. Different texts stay different.
+/// Appends `text` with `
+/// `, `\t`, `\\`, `\x1b` for control characters and bytes that are not UTF-8, and `\u{200b}` for
+/// other unprintable characters. Different texts stay different.
 void append_escaped(std::string& out, std::string_view text);
 std::string escaped(std::string_view text);
 
-/// `text` as it is, or, if it has more than `max_bytes`, its beginning and its end with "[...]"
-/// between them. No character of UTF-8 is cut.
+/// Returns `text`, or if it has more than `max_bytes`, its beginning and end with "[...]" between.
+/// Never splits a UTF-8 character.
 std::string shortened(std::string_view text, std::size_t max_bytes);
 
-/// How much of a name or a path is shown where it is not what the line is about.
+/// Longest name or path that a line mentions in passing, in bytes.
 inline constexpr std::size_t kMaxMentionBytes = 200;
+/// How much of a message is shown: it may quote a name of any length.
+inline constexpr std::size_t kMaxMessageBytes = 1000;
 
-/// A key path, printable; "(root)" for that of the root.
+/// A printable key path; "(root)" for the root.
 std::string path_text(std::string_view path);
-/// The same for a path that is mentioned beside another one: shortened, for many lines may mention
+/// The same, shortened, for a path that a line mentions beside another one: many lines may mention
 /// it.
 std::string mention_text(std::string_view path);
 
@@ -40,11 +42,11 @@ std::string format_size(std::uint64_t bytes);
 /// The shortest decimal that reads back as the same number, with ".0" or an exponent so that it
 /// reads as a float; "nan", "inf", "-inf".
 std::string format_real(double value);
-/// The same for a number that is a float: fewer digits are enough.
+/// The same for a float: fewer digits are enough.
 std::string format_real(float value);
 
-/// Aligned columns of text, before a last one that is as wide as it happens to be. Holds no rows,
-/// because there may be millions: all are measured first, and then made again and printed.
+/// Aligned columns of text before a last column of any width. Stores no rows, because there may be
+/// millions: measure all rows first, then make them again and print them.
 class Table {
  public:
   enum class Align : std::uint8_t { kLeft, kRight };
@@ -56,7 +58,7 @@ class Table {
 
   /// Makes the columns at least as wide as those cells, one for each column.
   void measure(const Cells& cells);
-  /// Appends cells and what is in the last column as a line. The text must be printable.
+  /// Appends cells and the text of the last column as a line. The text must be printable.
   void append_row(std::string& out, const Cells& cells, std::string_view last) const;
 
  private:

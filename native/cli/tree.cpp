@@ -50,7 +50,7 @@ void add_tree(CLI::App& app, Action& action) {
   CLI::App* command =
       app.add_subcommand("tree", "Draw the nested state: keys, kinds, values, sizes");
   command->add_option("FILE", options->file, "A checkpoint")->required();
-  command->add_option("PATH", options->path, "The key path to begin at; without, the whole file")
+  command->add_option("PATH", options->path, "The key path to begin at; the root by default")
       ->type_name("");
   command->add_option("-d,--depth", options->depth, "Levels to show")->type_name("N");
   command->add_flag("--metadata", options->metadata, "PATH is in the file's metadata");

@@ -20,11 +20,11 @@ namespace espalier::cli {
 /// Draws subtrees of one checkpoint.
 class TreeText {
  public:
-  /// Shows containers down to `max_depth` levels below where it begins.
+  /// Shows containers down to `max_depth` levels below the start.
   TreeText(const Checkpoint& checkpoint, std::uint32_t max_depth)
       : totals_(checkpoint), ties_(checkpoint), paths_(checkpoint), max_depth_(max_depth) {}
 
-  /// One line for each node; the first says `name`.
+  /// One line for each node; the first shows `name`.
   void print(Output& out, std::string_view name, const NodeRef& node);
   /// A JSON object with the node's members (see write_node_members()); `children` is an array of
   /// such objects, or a number where the depth ends.

@@ -37,7 +37,7 @@ void write_complex(JsonWriter& json, std::complex<double> value, bool narrow) {
   json.end_array();
 }
 
-// Whether every value of the dtype is an f32, so that an f32's digits tell it from all others.
+// Whether every value of the dtype is an f32, so the digits of an f32 identify it.
 bool fits_f32(DType dtype) { return dtype != DType::kF64 && dtype != DType::kC128; }
 
 std::string quoted(std::string_view text) { return "\"" + escaped(text) + "\""; }
@@ -85,7 +85,7 @@ std::string scalar_text(const NodeRef& node, std::size_t max_bytes) {
     case Kind::kString: {
       const std::string_view text = *node.as_string();
       std::size_t end = std::min(text.size(), max_bytes);
-      // Not in the middle of a character.
+      // Don't cut a character in half.
       while (end < text.size() && end > 0 &&
              (static_cast<unsigned char>(text[end]) & 0xC0u) == 0x80u) {
         --end;

@@ -1,4 +1,4 @@
-// espalier verify: every byte of a file, against its hashes.
+// espalier verify: checks every byte of files against their hashes.
 
 #include <algorithm>
 #include <memory>
@@ -21,7 +21,7 @@ struct Options {
   std::vector<std::string> files;
 };
 
-// What came of one file: a report, or the error that kept it from being read.
+// The result for one file: a report, or the error that prevented reading it.
 struct Verdict {
   std::string file;
   std::uint32_t tensors = 0;
@@ -50,7 +50,7 @@ Verdict verify(const std::string& name, const CommonOptions& common) {
 }
 
 void print_text(Output& out, const Verdict& verdict, bool quiet) {
-  if (!verdict.report) return;  // Said on standard error.
+  if (!verdict.report) return;  // The error is on standard error.
   const VerifyReport& report = *verdict.report;
   const std::string name = escaped(verdict.file);
   if (report.error_count == 0) {

@@ -1,4 +1,4 @@
-// espalier view: checkpoints in the viewer's page, in the user's own browser.
+// espalier view: shows checkpoints in the viewer's page, in the user's browser.
 
 #include <chrono>
 #include <cstdint>
@@ -33,8 +33,8 @@ struct Options {
   bool force = false;
 };
 
-// What the page opens, as the fragment of its URL, which browsers send to nobody: one file, or its
-// list of several. The page decodes the value once, and what it gets is a URL again.
+// The URL fragment that tells the page what to open: one file, or the list of several. Browsers
+// send fragments to no server. The page decodes the value once and gets a URL.
 std::string fragment_of(const std::vector<ServedFile>& files) {
   if (files.size() != 1) return "#files";
   std::string value;
@@ -68,7 +68,7 @@ Outcome run(const Options& options, Output& out) {
   if (!page) return tl::unexpected<Failure>(page.error());
   if (auto ok = site.add_folder(*page); !ok) return about(page->string(), ok);
 
-  // Before the URL is printed: who reads it may tell us to stop.
+  // Before the URL is printed: a reader of the URL may send a signal at once.
   StopSignals stop;
   if (auto ok = stop.begin(); !ok) return about({}, ok);
   auto token = serve::make_token();
@@ -80,11 +80,11 @@ Outcome run(const Options& options, Output& out) {
   const std::string url = "http://127.0.0.1:" + std::to_string(service.port) + "/" + service.token +
                           "/" + fragment_of(*files);
   announce(out, options, service, url);
-  // Who did not get the URL cannot use the server. main() says what went wrong.
+  // The server is useless without its URL. main() prints the error.
   if (!out.finish()) return ExitCode::kOk;
   if (!options.no_browser) {
     if (const auto ok = open_browser(url); !ok) {
-      print_error("no browser was opened: " + describe(ok.error()));
+      print_error("no browser was opened; open the URL yourself: " + describe(ok.error()));
     }
   }
   serve::ServeOptions serving{.stop = stop.fd(), .idle_timeout = {}};
@@ -98,17 +98,17 @@ Outcome run(const Options& options, Output& out) {
 void add_view(CLI::App& app, Action& action) {
   auto options = std::make_shared<Options>();
   CLI::App* command =
-      app.add_subcommand("view", "Look at checkpoints in a browser, served to this machine alone");
+      app.add_subcommand("view", "Show checkpoints in a browser, served to this machine only");
   command->add_option("FILE", options->files, "Checkpoints")->required()->expected(-1);
-  command->add_option("--port", options->port, "The port to listen at; a free one by default")
+  command->add_option("--port", options->port, "The port to listen on; a free one by default")
       ->type_name("N")
       ->check(CLI::Range(1, 65535).description(""));
   command->add_option("--page", options->page, "The folder of the viewer's page")->type_name("DIR");
   command->add_flag("--no-browser", options->no_browser, "Do not open a browser");
-  command->add_flag("-f,--force", options->force, "Serve files that are no checkpoints, too");
+  command->add_flag("-f,--force", options->force, "Serve files that are not checkpoints, too");
   command
       ->add_option("--idle-timeout", options->idle_timeout,
-                   "Stop when nothing has been asked for so long")
+                   "Stop after this time without a request")
       ->type_name("SECONDS")
       ->check(CLI::Range(1, 1'000'000).description(""));
   add_json_option(*command, options->common);

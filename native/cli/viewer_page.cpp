@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// This program's file, without links; empty if the system does not tell.
+// The path of this program without links; empty if the system does not provide it.
 fs::path program() {
   std::error_code error;
 #ifdef __APPLE__
@@ -45,17 +45,17 @@ tl::unexpected<Failure> no_page(std::string folder, std::string message) {
 tl::expected<fs::path, Failure> asked_for(const std::string& folder) {
   if (is_page(folder)) return folder;
   return no_page(folder,
-                 "there is no viewer page (index.html) in this folder; scripts/viewer builds one "
-                 "into web_demo/dist");
+                 "this folder has no viewer page (index.html); run scripts/viewer, which builds "
+                 "one into web_demo/dist");
 }
 
 tl::unexpected<Failure> unsafe(const fs::path& part, const std::string& reason) {
   return no_page(part.string(), "the viewer's page is not served because " + reason +
-                                    "; correct that, or name the page's folder with --page");
+                                    "; fix that, or pass the page's folder with --page");
 }
 
-// Checks that only users who can change `programs`, the program's folder, can change this file,
-// folder or link of the page. `status` receives its lstat().
+// Checks this file, folder or link of the page: only users who can change `programs`, the program's
+// folder, may be able to change it. `status` receives its lstat().
 tl::expected<void, Failure> check_part(const fs::path& part, const struct stat& programs,
                                        struct stat& status) {
   if (::lstat(part.c_str(), &status) != 0) return unsafe(part, "this cannot be examined");
@@ -64,7 +64,7 @@ tl::expected<void, Failure> check_part(const fs::path& part, const struct stat& 
   }
   if (S_ISLNK(status.st_mode)) return {};  // It has no mode: its folder's mode protects it.
   const mode_t writers = status.st_mode & (S_IWGRP | S_IWOTH);
-  // The sticky bit protects a program from those who may write to its folder.
+  // The sticky bit protects a program from other users who may write to its folder.
   if (writers == 0 || ((programs.st_mode & S_ISVTX) == 0 && (writers & ~programs.st_mode) == 0 &&
                        status.st_gid == programs.st_gid)) {
     return {};
@@ -72,9 +72,9 @@ tl::expected<void, Failure> check_part(const fs::path& part, const struct stat& 
   return unsafe(part, "users who cannot change the program can write to this");
 }
 
-// The page's path without links. Checks each folder and link on the way, except the folders that
-// lead to `folder`, the program's own, as well. Another user may have planted the page, for example
-// beside a program in /tmp/bin, and its scripts would read the files.
+// Returns the page's path without links. Checks each folder and link on the way, except folders
+// that also lead to `folder`, the program's own. Another user may have planted the page, for
+// example beside a program in /tmp/bin, and its scripts would read the files.
 tl::expected<fs::path, Failure> resolve_page(fs::path page, const fs::path& folder,
                                              const struct stat& programs) {
   constexpr int kMaxLinks = 40;  // as in Linux; links may form a circle
@@ -96,7 +96,7 @@ tl::expected<fs::path, Failure> resolve_page(fs::path page, const fs::path& fold
   return unsafe(page, "too many symbolic links lead to it");
 }
 
-// Checks all files and folders of the page: one file that others can change is enough for a script.
+// Checks all files and folders of the page: one writable file is enough to plant a script.
 tl::expected<void, Failure> check_content(const fs::path& page, const struct stat& programs) {
   constexpr int kMaxEntries = 1000;  // The page has a few dozen.
   std::error_code error;
@@ -105,7 +105,8 @@ tl::expected<void, Failure> check_content(const fs::path& page, const struct sta
        entry.increment(error)) {
     struct stat status = {};
     if (auto ok = check_part(entry->path(), programs, status); !ok) return ok;
-    if (S_ISLNK(status.st_mode)) return unsafe(entry->path(), "this is a symbolic link in it");
+    if (S_ISLNK(status.st_mode))
+      return unsafe(entry->path(), "the page contains this symbolic link");
     if (++entries > kMaxEntries) return unsafe(page, "it has more than 1000 files and folders");
   }
   if (error) return unsafe(page, "its folders cannot be listed: " + error.message());
@@ -121,10 +122,10 @@ tl::expected<fs::path, Failure> find_viewer_page(const std::string& wanted) {
   const fs::path folder = program().parent_path();
   const fs::path page = (folder / ESPALIER_INSTALLED_PAGE).lexically_normal();
   if (folder.empty() || !is_page(page)) {
-    return no_page({},
-                   "the viewer's page is not installed; scripts/viewer builds it into "
-                   "web_demo/dist; then install again, or name web_demo/dist with --page or "
-                   "ESPALIER_VIEWER");
+    return no_page(
+        {},
+        "the viewer's page is not installed; run scripts/viewer, which builds it into "
+        "web_demo/dist; then install again, or pass web_demo/dist with --page or ESPALIER_VIEWER");
   }
   struct stat programs = {};
   if (::stat(folder.c_str(), &programs) != 0) return unsafe(folder, "this cannot be examined");

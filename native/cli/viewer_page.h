@@ -1,4 +1,4 @@
-// Where the viewer's page is.
+// Finds the viewer's page.
 #ifndef ESPALIER_CLI_VIEWER_PAGE_H_
 #define ESPALIER_CLI_VIEWER_PAGE_H_
 
@@ -10,11 +10,12 @@
 
 namespace espalier::cli {
 
-/// The folder of the built page, which has an index.html: `wanted`, or if that is empty the folder
-/// that the variable ESPALIER_VIEWER names, or the one that is installed with this program. A page
-/// has scripts that read the files. So if the user did not ask for it, only users who can change
-/// the program may be able to change its files, its folders, and the folders and links that lead to
-/// it. kFileNotFound if there is none; nothing else is taken for what is asked for.
+/// Returns the folder of the built page, which has an index.html. It is `wanted`; if that is empty,
+/// the folder that the variable ESPALIER_VIEWER names; otherwise the folder installed with this
+/// program. The page's scripts read the files. So an installed page is used only if users who
+/// cannot change the program cannot change the page's files, its folders, or the folders and links
+/// that lead to it. kFileNotFound if there is no page; there is no fallback from a folder that the
+/// user named.
 tl::expected<std::filesystem::path, Failure> find_viewer_page(const std::string& wanted);
 
 }  // namespace espalier::cli

@@ -25,7 +25,7 @@ Unrepresentable policy_of(const TargetOptions& options) {
                                                : Unrepresentable::kError;
 }
 
-// The level that --compress asks for.
+// The compression level that --compress selects.
 Result<int> compression_level(const TargetOptions& options) {
   const std::string& text = options.compress;
   if (text.empty()) return kNoCompression;
@@ -35,14 +35,14 @@ Result<int> compression_level(const TargetOptions& options) {
   if (error != std::errc() || end != text.data() + text.size()) {
     return fail(
         ErrorCode::kInvalidArgument,
-        "--compress=" + text + " is no level: it is 1 (fast) to 9 (thorough), or 0 for none");
+        "--compress=" + text + " is not a level; use 1 (fast) to 9 (thorough), or 0 for none");
   }
   if (auto ok = check_compression_level(level); !ok) return propagate(ok);
   return level;
 }
 
-// Learns the length of the file that a save makes. The target's name does not tell it afterwards:
-// the link /proc/self/fd/N still leads to the old file.
+// Records the length of the file that a save makes. The target's name may not lead to it
+// afterwards: the link /proc/self/fd/N still leads to the old file.
 class MeasuringOps final : public InterruptibleOps {
  public:
   std::uint64_t length() const { return static_cast<std::uint64_t>(length_.load()); }
@@ -91,22 +91,22 @@ void add_target_options(CLI::App& command, TargetOptions& options) {
       ->check(CLI::IsMember({"espalier", "safetensors"}).description(""))
       ->type_name("FORMAT");
   command
-      .add_flag(
-          "--compress", options.compress,
-          "Compress tensors. --compress=LEVEL: 1 (the default) is fast; 2 to 9 are for sparse "
-          "and structured tensors, ever slower; 0 is none, as without this, even if the "
-          "input is compressed")
+      .add_flag("--compress", options.compress,
+                "Compress tensors. --compress=LEVEL: 1 (the default) is fast; 2 to 9 suit sparse "
+                "and structured tensors and are increasingly slow; 0 is none. Without this option "
+                "nothing is compressed, even if the input is")
       ->type_name("");
   command
-      .add_option("--unrepresentable", options.unrepresentable,
-                  "What to do with what safetensors cannot hold: error (the default), drop it, or "
-                  "carry the tree in the file's metadata, so that the way back is exact")
+      .add_option(
+          "--unrepresentable", options.unrepresentable,
+          "What to do with values that safetensors cannot hold: error (the default), drop them, or "
+          "metadata, which carries the tree in the file's metadata and makes the way back exact")
       ->check(CLI::IsMember({"error", "drop", "metadata"}).description(""))
       ->type_name("WHAT");
   command.add_flag("--no-metadata", options.no_metadata, "Leave the file's metadata out");
   command.add_flag("-f,--force", options.force, "Replace OUT if it exists");
   command.add_flag("--no-sync", options.no_sync,
-                   "Do not wait for the disk: a loss of power may then lose the file");
+                   "Do not wait for the disk; a power failure may then lose the file");
 }
 
 Result<void> check_target(const std::string& target, const TargetOptions& options) {
@@ -114,7 +114,7 @@ Result<void> check_target(const std::string& target, const TargetOptions& option
   std::error_code error;
   const auto status = std::filesystem::status(target, error);
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
-    return fail(ErrorCode::kInvalidArgument, "this is no regular file; choose another name");
+    return fail(ErrorCode::kInvalidArgument, "this is not a regular file; choose another name");
   }
   if (options.force) return {};
   const auto itself = std::filesystem::symlink_status(target, error);
@@ -141,9 +141,9 @@ Result<FileFormat> target_format(const std::string& target, const TargetOptions&
                 "safetensors files are never compressed; leave --compress out, or write .espalier");
   }
   if (fallback) return *fallback;
-  return fail(ErrorCode::kInvalidArgument,
-              "the name does not say which format to write; end it with .espalier or .safetensors, "
-              "or give --to");
+  return fail(
+      ErrorCode::kInvalidArgument,
+      "the name does not select a format; end it with .espalier or .safetensors, or pass --to");
 }
 
 Outcome write_file(Output& out, const Route& route, FileFormat format, const Value& state,
@@ -174,11 +174,15 @@ Outcome write_file(Output& out, const Route& route, FileFormat format, const Val
   if (stopped_by != 0) return ended_by(stopped_by);
   if (!saved) {
     ErrorCode& code = saved.error().code;
-    // Found by the save alone: a name that ends with a slash, a link to a file that has no name.
+    // Only the save finds a name that ends with a slash, and a link to a file that has no name.
     if (code == ErrorCode::kNotARegularFile) code = ErrorCode::kInvalidArgument;
-    if (code == ErrorCode::kUnrepresentable && policy_of(options) == Unrepresentable::kError) {
-      saved.error().message +=
-          "; give --unrepresentable=metadata or --unrepresentable=drop for values that do not fit";
+    // Other kUnrepresentable errors are about sizes, and the option does not help.
+    std::string& message = saved.error().message;
+    if (message.ends_with(kUnrepresentableHint)) {
+      message.resize(message.size() - kUnrepresentableHint.size());
+      message +=
+          "; --unrepresentable=metadata carries the whole tree in the file's metadata, and "
+          "--unrepresentable=drop leaves out what does not fit";
     }
     const bool from_source = exit_code(code) == ExitCode::kBadInput;
     return about(from_source ? route.source : route.target, saved);

@@ -1,4 +1,4 @@
-// Writing a new checkpoint, and saying so: the end of extract and convert.
+// Writes a new checkpoint and reports it: the last step of extract and convert.
 #ifndef ESPALIER_CLI_WRITE_RESULT_H_
 #define ESPALIER_CLI_WRITE_RESULT_H_
 
@@ -25,25 +25,26 @@ struct TargetOptions {
 /// Adds --to, --compress, --unrepresentable, --no-metadata, --force and --no-sync.
 void add_target_options(CLI::App& command, TargetOptions& options);
 
-/// Whether `target` may be written: kInvalidArgument if it is no file's name, if something is there
-/// that is no regular file, or if something is there and --force is not given.
+/// Checks that `target` may be written. kInvalidArgument if it is not a file name, if it exists and
+/// is not a regular file, or if it exists and --force is not given.
 Result<void> check_target(const std::string& target, const TargetOptions& options);
 
-/// The format to write: as --to says, otherwise as the target's name ends, otherwise `fallback`;
-/// kInvalidArgument without one, or if it cannot be compressed as --compress says.
+/// The format to write: from --to, otherwise from the target's extension, otherwise `fallback`.
+/// kInvalidArgument if none of them selects a format, or if the format does not support the level
+/// of --compress.
 Result<FileFormat> target_format(const std::string& target, const TargetOptions& options,
                                  std::optional<FileFormat> fallback);
 
-/// Where a new file comes from, and where it goes.
+/// The source and the target of a new file.
 struct Route {
   std::string source;
   std::string target;
 };
 
-/// Saves a tree as a file of `format`, with a progress bar, and prints "TARGET: 1.2 MiB written"
-/// and what was left out, or the same in JSON. An error of the tensors' producers (exit code 3) is
-/// about the source, all others are about the target. A signal that ends the program meanwhile
-/// leaves the target as it was, and nothing beside it.
+/// Saves a tree as a file of `format`, with a progress bar. Prints "TARGET: 1.2 MiB written" and
+/// what was left out, or the same in JSON. Errors of the tensors' producers (exit code 3) name the
+/// source, all others the target. A signal that ends the program leaves the target unchanged, and
+/// no temporary file.
 Outcome write_file(Output& out, const Route& route, FileFormat format, const Value& state,
                    Value metadata, const TargetOptions& options, const CommonOptions& common);
 

@@ -11,14 +11,14 @@
 namespace espalier::serve {
 namespace {
 
-// The page may load its own parts and fetch checkpoints from anywhere, and nothing else: a
-// checkpoint's text that gets into the page by a mistake of ours still runs no script.
+// The page may load its own parts and fetch checkpoints from anywhere, and nothing else. Even if
+// our mistake puts a checkpoint's text into the page, no script in it runs.
 constexpr const char* kPolicy =
     "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; "
     "img-src 'self' data: blob:; connect-src 'self' https: http: blob:; worker-src 'self'; "
     "manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-// What every answer has, errors too. No CORS fields: other pages read nothing.
+// Fields of every answer, including errors. No CORS fields, so other pages can read nothing.
 Answer begin(int status) {
   Answer result;
   result.status = status;
@@ -39,17 +39,17 @@ Answer error_answer(const Request& request, int status, const char* text) {
   return result;
 }
 
-// Another name would be that of a page which its owner lets resolve to this machine, so that its
-// scripts count as ours (DNS rebinding).
+// Prevents DNS rebinding: a page's owner can make its name resolve to this machine, so that its
+// scripts count as ours.
 bool is_our_name(std::string_view host, std::uint16_t port) {
   for (const std::string_view name : {"127.0.0.1", "localhost"}) {
     if (host == fmt::format("{}:{}", name, port)) return true;
-    if (port == 80 && host == name) return true;  // the port that needs no mention
+    if (port == 80 && host == name) return true;  // the default port may be omitted
   }
   return false;
 }
 
-// What stands after "/TOKEN/" in a target, without a query.
+// The part of a target after "/TOKEN/", without a query.
 std::optional<std::string_view> name_in(std::string_view target, std::string_view token) {
   const std::size_t prefix = token.size() + 2;
   if (target.size() < prefix || target.front() != '/' || target[prefix - 1] != '/' ||
@@ -61,13 +61,14 @@ std::optional<std::string_view> name_in(std::string_view target, std::string_vie
 }
 
 Answer content_answer(const Request& request, const Resource& plain) {
-  // A part is one of the plain bytes.
+  // Ranges refer to the plain bytes.
   const bool is_gzipped =
       plain.gzipped() != nullptr && request.accepts_gzip && request.range.empty();
   const Resource& resource = is_gzipped ? *plain.gzipped() : plain;
   const auto state = resource.state();
   if (!state) return error_answer(request, 500, "Internal Server Error\n");
-  // A part of what is not that any more is of no use to who has the rest. And only GET has ranges.
+  // Send the whole file if it changed: a part would not fit the client's other parts. Only GET has
+  // ranges.
   const bool wants_part =
       !request.is_head && (request.if_range.empty() || request.if_range == state->tag);
   const ByteRange range = wants_part ? choose_range(request.range, state->size) : ByteRange{};
@@ -105,7 +106,7 @@ Answer answer(const Request& request, const Service& service) {
   if (request.is_ambiguous) return error_answer(request, 400, "Bad Request\n");
   if (request.has_content) {
     Answer result = error_answer(request, 413, "Content Too Large\n");
-    // What of the content may follow is no request (smuggling).
+    // Bytes of the content must not be parsed as the next request (request smuggling).
     result.fields.emplace_back("Connection", "close");
     return result;
   }

@@ -1,4 +1,4 @@
-// What the server says to a request.
+// Chooses the answer to a request.
 #ifndef ESPALIER_SERVE_ANSWER_H_
 #define ESPALIER_SERVE_ANSWER_H_
 
@@ -12,16 +12,16 @@
 
 namespace espalier::serve {
 
-/// What is served, to whom: requests whose path begins with the token, which were sent to this port
-/// of this machine by name. `site` must outlive it.
+/// The served files, and the conditions for access: the path begins with the token, and the Host
+/// field names this machine and port. `site` must outlive it.
 struct Service {
   const Site& site;
   std::string token;
   std::uint16_t port = 0;
 };
 
-/// A response. Its content is the text or a part of the resource, or nothing: then its length may
-/// be announced all the same.
+/// A response. Its content is the text, a part of the resource, or nothing. The fields may give a
+/// length even without content (HEAD).
 struct Answer {
   int status = 0;
   /// The request had the token.
@@ -33,7 +33,7 @@ struct Answer {
   std::uint64_t length = 0;
 };
 
-/// The answer to a request. Thread-safe. Who does not know the token learns nothing but 404.
+/// Returns the answer to a request. Thread-safe. A client without the token gets only 404.
 Answer answer(const Request& request, const Service& service);
 
 }  // namespace espalier::serve

@@ -13,8 +13,8 @@ namespace {
 constexpr ByteRange kWhole = {};
 constexpr ByteRange kUnsatisfiable = {ByteRange::Kind::kUnsatisfiable, 0, 0};
 
-// A number of at least one digit; one that is too large for 64 bits is the largest, which is beyond
-// the end of any resource as well.
+// A number of at least one digit. A number beyond 64 bits becomes the largest, which is also beyond
+// the end of any resource.
 std::optional<std::uint64_t> parse_number(std::string_view text) {
   std::uint64_t number = 0;
   const char* last = text.data() + text.size();

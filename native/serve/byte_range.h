@@ -1,4 +1,4 @@
-// Which bytes of a resource a request asks for: the field Range (RFC 9110, section 14).
+// Parses the Range field of a request (RFC 9110, section 14).
 #ifndef ESPALIER_SERVE_BYTE_RANGE_H_
 #define ESPALIER_SERVE_BYTE_RANGE_H_
 
@@ -7,21 +7,20 @@
 
 namespace espalier::serve {
 
-/// What to send: all of it, `length` bytes at `offset`, or nothing because there are no such bytes.
+/// The bytes to send: all, `length` bytes at `offset`, or none because the range is beyond the end.
 struct ByteRange {
   enum class Kind : std::uint8_t { kWhole, kPart, kUnsatisfiable };
 
   Kind kind = Kind::kWhole;
   std::uint64_t offset = 0;
-  std::uint64_t length = 0;  // at least 1 of a part
+  std::uint64_t length = 0;  // at least 1 for kPart
 
   friend bool operator==(const ByteRange&, const ByteRange&) = default;
 };
 
-/// What the value `field` of Range asks of a resource of `size` bytes. A part lies within the
-/// resource. As the RFC allows, a server may ignore what it does not understand, so other units,
-/// wrong syntax and several ranges at once (of which overlapping ones would multiply the work) are
-/// kWhole; so is an empty field.
+/// Parses `field`, a value of Range, for a resource of `size` bytes. A part lies within the
+/// resource. The RFC lets a server ignore ranges, so other units, wrong syntax, several ranges at
+/// once (overlapping ones would multiply the work) and an empty field are kWhole.
 ByteRange choose_range(std::string_view field, std::uint64_t size);
 
 }  // namespace espalier::serve

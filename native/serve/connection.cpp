@@ -9,11 +9,11 @@ namespace {
 
 using std::chrono::seconds;
 
-// For a whole request.
+// Time for a whole request.
 constexpr seconds kRequestTime{30};
-// Without a byte that the client takes: pages that wait for the user do not read either.
+// Time without a byte that the client takes: pages that wait for the user do not read either.
 constexpr seconds kWriteTime{120};
-// What is read of a file at once.
+// Bytes read from a file at once.
 constexpr std::size_t kPiece = 256 * 1024;
 
 // The next bytes of the resource, at most `limit`.
@@ -42,9 +42,9 @@ Connection& Connection::add(Crowd& crowd, bufferevent*& buffer) {
 
 Connection::Connection(Crowd& crowd)
     : crowd_(crowd), buffer_(had(bufferevent_socket_new(crowd.base, -1, 0))) {
-  // evhttp reads on until it finds the end of a line, be it the length of a chunk.
+  // evhttp reads without limit until it finds the end of a line, even for the length of a chunk.
   bufferevent_setwatermark(buffer_.get(), EV_READ, 0, 2 * kMaxHead);
-  // None for reading: evhttp's would begin again with every byte.
+  // No read timeout: it would restart with every byte.
   const timeval time = timeval_of(kWriteTime);
   done(bufferevent_set_timeouts(buffer_.get(), nullptr, &time));
   done(bufferevent_set_max_single_write(buffer_.get(), kPiece));
@@ -56,10 +56,9 @@ Connection::Connection(Crowd& crowd)
   wait();
 }
 
-// evhttp's own errors (400, 413, 417, 501) lack our policy, so that other pages could tell from
-// them that this server runs. evhttp has no switch for them, and its connection must not be freed
-// while it writes one. So the deadline is made due at once: the connection ends before the loop
-// sends anything.
+// evhttp's own errors (400, 413, 417, 501) lack our headers, so other pages could detect this
+// server. evhttp cannot turn them off, and its connection must not be freed while it writes one. So
+// the deadline fires at once: the connection ends before the loop sends anything.
 void Connection::send_answers_only() {
   const auto written = [](evbuffer*, const evbuffer_cb_info* change, void* self) {
     const auto* connection = static_cast<Connection*>(self);
@@ -69,7 +68,7 @@ void Connection::send_answers_only() {
   had(evbuffer_add_cb(bufferevent_get_output(buffer_.get()), written, this));
 }
 
-// evhttp lets go of a request that is being answered when its client goes: the rest is ours.
+// If the client leaves during an answer, evhttp gives up ownership of the request, and we free it.
 Connection::~Connection() {
   if (request_ != nullptr && evhttp_request_get_connection(request_) == nullptr) {
     evhttp_request_free(request_);
@@ -77,8 +76,8 @@ Connection::~Connection() {
 }
 
 void Connection::adopt() {
-  // evhttp shows its connections together with their first request only. But it is what its
-  // callbacks are called with, which are gone if evhttp has given up at once.
+  // evhttp exposes a connection only with its first request. But the connection is the argument of
+  // evhttp's callbacks on the buffer. There are none if evhttp has given up at once.
   void* callee = nullptr;
   bufferevent_getcb(buffer_.get(), nullptr, nullptr, nullptr, &callee);
   buffer_.reset();
@@ -145,8 +144,8 @@ void Connection::send_piece() {
   stop_reading();
 }
 
-// evhttp goes on reading to see the client go. But it keeps all that comes, and takes a client that
-// has closed its half of the connection for one that is gone.
+// evhttp keeps reading during an answer, to notice that the client leaves. But it buffers
+// everything, and treats a half-closed connection as a client that left.
 void Connection::stop_reading() {
   done(bufferevent_disable(evhttp_connection_get_bufferevent(connection_), EV_READ));
 }

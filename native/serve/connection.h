@@ -1,4 +1,4 @@
-// One connection: how long it may take, and how an answer gets to it piece by piece.
+// One connection: its time limits, and sending it an answer piece by piece.
 #ifndef ESPALIER_SERVE_CONNECTION_H_
 #define ESPALIER_SERVE_CONNECTION_H_
 
@@ -14,9 +14,10 @@ namespace espalier::serve {
 
 class Connection;
 
-/// All connections of a server.
+/// The connections of a server.
 struct Crowd {
-  /// Runs what libevent calls back: no exception may pass through C. Lack of memory ends the loop.
+  /// Runs the body of a libevent callback: no exception may pass through C. Lack of memory ends the
+  /// loop.
   template <class Call>
   void run(const Call& call) noexcept {
     try {
@@ -28,22 +29,23 @@ struct Crowd {
   }
 
   event_base* base = nullptr;  // borrowed
-  std::list<Connection> all;   // those that wait for a request: in the order of their waiting
+  std::list<Connection> all;   // those waiting for a request are in the order of their waiting
   bool is_out_of_memory = false;
 };
 
-/// Bounds what evhttp does not: a request has to be there within 30 seconds, for one that comes
-/// byte by byte (Slowloris) would keep evhttp waiting for ever; of an answer, one piece is held;
-/// and while a client is answered nothing is read from it. One that takes no byte for two minutes
-/// is given up. Nothing is sent but answer()s: where evhttp would send an error of its own, the
-/// connection ends. Belongs to a Crowd, and leaves it when evhttp closes it. Not thread-safe.
+/// Adds the limits that evhttp lacks. A request must be complete within 30 seconds, because one
+/// that comes byte by byte (Slowloris) would keep evhttp waiting for ever. Only one piece of an
+/// answer is in memory. Nothing is read from a client during its answer. A client that takes no
+/// byte for two minutes is disconnected. Only answer() sends: where evhttp would send its own
+/// error, the connection ends. Belongs to a Crowd, and leaves it when evhttp closes it. Not
+/// thread-safe.
 class Connection {
  public:
-  /// The head of a request: names of files are below 256 bytes, and browsers send a kilobyte.
+  /// Limit for the head of a request: file names are below 256 bytes, and browsers send about 1 KB.
   static constexpr std::size_t kMaxHead = 16 * 1024;
 
-  /// Adds a connection that evhttp is about to take. Its buffer is for evhttp_set_bevcb(). Throws
-  /// std::bad_alloc.
+  /// Adds a connection that evhttp is about to take. Return its buffer from evhttp_set_bevcb()'s
+  /// callback. Throws std::bad_alloc.
   static Connection& add(Crowd& crowd, bufferevent*& buffer);
 
   explicit Connection(Crowd& crowd);
@@ -51,21 +53,21 @@ class Connection {
   Connection& operator=(const Connection&) = delete;
   ~Connection();
 
-  /// Learns what evhttp has made for it: to be called once, after evhttp has taken the buffer and
-  /// before anything else happens to the connection, which this may be the end of.
+  /// Finds evhttp's connection. Call once, after evhttp has taken the buffer and before anything
+  /// else happens to the connection. May destroy this object.
   void adopt();
 
   bool is(const evhttp_connection* connection) const { return connection_ == connection; }
-  /// Whether an answer is on its way to a client that knows the token.
+  /// Whether an answer is being sent to a client that knows the token.
   bool is_answering() const { return state_ == State::kAnswering; }
   /// Whether it ever had a request with the token.
   bool was_authorized() const { return was_authorized_; }
 
-  /// Begins to answer a request of it. If content cannot be read, the connection ends: nobody can
-  /// be told, as the head has promised it. Throws std::bad_alloc.
+  /// Begins to answer a request. If content cannot be read, the connection ends: the head is
+  /// already sent, so no error can be. Throws std::bad_alloc.
   void answer(evhttp_request* request, const Answer& answer);
 
-  /// Ends it.
+  /// Closes the connection.
   void close() { evhttp_connection_free(connection_); }
 
  private:
@@ -83,7 +85,7 @@ class Connection {
   EventHandle deadline_;
   State state_ = State::kWaiting;
   bool was_authorized_ = false;
-  // While there are pieces left to be read.
+  // Set while pieces are left to send.
   evhttp_request* request_ = nullptr;
   const Resource* resource_ = nullptr;
   std::uint64_t offset_ = 0;

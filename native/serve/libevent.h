@@ -1,4 +1,4 @@
-// libevent in C++: handles that free what they hold, and lack of memory as an exception.
+// C++ wrappers for libevent: owning handles, and lack of memory as an exception.
 #ifndef ESPALIER_SERVE_LIBEVENT_H_
 #define ESPALIER_SERVE_LIBEVENT_H_
 
@@ -26,17 +26,17 @@ using EventHandle = std::unique_ptr<event, FreeWith<event_free>>;
 using BufferHandle = std::unique_ptr<evbuffer, FreeWith<evbuffer_free>>;
 using ListenerHandle = std::unique_ptr<evconnlistener, FreeWith<evconnlistener_free>>;
 using HttpHandle = std::unique_ptr<evhttp, FreeWith<evhttp_free>>;
-/// One reference of several.
+/// A counted reference.
 using SharedBufferevent = std::unique_ptr<bufferevent, FreeWith<bufferevent_decref>>;
 
-/// What libevent made; null is lack of memory.
+/// Checks a pointer from libevent; null means lack of memory.
 template <class T>
 T* had(T* handle) {
   if (handle == nullptr) throw std::bad_alloc();
   return handle;
 }
 
-/// For calls that fail for lack of memory only.
+/// Checks a call that fails only for lack of memory.
 inline void done(int result) {
   if (result != 0) throw std::bad_alloc();
 }

@@ -1,4 +1,4 @@
-// A socket that waits for connections of this machine.
+// A socket that accepts connections from this machine.
 #ifndef ESPALIER_SERVE_LISTENER_H_
 #define ESPALIER_SERVE_LISTENER_H_
 
@@ -10,11 +10,11 @@
 
 namespace espalier::serve {
 
-/// Listens at 127.0.0.1, which no other machine reaches. Connections wait until `base` runs and
-/// somebody takes them.
+/// Listens on 127.0.0.1, which no other machine can reach. Connections wait until `base` runs and a
+/// callback accepts them.
 struct Listener {
-  /// Port 0 is any free one. kIoError if the port is in use, or fewer than 16 descriptors are left;
-  /// kOutOfMemory.
+  /// Port 0 selects any free port. kIoError if the port is in use, or fewer than 16 descriptors are
+  /// left; kOutOfMemory.
   static Result<Listener> open(std::uint16_t port);
 
   EventBaseHandle base;

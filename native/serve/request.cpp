@@ -10,8 +10,8 @@
 namespace espalier::serve {
 namespace {
 
-/// Whether a list of codings has gzip in it, and not with a weight, which may be one of 0: no
-/// browser gives one, and others get what they can read in any case.
+/// Whether a list of codings contains gzip without a weight. A weight may be 0, so gzip with any
+/// weight is ignored: browsers send none, and other clients can read the plain bytes.
 bool names_gzip(std::string_view codings) {
   while (!codings.empty()) {
     const std::size_t comma = std::min(codings.find(','), codings.size());
@@ -34,7 +34,7 @@ Request heed(evhttp_request* request) {
     if (place.data() != nullptr) result.is_ambiguous = true;
     place = value;
   };
-  // Not by evhttp_find_header(), which knows the first of a name only.
+  // Not evhttp_find_header(), which finds only the first field of a name.
   const evkeyvalq* fields = evhttp_request_get_input_headers(request);
   for (const evkeyval* field = fields->tqh_first; field != nullptr; field = field->next.tqe_next) {
     const auto is = [field](const char* name) {

@@ -1,4 +1,4 @@
-// What a browser asks, as far as this server heeds it.
+// The parts of a request that this server uses.
 #ifndef ESPALIER_SERVE_REQUEST_H_
 #define ESPALIER_SERVE_REQUEST_H_
 
@@ -8,22 +8,23 @@ struct evhttp_request;
 
 namespace espalier::serve {
 
-/// Texts are as they came, and nobody trusts them; those of fields that were not sent are empty.
+/// Texts are unchanged and untrusted; those of missing fields are empty.
 struct Request {
-  bool is_head = false;  // or GET: others do not get here
+  bool is_head = false;  // otherwise GET; no other method arrives here
   std::string_view target;
   std::string_view host;
   std::string_view range;
   std::string_view if_range;
-  /// A gzipped answer is welcome.
+  /// The client accepts gzip.
   bool accepts_gzip = false;
-  /// Content was announced, which no request needs that is answered.
+  /// The request announces content; such requests are refused.
   bool has_content = false;
-  /// One of the fields above came twice, so that who else reads the request may heed the other.
+  /// One of the fields above came twice: another program that reads the request might use the other
+  /// one.
   bool is_ambiguous = false;
 };
 
-/// What evhttp has parsed, valid as long as that is.
+/// Converts evhttp's request; valid as long as that is.
 Request heed(evhttp_request* request);
 
 }  // namespace espalier::serve

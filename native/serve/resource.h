@@ -1,4 +1,4 @@
-// Something that can be served: bytes, whole or in part.
+// Bytes that can be served, whole or in part.
 #ifndef ESPALIER_SERVE_RESOURCE_H_
 #define ESPALIER_SERVE_RESOURCE_H_
 
@@ -17,14 +17,14 @@ namespace espalier::serve {
 /// Bytes under a name. Const use is thread-safe.
 class Resource {
  public:
-  /// How the bytes are at the moment. The tag is an ETag with its quotes, or empty: equal tags mean
-  /// equal bytes.
+  /// The current size and version of the bytes. The tag is an ETag with its quotes, or empty; equal
+  /// tags mean equal bytes.
   struct State {
     std::uint64_t size = 0;
     std::string tag;
   };
 
-  /// `content_type` is a value for the field of that name.
+  /// `content_type` is the value of the Content-Type field.
   explicit Resource(std::string content_type) : content_type_(std::move(content_type)) {}
   Resource(const Resource&) = delete;
   Resource& operator=(const Resource&) = delete;
@@ -32,14 +32,14 @@ class Resource {
 
   const std::string& content_type() const { return content_type_; }
 
-  /// kIoError if the system does not tell.
+  /// kIoError if the system call fails.
   virtual Result<State> state() const = 0;
 
-  /// Copies bytes from `offset` on to `out`, as many as it holds or fewer, but at least one; `out`
-  /// is not empty. kFileChanged if there are none any more, kIoError.
+  /// Copies bytes from `offset` on to `out`, which must not be empty: at least one, at most as many
+  /// as it holds. kFileChanged if the file now ends before `offset`; kIoError.
   virtual Result<std::size_t> read(std::uint64_t offset, MutableByteSpan out) const = 0;
 
-  /// The same bytes, gzipped; null if they are to be had as they are alone.
+  /// The same bytes, gzipped; null if there is no gzipped copy.
   const Resource* gzipped() const { return gzipped_.get(); }
   void set_gzipped(std::unique_ptr<const Resource> gzipped) { gzipped_ = std::move(gzipped); }
 
@@ -61,10 +61,9 @@ class TextResource : public Resource {
   std::string text_;
 };
 
-/// An open file, which is read as it is asked for and never mapped: one that somebody cuts short
-/// meanwhile is then an error of a request, and not the end of the program. The tag is of the
-/// file's identity, size and time of change, so that a reader who asks for one part after the other
-/// notices a change between them.
+/// An open file. It is read on demand and never mapped, so a file truncated meanwhile is an error
+/// of one request and does not kill the program. The tag depends on the file's identity, size and
+/// change time, so a client that reads it in parts notices a change between them.
 class FileResource : public Resource {
  public:
   FileResource(std::string content_type, FileDescriptor file)

@@ -17,15 +17,15 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// evhttp takes some hundred bytes for a field of two: a head can become a megabyte, and so many of
-// them can be had at once.
+// evhttp takes some hundred bytes for a field of two, so a head can take a megabyte. This many at
+// once are affordable.
 constexpr rlim_t kMaxConnections = 64;
-// Descriptors for what else the process may open meanwhile.
+// Descriptors for other files that the process may open meanwhile.
 constexpr rlim_t kSpareDescriptors = 8;
-// Before accepting again what the system had no room for.
+// Pause before the next accept() after one failed for lack of descriptors or memory.
 constexpr milliseconds kAcceptPause{200};
 
-// No more than there are descriptors, of which the lowest have been taken when `fd` was.
+// Limited by the number of descriptors. All below `fd` are taken.
 std::size_t most_connections(int fd) {
   rlimit limit = {};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kMaxConnections;
@@ -34,7 +34,7 @@ std::size_t most_connections(int fd) {
   return static_cast<std::size_t>(std::min(left, kMaxConnections));
 }
 
-// Descriptors or memory are short all the same. To try at once would only be to try again.
+// Descriptors or memory can still run out. An immediate retry would only loop.
 void pause_accepting(evconnlistener* listener, void*) {
   const auto resume = [](evutil_socket_t, short, void* paused) {
     evconnlistener_enable(static_cast<evconnlistener*>(paused));
@@ -72,7 +72,7 @@ class Server {
     evhttp_set_gencb(http_.get(), asked, this);
     evconnlistener_set_error_cb(listener.socket.get(), pause_accepting);
     had(evhttp_bind_listener(http_.get(), listener.socket.get()));
-    (void)listener.socket.release();  // It is evhttp's now.
+    (void)listener.socket.release();  // evhttp owns it now.
 
     const auto adopt = [](evutil_socket_t, short, void* self) {
       static_cast<Server*>(self)->adopt();
@@ -111,7 +111,7 @@ class Server {
     if (crowd_.all.size() >= max_) evict();
     bufferevent* buffer = nullptr;
     new_ = &Connection::add(crowd_, buffer);
-    event_active(adopt_.get(), EV_TIMEOUT, 0);  // Once evhttp has made its part of it.
+    event_active(adopt_.get(), EV_TIMEOUT, 0);  // Runs once evhttp has made its connection.
     return buffer;
   }
 
@@ -119,10 +119,10 @@ class Server {
     if (new_ != nullptr) std::exchange(new_, nullptr)->adopt();
   }
 
-  // Ends the connection that has waited longest for a request, if possible one that never had one
-  // with the token: else another user of this machine could open connections until those of the
-  // browser end. Answers to those who know the token stay; refusals do not, for another user who
-  // reads none of them would have all descriptors.
+  // Ends the connection that has waited longest for a request, preferably one that never sent the
+  // token: otherwise another user of this machine could open connections until the browser's end.
+  // Answers to clients with the token continue. Refusals may be cut, because a user who reads none
+  // of them could hold all descriptors.
   void evict() {
     auto& all = crowd_.all;
     auto oldest = std::find_if(all.begin(), all.end(),
@@ -159,7 +159,7 @@ class Server {
   const Service& service_;
   std::size_t max_;
   Crowd crowd_;
-  Connection* new_ = nullptr;  // of which evhttp's part is not known yet
+  Connection* new_ = nullptr;  // evhttp's connection for it is not known yet
   EventHandle adopt_;
   EventHandle stop_;
   EventHandle idle_;
@@ -169,7 +169,7 @@ class Server {
 }  // namespace
 
 Result<void> serve(Listener listener, const Service& service, const ServeOptions& options) try {
-  // libevent writes to sockets as to files: a client who goes away would end the program.
+  // libevent uses write() on sockets, so a client that leaves would end the program with SIGPIPE.
   (void)std::signal(SIGPIPE, SIG_IGN);
   return Server(std::move(listener), service, options).run();
 } catch (const std::bad_alloc&) {

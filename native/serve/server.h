@@ -1,4 +1,4 @@
-// The loop that serves: evhttp in one thread, and the limits that it does not set itself.
+// The server loop: evhttp in one thread, with the limits that it lacks.
 #ifndef ESPALIER_SERVE_SERVER_H_
 #define ESPALIER_SERVE_SERVER_H_
 
@@ -13,18 +13,19 @@
 namespace espalier::serve {
 
 struct ServeOptions {
-  /// A descriptor that becomes readable when it is time to stop; borrowed.
+  /// Stops when this descriptor becomes readable; borrowed.
   int stop = -1;
-  /// Also stops when nothing has been asked with the token, or answered, for so long.
+  /// Also stops after this time without a request with the token and without an answer in progress.
   std::optional<std::chrono::seconds> idle_timeout;
 };
 
-/// Serves until it is told to stop, which ends all connections. A client without the token cannot
-/// hold up others. Connection limits its time. There are at most 64 connections, fewer if
-/// descriptors are short: for a new one, the one that has waited longest without ever having sent
-/// the token ends; if there is none, the one that has waited longest. Those that answer a request
-/// with the token stay. What goes wrong with one connection ends that one. kIoError or
-/// kOutOfMemory if the loop cannot go on. Not thread-safe; from then on, SIGPIPE is ignored.
+/// Serves until it is told to stop, then ends all connections. A client without the token cannot
+/// block others: Connection limits its time, and there are at most 64 connections, fewer if
+/// descriptors are short. At the limit, a new connection replaces the one that has waited longest
+/// without ever sending the token; if there is none, the one that has waited longest. Connections
+/// that answer a request with the token are kept. An error on one connection ends only that one.
+/// kIoError or kOutOfMemory if the loop cannot continue. Not thread-safe. Ignores SIGPIPE from then
+/// on.
 Result<void> serve(Listener listener, const Service& service, const ServeOptions& options);
 
 }  // namespace espalier::serve

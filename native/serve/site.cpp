@@ -19,10 +19,10 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMaxFolderBytes = 64 << 20;
 
-// What a gzipped copy has behind the name.
+// The extension of gzipped copies.
 constexpr std::string_view kCopy = ".gz";
 
-// Browsers refuse scripts, styles and modules of another type, as the server forbids them to guess.
+// Browsers refuse scripts, styles and modules with a wrong type, because the server sends nosniff.
 std::string content_type_of(const fs::path& file) {
   static constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kTypes = {{
       {".html", "text/html; charset=utf-8"},
@@ -45,7 +45,7 @@ std::string content_type_of(const fs::path& file) {
   return "application/octet-stream";
 }
 
-// The whole file, of which at most `limit` bytes are left to be had.
+// Reads the whole file, which may have at most `limit` bytes.
 Result<std::string> read_whole(const fs::path& path, std::uint64_t limit) {
   auto opened = open_regular_file(path);
   if (!opened) return propagate(opened);

@@ -1,4 +1,4 @@
-// All that a server serves: a table of names, made before the first request.
+// The table of everything that a server serves, made before the first request.
 #ifndef ESPALIER_SERVE_SITE_H_
 #define ESPALIER_SERVE_SITE_H_
 
@@ -15,18 +15,18 @@
 
 namespace espalier::serve {
 
-/// Resources by name: "index.html", "assets/app.js". A request is looked up here and never becomes
-/// a path of the file system, so there is no way out of a folder. Const use is thread-safe; handles
-/// to resources are valid as long as the site lives.
+/// Resources by name: "index.html", "assets/app.js". Requests are looked up here and never become
+/// file system paths, so no request can leave the folder. Const use is thread-safe. Handles to
+/// resources are valid as long as the site lives.
 class Site {
  public:
   /// Adds a resource, unless the name is taken.
   void add(std::string name, std::unique_ptr<const Resource> resource);
 
-  /// Reads all regular files below `folder` into memory, so that a page that is built again
-  /// meanwhile is served as one. "app.js.gz" beside "app.js" is not served by its name, but to who
-  /// asks for "app.js" and takes gzip. Links in it are left out: they may lead anywhere.
-  /// kFileNotFound, kIoError; kLimitExceeded beyond 64 MiB, for that is no page.
+  /// Reads all regular files below `folder` into memory, so a rebuild does not mix two versions of
+  /// the page. "app.js.gz" beside "app.js" has no name of its own: it is sent to clients that
+  /// request "app.js" and accept gzip. Symbolic links are skipped, because they may lead anywhere.
+  /// kFileNotFound, kIoError; kLimitExceeded beyond 64 MiB.
   Result<void> add_folder(const std::filesystem::path& folder);
 
   /// The resource of exactly that name, or null.

@@ -17,7 +17,7 @@ namespace espalier::serve {
 
 Result<std::string> make_token() {
   std::array<unsigned char, 16> bytes = {};
-  // getrandom() on Linux, of which all systems have this form.
+  // All systems have getentropy(); on Linux it uses getrandom().
   if (::getentropy(bytes.data(), bytes.size()) != 0) {
     return fail_with_errno(errno, "get random numbers for the URL");
   }

@@ -1,4 +1,4 @@
-// The secret in the URL that keeps other users and other pages of the same machine out.
+// The secret in the URL, which keeps out other users and other pages of this machine.
 #ifndef ESPALIER_SERVE_TOKEN_H_
 #define ESPALIER_SERVE_TOKEN_H_
 
@@ -9,12 +9,11 @@
 
 namespace espalier::serve {
 
-/// 128 bits from the system's generator as 32 hexadecimal digits. kIoError if there are none to be
-/// had.
+/// 128 random bits from the system as 32 hexadecimal digits. kIoError if the system provides none.
 Result<std::string> make_token();
 
-/// Whether the texts are equal, in a time that depends on their lengths alone: guesses learn
-/// nothing from how long they take.
+/// Whether the texts are equal. The time depends only on their lengths, so it reveals nothing to
+/// guesses.
 bool equal_secrets(std::string_view a, std::string_view b);
 
 }  // namespace espalier::serve

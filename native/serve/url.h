@@ -7,13 +7,12 @@
 
 namespace espalier::serve {
 
-/// `text` as one segment of a path: all bytes but unreserved ones (RFC 3986: letters, digits,
-/// "-._~") as %XX. Any bytes are allowed.
+/// Encodes `text` as one segment of a path: all bytes but unreserved ones (RFC 3986: letters,
+/// digits, "-._~") become %XX. Any bytes are allowed.
 std::string percent_encoded(std::string_view text);
 
-/// The bytes that a path stands for; a % that is not followed by two hexadecimal digits stands for
-/// itself. What comes out may hold any bytes: compare it with names, but hand it to nobody as a
-/// path.
+/// Decodes a path. A % without two hexadecimal digits stays. The result may contain any bytes:
+/// compare it with names, but never use it as a file system path.
 std::string percent_decoded(std::string_view path);
 
 }  // namespace espalier::serve

@@ -13,7 +13,7 @@ AT_ONCE = 2
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """How many checks of a step passed and failed. `shown` says what failed."""
+    """The number of passed and failed checks of a step. `shown` names the failures."""
     passed: int
     failed: int
     shown: str = ""
@@ -64,7 +64,7 @@ class Step:
     task: str
     command: str
     needs: tuple[str, ...] = ()
-    # Names of things that the step must have to itself, such as a folder. Steps that share a lock take turns.
+    # Names of resources that the step needs exclusively, such as a folder. Steps that share a lock take turns.
     locks: tuple[str, ...] = ()
     read: Callable[[str, bool], Report] = one_check
 

@@ -1,4 +1,4 @@
-"""What scripts/test runs: the steps of each stage. Usage: see scripts/test."""
+"""The steps of each stage of scripts/test. Usage: see scripts/test."""
 import argparse
 import os
 import pathlib
@@ -32,7 +32,7 @@ def npm(folder, script):
     }
 
 
-# Two builds of the same source must give the same bytes, in whatever folder they are made, and without a cache.
+# Two builds of the same source must give the same bytes, in any folder, and without a cache.
 WASM_AGAIN = """
 export NODE_PATH=/usr/share/nodejs CCACHE_DISABLE=1
 rm -rf build/wasm-again
@@ -41,8 +41,8 @@ cmake --build build/wasm-again
 for module in core decoder writer; do cmp build/wasm-again/$module.wasm build/wasm/$module.wasm; done
 """
 
-# Without the statistics, whose reference computes in 80 bits where Valgrind has 64, and without the tests of very
-# many elements, which would take it minutes.
+# Without the statistics tests, whose reference computes in 80 bits where Valgrind has 64, and without the tests of
+# very many elements, which would take minutes.
 VALGRIND = """
 valgrind --quiet --error-exitcode=1 --leak-check=full build/release/unit_tests \
   --source-file-exclude='*statistics_test*' --test-case-exclude='\
@@ -104,7 +104,7 @@ def main():
         return 0
     os.chdir(ROOT)
     subprocess.run(["scripts/setup", "test"], check=False)
-    # What the user has set stays.
+    # Keep the user's settings.
     os.environ |= compiler_settings() | os.environ
     return summarise(run(selected(STEPS, options.stages or STAGES), LOGS))
 

@@ -165,7 +165,7 @@ Value many(unsigned long count) {
   return Value::dict({{"model", std::move(layers)}});
 }
 
-// Finite numbers of which sums and squares are not; `negated`: the first of each is.
+// Finite numbers whose sums and squares overflow; `negated` negates the first of each.
 Value extremes(bool negated) {
   using Complex = std::complex<double>;
   constexpr double kMax = std::numeric_limits<double>::max();
@@ -220,7 +220,7 @@ Value ties(unsigned long count, bool other) {
   return Value::dict({{std::string(16000, 'k'), std::move(list)}});
 }
 
-// Makes a file say that it needs a feature which no reader knows.
+// Makes a file require a feature that no reader knows.
 bool require_unknown_feature(const char* path) {
   std::array<std::byte, espalier::kHeaderBytes> bytes{};
   std::FILE* file = std::fopen(path, "r+b");

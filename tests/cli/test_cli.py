@@ -793,9 +793,9 @@ class Convert(Cli):
                     self.run_cli(*command, self.path("sample"), target, "--force", expect=USAGE,
                                  pass_fds=[nameless.fileno()])
                     self.assertTrue(self.stderr.startswith(f"espalier: {target}: "), self.stderr)
-        # Nothing is read before, and nothing is said that does not help.
+        # Nothing is read before, and the message has no useless hint.
         self.run_cli("convert", self.new("none"), self.folder, "--to", "espalier", expect=USAGE)
-        self.assertIn("no regular file", self.stderr)
+        self.assertIn("not a regular file", self.stderr)
 
 
 class Patterns(Cli):
@@ -844,10 +844,10 @@ class Patterns(Cli):
             self.assertIn("'optimizer/~20' is a string", self.stderr)
             self.run_cli(*args, "layers/?/~20", expect=USAGE)
             self.assertIn("pattern 'layers/?/~20'", self.stderr)
-        # What is there, but not below the new root.
+        # It exists, but not below the new root.
         self.run_cli("extract", sample, out, "--root", "layers", "model", expect=USAGE)
         self.assertIn("pattern 'model'", self.stderr)
-        # What is in one of the two is compared.
+        # Nodes in only one of the two are compared too.
         self.text("diff", sample, self.path("extra"), "extra", expect=CHECK_FAILED)
 
     def test_one_thing_is_singular(self):
@@ -958,7 +958,7 @@ class Safetensors(Cli):
         self.text("diff", path, there, "--nest")
         self.text("extract", path, out, layer, "--nest", "--force")
         self.assertIn("model.layers.1.bias", self.text("ls", out))
-        # A file that stores dotted names nests too, and stays what it is.
+        # A file that stores dotted names nests too, and is not changed.
         flat = self.new("flat.espalier")
         self.text("convert", path, flat, "--force")
         self.text("diff", flat, there, "--nest")
@@ -968,9 +968,18 @@ class Safetensors(Cli):
         out = self.new("out.safetensors")
         self.run_cli("convert", self.path("sample"), out, expect=USAGE)
         self.assertIn("--unrepresentable=metadata", self.stderr)
+        self.assertNotIn("kMetadata", self.stderr)
         self.assertFalse(os.path.exists(out))
         self.assertIn("not kept", self.text("convert", self.path("sample"), out,
                                             "--unrepresentable", "drop"))
+
+    def test_names_beyond_the_safetensors_header(self):
+        """No choice of --unrepresentable makes names shorter, so the error must not offer one."""
+        path = self.new("ties.espalier")
+        subprocess.run([MAKE_SAMPLE, path, "ties:6300"], check=True)
+        self.run_cli("convert", path, self.new("out.safetensors"), expect=USAGE)
+        self.assertIn("split the state into several files", self.stderr)
+        self.assertNotIn("--unrepresentable", self.stderr)
 
     def test_carried_tree(self):
         carried, back = self.new("carried.safetensors"), self.new("back.espalier")
@@ -1015,7 +1024,7 @@ class Safetensors(Cli):
 
 
 class Compression(Cli):
-    """What a file holds does not depend on how it is compressed."""
+    """The contents of a file do not depend on its compression."""
 
     DIGITS = os.path.join(Safetensors.DATA, "digits", "digits.safetensors")
     WEIGHT = "model.layers.0.weight"
@@ -1139,7 +1148,7 @@ class Compression(Cli):
                     self.text("extract", self.path(source), out, *options, *level, "--force")
                     self.text("verify", out)
                     outs.append(out)
-            # The source's codecs do not matter to what is written.
+            # The source's codecs do not affect the output.
             self.assert_same_file(outs[0], outs[2])
             self.assert_same_file(outs[1], outs[3])
             self.text("diff", outs[0], outs[1])

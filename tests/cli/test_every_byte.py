@@ -19,7 +19,7 @@ failures = []
 
 
 def check(what, content, folder):
-    """`convert` reads everything, so it must find whatever is wrong: exit code 3, and nothing written."""
+    """`convert` reads everything, so it must find every damage: exit code 3, and nothing written."""
     global passed
     source, target = folder / "bad.espalier", folder / "out.espalier"
     source.write_bytes(content)

@@ -38,7 +38,7 @@ class Server:
     """A running `espalier view`."""
 
     def __init__(self, *args, stdout=subprocess.PIPE, environment=None, idle=IDLE):
-        # What the address sanitizer holds back would be counted as memory.
+        # The address sanitizer's quarantine would count as memory.
         environment = {"ASAN_OPTIONS": "quarantine_size_mb=1:thread_local_quarantine_size_kb=64",
                        **(os.environ if environment is None else environment)}
         self.process = subprocess.Popen(
@@ -69,9 +69,9 @@ class Server:
         return f"{method} {self.base}{path} HTTP/1.1\r\nHost: localhost:{self.port}\r\n\r\n".encode()
 
     def raw(self, request):
-        """All that comes back for some bytes, after which nothing more is sent."""
+        """The whole response to some bytes, after which nothing more is sent."""
         answer = b""
-        # Who sends more than the server cares to read may find the connection reset.
+        # A client that sends more than the server reads may get a reset connection.
         with self.connect() as connection, contextlib.suppress(ConnectionResetError, BrokenPipeError):
             connection.sendall(request)
             # It may have answered, and closed, before it was told all.
@@ -98,7 +98,7 @@ class Server:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         with contextlib.closing(connection):
             connection.putrequest(method, "/", skip_host=True, skip_accept_encoding=True)
-            # http.client refuses some of what is asked here.
+            # http.client refuses some of these requests.
             connection._buffer[0] = f"{method} {target} HTTP/1.1".encode("ascii")
             for name, value in {"Host": f"127.0.0.1:{self.port}", **fields}.items():
                 connection.putheader(name, value)
@@ -250,7 +250,7 @@ class Page(View):
         self.assertEqual(server.ask().content, self.parts["index.html"])
 
     def run_copy(self, program):
-        """The exit code and what is said of a page when a copy of the program at `program` looks for its own."""
+        """The exit code and the message about its page when a copy of the program runs at `program`."""
         os.makedirs(self.new(os.path.dirname(program)), exist_ok=True)
         shutil.copy(ESPALIER, self.new(program))
         environment = {name: value for name, value in os.environ.items() if name != "ESPALIER_VIEWER"}
@@ -265,7 +265,7 @@ class Page(View):
 
     def assert_unsafe(self, part, reason):
         self.assertEqual(self.run_copy("bin/espalier"), (IO, (
-            f"espalier: {part}: the viewer's page is not served because {reason}; correct that, or name the page's "
+            f"espalier: {part}: the viewer's page is not served because {reason}; fix that, or pass the page's "
             "folder with --page (code file_not_found)\n")))
 
     WRITABLE = "users who cannot change the program can write to this"
@@ -273,7 +273,7 @@ class Page(View):
     def test_an_installed_page(self):
         code, said = self.run_copy("usr/bin/espalier")
         self.assertEqual(code, IO)
-        for advice in ("scripts/viewer builds it", "install again", "name web_demo/dist with --page or ESPALIER_VIEWER"):
+        for advice in ("run scripts/viewer", "install again", "pass web_demo/dist with --page or ESPALIER_VIEWER"):
             self.assertIn(advice, said)
         page = self.install("usr/share/espalier/viewer")
         self.assertEqual(self.run_copy("usr/bin/espalier"), (0, ""))
@@ -323,7 +323,7 @@ class Page(View):
             os.chmod(self.new(folder), 0o755)
         link = self.new("tree/espalier/page/link.js")
         os.symlink("assets/app.js", link)
-        self.assert_unsafe(link, "this is a symbolic link in it")
+        self.assert_unsafe(link, "the page contains this symbolic link")
 
     def test_an_installed_page_of_many_files(self):
         page = self.install("share/espalier/viewer")
@@ -520,7 +520,7 @@ class Ranges(View):
         for other in ('"other"', "W/" + tag, tag.strip('"'), "Sat, 01 Jan 2050 00:00:00 GMT", tag + tag):
             whole = server.ask("files/0/file", Range="bytes=0-1", If_Range=other)
             self.assertEqual((whole.status, whole.content), (200, self.bytes), other)
-        # Of the same size, and with a time that is other by a nanosecond.
+        # The same size, and a time that differs by a nanosecond.
         status = os.stat(file)
         os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
         changed = server.ask("files/0/file", Range="bytes=0-1", If_Range=tag)
@@ -665,7 +665,7 @@ class Life(View):
             taken.listen()
             port = taken.getsockname()[1]
             error = self.refused(IO, self.sample, "--page", self.page, "--port", str(port))
-            self.assertIn(f"cannot listen at port {port} of 127.0.0.1: Address already in use", error)
+            self.assertIn(f"cannot listen on port {port} of 127.0.0.1: Address already in use", error)
         server = self.serve(self.sample, "--port", str(port))
         self.assertEqual(server.port, port)
         with server.connect() as connection:
@@ -694,7 +694,7 @@ class Life(View):
     def test_no_browser_is_only_a_note(self):
         out, err = self.run_view("--json", environment={**os.environ, "PATH": self.folder})
         self.assertEqual(set(json.loads(out)), {"url", "port"})
-        self.assertRegex(err, r"\Aespalier: no browser was opened: cannot run xdg-open: [^\n]+\n\Z")
+        self.assertRegex(err, r"\Aespalier: no browser was opened; open the URL yourself: cannot run xdg-open: [^\n]+\n\Z")
 
     def test_nobody_to_tell(self):
         reading, writing = os.pipe()
@@ -915,7 +915,7 @@ class Crowds(View):
                 connection.sendall(server.request()[:20])
         self.assertEqual(server.ask().status, 200)
         self.assertLessEqual(server.descriptors(), before + 1)
-        # Sanitizers have their say about what was left behind.
+        # Sanitizers report leaks.
         self.assertEqual((server.stop(), server.stderr), (0, b""))
 
     def test_time_is_up(self):

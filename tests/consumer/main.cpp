@@ -1,4 +1,4 @@
-// Saves a state, opens it again and reads part of it: what a first program does.
+// A first program: saves a state, opens it again and reads part of it.
 #include <cstdio>
 #include <vector>
 

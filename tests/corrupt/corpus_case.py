@@ -1,4 +1,4 @@
-"""One hostile file, and what a correct reader must say about it."""
+"""One hostile file, and the verdict of a correct reader."""
 
 import pathlib
 import struct

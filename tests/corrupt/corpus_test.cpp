@@ -1,4 +1,5 @@
-// Walks the table of hostile files: each must be refused as the table says, however its bytes come.
+// Walks the table of hostile files: each must be refused as the table says, however its bytes are
+// fed.
 //
 // Usage: corpus_test FOLDER. Prints the slowest files; the last line is "N passed, N failed".
 #include <algorithm>

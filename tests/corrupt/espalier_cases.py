@@ -444,7 +444,7 @@ def orders():
 
 
 def swap_keys(a, b):
-    """Exchanges the keys of two nodes, of which `a` has the last int key of the file, and `b` a text."""
+    """Exchanges the keys of two nodes: `a` has the last int key of the file, and `b` a text."""
 
     def change(tables):
         first, second = tables.nodes[a], tables.nodes[b]
@@ -462,7 +462,7 @@ def texts():
         return Case(f"text-{name}", "text_invalid", data, at)
 
     def of_bytes(name, raw, bad=0):
-        """A string with those bytes, of which number `bad` is the first that is wrong."""
+        """A string with those bytes; number `bad` is the first wrong one."""
         return case(name, broken("zz", retext(b"zz", raw)), ("text", bad))
 
     yield of_bytes("lone-continuation", b"a\x80", 1)
@@ -774,7 +774,7 @@ def compress_with(chunk, **fields):
     return tables
 
 
-# --- What a reader may refuse: docs of Limits -----------------------------------------------------
+# --- Limits of a reader: docs of Limits -----------------------------------------------------
 
 
 def limits():

@@ -91,7 +91,8 @@ class Subject {
     return *opened;
   }
 
-  // What must be said about a change of one byte. The chunks' records tell what lies there.
+  // The expected verdict on a change of one byte. The chunks' records show what the byte belongs
+  // to.
   ErrorCode code_at(std::uint64_t position) const {
     if (position < kMagic.size()) return ErrorCode::kNotACheckpoint;
     if (position < 12) return ErrorCode::kUnsupportedVersion;
@@ -107,7 +108,7 @@ class Subject {
   }
 
   void flip_bits(std::size_t stride) {
-    // Header and index are small whatever the tensors are.
+    // Header and index are small for any tensors.
     for (std::uint64_t at = 0; at < file_.size(); at += at < data_begin_ ? 1 : stride) {
       for (unsigned bit = 0; bit < 8; ++bit) {
         if (at >= data_begin_ && stride > 1 && bit != at % 8) continue;

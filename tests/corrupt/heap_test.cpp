@@ -26,7 +26,7 @@
 
 namespace {
 
-// What is allocated now, and the most that ever was. Each block begins with its size.
+// The bytes allocated now, and their maximum. Each block begins with its size.
 std::atomic<std::size_t> heap_now = 0;
 std::atomic<std::size_t> heap_peak = 0;
 
@@ -96,7 +96,7 @@ struct Cost {
   bool opened = false;
 };
 
-// What opening a file that is in memory already takes on top of that.
+// The extra memory for opening a file that is already in memory.
 Cost open_and_measure(ByteSpan file) {
   const std::clock_t start = std::clock();
   const std::size_t before = heap_now;
@@ -108,8 +108,8 @@ Cost open_and_measure(ByteSpan file) {
   return {heap_peak - before, seconds, checkpoint.has_value()};
 }
 
-// What a file may describe itself with: its index, or the header of a safetensors file. Never more
-// than what is there, whatever the file claims.
+// The size of a file's description: its index, or the header of a safetensors file. Never more than
+// the file has, whatever it claims.
 std::uint64_t index_bytes_of(ByteSpan file) {
   if (has_magic(file) && file.size() >= kHeaderBytes) {
     return std::min<std::uint64_t>(load_le<std::uint64_t>(file.data() + 40), file.size());
@@ -210,7 +210,7 @@ std::vector<std::byte> safetensors_pairs(std::size_t bytes) {
   return safetensors_of(R"("__metadata__":{)" + pairs + "}");
 }
 
-// What a thread may take beside the chunk that it works on.
+// The memory that a thread may take besides its current chunk.
 constexpr std::size_t kContext = 64 << 10;
 
 bool is_intact(const CheckpointFile& file) {

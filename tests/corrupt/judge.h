@@ -1,4 +1,4 @@
-// What the library says about a file in memory, tried to the end: open, verify, read, restore.
+// The library's verdict on a file in memory after all steps: open, verify, read, restore.
 //
 // No I/O and no exceptions, so that the same table can be walked wherever the core runs.
 #ifndef ESPALIER_TESTS_CORRUPT_JUDGE_H_

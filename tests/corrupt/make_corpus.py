@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the corpus: hostile files, each small and wrong in one way, and the table of what to say about them.
+"""Makes the corpus: hostile files, each small and wrong in one way, and the table of expected verdicts.
 
     make_corpus.py write FOLDER     writes everything
     make_corpus.py compare FOLDER   makes everything anew and compares: the last line is "N passed, N failed"

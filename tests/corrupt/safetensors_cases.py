@@ -102,7 +102,7 @@ def fields():
     for missing in good:
         rest = {key: value for key, value in good.items() if key != missing}
         yield tensor(f"without-{missing}", json.dumps(rest), at=b"t")
-    # Right in all else whatever a reader takes a missing field to be.
+    # Correct in everything else, however a reader treats a missing field.
     yield tensor("without-dtype-of-four-bytes", '{"shape":[1],"data_offsets":[0,4]}', at=b"t")
     yield tensor("without-offsets-or-elements", '{"dtype":"U8","shape":[0]}', data=b"", at=b"t")
     yield tensor("empty", "{}", at=b"t")

@@ -1,4 +1,4 @@
-// The table of the corpus: what must be said about each hostile file. make_corpus.py writes it.
+// The table of the corpus: the expected verdict on each hostile file. make_corpus.py writes it.
 #ifndef ESPALIER_TESTS_CORRUPT_TABLE_H_
 #define ESPALIER_TESTS_CORRUPT_TABLE_H_
 

@@ -183,7 +183,7 @@ void apply_data(Bytes& file, const Step& step, Part part) {
   std::memcpy(file.data() + step.offset + begin, step.bytes.data() + begin, end - begin);
 }
 
-// A rename or link names a file, whatever its temporary name has become on the disk.
+// A rename or link applies to a file, whatever happened to its temporary name on the disk.
 std::vector<Step> with_files_of_names(std::vector<Step> log, const Disk& before) {
   std::map<std::string, int> names = before.names;
   for (Step& step : log) {
@@ -236,7 +236,7 @@ std::size_t visit_crash_states(
           visit(steps, nullptr);
           continue;
         }
-        // Of all files on the disk, only the one that the target is matters.
+        // Only the target's file matters among all files on the disk.
         file = durable.files[at->second];
         for (std::size_t i = 0; i < data.size(); ++i) {
           const std::size_t k = chosen_data.is_reversed ? data.size() - 1 - i : i;

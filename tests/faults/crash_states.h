@@ -1,4 +1,4 @@
-// What a disk may hold after a crash.
+// The possible states of a disk after a crash.
 //
 // A save's system calls are recorded. A crash may come after any of them, and then the disk holds
 // what was synced, and of all that was not, any part: this makes those states, one after the other.

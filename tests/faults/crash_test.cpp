@@ -30,7 +30,7 @@ struct Recorded {
   Bytes new_file;
 };
 
-// What a save finds and how it goes about it.
+// The situation and the options of a save.
 struct Way {
   bool has_old;
   bool replace;

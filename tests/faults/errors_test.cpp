@@ -29,7 +29,7 @@ using testing::TemporaryFolder;
 
 constexpr int kErrors[] = {ENOSPC, EDQUOT, EFBIG, EIO, EINTR, EMFILE, EROFS, EACCES};
 
-// What a save finds and how it goes about it.
+// The situation and the options of a save.
 struct Situation {
   bool has_old = false;
   bool replace = true;
@@ -269,7 +269,7 @@ constexpr Appetite kAppetites[] = {
      }},
 };
 
-// Takes part of what is to be written, and is interrupted before every other write.
+// Writes only part of the bytes, and is interrupted before every other write.
 class ShortWrites : public FaultyOps {
  public:
   explicit ShortWrites(const Appetite& appetite) : appetite_(appetite) {}

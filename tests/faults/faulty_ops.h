@@ -17,7 +17,7 @@
 
 namespace espalier::testing {
 
-/// A system call, and what it was for.
+/// A system call, and its purpose.
 enum class Call {
   kOpenFolder,
   kStatTarget,
@@ -143,7 +143,7 @@ class FaultyOps : public FileOps {
     return FileOps::unlinkat(folder, path);
   }
 
-  // What file systems exist that cannot do.
+  // Operations that some file systems lack.
   bool cannot_rename_exclusively = false;
   bool cannot_link = false;
 
@@ -169,7 +169,7 @@ class FaultyOps : public FileOps {
   std::mutex mutex_;
   std::size_t made_ = 0;
   std::optional<Call> hit_;
-  std::map<int, Kind> kinds_;  // of what is open
+  std::map<int, Kind> kinds_;  // of open files
   std::string tried_;          // the name of a link that is made to see whether links work
   std::atomic<std::size_t> writes_ = 0;
 };

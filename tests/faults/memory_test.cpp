@@ -69,7 +69,7 @@ constexpr std::size_t kUsual = alignof(std::max_align_t);
 
 }  // namespace
 
-// All that can be replaced: the standard library's own arrays and nothrow forms end here.
+// All replaceable functions: the standard library's array and nothrow forms call these.
 void* operator new(std::size_t size) { return take_or_throw(size, kUsual); }
 void* operator new[](std::size_t size) { return take_or_throw(size, kUsual); }
 void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return take(size, kUsual); }
@@ -104,7 +104,7 @@ using testing::Format;
 using testing::read_whole;
 using testing::TemporaryFolder;
 
-// What an attempt with too little memory gives.
+// The result of an attempt with too little memory.
 enum class Verdict { kDone, kNoMemory, kOtherError, kException };
 
 template <class T>
@@ -133,7 +133,7 @@ bool is_still_in_use(const TemporaryFolder& folder) {
 std::size_t with_too_little_memory(const std::function<Verdict()>& attempt,
                                    const std::function<void(Verdict)>& check) {
   {
-    // The first one lets the standard library and doctest make what they keep for ever.
+    // The first run lets the standard library and doctest allocate memory that they keep.
     CAPTURE(std::size_t{0});
     CAPTURE(false);
     check(attempt());
@@ -221,7 +221,7 @@ TEST_CASE("Memory runs out in a save") {
   std::printf("%zu saves without memory\n", met);
 }
 
-// The folder cannot be synced: an error that must be told also if there is no memory to say more.
+// The folder cannot be synced: the error must be reported even without memory for details.
 class NoFolderSync : public FileOps {
  public:
   int fsync(int) override {
@@ -290,7 +290,7 @@ TEST_CASE("Memory runs out in reading a file") {
               return verdict_of(result);
             },
             compare);
-        // Verifying, which must not take what it could not look at for intact or for damaged.
+        // Verifying must report unchecked bytes neither as intact nor as damaged.
         met += with_too_little_memory(
             [&] {
               const auto report = file->verify();
@@ -335,7 +335,7 @@ TEST_CASE("Memory runs out in a save of a file that is read lazily") {
     REQUIRE(file);
     const auto state = file->load_lazily(file->state());
     REQUIRE(state);
-    // Over itself: what it is read from stays as it is.
+    // Over itself: the source stays unchanged.
     met += with_too_little_memory(
         [&] { return verdict_of(save(path, *state, {.threads = 2, .ops = &ops})); },
         [&](Verdict) {

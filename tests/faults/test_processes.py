@@ -22,7 +22,7 @@ import time
 
 ESPALIER = os.environ["ESPALIER"]
 DATA = pathlib.Path(__file__).resolve().parent.parent
-# What is saved, and what stands there before: `convert` gives back its source's bytes.
+# The saved file, and the old file: `convert` reproduces its source's bytes.
 NEW = DATA / "golden" / "chunks.espalier"
 OLD = DATA / "golden" / "every_kind.espalier"
 SAFETENSORS = DATA / "data" / "digits" / "digits.safetensors"
@@ -30,7 +30,7 @@ SKIPPED = 77
 IO_ERROR = 4
 SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 ERRORS = ("ENOSPC", "EDQUOT", "EFBIG", "EIO", "EINTR", "EMFILE", "EROFS", "EACCES")
-# What a save asks of the system from its temporary file on.
+# The system calls of a save from its temporary file on.
 FILE_CALLS = {"openat", "fchmod", "ftruncate", "pwrite64", "fsync", "close", "renameat", "renameat2", "unlinkat"}
 CALLED_AGAIN = {"openat", "fchmod", "ftruncate", "pwrite64"}  # after EINTR
 # A sanitizer's runtime makes calls of its own, dozens of pipes among them, and ends the program where they fail.
@@ -192,7 +192,7 @@ def errors():
                 check(done.returncode == IO_ERROR, f"{what} went by unnoticed")
 
     def other(has_old, call, error):
-        """A call that is not of the save's own: of the memory, of the terminal, of a name before anything begins."""
+        """A call that does not belong to the save: for memory, for the terminal, or for a name before the save begins."""
         with Place(has_old) as place:
             what = f"{error} from {call.name} number {call.number}, {'old' if has_old else 'no'} file"
             done = place.under_strace("-e", f"trace={call.name}", "-e",
@@ -221,12 +221,12 @@ def signals():
                                       f"inject={call.name}:signal={number.name}:when={call.number}")
             check(not temporaries(place.folder), f"{what}: a temporary file is left")
             if place.is_new():
-                # What comes after it is the program's end, where the signal does what it always does.
+                # After it the program ends, and the signal has its default effect.
                 check(done.returncode in (0, -number, 128 + number), f"{what}: {done.returncode}")
                 check(call.is_placed or call.is_placing, what)
             else:
                 check(place.is_old() and not call.is_placed, what)
-                # Before the save has begun, the signal does what it always does.
+                # Before the save has begun, the signal has its default effect.
                 codes = (128 + number,) if call.is_saving else (128 + number, -number)
                 check(done.returncode in codes and not done.stderr and not done.stdout,
                       f"{what}: {done.returncode}, {done.stderr}")
@@ -291,7 +291,7 @@ def in_full_disk():
             check(done.returncode == IO_ERROR and "No space left" in done.stderr, f"a full disk: {done.stderr}")
             check(target.read_bytes() == OLD.read_bytes(), "a full disk spoils the old file")
             check(not temporaries(folder), "a full disk: a temporary file is left")
-    # What fits is saved, and what has failed has not taken the room.
+    # A save that fits succeeds, and failed saves have freed their space.
     other = DATA / "golden" / "every_dtype.espalier"
     done = convert(other, target, "--force")
     check(done.returncode == 0 and target.read_bytes() == other.read_bytes(), f"what fits: {done.stderr}")
@@ -317,7 +317,7 @@ def meetings():
                 writer.stderr.close()
             check(place.is_new() or place.is_old(), "several writers: neither file")
             check(not temporaries(place.folder), "several writers: a temporary file is left")
-    # Of several that may not replace, one wins.
+    # If several saves may not replace, one wins.
     for _ in range(5):
         with Place(False) as place:
             writers = [start(ESPALIER, "convert", NEW, place.target, "--no-sync") for _ in range(4)]
@@ -326,7 +326,7 @@ def meetings():
                 writer.stderr.close()
             check(codes == [0, 2, 2, 2], f"several that may not replace: {codes}")
             check(place.is_new() and not temporaries(place.folder), "several that may not replace: the file")
-    # A reader that has the file open keeps what it opened.
+    # A reader that has the file open keeps the old one.
     with Place(True) as place, open(place.target, "rb") as file:
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
             before = os.fstat(file.fileno()).st_ino
@@ -435,7 +435,7 @@ def other_users():
         for mode, after in ((0o640, "0o600"), (0o604, "0o600"), (0o644, "0o644"), (0o664, "0o644")):
             expect(rights_after(mode, user=ALICE), ALICE, USERS, after, None)
             expect(rights_after(mode, user=BOB), BOB, USERS, after, None)
-        # An ACL is kept as it is, or there is none and nothing for anybody else.
+        # An ACL is kept unchanged, or there is none and only the owner has access.
         for mask in (4, 0):
             kept = acl(CAROL, mask)
             mode = oct(0o600 | mask << 3)

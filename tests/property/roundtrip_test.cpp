@@ -1,4 +1,4 @@
-// Saves random trees and compares what comes back, bit for bit.
+// Saves random trees and compares the loaded ones, bit for bit.
 //
 //   roundtrip_test [--trees N] [--seed S]
 //
@@ -22,7 +22,7 @@
 namespace espalier::testing {
 namespace {
 
-// What the trees of a run held, so that a generator that forgets something is found out.
+// The contents of the trees of a run, to detect a generator that omits something.
 struct Coverage {
   std::array<std::uint64_t, kLastKind + 1> kinds{};
   std::array<std::uint64_t, kLastDType + 1> dtypes{};
@@ -120,7 +120,7 @@ Result<void> save_new(const std::filesystem::path& path, const Value& state,
 
 class Roundtrip {
  public:
-  // What is wrong with the tree of this seed; empty if nothing is.
+  // The error of the tree of this seed; empty if there is none.
   std::string check(std::uint64_t seed) {
     RandomTree generator(seed, seed % 128 == 0);
     const Value state = generator.state();

@@ -428,7 +428,7 @@ class _Downward:
         self.alignment = 1
 
     def align(self, length: int, alignment: int) -> None:
-        """Pads so that what comes next, of that length, starts at a multiple of `alignment`."""
+        """Pads so that the next part, of that length, starts at a multiple of `alignment`."""
         if length:  # The FlatBuffers builder aligns nothing for an empty vector.
             self.push(b"\0" * (-(self.size + length) % alignment))
             self.alignment = max(self.alignment, alignment)

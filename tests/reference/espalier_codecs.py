@@ -87,7 +87,7 @@ def checksum(data):
 
 
 def zstd_frame(data, level=3):
-    """What zstd itself makes, of a single segment."""
+    """A frame made by zstd itself, with a single segment."""
     parameters = zstandard.ZstdCompressionParameters.from_level(
         level, source_size=len(data), window_log=20, write_content_size=True
     )

@@ -66,7 +66,7 @@ def _tensor(file, number):
 
 
 def rebuild(data, raw=False):
-    """With `raw`, what the same state is without compression."""
+    """With `raw`, the file of the same state without compression."""
     file = reference.open_file(data)
     tables = from_tree(tree_of(file, 0), tree_of(file, 1))
     for chunk, row in zip(tables.chunks, file.index.chunks.rows, strict=True):

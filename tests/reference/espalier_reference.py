@@ -541,7 +541,7 @@ def count_elements(shape):
     elements = 1
     for axis in shape:
         elements *= axis
-        if elements >= 2**64:  # Too many, whatever the other axes are: stop multiplying.
+        if elements >= 2**64:  # Too many for any other axes: stop multiplying.
             return elements
     return elements
 
@@ -604,7 +604,7 @@ def check_axes(file):
 
 
 def check_chunks(file):
-    """What the chunks are, and that each lies in its one place."""
+    """Reads the chunks, and checks that each is at its only valid offset."""
     records, chunks = file.index.tensors, file.index.chunks
     next_chunk, end = 0, HEADER_SIZE + file.header["index_length"]
     features = 0
@@ -791,7 +791,7 @@ def tensor_digest(file, tensor):
     return h128(b"".join(parts))
 
 
-# --- Section 9: what a reader checks --------------------------------------------------------------
+# --- Section 9: the checks of a reader --------------------------------------------------------------
 
 
 def open_file(data):
@@ -919,7 +919,7 @@ def json_float(word):
 
 
 def json_leaf(file, i):
-    """What stands after "kind" and "label" for a node that is no container."""
+    """The fields after "kind" and "label" for a node that is not a container."""
     kind, _, _, _, value, count = file.index.nodes.rows[i]
     if kind == BOOL:
         return {"value": bool(value)}

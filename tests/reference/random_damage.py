@@ -94,7 +94,7 @@ def change_tables(random, tables):
         rows[at] = row = copy.copy(rows[at])
         field = random.choice(list(WIDTHS[name]))
         number = getattr(row, field)
-        if number is None:  # What `build` fills in: take something near it.
+        if number is None:  # `build` fills it in: use a value near it.
             number = len(row.data) if field == "stored" else random.randrange(128, 4096)
         setattr(row, field, other_number(random, number, WIDTHS[name][field]))
     if name in ("text", "bytes"):
@@ -189,7 +189,7 @@ def wrong_frame(random, good):
 
 
 def wrong_planes(random, parts, count):
-    """The stored bytes of planes of `count` bytes, of which one or their lengths are wrong."""
+    """The stored bytes of planes of `count` bytes; one plane or the lengths are wrong."""
     parts, lengths = list(parts), [len(part) for part in parts]
     k, other = random.randrange(len(parts)), random.randrange(len(parts))
     choice = random.randrange(6)
@@ -234,7 +234,7 @@ def wrong_chunk(random, tables):
 
 
 def lenient(wrong, data):
-    """What zstd itself makes of a frame if that is as long as `data`, or else `data`."""
+    """A frame's contents according to zstd if they are as long as `data`, otherwise `data`."""
     try:
         if zstandard.frame_content_size(wrong) == len(data):
             return zstandard.ZstdDecompressor().decompress(wrong)

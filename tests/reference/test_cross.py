@@ -32,7 +32,7 @@ from test_reference import broken_files
 ESPALIER = os.environ.get("ESPALIER") or sys.exit("ESPALIER must name the command line")
 RANDOM_TREES = 300
 
-# What the command line decodes to numbers that numpy knows; test_cli.py checks the other dtypes.
+# Dtypes that the command line decodes to numpy's numbers; test_cli.py checks the others.
 NUMPY = {
     "bool": "?", "i8": "i1", "u8": "u1", "i16": "<i2", "u16": "<u2", "i32": "<i4", "u32": "<u4",
     "i64": "<i8", "u64": "<u8", "f16": "<f2", "f32": "<f4", "f64": "<f8", "c64": "<c8",
@@ -51,7 +51,7 @@ def run_json(*arguments, expect=0):
     return json.loads(run(*arguments, "--json", expect=expect))
 
 
-# --- What the command line should print, from the independent reader ------------------------------
+# --- The expected output of the command line, from the independent reader ------------------------------
 
 
 def cli_int(value):
@@ -337,7 +337,7 @@ class GoodFiles(Folder):
 
 
 def verdict(data):
-    """What the independent reader says: "ok", "damaged" (it opens) or "refused"; and why."""
+    """The independent reader's verdict: "ok", "damaged" (it opens) or "refused"; and the reason."""
     try:
         file = reference.open_file(data)
     except reference.FormatError as error:

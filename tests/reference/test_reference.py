@@ -329,7 +329,7 @@ class Codecs(unittest.TestCase):
             reference.open_file(chunk.file())
 
     def test_files_differ_only_in_codecs(self):
-        """The same state and the same digest, whatever the codecs."""
+        """The same state and the same digest with any codecs."""
         for seed in range(40):
             generator = random.Random(seed)
             made = RandomTree(generator, compressible=True)
@@ -470,7 +470,7 @@ def in_metadata(value):
 
 
 def int_key(value, number):
-    """The tree `value` of which one node has an int key that it must not have."""
+    """The tree `value`, where one node has an int key that it must not have."""
 
     def change(tables):
         tree(value)(tables)

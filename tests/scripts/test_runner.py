@@ -15,7 +15,7 @@ from runner import Step, junit, run, selected, summarise, tap
 
 class Runner(unittest.TestCase):
     def run_steps(self, *steps):
-        """The exit status, what was printed, and the folder in which the steps left files."""
+        """The exit status, the output, and the folder with the steps' files."""
         folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         with contextlib.redirect_stdout(io.StringIO()) as printed, contextlib.chdir(folder):
             status = summarise(run(steps, folder / "logs"))

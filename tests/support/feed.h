@@ -25,7 +25,7 @@ Result<void> feed_whole(Machine& machine, ByteSpan file) {
   return machine.feed({0, 0, file.size()}, file);
 }
 
-/// What is needed, `step` bytes at a time.
+/// Feeds the needed bytes, `step` at a time.
 template <class Machine>
 Result<void> feed_steps(Machine& machine, ByteSpan file, std::uint64_t step) {
   while (!machine.needs().empty()) {
@@ -36,7 +36,7 @@ Result<void> feed_steps(Machine& machine, ByteSpan file, std::uint64_t step) {
   return {};
 }
 
-/// Pieces of random sizes in random order, which overlap, repeat and hold what nobody asked for.
+/// Feeds pieces of random sizes in random order, which overlap, repeat and include unneeded bytes.
 template <class Machine>
 Result<void> feed_scrambled(Machine& machine, ByteSpan file, Random& random) {
   while (!machine.needs().empty()) {

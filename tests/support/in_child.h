@@ -10,9 +10,9 @@
 
 namespace espalier::testing {
 
-/// What `check` returns in a child process, or -1 if that dies. `check` must not use doctest.
+/// The result of `check` in a child process, or -1 if that dies. `check` must not use doctest.
 inline int in_child(const std::function<int()>& check) {
-  // What stands in buffers would be written by both.
+  // Otherwise both processes would write the buffered output.
   std::fflush(nullptr);
   const pid_t child = ::fork();
   if (child < 0) return -1;

@@ -39,7 +39,7 @@ Result<std::vector<std::byte>> read_tensor(ByteSpan file, const TensorRef& tenso
                                            std::span<const Slice> slices) {
   auto plan = ReadPlan::make(tensor, slices);
   if (!plan) return propagate(plan);
-  // Not zeros: what a read leaves out must show.
+  // Not zeros, so that bytes left out by a read are noticed.
   std::vector<std::byte> bytes(static_cast<std::size_t>(plan->bytes()), std::byte{0xA5});
   Fetch fetch(std::move(*plan), bytes);
   if (auto ok = fetch.feed({0, 0, file.size()}, file); !ok) return propagate(ok);

@@ -257,7 +257,7 @@ std::shared_ptr<const Tensor> RandomTree::new_tensor() {
     for (std::byte& byte : bytes) byte &= std::byte{1};
   }
   if (random_.one_in(4)) {
-    // Made when asked for, in whatever pieces.
+    // Made on demand, in pieces of any size.
     tensor.data = TensorData::produced(
         [held = std::move(bytes)](std::uint64_t offset, MutableByteSpan out) -> Result<void> {
           std::copy_n(held.begin() + static_cast<std::ptrdiff_t>(offset), out.size(), out.begin());

@@ -6,7 +6,7 @@
 
 namespace espalier::testing {
 
-/// What `t` refers to, copied.
+/// A copy of the tables that `t` refers to.
 inline OwnedTables copy_of(const Tables& t) {
   return {.nodes = {t.nodes.begin(), t.nodes.end()},
           .tensors = {t.tensors.begin(), t.tensors.end()},

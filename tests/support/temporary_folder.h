@@ -17,7 +17,7 @@
 
 namespace espalier::testing {
 
-/// An empty folder, removed with all that is in it at the end.
+/// An empty folder, removed with its contents at the end.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -38,7 +38,7 @@ class TemporaryFolder {
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-  /// Names of what is in it.
+  /// The names of its files.
   std::size_t size() const {
     std::size_t count = 0;
     for (const auto& entry : std::filesystem::directory_iterator(path_)) {

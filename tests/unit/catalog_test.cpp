@@ -70,7 +70,7 @@ OwnedTables foreign_tables(std::uint64_t offset) {
   return tables;
 }
 
-TEST_CASE("A catalog of somebody else's file has no hashes, and is read all the same") {
+TEST_CASE("A catalog of a foreign file has no hashes, and is still read") {
   const auto catalog = Catalog::from_foreign({.format = FileFormat::kSafetensors,
                                               .tables = foreign_tables(4),
                                               .files = {{.length = 8, .data_begin = 4}}},
@@ -93,7 +93,7 @@ TEST_CASE("A catalog of somebody else's file has no hashes, and is read all the 
   CHECK(report->error_count == 0);
 }
 
-TEST_CASE("Somebody else's tables are validated too") {
+TEST_CASE("Tables of foreign files are validated too") {
   const auto beyond = Catalog::from_foreign({.format = FileFormat::kSafetensors,
                                              .tables = foreign_tables(5),
                                              .files = {{.length = 8, .data_begin = 4}}},

@@ -219,7 +219,7 @@ TEST_CASE("A file is saved over while it is mapped, from its own tensors") {
   Value state = file->load(file->state()).value();
   state.add("more", Value::tensor(tensor(DType::kU8, {100}, 100)));
   REQUIRE(save(folder / "file", state, {.sync = false}));
-  // The old mapping is what it was, and the new file has everything.
+  // The old mapping is unchanged, and the new file has everything.
   CHECK(file->verify()->error_count == 0);
   CHECK(testing::first_difference(example(), file->load(file->state()).value()) == "");
   const auto again = CheckpointFile::open(folder / "file");
@@ -248,7 +248,7 @@ TEST_CASE("A file that is cut while it is open has changed") {
   }
 }
 
-TEST_CASE("What is no checkpoint is refused") {
+TEST_CASE("Files that are not checkpoints are refused") {
   const TemporaryFolder folder;
   const auto code = [&](const char* name, Access access) {
     const auto file = CheckpointFile::open(folder / name, {.access = access});

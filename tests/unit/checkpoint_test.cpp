@@ -97,7 +97,7 @@ TEST_CASE("Positions find the children of lists, tuples and sets") {
   CHECK(checkpoint.state().key(2) == KeyView::of(std::int64_t{2}));
 }
 
-TEST_CASE("A path that misses only the kind of a key says so") {
+TEST_CASE("The error for a path with the wrong kind of key names the right key") {
   const Checkpoint checkpoint = open(Value::dict(
       {{"7", Value::null()}, {std::int64_t{8}, Value::null()}, {"other", Value::null()}}));
   const auto hint = [&](std::string_view path) {
@@ -113,7 +113,7 @@ TEST_CASE("A path that misses only the kind of a key says so") {
   CHECK(hint("another").empty());
 }
 
-TEST_CASE("A path that leads nowhere says how far it leads") {
+TEST_CASE("The error for a missing path says how far it leads") {
   const Checkpoint checkpoint = open(Value::dict({{"a", Value::list({Value::integer(5)})}}));
   const auto beyond = checkpoint.state().at("a/7/b");
   REQUIRE_FALSE(beyond);
@@ -162,7 +162,7 @@ TEST_CASE("A node gives its value for its own kind, and nothing for others") {
   }
 }
 
-TEST_CASE("A tensor says what it is") {
+TEST_CASE("A tensor has its properties") {
   Tensor tensor;
   tensor.dtype = DType::kI4;
   tensor.shape = {3, 4};
@@ -235,7 +235,7 @@ TEST_CASE("A walk with patterns visits what they select") {
   CHECK(walk(checkpoint.state(), {"**"}) == walk(checkpoint.state()));
 }
 
-TEST_CASE("A walk leaves out what it is told to skip") {
+TEST_CASE("A walk skips the nodes that it should skip") {
   const Checkpoint checkpoint = open(forest());
   Paths paths;
   for (Walker walker(checkpoint.state()); walker.next();) {
@@ -251,7 +251,7 @@ TEST_CASE("A walk leaves out what it is told to skip") {
   CHECK_FALSE(root.next());
 }
 
-TEST_CASE("Metadata stand beside the state") {
+TEST_CASE("Metadata are separate from the state") {
   const Checkpoint checkpoint =
       open(Value::null(), Value::dict({{"date", Value::string("2026")}, {1, Value::list()}}));
   CHECK(checkpoint.metadata().at("date")->as_string() == "2026");

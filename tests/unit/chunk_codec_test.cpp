@@ -115,7 +115,7 @@ TEST_CASE("Every kind of chunk comes back, at every level, and none gets longer"
         CHECK(encoded->bytes.size() <= kind.bytes.size());
         CHECK((encoded->codec == Codec::kRaw) == (encoded->bytes.size() == kind.bytes.size()));
         CHECK(decode(*encoded, kind.layout, kind.bytes.size()) == kind.bytes);
-        // What came before leaves no trace.
+        // Earlier chunks have no effect.
         const Bytes first(encoded->bytes.begin(), encoded->bytes.end());
         ChunkEncoder fresh(level);
         const auto again = fresh.encode(kind.bytes, kind.layout);
@@ -156,7 +156,7 @@ TEST_CASE("Chunks of full size come back from every encoder") {
   }
 }
 
-TEST_CASE("A sample tells noise from what is uneven, and finds repeats") {
+TEST_CASE("A sample distinguishes noise from uneven values, and finds repeats") {
   const ChunkSample weights = take_sample(weights_bf16(10'000), kBF16);
   CHECK_FALSE(weights.uneven[0]);
   CHECK(weights.uneven[1]);
@@ -166,7 +166,7 @@ TEST_CASE("A sample tells noise from what is uneven, and finds repeats") {
   CHECK(take_sample(Bytes(100'000), kF32).repeats);
 }
 
-// Weights of which every fourth part of 32 Ki elements is larger than the one before.
+// Weights where every fourth part of 32 Ki elements is larger than the one before.
 Bytes uneven_parts(std::size_t n) {
   testing::Random random(11);
   return elements<std::uint16_t>(n, [&](std::size_t i) {

@@ -95,7 +95,7 @@ TEST_CASE("A compressed file is smaller, and the same state in every way of read
   }
 }
 
-TEST_CASE("A save of what is read from a compressed file gives the same file") {
+TEST_CASE("Saving the state of a compressed file again gives the same file") {
   const TemporaryFolder folder;
   REQUIRE(save(folder / "first", example(), compressed()));
   const auto file = CheckpointFile::open(folder / "first", {.access = Access::kRead});
@@ -156,7 +156,7 @@ TEST_CASE("Damage to compressed bytes is found where it is, and nothing else is 
   }
 }
 
-TEST_CASE("What a load takes is bounded, however little the file holds") {
+TEST_CASE("The memory of a load is bounded, even for a small file") {
   const TemporaryFolder folder;
   REQUIRE(save(folder / "file", example(), compressed()));
   OpenFileOptions options;
@@ -169,7 +169,7 @@ TEST_CASE("What a load takes is bounded, however little the file holds") {
   CHECK(file->load(*file->state().at("zeros")));
 }
 
-TEST_CASE("A producer that fails ends a compressed save, and nobody waits for it") {
+TEST_CASE("A producer that fails ends a compressed save, and no thread waits for it") {
   const TemporaryFolder folder;
   for (const bool throws : {false, true}) {
     for (const unsigned threads : {1u, 4u}) {

@@ -29,7 +29,7 @@ std::string u32(std::uint32_t value) { return raw(value); }
 std::string text_key(const std::string& key) { return u8(1) + hash(key); }
 std::string int_key(std::int64_t key) { return u8(2) + raw(key); }
 
-// What the library says: the digest in the header of a file.
+// The library's digest, from the header of a file.
 std::string digest(const Value& state, const Value& metadata = Value::dict()) {
   const auto file = testing::write_file(state, metadata);
   if (!file) return file.error().describe();
@@ -46,7 +46,7 @@ Tensor f32(std::initializer_list<float> values) {
   return tensor;
 }
 
-TEST_CASE("Digests of what is hashed in pieces, by hand") {
+TEST_CASE("Digests of nodes that are hashed in pieces, by hand") {
   Value dict = Value::dict();
   std::string encoding;
   for (std::int64_t key = 0; key < 5000; ++key) {
@@ -161,7 +161,7 @@ TEST_CASE("Metadata and ties are no part of the digest") {
   CHECK(digest(tied) == digest(apart));
 }
 
-TEST_CASE("Ties between other tensors change nothing in anybody's digest") {
+TEST_CASE("Ties between other tensors do not change a digest") {
   const Value a = Value::tensor(f32({1}));
   const auto copy_of_a = [] { return Value::tensor(f32({1})); };
   const auto b = [] { return Value::tensor(f32({2, 3})); };
@@ -169,7 +169,7 @@ TEST_CASE("Ties between other tensors change nothing in anybody's digest") {
         digest(Value::list({copy_of_a(), copy_of_a(), b(), copy_of_a(), b()})));
 }
 
-TEST_CASE("Whatever else differs changes the digest") {
+TEST_CASE("Every other difference changes the digest") {
   const auto with = [](auto change) {
     Tensor tensor = f32({1, 2, 3, 4, 5, 6});
     change(tensor);

@@ -24,7 +24,7 @@ struct Expected {
   std::vector<double> values;
 };
 
-// What numpy and ml_dtypes say, by dtype name: see make_values.py beside the file.
+// Values from numpy and ml_dtypes, by dtype name: see make_values.py beside the file.
 std::map<std::string, Expected> read_expected() {
   std::map<std::string, Expected> expected;
   std::ifstream file(espalier::testing::data_path("elements/values.txt"));

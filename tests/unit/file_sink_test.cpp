@@ -105,7 +105,7 @@ TEST_CASE("A replaced file keeps its permissions") {
   CHECK(folder.size() == 1);
 }
 
-// Remembers what a file was created with.
+// Remembers the arguments that a file was created with.
 class RememberedMode : public FileOps {
  public:
   int openat(int folder, const char* path, int flags, mode_t mode) override {
@@ -115,7 +115,7 @@ class RememberedMode : public FileOps {
   mode_t created = 07777;
 };
 
-TEST_CASE("What was private is never open to others while it is replaced") {
+TEST_CASE("A private file is never open to others while it is replaced") {
   const TemporaryFolder folder;
   REQUIRE(testing::write_whole(folder / "file", kOld));
   for (const mode_t mode : {mode_t{0600}, mode_t{0400}, mode_t{0644}}) {
@@ -270,7 +270,7 @@ TEST_CASE("A link that the system does not follow is no file that is not there")
   CHECK(folder.size() == 1);
 }
 
-TEST_CASE("A save stays in its folder, whatever becomes of the path") {
+TEST_CASE("A save stays in its folder when the path changes") {
   const TemporaryFolder folder;
   fs::create_directory(folder / "a");
   const int result = testing::in_child([&] {

@@ -1,4 +1,4 @@
-// What a catalog says of other formats: storages, chunks that stand apart, made files and notes.
+// Catalogs of other formats: storages, chunks that are not contiguous, made files and notes.
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
@@ -51,7 +51,7 @@ std::string opened(const std::function<void(Foreign&)>& change) {
   return catalog ? "ok" : std::string(to_string(catalog.error().code));
 }
 
-TEST_CASE("No storage leads out of what its chunks hold") {
+TEST_CASE("No storage leads out of its chunks") {
   constexpr std::uint64_t kHuge = std::uint64_t{1} << 63;
   using F = Foreign;
   CHECK(opened([](F&) {}) == "ok");

@@ -18,7 +18,7 @@ std::vector<std::byte> counting(std::size_t size) {
   return bytes;
 }
 
-// A Gather that keeps what it gets, as the machines do.
+// A Gather that keeps its bytes, like the machines.
 class Collector {
  public:
   Collector(Extents wanted, ByteSpan file)
@@ -48,7 +48,7 @@ class Collector {
   std::map<std::size_t, int> calls_;
 };
 
-TEST_CASE("A gather wants neighbours joined, and what is left of them") {
+TEST_CASE("A gather wants neighbours joined, and the rest of them") {
   Gather gather({{0, 10, 5}, {0, 15, 5}, {0, 30, 1}, {1, 31, 4}});
   CHECK(Extents(gather.needs().begin(), gather.needs().end()) ==
         Extents{{0, 10, 10}, {0, 30, 1}, {1, 31, 4}});
@@ -64,7 +64,7 @@ TEST_CASE("A gather wants neighbours joined, and what is left of them") {
   CHECK(gather.is_complete());
 }
 
-TEST_CASE("An extent comes together once, whatever the pieces") {
+TEST_CASE("An extent is complete once, for any pieces") {
   const auto file = counting(700);
   testing::Random random(5);
   for (int round = 0; round < 300; ++round) {

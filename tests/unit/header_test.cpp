@@ -49,7 +49,7 @@ TEST_CASE("A header comes back as it was encoded") {
   CHECK(header->tree_digest == example().tree_digest);
 }
 
-TEST_CASE("A header's fields stand where the format says") {
+TEST_CASE("A header's fields are at the format's offsets") {
   const Bytes bytes = encode_header(example());
   const unsigned char magic[] = {0x89, 0x45, 0x53, 0x50, 0x4C, 0x0D, 0x0A, 0x1A};
   CHECK(std::memcmp(bytes.data(), magic, 8) == 0);
@@ -85,7 +85,7 @@ TEST_CASE("A file cut short within its header is truncated, not foreign") {
   }
 }
 
-TEST_CASE("What is no Espalier file says so, and an interrupted save is recognised") {
+TEST_CASE("Other files are refused, and an interrupted save is recognised") {
   const std::vector<std::byte> text(200, std::byte{'x'});
   check_refused(text, ErrorCode::kNotACheckpoint, 0);
   const std::vector<std::byte> zeros(200);

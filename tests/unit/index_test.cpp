@@ -115,7 +115,7 @@ TEST_CASE("An index cut short or followed by something is refused") {
   CHECK_FALSE(decode_index(Aligned(longer).view(), 128));
 }
 
-// There is one layout for every content: what is accepted encodes to the very same bytes.
+// Every content has one layout: an accepted index encodes to the same bytes.
 bool is_refused_or_canonical(Aligned& bytes) {
   const auto tables = decode_index(bytes.view(), 128);
   if (!tables) return tables.error().code == ErrorCode::kIndexInvalid;

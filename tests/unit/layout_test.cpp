@@ -1,4 +1,4 @@
-// What cannot be saved is refused with the key path of the culprit.
+// Trees that cannot be saved are refused with the key path of the fault.
 #include "espalier/write/layout.h"
 
 #include <string>
@@ -145,7 +145,7 @@ TEST_CASE("A tree is as deep as readers accept, and no deeper") {
   check_refused(nested(6), path_of_zeros(5), "deeper than the 5", limits);
   CHECK(lay_out(nested(256), Value::dict()));
   check_refused(nested(257), path_of_zeros(256), "deeper than the 256");
-  // What is laid out, opens.
+  // Laid-out trees open.
   const auto file = testing::write_file(nested(256));
   REQUIRE(file);
   CHECK(testing::open_file(*file));
@@ -230,7 +230,7 @@ TEST_CASE("Tensors are tied whoever holds them, and however") {
       {Value::tensor(held_by_nobody), Value::tensor(held_by_nobody), Value::tensor(tensor)}));
 }
 
-TEST_CASE("Blobs stand in node order, at multiples of 64, and end the file") {
+TEST_CASE("Blobs are in node order, at multiples of 64, and end the file") {
   const auto layout = lay_out(Value::dict({{"z", Value::tensor(f32({25}, 100))},
                                            {"y", Value::tensor(f32({0}, 0))},
                                            {"x", Value::tensor(f32({1}, 4))}}),

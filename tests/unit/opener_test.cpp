@@ -37,7 +37,7 @@ Bytes large_file() {
   return std::move(*file);
 }
 
-// "ok", or what is wrong and where.
+// "ok", or the error and its position.
 std::string verdict(Opener& opener, Result<void> fed) {
   if (!fed) {
     CHECK(opener.needs().empty());
@@ -160,13 +160,13 @@ TEST_CASE("Limits are kept") {
   CHECK(verdict(large, options) == "ok");
 }
 
-TEST_CASE("Memory that cannot be had is an error") {
+TEST_CASE("A failed allocation is an error") {
   OpenOptions options;
   options.allocator = {[](std::size_t) -> void* { return nullptr; }, [](void*, std::size_t) {}};
   CHECK(has_code(verdict(small_file(), options), ErrorCode::kOutOfMemory));
 }
 
-// What a writer with bad intentions can do: change the index and mend every hash.
+// Acts like a malicious writer: changes the index and repairs every hash.
 TEST_CASE("A changed index with mended hashes is refused by its contents, or opens") {
   const Bytes file = small_file();
   const std::uint64_t index_length = load_le<std::uint64_t>(&file[40]);

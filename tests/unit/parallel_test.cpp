@@ -91,7 +91,7 @@ TEST_CASE("An exception of a task reaches the caller") {
   }
 }
 
-TEST_CASE("Zero threads stand for as many as the machine has") {
+TEST_CASE("Zero threads means every CPU") {
   CHECK(thread_count(3) == 3);
   CHECK(thread_count(0) >= 1);
 }

@@ -40,7 +40,7 @@ std::vector<std::string> walk(const Checkpoint& checkpoint, PatternStepper& patt
 
 using Paths = std::vector<std::string>;
 
-TEST_CASE("A match selects all below it, whatever walks") {
+TEST_CASE("A match selects all below it, for every kind of walk") {
   const Checkpoint checkpoint = open(tree());
   const auto patterns = parse({"a/b"});
   PatternStepper stepper(patterns);
@@ -52,7 +52,7 @@ TEST_CASE("A match selects all below it, whatever walks") {
   CHECK(match_nodes(checkpoint.state(), stepper) == numbers);
 }
 
-TEST_CASE("A stepper says where something may still be selected") {
+TEST_CASE("A stepper shows where nodes may still be selected") {
   const Checkpoint checkpoint = open(tree());
   const auto patterns = parse({"a/*/1"});
   PatternStepper stepper(patterns);

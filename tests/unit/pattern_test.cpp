@@ -78,8 +78,8 @@ std::vector<Text> expand(const Text& p) {
   }
   std::vector<Text> all;
   for (const Text& alternative : alternatives) {
-    // What comes before the group must not change its sense by what it now stands next to; it
-    // cannot, for every element but a group ends where `after` says whatever follows it.
+    // The text before the group must keep its meaning beside its new neighbour. It does, because
+    // every element but a group ends at `after`, whatever follows it.
     for (Text& text : expand(p.substr(0, open) + alternative + p.substr(i + 1))) {
       all.push_back(std::move(text));
     }
@@ -236,7 +236,7 @@ TEST_CASE("patterns: characters, classes, alternatives, escapes") {
 }
 
 TEST_CASE("patterns: mistakes are refused, with the place and the remedy") {
-  CHECK(contains(message_of("a/{b/c}"), "at character 5: '/' cannot stand inside '{...}'"));
+  CHECK(contains(message_of("a/{b/c}"), "at character 5: '/' is not allowed inside '{...}'"));
   CHECK(contains(message_of("a{b"), "at character 2: '{' is never closed"));
   CHECK(contains(message_of("{a,{b}"), "at character 1: '{' is never closed"));
   CHECK(contains(message_of("[ab"), "at character 1: '[' is not closed"));
@@ -248,7 +248,7 @@ TEST_CASE("patterns: mistakes are refused, with the place and the remedy") {
   CHECK(contains(message_of("[]"), "'[]' lists no characters"));
   CHECK(contains(message_of("[!]"), "'[]' lists no characters"));
   CHECK(contains(message_of("[^a]"), "at character 2: write '[!'"));
-  CHECK(contains(message_of("[z-a]"), "at character 2: this range runs backwards"));
+  CHECK(contains(message_of("[z-a]"), "at character 2: this range is backwards"));
   CHECK(contains(message_of("\xC3\xA9**"), "at character 2: '**' must be a whole segment"));
   CHECK(contains(message_of("**a"), "at character 1: '**' must be a whole segment"));
   CHECK(contains(message_of("***"), "'**' must be a whole segment"));

@@ -42,7 +42,7 @@ struct Expected {
   std::set<std::uint32_t> chunks;  // numbers within the tensor
 };
 
-// `unit_bits` is the size of what is selected: an element, or a whole block of the last axis.
+// `unit_bits` is the size of a selected unit: an element, or a whole block of the last axis.
 Expected naive_slice(const Bytes& tensor, const std::vector<std::uint64_t>& shape,
                      const std::vector<Slice>& slices, std::uint64_t unit_bits,
                      std::uint64_t block_elements) {
@@ -129,7 +129,7 @@ bool cuts_blocks(const Tensor& tensor, const std::vector<Slice>& slices) {
          (last.size() > 1 && slices.back().step != 1);
 }
 
-// The result as somebody puts it together who has no memory for all of it at once.
+// Assembles the result like a caller without memory for all of it at once.
 Bytes put_together(const Bytes& file, const ReadPlan& plan) {
   Bytes result(static_cast<std::size_t>(plan.bytes()));
   ChunkReader reader;
@@ -201,7 +201,7 @@ void check_slices(const Tensor& tensor, const Bytes& contents, Random& random, i
     REQUIRE(*read == expected.bytes);
     REQUIRE(put_together(*file, *plan) == expected.bytes);
     for (std::size_t i = 0; i < plan->chunks().size(); ++i) {
-      // A chunk that may be read in place stands in the result as it is.
+      // A chunk that may be read in place is in the result unchanged.
       const PlannedChunk& chunk = plan->chunks()[i];
       if (const auto at = plan->direct_offset(i)) {
         REQUIRE(*at + chunk.length <= expected.bytes.size());
@@ -332,7 +332,7 @@ TEST_CASE("Impossible reads are refused") {
   CHECK(delivered.error().path == "0");
 }
 
-TEST_CASE("A damaged chunk is refused before anybody sees its bytes") {
+TEST_CASE("A damaged chunk is refused before its bytes are returned") {
   Tensor tensor;
   tensor.dtype = DType::kU8;
   tensor.shape = {2 * kChunkBytes};

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
-// Records what is prefetched, and reads nothing.
+// Records prefetches, and reads nothing.
 class PrefetchLog : public Source {
  public:
   std::uint64_t size() const override { return ~std::uint64_t{0}; }
@@ -36,7 +36,7 @@ class PrefetchLog : public Source {
   mutable ReadPattern pattern_ = ReadPattern::kScattered;
 };
 
-TEST_CASE("What follows closely is fetched at once, and nothing between distant extents") {
+TEST_CASE("Close extents are fetched at once, and nothing between distant ones") {
   const PrefetchLog source;
   ReadAhead ahead(source);
   ahead.add({0, 1000, 500});
@@ -107,7 +107,7 @@ TEST_CASE("Long stretches are left to the system, as long as they last") {
   CHECK(source.pattern() == ReadPattern::kScattered);
 }
 
-TEST_CASE("Memory for tensors can be had in any size that there is") {
+TEST_CASE("Memory for tensors of any size that the machine has") {
   for (const std::uint64_t size : {std::uint64_t{0}, std::uint64_t{1}, kMiB, 5 * kMiB + 3}) {
     const auto memory = large_memory(size);
     REQUIRE(memory);

@@ -32,7 +32,7 @@ std::string entry(std::string_view name, std::string_view dtype, std::string_vie
 struct BadHeader {
   const char* json;
   std::size_t buffer;
-  /// What the message says.
+  /// Part of the message.
   const char* says;
   /// Text at which the error's offset must point; null if it does not matter.
   const char* at;
@@ -110,7 +110,7 @@ TEST_CASE("safetensors: headers that break the specification") {
       BadHeader{"{\"__metadata__\":{\"k\":1}}", 0, "must be strings", "1}"},
       BadHeader{"{\"__metadata__\":{\"k\":null}}", 0, "must be strings", "null"},
       BadHeader{"{\"__metadata__\":{\"k\":{}}}", 0, "must be strings", nullptr},
-      BadHeader{"{\"__metadata__\":{},\"__metadata__\":{}}", 0, "__metadata__ stands there twice",
+      BadHeader{"{\"__metadata__\":{},\"__metadata__\":{}}", 0, "__metadata__ occurs twice",
                 "__metadata__\":{}}"},
       BadHeader{"{\"__metadata__\":{\"k\":\"1\",\"j\":\"\",\"k\":\"2\"}}", 0, "same key twice",
                 "k\":\"2\""},
@@ -142,8 +142,8 @@ TEST_CASE("safetensors: lengths of files and headers") {
     CHECK(error.code == ErrorCode::kSafetensorsInvalid);
     CHECK(error.message.find("fewer than") != std::string::npos);
   }
-  CHECK(refusal(safetensors_file("", "{}")).message.find("too little") != std::string::npos);
-  CHECK(refusal(safetensors_file("{", "}")).message.find("too little") != std::string::npos);
+  CHECK(refusal(safetensors_file("", "{}")).message.find("too small") != std::string::npos);
+  CHECK(refusal(safetensors_file("{", "}")).message.find("too small") != std::string::npos);
 
   std::string file = safetensors_file("{}");
   CHECK(open_safetensors(file));
@@ -200,10 +200,10 @@ TEST_CASE("safetensors: the buffer is covered once, and wholly") {
   CHECK(open_safetensors(file("[4,8]", "[0,4]", 8)));
 
   Error error = refusal(file("[0,4]", "[5,9]", 9));
-  CHECK(error.message == "before the tensor is a hole of 1 byte");
+  CHECK(error.message == "before the tensor is a gap of 1 byte");
   CHECK(error.path == "b");
   error = refusal(file("[1,5]", "[5,9]", 9));
-  CHECK(error.message.find("before the tensor is a hole of") != std::string::npos);
+  CHECK(error.message.find("before the tensor is a gap of") != std::string::npos);
   CHECK(error.path == "a");
   error = refusal(file("[0,4]", "[3,7]", 7));
   CHECK(error.message == "the tensor shares bytes with the one before it");
@@ -437,7 +437,7 @@ TEST_CASE("safetensors: a header of more than one read") {
   json += "}";
   REQUIRE(json.size() > kFirstReadBytes);
   const std::string file = safetensors_file(json, bytes_of(3000));
-  // Whole, so that what is fed reaches past what is needed, and in pieces.
+  // Whole, so that the fed bytes exceed the needed ones, and in pieces.
   SafetensorsOpener whole({.file_size = file.size()});
   REQUIRE(whole.feed({0, 0, file.size()}, as_bytes(file)));
   CHECK(whole.needs().empty());

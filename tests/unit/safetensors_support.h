@@ -1,4 +1,4 @@
-// What the safetensors tests share: making files, opening them, writing plans down.
+// Shared by the safetensors tests: makes files, opens them, and writes plans to memory.
 #ifndef ESPALIER_TESTS_UNIT_SAFETENSORS_SUPPORT_H_
 #define ESPALIER_TESTS_UNIT_SAFETENSORS_SUPPORT_H_
 

@@ -303,7 +303,7 @@ TEST_CASE("safetensors writer: ties cannot multiply long names") {
   named.axis_names = {std::string(1'000'000, 'a')};
   const Value tensor = Value::tensor(std::move(named));
   const Value ties = Value::list(std::vector<Value>(20'000, tensor));
-  CHECK(contains(refusal(ties, {}, kCarrying).message, "the metadata would carry"));
+  CHECK(contains(refusal(ties, {}, kCarrying).message, "the tree in the metadata would have"));
   const Value below = Value::dict({{std::string(10'000, 'k'), ties}});
   for (const SafetensorsOptions& options : {SafetensorsOptions{}, kDropping, kCarrying}) {
     const Error error = refusal(below, {}, options);
@@ -324,7 +324,7 @@ TEST_CASE("safetensors writer: what does not fit is dropped") {
   const Value state = state_of(*checkpoint, file);
   std::vector<std::string> names;
   for (const Key& key : state.keys()) names.emplace_back(key.view().text);
-  // Tied tensors stand there once for each node.
+  // Tied tensors occur once for each node.
   CHECK(names ==
         std::vector<std::string>{".-1", "labels.5", "z", "named", ".7.7.x", "list.0", "record.a"});
   CHECK(checkpoint->metadata().size() == 0);
@@ -555,7 +555,7 @@ TEST_CASE("safetensors: carried trees that are wrong") {
     const bool fits = std::string_view(type) == R"("dtype":"f32","shape":[])";
     CHECK(state(R"({"kind":"tensor","name":"t",)" + std::string(type) + "}").has_value() == fits);
   }
-  // What is said of a tensor is the same wherever it is mentioned, in whatever words.
+  // The descriptions of a tensor must agree wherever it is mentioned; their wording may differ.
   const auto both = [&](const char* first, const char* second) {
     const auto tensor = [](const char* more) {
       return R"({"kind":"tensor","name":"t")" + std::string(more) + "}";
@@ -572,7 +572,7 @@ TEST_CASE("safetensors: carried trees that are wrong") {
   // A key and an int key that look the same differ.
   CHECK(state(with(R"({"kind":"dict","items":[[1,1],["1",1]]})")));
   CHECK(!state("null"));
-  // What it stands beside is flat, and has names.
+  // The state beside it must be flat and have names.
   const Value whole =
       Value::dict({{kCarriedTreeKey, Value::string(R"({"version":1,"state":)" + t + "}")}});
   REQUIRE(restore_carried(flat, whole));

@@ -14,7 +14,7 @@ constexpr std::uint64_t kHuge = std::uint64_t{1} << 63;
 constexpr std::uint64_t kMax = ~std::uint64_t{0};
 using Shape = std::vector<std::uint64_t>;
 
-TEST_CASE("Checked arithmetic says no where plain arithmetic wraps") {
+TEST_CASE("Checked arithmetic fails where plain arithmetic wraps") {
   CHECK(checked_add(kMax - 1, 1) == kMax);
   CHECK_FALSE(checked_add(kMax, 1));
   CHECK(checked_mul(kMax, 1) == kMax);

@@ -88,7 +88,7 @@ TEST_CASE("A buffer that is too small is an error, not an overflow") {
   CHECK(read.error().code == ErrorCode::kInvalidArgument);
 }
 
-TEST_CASE("What is no regular file is refused, and never waited for") {
+TEST_CASE("Files that are not regular are refused without waiting") {
   const TemporaryFolder folder;
   const auto code = [](const std::filesystem::path& path) {
     const auto source = open_source(path);

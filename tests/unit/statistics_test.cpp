@@ -455,7 +455,7 @@ TEST_CASE("runs of one number, and counts beyond what is counted at once") {
   }
 }
 
-TEST_CASE("what is no whole element at the end is ignored") {
+TEST_CASE("an incomplete element at the end is ignored") {
   for (const DType dtype : dtypes()) {
     const std::size_t size = espalier::dtype_bits(dtype) / 8;
     if (size < 2) continue;

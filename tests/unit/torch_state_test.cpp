@@ -72,7 +72,7 @@ TEST_CASE("A torch-style state survives exactly, the order of its keys included"
   REQUIRE(loaded);
   CHECK(testing::first_difference(state, *loaded) == "");
 
-  // What the comparison rests on, said once more in plain words.
+  // Checks the assumptions of the comparison directly.
   std::vector<std::string> order;
   const NodeRef optimizer = *checkpoint->state().at("optimizer/state");
   for (std::uint32_t i = 0; i < optimizer.size(); ++i) {
@@ -92,7 +92,7 @@ TEST_CASE("A torch-style state survives exactly, the order of its keys included"
   CHECK(checkpoint->state().at("model/num_batches_tracked")->tensor()->shape().empty());
 }
 
-TEST_CASE("The comparison of trees sees what it must see") {
+TEST_CASE("The comparison of trees detects differences") {
   const Value state = torch_state();
   CHECK(testing::first_difference(state, torch_state()) == "");
   CHECK(testing::first_difference(Value::integer(1), Value::real(1)) ==

@@ -11,7 +11,7 @@
 namespace espalier {
 namespace {
 
-// As somebody adds up who goes from node to node.
+// Adds up node by node.
 void add_below(const NodeRef& node, std::set<std::uint32_t>& seen, Totals& totals) {
   const auto tensor = node.tensor();
   if (tensor && seen.insert(tensor->number()).second) {

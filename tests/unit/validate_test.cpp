@@ -78,7 +78,7 @@ Value rich_tree() {
   });
 }
 
-// The tables of the rich tree, which a test may change, and what they must agree with.
+// The tables of the rich tree, which a test may change, and the header facts that they must match.
 struct Subject {
   OwnedTables t;
   FileEntry file;
@@ -630,7 +630,7 @@ TEST_CASE("Errors name the file offset of the record that is wrong") {
   CHECK(result.error().offset == kHeaderBytes + static_cast<std::uint64_t>(in_index));
 }
 
-// Whatever one byte of the tables becomes, validate() answers, and what it lets through has paths.
+// For every change of one byte of the tables, validate() returns, and accepted tables have paths.
 TEST_CASE("No single changed byte of the tables leads astray") {
   const Subject& valid = Subject::valid();
   std::size_t refused = 0;

@@ -56,7 +56,7 @@ TEST_CASE("value: a tree of any depth is destroyed, moved and assigned") {
   CHECK(depth_of(value) == kLevels);
   Value moved = std::move(value);
   CHECK(depth_of(moved) == kLevels);
-  value = deep(kLevels);  // Over what was moved from.
+  value = deep(kLevels);  // Over the moved-from value.
   value = Value::null();  // Over a deep one.
   CHECK(value.kind() == Kind::kNull);
   std::vector<Value> several;

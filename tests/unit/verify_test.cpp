@@ -77,7 +77,7 @@ TEST_CASE("An intact file verifies, to the last byte") {
   CHECK(report.has_hashes);
 }
 
-TEST_CASE("Regions cover all that follows the index, once, whatever their size") {
+TEST_CASE("Regions of any size cover everything after the index once") {
   const Bytes file = example();
   const auto checkpoint = testing::open_file(file);
   REQUIRE(checkpoint);
@@ -157,7 +157,7 @@ TEST_CASE("Damage of a tied tensor is named like an error of reading it") {
   tensor.shape = {64};
   tensor.data = TensorData::owned(std::vector<std::byte>(64, std::byte{7}));
   const Value tied = Value::tensor(tensor);
-  // A walk comes to "deep/first" before "last", whose node stands before it.
+  // A walk reaches "deep/first" before "last", whose node number is lower.
   const auto written =
       testing::write_file(Value::dict({{"deep", Value::dict({{"first", tied}})}, {"last", tied}}));
   REQUIRE(written);

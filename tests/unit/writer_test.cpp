@@ -71,7 +71,7 @@ TEST_CASE("Tensors made on demand give the same file as tensors in memory") {
   }
 }
 
-TEST_CASE("Pieces stand in order, apart, cover every chunk once and are bounded") {
+TEST_CASE("Pieces are ordered, disjoint and bounded, and cover every chunk once") {
   for (const bool produced : {false, true}) {
     auto writer = Writer::plan(tree([&](std::size_t) { return produced; }));
     REQUIRE(writer);

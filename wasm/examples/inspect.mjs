@@ -8,7 +8,7 @@ if (!where) {
   process.exit(2)
 }
 
-// A file that is open is its owner's: whoever opened it closes it.
+// An open file stays yours: close it after the checkpoint.
 const file = /^https?:/.test(where) ? undefined : await openFile(where)
 let checkpoint
 try {
@@ -30,7 +30,7 @@ function describe({ kind, value, size, label }) {
   return `${kind} ${shown}${label === undefined ? '' : ` (${printable(label)})`}`
 }
 
-// Text of files is not trusted: a terminal would obey its control characters.
+// Text from files is untrusted: a terminal would obey its control characters.
 function printable(text) {
   return text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, (character) => `\\u{${character.codePointAt(0).toString(16)}}`)
 }

@@ -1,7 +1,7 @@
-// Fails if what is built is not all there, so that no package is published without it.
+// Fails if a built file is missing, so that no incomplete package is published.
 import { readFileSync } from 'node:fs'
 
-const missing = ['core.wasm', 'core-plain.wasm', 'decoder.wasm', 'decoder-plain.wasm', 'writer.wasm', 'NOTICES.txt', 'index.js', 'index.d.ts', 'worker.js'].filter((name) => {
+const missing = ['core.wasm', 'core-full.wasm', 'decoder.wasm', 'decoder-plain.wasm', 'writer.wasm', 'NOTICES.txt', 'index.js', 'index.d.ts', 'worker.js'].filter((name) => {
   try {
     const bytes = readFileSync(new URL(`../dist/${name}`, import.meta.url))
     return name.endsWith('.wasm') && bytes.readUInt32BE(0) !== 0x0061736d
@@ -10,6 +10,6 @@ const missing = ['core.wasm', 'core-plain.wasm', 'decoder.wasm', 'decoder-plain.
   }
 })
 if (missing.length > 0) {
-  console.error(`dist has no ${missing.join(', ')}: build the package with scripts/wasm`)
+  console.error(`dist has no ${missing.join(', ')}; build the package with scripts/wasm`)
   process.exit(1)
 }

@@ -1,39 +1,31 @@
-// What the package throws.
+// Errors of the package.
+import type { ERROR_CODES } from './core/names.js'
 
-/** What an error can be about: the codes of docs/errors.md, and two that only JavaScript has. */
-export type ErrorCode =
-  | 'not_a_checkpoint' | 'truncated' | 'trailing_bytes' | 'unsupported_version' | 'unsupported_feature' | 'header_corrupt'
-  | 'header_invalid' | 'index_corrupt' | 'index_invalid' | 'tree_invalid' | 'tensor_invalid' | 'chunk_invalid'
-  | 'text_invalid' | 'key_invalid' | 'limit_exceeded' | 'out_of_memory' | 'chunk_corrupt' | 'padding_corrupt'
-  | 'digest_mismatch' | 'not_a_regular_file' | 'safetensors_invalid' | 'unsupported_codec'
-  | 'invalid_key_path' | 'invalid_pattern' | 'not_found' | 'wrong_kind' | 'invalid_slice' | 'invalid_argument'
-  | 'invalid_tree' | 'incomplete' | 'name_collision' | 'unrepresentable' | 'file_exists' | 'not_contiguous'
-  | 'io_error' | 'file_not_found' | 'file_changed' | 'durability_unknown' | 'file_missing'
-  | 'range_not_supported' | 'worker_failed'
+/** Error codes: those of docs/errors.md, and two that only JavaScript has. */
+export type ErrorCode = (typeof ERROR_CODES)[keyof typeof ERROR_CODES] | 'range_not_supported' | 'worker_failed'
 
-/** What an error says beside its code and its message. */
+/** Details of an error, besides code and message. */
 export interface EspalierErrorDetails {
-  /** Position in the file, in bytes, that is to blame. */
+  /** Byte offset of the error in the file. */
   readonly offset?: number | bigint | undefined
-  /** Key path of the node that is to blame. */
+  /** Key path of the node with the error. */
   readonly path?: string | undefined
-  /** The name of the file that is to blame, if the checkpoint has several; undefined for the one that was opened. */
+  /** The name of the file with the error, if the checkpoint has several; undefined for the opened file. */
   readonly file?: string | undefined
-  /** What this error comes from. Left out if there is nothing. */
+  /** The underlying error. Left out if there is none. */
   readonly cause?: unknown
 }
 
 /**
- * Every failure that the package can name. Aborts are not among them: they reject with the reason of
- * the signal, as everywhere on the platform.
+ * Every error of the package except aborts: those reject with the reason of the signal, as everywhere on the platform.
  *
  * `code` is in snake_case and never changes its meaning. The codes of reading bytes are:
  * - `file_not_found`: the server has no such file.
- * - `file_changed`: the file is not the one that was opened any more.
- * - `io_error`: the bytes did not come, for a reason outside of the file.
- * - `range_not_supported`: the server does not give parts of the file in a way that can be trusted.
- * - `truncated`: fewer bytes are there than were asked for.
- * - `invalid_argument`: the caller asked for something that makes no sense.
+ * - `file_changed`: the file has changed since it was opened.
+ * - `io_error`: the bytes could not be read, for a reason outside the file.
+ * - `range_not_supported`: the server does not send parts of the file reliably.
+ * - `truncated`: there are fewer bytes than requested.
+ * - `invalid_argument`: an argument is invalid.
  *
  * All others come from the core.
  */
@@ -53,7 +45,7 @@ export class EspalierError extends Error {
   }
 }
 
-/** The server does not give parts of the file in a way that can be trusted. Code `range_not_supported`. */
+/** The server does not send parts of the file reliably. Code `range_not_supported`. */
 export class RangeNotSupportedError extends EspalierError {
   override readonly name = 'RangeNotSupportedError'
 
@@ -62,7 +54,7 @@ export class RangeNotSupportedError extends EspalierError {
   }
 }
 
-/** The file is not the one that was opened any more. Code `file_changed`. */
+/** The file has changed since it was opened. Code `file_changed`. */
 export class FileChangedError extends EspalierError {
   override readonly name = 'FileChangedError'
 
@@ -71,7 +63,7 @@ export class FileChangedError extends EspalierError {
   }
 }
 
-/** Bytes do not have the hash that the file gives for them. Code `chunk_corrupt`. */
+/** Bytes do not match their hash in the file. Code `chunk_corrupt`. */
 export class HashMismatchError extends EspalierError {
   override readonly name = 'HashMismatchError'
 
@@ -80,7 +72,7 @@ export class HashMismatchError extends EspalierError {
   }
 }
 
-/** The error of the class that belongs to `code`; an EspalierError if none does. */
+/** Makes an error of the class for `code`, or an EspalierError. */
 export function errorFromCode(code: ErrorCode, message: string, details?: EspalierErrorDetails): EspalierError {
   switch (code) {
     case 'range_not_supported':

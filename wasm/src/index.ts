@@ -1,4 +1,4 @@
-// Everything that the package offers.
+// The public exports of the package.
 export { open, openInWorker, type OpenOptions, type WorkerOpenOptions } from './open.js'
 export { Checkpoint, type CheckpointMeter, type VerifyOptions } from './api/checkpoint.js'
 export { Node, type FindOptions, type Path, type TensorOptions } from './api/node.js'
@@ -11,8 +11,10 @@ export type { SliceInput } from './api/slice.js'
 export { toObject, type PlainValue, type ToObjectOptions } from './api/to-object.js'
 export { TensorData, type TypedArray } from './data/tensor-data.js'
 export type { DType, Kind } from './core/names.js'
+export type { Note } from './core/notes.js'
 export type { Block, DTypeTotals, Key, Scalar, Totals } from './core/tree.js'
-export { preloadDecoder, type CoreInput } from './core/module.js'
+export type { CoreInput } from './core/module.js'
+export { preload } from './preload.js'
 export type { VerifyReport } from './engine/plan.js'
 export type { OnProgress, RunOptions } from './engine/run.js'
 export type { WorkerLike } from './engine/start-worker.js'

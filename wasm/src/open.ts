@@ -1,14 +1,15 @@
 // Opens checkpoints.
 import { Checkpoint } from './api/checkpoint.js'
 import { openTree } from './api/open-tree.js'
-import { coreAddress, decoderAddress, type CoreInput } from './core/module.js'
+import { coreAddress, decoderAddress, fullCoreAddress, type CoreInput } from './core/module.js'
 import { Core } from './core/core.js'
-import { Opening } from './core/tree.js'
+import { Opening, type Tree } from './core/tree.js'
 import { LocalEngine } from './engine/local.js'
-import { WorkerEngine } from './engine/remote.js'
+import type { WorkerEngine } from './engine/remote.js'
 import type { OnProgress } from './engine/run.js'
 import { endWorker, isWorker, type WorkerLike } from './engine/start-worker.js'
-import { errorFromCode } from './errors.js'
+import { EspalierError, errorFromCode } from './errors.js'
+import { loadRemote } from './later.js'
 import { RangeReader, type RangeReaderOptions } from './fetch/range-reader.js'
 import { asSource, type SourceInput } from './source/as-source.js'
 import { BytesSource } from './source/bytes-source.js'
@@ -17,19 +18,29 @@ import { orAborted } from './source/abort.js'
 import { siblingsOf, type SiblingsInput } from './source/siblings.js'
 import { checkNumber } from './source/source.js'
 
-/** How to open a checkpoint: also how requests are made and what is kept of them, for as long as it is open. */
+/**
+ * Options of open(). They include options for requests and their cache, which apply as long as the checkpoint is open.
+ */
 export interface OpenOptions extends HttpOptions, Pick<RangeReaderOptions, 'cache' | 'maxGap' | 'maxRequestBytes'> {
   /** Stops the opening, which then fails with the signal's reason. */
   readonly signal?: AbortSignal | undefined
-  /** Told of the bytes of header and index. */
+  /** Called with the progress of reading header and index. */
   readonly onProgress?: OnProgress | undefined
-  /** Where the WebAssembly core is, if not beside this package: its address, its bytes or the compiled module. */
+  /**
+   * The location of the WebAssembly core, if it is not beside this package: its address, its bytes or the compiled
+   * module.
+   */
   readonly core?: CoreInput | undefined
+  /**
+   * Where the core for every format is, likewise. It is fetched in place of the other to open a file that is not an
+   * Espalier file, to nest names, and to compare.
+   */
+  readonly fullCore?: CoreInput | undefined
   /** Where the WebAssembly decoder is, likewise. It is fetched at the first read. */
   readonly decoder?: CoreInput | undefined
   /**
-   * Where the further files of a checkpoint in several files are. By default they lie beside the URL. Without a file, the
-   * rest of the checkpoint can be read.
+   * The location of the further files of a checkpoint in several files. By default they are beside the URL. If a file
+   * is missing, the rest of the checkpoint can be read.
    */
   readonly siblings?: SiblingsInput | undefined
   /** The longest index, or safetensors header, to accept, in bytes. */
@@ -40,13 +51,13 @@ export interface OpenOptions extends HttpOptions, Pick<RangeReaderOptions, 'cach
    */
   readonly nest?: boolean | undefined
   /**
-   * Decode, check and count in a worker: true for a new one, or one that runs `espalier/worker`, which then belongs to
-   * the checkpoint, also if opening fails.
+   * Decodes, checks and computes statistics in a worker. Pass true for a new worker, or a worker that runs
+   * `espalier/worker`. The checkpoint then owns the worker, even if opening fails.
    */
   readonly worker?: boolean | WorkerLike | undefined
 }
 
-/** The same where there is a worker in any case. */
+/** The same for openInWorker(), which always uses a worker. */
 export interface WorkerOpenOptions extends OpenOptions {
   readonly worker?: true | WorkerLike | undefined
 }
@@ -55,9 +66,9 @@ export interface WorkerOpenOptions extends OpenOptions {
  * Opens a checkpoint: reads and checks its tree, and none of its tensors. That takes one request of at most 64 KiB for a
  * typical file, and one more if the index is larger.
  * @param input a URL, a Blob or File, bytes, an open file, or anything with `size()` and `read(offset, length)`. An open
- *   file stays its owner's, who closes it after the checkpoint; the `close()` of a source is called when the checkpoint
- *   is closed, or cannot be opened
- * @throws EspalierError with the code that says what is wrong with the file, or those of the source; invalid_argument
+ *   file stays yours: close it after the checkpoint. The `close()` of a source is called when the checkpoint is closed or
+ *   cannot be opened
+ * @throws EspalierError with a code for the fault of the file; those of the source; invalid_argument
  */
 export async function open(input: SourceInput, options?: OpenOptions): Promise<Checkpoint> {
   const { worker, signal, onProgress, cache, maxGap, siblings, nest = false, ...others } = options ?? {}
@@ -65,35 +76,52 @@ export async function open(input: SourceInput, options?: OpenOptions): Promise<C
   let remote: WorkerEngine | undefined
   try {
     if (!(worker === undefined || typeof worker === 'boolean' || isWorker(worker))) {
-      throw errorFromCode('invalid_argument', "the option 'worker' is true, false or a Worker")
+      throw errorFromCode('invalid_argument', "the option 'worker' must be true, false or a Worker")
     }
     const source = asSource(input, { http: others })
     const decoder = (): CoreInput => others.decoder ?? decoderAddress()
     const findSibling = siblingsOf(input, siblings)
-    // What is in memory already is viewed, and only pieces would have to be put together.
+    // Bytes in memory are viewed without a copy; caching would only force pieces to be assembled.
     const maxRequestBytes = others.maxRequestBytes ?? (source instanceof BytesSource ? Number.MAX_SAFE_INTEGER : undefined)
     reader = new RangeReader(source, { cache, maxGap, maxRequestBytes })
     const indexBytes = others.indexBytes === undefined ? 0 : checkIndexBytes(others.indexBytes)
-    const [core, size] = await Promise.all([Core.load(others.core ?? coreAddress(), signal), reader.size(signal)])
-    const opening = new Opening(core, size, indexBytes, nest)
-    if (worker) remote = await WorkerEngine.start(worker, decoder)
-    const tree = await openTree(opening, reader, {
-      signal,
-      onLoaded: (loaded, more) => onProgress?.({ loaded, total: loaded + more }),
-      addSibling: async (number, name) => {
-        const found = await orAborted((async () => findSibling(name))(), signal)
-        if (found !== undefined) reader!.add(number, asSource(found, { http: { ...others, size: undefined } }), name)
-      },
-    })
+    const fullCore = others.fullCore ?? fullCoreAddress()
+    const files = reader
+    // A second opening reads the same bytes again, most of them from the reader's cache, and is not reported again.
+    let isReported = false
+    const openWith = async (core: Core): Promise<Tree> => {
+      const report = isReported ? undefined : onProgress
+      return openTree(new Opening(core, await files.size(signal), indexBytes, nest), files, {
+        signal,
+        onLoaded: (loaded, more) => {
+          isReported = true
+          report?.({ loaded, total: loaded + more })
+        },
+        addSibling: async (number, name) => {
+          const found = await orAborted((async () => findSibling(name))(), signal)
+          if (found !== undefined) files.add(number, asSource(found, { http: { ...others, size: undefined } }), name)
+        },
+      })
+    }
+    const load = (input: CoreInput): Promise<Core> => Core.load(input, 'espalier_open', signal)
+    const [core] = await Promise.all([load(others.core ?? coreAddress()), files.size(signal)])
+    if (worker) remote = await (await loadRemote()).WorkerEngine.start(worker, decoder)
+    let tree = await openWith(core).catch(unlessOtherFormat)
+    if (!tree || (nest && !tree.isNested && tree.hasDottedKeys)) tree = await openWith(await load(fullCore))
     await remote?.hello(signal)
-    return new Checkpoint({ tree, reader, engine: remote ?? new LocalEngine(decoder) })
+    return new Checkpoint({ tree, reader, engine: remote ?? new LocalEngine(decoder), fullCore })
   } catch (error) {
     if (remote) remote.close()
     else if (isWorker(worker)) endWorker(worker)
-    // Not awaited: what comes of it must not hide the reason, nor keep it back.
+    // Not awaited: its outcome must not hide or delay the reason.
     reader?.close().catch(() => {})
     throw error
   }
+}
+
+/** Nothing if the small core has failed because the file is of another format than Espalier's. */
+function unlessOtherFormat(error: unknown): undefined {
+  if (!(error instanceof EspalierError && error.code === 'not_a_checkpoint')) throw error
 }
 
 /** The bound as the core takes it: 32 bits, of which 0 is no bound. */
@@ -102,11 +130,11 @@ function checkIndexBytes(bytes: number): number {
 }
 
 /**
- * Opens a checkpoint of which a worker decodes, checks and counts, so that this thread stays free. Fetching and the tree
- * stay here, and all else is as with open().
+ * Opens a checkpoint and decodes, checks and computes statistics in a worker, so that this thread stays free. Fetching
+ * and the tree stay here. Otherwise it is the same as open().
  */
 export function openInWorker(input: SourceInput, options?: WorkerOpenOptions): Promise<Checkpoint> {
   const { worker = true } = options ?? {}
-  if ((worker as unknown) === false) return Promise.reject(errorFromCode('invalid_argument', 'openInWorker() cannot do without a worker'))
+  if ((worker as unknown) === false) return Promise.reject(errorFromCode('invalid_argument', 'openInWorker() needs a worker'))
   return open(input, { ...options, worker })
 }

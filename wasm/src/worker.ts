@@ -9,11 +9,11 @@ interface Scope {
 
 const scope = globalThis as unknown as Scope
 if (scope.postMessage) {
-  // Called as a method: browsers want it so.
+  // Called as a method, which browsers require.
   const host = new Host((answer, transfer) => scope.postMessage!(answer, transfer))
   scope.addEventListener('message', ({ data }) => host.take(data))
 } else {
-  // Not awaited at the top, which scripts of some bundlers cannot do.
+  // No top-level await, which some bundlers' scripts do not support.
   const name = 'node:worker_threads'
   void (import(/* @vite-ignore */ /* webpackIgnore: true */ name) as Promise<typeof import('node:worker_threads')>).then(
     ({ parentPort }) => {

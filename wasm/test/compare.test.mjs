@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { labelled, open, tensor, write } from '../dist/index.js'
+import { countingSource } from './support.mjs'
 import { native } from './support/native.mjs'
 
 const f32 = (...numbers) => Float32Array.from(numbers)
@@ -62,4 +63,30 @@ test('what cannot be compared', async () => {
   const other = await open({ size: async () => bytes.length, read: async (offset, length) => bytes.slice(offset, offset + length) }, { cache: false })
   bytes.set(await write({ x: 2 }))
   await assert.rejects(a.compare(other), { code: 'file_changed' })
+})
+
+test('a file whose keys are in another order is another file', async () => {
+  const bytes = { now: await write({ k: { a: 1, b: 2, c: 3 } }) }
+  const checkpoint = await open({ size: () => bytes.now.length, read: (offset, length) => bytes.now.subarray(offset, offset + length) }, { cache: false })
+  bytes.now = await write({ k: { c: 3, b: 2, a: 1 } })
+  await assert.rejects(checkpoint.compare(checkpoint), { code: 'file_changed' })
+  await checkpoint.close()
+})
+
+test('a closed source is not asked', async () => {
+  const source = countingSource(await write({ a: 1 }))
+  const checkpoint = await open(source, { cache: false })
+  await checkpoint.close()
+  const before = source.reads.length
+  await assert.rejects(checkpoint.compare(checkpoint), { code: 'invalid_argument' })
+  assert.equal(source.reads.length, before)
+})
+
+test('a file whose tensors have other bytes is another file', async () => {
+  const of = (byte) => write({ w: tensor({ dtype: 'u8', shape: [1], data: Uint8Array.of(byte) }) })
+  const bytes = { now: await of(1) }
+  const checkpoint = await open({ size: () => bytes.now.length, read: (offset, length) => bytes.now.subarray(offset, offset + length) }, { cache: false })
+  bytes.now = await of(2)
+  await assert.rejects(checkpoint.compare(checkpoint), { code: 'file_changed' })
+  await checkpoint.close()
 })

@@ -22,7 +22,7 @@ function shuffling(bytes, seed) {
   }
 }
 
-// Packed elements, of which parts of slices are joined by bits, and pieces of six bits, which statistics join.
+// Packed elements, where parts of slices are joined by bits, and pieces of six bits, which statistics join.
 async function packed() {
   const make = (dtype, bits, width) =>
     tensor({ dtype, shape: [3, width], data: Uint8Array.from({ length: (3 * width * bits) / 8 }, (_, i) => (i * 2654435761) >>> 24) })
@@ -36,7 +36,7 @@ function text(value) {
   })
 }
 
-/** All that can be asked, as functions that give text. */
+/** All operations, as functions that return text. */
 function operations(checkpoint) {
   const all = {
     verify: async () => checkpoint.verify(),
@@ -85,7 +85,7 @@ for (const [build, modules] of BUILDS) {
             for (const [what, result] of started) assert.equal(text(await result), expected.get(what), what)
           } finally {
             clearInterval(busy)
-            // Those after one that failed are awaited by nobody.
+            // Promises after a failed one are never awaited.
             await Promise.allSettled(started.map(([, result]) => result))
             await checkpoint.close()
           }

@@ -1,4 +1,4 @@
-// Every hostile file of tests/corrupt: the package must refuse it as the table says, however the bytes come.
+// Every hostile file of tests/corrupt: the package must refuse it as the table says, however the bytes arrive.
 import assert from 'node:assert/strict'
 import { readFileSync, readdirSync } from 'node:fs'
 import { test } from 'node:test'
@@ -56,7 +56,7 @@ function canLimit({ file, limits }) {
 
 /** Whether nothing that the package does refuses the file. */
 function isGood({ file, step }) {
-  // What a safetensors file carries as JSON is restored by others; here its text is metadata.
+  // Other programs restore the JSON tree in a safetensors file; here it is metadata text.
   return step === 'restore' || NATIVE_LIMITS.includes(file)
 }
 
@@ -72,12 +72,12 @@ function checkError(row, error) {
   // Undefined in the table: there a reader has a choice.
   if (row.offset !== undefined) assert.equal(BigInt(error.offset ?? -1), row.offset, what)
   if (row.path !== undefined) assert.equal(error.path, row.path, what)
-  // What is not known is left out: '' would be the root.
+  // Unknown paths are left out: '' would be the root.
   assert.notEqual(error.path, '', what)
   assert.ok(error.message && !error.message.includes('\n'), what)
 }
 
-/** What opening and verifying say: a step, and its errors. */
+/** The result of opening and verifying: a step, and its errors. */
 async function judge(input, options) {
   let checkpoint
   try {
@@ -144,7 +144,7 @@ for (const [build, modules] of BUILDS) {
   // open() asks for header and index in one piece each, so this goes around it.
   for (const size of [1, 7, 1000]) {
     test(`${build}: fed by ${size}`, async () => {
-      const instance = await Core.load(modules.core)
+      const instance = await Core.load(modules.fullCore, 'espalier_open')
       for (const row of rows) {
         const refused = openInPieces(instance, row, size)
         if (isGood(row) || row.step === 'verify') assert.equal(refused, undefined, row.file)

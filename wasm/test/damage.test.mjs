@@ -11,7 +11,7 @@ import { asNative, native, nativeErrors } from './support/native.mjs'
 
 const folder = new URL('../../tests/golden/', import.meta.url)
 const HEADER = 128
-// Of these every byte is changed, of the others those where something begins or ends.
+// Every byte of these files is changed; in the others, bytes where something begins or ends.
 const WHOLE = ['tied', 'metadata']
 
 const files = readdirSync(folder).filter((name) => name.endsWith('.json')).map((name) => {
@@ -37,7 +37,7 @@ function damaged(bytes, at) {
   return copy
 }
 
-/** What is wrong, in the order in which it is told. */
+/** The errors, in the reported order. */
 async function errorsOf(bytes, modules) {
   let checkpoint
   try {

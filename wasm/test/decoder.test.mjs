@@ -48,7 +48,7 @@ test('a worker is given no index, and the decoder at the first read', async () =
   const posted = []
   const post = worker.postMessage.bind(worker)
   worker.postMessage = (message, transfer) => {
-    // Now: what is posted loses its bytes.
+    // Now, because posting transfers the bytes.
     posted.push({ op: message.op, length: message.bytes?.length ?? 0 })
     post(message, transfer)
   }

@@ -1,4 +1,4 @@
-// Finding nodes and tensors, and what they add up to.
+// Finding nodes and tensors, and their totals.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'

@@ -19,7 +19,7 @@ function bigintHex(value, length) {
   return hex(Uint8Array.from(bytes))
 }
 
-// What the reference says of a scalar, said of ours.
+// Our scalar in the reference's form.
 function describeValue(node, expected) {
   const { value } = node
   switch (node.kind) {
@@ -75,7 +75,7 @@ function checkNode(node, expected, parent, root) {
   assert.equal(root.get(node.path).id, node.id)
 }
 
-// As somebody adds up who takes every tensor once.
+// Adds up every tensor once.
 function totalsOf(node) {
   const once = [...new Map([...node.tensors()].map((tensor) => [tensor.id, tensor])).values()]
   const sum = (size) => once.reduce((total, tensor) => total + (tensor.isPlaceholder ? 0 : size(tensor)), 0)
@@ -97,7 +97,7 @@ async function checkTensor(tensor, expected, file) {
   assert.equal(hash, expected.digest)
   const { data } = await tensor.read()
   assert.equal(data.byteLength, expected.bytes)
-  // What was read was checked against the chunks' hashes; the reference has decoded it on its own.
+  // Reads were checked against the chunks' hashes; the reference decoded the bytes independently.
   const bytes = new Uint8Array(data.buffer)
   assert.equal(hex(bytes.subarray(0, expected.first_bytes.length / 2)), expected.first_bytes)
   if (expected.chunks.every((chunk) => chunk.codec === 0)) {

@@ -1,4 +1,4 @@
-// Sources that lie, callers who ask for nonsense, files that claim what nobody has: always an error with a code.
+// Lying sources, invalid arguments, files with impossible claims: always an error with a code.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
@@ -227,7 +227,7 @@ test('keys, paths and patterns that make no sense', async () => {
   assert.equal(checkpoint.find('wide/*').length, 3000)
 })
 
-/** A safetensors file of which only the header is there; all else is zero. Counts what is fetched. */
+/** A safetensors file with only a header; everything else is zero. Counts fetched bytes. */
 function sparse(entries, end) {
   const header = new TextEncoder().encode(JSON.stringify(entries))
   const front = new Uint8Array(8 + header.length)
@@ -241,7 +241,7 @@ function sparse(entries, end) {
       source.fetched += length
       const bytes = new Uint8Array(length)
       if (offset < front.length) bytes.set(front.subarray(offset, offset + length))
-      // Each byte of the data tells where it is.
+      // Each byte of the data encodes its position.
       for (let i = Math.max(front.length - offset, 0); i < length; i++) bytes[i] = placeByte(offset + i - front.length)
       return bytes
     },

@@ -15,7 +15,7 @@ function open(options: HttpOptions = {}): HttpSource {
   return new HttpSource(server.url + '?token=secret', { retryDelay: 1, ...options })
 }
 
-/** What is expected of both ends: the requests made, and the bytes taken. */
+/** The expectations for both ends: the requests made, and the bytes received. */
 function spent(source: HttpSource, requests: string[], bytes: number): void {
   assert.deepEqual(server.requests, requests)
   assert.deepEqual({ requests: source.traffic.requests, bytes: source.traffic.bytes }, { requests: requests.length, bytes })
@@ -182,7 +182,7 @@ describe('A server that compresses', () => {
     })
   }
 
-  // What a page of another origin sees: the unpacked body, no Content-Encoding, the packed length.
+  // A page of another origin sees the unpacked body, no Content-Encoding, and the packed length.
   it('is found out by the length of the body', async () => {
     const small = async () => new Response(new Uint8Array(5000), { headers: { 'content-length': '44' } })
     const source = open({ fetch: small })

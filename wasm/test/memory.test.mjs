@@ -1,4 +1,4 @@
-// Large files: what the core's memory holds, and parts that meet within a byte.
+// Large files: the core's memory, and parts that meet within a byte.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { open, tensor, write } from 'espalier'

@@ -1,4 +1,4 @@
-// What makes no sense is an EspalierError that says so, never a TypeError of the engine's own, and never another value.
+// Invalid arguments are an EspalierError with a message, never a TypeError of the engine, and never another value.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { bytes, complex, EspalierError, Float, float, Histogram, labelled, open, record, tensor, tuple, write, writeTo } from 'espalier'

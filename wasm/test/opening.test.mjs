@@ -1,4 +1,4 @@
-// Opening: aborts while any part of it stalls, and what becomes of what was handed over when it fails.
+// Opening: aborts while any part of it stalls, and the fate of passed objects if it fails.
 import assert from 'node:assert/strict'
 import { createServer } from 'node:http'
 import { readFileSync } from 'node:fs'

@@ -1,4 +1,4 @@
-// A core that runs out of memory: that checkpoint is of no use any more, and says so; others go on.
+// A core that runs out of memory: that checkpoint becomes unusable and reports it; others continue.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { EspalierError, open, tensor, write } from 'espalier'
@@ -9,7 +9,7 @@ const layers = {}
 for (let i = 0; i < 15_000; i++) layers[`layers.${i}.weight`] = tensor({ dtype: 'u8', shape: [0], data: new Uint8Array(0) })
 const large = await write({ layers, data: new Uint8Array(2 << 20).fill(3) })
 
-// From what the core starts with to what is enough for all below.
+// From the core's initial memory to enough for all operations below.
 const MOST_PAGES = 120
 
 /** Runs an operation; whether it had memory enough. Any other failure fails the test. */
@@ -46,7 +46,7 @@ test('with every amount of memory, each operation succeeds or says what it lacks
       const succeeded = await hasMemory(() => operation(checkpoint))
       outcomes[name] ??= new Set()
       outcomes[name].add(succeeded)
-      // Whatever comes after is right, or lacks memory as well.
+      // Later operations succeed, or lack memory as well.
       await hasMemory(async () => assert.equal(checkpoint.get('layers/layers.14999.weight').tensor.byteLength, 0))
       if (succeeded) await hasMemory(async () => assert.equal((await checkpoint.verify()).ok, true))
       await checkpoint.close()
@@ -65,7 +65,7 @@ test('after a trap everything fails with the same code', async () => {
     const [checkpoint, bystander] = [await open(large, { ...limited(100), worker }), await open(large)]
     const [found, other] = [checkpoint.get('data').tensor, bystander.get('data').tensor]
     const patterns = Array(100_000).fill('a')
-    // Their text fits, and what is made of them does not: there the core cannot report a lack of memory, and traps.
+    // Their text fits, but their compiled form does not: the core cannot report that, and traps.
     assert.equal(await hasMemory(() => checkpoint.find(patterns)), false)
     for (const operation of [
       () => checkpoint.get('data'), () => checkpoint.root.value, () => checkpoint.find(), () => found.read(), () => found.stats(),

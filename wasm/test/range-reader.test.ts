@@ -97,7 +97,7 @@ describe('A read', () => {
         return new Uint8Array(buffer, 0, length)
       }
       const reader = new RangeReader({ size: async () => MiB, read })
-      // In one request, of which the second part is taken after the bytes went away.
+      // In one request; the second part is taken after the bytes were transferred.
       const results = reader.read([at(0, 10), at(10, 10)])
       assert.deepEqual((await results.next()).value?.bytes, fakeBytes(0, 10))
       takeAway(given[0]!)
@@ -226,7 +226,7 @@ describe('The cache', () => {
     await reader.readOne(at(0, 10))
     await reader.readOne(at(0, 10))
     assert.equal(source.reads.length, 2)
-    // What is under way is shared all the same.
+    // Running requests are still shared.
     await Promise.all([reader.readOne(at(0, 10)), reader.readOne(at(0, 10))])
     assert.equal(source.reads.length, 3)
   })

@@ -1,4 +1,4 @@
-// Checkpoint.read(): what it takes and refuses, and that others get their turn meanwhile.
+// Checkpoint.read(): the arguments that it accepts and refuses, and that other operations run meanwhile.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { open, write } from 'espalier'

@@ -1,4 +1,4 @@
-// Reading: slices, targets, views, damage, aborts, limits, and what is asked of the source.
+// Reading: slices, targets, views, damage, aborts, limits, and requests to the source.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
@@ -176,7 +176,7 @@ test('targets of another length, results that no array holds', async () => {
   const tensor = checkpoint.get('embedding').tensor
   await assert.rejects(tensor.readInto(new Uint8Array(7)), { code: 'invalid_argument' })
   await tensor.readInto(new DataView(new ArrayBuffer(8)))
-  // A safetensors file of a tensor of 2^36 bytes, of which nothing but the header is there.
+  // A safetensors file with a tensor of 2^36 bytes; only the header exists.
   const header = new TextEncoder().encode(JSON.stringify({ big: { dtype: 'U8', shape: [2 ** 36], data_offsets: [0, 2 ** 36] } }))
   const front = new Uint8Array(8 + header.length)
   front[0] = header.length

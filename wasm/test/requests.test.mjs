@@ -1,4 +1,4 @@
-// What reading costs: requests and bytes, counted by the server.
+// The costs of reading: requests and bytes, counted by the server.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { open, tensor, write } from 'espalier'
@@ -16,7 +16,7 @@ async function serve(file) {
   return server
 }
 
-/** What happens on the server while `use` runs. */
+/** The server's counts while `use` runs. */
 async function spent(server, use) {
   const [requests, bytes] = [server.requests.length, server.bytesSent]
   const result = await use()
@@ -159,7 +159,7 @@ for (let seed = 1; seed <= 5; seed++) {
   }
 }
 
-// So many bytes may be fetched in vain whatever is read: less than a request costs.
+// Allowed unneeded bytes for any read: fewer than a request costs.
 const FREE = 8 * KIB
 
 /** Reads tensors together, then one after the other, and holds what that cost against the bounds. */
@@ -188,7 +188,7 @@ async function loadAndCheck(server, pick) {
   const single = await spent(server, async () => {
     for (const path of paths) checkData(second.get(path).tensor, await second.get(path).tensor.read())
   })
-  // A request of its own for each, but none for what the first request has brought.
+  // One request for each, but none for bytes of the first request.
   assert.ok(single.requests <= tensors.length, `${single.requests} requests`)
   assert.ok(single.bytes <= 1.05 * stored, `${single.bytes} bytes for ${stored}`)
   await second.close()

@@ -1,11 +1,12 @@
 // A checkpoint in two files, from memory and over HTTP: all of it can be read, and if the second file is missing, cut
-// short or another one, the rest can. The core is one for tests, of which the toy format has two files.
+// short or another one, the rest can. Notes say what is missing. The core is one for tests; its toy format has two files.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { test } from 'node:test'
-import { open, tensor, write } from 'espalier'
-import { countingSource } from './support.mjs'
+import { EspalierError, open, tensor, write } from 'espalier'
+import { describe } from '../dist/core/notes.js'
+import { countingSource, golden } from './support.mjs'
 
 const core = new WebAssembly.Module(readFileSync(new URL('../../build/wasm/core-of-two-files.wasm', import.meta.url)))
 const SHAPE = [700, 512] // 1.4 MiB of f32, so two chunks
@@ -162,4 +163,74 @@ test('an error of reading a second file names it', async () => {
   const second = countingSource(FILES.second)
   const checkpoint = await open(FILES.first, { core, siblings: () => ({ ...second, read: async () => 'no bytes' }) })
   await assert.rejects(checkpoint.get('c').tensor.read(), { code: 'io_error', file: 'second' })
+})
+
+// A checkpoint in two files of which the opener notes something.
+async function noted(notes, { name = 'second', ...options } = {}) {
+  const tree = new Map([['a', new Uint8Array(1 << 17)], ['layers.0.b', new Uint8Array(64).fill(2)]])
+  const whole = await write(tree, { metadata: new Map([['second', name], ['notes', notes]]) })
+  const offset = Buffer.from(whole).indexOf(Buffer.alloc(64, 2))
+  return open(whole.slice(0, offset), { core, siblings: () => whole.slice(offset), ...options })
+}
+
+test('notes of the opener, in its order and as it wrote them', async () => {
+  const notes = [
+    ['warning', 'layers.0.b', 'the element type is a guess'], ['loss', '', 'an object of class "X" \u{1f333} is missing'],
+    ['loss', 'no/such/node', '<b>\x1b[31m\0\u202e'], ['warning', '', ''],
+  ]
+  for (const options of [{}, { worker: true }, { nest: true }]) {
+    const checkpoint = await noted(notes, options)
+    assert.equal(checkpoint.isNested, options.nest === true)
+    assert.equal(checkpoint.noteCount, 4)
+    assert.deepEqual(checkpoint.notes, notes.map(([kind, path, message]) => ({ kind, path, message })))
+    assert.equal(checkpoint.notes, checkpoint.notes)
+    await checkpoint.close()
+    // They were read before.
+    assert.equal(checkpoint.notes.length, 4)
+  }
+  const closed = await noted(notes)
+  await closed.close()
+  assert.throws(() => closed.notes, { code: 'invalid_argument' })
+  assert.throws(() => closed.noteCount, { code: 'invalid_argument' })
+})
+
+test('the opener lists 1000 notes, and counts the others', async () => {
+  const notes = Array.from({ length: 1005 }, (_, i) => ['loss', `x/${i}`, `note ${i}`])
+  const checkpoint = await noted(notes)
+  assert.equal(checkpoint.noteCount, 1005)
+  assert.equal(checkpoint.notes.length, 1000)
+  assert.deepEqual(checkpoint.notes.at(-1), { kind: 'loss', path: 'x/999', message: 'note 999' })
+  // What is wrong with a file is listed in any case.
+  const cut = await noted(notes, { siblings: () => undefined })
+  assert.deepEqual([cut.noteCount, cut.notes.length], [1006, 1001])
+  assert.deepEqual(cut.notes.slice(1), checkpoint.notes)
+})
+
+test('a file that cannot be read is a loss, and comes first', async () => {
+  const notes = [['warning', 'a', 'the element type is a guess']]
+  const missing = "the checkpoint has bytes in this file, which is missing; put it beside the file that you opened, or pass the option 'siblings'"
+  for (const [siblings, message, name] of [
+    [() => undefined, `${missing} (code file_missing, in file second)`],
+    [() => undefined, `${missing} (code file_missing, in file se\\x0acond)`, 'se\ncond'],
+    [() => new Uint8Array(0), 'it is cut short (code truncated, in file second, at byte 0)'],
+    [() => ({ size: () => Promise.reject(new Error('no\tpower')), read: () => {} }), 'no\\x09power (code io_error, in file second)'],
+  ]) {
+    const checkpoint = await noted(notes, { siblings, name })
+    assert.equal(checkpoint.noteCount, 2)
+    assert.deepEqual(checkpoint.notes, [{ kind: 'loss', path: '', message }, { kind: 'warning', path: 'a', message: notes[0][2] }])
+  }
+})
+
+test('nothing to note', async () => {
+  for (const checkpoint of [await open(FILES.first, { core, siblings: () => FILES.second }), await open(golden('tied'))]) {
+    assert.deepEqual([checkpoint.noteCount, checkpoint.notes], [0, []])
+  }
+})
+
+test('an error in one line, as the C++ library describes it', () => {
+  // The same as in tests/unit/error_test.cpp.
+  const error = new EspalierError('not_found', 'no \t such \xe9', { offset: 7, path: 'a\nb\x1b[31m\x7f\x9b' })
+  assert.equal(describe(error), 'no \\x09 such \xe9 (code not_found, at byte 7, in a\\x0ab\\x1b[31m\\x7f\\u{9b})')
+  assert.equal(describe(new EspalierError('io_error', 'it broke')), 'it broke (code io_error)')
+  assert.equal(describe(new EspalierError('io_error', 'it broke', { file: 'b\n', offset: 0, path: 'c' })), 'it broke (code io_error, in file b\\x0a, at byte 0, in c)')
 })

@@ -1,4 +1,4 @@
-// Statistics, against sums that are done here, and what is drawn of a histogram.
+// Statistics compared with sums computed here, and rebinned histograms.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Histogram, open, openInWorker, rebin, tensor, write } from 'espalier'
@@ -69,7 +69,7 @@ test('64-bit integers are exact', async () => {
 })
 
 test('elements that lie across chunks are counted once', async () => {
-  // Of 2^23 bits, 2 are left when sixes are taken away.
+  // 2^23 bits modulo six leave 2 bits.
   const data = new Uint8Array(3 * (1 << 20) - 3).map((_, i) => (i * 40503) >>> 5)
   const shape = [(data.length * 8) / 6]
   const checkpoint = await open(await write({ t: tensor({ dtype: 'f6_e3m2fn', shape, data }) }))
@@ -104,7 +104,7 @@ for (const opener of [open, openInWorker]) {
       const values = (await t.read({ slice })).toFloat32()
       check(await t.stats({ slice }), [...values])
     }
-    // Of these some bytes hold elements of two chunks, or none at their end.
+    // Some bytes of these hold elements of two chunks, or none at their end.
     for (const [path, slice] of [['u4', [[0, 1], [0, 3]]], ['f6', [[1, 1023, 11]]], ['f6', [[0, 1], [0, 3]]], ['odd', [1, [0, 3]]], ['odd', [null, [0, 3]]]]) {
       const t = checkpoint.get(path).tensor
       const stats = await t.stats({ slice }).catch((error) => error)

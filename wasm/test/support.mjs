@@ -1,4 +1,4 @@
-// What several tests need.
+// Shared by several tests.
 import { readFileSync } from 'node:fs'
 
 /** Bytes as hex digits. */
@@ -11,7 +11,7 @@ export function golden(name) {
   return new Uint8Array(readFileSync(new URL(`../../tests/golden/${name}.espalier`, import.meta.url)))
 }
 
-/** A source over bytes that counts what is read, and can be told to do something first. */
+/** A source over bytes that counts reads, and can run a function first. */
 export function countingSource(bytes, before = () => {}) {
   const source = {
     reads: [],

@@ -1,4 +1,4 @@
-// What write() makes is opened again and compared, and compared with the golden files that C++ has made.
+// Opens the output of write() again and compares it, also with the golden files of C++.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { bytes, complex, Float, float, labelled, open, record, tensor, tuple, write, writeTo } from 'espalier'

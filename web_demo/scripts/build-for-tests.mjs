@@ -1,4 +1,4 @@
-// Makes modules that Node can load of those that need no page, in build/: node scripts/build-for-tests.mjs
+// Bundles the modules that need no page into build/, for Node: node scripts/build-for-tests.mjs
 import { readdirSync, rmSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'
@@ -14,7 +14,7 @@ await build({
   outbase: source,
   outdir,
   bundle: true,
-  // What two modules share must be the same for both.
+  // Modules shared by two bundles must be the same object in both.
   splitting: true,
   format: 'esm',
   target: 'es2022',

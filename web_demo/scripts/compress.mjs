@@ -1,5 +1,5 @@
-// Puts a gzipped copy beside each file of the built page, for servers that send such: node scripts/compress.mjs
-// Zopfli makes them 5% smaller than gzip does; without it, gzip has to do.
+// Puts a gzipped copy beside each file of the built page, for servers that send such copies: node scripts/compress.mjs
+// Zopfli's copies are 5% smaller than gzip's; without zopfli, gzip makes them.
 import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -7,7 +7,7 @@ import { gzipSync } from 'node:zlib'
 
 const folder = fileURLToPath(new URL('../dist/', import.meta.url))
 const hasZopfli = !spawnSync('zopfli', ['-h']).error
-if (!hasZopfli) console.warn('There is no zopfli (Debian package zopfli): gzip makes the copies, which are larger.')
+if (!hasZopfli) console.warn('zopfli is not installed (Debian package zopfli); gzip makes the copies, which are larger.')
 let [before, after] = [0, 0]
 for (const name of readdirSync(folder, { recursive: true })) {
   if (!/\.(html|js|css|wasm|svg)$/.test(name)) continue
@@ -16,7 +16,7 @@ for (const name of readdirSync(folder, { recursive: true })) {
   if (made && made.status !== 0) throw new Error(`zopfli cannot compress ${name}: ${made.stderr}`)
   const compressed = made ? made.stdout : gzipSync(bytes, { level: 9 })
   rmSync(`${folder}${name}.gz`, { force: true })
-  // What does not get smaller is sent as it is.
+  // Files that do not shrink get no copy.
   if (compressed.length >= bytes.length) continue
   writeFileSync(`${folder}${name}.gz`, compressed)
   before += bytes.length

@@ -1,4 +1,4 @@
-// Takes the pictures of docs/screenshots, of the built page and the example: npm run build && npm run screenshots
+// Takes the pictures of docs/screenshots from the built page and the example: npm run build && npm run screenshots
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { crc32, deflateSync, inflateSync } from 'node:zlib'
@@ -10,7 +10,7 @@ import { built, Site } from '../test/browser/support/site.mjs'
 const folder = fileURLToPath(new URL('../../docs/screenshots/', import.meta.url))
 const MOST_BYTES = 120_000
 
-/** The example as the writer makes it, after one more step: weights moved a little, and one setting. */
+/** The example after one more step: slightly different weights, and one changed setting. */
 async function later() {
   const checkpoint = await open(new Uint8Array(readFileSync(`${built}/example.espalier`)))
   const again = async (node) => {
@@ -32,8 +32,8 @@ async function later() {
 }
 
 /**
- * The same picture in fewer bytes. Browsers choose for each line how it differs least from the one above, which is good
- * for photographs; letters are the same bytes wherever they stand, which is lost by that.
+ * Makes the PNG smaller. Browsers choose a filter for each line, which suits photographs. Letters repeat the same
+ * bytes, and filters hide that.
  */
 function smaller(png) {
   const [width, height, isRgba] = [png.readUInt32BE(16), png.readUInt32BE(20), png[25] === 6]
@@ -82,7 +82,7 @@ try {
   await show(weight)
   await page.waitForSelector('.tensor-histogram svg')
   await shoot('statistics')
-  // Of a tensor with few cells: noise takes too many bytes.
+  // A tensor with few cells, because noise compresses badly.
   await show('#url=example.espalier&key=model/layers/~20/weight')
   await press(page, 'Heatmap')
   const picture = await page.waitForSelector('.tensor-picture canvas')

@@ -1,4 +1,4 @@
-// The page: what is open, the tree at the left, the panes at the right.
+// The page: the open files, the tree at the left, the panes at the right.
 import { useCallback, useEffect, useReducer, useRef, useState } from 'preact/hooks'
 import { formatLink, parseLink } from './data/link'
 import { recall, remember } from './data/memory'
@@ -39,7 +39,7 @@ export function App() {
     const known = link.key === undefined ? undefined : last.current.files.find(({ address }) => address === link.url)
     const node = known && nodeAt(known, link.key!)
     if (known && node !== undefined) {
-      // Another node of a file that is open: it need not be opened again.
+      // Another node of an open file: no need to open it again.
       last.current.show(known)
       select(known, node)
     } else if (link.url !== undefined) void add([link.url], link.key)
@@ -56,13 +56,13 @@ export function App() {
   }, [])
   useEffect(() => {
     follow()
-    // Only what the user writes: what the page writes itself below tells no one.
+    // Only changes by the user: the page's own changes below fire no event.
     addEventListener('hashchange', follow)
     return () => removeEventListener('hashchange', follow)
   }, [])
 
   useEffect(() => {
-    // Once there is something to look at, which comes first.
+    // Only after the first content is shown, which has priority.
     if (current) void loadParts()
   }, [current !== undefined])
 

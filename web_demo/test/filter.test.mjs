@@ -48,5 +48,5 @@ test('sizes as people write them', () => {
   assert.equal(parseBytes('64'), 64)
   assert.equal(parseBytes('1.5 KiB'), 1536)
   assert.equal(parseBytes('2g'), 2 ** 31)
-  assert.throws(() => parseBytes('big'), /no size/)
+  assert.throws(() => parseBytes('big'), /is not a size/)
 })

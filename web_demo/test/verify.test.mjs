@@ -5,7 +5,7 @@ import { Outline } from '../build/tree/outline.js'
 import { HashStates } from '../build/verify/hash-states.js'
 import { verifyItem } from '../build/verify/run-verify.js'
 
-/** A file of which bytes at the given offsets, counted from the end, are wrong. */
+/** A file with wrong bytes at the given offsets, counted from the end. */
 async function damaged(tree, ...fromEnd) {
   const bytes = await write(tree)
   for (const offset of fromEnd) bytes[bytes.length - offset] ^= 1

@@ -1,4 +1,4 @@
-// Text from files, of which every character is seen.
+// Text from files: every character must be visible.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'

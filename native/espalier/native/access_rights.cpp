@@ -11,7 +11,7 @@ namespace {
 
 constexpr char kAcl[] = "system.posix_acl_access";
 
-// There is no ACL, or the file system has none at all.
+// Whether the error means that the file has no ACL or the file system does not support them.
 bool means_no_acl(int error) {
 #ifdef ENODATA
   if (error == ENODATA) return true;
@@ -22,7 +22,7 @@ bool means_no_acl(int error) {
 constexpr mode_t kOwnerBits = S_IRWXU;
 constexpr mode_t kAllBits = S_IRWXU | S_IRWXG | S_IRWXO;
 
-// Somebody of the old group may be one of the others now, and the other way about.
+// A member of the old group may now count as others, and vice versa.
 mode_t with_what_group_and_others_share(mode_t mode) {
   const mode_t shared = (mode >> 3) & mode & S_IRWXO;
   return (mode & kOwnerBits) | shared << 3 | shared;
@@ -47,7 +47,7 @@ Result<std::optional<AccessRights>> AccessRights::of(const SaveTarget& target, F
   } else if (errno == EACCES || errno == EPERM) {
     rights.is_acl_unknown_ = true;
   } else {
-    return fail_with_errno(errno, "open the old file to keep who may read it");
+    return fail_with_errno(errno, "open the old file to copy its permissions");
   }
   return rights;
 }
@@ -58,7 +58,7 @@ void AccessRights::read_acl(int fd, FileOps& ops) {
     acl_.resize(static_cast<std::size_t>(size));
     size = ops.fgetxattr(fd, kAcl, acl_.data(), acl_.size());
   }
-  // Includes an ACL that grew in between: better nothing than part of it.
+  // This includes an ACL that grew between the two calls: part of an ACL is worse than none.
   is_acl_unknown_ = size < 0 && !means_no_acl(errno);
   acl_.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
 }
@@ -66,8 +66,8 @@ void AccessRights::read_acl(int fd, FileOps& ops) {
 Result<void> AccessRights::give_to(int fd, FileOps& ops) const {
   struct stat made = {};
   if (ops.fstat(fd, &made) != 0) return fail_with_errno(errno, "examine the new file");
-  // Between the steps, the bits of one group must not hold for another. A file system that does
-  // not know permissions refuses this, and has none to keep.
+  // Between the steps, one group's bits must not apply to another group. A file system without
+  // permissions refuses this, and has none to keep.
   if ((made.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
     (void)uninterrupted([&] { return ops.fchmod(fd, made.st_mode & kOwnerBits); });
   }
@@ -78,8 +78,8 @@ Result<void> AccessRights::give_to(int fd, FileOps& ops) const {
   constexpr auto kSameGroup = static_cast<gid_t>(-1);
   const bool has_group = made.st_gid == status_.st_gid || change_owner(kSameOwner, status_.st_gid);
   if (auto ok = give_permissions(fd, has_group, ops); !ok) return ok;
-  // At last, because only the owner may change permissions. An owner can give himself any right,
-  // so a file that stays with this user lets nobody in who was kept out before.
+  // Last, because only the owner may change permissions. If this fails, the file stays with this
+  // user, who wrote its content, so that admits no new reader.
   if (made.st_uid != status_.st_uid) (void)change_owner(status_.st_uid, kSameGroup);
   return {};
 }
@@ -87,9 +87,9 @@ Result<void> AccessRights::give_to(int fd, FileOps& ops) const {
 Result<void> AccessRights::give_permissions(int fd, bool has_group, FileOps& ops) const {
   const bool has_acl = is_acl_unknown_ || !acl_.empty();
   if (has_group && !acl_.empty() && ops.fsetxattr(fd, kAcl, acl_.data(), acl_.size()) == 0) {
-    return {};  // The permissions are part of it.
+    return {};  // The ACL includes the permissions.
   }
-  // A folder's default ACL would let others in as soon as the group's bits, its mask, allow it.
+  // A folder's default ACL would grant access as soon as its mask (the group's bits) allows it.
   const bool is_without_acl = ops.fremovexattr(fd, kAcl) == 0 || means_no_acl(errno);
   mode_t mode = status_.st_mode & kAllBits;
   if (has_acl || !is_without_acl) {
@@ -108,8 +108,8 @@ Result<void> AccessRights::give_permissions(int fd, bool has_group, FileOps& ops
 }
 
 bool AccessRights::may_differ_from(const AccessRights& earlier) const {
-  // Changing rights, an ACL's included, sets the time of the last change. Clocks may be coarse, so
-  // what is known is compared, too.
+  // Changing rights or an ACL sets the change time. Clocks may be coarse, so the known rights are
+  // compared too.
 #ifdef __APPLE__
   const auto& now = status_.st_ctimespec;
   const auto& then = earlier.status_.st_ctimespec;

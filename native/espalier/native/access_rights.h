@@ -1,4 +1,4 @@
-// The access rights of a file, carried over from the file that it replaces.
+// Copies the access rights of a file to the file that replaces it.
 #ifndef ESPALIER_NATIVE_ACCESS_RIGHTS_H_
 #define ESPALIER_NATIVE_ACCESS_RIGHTS_H_
 
@@ -16,14 +16,14 @@ namespace espalier {
 /// Owner, group, permissions and, on Linux, the POSIX access ACL of a file.
 class AccessRights {
  public:
-  /// Those of the regular file at `target`; nothing if there is none. kIoError.
+  /// The rights of the regular file at `target`; nullopt if there is none. kIoError.
   static Result<std::optional<AccessRights>> of(const SaveTarget& target, FileOps& ops);
 
-  /// Gives the open file `fd` these rights as far as the system lets this process: only root gives
-  /// files away, and a group must be one of the user's own. Where the group or the ACL cannot be
-  /// kept, the file gets less, never more: group and others each get what both had, or nothing if
-  /// there was an ACL. The bits for setuid, setgid and sticky are never kept. kIoError if not even
-  /// that is possible.
+  /// Gives the open file `fd` these rights as far as the system allows: only root can change the
+  /// owner, and the group must be one of the user's own. If the group or the ACL cannot be kept,
+  /// the file gets fewer rights, never more: group and others each get the rights that both had, or
+  /// none if there was an ACL. The setuid, setgid and sticky bits are never kept. kIoError if even
+  /// the reduced rights cannot be set.
   Result<void> give_to(int fd, FileOps& ops) const;
 
   /// Whether the rights of the file, or the file itself, may have changed between the two looks.
@@ -36,9 +36,9 @@ class AccessRights {
   Result<void> give_permissions(int fd, bool has_group, FileOps& ops) const;
 
   struct stat status_;
-  /// The kernel's bytes: they are copied, never interpreted. Empty if there is none.
+  /// The ACL in the kernel's encoding: copied, never interpreted. Empty if there is none.
   std::vector<char> acl_;
-  /// The file may be replaced by this user, but not opened to look at its ACL.
+  /// This user may replace the file, but not open it to read its ACL.
   bool is_acl_unknown_ = false;
 };
 

@@ -33,7 +33,7 @@ tl::unexpected<Error> no_memory(const TensorRef& tensor, std::uint64_t bytes) {
 
 tl::unexpected<Error> too_much(std::uint64_t limit, std::string path) {
   return fail(ErrorCode::kLimitExceeded,
-              "loading this takes more than the " + counted(limit, "byte") +
+              "loading this takes more memory than the " + counted(limit, "byte") +
                   " that Limits::decoded_bytes allows; load parts of it",
               Error::kNoOffset, std::move(path));
 }
@@ -43,7 +43,7 @@ bool has_strides(const TensorRef& tensor) {
   return storage != nullptr && (storage->flags & kStorageStrided) != 0;
 }
 
-// Whether the decoded chunks, one after the other, are the tensor, and stand so in the file.
+// Whether the tensor is stored as its raw chunks, one after the other.
 bool is_contiguous(const TensorRef& tensor) {
   if (tensor.is_placeholder()) return true;
   if (tensor.storage() != nullptr) return false;
@@ -93,7 +93,7 @@ Result<ByteSpan> CheckpointFile::read_stored(const Extent& extent,
                                              std::vector<std::byte>& memory) const {
   const FileEntry& file = checkpoint_.catalog().files()[extent.file];
   if (file.problem) return tl::unexpected<Error>(*file.problem);
-  // Never made smaller: chunks of several sizes take turns.
+  // Never shrunk: chunk sizes vary.
   if (!source_->mapping(extent.file) && memory.size() < extent.length) {
     memory.resize(static_cast<std::size_t>(extent.length));
   }
@@ -146,11 +146,10 @@ bool CheckpointFile::is_in_place(const TensorRef& tensor) const {
 
 Result<TensorView> CheckpointFile::view(const TensorRef& tensor, Check check) const try {
   if (!is_contiguous(tensor)) {
-    return fail(
-        ErrorCode::kNotContiguous,
-        "the tensor is stored with strides, in another byte order or in pieces, so there is "
-        "no view of it; read it with slice()",
-        Error::kNoOffset, tensor_path(tensor));
+    return fail(ErrorCode::kNotContiguous,
+                "the tensor is stored with strides, in another byte order or in parts, so view() "
+                "cannot return it; read it with slice()",
+                Error::kNoOffset, tensor_path(tensor));
   }
   const auto extent = tensor.raw_extent();
   if (!extent || !source_->mapping(extent->file)) return slice(tensor, {});
@@ -210,7 +209,7 @@ Result<void> CheckpointFile::read_planned(const ReadPlan& plan, MutableByteSpan 
   });
 }
 
-// Reads straight to where the bytes belong, if they are stored as they are.
+// Reads straight into the result if the bytes are stored raw.
 Result<void> CheckpointFile::read_planned_chunk(const ReadPlan& plan, std::size_t i,
                                                 MutableByteSpan out, ChunkBuffer& buffer) const {
   const Extent& extent = plan.chunks()[i].stored;
@@ -228,7 +227,7 @@ Result<void> CheckpointFile::read_planned_chunk(const ReadPlan& plan, std::size_
   return plan.deliver(i, *bytes, out, buffer.reader);
 }
 
-// The tensors below a node, each once: those in the mapping, and those that are read into memory.
+// The tensors below a node, each once: those in the mapping, and those to read into memory.
 struct CheckpointFile::Loading {
   struct Read {
     ReadPlan plan;
@@ -272,8 +271,8 @@ Result<CheckpointFile::Loading> CheckpointFile::prepare_loading(const NodeRef& n
 Result<Value> CheckpointFile::load(const NodeRef& node, Check check) const try {
   auto loading = prepare_loading(node);
   if (!loading) return propagate(loading);
-  // All chunks of all tensors at once: one tensor after the other, threads would start and stop for
-  // each.
+  // All chunks of all tensors in one parallel loop: a loop for each tensor would start and stop
+  // threads every time.
   struct Place {
     std::size_t read;
     std::size_t chunk;
@@ -319,7 +318,7 @@ Result<Value> CheckpointFile::load_lazily(const NodeRef& node) const try {
 }
 
 Result<TensorData> CheckpointFile::data_lazily(const TensorRef& tensor) const try {
-  // What cannot be read at all is known now: a save would fail in the middle.
+  // Fail now if a tensor cannot be read at all, not in the middle of a save.
   if (auto plan = ReadPlan::make(tensor); !plan) return propagate(plan);
   return TensorData::produced(
       [file = *this, tensor](std::uint64_t offset, MutableByteSpan out) -> Result<void> {
@@ -330,8 +329,8 @@ Result<TensorData> CheckpointFile::data_lazily(const TensorRef& tensor) const tr
   return out_of_memory();
 }
 
-// Part of a whole tensor: a save asks for one chunk at a time, which is then read to where it
-// belongs.
+// Part of a whole tensor: a save asks for one chunk at a time, and the chunk is read straight into
+// its buffer.
 Result<void> CheckpointFile::read_range(const TensorRef& tensor, std::uint64_t offset,
                                         MutableByteSpan out, ChunkBuffer& buffer) const {
   const std::uint64_t end = std::min(tensor.bytes(), offset + out.size());
@@ -347,13 +346,13 @@ Result<void> CheckpointFile::read_range(const TensorRef& tensor, std::uint64_t o
   return {};
 }
 
-// Reads the part of a tensor with strides that has byte `offset` of it: as many whole steps of one
-// axis as kBandBytes hold. What is read at once decides how often the storage is gone through.
+// Reads the part of a strided tensor that contains byte `offset`: as many whole steps of one axis
+// as kBandBytes hold. Larger parts mean fewer passes over the storage.
 Result<void> CheckpointFile::read_band(const TensorRef& tensor, std::uint64_t offset,
                                        ChunkBuffer& buffer) const {
   constexpr std::uint64_t kBandBytes = std::uint64_t{32} << 20;
   const auto shape = tensor.shape();
-  std::uint64_t step = tensor.bytes();  // of the axis that is divided, and then of those before it
+  std::uint64_t step = tensor.bytes();  // of the divided axis, then of the axes before it
   std::size_t axis = 0;
   for (; axis < shape.size() && step > kBandBytes; ++axis) step /= shape[axis];
   std::vector<Slice> slices(axis);
@@ -410,7 +409,7 @@ Result<ByteSpan> CheckpointFile::read_strided_chunk(const TensorRef& tensor, std
 }
 
 Result<VerifyReport> CheckpointFile::verify(const Progress& progress) const try {
-  // Regions of a chunk or a little more: what each thread holds of a file that is not mapped.
+  // Regions of a chunk or a little more: each thread holds one if the file is not mapped.
   const VerifyPlan plan(checkpoint_, kChunkBytes);
   std::mutex mutex;
   std::vector<Damage> damage;

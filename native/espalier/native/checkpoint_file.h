@@ -1,4 +1,4 @@
-// A checkpoint in a file on disk: open it, look around, read tensors, verify it.
+// Opens a checkpoint file on disk, reads its tree and tensors, and verifies it.
 //
 //   Result<CheckpointFile> file = CheckpointFile::open("run.espalier");
 //   if (!file) return report(file.error().describe());
@@ -31,15 +31,15 @@
 
 namespace espalier {
 
-/// Whether tensor bytes are compared with their hashes before anybody sees them. kNothing spares
-/// the time for tensors that are used in place, in a mapped file; whatever has to be read or
-/// decoded first is compared all the same.
+/// Whether tensor bytes are checked against their hashes before they are returned. kNothing skips
+/// the check for tensors used in place in a mapped file; bytes that must be read or decoded first
+/// are always checked.
 enum class Check : std::uint8_t { kHashes, kNothing };
 
 struct OpenFileOptions {
   Access access = Access::kMapped;
   Limits limits = {};
-  /// Threads that reading and verifying may use; 0 for as many as the machine runs at once.
+  /// Threads for reading and verifying; 0 uses every CPU.
   unsigned threads = 0;
   /// Whether dotted names become nested dicts; see OpenOptions::nest.
   bool nest = false;
@@ -55,21 +55,21 @@ struct TensorView {
 };
 
 /// An open checkpoint file of any format that the library reads. Cheap to copy; copies share the
-/// file. Const use is thread-safe. What returns a Result never throws std::bad_alloc: that is
-/// kOutOfMemory. All handles into it (NodeRef, TensorRef) are valid as long as
-/// one copy lives.
+/// file. Const use is thread-safe. Functions that return a Result never throw std::bad_alloc; they
+/// return kOutOfMemory. Handles into the file (NodeRef, TensorRef) are valid as long as one copy
+/// lives.
 class CheckpointFile {
  public:
-  /// Opens `path` and validates all but the tensors' bytes, of which it reads none: the time
-  /// depends on the size of the tree alone. The first bytes tell the format; the name does not
-  /// matter. A checkpoint in several files opens by the one that describes it; the others are
-  /// looked for in the same folder.
+  /// Opens `path` and validates everything except the tensors' bytes, which it does not read: the
+  /// time depends only on the size of the tree. The first bytes determine the format; the name does
+  /// not matter. For a checkpoint in several files, pass the file that describes it; open() looks
+  /// for the others in the same folder.
   static Result<CheckpointFile> open(const std::filesystem::path& path,
                                      const OpenFileOptions& options = {});
 
   /// Makes the machine that opens a file.
   using MakeMachine = std::function<std::unique_ptr<OpeningMachine>(const OpenOptions&)>;
-  /// The same with a machine of the caller's, for a format that the library does not know.
+  /// The same with the caller's machine, for a format that the library does not know.
   static Result<CheckpointFile> open(const std::filesystem::path& path,
                                      const OpenFileOptions& options,
                                      const MakeMachine& make_machine);
@@ -79,49 +79,50 @@ class CheckpointFile {
   NodeRef metadata() const { return checkpoint_.metadata(); }
   const Source& source() const { return *source_; }
 
-  /// The whole tensor. Raw tensors of a mapped file are views of the mapping, without a copy; those
-  /// that are compressed, or whose file is not mapped, are read into memory. kWrongKind for a
-  /// placeholder, kChunkCorrupt if the bytes are damaged (as Check says, in a format that has
-  /// hashes), kNotContiguous for a tensor of another format that is stored with strides, in another
-  /// byte order or in pieces: slice() reads it.
+  /// Returns the whole tensor. Raw tensors of a mapped file are views of the mapping, without a
+  /// copy. Compressed tensors, and tensors of a file that is not mapped, are read into memory.
+  /// kWrongKind for a placeholder. kChunkCorrupt if the bytes are damaged (see Check; only in a
+  /// format with hashes). kNotContiguous for a tensor of another format that is stored with
+  /// strides, in another byte order or in parts: slice() reads it.
   Result<TensorView> view(const TensorRef& tensor, Check check = Check::kHashes) const;
 
-  /// A slice of the tensor (see ReadPlan::make), in memory of its own. Reads the chunks that it
-  /// needs.
+  /// Returns a slice of the tensor (see ReadPlan::make) in its own memory. Reads only the chunks
+  /// that it needs.
   Result<TensorView> slice(const TensorRef& tensor, std::span<const Slice> slices) const;
 
-  /// The same into the caller's memory, which has as many bytes as the slice. Its contents mean
-  /// nothing after an error.
+  /// The same into `out`, which must have as many bytes as the slice. After an error its contents
+  /// are unspecified.
   Result<void> read_into(const TensorRef& tensor, std::span<const Slice> slices,
                          MutableByteSpan out) const;
 
-  /// What going through chunks needs: memory for stored bytes, and a decoder. One per thread.
+  /// State for reading chunks: memory for stored bytes, and a decoder. One per thread.
   struct ChunkBuffer {
     std::vector<std::byte> stored;
     ChunkReader reader;
-    /// The part of a tensor with strides that was read last.
+    /// The part of a strided tensor that was read last.
     std::optional<TensorRef> band_of;
     std::uint64_t band_begin = 0;
     std::vector<std::byte> band;
   };
 
-  /// Up to kChunkBytes bytes of the tensor from byte `i` * kChunkBytes on, packed in C order, after
-  /// checking their hash: for going through a tensor that is larger than memory. `i` must be below
-  /// espalier::chunk_count(tensor.bytes()). A view of the mapping, or of `buffer`, which grows as
-  /// needed, to 32 MiB and a chunk if the tensor has strides; valid until the file or `buffer`
-  /// changes or goes. Errors as of slice().
+  /// Returns up to kChunkBytes bytes of the tensor from byte `i` * kChunkBytes on, packed in C
+  /// order, after checking their hash. Use it to read a tensor that is larger than memory. `i` must
+  /// be below espalier::chunk_count(tensor.bytes()). The result is a view of the mapping, or of
+  /// `buffer`, which grows as needed: to 32 MiB and a chunk if the tensor has strides. It is valid
+  /// until the file or `buffer` changes or is destroyed. Errors are those of slice().
   Result<ByteSpan> read_chunk(const TensorRef& tensor, std::uint32_t i, ChunkBuffer& buffer) const;
 
-  /// The tree below `node` with all tensors, exactly as it was saved. Tensors are view()s, so raw
-  /// ones of a mapped file take no memory. kLimitExceeded if the others take more than
-  /// Limits::decoded_bytes together; other errors as of view().
+  /// Returns the tree below `node` with all tensors, exactly as it was saved. Tensors are view()s,
+  /// so raw tensors of a mapped file take no memory. kLimitExceeded if the others together take
+  /// more than Limits::decoded_bytes; other errors are those of view().
   Result<Value> load(const NodeRef& node, Check check = Check::kHashes) const;
 
-  /// The same with tensors that are read, and checked, only when their bytes are asked for: for
-  /// handing a tree larger than memory on to a save.
+  /// The same with tensors that are read and checked only on demand. Use it to save a tree that is
+  /// larger than memory.
   Result<Value> load_lazily(const NodeRef& node) const;
 
-  /// Data that are read, and checked, when a save asks for them. kWrongKind for a placeholder.
+  /// Returns data that are read and checked when a save asks for them. kWrongKind for a
+  /// placeholder.
   Result<TensorData> data_lazily(const TensorRef& tensor) const;
 
   /// Checks every byte of the file. Fails only if the file cannot be read; damage is in the report.
@@ -133,7 +134,7 @@ class CheckpointFile {
       : source_(std::move(source)), checkpoint_(std::move(checkpoint)), options_(options) {}
 
   Extent stored_extent(const TensorRef& tensor, std::uint32_t i) const;
-  /// The bytes of the extent: a view of the mapping, or of `memory`, which grows as needed.
+  /// Returns the bytes of the extent: a view of the mapping, or of `memory`, which grows as needed.
   Result<ByteSpan> read_stored(const Extent& extent, std::vector<std::byte>& memory) const;
   /// Whether the tensor is used where it lies in the mapping.
   bool is_in_place(const TensorRef& tensor) const;
@@ -152,8 +153,8 @@ class CheckpointFile {
   std::shared_ptr<const Source> source_;
   Checkpoint checkpoint_;
   OpenFileOptions options_;
-  /// For producers, which do not know their thread: a decoder for each call would cost more than
-  /// decoding a small chunk.
+  /// Decoders for producers, which do not know their thread. Making one for each call would cost
+  /// more than decoding a small chunk.
   std::shared_ptr<Pool<ChunkBuffer>> buffers_ = std::make_shared<Pool<ChunkBuffer>>();
 };
 

@@ -1,5 +1,5 @@
-// The system calls that a save makes: a seam, so that tests can make each of them fail and programs
-// can stop a save between two of them.
+// The system calls of a save, replaceable: tests make each of them fail, and programs stop a save
+// between two of them.
 #ifndef ESPALIER_NATIVE_FILE_OPS_H_
 #define ESPALIER_NATIVE_FILE_OPS_H_
 
@@ -10,9 +10,9 @@
 
 namespace espalier {
 
-/// What a FileSink asks of the operating system. Each function is the POSIX call of its name, with
-/// its arguments, its result and its errno; this class makes just that call, and a derived one may
-/// do otherwise. Whoever uses one only borrows it. All functions must be thread-safe.
+/// The operating system interface of a FileSink. Each function is the POSIX call of its name, with
+/// its arguments, result and errno. This class makes just that call; derived classes may change it.
+/// Users borrow an object and do not own it. All functions must be thread-safe.
 class FileOps {
  public:
   FileOps() = default;
@@ -20,11 +20,11 @@ class FileOps {
   FileOps& operator=(const FileOps&) = delete;
   virtual ~FileOps() = default;
 
-  /// The system itself. Lives as long as the program, and has no state.
+  /// The real system. Lives as long as the program, and has no state.
   static FileOps& system();
 
-  // A `folder` is a descriptor of one, or AT_FDCWD. What stays the same while a save runs is the
-  // folder, not its path: programs change their current folder, and folders are renamed.
+  // A `folder` is the descriptor of a folder, or AT_FDCWD. A save keeps the descriptor because the
+  // path may change: programs change their current folder, and folders are renamed.
   virtual int openat(int folder, const char* path, int flags, mode_t mode);
   virtual int fstatat(int folder, const char* path, struct stat* status, int flags);
   virtual ssize_t readlinkat(int folder, const char* path, char* text, std::size_t size);
@@ -39,14 +39,14 @@ class FileOps {
   /// Linux's fallocate(2) for the first `length` bytes; ENOSYS elsewhere.
   virtual int fallocate(int fd, off_t length);
   virtual ssize_t pwrite(int fd, const void* bytes, std::size_t size, off_t offset);
-  /// Where fsync() stops at the disk's own cache, this goes beyond it.
+  /// Like fsync(), but also flushes the disk's own cache where fsync() does not.
   virtual int fsync(int fd);
   virtual int close(int fd);
   // Both names are of files in `folder`.
   virtual int renameat(int folder, const char* from, const char* to);
-  /// renameat() that fails with EEXIST instead of replacing a file: Linux's renameat2(2) with
+  /// Like renameat(), but fails with EEXIST instead of replacing a file: Linux's renameat2(2) with
   /// RENAME_NOREPLACE, macOS's renameatx_np(2) with RENAME_EXCL. ENOSYS elsewhere; EINVAL or
-  /// ENOTSUP on file systems that cannot.
+  /// ENOTSUP on file systems that do not support it.
   virtual int renameat_exclusively(int folder, const char* from, const char* to);
   virtual int linkat(int folder, const char* from, const char* to);
   virtual int unlinkat(int folder, const char* name);

@@ -16,17 +16,17 @@ constexpr std::uint64_t kPieceBytes = std::uint64_t{4} << 20;
 
 Result<std::shared_ptr<const Source>> open_sibling(const std::filesystem::path& path,
                                                    const std::string& name, Access access) {
-  // The name comes from a file: "../../.ssh/id_rsa" would be read on the author's behalf.
+  // The name comes from an untrusted file: "../../.ssh/id_rsa" must not be read.
   if (!is_sibling_name(name)) {
-    return fail(ErrorCode::kFileMissing,
-                "the checkpoint names a further file that is not in its own folder, and such files "
-                "are not opened");
+    return fail(
+        ErrorCode::kFileMissing,
+        "the checkpoint names a further file outside its own folder; such files are never opened");
   }
   auto source = open_source(path.parent_path() / name, access);
   if (!source && source.error().code == ErrorCode::kFileNotFound) {
     return fail(ErrorCode::kFileMissing,
-                "the checkpoint has bytes in this file, and it is not there; put it beside the "
-                "file that you opened");
+                "the checkpoint has bytes in this file, which is missing; put it beside the file "
+                "that you opened");
   }
   return source;
 }

@@ -13,16 +13,16 @@
 
 namespace espalier {
 
-/// A checkpoint, and the files that its extents are of.
+/// A checkpoint and the files that hold its extents.
 struct OpenedFiles {
   Checkpoint checkpoint;
   std::shared_ptr<const Source> source;
 };
 
-/// Drives `machine` over `first`, which stands at `path`, and over the files of the same folder
-/// that the machine wants. One that cannot be opened is no error here: the machine learns why, and
-/// so does everybody who reads from it. Files that the checkpoint makes are made when they are
-/// first read, within `limits`. Errors are those of the machine and of reading.
+/// Drives `machine` over `first`, which is at `path`, and over the files of the same folder that
+/// the machine wants. A further file that cannot be opened is not an error here: the machine gets
+/// the error, and so do later reads of that file. Made files are made when they are first read,
+/// within `limits`. Errors are those of the machine and of reading.
 Result<OpenedFiles> open_files(OpeningMachine& machine, std::shared_ptr<const Source> first,
                                const std::filesystem::path& path, Access access,
                                const Limits& limits);

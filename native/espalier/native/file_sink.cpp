@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kPrefix = ".espalier-";
 constexpr std::string_view kSuffix = ".tmp";
 
-// A name that does not grow with the target's, which may be as long as the file system allows.
+// The length does not depend on the target's name, which may be as long as the file system allows.
 Result<std::string> temporary_name() try {
   static constexpr char kDigits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
   std::random_device random;
@@ -34,11 +34,11 @@ Result<std::string> temporary_name() try {
   for (int i = 0; i < 12; ++i) name += kDigits[digit(random)];
   return name += kSuffix;
 } catch (const std::runtime_error&) {
-  // std::random_device says it thus, where it has no source.
-  return fail(ErrorCode::kIoError, "the system has no random numbers for a temporary name");
+  // std::random_device throws if it has no source.
+  return fail(ErrorCode::kIoError, "the system provides no random numbers for a temporary name");
 }
 
-// Creates an empty file in the folder under a name of its own.
+// Creates an empty file with a unique name in the folder.
 Result<FileDescriptor> create_temporary(const FileDescriptor& folder, mode_t mode,
                                         std::string& temporary, FileOps& ops) {
   for (int attempt = 0; attempt < 100; ++attempt) {
@@ -59,12 +59,13 @@ Result<FileDescriptor> create_temporary(const FileDescriptor& folder, mode_t mod
 }
 
 tl::unexpected<Error> target_exists() {
-  return fail(ErrorCode::kFileExists, "there is a file of that name, and it may not be replaced");
+  return fail(ErrorCode::kFileExists,
+              "a file of that name exists, and this save must not replace it");
 }
 
 // Returns 0 or the errno. Takes no memory.
 int sync_folder(const FileDescriptor& folder, FileOps& ops) {
-  // Some file systems cannot sync folders, and then there is nothing to wait for.
+  // Some file systems cannot sync folders; then there is nothing to wait for.
   return ops.fsync(folder.get()) == 0 || errno == EINVAL || errno == ENOTSUP ? 0 : errno;
 }
 
@@ -88,7 +89,8 @@ Result<FileSink> FileSink::create(const fs::path& requested, std::uint64_t lengt
   if (length > static_cast<std::uint64_t>(std::numeric_limits<off_t>::max())) {
     return fail_with_errno(EFBIG, "create the file");
   }
-  // What was private is so from the start: whoever opened it in between could read it all.
+  // Private content stays private from the start: a process that opened the file in between could
+  // read all of it.
   const mode_t mode = *old ? (*old)->st_mode & mode_t{0600} : mode_t{0666};
   std::string temporary;
   auto file = create_temporary(target->folder, mode, temporary, ops);
@@ -98,10 +100,10 @@ Result<FileSink> FileSink::create(const fs::path& requested, std::uint64_t lengt
   if (auto ok = sink.choose_placing(); !ok) return propagate(ok);
   const int fd = sink.file_.get();
   if (uninterrupted([&] { return ops.ftruncate(fd, static_cast<off_t>(length)); }) != 0) {
-    return fail_with_errno(errno, "make the file as long as it must be");
+    return fail_with_errno(errno, "set the file's length");
   }
-  // What does not fit fails at once and not after minutes of writing, which is quicker, too, when
-  // the file system need not look for room then. Not every file system can do that, and none needs.
+  // Reserve the space now: a full disk fails at once, not after minutes, and writing is faster.
+  // File systems that cannot reserve space work too.
   if (length > 0 && ops.fallocate(fd, static_cast<off_t>(length)) != 0 &&
       (errno == ENOSPC || errno == EDQUOT)) {
     return fail_with_errno(errno, "reserve room for the file");
@@ -114,7 +116,7 @@ Result<FileSink> FileSink::create(const fs::path& requested, std::uint64_t lengt
 Result<void> FileSink::choose_placing() {
   if (options_.replace) return {};
   FileOps& ops = *options_.ops;
-  // Tried on the empty file: after minutes of writing it would be too late.
+  // Try it on the empty file now, not after minutes of writing.
   auto name = temporary_name();
   if (!name) return propagate(name);
   const int folder = target_.folder.get();
@@ -125,11 +127,12 @@ Result<void> FileSink::choose_placing() {
   }
   placing_ = Placing::kLink;
   if (ops.linkat(folder, temporary_.c_str(), name->c_str()) != 0) {
-    return fail_with_errno(errno,
-                           "place a file on this file system without replacing what may appear "
-                           "there; allow to replace it, or choose another folder");
+    return fail_with_errno(
+        errno,
+        "give a file its name on this file system without a risk of replacing another file; allow "
+        "the save to replace files, or choose another folder");
   }
-  // Tried twice, because nothing would remove it later.
+  // Try twice, because nothing else would remove it later.
   const auto remove = [&] { return ops.unlinkat(folder, name->c_str()) == 0; };
   if (remove() || remove()) return {};
   return fail_with_errno(errno, "remove a temporary name");
@@ -142,7 +145,7 @@ bool FileSink::is_temporary_name(std::string_view name) {
 FileSink::~FileSink() { remove_temporary(); }
 
 void FileSink::remove_temporary() {
-  // A moved-from sink has no folder. A forked child has a copy of its parent's sink.
+  // A moved-from sink has no folder. A forked child's copy must not remove its parent's file.
   if (temporary_.empty() || !target_.folder.is_open() || process_ != ::getpid()) return;
   if (options_.ops->unlinkat(target_.folder.get(), temporary_.c_str()) == 0) temporary_.clear();
 }
@@ -154,7 +157,7 @@ Result<void> FileSink::write(std::uint64_t offset, ByteSpan bytes) const try {
                                   static_cast<off_t>(offset));
     });
     if (n < 0) return fail_with_errno(errno, "write the file", offset);
-    // No progress and no error: trying again might never end.
+    // No progress and no error: a retry might loop for ever.
     if (n == 0) return fail_with_errno(EIO, "write the file", offset);
     offset += static_cast<std::uint64_t>(n);
     bytes = bytes.subspan(static_cast<std::size_t>(n));
@@ -164,9 +167,10 @@ Result<void> FileSink::write(std::uint64_t offset, ByteSpan bytes) const try {
   return out_of_memory();
 }
 
-// A private file may appear at the target during the save, and then these bytes replace it. Only
-// the system knows what the umask and a default ACL give a new file, so it is asked by making one.
-// Where permissions cannot be changed there are none to hide behind.
+// Restricts the new file to its owner: a private file may appear at the target during the save, and
+// then these bytes replace it. Keeps the permissions that the new file has for show_new_file(),
+// because only the system knows the effect of the umask and a default ACL. A file system that
+// refuses has no permissions to hide behind.
 void FileSink::hide_new_file() {
   FileOps& ops = *options_.ops;
   struct stat made = {};
@@ -183,11 +187,11 @@ Result<void> FileSink::show_new_file() {
   return fail_with_errno(errno, "give the new file its permissions");
 }
 
-// The rights of the old file are looked at only now, so that a chmod during the save counts. One
-// during fsync(), which may take seconds, counts as well.
+// Reads the rights of the old file only now, so that a chmod during the save counts. A chmod during
+// fsync(), which may take seconds, counts too.
 Result<void> FileSink::make_durable() {
   FileOps& ops = *options_.ops;
-  constexpr int kLooks = 3;  // at a file whose rights somebody changes all the time
+  constexpr int kLooks = 3;  // at a file whose rights keep changing
   std::optional<AccessRights> given;
   for (int look = 0; look < kLooks; ++look) {
     Result<std::optional<AccessRights>> rights = std::nullopt;
@@ -198,8 +202,8 @@ Result<void> FileSink::make_durable() {
     if (!ok) return ok;
     given = std::move(*rights);
     if (!options_.sync) return {};
-    // Never tried again: after a failed fsync, Linux takes the lost pages for clean ones.
-    if (ops.fsync(file_.get()) != 0) return fail_with_errno(errno, "bring the file to the disk");
+    // Never retried: after a failed fsync, Linux marks the lost pages as clean.
+    if (ops.fsync(file_.get()) != 0) return fail_with_errno(errno, "flush the file to the disk");
   }
   return {};
 }
@@ -208,18 +212,18 @@ Result<void> FileSink::commit() try {
   FileOps& ops = *options_.ops;
   if (auto ok = make_durable(); !ok) return ok;
   if (const int error = file_.close(); error != 0) return fail_with_errno(error, "close the file");
-  // Made while the target is as it was: afterwards, a lack of memory must not look like a failure.
+  // Allocated before the rename: after it, lack of memory must not look like a failed save.
   Error unsure{ErrorCode::kDurabilityUnknown,
                Error::kNoOffset,
                {},
-               "the file is complete and in place, but a loss of power now might bring the old "
-               "one back: the folder could not be brought to the disk"};
+               "the file is complete and in place, but a power failure now might bring the old one "
+               "back: the folder could not be flushed to the disk"};
   if (auto ok = take_place(); !ok) return ok;
   const int error = options_.sync ? sync_folder(target_.folder, ops) : 0;
   if (error == 0) return {};
   try {
     unsure.message += ": " + std::generic_category().message(error);
-  } catch (const std::bad_alloc&) {  // It says enough without.
+  } catch (const std::bad_alloc&) {  // The message is good enough without it.
   }
   return tl::unexpected<Error>(std::move(unsure));
 } catch (const std::bad_alloc&) {

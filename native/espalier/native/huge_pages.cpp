@@ -19,14 +19,14 @@ constexpr std::size_t kSeveralPages = std::size_t{64} << 10;
   return bytes;
 }
 
-// Advises on those pages of `page` bytes that lie wholly within the memory. Never fails.
+// Calls madvise() for the pages of `page` bytes that lie wholly within the memory. Never fails.
 [[maybe_unused]] void advise_within(void* memory, std::size_t size, std::size_t page, int advice) {
   if (std::align(page, page, memory, size) == nullptr) return;
   ::madvise(memory, size / page * page, advice);
 }
 
-// From the heap, aligned as the heap likes best: so it finds what has been freed again, which costs
-// no new pages at all. Null if there is none.
+// Allocates from the heap with the default alignment, so the heap can reuse freed memory, which
+// costs no new pages. Null without memory.
 void* allocate(std::size_t size) {
   void* memory = ::operator new(size, std::nothrow);
 #ifdef MADV_HUGEPAGE
@@ -35,7 +35,7 @@ void* allocate(std::size_t size) {
   return memory;
 }
 
-// Gets all pages in one call instead of a fault for each.
+// Populates all pages in one call instead of one fault for each.
 void populate([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t size) {
 #ifdef MADV_POPULATE_WRITE
   if (memory != nullptr && size >= kSeveralPages) {
@@ -60,7 +60,7 @@ std::shared_ptr<std::byte[]> large_memory(std::uint64_t size) {
   const auto narrow = narrow_size(size);
   void* memory = narrow ? allocate(*narrow) : nullptr;
   if (memory == nullptr) return nullptr;
-  // More than that is filled by several threads, which had better get their pages themselves.
+  // Larger blocks are filled by several threads, and each thread should fault in its own pages.
   if (*narrow < kHugePage) populate(memory, *narrow);
   return {static_cast<std::byte*>(memory), [](std::byte* bytes) { ::operator delete(bytes); }};
 }

@@ -1,5 +1,5 @@
-// Memory for large indexes and tensors: filling fresh memory page by page costs more than what is
-// done with it.
+// Memory for large indexes and tensors: page faults on fresh memory cost more than the work done in
+// it.
 #ifndef ESPALIER_NATIVE_HUGE_PAGES_H_
 #define ESPALIER_NATIVE_HUGE_PAGES_H_
 
@@ -11,12 +11,11 @@
 
 namespace espalier {
 
-/// An allocator that asks the system for huge pages when a block is large, and for all pages at
-/// once.
+/// An allocator that asks for huge pages when a block is large, and populates all pages at once.
 ArenaAllocator huge_page_allocator();
 
-/// `size` bytes for a tensor, uninitialised, in huge pages as far as they get full. Null if the
-/// system does not have them. Thread-safe.
+/// `size` uninitialised bytes for a tensor, in huge pages where a whole one fits. Null without
+/// memory. Thread-safe.
 std::shared_ptr<std::byte[]> large_memory(std::uint64_t size);
 
 }  // namespace espalier

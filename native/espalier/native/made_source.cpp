@@ -14,7 +14,7 @@
 namespace espalier {
 namespace {
 
-// What a maker is fed at once when its file is not mapped.
+// Bytes fed to a maker at once when its file is not mapped.
 constexpr std::uint64_t kFeedBytes = std::uint64_t{4} << 20;
 
 class MadeSource : public Source {
@@ -29,7 +29,7 @@ class MadeSource : public Source {
     auto all = bytes();
     if (!all) return all;
     if (!range_fits(extent.offset, extent.length, all->size())) {
-      return fail(ErrorCode::kTruncated, "the made file ends before the bytes that are needed",
+      return fail(ErrorCode::kTruncated, "the unpacked file ends before the requested bytes",
                   extent.offset);
     }
     return all->subspan(static_cast<std::size_t>(extent.offset),
@@ -46,7 +46,7 @@ class MadeSource : public Source {
     return {};
   }
 
-  // The bytes are in memory, or are not known.
+  // Hints have no effect: the bytes are in memory, or are made on the first read.
   void expect(ReadPattern) const override {}
   void prefetch(const Extent&) const override {}
 
@@ -79,7 +79,7 @@ class MadeSource : public Source {
       return fail(ErrorCode::kOutOfMemory,
                   "cannot allocate " + counted(entry_.length, "byte") + " to unpack a file");
     }
-    // A maker that leaves something out must not show what the memory held before.
+    // Zero the memory: a maker that skips bytes must not expose old contents.
     std::memset(memory.get(), 0, static_cast<std::size_t>(entry_.length));
     const auto machine =
         entry_.maker->start({memory.get(), static_cast<std::size_t>(entry_.length)});

@@ -1,4 +1,4 @@
-// Files whose bytes are made when they are first read.
+// Files whose bytes are made (unpacked or converted) when they are first read.
 #ifndef ESPALIER_NATIVE_MADE_SOURCE_H_
 #define ESPALIER_NATIVE_MADE_SOURCE_H_
 
@@ -12,13 +12,13 @@
 
 namespace espalier {
 
-/// The bytes that the made files of one checkpoint may still take: Limits::made_bytes at first.
+/// Memory left for the made files of one checkpoint; starts at Limits::made_bytes.
 using MadeBudget = std::atomic<std::uint64_t>;
 
-/// File `number` of a checkpoint, made by `entry.maker` from `files` when it is first read, and
-/// kept in memory as long as the source lives. Reading waits for the first maker; a file that could
-/// not be made gives the same error each time. Errors of read() and copy(): the maker's,
-/// kLimitExceeded if `budget` does not suffice, kOutOfMemory, kTruncated.
+/// File `number` of a checkpoint. `entry.maker` makes it from `files` when it is first read, and it
+/// stays in memory as long as the source lives. Concurrent reads wait for the first. If making the
+/// file fails, every read returns the same error. Errors of read() and copy(): the maker's,
+/// kLimitExceeded if `budget` is too small, kOutOfMemory, kTruncated.
 std::shared_ptr<const Source> make_source(const FileEntry& entry,
                                           std::shared_ptr<const Source> files,
                                           std::shared_ptr<MadeBudget> budget);

@@ -1,4 +1,4 @@
-// Lets the tasks of several threads through one by one, in the order of their numbers.
+// Admits the tasks of several threads one at a time, in order of their numbers.
 #ifndef ESPALIER_NATIVE_ORDERED_SECTION_H_
 #define ESPALIER_NATIVE_ORDERED_SECTION_H_
 
@@ -9,11 +9,11 @@
 
 namespace espalier {
 
-/// A section that threads pass one by one, each in its turn, from turn 0 on. Thread-safe.
+/// A critical section that tasks enter one at a time, in turn, from turn 0 on. Thread-safe.
 class OrderedSection {
  public:
-  /// The turn of task `i`, from the task's beginning on. If the task ends without taking it, by
-  /// whatever way, no later turn comes any more: those who wait for one are sent away.
+  /// The turn of task `i`; create it when the task begins. If the task ends without taking its
+  /// turn, no later turn comes, and all waiting tasks are released.
   class Turn {
    public:
     Turn(OrderedSection& turns, std::size_t i) : turns_(turns), i_(i) {}
@@ -23,8 +23,8 @@ class OrderedSection {
       if (!taken_) turns_.give_up(i_);
     }
 
-    /// Waits until all turns before have been taken, then calls `step`, which must not throw,
-    /// alone. False, without calling it, if one of them never will.
+    /// Waits until all earlier turns have been taken, then calls `step` exclusively. `step` must
+    /// not throw. Returns false without calling it if an earlier turn will never be taken.
     template <class Step>
     bool take(const Step& step) {
       std::unique_lock lock(turns_.mutex_);

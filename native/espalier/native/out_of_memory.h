@@ -1,7 +1,8 @@
-// Where std::bad_alloc ends.
+// Converts std::bad_alloc to an error.
 //
-// The core lets it pass, as it builds strings and tables all over. The public functions of this
-// layer that return a Result catch it, so that a program that handles errors handles this one too:
+// The core lets std::bad_alloc pass, because almost every function builds strings or tables. The
+// public functions of this layer that return a Result catch it, so programs handle it like any
+// other error:
 //
 //   Result<void> f() try {
 //     ...
@@ -15,7 +16,7 @@
 
 namespace espalier {
 
-/// A kOutOfMemory that takes no memory: the text is short enough to be held by the string itself.
+/// A kOutOfMemory that allocates nothing: the text fits in the string's inline buffer.
 inline tl::unexpected<Error> out_of_memory() noexcept {
   return tl::unexpected<Error>(
       Error{ErrorCode::kOutOfMemory, Error::kNoOffset, {}, "out of memory"});

@@ -21,14 +21,14 @@ unsigned thread_count(unsigned requested) {
 
 namespace {
 
-// How a task failed: with an error, or with an exception.
+// A task's failure: an error or an exception.
 struct Failure {
   Error error;
   std::exception_ptr exception;
 };
 
-// An exception may not leave a thread. What it was is said later, by the caller's thread: here,
-// there may be no memory to say it.
+// An exception must not leave its thread. The caller's thread reports it later, because here there
+// may be no memory for the report.
 std::optional<Failure> run_task(const std::function<Result<void>(unsigned, std::size_t)>& task,
                                 unsigned worker, std::size_t i) {
   try {
@@ -53,7 +53,7 @@ Result<void> parallel_for(std::size_t count, unsigned threads,
 
   const auto work = [&](unsigned worker) {
     while (!failed.load(std::memory_order_relaxed)) {
-      // Tasks are handed out in order, so that all before a failed one have begun and will finish.
+      // Tasks are handed out in order, so all tasks before a failed one have begun and will finish.
       const std::size_t i = next.fetch_add(1, std::memory_order_relaxed);
       if (i >= count) return;
       if (auto failed_task = run_task(task, worker, i)) {
@@ -74,7 +74,7 @@ Result<void> parallel_for(std::size_t count, unsigned threads,
     try {
       helpers.emplace_back(work, worker);
     } catch (const std::exception&) {
-      break;  // No more threads to be had: those that there are do the work.
+      break;  // No more threads available; the existing ones do the work.
     }
   }
   work(0);
@@ -84,7 +84,7 @@ Result<void> parallel_for(std::size_t count, unsigned threads,
   try {
     std::rethrow_exception(failure->exception);
   } catch (const std::bad_alloc&) {
-    return fail(ErrorCode::kOutOfMemory, "there is no memory left; use fewer threads");
+    return fail(ErrorCode::kOutOfMemory, "out of memory; use fewer threads");
   }
 }
 

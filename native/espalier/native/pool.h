@@ -1,4 +1,4 @@
-// Objects that are costly to make, lent to one thread at a time.
+// A pool of objects that are costly to make; each is lent to one thread at a time.
 #ifndef ESPALIER_NATIVE_POOL_H_
 #define ESPALIER_NATIVE_POOL_H_
 
@@ -9,8 +9,8 @@
 
 namespace espalier {
 
-/// Lends objects of type T, and makes one where none is free: at most as many as are lent at the
-/// same time. Thread-safe. Must outlive what it has lent.
+/// Lends objects of type T and makes a new one if none is free, so it holds at most as many as are
+/// lent at the same time. Thread-safe. Must outlive all lent objects.
 template <class T>
 class Pool {
  public:
@@ -18,7 +18,7 @@ class Pool {
     Pool* pool;
     void operator()(T* object) const noexcept { pool->take_back(std::unique_ptr<T>(object)); }
   };
-  /// A borrowed object; goes back by itself.
+  /// A borrowed object; the destructor returns it.
   using Borrowed = std::unique_ptr<T, GiveBack>;
 
   Borrowed borrow() {
@@ -38,7 +38,7 @@ class Pool {
     try {
       const std::lock_guard lock(mutex_);
       free_.push_back(std::move(object));
-    } catch (...) {  // Without memory for the list, the object goes.
+    } catch (...) {  // Without memory for the list, destroy the object.
     }
   }
 

@@ -10,7 +10,7 @@ FileDescriptor::~FileDescriptor() {
 }
 
 int FileDescriptor::close() {
-  // Linux closes the descriptor even when close() reports an error, so it must not be tried again.
+  // Linux closes the descriptor even when close() reports an error, so never retry.
   const int result = ops_->close(std::exchange(fd_, -1));
   return result == 0 ? 0 : errno;
 }

@@ -1,4 +1,4 @@
-// The few things that everything which talks to the operating system needs.
+// Helpers for code that calls the operating system.
 #ifndef ESPALIER_NATIVE_POSIX_H_
 #define ESPALIER_NATIVE_POSIX_H_
 
@@ -16,7 +16,7 @@ namespace espalier {
 class FileDescriptor {
  public:
   FileDescriptor() = default;
-  /// `ops`, which opened it, closes it, and must outlive it.
+  /// `ops` opened the descriptor and closes it; it must outlive this object.
   explicit FileDescriptor(int fd, FileOps& ops = FileOps::system()) : fd_(fd), ops_(&ops) {}
   FileDescriptor(FileDescriptor&& other) noexcept
       : fd_(std::exchange(other.fd_, -1)), ops_(other.ops_) {}
@@ -25,12 +25,12 @@ class FileDescriptor {
     std::swap(ops_, other.ops_);
     return *this;
   }
-  /// Closes without looking at the result: right for files that were only read.
+  /// Closes and ignores the result; right for files that were only read.
   ~FileDescriptor();
 
   bool is_open() const { return fd_ >= 0; }
   int get() const { return fd_; }
-  /// Closes and returns 0 or the errno: after writing, close() may be the first to know of an
+  /// Closes and returns 0 or the errno: after writing, close() may be the first call to report an
   /// error.
   int close();
 
@@ -39,9 +39,9 @@ class FileDescriptor {
   FileOps* ops_ = nullptr;
 };
 
-/// Calls again what a signal interrupted before it did anything. Not for fsync() and close(): an
-/// interrupted fsync() may have used up the one report of an error, and a second close() might hit
-/// somebody else's file.
+/// Repeats a call that a signal interrupted before it had any effect. Not for fsync() and close():
+/// an interrupted fsync() may have consumed the only report of an error, and a second close() might
+/// close another thread's file.
 template <class Call>
 auto uninterrupted(const Call& call) {
   auto result = call();

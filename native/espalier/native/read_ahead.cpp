@@ -3,13 +3,13 @@
 namespace espalier {
 namespace {
 
-// Enough for a disk to be busy while the threads are.
+// Enough to keep the disk busy while threads work.
 constexpr std::uint64_t kAhead = std::uint64_t{8} << 20;
-// What is fetched by one call, unless one extent alone is longer.
+// Bytes fetched by one call, unless a single extent is longer.
 constexpr std::uint64_t kRunBytes = std::uint64_t{1} << 20;
 // Disks and caches work by pages: a smaller gap costs nothing.
 constexpr std::uint64_t kGap = 4096;
-// Beside so many bytes it does not matter what the system reads too far.
+// For a stretch of this many bytes, the kernel's extra read-ahead is negligible.
 constexpr std::uint64_t kLongStretch = std::uint64_t{128} << 20;
 
 }  // namespace
@@ -49,7 +49,7 @@ void ReadAhead::use(std::uint64_t bytes) {
   if (is_sequential_) return;
   const std::uint64_t wanted = used_.fetch_add(bytes) + bytes + kAhead;
   for (std::size_t next = next_; next < runs_.size() && runs_[next].before < wanted;) {
-    // On failure somebody else has taken it, and `next` is what comes now.
+    // On failure another thread took it, and `next` is updated.
     if (next_.compare_exchange_weak(next, next + 1)) source_.prefetch(runs_[next++].extent);
   }
 }

@@ -1,4 +1,4 @@
-// Keeps the disk a little ahead of those who use a file's bytes.
+// Prefetches a file's bytes a little before they are used.
 #ifndef ESPALIER_NATIVE_READ_AHEAD_H_
 #define ESPALIER_NATIVE_READ_AHEAD_H_
 
@@ -12,11 +12,11 @@
 
 namespace espalier {
 
-/// Prefetches extents in the order in which they will be used, some MiB ahead. What the system
-/// does on its own is to read whatever stands around the bytes that are asked for, which costs a
-/// part of a file several times its size. Where that is little beside a long stretch of bytes, it
-/// is left to the system, whose pieces are larger. add() and start() come first, from one thread;
-/// use() is thread-safe. `source` must outlive it.
+/// Prefetches extents in the order in which they will be used, some MiB ahead. The kernel's own
+/// read-ahead reads the bytes around each request, which for a partial read costs several times its
+/// size. For long stretches of bytes that overhead is small, and the kernel's larger reads are
+/// used. Call add() and start() first, from one thread; use() is thread-safe. `source` must outlive
+/// this object.
 class ReadAhead {
  public:
   explicit ReadAhead(const Source& source) : source_(source) {}
@@ -27,22 +27,22 @@ class ReadAhead {
   /// The next extent in order.
   void add(const Extent& extent);
 
-  /// Prefetches the first ones.
+  /// Prefetches the first extents.
   void start();
 
-  /// Says that so many of the bytes added are about to be used: others may follow them.
+  /// Tells that this many of the added bytes are about to be used, so prefetching advances.
   void use(std::uint64_t bytes);
 
  private:
   struct Run {
-    Extent extent;             // extents that follow each other closely are fetched as one
+    Extent extent;             // extents close to each other are fetched as one
     std::uint64_t before = 0;  // bytes added before this run
   };
 
   const Source& source_;
   std::vector<Run> runs_;
   std::uint64_t added_ = 0;
-  std::uint64_t stretches_ = 0;  // of extents that follow each other closely
+  std::uint64_t stretches_ = 0;  // stretches of extents close to each other
   bool is_sequential_ = false;
   std::atomic<std::uint64_t> used_{0};
   std::atomic<std::size_t> next_{0};

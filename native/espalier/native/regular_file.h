@@ -1,4 +1,4 @@
-// Opening what must be a regular file.
+// Opens a file that must be a regular file.
 #ifndef ESPALIER_NATIVE_REGULAR_FILE_H_
 #define ESPALIER_NATIVE_REGULAR_FILE_H_
 
@@ -10,7 +10,7 @@
 
 namespace espalier {
 
-/// A file that is open for reading, and its bytes when it was opened.
+/// A file that is open for reading, and its size in bytes when it was opened.
 struct RegularFile {
   FileDescriptor file;
   std::uint64_t size = 0;

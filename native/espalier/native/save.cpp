@@ -20,7 +20,7 @@ Result<void> save(const std::filesystem::path& path, const Value& state,
   OrderedSection turns;
   std::vector<Writer::Scratch> scratches(thread_count(options.threads));
   const auto make_piece = [&](unsigned worker, std::size_t i) -> Result<PlacedPiece> {
-    // Only what is compressed has to wait for its offset.
+    // Only compressed chunks wait for their offset.
     std::optional<OrderedSection::Turn> turn;
     if (writer->is_compressed()) turn.emplace(turns, i);
     auto bytes = writer->make(i, scratches[worker]);
@@ -30,7 +30,7 @@ Result<void> save(const std::filesystem::path& path, const Value& state,
     if (!turn) {
       place();
     } else if (!turn->take(place)) {
-      return fail(ErrorCode::kIncomplete, "the save was given up");  // for an error before this
+      return fail(ErrorCode::kIncomplete, "the save was aborted");  // for an error before this
     }
     return piece;
   };

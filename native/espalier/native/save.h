@@ -20,29 +20,29 @@ struct SaveOptions {
   Value metadata = Value::dict();
   /// Waits until the disk has the file: see SinkOptions::sync.
   bool sync = true;
-  /// Whether a file at `path` is replaced: see SinkOptions::replace.
+  /// Whether to replace a file at `path`: see SinkOptions::replace.
   bool replace = true;
-  /// Threads that compress, hash and write; 0 for as many as the machine runs at once. The bytes do
-  /// not depend on it.
+  /// Threads that compress, hash and write; 0 uses every CPU. The bytes of the file do not depend
+  /// on it.
   unsigned threads = 0;
   /// 0 stores tensors as they are; 1 (fast) to 9 (thorough) compresses them: see WriteOptions. Only
   /// Espalier files can be compressed.
   int compression_level = kNoCompression;
-  /// What readers must be assumed to accept.
+  /// Limits that the file's readers are assumed to have.
   Limits limits = {};
   Progress progress = {};
   /// The system calls; they must outlive the save.
   FileOps* ops = &FileOps::system();
 };
 
-/// Saves `state` as an Espalier file at `path`, completely or not at all: until the new file is
-/// whole and on the disk, the old one stays, and on every error but kDurabilityUnknown it still is
-/// what it was. Saving over a file that the tree's tensors are mapped from is safe. Besides the
-/// tensors it takes memory for a few times the index (tens of bytes per node while it is laid out)
-/// and two chunks per thread, or up to nine and what zstd takes when it compresses. The tensors
-/// must not change meanwhile. Errors: kInvalidTree or kInvalidArgument before anything is written;
-/// those of the tensors' producers; kIoError; kOutOfMemory, also where a producer throws
-/// std::bad_alloc. Its other exceptions are thrown on, the target being as it was.
+/// Saves `state` as an Espalier file at `path`, completely or not at all: the old file stays until
+/// the new one is complete and on the disk. After every error but kDurabilityUnknown the old file
+/// is unchanged. You may save over a file that the tree's tensors are mapped from. The tensors must
+/// not change during the save. Besides the tensors, a save needs memory for a few times the index
+/// (tens of bytes per node during layout) and two chunks per thread; with compression, up to nine
+/// chunks per thread and zstd's memory. Errors: kInvalidTree or kInvalidArgument before anything is
+/// written; those of the tensors' producers; kIoError; kOutOfMemory, also if a producer throws
+/// std::bad_alloc. Other exceptions of producers propagate and leave the target unchanged.
 Result<void> save(const std::filesystem::path& path, const Value& state,
                   const SaveOptions& options = {});
 

@@ -13,7 +13,7 @@
 namespace espalier {
 namespace {
 
-// Part of a tensor: what one thread produces and writes at a time.
+// The part of a tensor that one thread produces and writes at a time.
 struct Part {
   const SafetensorsTensor* tensor;
   std::uint64_t begin;

@@ -11,11 +11,10 @@
 namespace espalier {
 
 /// Saves `state` as a safetensors file at `path`, completely or not at all, as save() does.
-/// `options` apply as there; `unrepresentable` says what becomes of what safetensors cannot hold.
-/// Returns what was left out, which is nothing unless kDrop was asked for. Errors: those of
-/// plan_safetensors(), or kInvalidArgument for a compression level, before anything is written;
-/// those of the tensors' producers; kIoError;
-/// kOutOfMemory.
+/// `options` apply as there. `unrepresentable` selects what happens to values that safetensors
+/// cannot hold. Returns the values that were left out; there are none without kDrop. Errors: those
+/// of plan_safetensors(), or kInvalidArgument for a compression level, before anything is written;
+/// those of the tensors' producers; kIoError; kOutOfMemory.
 Result<Losses> save_safetensors(const std::filesystem::path& path, const Value& state,
                                 Unrepresentable unrepresentable = Unrepresentable::kError,
                                 const SaveOptions& options = {});

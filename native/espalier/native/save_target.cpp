@@ -21,15 +21,15 @@ Result<FileDescriptor> open_folder(int from, const fs::path& path, FileOps& ops)
   };
   int fd = open(O_RDONLY);
 #ifdef O_PATH
-  // Files can be made in a folder that may not be listed. It cannot be synced.
+  // A folder without read permission can still get new files, but cannot be synced.
   if (fd < 0 && errno == EACCES) fd = open(O_PATH);
 #endif
   if (fd < 0) return fail_with_errno(errno, std::string("open the folder ") + name);
   return FileDescriptor(fd, ops);
 }
 
-// In a folder with the sticky bit, the system lets only few replace a file. It is better to know
-// before minutes of writing.
+// In a folder with the sticky bit, only some users may replace a file. Check before minutes of
+// writing.
 Result<void> check_may_replace(const struct stat& file, const FileDescriptor& folder,
                                FileOps& ops) {
   struct stat status = {};
@@ -40,11 +40,11 @@ Result<void> check_may_replace(const struct stat& file, const FileDescriptor& fo
     return {};
   }
   return fail(ErrorCode::kIoError,
-              "the target is another user's file in a folder with the sticky bit, where only its "
+              "the target is another user's file in a folder with the sticky bit, so only its "
               "owner can replace it; choose another name");
 }
 
-// Whether the link in the folder may have been planted by somebody else.
+// Whether another user may have planted the link in the folder.
 Result<bool> is_strangers(const struct stat& link, const FileDescriptor& folder, FileOps& ops) {
   struct stat status = {};
   if (ops.fstat(folder.get(), &status) != 0) return fail_with_errno(errno, "examine the folder");
@@ -61,21 +61,21 @@ Result<fs::path> read_link(const SaveTarget& link, FileOps& ops) {
   return fs::path(std::string_view(text.data(), static_cast<std::size_t>(length)));
 }
 
-// The file is what the system, too, finds at `requested`. Links in /proc/self/fd say
-// "name (deleted)" where a file's name is gone, and "pipe:[1]" where it has none.
+// Checks that the system finds the same file at `requested`. Links in /proc/self/fd read "name
+// (deleted)" if the file was deleted, and "pipe:[1]" if it has no name.
 Result<bool> is_found_at(const fs::path& requested, const std::optional<struct stat>& file,
                          FileOps& ops) {
   struct stat found = {};
   if (ops.fstatat(AT_FDCWD, requested.c_str(), &found, 0) != 0) {
-    // Other errors do not mean that there is no file: EACCES is also what the system says of a
-    // link that it refuses to follow.
+    // Other errors do not mean that there is no file: EACCES may also mean a link that the system
+    // refuses to follow.
     if (errno != ENOENT) return fail_with_errno(errno, "follow the symbolic link");
     return !file.has_value();
   }
   return file && found.st_dev == file->st_dev && found.st_ino == file->st_ino;
 }
 
-// Nothing if the file was replaced while it was looked for.
+// nullopt if the file was replaced during the search.
 Result<std::optional<SaveTarget>> follow(const fs::path& requested, bool replace, FileOps& ops) {
   constexpr int kMaxLinks = 40;  // as many as Linux follows
   SaveTarget target;
@@ -93,7 +93,7 @@ Result<std::optional<SaveTarget>> follow(const fs::path& requested, bool replace
     if (!file) return propagate(file);
     if (*file && !replace) {
       return fail(ErrorCode::kFileExists,
-                  "there is a file of that name, and it may not be replaced");
+                  "a file of that name exists, and this save must not replace it");
     }
     if (!*file || !S_ISLNK((*file)->st_mode)) {
       const auto found = links > 0 ? is_found_at(requested, *file, ops) : true;
@@ -101,7 +101,7 @@ Result<std::optional<SaveTarget>> follow(const fs::path& requested, bool replace
       if (!*found) return std::optional<SaveTarget>();
       if (*file && !S_ISREG((*file)->st_mode)) {
         return fail(ErrorCode::kNotARegularFile,
-                    "the target exists and is no regular file; choose another name");
+                    "the target exists and is not a regular file; choose another name");
       }
       if (*file) {
         if (auto ok = check_may_replace(**file, target.folder, ops); !ok) return propagate(ok);
@@ -113,7 +113,7 @@ Result<std::optional<SaveTarget>> follow(const fs::path& requested, bool replace
     if (*strangers) {
       return fail(ErrorCode::kIoError,
                   "the target is another user's symbolic link in a folder that all users share, "
-                  "which may lead anywhere; remove the link or choose another name");
+                  "and it may lead anywhere; remove the link or choose another name");
     }
     auto next = read_link(target, ops);
     if (!next) return propagate(next);
@@ -135,7 +135,7 @@ Result<SaveTarget> find_save_target(const fs::path& requested, bool replace, Fil
   if (requested.native().find('\0') != std::string::npos) {
     return fail(ErrorCode::kInvalidArgument, "the target's name contains a NUL character");
   }
-  // Other writers of the same file put a new one there between two looks, but not every time.
+  // Another writer may replace the file between two tries, but not every time.
   constexpr int kLooks = 100;
   for (int look = 0; look < kLooks; ++look) {
     auto target = follow(requested, replace, ops);

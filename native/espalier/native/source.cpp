@@ -25,8 +25,7 @@ Result<void> check_extent(const Extent& extent, std::uint64_t size) {
                 "a single file has no file number " + std::to_string(extent.file));
   }
   if (!range_fits(extent.offset, extent.length, size)) {
-    return fail(ErrorCode::kTruncated, "the file ends before the bytes that are needed",
-                extent.offset);
+    return fail(ErrorCode::kTruncated, "the file ends before the requested bytes", extent.offset);
   }
   return {};
 }
@@ -36,7 +35,7 @@ Result<void> check_length(const Extent& extent, MutableByteSpan out) {
   return fail(ErrorCode::kInvalidArgument, "the buffer is not as long as the extent");
 }
 
-/// Linux heeds no more of one call than its read-ahead, of which this is the usual size.
+/// Linux prefetches at most its read-ahead size per call; this is the usual size.
 template <class Call>
 void for_each_piece(const Extent& extent, const Call& call) {
   constexpr std::uint64_t kPiece = std::uint64_t{128} << 10;
@@ -45,7 +44,7 @@ void for_each_piece(const Extent& extent, const Call& call) {
   }
 }
 
-/// Reads `extent`, which the file had when it was opened, to `out`.
+/// Reads `extent` to `out`. It lies within the size that the file had when it was opened.
 Result<void> read_fully(const FileDescriptor& file, const Extent& extent, MutableByteSpan out) {
   while (!out.empty()) {
     const std::uint64_t offset = extent.offset + (extent.length - out.size());
@@ -116,8 +115,8 @@ class MappedSource : public Source {
     if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
   }
 
-  /// Maps the file, of which `size` is not 0. Returns 0 or the errno. Call once: a source that is
-  /// there before its mapping cannot lose it for want of memory.
+  /// Maps the file; `size` must not be 0. Returns 0 or the errno. Call once. A separate step, so
+  /// that no allocation can fail after the mapping exists.
   int map(std::uint64_t size) {
     const auto length = narrow_size(size);
     if (!length) return EOVERFLOW;
@@ -156,7 +155,7 @@ class MappedSource : public Source {
 
   void populate(const Extent& extent) const override {
     if (!check_extent(extent, bytes_.size())) return;
-    // Page faults of what is not in memory would read around it.
+    // Otherwise page faults would read the surrounding pages too.
     prefetch(extent);
     advise(extent, kPopulate);
   }
@@ -168,8 +167,8 @@ class MappedSource : public Source {
   static constexpr int kPopulate = MADV_WILLNEED;
 #endif
 
-  /// Whether the page in the middle is in memory. The first one and the last may be there on behalf
-  /// of a neighbour, and asking for all of them takes too long to be done for nothing.
+  /// Whether the page in the middle is in memory. The first and last pages may be there because of
+  /// a neighbour, and checking all pages takes too long.
   bool is_cached(const Extent& extent) const {
     unsigned char state = 0;
     const std::uint64_t middle = page_begin(extent.offset + extent.length / 2);
@@ -259,7 +258,7 @@ Result<std::shared_ptr<const Source>> open_source(const std::filesystem::path& p
   auto opened = open_regular_file(path);
   if (!opened) return propagate(opened);
   auto& [file, size] = *opened;
-  // An empty file cannot be mapped, and holds nothing that could be.
+  // An empty file cannot be mapped and needs no mapping.
   if (access == Access::kMapped && size > 0) {
     auto source = std::make_shared<MappedSource>(std::move(file));
     if (const int error = source->map(size); error != 0) {

@@ -1,4 +1,4 @@
-// Bytes of files on disk: mapped, or read.
+// Reads the bytes of files on disk, mapped or not.
 #ifndef ESPALIER_NATIVE_SOURCE_H_
 #define ESPALIER_NATIVE_SOURCE_H_
 
@@ -16,20 +16,20 @@ namespace espalier {
 
 /// How a file is read. Both give the same bytes and the same errors.
 enum class Access : std::uint8_t {
-  /// Map it: tensors are used in place. Somebody who truncates the file while it is mapped kills
-  /// the process with SIGBUS, and somebody who writes to it changes what was checked: use kRead for
-  /// files that others may change, and on network file systems.
+  /// Map it: tensors are used in place. If another program truncates a mapped file, this process
+  /// dies with SIGBUS; if it writes to the file, checked bytes change. Use kRead for files that
+  /// others may change, and on network file systems.
   kMapped,
-  /// Read it into memory: what was checked stays as it is, and a file cut short is an error.
+  /// Read it into memory: checked bytes stay unchanged, and a truncated file is an error.
   kRead,
 };
 
-/// How the bytes of a file are going to be asked for.
+/// The access pattern of a file's bytes.
 enum class ReadPattern : std::uint8_t {
-  /// Here and there. Reads from the disk what is asked for, and nothing else.
+  /// Random access. Reads only the requested bytes from the disk.
   kScattered,
-  /// One after the other, for long. The system reads ahead by itself, in larger pieces than
-  /// prefetch() can, and some MiB too far.
+  /// Long sequential reads. The kernel reads ahead in larger requests than prefetch() can, and some
+  /// MiB too far.
   kSequential,
 };
 
@@ -38,15 +38,15 @@ class Source {
  public:
   virtual ~Source() = default;
 
-  /// Bytes of file 0 when it was opened.
+  /// Size of file 0 in bytes when it was opened.
   virtual std::uint64_t size() const = 0;
 
-  /// The bytes of `extent`: a view of the mapping, or of `scratch` (at least extent.length bytes)
-  /// after reading there. kFileChanged if the file has become shorter.
+  /// Returns the bytes of `extent`: a view of the mapping, or of `scratch` (at least extent.length
+  /// bytes), where they are read. kFileChanged if the file has become shorter.
   virtual Result<ByteSpan> read(const Extent& extent, MutableByteSpan scratch) const = 0;
 
-  /// Copies the bytes of `extent` to `out`, which has as many. Unlike those of a mapping, they then
-  /// stay as they are, and there is no page fault for them. Errors as of read().
+  /// Copies the bytes of `extent` to `out`, which has the same length. Unlike mapped bytes, the
+  /// copy cannot change, and it causes no page faults. Errors are those of read().
   virtual Result<void> copy(const Extent& extent, MutableByteSpan out) const = 0;
 
   /// The whole of file number `file`, if it is mapped; valid as long as the source lives.
@@ -55,17 +55,15 @@ class Source {
     return std::nullopt;
   }
 
-  /// Says how bytes are going to be asked for: kScattered until told otherwise. A hint; never
-  /// fails.
+  /// Sets the access pattern; kScattered by default. A hint; never fails.
   virtual void expect(ReadPattern pattern) const = 0;
 
-  /// Starts to bring `extent`, and nothing around it, from the disk into the page cache, unless it
-  /// is there. Does not wait for it. A hint; never fails.
+  /// Starts to read exactly `extent` into the page cache, unless it is there. Does not wait. A
+  /// hint; never fails.
   virtual void prefetch(const Extent& extent) const = 0;
 
-  /// Says that all of `extent` is about to be read: a mapping makes its pages accessible in one
-  /// call, which costs a fraction of the page faults that it saves. Waits for the disk. A hint;
-  /// never fails.
+  /// Tells that all of `extent` is about to be read. A mapping populates its pages in one call,
+  /// which costs a fraction of the page faults. Waits for the disk. A hint; never fails.
   virtual void populate(const Extent& extent) const { (void)extent; }
 };
 
@@ -74,8 +72,8 @@ class Source {
 Result<std::shared_ptr<const Source>> open_source(const std::filesystem::path& path,
                                                   Access access = Access::kMapped);
 
-/// Several files as one source: the extents of file k are those of `files[k]`. Null stands for a
-/// file that cannot be read: its extents are kFileMissing.
+/// Several files as one source: extents of file k are read from `files[k]`. Null means a file that
+/// cannot be read: its extents are kFileMissing.
 std::shared_ptr<const Source> join_sources(std::vector<std::shared_ptr<const Source>> files);
 
 }  // namespace espalier

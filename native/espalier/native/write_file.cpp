@@ -16,8 +16,8 @@ Result<void> write_file(const std::filesystem::path& path, const FileContents& c
   std::uint64_t done = 0;
   auto written = parallel_for(contents.pieces, options.threads,
                               [&](unsigned worker, std::size_t i) -> Result<void> {
-                                // Hashing and writing a piece one after the other finds it in the
-                                // processor's cache.
+                                // A piece this small stays in the CPU cache from hashing to
+                                // writing.
                                 const auto piece = contents.make_piece(worker, i);
                                 if (!piece) return propagate(piece);
                                 if (auto ok = sink->write(piece->offset, piece->bytes); !ok)

@@ -17,7 +17,7 @@ void release_to_heap(void* memory, std::size_t) { ::operator delete(memory); }
 Result<Arena> Arena::allocate(std::uint64_t size, ArenaAllocator allocator) {
   if (allocator.allocate == nullptr) allocator = {allocate_from_heap, release_to_heap};
   const auto narrow = narrow_size(size);
-  // Never zero bytes: what an allocator returns for them is anybody's guess.
+  // Never ask for zero bytes: allocators differ in what they return.
   const std::size_t reserved = narrow && *narrow > 0 ? *narrow : 1;
   void* memory = narrow ? allocator.allocate(reserved) : nullptr;
   if (memory == nullptr) {

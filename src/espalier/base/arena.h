@@ -1,7 +1,7 @@
 // One aligned block of memory that metadata is copied into before it is checked.
 //
-// A mapped file can change under the reader; a copy cannot. Everything that the reader believes is
-// therefore copied here first, and checked here, and all views of names and shapes point in here.
+// A mapped file can change under the reader; a copy cannot. So metadata is copied here first and
+// checked here, and all views of names and shapes point here.
 #ifndef ESPALIER_BASE_ARENA_H_
 #define ESPALIER_BASE_ARENA_H_
 
@@ -14,19 +14,19 @@
 
 namespace espalier {
 
-/// Where an Arena's memory comes from. The default is the C++ heap; a native build can hand in huge
-/// pages, which make opening a large index several times cheaper. Must be thread-safe.
+/// The allocator of an Arena. The default is the C++ heap; native builds pass huge pages, which
+/// make opening a large index several times cheaper. Must be thread-safe.
 struct ArenaAllocator {
-  /// Returns `size` bytes aligned as operator new does, or nullptr. Their contents do not matter.
+  /// Returns `size` uninitialised bytes, aligned like operator new, or nullptr.
   void* (*allocate)(std::size_t size) = nullptr;
-  /// Frees what `allocate` returned for the same size.
+  /// Frees memory that `allocate` returned for the same size.
   void (*release)(void* memory, std::size_t size) = nullptr;
 };
 
-/// An owned block of bytes, aligned as operator new does. Movable, not copyable.
+/// An owned block of bytes, aligned like operator new. Movable, not copyable.
 class Arena {
  public:
-  /// A block of `size` bytes, uninitialised; kOutOfMemory if it cannot be had.
+  /// A block of `size` uninitialised bytes; kOutOfMemory if the allocation fails.
   static Result<Arena> allocate(std::uint64_t size, ArenaAllocator allocator = {});
 
   MutableByteSpan bytes() { return {memory_.get(), size_}; }

@@ -17,9 +17,9 @@ namespace espalier {
 static_assert(std::endian::native == std::endian::little,
               "Espalier reads its little-endian tables in place and needs a little-endian machine");
 
-/// Borrowed bytes, which must not change while they are looked at.
+/// Borrowed bytes, which must not change while they are read.
 using ByteSpan = std::span<const std::byte>;
-/// Borrowed bytes that will be written.
+/// Borrowed writable bytes.
 using MutableByteSpan = std::span<std::byte>;
 
 /// Reads a `T` at `p`, which needs no alignment. The caller has checked that the bytes are there.

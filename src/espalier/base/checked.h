@@ -1,4 +1,4 @@
-// Arithmetic on sizes that came from outside: it answers "no" where plain C++ would wrap.
+// Arithmetic on untrusted sizes: it reports overflow where plain C++ would wrap.
 #ifndef ESPALIER_BASE_CHECKED_H_
 #define ESPALIER_BASE_CHECKED_H_
 
@@ -16,13 +16,13 @@ inline std::optional<std::uint64_t> checked_add(std::uint64_t a, std::uint64_t b
 }
 
 inline std::optional<std::uint64_t> checked_mul(std::uint64_t a, std::uint64_t b) {
-  // A builtin of GCC and Clang, because dividing to find out is many times slower.
+  // A builtin of GCC and Clang: a check by division is many times slower.
   std::uint64_t product = 0;
   if (__builtin_mul_overflow(a, b, &product)) return std::nullopt;
   return product;
 }
 
-/// The next multiple of `alignment` (a power of two), or nothing if that does not fit.
+/// The next multiple of `alignment` (a power of two), or nullopt if that does not fit.
 inline std::optional<std::uint64_t> checked_align(std::uint64_t value, std::uint64_t alignment) {
   const auto raised = checked_add(value, alignment - 1);
   if (!raised) return std::nullopt;

@@ -1,4 +1,4 @@
-// Numbers of things, for messages.
+// Counts with a noun, for messages.
 #ifndef ESPALIER_BASE_COUNTED_H_
 #define ESPALIER_BASE_COUNTED_H_
 
@@ -8,7 +8,7 @@
 
 namespace espalier {
 
-/// "1 byte", "2 bytes", "0 axes": a number with a noun, which is given in the singular.
+/// "1 byte", "2 bytes", "0 axes": a number with a noun. Pass the noun in the singular.
 inline std::string counted(std::uint64_t count, std::string_view noun) {
   std::string text = std::to_string(count) + ' ';
   text += noun;

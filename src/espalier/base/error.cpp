@@ -90,7 +90,8 @@ std::string_view to_string(ErrorCode code) {
 
 namespace {
 
-// Names in files may hold what a terminal obeys, and a line break would forge a second line.
+// Names in files may contain terminal control sequences, and a line break would forge a second
+// line.
 void append_line(std::string& out, std::string_view text) {
   static constexpr char kDigits[] = "0123456789abcdef";
   for (std::size_t i = 0; i < text.size(); ++i) {

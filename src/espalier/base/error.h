@@ -1,8 +1,8 @@
 // Errors as values: every failure in the library is an `Error` inside a `Result<T>`.
 //
-// Nothing in the core throws, asserts or aborts on bytes that came from outside. An `Error` carries
-// a pinned code for programs, the file offset and the key path where they are known, and a sentence
-// for people that says what is wrong and what to do about it. docs/errors.md lists every code.
+// Nothing in the core throws, asserts or aborts on untrusted bytes. An `Error` carries a pinned
+// code for programs, the file offset and key path if known, and a sentence for people that says
+// what is wrong and what to do about it. docs/errors.md lists every code.
 #ifndef ESPALIER_BASE_ERROR_H_
 #define ESPALIER_BASE_ERROR_H_
 
@@ -19,7 +19,7 @@ namespace espalier {
 /// so they may be stored, compared across versions and passed through the C ABI.
 enum class ErrorCode : std::uint16_t {
   // 1..39: the input is unreadable, damaged or hostile. Command line exit code 3.
-  kNotACheckpoint = 1,       // The first bytes belong to no format that was asked for.
+  kNotACheckpoint = 1,       // The first bytes match no accepted format.
   kTruncated = 2,            // The file is shorter than its header or its contents say.
   kTrailingBytes = 3,        // The file is longer than its header says.
   kUnsupportedVersion = 4,   // A format version that this library does not know.
@@ -34,7 +34,7 @@ enum class ErrorCode : std::uint16_t {
   kTextInvalid = 13,         // A string is not UTF-8, or the string pool is not canonical.
   kKeyInvalid = 14,          // Keys are duplicate, unordered or of the wrong type.
   kLimitExceeded = 15,       // The input needs more than `Limits` allows.
-  kOutOfMemory = 16,         // Memory for the input could not be had.
+  kOutOfMemory = 16,         // Memory for the input could not be allocated.
   kChunkCorrupt = 17,        // Tensor bytes do not match the chunk's hash.
   kPaddingCorrupt = 18,      // Bytes between blobs that must be zero are not.
   kDigestMismatch = 19,      // The tree digest in the header is not that of the tree.
@@ -48,15 +48,15 @@ enum class ErrorCode : std::uint16_t {
   kNotFound = 42,         // No node at that key path.
   kWrongKind = 43,        // The node is of another kind than the operation needs.
   kInvalidSlice = 44,     // A slice does not fit the tensor.
-  kInvalidArgument = 45,  // Any other argument that makes no sense.
+  kInvalidArgument = 45,  // Any other invalid argument.
   kInvalidTree = 46,      // A tree that cannot be written: duplicate keys, wrong sizes, ...
   kIncomplete = 47,       // `finish()` before every needed byte was fed.
   kNameCollision = 48,    // Two nodes would get the same name in the target format.
   kUnrepresentable = 49,  // The target format cannot hold this value.
-  kFileExists = 50,       // A file of that name is there, and may not be replaced.
-  kNotContiguous = 51,    // The tensor does not stand in its file as it stands in memory.
+  kFileExists = 50,       // A file of that name exists, and may not be replaced.
+  kNotContiguous = 51,    // The tensor's layout in the file is not its layout in memory.
 
-  // 60..79: the operating system said no. Command line exit code 4.
+  // 60..79: the operating system refused. Command line exit code 4.
   kIoError = 60,            // Reading or writing failed.
   kFileNotFound = 61,       // No such file.
   kFileChanged = 62,        // The file changed while it was being read.
@@ -69,18 +69,17 @@ std::string_view to_string(ErrorCode code);
 
 /// One failure. A plain value: copy, move and compare freely.
 struct Error {
-  /// `offset` when no position in a file is to blame.
+  /// The value of `offset` if no file position applies.
   static constexpr std::uint64_t kNoOffset = ~std::uint64_t{0};
 
   ErrorCode code = ErrorCode::kInvalidArgument;
-  /// Byte offset in the file that is to blame, or `kNoOffset`.
+  /// Byte offset of the error in the file, or `kNoOffset`.
   std::uint64_t offset = kNoOffset;
-  /// Printed key path of the node concerned; empty when there is none.
+  /// Printed key path of the node; empty if none applies.
   std::string path;
   /// One sentence: what is wrong, and what to do about it.
   std::string message;
-  /// The name of the file that is to blame, if the checkpoint has several; empty for the one that
-  /// was opened.
+  /// The name of the file with the error, if the checkpoint has several; empty for the opened file.
   std::string file = {};
 
   /// "message (code chunk_corrupt, in file model-2.safetensors, at byte 4096, in model/weight)".
@@ -94,7 +93,7 @@ struct Error {
 template <class T>
 using Result = tl::expected<T, Error>;
 
-/// Shorthand for the failing side of a `Result`.
+/// Makes the failing side of a `Result`.
 inline tl::unexpected<Error> fail(ErrorCode code, std::string message,
                                   std::uint64_t offset = Error::kNoOffset, std::string path = {}) {
   return tl::unexpected<Error>(Error{code, offset, std::move(path), std::move(message)});

@@ -6,8 +6,8 @@
 
 namespace espalier {
 
-/// `length` bytes at `offset` of file number `file`. File 0 is the one that was opened; the
-/// catalog's FileSet knows the others.
+/// `length` bytes at `offset` of file number `file`. File 0 is the opened one; the catalog's
+/// FileSet lists the others.
 struct Extent {
   std::uint32_t file = 0;
   std::uint64_t offset = 0;

@@ -1,4 +1,4 @@
-// What a reader is willing to spend on a file that it does not trust.
+// Limits on the memory and time that a reader spends on an untrusted file.
 #ifndef ESPALIER_BASE_LIMITS_H_
 #define ESPALIER_BASE_LIMITS_H_
 
@@ -7,7 +7,7 @@
 namespace espalier {
 
 /// Upper bounds that a reader enforces before it allocates or loops. The defaults accept any
-/// checkpoint of a million tensors; raise them for a file that you know, lower them on a server.
+/// checkpoint of a million tensors; raise them for a file that you trust, lower them on a server.
 struct Limits {
   /// Bytes of index that are copied into memory. Stops a header that claims a huge index from
   /// making the reader allocate it. At most 2^31 - 1, the largest FlatBuffer.
@@ -16,11 +16,10 @@ struct Limits {
   std::uint64_t nodes = 1u << 26;
   /// Containers inside containers. Stops stack exhaustion in code that recurses over the tree.
   std::uint32_t depth = 256;
-  /// Bytes of all keys on the way to one node. Stops a listing whose every line repeats megabytes.
+  /// Bytes of all keys on the path to one node. Stops a listing whose every line repeats megabytes.
   std::uint32_t path_bytes = 16384;
-  /// Bytes of keys, strings, labels and names, counted once for each that names them. Stops a small
-  /// file in which a million nodes name one long text, and which would take terabytes once each has
-  /// a copy.
+  /// Bytes of keys, strings, labels and names, counted once for each use. Stops a small file in
+  /// which a million nodes use one long text: copies for all of them would take terabytes.
   std::uint64_t text_bytes = std::uint64_t{1} << 30;
   /// Axes of one tensor; the format itself allows 64.
   std::uint32_t rank = 64;
@@ -29,11 +28,11 @@ struct Limits {
   /// Bytes that one read may produce in memory that the library itself allocates. Stops a shape
   /// that claims petabytes.
   std::uint64_t decoded_bytes = std::uint64_t{1} << 40;
-  /// Bytes that the files of one checkpoint may take that are made when they are first read, as
-  /// by inflating. Stops an archive of zeros that grows a thousandfold.
+  /// Bytes that all made files of one checkpoint may take (files that are made when first read, for
+  /// example by inflating). Stops an archive of zeros that grows a thousandfold.
   std::uint64_t made_bytes = std::uint64_t{1} << 34;
-  /// Bytes of the header of another format, such as the JSON of safetensors, whose specification
-  /// has a cap of 100 MB.
+  /// Bytes of the header of another format, such as the JSON of safetensors. The safetensors
+  /// specification caps it at 100 MB.
   std::uint64_t foreign_header_bytes = 100'000'000;
 };
 

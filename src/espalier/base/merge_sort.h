@@ -1,4 +1,4 @@
-// Sorting what is usually sorted already.
+// A sort for input that is usually sorted already.
 #ifndef ESPALIER_BASE_MERGE_SORT_H_
 #define ESPALIER_BASE_MERGE_SORT_H_
 
@@ -9,9 +9,8 @@
 
 namespace espalier {
 
-/// Sorts `items`, keeping the order of equal ones, by merging the runs that are in order already: n
-/// comparisons for sorted items, n log2(runs) at worst, whatever they are. Writers list tensors in
-/// some order, so that real files have few runs.
+/// Sorts `items` stably by merging runs that are already in order: n comparisons for sorted items,
+/// n log2(runs) at worst. Writers list tensors in some order, so real files have few runs.
 template <class Item, class Less>
 void merge_sort_runs(std::vector<Item>& items, Less less) {
   std::vector<std::size_t> ends;

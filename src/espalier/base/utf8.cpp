@@ -10,8 +10,8 @@ namespace {
 
 constexpr std::uint64_t kHighBits = 0x8080808080808080;
 
-/// The length that a lead byte announces, or 0 for a byte that leads nothing. 0xC0 and 0xC1 could
-/// only lead overlong forms, 0xF5 and above only values past U+10FFFF.
+/// The sequence length for a lead byte, or 0 for a byte that cannot lead. 0xC0 and 0xC1 could only
+/// lead overlong forms, 0xF5 and above only values past U+10FFFF.
 constexpr std::size_t announced_length(unsigned lead) {
   if (lead < 0x80) return 1;
   if (lead < 0xC2) return 0;

@@ -1,4 +1,4 @@
-// Strict UTF-8: finding the first mistake, decoding one character.
+// Strict UTF-8: finds the first error, decodes one character.
 //
 // Pure functions over bytes that the caller owns; safe to call from any thread.
 #ifndef ESPALIER_BASE_UTF8_H_
@@ -12,11 +12,12 @@
 
 namespace espalier {
 
-/// The offset where `text` stops being UTF-8, or nothing if all of it is. Everything before that
-/// offset is well-formed, and no character starts there: it is the lead byte of a sequence that is
-/// cut short, overlong, a surrogate or above U+10FFFF, or a byte that leads no sequence.
+/// The offset where `text` stops being UTF-8, or nullopt if all of it is UTF-8. Everything before
+/// the offset is well-formed. The byte there cannot lead a sequence, or leads one that is cut
+/// short, overlong, a surrogate or above U+10FFFF.
 ///
-/// Linear, and as fast as memory on ASCII: it runs over whole string pools of untrusted files.
+/// Linear, and at memory speed on ASCII, because it runs over whole string pools of untrusted
+/// files.
 std::optional<std::size_t> find_invalid_utf8(std::string_view text);
 
 /// The same over raw bytes.
@@ -27,7 +28,7 @@ inline std::optional<std::size_t> find_invalid_utf8(ByteSpan bytes) {
 /// One decoded character: a Unicode scalar value and the number of bytes it takes (1 to 4).
 struct Utf8Char {
   char32_t code_point = 0;
-  /// 0 when the bytes are not well-formed UTF-8; `code_point` then means nothing.
+  /// 0 if the bytes are not well-formed UTF-8; `code_point` is then unspecified.
   std::size_t length = 0;
 };
 
@@ -35,8 +36,8 @@ struct Utf8Char {
 /// as `find_invalid_utf8`.
 Utf8Char decode_utf8(std::string_view text, std::size_t offset);
 
-/// The number of characters in `text`, which must be UTF-8. For messages to people, who count
-/// characters and not bytes.
+/// The number of characters in `text`, which must be UTF-8. For messages: people count characters,
+/// not bytes.
 std::size_t count_utf8_chars(std::string_view text);
 
 }  // namespace espalier

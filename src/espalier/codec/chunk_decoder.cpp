@@ -42,7 +42,7 @@ Result<void> ChunkDecoder::decode_frame(ByteSpan sealed, MutableByteSpan out) {
     return corrupt();
   }
   if (!context_) context_.reset(ZSTD_createDCtx());
-  if (!context_) return fail(ErrorCode::kOutOfMemory, "there is no memory left to decode a chunk");
+  if (!context_) return fail(ErrorCode::kOutOfMemory, "out of memory while decoding a chunk");
   const std::size_t size =
       ZSTD_decompressDCtx(context_.get(), out.data(), out.size(), frame.data(), frame.size());
   if (ZSTD_isError(size) != 0 || size != out.size()) return corrupt();
@@ -57,7 +57,7 @@ Result<void> ChunkDecoder::decode_planes(ElementLayout layout, ByteSpan stored,
   if (!layout.has_planes() || n == 0 || n * width != logical.size() || stored.size() < lengths) {
     return corrupt();
   }
-  // Never made smaller: chunks of several sizes take turns.
+  // Never shrunk: chunk sizes vary.
   if (planes_.size() < logical.size()) planes_.resize(logical.size());
   PlanePointers<const std::byte> planes = {};
   ByteSpan rest = stored.subspan(lengths);

@@ -1,4 +1,4 @@
-// Gives back the bytes of a compressed chunk, whatever the stored bytes are.
+// Decodes compressed chunks; safe for any stored bytes.
 #ifndef ESPALIER_CODEC_CHUNK_DECODER_H_
 #define ESPALIER_CODEC_CHUNK_DECODER_H_
 
@@ -10,24 +10,24 @@
 #include "espalier/base/error.h"
 #include "espalier/codec/codec.h"
 
-/// zstd's decoder, by the name that <zstd.h> knows it by.
+/// zstd's decoder, declared as in <zstd.h>.
 struct ZSTD_DCtx_s;
 
 namespace espalier {
 
-/// The message of kChunkCorrupt where bytes cannot be decoded.
+/// The message of kChunkCorrupt if bytes cannot be decoded.
 inline constexpr std::string_view kUndecodable =
     "compressed tensor bytes cannot be decoded: the file was damaged; copy or download it again, "
-    "or "
-    "use the checkpoint before it";
+    "or use the previous checkpoint";
 
-/// Decodes chunks. Holds what zstd needs (some 100 KiB) from the first frame on, and one chunk's
-/// bytes from the first planes on; nothing before. One per thread; movable.
+/// Decodes chunks. Allocates zstd's context (some 100 KiB) at the first frame, and one chunk's
+/// bytes at the first planes. One per thread; movable.
 class ChunkDecoder {
  public:
-  /// Decodes `stored` into `logical`, which is as long as the chunk and a multiple of
-  /// `layout.width`. Total: kChunkCorrupt if the bytes are not what an encoder makes of exactly so
-  /// many bytes, and then `logical` holds anything. kOutOfMemory. The errors have no offset.
+  /// Decodes `stored` into `logical`, whose length is that of the chunk and a multiple of
+  /// `layout.width`. Safe for any bytes. kChunkCorrupt if no encoder makes these bytes for this
+  /// length; the contents of `logical` are then unspecified. kOutOfMemory. The errors have no
+  /// offset.
   Result<void> decode(Codec codec, ElementLayout layout, ByteSpan stored, MutableByteSpan logical);
 
  private:

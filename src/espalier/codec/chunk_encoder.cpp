@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-// For the names of parameters that may change; no function is used that a shared library has not.
+// For the names of experimental parameters; every function used is also in the shared library.
 #define ZSTD_STATIC_LINKING_ONLY
 #include <zstd.h>
 #include <zstd_errors.h>
@@ -23,32 +23,32 @@
 namespace espalier {
 namespace {
 
-// A saving below one part in this many is not worth the time to decode.
+// A smaller saving (one part in this many) is not worth the time to decode.
 constexpr std::size_t kLeastSaving = 100;
 
-// The most bytes that something of `size` bytes may take to be worth it.
+// The largest compressed size for `size` bytes that is worth it.
 std::size_t worthwhile(std::size_t size) { return size - size / kLeastSaving - 1; }
 
 struct FreeContext {
   void operator()(ZSTD_CCtx* context) const { ZSTD_freeCCtx(context); }
 };
 
-// A zstd encoder with settings that stay.
+// A zstd encoder with fixed settings.
 class FrameEncoder {
  public:
   // zstd's own settings for `level`.
   static FrameEncoder with_matches(int level) { return FrameEncoder(level, false, 0); }
 
-  // An entropy code and nothing else: whoever looks for matches among exponents finds short ones,
-  // which take more room than they save. There is no setting for that, but a step that leaps over a
-  // whole block after the first failure comes close, and the smallest of tables costs no time to
-  // clear. By itself, zstd would then leave literals uncompressed.
+  // An entropy code and nothing else: matches among exponents are short and take more room than
+  // they save. zstd has no such setting. A step that skips a whole block after the first failed
+  // search comes close, and the smallest table costs no time to clear. With these settings zstd
+  // would leave literals uncompressed, so literal compression is forced.
   static FrameEncoder entropy_only() { return FrameEncoder(1, true, 0); }
 
   // The same with an entropy code for every kLocalBytes instead of every 128 KiB.
   static FrameEncoder local_entropy_only() { return FrameEncoder(1, true, kLocalBytes); }
 
-  // The bytes of the frame and its seal, written into `out`; nothing if there is not room for them.
+  // Writes the frame and its seal into `out` and returns their length; nullopt if they do not fit.
   Result<std::optional<std::size_t>> encode(ByteSpan bytes, MutableByteSpan out) {
     if (!context_) {
       context_.reset(ZSTD_createCCtx());
@@ -58,7 +58,7 @@ class FrameEncoder {
     const std::size_t size = ZSTD_compress2(context_.get(), out.data(), out.size() - kSealBytes,
                                             bytes.data(), bytes.size());
     if (ZSTD_isError(size) == 0) {
-      // What the decoder would refuse must not be written, whatever makes zstd choose another form.
+      // Never write a frame that the decoder would refuse, even if zstd chooses another form.
       if (!is_canonical_frame(out.first(size), bytes.size())) return std::optional<std::size_t>();
       store_le(out.data() + size, hash64(out.first(size)));
       return std::optional(size + kSealBytes);
@@ -72,7 +72,7 @@ class FrameEncoder {
       : level_(level), entropy_only_(entropy_only), block_bytes_(block_bytes) {}
 
   static tl::unexpected<Error> no_memory() {
-    return fail(ErrorCode::kOutOfMemory, "there is no memory left to compress; use fewer threads");
+    return fail(ErrorCode::kOutOfMemory, "out of memory while compressing; use fewer threads");
   }
 
   bool set_up() {
@@ -81,7 +81,7 @@ class FrameEncoder {
       done = done && ZSTD_isError(ZSTD_CCtx_setParameter(context_.get(), parameter, value)) == 0;
     };
     set(ZSTD_c_compressionLevel, level_);
-    // As long as a chunk: a frame of several segments is none of this format.
+    // The window is as long as a chunk: this format allows only single-segment frames.
     set(ZSTD_c_windowLog, 20);
     if (entropy_only_) {
       set(ZSTD_c_strategy, ZSTD_fast);
@@ -131,7 +131,7 @@ class ChunkEncoder::Coder {
     best_ = {Codec::kRaw, logical};
     if (logical.size() < kSmallest) return best_;
     const ChunkSample sample = take_sample(logical, layout);
-    // Other things than floats may be anything: text, for example, does not repeat whole words.
+    // Data other than floats may be anything: text, for example, does not repeat whole words.
     try_matches_ = thorough_ || sample.repeats || !layout.is_float;
     if (sample.any_uneven() || sample.repeats || thorough_) {
       if (layout.has_planes()) {
@@ -148,14 +148,14 @@ class ChunkEncoder::Coder {
   }
 
  private:
-  // A frame alone has some ten bytes that are no content.
+  // A frame has some ten bytes of overhead.
   static constexpr std::size_t kSmallest = 64;
 
   FrameEncoder& entropy_for(const ChunkSample& sample, std::size_t plane) {
     return sample.local[plane] ? local_ : entropy_;
   }
 
-  // What is better than the best so far takes its place, in the buffer that held the best.
+  // A better candidate replaces the best so far, in its buffer.
   MutableByteSpan trial(std::size_t chunk) {
     trial_.resize(chunk);
     return MutableByteSpan(trial_).first(
@@ -173,7 +173,7 @@ class ChunkEncoder::Coder {
     return {};
   }
 
-  // Level 1 is a scout: only where it does well is it worth to look harder.
+  // Try level 1 first: higher levels pay only where it does well.
   Result<void> try_matches(ByteSpan logical) {
     const std::size_t before = best_.bytes.size();
     if (auto ok = try_frame(quick_, logical); !ok) return ok;
@@ -189,7 +189,7 @@ class ChunkEncoder::Coder {
     if (out.size() <= lengths) return {};
     parted_.resize(logical.size());
     PlanePointers<std::byte> planes = {};
-    // Noise goes straight to its place, as long as that is known.
+    // Noise is copied straight into place, as long as its offset is known.
     std::size_t at = lengths;
     std::size_t placed = 0;
     for (std::size_t k = 0; k < width; ++k) {
@@ -219,11 +219,11 @@ class ChunkEncoder::Coder {
     return {};
   }
 
-  // Puts the frame of a plane into `out` if it is smaller than the `best` one, which is there.
-  // Whether it is, or is not much larger.
+  // Puts the frame of a plane into `out` if it is smaller than the `best` one there now. Returns
+  // whether it is smaller, or not much larger.
   Result<bool> attempt(FrameEncoder& encoder, ByteSpan plane, MutableByteSpan out,
                        std::optional<std::size_t>& best) {
-    constexpr std::size_t kNear = 32;  // by one part in as many
+    constexpr std::size_t kNear = 32;  // one part in this many
     if (!best) {
       const auto size =
           encoder.encode(plane, out.first(std::min(out.size(), worthwhile(plane.size()))));
@@ -242,8 +242,8 @@ class ChunkEncoder::Coder {
     return true;
   }
 
-  // Puts a plane into `out`, as small as it gets. Its bytes; nothing if there is no room.
-  // `entropy` is null for noise.
+  // Puts a plane into `out` in its smallest form and returns its length; nullopt if it does not
+  // fit. `entropy` is null for noise.
   Result<std::optional<std::size_t>> encode_plane(ByteSpan plane, FrameEncoder* entropy,
                                                   MutableByteSpan out) {
     if (out.empty()) return std::optional<std::size_t>();
@@ -268,8 +268,8 @@ class ChunkEncoder::Coder {
     return std::optional(plane.size());
   }
 
-  // zstd 1.5.4 has an error in its strong levels that spoils data (zstd pull request 3517). What
-  // does not decode to itself is stored as it is.
+  // zstd 1.5.4 can corrupt data at its strong levels (zstd pull request 3517). So the result is
+  // decoded, and stored raw if it differs.
   Result<void> check(ByteSpan logical, ElementLayout layout) {
     if (!thorough_ || best_.codec == Codec::kRaw) return {};
     checked_.resize(logical.size());

@@ -1,4 +1,4 @@
-// Makes the bytes of a chunk smaller, in whichever way suits them.
+// Compresses chunks with the codec that suits their bytes.
 #ifndef ESPALIER_CODEC_CHUNK_ENCODER_H_
 #define ESPALIER_CODEC_CHUNK_ENCODER_H_
 
@@ -11,8 +11,8 @@
 
 namespace espalier {
 
-/// Levels of compression: 0 stores everything as it is, 1 is the fastest, 9 the most thorough.
-/// docs/compression.md says what they do and gain.
+/// Compression levels: 0 stores everything raw, 1 is the fastest, 9 the most thorough.
+/// docs/compression.md describes them and measures their gain.
 inline constexpr int kNoCompression = 0;
 inline constexpr int kFastCompression = 1;
 inline constexpr int kMaxCompression = 9;
@@ -37,8 +37,9 @@ class ChunkEncoder {
   ChunkEncoder(ChunkEncoder&&) noexcept;
   ChunkEncoder& operator=(ChunkEncoder&&) noexcept;
 
-  /// Encodes `logical`: whole elements, at most 1 MiB. Level 1 looks at a sample and decides; the
-  /// others try what might help, and check that it decodes to the same bytes. kOutOfMemory.
+  /// Encodes `logical`: whole elements, at most 1 MiB. Level 1 decides from a sample. The others
+  /// try every codec that might help, and check that the result decodes to the same bytes.
+  /// kOutOfMemory.
   Result<Encoded> encode(ByteSpan logical, ElementLayout layout);
 
  private:

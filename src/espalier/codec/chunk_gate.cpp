@@ -24,7 +24,7 @@ Result<void> check_hash(const StoredChunk& chunk, ByteSpan logical) {
 
 Result<ByteSpan> ChunkGate::open(const StoredChunk& chunk, ByteSpan stored) {
   if (chunk.codec != Codec::kRaw || !chunk.form.is_plain()) {
-    // Never made smaller: chunks of several sizes take turns.
+    // Never shrunk: chunk sizes vary.
     if (logical_.size() < chunk.length) logical_.resize(chunk.length);
     const MutableByteSpan out = MutableByteSpan(logical_).first(chunk.length);
     if (auto ok = open_into(chunk, stored, out); !ok) return propagate(ok);
@@ -42,7 +42,7 @@ Result<void> ChunkGate::open_into(const StoredChunk& chunk, ByteSpan stored, Mut
   if (ok && !is_raw) ok = decoder_.decode(chunk.codec, chunk.layout, stored, out);
   if (ok) ok = check_hash(chunk, is_raw ? stored : ByteSpan(out));
   if (!ok) return ok;
-  // A driver may have read the file to this very place.
+  // A driver may have read the file into this very buffer.
   if (is_raw && stored.data() != out.data()) {
     std::memcpy(out.data(), stored.data(), stored.size());
   }

@@ -1,4 +1,4 @@
-// The one gate through which stored bytes become a tensor's bytes: decodes and checks them.
+// Decodes and checks stored bytes: the only way that they become a tensor's bytes.
 #ifndef ESPALIER_CODEC_CHUNK_GATE_H_
 #define ESPALIER_CODEC_CHUNK_GATE_H_
 
@@ -16,36 +16,36 @@
 
 namespace espalier {
 
-/// The message of kChunkCorrupt where bytes do not have the hash that was recorded for them.
+/// The message of kChunkCorrupt if bytes do not match their recorded hash.
 inline constexpr std::string_view kHashMismatch =
     "tensor bytes do not match their hash: the file was damaged, or the tensor changed while it "
-    "was saved; copy or download the file again, or use the checkpoint before it";
+    "was saved; copy or download the file again, or use the previous checkpoint";
 
-/// How a chunk is stored, and what it must give. Plain data that knows no checkpoint.
+/// How a chunk is stored, and its expected result. Plain data, independent of any checkpoint.
 struct StoredChunk {
   Codec codec = Codec::kRaw;
   ElementLayout layout;
   NumberForm form = {};
   /// Bytes in the file.
   std::uint32_t stored = 0;
-  /// Bytes that they give; the same for kRaw.
+  /// Bytes after decoding; the same for kRaw.
   std::uint32_t length = 0;
-  /// Of those bytes, before their numbers are restored, in a format that has hashes.
+  /// Hash of the decoded bytes before their numbers are restored, if the format has hashes.
   std::optional<Hash128> hash = std::nullopt;
 };
 
-/// Opens chunks. Holds nothing until it meets a compressed chunk, and then at most two chunks'
-/// bytes and a context of zstd. One per thread; movable.
+/// Decodes and checks chunks. Allocates nothing before the first compressed chunk, then at most two
+/// chunks' bytes and a zstd context. One per thread; movable.
 class ChunkGate {
  public:
-  /// The bytes of a chunk: a view of `stored` if they are raw and plain, and of memory of the gate,
-  /// valid until its next call, otherwise. kTruncated if `stored` has not as many bytes as it
-  /// should; kChunkCorrupt if they cannot be decoded or do not match their hash; kOutOfMemory.
-  /// Errors say neither file nor offset nor path.
+  /// Returns the bytes of a chunk: a view of `stored` if it is raw and plain, otherwise of the
+  /// gate's memory, valid until the next call. kTruncated if `stored` has the wrong length;
+  /// kChunkCorrupt if it cannot be decoded or does not match its hash; kOutOfMemory. Errors have no
+  /// file, offset or path.
   Result<ByteSpan> open(const StoredChunk& chunk, ByteSpan stored);
 
-  /// The same into `out`, which has `chunk.length` bytes. `out` may be `stored` itself; it holds
-  /// anything after an error.
+  /// The same into `out`, which has `chunk.length` bytes. `out` may be `stored` itself; its
+  /// contents are unspecified after an error.
   Result<void> open_into(const StoredChunk& chunk, ByteSpan stored, MutableByteSpan out);
 
  private:

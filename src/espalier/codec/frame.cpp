@@ -9,7 +9,7 @@ namespace espalier {
 namespace {
 
 // Whether blocks follow from byte `at` on, none above the size that RFC 8878 allows, and the last
-// one ends where the frame does. zstd's decoder for whole buffers takes larger ones; others do not.
+// one ends with the frame. zstd's one-shot decoder accepts larger blocks; other decoders do not.
 bool has_only_blocks(ByteSpan frame, std::size_t at) {
   constexpr std::size_t kLargestBlock = 128 * 1024;
   constexpr std::size_t kBlockHeader = 3;

@@ -1,4 +1,4 @@
-// The form that a zstd frame has in this format.
+// The form of a zstd frame in this format.
 #ifndef ESPALIER_CODEC_FRAME_H_
 #define ESPALIER_CODEC_FRAME_H_
 
@@ -8,10 +8,10 @@
 
 namespace espalier {
 
-/// Whether `frame` is one zstd frame of `size` bytes, of a single segment, and nothing else. It may
-/// still be impossible to decode. zstd itself takes more: several frames, skippable ones, frames of
-/// old versions, blocks of any size, and nothing at all; and it ignores the window that a frame
-/// asks for, which others would have to allocate. Thread-safe.
+/// Whether `frame` is exactly one zstd frame of `size` bytes with a single segment. Decoding may
+/// still fail. zstd itself accepts more: several frames, skippable frames, frames of old versions,
+/// blocks of any size, and empty input. It also ignores the frame's window size, which other
+/// decoders would have to allocate. Thread-safe.
 bool is_canonical_frame(ByteSpan frame, std::size_t size);
 
 }  // namespace espalier

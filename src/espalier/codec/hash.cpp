@@ -4,8 +4,8 @@
 
 // With dispatch, the library picks the widest vector instructions of the machine that it runs on
 // (AVX2 and AVX-512 hash about twice as fast as the SSE2 that every x86-64 has). Without it, the
-// hash is compiled in from the header: what WebAssembly and other machines need.
-// For the size of the state, which is allocated here.
+// hash is compiled in from the header: what WebAssembly and other machines need. For the complete
+// type of the state, which is allocated here.
 #define XXH_STATIC_LINKING_ONLY
 #if ESPALIER_XXH_DISPATCH
 #include <xxhash.h>

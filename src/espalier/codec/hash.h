@@ -1,6 +1,7 @@
 // The two hashes of the format: XXH3-64 and XXH3-128, seed 0, as published by xxHash 0.8.
 //
-// They find damage, fast. They are no signature: whoever changes a file on purpose can mend them.
+// They find damage fast. They are not signatures: an attacker who changes a file can recompute
+// them.
 #ifndef ESPALIER_CODEC_HASH_H_
 #define ESPALIER_CODEC_HASH_H_
 
@@ -24,13 +25,13 @@ static_assert(sizeof(Hash128) == 16);
 /// XXH3-128 of `bytes`. Thread-safe.
 Hash128 hash128(ByteSpan bytes);
 
-/// XXH3-128 of bytes that come piece by piece. Not thread-safe.
+/// XXH3-128 of bytes added piece by piece. Not thread-safe.
 class Hasher128 {
  public:
-  /// Takes some 600 bytes of memory; std::bad_alloc without them.
+  /// Allocates some 600 bytes; throws std::bad_alloc on failure.
   Hasher128();
   void update(ByteSpan bytes);
-  /// The hash of all pieces so far, as if they had come in one.
+  /// The hash of all bytes so far.
   Hash128 hash() const;
 
  private:

@@ -1,4 +1,4 @@
-// Takes the place of chunk_encoder.cpp in builds that only decode.
+// Replaces chunk_encoder.cpp in builds that only decode.
 #include "espalier/codec/chunk_encoder.h"
 
 namespace espalier {
@@ -7,7 +7,7 @@ class ChunkEncoder::Coder {};
 
 Result<void> check_compression_level(int level) {
   if (level == kNoCompression) return {};
-  return fail(ErrorCode::kInvalidArgument, "this build does not compress; write with level 0");
+  return fail(ErrorCode::kInvalidArgument, "this build cannot compress; save with level 0");
 }
 
 ChunkEncoder::ChunkEncoder(int) {}

@@ -8,11 +8,11 @@
 namespace espalier {
 namespace {
 
-// The compilers turn the loops below into vector instructions, byte by byte: as words, elements
-// would be widened and narrowed again. They have to be told that what a loop writes is nothing that
-// it reads. The bytes are the same with and without.
+// Compilers vectorise the loops below because they work on bytes: as words, elements would be
+// widened and narrowed again. The pragma tells them that a loop's stores do not alias its loads.
+// The result is the same without it.
 #if defined(__clang__)
-// With sanitizers, or for a machine without vectors, they stay as they are, and that is no mistake.
+// With sanitizers, or on a machine without vectors, the loops stay scalar; that is fine.
 #pragma clang diagnostic ignored "-Wpass-failed"
 #define ESPALIER_NO_OVERLAP _Pragma("clang loop vectorize(assume_safety)")
 #elif defined(__GNUC__)
@@ -21,7 +21,7 @@ namespace {
 #define ESPALIER_NO_OVERLAP
 #endif
 
-using Byte = unsigned char;  // which, unlike std::byte, can be shifted without a cast
+using Byte = unsigned char;  // unlike std::byte, can be shifted without a cast
 
 // An element's upper two bytes: s eeeeeee | e mmmmmmm becomes eeeeeeee | s mmmmmmm.
 constexpr void move_sign_down(Byte& top, Byte& next) {
@@ -36,7 +36,7 @@ constexpr void move_sign_up(Byte& top, Byte& next) {
   top = sign_and_exponent;
 }
 
-// Pointers that no store into a plane can change.
+// Local copies of the pointers: a store into a plane cannot change them.
 template <std::size_t width, class To, class From>
 std::array<To*, width> as_bytes(const PlanePointers<From>& planes) {
   std::array<To*, width> bytes;
@@ -64,7 +64,7 @@ void split_elements(bool is_float, ByteSpan elements, const PlanePointers<std::b
 }
 
 #if defined(__wasm_simd128__)
-// Clang 14 makes no shuffles of such a loop for WebAssembly, but stores single bytes.
+// For WebAssembly, Clang 14 compiles such a loop to single-byte stores, not to shuffles.
 using Vector __attribute__((vector_size(16))) = Byte;
 
 // Merges 16 elements at a time, and returns how many it has merged.
@@ -81,7 +81,7 @@ std::size_t merge_vectors(bool is_float, const std::array<const Byte*, width>& f
       v[width - 1] = (next & 0x80) | (top >> 1);
       v[width - 2] = (top << 7) | (next & 0x7F);
     }
-    // Each round puts together what belongs together, twice as much as the round before.
+    // Each round interleaves units twice as wide as the round before.
     for (std::size_t done = 1; done < width; done *= 2) {
       const std::array<Vector, width> u = v;
       for (std::size_t k = 0; k < width / 2; ++k) {

@@ -13,7 +13,7 @@
 
 namespace espalier {
 
-/// What can be wrong with a region.
+/// The faults of a region.
 enum class Fault : std::uint8_t {
   kEndsEarly = 0,
   kDirtyPadding = 1,
@@ -23,34 +23,34 @@ enum class Fault : std::uint8_t {
 };
 inline constexpr Fault kLastFault = Fault::kWrongHash;
 
-/// Code and message of a fault. Damage may be found millions of times, so it holds neither.
+/// Code and message of a fault. Damage stores neither, because there may be millions of them.
 ErrorCode code_of(Fault fault);
 std::string_view message_of(Fault fault);
 
-/// One spot of a file that is not as it should be.
+/// One damaged spot of a file.
 struct Damage {
   Fault fault = Fault::kWrongHash;
-  /// In the chunk's file.
+  /// Offset in the chunk's file.
   std::uint64_t offset = 0;
-  /// The chunk concerned; for padding, the chunk after it.
+  /// The damaged chunk; for padding, the chunk after it.
   std::uint32_t chunk = 0;
 };
 
-/// A chunk of a region, and where its first stored byte stands in the file.
+/// A chunk of a region, and the file offset of its first stored byte.
 struct RegionChunk {
   std::uint64_t offset = 0;
   StoredChunk chunk;
 };
 
-/// A stretch of a file that holds chunks, in order, and nothing else but zeros before each.
+/// A range of a file that holds only chunks, in order, and zeros before each.
 struct RegionTask {
   std::uint64_t begin = 0;
   std::uint64_t length = 0;
   std::span<const RegionChunk> chunks;
 };
 
-/// What is wrong with a region, given its bytes. `Damage::chunk` counts within the region.
-/// kOutOfMemory if a chunk cannot be decoded for that. Thread-safe for different gates.
+/// Returns the damage of a region, given its bytes. `Damage::chunk` counts within the region.
+/// kOutOfMemory if decoding a chunk runs out of memory. Thread-safe for different gates.
 Result<std::vector<Damage>> check_region(const RegionTask& region, ByteSpan bytes, ChunkGate& gate);
 
 }  // namespace espalier

@@ -8,13 +8,13 @@
 namespace espalier {
 namespace {
 
-// Short runs: rows that differ from their neighbours must not pass for parts that do.
+// Short runs, so that rows that differ from their neighbours do not look like parts that differ.
 constexpr std::size_t kRuns = 128;
 constexpr std::size_t kRunElements = 16;
 constexpr std::size_t kElements = kRuns * kRunElements;
 constexpr std::size_t kWords = 1024;
 
-// How many pairs of different bytes there are, and how many of them are of equal ones: the basis of
+// Counts pairs of bytes at different positions, and the pairs with equal values: the basis of
 // Renyi's entropy of order 2, which is never above Shannon's. Every pair is counted twice.
 struct Pairs {
   std::uint64_t equal = 0;
@@ -28,14 +28,14 @@ struct Pairs {
   }
 };
 
-// Whether the bytes' values are more uneven than chance makes them: a tenth more equal pairs than
-// even values have stands for at most 7.87 bits a byte.
+// Whether the bytes' values are more uneven than chance: a tenth more equal pairs than a uniform
+// distribution means at most 7.87 bits a byte.
 bool is_uneven(const Pairs& pairs, std::size_t n) {
   return (pairs.equal + n) * 10 > (pairs.all / 256 + n) * 11;
 }
 
-// Whether bytes of the same part of a plane are equal more often than bytes of all of it: a twelfth
-// more stands for a tenth of a bit that codes of their own save for each byte.
+// Whether bytes in the same part of a plane are equal more often than bytes of the whole plane: a
+// twelfth more means that separate codes save a tenth of a bit per byte.
 bool is_local(ByteSpan sample, std::size_t parts, const Pairs& together) {
   if (parts < 2) return false;
   Pairs apart;
@@ -43,7 +43,7 @@ bool is_local(ByteSpan sample, std::size_t parts, const Pairs& together) {
     const std::size_t begin = i * sample.size() / parts;
     apart.add(sample.subspan(begin, (i + 1) * sample.size() / parts - begin));
   }
-  // Of at most 2,048 bytes: no product overflows.
+  // At most 2,048 bytes, so no product overflows.
   return apart.equal * together.all * 12 > apart.all * together.equal * 13;
 }
 

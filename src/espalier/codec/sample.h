@@ -1,4 +1,4 @@
-// What a small sample of a chunk tells about how to compress it.
+// Predicts from a small sample how a chunk compresses.
 #ifndef ESPALIER_CODEC_SAMPLE_H_
 #define ESPALIER_CODEC_SAMPLE_H_
 
@@ -9,19 +9,20 @@
 
 namespace espalier {
 
-/// Bytes of a plane that are worth an entropy code of their own, if they differ from the others.
+/// Size in bytes of a plane's part that is worth a separate entropy code, if its values differ from
+/// the others.
 inline constexpr int kLocalBytes = 32 << 10;
 
-/// What to expect of a chunk. Integer arithmetic alone leads to it, so it is the same everywhere.
+/// Predictions for a chunk. Computed in integer arithmetic, so they are the same on every machine.
 struct ChunkSample {
-  /// Whether eight bytes are often the same as others: then looking for matches may pay. Between
-  /// numbers that were trained or drawn, it costs time and finds none.
+  /// Whether 8-byte words often repeat, so that a search for matches may pay. In trained or random
+  /// numbers it costs time and finds none.
   bool repeats = false;
-  /// By plane: whether some values are more frequent than others, so that an entropy code may be
-  /// shorter. A plane without this is noise.
+  /// By plane: whether some values are more frequent than others, so that an entropy code helps.
+  /// Otherwise the plane is noise.
   std::array<bool, kMaxElementWidth> uneven = {};
-  /// By plane: whether other values are frequent in one part of it than in another, so that several
-  /// entropy codes may be shorter than one. Parts have kLocalBytes.
+  /// By plane: whether its parts of kLocalBytes have different frequent values, so that several
+  /// entropy codes may be shorter than one.
   std::array<bool, kMaxElementWidth> local = {};
 
   bool any_uneven() const {
@@ -32,7 +33,7 @@ struct ChunkSample {
   }
 };
 
-/// Looks at up to 2,048 elements and 1,024 words of `logical`, which holds whole elements.
+/// Samples up to 2,048 elements and 1,024 words of `logical`, which holds whole elements.
 ChunkSample take_sample(ByteSpan logical, ElementLayout layout);
 
 }  // namespace espalier

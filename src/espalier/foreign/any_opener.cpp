@@ -20,7 +20,7 @@ std::unique_ptr<OpeningMachine> make(const OpenOptions& options) {
   return std::make_unique<Machine>(options);
 }
 
-// The formats besides Espalier's own, which is what a file is if it is none of these.
+// The other formats. A file that matches none of them is opened as an Espalier file.
 struct Format {
   bool (*is_begun_by)(ByteSpan front, std::uint64_t file_size);
   std::unique_ptr<OpeningMachine> (*make)(const OpenOptions& options);
@@ -29,31 +29,31 @@ constexpr Format kFormats[] = {
     {looks_like_safetensors, make<SafetensorsOpener>},
 };
 
-// How files begin that people take for checkpoints, and what to say of them.
+// First bytes of other files that users try to open, and the hint for each.
 struct Stranger {
   std::string_view begins;
   std::string_view what;
 };
 constexpr Stranger kStrangers[] = {
-    {"PK\x03\x04", "it is a zip archive, as PyTorch and numpy write them"},
+    {"PK\x03\x04", "it is a zip archive, such as PyTorch and numpy write"},
     {"GGUF", "it is a GGUF file"},
     {"\x93NUMPY", "it is a numpy array"},
     {"\x89HDF", "it is an HDF5 file"},
-    {"\x1f\x8b", "it is compressed with gzip: unpack it first"},
+    {"\x1f\x8b", "it is compressed with gzip; unpack it first"},
     {"\x80\x02", "it looks like a pickle, which can run code when it is loaded"},
     {"\x80\x03", "it looks like a pickle, which can run code when it is loaded"},
     {"\x80\x04", "it looks like a pickle, which can run code when it is loaded"},
     {"\x80\x05", "it looks like a pickle, which can run code when it is loaded"},
-    {"version https://git-lfs", "it stands for a file in Git LFS: 'git lfs pull' fetches it"},
-    {"<", "it looks like a web page, not like what was to be downloaded"},
-    {"{", "it looks like JSON, which may say why a download failed"},
+    {"version https://git-lfs", "it is a Git LFS pointer; run 'git lfs pull' to fetch the file"},
+    {"<", "it looks like a web page instead of the downloaded file"},
+    {"{", "it looks like JSON, perhaps the error message of a failed download"},
 };
 
 std::string_view describe_stranger(ByteSpan front) {
   for (const Stranger& stranger : kStrangers) {
     if (as_text(front).starts_with(stranger.begins)) return stranger.what;
   }
-  return "check that this is the right file and that its download was complete";
+  return "check that this is the right file and that its download is complete";
 }
 
 bool looks_like_nothing(ByteSpan front) {
@@ -67,7 +67,7 @@ bool looks_like_nothing(ByteSpan front) {
 
 AnyOpener::AnyOpener(const OpenOptions& options)
     : options_(options), front_({{0, 0, std::min(options.file_size, kFirstReadBytes)}}) {
-  // Nothing to feed: the opener of our own format has the words for it.
+  // An empty file has nothing to feed: our own format's opener reports it.
   if (options_.file_size == 0) opener_ = make<Opener>(options_);
 }
 
@@ -86,7 +86,7 @@ std::span<const Extent> AnyOpener::needs() const {
 Result<void> AnyOpener::feed(const Extent& extent, ByteSpan bytes) {
   if (opener_) return opener_->feed(extent, bytes);
   auto fed = front_.feed(extent, bytes, [&](std::size_t, ByteSpan front) { return choose(front); });
-  // The same bytes may hold more than the front, as when a whole mapped file is fed at once.
+  // The same bytes may hold more than the front, for example if a whole mapped file is fed at once.
   if (fed && opener_ && !needs().empty()) return opener_->feed(extent, bytes);
   return fed;
 }

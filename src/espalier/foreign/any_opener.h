@@ -1,4 +1,4 @@
-// Opens a file of any format that the library reads; its first bytes tell which.
+// Opens a file of any format that the library reads, detected from its first bytes.
 #ifndef ESPALIER_FOREIGN_ANY_OPENER_H_
 #define ESPALIER_FOREIGN_ANY_OPENER_H_
 
@@ -12,8 +12,8 @@
 
 namespace espalier {
 
-/// The machine that opens a checkpoint of whatever format, with the errors of that format's opener;
-/// kNotACheckpoint if the first bytes are of none. Formats stand in one table, in any_opener.cpp.
+/// The machine that opens a checkpoint of any format, with the errors of that format's opener.
+/// kNotACheckpoint if the first bytes match no format. The table of formats is in any_opener.cpp.
 class AnyOpener final : public OpeningMachine {
  public:
   explicit AnyOpener(const OpenOptions& options);
@@ -29,7 +29,7 @@ class AnyOpener final : public OpeningMachine {
 
   OpenOptions options_;
   Gather front_;
-  std::unique_ptr<OpeningMachine> opener_;  // once the front has told the format
+  std::unique_ptr<OpeningMachine> opener_;  // set once the front has determined the format
 };
 
 }  // namespace espalier

@@ -30,8 +30,8 @@ class Flattener {
     switch (node.kind()) {
       case Kind::kTensor:
         if (!seen_.insert(node.as_tensor().get()).second) flat_.losses.add(path_, "a tied tensor");
-        // A small file can name one tensor at a million long paths: that is found out before memory
-        // is spent on them.
+        // A small file can name one tensor at a million long paths: fail before spending memory on
+        // them.
         name_bytes_ += name_.size();
         if (name_bytes_ > max_name_bytes_) {
           return fail(ErrorCode::kUnrepresentable,
@@ -41,7 +41,7 @@ class Flattener {
                       Error::kNoOffset, path_);
         }
         flat_.tensors.push_back({name_, path_, node.as_tensor()});
-        // A name alone reads back as a dict that has it.
+        // A single name reads back as a dict that contains it.
         if (depth == 0) flat_.losses.add(path_, "a tensor as the root");
         return {};
       case Kind::kDict:

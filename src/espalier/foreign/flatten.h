@@ -1,4 +1,4 @@
-// From a nested tree to flat names, with a list of what flat names cannot say.
+// Flattens a nested tree to names, and lists what flat names cannot express.
 #ifndef ESPALIER_FOREIGN_FLATTEN_H_
 #define ESPALIER_FOREIGN_FLATTEN_H_
 
@@ -16,7 +16,7 @@ namespace espalier {
 
 /// A tensor and its flat name.
 struct FlatTensor {
-  /// The keys on the way to it, joined with '.'. Int keys and positions are decimals.
+  /// The keys on its path, joined with '.'. Int keys and positions are decimals.
   std::string name;
   /// The same as a printed key path.
   std::string path;
@@ -24,11 +24,11 @@ struct FlatTensor {
   std::shared_ptr<const Tensor> tensor;
 };
 
-/// Something in a tree that a target format cannot hold.
+/// A value in a tree that a target format cannot hold.
 struct Loss {
   /// Printed key path of the node; below "(metadata)" for metadata.
   std::string path;
-  /// What it is, with its article: "an int64", "a label".
+  /// A noun with its article: "an int64", "a label".
   std::string what;
 };
 
@@ -54,18 +54,17 @@ class Losses {
 
 /// A state as flat names.
 struct FlatState {
-  /// In tree order. Tied nodes follow each other as they stand in the tree: one entry for each,
-  /// with the same tensor. No placeholders.
+  /// In tree order. Tied nodes have one entry each, with the same tensor. No placeholders.
   std::vector<FlatTensor> tensors;
-  /// All but tensors in nested dicts with text keys: other values and containers, int keys, labels,
-  /// empty containers, placeholders, ties.
+  /// Everything except tensors in nested dicts with text keys: other values and containers, int
+  /// keys, labels, empty containers, placeholders, ties.
   Losses losses;
 };
 
 /// Flattens `state`. kNameCollision, naming both key paths, if two tensors get the same name;
 /// kInvalidTree if a key is not UTF-8 or a tensor was moved away; kLimitExceeded if the tree is
-/// deeper than `limits.depth`; kUnrepresentable if the names have more than `name_bytes` bytes
-/// together, which is what the target format can hold.
+/// deeper than `limits.depth`; kUnrepresentable if all names together have more than `name_bytes`
+/// bytes, the target format's limit.
 Result<FlatState> flatten(const Value& state, std::uint64_t name_bytes, const Limits& limits = {});
 
 }  // namespace espalier

@@ -1,4 +1,4 @@
-// Writing JSON text, byte for byte as the safetensors reference library does.
+// Writes JSON text, byte for byte as the safetensors reference library does.
 #ifndef ESPALIER_FOREIGN_JSON_TEXT_H_
 #define ESPALIER_FOREIGN_JSON_TEXT_H_
 
@@ -10,8 +10,8 @@
 
 namespace espalier {
 
-/// Appends `text`, which must be UTF-8, as a JSON string. Only what must be escaped is: quotes,
-/// backslashes and characters below U+0020, those with a short form in it, others as \u00xx.
+/// Appends `text`, which must be UTF-8, as a JSON string. Escapes only quotes, backslashes and
+/// characters below U+0020, in their short form or as \u00xx.
 inline void append_json_string(std::string& out, std::string_view text) {
   constexpr std::string_view kHex = "0123456789abcdef";
   out += '"';

@@ -1,4 +1,4 @@
-// A JSON text as a tree, in one vector: for small documents inside an untrusted file.
+// Parses JSON into a tree in one vector, for small documents inside an untrusted file.
 #ifndef ESPALIER_FOREIGN_JSON_TREE_H_
 #define ESPALIER_FOREIGN_JSON_TREE_H_
 
@@ -21,19 +21,18 @@ class JsonRef {
   bool is_null() const { return node_->type == Type::kNull; }
   bool is_array() const { return node_->type == Type::kArray; }
   bool is_object() const { return node_->type == Type::kObject; }
-  // The value, if it is of that type and in that range; nothing otherwise.
+  // The value, or nullopt if it has another type or is out of range.
   std::optional<bool> boolean() const;
   std::optional<std::int64_t> int64() const;
   std::optional<std::uint64_t> uint64() const;
-  /// Valid as long as the tree. May hold surrogates that were written as escapes, one without the
-  /// other.
+  /// Valid as long as the tree. May hold unpaired surrogates that were written as escapes.
   std::optional<std::string_view> text() const;
   /// Elements of an array, members of an object; 0 for others.
   std::size_t size() const;
   /// The first member of an object with that name. Linear.
   std::optional<JsonRef> member(std::string_view name) const;
 
-  /// Goes through the elements of an array.
+  /// Iterates over the elements of an array.
   class Iterator;
   Iterator begin() const;
   Iterator end() const;
@@ -54,7 +53,7 @@ class JsonRef {
   // Followed by its elements, or by its members: a text and a value each.
   struct Node {
     Type type = Type::kNull;
-    // Nodes of the whole value, this one included: where the next value is.
+    // Number of nodes of the whole value, including this one: the distance to the next value.
     std::uint32_t span = 1;
     // Bytes of a text, elements, members.
     std::uint32_t size = 0;
@@ -109,7 +108,7 @@ class JsonTree {
   class Builder;
   JsonTree() = default;
 
-  // Unescaped in place; the nodes point into it, so it must not move.
+  // The text, unescaped in place. The nodes point into it, so it must not move.
   std::unique_ptr<char[]> text_;
   std::vector<JsonRef::Node> nodes_;
 };

@@ -14,8 +14,8 @@
 namespace espalier {
 namespace {
 
-// The encoding that gets hashed, rebuilt for every node in the same buffer. What would be long, as
-// that of a dict of a million children, is hashed in pieces.
+// The encoding that is hashed, rebuilt for every node in the same buffer. A long encoding, such as
+// that of a dict with a million children, is hashed in parts.
 class Encoding {
  public:
   void clear() {
@@ -58,13 +58,13 @@ class Encoding {
   std::optional<Hasher128> pieces_;
 };
 
-// Hashes as the byte strings that they are in the file, which for little-endian numbers is not
-// their numeric order.
+// Compares hashes as byte strings, as in the file. For little-endian numbers that is not their
+// numeric order.
 bool bytes_less(const Hash128& a, const Hash128& b) {
   return std::memcmp(&a, &b, sizeof(Hash128)) < 0;
 }
 
-// `text_hash` gives the hash of a text by its number.
+// `text_hash` returns the hash of a text by its number.
 template <class TextHash>
 Hash128 hash_tensor(const Tables& t, std::uint32_t number, Encoding& encoding,
                     const TextHash& text_hash) {
@@ -92,8 +92,8 @@ class Digester {
   explicit Digester(const Tables& tables) : t_(tables), digests_(tables.nodes.size()) {}
 
   Result<std::vector<Hash128>> run() {
-    // Each text and each tensor is hashed once: a hostile file may name a huge one from a million
-    // nodes.
+    // Each text and each tensor is hashed once: a hostile file may refer to a huge one from a
+    // million nodes.
     texts_.reserve(t_.text_ends.size());
     for (std::uint32_t text = 0; text < t_.text_ends.size(); ++text) {
       texts_.push_back(hash128(as_bytes(table_text(t_, text))));
@@ -110,8 +110,8 @@ class Digester {
   }
 
  private:
-  // Leaves the hash of each tensor in the place of the first node that names it, where it stays
-  // until that node gets its digest; nodes tied to it have theirs by then.
+  // Stores the hash of each tensor in the slot of the first node that names it, until that node
+  // gets its digest. Nodes tied to it have theirs by then.
   void hash_tensors() {
     constexpr std::uint32_t kNone = ~std::uint32_t{0};
     first_nodes_.assign(t_.tensors.size(), kNone);
@@ -171,7 +171,7 @@ class Digester {
     return {};
   }
 
-  // Nodes come in descending order, and so do these cursors over tables sorted by node.
+  // Nodes come in descending order, so these cursors move down tables sorted by node.
   void encode_label(std::uint32_t index) {
     if (label_ > 0 && t_.labels[label_ - 1].node == index) {
       encoding_.number(std::uint8_t{1});
@@ -190,7 +190,7 @@ class Digester {
       std::iota(order_.begin(), order_.end(), 0u);
       if (node.count <= kSmallDict) {
         const auto children = t_.nodes.subspan(node.value, node.count);
-        // So few that they are sorted where they are, without memory of their own.
+        // Few enough to be sorted in place, without extra memory.
         for (std::size_t i = 1; i < order_.size(); ++i) {
           for (std::size_t j = i;
                j > 0 && key_less(t_, children[order_[j]], children[order_[j - 1]]); --j) {

@@ -8,8 +8,8 @@ namespace espalier {
 
 std::string find_path(const Tables& t, std::uint32_t node) {
   std::vector<Key> keys;
-  // Parents stand before their children, so one pass down meets them all: a search from the front
-  // for each would let a deep tree of millions of nodes take minutes to refuse.
+  // Parents come before their children, so one descending pass finds all of them. A search from the
+  // front for each would take minutes to refuse a deep tree of millions of nodes.
   for (std::uint32_t candidate = node; node > kMetadataRoot && candidate-- > 0;) {
     const NodeRecord& parent = t.nodes[candidate];
     if (!is_container(node_kind(parent)) || parent.value > node ||

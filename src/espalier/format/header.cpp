@@ -38,7 +38,7 @@ Result<Header> decode_header(ByteSpan bytes, const Limits& limits, std::uint64_t
                                       [](std::byte byte) { return byte == std::byte{0}; });
     return fail(ErrorCode::kNotACheckpoint,
                 all_zero ? "the file begins with zeros: a save was interrupted before its header "
-                           "was written; use the checkpoint before it"
+                           "was written; use the previous checkpoint"
                          : "not an Espalier file: it does not begin with the magic bytes",
                 0);
   }
@@ -52,7 +52,7 @@ Result<Header> decode_header(ByteSpan bytes, const Limits& limits, std::uint64_t
   const std::byte* p = bytes.data();
   const auto major = load_le<std::uint16_t>(p + kAtMajor);
   const auto minor = load_le<std::uint16_t>(p + kAtMinor);
-  // Before all else: another version may have a shorter header, and keep its hash elsewhere.
+  // Check the version first: another version may have a shorter header, or its hash elsewhere.
   if (major != kVersionMajor || minor != kVersionMinor) {
     return fail(ErrorCode::kUnsupportedVersion,
                 "the file has format version " + std::to_string(major) + "." +
@@ -90,14 +90,14 @@ Result<Header> decode_header(ByteSpan bytes, const Limits& limits, std::uint64_t
   }
   if (header.index_length == 0 || header.index_length > kMaxIndexBytes) {
     return fail(ErrorCode::kHeaderInvalid,
-                "the index is said to have " + counted(header.index_length, "byte"),
+                "the header says that the index has " + counted(header.index_length, "byte"),
                 kAtIndexLength);
   }
   if (!range_fits(kHeaderBytes, header.index_length, header.file_length)) {
-    return fail(ErrorCode::kHeaderInvalid, "the index is said to reach past the end of the file",
+    return fail(ErrorCode::kHeaderInvalid, "the header says that the index ends after the file",
                 kAtIndexLength);
   }
-  // Checked before anything is allocated: a header of 128 bytes could otherwise ask for gigabytes.
+  // Check before any allocation: a header of 128 bytes could otherwise ask for gigabytes.
   if (header.index_length > limits.index_bytes) {
     return fail(ErrorCode::kLimitExceeded,
                 "the index has " + counted(header.index_length, "byte") +

@@ -14,7 +14,7 @@
 namespace espalier {
 namespace {
 
-// Our records and the generated structs are the same bytes; this holds them to it.
+// Our records and the generated structs have the same bytes; this checks it.
 template <class Ours, class Generated>
 constexpr bool same_layout() {
   return sizeof(Ours) == sizeof(Generated) && alignof(Ours) == alignof(Generated) &&
@@ -41,7 +41,7 @@ VectorSize size_of(const std::vector<Ours>& records) {
   return {records.size(), sizeof(Ours), alignof(Ours)};
 }
 
-// Fills a vector of an index that is being made, and frees what it was filled with.
+// Fills a vector of a new index and frees the source.
 template <class Ours>
 void move_into(std::span<const Ours> place, std::vector<Ours>& records) {
   if (!records.empty()) {
@@ -53,13 +53,13 @@ void move_into(std::span<const Ours> place, std::vector<Ours>& records) {
 }  // namespace
 
 Result<Tables> decode_index(ByteSpan bytes, std::uint64_t file_offset) {
-  // The verifier's constructor asserts on this, and an assert is no answer to a hostile file.
+  // The verifier's constructor asserts this, so check it first: a hostile file must not abort.
   if (bytes.size() >= kMaxBytes) {
     return fail(ErrorCode::kLimitExceeded, "the index is larger than a FlatBuffer can be",
                 file_offset);
   }
   const auto* data = reinterpret_cast<const std::uint8_t*>(bytes.data());
-  // The schema has one table; a deeper or wider buffer is not ours.
+  // The schema has one table, so a deeper or wider buffer is invalid.
   flatbuffers::Verifier verifier(data, bytes.size(), /*max_depth=*/2, /*max_tables=*/1);
   if (!fbs::VerifyIndexBuffer(verifier)) {
     return fail(ErrorCode::kIndexInvalid,
@@ -86,12 +86,13 @@ Result<Tables> decode_index(ByteSpan bytes, std::uint64_t file_offset) {
       view(index->axis_names(), tables.axis_names),
       view(index->blocks(), tables.blocks),
   };
-  // FlatBuffers' verifier lets vectors overlap, leave gaps and stand at crooked addresses, where
-  // reading records of 8-byte numbers in place would be undefined behaviour.
+  // FlatBuffers' verifier allows vectors that overlap, leave gaps or are misaligned. Reading
+  // records of 8-byte numbers there in place would be undefined behaviour.
   if (const auto misplaced = find_misplaced(bytes, sizes)) {
-    return fail(ErrorCode::kIndexInvalid,
-                "the index is not laid out as it must be; it was not written by a correct writer",
-                file_offset + *misplaced);
+    return fail(
+        ErrorCode::kIndexInvalid,
+        "the index is not laid out as the format requires; it was not written by a correct writer",
+        file_offset + *misplaced);
   }
   return tables;
 }
@@ -124,14 +125,14 @@ Result<EncodedIndex> EncodedIndex::encode(OwnedTables tables, std::size_t chunks
                     " and an index holds at most 2 GiB; store long strings and bytes as "
                     "u8 tensors, or split the tree");
   }
-  // Written straight to its place: FlatBuffers' builder would hold a large index twice.
+  // Written straight into the result: FlatBuffers' builder would hold a large index twice.
   auto memory = Arena::allocate(index_bytes(sizes));
   if (!memory) return propagate(memory);
   write_index_frame(sizes, memory->bytes());
   EncodedIndex encoded(std::move(*memory));
   const Tables places = encoded.tables();
-  // The index takes memory as it is filled: what could be large goes first, so that it is freed
-  // before the rest is there twice, and the chunks, which come from nowhere, last.
+  // Filling the index takes memory. Large tables come first, so that they are freed before the rest
+  // is copied. Chunks come last, because they have no source to free.
   move_into(places.text, tables.text);
   move_into(places.nodes, tables.nodes);
   move_into(places.tensors, tables.tensors);
@@ -152,7 +153,7 @@ Result<EncodedIndex> EncodedIndex::encode(OwnedTables tables, std::size_t chunks
 }
 
 Tables EncodedIndex::tables() const {
-  // Our own bytes: decoding cannot fail, and an empty view is what a bug would show.
+  // Our own bytes: decoding cannot fail unless there is a bug, which shows as an empty view.
   return decode_index(bytes(), 0).value_or(Tables{});
 }
 

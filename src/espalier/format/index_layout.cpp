@@ -17,9 +17,9 @@ constexpr std::uint64_t align(std::uint64_t value, std::uint64_t alignment) {
   return (value + alignment - 1) / alignment * alignment;
 }
 
-// A FlatBuffer grows from its end to its start, so places are distances from the end at first.
+// A FlatBuffer grows from its end to its start, so offsets are first distances from the end.
 struct Layout {
-  std::array<std::uint64_t, kIndexVectors> vectors;  // where each vector's length stands
+  std::array<std::uint64_t, kIndexVectors> vectors;  // offset of each vector's length
   std::uint64_t table;
   std::uint64_t size;
 
@@ -41,7 +41,7 @@ struct Layout {
   }
 };
 
-// Calls `visit` with the place and the value of every number that is neither an element nor
+// Calls `visit` with the offset and the value of every number that is neither an element nor
 // padding.
 template <class Visit>
 void visit_frame(const Layout& layout, const VectorSizes& sizes, const Visit& visit) {
@@ -51,7 +51,7 @@ void visit_frame(const Layout& layout, const VectorSizes& sizes, const Visit& vi
   visit(vtable + 2, static_cast<std::uint16_t>(kTableBytes));
   visit(layout.table, static_cast<std::uint32_t>(kVtableBytes));
   for (std::size_t i = 0; i < kIndexVectors; ++i) {
-    // The first field stands last in the table.
+    // The first field comes last in the table.
     const std::uint64_t field = kTableBytes - (i + 1) * kReferenceBytes;
     const std::uint64_t reference = layout.table + field;
     visit(vtable + 4 + 2 * i, static_cast<std::uint16_t>(field));
@@ -60,7 +60,7 @@ void visit_frame(const Layout& layout, const VectorSizes& sizes, const Visit& vi
   }
 }
 
-// Calls `visit` with the begin and the end of every stretch of padding.
+// Calls `visit` with the begin and the end of every range of padding.
 template <class Visit>
 void visit_padding(const Layout& layout, const VectorSizes& sizes, const Visit& visit) {
   visit(kFrontBytes, layout.table - kVtableBytes);
@@ -92,7 +92,7 @@ std::optional<std::uint64_t> find_misplaced(ByteSpan index, const VectorSizes& s
     if (!misplaced && load_le<T>(index.data() + at) != value) misplaced = at;
   };
   visit_frame(layout, sizes, expect);
-  // Bytes that mean nothing could hide something.
+  // Unchecked padding could hide data.
   visit_padding(layout, sizes, [&](std::uint64_t begin, std::uint64_t end) {
     for (std::uint64_t at = begin; at < end; ++at) expect(at, std::uint8_t{0});
   });

@@ -15,21 +15,37 @@
 namespace espalier {
 namespace {
 
-// Compares segment by segment: a '.' ends a segment, and so stands before every other byte.
+// Compares segment by segment: a '.' ends a segment, so it sorts before every other byte.
 bool dotted_less(std::string_view a, std::string_view b) {
+  // Eight bytes at a time: the keys of a dict may share 16 KB.
+  constexpr std::size_t kWord = sizeof(std::uint64_t);
+  std::size_t same = 0;
+  while (same + kWord <= std::min(a.size(), b.size()) &&
+         load_le<std::uint64_t>(as_bytes(a).data() + same) ==
+             load_le<std::uint64_t>(as_bytes(b).data() + same)) {
+    same += kWord;
+  }
+  a.remove_prefix(same);
+  b.remove_prefix(same);
   const auto [i, j] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
   if (i == a.end() || j == b.end()) return i == a.end() && j != b.end();
   const auto rank = [](char c) { return c == '.' ? 0 : 1 + static_cast<unsigned char>(c); };
   return rank(*i) < rank(*j);
 }
 
-// Whether `name` goes on after `beginning` with a dot.
+// Bytes of names that nest in any case, and how many times the pool of texts they may take. Stops a
+// file of a megabyte in which thousands of dicts share a few keys of 16 KB: each would be split
+// again, which takes seconds.
+constexpr std::uint64_t kNestedBytes = std::uint64_t{128} << 20;
+constexpr std::uint64_t kNestedPools = 4;
+
+// Whether `name` starts with `beginning` and a dot.
 bool is_below(std::string_view name, std::string_view beginning) {
   return name.size() > beginning.size() && name[beginning.size()] == '.' &&
          name.starts_with(beginning);
 }
 
-// The number that a segment of up to nine digits is.
+// Parses a segment of up to nine digits.
 std::optional<std::uint32_t> number_of(std::string_view segment) {
   if (segment.empty() || segment.size() > 9) return std::nullopt;
   std::uint32_t number = 0;
@@ -42,10 +58,13 @@ std::optional<std::uint32_t> number_of(std::string_view segment) {
 
 class Nester {
  public:
-  Nester(const Tables& t, const Limits& limits) : t_(t), limits_(limits), builder_(limits) {}
+  Nester(const Tables& t, const Limits& limits)
+      : t_(t), limits_(limits), builder_(limits, TableBuilder::Texts::kValid) {}
 
   std::optional<OwnedTables> run() {
-    if (!has_dotted_key()) return std::nullopt;
+    if (!has_dotted_keys(t_) || name_bytes() > kNestedBytes + kNestedPools * t_.text.size()) {
+      return std::nullopt;
+    }
     builder_.reserve(t_.nodes.size(), 0);
     builder_.keep_tensors(t_);
     const std::uint32_t levels = std::min(kMaxNestedLevels, limits_.depth - depth());
@@ -54,34 +73,31 @@ class Nester {
     add_children(kStateRoot, kStateRoot, levels);
     add_children(kMetadataRoot, kMetadataRoot, 0);
     auto tables = builder_.finish();
-    // The stored tree is valid: only the number of nodes can be in the way.
-    if (!tables) return std::nullopt;
+    // The stored tree is valid, so only the limit on nodes can fail.
+    // Each split adds a dict.
+    if (!tables || tables->nodes.size() == t_.nodes.size()) return std::nullopt;
     return std::move(*tables);
   }
 
  private:
-  // A child of a dict whose names are split: a name alone, or all names with the same beginning.
+  // A child of a dict whose names are split: a single name, or all names with the same beginning.
   struct Entry {
     std::uint32_t first;      // of its names, in the order of names
     std::uint32_t count;      // of its names
-    std::uint32_t mentioned;  // the node of the name that stands first in the file
+    std::uint32_t mentioned;  // the node of the name that comes first in the file
     std::uint32_t key_end;    // where its key ends in each of the names
     bool is_dict;             // and a dot follows
   };
 
   std::string_view name(std::uint32_t node) const { return table_text(t_, t_.nodes[node].key); }
 
-  bool is_dotted(const NodeRecord& node) const {
-    return node.key_kind == static_cast<std::uint8_t>(KeyKind::kText) &&
-           table_text(t_, node.key).find('.') != std::string_view::npos;
-  }
-
-  // Most files have no dotted name at all.
-  bool has_dotted_key() const {
-    // All of the state stands before the children of the metadata.
-    const auto state = t_.nodes.first(t_.nodes[kMetadataRoot].value);
-    return std::any_of(state.begin(), state.end(),
-                       [this](const NodeRecord& node) { return is_dotted(node); });
+  // Bytes of all text keys, counted wherever they are used.
+  std::uint64_t name_bytes() const {
+    std::uint64_t bytes = 0;  // at most 2^31 in each of fewer than 2^32 nodes
+    for (std::uint32_t node = 0; node < t_.nodes.size(); ++node) {
+      if (has_text_key(node)) bytes += name(node).size();
+    }
+    return bytes;
   }
 
   // Levels of the stored tree below its root.
@@ -147,15 +163,15 @@ class Nester {
     }
   }
 
-  // Gives `node` the children of the node `stored`, and all below them. Splitting names may add
-  // `levels` more to them. Recursion is bounded by Limits::depth.
+  // Adds the children of the node `stored`, and all below them, to `node`. Splitting names may add
+  // `levels` levels. Recursion is bounded by Limits::depth.
   void add_children(std::uint32_t node, std::uint32_t stored, std::uint32_t levels) {
     const NodeRecord& parent = t_.nodes[stored];
     if (!is_container(node_kind(parent))) return;
     const auto children = t_.nodes.subspan(parent.value, parent.count);
     if (node_kind(parent) == Kind::kDict && levels > 0 &&
         std::any_of(children.begin(), children.end(),
-                    [this](const NodeRecord& child) { return is_dotted(child); })) {
+                    [this](const NodeRecord& child) { return has_dotted_key(t_, child); })) {
       const auto names = sorted_names(stored);
       return add_split(node, names, 0, levels);
     }
@@ -170,8 +186,8 @@ class Nester {
     }
   }
 
-  // The children of a dict: those with int keys, and then the others in the order of their names,
-  // segment by segment. Their own order in the file tells most of it.
+  // The children of a dict: first those with int keys, then the others sorted by name, segment by
+  // segment. They are mostly sorted in the file already.
   std::vector<std::uint32_t> sorted_names(std::uint32_t stored) const {
     const NodeRecord& parent = t_.nodes[stored];
     const auto at = std::lower_bound(
@@ -195,8 +211,8 @@ class Nester {
     return t_.nodes[node].key_kind == static_cast<std::uint8_t>(KeyKind::kText);
   }
 
-  // Gives `node` the children that sorted names have after their first `offset` bytes, which they
-  // share, and all below them.
+  // Adds the children for sorted names, and all below them, to `node`. The names share their first
+  // `offset` bytes.
   void add_split(std::uint32_t node, std::span<const std::uint32_t> names, std::size_t offset,
                  std::uint32_t levels) {
     const std::vector<Entry> entries = split(names, offset, levels);
@@ -232,21 +248,24 @@ class Nester {
   std::vector<Entry> split(std::span<const std::uint32_t> names, std::size_t offset,
                            std::uint32_t levels) const {
     std::vector<Entry> entries;
-    // Names that are values, each the beginning of the next and of the names that come.
+    // Names that are values themselves; each is the beginning of the next and of the names after
+    // it.
     std::vector<std::string_view> values;
     for (std::uint32_t i = 0; i < names.size();) {
       Entry entry{i, 1, names[i], 0, false};
       if (has_text_key(names[i])) {
         const std::string_view text = name(names[i]);
-        while (!values.empty() && !is_below(text, values.back())) values.pop_back();
+        // The first `offset` bytes are the same in all.
+        const std::string_view rest = text.substr(offset);
+        while (!values.empty() && !is_below(rest, values.back().substr(offset))) values.pop_back();
         const std::size_t begin = values.empty() ? offset : values.back().size() + 1;
         const auto dot = levels > 0 ? text.find('.', begin) : text.npos;
         entry.is_dict = dot != text.npos;
         entry.key_end = static_cast<std::uint32_t>(entry.is_dict ? dot : text.size());
         if (!entry.is_dict) values.push_back(text);
-        const std::string_view beginning = text.substr(0, entry.key_end);
+        const std::string_view key = key_of(entry, names, offset);
         while (entry.is_dict && i + entry.count < names.size() &&
-               is_below(name(names[i + entry.count]), beginning)) {
+               is_below(name(names[i + entry.count]).substr(offset), key)) {
           entry.mentioned = std::min(entry.mentioned, names[i + entry.count++]);
         }
       }
@@ -257,7 +276,7 @@ class Nester {
     return entries;
   }
 
-  // By number if all are numbered dicts, otherwise in the order of the file.
+  // Sorted by number if all are numbered dicts, otherwise in the order of the file.
   void arrange(std::vector<Entry>& entries, std::span<const std::uint32_t> names,
                std::size_t offset) const {
     const auto number = [&](const Entry& entry) {

@@ -20,7 +20,8 @@ struct Note {
     kWarning = 1,
   };
   Kind kind = Kind::kWarning;
-  /// Printed key path of the node concerned; empty if it is about the whole file.
+  /// Printed key path of the node concerned in the stored tree, where dotted names are not nested.
+  /// Empty if the note is about the whole file.
   std::string path = {};
   /// One sentence.
   std::string message = {};

@@ -5,7 +5,7 @@ namespace espalier {
 std::vector<Region> divide_into_regions(const Tables& tables, std::span<const FileEntry> files,
                                         bool is_canonical, std::uint64_t target_bytes) {
   std::vector<Region> regions;
-  bool is_open = false;  // whether the last region takes further chunks
+  bool is_open = false;  // whether the last region accepts further chunks
   std::uint64_t end = files.front().data_begin;
   for (std::uint32_t i = 0; i < tables.chunks.size(); ++i) {
     const ChunkRecord& chunk = tables.chunks[i];

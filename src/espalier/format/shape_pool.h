@@ -15,8 +15,8 @@
 
 namespace espalier {
 
-/// Numbers shapes from 0. A million tensors share a few shapes: a small cache finds them again.
-/// What it misses gets a second number, so that no choice of shapes can make a lookup slow;
+/// Numbers shapes from 0. A million tensors share a few shapes: a small cache finds them again. A
+/// shape that it misses gets a second number, so that no choice of shapes can make a lookup slow;
 /// canonical() removes the rest.
 class ShapePool {
  public:

@@ -213,6 +213,7 @@ void TableBuilder::add_axis_names(const TensorType& type) {
 }
 
 bool TableBuilder::check_text(std::string_view text, const char* what) {
+  if (are_texts_valid_) return true;
   if (text.size() > kMaxPoolBytes) {
     refuse(std::string(what) + " takes more than 2 GiB; store such data as a u8 tensor");
     return false;
@@ -233,6 +234,7 @@ Result<OwnedTables> TableBuilder::finish() {
   if (error_) return tl::unexpected<Error>(std::move(*error_));
   finish_pools();
   for (std::uint32_t node = 0; node < t_.nodes.size(); ++node) {
+    if (!has_keys(node_kind(t_.nodes[node])) || t_.nodes[node].count < 2) continue;
     if (auto ok = add_order(node); !ok) return propagate(ok);
   }
   return std::move(t_);
@@ -265,10 +267,10 @@ void TableBuilder::finish_pools() {
   texts_ = {};
 }
 
-// Finds equal keys, and records the order of the keys of a large dict.
+// For a container of two children or more: finds equal keys, and records the order of the keys of a
+// large dict.
 Result<void> TableBuilder::add_order(std::uint32_t node) {
   const NodeRecord& parent = t_.nodes[node];
-  if (!has_keys(node_kind(parent)) || parent.count < 2) return {};
   const Tables tables = t_.view();
   const auto children = tables.nodes.subspan(parent.value, parent.count);
   std::uint32_t ascending = 1;

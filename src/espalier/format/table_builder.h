@@ -53,7 +53,11 @@ struct TensorType {
 /// the calls; validate() does.
 class TableBuilder {
  public:
-  explicit TableBuilder(const Limits& limits) : limits_(limits) {}
+  /// Whether texts must be checked, or come from a valid index.
+  enum class Texts { kUnchecked, kValid };
+
+  explicit TableBuilder(const Limits& limits, Texts texts = Texts::kUnchecked)
+      : limits_(limits), are_texts_valid_(texts == Texts::kValid) {}
 
   /// Makes room for as many nodes, and tensors among them. Growing vectors would take two or three
   /// times the memory at their peak.
@@ -136,6 +140,7 @@ class TableBuilder {
   Result<void> add_order(std::uint32_t node);
 
   Limits limits_;
+  bool are_texts_valid_;
   OwnedTables t_;
   NodeRecord next_;  // the key of the next node
   // The container whose children are being added.

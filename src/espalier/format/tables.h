@@ -22,7 +22,7 @@ inline constexpr std::uint64_t kFeatureZstd = 1u << 0;
 inline constexpr std::uint64_t kFeaturePlanes = 1u << 1;
 inline constexpr std::uint64_t kFeatureOtherFiles = 1u << 2;
 
-/// The feature that a chunk of this codec needs; 0 for kRaw, and for what is no codec.
+/// The feature that a chunk of this codec needs; 0 for kRaw and for unknown codecs.
 constexpr std::uint64_t feature_of(std::uint8_t codec) {
   if (codec == static_cast<std::uint8_t>(Codec::kZstd)) return kFeatureZstd;
   return codec == static_cast<std::uint8_t>(Codec::kPlanes) ? kFeaturePlanes : 0;
@@ -115,7 +115,7 @@ inline constexpr std::uint8_t kStorageNegated = 1u << 2;
 /// The elements are the complex conjugates of those stored.
 inline constexpr std::uint8_t kStorageConjugated = 1u << 3;
 
-/// Views of every vector of an index. Whoever made them says what they point into.
+/// Views of every vector of an index. Their maker documents what they point into.
 struct Tables {
   std::span<const NodeRecord> nodes;
   std::span<const TensorRecord> tensors;
@@ -137,7 +137,7 @@ struct Tables {
   std::span<const std::uint64_t> strides;
 };
 
-/// The same vectors, owned: what a writer or an opener of a foreign format builds.
+/// The same vectors, owned, built by a writer or an opener of a foreign format.
 struct OwnedTables {
   std::vector<NodeRecord> nodes;
   std::vector<TensorRecord> tensors;

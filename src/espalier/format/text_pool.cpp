@@ -10,8 +10,8 @@ namespace {
 
 constexpr std::uint32_t kFree = ~std::uint32_t{0};
 
-// Slots that a search looks at. A file whose texts all hash alike cannot make the searches
-// quadratic: its texts get second numbers, and finish() finds out that they are equal.
+// Slots that a search visits at most. So a file whose texts all have the same hash cannot make
+// searches quadratic: equal texts may get second numbers, and finish() merges them.
 constexpr std::size_t kMaxProbes = 16;
 
 }  // namespace
@@ -27,7 +27,7 @@ std::uint32_t TextPool::add(std::string_view text) {
   return *slot;
 }
 
-// The slot that holds the number of `text`, or is free for it; null if the search found neither.
+// The slot with the number of `text`, or a free slot for it; null if the search found neither.
 std::uint32_t* TextPool::find_slot(std::string_view text) {
   const std::size_t mask = slots_.size() - 1;
   const std::size_t first = std::hash<std::string_view>()(text);

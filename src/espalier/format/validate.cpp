@@ -49,7 +49,7 @@ ESPALIER_LOOP_BODY bool Validator::check_text(std::uint32_t i) {
   const std::string_view text = table_text(t_, i);
   longest_text_ = std::max<std::uint64_t>(longest_text_, text.size());
   pool_facts_.plain_texts.push_back(is_plain_key(text));
-  // The pool as a whole is UTF-8, so a text is too unless it starts inside a character.
+  // The pool as a whole is UTF-8, so each text is too unless it starts inside a character.
   if (!text.empty() && (static_cast<unsigned char>(text.front()) & 0xC0) == 0x80) {
     return bad(ErrorCode::kTextInvalid, "a string starts inside a UTF-8 character", text.front());
   }
@@ -60,7 +60,7 @@ ESPALIER_LOOP_BODY bool Validator::check_text(std::uint32_t i) {
   return true;
 }
 
-// A tree that becomes a Value has a copy of every text for each of its uses: this is their size.
+// A Value has a copy of every text for each use. This computes the size of all copies.
 bool Validator::check_text_bytes() {
   const std::uint64_t uses = 2 * std::uint64_t{t_.nodes.size()} + t_.labels.size() +
                              t_.axis_names.size() + t_.tensors.size();
@@ -79,7 +79,7 @@ bool Validator::check_text_bytes() {
   if (bytes <= limits_.text_bytes) return true;
   return bad_table(ErrorCode::kLimitExceeded,
                    "the texts of the tree take " + counted(bytes, "byte") +
-                       ", counted wherever they are named, and Limits::text_bytes allows " +
+                       ", counted once for each use, and Limits::text_bytes allows " +
                        std::to_string(limits_.text_bytes));
 }
 
@@ -92,13 +92,13 @@ bool Validator::check_uses() {
     return bad_table(ErrorCode::kTensorInvalid, "some storages or strides belong to no tensor");
   }
   if (const auto text = texts_.first_unused()) {
-    return bad(ErrorCode::kTextInvalid, "a string is used by nothing", t_.text_ends[*text]);
+    return bad(ErrorCode::kTextInvalid, "a string is unused", t_.text_ends[*text]);
   }
   if (const auto shape = shapes_.first_unused()) {
-    return bad(ErrorCode::kTensorInvalid, "a shape is used by nothing", t_.shape_ends[*shape]);
+    return bad(ErrorCode::kTensorInvalid, "a shape is unused", t_.shape_ends[*shape]);
   }
   if (const auto block = blocks_.first_unused()) {
-    return bad(ErrorCode::kTensorInvalid, "a block type is used by nothing", t_.blocks[*block]);
+    return bad(ErrorCode::kTensorInvalid, "a block type is unused", t_.blocks[*block]);
   }
   return true;
 }
@@ -107,7 +107,7 @@ bool Validator::check_end() {
   if (facts_.placement == Placement::kForeign) return true;
   if (used_features_ != facts_.features) {
     return bad_table(ErrorCode::kHeaderInvalid,
-                     "the header's feature bits are not those of the chunks");
+                     "the header's feature bits do not match the chunks' codecs");
   }
   if (next_byte_ != facts_.files.front().length) {
     return reject(ErrorCode::kChunkInvalid, next_byte_, {},

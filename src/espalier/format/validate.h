@@ -35,8 +35,8 @@ struct FileFacts {
   std::uint64_t index_offset = 0;
 };
 
-/// What validation learns about the entries of the pools, so that readers need not work it out for
-/// every tensor.
+/// Facts about the entries of the pools found by validation, so that readers need not compute them
+/// for every tensor.
 struct PoolFacts {
   /// The elements of each shape of the pool.
   std::vector<std::uint64_t> shape_elements;

@@ -73,7 +73,7 @@ ESPALIER_LOOP_BODY bool Validator::check_tensor(std::uint32_t index) {
                     placeholder ? "a placeholder has chunks" : "a tensor has no first chunk",
                     index);
   }
-  if (node.value < next_tensor_) return true;  // Tied: checked when it was first named.
+  if (node.value < next_tensor_) return true;  // Tied: checked at the first node that names it.
   ++next_tensor_;
 
   const auto dtype = dtype_from_number(tensor.dtype);
@@ -103,8 +103,8 @@ ESPALIER_LOOP_BODY bool Validator::check_tensor(std::uint32_t index) {
   return placeholder || check_chunks(index, tensor, *bytes);
 }
 
-// The bytes that the chunks of a tensor hold, when some tensors are stored in an unusual way. No
-// stride may lead out of the storage: a reader adds them up without looking.
+// The bytes in the chunks of a tensor, if some tensors have storage records. Checks that no stride
+// leads out of the storage, because readers add strides without checks.
 std::optional<std::uint64_t> Validator::check_storage(std::uint32_t index,
                                                       const TensorRecord& tensor,
                                                       std::uint64_t bytes) {
@@ -120,7 +120,7 @@ std::optional<std::uint64_t> Validator::check_storage(std::uint32_t index,
       kStorageStrided | kStorageSwapped | kStorageNegated | kStorageConjugated;
   if (storage.flags == 0 || (storage.flags & ~kKnown) != 0 || tensor.first_chunk == kNoChunk ||
       !number_form(dtype, storage.flags)) {
-    return refuse("a tensor is stored in a way that its dtype does not allow");
+    return refuse("a tensor's storage form is invalid for its dtype");
   }
   if ((storage.flags & kStorageStrided) == 0) return bytes;
   const auto shape = table_shape(t_, tensor.shape);
@@ -137,9 +137,9 @@ std::optional<std::uint64_t> Validator::check_storage(std::uint32_t index,
     last = reach ? checked_add(*last, *reach) : std::nullopt;
   }
   if (!stored || *stored > kMaxTensorBytes || !last || (bytes > 0 && *last >= storage.elements)) {
-    return refuse("a tensor's strides lead out of what is stored for it");
+    return refuse("a tensor's strides lead out of its storage");
   }
-  // With strides of 0, a few bytes stand for any number of them: totals must not wrap.
+  // With strides of 0, a few bytes can become any number of elements; totals must not wrap.
   if (bytes > kMaxTensorBytes - strided_bytes_) {
     return refuse("the tensors with strides take more than 2^63 bytes together");
   }
@@ -147,8 +147,8 @@ std::optional<std::uint64_t> Validator::check_storage(std::uint32_t index,
   return stored;
 }
 
-// Whether a chunk may stand where it does. Elsewhere than in our own format, the chunks of one
-// tensor ascend: what reads several at once relies on it.
+// Whether a chunk's offset is valid. In other formats, the chunks of one tensor only have to
+// ascend; code that reads several at once relies on that.
 bool Validator::is_placed(const ChunkRecord& chunk, bool is_first) const {
   if (facts_.placement == Placement::kForeign) {
     return is_first || chunk.file > last_file_ ||
@@ -162,7 +162,8 @@ bool Validator::is_placed(const ChunkRecord& chunk, bool is_first) const {
 bool Validator::check_chunks(std::uint32_t index, const TensorRecord& tensor, std::uint64_t bytes) {
   const std::uint64_t count = chunk_count(bytes);
   if (tensor.first_chunk != next_chunk_ || !range_fits(next_chunk_, count, t_.chunks.size())) {
-    return bad_node(ErrorCode::kChunkInvalid, "a tensor's chunks are not the next ones", index);
+    return bad_node(ErrorCode::kChunkInvalid,
+                    "a tensor's chunks do not follow those of the tensor before it", index);
   }
   next_chunk_ += count;
   for (std::uint64_t i = 0; i < count; ++i) {

@@ -12,8 +12,8 @@ std::uint64_t words_of(Kind kind) {
 
 }  // namespace
 
-// Keys by themselves: whether they point at texts and words, which come in node order. Whether a
-// node should have one is the tree's business.
+// Checks keys alone: they must refer to texts and words, and words come in node order. The tree's
+// checks decide whether a node should have a key.
 bool Validator::check_keys() {
   std::uint64_t words = 0;
   for (const NodeRecord& node : t_.nodes) {
@@ -47,7 +47,7 @@ ESPALIER_LOOP_BODY bool Validator::check_key(const NodeRecord& node, std::uint64
       break;
     case static_cast<std::uint8_t>(KeyKind::kInt):
       if (node.key != words || words >= t_.words.size()) {
-        return bad(ErrorCode::kKeyInvalid, "an int key is not the next word", node);
+        return bad(ErrorCode::kKeyInvalid, "an int key does not use the next word", node);
       }
       ++words;
       break;
@@ -57,7 +57,7 @@ ESPALIER_LOOP_BODY bool Validator::check_key(const NodeRecord& node, std::uint64
   const std::uint64_t used = words_of(node_kind(node));
   if (used > 0) {
     if (node.value != words || !range_fits(words, used, t_.words.size())) {
-      return bad(ErrorCode::kTreeInvalid, "a number is not the next word", node);
+      return bad(ErrorCode::kTreeInvalid, "a number does not use the next word", node);
     }
     words += used;
   }
@@ -69,7 +69,7 @@ ESPALIER_LOOP_BODY bool Validator::check_key(const NodeRecord& node, std::uint64
 // orphan.
 bool Validator::check_tree() {
   const auto nodes = static_cast<std::uint32_t>(t_.nodes.size());
-  // No path is too long within the limit on depth unless some text is.
+  // If no text is longer than this, no path within the depth limit is too long.
   const bool may_be_long = longest_text_ > limits_.path_bytes / (std::uint64_t{limits_.depth} + 1);
   std::vector<Frame> outer;
   Frame frame = {kStateRoot, kMetadataRoot + 1, 0};
@@ -91,7 +91,7 @@ bool Validator::check_tree() {
     if (may_be_long) {
       path_bytes += key_bytes(node);
       if (path_bytes > limits_.path_bytes) {
-        // The container's path: the key itself may have gigabytes.
+        // Name only the container's path: the key itself may have gigabytes.
         return reject(ErrorCode::kLimitExceeded, offset_of(node), walked_path(outer),
                       "a key path is longer than the " + counted(limits_.path_bytes, "byte") +
                           " that Limits::path_bytes allows");
@@ -123,8 +123,8 @@ bool Validator::check_tree() {
   return true;
 }
 
-// The path of the node that the last of `stack` has come to. find_path() must not be used before
-// the walk has proved that there is a tree.
+// The path of the current node of the last frame in `stack`. find_path() must not be used before
+// the walk has proved that the nodes form a tree.
 std::string Validator::walked_path(const std::vector<Frame>& stack) const {
   const auto current = [&](std::size_t level) { return stack[level].next - 1; };
   std::string path = current(0) == kMetadataRoot ? "(metadata)" : "";
@@ -161,7 +161,7 @@ ESPALIER_LOOP_BODY bool Validator::check_children(const NodeRecord& node) {
     }
   }
   // Larger dicts have their order checked in check_dict_order.
-  std::size_t ascending = 1;  // while keys ascend, none can have occurred before
+  std::size_t ascending = 1;  // ascending keys cannot repeat
   if (node.count > kSmallDict) return true;
   for (std::size_t i = 1; i < children.size(); ++i) {
     if (key_less(t_, children[i - 1], children[i]) && i == ascending) {
@@ -203,8 +203,8 @@ bool Validator::check_values() {
   if (next_dict_ != t_.dict_orders.size() || next_order_ != t_.order.size()) {
     return bad_table(ErrorCode::kKeyInvalid, "an order belongs to no large dict");
   }
-  // The checks reach tensors through nodes: a tensor without a node is unchecked, and later checks
-  // follow the references of all.
+  // The checks reach tensors through nodes. A tensor without a node would be unchecked, but later
+  // checks follow the references of all tensors.
   if (next_tensor_ != t_.tensors.size()) {
     return bad(ErrorCode::kTensorInvalid, "a tensor belongs to no node", t_.tensors[next_tensor_]);
   }
@@ -222,14 +222,14 @@ bool Validator::check_scalar(std::uint32_t index) {
       return true;
     case Kind::kString:
       if (node.value >= t_.text_ends.size()) {
-        return bad_node(ErrorCode::kTextInvalid, "a string is not in the pool", index);
+        return bad_node(ErrorCode::kTextInvalid, "a string is not in the string pool", index);
       }
       texts_.mark(node.value);
       return true;
     case Kind::kBytes:
     case Kind::kBigInt:
       if (node.value != next_value_byte_ || !range_fits(node.value, node.count, t_.bytes.size())) {
-        return bad_node(ErrorCode::kTreeInvalid, "a value is not the next of the value bytes",
+        return bad_node(ErrorCode::kTreeInvalid, "a value does not use the next value bytes",
                         index);
       }
       next_value_byte_ += node.count;
@@ -270,7 +270,7 @@ bool Validator::check_labels() {
   return true;
 }
 
-// The keys of a large dict come in order, or an order is given for them.
+// A large dict's keys must ascend, or it must have an order table.
 bool Validator::check_dict_order(std::uint32_t index) {
   const NodeRecord& node = t_.nodes[index];
   const auto children = t_.nodes.subspan(node.value, node.count);
@@ -278,20 +278,20 @@ bool Validator::check_dict_order(std::uint32_t index) {
     for (std::size_t i = 1; i < children.size(); ++i) {
       if (!key_less(t_, children[i - 1], children[i])) {
         return bad_node(ErrorCode::kKeyInvalid,
-                        "a large dict's keys are neither ascending nor given an order", index);
+                        "a large dict's keys do not ascend, and it has no order", index);
       }
     }
     return true;
   }
   const DictOrderRecord& record = t_.dict_orders[next_dict_++];
   if (record.first != next_order_ || !range_fits(next_order_, node.count, t_.order.size())) {
-    return bad_node(ErrorCode::kKeyInvalid, "a dict's order is not the next one", index);
+    return bad_node(ErrorCode::kKeyInvalid, "a dict does not use the next order", index);
   }
   next_order_ += node.count;
   const auto order = t_.order.subspan(record.first, node.count);
   bool insertion = true;
   for (std::size_t i = 0; i < order.size(); ++i) {
-    // Strictly ascending keys at positions in range: so every child occurs, exactly once.
+    // Keys ascend strictly and positions are in range, so every child occurs exactly once.
     if (order[i] >= node.count ||
         (i > 0 && !key_less(t_, children[order[i - 1]], children[order[i]]))) {
       return bad_node(ErrorCode::kKeyInvalid, "a dict's order is not ascending", index);
@@ -299,7 +299,8 @@ bool Validator::check_dict_order(std::uint32_t index) {
     insertion = insertion && order[i] == i;
   }
   if (insertion) {
-    return bad_node(ErrorCode::kKeyInvalid, "a dict in order has a needless order", index);
+    return bad_node(ErrorCode::kKeyInvalid,
+                    "a dict with ascending keys has an order, which it must not have", index);
   }
   return true;
 }

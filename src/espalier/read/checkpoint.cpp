@@ -162,7 +162,7 @@ std::optional<NodeRef> NodeRef::find(KeyView wanted) const {
 
 namespace {
 
-// The key that looks the same and is not: "0" for 0, and the other way round.
+// The other key with the same look: "0" for 0, and 0 for "0".
 Key twin_of(const Key& key) {
   const KeyView view = key.view();
   if (view.is_int) return Key(std::to_string(view.integer));
@@ -171,6 +171,15 @@ Key twin_of(const Key& key) {
 }
 
 }  // namespace
+
+std::optional<NodeRef> NodeRef::find(const KeyPath& path) const {
+  std::optional<NodeRef> node = *this;
+  for (const Key& key : path) {
+    node = node->find(key.view());
+    if (!node) break;
+  }
+  return node;
+}
 
 Result<NodeRef> NodeRef::at(const KeyPath& path) const {
   NodeRef node = *this;

@@ -121,6 +121,8 @@ class NodeRef {
   KeyView key(std::uint32_t i) const;
   /// The child under a key, or at a position of a list, tuple or set. Takes logarithmic time.
   std::optional<NodeRef> find(KeyView key) const;
+  /// The node at `path` below this one, if there is one.
+  std::optional<NodeRef> find(const KeyPath& path) const;
   /// The node at a path below this one; kNotFound names the longest part that exists.
   Result<NodeRef> at(const KeyPath& path) const;
   /// The same from text; kInvalidKeyPath if it is none.

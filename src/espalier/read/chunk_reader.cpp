@@ -12,7 +12,7 @@ const ChunkRecord& record_of(const TensorRef& tensor, std::uint32_t i) {
   return tensor.catalog().tables().chunks[tensor.first_chunk() + i];
 }
 
-// Adds the place of the chunk to its error.
+// Adds the chunk's file, offset and path to its error.
 template <class T>
 Result<T> located(Result<T> result, const TensorRef& tensor, std::uint32_t i) {
   if (result) return result;

@@ -11,7 +11,7 @@ namespace {
 
 std::uint64_t end_of(const Extent& extent) { return extent.offset + extent.length; }
 
-// The part that two extents share; empty if none.
+// The intersection of two extents; may be empty.
 Extent intersect(const Extent& a, const Extent& b) {
   if (a.file != b.file) return {};
   const std::uint64_t begin = std::max(a.offset, b.offset);
@@ -19,7 +19,7 @@ Extent intersect(const Extent& a, const Extent& b) {
   return end > begin ? Extent{a.file, begin, end - begin} : Extent{};
 }
 
-// The first of some sorted extents that ends after the beginning of `fed`.
+// The first of the sorted extents that ends after the beginning of `fed`.
 template <class Iterator>
 Iterator first_ending_after(Iterator begin, Iterator end, const Extent& fed) {
   return std::lower_bound(begin, end, fed, [](const Extent& extent, const Extent& other) {
@@ -67,7 +67,7 @@ void Gather::remove_from_needs(const Extent& fed) {
   }
   const auto touched = static_cast<std::size_t>(end - begin);
   const auto at = static_cast<std::size_t>(begin - needs_.begin());
-  if (left.size() > touched) {  // one extent: both of its ends are left
+  if (left.size() > touched) {  // the middle of one extent was fed: both ends are left
     needs_[at] = left[1];
     needs_.insert(needs_.begin() + static_cast<std::ptrdiff_t>(at), left[0]);
     return;

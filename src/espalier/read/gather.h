@@ -29,9 +29,8 @@ class Gather {
   std::span<const Extent> needs() const { return std::span(needs_).subspan(needs_begin_); }
   bool is_complete() const { return needs().empty(); }
 
-  /// Takes `bytes`, which lie at `extent`; `extent.length` must be their size. Bytes that nobody
-  /// wants, or that came before, are ignored. Stops at the first error of `complete` and returns
-  /// it.
+  /// Feeds `bytes`, which lie at `extent`; `extent.length` must be their size. Unneeded bytes, and
+  /// bytes fed before, are ignored. Stops at the first error of `complete` and returns it.
   Result<void> feed(const Extent& extent, ByteSpan bytes, const Complete& complete);
 
  private:
@@ -44,7 +43,8 @@ class Gather {
   std::vector<Extent> wanted_;
   std::vector<bool> done_;
   std::vector<std::unique_ptr<Partial>> partial_;  // one for each of wanted_, once any is partial
-  // What is missing, from needs_begin_ on: usually bytes arrive in order, and then nothing moves.
+  // The missing extents, from needs_begin_ on: usually bytes arrive in order, and then nothing
+  // moves.
   std::vector<Extent> needs_;
   std::size_t needs_begin_ = 0;
 };

@@ -7,8 +7,8 @@
 namespace espalier {
 namespace {
 
-// The body is gathered in pieces of this size. In one piece, a driver that feeds less than all of
-// it would have it put together beside the arena first, and so hold it twice.
+// The body is gathered in parts of this size. As one part, a body fed in smaller buffers would be
+// assembled beside the arena first, and so held twice.
 constexpr std::uint64_t kPieceBytes = std::uint64_t{1} << 20;
 
 }  // namespace
@@ -35,7 +35,7 @@ Result<void> HeadOpener::feed(const Extent& extent, ByteSpan bytes) {
       pieces.push_back({0, body_.offset + at, std::min(kPieceBytes, body_.length - at)});
     }
     gather_ = Gather(std::move(pieces));
-    // The same bytes may hold the rest too, as when a whole mapped file is fed at once.
+    // The same bytes may hold the rest too, for example if a whole mapped file is fed at once.
     return feed(extent, bytes);
   }
   if (!fed) error_ = fed.error();

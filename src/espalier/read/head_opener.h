@@ -36,7 +36,7 @@ class HeadOpener : public OpeningMachine {
   explicit HeadOpener(const OpenOptions& options);
 
   const OpenOptions& options() const { return options_; }
-  /// For what is wrong before a byte has come, such as a file without any.
+  /// For errors that are known before any byte has come, such as an empty file.
   void fail_at_once(Error error) { error_ = std::move(error); }
 
  private:

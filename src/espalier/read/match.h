@@ -13,9 +13,9 @@ namespace espalier {
 
 /// Which tensors and placeholders to take.
 struct TensorFilter {
-  /// Of this type; any if there is none.
+  /// Only this dtype; any if empty.
   std::optional<DType> dtype;
-  /// Of at least so many bytes, packed.
+  /// Only tensors with at least this many bytes, packed.
   std::uint64_t least_bytes = 0;
 };
 

@@ -15,7 +15,7 @@ constexpr std::uint64_t kKnownFeatures = kFeatureZstd | kFeaturePlanes;
 
 Opener::Opener(const OpenOptions& options) : HeadOpener(options) {
   if (options.file_size > 0) return;
-  // Nothing to feed, and yet something to say.
+  // An empty file has nothing to feed, but is an error.
   if (auto header = decode_header({}, options.limits, kKnownFeatures); !header) {
     fail_at_once(std::move(header).error());
   }

@@ -14,7 +14,7 @@ bool is_sibling_name(std::string_view name) {
 Result<void> OpeningMachine::answer(std::uint32_t number, const Result<std::uint64_t>& size) {
   (void)size;
   return fail(ErrorCode::kInvalidArgument,
-              "nothing wants a file of number " + std::to_string(number));
+              "the machine did not ask for a file with number " + std::to_string(number));
 }
 
 }  // namespace espalier

@@ -27,7 +27,7 @@ inline Pattern::State PatternStepper::step_by_text(const KnownStep& wanted) {
   return known.to;
 }
 
-// Takes the states of all patterns at `depth`, which `next` gives, and judges by them.
+// Stores the states of all patterns at `depth`, which `next` returns, and derives the verdict.
 template <class Next>
 PatternStepper::Verdict PatternStepper::advance(std::size_t depth, bool is_inherited, Next next) {
   bool is_selected = is_inherited;

@@ -1,4 +1,4 @@
-// What patterns select in a tree, step by step as something walks down the tree.
+// Evaluates patterns step by step during a walk down the tree.
 #ifndef ESPALIER_READ_PATTERN_STEPPER_H_
 #define ESPALIER_READ_PATTERN_STEPPER_H_
 
@@ -23,7 +23,7 @@ namespace espalier {
 /// node, over all walks that use it. Not thread-safe.
 class PatternStepper {
  public:
-  /// What the patterns say of one node; each says more than the one before it.
+  /// The verdict of the patterns on one node; each implies the one before it.
   enum class Verdict : std::uint8_t {
     kLeftOut,   // they select neither the node nor anything below it
     kOpen,      // they do not select the node, but may select something below it

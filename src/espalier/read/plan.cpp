@@ -44,7 +44,7 @@ Result<ReadPlan> ReadPlan::make(TensorRef tensor, std::span<const Slice> slices)
     return plan;
   }
 
-  // From elements to units: bytes, or bits where elements are narrower than that.
+  // Converts elements to units: bytes, or bits if elements are narrower.
   const std::uint32_t bits = dtype_bits(tensor.dtype());
   std::uint32_t unit_bits = 8;
   std::uint64_t unit = bits / 8;
@@ -63,7 +63,7 @@ Result<ReadPlan> ReadPlan::make(TensorRef tensor, std::span<const Slice> slices)
     unit_bits = 1;
     unit = bits;
     if (tensor.bytes() > std::uint64_t{1} << 59) {
-      return fail(ErrorCode::kInvalidSlice, "the tensor is too large to slice within bytes");
+      return fail(ErrorCode::kInvalidSlice, "the tensor is too large for slices that split bytes");
     }
   }
   std::vector<CopyLoop> loops;

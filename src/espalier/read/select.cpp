@@ -17,7 +17,7 @@ class Selector {
  public:
   Selector(PatternStepper& patterns, const TensorMaker& make) : patterns_(patterns), make_(make) {}
 
-  // What is left of `node`, which is at `depth`; nothing if nothing is.
+  // The selected part of `node`, which is at `depth`; nullopt if nothing is selected.
   Result<std::optional<Value>> build(const NodeRef& node, std::size_t depth, bool is_selected) {
     if (!is_container(node.kind())) {
       if (!is_selected) return std::optional<Value>();
@@ -27,7 +27,7 @@ class Selector {
     }
     Value value = to_value_alone(node);
     bool kept = is_selected;
-    // Elements that are left out, until it is known whether anything of their list is kept.
+    // Omitted elements, held until it is known whether any element of their list is kept.
     const bool positional = node.kind() == Kind::kList || node.kind() == Kind::kTuple;
     std::vector<std::optional<Value>> elements;
     for (std::uint32_t i = 0; i < node.size(); ++i) {

@@ -5,7 +5,8 @@
 namespace espalier {
 namespace {
 
-// An index as Python takes it: negative counts from the end, and all is cut to [0, length].
+// Interprets an index as Python does: negative counts from the end, and the result is clamped to
+// [0, length].
 std::uint64_t clamp_index(std::int64_t index, std::uint64_t length) {
   if (index >= 0) return std::min(static_cast<std::uint64_t>(index), length);
   const std::uint64_t from_end = std::uint64_t{0} - static_cast<std::uint64_t>(index);

@@ -38,8 +38,8 @@ void copy_line(const std::byte* from, std::byte* to, const CopyLoop& loop, std::
   }
 }
 
-// Memory is written in the order of the result as far as possible: a transposed tensor, copied in
-// the order of its source, would touch a page for each element.
+// Writes memory in the order of the result if possible: a transposed tensor, copied in the order of
+// its source, would touch a page for each element.
 template <std::size_t kRun>
 void copy_grid(const std::byte* from, std::byte* to, const Grid& grid, std::uint64_t run) {
   constexpr std::uint64_t kTile = 32;
@@ -76,7 +76,7 @@ void copy_grid(const std::byte* from, std::byte* to, const Grid& grid, std::uint
   }
 }
 
-// Joins what stands together in source and result alike. `loops` have the innermost last.
+// Merges loops that are contiguous in both source and result. The innermost of `loops` is last.
 std::vector<CopyLoop> joined(std::vector<CopyLoop> loops, std::uint64_t& run) {
   std::vector<CopyLoop> outwards;  // innermost first
   for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop) {
@@ -94,7 +94,7 @@ std::vector<CopyLoop> joined(std::vector<CopyLoop> loops, std::uint64_t& run) {
 
 }  // namespace
 
-// A piece of the source, in units, and where its bytes come from and go to.
+// A part of the source, in units, with the addresses of its bytes and of the result.
 struct StridedCopy::Window {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
@@ -134,8 +134,7 @@ std::uint64_t StridedCopy::bytes() const {
   return unit_bits_ == 8 ? units : units / 8 + (units % 8 != 0 ? 1 : 0);
 }
 
-// The unit of the source where run `run` begins, which begins at unit run * run_ of the result.
-// For ordered copies.
+// The source unit of run `run`, which begins at unit run * run_ of the result. For ordered copies.
 std::uint64_t StridedCopy::run_begin(std::uint64_t run) const {
   std::uint64_t begin = base_;
   for (std::size_t i = loops_.size(); i-- > 0;) {
@@ -145,7 +144,7 @@ std::uint64_t StridedCopy::run_begin(std::uint64_t run) const {
   return begin;
 }
 
-// For ordered copies: their runs ascend, so halving finds the first one that matters to a piece.
+// For ordered copies: their runs ascend, so binary search finds the first one in a part.
 std::uint64_t StridedCopy::first_run_ending_after(std::uint64_t unit) const {
   std::uint64_t low = 0;
   std::uint64_t high = runs_;
@@ -160,7 +159,7 @@ std::uint64_t StridedCopy::first_run_ending_after(std::uint64_t unit) const {
   return low;
 }
 
-// The units of the result that come from before unit `unit` of the source. For ordered copies.
+// The number of result units that come from before unit `unit` of the source. For ordered copies.
 std::uint64_t StridedCopy::result_before(std::uint64_t unit) const {
   const std::uint64_t run = first_run_ending_after(unit);
   if (run == runs_) return runs_ * run_;
@@ -198,7 +197,7 @@ std::optional<std::uint64_t> StridedCopy::offset_in_piece(std::uint64_t begin,
   return std::max(run_begin(first_run_ending_after(begin)), begin) - begin;
 }
 
-// The steps of a loop below which something may lie within the window.
+// The steps of a loop that may touch the window.
 StridedCopy::Steps StridedCopy::steps_within(const Window& window, std::size_t level,
                                              std::uint64_t from) const {
   const CopyLoop& loop = loops_[level];
@@ -245,7 +244,7 @@ void StridedCopy::copy_within(const Window& window, std::size_t level, std::uint
   const Steps steps = steps_within(window, level, from);
   std::uint64_t i = steps.begin;
   if (unit_bits_ == 8 && level + 2 >= loops_.size()) {
-    // The innermost two loops at once, for all steps that lie within the window as a whole.
+    // The innermost two loops at once, for all steps that lie wholly within the window.
     const std::uint64_t extent = extents_[level + 1];
     const auto is_whole = [&](std::uint64_t step) {
       const std::uint64_t begin = from + step * loop.from;

@@ -1,4 +1,4 @@
-// Copies what a read selects: from stored bytes that come in pieces to a packed result.
+// Copies the selection of a read from stored bytes, which come in pieces, to a packed result.
 #ifndef ESPALIER_READ_STRIDED_COPY_H_
 #define ESPALIER_READ_STRIDED_COPY_H_
 
@@ -38,7 +38,7 @@ class StridedCopy {
   StridedCopy(std::uint32_t unit_bits, std::uint64_t base, std::uint64_t run,
               std::vector<CopyLoop> loops);
 
-  /// What the copy was made of, its loops joined where they can be.
+  /// The description of the copy, with loops joined where possible.
   std::uint64_t base() const { return base_; }
   std::uint64_t run() const { return run_; }
   std::span<const CopyLoop> loops() const { return loops_; }
@@ -67,13 +67,14 @@ class StridedCopy {
   /// Where the stretch() begins among these bytes, if it stands there in one piece too.
   std::optional<std::uint64_t> offset_in_piece(std::uint64_t begin, std::uint64_t length) const;
 
-  /// Copies what the result needs of `piece`, the bytes from byte `begin` of the source on. `out`
-  /// holds the result from its byte `out_begin` on, and at least the stretch() of the piece.
+  /// Copies the part of `piece` that the result needs; `piece` has the bytes from byte `begin` of
+  /// the source on. `out` holds the result from its byte `out_begin` on, and at least the stretch()
+  /// of the piece.
   void copy(std::uint64_t begin, ByteSpan piece, MutableByteSpan out,
             std::uint64_t out_begin = 0) const;
 
-  /// What `piece` gives, by itself: a view of `piece`, or of `scratch`, valid until either changes.
-  /// Bits of its first and last byte that come from other pieces are 0.
+  /// The part of the result from `piece` alone: a view of `piece`, or of `scratch`, valid until
+  /// either changes. Bits of its first and last byte that come from other pieces are 0.
   ResultPart part(std::uint64_t begin, ByteSpan piece, std::vector<std::byte>& scratch) const;
 
   /// Clears the bits of the result's last byte that belong to no element. Needed before copies of

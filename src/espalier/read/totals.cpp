@@ -9,8 +9,8 @@ void add_up(std::uint64_t& sum, std::uint64_t more) {
   sum = more > ~std::uint64_t{0} - sum ? ~std::uint64_t{0} : sum + more;
 }
 
-// One past the last node below `node`: what is below a container is one run of numbers, and ends
-// with what is below the last of its children that have any.
+// One past the last node below `node`. The nodes below a container are one run of numbers. It ends
+// with the descendants of the last child that has any.
 std::uint32_t end_below(NodeRef node) {
   std::uint32_t end = node.number() + 1;
   while (node.size() > 0) {

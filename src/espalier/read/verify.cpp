@@ -23,11 +23,11 @@ std::vector<Extent> extents_of(const VerifyPlan& plan) {
   return extents;
 }
 
-// Gives each error the key path of the tensor that its chunk belongs to. One walk serves them all:
-// a search for each would make a badly damaged file of many tensors take hours.
+// Sets the key path of each error to that of its chunk's tensor. One walk finds all of them: a
+// search for each would take hours on a badly damaged file of many tensors.
 void name_tensors(const Checkpoint& checkpoint, std::span<const Damage> damage,
                   std::span<Error> errors) {
-  std::vector<std::uint32_t> tensors;  // by damage, and ascending
+  std::vector<std::uint32_t> tensors;  // by damage; ascending
   std::uint32_t tensor = 0;
   for (std::size_t i = 0; i < damage.size(); ++i) {
     // Damage is in the order of chunks, and so are tensors.
@@ -134,7 +134,7 @@ VerifyReport VerifyPlan::report(std::vector<Damage> damage) const {
     report.errors.push_back({ErrorCode::kDigestMismatch,
                              kTreeDigestOffset,
                              {},
-                             "the header's tree digest is not that of the tree; the file was not "
+                             "the header's tree digest does not match the tree; the file was not "
                              "written by a correct writer"});
     ++report.error_count;
   }

@@ -4,14 +4,14 @@
 
 namespace espalier {
 
-// Heeds the verdict on the current node; whether the node is selected.
+// Applies the verdict on the current node; returns whether the node is selected.
 inline bool Walker::take(Verdict verdict) {
   settled_ = verdict == Verdict::kSettled;
   descend_ = verdict != Verdict::kLeftOut && node_.size() > 0;
   return PatternStepper::is_selected(verdict);
 }
 
-// Extends the path by the key of the child that the frame is at.
+// Extends the path by the key of the frame's current child.
 inline void Walker::print_child(const Frame& frame) {
   const Catalog& catalog = node_.catalog();
   const Tables& t = catalog.tables();

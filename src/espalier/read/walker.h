@@ -39,7 +39,7 @@ class Walker {
   }
   /// Levels below the root; 0 for the root itself.
   std::size_t depth() const { return stack_.size(); }
-  /// Leaves out what is below the current node.
+  /// Skips the nodes below the current node.
   void skip_children() { descend_ = false; }
 
  private:

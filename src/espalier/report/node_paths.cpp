@@ -31,8 +31,8 @@ KeyView NodePaths::key(std::uint32_t node) const {
 }
 
 bool NodePaths::less(std::uint32_t a, std::uint32_t b) const {
-  // Up to the nearest common container; `below_a` and `below_b` are its children. Nodes have
-  // higher numbers than those that contain them.
+  // Go up to the nearest common container; `below_a` and `below_b` are its children. Nodes have
+  // higher numbers than their containers.
   std::uint32_t x = a;
   std::uint32_t y = b;
   std::uint32_t below_a = a;
@@ -47,7 +47,7 @@ bool NodePaths::less(std::uint32_t a, std::uint32_t b) const {
   std::string segment_b;
   append_segment(segment_a, key(below_a));
   append_segment(segment_b, key(below_b));
-  // What follows decides if one segment is the beginning of the other: "a-b" is before "a/b".
+  // If one segment is a prefix of the other, the next byte decides: "a-b" is before "a/b".
   if (below_a != a) segment_a += '/';
   if (below_b != b) segment_b += '/';
   return segment_a < segment_b;

@@ -22,7 +22,8 @@ bool equal(std::span<T> a, std::span<T> b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end());
 }
 
-// Bit by bit, so that a NaN equals itself and -0.0 differs from 0.0. Of two nodes of one kind.
+// Compares values of two nodes of one kind bit by bit, so a NaN equals itself and -0.0 differs from
+// 0.0.
 bool same_scalar(const NodeRef& a, const NodeRef& b) {
   const Tables& t_a = a.catalog().tables();
   const Tables& t_b = b.catalog().tables();
@@ -61,7 +62,7 @@ bool same_hashes(const TensorRef& a, const TensorRef& b) {
       [](const ChunkRecord& one, const ChunkRecord& other) { return one.hash == other.hash; });
 }
 
-// What two tensors have in common; `data` as far as hashes tell.
+// The equal properties of two tensors; `data` as far as hashes show.
 struct Sameness {
   bool dtype = false;
   bool shape = false;
@@ -102,7 +103,7 @@ class Comparison {
   }
 
  private:
-  // Where a comparison is.
+  // The position of a comparison.
   struct Place {
     std::size_t depth;
     bool selected;
@@ -113,7 +114,7 @@ class Comparison {
   }
 
   // Calls `visit(place)` for child number `i` of `node`, which is at `place`, unless the patterns
-  // leave the child out.
+  // exclude the child.
   template <class Visit>
   Result<void> descend(const Place& place, const NodeRef& node, std::uint32_t i, Visit visit) {
     const std::size_t depth = place.depth + 1;
@@ -122,7 +123,7 @@ class Comparison {
     return visit(Place{depth, PatternStepper::is_selected(verdict)});
   }
 
-  // Reports what is selected of a subtree that only one side has.
+  // Reports the selected part of a subtree that only one side has.
   Result<void> report_one_sided(Change change, const NodeRef& node, const Place& place) {
     if (place.selected) {
       Difference difference{change};
@@ -142,8 +143,8 @@ class Comparison {
   Result<void> compare(const NodeRef& a, const NodeRef& b, const Place& place) {
     if (place.selected && a.label() != b.label()) report(Change::kLabel, a, b);
     if (a.kind() != b.kind()) {
-      // Also where the patterns mean something further down: what they mean is there on one side
-      // only, or cannot be compared.
+      // Also if the patterns select something further down: it exists on one side only, or cannot
+      // be compared.
       report(Change::kKind, a, b);
       return {};
     }
@@ -169,7 +170,7 @@ class Comparison {
     if (same.dtype && same.shape && !same.data) report(Change::kData, a, b);
   }
 
-  // Tied tensors are compared once for each pair: their names and chunks may be many.
+  // Tied tensors are compared once for each pair, because they may have many names and chunks.
   Sameness sameness(const TensorRef& a, const TensorRef& b) {
     if (!ties_a_.is_tied(a) && !ties_b_.is_tied(b)) return sameness_of(a, b);
     const std::uint64_t pair = std::uint64_t{a.number()} << 32 | b.number();
@@ -178,7 +179,7 @@ class Comparison {
     return at->second;
   }
 
-  // Whether two nodes at the same path are tied to the same ones.
+  // Whether two nodes at the same path are tied to the same nodes.
   bool have_same_tie(const NodeRef& a, const NodeRef& b) const {
     if (!ties_a_.is_tied(*a.tensor()) && !ties_b_.is_tied(*b.tensor())) return true;
     return paths_a_.path(representatives_a_[a.tensor()->number()]) ==
@@ -186,7 +187,7 @@ class Comparison {
   }
 
   Result<void> compare_keyed(const NodeRef& a, const NodeRef& b, const Place& place) {
-    std::vector<std::uint32_t> common;  // places in B of the keys that both have, in A's order
+    std::vector<std::uint32_t> common;  // positions in B of the common keys, in A's order
     for (std::uint32_t i = 0; i < a.size(); ++i) {
       const auto other = b.find(a.key(i));
       if (other) common.push_back(other->number());
@@ -255,7 +256,7 @@ class Comparison {
     return {};
   }
 
-  // The digests of all nodes, worked out when the first set comes.
+  // The digests of all nodes, computed at the first set.
   static Result<const Digests*> digests_of(const Checkpoint& checkpoint, Digests& memory) {
     if (memory.empty()) {
       auto digests = node_digests(checkpoint.catalog().tables());
@@ -314,8 +315,8 @@ std::string_view change_name(Change change) {
 Result<StructureDiff> compare_structure(const Checkpoint& a, const Checkpoint& b,
                                         std::span<const Pattern> patterns,
                                         const DiffOptions& options) {
-  // Once through both trees: the comparison leaves out what it need not look at, so that it cannot
-  // tell whether a pattern matches anything.
+  // Match the patterns against both trees first: the comparison skips subtrees, so it cannot tell
+  // whether a pattern matches anything.
   PatternStepper stepper(patterns);
   for (const Checkpoint* side : {&a, &b}) {
     if (patterns.empty()) break;

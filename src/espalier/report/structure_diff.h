@@ -1,4 +1,4 @@
-// What differs between two trees, as far as their indexes tell.
+// Compares two trees by their indexes.
 #ifndef ESPALIER_REPORT_STRUCTURE_DIFF_H_
 #define ESPALIER_REPORT_STRUCTURE_DIFF_H_
 
@@ -23,15 +23,15 @@ enum class Change : std::uint8_t {
   kShape,
   kAxisNames,
   kKeyOrder,
-  kTie,   // with which nodes the tensor is shared
-  kData,  // a tensor's elements, or rather their hashes
+  kTie,   // the set of nodes that share the tensor
+  kData,  // the hashes of a tensor's elements
 };
 
 /// The name of a change in JSON: "only_in_a", "kind", "key_order", ...
 std::string_view change_name(Change change);
 
-/// One difference, and the numbers of the nodes concerned; kNoNode for that of kOnlyInA in B, and
-/// the other way round. Both nodes have the same path. There may be several for each node, so they
+/// One difference and the numbers of its nodes. The node in B is kNoNode for kOnlyInA, and the node
+/// in A for kOnlyInB. Both nodes have the same path. A node may have several differences, so they
 /// are small.
 struct Difference {
   static constexpr std::uint32_t kNoNode = ~std::uint32_t{0};
@@ -41,23 +41,23 @@ struct Difference {
   std::uint32_t b = kNoNode;
 };
 
-/// What comparing two trees has found.
+/// The result of comparing two trees.
 struct StructureDiff {
   /// In the order of A's tree.
   std::vector<Difference> differences;
-  /// Pairs of tensor nodes whose elements are equal, as far as dtype, shape and hashes tell.
+  /// Pairs of tensor nodes whose elements are equal by dtype, shape and hashes.
   std::uint64_t equal_tensors = 0;
 };
 
 struct DiffOptions {
-  /// Compares what the tree digest covers: not the order of keys, nor ties.
+  /// Compares only what the tree digest covers: no key order, no ties.
   bool state_only = false;
 };
 
-/// The differences between the trees below `a` and `b`, where `patterns` select. Elements of sets
-/// have no order: they are compared by digest. Tensors of the same dtype and shape are reported as
-/// kData unless their hashes are equal: whether they differ, if they have no hashes, is for the
-/// caller to find out. kNotFound for a pattern that matches nothing in either tree. Recurses as
+/// The differences between the trees below `a` and `b`, restricted to nodes that `patterns` select.
+/// Elements of sets have no order and are compared by digest. Tensors of the same dtype and shape
+/// are reported as kData unless their hashes are equal; if they have no hashes, the caller must
+/// compare their bytes. kNotFound for a pattern that matches nothing in either tree. Recurses as
 /// deep as the trees, which Limits::depth bounds.
 Result<StructureDiff> compare_structure(const Checkpoint& a, const Checkpoint& b,
                                         std::span<const Pattern> patterns,

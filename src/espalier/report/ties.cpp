@@ -25,7 +25,7 @@ Ties::Ties(const Checkpoint& checkpoint) : mentions_(checkpoint.tensor_count()) 
   });
   if (!any) return;
   for (Mentions& mentions : mentions_) mentions.first = mentions.second = kNoNode;
-  // Numbers of nodes go level by level within each container, unlike the tree.
+  // Node numbers go level by level within each container, so they are not in tree order.
   for (Walker walk(checkpoint.state()); walk.next();) {
     const auto tensor = walk.node().tensor();
     if (!tensor) continue;

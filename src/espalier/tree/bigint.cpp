@@ -9,7 +9,7 @@
 namespace espalier {
 namespace {
 
-// Magnitudes are handled in base 2^32, little-endian, nine decimal digits at a time.
+// Magnitudes are in base 2^32, little-endian, and are converted nine decimal digits at a time.
 using Limbs = std::vector<std::uint32_t>;
 constexpr std::size_t kDigitsPerChunk = 9;
 constexpr std::uint32_t kChunk = 1'000'000'000;
@@ -36,7 +36,7 @@ std::uint32_t divide(Limbs& limbs, std::uint32_t divisor) {
   return static_cast<std::uint32_t>(rest);
 }
 
-/// Two's complement negation. The caller has left room for the sign.
+/// Two's complement negation. The caller must leave room for the sign.
 void negate(std::vector<std::byte>& bytes) {
   unsigned carry = 1;
   for (std::byte& byte : bytes) {
@@ -48,7 +48,7 @@ void negate(std::vector<std::byte>& bytes) {
 
 bool sign_bit(std::byte byte) { return (byte & std::byte{0x80}) != std::byte{}; }
 
-/// Whether the last byte only repeats the sign that the byte before it already has.
+/// Whether the last byte only repeats the sign of the byte before it.
 bool has_needless_byte(ByteSpan bytes) {
   if (bytes.size() < 2) return false;
   const std::byte fill = sign_bit(bytes[bytes.size() - 2]) ? std::byte{0xFF} : std::byte{};
@@ -95,8 +95,7 @@ Result<BigInt> BigInt::from_decimal(std::string_view text, std::size_t max_bytes
     return fail(ErrorCode::kInvalidArgument,
                 "not a decimal integer; write an optional '-' and digits without leading zeros");
   }
-  // A byte is worth 2.41 digits. This bounds the work; the exact check comes when the size is
-  // known.
+  // A byte is 2.41 digits. This bounds the work; the exact check follows when the size is known.
   if (std::uint64_t{digits.size() - 1} * 2 / 5 > max_bytes) return too_large(max_bytes);
 
   Limbs limbs;
@@ -125,7 +124,7 @@ Result<BigInt> BigInt::from_decimal(std::string_view text, std::size_t max_bytes
 
 std::string BigInt::to_decimal() const {
   std::vector<std::byte> bytes = bytes_;
-  // -2^(8n-1) is its own negation in n bytes, which read without a sign is the magnitude we want.
+  // -2^(8n-1) is its own negation in n bytes; read as unsigned, that is its magnitude.
   if (is_negative()) negate(bytes);
   bytes.resize((bytes.size() + 3) / 4 * 4);
   Limbs limbs(bytes.size() / 4);
@@ -136,7 +135,7 @@ std::string BigInt::to_decimal() const {
   std::string reversed;
   do {
     std::uint32_t chunk = divide(limbs, kChunk);
-    // The leading chunk prints without zeros in front, the others fill their nine places.
+    // The leading group prints without leading zeros, the others with nine digits.
     for (std::size_t i = 0; limbs.empty() ? i == 0 || chunk != 0 : i < kDigitsPerChunk; ++i) {
       reversed += static_cast<char>('0' + chunk % 10);
       chunk /= 10;

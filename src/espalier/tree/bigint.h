@@ -16,10 +16,10 @@
 
 namespace espalier {
 
-/// A signed integer of any size, held as the file stores it: little-endian two's complement in as
-/// few bytes as the value needs, and one byte 0x00 for zero. That is Python's
-/// `int.to_bytes(n, "little", signed=True)` for the least n that works. A value has one encoding,
-/// so equal numbers are equal bytes.
+/// A signed integer of any size, encoded as in the file: little-endian two's complement in as few
+/// bytes as the value needs, and one byte 0x00 for zero. That is Python's `int.to_bytes(n,
+/// "little", signed=True)` for the smallest possible n. A value has one encoding, so equal numbers
+/// are equal bytes.
 ///
 /// It converts and compares; it does no arithmetic. A plain value: const access is thread-safe. A
 /// moved-from number may only be destroyed or assigned to.
@@ -34,9 +34,9 @@ class BigInt {
   /// Sets no bound on the size: check `Limits::bigint_bytes` first, for `to_decimal` is quadratic.
   static Result<BigInt> from_bytes(ByteSpan bytes);
 
-  /// Reads what `to_decimal` prints: an optional '-' and digits, with no leading zeros, no "-0" and
-  /// nothing else (`kInvalidArgument`). Conversion is quadratic, so a number of which the encoding
-  /// is longer than `max_bytes` is refused (`kLimitExceeded`) before that costs anything.
+  /// Parses the output of `to_decimal`: an optional '-' and digits without leading zeros, and no
+  /// "-0"; `kInvalidArgument` for other text. Conversion is quadratic, so a number whose encoding
+  /// is longer than `max_bytes` is refused first (`kLimitExceeded`).
   static Result<BigInt> from_decimal(std::string_view text,
                                      std::size_t max_bytes = Limits{}.bigint_bytes);
 
@@ -47,7 +47,7 @@ class BigInt {
   ByteSpan bytes() const { return bytes_; }
 
   bool fits_int64() const { return bytes_.size() <= sizeof(std::int64_t); }
-  /// The value, or nothing if it does not fit.
+  /// The value, or nullopt if it does not fit.
   std::optional<std::int64_t> to_int64() const;
 
   bool is_negative() const;

@@ -6,12 +6,12 @@
 namespace espalier {
 namespace {
 
-// Codes until the counters are emptied. They would hold 2^32; but it takes next to no time, and so
-// a test gets there.
+// Codes until the counters are flushed. They could hold 2^32, but flushing is cheap, and this way a
+// test reaches it.
 constexpr std::uint64_t kFlushAfter = std::uint64_t{1} << 25;
-// Bytes that are counted at once: whole codes of any sort, and far fewer than may be unflushed.
+// Bytes counted at once: whole codes of any sort, and far fewer than may be unflushed.
 constexpr std::size_t kStep = std::size_t{3} << 20;
-// Below that many codes, it is worth while to find out which pages they are in.
+// Below this many codes, it pays to track their pages.
 constexpr std::size_t kFew = 4096;
 
 }  // namespace
@@ -62,7 +62,7 @@ void CodeCounts::count_stored(ByteSpan packed) {
     const auto first = load_le<std::uint64_t>(from + i * sizeof(Stored));
     const auto second = load_le<std::uint64_t>(from + i * sizeof(Stored) + 8);
     if (first == second && first == std::rotl(first, 8 * sizeof(Stored) % 64)) {
-      // Long runs of one number are common, and would wait for every store.
+      // Long runs of one number are common, and each increment would wait for the last store.
       counters[code(i) * kLanes] += kAtOnce;
       continue;
     }

@@ -1,4 +1,4 @@
-// How often each bit pattern occurs.
+// Counts how often each bit pattern occurs.
 #ifndef ESPALIER_TREE_CODE_COUNTS_H_
 #define ESPALIER_TREE_CODE_COUNTS_H_
 
@@ -11,7 +11,7 @@
 
 namespace espalier {
 
-/// What of the bytes is counted.
+/// The codes in the bytes.
 enum class Codes : std::uint8_t {
   kSixBits,      // four in three bytes, low bits first
   kBytes,        // every byte
@@ -19,18 +19,18 @@ enum class Codes : std::uint8_t {
   kUpperHalves,  // the upper two of every four bytes
 };
 
-/// Counts codes of at most 16 bits. Owns its memory: 8 KiB, or half a MiB for codes of 16 bits, and
-/// as much again once there are some ten millions of them; none before the first add(). Not
-/// thread-safe.
+/// Counts codes of at most 16 bits. Takes 8 KiB of memory, or 512 KiB for codes of 16 bits, and
+/// twice that beyond some ten million codes; none before the first add(). Not thread-safe.
 class CodeCounts {
  public:
   explicit CodeCounts(Codes codes) : codes_(codes) {}
 
-  /// Counts all whole codes in `packed`, from its first bit on. What is left at its end is ignored.
+  /// Counts all whole codes in `packed`, from its first bit on. Ignores an incomplete code at the
+  /// end.
   void add(ByteSpan packed);
   /// Adds the counts of the same sort of codes.
   void merge(const CodeCounts& other);
-  /// Forgets what was counted, and keeps the memory. Takes less time after few codes.
+  /// Resets all counts and keeps the memory. Faster after few codes.
   void clear();
 
   /// Calls `visit(code, count)` for all codes that occurred, in ascending order.
@@ -47,11 +47,11 @@ class CodeCounts {
   }
 
  private:
-  /// Each code has several counters, side by side, so that equal neighbours do not wait for each
-  /// other's store. Of wide codes there are so many that more counters would not stay in the cache.
+  /// Each code has several adjacent counters, so that equal neighbours do not wait for each other's
+  /// store. Wide codes have fewer, because more counters would not stay in the cache.
   static constexpr std::size_t kNarrowLanes = 8;
   static constexpr std::size_t kWideLanes = 2;
-  /// Codes are looked through by pages, because those of a small tensor are in few of them.
+  /// Codes are scanned by pages, because those of a small tensor are in few pages.
   static constexpr std::size_t kPage = 256;
 
   bool is_wide() const { return codes_ == Codes::kWords || codes_ == Codes::kUpperHalves; }
@@ -71,9 +71,9 @@ class CodeCounts {
 
   Codes codes_;
   std::vector<std::uint32_t> counters_;  // by code, then lane
-  std::vector<std::uint64_t> totals_;    // by code: what was in the counters before
-  std::uint64_t unflushed_ = 0;          // codes in the counters: no more than they can hold
-  std::array<bool, 256> touched_{};      // pages that may hold anything
+  std::vector<std::uint64_t> totals_;    // by code: counts flushed from the counters
+  std::uint64_t unflushed_ = 0;      // codes in the counters; bounded so that they cannot overflow
+  std::array<bool, 256> touched_{};  // pages with nonzero counters
 };
 
 }  // namespace espalier

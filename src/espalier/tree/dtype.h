@@ -33,7 +33,7 @@ enum class DType : std::uint8_t {
   kF8E4M3FNUZ = 18,
   kF8E5M2FNUZ = 19,
   kF8E8M0FNU = 20,
-  kF4E2M1FN = 21,  // below one byte: packed from the low bits on
+  kF4E2M1FN = 21,  // narrower than a byte: packed from the low bits on
   kI4 = 22,
   kU4 = 23,
   kI2 = 24,
@@ -56,13 +56,13 @@ struct BlockType {
   friend bool operator==(const BlockType&, const BlockType&) = default;
 };
 
-/// The bits of one element by the number of its DType, because they are asked for with every tensor
-/// that is opened or listed. Not in dtype_bits(), where each call would build the table anew.
+/// The bits of one element by the number of its DType. A table, because every opened or listed
+/// tensor needs it. Not inside dtype_bits(), where each call would build the table again.
 inline constexpr std::array<std::uint8_t, kLastDType + 1> kDTypeBits = {
     0,   8, 8, 8, 16, 16, 32, 32, 64, 64, 16, 16, 32, 64, 64,
     128, 8, 8, 8, 8,  8,  4,  4,  4,  2,  2,  6,  6,  0};
 
-/// Bits of one element; 0 for kOpaque, whose blocks say.
+/// Bits of one element; 0 for kOpaque, whose block type determines it.
 constexpr std::uint32_t dtype_bits(DType dtype) {
   const auto number = static_cast<std::size_t>(dtype);
   return number < kDTypeBits.size() ? kDTypeBits[number] : 0;

@@ -10,7 +10,7 @@
 namespace espalier {
 namespace {
 
-// What the largest exponents of a small floating-point type mean.
+// The meaning of a small floating-point type's largest exponents.
 enum class Specials : std::uint8_t {
   kIeee,          // all exponent bits: infinities and NaNs
   kOnlyNan,       // all bits but the sign: NaN; no infinities ("fn")
@@ -35,7 +35,7 @@ constexpr Minifloat kE2M1FN{2, 1, 1, Specials::kNone};
 constexpr Minifloat kE2M3FN{2, 3, 1, Specials::kNone};
 constexpr Minifloat kE3M2FN{3, 2, 3, Specials::kNone};
 
-// 2^exponent; exact, and cheap enough for the few that tables are made of.
+// 2^exponent; exact, and cheap enough to fill small tables.
 constexpr double power_of_two(int exponent) {
   double power = 1;
   for (; exponent > 0; --exponent) power *= 2;
@@ -95,7 +95,7 @@ constexpr auto kE2M1FNValues = table_of<16>(kE2M1FN);
 constexpr auto kE2M3FNValues = table_of<64>(kE2M3FN);
 constexpr auto kE3M2FNValues = table_of<64>(kE3M2FN);
 
-// Elements of whole bytes, each held as a `Stored`.
+// Elements of whole bytes, each stored as a `Stored`.
 template <class Stored, class T, class Convert>
 void decode_bytes(ByteSpan packed, std::uint64_t first, std::span<T> out, Convert convert) {
   const std::byte* from = packed.data() + first * sizeof(Stored);

@@ -11,8 +11,8 @@
 namespace espalier {
 namespace {
 
-/// The value of text that is exactly what an integer key prints as. "-0" and "007" are not, because
-/// an integer has one text.
+/// The value of text that is exactly the printed form of an integer key. "-0" and "007" are not,
+/// because an integer has one text.
 std::optional<std::int64_t> read_integer(std::string_view text) {
   const std::string_view digits = text.starts_with('-') ? text.substr(1) : text;
   if (digits.empty() || digits.front() < '0' || digits.front() > '9') return std::nullopt;
@@ -24,8 +24,8 @@ std::optional<std::int64_t> read_integer(std::string_view text) {
   return value;
 }
 
-/// Parses the segments of one key path; `text_` is kept whole so that messages can count from its
-/// beginning.
+/// Parses the segments of one key path. Keeps the whole `text_`, so that messages can count from
+/// its beginning.
 class Parser {
  public:
   explicit Parser(std::string_view text) : text_(text) {}
@@ -79,7 +79,7 @@ class Parser {
     if (begin == text_.size()) {
       return fail_at(begin, "a key path does not end with '/'; leave it out, or " + hint);
     }
-    return fail_at(begin, "there is no key between two '/'; leave one out, or " + hint);
+    return fail_at(begin, "there is no key between two '/'; remove one, or " + hint);
   }
 
   std::string_view text_;

@@ -72,8 +72,8 @@ concept KeyInteger = std::integral<T> && sizeof(T) <= sizeof(std::int64_t) &&
                      !std::same_as<T, wchar_t> && !std::same_as<T, char8_t> &&
                      !std::same_as<T, char16_t> && !std::same_as<T, char32_t>;
 
-/// A key that owns its text. Converts from what a key is written as: `Key("bias")`, `Key(3)`.
-/// A moved-from key may only be destroyed or assigned to.
+/// A key that owns its text. Converts from text and integers: `Key("bias")`, `Key(3)`. A moved-from
+/// key may only be destroyed or assigned to.
 class Key {
  public:
   /// The empty string key.
@@ -110,8 +110,8 @@ class Key {
 /// Whether a string key's printed segment is the key itself, without any escape.
 bool is_plain_key(std::string_view key);
 
-/// Appends the printed segment of `key` to `out`. Never appends nothing. Total: text that is not
-/// UTF-8 is copied as it is, and will then not parse.
+/// Appends the printed segment of `key` to `out`: at least one character. Text that is not UTF-8 is
+/// copied unchanged and will not parse.
 void append_segment(std::string& out, const KeyView& key);
 
 /// Extends the printed key path `path` by one key, with a '/' between them unless `path` is the
@@ -133,9 +133,9 @@ class KeyPath {
   KeyPath(std::initializer_list<Key> keys) : keys_(keys) {}
   explicit KeyPath(std::vector<Key> keys) : keys_(std::move(keys)) {}
 
-  /// Reads the syntax at the top of this file. Fails with `kInvalidKeyPath` for text that printing
-  /// never emits (an empty segment, a stray '~', a needless ~2, bytes that are not UTF-8); the
-  /// message says at which character, counted from 1, and what to write instead.
+  /// Reads the syntax at the top of this file. `kInvalidKeyPath` for text that printing never emits
+  /// (an empty segment, a stray '~', a needless ~2, bytes that are not UTF-8); the message gives
+  /// the character, counted from 1, and what to write instead.
   static Result<KeyPath> parse(std::string_view text);
 
   /// The text that `parse` turns back into this path, provided that string keys are UTF-8.

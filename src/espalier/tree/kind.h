@@ -7,7 +7,7 @@
 
 namespace espalier {
 
-/// What a node is. The numbers are those of the file format and never change.
+/// The kind of a node. The numbers are those of the file format and never change.
 enum class Kind : std::uint8_t {
   kNull = 1,
   kBool = 2,

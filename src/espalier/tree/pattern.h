@@ -1,8 +1,8 @@
-// Patterns that pick nodes by their printed key path.
+// Patterns that select nodes by their printed key path.
 //
-//   model/**                 everything under model, and model itself
+//   model/**                 everything below model, and model itself
 //   **/weight                every weight, wherever it is
-//   model/layers/[0-3]/*     what the first four layers hold
+//   model/layers/[0-3]/*     the contents of the first four layers
 //   **/{attn,mlp}.{w,b}      names put together from parts
 //
 //   *         any run of characters within a segment, also none; there must be a segment
@@ -12,13 +12,13 @@
 //   [a-z_]    one of these characters; [!a-z_] one of any others
 //   \         the next character stands for itself
 //
-// Everything else, and ',' '}' ']' '!' '-' where they have no special sense, stands for itself. The
-// empty pattern matches the root and nothing else; `**` matches every node and the root.
+// Every other character matches itself, and so do ',' '}' ']' '!' '-' where they have no special
+// meaning. The empty pattern matches only the root; `**` matches every node and the root.
 //
 // A pattern is compared with the text that key_path.h prints, escapes included: a slash inside a
-// key is `~1` to a pattern, which is two characters, and `**/~20` finds the string key "0".
-// Characters are Unicode code points, and they match exactly: normal form counts, and so does case
-// unless a pattern is made to ignore that of the letters A to Z.
+// key is the two characters `~1`, and `**/~20` finds the string key "0". Characters are Unicode
+// code points and match exactly, without normalisation. Case matters, but a pattern can ignore the
+// case of the letters A to Z.
 #ifndef ESPALIER_TREE_PATTERN_H_
 #define ESPALIER_TREE_PATTERN_H_
 
@@ -36,53 +36,54 @@
 namespace espalier {
 
 /// A compiled pattern. A plain value that owns all it needs; any number of threads may match with
-/// one const pattern. Matching takes time at most proportional to the length of the pattern times
-/// that of the path: there is no pattern or name that makes it explode.
+/// one const pattern. Matching takes at most time proportional to the pattern's length times the
+/// path's length, for any pattern and name.
 class Pattern {
  public:
-  /// Both bound what a hostile pattern can cost. A state has one bit per place between segments.
+  /// Both bound the cost of a hostile pattern. A state has one bit per position between segments.
   static constexpr std::size_t kMaxBytes = SegmentPattern::kMaxPatternBytes;
   static constexpr std::size_t kMaxSegments = 62;
 
   /// Fails with `kInvalidPattern` for text that is not a pattern: brackets or braces left open or
   /// running over a '/', an empty segment (no key path has one), `**` next to something else, an
   /// empty or backward range, bytes that are not UTF-8, or more than the limits above. The message
-  /// says at which character, counted from 1, and what to write instead.
+  /// gives the character, counted from 1, and what to write instead.
   static Result<Pattern> parse(std::string_view text, LetterCase letter_case = LetterCase::kExact);
 
-  /// The text that it was made from.
+  /// The pattern's text.
   const std::string& text() const { return text_; }
 
   /// Whether the pattern matches all of `printed_path`.
   bool matches(std::string_view printed_path) const;
 
   // To match a tree while walking it, take `start()` for the root and, for each child, `step()`
-  // from its parent's state with the child's printed segment. `accepts()` says whether that node
-  // matches. A dead state (0) says that neither it nor anything below it does, so that a walk can
-  // leave the subtree out.
+  // from its parent's state with the child's printed segment. `accepts()` returns whether that node
+  // matches. A dead state (0) means that neither the node nor anything below it matches, so a walk
+  // can skip the subtree.
 
-  /// A set of places in the pattern that the path so far may have reached. Means something to the
-  /// pattern that made it only.
+  /// The set of positions in the pattern that the path so far may have reached. Valid only for the
+  /// pattern that made it.
   using State = std::uint64_t;
 
   State start() const;
   State step(State state, std::string_view printed_segment) const;
   bool accepts(State state) const { return (state & accepting_) != 0; }
 
-  /// Whether the pattern matches one path at most, so that a look-up can take the place of a
-  /// search.
+  /// Whether the pattern matches at most one path, so that a look-up can replace a search.
   bool is_literal() const { return literal_path().has_value(); }
-  /// The printed path that a literal pattern matches, its backslashes resolved; nothing for other
-  /// patterns. It need not be the text of any key path: a pattern may ask for what cannot exist.
+  /// The printed path that a literal pattern matches, with backslashes resolved; nullopt for other
+  /// patterns. It may not be a valid key path, because a pattern may ask for a path that cannot
+  /// exist.
   std::optional<std::string> literal_path() const;
 
  private:
-  /// Adds what can be reached without a segment, by taking each `**` as none.
+  static constexpr State bit(std::size_t place) { return State{1} << place; }
+  /// Adds the positions reachable without a segment, by matching each `**` with nothing.
   State skip_globstars(State state) const;
   State step_folded(State state, std::string_view folded_segment) const;
 
   std::string text_;
-  /// One for each segment; for a `**` it is there but unused.
+  /// One for each segment; unused for a `**`.
   std::vector<SegmentPattern> segments_;
   /// The bit of each segment that is `**`.
   State globstars_ = 0;
@@ -91,7 +92,7 @@ class Pattern {
   LetterCase letter_case_ = LetterCase::kExact;
 };
 
-/// The patterns of several texts; the error for one that is no pattern quotes it.
+/// Parses several patterns; an error quotes the invalid one.
 Result<std::vector<Pattern>> parse_patterns(std::span<const std::string> texts);
 
 }  // namespace espalier

@@ -12,8 +12,8 @@
 
 namespace espalier {
 
-/// Whether the letters A to Z are the same as a to z. Other letters match exactly always: which are
-/// the same differs between languages.
+/// Whether the letters A to Z match a to z. Other letters always match exactly, because case rules
+/// differ between languages.
 enum class LetterCase : std::uint8_t { kExact, kIgnored };
 
 /// A glob over one printed segment; pattern.h describes the syntax. A plain value: const access is
@@ -21,11 +21,11 @@ enum class LetterCase : std::uint8_t { kExact, kIgnored };
 ///
 /// Names without wildcards, and with one '*' as the only wildcard, are matched by comparing bytes.
 /// Anything else is compiled to a small nondeterministic automaton and simulated, a bit per state.
-/// That takes time proportional to the length of the pattern times that of the name, whatever they
-/// are, and no memory from the heap.
+/// That always takes time proportional to the pattern's length times the name's length, and no heap
+/// memory.
 class SegmentPattern {
  public:
-  /// Longest pattern that may be given to `parse`; it bounds the automaton.
+  /// Longest pattern that `parse` accepts; it bounds the automaton.
   static constexpr std::size_t kMaxPatternBytes = 4096;
 
   /// Compiles the segment of `pattern` that starts at `offset`, and moves `offset` to the '/' that
@@ -33,7 +33,7 @@ class SegmentPattern {
   static Result<SegmentPattern> parse(std::string_view pattern, std::size_t& offset,
                                       LetterCase letter_case = LetterCase::kExact);
 
-  /// If the case of letters is ignored, `segment` must be in lower case.
+  /// If case is ignored, `segment` must be in lower case.
   bool matches(std::string_view segment) const;
 
   bool is_literal() const { return kind_ == Kind::kLiteral; }
@@ -49,12 +49,12 @@ class SegmentPattern {
     kAutomaton  // program_
   };
   enum class Op : std::uint8_t {
-    kChar,    // Eats the character `a`, goes on to the next instruction.
-    kAny,     // Eats any character.
-    kClass,   // Eats a character of classes_[a].
-    kStar,    // Eats any character and stays, or goes on without eating.
-    kFork,    // Goes on to the next instruction and to `a`, without eating.
-    kJump,    // Goes on to `a`, without eating.
+    kChar,    // Consumes the character `a`, continues at the next instruction.
+    kAny,     // Consumes any character.
+    kClass,   // Consumes a character of classes_[a].
+    kStar,    // Consumes any character and stays, or continues without consuming.
+    kFork,    // Continues at the next instruction and at `a`, without consuming.
+    kJump,    // Continues at `a`, without consuming.
     kAccept,  // Always the last instruction.
   };
   struct Instruction {

@@ -12,12 +12,12 @@
 namespace espalier {
 namespace {
 
-// Elements that are looked at together: they stay in the cache, and on a small stack.
+// Elements per block: a block stays in the cache and fits on a small stack.
 constexpr std::size_t kFloatBlock = 4096;
 constexpr std::size_t kWideBlock = 1024;
 
-// Buckets have the number that is the upper half of a binary32: these are the sign, the last one,
-// and the one after it, which begins with infinity.
+// A bucket's number is the upper half of a binary32. These are the sign, the last bucket, and the
+// one after it, which begins with infinity.
 constexpr std::uint32_t kNegative = 0x8000;
 constexpr std::uint32_t kLastBucket = 0x7f7f;
 constexpr std::uint32_t kBuckets = 0x10000;
@@ -38,7 +38,7 @@ double as_double(const Number& number) {
 template <class T>
 using KeyOf = std::conditional_t<std::is_same_v<T, float>, std::int32_t, std::int64_t>;
 
-// The bits of a number, as an integer in the order of the numbers, -0.0 before 0.0; and back.
+// Maps a number's bits to an integer with the same order, -0.0 before 0.0, and back.
 template <class Key>
 Key ordered(Key bits) {
   using Unsigned = std::make_unsigned_t<Key>;
@@ -48,8 +48,8 @@ Key ordered(Key bits) {
 
 // -- Sums
 
-// A sum that is exact but for its last rounding, unless numbers cancel out to a part in 2^50: the
-// rounding errors are summed beside it (Knuth; Ogita, Rump, Oishi).
+// A sum that is exact except for its last rounding, unless numbers cancel to one part in 2^50:
+// rounding errors are summed separately (Knuth; Ogita, Rump, Oishi).
 class ExactSum {
  public:
   void add(double x) {
@@ -65,10 +65,9 @@ class ExactSum {
   double error_ = 0;
 };
 
-// Two numbers in one register: written out, because no compiler makes vectors of all of these loops
-// by itself.
+// Two numbers in one register: written by hand, because no compiler vectorises all of these loops.
 using Pair = double __attribute__((vector_size(16)));
-// Sums have several lanes: less rounding than one long sum, and faster, because the lanes do not
+// Sums have several lanes: less rounding error than one long sum, and faster, because lanes do not
 // wait for each other.
 constexpr std::size_t kPairs = 4;
 using Lanes = std::array<Pair, kPairs>;
@@ -78,8 +77,8 @@ double total(const Lanes& lanes) {
   return sum[0] + sum[1];
 }
 
-// The power of two by which numbers are divided before they are added and squared; 0 where sums of
-// 2^60 squares are far from overflow, and squares from underflow.
+// The power of two that divides numbers before they are added and squared; 0 if sums of 2^60
+// squares are far from overflow, and squares far from underflow.
 int scale_for(double min, double max) {
   const double largest = std::max(std::abs(min), std::abs(max));
   if (largest == 0) return Summary::kNoScale;
@@ -87,7 +86,7 @@ int scale_for(double min, double max) {
   return exponent > 400 || exponent < -400 ? exponent : 0;
 }
 
-// A mean is not beyond what it is the mean of, nor is a deviation, but by rounding.
+// Only rounding can put a mean outside its range, or make a deviation exceed it.
 double unscaled(double value, int scale) {
   constexpr double kMax = std::numeric_limits<double>::max();
   return std::clamp(std::ldexp(value, scale), -kMax, kMax);
@@ -99,7 +98,7 @@ struct Distances {
   double squares;
 };
 
-// Not inline, nor is range_of(): both are called twice, and a browser has to fetch every copy.
+// Not inlined, like range_of(): both are called twice, and a browser has to download every copy.
 template <class T>
 [[gnu::noinline]] Distances distances(std::span<const T> numbers, double pivot) {
   Lanes sums{};
@@ -118,9 +117,9 @@ template <class T>
   return {total(sums), total(squares)};
 }
 
-// Mean and squares of finite numbers, in one pass. Distances are taken from one of the numbers, as
-// a sum of plain squares would lose everything where the mean is far from zero. If that one is far
-// from the mean, most of the squares cancels out, and there is a second pass.
+// Mean and squares of finite numbers, in one pass. Uses distances from one of the numbers, because
+// plain squares lose all precision if the mean is far from zero. If that number is far from the
+// mean, most of the sum cancels, and a second pass follows.
 template <class T>
 void add_moments(std::span<const T> numbers, Summary& summary) {
   const auto count = static_cast<double>(numbers.size());
@@ -137,8 +136,8 @@ void add_moments(std::span<const T> numbers, Summary& summary) {
 
 // -- Buckets
 
-// The bucket of a finite number; 0 has none of its own here: what a binary32 that it is rounded to,
-// toward zero, has in its upper half.
+// The bucket of a finite number: the upper half of the binary32 that it rounds to, toward zero.
+// Zero has no bucket of its own here.
 std::uint32_t bucket_of(double x) {
   const auto bits = bits_as<std::uint64_t>(x);
   const auto sign = static_cast<std::uint32_t>(bits >> 63) * kNegative;
@@ -149,11 +148,11 @@ std::uint32_t bucket_of(double x) {
   return sign | static_cast<std::uint32_t>(upper - (std::uint64_t{1023 - 127} << 7));
 }
 
-// An integer may be rounded up when it becomes a double, and into the next bucket: here, the bits
-// that a double has no room for are dropped.
+// Conversion to double may round an integer up into the next bucket, so the bits that do not fit a
+// double are cleared first.
 template <class T>
 double toward_zero(T x) {
-  // Without branches, because signs are hard to foretell.
+  // Branch-free, because signs are hard to predict.
   const std::uint64_t negative = x < 0 ? 1 : 0;
   const std::uint64_t size = (static_cast<std::uint64_t>(x) ^ (0 - negative)) + negative;
   const auto kept = static_cast<double>(size >> 53 != 0 ? size & ~std::uint64_t{0x7ff} : size);
@@ -167,7 +166,7 @@ double edge(std::uint32_t bucket) {
 
 // -- Blocks
 
-// The elements of a block, then the finite ones, and what is said of them.
+// The elements of a block, then the finite ones, and their statistics.
 struct Block {
   Summary summary;
   std::array<double, kWideBlock> numbers;
@@ -190,7 +189,7 @@ struct Range {
   }
 };
 
-// In integers, so that compilers make vectors of it.
+// In integers, so that compilers vectorise it.
 template <class T>
 [[gnu::noinline]] Range<T> range_of(std::span<const T> numbers) {
   Range<T> range;
@@ -208,7 +207,7 @@ template <class T>
   return range;
 }
 
-// Takes out what is not finite, and says of all of it what need not be added up.
+// Removes the numbers that are not finite, and computes all statistics that need no sum.
 template <class T>
 Range<T> keep_finite(std::span<T>& numbers, Summary& summary) {
   Range<T> range = range_of<T>(numbers);
@@ -331,7 +330,7 @@ bool Statistics::is_counted() const { return dtype_bits(dtype_) <= 16; }
 void Statistics::add(ByteSpan packed) {
   if (dtype_ == DType::kOpaque) return;
   if (is_counted()) return codes_.add(packed);
-  // A piece is merged as a whole: sums of few large parts round less than one of many small ones.
+  // A piece is merged as a whole: sums of few large parts round less than sums of many small ones.
   Summary piece;
   const std::size_t bytes = dtype_bits(dtype_) / 8;
   const std::size_t block = bytes * (dtype_ == DType::kF32 ? kFloatBlock : kWideBlock);
@@ -426,7 +425,7 @@ std::vector<Statistics::Weighted> Statistics::weighted() const {
   return elements;
 }
 
-// No scale is needed: no type of at most 16 bits goes beyond the binary32.
+// No scale is needed: every type of at most 16 bits is within the range of binary32.
 Summary Statistics::summary_of_counted() const {
   const std::vector<Weighted> elements = weighted();
   Summary summary;
@@ -444,7 +443,7 @@ Summary Statistics::summary_of_counted() const {
       if (precedes(max, value)) max = value;
       summary.finite += count;
       summary.zeros += value == 0 ? count : 0;
-      // Exact: a value has at most 16 significant bits, and no tensor 2^37 elements of it.
+      // Exact: a value has at most 16 significant bits, and no tensor has 2^37 elements.
       sum.add(value * static_cast<double>(count));
     }
   }

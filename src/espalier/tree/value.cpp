@@ -33,7 +33,7 @@ Result<void> TensorData::read(std::uint64_t offset, MutableByteSpan out) const {
   return {};
 }
 
-// A copy, but with no children if it is a container.
+// A copy without the children of a container.
 Value Value::without_children() const {
   Value copy(kind_, is_container(kind_) ? Payload(Children()) : payload_);
   copy.label_ = label_;
@@ -42,7 +42,8 @@ Value Value::without_children() const {
 
 Value::Value(const Value& other) : Value(other.without_children()) {
   if (other.children().empty()) return;
-  // The children of containers that have none yet; no recursion, for there may be a million levels.
+  // Copies the children of containers that have none yet. No recursion, because there may be a
+  // million levels.
   std::vector<std::pair<const Children*, Children*>> pending = {
       {std::get_if<Children>(&other.payload_), std::get_if<Children>(&payload_)}};
   while (!pending.empty()) {
@@ -59,10 +60,11 @@ Value::Value(const Value& other) : Value(other.without_children()) {
   }
 }
 
-// Destroys values and all below them, without recursion, and without memory, because a destructor
-// could not say that there is none: on the way down, the way back takes the place of the child.
+// Destroys values and all below them without recursion, and without allocation, because a
+// destructor cannot report failure. On the way down, the link back up is stored in the child's
+// slot.
 void Value::take_apart(std::vector<Value> level) noexcept {
-  Value up;  // The level above, of which the last one is the level above that; null at the top.
+  Value up;  // The level above; its last value is the level above that. Null at the top.
   for (;;) {
     while (!level.empty()) {
       Children* below = std::get_if<Children>(&level.back().payload_);

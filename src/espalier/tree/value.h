@@ -1,5 +1,4 @@
-// The owning state tree: what a program builds in order to save it, and what it gets back from a
-// load.
+// The owning state tree: programs build one to save it, and get one from a load.
 //
 //   Value state = Value::dict({
 //       {"model", Value::dict({{"weight", Value::tensor(weight)}})},
@@ -8,8 +7,8 @@
 //   });
 //
 // Values are plain: copying one copies the tree but shares its tensors; const access is
-// thread-safe. A tree may be of any depth: readers and writers bound it, destroying and copying one
-// take no stack.
+// thread-safe. A tree may have any depth: readers and writers limit it, and destroying or copying
+// one uses no recursion.
 #ifndef ESPALIER_TREE_VALUE_H_
 #define ESPALIER_TREE_VALUE_H_
 
@@ -36,7 +35,7 @@
 
 namespace espalier {
 
-/// Where a tensor's bytes come from when it is written: memory, or a function that makes them.
+/// The source of a tensor's bytes when it is written: memory, or a function that makes them.
 class TensorData {
  public:
   /// Fills `out` with the tensor's bytes from byte `offset` on. A writer may call it from several
@@ -54,7 +53,7 @@ class TensorData {
   }
   /// Bytes that the tensor owns.
   static TensorData owned(std::vector<std::byte> bytes);
-  /// Bytes made when they are needed: how a state larger than memory is saved.
+  /// Bytes made on demand, for a state larger than memory.
   static TensorData produced(Producer producer);
 
   bool is_placeholder() const { return std::holds_alternative<std::monostate>(source_); }
@@ -74,8 +73,8 @@ class TensorData {
   std::variant<std::monostate, Memory, Producer> source_;
 };
 
-/// A tensor of a state tree. `data` holds the elements in C order, packed, little-endian; how many
-/// bytes that is follows from dtype and shape (see tensor_bytes()) and is checked on saving.
+/// A tensor of a state tree. `data` holds the elements in C order, packed, little-endian. Its
+/// length follows from dtype and shape (see tensor_bytes()); saving checks it.
 struct Tensor {
   DType dtype = DType::kF32;
   /// Elements along each axis; empty for a 0-d tensor.
@@ -144,8 +143,8 @@ class Value {
   /// Null if there is none.
   static Value tensor(std::shared_ptr<const Tensor> tensor);
 
-  /// This value with a label ("collections.OrderedDict", "torch.Size"): data that tells a reader
-  /// what the value was.
+  /// This value with a label ("collections.OrderedDict", "torch.Size"), which tells a reader the
+  /// original type.
   Value labelled(std::string label) &&;
 
   Kind kind() const { return kind_; }
@@ -153,7 +152,7 @@ class Value {
   std::string_view label() const { return label_ ? std::string_view(*label_) : std::string_view(); }
   bool has_label() const { return label_.has_value(); }
 
-  // The value, if the node is of that kind; nothing otherwise.
+  // The value, or nullopt if the node is of another kind.
   std::optional<bool> as_bool() const { return get<bool>(); }
   std::optional<std::int64_t> as_int64() const { return get<std::int64_t>(); }
   const BigInt* as_bigint() const { return std::get_if<BigInt>(&payload_); }
@@ -166,8 +165,8 @@ class Value {
   /// The tensor or placeholder, or null.
   std::shared_ptr<const Tensor> as_tensor() const;
 
-  /// True for a tensor or placeholder whose content was moved into another Value. Saving it is
-  /// kInvalidTree: null in its place would lose the tensor without a word.
+  /// True for a tensor or placeholder whose content was moved into another Value. Saving it fails
+  /// with kInvalidTree: writing null would silently lose the tensor.
   bool is_moved_from_tensor() const;
 
   /// Children of a container, in order; empty for other kinds. Valid until the value changes.
@@ -177,8 +176,8 @@ class Value {
   /// The child under `key` of a dict or record, or null. Linear.
   const Value* find(const Key& key) const;
 
-  /// Appends a child to a dict or record. Whether the key is new is checked on saving. The node
-  /// must be of one of these kinds; on others this does nothing.
+  /// Appends a child to a dict or record. Saving checks for duplicate keys. Does nothing on other
+  /// kinds.
   void add(Key key, Value value);
   /// Appends an element to a list, tuple or set; on other kinds this does nothing.
   void add(Value value);

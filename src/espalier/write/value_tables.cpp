@@ -34,7 +34,7 @@ class ValueWalk {
   }
 
  private:
-  // The children of a container, on the way down the tree.
+  // A container's children during the descent.
   struct Level {
     const Value* parent;
     std::uint32_t first;  // node of the first child
@@ -60,15 +60,15 @@ class ValueWalk {
     }
     builder_.reserve(nodes, tensors.size());
     tensors_.reserve(tensors.size());
-    // Only tied tensors are remembered: a map of all would take as much memory as the index.
+    // Holds only tied tensors: a map of all would take as much memory as the index.
     std::sort(tensors.begin(), tensors.end(), std::less<>());
     for (std::size_t i = 1; i < tensors.size(); ++i) {
       if (tensors[i] == tensors[i - 1]) tied_.emplace(tensors[i], kNoNumber);
     }
   }
 
-  // Adds every value in the builder's order. It uses a stack of its own: a tree too deep for a
-  // reader must come out as an error. False where the builder has failed.
+  // Adds every value in the builder's order. Uses an explicit stack, because a tree too deep for a
+  // reader must become an error. False if the builder has failed.
   bool add_tree(const Value& state, const Value& metadata) {
     for (const Value* root : {&state, &metadata}) {
       in_metadata_ = root == &metadata;
@@ -166,7 +166,7 @@ class ValueWalk {
     if (in_metadata_) {
       return builder_.refuse("the metadata holds a tensor; put it into the state");
     }
-    // A placeholder is its own; tensors that are one object are stored once.
+    // Each placeholder is separate; a tensor object with several nodes is stored once.
     if (const auto tied = tied_.find(tensor.get()); tied != tied_.end()) {
       if (tied->second != kNoNumber) return builder_.known_tensor(tied->second);
       tied->second = builder_.tensor_count();
@@ -192,7 +192,7 @@ class ValueWalk {
     return keys.empty() ? KeyView::of(std::int64_t{position}) : keys[position].view();
   }
 
-  // The path of the value that is being added; of its container, while its key is.
+  // The path of the current value, or of its container while its key is being added.
   std::string current_path() const {
     std::string path = in_metadata_ ? "(metadata)" : "";
     for (const Level& level : levels_) {
@@ -208,7 +208,7 @@ class ValueWalk {
   std::vector<std::shared_ptr<const Tensor>> tensors_;  // by number
   std::vector<Level> levels_;
   bool in_metadata_ = false;
-  std::unordered_map<const Tensor*, std::uint32_t> tied_;  // their numbers, once they have one
+  std::unordered_map<const Tensor*, std::uint32_t> tied_;  // their numbers, once assigned
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// From a state tree to the tables of its index.
+// Converts a state tree to the tables of its index.
 #ifndef ESPALIER_WRITE_VALUE_TABLES_H_
 #define ESPALIER_WRITE_VALUE_TABLES_H_
 
@@ -18,12 +18,12 @@ struct ValueTables {
   OwnedTables tables;
   /// Chunk records that the tensors need; `tables` has none.
   std::size_t chunk_count = 0;
-  /// By tensor number; each tied tensor once. Placeholders are among them.
+  /// By tensor number; each tied tensor once. Includes placeholders.
   std::vector<std::shared_ptr<const Tensor>> tensors;
 };
 
-/// The tables of `state` and `metadata` (a dict without tensors). kInvalidTree, with the key path,
-/// for what the format cannot hold. The result shares the tensors with `state`.
+/// Makes the tables of `state` and `metadata` (a dict without tensors). kInvalidTree, with the key
+/// path, for values that the format cannot hold. The result shares the tensors with `state`.
 Result<ValueTables> make_tables(const Value& state, const Value& metadata, const Limits& limits);
 
 }  // namespace espalier

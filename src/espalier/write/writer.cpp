@@ -11,8 +11,8 @@
 namespace espalier {
 namespace {
 
-// Tensors from here on are written from their own memory; smaller ones are gathered, because a
-// system call for each would cost more than copying them.
+// Tensors of at least this size are written from their own memory. Smaller ones are gathered,
+// because a system call for each costs more than copying them.
 constexpr std::uint64_t kBorrowBytes = 64 * 1024;
 
 std::uint64_t align(std::uint64_t offset) {
@@ -37,14 +37,14 @@ std::optional<ByteSpan> Writer::memory_to_borrow(std::uint32_t tensor) const {
   return memory;
 }
 
-// Whether a chunk of `tensor` may join a piece, which ends right before it.
+// Whether a chunk of `tensor` may join the piece that ends right before it.
 bool Writer::fits(const Piece& piece, std::uint32_t tensor, const ChunkRecord& chunk) const {
   const Tables t = layout_.index.tables();
   const std::uint64_t begin = t.chunks[piece.first_chunk].offset;
   if (chunk.offset + chunk.stored - begin > kPieceBytes) return false;
   if (tensor == piece.tensor) return true;
-  // What is compressed gets its place later. Within a piece that begins with a tensor, and so at an
-  // aligned place, the other places are known before.
+  // A compressed piece gets its offset later. A piece that begins with a tensor has an aligned
+  // offset, so the offsets within it are known now.
   if (is_compressed()) return piece.first_chunk == t.tensors[piece.tensor].first_chunk;
   return !memory_to_borrow(piece.tensor) && !memory_to_borrow(tensor);
 }
@@ -73,7 +73,7 @@ Result<ByteSpan> Writer::make(std::size_t i, Scratch& scratch) {
   return made;
 }
 
-// The bytes of a chunk: the tensor's own memory, or made in `room`.
+// The bytes of a chunk: in the tensor's own memory, or made in `room`.
 Result<ByteSpan> Writer::logical_bytes(std::uint32_t tensor, std::uint32_t chunk,
                                        MutableByteSpan room) {
   const Tables t = std::as_const(layout_.index).tables();
@@ -122,12 +122,12 @@ Result<ByteSpan> Writer::make_plain(const Piece& piece, Scratch& scratch) {
   return ByteSpan(out);
 }
 
-// The chunks' places are counted from the piece's own beginning, until place() adds that.
+// Chunk offsets are relative to the piece until place() adds its offset.
 Result<ByteSpan> Writer::make_compressed(const Piece& piece, Scratch& scratch) {
   const auto chunks = layout_.index.chunks().subspan(piece.first_chunk, piece.chunk_count);
   const Tables t = std::as_const(layout_.index).tables();
   if (!scratch.encoder_) scratch.encoder_.emplace(options_.compression_level);
-  // No chunk gets longer.
+  // Encoding never makes a chunk longer.
   if (scratch.piece_.size() < piece.length) {
     scratch.piece_.resize(static_cast<std::size_t>(piece.length));
   }
@@ -178,7 +178,7 @@ Result<Writer::Front> Writer::finish() {
       (is_compressed() && placed_ != pieces_.size())) {
     return fail(ErrorCode::kIncomplete, "the file cannot be finished before every piece is made");
   }
-  // Nobody asks for bytes again, and digests take memory in turn.
+  // The pieces are no longer needed, and digests need memory.
   layout_.tensors = {};
   auto digests = node_digests(std::as_const(layout_.index).tables());
   if (!digests) {

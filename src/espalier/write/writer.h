@@ -1,4 +1,4 @@
-// Writes an Espalier file, wherever its bytes go to.
+// Makes the bytes of an Espalier file; the caller writes them.
 //
 //   Result<Writer> writer = Writer::plan(state);
 //   for (std::size_t i = 0; i < writer->pieces().size(); ++i) {
@@ -8,9 +8,9 @@
 //   Result<Writer::Front> front = writer->finish();
 //   write(index at kHeaderBytes, front->index), and at last write(header at 0, front->header);
 //
-// The layout of an uncompressed file is known from the tree's shapes alone; of a compressed one,
-// all but the chunks' places is. So tensors may be made when they are needed, and memory stays at
-// the index and the pieces in flight.
+// The layout of an uncompressed file follows from the tree's shapes. In a compressed file, only the
+// chunks' offsets are unknown. So tensors can be made on demand, and memory holds only the index
+// and the pieces in flight.
 #ifndef ESPALIER_WRITE_WRITER_H_
 #define ESPALIER_WRITE_WRITER_H_
 
@@ -34,27 +34,27 @@
 namespace espalier {
 
 struct WriteOptions {
-  /// 0 stores tensors as they are; 1 (fast) to 9 (thorough) compresses each chunk that it makes
-  /// smaller. docs/compression.md says what they do and gain.
+  /// 0 stores tensors raw; 1 (fast) to 9 (thorough) compress each chunk that gets smaller.
+  /// docs/compression.md describes the levels.
   int compression_level = kNoCompression;
-  /// What readers must be assumed to accept.
+  /// Limits that the file's readers are assumed to have.
   Limits limits = {};
 };
 
 /// The machine that writes an Espalier file. It does no I/O and holds no thread. Movable.
 class Writer {
  public:
-  /// Part of the file: one or more whole chunks, and the padding between them.
+  /// A part of the file: one or more whole chunks, and the padding between them.
   struct Piece {
     std::uint32_t first_chunk = 0;
     std::uint32_t chunk_count = 0;
     /// The tensor of the first chunk.
     std::uint32_t tensor = 0;
-    /// Bytes of the piece as long as nothing is compressed.
+    /// Length of the piece in bytes if nothing is compressed.
     std::uint64_t length = 0;
   };
 
-  /// What making pieces takes: memory, from the first piece on, and codecs. One per thread.
+  /// Memory and codecs for making pieces; allocated at the first piece. One per thread.
   class Scratch {
    private:
     friend class Writer;
@@ -63,43 +63,43 @@ class Writer {
     std::optional<ChunkEncoder> encoder_;
   };
 
-  /// What stands before the tensors.
+  /// The bytes before the tensors.
   struct Front {
     std::array<std::byte, kHeaderBytes> header;
-    /// Belongs at byte kHeaderBytes. Valid as long as the writer lives.
+    /// Write it at byte kHeaderBytes. Valid as long as the writer lives.
     ByteSpan index;
   };
 
-  /// Bytes that a piece has at most. Two chunks: a page cache holds what is written in small calls
-  /// in small units, which are slower to fill and to map.
+  /// Largest piece in bytes: two chunks. The page cache keeps data from small writes in small
+  /// units, which are slower to fill and to map.
   static constexpr std::size_t kPieceBytes = 2 * kChunkBytes;
 
-  /// Lays out the file; errors as of lay_out(), and kInvalidArgument for a level that there is not.
-  /// The tree may go afterwards: its tensors are kept.
+  /// Lays out the file. Errors are those of lay_out(), and kInvalidArgument for an unknown level.
+  /// The tree may be destroyed afterwards; the writer keeps its tensors.
   static Result<Writer> plan(const Value& state, const Value& metadata = Value::dict(),
                              const WriteOptions& options = {});
 
   bool is_compressed() const { return options_.compression_level != kNoCompression; }
-  /// Bytes of the file; of a compressed one, what it would have uncompressed until the last piece
-  /// has its place.
+  /// Length of the file in bytes. For a compressed file, the uncompressed length until the last
+  /// piece is placed.
   std::uint64_t file_length() const { return layout_.file_length; }
   /// The pieces of the file after the index, in file order. Bytes that no piece covers are zero.
   std::span<const Piece> pieces() const { return pieces_; }
 
-  /// Makes the bytes of piece `i` and records their hashes and codecs: a view of the tensor's own
-  /// memory if the piece is just that, and of `scratch` otherwise, until that is used again.
-  /// Thread-safe for different pieces and scratches. Fails as the tensor's producer does, with the
-  /// tensor's key path; kOutOfMemory.
+  /// Makes the bytes of piece `i` and records their hashes and codecs. The result is a view of the
+  /// tensor's own memory if possible, otherwise of `scratch`, valid until that is used again.
+  /// Thread-safe for different pieces and scratches. Errors: those of the tensor's producer, with
+  /// the tensor's key path; kOutOfMemory.
   Result<ByteSpan> make(std::size_t i, Scratch& scratch);
 
-  /// Where piece `i`, which has been made, belongs in the file. Of a compressed file, a piece's
-  /// place depends on those before it: the pieces must be placed in order, and by one thread at a
-  /// time. Otherwise thread-safe.
+  /// The file offset of piece `i`, which must have been made. In a compressed file, a piece's
+  /// offset depends on the pieces before it: call place() in order, from one thread at a time.
+  /// Otherwise thread-safe.
   Extent place(std::size_t i);
 
   /// Header and index, once every piece has been made and placed; kIncomplete before. kInvalidTree
-  /// if the elements of a set turn out to be equal. The header is to be written last: without it,
-  /// no reader takes an unfinished file for a checkpoint.
+  /// if a set has equal elements. Write the header last: without it, no reader takes an unfinished
+  /// file for a checkpoint.
   Result<Front> finish();
 
  private:
@@ -117,7 +117,7 @@ class Writer {
   WriteOptions options_;
   std::vector<Piece> pieces_;
   std::vector<std::uint8_t> made_;  // by piece; bytes, because threads set them
-  // Of a compressed file: how many pieces have their place, and where the last of them ends.
+  // For a compressed file: the number of placed pieces, and the end of the last one.
   std::size_t placed_ = 0;
   std::uint64_t end_ = 0;
 };

@@ -85,7 +85,7 @@ class Data:
 
 
 class Run:
-    """A training run and everything that it needs to go on: what a checkpoint must hold."""
+    """A training run and everything that it needs to continue: the contents of a checkpoint."""
 
     def __init__(self, data: Data) -> None:
         torch.manual_seed(SEED)
@@ -134,7 +134,7 @@ class Run:
         return tensors
 
     def metadata(self) -> dict[str, str]:
-        """What is no tensor: every value is a string, some of them hold JSON."""
+        """Everything but tensors: every value is a string, and some contain JSON."""
         return {
             "format": "pt",
             "task": "classify scikit-learn's digits",
@@ -220,7 +220,7 @@ def differences(run: Run, path: pathlib.Path) -> list[str]:
 
 
 def check(folder: pathlib.Path) -> bool:
-    """Resumes from the first file and tells whether the run arrives at the second."""
+    """Resumes from the first file and checks that the run arrives at the second."""
     first, last = min(SAVES), max(SAVES)
     run = Run(Data())
     run.load(folder / SAVES[first])

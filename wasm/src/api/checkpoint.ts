@@ -1,37 +1,39 @@
-// An open checkpoint.
-// Kept in the types, so that they are right for programs that do not ask for this part of the library themselves.
+// An open checkpoint. Kept in the types for programs whose tsconfig lacks this library.
 /// <reference lib="esnext.disposable" preserve="true" />
-import { Verification, type VerifyReport } from '../engine/plan.js'
-import { forEachRange, type RunOptions } from '../engine/run.js'
+import type { VerifyReport } from '../engine/plan.js'
+import type { RunOptions } from '../engine/run.js'
 import { errorFromCode } from '../errors.js'
 import type { Meter } from '../fetch/range-reader.js'
-import { compare, type Comparison } from './compare.js'
+import type { Comparison } from './compare.js'
+import { loadComparison, loadReadAll, loadVerification } from '../later.js'
 import type { List } from './list.js'
 import { Node, type FindOptions, type Path, type TensorOptions } from './node.js'
 import { checkNumber } from '../source/source.js'
+import { readNotes, type Note, type Notes } from '../core/notes.js'
 import type { DTypeTotals } from '../core/tree.js'
 import type { Opened } from './opened.js'
-import { readAll, type TensorWithData } from './read-all.js'
+import type { TensorWithData } from './read-all.js'
 import { Tensor } from './tensor.js'
 import { toObject, type PlainValue, type ToObjectOptions } from './to-object.js'
 
-/** How a verification is followed and stopped. */
+/** Options of a verification. */
 export interface VerifyOptions extends Pick<RunOptions, 'signal'> {
-  /** Told now and then: bytes that were checked, of how many, and how many chunks were damaged. */
+  /** Called now and then with the bytes checked, the bytes in total, and the number of damaged chunks. */
   readonly onProgress?:
     | ((progress: { readonly loaded: number; readonly total: number; readonly damaged: number }) => void)
     | undefined
 }
 
-/** What a checkpoint has cost so far. */
+/** The costs of a checkpoint so far. */
 export interface CheckpointMeter extends Meter {
-  /** Bytes of WebAssembly memory, which never shrinks: the index, and what decoding needs. A Worker has its own. */
+  /** Bytes of WebAssembly memory, which never shrinks: the index and the decoder. A Worker's memory is not included. */
   readonly memoryBytes: number
 }
 
 /** An open checkpoint: its tree is in memory, its tensors are not. Made by open(). */
 export class Checkpoint {
   readonly #opened: Opened
+  #notes: Notes | undefined
   /** The root of the state. */
   readonly root: Node
   /** The root of the metadata: a dict, usually empty. */
@@ -49,82 +51,97 @@ export class Checkpoint {
     return this.#opened.tree.info.isSafetensors ? 'safetensors' : 'espalier'
   }
 
-  /** Whether the format has hashes. Without them, what is read cannot be checked. */
+  /** Whether the format has hashes. Without them, reads cannot be checked. */
   get hasHashes(): boolean {
     return this.#opened.tree.info.hasHashes
   }
 
-  /** Whether the option `nest` made dicts of dotted names: then the tree is not the one that the file stores. */
+  /** Whether the option `nest` turned dotted names into dicts. The tree then differs from the one in the file. */
   get isNested(): boolean {
     return this.#opened.tree.isNested
   }
 
-  /** Bytes of the file. */
+  /** Length of the file in bytes. */
   get fileLength(): number {
     return this.#opened.tree.info.fileLength
   }
 
-  /** The tree digest in hex: files of the same state have the same one. Undefined if the format has none. */
+  /** The tree digest in hex; files with the same state have the same digest. Undefined if the format has none. */
   get digest(): string | undefined {
     return this.hasHashes ? this.#opened.tree.info.digest : undefined
   }
 
-  /** How many tensors there are, tied ones counted once; placeholders too. */
+  /** The number of tensors, including placeholders; tied ones count once. */
   get tensorCount(): number {
     return this.#opened.tree.info.tensors
   }
 
-  /** How many nodes there are, the two roots included. */
+  /** The number of nodes, including the two roots. */
   get nodeCount(): number {
     return this.#opened.tree.info.nodes
   }
 
-  /** What was asked of the source so far, and the memory of the core. */
+  /**
+   * What the checkpoint lacks or what may be wrong with it, although it opened: files that are missing or cannot be
+   * read, then the opener's first 1000 notes. Usually empty.
+   */
+  get notes(): readonly Note[] {
+    return this.#allNotes.listed
+  }
+
+  /** How many notes there are: more than `notes` lists if the opener has more than 1000. */
+  get noteCount(): number {
+    return this.#allNotes.count
+  }
+
+  /** The requests so far, and the memory of the core. */
   get meter(): CheckpointMeter {
     const { engine, reader, tree } = this.#opened
     return { ...reader.meter, memoryBytes: tree.core.memoryBytes + engine.memoryBytes }
   }
 
-  /** The node at a path of the state; see Node.get(). */
+  /** Returns the node at a path of the state; see Node.get(). */
   get(path: Path): Node | undefined {
     return this.root.get(path)
   }
 
-  /** The node of a number, from 0 to `nodeCount - 1`: what `id` says. Undefined for others. */
+  /** Returns the node with this `id`, from 0 to `nodeCount - 1`. Undefined for other numbers. */
   node(id: number): Node | undefined {
     return Number.isInteger(id) && id >= 0 && id < this.nodeCount ? new Node(this.#opened, id) : undefined
   }
 
   /**
-   * What the tensors of some nodes and all below them add up to, for each type that there is; tied ones count once.
-   * @param ids what `Node.id` says of each
-   * @throws EspalierError invalid_argument for a number that is no node's
+   * Returns the totals of the tensors in some nodes and below them, for each dtype that occurs. Tied tensors count
+   * once.
+   * @param ids the `Node.id` of each
+   * @throws EspalierError invalid_argument for an unknown node number
    */
   totalsByDType(ids: ArrayLike<number>): DTypeTotals[] {
-    if (typeof (ids as unknown as { length?: unknown } | null | undefined)?.length !== 'number') throw errorFromCode('invalid_argument', 'give the numbers of nodes')
+    if (typeof (ids as unknown as { length?: unknown } | null | undefined)?.length !== 'number') throw errorFromCode('invalid_argument', 'pass an array of node numbers')
     const list = ids instanceof Uint32Array ? ids : Array.from(ids, (id) => checkNumber(id, 'id'))
-    // The core would take 2^32 for 0.
+    // The core would truncate 2^32 to 0.
     const tooLarge = Array.isArray(list) ? list.find((id) => id >= this.nodeCount) : undefined
-    if (tooLarge !== undefined) throw errorFromCode('invalid_argument', `there is no node of number ${tooLarge}`)
+    if (tooLarge !== undefined) throw errorFromCode('invalid_argument', `there is no node with number ${tooLarge}`)
     return this.#opened.tree.totalsByDType(list)
   }
 
-  /** The nodes of the state that patterns select; see Node.find(). */
+  /** Returns the nodes of the state that patterns select; see Node.find(). */
   find(patterns?: string | readonly string[], options?: FindOptions): List<Node> {
     return this.root.find(patterns, options)
   }
 
-  /** The tensors that patterns select; see Node.tensors(). */
+  /** Returns the tensors that patterns select; see Node.tensors(). */
   tensors(patterns?: string | readonly string[], options?: TensorOptions): List<Tensor> {
     return this.root.tensors(patterns, options)
   }
 
   /**
-   * Reads several tensors with as few requests as is sensible: neighbours in the file come together. Gives each as soon
-   * as it is there, in any order; tied ones share their data. Placeholders are left out. What is read and not yet taken
-   * is a few requests, so a loop that lets go of each tensor needs little memory.
-   * @param what tensors, or the patterns that select them, by default all; of an empty list, none
-   * @throws EspalierError invalid_argument for anything else, and for tensors of another checkpoint; as Tensor.read()
+   * Reads several tensors with few requests: neighbours in the file are fetched together. Yields each tensor as soon as
+   * it is complete, in any order. Tied tensors share their data. Placeholders are left out. Only a few requests are
+   * read ahead, so a loop that drops each tensor needs little memory.
+   * @param what tensors, or patterns that select them; all by default, none for an empty list
+   * @throws EspalierError invalid_argument for anything else, and for tensors of another checkpoint; those of
+   *   Tensor.read()
    */
   read(
     what: string | readonly string[] | Tensor | Iterable<Tensor> = '**',
@@ -132,54 +149,46 @@ export class Checkpoint {
   ): AsyncGenerator<TensorWithData, void, undefined> {
     const isOne = typeof what === 'string' || what instanceof Tensor
     const list: readonly unknown[] = isOne ? [what] : (what as Iterable<unknown> | null)?.[Symbol.iterator] ? [...what] : [undefined]
-    if (list.every((item) => item instanceof Tensor)) return readAll(this.#opened, list, options)
-    if (!list.every((item) => typeof item === 'string')) throw errorFromCode('invalid_argument', 'give patterns or tensors to read')
-    return readAll(this.#opened, this.tensors(list), options)
+    if (list.every((item) => item instanceof Tensor)) return this.#readAll(list, options)
+    if (!list.every((item) => typeof item === 'string')) throw errorFromCode('invalid_argument', 'pass patterns or tensors to read')
+    return this.#readAll(this.tensors(list), options)
   }
 
-  /** A subtree as plain JavaScript, by default the whole state; see toObject(). */
+  /** Returns a subtree as plain JavaScript, by default the whole state; see toObject(). */
   toObject(node: Node = this.root, options?: ToObjectOptions): PlainValue {
     return toObject(node, options)
   }
 
   /**
-   * Checks every byte of the file while it is fetched. Damage is no failure: it is in the report. For a format without
-   * hashes nothing is fetched, and opening has checked all that can be.
+   * Fetches and checks every byte of the file. Damage is not an error: it is in the report. For a format without hashes
+   * nothing is fetched, because opening already checked everything that can be checked.
    * @throws EspalierError those of the source
    */
   async verify(options: VerifyOptions = {}): Promise<VerifyReport> {
-    const { engine, reader, tree } = this.#opened
-    const { signal, onProgress } = options
-    const verification = new Verification(tree)
-    const { regions } = verification
-    let damaged = 0
-    try {
-      const follow = onProgress && { onProgress: (progress: { loaded: number; total: number }) => onProgress({ ...progress, damaged }) }
-      const take = (i: number, spots: Uint8Array): void => {
-        damaged = verification.take(i, spots)
-      }
-      const ready = regions.length > 0 ? engine.ready(signal) : undefined
-      await forEachRange(reader, regions, { signal, ready, ...follow }, (i, bytes) => {
-        const spots = engine.check(verification.task(i), bytes)
-        return spots instanceof Uint8Array ? take(i, spots) : spots.then((found) => take(i, found))
-      })
-      return verification.finish()
-    } finally {
-      verification.close()
-    }
+    return (await loadVerification()).verify(this.#opened, options)
   }
 
   /**
    * Compares this checkpoint, A, with another one, B: states and metadata, as `espalier diff` does. Reads both indexes
-   * again, and no tensor: the change 'data' says that hashes differ, or that there are none and only reading can tell.
-   * @throws EspalierError invalid_argument for what is no checkpoint; file_changed if a file has changed since it was opened; those of the sources; out_of_memory
+   * again, but no tensors: the change 'data' means that hashes differ, or that there are no hashes and only a read can
+   * tell.
+   * @throws EspalierError invalid_argument if `other` is not a checkpoint; file_changed if a file has changed since it
+   *   was opened; those of the sources; out_of_memory
    */
   async compare(other: Checkpoint, { signal }: Pick<RunOptions, 'signal'> = {}): Promise<Comparison> {
-    if (!(other instanceof Checkpoint)) throw errorFromCode('invalid_argument', 'give another open checkpoint')
-    return compare(this.#opened, other.#opened, signal)
+    if (!(other instanceof Checkpoint)) throw errorFromCode('invalid_argument', 'pass another open checkpoint')
+    return (await loadComparison()).compare(this.#opened, other.#opened, signal)
   }
 
-  /** Lets go of the source, the memory and the worker. Whatever is still asked of the checkpoint fails. */
+  async *#readAll(tensors: Iterable<Tensor>, options: RunOptions): AsyncGenerator<TensorWithData, void, undefined> {
+    yield* (await loadReadAll()).readAll(this.#opened, tensors, options)
+  }
+
+  get #allNotes(): Notes {
+    return (this.#notes ??= readNotes(this.#opened.tree))
+  }
+
+  /** Releases the source, the memory and the worker. Later and pending calls fail. */
   async close(): Promise<void> {
     const { engine, reader, tree } = this.#opened
     tree.core.break(errorFromCode('invalid_argument', 'the checkpoint was closed'))
@@ -190,7 +199,7 @@ export class Checkpoint {
   declare [Symbol.asyncDispose]: () => Promise<void>
 
   static {
-    // Not every host has the symbol.
+    // Some hosts lack the symbol.
     if (Symbol.asyncDispose) {
       Object.defineProperty(this.prototype, Symbol.asyncDispose, {
         value(this: Checkpoint): Promise<void> {

@@ -16,20 +16,20 @@ export interface Difference {
   readonly b: Node | undefined
 }
 
-/** What comparing has found. */
+/** The result of a comparison. */
 export interface Comparison {
-  /** Those of the state, then those of the metadata. There may be several for one node. */
+  /** Differences of the state, then of the metadata. A node may have several. */
   readonly differences: List<Difference>
-  /** How many there are of each kind. */
+  /** The number of differences of each kind. */
   readonly counts: ReadonlyMap<Change, number>
-  /** Pairs of tensors that dtype, shape and hashes show to be equal. */
+  /** Pairs of tensors that are equal by dtype, shape and hashes. */
   readonly equalTensors: number
 }
 
 /** See Checkpoint.compare(). */
 export async function compare(a: Opened, b: Opened, signal?: AbortSignal): Promise<Comparison> {
-  // The trees of two files are in two memories. One more holds both, and is dropped with this function.
-  const core = await Core.load(a.tree.core.module, signal)
+  // The trees of two files are in two memories. A third instance loads both, and is dropped when this function returns.
+  const core = await Core.load(a.fullCore, 'espalier_diff', signal)
   const diff = new TreeDiff(await openAgain(core, a, signal), await openAgain(core, b, signal))
   const counts = new Map<Change, number>()
   for (let i = 0; i < diff.length; i++) counts.set(diff.change(i), (counts.get(diff.change(i)) ?? 0) + 1)
@@ -43,8 +43,8 @@ export async function compare(a: Opened, b: Opened, signal?: AbortSignal): Promi
 
 async function openAgain(core: Core, { tree, reader }: Opened, signal?: AbortSignal): Promise<Tree> {
   const again = await openTree(new Opening(core, tree.info.fileLength, 0, tree.isNested), reader, { signal })
-  // Node numbers would mean others.
-  if (again.info.digest !== tree.info.digest || again.info.nodes !== tree.info.nodes) {
+  // Other bytes, or other nodes under the same numbers.
+  if (again.info.digest !== tree.info.digest || again.fingerprint() !== tree.fingerprint()) {
     throw errorFromCode('file_changed', 'the file has changed since it was opened; open it again')
   }
   return again

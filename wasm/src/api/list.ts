@@ -1,14 +1,14 @@
-// Many nodes, each made when it is asked for.
+// A lazy list of nodes.
 
 /**
- * A list of which the elements are made when they are asked for, anew each time. `Array.from(list)` makes them all.
+ * A list that makes an element on each access. `Array.from(list)` makes all elements.
  */
 export class List<T> implements Iterable<T> {
   readonly #at: (position: number) => T
 
   /** @param at makes the element at a position from 0 to `length - 1` */
   constructor(
-    /** How many elements there are. */
+    /** The number of elements. */
     readonly length: number,
     at: (position: number) => T,
   ) {

@@ -13,19 +13,22 @@ export type Path = string | readonly Key[]
 
 /** How names are compared. */
 export interface FindOptions {
-  /** Whether the letters A to Z are the same as a to z; other letters match exactly always. */
+  /** Whether the letters A to Z match a to z; other letters always match exactly. */
   readonly ignoreCase?: boolean | undefined
 }
 
-/** Which tensors and placeholders are selected. */
+/** Filters for tensors and placeholders. */
 export interface TensorOptions extends FindOptions {
-  /** Those of this type; without it, of all. */
+  /** Only tensors of this dtype; all by default. */
   readonly dtype?: DType | undefined
-  /** Those of at least so many bytes, packed. */
+  /** Only tensors with at least this many bytes, packed. */
   readonly leastBytes?: number | undefined
 }
 
-/** A node of the tree. Two objects may stand for the same node: compare `id`. Good until the checkpoint is closed. */
+/**
+ * A node of the tree. Several objects may refer to the same node, so compare `id`. Valid until the checkpoint is
+ * closed.
+ */
 export class Node {
   readonly #opened: Opened
   #info: NodeInfo | undefined
@@ -38,13 +41,13 @@ export class Node {
     this.id = id
   }
 
-  /** What the node is. */
+  /** The kind of the node. */
   get kind(): Kind {
     return this.#node.kind
   }
 
   /**
-   * The last key of the path: of a child of a dict or record its key, of a child of a list, tuple or set its position.
+   * The last key of the path: the key of a child of a dict or record, the position of a child of a list, tuple or set.
    * Int keys beyond ±(2^53 - 1) are bigints. Undefined for a root.
    */
   get key(): Key | undefined {
@@ -59,7 +62,7 @@ export class Node {
     return this.#opened.tree.path(this.id)
   }
 
-  /** What the value was where it came from, such as 'collections.OrderedDict'; undefined without a label. */
+  /** The label, which names the value's original type, such as 'collections.OrderedDict'; undefined without a label. */
   get label(): string | undefined {
     return this.#node.hasLabel ? this.#opened.tree.label(this.id) : undefined
   }
@@ -72,7 +75,7 @@ export class Node {
     return this.#opened.tree.value(this.id)
   }
 
-  /** How many children the node has. */
+  /** The number of children. */
   get size(): number {
     return this.#node.children
   }
@@ -84,9 +87,9 @@ export class Node {
   }
 
   /**
-   * The keys of the children, or of those from position `begin` to before `end`: much faster than to ask each child.
-   * Of a list, tuple or set, the positions.
-   * @throws EspalierError invalid_argument for positions that are none
+   * Returns the keys of the children, or of those from position `begin` to before `end`. Much faster than asking each
+   * child. For a list, tuple or set, the keys are the positions.
+   * @throws EspalierError invalid_argument for invalid positions
    */
   keys(begin = 0, end = this.size): Key[] {
     const last = Math.min(checkNumber(end, 'end'), this.size)
@@ -101,32 +104,34 @@ export class Node {
     return this.#made(this.#opened.tree.parent(this.id))
   }
 
-  /** The tensor or placeholder that the node is; undefined for other kinds. */
+  /** The tensor or placeholder at this node; undefined for other kinds. */
   get tensor(): Tensor | undefined {
     const { kind, tensor } = this.#node
     return kind === 'tensor' || kind === 'placeholder' ? new Tensor(this.#opened, this, tensor) : undefined
   }
 
-  /** The child under a key, or at a position of a list, tuple or set. '0' is a text key, and 0 an int key. */
+  /** Returns the child under a key, or at a position of a list, tuple or set. '0' is a text key, and 0 an int key. */
   child(key: Key): Node | undefined {
     return this.#made(this.#opened.tree.child(this.id, key))
   }
 
   /**
-   * What the tensors here and below add up to. Takes some milliseconds for each million of nodes, and nothing is kept.
+   * Returns the totals of the tensors here and below. Takes some milliseconds per million nodes; the result is not
+   * cached.
    */
   get totals(): Totals {
     return this.#opened.tree.totals(this.id)
   }
 
-  /** The same for each type that there is, in the order of their numbers in the format. */
+  /** The same for each dtype that occurs, in the order of their numbers in the format. */
   get totalsByDType(): DTypeTotals[] {
     return this.#opened.tree.totalsByDType([this.id])
   }
 
   /**
-   * The node at a path below this one; undefined if there is none.
-   * @throws EspalierError invalid_key_path for text that is not a key path; invalid_argument for what is neither
+   * Returns the node at a path below this one; undefined if there is none.
+   * @throws EspalierError invalid_key_path for text that is not a key path; invalid_argument for anything but text or a
+   *   list of keys
    */
   get(path: Path): Node | undefined {
     const { tree } = this.#opened
@@ -138,8 +143,8 @@ export class Node {
   }
 
   /**
-   * The nodes that patterns select here and below, in tree order; all without patterns. A pattern that matches a
-   * container selects everything in it.
+   * Returns the nodes that patterns select here and below, in tree order; all without patterns. A pattern that matches
+   * a container selects everything in it.
    * @throws EspalierError invalid_pattern
    */
   find(patterns: string | readonly string[] = [], options: FindOptions = {}): List<Node> {
@@ -148,14 +153,14 @@ export class Node {
   }
 
   /**
-   * The tensors and placeholders that patterns select here and below, in tree order; all without patterns. Tied
+   * Returns the tensors and placeholders that patterns select here and below, in tree order; all without patterns. Tied
    * tensors come once for each path, with the same `id`.
-   * @throws EspalierError invalid_pattern; invalid_argument for a type that there is not, or what is no size
+   * @throws EspalierError invalid_pattern; invalid_argument for an unknown dtype or an invalid size
    */
   tensors(patterns: string | readonly string[] = [], options: TensorOptions = {}): List<Tensor> {
     const { dtype, leastBytes = 0, ignoreCase } = checkOptions(options)
     const number = dtype === undefined ? 0 : DTYPES.indexOf(dtype)
-    if (number < 0 || dtype === ('' as unknown)) throw errorFromCode('invalid_argument', `there is no type ${String(dtype)}`)
+    if (number < 0 || dtype === ('' as unknown)) throw errorFromCode('invalid_argument', `there is no dtype ${String(dtype)}`)
     const tensors = { dtype: number, leastBytes: checkNumber(leastBytes, 'leastBytes') }
     const ids = this.#match(patterns, { ignoresCase: ignoreCase === true, tensors })
     return new List(ids.length, (i) => new Tensor(this.#opened, new Node(this.#opened, ids[i]!)))
@@ -167,9 +172,9 @@ export class Node {
 
   #match(patterns: string | readonly string[], options: MatchOptions): Uint32Array {
     const list: unknown = typeof patterns === 'string' ? [patterns] : patterns
-    // Not every(), which leaves holes out.
+    // Not every(), which skips holes.
     if (!Array.isArray(list) || Array.from(list).some((pattern) => typeof pattern !== 'string')) {
-      throw errorFromCode('invalid_argument', 'patterns are text, or a list of texts')
+      throw errorFromCode('invalid_argument', 'patterns must be a string, or a list of strings')
     }
     return this.#opened.tree.match(this.id, list, options)
   }
@@ -180,6 +185,6 @@ export class Node {
 }
 
 function checkOptions<T extends object>(options: T): T {
-  if (typeof options !== 'object' || (options as unknown) === null) throw errorFromCode('invalid_argument', 'options are an object')
+  if (typeof options !== 'object' || (options as unknown) === null) throw errorFromCode('invalid_argument', 'options must be an object')
   return options
 }

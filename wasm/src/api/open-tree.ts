@@ -1,4 +1,4 @@
-// Feeds an opening from the files that a reader reads.
+// Feeds an opening with bytes from a reader.
 import type { Opening, SiblingAnswer, Tree } from '../core/tree.js'
 import { EspalierError } from '../errors.js'
 import type { RangeReader } from '../fetch/range-reader.js'
@@ -6,9 +6,11 @@ import type { RangeReader } from '../fetch/range-reader.js'
 /** How to open a tree. */
 export interface OpenTreeOptions {
   readonly signal?: AbortSignal | undefined
-  /** Told how many bytes have come, and how many more are known to be needed. */
+  /** Called with the bytes received, and the bytes still known to be needed. */
   readonly onLoaded?: ((loaded: number, more: number) => void) | undefined
-  /** Adds a further file to the reader, if there is one of that name. Without it, the reader has all files already. */
+  /**
+   * Adds a further file to the reader, if there is one with that name. Without it, the reader already has all files.
+   */
   readonly addSibling?: ((number: number, name: string) => Promise<void>) | undefined
 }
 
@@ -34,10 +36,10 @@ export async function openTree(opening: Opening, reader: RangeReader, options: O
 
 const MISSING: SiblingAnswer = {
   isMissing: true,
-  problem: "the checkpoint has bytes in this file, and it is not there; put it beside the file that you opened, or give the option 'siblings'",
+  problem: "the checkpoint has bytes in this file, which is missing; put it beside the file that you opened, or pass the option 'siblings'",
 }
 
-/** The answer about a further file that the reader has. */
+/** The answer for a further file that the reader has. */
 async function sizeOf(reader: RangeReader, file: number, signal: AbortSignal | undefined): Promise<SiblingAnswer> {
   try {
     return { size: await reader.size(signal, file) }

@@ -5,6 +5,7 @@ import { takingTurns, type RunOptions } from '../engine/run.js'
 import { errorFromCode } from '../errors.js'
 import type { ByteRange } from '../fetch/plan.js'
 import type { Opened } from './opened.js'
+import { allocate, planRead } from './read-tensor.js'
 import { Reading } from './reading.js'
 import type { Tensor } from './tensor.js'
 
@@ -17,7 +18,7 @@ export interface TensorWithData {
 interface Pending {
   readonly tensors: readonly Tensor[]
   readonly plan: Plan
-  // Made when the first chunk is there: all tensors at once may be more than memory holds.
+  // Allocated at the first chunk: all tensors at once may not fit in memory.
   reading: Reading | undefined
   missing: number
 }
@@ -34,8 +35,8 @@ export async function* readAll(
   for (const tensor of tensors) {
     const pause = turn()
     if (pause) await pause
-    // Its number would be that of another tensor here.
-    if (!tensor.isOf(opened)) throw errorFromCode('invalid_argument', 'the tensor is of another checkpoint', { path: tensor.path })
+    // Its number would refer to another tensor here.
+    if (!tensor.isOf(opened)) throw errorFromCode('invalid_argument', 'the tensor belongs to another checkpoint', { path: tensor.path })
     const tied = byId.get(tensor.id)
     if (tied) tied.push(tensor)
     else if (!tensor.isPlaceholder) byId.set(tensor.id, [tensor])
@@ -48,7 +49,7 @@ export async function* readAll(
   for (const tied of byId.values()) {
     const pause = turn()
     if (pause) await pause
-    const plan = tied[0]!.plan({})
+    const plan = planRead(opened, tied[0]!, {})
     const of: Pending = { tensors: tied, plan, reading: undefined, missing: plan.chunks.length }
     pending.push(of)
     plan.chunks.forEach((range, i) => {
@@ -65,7 +66,7 @@ export async function* readAll(
     for await (const { index, bytes } of opened.reader.read(ranges, { signal })) {
       signal?.throwIfAborted()
       const { of, i } = chunks[index]!
-      if (!of.reading) started.add((of.reading = new Reading(opened, of.plan, of.tensors[0]!.allocate(of.plan.bytes))))
+      if (!of.reading) started.add((of.reading = new Reading(opened, of.plan, allocate(of.tensors[0]!, of.plan.bytes))))
       if (of.reading.isDecoded) await opened.engine.ready(signal)
       await of.reading.take(i, bytes)
       await turn()

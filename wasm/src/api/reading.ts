@@ -1,16 +1,16 @@
-// Puts the chunks of one read together.
+// Assembles the chunks of one read.
 import type { ReadJob } from '../engine/engine.js'
 import { errorFromCode } from '../errors.js'
 import type { Plan } from '../engine/plan.js'
 import type { Awaitable } from '../source/source.js'
 import type { Opened } from './opened.js'
 
-/** A read that is under way. */
+/** A read in progress. */
 export class Reading {
   readonly #opened: Opened
   #job: ReadJob | undefined
 
-  /** @param out takes the result; zero unless the plan is exclusive */
+  /** @param out receives the result; must be zero unless the plan is exclusive */
   constructor(
     opened: Opened,
     readonly plan: Plan,
@@ -19,12 +19,12 @@ export class Reading {
     this.#opened = opened
   }
 
-  /** Whether the decoder is needed: not if there is nothing to decode and nothing to check. */
+  /** Whether the decoder is needed: there are chunks to decode or to check. */
   get isDecoded(): boolean {
     return !this.plan.isDirect || this.#opened.tree.info.hasHashes
   }
 
-  /** Decodes and checks the stored bytes of chunk `i`, and puts what they hold into its place. */
+  /** Decodes and checks the stored bytes of chunk `i`, and copies the elements into the result. */
   take(i: number, stored: Uint8Array): Awaitable<void> {
     const { plan, out } = this
     this.#checkTarget()
@@ -47,7 +47,7 @@ export class Reading {
     if (this.out.length !== this.plan.bytes) throw errorFromCode('invalid_argument', 'the target was resized or transferred')
   }
 
-  /** Must be called in the end, whatever came of the read. */
+  /** Call it at the end, even if the read failed. */
   close(): void {
     this.#job?.close()
     this.#job = undefined

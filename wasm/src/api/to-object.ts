@@ -4,24 +4,24 @@ import { bytes, complex, Float, float, labelled, record, tuple, type Complex, ty
 import type { Node } from './node.js'
 import type { Tensor } from './tensor.js'
 
-/** What toObject() gives. */
+/** The result of toObject(). */
 export type PlainValue =
   | Exclude<Scalar, object> | Uint8Array | null | Complex | Tensor | PlainValue[] | Set<PlainValue> | Map<Key, PlainValue>
   | { [name: string]: PlainValue } | Float | Bytes | Tuple | Record | Labelled
 
-/** How toObject() tells things. */
+/** Options of toObject(). */
 export interface ToObjectOptions {
   /**
-   * Tell apart what plain JavaScript does not: whole float64s become float(), tuples tuple(), records record(), bytes
-   * bytes(), labels labelled(), so that write() would write the same tree.
+   * Keep distinctions that plain JavaScript lacks: whole float64s become float(), tuples tuple(), records record(),
+   * bytes bytes(), labels labelled(). write() then writes the same tree.
    */
   readonly exact?: boolean | undefined
 }
 
 /**
- * A node and all below it. A dict becomes a Map, in which int and string keys stay apart; a list or tuple an array; a
- * set a Set; a record an object without a prototype; a complex128 a Complex; bytes a Uint8Array. Tensors and
- * placeholders become Tensor objects, and are not read. Labels are left out.
+ * Converts a node and all below it. A dict becomes a Map, which keeps int and string keys apart; a list or tuple an
+ * array; a set a Set; a record an object without a prototype; a complex128 a Complex; bytes a Uint8Array. Tensors and
+ * placeholders become Tensor objects and are not read. Labels are left out.
  */
 export function toObject(node: Node, options: ToObjectOptions = {}): PlainValue {
   const isExact = options.exact ?? false

@@ -1,26 +1,25 @@
 // One instance of the WebAssembly core, and the memory in it.
-import { errorFromCode, type ErrorCode, type EspalierError } from '../errors.js'
+import { errorFromCode, type EspalierError } from '../errors.js'
 import { orAborted } from '../source/abort.js'
 import type { CoreExports } from './exports.js'
 import { loadModule, type CoreInput } from './module.js'
-import { readFailure, readText, SIZE, type TextAt } from './records.js'
+import { ERROR_CODES } from './names.js'
+import { readFailure, SIZE, type TextAt } from './records.js'
 import { decodeText, encodeText, encodeTextInto } from './text.js'
 
-/** Makes bytes of a tensor that is written: the status of `espalier_produce`. */
+/** Makes bytes of a tensor during a write; returns the status of `espalier_produce`. */
 export type Produce = (id: number, offset: bigint, out: number, length: number) => number
 
 /**
- * An instance of the core. Each open checkpoint has its own, because memory never shrinks, and so that what
- * breaks one cannot break another.
+ * An instance of the core. Each open checkpoint has its own, because memory never shrinks and because a trap ruins an
+ * instance.
  */
 export class Core {
-  /** The core's functions. Each throws the error that made the instance unusable, if something did. */
+  /** The core's functions. If the instance is broken, each throws the error that broke it. */
   readonly call: CoreExports
-  /** The module that this is an instance of, for a worker to make another. @internal */
-  readonly module: WebAssembly.Module
   /** Called by `espalier_produce`; must not throw. */
   produce: Produce = () => 1
-  /** Room for one struct that a call fills: the largest of them. */
+  /** Memory for one struct that a call fills; as large as the largest. */
   readonly out: number
 
   readonly #memory: WebAssembly.Memory
@@ -30,8 +29,7 @@ export class Core {
   #inputBytes = 0
   #broken: EspalierError | undefined
 
-  private constructor(module: WebAssembly.Module, exports: WebAssembly.Exports) {
-    this.module = module
+  private constructor(exports: WebAssembly.Exports) {
     this.#memory = exports['memory'] as WebAssembly.Memory
     this.#view = new DataView(this.#memory.buffer)
     this.#bytes = new Uint8Array(this.#memory.buffer)
@@ -40,13 +38,17 @@ export class Core {
   }
 
   /**
-   * A new instance of the core, or of the writer, which has its own part of the same interface.
-   * @throws EspalierError io_error if the core cannot be had; the reason of `signal`
+   * Makes a new instance of a module; each has its own part of the same interface.
+   * @param needed a function that only the right modules export
+   * @throws EspalierError io_error if the module cannot be loaded or is another one; the reason of `signal`
    */
-  static async load(input: CoreInput, signal?: AbortSignal): Promise<Core> {
+  static async load(input: CoreInput, needed: keyof CoreExports, signal?: AbortSignal): Promise<Core> {
     const module = await loadModule(input, signal)
+    if (!WebAssembly.Module.exports(module).some(({ name }) => name === needed)) {
+      throw errorFromCode('io_error', `the WebAssembly module has no ${needed}(), so it is not the right one; see the options 'core', 'fullCore', 'decoder' and 'writer'`)
+    }
     let core: Core | undefined
-    // A standalone module imports a few functions of the system, of which none means anything here.
+    // A standalone module imports a few system functions; none of them has a use here.
     const imports: WebAssembly.Imports = {}
     for (const { module: from, name, kind } of WebAssembly.Module.imports(module)) {
       if (kind === 'function') (imports[from] ??= {})[name] = () => 0
@@ -56,7 +58,7 @@ export class Core {
     const { exports } = await orAborted(instantiate(module, imports), signal)
     const initialize = exports['_initialize'] as (() => void) | undefined
     initialize?.()
-    core = new Core(module, exports)
+    core = new Core(exports)
     return core
   }
 
@@ -72,7 +74,7 @@ export class Core {
     return this.#bytes
   }
 
-  /** Bytes of the memory. It never shrinks, so this is also the most that it was. */
+  /** Bytes of the memory. It never shrinks, so this is also its maximum. */
   get memoryBytes(): number {
     return this.#memory.buffer.byteLength
   }
@@ -82,7 +84,7 @@ export class Core {
     return this.#broken !== undefined
   }
 
-  /** Makes every later call throw `error`. The first one stays. */
+  /** Makes every later call throw `error`. The first error stays. */
   break(error: EspalierError): void {
     this.#broken ??= error
   }
@@ -92,7 +94,7 @@ export class Core {
    * @throws EspalierError out_of_memory
    */
   allocate(bytes: number): number {
-    // The core takes 32 bits, of which more would be left off.
+    // The core takes 32 bits; higher bits would be truncated.
     const at = bytes < 2 ** 31 ? this.call.espalier_allocate(bytes) >>> 0 : 0
     if (at === 0) throw outOfMemory()
     return at
@@ -104,14 +106,13 @@ export class Core {
     try {
       return use(at)
     } finally {
-      // A broken instance has nothing to free, and its error must not hide the first.
+      // A broken instance has nothing to free, and its error must not hide the first one.
       if (!this.#broken) this.call.espalier_free(at)
     }
   }
 
   /**
-   * Copies bytes into a buffer that is kept for this, and gives its place. The next call of this function
-   * overwrites it.
+   * Copies bytes into a reusable buffer and returns its address. The next call of this function overwrites it.
    */
   put(bytes: Uint8Array): number {
     this.#reserve(bytes.length)
@@ -119,7 +120,7 @@ export class Core {
     return this.#input
   }
 
-  /** Copies a text in, as put() does, and gives its place and length to `use`. */
+  /** Copies a text in, like put(), and calls `use` with its address and length. */
   withText<T>(text: string, use: (at: number, length: number) => T): T {
     this.#reserve(3 * text.length)
     return use(this.#input, encodeTextInto(text, this.bytes, this.#input))
@@ -142,23 +143,23 @@ export class Core {
     })
   }
 
-  /** The text at a place. */
+  /** The text at an address. */
   text({ at, length }: TextAt): string {
     return decodeText(this.bytes, at, length)
   }
 
-  /** @throws the last error, if the status of a call is not 0 */
+  /** @throws the last error if the status of a call is not 0 */
   check(status: number): void {
     if (status !== 0) throw this.lastError()
   }
 
-  /** A pointer or handle that a call gave. @throws the last error if it is null */
+  /** Checks a pointer or handle from a call. @throws the last error if it is null */
   pointer(pointer: number): number {
     if (pointer === 0) throw this.lastError()
     return pointer >>> 0
   }
 
-  /** What the core says of the last failure. */
+  /** The core's description of the last failure. */
   lastError(): EspalierError {
     return this.failure(this.call.espalier_last_error() >>> 0)
   }
@@ -168,11 +169,10 @@ export class Core {
     const { code, offset, ...texts } = readFailure(this.view, at)
     // Before the next call, which may overwrite them.
     const message = this.text(texts.message)
-    // An empty text names nothing.
+    // An empty text means none.
     const path = this.text(texts.path) || undefined
     const file = this.text(texts.file) || undefined
-    this.call.espalier_error_name(code, this.out)
-    return errorFromCode(this.text(readText(this.view, this.out)) as ErrorCode, message, { offset, path, file })
+    return errorFromCode(ERROR_CODES[code as keyof typeof ERROR_CODES], message, { offset, path, file })
   }
 
   /** Makes the buffer of put() large enough. */
@@ -180,7 +180,7 @@ export class Core {
     if (bytes <= this.#inputBytes) return
     this.call.espalier_free(this.#input)
     this.#input = this.#inputBytes = 0
-    // In steps, so that lengths that differ a little do not each take new memory.
+    // In steps, so that slightly different lengths do not each allocate.
     const size = Math.ceil(bytes / 65536) * 65536
     this.#input = this.allocate(size)
     this.#inputBytes = size
@@ -196,7 +196,7 @@ export class Core {
         try {
           return (value as (...args: unknown[]) => unknown)(...args)
         } catch {
-          // Only traps get here. They leave memory as it was in the midst of something.
+          // Only traps get here. They leave memory in an inconsistent state.
           this.break(outOfMemory())
           throw this.#broken!
         }
@@ -210,12 +210,12 @@ async function instantiate(module: WebAssembly.Module, imports: WebAssembly.Impo
   try {
     return await WebAssembly.instantiate(module, imports)
   } catch (error) {
-    // Each instance takes address space, of which there is enough for some thousands.
-    if (error instanceof RangeError) throw errorFromCode('out_of_memory', `no memory can be had for the WebAssembly core: ${error.message}`)
+    // Each instance takes address space; there is enough for some thousands.
+    if (error instanceof RangeError) throw errorFromCode('out_of_memory', `cannot allocate memory for the WebAssembly core: ${error.message}`)
     throw error
   }
 }
 
 function outOfMemory(): EspalierError {
-  return errorFromCode('out_of_memory', 'the WebAssembly core has run out of memory: read less at once, or open the file anew')
+  return errorFromCode('out_of_memory', 'the WebAssembly core is out of memory; read less at once, or open the file again')
 }

@@ -1,8 +1,8 @@
-// What differs between two trees of one instance of the core.
+// Compares two trees in one instance of the core.
 import type { Tree } from './tree.js'
 import { NONE } from './records.js'
 
-/** How a node differs; the number of each in `wasm/abi.h` is its place. `espalier diff --json` uses the same names. */
+/** Kinds of difference, indexed by their number in `wasm/abi.h`. `espalier diff --json` uses the same names. */
 export const CHANGES = [
   'only_in_a', 'only_in_b', 'kind', 'label', 'value', 'dtype', 'shape', 'axis_names', 'key_order', 'tie', 'data',
 ] as const
@@ -16,13 +16,13 @@ const BYTES = 12
 /** The differences of two trees, as node numbers: those of the state, then those of the metadata. */
 export class TreeDiff {
   readonly #records: DataView
-  /** How many differences there are, and how many of them are in the state. */
+  /** The number of differences, and the number of those in the state. */
   readonly length: number
   readonly inState: number
-  /** Pairs of tensors that dtype, shape and hashes show to be equal. */
+  /** Pairs of tensors that are equal by dtype, shape and hashes. */
   readonly equalTensors: number
 
-  /** @param a and @param b belong to the same instance of the core */
+  /** @param a and @param b must belong to the same instance of the core */
   constructor(a: Tree, b: Tree) {
     const { core } = a
     const diff = core.pointer(core.call.espalier_diff(a.handle, b.handle))

@@ -1,11 +1,12 @@
-// The functions of `wasm/abi.h`. Pointers and handles are numbers; what comes back may be negative and
-// needs `>>> 0`. Integers of 64 bits are bigints.
+// The functions of `wasm/abi.h`. Pointers and handles are numbers; returned ones may be negative and need `>>> 0`.
+// Integers of 64 bits are bigints.
 
-/** What the modules export, by the names and in the order of `abi.h`, which says which module has which part. */
+/** The exports of the modules, with the names and in the order of `abi.h`, which lists the parts of each module. */
 export interface CoreExports {
   espalier_allocate(bytes: number): number
   espalier_free(memory: number): void
   espalier_last_error(): number
+
   espalier_error_name(code: number, out: number): void
   espalier_dtype_name(dtype: number, out: number): void
   espalier_dtype_bits(dtype: number): number
@@ -21,12 +22,15 @@ export interface CoreExports {
   espalier_open_free(opening: number): void
 
   espalier_tree_free(tree: number): void
-  espalier_is_nested(tree: number): number
   espalier_tree_info(tree: number, out: number): void
+  espalier_note(tree: number, i: number, out: number): number
+  espalier_is_nested(tree: number): number
+  espalier_has_dotted_keys(tree: number): number
+  espalier_tree_hash(tree: number, out: number): void
   espalier_node(tree: number, node: number, out: number): number
   espalier_parent(tree: number, node: number): number
   espalier_path(tree: number, node: number, out: number): number
-  espalier_find(tree: number, node: number, path: number, length: number): number
+  espalier_find(tree: number, node: number, path: number, length: number, out: number): number
   espalier_child_text(tree: number, node: number, key: number, length: number): number
   espalier_child_int(tree: number, node: number, key: bigint): number
   espalier_keys(tree: number, node: number, first: number, count: number, out: number): number

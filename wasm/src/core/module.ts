@@ -1,22 +1,30 @@
-// Finds, compiles and keeps the WebAssembly modules.
+// Finds, compiles and caches the WebAssembly modules.
 import { errorFromCode } from '../errors.js'
 import { orAborted } from '../source/abort.js'
 import { SharedTask } from '../source/shared-task.js'
 import { bytesOf } from './bytes.js'
 
 /**
- * Where a WebAssembly module comes from: its address, its bytes, or the compiled WebAssembly.Module, which is an object
- * here because only the types of browsers know it.
+ * The source of a WebAssembly module: its address, its bytes, or the compiled WebAssembly.Module. The latter's type is
+ * `object`, because only browser types declare it.
  */
 export type CoreInput = string | URL | ArrayBuffer | ArrayBufferView | object
 
-/** Modules by address, shared: two files opened at once compile it once, and a fetch ends when nobody waits any more. */
+/**
+ * Shared modules by address: two files opened at once compile it once, and a fetch is aborted when no caller waits for
+ * it.
+ */
 const modules = new Map<string, SharedTask<WebAssembly.Module>>()
 
-/** The address of the core that lies beside this package: the one with SIMD if the host has that. */
+/** The address of the core in this package: the small one, which opens Espalier files, if the host supports SIMD. */
 export function coreAddress(): URL {
-  // Each time written out, because this is the form in which bundlers see an asset.
-  return hasSimd() ? new URL('../core.wasm', import.meta.url) : new URL('../core-plain.wasm', import.meta.url)
+  // Written out, because bundlers recognise only this form.
+  return hasSimd() ? new URL('../core.wasm', import.meta.url) : fullCoreAddress()
+}
+
+/** The address of the core that opens every format, nests names and compares. It needs no SIMD. */
+export function fullCoreAddress(): URL {
+  return new URL('../core-full.wasm', import.meta.url)
 }
 
 /** The address of the decoder, likewise. */
@@ -24,23 +32,14 @@ export function decoderAddress(): URL {
   return hasSimd() ? new URL('../decoder.wasm', import.meta.url) : new URL('../decoder-plain.wasm', import.meta.url)
 }
 
-/**
- * Fetches and compiles the decoder now, which else comes at the first read: for a page that shall go on reading without a
- * network. Later reads use it, unless they have an option `decoder`.
- * @throws EspalierError io_error if it cannot be fetched or compiled; the reason of `signal`
- */
-export async function preloadDecoder(signal?: AbortSignal): Promise<void> {
-  await loadModule(decoderAddress(), signal)
-}
-
-/** The address of the writer that lies beside this package. */
+/** The address of the writer in this package. */
 export function writerAddress(): URL {
   return new URL('../writer.wasm', import.meta.url)
 }
 
 /**
  * A compiled module.
- * @throws EspalierError io_error if it cannot be had or compiled; the reason of `signal`
+ * @throws EspalierError io_error if it cannot be loaded or compiled; the reason of `signal`
  * @internal
  */
 export async function loadModule(input: CoreInput, signal?: AbortSignal): Promise<WebAssembly.Module> {
@@ -48,7 +47,7 @@ export async function loadModule(input: CoreInput, signal?: AbortSignal): Promis
   if (typeof input !== 'string' && !(input instanceof URL)) return orAborted(compile(input), signal)
   const address = String(input)
   let module = modules.get(address)
-  // A failure is not kept: the network may be back.
+  // Failures are not cached: the network may be back.
   if (!module || module.isDead) {
     module = new SharedTask(async (shared) => compile(await fetchBytes(address, shared)))
     modules.set(address, module)
@@ -70,9 +69,9 @@ export function hasSimd(): boolean {
 
 async function compile(input: object): Promise<WebAssembly.Module> {
   const bytes = bytesOf(input)
-  // "\0asm", as a number. Servers of bundlers answer with a page where a file is missing.
+  // "\0asm", as a number. Bundlers' servers answer with a page if a file is missing.
   if (!bytes || bytes.length < 8 || new DataView(bytes.buffer, bytes.byteOffset).getUint32(0) !== 0x61736d) {
-    throw unusable('is not there: what came is not WebAssembly', "a bundler may have moved it; exclude 'espalier' from what it prepares, or give the option 'core', 'decoder' or 'writer'")
+    throw unusable('is missing: the answer is not WebAssembly', "a bundler may have moved it; exclude 'espalier' from its dependency optimisation, or pass the option 'core', 'fullCore', 'decoder' or 'writer'")
   }
   try {
     return await WebAssembly.compile(bytes as Uint8Array<ArrayBuffer>)
@@ -93,7 +92,7 @@ async function fetchBytes(address: string, signal: AbortSignal): Promise<object>
     if (!response.ok) throw new Error(`status ${response.status}`)
     return await response.arrayBuffer()
   } catch (error) {
-    throw unusable(`cannot be read from ${address}; the option 'core', 'decoder' or 'writer' says where else it is`, error)
+    throw unusable(`cannot be read from ${address}; the option 'core', 'fullCore', 'decoder' or 'writer' says where else it is`, error)
   }
 }
 

@@ -1,4 +1,4 @@
-// The structs of `wasm/abi.h`: the only place that knows where their fields lie.
+// Reads and writes the structs of `wasm/abi.h`. Only this file knows their field offsets.
 import { errorFromCode } from '../errors.js'
 
 /** `kNone`: no node, no tensor. */
@@ -10,7 +10,7 @@ export const SIZE = {
   failure: 40,
   wanted: 16,
   extent: 24,
-  info: 56,
+  info: 64,
   node: 64,
   keys: 16,
   match: 24,
@@ -41,13 +41,13 @@ function u64(view: DataView, at: number): number | undefined {
 }
 
 /**
- * A `u64` that counts or measures something.
+ * A `u64` count or size.
  * @throws EspalierError limit_exceeded beyond 2^53 - 1, where numbers would be rounded
  */
 export function readSize(view: DataView, at: number): number {
   const size = u64(view, at)
   if (size === undefined) {
-    throw errorFromCode('limit_exceeded', 'a size is beyond 2^53 - 1, which JavaScript numbers do not hold exactly')
+    throw errorFromCode('limit_exceeded', 'a size is beyond 2^53 - 1, which JavaScript numbers cannot represent exactly')
   }
   return size
 }
@@ -76,7 +76,7 @@ export function readExtent(view: DataView, at: number): { file: number; offset: 
   return { file: view.getUint32(at, true), offset: readSize(view, at + 8), length: readSize(view, at + 16) }
 }
 
-/** `Failure`. The offset is undefined if no byte is to blame. */
+/** `Failure`. The offset is undefined if no position applies. */
 export function readFailure(view: DataView, at: number) {
   return {
     code: view.getUint32(at, true),
@@ -99,10 +99,11 @@ export function readInfo(view: DataView, at: number) {
     stateRoot: view.getUint32(at + 32, true),
     metadataRoot: view.getUint32(at + 36, true),
     digest: readHex(view, at + 40),
+    notes: readSize(view, at + 56),
   }
 }
 
-/** `Node`, but for what depends on its kind: see readNodeValue(). */
+/** `Node`, without the fields that depend on its kind: see readNodeValue(). */
 export function readNode(view: DataView, at: number) {
   return {
     kind: view.getUint8(at),
@@ -115,18 +116,18 @@ export function readNode(view: DataView, at: number) {
   }
 }
 
-/** Where in a `Node` the fields lie that are read only when asked for. */
+/** Offsets of the `Node` fields that are read on demand. */
 export const NODE_FIELD = { key: 16, intKey: 24, label: 32, value: 40, bits: 48 } as const
 
-/** `Keys`, of which the highest bit of an end says that the key is an int. */
+/** `Keys`. The highest bit of an end marks an int key. */
 export function readKeys(view: DataView, at: number) {
   return { text: readText(view, at), endsAt: view.getUint32(at + 8, true), count: view.getUint32(at + 12, true) }
 }
 
-/** What `espalier_match` selects of. */
+/** Filters for `espalier_match`. */
 export interface MatchOptions {
   readonly ignoresCase: boolean
-  /** If there is one, tensors and placeholders only: of a type, 0 for any, and of at least so many bytes. */
+  /** If present, only tensors and placeholders of a dtype (0 for any) and with at least this many bytes. */
   readonly tensors?: { readonly dtype: number; readonly leastBytes: number } | undefined
 }
 
@@ -139,7 +140,7 @@ export function writeMatchOptions(view: DataView, at: number, { ignoresCase, ten
   view.setBigUint64(at + 16, BigInt(tensors?.leastBytes ?? 0), true)
 }
 
-/** `Totals`, of which each is a number that may be rounded beyond 2^53 - 1. */
+/** `Totals`. Numbers beyond 2^53 - 1 may be rounded. */
 export function readTotals(view: DataView, at: number) {
   const [tensors, elements, bytes, stored] = [0, 8, 16, 24].map((field) => Number(view.getBigUint64(at + field, true)))
   return { tensors: tensors!, elements: elements!, bytes: bytes!, stored: stored! }
@@ -168,7 +169,7 @@ export function readTensor(view: DataView, at: number) {
   }
 }
 
-/** One part of a slice: a bound that is undefined is the axis' own. */
+/** One part of a slice; an undefined bound is that of the axis. */
 export interface SlicePart {
   readonly start: number | undefined
   readonly stop: number | undefined
@@ -227,7 +228,7 @@ export function writeRegionTask(view: DataView, at: number, begin: number, lengt
   view.setUint32(at + 20, count, true)
 }
 
-/** `DamagedSpots`: where they lie, and their bytes. */
+/** `DamagedSpots`: their address and bytes. */
 export function readSpots(view: DataView, at: number) {
   return { at: view.getUint32(at, true), length: SIZE.spot * view.getUint32(at + 4, true) }
 }
@@ -282,7 +283,7 @@ export function readHistogram(view: DataView, at: number) {
   }
 }
 
-function readHex(view: DataView, at: number): string {
+export function readHex(view: DataView, at: number): string {
   let hex = ''
   for (let i = 0; i < 16; i++) hex += view.getUint8(at + i).toString(16).padStart(2, '0')
   return hex

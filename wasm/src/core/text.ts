@@ -1,6 +1,6 @@
-// UTF-8, as all text of the core is.
+// Encodes and decodes UTF-8, the encoding of all text in the core.
 
-// A byte order mark is text like any other: without ignoreBOM it would vanish from keys.
+// A byte order mark is ordinary text: without ignoreBOM it would vanish from keys.
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
 const encoder = new TextEncoder()
 
@@ -23,8 +23,7 @@ export function decodeText(bytes: Uint8Array, begin: number, length: number): st
 }
 
 /**
- * Writes a text at `begin`, where there is room for three bytes for each of its UTF-16 units, and gives its length in
- * bytes.
+ * Writes a text at `begin` and returns its length in bytes. There must be three bytes for each UTF-16 unit.
  */
 export function encodeTextInto(text: string, bytes: Uint8Array, begin: number): number {
   if (text.length <= SHORT) {
@@ -44,7 +43,7 @@ export function encodeText(text: string): Uint8Array {
   return encoder.encode(text)
 }
 
-/** Whether a text is Unicode: holds no surrogate without its other half. */
+/** Whether a text is valid Unicode, without unpaired surrogates. */
 export function isWellFormed(text: string): boolean {
   return !/\p{Surrogate}/u.test(text)
 }

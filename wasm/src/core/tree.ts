@@ -1,34 +1,34 @@
-// The tree of an open file, as the core holds it.
+// The tree of an open file in the core.
 import { errorFromCode } from '../errors.js'
 import type { Core } from './core.js'
 import {
-  NODE_FIELD, NONE, readExtent, readInfo, readInt64, readKeys, readNode, readTensor, readText, readTotals, readWanted, SIZE, writeMatchOptions,
+  NODE_FIELD, NONE, readExtent, readHex, readInfo, readInt64, readKeys, readNode, readTensor, readText, readTotals, readWanted, SIZE, writeMatchOptions,
   writeSlice, type MatchOptions, type SlicePart,
 } from './records.js'
 import { isWellFormed } from './text.js'
 import { DTYPES, KINDS, type DType, type Kind } from './names.js'
 
-/** What there is to know of a file. */
+/** Facts about a file. */
 export type Info = ReturnType<typeof readInfo>
 
-/** What a node is, but for its key, label and value, which are read when they are asked for. */
+/** A node without its key, label and value, which are read on demand. */
 export interface NodeInfo {
   readonly kind: Kind
   readonly hasLabel: boolean
   readonly hasKey: boolean
-  /** How many children, and the number of the first; the others follow it. */
+  /** The number of children, and the node number of the first; the others follow it. */
   readonly children: number
   readonly firstChild: number
   /** The tensor's number; meaningless for other kinds. */
   readonly tensor: number
 }
 
-/** What the tensors of a subtree add up to. Beyond 2^53 - 1 the numbers are rounded. */
+/** Totals of the tensors of a subtree. Numbers beyond 2^53 - 1 are rounded. */
 export interface Totals {
-  /** Tied ones count once. Placeholders count, too, but have no elements here. */
+  /** The number of tensors. Tied ones count once. Placeholders count too, but add no elements. */
   readonly tensors: number
   readonly elements: number
-  /** Bytes of the elements, packed, and bytes in the file. */
+  /** Bytes of the packed elements, and bytes in the file. */
   readonly bytes: number
   readonly stored: number
 }
@@ -38,14 +38,14 @@ export interface DTypeTotals extends Totals {
   readonly dtype: DType
 }
 
-/** A quantised block: so many elements in so many bytes. */
+/** A quantised block: the elements per block and the bytes per block. */
 export interface Block {
   readonly name: string
   readonly elements: number
   readonly bytes: number
 }
 
-/** What a tensor is. */
+/** The facts about a tensor. */
 export interface TensorInfo {
   readonly dtype: DType
   readonly isPlaceholder: boolean
@@ -55,7 +55,7 @@ export interface TensorInfo {
   readonly axisNames: readonly string[] | undefined
   readonly block: Block | undefined
   readonly elements: number
-  /** Unpacked, and in the file. */
+  /** Bytes unpacked, and in the file. */
   readonly bytes: number
   readonly stored: number
 }
@@ -88,6 +88,11 @@ export class Tree {
     this.isNested = core.call.espalier_is_nested(handle) !== 0
   }
 
+  /** Whether text keys of the state have dots, at which the full core could split them. */
+  get hasDottedKeys(): boolean {
+    return this.core.call.espalier_has_dotted_keys(this.handle) !== 0
+  }
+
   /** What node `id` is. */
   node(id: number): NodeInfo {
     const { kind, keyKind, hasLabel, children, firstChild, tensor } = readNode(...this.#at(id))
@@ -110,7 +115,8 @@ export class Tree {
       core.check(core.call.espalier_keys(this.handle, id, begin + keys.length, end - begin - keys.length, core.out))
       const { text, endsAt, count } = readKeys(core.view, core.out)
       const all = core.text(text)
-      // As long in bytes as in characters, it is ASCII, and can be cut up: ten times as fast as to decode each key.
+      // If its lengths in bytes and characters are equal, it is ASCII and can be split: ten times as fast as decoding
+      // each key.
       const isAscii = all.length === text.length
       let from = 0
       for (let i = 0; i < count; i++) {
@@ -169,6 +175,13 @@ export class Tree {
     return core.text(readText(core.view, core.out))
   }
 
+  /** A hash of the tree, without tensors' bytes, in hex. Trees with equal ones have the same nodes under the same numbers. */
+  fingerprint(): string {
+    const { core } = this
+    core.call.espalier_tree_hash(this.handle, core.out)
+    return readHex(core.view, core.out)
+  }
+
   /**
    * The node at a printed key path below `id`, or undefined.
    * @throws EspalierError invalid_key_path for text that is not a key path
@@ -176,25 +189,20 @@ export class Tree {
   find(id: number, path: string): number | undefined {
     const { core } = this
     if (!isWellFormed(path)) throw errorFromCode('invalid_key_path', 'the path has half of a surrogate pair')
-    return core.withText(path, (at, length) => {
-      const found = present(core.call.espalier_find(this.handle, id, at, length))
-      if (found !== undefined) return found
-      const error = core.lastError()
-      if (error.code === 'invalid_key_path') throw error
-      return undefined
-    })
+    core.withText(path, (at, length) => core.check(core.call.espalier_find(this.handle, id, at, length, core.out)))
+    return present(core.view.getUint32(core.out, true))
   }
 
   /** The child of a node under a key, or at a position; undefined if there is none. */
   child(id: number, key: Key): number | undefined {
     const { call } = this.core
     if (typeof key === 'string') {
-      // It would become U+FFFD, which may be another's key.
+      // It would become U+FFFD, which may be another child's key.
       if (!isWellFormed(key)) return undefined
       return this.core.withText(key, (at, length) => present(call.espalier_child_text(this.handle, id, at, length)))
     }
     const integer = typeof key === 'bigint' || Number.isSafeInteger(key) ? BigInt(key) : undefined
-    // Other numbers are no keys, and would wrap to some that are.
+    // Other numbers are not keys, and would wrap to valid ones.
     if (integer === undefined || BigInt.asIntN(64, integer) !== integer) return undefined
     return present(call.espalier_child_int(this.handle, id, integer))
   }
@@ -205,7 +213,7 @@ export class Tree {
    */
   match(root: number, patterns: readonly string[], options: MatchOptions): Uint32Array {
     const { core } = this
-    if (!patterns.every(isWellFormed)) throw errorFromCode('invalid_pattern', 'a pattern has half of a surrogate pair')
+    if (!patterns.every(isWellFormed)) throw errorFromCode('invalid_pattern', 'a pattern has an unpaired surrogate')
     const matches = core.withTexts(patterns, (at, count) => {
       writeMatchOptions(core.view, core.out, options)
       return core.pointer(core.call.espalier_match(this.handle, root, at, count, core.out))
@@ -225,7 +233,7 @@ export class Tree {
     return readTotals(core.view, core.out)
   }
 
-  /** Sums over some nodes and all below them, for each type that there is. */
+  /** Sums over some nodes and all below them, for each dtype that occurs. */
   totalsByDType(ids: ArrayLike<number>): DTypeTotals[] {
     const { core } = this
     const outBytes = SIZE.totals * DTYPES.length
@@ -244,7 +252,7 @@ export class Tree {
     return core.text(readText(core.view, core.out))
   }
 
-  /** What tensor number `tensor` is. */
+  /** Facts about tensor number `tensor`. */
   tensor(tensor: number): TensorInfo {
     const { core } = this
     core.check(core.call.espalier_tensor(this.handle, tensor, core.out))
@@ -264,7 +272,7 @@ export class Tree {
   }
 
   /**
-   * Plans a read: gives a handle, which `espalier_read_free` frees.
+   * Plans a read: returns a handle, which `espalier_read_free` frees.
    * @throws EspalierError wrong_kind for a placeholder, invalid_slice
    */
   read(tensor: number, slices: readonly SlicePart[]): number {
@@ -278,7 +286,7 @@ export class Tree {
     })
   }
 
-  /** Has the core describe node `id`, and says where. Valid until the next call. */
+  /** Makes the core describe node `id` and returns the address. Valid until the next call. */
   #at(id: number): [DataView, number] {
     const { core } = this
     core.check(core.call.espalier_node(this.handle, id, core.out))
@@ -286,7 +294,7 @@ export class Tree {
   }
 }
 
-/** What there is to say of a further file: its size, or why it cannot be read. */
+/** The answer for a further file: its size, or the error that prevents reading it. */
 export type SiblingAnswer = { readonly size: number } | { readonly isMissing: boolean; readonly problem: string }
 
 /** Begins to open a file; feed it what it needs. */
@@ -307,7 +315,7 @@ export class Opening {
     this.#handle = core.pointer(core.call.espalier_open(BigInt(size), indexBytes, Number(nest)))
   }
 
-  /** The next further file that an answer is needed about; undefined if there is none. */
+  /** The next further file that needs an answer; undefined if there is none. */
   wants(): { number: number; isSibling: boolean; name: string } | undefined {
     const { core } = this
     if (core.call.espalier_open_wants(this.#handle, core.out) === 0) return undefined
@@ -317,7 +325,7 @@ export class Opening {
     return { ...wanted, name }
   }
 
-  /** Tells about a file that is wanted. */
+  /** Gives the answer for a wanted file. */
   answer(file: number, answer: SiblingAnswer): void {
     const { core } = this
     if ('size' in answer) return core.check(core.call.espalier_open_answer(this.#handle, file, BigInt(answer.size)))
@@ -326,14 +334,14 @@ export class Opening {
     })
   }
 
-  /** The next bytes that are needed; undefined once finish() can be called, if no file is wanted. */
+  /** The next bytes that are needed; undefined if there are none. If no file is wanted either, call finish(). */
   need(): { file: number; offset: number; length: number } | undefined {
     const { core } = this
     if (core.call.espalier_open_needs(this.#handle, core.out, 1) === 0) return undefined
     return readExtent(core.view, core.out)
   }
 
-  /** Takes bytes of a file. @throws EspalierError as soon as they show that the file is bad */
+  /** Feeds bytes of a file. @throws EspalierError as soon as they show that the file is bad */
   feed(file: number, offset: number, bytes: Uint8Array): void {
     const { core } = this
     // In pieces: a large index must not lie in the core's memory twice.
@@ -344,7 +352,7 @@ export class Opening {
     }
   }
 
-  /** The tree, once all of it was checked. */
+  /** Returns the tree after checking all of it. */
   finish(): Tree {
     const { core } = this
     const tree = core.pointer(core.call.espalier_open_finish(this.#handle))
@@ -366,7 +374,7 @@ function integerOf(text: string): Key {
   return Number.isSafeInteger(number) ? number : BigInt(text)
 }
 
-/** The integer that two's complement bytes hold, the lowest first. */
+/** The integer in little-endian two's complement bytes. */
 function bigintOf(bytes: Uint8Array): bigint {
   let hex = '0x0'
   for (let i = bytes.length - 1; i >= 0; i--) hex += bytes[i]!.toString(16).padStart(2, '0')

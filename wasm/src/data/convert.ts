@@ -2,9 +2,8 @@
 import type { DType } from '../core/names.js'
 
 /**
- * How a small float is made up: exponent bits, mantissa bits, bias, and what stands for infinity and NaN.
- * 'ieee': the highest exponent. 'fn': no infinity; all ones are NaN. 'fnuz': the same, but -0 is the only NaN.
- * 'finite': neither.
+ * The layout of a small float: exponent bits, mantissa bits, bias, and the encoding of infinity and NaN. 'ieee': the
+ * highest exponent. 'fn': no infinity; all ones are NaN. 'fnuz': the same, but -0 is the only NaN. 'finite': neither.
  */
 type Layout = readonly [exponent: number, mantissa: number, bias: number, special: 'ieee' | 'fn' | 'fnuz' | 'finite']
 
@@ -22,8 +21,8 @@ const LAYOUTS: { readonly [dtype in DType]?: Layout } = {
 const tables = new Map<DType, Float32Array>()
 
 /**
- * The value of each bit pattern of a dtype whose elements have at most 8 bits, or of f16; undefined for others.
- * Made once; do not change it.
+ * The value of each bit pattern of a dtype whose elements have at most 8 bits, or of f16; undefined for others. Cached;
+ * do not change it.
  */
 export function valueTable(dtype: DType): Float32Array | undefined {
   let table = tables.get(dtype)
@@ -54,20 +53,20 @@ function decode(bits: number, [exponentBits, mantissaBits, bias, special]: Layou
   if (special === 'fnuz' && sign < 0 && exponent === 0 && mantissa === 0) return NaN
   if (special === 'fn' && isAllOnes) return NaN
   if (special === 'ieee' && exponent === highest) return mantissa === 0 ? sign * Infinity : NaN
-  // Exponent 0 is that of 1, without the leading one.
+  // Exponent 0 has the scale of exponent 1, without the leading one.
   return exponent === 0
     ? sign * mantissa * 2 ** (1 - bias - mantissaBits)
     : sign * (mantissa + (1 << mantissaBits)) * 2 ** (exponent - bias - mantissaBits)
 }
 
-/** bf16 as f32: every bit kept, those of NaNs too. */
+/** bf16 as f32: keeps every bit, also of NaNs. */
 export function fromBf16(bits: Uint16Array): Float32Array {
   const words = new Uint32Array(bits.length)
   for (let i = 0; i < words.length; i++) words[i] = bits[i]! << 16
   return new Float32Array(words.buffer)
 }
 
-/** Elements by their table. `bits` is how many one has; those below 8 are packed from the low bits on. */
+/** Decodes elements by table. `bits` is the width of one; below 8, elements are packed from the low bits on. */
 export function fromTable(packed: Uint8Array | Uint16Array, bits: number, count: number, table: Float32Array): Float32Array {
   const values = new Float32Array(count)
   if (bits >= 8) {

@@ -3,7 +3,7 @@ import { dtypeBits, type DType } from '../core/names.js'
 import { errorFromCode } from '../errors.js'
 import { fromBf16, fromTable, valueTable } from './convert.js'
 
-/** The arrays that elements come in. */
+/** Arrays for elements. */
 export type TypedArray =
   | Int8Array | Uint8Array | Int16Array | Uint16Array | Int32Array | Uint32Array | BigInt64Array | BigUint64Array
   | Float32Array | Float64Array
@@ -15,8 +15,8 @@ const ARRAYS = {
 } as const
 
 /**
- * Views bytes as the array for a dtype. Shares memory with `bytes`, unless they lie where no such array can; then
- * they are copied.
+ * Views bytes as the array for a dtype. Shares memory with `bytes`, or copies them if they are misaligned for that
+ * array.
  */
 export function viewAs(dtype: DType, bytes: Uint8Array): TypedArray {
   const Array = (ARRAYS as { readonly [dtype in DType]?: (typeof ARRAYS)[keyof typeof ARRAYS] })[dtype]
@@ -29,24 +29,24 @@ export function viewAs(dtype: DType, bytes: Uint8Array): TypedArray {
 /** The elements of a tensor, or of a slice of one, in C order. */
 export class TensorData {
   constructor(
-    /** What the elements are. */
+    /** The dtype of the elements. */
     readonly dtype: DType,
     /** Elements along each axis. */
     readonly shape: readonly number[],
     /**
-     * The elements. f16 and bf16 come as their bits in a Uint16Array. bool, f8 types, opaque blocks and types
-     * below 8 bits come as bytes in a Uint8Array, the latter packed from the low bits of each byte on. i64 and u64
-     * come in arrays of bigints. Complex numbers come as real, imaginary, real, ...
+     * The elements. f16 and bf16 are bits in a Uint16Array. bool, f8 types, opaque blocks and types below 8 bits are
+     * bytes in a Uint8Array; types below 8 bits are packed from the low bits of each byte on. i64 and u64 are arrays of
+     * bigints. Complex numbers are real, imaginary, real, ...
      */
     readonly data: TypedArray,
   ) {}
 
-  /** How many elements there are. */
+  /** The number of elements. */
   get elements(): number {
     return this.shape.reduce((product, axis) => product * axis, 1)
   }
 
-  /** Whether two numbers in `data` make an element: c64, c128. */
+  /** Whether an element is two numbers in `data`: c64, c128. */
   get isComplex(): boolean {
     return this.dtype === 'c64' || this.dtype === 'c128'
   }
@@ -58,23 +58,23 @@ export class TensorData {
   }
 
   /**
-   * The elements as 32-bit floats, each the nearest one; complex ones as real, imaginary, real, ... Of f32 and c64 it
-   * is `data` itself, otherwise new memory.
-   * @throws EspalierError wrong_kind for opaque blocks, which the library does not understand
+   * Returns the elements as the nearest 32-bit floats; complex ones as real, imaginary, real, ... For f32 and c64 it is
+   * `data` itself, otherwise new memory.
+   * @throws EspalierError wrong_kind for opaque blocks, which the library cannot decode
    */
   toFloat32(): Float32Array {
     const { dtype, data } = this
     if (data instanceof Float32Array) return data
-    if (dtype === 'opaque') throw errorFromCode('wrong_kind', 'opaque blocks are no numbers that the library knows')
+    if (dtype === 'opaque') throw errorFromCode('wrong_kind', 'the library cannot decode opaque blocks')
     if (dtype === 'bf16') return fromBf16(data as Uint16Array)
     const table = valueTable(dtype)
     if (table) return fromTable(data as Uint8Array | Uint16Array, dtypeBits(dtype), this.elements, table)
     const values = new Float32Array(data.length)
     if (dtype === 'bool') {
-      // Any other byte than 0 is true.
+      // Any byte other than 0 is true.
       for (let i = 0; i < values.length; i++) values[i] = data[i] ? 1 : 0
     } else if (dtype === 'i64' || dtype === 'u64') {
-      // By way of a double a value could be rounded twice.
+      // Through a double, a value could be rounded twice.
       for (let i = 0; i < values.length; i++) values[i] = roundBigint(data[i] as bigint)
     } else {
       values.set(data as Exclude<TypedArray, BigInt64Array | BigUint64Array>)
@@ -87,7 +87,7 @@ export class TensorData {
 function roundBigint(value: bigint): number {
   const near = Number(value)
   if (Number.isSafeInteger(near)) return near
-  // A bit that says that something was cut off makes the second rounding go the right way.
+  // A sticky bit for truncated bits makes the second rounding correct.
   const isNegative = value < 0n
   const size = isNegative ? -value : value
   const odd = Number((size >> 12n) | ((size & 0xfffn) === 0n ? 0n : 1n)) * 4096

@@ -1,29 +1,30 @@
-// One instance of decoder.wasm, which turns stored bytes into checked ones and counts them. It knows no file and no tree.
+// One instance of decoder.wasm, which turns stored bytes into checked ones and computes statistics. It knows no file
+// and no tree.
 import { Core } from '../core/core.js'
 import type { CoreInput } from '../core/module.js'
 import { readHistogram, readPiece, readSpots, readStatistics, SIZE, writeRegionTask } from '../core/records.js'
 import type { StatisticsResult } from './statistics.js'
 
-/** What the decoder must know of a read: `copy` says how chunks become the result. */
+/** The decoder's input for a read: `copy` describes how chunks become the result. */
 export interface DecodeTask {
   readonly copy: Uint8Array
-  /** How many chunks there are. */
+  /** The number of chunks. */
   readonly count: number
 }
 
-/** What the decoder must know of a stretch of a file that is verified: `chunks` are the core's tasks, one after the other. */
+/** The decoder's input for a region to verify: `chunks` are the core's tasks, one after the other. */
 export interface RegionTask {
   readonly begin: number
   readonly length: number
   readonly chunks: Uint8Array
 }
 
-/** Where a part of a result lies in the decoder's memory until its next call, and where it belongs. */
+/** A part of a result: its address in the decoder's memory, valid until the next call, and its offset in the result. */
 interface DecodedPart {
   readonly at: number
   readonly length: number
   readonly offset: number
-  /** Whether it is the stored bytes as they came. */
+  /** Whether the part equals the stored bytes. */
   readonly isStored: boolean
 }
 
@@ -32,7 +33,7 @@ export class Decoder {
   private constructor(readonly core: Core) {}
 
   static async load(input: CoreInput, signal?: AbortSignal): Promise<Decoder> {
-    return new Decoder(await Core.load(input, signal))
+    return new Decoder(await Core.load(input, 'espalier_decode', signal))
   }
 
   decoding(task: DecodeTask): Decoding {
@@ -43,7 +44,7 @@ export class Decoder {
     return new Counting(this.core, task, dtype)
   }
 
-  /** Checks a region: gives the damaged spots, as the core takes them. */
+  /** Checks a region: returns the damaged spots in the core's form. */
   check({ begin, length, chunks }: RegionTask, bytes: Uint8Array): Uint8Array {
     const { core } = this
     return core.withMemory(SIZE.region + chunks.length, (at) => {
@@ -80,7 +81,7 @@ export class Decoding {
     return { ...piece, isStored: piece.at === at && piece.length === stored.length }
   }
 
-  /** The same, and hands the part on: the stored bytes themselves, or a view that is valid during the call. */
+  /** The same, and calls `take` with the part: the stored bytes themselves, or a view that is valid during the call. */
   deliver(task: Uint8Array, stored: Uint8Array, take: (part: Uint8Array, offset: number) => void): void {
     const { at, length, offset, isStored } = this.decode(task, stored)
     take(isStored ? stored : this.core.bytes.subarray(at, at + length), offset)
@@ -91,7 +92,7 @@ export class Decoding {
   }
 }
 
-/** Decodes the chunks of one read and counts their elements. */
+/** Decodes the chunks of one read and computes statistics. */
 export class Counting {
   readonly #decoding: Decoding
   readonly #handle: number
@@ -105,7 +106,7 @@ export class Counting {
     this.#handle = core.pointer(core.call.espalier_statistics(dtype))
   }
 
-  /** Decodes, checks and counts a chunk. Chunks come in order. */
+  /** Decodes and checks a chunk, and adds it to the statistics. Call in chunk order. */
   add(task: Uint8Array, stored: Uint8Array): void {
     const { at, length } = this.#decoding.decode(task, stored)
     this.core.call.espalier_statistics_add(this.#handle, at, length)
@@ -125,7 +126,7 @@ export class Counting {
   }
 }
 
-/** Frees a handle. An instance that is broken or closed has none, and its error was already told. */
+/** Frees a handle. A broken or closed instance has none, and its error was already reported. */
 function free(core: Core, release: () => void): void {
   if (!core.isBroken) release()
 }

@@ -1,9 +1,9 @@
-// The worker's side: a decoder, and no file.
+// The worker's side: a decoder without files.
 import { errorFromCode } from '../errors.js'
 import { Counting, Decoder, type Decoding } from './decoder.js'
 import { toPlain, type Answer, type Call, type PieceMessage } from './protocol.js'
 
-/** Sends an answer; what is in `transfer` goes along without a copy. */
+/** Sends an answer; the buffers in `transfer` are moved, not copied. */
 export type Post = (answer: Answer, transfer: ArrayBuffer[]) => void
 
 /** Answers the calls of one main thread. */
@@ -11,16 +11,16 @@ export class Host {
   readonly #post: Post
   #last: Promise<void> = Promise.resolve()
   #decoder: Decoder | undefined
-  /** Why there is no decoder. */
+  /** The error if there is no decoder. */
   #failure: unknown = errorFromCode('worker_failed', 'the worker has no decoder yet')
-  /** Jobs under way, or why one could not start: later calls for it are told. */
+  /** Jobs in progress. For a job that could not start, the error, for its later calls. */
   readonly #jobs = new Map<number, Decoding | Counting | { readonly error: unknown }>()
 
   constructor(post: Post) {
     this.#post = post
   }
 
-  /** Takes a call. It is handled once those before it are. */
+  /** Queues a call. It runs after the calls before it. */
   take(call: Call): void {
     this.#last = this.#last.then(() => this.#handle(call))
   }
@@ -82,7 +82,7 @@ export class Host {
     }
     let message: PieceMessage | undefined
     job.deliver(task, bytes, (piece, offset) => {
-      // Stored bytes that are the piece go back as they came; others lie in the decoder's memory.
+      // Stored bytes that equal the part go back unchanged; other parts are copied from the decoder's memory.
       const own = piece === bytes ? bytes : piece.slice()
       transfer.push(own.buffer as ArrayBuffer)
       message = { bytes: own, offset }

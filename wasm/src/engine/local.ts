@@ -1,19 +1,20 @@
 // The engine that works in this thread.
 import type { CoreInput } from '../core/module.js'
 import { errorFromCode } from '../errors.js'
+import { loadDecoder } from '../later.js'
 import { SharedTask } from '../source/shared-task.js'
-import { Decoder, type RegionTask } from './decoder.js'
+import type { Decoder, RegionTask } from './decoder.js'
 import type { Engine, ReadJob, StatisticsJob } from './engine.js'
 import type { Plan } from './plan.js'
 
-/** Decodes with an instance of the decoder that is made at the first read. */
+/** Decodes with an instance of the decoder, which is made at the first read. */
 export class LocalEngine implements Engine {
   readonly #input: () => CoreInput
   #decoder: Decoder | undefined
   #loading: SharedTask<Decoder> | undefined
   #isClosed = false
 
-  /** @param input where decoder.wasm is */
+  /** @param input the location of decoder.wasm */
   constructor(input: () => CoreInput) {
     this.#input = input
   }
@@ -27,9 +28,9 @@ export class LocalEngine implements Engine {
   }
 
   async #load(signal: AbortSignal | undefined): Promise<void> {
-    // A failure is not kept: the network may be back.
+    // Failures are not cached: the network may be back.
     if (!this.#loading || this.#loading.isDead) {
-      this.#loading = new SharedTask((shared) => Decoder.load(this.#input(), shared))
+      this.#loading = new SharedTask(async (shared) => (await loadDecoder()).Decoder.load(this.#input(), shared))
     }
     const decoder = await this.#loading.wait(signal)
     this.#decoder = decoder
@@ -69,7 +70,7 @@ export class LocalEngine implements Engine {
   }
 }
 
-/** Does something with chunk `i`. Its errors say where that lies. */
+/** Runs work on chunk `i` and adds the chunk's position to its errors. */
 function located<T>(plan: Plan, i: number, work: () => T): T {
   try {
     return work()

@@ -1,4 +1,4 @@
-// What to fetch for a tensor, a slice of one, or a verification.
+// Plans the fetches for a tensor, a slice of one, or a verification.
 import { readChunk, readExtent, readPlan, readRegionTask, readReport, SIZE, type SlicePart } from '../core/records.js'
 import type { Tree } from '../core/tree.js'
 import { errorFromCode, EspalierError } from '../errors.js'
@@ -11,15 +11,15 @@ export class Plan implements DecodeTask {
   readonly bytes: number
   readonly shape: readonly number[]
   readonly copy: Uint8Array
-  /** Where the chunks lie in the files, in the order of the tensor. */
+  /** The chunks' extents in the files, in tensor order. */
   readonly chunks: readonly ByteRange[]
   /** Stored bytes of all chunks. */
   readonly stored: number
-  /** Whether the parts of chunks share no byte of the result. */
+  /** Whether no two chunks share a byte of the result. */
   readonly isExclusive: boolean
-  /** Whether the stored bytes, one chunk after the other, are the result. */
+  /** Whether the result is the stored bytes of all chunks, concatenated. */
   readonly isDirect: boolean
-  /** The number of the elements' type. */
+  /** The number of the dtype. */
   readonly dtype: number
   readonly #tree: Tree
   readonly #tensor: number
@@ -27,8 +27,9 @@ export class Plan implements DecodeTask {
 
   /**
    * Plans a read.
-   * @param accept is told the bytes of the result before the chunks are listed, of which a hostile file has millions
-   * @throws EspalierError wrong_kind for a placeholder, invalid_slice; what `accept` throws
+   * @param accept called with the length of the result in bytes before the chunks are listed: a hostile file has
+   *   millions
+   * @throws EspalierError wrong_kind for a placeholder, invalid_slice; exceptions of `accept`
    */
   constructor(tree: Tree, tensor: number, dtype: number, slices: readonly SlicePart[], accept: (bytes: number) => void = () => {}) {
     const { core } = tree
@@ -60,7 +61,7 @@ export class Plan implements DecodeTask {
       }
       this.chunks = chunks
       this.stored = stored
-      // The core says it of types below 8 bits only if nothing is sliced.
+      // For types below 8 bits the core knows it only without a slice.
       this.isExclusive = info.isExclusive || parts === info.bytes
       this.isDirect = isDirect
     } finally {
@@ -72,12 +73,12 @@ export class Plan implements DecodeTask {
     return this.chunks.length
   }
 
-  /** What the decoder must know of chunk `i`. */
+  /** The decoder's input for chunk `i`. */
   task(i: number): Uint8Array {
     return this.#tasks.subarray(SIZE.task * i, SIZE.task * (i + 1))
   }
 
-  /** An error of the decoder about chunk `i`, with what it does not know: where that lies. */
+  /** Adds the chunk's position, which the decoder does not know, to its error about chunk `i`. */
   locate(error: unknown, i: number): unknown {
     if (!(error instanceof EspalierError) || this.#tree.core.isBroken || !OF_CHUNKS.has(error.code)) return error
     const { offset, file = 0 } = this.chunks[i]!
@@ -88,16 +89,16 @@ export class Plan implements DecodeTask {
 
 const OF_CHUNKS: ReadonlySet<string> = new Set(['chunk_corrupt', 'truncated', 'unsupported_codec'])
 
-/** What a verification found. */
+/** The result of a verification. */
 export interface VerifyReport {
-  /** Whether nothing is damaged. Without hashes nothing is known of the tensors' bytes. */
+  /** Whether nothing is damaged. Without hashes, the tensors' bytes are not checked. */
   readonly ok: boolean
   /** Whether the format has hashes: safetensors has none. */
   readonly hasHashes: boolean
-  /** Chunks and bytes that were checked. */
+  /** The number of checked chunks and bytes. */
   readonly chunks: number
   readonly bytes: number
-  /** All that is wrong, and the first thousand of it in file order. */
+  /** The number of errors, and the first thousand errors in file order. */
   readonly errorCount: number
   readonly errors: readonly EspalierError[]
 }
@@ -118,7 +119,7 @@ export class Verification {
     })
   }
 
-  /** What the decoder must know of region `i`. */
+  /** The decoder's input for region `i`. */
   task(i: number): RegionTask {
     const { core } = this.#tree
     core.check(core.call.espalier_verify_task(this.#handle, i, core.out))
@@ -126,14 +127,14 @@ export class Verification {
     return { begin, length, chunks: core.bytes.slice(chunksAt, chunksAt + SIZE.task * count) }
   }
 
-  /** Takes what the decoder found in region `i`; gives how many spots were found to be damaged so far. */
+  /** Adds the decoder's findings in region `i`; returns the number of damaged spots so far. */
   take(i: number, spots: Uint8Array): number {
     const { core } = this.#tree
     if (spots.length > 0) core.check(core.call.espalier_verify_damage(this.#handle, i, core.put(spots), spots.length / SIZE.spot))
     return core.call.espalier_verify_damaged(this.#handle) >>> 0
   }
 
-  /** What was found, once all regions were taken. */
+  /** Returns the report, once all regions were added. */
   finish(): VerifyReport {
     const { core } = this.#tree
     core.check(core.call.espalier_verify_finish(this.#handle, core.out))
@@ -148,7 +149,7 @@ export class Verification {
 
   close(): void {
     const { core } = this.#tree
-    // An instance that is broken or closed has no handles, and its error was already told.
+    // A broken or closed instance has no handles, and its error was already reported.
     if (!core.isBroken) core.call.espalier_verify_free(this.#handle)
   }
 }

@@ -1,8 +1,8 @@
-// What the main thread and the worker say to each other. The worker handles calls one after the other.
+// Messages between the main thread and the worker. The worker handles calls one after the other.
 import { errorFromCode, EspalierError, type ErrorCode } from '../errors.js'
 import type { DecodeTask, RegionTask } from './decoder.js'
 
-/** What the main thread asks for. Calls with an `id` are answered. */
+/** A call of the main thread. Calls with an `id` are answered. */
 export type Call =
   | { readonly op: 'hello'; readonly id: number }
   | { readonly op: 'open'; readonly module: WebAssembly.Module }
@@ -18,12 +18,12 @@ export type Call =
   | { readonly op: 'result'; readonly id: number; readonly job: number }
   | { readonly op: 'free'; readonly job: number }
 
-/** What the worker answers: a value, or an error. */
+/** An answer of the worker: a value, or an error. */
 export interface Answer {
   readonly id: number
   readonly value?: unknown
   readonly error?: PlainError
-  /** Memory that came with the call and is of no more use to the worker. */
+  /** Buffers that came with the call and that the worker no longer needs. */
   readonly spare?: ArrayBuffer
 }
 
@@ -33,7 +33,7 @@ export interface PieceMessage {
   readonly offset: number
 }
 
-/** An error as it crosses threads, which would strip it of its class. */
+/** An error as plain data, because a message would lose its class. */
 export interface PlainError {
   readonly code: ErrorCode
   readonly message: string
@@ -51,7 +51,7 @@ export function toPlain(error: unknown): PlainError {
   return { code: 'worker_failed', message: String(error), offset: undefined, path: undefined, file: undefined }
 }
 
-/** The error that data describe. */
+/** Restores the error from its data. */
 export function fromPlain({ code, message, ...details }: PlainError): EspalierError {
   return errorFromCode(code, message, details)
 }

@@ -9,7 +9,7 @@ import { fromPlain, type Answer, type Call, type PieceMessage } from './protocol
 import { endWorker, listen, startWorker, type WorkerLike } from './start-worker.js'
 import type { StatisticsResult } from './statistics.js'
 
-/** A call, without the number by which it is answered. */
+/** A call without its id. */
 type Question = Call extends infer C ? (C extends { id: number } ? Omit<C, 'id'> : never) : never
 
 interface Waiting {
@@ -17,14 +17,15 @@ interface Waiting {
   readonly reject: (error: unknown) => void
 }
 
-/** As many calls with bytes are under way at once, and so much memory can be used again. */
+/** The number of calls with bytes in progress at once, and of buffers kept for reuse. */
 const MOST_SPARES = 8
 
-/** Has a worker do the work. Stored bytes go there, and parts of results come back, without a copy on the way. */
+/** Decodes in a worker. Stored bytes go there, and parts of results come back, without a copy. */
 export class WorkerEngine implements Engine {
   readonly #worker: WorkerLike
   readonly #waiting = new Map<number, Waiting>()
-  // Fresh memory for each chunk would take longer than all that is done with it: the system clears it page by page.
+  // Reuses buffers: fresh memory for each chunk would take longer than the work on it, because the system clears it
+  // page by page.
   #spares: ArrayBuffer[] = []
   readonly #input: () => CoreInput
   #isReady = false
@@ -43,8 +44,8 @@ export class WorkerEngine implements Engine {
 
   /**
    * Starts a worker.
-   * @param worker one that runs `espalier/worker`, and belongs to the engine from now on; true for a new one
-   * @param input where decoder.wasm is
+   * @param worker a worker that runs `espalier/worker`, which the engine then owns; true for a new one
+   * @param input the location of decoder.wasm
    */
   static async start(worker: true | WorkerLike, input: () => CoreInput): Promise<WorkerEngine> {
     return new WorkerEngine(worker === true ? await startWorker() : worker, input)
@@ -102,16 +103,16 @@ export class WorkerEngine implements Engine {
     endWorker(this.#worker)
   }
 
-  /** Says something that is not answered. */
+  /** Sends a message that is not answered. */
   tell(call: Call, transfer: ArrayBufferLike[] = []): void {
     if (!this.#failure) this.#worker.postMessage(call, transfer as ArrayBuffer[])
   }
 
-  /** Asks something, and gives the answer. */
+  /** Sends a call and returns the answer. */
   ask<T>(question: Question, transfer: ArrayBufferLike[] = []): Promise<T> {
     if (this.#failure) return Promise.reject(this.#failure)
     const id = this.#next++
-    // Node must not end while an answer is due, and may while none is.
+    // Node must not exit while an answer is due, and may otherwise.
     if (this.#waiting.size === 0) this.#worker.ref?.()
     return new Promise<T>((resolve, reject) => {
       this.#waiting.set(id, { resolve, reject })
@@ -128,21 +129,21 @@ export class WorkerEngine implements Engine {
   async #work<T>(op: 'deliver' | 'check', job: number, plan: Plan, i: number, stored: Uint8Array): Promise<T> {
     const bytes = this.#copy(stored)
     try {
-      // A copy: a view would take the tasks of all chunks along.
+      // A copy: a view would transfer the tasks of all chunks.
       return await this.ask<T>({ op, job, task: plan.task(i).slice(), bytes }, [bytes.buffer])
     } catch (error) {
       throw plan.locate(error, i)
     }
   }
 
-  /** The bytes may lie in a buffer that others use too, and must not vanish from it. */
+  /** Copies the bytes: their buffer may be shared, so it must not be transferred. */
   #copy(stored: Uint8Array): Uint8Array<ArrayBuffer> {
     const bytes = new Uint8Array(this.#memory(stored.length), 0, stored.length)
     bytes.set(stored)
     return bytes
   }
 
-  /** Memory for so many bytes, which hold anything. */
+  /** An uninitialised buffer of this many bytes. */
   #memory(length: number): ArrayBuffer {
     const spare = this.#spares.pop()
     return spare && spare.byteLength >= length ? spare : new ArrayBuffer(length)
@@ -155,7 +156,7 @@ export class WorkerEngine implements Engine {
   #take(answer: Answer | null | undefined): void {
     const waiting = answer ? this.#waiting.get(answer.id) : undefined
     if (!answer || !waiting) {
-      return this.#fail(errorFromCode('worker_failed', 'the worker has said what nobody asked: it must run espalier/worker, and nothing else'))
+      return this.#fail(errorFromCode('worker_failed', 'unexpected message from the worker: it must run only espalier/worker'))
     }
     this.#waiting.delete(answer.id)
     if (this.#waiting.size === 0) this.#worker.unref?.()

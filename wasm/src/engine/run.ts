@@ -1,10 +1,10 @@
-// Fetches chunks and has them worked on, a few at a time.
+// Fetches chunks and processes them, a few at a time.
 import type { ByteRange } from '../fetch/plan.js'
 
-/** Told now and then: bytes of the file that were dealt with, of how many. */
+/** Called now and then with the processed bytes of the file, and the bytes in total. */
 export type OnProgress = (progress: { readonly loaded: number; readonly total: number }) => void
 
-/** Gives ranges of a file as they arrive. A RangeReader does. */
+/** Yields ranges of a file as they arrive, like a RangeReader. */
 export interface RangeSource {
   read(
     ranges: readonly ByteRange[],
@@ -12,21 +12,21 @@ export interface RangeSource {
   ): AsyncIterable<{ readonly index: number; readonly bytes: Uint8Array }>
 }
 
-/** How an operation that takes time is followed and stopped. */
+/** Options of a long operation. */
 export interface RunOptions {
   /** Stops the operation, which then fails with the signal's reason. */
   readonly signal?: AbortSignal | undefined
   readonly onProgress?: OnProgress | undefined
 }
 
-/** Chunks that may wait for a worker at once. */
+/** Limit of chunks that wait for a worker. */
 const IN_FLIGHT = 4
-/** After so many milliseconds of work, others get their turn: events, drawing, an abort. */
+/** After this many milliseconds of work, yield to events, drawing and aborts. */
 const TURN = 40
 
 /**
- * Lets others have their turn, whenever what it gives is called after long enough a time: what that returns, if anything,
- * must be awaited. It throws the reason of `signal` once that is aborted.
+ * Returns a function that yields to the event loop if enough time has passed. Await its result if it returns one. It
+ * throws the reason of `signal` once that is aborted.
  */
 export function takingTurns(signal: AbortSignal | undefined): () => Promise<void> | undefined {
   let begin = performance.now()
@@ -39,8 +39,8 @@ export function takingTurns(signal: AbortSignal | undefined): () => Promise<void
 }
 
 /**
- * Fetches ranges and hands each to `work`, once `ready` is settled. With `inOrder` they come by number, otherwise as they arrive.
- * Once it has returned or thrown, no work is under way any more.
+ * Fetches ranges and passes each to `work`, once `ready` is settled. With `inOrder` they come by number, otherwise as
+ * they arrive. When it returns or throws, all work has ended.
  */
 export async function forEachRange(
   reader: RangeSource,
@@ -49,7 +49,7 @@ export async function forEachRange(
   work: (index: number, bytes: Uint8Array) => void | Promise<void>,
 ): Promise<void> {
   const { signal, onProgress, inOrder, ready } = options
-  // It is awaited below; should a fetch fail first, that is the failure to be told.
+  // It is awaited below; if a fetch fails first, that failure is reported.
   ready?.catch(() => {})
   signal?.throwIfAborted()
   const total = ranges.reduce((sum, range) => sum + range.length, 0)
@@ -69,7 +69,7 @@ export async function forEachRange(
       const working = work(index, bytes)
       if (working) {
         const flight = working.then(done)
-        // It is awaited below; should that never happen, the first failure is the one to be told.
+        // It is awaited below; otherwise the first failure is reported.
         flight.catch(() => {})
         flights.push(flight)
         if (flights.length >= IN_FLIGHT) await flights.shift()
@@ -85,7 +85,7 @@ export async function forEachRange(
   }
 }
 
-/** By number. Little is held for that: an ordered read gives ranges nearly so. */
+/** Sorts by number. Holds little, because an ordered read yields ranges almost in order. */
 async function* sorted(arriving: ReturnType<RangeSource['read']>): ReturnType<RangeSource['read']> {
   const early = new Map<number, Uint8Array>()
   let next = 0

@@ -1,4 +1,4 @@
-// Workers of browsers, Deno and Bun, and those of Node, behind one interface.
+// One interface for the workers of browsers, Deno and Bun, and those of Node.
 import { errorFromCode } from '../errors.js'
 
 /** A worker: that of the web, or of `node:worker_threads`. */
@@ -11,22 +11,22 @@ export interface WorkerLike {
   unref?(): void
 }
 
-/** What browsers do not tell when they refuse. */
+/** The reasons that browsers omit when they refuse. */
 const NEEDS = 'it must come from the origin of the page, which a Content-Security-Policy must allow in worker-src'
 
 /**
  * Starts a worker that runs `espalier/worker`.
- * @throws EspalierError worker_failed if the host refuses; often it does so only later, see listen()
+ * @throws EspalierError worker_failed if the host refuses; often that happens only later, see listen()
  */
 export async function startWorker(): Promise<WorkerLike> {
   try {
-    // Each time written out, because this is the form in which bundlers see a worker.
+    // Written out each time, because bundlers recognise only this form.
     if (typeof Worker === 'function') {
       return new Worker(new URL('../worker.js', import.meta.url), { type: 'module' }) as unknown as WorkerLike
     }
-    // In a browser without workers, the import would only be another error in its log.
+    // In a browser without workers, the import would only log another error.
     const { process } = globalThis as { process?: { readonly versions?: { readonly node?: string } } }
-    if (!process?.versions?.node) throw new Error('there are no workers')
+    if (!process?.versions?.node) throw new Error('this host has no workers')
     const name = 'node:worker_threads'
     const node = (await import(/* @vite-ignore */ /* webpackIgnore: true */ name)) as typeof import('node:worker_threads')
     return new node.Worker(new URL('../worker.js', import.meta.url)) as unknown as WorkerLike
@@ -41,12 +41,12 @@ export function isWorker(value: unknown): value is WorkerLike {
   return can('postMessage') && can('terminate') && (can('addEventListener') || can('on'))
 }
 
-/** Ends a worker. What comes of that is of no interest to anybody. */
+/** Ends a worker; the outcome is ignored. */
 export function endWorker(worker: WorkerLike): void {
   void (async () => worker.terminate())().catch(() => {})
 }
 
-/** Tells what a worker says, and when it is of no use any more. */
+/** Reports a worker's messages, and its failure. */
 export function listen(worker: WorkerLike, onMessage: (data: unknown) => void, onFailure: (reason: string) => void): void {
   if (worker.addEventListener) {
     worker.addEventListener('message', (event: MessageEvent) => onMessage(event.data))

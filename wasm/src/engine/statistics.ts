@@ -1,25 +1,25 @@
-// What is told of a tensor's elements.
+// Statistics of a tensor's elements.
 import { errorFromCode } from '../errors.js'
 
 /** Statistics of a tensor. A bool counts as 0 or 1, a complex number as its magnitude. */
 export interface TensorStats {
-  /** Elements that are neither NaN nor infinite. All that is below but the counts is of these alone. */
+  /** The number of elements that are neither NaN nor infinite. Everything below except the counts covers only these. */
   readonly finite: number
-  /** Elements that are 0 or -0, NaN, and positive or negative infinity. */
+  /** The numbers of elements that are 0 or -0, NaN, and positive or negative infinity. */
   readonly zeros: number
   readonly nan: number
   readonly inf: number
-  /** Exact; of integers a bigint beyond ±(2^53 - 1). Undefined without finite elements, as the next three. */
+  /** Exact; integers beyond ±(2^53 - 1) are bigints. Undefined without finite elements, like the next three. */
   readonly min: number | bigint | undefined
   readonly max: number | bigint | undefined
   readonly mean: number | undefined
   /** Standard deviation of the whole population. */
   readonly std: number | undefined
-  /** How the finite elements are spread. */
+  /** The histogram of the finite elements. */
   readonly histogram: Histogram
 }
 
-/** The same, as the core gives it. */
+/** The same, in the core's form. */
 export interface StatisticsResult extends Omit<TensorStats, 'histogram'> {
   readonly lower: Float64Array
   readonly upper: Float64Array
@@ -27,10 +27,10 @@ export interface StatisticsResult extends Omit<TensorStats, 'histogram'> {
 }
 
 /**
- * Counts of elements by value. Buckets ascend and do not overlap; there may be gaps between them. Those of stats() are at
- * most 1/128 as wide as their numbers are large, but for numbers that no normal f32 is near: of those of 2^128 and more, each
- * sign has one bucket, and those below 2^-126 are in wider ones, the smallest together in the one beside zero. The edge nearer to zero belongs to a bucket, and zeros have one of their
- * own, of which both edges are 0.
+ * Counts of elements by value. Buckets ascend and do not overlap; there may be gaps between them. A bucket of stats()
+ * is at most 1/128 as wide as its numbers are large, with two exceptions: all numbers of 2^128 or more share one bucket
+ * for each sign, and numbers below 2^-126 are in wider buckets, the smallest of them in the one beside zero. A bucket
+ * includes its edge nearer to zero. Zeros have a bucket whose edges are both 0.
  */
 export class Histogram {
   constructor(
@@ -43,13 +43,13 @@ export class Histogram {
   ) {}
 
   /**
-   * The same elements in `bins` buckets, to be drawn. An old bucket that lies in several new ones is shared among them
-   * by its width, so that counts need not be whole.
+   * Returns the same elements in `bins` buckets, for drawing. A bucket that lies in several new ones is split by width,
+   * so counts may not be whole.
    *
-   * 'linear': buckets of equal width. 'log': of magnitudes, each bucket wider than the one before it by the same factor;
-   * zeros are left out, as 0 has no logarithm.
+   * 'linear': buckets of equal width. 'log': buckets of magnitudes, each wider than the one before it by the same
+   * factor; zeros are left out, because 0 has no logarithm.
    *
-   * @throws EspalierError invalid_argument if `bins` is no whole number from 1 to 2^20, or for another scale
+   * @throws EspalierError invalid_argument if `bins` is not a whole number from 1 to 2^20, or for an unknown scale
    */
   rebin(bins: number, scale: 'linear' | 'log' = 'linear'): Histogram {
     return rebin(this, bins, scale)
@@ -58,8 +58,8 @@ export class Histogram {
 
 /** See Histogram.rebin(). */
 export function rebin(histogram: Histogram, bins: number, scale: 'linear' | 'log' = 'linear'): Histogram {
-  if (!(Number.isInteger(bins) && bins >= 1 && bins <= 2 ** 20)) throw errorFromCode('invalid_argument', 'bins is a whole number from 1 to 2^20')
-  if (scale !== 'log' && scale !== 'linear') throw errorFromCode('invalid_argument', "the scale is 'linear' or 'log'")
+  if (!(Number.isInteger(bins) && bins >= 1 && bins <= 2 ** 20)) throw errorFromCode('invalid_argument', 'bins must be a whole number from 1 to 2^20')
+  if (scale !== 'log' && scale !== 'linear') throw errorFromCode('invalid_argument', "the scale must be 'linear' or 'log'")
   const isLog = scale === 'log'
   const spans: [low: number, high: number, count: number][] = []
   let lowest = Infinity
@@ -71,7 +71,7 @@ export function rebin(histogram: Histogram, bins: number, scale: 'linear' | 'log
     if (isLog) {
       if (low < 0) [low, high] = [-high, -low]
       if (high <= 0) return
-      // Numbers beside zero: how small they are is not known.
+      // Numbers beside zero have an unknown magnitude.
       low = Math.log(low <= 0 ? high : low)
       high = Math.log(high)
     }
@@ -82,7 +82,7 @@ export function rebin(histogram: Histogram, bins: number, scale: 'linear' | 'log
   if (spans.length === 0) return new Histogram(new Float64Array(0), new Float64Array(0), new Float64Array(0))
   // Not `highest - lowest`, which can be beyond the largest double.
   const widthOf = (): number => highest / bins - lowest / bins
-  // All in one point, or in fewer than that many: give it some width.
+  // If all are at one point, or the range is too narrow for the bins, widen it.
   if (!(widthOf() > 0)) {
     const half = Math.max(0.5, Math.abs(lowest) / 2 ** 20)
     lowest = Math.max(lowest - half, -Number.MAX_VALUE)

@@ -1,6 +1,6 @@
 import { orAborted } from '../source/abort.js'
 
-/** Lets a bounded number of tasks run at once. The others wait, first come, first served. */
+/** Runs a bounded number of tasks at once. The others wait, first come, first served. */
 export class Limiter {
   readonly #limit: number
   readonly #queue: (() => void)[] = []
@@ -11,8 +11,8 @@ export class Limiter {
   }
 
   /**
-   * The outcome of `work`, which starts when there is room, unless `signal` is aborted by then. An abort makes room at
-   * once, also if `work` goes on.
+   * Starts `work` when a slot is free, unless `signal` is aborted by then, and returns its outcome. An abort frees the
+   * slot at once, even if `work` continues.
    */
   async run<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
     if (this.#running < this.#limit) this.#running++
@@ -21,7 +21,7 @@ export class Limiter {
       signal.throwIfAborted()
       return await orAborted(work(), signal)
     } finally {
-      // The place goes to the next one, or becomes free.
+      // The slot goes to the next task, or becomes free.
       const next = this.#queue.shift()
       if (next) next()
       else this.#running--

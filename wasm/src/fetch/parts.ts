@@ -1,19 +1,19 @@
-// From what requests bring to what was asked for.
+// Assembles the requested ranges from the responses.
 
 import type { ByteRange, Span } from './plan.js'
 import type { CachedRequest } from './request-cache.js'
 
-/** The bytes of one of the ranges that were asked for. */
+/** The bytes of one requested range. */
 export interface RangeBytes {
-  /** The number of the range among those asked for. */
+  /** The number of the range among the requested ones. */
   readonly index: number
-  /** Exactly its bytes. They may be shared: make a copy before writing to them or transferring their buffer. */
+  /** Exactly its bytes. They may be shared: copy them before you write to them or transfer their buffer. */
   readonly bytes: Uint8Array
 }
 
-/** A range that was asked for, and what is there of it. */
+/** A requested range, and its bytes so far. */
 export class Part implements ByteRange {
-  // Only of a range that several requests bring.
+  // Only for a range that needs several requests.
   #bytes: Uint8Array | undefined
   #missing: number
 
@@ -26,7 +26,7 @@ export class Part implements ByteRange {
     this.#missing = length
   }
 
-  /** Takes what it needs of `bytes`, which are those of `span`. Gives the range once all of it is there. */
+  /** Copies its part of `bytes`, the bytes of `span`. Returns the range once it is complete. */
   take(bytes: Uint8Array, span: Span): Uint8Array | undefined {
     const begin = Math.max(this.offset, span.begin)
     const end = Math.min(this.offset + this.length, span.end)
@@ -42,17 +42,17 @@ export class Part implements ByteRange {
   }
 }
 
-/** A span that a read needs, and the parts that it brings bytes of. */
+/** A span that a read needs, and the parts that overlap it. */
 export interface Job {
   readonly file: number
   readonly span: Span
   readonly parts: Part[]
-  /** Once it is under way: the request that brings the span, and how to say that it is not wanted any more. */
+  /** Once requested: the request that fetches the span, and a function that leaves it. */
   request?: CachedRequest
   leave?: () => void
 }
 
-/** Gives each of `spans` of a file its parts. Both are in order; the spans do not overlap and cover the parts. */
+/** Assigns the parts to the spans of a file. Both are in order; the spans do not overlap and cover the parts. */
 export function assign(file: number, spans: readonly Span[], parts: readonly Part[]): Job[] {
   const jobs: Job[] = spans.map((span) => ({ file, span, parts: [] }))
   let first = 0

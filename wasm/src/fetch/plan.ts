@@ -1,8 +1,8 @@
-// Which requests fetch a set of ranges.
+// Plans the requests that fetch a set of ranges.
 
 /** Part of a file, in bytes. */
 export interface ByteRange {
-  /** The file, by its number in the checkpoint. Default 0, the one that was opened. */
+  /** The number of the file in the checkpoint. Default 0, the opened file. */
   readonly file?: number | undefined
   readonly offset: number
   readonly length: number
@@ -14,7 +14,7 @@ export interface Span {
   readonly end: number
 }
 
-/** What bounds a plan. All in bytes. */
+/** Limits of a plan, in bytes. */
 export interface PlanLimits {
   /** No gap longer than this is fetched. */
   readonly maxGap: number
@@ -22,17 +22,17 @@ export interface PlanLimits {
   readonly maxRequestBytes: number
 }
 
-// What is fetched in vain, in all gaps of a plan, is at most this share of what is needed ...
+// All gaps of a plan together are at most this share of the needed bytes ...
 const maxWaste = 1 / 20
-// ... or this many bytes: less than a millisecond of transfer where a request takes many.
+// ... or this many bytes, which take less than a millisecond, while a request takes many.
 const freeWaste = 8192
 
 /**
- * The requests that cover `ranges`, which are in order of their offsets and not empty. The requests are
- * in order too and do not overlap.
+ * Returns the requests that cover `ranges`, which must be sorted by offset and not empty. The requests are sorted too
+ * and do not overlap.
  *
- * Neighbours go together in one request. Where gaps are between them, the shortest gaps are fetched
- * along, as these save the most requests for their bytes.
+ * Adjacent ranges share one request. The shortest gaps between ranges are fetched too, because they save the most
+ * requests for their bytes.
  */
 export function planRequests(ranges: readonly ByteRange[], { maxGap, maxRequestBytes }: PlanLimits): Span[] {
   const bridged = bridgedGaps(ranges, maxGap)
@@ -45,7 +45,7 @@ export function planRequests(ranges: readonly ByteRange[], { maxGap, maxRequestB
       last.end = Math.max(last.end, end)
       return
     }
-    // What the last request fetches is not fetched again.
+    // Bytes of the last request are not fetched again.
     const begin = Math.max(offset, last?.end ?? 0)
     const pieces = Math.ceil((end - begin) / maxRequestBytes)
     const step = Math.ceil((end - begin) / pieces)
@@ -57,7 +57,7 @@ export function planRequests(ranges: readonly ByteRange[], { maxGap, maxRequestB
   return requests
 }
 
-/** The ranges, by number, before which the gap is fetched along. */
+/** The numbers of the ranges whose preceding gap is fetched too. */
 function bridgedGaps(ranges: readonly ByteRange[], maxGap: number): Set<number> {
   const gaps: { before: number; length: number }[] = []
   let needed = 0

@@ -7,69 +7,68 @@ import { assign, Part, type Job, type RangeBytes } from './parts.js'
 import { planRequests, type ByteRange, type PlanLimits, type Span } from './plan.js'
 import { RequestCache, type CachedRequest } from './request-cache.js'
 
-/** What reading has cost so far. */
+/** The costs of reading so far. */
 export interface Meter {
   /** Requests sent. */
   readonly requests: number
   /** Bytes received. */
   readonly bytesFetched: number
-  /** Bytes given to callers. */
+  /** Bytes returned to callers. */
   readonly bytesNeeded: number
-  /** How often a request made before was used again in place of a new one. */
+  /** How often an earlier request was reused instead of a new one. */
   readonly cacheHits: number
 }
 
-/** How a RangeReader reads. */
+/** Options of a RangeReader. */
 export interface RangeReaderOptions {
-  /** How many bytes are kept for later reads. Default 32 MiB. False keeps none. */
+  /** Bytes to cache for later reads. Default 32 MiB. False caches none. */
   readonly cache?: false | { readonly bytes: number } | undefined
   /**
-   * Ranges with at most this many bytes between them may be fetched together. Default 16 KiB: that many
-   * take about a millisecond, where a request of their own takes tens.
+   * Ranges with at most this many bytes between them may be fetched together. Default 16 KiB: these take about a
+   * millisecond, while another request takes tens.
    */
   readonly maxGap?: number | undefined
   /**
-   * Longer runs of ranges are cut into several requests. Default 8 MiB: with the requests in flight, the
-   * memory of one read stays below 48 MiB, and time lost to starting a request is still small.
+   * Longer runs of ranges are split into several requests. Default 8 MiB: the requests in flight of one read then take
+   * less than 48 MiB of memory, and the overhead per request is still small.
    */
   readonly maxRequestBytes?: number | undefined
   /** Called whenever bytes arrive. */
   readonly onProgress?: ((meter: Meter) => void) | undefined
 }
 
-/** What a single read can be given. */
+/** Options of a single read. */
 export interface ReadOptions {
-  /** Ends the read at once, with the reason of the signal. */
+  /** Ends the read at once with the reason of the signal. */
   readonly signal?: AbortSignal | undefined
-  /** In place of the reader's own maxRequestBytes. */
+  /** Overrides the reader's maxRequestBytes. */
   readonly maxRequestBytes?: number | undefined
   /**
-   * Give ranges that are in order in that order, and wait for the first one before asking for more than
-   * the requests in flight: else one that is slow would have all that come after it be held.
+   * Yields sorted ranges in order. Never requests more than the requests in flight before the first one arrives:
+   * otherwise a slow request would make all later ones wait in memory.
    */
   readonly inOrder?: boolean | undefined
 }
 
-// As many as browsers open to one server.
+// The number of connections that browsers open to one server.
 const maxInFlight = 6
 
-/** A file that is read. */
+/** An open file. */
 interface OpenedFile {
   readonly source: Source
-  /** For its errors; undefined for the one that was opened. */
+  /** For its errors; undefined for the opened file. */
   readonly name: string | undefined
   readonly traffic: Traffic
   size: number | undefined
 }
 
 /**
- * Reads ranges of the files of one checkpoint, for all who need some, in as few requests as is sensible. One reader
- * belongs to its sources, and reads of it may be under way at once: together they have at most 6 requests in
- * flight, they share those that bring the same bytes, and a request is aborted only when nobody is left
- * who wants it.
+ * Reads ranges of the files of one checkpoint, in few requests. Each source has one reader. Reads may run at once:
+ * together they have at most 6 requests in flight, and they share requests for the same bytes. A request is aborted
+ * only when no read needs it any more.
  */
 export class RangeReader {
-  /** By number. A file that cannot be read has none. */
+  /** By number. Files that cannot be read are missing. */
   readonly #files: (OpenedFile | undefined)[] = []
   readonly #limiter = new Limiter(maxInFlight)
   readonly #cache: RequestCache
@@ -79,7 +78,7 @@ export class RangeReader {
   #bytesNeeded = 0
   #cacheHits = 0
 
-  /** Reads nothing yet. Throws `invalid_argument` for options that make no sense. */
+  /** Reads nothing yet. Throws `invalid_argument` for invalid options. */
   constructor(source: Source, options: RangeReaderOptions = {}) {
     const { cache, maxGap = 2 ** 14, maxRequestBytes = 2 ** 23 } = options
     const cacheBytes = cache === false ? 0 : (cache?.bytes ?? 2 ** 25)
@@ -96,12 +95,12 @@ export class RangeReader {
     this.#files[file] = { source, name, traffic, size: undefined }
   }
 
-  /** Whether there is a file of that number. */
+  /** Whether there is a file with that number. */
   has(file: number): boolean {
     return this.#files[file] !== undefined
   }
 
-  /** What all reads have cost so far. */
+  /** The costs of all reads so far. */
   get meter(): Meter {
     const total = (count: 'requests' | 'bytes'): number => this.#files.reduce((sum, file) => sum + (file?.traffic[count] ?? 0), 0)
     return {
@@ -112,7 +111,7 @@ export class RangeReader {
     }
   }
 
-  /** The length of a file in bytes. Rejects as its source does. */
+  /** Returns the length of a file in bytes. Rejects as its source does. */
   async size(signal?: AbortSignal, file = 0): Promise<number> {
     this.#closing.signal.throwIfAborted()
     const of = this.#file(file)
@@ -121,17 +120,18 @@ export class RangeReader {
   }
 
   /**
-   * The bytes of each of `ranges`, as they arrive, in any order. They may overlap; so may reads.
+   * Yields the bytes of each of `ranges`, as they arrive, in any order. Ranges may overlap, and so may reads.
    *
-   * Nothing is asked before the first result is asked for, and then at most 6 requests ahead of the
-   * caller, so a caller who takes results slowly needs no more memory. One who stops early, with
-   * `break`, abandons the rest.
+   * Requests nothing before the first result is requested, and then at most 6 requests ahead of the caller, so a slow
+   * caller needs no more memory. A `break` abandons the rest.
    *
-   * Throws `invalid_argument` or `truncated` before any request if a range is not inside of the file;
-   * as the source does if one fails; the reason of the signal. The rest is abandoned then.
+   * Throws `invalid_argument` or `truncated` before any request if a range is not inside the file; the errors of the
+   * source; the reason of the signal. An error abandons the rest.
    */
   async *read(ranges: readonly ByteRange[], { signal, maxRequestBytes, inOrder }: ReadOptions = {}): AsyncGenerator<RangeBytes, void, undefined> {
     signal?.throwIfAborted()
+    // A closed source must not be asked again: its descriptor may be another file's by now.
+    this.#closing.signal.throwIfAborted()
     for (const { file = 0, offset, length } of ranges) {
       checkRange(offset, length, this.#files[file]?.size ?? (await this.size(signal, file)), this.#file(file).name ?? 'file')
     }
@@ -155,7 +155,7 @@ export class RangeReader {
         const { job, bytes } = await this.#orStopped(Promise.race(arrivals), signal)
         running.delete(job)
         for (const part of job.parts) {
-          // Who took the last part may have had time to take the bytes away.
+          // The consumer of the last part may have transferred the bytes meanwhile.
           checkLength(bytes, job.span)
           const whole = part.take(bytes, job.span)
           if (!whole) continue
@@ -168,13 +168,13 @@ export class RangeReader {
     }
   }
 
-  /** The bytes of one range. Shared, and rejects, as those of `read`. */
+  /** Returns the bytes of one range. They may be shared, and errors are those of `read`. */
   async readOne(range: ByteRange, options?: ReadOptions): Promise<Uint8Array> {
     for await (const { bytes } of this.read([range], options)) return bytes
-    throw new Error('unreachable: a read of one range gives one result')
+    throw new Error('unreachable: a read of one range yields one result')
   }
 
-  /** Ends all reads, forgets all bytes and closes the sources. Reads reject with `invalid_argument` from now on. */
+  /** Ends all reads, drops all bytes and closes the sources. From then on, reads reject with `invalid_argument`. */
   async close(): Promise<void> {
     if (this.#closing.signal.aborted) return
     this.#closing.abort(new EspalierError('invalid_argument', 'the checkpoint is closed; open it again to read from it'))
@@ -182,7 +182,7 @@ export class RangeReader {
     await Promise.all(this.#files.map(async (file) => file?.source.close?.()))
   }
 
-  /** The jobs that bring `parts`: first those of requests made before, which are joined right away. */
+  /** The jobs that fetch `parts`: first those of earlier requests, which are joined at once. */
   #plan(parts: readonly Part[], limits: PlanLimits): Job[] {
     const found = this.#cache.find(parts)
     const shared = new Map<CachedRequest, Part[]>()
@@ -208,7 +208,7 @@ export class RangeReader {
 
   #file(number: number): OpenedFile {
     const file = this.#files[number]
-    if (!file) throw new EspalierError('invalid_argument', `there is no file of number ${number} to read from`)
+    if (!file) throw new EspalierError('invalid_argument', `there is no file with number ${number}`)
     return file
   }
 
@@ -251,7 +251,7 @@ export class RangeReader {
     try {
       this.#onProgress?.(this.meter)
     } catch (error) {
-      // As for an event listener: the error is the page's, and must not fail the read.
+      // As for an event listener: the error is the page's and must not fail the read.
       queueMicrotask(() => {
         throw error
       })
@@ -259,19 +259,19 @@ export class RangeReader {
   }
 }
 
-/** An error that says in which further file it is. */
+/** Adds the name of the further file to an error. */
 function inFile(error: unknown, file: string | undefined): unknown {
   if (file === undefined || !(error instanceof EspalierError)) return error
   const { code, message, offset, path } = error
   return errorFromCode(code, message, { offset, path, file, cause: error })
 }
 
-/** What a source gave, which may be of another's making: bytes, or an error. */
+/** Checks the result of a source, which may be the caller's own. */
 function plainBytes(given: unknown, offset: number): Uint8Array {
-  // By its name, as an array of another page is of another class.
+  // Compare the name, because an array of another page has another class.
   const bytes = ArrayBuffer.isView(given) && (given as Uint8Array)[Symbol.toStringTag] === 'Uint8Array' ? (given as Uint8Array) : undefined
-  if (!bytes) throw new EspalierError('io_error', 'the source gave something other than a Uint8Array', { offset })
-  // A Buffer of Node is one whose slice() makes no copy, and others share its memory.
+  if (!bytes) throw new EspalierError('io_error', 'the source returned something other than a Uint8Array', { offset })
+  // Convert Node's Buffer: its slice() makes no copy, and other code shares its memory.
   return bytes.constructor === Uint8Array ? bytes : new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }
 
@@ -284,7 +284,7 @@ function join(job: Job, request: CachedRequest): Job {
 async function arrival(job: Job): Promise<{ job: Job; bytes: Uint8Array }> {
   const { begin, end, task } = job.request!
   const bytes = await task.result
-  // Again: they may have come long ago.
+  // Check again: they may have arrived long ago.
   checkLength(bytes, { begin, end })
   return { job, bytes: bytes.subarray(job.span.begin - begin, job.span.end - begin) }
 }
@@ -295,8 +295,11 @@ async function failure(job: Job): Promise<never> {
   return new Promise(() => {})
 }
 
-/** Refuses bytes that are not as many as those of `span`: too few or too many were given, or they were taken away since. */
+/**
+ * Refuses bytes whose length is not that of `span`: the source returned too few or too many, or they were transferred
+ * since.
+ */
 function checkLength({ length }: Uint8Array, { begin, end }: Span): void {
   if (length === end - begin) return
-  throw new EspalierError('io_error', `the source gave ${length} bytes and not ${end - begin}`, { offset: begin })
+  throw new EspalierError('io_error', `the source returned ${length} bytes instead of ${end - begin}`, { offset: begin })
 }

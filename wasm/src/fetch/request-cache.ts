@@ -1,7 +1,7 @@
 import type { SharedTask } from '../source/shared-task.js'
 import type { ByteRange, Span } from './plan.js'
 
-/** A request under way, or the bytes that it brought. */
+/** A request in progress, or its bytes. */
 export interface CachedRequest extends Span {
   readonly file: number
   readonly task: SharedTask<Uint8Array>
@@ -9,20 +9,20 @@ export interface CachedRequest extends Span {
 
 interface Entry extends CachedRequest {
   lastUse: number
-  // Whether its bytes are here and count.
+  // Whether its bytes have arrived and count.
   isKept: boolean
 }
 
-// What a request counts at least, so that many small ones cannot make looking them up slow.
+// The minimum size that a request counts, so that many small ones cannot make look-ups slow.
 const minCharge = 16384
 
 /**
- * The requests that others can share: all that are under way, and of those that are done the ones used
- * last, up to `capacity` bytes. Failed and aborted ones leave at once.
+ * The requests that reads can share: all in progress, and the most recently used finished ones, up to `capacity` bytes.
+ * Failed and aborted ones are removed at once.
  */
 export class RequestCache {
   readonly #capacity: number
-  // In order of files, and of `begin` within each.
+  // Sorted by file, and by `begin` within each.
   #entries: Entry[] = []
   #bytes = 0
   #uses = 0
@@ -31,13 +31,13 @@ export class RequestCache {
     this.#capacity = capacity
   }
 
-  /** For each of `ranges`, which are in order of their files and offsets, a request that brings all of it, if there is one. */
+  /** For each of `ranges`, which must be sorted by file and offset, a request that covers it, if there is one. */
   find(ranges: readonly ByteRange[]): (CachedRequest | undefined)[] {
     let next = 0
     let best: Entry | undefined
     return ranges.map(({ file = 0, offset, length }) => {
       if (best?.file !== file) best = undefined
-      // Of those that begin early enough, the one that ends last.
+      // Among the requests that begin early enough, the one that ends last.
       for (let entry; (entry = this.#entries[next]) && isBefore(entry, file, offset); next++) {
         if (entry.file === file && !entry.task.isDead && entry.end > (best?.end ?? 0)) best = entry
       }
@@ -47,7 +47,7 @@ export class RequestCache {
     })
   }
 
-  /** Takes in a request that has just been started. */
+  /** Adds a request that has just been started. */
   add(request: CachedRequest): void {
     const entry = { ...request, lastUse: ++this.#uses, isKept: false }
     const at = this.#entries.findIndex((other) => !isBefore(other, entry.file, entry.begin))
@@ -58,7 +58,7 @@ export class RequestCache {
     )
   }
 
-  /** Forgets all. */
+  /** Removes all requests. */
   clear(): void {
     this.#entries = []
     this.#bytes = 0
@@ -66,7 +66,7 @@ export class RequestCache {
 
   #keep(entry: Entry): void {
     if (!this.#entries.includes(entry)) return
-    // One that cannot stay must not drive out the others first.
+    // A request too large to stay must not evict the others first.
     if (charge(entry) > this.#capacity) return this.#remove(entry)
     entry.isKept = true
     this.#bytes += charge(entry)

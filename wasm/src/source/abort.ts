@@ -1,6 +1,8 @@
-// Waiting that ends at once when a signal is aborted.
+// Waits that end at once when a signal is aborted.
 
-/** Who waits for which signal: one listener for all, as Node warns of a leak where a signal has more than ten. */
+/**
+ * The waiters of each signal. One listener serves them all, because Node warns of a leak if a signal has more than ten.
+ */
 const waiters = new WeakMap<AbortSignal, Waiters>()
 
 interface Waiters {
@@ -8,7 +10,7 @@ interface Waiters {
   readonly listener: () => void
 }
 
-/** `promise`, or a rejection with the reason of `signal` as soon as that is aborted. */
+/** Returns `promise`, but rejects with the reason of `signal` as soon as that is aborted. */
 export function orAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (!signal) return promise
   return new Promise((resolve, reject) => {
@@ -17,7 +19,7 @@ export function orAborted<T>(promise: Promise<T>, signal: AbortSignal | undefine
   })
 }
 
-/** Has `reject` called once `signal` is aborted. Gives what takes that back. */
+/** Calls `reject` once `signal` is aborted. Returns a function that cancels this. */
 function join(signal: AbortSignal, reject: (reason: unknown) => void): () => void {
   let all = waiters.get(signal)
   if (!all) {

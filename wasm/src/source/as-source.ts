@@ -5,29 +5,29 @@ import { byPosition, FileHandleSource, type FileHandleLike, type SeekableFile } 
 import { HttpSource, type HttpOptions } from './http-source.js'
 import type { Source } from './source.js'
 
-/** Everything that a file can be read from. Text is a URL, which in a page or Worker may be relative to it. */
+/** Everything that a file can be read from. Text is a URL; in a page or Worker it may be relative. */
 export type SourceInput = string | URL | Blob | ArrayBufferLike | ArrayBufferView | OpenFile | Source
 
 /**
- * A FileHandleLike or SeekableFile. What their read() takes is not said here: TypeScript could not tell then which read()
- * one is that is written on the spot.
+ * A FileHandleLike or SeekableFile. The parameters of their read() are not declared here: otherwise TypeScript could
+ * not infer which one an inline read() implements.
  */
 export type OpenFile = Pick<FileHandleLike, 'stat'> & { readonly read: object; readonly seek?: object }
 
-/** How a source is made of something else. A Source is taken as it is. */
+/** Options for making a source. A Source is used unchanged. */
 export interface SourceOptions {
   /** For URLs. */
   readonly http?: HttpOptions | undefined
 }
 
 /**
- * The source that reads from `input`. Reads nothing yet.
+ * Makes the source that reads from `input`. Reads nothing yet.
  *
- * Throws `invalid_argument` if `input` is none of the things that can be read.
+ * Throws `invalid_argument` if `input` is not one of these.
  */
 export function asSource(input: SourceInput, options: SourceOptions = {}): Source {
   if (typeof input === 'string' || input instanceof URL) return new HttpSource(input, options.http)
-  // By what they can do, as objects of another page or a polyfill are of another class.
+  // Checks methods, because objects of another page or a polyfill have another class.
   if (typeof (input as ArrayBuffer | null)?.byteLength === 'number') return new BytesSource(input as ArrayBuffer)
   const can = (name: string) => typeof (input as unknown as Record<string, unknown> | null)?.[name] === 'function'
   if (can('size') && can('read')) return input as Source
@@ -36,6 +36,6 @@ export function asSource(input: SourceInput, options: SourceOptions = {}): Sourc
   if (can('stat') && can('read')) return new FileHandleSource(input as FileHandleLike)
   throw new EspalierError(
     'invalid_argument',
-    'give a URL, a Blob, bytes, an open file, or an object with size() and read()',
+    'pass a URL, a Blob, bytes, an open file, or an object with size() and read()',
   )
 }

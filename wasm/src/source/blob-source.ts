@@ -1,7 +1,7 @@
 import { EspalierError, FileChangedError } from '../errors.js'
 import { checkRange, type Source } from './source.js'
 
-/** A Blob, or a File that a person chose or dropped. Reads never hold more than what was asked for. */
+/** A Blob, or a File that a user chose or dropped. Reads never hold more than the requested bytes. */
 export class BlobSource implements Source {
   readonly #blob: Blob
 
@@ -25,10 +25,10 @@ export class BlobSource implements Source {
     } catch (error) {
       cause = error
     }
-    // A read of a Blob cannot be stopped, so look again.
+    // A read of a Blob cannot be aborted, so check the signal again.
     signal?.throwIfAborted()
     if (bytes?.length === length) return bytes
-    // How browsers say that the file behind a File was changed, moved or removed. Too few bytes mean the same.
+    // Browsers report a changed, moved or removed file with these errors. Too few bytes mean the same.
     if (bytes || /^Not(Readable|Found)Error$/.test((cause as Error | undefined)?.name ?? '')) {
       throw new FileChangedError(`${name}: changed, moved or removed after it was chosen; choose it again`, { offset, cause })
     }

@@ -3,8 +3,8 @@ import { EspalierError } from '../errors.js'
 import { checkRange, type Source } from './source.js'
 
 /**
- * A file that is in memory. Nothing is copied: reads give views of `bytes`, which must not change,
- * be resized nor be transferred while the source is in use.
+ * A file in memory. Nothing is copied: reads return views of `bytes`, which must not be changed, resized or transferred
+ * while the source is in use.
  */
 export class BytesSource implements Source {
   readonly #bytes: Uint8Array
@@ -12,7 +12,7 @@ export class BytesSource implements Source {
   /** Throws `invalid_argument` for bytes that were transferred. */
   constructor(bytes: ArrayBufferLike | ArrayBufferView) {
     const found = bytesOf(bytes)
-    if (!found) throw new EspalierError('invalid_argument', 'the bytes are no buffer, or were transferred')
+    if (!found) throw new EspalierError('invalid_argument', 'the bytes are not a buffer, or were transferred')
     this.#bytes = found
   }
 

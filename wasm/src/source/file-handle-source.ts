@@ -1,22 +1,22 @@
 import { EspalierError, FileChangedError } from '../errors.js'
 import { checkNumber, checkRange, type Source } from './source.js'
 
-/** What is used of an open file. A FileHandle of `node:fs/promises` in Node, Deno or Bun is one. */
+/** The parts of an open file that are used. A FileHandle of `node:fs/promises` in Node, Deno or Bun is one. */
 export interface FileHandleLike {
   stat(): Promise<{ size: number }>
   read(buffer: Uint8Array, offset: number, length: number, position: number): Promise<{ bytesRead: number }>
 }
 
-/** What is used of an open file that has a place, at which it reads: a Deno.FsFile is one. */
+/** The parts of an open file with a file position, such as a Deno.FsFile. */
 export interface SeekableFile {
   stat(): Promise<{ size: number }>
   seek(offset: number, whence: 0): Promise<number>
   read(buffer: Uint8Array): Promise<number | null>
 }
 
-/** The file by positions. Its place must not be used by others meanwhile. */
+/** Reads the file by positions. Don't move its file position while it is open here. */
 export function byPosition(file: SeekableFile): FileHandleLike {
-  // Only one at a time: the place is that of all.
+  // Only one read at a time, because all share the file position.
   let last: Promise<unknown> = Promise.resolve()
   return {
     stat: () => file.stat(),
@@ -34,7 +34,7 @@ export function byPosition(file: SeekableFile): FileHandleLike {
 // Node refuses more than 2^31-1 bytes at once.
 const maxReadBytes = 2 ** 30
 
-/** An open file. The handle remains its owner's, who closes it after the last read. */
+/** An open file. The caller keeps the handle and closes it after the last read. */
 export class FileHandleSource implements Source {
   readonly #handle: FileHandleLike
   #size: number | undefined
@@ -47,7 +47,7 @@ export class FileHandleSource implements Source {
     signal?.throwIfAborted()
     const size = this.#size ?? (await this.#findSize())
     signal?.throwIfAborted()
-    // The first one found is kept, also if two callers ask at once.
+    // The first size found is kept, even if two callers ask at once.
     this.#size ??= size
     return this.#size
   }
@@ -56,7 +56,7 @@ export class FileHandleSource implements Source {
     const size = await this.size(signal)
     checkRange(offset, length, size, 'file')
     const bytes = new Uint8Array(length)
-    // The system may give fewer bytes than asked for.
+    // The system may return fewer bytes than requested.
     for (let done = 0; done < length; ) {
       const count = await this.#readSome(bytes, done, offset + done)
       signal?.throwIfAborted()
@@ -83,7 +83,7 @@ export class FileHandleSource implements Source {
     if (Number.isInteger(count) && (count as number) >= 0 && (count as number) <= length) return count as number
     throw new EspalierError(
       'invalid_argument',
-      'file: its read() does not say how many bytes it read: give a FileHandle of node:fs/promises, or an object with size() and read(offset, length)',
+      'file: its read() does not return the number of bytes read; pass a FileHandle of node:fs/promises, or an object with size() and read(offset, length)',
     )
   }
 

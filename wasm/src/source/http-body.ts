@@ -1,14 +1,14 @@
 /** The bytes of a response. */
 export interface Body {
-  /** As many as came, at most the limit. */
+  /** The received bytes, at most the limit. */
   readonly bytes: Uint8Array
-  /** Whether more came. */
+  /** Whether there were more. */
   readonly isLonger: boolean
 }
 
 /**
- * Reads the body of `response` until its end or until it goes beyond `limit` bytes; then it is cancelled.
- * `onBytes` is told the size of each piece. Rejects if the connection fails.
+ * Reads the body of `response` to its end, or cancels it beyond `limit` bytes. Calls `onBytes` with the size of each
+ * piece. Rejects if the connection fails.
  */
 export async function readBody(response: Response, limit: number, onBytes: (count: number) => void): Promise<Body> {
   const bytes = new Uint8Array(limit)
@@ -21,7 +21,7 @@ export async function readBody(response: Response, limit: number, onBytes: (coun
     const room = limit - length
     if (value.length > room) {
       bytes.set(value.subarray(0, room), length)
-      // Its outcome says nothing about the bytes that are here.
+      // Its outcome does not affect the received bytes.
       reader.cancel().catch(() => {})
       return { bytes, isLonger: true }
     }
@@ -31,8 +31,8 @@ export async function readBody(response: Response, limit: number, onBytes: (coun
   return { bytes: bytes.subarray(0, length), isLonger: false }
 }
 
-/** Tells the server that the body is not wanted. */
+/** Cancels the body. */
 export function dropBody(response: Response): void {
-  // Rejects if it is being read, and then that has failed.
+  // Rejects if the body is being read; that read has then failed.
   response.body?.cancel().catch(() => {})
 }

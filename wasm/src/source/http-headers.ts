@@ -1,15 +1,15 @@
-// What is read from the headers of a response.
+// Parses the headers of a response.
 
 /** `Content-Range: bytes 0-99/1000`. */
 export interface ContentRange {
-  /** Positions of the first byte and of the one after the last; both 0 in an answer without bytes. */
+  /** Offsets of the first byte and of the one after the last; both 0 in a response without bytes. */
   readonly begin: number
   readonly end: number
   /** Length of the file in bytes; undefined if the server does not say. */
   readonly total: number | undefined
 }
 
-/** The Content-Range of a response, or undefined if there is none, it is hidden, or makes no sense. */
+/** The Content-Range of a response; undefined if it is missing, hidden or invalid. */
 export function contentRange(headers: Headers): ContentRange | undefined {
   const match = /^bytes (?:(\d{1,15})-(\d{1,15})|\*)\/(\d{1,15}|\*)$/.exec(headers.get('content-range') ?? '')
   if (!match) return undefined
@@ -27,26 +27,26 @@ export function contentLength(headers: Headers): number | undefined {
   return text ? Number(text) : undefined
 }
 
-/** The compression that the server applied, or undefined if there is none or it is hidden. */
+/** The compression that the server applied; undefined if there is none or it is hidden. */
 export function contentEncoding(headers: Headers): string | undefined {
   const text = headers.get('content-encoding')
   return text && text !== 'identity' ? text : undefined
 }
 
-/** How long the server asks to wait, in milliseconds, or 0. */
+/** The wait that the server asks for, in milliseconds, or 0. */
 export function retryAfter(headers: Headers): number {
   const text = headers.get('retry-after') ?? ''
   const wait = /^\d+$/.test(text) ? Number(text) * 1000 : Date.parse(text) - Date.now()
   return wait > 0 ? wait : 0
 }
 
-/** What tells one version of a file from another. */
+/** The validators of a file's version. */
 export interface Validators {
   readonly etag: string | undefined
   readonly modified: string | undefined
 }
 
-/** The validators of a response. A weak ETag promises nothing about bytes, and is left out. */
+/** The validators of a response. Leaves out a weak ETag, because it does not guarantee equal bytes. */
 export function validators(headers: Headers): Validators {
   return {
     etag: /^".*"$/.exec(headers.get('etag') ?? '')?.[0],
@@ -54,7 +54,7 @@ export function validators(headers: Headers): Validators {
   }
 }
 
-/** Whether two responses are known to be of different versions. The ETag decides if both have one. */
+/** Whether two responses certainly have different versions. The ETag decides if both have one. */
 export function areDifferent(a: Validators, b: Validators): boolean {
   if (a.etag && b.etag) return a.etag !== b.etag
   return !!a.modified && !!b.modified && a.modified !== b.modified

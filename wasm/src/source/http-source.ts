@@ -13,9 +13,11 @@ import { Transient, withRetries, type RetryOptions } from './retry.js'
 import { SharedTask } from './shared-task.js'
 import { checkNumber, checkRange, type Source, type Traffic } from './source.js'
 
-/** How a file is read over HTTP. */
+/** Options for files over HTTP. */
 export interface HttpOptions extends RetryOptions {
-  /** Sent with each request. Other than simple ones make a browser ask another origin's server first. */
+  /**
+   * Sent with each request. For another origin, headers that are not simple make the browser send a preflight request.
+   */
   readonly headers?: RequestInit['headers']
   /** As for `fetch`. */
   readonly mode?: RequestInit['mode'] | undefined
@@ -23,9 +25,9 @@ export interface HttpOptions extends RetryOptions {
   readonly credentials?: RequestInit['credentials'] | undefined
   /** Used in place of the global `fetch`. */
   readonly fetch?: typeof globalThis.fetch | undefined
-  /** The length of the file in bytes, for a server that hides it. */
+  /** The length of the file in bytes, if the server hides it. */
   readonly size?: number | undefined
-  /** Up to this many bytes a whole file is taken from a server that does not give parts. Default 16 MiB. */
+  /** Largest file in bytes to fetch whole if the server does not send parts. Default 16 MiB. */
   readonly wholeFileBytes?: number | undefined
 }
 
@@ -33,26 +35,26 @@ export interface HttpOptions extends RetryOptions {
 const headBytes = 65536
 
 /**
- * A file on an HTTP server that gives ranges. Nothing is asked before the first call, which fetches the
- * first 64 KiB and learns the size from the answer; these bytes are kept and never fetched again.
+ * A file on an HTTP server that supports ranges. The first call fetches the first 64 KiB and gets the size from the
+ * response. These bytes are kept and never fetched again.
  *
- * Only `Range: bytes=a-b` is sent, which browsers allow across origins without asking the server first;
- * for the same reason versions are compared here and not by If-Match. Each answer must be of the version
- * that the first one was of, as far as the server tells versions apart.
+ * Sends only `Range: bytes=a-b`, which browsers allow across origins without a preflight request. For the same reason
+ * versions are compared here and not by If-Match. Each response must have the version of the first one, as far as the
+ * server reports versions.
  */
 export class HttpSource implements Source {
   readonly traffic: Traffic = { requests: 0, bytes: 0 }
   readonly #url: string
-  // The URL without what may be secret.
+  // The URL without parts that may be secret.
   readonly #name: string
   readonly #options: HttpOptions
   #size: number | undefined
   #version: Validators = { etag: undefined, modified: undefined }
-  // The bytes from 0 on that are here: the first 64 KiB, or the whole file.
+  // The bytes from 0 on that are kept: the first 64 KiB, or the whole file.
   #kept: Uint8Array | undefined
   #opening: SharedTask<void> | undefined
 
-  /** Throws `invalid_argument` for a URL that cannot be read. */
+  /** Throws `invalid_argument` for an unsupported URL. */
   constructor(url: string | URL, options: HttpOptions = {}) {
     const parsed = parseUrl(url)
     this.#url = parsed.href
@@ -81,7 +83,7 @@ export class HttpSource implements Source {
     return bytes
   }
 
-  /** Makes the first request, once for all callers. A failed one is made again by the next caller. */
+  /** Makes the first request, once for all callers. If it fails, the next caller retries it. */
   async #open(signal: AbortSignal | undefined): Promise<{ size: number; kept: Uint8Array }> {
     signal?.throwIfAborted()
     if (!this.#kept) {
@@ -106,7 +108,7 @@ export class HttpSource implements Source {
     const headers = new Headers(this.#options.headers)
     headers.set('range', `bytes=${begin}-${end - 1}`)
     this.#count(1, 0)
-    // A browser's own cache may end an answer early and say nothing; and there is a cache above this.
+    // A browser's cache may end a response early without an error; and there is a cache above this.
     const init: RequestInit = {
       headers,
       cache: 'no-store',
@@ -114,11 +116,11 @@ export class HttpSource implements Source {
       ...(mode && { mode }),
       ...(credentials && { credentials }),
     }
-    // Called in a function that is async: one that was given may throw, or give something else than a promise.
+    // Called in an async function: the caller's fetch may throw, or return something other than a promise.
     const response = await (async () => fetch(this.#url, init))().catch((cause: unknown) => {
-      throw new Transient(this.#error('io_error', 'no answer: the network failed, or the server does not allow this page (CORS), or it compresses parts of files', { cause }))
+      throw new Transient(this.#error('io_error', 'no response: the network failed, or the server does not allow this page (CORS), or it compresses parts of files', { cause }))
     })
-    if (typeof (response as Response | undefined)?.headers?.get !== 'function') throw this.#error('io_error', 'what fetch gave is no Response')
+    if (typeof (response as Response | undefined)?.headers?.get !== 'function') throw this.#error('io_error', 'fetch did not return a Response')
     try {
       return await this.#accept(response, begin, end)
     } catch (error) {
@@ -147,21 +149,21 @@ export class HttpSource implements Source {
     const said = contentRange(response.headers)
     const size = said?.total ?? this.#size
     if (size === undefined) {
-      throw this.#noRanges('no size in its answer; it must send "Access-Control-Expose-Headers: Content-Range, ETag", or give the size')
+      throw this.#noRanges('no size in its response; it must send "Access-Control-Expose-Headers: Content-Range, ETag", or pass the option size')
     }
     this.#compare(response, size)
     // Only the first request may reach beyond the end.
     const reach = Math.min(end, size)
     if (said && (said.begin !== begin || said.end < reach)) {
-      throw this.#noRanges(`bytes ${said.begin}-${said.end - 1} in place of ${begin}-${reach - 1}`)
+      throw this.#noRanges(`bytes ${said.begin}-${said.end - 1} instead of ${begin}-${reach - 1}`)
     }
-    // A server may give more than it was asked for, if it says so.
+    // A server may send more than requested, if it says so.
     const bytes = await this.#body(response, begin, reach, said !== undefined && said.end > reach)
     this.#pin(response, size)
     return bytes
   }
 
-  /** The server does not give ranges. A small file is kept whole. */
+  /** The server does not support ranges. A small file is kept whole. */
   async #acceptWhole(response: Response, begin: number, end: number): Promise<Uint8Array> {
     const { wholeFileBytes = 2 ** 24 } = this.#options
     const length = contentLength(response.headers)
@@ -169,18 +171,18 @@ export class HttpSource implements Source {
     let bytes: Uint8Array | undefined
     if (length === undefined) {
       const body = await this.#readBody(response, wholeFileBytes)
-      // A copy, as the buffer was made for more.
+      // A copy, because the buffer was allocated for more.
       if (!body.isLonger) bytes = body.bytes.slice()
     } else if (length <= wholeFileBytes) {
       bytes = await this.#body(response, 0, length, false)
     }
-    if (!bytes) throw this.#noRanges(`the whole file in place of a part, and that has more than ${wholeFileBytes} bytes`)
+    if (!bytes) throw this.#noRanges(`the whole file instead of a part, and it has more than ${wholeFileBytes} bytes`)
     this.#pin(response, bytes.length)
     this.#kept = bytes
     return bytes.subarray(begin, end)
   }
 
-  /** The range begins behind the end of the file: the file is empty, or it was cut. */
+  /** The range begins after the end of the file: the file is empty or was truncated. */
   #acceptNothing(response: Response, begin: number): Uint8Array {
     dropBody(response)
     if (begin > 0) throw this.#changed('it is shorter')
@@ -189,12 +191,12 @@ export class HttpSource implements Source {
     return new Uint8Array(0)
   }
 
-  /** The body, which must be that of the bytes from `begin` to `end`; or more, if `mayBeLonger`. */
+  /** The body, which must hold the bytes from `begin` to `end`; or more, if `mayBeLonger`. */
   async #body(response: Response, begin: number, end: number, mayBeLonger: boolean): Promise<Uint8Array> {
     const { bytes, isLonger } = await this.#readBody(response, end - begin)
     const offset = begin + bytes.length
     if (offset < end) {
-      throw new Transient(this.#error('truncated', `the answer ended at ${offset}, before ${end}; try again`, { offset }))
+      throw new Transient(this.#error('truncated', `the response ended at ${offset}, before ${end}; try again`, { offset }))
     }
     if (isLonger && !mayBeLonger) throw this.#compressed('it is longer than it says')
     return bytes
@@ -206,15 +208,15 @@ export class HttpSource implements Source {
     })
   }
 
-  /** Refuses an answer of another version than the first one. `size` is undefined if it does not say. */
+  /** Refuses a response of another version than the first one. `size` is undefined if it has none. */
   #compare(response: Response, size: number | undefined): void {
-    if (areDifferent(this.#version, validators(response.headers))) throw this.#changed('another version came')
-    if (size !== undefined && size !== (this.#size ?? size)) throw this.#changed(`${size} bytes in place of ${this.#size}`)
+    if (areDifferent(this.#version, validators(response.headers))) throw this.#changed('the response has another version')
+    if (size !== undefined && size !== (this.#size ?? size)) throw this.#changed(`${size} bytes instead of ${this.#size}`)
   }
 
-  /** Takes an answer that is right as what later ones are compared with. */
+  /** Keeps a correct response for comparison with later ones. */
   #pin(response: Response, size: number): void {
-    // Again: another answer may have been the first one since.
+    // Check again: another response may have come first meanwhile.
     this.#compare(response, size)
     const { etag, modified } = validators(response.headers)
     this.#version = { etag: this.#version.etag ?? etag, modified: this.#version.modified ?? modified }
@@ -232,11 +234,11 @@ export class HttpSource implements Source {
   }
 
   #noRanges(problem: string): EspalierError {
-    return this.#error('range_not_supported', `the server does not give parts of files: ${problem}. Use another, or download the file first`)
+    return this.#error('range_not_supported', `the server does not send parts of files: ${problem}. Use another server, or download the file first`)
   }
 
   #compressed(how: string): EspalierError {
-    return this.#error('range_not_supported', `the answer is compressed (${how}); switch that off on the server for this file`)
+    return this.#error('range_not_supported', `the response is compressed (${how}); turn compression off on the server for this file`)
   }
 
   #changed(problem: string): EspalierError {
@@ -252,9 +254,9 @@ function parseUrl(url: string | URL): URL {
   } catch {
     // Refused below.
   }
-  // The text may hold secrets, so the message does not repeat it.
+  // The URL may contain secrets, so the message does not repeat it.
   throw new EspalierError(
     'invalid_argument',
-    'not an http: or https: URL without user name and password; for a file on disk, give an open file or its bytes',
+    'not an http: or https: URL without user name and password; for a file on disk, pass an open file or its bytes',
   )
 }

@@ -1,27 +1,27 @@
 import type { EspalierError } from '../errors.js'
 import { sleep } from './abort.js'
 
-/** A failure that may be gone at the next try. */
+/** A failure that a retry may fix. */
 export class Transient {
-  /** `wait`: how long the server asks to wait, in milliseconds. */
+  /** `wait`: the wait that the server asks for, in milliseconds. */
   constructor(
     readonly error: EspalierError,
     readonly wait = 0,
   ) {}
 }
 
-/** How often and after what time to try again. */
+/** The number of retries and the time between them. */
 export interface RetryOptions {
-  /** Tries after the first one. Default 3. */
+  /** Retries after the first try. Default 3. */
   readonly retries?: number | undefined
-  /** Milliseconds before the first of them; it doubles with each. Default 250. */
+  /** Milliseconds before the first retry; doubles with each retry. Default 250. */
   readonly retryDelay?: number | undefined
 }
 
-// A server that asks for more time is not asked again: the person who waits should know.
+// If a server asks for a longer wait, don't retry: report it to the waiting user.
 const maxServerWait = 10_000
 
-/** The outcome of `attempt`, which is called again after it threw a Transient. Aborts are never retried. */
+/** Returns the outcome of `attempt`, and retries it after a Transient. Aborts are never retried. */
 export async function withRetries<T>(
   attempt: () => Promise<T>,
   { retries = 3, retryDelay = 250 }: RetryOptions,
@@ -35,7 +35,7 @@ export async function withRetries<T>(
       signal?.throwIfAborted()
       if (!(failure instanceof Transient)) throw failure
       if (tries >= retries || failure.wait > maxServerWait) throw failure.error
-      // Random, so that many readers that failed together do not come back together.
+      // Random, so that readers that failed together do not retry together.
       const delay = retryDelay * 2 ** tries * (0.5 + Math.random() / 2)
       await sleep(Math.max(delay, failure.wait), signal)
     }

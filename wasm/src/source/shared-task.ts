@@ -1,8 +1,8 @@
 import { orAborted } from './abort.js'
 
 /**
- * One piece of work that several callers wait for. It is aborted when the last of them has gone before
- * its end, and only then: nobody's abort hurts another.
+ * A task that several callers wait for. It is aborted only when the last of them leaves before its end, so no caller's
+ * abort affects another.
  */
 export class SharedTask<T> {
   /** Never counts as an unhandled rejection. */
@@ -21,12 +21,12 @@ export class SharedTask<T> {
     )
   }
 
-  /** Whether the work failed or was aborted: joining is of no use, start another. */
+  /** Whether the work failed or was aborted: don't join it, start another. */
   get isDead(): boolean {
     return this.#isDead
   }
 
-  /** Joins those who want the result. Call what it returns when that is no longer so; twice does no harm. */
+  /** Joins the waiters. Returns a function that leaves again; calling it twice does no harm. */
   join(): () => void {
     this.#sharers++
     let isIn = true
@@ -39,7 +39,7 @@ export class SharedTask<T> {
     }
   }
 
-  /** The result, for one more who wants it until `signal` is aborted. */
+  /** Joins and returns the result, until `signal` is aborted. */
   async wait(signal: AbortSignal | undefined): Promise<T> {
     signal?.throwIfAborted()
     const leave = this.join()

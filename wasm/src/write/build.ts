@@ -1,4 +1,4 @@
-// Hands a tree of JavaScript values to the core, from the top.
+// Passes a tree of JavaScript values to the core, from the top.
 import { Node } from '../api/node.js'
 import { Tensor } from '../api/tensor.js'
 import { bytesOf } from '../core/bytes.js'
@@ -11,7 +11,7 @@ import { errorFromCode } from '../errors.js'
 import { printPath } from './path.js'
 import { Bytes, Complex, Float, Labelled, Record, Tuple, WritableTensor, type TensorInput } from './values.js'
 
-/** Deeper than the core takes, and not so deep that JavaScript's stack ends. */
+/** More levels than the core accepts, and few enough for JavaScript's stack. */
 const MAX_DEPTH = 1000
 
 const ARRAY_DTYPES: { readonly [name: string]: DType } = {
@@ -20,13 +20,13 @@ const ARRAY_DTYPES: { readonly [name: string]: DType } = {
   Float64Array: 'f64',
 }
 
-/** Builds what one `Write` of the core holds. */
+/** Builds the contents of one `Write` of the core. */
 export class Builder {
   readonly #core: Core
   readonly #write: number
   readonly #ids = new Map<object, number>()
   readonly #data: Uint8Array[] = []
-  /** The containers around the value at hand, and the keys that lead to it. */
+  /** The containers around the current value, and the keys of its path. */
   readonly #around = new Set<object>()
   readonly #keys: Key[] = []
   readonly #words = new DataView(new ArrayBuffer(16))
@@ -41,13 +41,16 @@ export class Builder {
     return this.#data
   }
 
-  /** Adds a value and all below it. @throws EspalierError invalid_tree, with the key path of what cannot be written */
+  /**
+   * Adds a value and all below it. @throws EspalierError invalid_tree, with the key path of the value that cannot be
+   * written
+   */
   add(value: unknown): void {
     switch (typeof value) {
       case 'boolean':
         return this.#number('bool', value ? 1n : 0n)
       case 'number':
-        // -0 is no int64.
+        // -0 is not an int64.
         return Number.isSafeInteger(value) && !Object.is(value, -0) ? this.#number('int64', BigInt(value)) : this.#float(value)
       case 'bigint':
         return BigInt.asIntN(64, value) === value ? this.#number('int64', value) : this.#bytes('bigint', bigintBytes(value))
@@ -72,11 +75,11 @@ export class Builder {
     if (value instanceof WritableTensor) return this.#tensor(value, value.input)
     if (value instanceof TensorData) return this.#tensor(value, value)
     if (value instanceof Tensor || value instanceof Node) {
-      throw this.#error('tensors and nodes of an open checkpoint cannot be written yet: write what read() or toObject() gives')
+      throw this.#error('tensors and nodes of an open checkpoint cannot be written yet; write the result of read() or toObject()')
     }
     if (ArrayBuffer.isView(value)) {
       const dtype = ARRAY_DTYPES[(value as unknown as { [Symbol.toStringTag]: string })[Symbol.toStringTag]]
-      if (!dtype) throw this.#error('a DataView has no dtype: write an array, or bytes()')
+      if (!dtype) throw this.#error('a DataView has no dtype; write an array, or bytes()')
       return this.#tensor(value, { dtype, shape: [(value.byteLength * 8) / dtypeBits(dtype)], data: value })
     }
     if (this.#around.has(value)) throw this.#error('the tree contains itself')
@@ -93,7 +96,7 @@ export class Builder {
     if (value instanceof Record) return this.#entries('record', value.fields)
     if (value instanceof Map) return this.#entries('dict', value)
     const prototype: unknown = Object.getPrototypeOf(value)
-    // An object of some class would lose what makes it one.
+    // An object of another class would lose its class.
     if (prototype !== null && prototype !== Object.prototype) {
       throw this.#error(`an object of class ${(value as { constructor?: { name?: unknown } }).constructor?.name ?? 'unknown'} cannot be written`)
     }
@@ -119,7 +122,7 @@ export class Builder {
         if (BigInt.asIntN(64, integer) !== integer) throw this.#error(`the key ${integer} does not fit 64 bits`)
         call.espalier_write_int_key(this.#write, integer)
       } else {
-        throw this.#error(`${typeof key === 'number' ? key : `a value of type ${typeof key}`} is no key of a ${kind}`)
+        throw this.#error(`${typeof key === 'number' ? key : `a value of type ${typeof key}`} is not a valid key of a ${kind}`)
       }
       this.#below(key as Key, item)
     }
@@ -138,21 +141,21 @@ export class Builder {
     const { dtype, axisNames = [], block } = input
     const number = DTYPES.indexOf(dtype)
     if (number <= 0) throw this.#error(`there is no dtype ${String(dtype)}`)
-    // Copies, in which what is not there is undefined: methods of lists leave holes out.
+    // Copies in which holes are undefined: array methods skip holes.
     const shape: readonly number[] = Array.isArray(input.shape) ? Array.from(input.shape) : [NaN]
-    if (!shape.every((axis) => Number.isSafeInteger(axis) && axis >= 0)) throw this.#error('a shape is a list of whole numbers')
-    if (!Array.isArray(axisNames)) throw this.#error('axisNames is a list of texts')
-    if (axisNames.length > 0 && axisNames.length !== shape.length) throw this.#error('not every axis has a name; use "" for one without')
-    if ((dtype === 'opaque') !== (block !== undefined)) throw this.#error("a block belongs to dtype 'opaque', and to no other")
+    if (!shape.every((axis) => Number.isSafeInteger(axis) && axis >= 0)) throw this.#error('a shape must be a list of whole numbers from 0 to 2^53 - 1')
+    if (!Array.isArray(axisNames)) throw this.#error('axisNames must be a list of strings')
+    if (axisNames.length > 0 && axisNames.length !== shape.length) throw this.#error('axisNames needs one name for each axis; use "" for an axis without a name')
+    if ((dtype === 'opaque') !== (block !== undefined)) throw this.#error("dtype 'opaque' needs a block, and other dtypes must not have one")
     if (block && ![block.elements, block.bytes].every((count) => Number.isInteger(count) && count > 0 && count < 2 ** 32)) {
-      throw this.#error('elements and bytes of a block are whole numbers from 1 to 2^32 - 1')
+      throw this.#error('elements and bytes of a block must be whole numbers from 1 to 2^32 - 1')
     }
     const data = input.data == null ? undefined : (bytesOf(input.data) ?? this.#noBytes('data'))
     const elements = shape.reduce((product, axis) => product * axis, 1)
     const bytes = block ? (elements / block.elements) * block.bytes : (elements * dtypeBits(dtype)) / 8
     if (data && data.byteLength !== bytes) {
       const hint = Number.isInteger(bytes) ? '' : '; elements must fill whole bytes'
-      throw this.#error(`the data has ${data.byteLength} bytes, and ${dtype} [${shape.join(', ')}] takes ${bytes}${hint}`)
+      throw this.#error(`the data has ${data.byteLength} bytes and ${dtype} [${shape.join(', ')}] takes ${bytes}${hint}`)
     }
     let id = this.#ids.get(identity)
     if (id === undefined) {
@@ -178,7 +181,7 @@ export class Builder {
   }
 
   #bits(value: number): bigint {
-    if (typeof value !== 'number') throw this.#error(`a value of type ${typeof value} is no float64`)
+    if (typeof value !== 'number') throw this.#error(`a value of type ${typeof value} is not a float64`)
     this.#words.setFloat64(0, value)
     return this.#words.getBigUint64(0)
   }
@@ -197,12 +200,12 @@ export class Builder {
   }
 
   #checkText(text: unknown): asserts text is string {
-    if (typeof text !== 'string') throw this.#error(`a value of type ${typeof text} is no text`)
-    if (!isWellFormed(text)) throw this.#error('a text has half of a surrogate pair')
+    if (typeof text !== 'string') throw this.#error(`a value of type ${typeof text} is not a string`)
+    if (!isWellFormed(text)) throw this.#error('a string has an unpaired surrogate')
   }
 
   #noBytes(what: string): never {
-    throw this.#error(`${what} takes a buffer or a view of one, which was not transferred`)
+    throw this.#error(`${what} needs a buffer or a view of one, and it must not be transferred`)
   }
 
   #error(message: string): Error {
@@ -210,9 +213,9 @@ export class Builder {
   }
 }
 
-/** The shortest two's complement bytes that hold an integer, the lowest first. */
+/** The shortest little-endian two's complement bytes of an integer. */
 function bigintBytes(value: bigint): Uint8Array {
-  // Without the sign bit: of -1 - n, what n has.
+  // Bits without the sign: -1 - n has as many as n.
   const digits = (value < 0n ? ~value : value).toString(16)
   const bits = (digits.length - 1) * 4 + parseInt(digits[0]!, 16).toString(2).length
   const length = Math.floor(bits / 8) + 1

@@ -5,25 +5,28 @@ import { readPiece, readSize } from '../core/records.js'
 import { errorFromCode } from '../errors.js'
 import { Builder } from './build.js'
 
-/** How to write a checkpoint. */
+/** Options of write(). */
 export interface WriteOptions {
   /** The file's metadata: a Map or object, written as a dict without tensors. */
   readonly metadata?: object | undefined
-  /** Where writer.wasm is, if not beside this package: its address, its bytes or the compiled module. It needs SIMD. */
+  /**
+   * The location of writer.wasm, if it is not beside this package: its address, its bytes or the compiled module. It
+   * needs SIMD.
+   */
   readonly writer?: CoreInput | undefined
 }
 
 /** Bytes of a file, from `offset` on. */
 export interface WrittenPiece {
   readonly offset: number
-  /** Belongs to whoever gets it. */
+  /** The receiver owns it. */
   readonly bytes: Uint8Array
 }
 
 /**
- * The bytes of an Espalier file, not compressed. The same tree gives the same bytes.
+ * Returns the bytes of an uncompressed Espalier file. The same tree gives the same bytes.
  *
- * - null and booleans are what they are. A number is an int64 if it is a whole one within ±(2^53 - 1) but not -0,
+ * - null and booleans stay null and booleans. A number is an int64 if it is whole, within ±(2^53 - 1) and not -0,
  *   otherwise a float64; float(x) is a float64 in any case. A bigint is an int64 if it fits, otherwise a bigint.
  * - A string is a string, bytes(u8) bytes, complex(re, im) a complex128.
  * - An array is a list, tuple([...]) a tuple, a Set a set, an object or a Map a dict, record({...}) a record. Keys of a
@@ -41,7 +44,7 @@ export async function write(tree: unknown, options: WriteOptions = {}): Promise<
     try {
       file = new Uint8Array(length)
     } catch {
-      throw errorFromCode('out_of_memory', `no array can be had for ${length} bytes: use writeTo()`)
+      throw errorFromCode('out_of_memory', `cannot allocate an array of ${length} bytes; use writeTo()`)
     }
   }
   await make(tree, options, begin, (bytes, offset) => file!.set(bytes, offset))
@@ -49,12 +52,12 @@ export async function write(tree: unknown, options: WriteOptions = {}): Promise<
 }
 
 /**
- * Makes the same file in pieces, for files that no array can hold. What no piece covers is zero, and the last piece is
- * the header at offset 0: a file that was not finished is no checkpoint.
- * @param sink takes one piece; the next comes once it is done
- * @returns bytes of the file
- * @throws EspalierError as write(), also if an array of the tree is transferred or shrunk before the write has ended;
- *   whatever `sink` throws
+ * Makes the same file in pieces, for files too large for an array. Bytes that no piece covers are zero. The last piece
+ * is the header at offset 0, so an unfinished file is not a checkpoint.
+ * @param sink takes one piece; the next comes once its promise resolves
+ * @returns the length of the file in bytes
+ * @throws EspalierError those of write(), also if an array of the tree is transferred or shrunk before the write has
+ *   ended; exceptions of `sink`
  */
 export async function writeTo(
   tree: unknown,
@@ -70,8 +73,8 @@ async function make(
   begin: (length: number) => void,
   take: (bytes: Uint8Array, offset: number) => void | Promise<void>,
 ): Promise<number> {
-  // An instance of its own, which goes with all its memory when this is done.
-  const core = await Core.load(options.writer ?? writerAddress())
+  // A separate instance, whose memory is freed at the end.
+  const core = await Core.load(options.writer ?? writerAddress(), 'espalier_write')
   const write = core.pointer(core.call.espalier_write())
   const builder = new Builder(core, write)
   builder.add(tree)
@@ -79,7 +82,7 @@ async function make(
   core.produce = (id, offset, out, length) => {
     const from = Number(offset)
     const data = builder.data[id]!
-    // The sink may have transferred or shrunk it. Its length is then 0, and subarray() throws.
+    // The sink may have transferred or shrunk it; its length is then 0, and subarray() throws.
     if (data.length < from + length) return INVALID_TREE
     core.bytes.set(data.subarray(from, from + length), out >>> 0)
     return 0

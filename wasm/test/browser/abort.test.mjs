@@ -44,7 +44,7 @@ inEachBrowser((kind, openPage) => {
       const meter = await page.evaluate(() => ckpt.meter)
       assert.equal(meter.requests, 2)
       assert.ok(meter.bytesFetched > HEAD && meter.bytesFetched <= sent && sent < golden('chunks').length / 2)
-      // The checkpoint stays of use, and nothing of what was broken off is kept.
+      // The checkpoint stays usable, and nothing of the aborted read is kept.
       server.behave = () => ({ cors: 'exposed' })
       const again = await page.evaluate(async () => {
         const { data } = await ckpt.get('large').tensor.read()

@@ -22,7 +22,7 @@ inEachBrowser((kind, openPage) => {
   beforeEach(async () => (server = await AdversarialServer.start(golden('chunks'))))
   afterEach(() => server.stop())
 
-  // Opens the file and reads a tensor: what came of it, and what it cost.
+  // Opens the file and reads a tensor. Returns the outcome and the costs.
   async function read(behave, options = {}) {
     server.behave = behave
     const result = await page.evaluate(async (url, options) => {
@@ -85,7 +85,7 @@ inEachBrowser((kind, openPage) => {
   test('a part in gzip that the page may not see', async () => {
     const result = await read(() => ({ ...right, gzip: true }))
     if (kind === 'chrome') return failed(result, 'io_error', TRIES)
-    // Firefox undoes what it hides, and these bytes are the right ones.
+    // Firefox decompresses the hidden encoding, so these bytes are right.
     assert.equal(result.length, LARGE)
     const asked = server.requests.map((range) => /(\d+)-(\d+)$/.exec(range)).reduce((sum, [, a, b]) => sum + (b - a + 1), 0)
     assert.deepEqual([server.requests.length, result.meter.bytesFetched], [2, asked])

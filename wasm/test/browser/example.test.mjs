@@ -7,7 +7,7 @@ import { inEachBrowser } from './support/browsers.mjs'
 import { golden, goldenPath } from './support/files.mjs'
 import { Site } from './support/site.mjs'
 
-/** What the page shows of a file: a row for each tensor. */
+/** The page's view of a file: a row for each tensor. */
 async function rowsOf(name) {
   const ckpt = await open(golden(name))
   const rows = []
@@ -46,7 +46,7 @@ inEachBrowser((kind, openPage) => {
       await input.uploadFile(goldenPath(name))
       assert.deepEqual(await shown(expected), expected.rows)
     }
-    // The package, and no more than once what it is made of; the file goes nowhere.
+    // Only the package's files are requested, each at most once; the checkpoint is not uploaded.
     const wasm = site.requests.filter((path) => path.endsWith('.wasm'))
     assert.deepEqual(wasm, ['/dist/core.wasm', '/dist/decoder.wasm'])
   })

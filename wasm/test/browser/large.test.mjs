@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-// Before the package, of which it is to see every instance.
+// Loaded before the package, so that it sees every instance.
 import { readLarge } from './pages/read-large.js'
 import * as espalier from 'espalier'
 import { inEachBrowser } from './support/browsers.mjs'

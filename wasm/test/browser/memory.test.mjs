@@ -67,7 +67,7 @@ inEachBrowser((kind, openPage) => {
             const target = new Uint8Array(tensor.byteLength)
             await tensor.readInto(target, { onProgress: grow })
             compare('readInto', target)
-            // Two at once, of which each grows the memory under the other.
+            // Two at once; each grows the memory under the other.
             const both = await Promise.all([tensor.read({ onProgress: grow }), tensor.read({ onProgress: grow })])
             for (const read of both) compare('read', bytesOf(read))
           }

@@ -180,7 +180,7 @@ inEachBrowser((kind, openPage) => {
     for (const name of names) {
       const { url } = await serve(golden(name))
       const { described, meter } = await fresh.evaluate(async (url) => {
-        const ckpt = await espalier.open(url, { core: new URL('/dist/core-plain.wasm', location), decoder: new URL('/dist/decoder-plain.wasm', location) })
+        const ckpt = await espalier.open(url, { core: new URL('/dist/core-full.wasm', location), decoder: new URL('/dist/decoder-plain.wasm', location) })
         return { described: await describe(ckpt), meter: ckpt.meter }
       }, url)
       assert.deepEqual(described, await truth(name))
@@ -188,7 +188,8 @@ inEachBrowser((kind, openPage) => {
       await server.stop()
     }
     server = undefined
-    assert.deepEqual(site.requests, ['/dist/core-plain.wasm', '/dist/decoder-plain.wasm'])
+    const wasm = site.requests.filter((path) => path.endsWith('.wasm'))
+    assert.deepEqual(wasm, ['/dist/core-full.wasm', '/dist/decoder-plain.wasm'])
     await fresh.close()
   })
 
@@ -200,7 +201,7 @@ inEachBrowser((kind, openPage) => {
       return (await failure(espalier.open(new Uint8Array(200)))).code
     })
     assert.equal(code, 'not_a_checkpoint')
-    assert.ok(site.requests.includes('/dist/core-plain.wasm') && !site.requests.includes('/dist/core.wasm'), site.requests.join())
+    assert.ok(site.requests.includes('/dist/core-full.wasm') && !site.requests.includes('/dist/core.wasm'), site.requests.join())
     await fresh.close()
   })
 })

@@ -1,4 +1,4 @@
-// Decoding in a Worker: the same results, a page that goes on, and what is told when the Worker does not.
+// Decoding in a Worker: the same results, a responsive page, and the error if the Worker fails.
 import assert from 'node:assert/strict'
 import { after, afterEach, before, test } from 'node:test'
 import { AdversarialServer } from '../../build/test/support/adversarial-server.js'

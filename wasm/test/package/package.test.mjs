@@ -1,4 +1,4 @@
-// The package as it is published: what is in it, and whether it works where it is installed.
+// The published package: its contents, and whether it works when installed.
 import assert from 'node:assert/strict'
 import { readFileSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -31,7 +31,7 @@ test('the tarball holds what it should and nothing else, in less than 1 MB', (co
   const built = sources.flatMap((name) => ['.js', '.d.ts'].map((end) => `dist/${name.slice(0, -3)}${end}`))
   const expected = [
     'package.json', 'README.md', 'LICENSE', 'examples/index.html', 'examples/inspect.mjs',
-    'dist/NOTICES.txt', 'dist/core.wasm', 'dist/core-plain.wasm', 'dist/decoder.wasm', 'dist/decoder-plain.wasm', 'dist/writer.wasm', ...built,
+    'dist/NOTICES.txt', 'dist/core.wasm', 'dist/core-full.wasm', 'dist/decoder.wasm', 'dist/decoder-plain.wasm', 'dist/writer.wasm', ...built,
   ]
   assert.deepEqual(packed.files.map(({ path }) => path).sort(), expected.sort())
   context.diagnostic(`${packed.unpackedSize} bytes unpacked, ${packed.size} packed`)
@@ -43,9 +43,9 @@ test('the tarball holds what it should and nothing else, in less than 1 MB', (co
 test('nothing is packed if a part was not built', async () => {
   const manifest = JSON.parse(readFileSync(join(packageFolder, 'package.json'), 'utf8'))
   const script = readFileSync(join(packageFolder, 'scripts/check-dist.mjs'), 'utf8')
-  const built = Object.fromEntries(['core.wasm', 'core-plain.wasm', 'decoder.wasm', 'decoder-plain.wasm', 'NOTICES.txt', 'index.js', 'index.d.ts', 'worker.js'].map((name) => [`dist/${name}`, '\0asm']))
+  const built = Object.fromEntries(['core.wasm', 'core-full.wasm', 'decoder.wasm', 'decoder-plain.wasm', 'NOTICES.txt', 'index.js', 'index.d.ts', 'worker.js'].map((name) => [`dist/${name}`, '\0asm']))
   await withProject({ 'package.json': manifest, 'scripts/check-dist.mjs': script, ...built }, async (project) => {
-    await assert.rejects(project.run('npm', 'pack', '--dry-run'), /dist has no writer\.wasm: build/)
+    await assert.rejects(project.run('npm', 'pack', '--dry-run'), /dist has no writer\.wasm; build/)
   })
 })
 
@@ -137,7 +137,7 @@ const typed = `
   }
 `
 
-/** What the README shows, as one program each. */
+/** The README's examples, one program each. */
 function snippets() {
   const blocks = readFileSync(join(packageFolder, 'README.md'), 'utf8').matchAll(/```js\n([^]*?)```/g)
   const [imports, bodies] = [new Set(), []]
@@ -172,7 +172,7 @@ test('types, in a program for Node, which knows nothing of pages', async () => {
   })
 })
 
-// Of the oldest library that the package says it needs, with nothing of Node, and no check left out.
+// With the oldest library that the package claims to support, without Node's types, and with all checks.
 for (const [module, moduleResolution] of [['NodeNext', 'NodeNext'], ['ESNext', 'Bundler']]) {
   test(`types, as ${moduleResolution} finds them`, async () => {
     const compilerOptions = {

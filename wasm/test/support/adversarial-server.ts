@@ -44,7 +44,7 @@ export interface Behaviour {
 }
 
 export class AdversarialServer {
-  /** Of each request so far, the Range header, or the method if it is not GET. */
+  /** For each request so far, the Range header, or the method if it is not GET. */
   readonly requests: string[] = []
   readonly headers: IncomingMessage['headers'][] = []
   /** Bytes of bodies that were sent, or that the client might have taken before it closed. */

@@ -1,12 +1,14 @@
-// Both builds, compiled once: the one with SIMD, and the one for hosts without.
+// The modules for hosts with SIMD, and those for hosts without, compiled once.
 import { readFileSync } from 'node:fs'
 
 function compiled(name) {
   return new WebAssembly.Module(readFileSync(new URL(`../../dist/${name}`, import.meta.url)))
 }
 
+const fullCore = compiled('core-full.wasm')
+
 /** Pairs of a name and the compiled modules, as options of open(). */
-export const BUILDS = [['with SIMD', ''], ['without SIMD', '-plain']].map(([name, suffix]) => [
-  name,
-  { core: compiled(`core${suffix}.wasm`), decoder: compiled(`decoder${suffix}.wasm`) },
-])
+export const BUILDS = [
+  ['with SIMD', { core: compiled('core.wasm'), fullCore, decoder: compiled('decoder.wasm') }],
+  ['without SIMD', { core: fullCore, fullCore, decoder: compiled('decoder-plain.wasm') }],
+]

@@ -1,11 +1,12 @@
-// Core and decoder with less memory than they were built for, so that a lack of it can be tried.
+// The modules with less memory than they were built for, so that a lack of it can be tried.
 import { readFileSync } from 'node:fs'
 
 const MEMORY_SECTION = 5
 
-/** The modules, as options of open(), of which the memory of each may have at most `pages` pages of 64 KiB. */
+/** The modules as options of open(); the memory of each has at most `pages` pages of 64 KiB. */
 export function limited(pages) {
-  return { core: limitedModule('core', pages), decoder: limitedModule('decoder', pages) }
+  const [core, fullCore, decoder] = ['core', 'core-full', 'decoder'].map((name) => limitedModule(name, pages))
+  return { core, fullCore, decoder }
 }
 
 function limitedModule(name, pages) {

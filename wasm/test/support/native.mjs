@@ -5,8 +5,8 @@ import { execFileSync } from 'node:child_process'
 export const native = process.env.ESPALIER || undefined
 
 /**
- * What `espalier verify` says of each file: a list of errors, empty for one that is intact. An error has code, message,
- * offset and path; null for what it does not say.
+ * The result of `espalier verify` for each file: a list of errors, empty for an intact file. An error has code,
+ * message, offset and path; null for what it does not say.
  */
 export function nativeErrors(files) {
   const options = { encoding: 'utf8', maxBuffer: 1 << 28, stdio: ['ignore', 'pipe', 'ignore'] }

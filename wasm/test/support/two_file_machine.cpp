@@ -2,6 +2,8 @@
 // was cut at the beginning of a tensor: tensors from there on lie in a second file, which the
 // metadata name under "second". If they have a "transposed", there are no hashes, the numbers of
 // the first tensor are in another byte order, and the last one, a square, is stored transposed too.
+// "notes" is a list of notes, each a list of kind, path and message.
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -17,6 +19,19 @@
 
 namespace espalier::abi {
 namespace {
+
+Notes notes_of(const NodeRef& metadata) {
+  Notes notes;
+  const auto list = metadata.at("notes");
+  if (!list) return notes;
+  for (std::uint32_t i = 0; i < list->size(); ++i) {
+    const auto text = [note = list->child(i)](std::uint32_t part) {
+      return std::string(*note.child(part).as_string());
+    };
+    notes.add({text(0) == "loss" ? Note::Kind::kLoss : Note::Kind::kWarning, text(1), text(2)});
+  }
+  return notes;
+}
 
 class TwoFileMachine : public OpeningMachine {
  public:
@@ -46,6 +61,7 @@ class TwoFileMachine : public OpeningMachine {
       if (!header) return propagate(header);
       OpenOptions of_whole = options_;
       of_whole.file_size = header->file_length;
+      of_whole.nest = false;
       opener_.emplace(of_whole);
       return {};
     }
@@ -86,6 +102,7 @@ class TwoFileMachine : public OpeningMachine {
                                .tables = std::move(tables),
                                .files = std::move(files_),
                                .tree_digest = is_foreign ? std::nullopt : whole.tree_digest(),
+                               .notes = notes_of(whole_->metadata()),
                                .nest = options_.nest},
                               options_.limits);
     if (!catalog) return propagate(catalog);

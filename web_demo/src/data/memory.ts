@@ -1,9 +1,9 @@
-// What the page remembers between visits. Browsers may refuse to keep anything; then nothing is remembered.
+// Stores settings between visits. Browsers may refuse to store; then nothing is remembered.
 
 const RECENT = 'espalier.recent'
 const MOST_RECENT = 10
 
-/** What was kept under a name. */
+/** The text stored under a name. */
 export function recall(name: string): string | undefined {
   try {
     return localStorage.getItem(name) ?? undefined
@@ -12,17 +12,17 @@ export function recall(name: string): string | undefined {
   }
 }
 
-/** Keeps a text under a name; undefined forgets it. */
+/** Stores a text under a name; undefined deletes it. */
 export function remember(name: string, text: string | undefined): void {
   try {
     if (text === undefined) localStorage.removeItem(name)
     else localStorage.setItem(name, text)
   } catch {
-    // A page that is not allowed to keep things still works.
+    // A page without storage still works.
   }
 }
 
-/** Addresses that were opened, the latest first. */
+/** Recently opened addresses, the latest first. */
 export function recentAddresses(): readonly string[] {
   try {
     const list: unknown = JSON.parse(recall(RECENT) ?? '[]')

@@ -1,24 +1,24 @@
-// A file that is open, and what the page knows of it.
+// An open file, and the page's state for it.
 import { open, openInWorker, EspalierError, type Checkpoint, type OpenOptions } from 'espalier'
 import { Outline } from '../tree/outline'
 import { Rows } from '../tree/rows'
 import { HashStates } from '../verify/hash-states'
 
-/** What can be opened: a file of this machine, or an address as the user gave it, perhaps relative to the page. */
+/** An input: a local file, or an address as the user gave it, perhaps relative to the page. */
 export type Input = File | string
 
 /** An open file. */
 export interface OpenFile {
   readonly number: number
   readonly input: Input
-  /** Files of this machine that may belong to the same checkpoint. */
+  /** Local files that may belong to the same checkpoint. */
   readonly siblings: OpenOptions['siblings']
   /** Whether its dotted names are shown as a tree. */
   readonly areNamesNested: boolean
   readonly name: string
-  /** The full address, which programs can open; undefined for files of this machine. */
+  /** The full address, which programs can open; undefined for local files. */
   readonly url: string | undefined
-  /** What a link to it says; undefined for files of this machine. */
+  /** The address in links to it; undefined for local files. */
   readonly address: string | undefined
   readonly checkpoint: Checkpoint
   readonly outline: Outline
@@ -29,7 +29,7 @@ export interface OpenFile {
 /** The bundled example: a real checkpoint of a small training run. */
 export const EXAMPLE = 'example.espalier'
 
-/** Files of fewer bytes take less time than a Worker does to start. */
+/** Decoding a smaller file takes less time than starting a Worker. */
 const SMALL = 1 << 20
 
 /** The addresses of files.json. */
@@ -37,7 +37,7 @@ const SERVED = /^files\/\d+\//
 
 let opened = 0
 
-/** What to call an input. */
+/** The name of an input. */
 export function nameOf(input: Input): string {
   if (typeof input !== 'string') return input.name
   const { pathname, host } = new URL(input, location.href)
@@ -45,8 +45,8 @@ export function nameOf(input: Input): string {
 }
 
 /**
- * Opens a file; a Worker decodes it if it is not small, and where there may be one.
- * @throws EspalierError for files that cannot be opened, TypeError for text that is no address
+ * Opens a file. A Worker decodes it unless it is small or Workers are not available.
+ * @throws EspalierError for files that cannot be opened, TypeError for text that is not an address
  */
 export async function openFile(input: Input, options: Pick<OpenOptions, 'signal' | 'onProgress' | 'siblings' | 'nest'>): Promise<OpenFile> {
   const source = typeof input === 'string' ? new URL(input, location.href).href : input
@@ -65,7 +65,7 @@ export async function openFile(input: Input, options: Pick<OpenOptions, 'signal'
     siblings: options.siblings,
     areNamesNested: options.nest === true,
     name: nameOf(input),
-    // What `espalier view` serves is a file of this machine, and its address is gone when that ends.
+    // A file from `espalier view` is local, and its address is gone when that program ends.
     url: typeof source !== 'string' || (typeof input === 'string' && SERVED.test(input)) ? undefined : source,
     address: typeof input === 'string' ? input : undefined,
     checkpoint,

@@ -1,12 +1,12 @@
-// Long work in short turns, so that the page stays responsive.
+// Runs long work in short slices, so that the page stays responsive.
 
-/** After so many milliseconds others get their turn: events, drawing, an abort. */
+/** After this many milliseconds of work, yield to events, drawing and aborts. */
 const TURN = 12
 
-/** Work that pauses wherever it may be interrupted, and says what part of it is done, from 0 to 1. */
+/** Work that yields wherever it may be interrupted. It yields the finished share, from 0 to 1. */
 export type Work<T> = Generator<number, T, void>
 
-/** Does the work at once. */
+/** Runs the work at once. */
 export function runNow<T>(work: Work<T>): T {
   for (;;) {
     const step = work.next()
@@ -15,7 +15,7 @@ export function runNow<T>(work: Work<T>): T {
 }
 
 /**
- * Does the work in turns.
+ * Runs the work in slices.
  * @throws the signal's reason if it is aborted
  */
 export async function runInTurns<T>(work: Work<T>, signal?: AbortSignal, onProgress?: (done: number) => void): Promise<T> {
@@ -33,14 +33,14 @@ export async function runInTurns<T>(work: Work<T>, signal?: AbortSignal, onProgr
       signal?.throwIfAborted()
     }
   } finally {
-    // Work that is given up may have something to undo.
+    // Aborted work may have something to undo.
     work.return(undefined as never)
   }
 }
 
 /** Lets events and drawing happen. */
 export function nextTurn(): Promise<void> {
-  // A message, because timers are held back to 4 ms and in hidden pages to a second.
+  // A message, because browsers delay timers to 4 ms, and to a second in hidden pages.
   return new Promise((resolve) => {
     const { port1, port2 } = new MessageChannel()
     port1.onmessage = () => {

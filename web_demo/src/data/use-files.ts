@@ -1,10 +1,10 @@
-// The files that are open: opening, choosing, closing.
+// Opens, selects and closes files.
 import { useCallback, useRef, useState } from 'preact/hooks'
 import type { OpeningState } from '../open/opening'
 import { rememberAddress } from './memory'
 import { nameOf, openFile, type Input, type OpenFile } from './open-file'
 
-/** What could not be opened. */
+/** An input that could not be opened, and its error. */
 export interface Failure {
   readonly name: string
   readonly error: unknown
@@ -12,24 +12,24 @@ export interface Failure {
   readonly key: string | undefined
 }
 
-/** What is open, and what can be done. */
+/** The open files, and the actions on them. */
 export interface Files {
   readonly files: readonly OpenFile[]
   readonly current: OpenFile | undefined
   readonly opening: OpeningState | undefined
   readonly failure: Failure | undefined
-  /** Opens files one after the other, and shows the last; `key` is to be selected. Gives that one. */
+  /** Opens files one after the other, shows the last one, selects `key` in it, and returns it. */
   add(inputs: readonly Input[], key?: string): Promise<OpenFile | undefined>
-  /** Fetches all of a file of a server that does not give parts, then opens it. */
+  /** Fetches the whole file from a server without range support, then opens it. */
   addWhole(address: string): Promise<OpenFile | undefined>
-  /** Opens a file anew, with its dotted names as a tree or as they are. */
+  /** Opens a file again, with dotted names split into a tree or as stored. */
   setNested(file: OpenFile, isNested: boolean): void
   show(file: OpenFile): void
   close(file: OpenFile): void
   dismiss(): void
 }
 
-/** How one file is opened. */
+/** Options for opening one file. */
 interface HowToOpen {
   /** The key path to select. */
   readonly key?: string | undefined
@@ -37,17 +37,17 @@ interface HowToOpen {
   readonly siblings?: OpenFile['siblings']
   /** Whether dotted names become a tree. */
   readonly nest?: boolean | undefined
-  /** The file whose place the new one takes. */
+  /** The file that the new one replaces. */
   readonly old?: OpenFile | undefined
 }
 
-/** Takes care of the open files. @param onKey told of the item that a key path names, once its file is open */
+/** Manages the open files. @param onKey called with the item of a key path, once its file is open */
 export function useFiles(onKey: (file: OpenFile, item: number) => void): Files {
   const [files, setFiles] = useState<readonly OpenFile[]>([])
   const [current, setCurrent] = useState<OpenFile>()
   const [opening, setOpening] = useState<OpeningState>()
   const [failure, setFailure] = useState<Failure>()
-  // One at a time: what is asked for meanwhile waits.
+  // One at a time: later requests wait.
   const queue = useRef(Promise.resolve())
 
   const openOne = async (input: Input, options: HowToOpen = {}): Promise<OpenFile | undefined> => {
@@ -78,7 +78,7 @@ export function useFiles(onKey: (file: OpenFile, item: number) => void): Files {
   const add = useCallback((inputs: readonly Input[], key?: string): Promise<OpenFile | undefined> => {
     const result = queue.current.then(async () => {
       setFailure(undefined)
-      // Files of this machine that were given together may make up one checkpoint. Those of an address lie beside it.
+      // Local files opened together may form one checkpoint. Further files of an address are beside it.
       const files = inputs.filter((input) => typeof input !== 'string')
       let last: OpenFile | undefined
       for (const input of inputs) last = (await openOne(input, { key, siblings: typeof input === 'string' ? undefined : files })) ?? last
@@ -102,8 +102,8 @@ export function useFiles(onKey: (file: OpenFile, item: number) => void): Files {
     setOpening({ name, loaded: 0, total: 0, cancel: () => stop.abort() })
     try {
       const response = await fetch(new URL(address, location.href), { signal: stop.signal })
-      if (!response.ok) throw new Error(`the server says ${response.status}`)
-      // The browser keeps large ones on the disk.
+      if (!response.ok) throw new Error(`the server answered with status ${response.status}`)
+      // The browser keeps large blobs on the disk.
       return await add([new File([await response.blob()], name)])
     } catch (error) {
       if (!stop.signal.aborted) setFailure({ name, error, input: address, key: undefined })
@@ -120,7 +120,7 @@ export function useFiles(onKey: (file: OpenFile, item: number) => void): Files {
       setCurrent((shown) => (shown === file ? others.at(-1) : shown))
       return others
     })
-    // After the panes are gone, which would ask it for more.
+    // After the panes are removed, because they would still read from it.
     setTimeout(() => void file.checkpoint.close().catch(() => {}))
   }
 

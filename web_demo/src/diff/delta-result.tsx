@@ -1,4 +1,4 @@
-// What came of comparing the elements of two tensors.
+// Shows the result of comparing the elements of two tensors.
 import { formatExact } from '../ui/format'
 import { formatShare } from '../ui/format-share'
 import { BUCKETS, LOWEST, type Deltas } from './deltas'
@@ -26,14 +26,14 @@ function DeltaHistogram({ deltas: { histogram } }: { deltas: Deltas }) {
   while (histogram[end - 1] === 0) end--
   const most = histogram.reduce((a, b) => Math.max(a, b), 0)
   const width = Math.min(WIDTH / (end - first), 24)
-  // The outermost take what lies beyond.
+  // The outermost buckets include everything beyond.
   const from = first === 0 ? 'below 2^' + (LOWEST + 1) : `2^${LOWEST + first}`
   const to = end === BUCKETS ? `2^${LOWEST + end} and more` : `2^${LOWEST + end}`
   return (
     <figure>
       <svg width={width * (end - first)} height={HEIGHT} role="img" aria-label={`Histogram of |Δ| from ${from} to ${to}`}>
         {Array.from(histogram.subarray(first, end), (count, i) => {
-          // Some, however few, are to be seen.
+          // Even a small count must be visible.
           const height = count > 0 ? Math.max(1, (count / most) * HEIGHT) : 0
           return <rect x={i * width} y={HEIGHT - height} width={Math.max(width - 1, 1)} height={height} fill="currentColor" />
         })}

@@ -1,28 +1,28 @@
-// How far two tensors are apart.
+// Computes the differences between the elements of two tensors.
 import type { Tensor, TensorData } from 'espalier'
 import { partsOf } from './parts'
 
-/** Buckets of |delta| by its power of two, from 2^LOWEST on; the first and the last take what lies beyond. */
+/** Buckets of |delta| by its power of two, from 2^LOWEST on; the first and the last include everything beyond. */
 export const LOWEST = -40
 export const BUCKETS = 64
 
-/** What there is to say of |a - b|, over pairs of finite elements. */
+/** Statistics of |a - b| over pairs of finite elements. */
 export interface Deltas {
   readonly elements: number
-  /** Elements that differ, those included that cannot be compared. */
+  /** Elements that differ, including those that cannot be compared. */
   readonly differing: number
-  /** Differing elements of which one is not finite. */
+  /** Differing elements that have no distance, because one or both are not finite. */
   readonly notComparable: number
   readonly max: number
   readonly mean: number
-  /** How many differing elements lie in each bucket. */
+  /** The number of differing elements in each bucket. */
   readonly histogram: Float64Array
 }
 
-/** Elements that are in memory at once, of each of the two. */
+/** Elements of each tensor in memory at once. */
 const MOST = 1 << 20
 
-/** Adds up deltas, part by part. */
+/** Accumulates deltas, part by part. */
 export class DeltaSum {
   #elements = 0
   #differing = 0
@@ -31,7 +31,7 @@ export class DeltaSum {
   #sum = 0
   readonly #histogram = new Float64Array(BUCKETS)
 
-  /** Takes pairs of real and imaginary parts. */
+  /** Adds pairs of real and imaginary parts. */
   addComplex(a: ArrayLike<number>, b: ArrayLike<number>): void {
     this.#elements += a.length / 2
     for (let i = 0; i < a.length; i += 2) {
@@ -41,21 +41,21 @@ export class DeltaSum {
     }
   }
 
-  /** Takes numbers of the two. Two NaNs count as equal. */
+  /** Adds numbers of the two. Two NaNs count as equal. */
   add(a: ArrayLike<number | bigint>, b: ArrayLike<number | bigint>): void {
     this.#elements += a.length
     for (let i = 0; i < a.length; i++) {
       const x = a[i]!
       const y = b[i]!
       if (x === y) continue
-      // Bigints are subtracted first: far from 0 their doubles may be equal.
+      // Subtract bigints first: far from 0 their doubles may be equal.
       const delta = typeof x === 'bigint' ? Math.abs(Number(x - (y as bigint))) : Math.abs(x - (y as number))
       if (Number.isNaN(x) && Number.isNaN(y)) continue
       this.#note(delta, typeof x === 'bigint' || (Number.isFinite(x) && Number.isFinite(y)))
     }
   }
 
-  /** Adds one that differs. The difference of two finite numbers may be infinite all the same. */
+  /** Adds a differing pair. The difference of two finite numbers may still be infinite. */
   #note(delta: number, isComparable: boolean): void {
     this.#differing++
     if (!isComparable) {
@@ -68,7 +68,7 @@ export class DeltaSum {
     this.#histogram[Math.max(0, Math.min(bucket, BUCKETS - 1))]!++
   }
 
-  /** What it comes to. */
+  /** Returns the statistics. */
   get result(): Deltas {
     const compared = this.#elements - this.#notComparable
     return {
@@ -97,7 +97,10 @@ export async function readDeltas(a: Tensor, b: Tensor, signal: AbortSignal, onPr
   return sum.result
 }
 
-/** The numbers themselves where JavaScript has them, otherwise as 32-bit floats, which hold all narrower types. */
+/**
+ * The numbers themselves if JavaScript has an array for them, otherwise as 32-bit floats, which hold all narrower types
+ * exactly.
+ */
 function numbersOf(part: TensorData): ArrayLike<number | bigint> {
   const { dtype, data } = part
   return /^([iu](8|16|32|64)|f64|c64|c128)$/.test(dtype) ? data : part.toFloat32()

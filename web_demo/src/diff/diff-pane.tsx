@@ -1,4 +1,4 @@
-// Compares the file that is shown with another that is open.
+// Compares the shown file with another open one.
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { Node } from 'espalier'
 import type { OpenFile } from '../data/open-file'
@@ -11,12 +11,12 @@ import { findDifferences, type Change, type Difference, type Differences } from 
 interface DiffPaneProps {
   readonly file: OpenFile
   readonly files: readonly OpenFile[]
-  /** Counts up when the hashes are known of more. */
+  /** Increments when hash results change. */
   readonly version: number
   onSelect(item: number): void
 }
 
-/** Differences that are listed at first, and with each "more". */
+/** Differences listed at first, and added by each "more". */
 const PAGE = 100
 
 // In the order in which the summary counts them.
@@ -26,12 +26,12 @@ const WORDS = {
   unknown: 'not compared', damaged: 'damaged',
 } as const
 
-/** Shows what differs; the elements of tensors are read when that is asked for. */
+/** Shows the differences; reads the elements of tensors on request. */
 export function DiffPane({ file: shown, files, version, onSelect }: DiffPaneProps) {
   const others = files.filter((other) => other !== shown)
   const [number, setNumber] = useState<number>()
   const against = others.find((one) => one.number === number) ?? others.at(-1)
-  // From the one that was opened first to the other, so that what is new is called added.
+  // From the file opened first to the other, so that new nodes are called added.
   const isShownFirst = !against || shown.number < against.number
   const file = isShownFirst ? shown : against
   const other = isShownFirst ? against : shown
@@ -138,7 +138,7 @@ export function DiffPane({ file: shown, files, version, onSelect }: DiffPaneProp
   )
 }
 
-/** Whether reading the elements of both tells more. */
+/** Whether reading the elements of both would show more. */
 function isReadable({ change }: Difference): boolean {
   return change === 'data' || change === 'unknown'
 }

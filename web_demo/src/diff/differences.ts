@@ -2,36 +2,36 @@
 import type { Change as TreeChange, Checkpoint, Node } from 'espalier'
 
 /**
- * How a node differs. unknown: two tensors without hashes, which only reading can compare; damaged: two tensors with the
- * same hashes, and one of them is known to be damaged.
+ * How a node differs. unknown: two tensors without hashes, so only a read can compare them. damaged: two tensors with
+ * the same hashes, but one of them is known to be damaged.
  */
 export type Change = TreeChange | 'unknown' | 'damaged'
 
 /** A difference. `before` or `after` is missing for what was added or removed. */
 export interface Difference {
   readonly change: Change
-  /** The key path; of metadata, with that word in front. */
+  /** The key path; for metadata, with that word in front. */
   readonly path: string
   readonly before: Node | undefined
   readonly after: Node | undefined
 }
 
-/** What comparing has found. */
+/** The result of a comparison. */
 export interface Differences {
-  /** The first ones. */
+  /** The first differences. */
   readonly listed: readonly Difference[]
-  /** How many of each there are, listed or not. */
+  /** The number of each kind, listed or not. */
   readonly counts: ReadonlyMap<Change, number>
   /** Tensors with equal hashes. */
   readonly equalTensors: number
 }
 
-/** Differences that are kept: people read fewer. */
+/** Limit of stored differences; people read fewer. */
 const MOST = 20_000
 
 /**
- * Compares two checkpoints. Hashes say what was written, so tensors that are known to be damaged are told apart.
- * @param damaged the nodes of both that verifying has found to be damaged, containers among them
+ * Compares two checkpoints. Hashes describe the written bytes, so tensors known to be damaged are reported separately.
+ * @param damaged the damaged nodes of both that verification found, including containers
  */
 export async function findDifferences(
   before: Checkpoint, after: Checkpoint, damaged: readonly [Iterable<number>, Iterable<number>] = [[], []], signal?: AbortSignal,
@@ -51,7 +51,7 @@ export async function findDifferences(
   return { listed: found, counts: all, equalTensors: equalTensors - ill.size }
 }
 
-/** Tensors that both have at the same path, with the same type and shape, one of them damaged: by the node in `before`. */
+/** Pairs of tensors at the same path, with the same dtype and shape, one of them damaged; by the node in `before`. */
 function damagedPairs(before: Checkpoint, after: Checkpoint, [bad, otherBad]: readonly [Iterable<number>, Iterable<number>]): Map<number, Node> {
   const pairs = new Map<number, Node>()
   const add = (path: string): void => {

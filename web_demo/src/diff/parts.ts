@@ -1,10 +1,10 @@
-// A tensor in parts that memory can hold.
+// Splits a tensor into parts that fit in memory.
 import type { SliceInput } from 'espalier'
 
 /** Slices that cover a shape once, in C order, each of at most about `most` elements. */
 export function* partsOf(shape: readonly number[], most: number): Generator<SliceInput[], void, void> {
   if (shape.some((length) => length === 0)) return
-  // The first axis of which single steps are small enough.
+  // The first axis whose single steps are small enough.
   let axis = 0
   const below = (from: number): number => shape.slice(from + 1).reduce((product, length) => product * length, 1)
   while (axis < shape.length && below(axis) > most) axis++

@@ -1,8 +1,8 @@
-// The children of a node that are large enough to be seen.
+// Finds the children of a node that are large enough to draw.
 import type { Node } from 'espalier'
 import type { Slices } from './time-slices.js'
 
-/** What the size of a node is. */
+/** The measure of a node's size. */
 export type Measure = 'stored' | 'bytes'
 
 /** A child and its size. */
@@ -11,19 +11,19 @@ export interface Branch {
   readonly size: number
 }
 
-/** The largest children of a node, the largest first, and what is left of them. */
+/** The largest children of a node, the largest first, and the rest. */
 export interface Branches {
   readonly kept: readonly Branch[]
   readonly restCount: number
   readonly restSize: number
-  /** Of all children. With ties this is more than their parent has. */
+  /** The total of all children. With ties it exceeds their parent's size. */
   readonly total: number
 }
 
-/** More rectangles of at least a pixel there is no room for. */
+/** No window has space for more rectangles of a pixel. */
 const MOST = 2048
 
-/** The children of a node by size. Those without any bytes are in the rest. */
+/** The children of a node by size. Children without bytes are in the rest. */
 export async function branchesOf(node: Node, measure: Measure, slices: Slices): Promise<Branches> {
   const sizes = new Float64Array(node.size)
   let position = 0
@@ -45,7 +45,7 @@ export function largest(sizes: Float64Array, most: number): number[] {
   const least = sizes.length > most ? sizes.slice().sort()[sizes.length - most]! : 0
   const positions: number[] = []
   for (let i = 0; i < sizes.length && positions.length < most; i++) if (sizes[i]! > least) positions.push(i)
-  // Those as large as the least fill what is left.
+  // Children as large as the smallest fill the remaining slots.
   for (let i = 0; i < sizes.length && positions.length < most; i++) if (sizes[i] === least && least > 0) positions.push(i)
   return positions.sort((a, b) => sizes[b]! - sizes[a]! || a - b)
 }

@@ -5,13 +5,13 @@ import type { Cell } from './icicle-layout.js'
 
 export const ROW = 28
 
-/** Light enough for dark text in either scheme; told apart by people with colour blindness. */
+/** Light enough for dark text in either scheme; distinguishable with colour blindness. */
 const BRANCHES = ['#8ecae6', '#ffd08a', '#a8ddb5', '#f7b6c8', '#d3c4ec', '#e8e29a', '#f5b895', '#b7d3d3']
 const INK = '#14181d'
 const REST = '#c3c8ce'
 const FOCUS = '#dfe3e8'
 
-/** What is marked. */
+/** The marked cells. */
 export interface Marks {
   readonly selected: number | undefined
   readonly active: Cell | undefined
@@ -37,7 +37,7 @@ export function draw(canvas: HTMLCanvasElement, cells: readonly Cell[], offset: 
     context.fillStyle = cell.depth <= 0 ? FOCUS : cell.node ? BRANCHES[cell.branch % BRANCHES.length]! : REST
     context.fillRect(cell.x, y, Math.max(cell.width - gap, 0.5), ROW - 1)
     if (cell.depth % 2 === 0 && cell.depth > 0 && cell.node) {
-      // Every other row a little darker, so that levels are seen.
+      // Every other row is a little darker, to show the levels.
       context.fillStyle = 'rgb(0 0 0 / 7%)'
       context.fillRect(cell.x, y, Math.max(cell.width - gap, 0.5), ROW - 1)
     }
@@ -76,7 +76,7 @@ function write(context: CanvasRenderingContext2D, cell: Cell, y: number): void {
   context.restore()
 }
 
-/** The key of a cell's node, or how many it stands for. */
+/** The key of a cell's node, or the number of nodes in it. */
 export function cellName(cell: Cell): string {
   return cell.node ? keyText(cell.node) : `${cell.count.toLocaleString('en')} more`
 }

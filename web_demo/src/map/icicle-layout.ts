@@ -1,15 +1,15 @@
-// Where the rectangles of the map are.
+// Lays out the rectangles of the map.
 import type { Node } from 'espalier'
 import { branchesOf, type Branches, type Measure } from './branches.js'
 import type { Slices } from './time-slices.js'
 
 /** A rectangle: a node, or several that are too small to be drawn. */
 export interface Cell {
-  /** Undefined for several. */
+  /** Undefined for several nodes. */
   readonly node: Node | undefined
-  /** The container that holds it. */
+  /** Its container. */
   readonly parent: Cell | undefined
-  /** How many nodes it stands for. */
+  /** The number of nodes in it. */
   readonly count: number
   readonly size: number
   /** Rows from the focus. */
@@ -17,14 +17,14 @@ export interface Cell {
   /** In pixels. */
   readonly x: number
   readonly width: number
-  /** Which branch of the focus it belongs to. */
+  /** The number of its branch of the focus. */
   readonly branch: number
 }
 
 /** Rows below the focus. */
 export const MAX_DEPTH = 7
 
-/** The rectangles of a node's children. What is narrower than a pixel is one rectangle together. */
+/** The rectangles of a node's children. Children narrower than a pixel share one rectangle. */
 export function placeChildren(parent: Cell, { kept, restCount, restSize, total }: Branches): Cell[] {
   if (!(total > 0)) return []
   const cells: Cell[] = []
@@ -50,8 +50,8 @@ export function placeChildren(parent: Cell, { kept, restCount, restSize, total }
 }
 
 /**
- * Lays out what is below a node, level by level.
- * @param onCells is told the children of the node, and all cells so far, now and then and in the end
+ * Lays out the tree below a node, level by level.
+ * @param onCells called now and then, and at the end, with all cells so far; first with the node's children
  */
 export async function layOut(
   focus: Node, measure: Measure, width: number, slices: Slices,

@@ -1,4 +1,4 @@
-// A map of where the bytes of a checkpoint are.
+// A map of the sizes in a checkpoint.
 import type { Checkpoint, Node } from 'espalier'
 import { useEffect, useLayoutEffect, useReducer, useRef, useState } from 'preact/hooks'
 import { formatBytes } from '../ui/format.js'
@@ -10,7 +10,7 @@ import './icicle.css'
 import { keyText } from './key-text.js'
 import { Slices } from './time-slices.js'
 
-/** Children in the list below the map at first, and more each time. */
+/** Children listed below the map at first, and added each time. */
 const LISTED = 12
 const MORE = 50
 
@@ -24,11 +24,11 @@ interface Layout {
 interface IcicleProps {
   readonly checkpoint: Checkpoint
   readonly selected: Node | undefined
-  /** Is told the node that is chosen. */
+  /** Called with the chosen node. */
   readonly onSelect: (node: Node) => void
 }
 
-/** The map, linked with what is selected elsewhere. */
+/** The map, linked with the selection elsewhere. */
 export function Icicle(props: IcicleProps) {
   return <IcicleMap key={checkpointNumber(props.checkpoint)} {...props} />
 }
@@ -82,7 +82,7 @@ function IcicleMap({ checkpoint, selected, onSelect }: IcicleProps) {
     return cells.find((cell) => cell.depth === row && cell.x <= x && x < cell.x + cell.width)
   }
   const choose = (cell: Cell | undefined): void => {
-    // Of what is too small to be drawn, its container is nearer.
+    // A cell too small to draw selects its container.
     const node = cell?.node ?? cell?.parent?.node
     if (node) onSelect(node)
   }
@@ -121,7 +121,7 @@ function IcicleMap({ checkpoint, selected, onSelect }: IcicleProps) {
       <div ref={frame}>
         <canvas
           ref={canvas} tabIndex={0} role="img" style={{ height: `${height}px` }}
-          aria-label="Map of sizes: each row is a level of the tree, and the wider a rectangle, the more bytes. Arrow keys move, Enter selects. The list below says the same."
+          aria-label="Map of sizes: each row is a level of the tree, and the wider a rectangle, the more bytes. Arrow keys move, Enter selects. The list below has the same content."
           onPointerMove={(event) => setActive(cellAt(event))} onPointerLeave={() => setActive(undefined)}
           onClick={(event) => choose(cellAt(event))} onKeyDown={onKeyDown} onBlur={() => setActive(undefined)}
         />
@@ -156,8 +156,7 @@ function IcicleMap({ checkpoint, selected, onSelect }: IcicleProps) {
 }
 
 /**
- * The container that is drawn as the widest row: the selected one. A selected leaf leaves it as it is, if it is there
- * to be seen.
+ * The container drawn as the widest row: the selected one. Selecting a visible leaf does not change it.
  */
 function useFocus(checkpoint: Checkpoint, selected: Node | undefined): Node {
   const last = useRef<Node>()

@@ -2,7 +2,7 @@
 import type { Node } from 'espalier'
 import { visibleText } from '../ui/visible.js'
 
-/** Its last key; a text key that reads as a number is in quotes, and so is the empty one. */
+/** Its last key. A text key that looks like a number is in quotes, and so is the empty key. */
 export function keyText(node: Node): string {
   const { key } = node
   if (key === undefined) return 'root'

@@ -1,28 +1,28 @@
-// Work cut into pieces, between which the page draws and answers.
+// Splits work into slices, so that the page can draw and respond between them.
 
 /** Milliseconds of work at a time: two thirds of a frame. */
 const SLICE = 10
 
-/** What a loop asks whether it must rest. */
+/** Tells a loop when to pause. */
 export class Slices {
   readonly #signal: AbortSignal | undefined
   #end = performance.now() + SLICE
   #asked = 0
 
-  /** @param signal stops the work at its next rest */
+  /** @param signal stops the work at its next pause */
   constructor(signal?: AbortSignal) {
     this.#signal = signal
   }
 
-  /** Whether this piece has taken its time. Cheap: looks at the clock now and then. */
+  /** Whether this slice's time is over. Cheap: reads the clock only now and then. */
   get isOver(): boolean {
     return (++this.#asked & 15) === 0 && performance.now() >= this.#end
   }
 
-  /** Lets the page work. Throws the signal's reason if it was aborted. */
+  /** Yields to the page. Throws the signal's reason if it was aborted. */
   async rest(): Promise<void> {
     await new Promise<void>((resolve) => {
-      // Not setTimeout(), of which browsers make four milliseconds.
+      // Not setTimeout(), which browsers delay to four milliseconds.
       const { port1, port2 } = new MessageChannel()
       port1.onmessage = () => {
         port1.close()

@@ -1,7 +1,7 @@
-// Files that are dropped anywhere on the page.
+// Accepts files dropped anywhere on the page.
 import { useEffect, useState } from 'preact/hooks'
 
-/** Takes dropped files. Gives whether some are held over the page now. */
+/** Handles dropped files. Returns whether files are being dragged over the page. */
 export function useDrop(onFiles: (files: readonly File[]) => void): boolean {
   const [isOver, setOver] = useState(false)
   useEffect(() => {
@@ -12,7 +12,7 @@ export function useDrop(onFiles: (files: readonly File[]) => void): boolean {
       setOver(true)
     }
     const onLeave = (event: DragEvent): void => {
-      // Between two elements of the page it is not left.
+      // Moving between two elements of the page does not leave it.
       if (event.relatedTarget === null) setOver(false)
     }
     const onDrop = (event: DragEvent): void => {

@@ -1,4 +1,4 @@
-// The ways in: a file, an address, one of the recent ones.
+// Opens a file, an address, or a recent address.
 import { useRef, useState } from 'preact/hooks'
 import type { Input } from '../data/open-file'
 import { forgetAddresses, recentAddresses } from '../data/memory'

@@ -1,17 +1,17 @@
-// A file on its way.
+// Shows the progress of opening a file.
 import { formatBytes } from '../ui/format'
 import { visible } from '../ui/visible'
 
-/** What is being opened. */
+/** The input being opened. */
 export interface OpeningState {
   readonly name: string
   readonly loaded: number
-  /** 0 if it is not known. */
+  /** 0 if unknown. */
   readonly total: number
   cancel(): void
 }
 
-/** How far it is, and a way to stop it. */
+/** The progress, and a button that stops it. */
 export function Opening({ name, loaded, total, cancel }: OpeningState) {
   return (
     <div class="opening" role="status">

@@ -1,9 +1,9 @@
-// What is said if a file cannot be opened.
+// Shown if a file cannot be opened.
 import { visible } from '../ui/visible'
 import { problemOf } from './problem'
 
 interface ProblemPageProps {
-  /** What could not be opened, and what was thrown. */
+  /** The name of the input, and the error. */
   readonly name: string
   readonly error: unknown
   onRetry(): void
@@ -12,7 +12,7 @@ interface ProblemPageProps {
   readonly onFetchWhole: (() => void) | undefined
 }
 
-/** What was wrong, where, and what to do. */
+/** Shows the problem, its position, and what to do. */
 export function ProblemPage({ name, error, onRetry, onDismiss, onFetchWhole }: ProblemPageProps) {
   const { message, code, offset, path, advice } = problemOf(error)
   return (

@@ -1,4 +1,4 @@
-// What went wrong, for people.
+// Describes errors for people.
 import { EspalierError } from 'espalier'
 
 /** A failure, and what to do about it. */
@@ -11,18 +11,18 @@ export interface Problem {
 }
 
 const AGAIN = 'Copy or download the file again.'
-const WRITER = 'Damage would show otherwise: a program wrote it wrong. Do not trust the file; ask who wrote it.'
+const WRITER = 'This is not damage but an error of the program that wrote the file. Do not trust the file; ask its author.'
 
 // After docs/errors.md.
 const ADVICE: Readonly<Record<string, string>> = {
   not_a_checkpoint: 'Check that this is the right file: .espalier and .safetensors can be opened.',
   truncated: AGAIN,
   trailing_bytes: AGAIN,
-  unsupported_version: 'It needs a newer Espalier. If none wrote it, it is damaged: copy it again.',
+  unsupported_version: 'It needs a newer Espalier. If no newer one wrote it, it is damaged: copy it again.',
   unsupported_feature: 'It needs a newer Espalier.',
   unsupported_codec: 'It needs a newer Espalier.',
-  header_corrupt: 'Copy it again, or use the checkpoint before it.',
-  index_corrupt: 'Copy it again, or use the checkpoint before it.',
+  header_corrupt: 'Copy it again, or use the previous checkpoint.',
+  index_corrupt: 'Copy it again, or use the previous checkpoint.',
   header_invalid: WRITER,
   index_invalid: WRITER,
   tree_invalid: WRITER,
@@ -30,20 +30,20 @@ const ADVICE: Readonly<Record<string, string>> = {
   chunk_invalid: WRITER,
   text_invalid: WRITER,
   key_invalid: WRITER,
-  limit_exceeded: 'The file asks for more than this page gives to any. The espalier program can raise the limit.',
+  limit_exceeded: 'The file exceeds the limits of this page. Open it with the espalier program or the library.',
   out_of_memory: 'Close other files or tabs, and open it again.',
   chunk_corrupt: 'Copy it again. Other tensors of the file can still be read.',
   digest_mismatch: 'Save it again from its source.',
-  safetensors_invalid: 'Copy or download it again; if it stays so, the program that wrote it is at fault.',
+  safetensors_invalid: 'Copy or download it again. If the error stays, the program that wrote it is at fault.',
   file_not_found: 'Check the address.',
   file_missing: 'Open it together with the other files of the checkpoint: select or drop them all at once.',
-  file_changed: 'Open it again when its writer is done.',
+  file_changed: 'Open it again when its writer has finished.',
   range_not_supported: 'Use a server that answers Range requests (espalier view does), or fetch the whole file.',
-  io_error: 'Check the connection and the address. If the file is on another server, that must allow this page to read it (CORS).',
+  io_error: 'Check the connection and the address. If the file is on another server, that server must allow this page to read it (CORS).',
   invalid_argument: 'Check the address.',
 }
 
-/** Makes a problem of whatever was thrown. */
+/** Makes a problem from any thrown value. */
 export function problemOf(error: unknown): Problem {
   const known = error instanceof EspalierError ? error : undefined
   return {

@@ -7,12 +7,12 @@ export interface ServedFile {
   readonly size: number
 }
 
-/** Reads files.json. @throws Error that says what is wrong with it */
+/** Reads files.json. @throws Error with a description */
 export async function servedFiles(signal?: AbortSignal): Promise<readonly ServedFile[]> {
   const response = await fetch('files.json', { signal: signal ?? null })
-  if (!response.ok) throw new Error(`files.json beside this page cannot be had: the server says ${response.status}`)
+  if (!response.ok) throw new Error(`files.json beside this page cannot be fetched: the server answered with status ${response.status}`)
   const list: unknown = await response.json().catch(() => undefined)
-  if (!Array.isArray(list) || !list.every(isServedFile)) throw new Error('files.json beside this page is no list of { name, url, size }')
+  if (!Array.isArray(list) || !list.every(isServedFile)) throw new Error('files.json beside this page is not a list of { name, url, size }')
   return list
 }
 

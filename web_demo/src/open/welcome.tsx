@@ -1,16 +1,16 @@
-// What is shown while nothing is open.
+// Shown while no file is open.
 import { EXAMPLE, type Input } from '../data/open-file'
 import { formatBytes } from '../ui/format'
 import { visible } from '../ui/visible'
 import type { ServedFile } from './served-files'
 
 interface WelcomeProps {
-  /** What `#files` has listed. */
+  /** The files listed by `#files`. */
   readonly served: readonly ServedFile[] | undefined
   onOpen(inputs: readonly Input[]): void
 }
 
-/** Says what to do. */
+/** Explains how to open a file. */
 export function Welcome({ served, onOpen }: WelcomeProps) {
   return (
     <section class="welcome">

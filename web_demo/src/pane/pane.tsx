@@ -1,4 +1,4 @@
-// The right side: what is selected, and the panes about the whole file.
+// The right side: the selection, and the panes about the whole file.
 import { useEffect, useState } from 'preact/hooks'
 import type { Node } from 'espalier'
 import type { OpenFile } from '../data/open-file'
@@ -8,6 +8,7 @@ import { Tabs } from '../ui/tabs'
 const TensorPane = lazy(async () => (await import('../tensor/tensor-pane')).TensorPane)
 const StatePane = lazy(async () => (await import('../state/state-pane')).StatePane)
 const Icicle = lazy(async () => (await import('../map/icicle')).Icicle)
+const Notes = lazy(async () => (await import('./notes')).Notes)
 const Summary = lazy(async () => (await import('./summary')).Summary)
 const VerifyPane = lazy(async () => (await import('../verify/verify-pane')).VerifyPane)
 const DiffPane = lazy(async () => (await import('../diff/diff-pane')).DiffPane)
@@ -16,17 +17,17 @@ type Tab = 'node' | 'map' | 'verify' | 'diff'
 
 interface PaneProps {
   readonly file: OpenFile
-  /** All that are open, to compare with. */
+  /** All open files, to compare with. */
   readonly files: readonly OpenFile[]
   readonly selected: number
-  /** Counts up when the hashes are known of more. */
+  /** Increments when hash results change. */
   readonly version: number
   onSelect(item: number): void
-  /** Told when more is known of hashes. */
+  /** Called when hash results change. */
   onHashes(): void
 }
 
-/** Shows what is selected in a file. Make it anew for another file. */
+/** Shows the selection in a file. Use a new component for another file. */
 export function Pane({ file, files, selected, version, onSelect, onHashes }: PaneProps) {
   const { checkpoint, outline } = file
   const [tab, setTab] = useState<Tab>('node')
@@ -41,6 +42,11 @@ export function Pane({ file, files, selected, version, onSelect, onHashes }: Pan
     { id: 'diff', name: 'Diff' },
   ] as const
   const selectNode = ({ id }: Node): void => onSelect(id)
+  const selectNoted = (item: number): void => {
+    onSelect(item)
+    // The note is gone, and the keyboard's place with it.
+    focusPane()
+  }
   const panel = (id: Tab, content: preact.ComponentChildren) => (
     <div role="tabpanel" id={`panel-${id}`} aria-labelledby={`tab-${id}`} tabIndex={0} hidden={tab !== id}>
       {content}
@@ -50,22 +56,25 @@ export function Pane({ file, files, selected, version, onSelect, onHashes }: Pan
     <section class="pane" aria-label="Details">
       <Tabs<Tab> label="Panes" tabs={tabs} current={tab} onChange={setTab} />
       {panel('node', tab === 'node' && (
-        tensor
-          ? <TensorPane key={tensor.node.id} tensor={tensor} file={file} />
-          : <>
-              <StatePane key={node.id} node={node} checkpoint={checkpoint} />
-              {node.size > 0 && <Summary file={file} item={selected} />}
-            </>
+        <>
+          {selected === outline.tops[0] && checkpoint.noteCount > 0 && <Notes file={file} onSelect={selectNoted} />}
+          {tensor
+            ? <TensorPane key={tensor.node.id} tensor={tensor} file={file} />
+            : <>
+                <StatePane key={node.id} node={node} checkpoint={checkpoint} />
+                {node.size > 0 && <Summary file={file} item={selected} />}
+              </>}
+        </>
       ))}
       {panel('map', tab === 'map' && <Icicle checkpoint={checkpoint} selected={node} onSelect={selectNode} />)}
-      {/* Work goes on there while other panes are looked at. */}
+      {/* Its work continues while other panes are shown. */}
       {panel('verify', visited.has('verify') && <VerifyPane file={file} selected={selected} onSelect={onSelect} onHashes={onHashes} />)}
       {panel('diff', visited.has('diff') && <DiffPane file={file} files={files} version={version} onSelect={onSelect} />)}
     </section>
   )
 }
 
-/** Moves the keyboard to what is shown. */
+/** Moves the focus to the shown pane. */
 export function focusPane(): void {
   document.querySelector<HTMLElement>('[role="tabpanel"]:not([hidden])')?.focus()
 }

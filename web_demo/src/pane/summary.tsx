@@ -1,10 +1,10 @@
-// What a container holds, by type; of the whole file, what the file is.
+// Totals of a container by dtype; for the root, facts about the file.
 import { useMemo } from 'preact/hooks'
 import type { DTypeTotals, Totals } from 'espalier'
 import type { OpenFile } from '../data/open-file'
 import { formatBytes, formatExact } from '../ui/format'
 
-/** Totals of an item that is no tensor. */
+/** Totals of an item that is not a tensor. */
 export function Summary({ file, item }: { file: OpenFile; item: number }) {
   const { checkpoint, outline } = file
   const node = outline.node(item)

@@ -1,18 +1,18 @@
-// Lists of dicts that are alike, such as an optimizer's param_groups, side by side.
+// Shows lists of similar dicts, such as an optimizer's param_groups, side by side.
 import type { Node } from 'espalier'
 
 const MOST_ROWS = 64
 const MOST_COLUMNS = 12
 
-/** A row for each key, and what each dict has under it. */
+/** A row for each key, with the value in each dict. */
 export interface Columns {
   readonly dicts: readonly Node[]
   readonly rows: readonly { readonly key: Node; readonly cells: readonly (Node | undefined)[] }[]
-  /** Whether all of a row are alike as text is for the reader to see; how many dicts there are in all. */
+  /** The number of dicts, including those that are not shown. */
   readonly total: number
 }
 
-/** The columns of a list or tuple of dicts that have keys in common; undefined if it is none. */
+/** The columns of a list or tuple of dicts with common keys; undefined for other nodes. */
 export function columnsOf(node: Node): Columns | undefined {
   if (!['list', 'tuple'].includes(node.kind) || node.size === 0) return undefined
   const dicts: Node[] = []
@@ -32,7 +32,7 @@ export function columnsOf(node: Node): Columns | undefined {
     }
   })
   const filled = [...rows.values()].reduce((sum, { cells }) => sum + cells.filter(Boolean).length, 0)
-  // Dicts that have little in common are better read one after the other.
+  // Dicts with few common keys are better shown one after the other.
   if (rows.size > MOST_ROWS || filled < 0.5 * rows.size * dicts.length) return undefined
   return { dicts, rows: [...rows.values()], total: node.size }
 }

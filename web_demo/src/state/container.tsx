@@ -1,4 +1,4 @@
-// The values in a container, and in those within it.
+// Shows the values in a container and its subcontainers.
 import type { Node } from 'espalier'
 import { useState } from 'preact/hooks'
 import { keyText } from '../map/key-text.js'
@@ -7,10 +7,10 @@ import { columnsOf } from './columns.js'
 import { inlineText, isInline } from './inline-text.js'
 import { Value } from './value.js'
 
-/** Children that are shown at first, and that are added each time. */
+/** Children shown at first, and added each time. */
 const FIRST = 60
 const MORE = 200
-/** Containers of at most so many children are open from the start, if they are not deeper than this. */
+/** Containers with at most this many children start expanded, down to this depth. */
 const SMALL = 16
 const OPEN_DEPTH = 2
 
@@ -22,7 +22,7 @@ export function Container({ node, depth = 0 }: { node: Node; depth?: number }) {
   const rows: Node[] = []
   let tensors = 0
   let seen = 0
-  // Tensors have a pane of their own; of a million of them, so many are looked at as rows are wanted.
+  // Tensors have their own pane. Out of a million, only as many are visited as rows are needed.
   for (const child of node.children) {
     if (rows.length >= most || seen >= most * 10) break
     seen++
@@ -72,7 +72,7 @@ function NestedRow({ node, depth }: { node: Node; depth: number }) {
   )
 }
 
-/** What the value was where it came from. */
+/** The label: the value's original type. */
 export function Label({ node }: { node: Node }) {
   const { label } = node
   return label === undefined ? null : <span class="state-label">{label === '' ? '(empty label)' : visibleText(label)} </span>

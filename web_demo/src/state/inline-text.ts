@@ -12,7 +12,7 @@ const BRACKETS: { readonly [kind: string]: readonly [open: string, close: string
   list: ['[', ']'], tuple: ['(', ')'], set: ['{', '}'], dict: ['{', '}'], record: ['(', ')'],
 }
 
-/** A number as it is in the file: a whole float has a point, so that it is no int. */
+/** A number as in the file: a whole float has a decimal point, to distinguish it from an int. */
 export function numberText(value: number | bigint, isFloat: boolean): string {
   if (typeof value === 'bigint') return String(value)
   if (Number.isNaN(value)) return 'nan'
@@ -29,8 +29,8 @@ export function bytesText(bytes: Uint8Array, most: number): string {
 }
 
 /**
- * A value on one line. Of containers the first children; of tensors what they are.
- * @param depth how many levels of containers are written
+ * A value on one line. Containers show their first children, tensors their dtype and shape.
+ * @param depth the number of container levels to write
  */
 export function inlineText(node: Node, depth = DEPTH): string {
   const { kind, value, tensor } = node
@@ -76,7 +76,7 @@ function containerText(node: Node, depth: number): string {
     parts.push(isKeyed ? `${typeof child.key === 'string' ? visibleText(child.key.slice(0, CLIP)) : String(child.key)}: ${text}` : text)
   }
   if (node.size > MOST) parts.push(`… ${(node.size - MOST).toLocaleString('en')} more`)
-  // A tuple of one has a comma, or it would be a number in brackets.
+  // A tuple of one element needs a comma, or it would be a number in parentheses.
   return `${open}${parts.join(', ')}${node.kind === 'tuple' && node.size === 1 ? ',' : ''}${close}`
 }
 

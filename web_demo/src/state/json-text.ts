@@ -1,4 +1,4 @@
-// Strings that hold JSON, as safetensors metadata does.
+// Formats strings that contain JSON, as in safetensors metadata.
 
 /** The text with indents if it is a JSON object or array; undefined if it is not. */
 export function prettyJson(text: string): string | undefined {
@@ -11,18 +11,18 @@ export function prettyJson(text: string): string | undefined {
   return indent(text)
 }
 
-/** Whether it is worth a try. */
+/** Whether the text may be JSON. */
 export function looksLikeJson(text: string): boolean {
   return /^\s*[[{]/.test(text) && /[\]}]\s*$/.test(text)
 }
 
 const DEEPEST = 40
 
-/** Lays the text itself out: parsed and written anew, long numbers and repeated keys would be lost. */
+/** Indents the text itself: parsing and serialising would lose long numbers and repeated keys. */
 function indent(text: string): string {
   let out = ''
   let depth = 0
-  // Deeper ones stand below each other: thousands of brackets would become gigabytes of spaces.
+  // Deeper levels are not indented further: thousands of brackets would become gigabytes of spaces.
   const line = (): string => `\n${'  '.repeat(Math.min(depth, DEEPEST))}`
   const tokens = text.match(/"(?:[^"\\]|\\.)*"|[[\]{},:]|[^\s[\]{},:"]+/gs) ?? []
   tokens.forEach((token, i) => {

@@ -8,9 +8,9 @@ import { Value } from './value.js'
 
 const CONTAINERS = ['dict', 'list', 'tuple', 'set', 'record']
 
-/** @param node a container or a scalar; of a tensor there is little to say here */
+/** @param node a container or a scalar; a tensor has little to show here */
 export function StatePane({ node, checkpoint }: { node: Node; checkpoint: Checkpoint }) {
-  // Another node is another pane: what is unfolded and what was added up belong to this one.
+  // A new pane for each node: unfolded values and totals belong to one node.
   return <Pane key={`${checkpointNumber(checkpoint)}/${node.id}`} node={node} checkpoint={checkpoint} />
 }
 

@@ -6,7 +6,7 @@ import { visibleText } from '../ui/visible.js'
 import { bytesText, inlineText } from './inline-text.js'
 import { looksLikeJson, prettyJson } from './json-text.js'
 
-/** Characters of a string, and bytes, that are shown at first and at most. */
+/** Characters of a string, or bytes, shown at first, and at most. */
 const CLIP = 240
 const MOST = 100_000
 const BYTES_CLIP = 64
@@ -33,7 +33,7 @@ function StringValue({ text }: { text: string }) {
       ) : (
         <pre class="state-long" tabIndex={0}>{visibleText(text.slice(0, MOST), '\n\t')}{text.length > MOST && '…'}</pre>
       )}
-      {form === 'json' && json === undefined && <span class="state-note"> It is no JSON after all.</span>}
+      {form === 'json' && json === undefined && <span class="state-note"> It is not valid JSON.</span>}
       {isLong && (
         <button type="button" onClick={() => setForm(form === 'clipped' ? 'whole' : 'clipped')}>
           {form === 'clipped' ? `Show all ${text.length.toLocaleString('en')} characters` : 'Show less'}

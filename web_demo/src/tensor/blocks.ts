@@ -1,18 +1,18 @@
-// Cuts a tensor into slices that lie one after the other in memory.
+// Splits a tensor into slices that are contiguous in memory.
 import { cellsOf, only, stridesOf, type Layout, type Range } from './layout.js'
 import { unravel } from './index-text.js'
 
-/** Cells that follow each other in C order. */
+/** Consecutive cells in C order. */
 export interface Run {
   /** Position of the first cell. */
   readonly first: number
-  /** How many cells. */
+  /** The number of cells. */
   readonly count: number
   /** The same as a range for each of the first axes. */
   readonly ranges: readonly Range[]
 }
 
-/** The first axis of which one step takes no more than `maxCells`. */
+/** The first axis where one step takes at most `maxCells`. */
 export function blockAxis(layout: Layout, maxCells: number): number {
   const axis = stridesOf(layout).findIndex((stride) => stride <= maxCells)
   return axis < 0 ? layout.shape.length - 1 : axis

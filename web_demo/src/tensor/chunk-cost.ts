@@ -1,18 +1,18 @@
-// What it costs to read a slice: how many chunks it lies in.
+// Computes the cost of reading a slice in chunks.
 import { CHUNK_BYTES, stridesOf, type Layout, type Range } from './layout.js'
 
 /**
- * How many chunks must be fetched for the cells of `ranges`, one for each axis.
- * @param limit where to stop counting: the result is then `limit + 1`
+ * The number of chunks to fetch for the cells of `ranges`, one range for each axis.
+ * @param limit stop counting there; the result is then `limit + 1`
  */
 export function chunksTouched(layout: Layout, ranges: readonly Range[], limit = Infinity): number {
   const { shape, bits } = layout
   if (ranges.some(({ start, stop }) => stop <= start)) return 0
   const strides = stridesOf(layout)
   const lastIndex = ranges.map(({ start, stop, step }) => start + Math.floor((stop - 1 - start) / step) * step)
-  // Cells from the first to the last of what the axes from `axis` on select.
+  // Cells from the first to the last one that the axes from `axis` on select.
   const extents: number[] = []
-  // Whether these cells are all of those in between, or so near that every chunk in between is needed.
+  // Whether these cells are contiguous, or so dense that every chunk in between is needed.
   const isSolid: boolean[] = []
   let extent = 0
   let isWhole = true

@@ -1,4 +1,4 @@
-// The colours of a heatmap: blue below zero, red above, which people with colour blindness tell apart as well.
+// The colours of a heatmap: blue below zero, red above; distinguishable with colour blindness.
 
 /** Red, green and blue, 0 to 255. */
 export type Colour = readonly [red: number, green: number, blue: number]
@@ -11,7 +11,7 @@ export const NAN_COLOUR: Colour = [255, 208, 0]
 export const PLUS_INF_COLOUR: Colour = [0, 0, 0]
 export const MINUS_INF_COLOUR: Colour = [0, 128, 96]
 
-/** The colour of a value, where `range` and -`range` have the strongest. */
+/** The colour of a value; `range` and -`range` have the strongest colours. */
 export function colourOf(value: number, range: number): Colour {
   if (Number.isNaN(value)) return NAN_COLOUR
   if (value === Infinity) return PLUS_INF_COLOUR

@@ -1,7 +1,7 @@
 // Copies text.
 import { useEffect, useState } from 'preact/hooks'
 
-/** @param what the button's name for those who cannot see what is beside it: 'Copy key path' */
+/** @param what the button's accessible name: 'Copy key path' */
 export function CopyButton({ text, what }: { text: string; what: string }) {
   const [said, say] = useState('')
   useEffect(() => {
@@ -10,7 +10,7 @@ export function CopyButton({ text, what }: { text: string; what: string }) {
     return () => clearTimeout(timer)
   }, [said])
   const copy = (): void => {
-    // Absent from pages that were not fetched over https.
+    // Undefined in pages that were not fetched over https.
     const done = navigator.clipboard?.writeText(text) ?? Promise.reject(new Error('no clipboard'))
     done.then(() => say('Copied'), () => say('Not allowed'))
   }

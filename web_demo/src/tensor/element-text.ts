@@ -1,4 +1,4 @@
-// Elements as exact text.
+// Formats elements as exact text.
 import type { Block, TensorData } from 'espalier'
 
 /** Text of a double: the fewest digits that read back as the same number. */
@@ -19,7 +19,7 @@ export function floatText(value: number): string {
   return String(Number(value.toPrecision(9)))
 }
 
-/** What gives the text of each element of `data`, or of each block if it is of dtype opaque. */
+/** Returns a function for the text of each element of `data`, or of each block for dtype opaque. */
 export function textsOf(data: TensorData, block?: Block): (position: number) => string {
   const { dtype, data: raw } = data
   if (dtype === 'opaque') {
@@ -40,7 +40,7 @@ export function textsOf(data: TensorData, block?: Block): (position: number) => 
   return (i) => floatText(numbers[i]!)
 }
 
-/** Bytes of a block that are shown. */
+/** Bytes of a block to show. */
 const MOST_HEX = 256
 
 /** Bytes as hex digits, in groups of four bytes. */

@@ -1,4 +1,4 @@
-// What is known of a tensor without reading it.
+// Facts about a tensor that need no read.
 import type { Checkpoint, Tensor } from 'espalier'
 import type { ComponentChildren } from 'preact'
 import { useEffect } from 'preact/hooks'
@@ -14,7 +14,7 @@ const TIES_SHOWN = 20
 export function Facts({ tensor, checkpoint }: { tensor: Tensor; checkpoint: Checkpoint }) {
   const { axisNames, block, byteLength, elements, hash, path, shape, stored } = tensor
   const label = tensor.node.label
-  // Copied as it is shown: a line break in a name would run what was pasted into a terminal so far.
+  // Copies the text as shown: a line break in a name would run the pasted text in a terminal.
   const shownPath = visibleText(path)
   return (
     <dl class="tensor-facts">

@@ -1,4 +1,4 @@
-// Where the first NaN and the first infinity of a tensor are.
+// Finds the first NaN and the first infinity of a tensor.
 import type { OnProgress, Tensor } from 'espalier'
 import { contiguousRuns } from './blocks.js'
 import { cellsOf, layoutOf, toSlice } from './layout.js'
@@ -6,7 +6,7 @@ import { toNumbers } from './numbers.js'
 
 const BLOCK_BYTES = 4 << 20
 
-/** What is looked for, and what was found: positions in C order. */
+/** The values to find, and the positions found, in C order. */
 export interface Specials {
   nan?: number
   inf?: number
@@ -17,7 +17,7 @@ export function firstSpecials(numbers: Float32Array | Float64Array): Specials {
   const found: Specials = {}
   for (let i = 0; i < numbers.length; i++) {
     const value = numbers[i]!
-    // Only these two have no difference to themselves that is 0.
+    // Only for NaN and infinities is x - x not 0.
     if (value - value === 0) continue
     if (Number.isNaN(value)) found.nan ??= i
     else found.inf ??= i
@@ -26,7 +26,7 @@ export function firstSpecials(numbers: Float32Array | Float64Array): Specials {
   return found
 }
 
-/** Reads a tensor from its beginning until all that is wanted is found, or its end. */
+/** Reads a tensor from its beginning until everything is found, or to its end. */
 export async function findSpecials(
   tensor: Tensor,
   wanted: { readonly nan: boolean; readonly inf: boolean },

@@ -1,4 +1,4 @@
-// The picture, its legend, and the value of the cell that is pointed at.
+// The picture, its legend, and the value of the cell under the pointer.
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { shortNumber } from '../ui/chart-number.js'
 import { paint } from './colours.js'
@@ -9,7 +9,7 @@ import { indexAt } from './view.js'
 const MAX_HEIGHT = 480
 const MAX_CELL = 32
 
-/** @param onCenter is told the row and the column of the cell that is chosen */
+/** @param onCenter called with the row and the column of the chosen cell */
 export function HeatmapCanvas({ cells, range, onCenter, onZoom, onJump }: {
   cells: HeatmapCells
   range: number
@@ -101,7 +101,7 @@ function Legend() {
   return <canvas ref={canvas} width={101} height={1} role="img" aria-label="from blue below zero by white at zero to red above" />
 }
 
-/** Pixels of a cell: squares, unless the picture is so long and thin that they would be too small. */
+/** Size of a cell in pixels: square, unless the picture is so long and thin that squares would be too small. */
 function cellSize(rows: number, columns: number, width: number): { width: number; height: number } {
   const across = Math.min(MAX_CELL, width / columns)
   const down = Math.min(MAX_CELL, MAX_HEIGHT / rows)
@@ -109,7 +109,7 @@ function cellSize(rows: number, columns: number, width: number): { width: number
   return more / less <= 4 ? { width: less, height: less } : { width: across, height: down }
 }
 
-/** The width that an element has been given, in pixels. */
+/** The current width of an element in pixels. */
 function useWidth(element: { readonly current: HTMLElement | null }): number {
   const [width, setWidth] = useState(512)
   useLayoutEffect(() => {

@@ -1,4 +1,4 @@
-// Which cells a heatmap shows, and with which reads they come.
+// Plans the cells of a heatmap and the reads for them.
 import { chunksTouched } from './chunk-cost.js'
 import { CHUNK_BYTES, countOf, only, stridesOf, type Layout, type Range } from './layout.js'
 import { rangesOf, type View } from './view.js'
@@ -9,18 +9,18 @@ export interface Window {
   readonly count: number
 }
 
-/** The cells of an axis that are shown: one range, or several of the same length spread evenly. */
+/** The shown cells of an axis: one range, or several evenly spread ones of the same length. */
 export type Pick = readonly Range[]
 
-/** What is shown. */
+/** The shown cells and their reads. */
 export interface HeatmapPlan {
   readonly rows: Pick
   readonly columns: Pick
-  /** At most so many chunks are fetched. */
+  /** The largest number of chunks to fetch. */
   readonly chunks: number
 }
 
-/** What bounds a plan. */
+/** Limits of a plan. */
 export interface HeatmapLimits {
   /** Cells along each axis. */
   readonly cells: number
@@ -28,11 +28,11 @@ export interface HeatmapLimits {
 }
 
 /**
- * Plans what to show of a window: every cell if there is room, every nth if not. A step along an outer axis costs a chunk
- * or more; if that is too much, a few ranges of neighbours, which lie in the same chunks, stand for the window.
+ * Plans the cells to show of a window: every cell if they fit, otherwise every nth. A step along an outer axis costs a
+ * chunk or more. If that is too much, a few ranges of neighbours, which share chunks, represent the window.
  */
 export function planHeatmap(layout: Layout, view: View, rows: Window, columns: Window, limits: HeatmapLimits): HeatmapPlan {
-  // The axis that comes first is the one with the larger strides. One that is not there has but one index.
+  // The first axis has the larger strides. A missing axis has one index.
   const isRowOuter = view.row < view.column
   const [outer, inner] = isRowOuter ? [rows, columns] : [columns, rows]
   const strides = stridesOf(layout)
@@ -56,7 +56,7 @@ export function planHeatmap(layout: Layout, view: View, rows: Window, columns: W
     if (blocks === 1) break
   }
 
-  // A single row is too much: ranges along both axes.
+  // Even a single row is too much: use ranges along both axes.
   const innerChunk = Math.max(1, Math.floor((CHUNK_BYTES * 8) / innerBits))
   for (let side = Math.floor(Math.sqrt(limits.chunks)); side > 1; side--) {
     const outerPick = spread(outer, side, 1)
@@ -97,7 +97,7 @@ function ordinal(n: number): string {
   return `${n.toLocaleString('en')}${ending}`
 }
 
-/** At most `cells` of a window, all as far apart. */
+/** At most `cells` of a window, evenly spaced. */
 function stepped({ start, count }: Window, cells: number): Range {
   return { start, stop: start + count, step: Math.max(1, Math.ceil(count / cells)) }
 }

@@ -10,7 +10,7 @@ import { positionIn, rangesOf, type View } from './view.js'
 export interface HeatmapCells {
   readonly plan: HeatmapPlan
   readonly view: View
-  /** The index, along its axis, of each row and column of the picture. */
+  /** The index along its axis for each row and column of the picture. */
   readonly rows: readonly number[]
   readonly columns: readonly number[]
   /** The numbers, row by row. */
@@ -19,10 +19,10 @@ export interface HeatmapCells {
   readonly text: (row: number, column: number) => string
 }
 
-/** Parts that are read at once. */
+/** Parts read at once. */
 const AT_ONCE = 4
 
-/** Reads what the plan shows. */
+/** Reads the cells of a plan. */
 export async function readHeatmap(
   tensor: Tensor, layout: Layout, view: View, plan: HeatmapPlan, signal: AbortSignal, onProgress: OnProgress,
 ): Promise<HeatmapCells> {
@@ -30,7 +30,7 @@ export async function readHeatmap(
   const columns = indicesOf(plan.columns)
   const numbers = new Float64Array(rows.length * columns.length)
   const total = plan.chunks * CHUNK_BYTES
-  // For each part of a row and a column what gives the text of a cell.
+  // For each part of a row and a column, the function for the text of a cell.
   const texts: ((row: number, column: number) => string)[] = []
   const height = plan.rows[0] ? countOf(plan.rows[0]) : 1
   const width = plan.columns[0] ? countOf(plan.columns[0]) : 1

@@ -13,7 +13,7 @@ import { ViewPicker } from './view-picker.js'
 import { lengthOf, type View } from './view.js'
 
 const CELLS = 512
-/** Chunks of 1 MiB that are read at first, and how many times as many when asked for more. */
+/** Chunks of 1 MiB to read at first, and the factor for each "read more". */
 const CHUNKS = 16
 const MORE = 8
 const MOST_CHUNKS = 1024
@@ -37,7 +37,7 @@ export function HeatmapTab({ tensor, view, onView, onJump }: {
   }
   const axes = `${view.row},${view.column}`
   const [zoom, setZoom] = useState<{ axes: string; windows: Windows }>()
-  // What was zoomed into with other axes means nothing.
+  // A zoom does not apply to other axes.
   const windows = zoom?.axes === axes ? zoom.windows : whole
   const [chunks, setChunks] = useState(CHUNKS)
   const [kind, setKind] = useState<RangeKind>('robust')
@@ -46,7 +46,7 @@ export function HeatmapTab({ tensor, view, onView, onJump }: {
   const plan = planHeatmap(layout, view, windows.rows, windows.columns, { cells: CELLS, chunks })
   const wanted = JSON.stringify([view, windows, chunks])
   useEffect(() => {
-    // A slider that is drawn asks for many: read what it stays at.
+    // A dragged slider changes often: read only its resting position.
     const timer = setTimeout(() => task.start((signal, onProgress) => readHeatmap(tensor, layout, view, plan, signal, onProgress)), task.value ? 80 : 0)
     return () => clearTimeout(timer)
   }, [wanted])

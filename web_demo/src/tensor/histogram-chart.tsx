@@ -1,4 +1,4 @@
-// How values are spread, as bars.
+// A histogram as a bar chart.
 import type { Histogram } from 'espalier'
 import { useState } from 'preact/hooks'
 import { shortNumber } from '../ui/chart-number.js'
@@ -12,7 +12,7 @@ const LEFT = 56
 const BOTTOM = 22
 const TOP = 6
 
-/** @param isSample whether counts are of a sample */
+/** @param isSample whether counts are those of a sample */
 export function HistogramChart({ histogram, isSample }: { histogram: Histogram; isSample: boolean }) {
   const [scale, setScale] = useState<'linear' | 'log'>('linear')
   const [isLogCount, setLogCount] = useState(false)
@@ -20,7 +20,7 @@ export function HistogramChart({ histogram, isSample }: { histogram: Histogram; 
   const { lower, upper, counts } = histogram.rebin(BINS, scale)
   const bins = counts.length
   const most = counts.reduce((a, b) => Math.max(a, b), 0)
-  // A count of one is to be seen, too.
+  // Even a count of one must be visible.
   const height = (count: number): number => {
     if (count <= 0) return 0
     const part = isLogCount ? Math.log10(count + 1) / Math.log10(most + 1) : count / most
@@ -60,7 +60,7 @@ export function HistogramChart({ histogram, isSample }: { histogram: Histogram; 
         <output class="tensor-readout" aria-live="polite">{active === undefined || active >= bins ? (isSample ? 'Counts of the sample' : '') : say(active)}</output>
       </div>
       {bins === 0 ? (
-        <p class="tensor-note">Zeros have no logarithm, and there is nothing else.</p>
+        <p class="tensor-note">All values are zero, and zeros have no logarithm.</p>
       ) : (
         <svg
           viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={summary} tabIndex={0} onKeyDown={onKeyDown}

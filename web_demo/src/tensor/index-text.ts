@@ -1,4 +1,4 @@
-// Indices of elements: as positions in C order, as one number for each axis, and as text.
+// Converts indices of elements: positions in C order, one number for each axis, and text.
 
 /** The index of the element at a position in C order. */
 export function unravel(position: number, shape: readonly number[]): number[] {
@@ -6,7 +6,7 @@ export function unravel(position: number, shape: readonly number[]): number[] {
   for (let axis = shape.length - 1; axis >= 0; axis--) {
     const length = shape[axis]!
     index[axis] = position % length
-    // Not `position / length | 0`, which is for 32 bits.
+    // Not `position / length | 0`, which truncates to 32 bits.
     position = Math.floor(position / length)
   }
   return index
@@ -23,8 +23,8 @@ export function formatIndex(index: readonly number[]): string {
 }
 
 /**
- * The index that somebody typed, '3, 0, -1' with or without brackets, where negative numbers count from the end.
- * @returns a sentence if it is none
+ * Parses an index that the user typed: '3, 0, -1', with or without brackets. Negative numbers count from the end.
+ * @returns an error message if it is invalid
  */
 export function parseIndex(text: string, shape: readonly number[]): number[] | string {
   const words = text.replace(/^\s*[[(]|[\])]\s*$/g, '').split(/[\s,]+/).filter((word) => word !== '')
@@ -32,7 +32,7 @@ export function parseIndex(text: string, shape: readonly number[]): number[] | s
   const index: number[] = []
   for (const [axis, word] of words.entries()) {
     const length = shape[axis]!
-    if (!/^-?\d+$/.test(word)) return `“${word}” is no whole number`
+    if (!/^-?\d+$/.test(word)) return `“${word}” is not a whole number`
     const at = Number(word)
     if (at >= length || at < -length) return `Axis ${axis} has ${length} ${length === 1 ? 'index' : 'indices'}`
     index.push(at < 0 ? at + length : at)

@@ -1,10 +1,10 @@
-// How the cells of a tensor lie in memory: what is needed to plan reads of it.
+// The memory layout of a tensor's cells, for planning reads.
 import type { Block, DType, SliceInput } from 'espalier'
 
-/** Bytes of a chunk, the least that the library fetches of a tensor. */
+/** Bytes of a chunk, the smallest unit that the library fetches of a tensor. */
 export const CHUNK_BYTES = 1 << 20
 
-/** What a layout is made of; a Tensor has all of it. */
+/** The input for a layout; a Tensor has these fields. */
 export interface TensorShape {
   readonly dtype: DType
   readonly shape: readonly number[]
@@ -17,7 +17,7 @@ export interface Layout {
   readonly shape: readonly number[]
   /** Bits of a cell. */
   readonly bits: number
-  /** Elements that a cell has along the last axis. */
+  /** Elements of a cell along the last axis. */
   readonly unit: number
 }
 
@@ -28,7 +28,7 @@ export interface Range {
   readonly step: number
 }
 
-/** Bits of an element; 0 of opaque, of which the block says it. */
+/** Bits of an element; 0 for opaque, whose block determines it. */
 export function bitsOf(dtype: DType): number {
   if (dtype === 'bool') return 8
   return Number(/\d+/.exec(dtype)?.[0] ?? 0)
@@ -45,12 +45,12 @@ export function layoutOf({ dtype, shape, block }: TensorShape): Layout {
   }
 }
 
-/** How many cells there are. */
+/** The number of cells. */
 export function cellsOf({ shape }: Pick<Layout, 'shape'>): number {
   return shape.reduce((product, length) => product * length, 1)
 }
 
-/** Cells between neighbours along each axis. */
+/** Strides in cells along each axis. */
 export function stridesOf({ shape }: Pick<Layout, 'shape'>): number[] {
   const strides: number[] = []
   let stride = 1
@@ -61,7 +61,7 @@ export function stridesOf({ shape }: Pick<Layout, 'shape'>): number[] {
   return strides
 }
 
-/** How many indices a range has. */
+/** The number of indices in a range. */
 export function countOf({ start, stop, step }: Range): number {
   return Math.max(0, Math.ceil((stop - start) / step))
 }

@@ -6,16 +6,16 @@ import { cellsOf, layoutOf, toSlice, type TensorShape } from './layout.js'
 
 const READ_BYTES = 8 << 20
 
-/** What is written of a tensor. */
+/** The contents of the file for a tensor. */
 export interface NpyPlan {
-  /** NumPy's name of the elements' type. */
+  /** NumPy's name of the dtype. */
   readonly descr: string
   readonly shape: readonly number[]
-  /** How elements become those of NumPy. */
+  /** The conversion of elements for NumPy. */
   readonly conversion: 'none' | 'bool' | 'float32' | 'int8' | 'uint8' | 'blocks'
   /** Bytes of the whole file. */
   readonly fileBytes: number
-  /** A sentence about what the file holds instead of the elements themselves; undefined if it holds these. */
+  /** A sentence about converted contents; undefined if the file holds the elements unchanged. */
   readonly remark: string | undefined
 }
 
@@ -24,7 +24,7 @@ const NATIVE: { readonly [dtype in DType]?: string } = {
   f16: '<f2', f32: '<f4', f64: '<f8', c64: '<c8', c128: '<c16',
 }
 
-/** How a tensor is written. NumPy knows neither small floats nor integers that share a byte. */
+/** Plans the file for a tensor. NumPy has neither small floats nor integers that share a byte. */
 export function planNpy(tensor: TensorShape): NpyPlan {
   const { dtype, block } = tensor
   const native = NATIVE[dtype]
@@ -46,7 +46,7 @@ function sized(descr: string, shape: readonly number[], conversion: NpyPlan['con
   return { descr, shape, conversion, fileBytes, remark }
 }
 
-/** What stands before the elements: version 1.0, or 2.0 if that is too short. */
+/** The header before the elements: version 1.0, or 2.0 if that is too short. */
 export function npyHeader(descr: string, shape: readonly number[]): Uint8Array {
   const tuple = shape.length === 1 ? `(${shape[0]},)` : `(${shape.join(', ')})`
   const dict = `{'descr': '${descr}', 'fortran_order': False, 'shape': ${tuple}, }`
@@ -64,7 +64,7 @@ export function npyHeader(descr: string, shape: readonly number[]): Uint8Array {
   return header
 }
 
-/** The bytes of elements as the plan says. Typed arrays are little-endian wherever browsers run. */
+/** The bytes of elements in the plan's form. Typed arrays are little-endian on all platforms with browsers. */
 export function npyBytes(data: TensorData, { conversion }: NpyPlan): Uint8Array<ArrayBuffer> {
   if (conversion === 'none' || conversion === 'blocks') return bytesOf(data.data)
   if (conversion === 'bool') return Uint8Array.from(data.data as Uint8Array, (byte) => (byte ? 1 : 0))
@@ -77,7 +77,7 @@ function bytesOf({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Arra
   return new Uint8Array(buffer as ArrayBuffer, byteOffset, byteLength)
 }
 
-/** The file, piece by piece, while the tensor is read. */
+/** Yields the file piece by piece while reading the tensor. */
 export async function* npyPieces(tensor: Tensor, signal: AbortSignal, onProgress: OnProgress): AsyncGenerator<Uint8Array<ArrayBuffer>> {
   const plan = planNpy(tensor)
   const layout = layoutOf(tensor)
@@ -89,7 +89,7 @@ export async function* npyPieces(tensor: Tensor, signal: AbortSignal, onProgress
   }
 }
 
-/** A name for the file, from the key path. */
+/** Makes a name for the file from the key path. */
 export function npyName(path: string): string {
   return `${fileName(path) || 'tensor'}.npy`
 }

@@ -1,4 +1,4 @@
-// Elements as numbers to draw and to count.
+// Converts elements to numbers for drawing and statistics.
 import type { TensorData } from 'espalier'
 
 /**
@@ -19,7 +19,7 @@ export function toNumbers(data: TensorData): Float32Array | Float64Array {
     for (let i = 0; i < numbers.length; i++) numbers[i] = Number(raw[i])
     return numbers
   }
-  // Not every integer of 32 bits is a float of 32 bits.
+  // A 32-bit float cannot hold every 32-bit integer.
   if (raw instanceof Int32Array || raw instanceof Uint32Array) return Float64Array.from(raw)
   return data.toFloat32()
 }

@@ -1,11 +1,11 @@
-// A page of the table of elements: where it is, and what it holds.
+// Plans and reads a page of the table of elements.
 import type { Tensor } from 'espalier'
 import { chunksTouched } from './chunk-cost.js'
 import { textsOf } from './element-text.js'
 import { toSlice, type Layout, type Range } from './layout.js'
 import { lengthOf, positionIn, rangesOf, type View } from './view.js'
 
-/** Chunks of 1 MiB that a page may take. */
+/** Limit of 1 MiB chunks for a page. */
 const MAX_CHUNKS = 16
 const ROWS = 32
 
@@ -23,7 +23,7 @@ export interface PageCells {
   readonly text: (row: number, column: number) => string
 }
 
-/** How many columns there is room for, by the length of a text. */
+/** The number of columns that fit, for a given text length. */
 export function columnsFor(tensor: Pick<Tensor, 'dtype' | 'block'>): number {
   if (tensor.dtype === 'opaque') return Math.min(4, Math.max(1, Math.floor(96 / (tensor.block?.bytes ?? 96))))
   if (/^(c|f64)/.test(tensor.dtype)) return 6
@@ -31,15 +31,15 @@ export function columnsFor(tensor: Pick<Tensor, 'dtype' | 'block'>): number {
   return /^(bool|[iu][248])$/.test(tensor.dtype) ? 16 : 10
 }
 
-/** The page that begins at a row and a column; shorter if it would take too many chunks. */
+/** The page that begins at a row and a column; shorter if it would need too many chunks. */
 export function planPage(layout: Layout, view: View, row: number, column: number, width: number): Page {
   const range = (start: number, count: number, axis: number): Range => ({ start, stop: Math.min(start + count, lengthOf(layout, axis)), step: 1 })
-  // A single row is broken into lines.
+  // A tensor of one row is broken into lines.
   let [height, across] = view.row < 0 ? [1, width * ROWS] : [ROWS, width]
   for (;;) {
     const page = { rows: range(row, height, view.row), columns: range(column, across, view.column) }
     if (height * across === 1 || chunksTouched(layout, rangesOf(layout, view, page.rows, page.columns), MAX_CHUNKS) <= MAX_CHUNKS) return page
-    // The axis with the larger stride is the one that costs.
+    // Steps along the axis with the larger stride are the costly ones.
     if ((view.row < view.column && height > 1) || across === 1) height >>= 1
     else across >>= 1
   }

@@ -1,23 +1,23 @@
-// Which part of a tensor that is too large to be read at once stands for the whole.
+// Chooses a sample of a tensor that is too large to read whole.
 import { blockAxis, type Run } from './blocks.js'
 import { unravel } from './index-text.js'
 import { cellsOf, CHUNK_BYTES, only, stridesOf, type Layout } from './layout.js'
 
-/** Each run lies within one chunk, so that this many MiB are fetched at most. */
+/** Each run lies within one chunk, so this many MiB are fetched at most. */
 const MAX_RUNS = 16
-/** Together they have no more elements than this, so that types of few bits do not take long. */
+/** Limit of elements in all runs, so that narrow types do not take long. */
 const MAX_CELLS = 1 << 22
 
-/** Runs spread evenly over a tensor. They overlap nowhere. */
+/** Runs spread evenly over a tensor, without overlap. */
 export function planSample(layout: Layout): Run[] {
   const { shape, bits } = layout
   const cells = cellsOf(layout)
   if (cells === 0) return []
   if (shape.length === 0) return [{ first: 0, count: 1, ranges: [] }]
   const chunkCells = (CHUNK_BYTES * 8) / bits
-  // The last one may be short, and have no whole row.
+  // The last chunk may be short and have no whole row.
   const chunks = Math.max(1, Math.floor(cells / chunkCells))
-  // Of rows of half a chunk or less, each chunk has a whole one.
+  // If rows are half a chunk or shorter, each chunk contains a whole one.
   const axis = blockAxis(layout, chunkCells / 2)
   const stride = stridesOf(layout)[axis]!
   const length = shape[axis]!
@@ -42,7 +42,7 @@ export function planSample(layout: Layout): Run[] {
   return runs
 }
 
-/** The longest part of `first` to `end` that does not go from one multiple of `length` across the next. */
+/** The longest part of `first` to `end` that crosses no multiple of `length`. */
 function longestWithinOneRow(first: number, end: number, length: number): { first: number; end: number } {
   let best = { first, end: first }
   for (let at = first; at < end; ) {

@@ -1,4 +1,4 @@
-// Statistics of elements that were read, as the library's of whole tensors.
+// Statistics of a sample, in the form of the library's statistics of whole tensors.
 import { Histogram, type TensorData, type TensorStats } from 'espalier'
 import { toNumbers } from './numbers.js'
 
@@ -7,7 +7,7 @@ const word = new Uint32Array(float.buffer)
 const LARGEST = 3.4028234663852886e38
 const SMALLEST = 2 ** -149
 
-/** Takes elements, and tells their statistics. */
+/** Accumulates elements and returns their statistics. */
 export class SampleStatistics {
   #finite = 0
   #zeros = 0
@@ -18,10 +18,13 @@ export class SampleStatistics {
   #mean = 0
   /** Sum of the squares of the distances to the mean. */
   #squares = 0
-  /** By the upper 16 bits of the value as a float: buckets 1/128 as wide as their numbers are large, as stats() has. */
+  /**
+   * By the upper 16 bits of the value as a float: a bucket's width is at most 1/128 of its numbers' size, as in
+   * stats().
+   */
   readonly #counts = new Float64Array(1 << 16)
 
-  /** Counts elements in. */
+  /** Adds elements. */
   add(data: TensorData): void {
     const { data: raw } = data
     const bigints = raw instanceof BigInt64Array || raw instanceof BigUint64Array ? raw : undefined
@@ -44,7 +47,7 @@ export class SampleStatistics {
     }
   }
 
-  /** What was counted so far. */
+  /** The statistics so far. */
   result(): TensorStats {
     const some = this.#finite > 0
     return {
@@ -73,7 +76,7 @@ export class SampleStatistics {
       upper.push(isNegative ? -near : far)
       counts.push(count)
     }
-    // Of negative numbers, those of the largest magnitude come first.
+    // Negative numbers come first, by falling magnitude.
     for (let bucket = 0xffff; bucket >= 0x8000; bucket--) take(bucket, true)
     for (let bucket = 0; bucket < 0x8000; bucket++) take(bucket, false)
     return new Histogram(Float64Array.from(lower), Float64Array.from(upper), Float64Array.from(counts))
@@ -83,9 +86,9 @@ export class SampleStatistics {
 function bucketOf(value: number): number {
   if (value === 0) return 0
   const size = Math.abs(value)
-  // Doubles beyond the floats belong to the outermost buckets, and none but zeros to that of zero.
+  // Doubles beyond the float range belong to the outermost buckets, and only zeros to the zero bucket.
   float[0] = Math.min(Math.max(size, SMALLEST), LARGEST)
-  // Those between 0 and the first edge go with what lies behind it.
+  // Numbers between 0 and the first edge belong to the bucket after it.
   return Math.max(word[0]! >>> 16, 1) | (value < 0 ? 0x8000 : 0)
 }
 

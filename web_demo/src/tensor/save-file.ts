@@ -1,23 +1,23 @@
 // Saves bytes that arrive piece by piece.
 
-/** The part of the File System Access API that is needed, which not every browser has. */
+/** The used part of the File System Access API, which some browsers lack. */
 interface FilePicker {
   showSaveFilePicker?(options: { suggestedName: string }): Promise<{
     createWritable(): Promise<{ write(bytes: Uint8Array<ArrayBuffer>): Promise<void>; close(): Promise<void>; abort(): Promise<void> }>
   }>
 }
 
-/** Files of more bytes are not gathered in memory. */
+/** Larger files are not gathered in memory. */
 export const MEMORY_BYTES = 256 << 20
 
-/** Whether a file of so many bytes can be saved here. */
+/** Whether this browser can save a file of this many bytes. */
 export function canSave(bytes: number): boolean {
   return bytes <= MEMORY_BYTES || 'showSaveFilePicker' in globalThis
 }
 
 /**
- * Saves a file of `bytes` bytes. A large one goes to the disk as it comes; must then be called by an event of the user.
- * @returns false if the user chose not to
+ * Saves a file of `bytes` bytes. A large file is streamed to the disk; call this from a user event then.
+ * @returns false if the user cancelled
  */
 export async function saveFile(name: string, bytes: number, pieces: () => AsyncIterable<Uint8Array<ArrayBuffer>>): Promise<boolean> {
   if (bytes > MEMORY_BYTES) return saveLarge(name, pieces)
@@ -26,7 +26,7 @@ export async function saveFile(name: string, bytes: number, pieces: () => AsyncI
   const address = URL.createObjectURL(new Blob(parts, { type: 'application/octet-stream' }))
   const link = Object.assign(document.createElement('a'), { href: address, download: name })
   link.click()
-  // Some browsers begin to read it only later.
+  // Some browsers start reading it only later.
   setTimeout(() => URL.revokeObjectURL(address), 60_000)
   return true
 }
@@ -43,7 +43,7 @@ async function saveLarge(name: string, pieces: () => AsyncIterable<Uint8Array<Ar
   try {
     for await (const piece of pieces()) await target.write(piece)
   } catch (error) {
-    // What was there before stays.
+    // The old file stays.
     await target.abort().catch(() => {})
     throw error
   }

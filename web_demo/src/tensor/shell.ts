@@ -1,6 +1,6 @@
-// Commands to be pasted into a terminal. Their words come from files and servers, and stay words.
+// Makes commands to paste into a terminal. Text from files and servers is untrusted and always stays one quoted word.
 
-/** Commands as text, or a sentence that says why there is none. */
+/** Commands as text, or a sentence that explains why there is none. */
 export type ShellText = { readonly text: string } | { readonly refusal: string }
 
 /**
@@ -29,7 +29,10 @@ export function shellText(template: TemplateStringsArray, ...words: readonly str
   return { text }
 }
 
-/** A word that each of these shells reads as this text. Plain words have quotes, too: zsh replaces a bare one by its global alias. */
+/**
+ * A word that each of these shells reads as this text. Plain words are quoted too: zsh expands a bare one as a global
+ * alias.
+ */
 function shellQuote(text: string): string {
   // A backslash in single quotes is an escape in fish and plain text elsewhere, so it stands outside of them. In double
   // quotes, bash and zsh would replace "!...".

@@ -1,16 +1,16 @@
-// Programs that read a tensor, to be copied. Key paths come from files: whatever they hold stays text.
+// Makes programs that read a tensor, for copying. Key paths are untrusted: they always stay string literals.
 import type { OpenFile } from '../data/open-file.js'
 import { UNSEEN } from '../ui/visible.js'
 import { fileName } from './file-name.js'
 import { shellText, type ShellText } from './shell.js'
 
-/** A program, or why there is none. `note` says how to run it. */
+/** A program, or the reason why there is none. `note` explains how to run it. */
 export type Snippet = { readonly title: string; readonly note: string } & ShellText
 
 /**
  * The programs for the tensor at a printed key path.
  * @param hasElements false for a placeholder, which has nothing to read
- * @param isNested whether the path goes through dicts of dotted names, which a program has to ask for
+ * @param isNested whether the path needs split dotted names, which a program must request
  */
 export function snippetsFor({ name, url }: Pick<OpenFile, 'name' | 'url'>, path: string, hasElements = true, isNested = false): Snippet[] {
   const download = url === undefined ? undefined : downloadOf(name, url)
@@ -45,7 +45,7 @@ export function snippetsFor({ name, url }: Pick<OpenFile, 'name' | 'url'>, path:
         '',
         `const ckpt = await open(${url === undefined ? `await openFile(${scriptQuote(file)})` : scriptQuote(url)}${isNested ? ', { nest: true }' : ''})`,
         `const { tensor } = ckpt.get(${scriptQuote(path)})`,
-        hasElements ? 'const data = await tensor.read()   // { dtype, shape, data }; data.toFloat32() gives numbers' : 'console.log(tensor.dtype, tensor.shape)   // a placeholder: there is no more',
+        hasElements ? 'const data = await tensor.read()   // { dtype, shape, data }; data.toFloat32() gives numbers' : 'console.log(tensor.dtype, tensor.shape)   // a placeholder: dtype and shape',
       ].join('\n'),
     },
   ]
@@ -80,7 +80,7 @@ function downloadOf(name: string, url: string): { snippet: Snippet; file: string
   }
 }
 
-/** A pattern that matches this key path alone, and what is below it. */
+/** A pattern that matches only this key path and everything below it. */
 export function escapePattern(path: string): string {
   return path.replace(/[*?[\]{},\\]/g, '\\$&')
 }
@@ -105,7 +105,7 @@ function utf8(text: string): number[] {
   return Array.from(new TextEncoder().encode(text))
 }
 
-/** Always three digits, so that a digit after it is not taken for one of them. */
+/** Always three digits, so that a following digit is not part of the escape. */
 function octal(byte: number): string {
   return `\\${byte.toString(8).padStart(3, '0')}`
 }

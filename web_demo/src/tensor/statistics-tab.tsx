@@ -1,4 +1,4 @@
-// Statistics, the histogram, and where the first NaN and infinity are.
+// Shows statistics, the histogram, and the positions of the first NaN and infinity.
 import type { Tensor } from 'espalier'
 import { useEffect } from 'preact/hooks'
 import { shortNumber } from '../ui/chart-number.js'
@@ -10,7 +10,7 @@ import { exactStatistics, sampledStatistics, type Shown } from './statistics.js'
 import { TaskLine } from './task-line.js'
 import { useTask } from './use-task.js'
 
-/** Tensors of at most so many bytes are read whole without being asked. */
+/** Tensors of at most this many bytes are read whole automatically. */
 const AT_ONCE_BYTES = 64 << 20
 
 /** @param onJump shows the element at an index */
@@ -73,7 +73,7 @@ function Numbers({ shown: { stats, sampled }, tensor }: { shown: Shown; tensor: 
 
 function FirstSpecials({ shown, tensor, onJump }: { shown: Shown; tensor: Tensor; onJump: (index: number[]) => void }) {
   const task = useTask<Specials>()
-  // Of a sample without any it is not known; integers have none.
+  // A sample without any proves nothing; integers have none.
   const isOpen = shown.sampled !== undefined && /^(bf|f|c)/.test(tensor.dtype)
   const wanted = { nan: shown.stats.nan > 0 || isOpen, inf: shown.stats.inf > 0 || isOpen }
   if (!wanted.nan && !wanted.inf) return null

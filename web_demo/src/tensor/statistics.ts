@@ -5,22 +5,22 @@ import { layoutOf, toSlice } from './layout.js'
 import { planSample } from './sample-plan.js'
 import { SampleStatistics } from './sample-statistics.js'
 
-/** Statistics, and of how many elements. */
+/** Statistics, and the number of elements behind them. */
 export interface Shown {
   readonly stats: TensorStats
-  /** Elements that were looked at; undefined if these are all. */
+  /** The number of sampled elements; undefined if all were read. */
   readonly sampled: number | undefined
 }
 
-/** Runs that are read at once. */
+/** Runs read at once. */
 const AT_ONCE = 4
 
-/** Of all elements. */
+/** Statistics of all elements. */
 export async function exactStatistics(tensor: Tensor, signal: AbortSignal, onProgress: OnProgress): Promise<Shown> {
   return { stats: await tensor.stats({ signal, onProgress }), sampled: undefined }
 }
 
-/** Of runs spread over the tensor. */
+/** Statistics of runs spread over the tensor. */
 export async function sampledStatistics(tensor: Tensor, signal: AbortSignal, onProgress: OnProgress): Promise<Shown> {
   const layout = layoutOf(tensor)
   const runs = planSample(layout)

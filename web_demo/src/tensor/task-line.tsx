@@ -1,8 +1,8 @@
-// How far a task is, with a button that stops it; or why it failed.
+// Shows a task's progress with a stop button, or its error.
 import { formatBytes } from '../ui/format.js'
 import type { Task } from './use-task.js'
 
-/** Nothing if the task is neither under way nor has failed. @param label what it does, 'Reading' */
+/** Renders nothing if the task is neither running nor failed. @param label what it does, 'Reading' */
 export function TaskLine({ task, label }: { task: Task<unknown>; label: string }) {
   const { state, error, progress } = task
   if (state === 'failed') return <p class="tensor-error" role="alert">{error}</p>

@@ -1,4 +1,4 @@
-// All about one tensor.
+// The pane of one tensor.
 import type { Tensor } from 'espalier'
 import { useId, useState } from 'preact/hooks'
 import type { OpenFile } from '../data/open-file.js'
@@ -15,11 +15,11 @@ import { defaultView, type View } from './view.js'
 type Tab = 'statistics' | 'heatmap' | 'values' | 'use'
 const NAMES: { readonly [tab in Tab]: string } = { statistics: 'Statistics', heatmap: 'Heatmap', values: 'Values', use: 'Use' }
 
-/** Which tab was looked at last: the next tensor shows it, too. */
+/** The last shown tab; the next tensor shows it too. */
 let lastTab: Tab = 'statistics'
 
 export function TensorPane({ tensor, file }: { tensor: Tensor; file: OpenFile }) {
-  // Another tensor is another pane: what the last one reads is stopped.
+  // A new pane for each tensor, which stops the reads of the old one.
   return <Pane key={`${checkpointNumber(file.checkpoint)}/${tensor.node.id}`} tensor={tensor} file={file} />
 }
 
@@ -33,7 +33,7 @@ function Pane({ tensor, file }: { tensor: Tensor; file: OpenFile }) {
   ]
   const [wanted, setTab] = useState(lastTab)
   const tab = tabs.includes(wanted) ? wanted : tabs[0]!
-  // Tabs stay once they were seen, with what they have read.
+  // Tabs stay mounted once shown, with the data that they have read.
   const [seen, setSeen] = useState<ReadonlySet<Tab>>(new Set())
   const [view, setView] = useState<View>(() => defaultView(layout))
   const [place, setPlace] = useState<Place>({ row: 0, column: 0, marked: undefined })
@@ -44,7 +44,7 @@ function Pane({ tensor, file }: { tensor: Tensor; file: OpenFile }) {
   }
   const jump = (index: number[]): void => {
     setView({ ...view, fixed: index })
-    // With something before it, so that it is seen among its neighbours.
+    // With some rows before it, so that its neighbours are visible.
     setPlace({ row: around(index[view.row]), column: around(index[view.column]), marked: index })
     choose('values')
   }
@@ -64,7 +64,7 @@ function Pane({ tensor, file }: { tensor: Tensor; file: OpenFile }) {
   return (
     <section class="tensor-pane" aria-label="Tensor">
       <Facts tensor={tensor} checkpoint={file.checkpoint} />
-      {isOpaque && hasElements && <p class="tensor-note">The library does not know what the blocks hold: there are bytes to see, no numbers.</p>}
+      {isOpaque && hasElements && <p class="tensor-note">The library does not know the encoding of the blocks, so this shows bytes instead of numbers.</p>}
       {!tensor.isPlaceholder && tensor.elements === 0 && <p class="tensor-note">An axis has length 0: there are no elements.</p>}
       <div class="tensor-tabs" role="tablist" aria-label="About its elements" onKeyDown={onKeyDown}>
         {tabs.map((name) => (

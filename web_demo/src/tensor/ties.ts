@@ -1,8 +1,8 @@
-// Where else in the tree a tensor stands.
+// Finds the other nodes of a tensor.
 import type { Checkpoint, Tensor } from 'espalier'
 import { Slices } from '../map/time-slices.js'
 
-/** In larger trees it is not looked for: nothing but a walk over all of them tells. */
+/** Larger trees are not searched, because that needs a walk over all nodes. */
 const MAX_NODES = 500_000
 
 /** The key paths of the other nodes of the state with this tensor, as long as that is cheap to find out. */
@@ -11,7 +11,7 @@ export async function findTies(tensor: Tensor, checkpoint: Checkpoint, signal: A
   const slices = new Slices(signal)
   await slices.rest()
   const tensors = checkpoint.tensors()
-  // Those of the metadata are counted too, but then there are more than these.
+  // Nodes of the metadata are counted too, so this is an upper bound.
   if (tensors.length === checkpoint.tensorCount) return []
   const own = tensor.node.id
   const paths: string[] = []

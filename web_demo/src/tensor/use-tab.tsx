@@ -1,4 +1,4 @@
-// What to do with a tensor elsewhere: programs that read it, and a download.
+// Ways to use a tensor elsewhere: programs that read it, and a download.
 import type { Tensor } from 'espalier'
 import type { OpenFile } from '../data/open-file.js'
 import { formatBytes } from '../ui/format.js'

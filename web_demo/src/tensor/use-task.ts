@@ -1,28 +1,28 @@
-// Work that takes a while, can be stopped, and ends with the component that began it.
+// Long work that can be stopped, and that ends with its component.
 import type { OnProgress } from 'espalier'
 import { useEffect, useReducer, useRef } from 'preact/hooks'
 
-/** How far a task is, in bytes. */
+/** The progress of a task in bytes. */
 export interface TaskProgress {
   readonly loaded: number
   readonly total: number
-  /** Bytes in a second so far. */
+  /** Average bytes per second. */
   readonly rate: number
 }
 
 /** A task as its component sees it. */
 export interface Task<T> {
   readonly state: 'idle' | 'running' | 'done' | 'failed' | 'cancelled'
-  /** What came out of it last. It stays while the task runs again. */
+  /** The last result. It stays while the task runs again. */
   readonly value: T | undefined
   readonly error: string | undefined
   readonly progress: TaskProgress | undefined
-  /** Begins; what was under way is stopped. */
+  /** Starts the task, and stops a running one. */
   start(run: (signal: AbortSignal, onProgress: OnProgress) => Promise<T>): void
   cancel(): void
 }
 
-/** Milliseconds between two drawings of the progress. */
+/** Milliseconds between updates of the progress. */
 const INTERVAL = 100
 
 /** A task of a component. */

@@ -9,14 +9,14 @@ import { useTask } from './use-task.js'
 import { ViewPicker } from './view-picker.js'
 import { indexAt, lengthOf, type View } from './view.js'
 
-/** Where the table is: the first row and column, and the index of the cell that was asked for. */
+/** The table's position: the first row and column, and the index of the requested cell. */
 export interface Place {
   readonly row: number
   readonly column: number
   readonly marked: readonly number[] | undefined
 }
 
-/** @param place where the table is, kept by the pane so that others can change it */
+/** @param place the table's position, kept by the pane so that others can change it */
 export function ValuesTab({ tensor, view, onView, place, onPlace, onJump }: {
   tensor: Tensor
   view: View
@@ -74,7 +74,7 @@ export function ValuesTab({ tensor, view, onView, place, onPlace, onJump }: {
 }
 
 function Table({ cells: { view, page, text }, marked, width }: { cells: PageCells; marked: readonly number[] | undefined; width: number }) {
-  // A single row comes in lines, of which each begins at a row of its own.
+  // A tensor of one row is shown in lines, and each line counts as a row.
   const isBroken = view.row < 0
   const rows = isBroken ? steps(page.columns, width) : indices(page.rows)
   const columns = isBroken ? Array.from({ length: Math.min(width, page.columns.stop - page.columns.start) }, (_, i) => i) : indices(page.columns)

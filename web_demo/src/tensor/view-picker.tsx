@@ -1,11 +1,11 @@
-// Chooses which part of a tensor is shown.
+// Controls for the shown part of a tensor.
 import { useId } from 'preact/hooks'
 import { formatExact } from '../ui/format.js'
 import { visible } from '../ui/visible.js'
 import type { Layout } from './layout.js'
 import { lengthOf, withAxis, type View } from './view.js'
 
-/** Two axes, and an index of each of the others. */
+/** Two axes, and an index for each of the others. */
 export function ViewPicker({ layout, axisNames, view, onView }: {
   layout: Layout
   axisNames: readonly string[] | undefined

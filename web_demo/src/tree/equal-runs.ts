@@ -1,8 +1,8 @@
-// Siblings of equal structure, as the layers of a transformer are.
+// Finds siblings of equal structure, such as the layers of a transformer.
 import type { Node } from 'espalier'
 import type { Work } from '../data/slices'
 
-/** What has to be known of a tree to compare its parts. */
+/** The interface of a tree for comparing its parts. */
 export interface Structure {
   count(item: number): number
   child(item: number, position: number): number
@@ -10,7 +10,7 @@ export interface Structure {
   node(item: number): Node
 }
 
-/** Parts with more items than this are believed to be like no other. */
+/** Parts with more items than this count as unique. */
 const MOST_ITEMS = 2000
 
 /**
@@ -27,7 +27,7 @@ export function* equalRuns(tree: Structure, item: number): Work<{ firsts: Uint32
     const child = tree.child(item, i)
     const name = tree.name(child)
     const print = tree.count(child) > 0 && /^(0|[1-9]\d{0,14})$/.test(name) ? fingerprint(tree, child) : undefined
-    // A run has no gaps, so that its first and last number say which it holds.
+    // A run has no gaps, so its first and last number identify its layers.
     const follows = Number(name) === next
     next = Number(name) + 1
     if (print !== undefined && print === last && follows) lengths[lengths.length - 1]!++

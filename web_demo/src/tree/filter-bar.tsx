@@ -8,7 +8,7 @@ interface FilterBarProps {
   readonly filter: Filter
   /** The types to choose from. */
   readonly dtypes: readonly DType[]
-  /** What came of the filter. */
+  /** The result of the filter. */
   readonly said: string
   readonly areNamesNested: boolean
   readonly areRunsFolded: boolean
@@ -19,7 +19,7 @@ interface FilterBarProps {
   onCloseAll(): void
 }
 
-/** Pattern, type, size, and how the tree is shown. */
+/** Fields for pattern, dtype and size, and display options of the tree. */
 export function FilterBar(props: FilterBarProps) {
   const { filter, dtypes, said, onFilter } = props
   const text = useRef<HTMLInputElement>(null)

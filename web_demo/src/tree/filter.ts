@@ -1,8 +1,8 @@
-// Finds what the filter asks for.
+// Applies the filter.
 import type { Checkpoint, DType } from 'espalier'
 import { patternOf } from './pattern'
 
-/** What is asked for. */
+/** The fields of the filter. */
 export interface Filter {
   readonly text: string
   readonly dtype: DType | ''
@@ -10,23 +10,23 @@ export interface Filter {
   readonly leastSize: string
 }
 
-/** Asks for everything. */
+/** The filter that matches everything. */
 export const NO_FILTER: Filter = { text: '', dtype: '', leastSize: '' }
 
-/** What was found: so many, and the node's number of each. */
+/** The number of matches, and their node numbers. */
 export interface Matches {
   readonly length: number
   readonly itemAt: (position: number) => number
 }
 
-/** Whether a filter asks for less than everything. */
+/** Whether a filter excludes anything. */
 export function isFiltering({ text, dtype, leastSize }: Filter): boolean {
   return text.trim() !== '' || dtype !== '' || leastSize.trim() !== ''
 }
 
 /**
- * Finds nodes by a pattern alone; tensors if a type or a size is asked for.
- * @throws EspalierError invalid_pattern, RangeError for a size that is none
+ * Finds nodes by a pattern; only tensors if a dtype or a size is given.
+ * @throws EspalierError invalid_pattern, RangeError for an invalid size
  */
 export function findMatches(checkpoint: Checkpoint, { text, dtype, leastSize }: Filter): Matches {
   const { pattern, ignoreCase } = patternOf(text)
@@ -41,12 +41,12 @@ export function findMatches(checkpoint: Checkpoint, { text, dtype, leastSize }: 
 const UNITS = ['', 'k', 'm', 'g', 't', 'p']
 
 /**
- * Bytes as people write them: '100', '64k', '1.5 MiB'. Units are binary.
+ * Parses a size such as '100', '64k' or '1.5 MiB'. Units are binary.
  * @throws RangeError for other text
  */
 export function parseBytes(text: string): number {
   const match = /^\s*(\d+(?:\.\d+)?)\s*([kmgtp]?)(?:i?b)?\s*$/i.exec(text)
   if (text.trim() === '') return 0
-  if (!match) throw new RangeError(`"${text}" is no size: write 4096, 64 KiB or 1.5 GiB`)
+  if (!match) throw new RangeError(`"${text}" is not a size; write 4096, 64 KiB or 1.5 GiB`)
   return Number(match[1]) * 1024 ** UNITS.indexOf(match[2]!.toLowerCase())
 }

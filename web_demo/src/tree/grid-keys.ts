@@ -1,7 +1,7 @@
-// Where the keyboard goes in the tree.
+// Keyboard navigation in the tree.
 import type { RowSource } from './row-source'
 
-/** What a key asks for. */
+/** The action of a key. */
 export type Move =
   | { readonly go: number }
   | { readonly open: number }
@@ -10,7 +10,7 @@ export type Move =
   | { readonly enter: number }
   | { readonly find: string }
 
-/** What a key means at a row; undefined for keys that mean nothing here. */
+/** The action of a key at a row; undefined for unused keys. */
 export function moveFor(key: string, row: number, rows: RowSource, page: number): Move | undefined {
   const last = rows.length - 1
   const isOpen = rows.isOpen(row)
@@ -40,14 +40,14 @@ export function moveFor(key: string, row: number, rows: RowSource, page: number)
   }
 }
 
-/** Rows that type-ahead looks at. More would make a key press slow. */
+/** Rows that type-ahead searches. More would make key presses slow. */
 const FAR = 20_000
 
-/** The next row of which the name begins with a text, from `row` on and around; `row` itself if there is none. */
+/** The next row whose name begins with a text, from `row` on and wrapping around; `row` itself if there is none. */
 export function findByName(text: string, row: number, rows: RowSource, nameOf: (row: number) => string): number {
   const wanted = text.toLowerCase()
   const { length } = rows
-  // The first letter goes on to the next row, more letters may stay.
+  // The first letter moves to the next row; more letters may stay on the row.
   const begin = text.length === 1 ? 1 : 0
   for (let i = begin; i < Math.min(length, FAR); i++) {
     const at = (row + i) % length

@@ -27,7 +27,7 @@ interface GridRowProps {
   onOpen(row: number, isOpen: boolean): void
 }
 
-/** A row, at its place. */
+/** A row at its position. */
 export function GridRow({ rows, row, top, isActive, isSelected, onGo, onOpen }: GridRowProps) {
   const text = rows.text(row)
   const { position, count } = rows.place(row)

@@ -1,10 +1,10 @@
-// A checkpoint as the tree shows it: its nodes, and runs of equal layers.
+// A checkpoint in the form that the tree shows: its nodes, and runs of equal layers.
 import type { Checkpoint, DTypeTotals, Node, Totals } from 'espalier'
 import { runNow } from '../data/slices'
 import { equalRuns } from './equal-runs'
 import type { Items } from './rows'
 
-/** What has more children is not searched for equal layers. */
+/** Containers with more children are not searched for equal layers. */
 const LARGE = 4096
 
 /** Items are the numbers of nodes. */
@@ -25,7 +25,7 @@ export class Outline implements Items {
     this.tops = metadata.size > 0 ? [root.id, metadata.id] : [root.id]
   }
 
-  /** Whether layers of equal structure are shown as one. */
+  /** Whether layers of equal structure are folded into one. */
   get areRunsFolded(): boolean {
     return this.#areRunsFolded
   }
@@ -34,24 +34,24 @@ export class Outline implements Items {
     this.#unfolded.clear()
   }
 
-  /** The node that an item is. */
+  /** The node of an item. */
   node(item: number): Node {
     return this.#checkpoint.node(item)!
   }
 
-  /** What an item is called below the one around it. */
+  /** The name of an item in its container. */
   name(item: number): string {
     if (item === this.tops[0]) return 'state'
     return item === this.tops[1] ? 'metadata' : String(this.node(item).key ?? '')
   }
 
-  /** Whether an item's own key is a text that looks like nothing, or like the int key of another beside it. */
+  /** Whether an item's key is a text that looks empty, or like the int key of a sibling. */
   needsQuotes(item: number): boolean {
     const { key, parent } = this.node(item)
     return key === '' || (typeof key === 'string' && /^-?\d{1,15}$/.test(key) && parent?.child(Number(key)) !== undefined)
   }
 
-  /** How many layers of equal structure an item stands for; 1 for all but the first of such. */
+  /** The number of layers that an item represents; 1 except for the first layer of a run. */
   runLength(item: number): number {
     if (!this.#areRunsFolded) return 1
     const parent = this.parent(item)
@@ -71,7 +71,7 @@ export class Outline implements Items {
     return this.node(item).parent?.id
   }
 
-  /** The position of an item among those around it. */
+  /** The position of an item among its siblings. */
   position(item: number): number {
     const parent = this.parent(item)
     if (parent === undefined) return this.tops.indexOf(item)
@@ -97,7 +97,7 @@ export class Outline implements Items {
     let rows = this.#byDType.get(item)
     if (!rows) {
       rows = this.#checkpoint.totalsByDType([item])
-      // Of small ones there are many, and they are soon added up again.
+      // Small containers are many, and their totals are quick to compute again.
       if (addUp(rows).tensors > LARGE) this.#byDType.set(item, rows)
     }
     return rows

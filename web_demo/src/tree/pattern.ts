@@ -1,16 +1,17 @@
-// What people type into the filter, as a pattern of the package.
+// Converts the filter's text to a pattern of the package.
 
 const SPECIAL = /[*?[\]{}]/
 
-/** A pattern and how it is to be compared; everything without one. */
+/** A pattern and its options; everything without one. */
 export interface FilterPattern {
   readonly pattern: string | undefined
   readonly ignoreCase: boolean
 }
 
 /**
- * The pattern for a text of the filter. Text with special characters is a pattern as it stands. Any other selects
- * whatever has it in its name, in upper or lower case, and all below that; with slashes, it is a part of a key path.
+ * Makes the pattern for the filter's text. Text with special characters is used as a pattern. Other text selects every
+ * node with the text in its name, in upper or lower case, and everything below. With slashes, it is a part of a key
+ * path.
  */
 export function patternOf(text: string): FilterPattern {
   const trimmed = text.trim()

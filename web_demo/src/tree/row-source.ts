@@ -1,14 +1,14 @@
-// What the grid shows, row by row.
+// The contents of the grid, row by row.
 import type { OpenFile } from '../data/open-file'
 import type { HashState } from '../verify/hash-states'
 import { formatBytes, formatCount, formatExact, formatShape } from '../ui/format'
 import { visible } from '../ui/visible'
 
-/** What a row says. */
+/** The contents of a row. */
 export interface RowText {
   readonly name: string
   readonly path: string
-  /** What stands behind the name: a value, or how many there are. */
+  /** The text after the name: a value, or a count. */
   readonly note: string
   readonly kind: 'container' | 'tensor' | 'value'
   readonly dtype: string
@@ -17,12 +17,12 @@ export interface RowText {
   readonly exactElements: string
   readonly bytes: string
   readonly stored: string
-  /** Which part of the file's tensors it is, from 0 to 1. */
+  /** Its share of the file's tensor bytes, from 0 to 1. */
   readonly share: number | undefined
   readonly hash: HashState
 }
 
-/** Rows, and how they stand to each other. */
+/** Rows and their relations. */
 export interface RowSource {
   readonly length: number
   /** The item of a row. */
@@ -30,10 +30,10 @@ export interface RowSource {
   level(row: number): number
   /** Whether a container is expanded; undefined if there is nothing to expand. */
   isOpen(row: number): boolean | undefined
-  /** The position among those of the same container, and how many these are. */
+  /** The position among its siblings, and their number. */
   place(row: number): { readonly position: number; readonly count: number }
   text(row: number): RowText
-  /** The name alone, which takes less time. */
+  /** Only the name, which takes less time. */
   name(row: number): string
 }
 
@@ -82,7 +82,7 @@ export class TreeRows implements RowSource {
   }
 }
 
-/** What a filter has found: a list, without levels. */
+/** The matches of a filter: a flat list. */
 export class MatchRows implements RowSource {
   readonly #file: OpenFile
   readonly #itemAt: (row: number) => number

@@ -1,9 +1,9 @@
-// The rows that are to be seen: those of expanded items, in typed arrays, so that a million of them are no burden.
+// The visible rows: those of expanded items, in typed arrays, so that a million rows take little memory.
 import { runNow, type Work } from '../data/slices'
 
 /** A tree of numbered items. */
 export interface Items {
-  /** How many numbers there may be; it may grow. */
+  /** The upper bound of item numbers; may grow. */
   readonly limit: number
   /** The items at the top. */
   readonly tops: readonly number[]
@@ -15,17 +15,17 @@ export interface Items {
   parent(item: number): number | undefined
 }
 
-/** How many rows are made between two pauses. */
+/** Rows made between two pauses. */
 const STEP = 2048
 
-/** Which items are expanded, and the rows that come of it. */
+/** The expanded items, and the resulting rows. */
 export class Rows {
   readonly #items: Items
   #open: Uint8Array = new Uint8Array(0)
   #rows: Uint32Array = new Uint32Array(256)
   #levels: Uint16Array = new Uint16Array(256)
   #changes = 0
-  /** How many rows there are. */
+  /** The number of rows. */
   length = 0
 
   constructor(items: Items) {
@@ -39,7 +39,7 @@ export class Rows {
     return this.#rows[row]!
   }
 
-  /** How deep a row is: 0 at the top. */
+  /** The depth of a row: 0 at the top. */
   level(row: number): number {
     return this.#levels[row]!
   }
@@ -49,13 +49,13 @@ export class Rows {
     return this.#open[item] === 1
   }
 
-  /** The row of an item; -1 if it is not to be seen. */
+  /** The row of an item; -1 if it is not visible. */
   rowOf(item: number): number {
     const row = this.#rows.indexOf(item)
     return row < this.length ? row : -1
   }
 
-  /** Makes an item's children to be seen, or not. */
+  /** Shows or hides an item's children. */
   setOpen(item: number, isOpen: boolean): void {
     if (this.isOpen(item) === isOpen) return
     this.#changes++
@@ -71,7 +71,7 @@ export class Rows {
     this.#splice(row + 1, row + 1, made.rows.subarray(1, made.length), made.levels.subarray(1, made.length))
   }
 
-  /** Expands all around an item, and gives its row. */
+  /** Expands all containers of an item, and returns its row. */
   reveal(item: number): number {
     const above: number[] = []
     for (let at = this.#items.parent(item); at !== undefined; at = this.#items.parent(at)) above.push(at)
@@ -79,14 +79,14 @@ export class Rows {
     return this.rowOf(item)
   }
 
-  /** The row of the item around that of another row; -1 at the top. */
+  /** The row of the parent; -1 at the top. */
   parentRow(row: number): number {
     const level = this.level(row)
     for (let i = row - 1; i >= 0; i--) if (this.level(i) < level) return i
     return -1
   }
 
-  /** Expands the containers beside a row's item, itself included; nothing if the work is given up. */
+  /** Expands the item of a row and its sibling containers; changes nothing if the work is aborted. */
   *openSiblings(row: number): Work<void> {
     const parent = this.#items.parent(this.item(row))
     const count = parent === undefined ? this.#items.tops.length : this.#items.count(parent)
@@ -114,13 +114,13 @@ export class Rows {
     runNow(this.rebuild())
   }
 
-  /** Makes the rows anew, with everything expanded if that is asked for; until then all is as it was. */
+  /** Builds the rows again, optionally with everything expanded. The old rows stay until the work is done. */
   *rebuild(openAll = false): Work<void> {
     for (;;) {
       const opened: number[] | undefined = openAll ? [] : undefined
       const changes = this.#changes
       const made = yield* this.#collect(this.#items.tops, 0, opened)
-      // Somebody has expanded or collapsed something meanwhile, perhaps where the rows were made already.
+      // The user has expanded or collapsed something meanwhile, perhaps where rows are already built.
       if (changes !== this.#changes) continue
       for (const item of opened ?? []) this.#mark(item, 1)
       this.#take(made)
@@ -143,12 +143,15 @@ export class Rows {
     this.#open[item] = isOpen
   }
 
-  /** Some items and what is expanded below them, in order; with `opened`, all below them, and which containers those are. */
+  /**
+   * Yields some items and the expanded items below them, in order. With `opened`, all items below them, and records the
+   * containers.
+   */
   *#collect(items: readonly number[], level: number, opened?: number[]): Work<{ rows: Uint32Array; levels: Uint16Array; length: number }> {
     let rows: Uint32Array = new Uint32Array(256)
     let levels: Uint16Array = new Uint16Array(256)
     let length = 0
-    // Where each container on the way stands: no recursion, which a deep tree would make overflow.
+    // The position in each container on the path: an explicit stack, because recursion would overflow on a deep tree.
     const stack: { readonly item: number; readonly count: number; next: number }[] = []
     const enter = (item: number): void => {
       if (length === rows.length) {
@@ -185,7 +188,7 @@ export class Rows {
     return end
   }
 
-  /** Puts rows in place of those from `begin` to `end`. */
+  /** Replaces the rows from `begin` to `end`. */
   #splice(begin: number, end: number, rows: Uint32Array, levels: Uint16Array): void {
     const length = this.length - (end - begin) + rows.length
     if (length > this.#rows.length) {

@@ -1,4 +1,4 @@
-// The grid of rows, of which only those to be seen are in the page.
+// The grid of rows. Only visible rows are in the page.
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { findByName, moveFor } from './grid-keys'
 import { GridRow, COLUMNS } from './grid-row'
@@ -6,15 +6,15 @@ import { visible } from '../ui/visible'
 import type { RowSource } from './row-source'
 import { isScaled, offsetShowing, scaleFor, toContent, toScroll } from './scroll-scale'
 
-/** What the grid shows and tells. */
+/** The inputs and callbacks of the grid. */
 export interface TreeGridProps {
   readonly rows: RowSource
   readonly label: string
-  /** The row that the keyboard is at. */
+  /** The row with the keyboard focus. */
   readonly active: number
-  /** The item that is shown beside the tree. */
+  /** The item shown in the pane. */
   readonly selected: number | undefined
-  /** Counts up when the rows must show what they did not before. */
+  /** Increments when the rows must be drawn again. */
   readonly version: number
   onGo(row: number): void
   onOpen(row: number, isOpen: boolean): void
@@ -24,9 +24,9 @@ export interface TreeGridProps {
 
 /** As in style.css. */
 const ROW_HEIGHT = 28
-/** Rows beyond the edges, so that a quick scroll does not show a gap. */
+/** Extra rows beyond the edges, so that a quick scroll shows no gap. */
 const BEYOND = 8
-/** After so many milliseconds a letter begins a new name. */
+/** After this many milliseconds a letter starts a new name. */
 const PAUSE = 700
 
 /** An accessible treegrid. */
@@ -35,7 +35,7 @@ export function TreeGrid(props: TreeGridProps) {
   const element = useRef<HTMLDivElement>(null)
   const [view, setView] = useState(400)
   const [offset, setOffset] = useState(0)
-  // Where the page put the scroll bar itself: any other place is the user's.
+  // The scroll position set by the page; any other position comes from the user.
   const placed = useRef(-1)
   const typed = useRef({ text: '', at: 0 })
   const takesFocus = useRef(false)
@@ -71,7 +71,7 @@ export function TreeGrid(props: TreeGridProps) {
     return () => grid.removeEventListener('wheel', onWheel)
   })
 
-  // The row of the keyboard is brought into view when it changes, not when the user scrolls away from it.
+  // The focused row is scrolled into view when it changes, not when the user scrolls away from it.
   useLayoutEffect(() => {
     const to = offsetShowing(scale, at, active, ROW_HEIGHT)
     if (to !== at) scrollTo(to)
@@ -114,7 +114,7 @@ export function TreeGrid(props: TreeGridProps) {
   const end = Math.min(rows.length, Math.ceil((at + view) / ROW_HEIGHT) + BEYOND)
   const slots = Math.ceil(view / ROW_HEIGHT) + 2 * BEYOND + 1
   const shown: number[] = []
-  // The row that has the focus stays, wherever the user scrolls.
+  // The focused row stays in the page, wherever the user scrolls.
   if (active < first) shown.push(active)
   for (let row = first; row < end; row++) shown.push(row)
   if (active >= end && active < rows.length) shown.push(active)
@@ -145,8 +145,7 @@ export function TreeGrid(props: TreeGridProps) {
       <div role="rowgroup" class="grid-body" style={{ height: `${scale.spacer}px` }}>
         {shown.map((row) => (
           <GridRow
-            // Elements are used again for other rows, which takes a third of the time; but the row of the keyboard must not
-            // become another while it has the focus.
+            // Reusing elements for other rows takes a third of the time. But the focused element must keep its row.
             key={row === active ? `row ${row}` : row % slots}
             rows={rows}
             row={row}

@@ -1,4 +1,4 @@
-// The left side: the filter, and the tree or what the filter has found.
+// The left side: the filter, and the tree or the filter's matches.
 import { useEffect, useMemo, useReducer, useRef, useState } from 'preact/hooks'
 import type { OpenFile } from '../data/open-file'
 import { runInTurns, type Work } from '../data/slices'
@@ -11,20 +11,20 @@ import { TreeGrid } from './tree-grid'
 interface TreePaneProps {
   readonly file: OpenFile
   readonly selected: number | undefined
-  /** Counts up when the hashes are known of more. */
+  /** Increments when hash results change. */
   readonly version: number
   onSelect(item: number): void
-  /** Asks for the dotted names as a tree, or as they are. */
+  /** Called to split dotted names into a tree, or to show them as stored. */
   onNested(isNested: boolean): void
   onEnter(): void
 }
 
-/** After the keyboard has rested so long on a row, it is shown beside the tree: not each on the way. */
+/** Milliseconds of keyboard rest on a row before it is shown in the pane, so that rows on the way are skipped. */
 const REST = 120
-/** Milliseconds for which a filter waits for the next letter: among a million names, a search takes as long. */
+/** Milliseconds that a filter waits for the next letter; a search among a million names takes as long. */
 const TYPING = 10
 
-/** Shows the tree of a file. Make it anew for another file. */
+/** Shows the tree of a file. Use a new component for another file. */
 export function TreePane({ file, selected, version, onSelect, onNested, onEnter }: TreePaneProps) {
   const { checkpoint, outline } = file
   const [drawn, redraw] = useReducer((count: number) => count + 1, 0)
@@ -34,7 +34,7 @@ export function TreePane({ file, selected, version, onSelect, onNested, onEnter 
   const [active, setActive] = useState(() => Math.max(0, file.rows.rowOf(selected ?? outline.tops[0]!)))
   const resting = useRef(0)
   const running = useRef<AbortController>()
-  // Whether the rows do not fit the outline's settings yet.
+  // Whether the rows do not match the outline's settings yet.
   const isSwitching = useRef(false)
   useEffect(() => () => running.current?.abort(), [])
 
@@ -64,7 +64,7 @@ export function TreePane({ file, selected, version, onSelect, onNested, onEnter 
     return () => clearTimeout(timer)
   }, [checkpoint, filter])
 
-  // Whoever selects elsewhere (the map, a link) finds it in the tree.
+  // A selection made elsewhere (the map, a link) is shown in the tree.
   const own = useRef<number>()
   useEffect(() => {
     if (selected === undefined || selected === own.current || matches) return
@@ -90,7 +90,7 @@ export function TreePane({ file, selected, version, onSelect, onNested, onEnter 
     resting.current = window.setTimeout(() => row < rows.length && select(row), REST)
   }
 
-  /** Draws after the rows have changed, with the keyboard on the same item if it is still there. */
+  /** Draws after the rows have changed, and keeps the focus on the same item if it still exists. */
   const settle = (item: number): void => {
     if (!matches) {
       let row = file.rows.rowOf(item)
@@ -100,7 +100,7 @@ export function TreePane({ file, selected, version, onSelect, onNested, onEnter 
     redraw(undefined)
   }
 
-  /** Gives up what is under way, of which nothing is to be seen yet. */
+  /** Aborts the running work, which has no visible result yet. */
   const interrupt = (): void => {
     if (!running.current) return
     running.current.abort()
@@ -131,7 +131,7 @@ export function TreePane({ file, selected, version, onSelect, onNested, onEnter 
   }
 
   const setOpen = (row: number, isOpen: boolean): void => {
-    // The rows are still those of before, of which items may be no more.
+    // The rows are still the old ones, and some of their items may no longer exist.
     if (isSwitching.current) return
     interrupt()
     const item = rows.item(row)

@@ -1,4 +1,4 @@
-// Numbers in short, for charts and summaries.
+// Short numbers for charts and summaries.
 
 /** About `digits` digits: '0.0123', '1.5e-9', '1,234'. */
 export function shortNumber(value: number | bigint, digits = 4): string {

@@ -1,4 +1,4 @@
-// Where the ticks of an axis are.
+// Chooses the ticks of an axis.
 
 /** Round numbers from `low` to `high`, about `wanted` of them. */
 export function linearTicks(low: number, high: number, wanted: number): number[] {
@@ -9,7 +9,7 @@ export function linearTicks(low: number, high: number, wanted: number): number[]
   const step = power * ([1, 2, 5, 10].find((factor) => factor * power >= rough) ?? 10)
   if (!(step > 0)) return [low]
   const ticks: number[] = []
-  // By whole numbers: sums of steps drift.
+  // Multiply whole numbers: adding steps accumulates rounding errors.
   for (let i = Math.ceil(low / step); i * step <= high && ticks.length < 50; i++) ticks.push(i * step)
   return ticks
 }

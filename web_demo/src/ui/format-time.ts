@@ -1,4 +1,4 @@
-/** A duration as people say it: '40 s', '3 min', '2 h 5 min'. */
+/** A duration for people: '40 s', '3 min', '2 h 5 min'. */
 export function formatDuration(seconds: number): string {
   if (!Number.isFinite(seconds)) return '?'
   if (seconds < 90) return `${Math.ceil(seconds)} s`

@@ -1,11 +1,11 @@
-// Numbers as people read them.
+// Formats numbers for people.
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'] as const
 
 /** Bytes with a binary unit and three digits: '1.53 GiB'. */
 export function formatBytes(bytes: number): string {
   let unit = 0
   let size = bytes
-  // What three digits would round to 1000 is 1 of the next unit.
+  // A value that rounds to 1000 in three digits is 1 of the next unit.
   while (size >= (unit === 0 ? 1000 : 999.5) && unit < UNITS.length - 1) {
     size /= 1024
     unit++

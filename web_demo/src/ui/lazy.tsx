@@ -1,14 +1,14 @@
 // Parts of the page that are loaded when they are first shown.
-import { preloadDecoder } from 'espalier'
+import { preload } from 'espalier'
 import type { ComponentType } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 
 const parts: (() => Promise<unknown>)[] = []
 
-/** Loads all parts that are still missing, so that the page goes on working without a network. */
+/** Loads all parts that are still missing, so that the page keeps working without a network. */
 export async function loadParts(): Promise<void> {
   // One after the other: what is looked at meanwhile comes first. Whatever fails is tried again when it is shown.
-  for (const load of [...parts, preloadDecoder]) await load().catch(() => {})
+  for (const load of [...parts, preload]) await load().catch(() => {})
 }
 
 /** A component that is loaded when it is first shown. */

@@ -1,12 +1,12 @@
-// What looking at a file has cost.
+// Shows the costs of viewing a file.
 import { useEffect, useReducer } from 'preact/hooks'
 import type { Checkpoint } from 'espalier'
 import { formatBytes, formatExact } from './format'
 
-/** Milliseconds between two looks. */
+/** Milliseconds between two updates. */
 const PAUSE = 500
 
-/** Bytes fetched of the file's, requests and memory. */
+/** Bytes fetched out of the file's, requests and memory. */
 export function Meter({ checkpoint }: { checkpoint: Checkpoint }) {
   const [, look] = useReducer((count: number) => count + 1, 0)
   useEffect(() => {

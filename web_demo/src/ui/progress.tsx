@@ -1,9 +1,9 @@
-// Bytes on their way: how many, how fast, and what is left.
+// The progress of a transfer: bytes, rate and time left.
 import { useRef } from 'preact/hooks'
 import { formatBytes } from './format'
 import { formatDuration } from './format-time'
 
-/** How far something is. Make it anew for each run: it measures the rate from its first drawing on. */
+/** A progress bar. Use a new component for each run: it measures the rate from its first drawing on. */
 export function ByteProgress({ loaded, total, label }: { loaded: number; total: number; label: string }) {
   const start = useRef({ time: performance.now(), loaded })
   const seconds = (performance.now() - start.current.time) / 1000

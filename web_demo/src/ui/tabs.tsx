@@ -1,4 +1,4 @@
-// Tabs, as the ARIA practices describe them.
+// Tabs according to the ARIA practices.
 import { useRef } from 'preact/hooks'
 
 interface TabsProps<T extends string> {

@@ -1,17 +1,17 @@
-// Light, dark, or as the system has it.
+// Switches the theme: light, dark, or that of the system.
 import { useState } from 'preact/hooks'
 import { recall, remember } from '../data/memory'
 
 const NAME = 'espalier.theme'
 const NEXT: Readonly<Record<string, string>> = { auto: 'light', light: 'dark', dark: 'auto' }
 
-/** Puts the remembered theme in force: before the first drawing, so that nothing flashes. */
+/** Applies the stored theme. Call it before the first drawing to avoid a flash. */
 export function applyTheme(theme = recall(NAME) ?? 'auto'): string {
   document.documentElement.dataset.theme = theme
   return theme
 }
 
-/** Goes from one theme to the next. */
+/** A button that switches to the next theme. */
 export function ThemeSwitch() {
   const [theme, setTheme] = useState(applyTheme)
   return (

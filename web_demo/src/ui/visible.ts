@@ -1,14 +1,17 @@
-// Text from files is not trusted: it may hold what is not to be seen, or what makes other text read wrong.
+// Makes untrusted text from files safe to show: it may contain invisible characters, or characters that change how
+// other text reads.
 
 /**
- * Controls, characters without width or ink, those that change the direction of writing, private use, and halves of
- * characters: those that the command line does not print either (native/cli/text.cpp). A test compares the two.
+ * Controls, characters without width or ink, those that change the text direction, private use, and unpaired
+ * surrogates: the same that the command line escapes (native/cli/text.cpp). A test compares the two.
  */
 export const UNSEEN = /[\0-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ud800-\uf8ff\ufdd0-\ufdef\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0000}-\u{10ffff}]/gu
 
 const LONGEST = 300
 
-/** The text with such characters as the command line writes them: '\n', '\x1b', '\u{202e}'. @param keep those that are left as they are */
+/**
+ * Escapes such characters as the command line does: '\n', '\x1b', '\u{202e}'. @param keep characters to leave unchanged
+ */
 export function visibleText(text: string, keep = ''): string {
   return text.replace(UNSEEN, (character) => {
     if (keep.includes(character)) return character

@@ -1,15 +1,15 @@
-// What is known of the hashes of a file's items.
+// The verification state of a file's items.
 import type { Outline } from '../tree/outline'
 
 /** none: the format has no hashes. */
 export type HashState = 'none' | 'unchecked' | 'ok' | 'bad'
 
-/** Remembers what was verified. */
+/** Stores verification results. */
 export class HashStates {
   readonly #outline: Outline
   readonly #hasHashes: boolean
   readonly #bad = new Set<number>()
-  /** Items of which all is verified, but for what is bad. */
+  /** Items that are fully verified, except for bad ones. */
   readonly #done = new Set<number>()
 
   constructor(outline: Outline, hasHashes: boolean) {
@@ -17,12 +17,12 @@ export class HashStates {
     this.#hasHashes = hasHashes
   }
 
-  /** Items in which something is bad. */
+  /** Items that contain damage. */
   get bad(): Iterable<number> {
     return this.#bad
   }
 
-  /** The state of an item: bad if something in it is. */
+  /** The state of an item; bad if anything in it is bad. */
   of(item: number): HashState {
     if (!this.#hasHashes) return 'none'
     if (this.#bad.has(item)) return 'bad'
@@ -30,9 +30,12 @@ export class HashStates {
     return 'unchecked'
   }
 
-  /** Takes the result of a verification: of an item and all in it, of which some are bad; and others, if not all are known. */
+  /**
+   * Stores the result of verifying an item and everything in it. `bad` are the damaged items; unless `areAllKnown`,
+   * there may be more.
+   */
   note(item: number, bad: Iterable<number>, areAllKnown: boolean): void {
-    // What was bad may have been mended, or have been a fault of the network.
+    // An earlier error may have been a network fault, or the file may have been repaired.
     for (const other of this.#bad) if (this.#isWithin(other, item)) this.#bad.delete(other)
     if (areAllKnown) this.#done.add(item)
     else for (const other of this.#done) if (this.#isWithin(other, item) || this.#isWithin(item, other)) this.#done.delete(other)

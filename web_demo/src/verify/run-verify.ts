@@ -3,31 +3,31 @@ import type { EspalierError, Tensor } from 'espalier'
 import type { OpenFile } from '../data/open-file'
 import { nextTurn } from '../data/slices'
 
-/** What came of it. */
+/** The result. */
 export interface Verified {
   readonly ok: boolean
-  /** How many chunks and bytes were checked. */
+  /** The number of checked chunks and bytes. */
   readonly chunks: number
   readonly bytes: number
   readonly errorCount: number
-  /** The first of them. */
+  /** The first errors. */
   readonly errors: readonly EspalierError[]
 }
 
-/** How far it is, in bytes. */
+/** The progress in bytes. */
 export interface VerifyProgress {
   readonly loaded: number
   readonly total: number
   readonly damaged: number
 }
 
-/** Tensors that are checked at the same time. */
+/** Tensors checked at once. */
 const AT_ONCE = 4
-/** Errors that are kept. */
+/** Limit of stored errors. */
 const MOST_ERRORS = 1000
 
 /**
- * Checks the tensors of an item, or for the root every byte of the file, and notes the result for the tree.
+ * Checks the tensors of an item, or for the root every byte of the file, and stores the result for the tree.
  * @throws the signal's reason, or EspalierErrors of the source
  */
 export async function verifyItem(file: OpenFile, item: number, signal: AbortSignal, onProgress: (progress: VerifyProgress) => void): Promise<Verified> {
@@ -40,9 +40,9 @@ export async function verifyItem(file: OpenFile, item: number, signal: AbortSign
       const tensor = path === undefined ? undefined : checkpoint.get(path)?.tensor
       if (tensor) tensors.add(tensor.id)
     }
-    // Damage without a path is of the file itself, or of a tensor that is the root.
+    // Damage without a path belongs to the file itself, or to a tensor at the root.
     const bad = verified.errors.some(({ path }) => path === undefined) ? [root] : []
-    // Not all damage is listed, and what is not may be anywhere.
+    // Not all damage is listed, and the rest may be anywhere.
     hashes.note(item, [...bad, ...(await nodesOf(file, tensors, signal))], verified.errorCount === verified.errors.length)
     return verified
   }
@@ -83,7 +83,7 @@ async function tensorsOf({ checkpoint }: OpenFile, item: number, signal: AbortSi
   return [...byId.values()]
 }
 
-/** @param bad is told the numbers of damaged tensors */
+/** @param bad receives the numbers of damaged tensors */
 async function verifyTensors(tensors: readonly Tensor[], bad: Set<number>, signal: AbortSignal, onProgress: (progress: VerifyProgress) => void): Promise<Verified> {
   const total = tensors.reduce((sum, { stored }) => sum + stored, 0)
   const errors: EspalierError[] = []
@@ -92,7 +92,7 @@ async function verifyTensors(tensors: readonly Tensor[], bad: Set<number>, signa
   let bytes = 0
   let damaged = 0
   let next = 0
-  // The first failure ends all.
+  // The first failure ends the verification.
   const stop = new AbortController()
   const either = AbortSignal.any([signal, stop.signal])
   const work = async (): Promise<void> => {

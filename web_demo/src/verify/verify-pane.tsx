@@ -1,4 +1,4 @@
-// Checks hashes: of the whole file, or of what is selected.
+// Checks the hashes of the whole file, or of the selection.
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { OpenFile } from '../data/open-file'
 import { formatBytes, formatExact } from '../ui/format'
@@ -10,14 +10,14 @@ interface VerifyPaneProps {
   readonly file: OpenFile
   readonly selected: number
   onSelect(item: number): void
-  /** Told when more is known. */
+  /** Called when results change. */
   onHashes(): void
 }
 
-/** Errors that are listed. */
+/** Limit of listed errors. */
 const LISTED = 200
 
-/** Starts, follows and stops a verification. */
+/** Starts, shows and stops a verification. */
 export function VerifyPane({ file, selected, onSelect, onHashes }: VerifyPaneProps) {
   const { checkpoint, outline } = file
   const root = outline.tops[0]!

@@ -1,25 +1,13 @@
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import { test } from 'node:test'
-import { inEachBrowser, press, said, tree } from './support/page.mjs'
-
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
-
-async function violations(page) {
-  // Its policy keeps scripts out of the page, but not those of the debugger.
-  await page.evaluate(axe)
-  const found = await page.evaluate(async () => (await window.axe.run()).violations)
-  return found.map(({ id, nodes }) => `${id}: ${nodes.map(({ html, failureSummary }) => `${html} ${failureSummary}`).slice(0, 3).join(' | ')}`)
-}
+import { inEachBrowser, press, said, setTheme, tree, violations } from './support/page.mjs'
 
 inEachBrowser((kind, browser) => {
   for (const theme of ['light', 'dark']) {
     test(`no violations: ${theme}`, async () => {
       const page = await browser.visit('#url=example.espalier&key=model')
       await tree(page)
-      for (let i = 0; i < 3 && (await page.evaluate(() => document.documentElement.dataset.theme)) !== theme; i++) await page.click('header > :last-child')
-      assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), theme)
+      await setTheme(page, theme)
       assert.deepEqual(await violations(page), [], 'the tree')
       await page.type('input[type=search]', 'weight')
       await said(page, '.filter output', /found/)

@@ -1,4 +1,4 @@
-// Conditions that are not the best: servers without ranges, no workers, no network, little room, what the user prefers.
+// Poor conditions: servers without ranges, no workers, no network, small windows, user preferences.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -67,9 +67,16 @@ inEachBrowser((kind, browser) => {
     const page = await browser.visit('#url=example.espalier')
     await page.goto(site.url('/'))
     await tree(page)
-    // All that the page is made of has come by itself.
-    await page.waitForFunction(() => ['tensor-pane', 'state-pane', 'icicle', 'verify-pane', 'diff-pane', 'problem-page'].every((part) => performance.getEntriesByType('resource').some(({ name, responseEnd }) => name.includes(`/${part}-`) && name.endsWith('.js') && responseEnd > 0)))
-    await page.waitForFunction(() => performance.getEntriesByType('resource').some(({ name, responseEnd }) => /decoder[^/]*\.wasm/.test(name) && responseEnd > 0))
+    // All parts of the page and of the library have come by themselves.
+    const parts = [
+      'tensor-pane', 'state-pane', 'icicle', 'notes', 'summary', 'verify-pane', 'diff-pane', 'problem-page', 'read-tensor',
+      'read-all', 'verify', 'compare', 'decoder', 'remote',
+    ].map((part) => `/${part}-[^/]{8}\\.js$`)
+    const modules = ['core-full', 'decoder'].map((name) => `/${name}-[^/]{8}\\.wasm$`)
+    await page.waitForFunction((patterns) => {
+      const entries = performance.getEntriesByType('resource')
+      return patterns.every((pattern) => entries.some(({ name, responseEnd }) => RegExp(pattern).test(name) && responseEnd > 0))
+    }, {}, [...parts, ...modules])
     await site.stop()
     await drop(page, [golden('compressed')])
     await said(page, '.files .is-current', /compressed/)

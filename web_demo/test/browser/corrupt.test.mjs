@@ -1,4 +1,4 @@
-// Every hostile file of tests/corrupt, one after the other on one page: it says what is wrong, and stays in order.
+// Every hostile file of tests/corrupt, one after the other on one page: it shows the error and stays usable.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -11,7 +11,7 @@ const table = readFileSync(join(testFiles, 'corrupt/table.txt'), 'utf8').trimEnd
   return { file, step, code, offset, path, limits }
 })
 
-/** Whether nothing in the page refuses the file: what is carried as JSON is not read here, and limits are the usual ones. */
+/** Whether the page accepts the file: it does not read carried trees, and it uses the default limits. */
 function isGood({ step, code, limits }) {
   return step === 'restore' || (code === 'limit_exceeded' && limits !== undefined)
 }
@@ -56,7 +56,7 @@ function look(page, name) {
     })
     press('expand all')
     press('Verify')
-    // Of a format without hashes there is nothing to verify.
+    // A format without hashes has nothing to verify.
     const start = await until('the pane', () => find('#panel-verify .main') ?? /has no hashes/.test(find('#panel-verify').textContent))
     if (start !== true) start.click()
     const verified = await until('the verdict', () => /all is well|DAMAGED|has no hashes/.test(find('#panel-verify').textContent) && find('#panel-verify').textContent)

@@ -1,4 +1,4 @@
-// Two files compared: what was added, removed and changed, and how far the elements are apart.
+// Compares two files: added, removed and changed nodes, and differences of elements.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'

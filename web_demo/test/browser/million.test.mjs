@@ -60,7 +60,7 @@ inEachBrowser((kind, browser) => {
     await tree(page)
     await page.type('input[type=search]', '77777')
     await said(page, '.filter output', /^[\d,]+ found$/)
-    // Of six digits: those with 77777 in them, and 77777 itself.
+    // Numbers of six digits that contain 77777, and 77777 itself.
     await said(page, '.filter output', /^19 found$/)
     await page.close()
   })

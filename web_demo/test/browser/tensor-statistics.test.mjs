@@ -1,11 +1,11 @@
-// Statistics of tensors of which the elements are known: exact ones, and those of a sample.
+// Statistics of tensors with known elements: exact ones, and those of a sample.
 import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
 import { tensor, write } from 'espalier'
 import { choose, inEachBrowser, press, said, setControl, tree } from './support/page.mjs'
 
 const [ROWS, COLUMNS] = [24, 50]
-/** Mostly near 1, some zeros, two far away, and what is no number. */
+/** Mostly near 1, some zeros, two far away, NaNs and infinities. */
 const known = Float32Array.from({ length: ROWS * COLUMNS }, (_, i) => (i % 10 === 0 ? 0 : 1 + Math.fround(Math.sin(i) / 64)))
 known[77] = -12.5
 known[78] = 100
@@ -35,7 +35,7 @@ function near(actual, expected, what) {
   assert.ok(Math.abs(Number(actual) - expected) <= 1e-9 * Math.abs(expected), `${what}: ${actual} is not ${expected}`)
 }
 
-/** What each bar says when the arrow keys come to it: its ends and its count. */
+/** The text of each bar when the arrow keys reach it: its ends and its count. */
 function bars(page) {
   return page.evaluate(async () => {
     const svg = document.querySelector('.tensor-histogram svg')

@@ -1,4 +1,4 @@
-// What one takes away from a tensor: its key path, programs that read it, and a .npy file.
+// The uses of a tensor: its key path, programs that read it, and a .npy file.
 import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
 import { tensor, write } from 'espalier'
@@ -20,7 +20,7 @@ const EXPECTED = {
   i64: ['<i8', [2, 4], bytes(64)],
   f16: ['<f2', [2, 4], bytes(16)],
   c128: ['<c16', [2, 4], bytes(128)],
-  // What NumPy has no type for is widened; nothing is lost.
+  // Types that NumPy lacks are widened without loss.
   bf16: ['<f4', [2, 4], Uint32Array.from({ length: 8 }, (_, i) => ((2 * i) | ((2 * i + 1) << 8)) << 16)],
   f8_e4m3fn: ['<f4', [2, 4], Float32Array.from({ length: 8 }, (_, i) => i / 512)],
   i4: ['|i1', [2, 4], Uint8Array.of(0, 0, 1, 0, 2, 0, 3, 0)],
@@ -29,7 +29,7 @@ const EXPECTED = {
 }
 
 inEachBrowser((kind, browser) => {
-  /** Opens a file in a page of which what it copies and saves stays in `window.taken`; no test writes to this machine. */
+  /** Opens a file in a page whose copies and saves stay in `window.taken`; no test writes to this machine. */
   const visit = async (hash, hasClipboard = true) => {
     const page = await browser.visit('#files')
     await page.evaluateOnNewDocument((hasClipboard) => {

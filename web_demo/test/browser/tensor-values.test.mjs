@@ -13,7 +13,7 @@ const elementAt = (a, b, c) => (a * 10_000 + b * 100 + c) * (b % 2 === 0 ? 1 : -
 const places = Int32Array.from({ length: SHAPE[0] * SHAPE[1] * SHAPE[2] }, (_, i) =>
   elementAt(Math.floor(i / (SHAPE[1] * SHAPE[2])), Math.floor(i / SHAPE[2]) % SHAPE[1], i % SHAPE[2]))
 
-/** Bits `from` to `from + count` of a golden tensor, of which byte n is n: the least significant bit comes first. */
+/** Bits `from` to `from + count` of a golden tensor whose byte n is n; the least significant bit comes first. */
 function bitsAt(from, count) {
   let value = 0n
   for (let i = 0; i < count; i++) {
@@ -23,7 +23,7 @@ function bitsAt(from, count) {
   return value
 }
 
-/** The value of a float of any format. @param special gives what a pattern means that is no number */
+/** The value of a float of any format. @param special returns the meaning of a pattern that is not a number */
 function float(bits, exponentBits, mantissaBits, bias, special = () => undefined) {
   const known = special(Number(bits))
   if (known !== undefined) return known
@@ -35,7 +35,7 @@ function float(bits, exponentBits, mantissaBits, bias, special = () => undefined
 
 const bytes = new DataView(Uint8Array.from({ length: 128 }, (_, i) => i).buffer)
 const signed = (bits, width) => Number(BigInt.asIntN(width, bits))
-/** What the elements of a golden tensor are, by dtype: how many bits, and the value of such bits. */
+/** The elements of a golden tensor by dtype: the number of bits, and the value of such bits. */
 const DTYPES = {
   i8: [8, (bits) => signed(bits, 8)], u8: [8, Number], i16: [16, (bits) => signed(bits, 16)], u16: [16, Number],
   i32: [32, (bits) => signed(bits, 32)], u32: [32, Number],
@@ -126,7 +126,7 @@ inEachBrowser((kind, browser) => {
     await page.$eval('.tensor-jump input', (input) => { input.value = '0, 100, 0' })
     await press(page, 'Go')
     await said(page, '.tensor-jump [role=alert]', /Axis 1 has 100 indices/)
-    // Of one axis a row is broken into lines.
+    // A tensor of one axis is broken into lines.
     await choose(page, 'line')
     await page.waitForFunction(() => document.querySelector('.tensor-table td')?.title === '[0]')
     for (const [index, text] of Object.entries(await table(page))) assert.equal(Number(text), JSON.parse(index)[0] / 3, index)
@@ -139,7 +139,7 @@ inEachBrowser((kind, browser) => {
     await tree(page)
     await press(page, 'Heatmap')
     const picture = '.tensor-picture canvas'
-    /** Points at the middle of a cell, and gives what is said. */
+    /** Points at the middle of a cell, and returns the shown text. */
     const point = async (row, column, pattern) => {
       await page.waitForSelector(picture)
       const { x, y } = await page.$eval(picture, (canvas, row, column) => {

@@ -1,4 +1,4 @@
-// Verifying: how much, what is damaged and where, how far it is, and how it is stopped.
+// Verifying: its scope, the damage and its position, progress, and stopping.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -38,7 +38,7 @@ inEachBrowser((kind, browser) => {
     await page.waitForSelector('#panel-verify .main')
     return page
   }
-  /** Starts, with what is selected or the whole file, and gives what is said in the end. */
+  /** Starts with the selection or the whole file, and returns the final message. */
   const verify = async (page, what) => {
     await page.evaluate((what) => [...document.querySelectorAll('#panel-verify label')].find((label) => label.textContent.includes(what)).click(), what)
     await page.waitForFunction((what) => document.querySelector('#panel-verify :checked').parentElement.textContent.includes(what), {}, what)

@@ -33,7 +33,7 @@ test('an index and a position are the same thing', () => {
 
 test('indices are read as people type them', () => {
   assert.deepEqual(parseIndex(' [1, 2,3] ', [2, 3, 4]), [1, 2, 3])
-  assert.deepEqual(parseIndex('1 -1 (0)', [2, 3, 4]), '“(0” is no whole number')
+  assert.deepEqual(parseIndex('1 -1 (0)', [2, 3, 4]), '“(0” is not a whole number')
   assert.deepEqual(parseIndex('-2 -1', [2, 3]), [0, 2])
   assert.deepEqual(parseIndex('', []), [])
   for (const bad of ['2, 0', '-3, 0', '1', '1,1,1', '0.5, 1', 'a, b', '1e0 0', '']) assert.equal(typeof parseIndex(bad, [2, 3]), 'string', bad)

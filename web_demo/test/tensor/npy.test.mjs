@@ -27,7 +27,7 @@ async function contents(tensor) {
   return Buffer.concat(pieces)
 }
 
-/** What NumPy says of files. */
+/** NumPy's description of files. */
 function load(files) {
   const folder = mkdtempSync(join(tmpdir(), 'espalier-npy-'))
   try {

@@ -89,7 +89,7 @@ test('heatmaps stay within their cells and chunks', () => {
           assert.ok(describePick(pick, window, 'rows').length > 0)
         }
         const shown = indicesOf(plan.rows).length * indicesOf(plan.columns).length
-        // Whatever the shape, there is something to see.
+        // Every shape shows something.
         assert.ok(shown >= Math.min(rows.count * columns.count, 12), `${shape} by ${view.row}, ${view.column}: ${shown}`)
       }
     }

@@ -13,7 +13,7 @@ import { native } from '../support/native.mjs'
 
 const SHELLS = { bash: ['--norc', '--noprofile'], zsh: ['-f'], ksh: [], dash: [], busybox: ['sh'], fish: ['--no-config'] }
 
-/** What each shell, or the terminal before it, may take for more than text. */
+/** Text that each shell, or the terminal before it, may interpret. */
 const PIECES = [
   "'", '"', '\\', "\\'", "'\\", "\\\\'", '$', '$(touch PWN)', '`touch PWN`', '; touch PWN;', "'; touch PWN;'", "\\'; touch PWN #", '!', '!!', '!p', '!-1', '!?p?',
   '^', '^p^q^', '#', ' #', '~', '~root', '*', '?', '[a-z]', '{a,b}', '{1..3}', '(', ')', '(id)', '<', '>', '>PWN', '|', '||', '&', '&&', '=ls', '=(id)', '%', '%self', '%1',
@@ -40,7 +40,7 @@ function folder() {
 }
 after(() => folders.forEach((name) => rmSync(name, { recursive: true })))
 
-/** Runs lines in a shell, in a folder of its own. @returns what they print, and the names of the files they leave there */
+/** Runs lines in a shell, in a fresh folder. @returns their output, and the names of the files they leave there */
 function run(shell, options, lines, env = {}) {
   const cwd = folder()
   const { error, stdout, stderr } = spawnSync(shell, [...SHELLS[shell], ...options], {
@@ -159,7 +159,7 @@ test('the command line takes names for names that look like options', async () =
   for (const name of names) {
     const { status, stdout, stderr } = spawnSync('/bin/sh', ['-c', shellOf(local('-x.espalier'), name).text], { cwd: home, env: { PATH: dirname(native) }, encoding: 'utf8' })
     assert.equal(status, 0, stderr)
-    // What `show` prints, and then the table of `stats`, whose last column is the name.
+    // The output of `show`, then the table of `stats`, whose last column is the name.
     assert.match(stdout, /^tensor u8 \[2\] [^]*\ndtype [^]*\nu8 /)
     assert.ok(stdout.endsWith(`  ${name}\n`), stdout)
   }
@@ -199,7 +199,7 @@ test('curl writes where the other commands read, and nowhere else', async (t) =>
   writeFileSync(join(cwd, 'old.download', 'old'), 'kept')
   writeFileSync(join(cwd, 'old'), 'kept')
   assert.notEqual((await runIn(cwd, downloadOf(`${origin}/old`))).status, 0)
-  // Nor is there a file of what a server says when it lacks one.
+  // Nor is the error page of a server saved as a file.
   assert.notEqual((await runIn(cwd, downloadOf(`${origin}/gone`))).status, 0)
   assert.deepEqual(filesIn(cwd).map((name) => [name, readFileSync(join(cwd, name), 'utf8')]).sort(), [['old', 'kept'], ['old.download/old', 'kept']])
 })

@@ -59,7 +59,7 @@ test('statistics of all elements are those of the library', async () => {
       for (const field of ['finite', 'zeros', 'nan', 'inf']) assert.equal(found[field], truth[field], `${name}/${t.path} ${field}`)
       for (const field of ['min', 'max']) {
         if (/^c/.test(t.dtype)) near(found[field], truth[field], t.path)
-        // Of zeros, which sign comes out is not asked for.
+        // The sign of zeros is not checked.
         else assert.equal(found[field] || 0, truth[field] || 0, `${name}/${t.path} ${field}`)
       }
       if (truth.finite) {

@@ -1,5 +1,5 @@
-//! `check`: what a program does with a file from a stranger. It opens the file, lists the tensors and
-//! uses their bytes, of which the first and the last must be there.
+//! `check`: the work of a program on an untrusted file. It opens the file, lists the tensors and
+//! touches the first and last byte of each.
 
 use crate::arguments::Arguments;
 use crate::open::map;

@@ -1,8 +1,7 @@
-// A state's whole tree as JSON text, for formats that hold named tensors and strings and nothing
-// else.
+// A state's whole tree as JSON text, for formats that hold only named tensors and strings.
 //
-// The text stands in the file's metadata under kCarriedTreeKey and refers to the tensors by their
-// names in the file. docs/safetensors.md describes it, so that other programs can read it.
+// The text is in the file's metadata under kCarriedTreeKey and refers to the tensors by their names
+// in the file. docs/safetensors.md describes it for other programs.
 #ifndef ESPALIER_FOREIGN_SAFETENSORS_CARRIED_TREE_H_
 #define ESPALIER_FOREIGN_SAFETENSORS_CARRIED_TREE_H_
 
@@ -17,37 +16,37 @@
 
 namespace espalier {
 
-/// The metadata key that a carried tree is stored under.
+/// The metadata key of a carried tree.
 inline constexpr char kCarriedTreeKey[] = "espalier.tree";
 
-/// A tensor as it is stored in the file: its name there, and whether it stands there as plain
-/// bytes, because the format lacks its dtype.
+/// A tensor as stored in the file: its name, and whether it is stored as plain bytes because the
+/// format lacks its dtype.
 struct StoredTensor {
   std::string_view name;
   bool as_bytes = false;
 };
 
-/// The JSON text of `state` and, if not null, of `metadata`. `find` says how a tensor is stored.
+/// The JSON text of `state` and, if not null, of `metadata`. `find` returns how a tensor is stored.
 /// kInvalidTree for a string that is not UTF-8; kUnrepresentable if the text has more than
 /// kMaxSafetensorsHeaderBytes bytes. The tree's depth has been checked (see flatten()).
 Result<std::string> carry_tree(const Value& state, const Value* metadata,
                                const std::function<StoredTensor(const Tensor&)>& find);
 
-/// A state and its metadata as they were before they were written.
+/// A state and its metadata as they were before the save.
 struct CarriedState {
   Value state;
   Value metadata;
 };
 
-/// Undoes carry_tree(): `flat` is the dict of tensors that the file holds and `metadata` its
-/// metadata, with the carried tree among it. The result is exact: key order, kinds, labels, ties,
-/// the bits of floats. It shares the data of the tensors of `flat`. Nothing if no tree is carried.
+/// Undoes carry_tree(). `flat` is the dict of tensors that the file holds, and `metadata` its
+/// metadata, including the carried tree. The result is exact: key order, kinds, labels, ties, the
+/// bits of floats. It shares the data of the tensors of `flat`. nullopt if the metadata carries no
+/// tree.
 ///
-/// kSafetensorsInvalid if the text is not a carried tree (no container has the same key twice) or
-/// does not fit the tensors (each must be used, none be missing, and all that is said of one be the
-/// same); kUnsupportedVersion for a version other than 1; kLimitExceeded for
-/// more nodes, depth or digits than `limits` allows. Memory is up to some fifty times the text's
-/// length.
+/// kSafetensorsInvalid if the text is not a carried tree (also if a container has the same key
+/// twice) or does not fit the tensors (a tensor is unused or missing, or is described in two ways);
+/// kUnsupportedVersion for a version other than 1; kLimitExceeded for more nodes, depth or digits
+/// than `limits` allows. Takes up to some fifty times the text's length of memory.
 Result<std::optional<CarriedState>> restore_carried(const Value& flat, const Value& metadata,
                                                     const Limits& limits = {});
 

@@ -26,7 +26,7 @@ tl::unexpected<Error> too_deep() {
                                              " is deeper than Limits::depth allows");
 }
 
-// Whether an object has no members but those, each at most once.
+// Whether an object has only these members, each at most once.
 bool has_only(JsonRef object, std::initializer_list<std::string_view> names) {
   std::size_t known = 0;
   for (const std::string_view name : names) known += object.member(name) ? 1 : 0;
@@ -64,7 +64,7 @@ std::optional<Kind> kind_from_name(std::string_view name) {
   return std::nullopt;
 }
 
-// Left to the writer of the restored state, this would be an error about its file.
+// Checked here, because the writer of the restored state would blame its own file.
 bool has_equal_keys(const Value& container) {
   std::vector<KeyView> keys;
   keys.reserve(container.keys().size());
@@ -87,11 +87,11 @@ class Restorer {
 
   // Finds tensors by name.
   Result<void> index() {
-    if (flat_.kind() != Kind::kDict) return bad("stands beside a state that is not a flat dict");
+    if (flat_.kind() != Kind::kDict) return bad("accompanies a state that is not a flat dict");
     for (std::size_t i = 0; i < flat_.children().size(); ++i) {
       const KeyView key = flat_.keys()[i].view();
       if (key.is_int || flat_.children()[i].kind() != Kind::kTensor) {
-        return bad("stands beside a state that is not a flat dict of tensors");
+        return bad("accompanies a state that is not a flat dict of tensors");
       }
       by_name_.push_back({key.text, i});
     }
@@ -139,7 +139,7 @@ class Restorer {
 
   static Result<std::string> string(JsonRef json) {
     const auto text = json.text();
-    if (!text || find_invalid_utf8(*text)) return bad("has something else where text should be");
+    if (!text || find_invalid_utf8(*text)) return bad("has another value where text is expected");
     return std::string(*text);
   }
 
@@ -253,7 +253,7 @@ class Restorer {
     }
     if (auto ok = read_axes(json, said); !ok) return propagate(ok);
     std::shared_ptr<const Tensor>& restored = restored_[at->second];
-    // Tied nodes repeat the name, and what is said of the tensor.
+    // Tied nodes repeat the name and the description of the tensor.
     if (restored == nullptr) {
       restored =
           same_type(said, *stored) ? stored : std::make_shared<const Tensor>(std::move(said));
@@ -333,7 +333,7 @@ class Restorer {
   const Value& flat_;
   const Limits& limits_;
   std::vector<std::pair<std::string_view, std::size_t>> by_name_;
-  // What became of each tensor of `flat_`; null for those that were not mentioned yet.
+  // The restored tensor for each tensor of `flat_`; null until it is mentioned.
   std::vector<std::shared_ptr<const Tensor>> restored_;
   std::uint64_t nodes_ = 0;
   bool in_metadata_ = false;
@@ -370,7 +370,7 @@ Result<std::optional<CarriedState>> restore_carried(const Value& flat, const Val
   if (!restored) return propagate(restored);
   if (auto ok = restorer.check_all_used(); !ok) return propagate(ok);
   if (!carried_metadata) {
-    // All of it stands in the file as it is.
+    // All metadata is in the file unchanged.
     Value rest = Value::dict();
     for (std::size_t i = 0; i < metadata.children().size(); ++i) {
       if (metadata.keys()[i] != Key(kCarriedTreeKey)) {

@@ -39,17 +39,16 @@ class Writer {
   Result<std::string> finish() && {
     if (!is_utf8_) return fail(ErrorCode::kInvalidTree, "a string is not UTF-8");
     if (out_.size() > kMaxSafetensorsHeaderBytes) {
-      return fail(ErrorCode::kUnrepresentable,
-                  "the tree that the metadata would carry has more than " +
-                      counted(kMaxSafetensorsHeaderBytes, "byte") +
-                      " of text and the specification allows no longer header; split the state "
-                      "into several files");
+      return fail(ErrorCode::kUnrepresentable, "the tree in the metadata would have more than " +
+                                                   counted(kMaxSafetensorsHeaderBytes, "byte") +
+                                                   " of text, the specification's limit for the "
+                                                   "header; split the state into several files");
     }
     return std::move(out_);
   }
 
  private:
-  // What JSON has itself.
+  // Kinds that JSON has itself.
   bool short_form(const Value& value) {
     switch (value.kind()) {
       case Kind::kNull:

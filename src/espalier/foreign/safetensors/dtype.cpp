@@ -14,8 +14,7 @@ struct NamedDType {
   DType dtype;
 };
 
-// In the order of the reference library's own enumeration, from which it sorts: rank 1 is the
-// first.
+// In the order of the reference library's enumeration, which it sorts by: rank 1 is the first.
 constexpr std::array<NamedDType, 22> kTypes = {{
     {"BOOL", DType::kBool},
     {"F4", DType::kF4E2M1FN},

@@ -12,19 +12,18 @@
 
 namespace espalier {
 
-/// The DType that safetensors calls `name` ("F32", "F8_E4M3", ...), if it has one of that name.
+/// The DType with the safetensors name `name` ("F32", "F8_E4M3", ...), if there is one.
 std::optional<DType> dtype_from_safetensors(std::string_view name);
 
-/// What safetensors calls `dtype`; empty if it has no such type.
+/// The safetensors name of `dtype`; empty if safetensors lacks it.
 std::string_view safetensors_dtype_name(DType dtype);
 
-/// The place of `dtype` in the order in which the reference library writes tensors, which is by
-/// descending rank: it puts wide elements first, so that a buffer that starts aligned stays
-/// aligned. 0 for a dtype that safetensors does not have.
+/// The rank of `dtype`. The reference library writes tensors by descending rank: wide elements come
+/// first, so a buffer that starts aligned stays aligned. 0 if safetensors lacks the dtype.
 std::uint8_t safetensors_dtype_rank(DType dtype);
 
-/// Bytes of a tensor, by the specification's arithmetic: the product of the axes, multiplied up
-/// from the first, must fit 64 bits even if a later axis is 0, and the bits must be whole bytes.
+/// Bytes of a tensor by the specification's arithmetic. The product of the axes, multiplied from
+/// the first on, must fit 64 bits even if a later axis is 0, and the bits must be whole bytes.
 /// kSafetensorsInvalid if not.
 Result<std::uint64_t> safetensors_tensor_bytes(DType dtype, std::span<const std::uint64_t> shape);
 

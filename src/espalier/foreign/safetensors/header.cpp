@@ -18,9 +18,9 @@ namespace {
 
 using rapidjson::SizeType;
 
-// A state machine over the events of the JSON reader. It knows the one shape that a header may have
-// and stops at the first event that does not fit, so that values which the format has no place for
-// (an unknown field with a million nested arrays) cost nothing.
+// A state machine over the events of the JSON reader. It accepts only the form of a header and
+// stops at the first event that does not fit. So unexpected values (an unknown field with a million
+// nested arrays) cost nothing.
 class HeaderHandler {
  public:
   HeaderHandler(rapidjson::InsituStringStream& stream, const char* json, bool has_escapes,
@@ -30,12 +30,12 @@ class HeaderHandler {
   SafetensorsHeader& header() { return header_; }
   std::optional<Error>& error() { return error_; }
 
-  // The reader is past these words and past brackets already, and still before numbers.
+  // The reader is already past these words and past brackets, but still before numbers.
   bool Null() { return misplaced(here() - 4); }
   bool Bool(bool value) { return misplaced(here() - (value ? 4 : 5)); }
   bool Uint(unsigned value) { return number(value); }
   bool Uint64(std::uint64_t value) { return number(value); }
-  // The reader gives -0 and other negative numbers as signed, and 1.0, 1e3 and 2^64 as double.
+  // The reader reports -0 and other negative numbers as signed, and 1.0, 1e3 and 2^64 as double.
   bool Int(int) { return misplaced(); }
   bool Int64(std::int64_t) { return misplaced(); }
   bool Double(double) { return misplaced(); }
@@ -46,9 +46,13 @@ class HeaderHandler {
     if (state_ == State::kDType) {
       const auto dtype = dtype_from_safetensors(text);
       if (!dtype) {
-        // Cut, because the message is one line whatever the file holds.
-        return bad("the tensor has the unknown dtype \"" + std::string(text.substr(0, 16)) +
-                       (text.size() > 16 ? "...\"" : "\""),
+        // Cut, because the message must stay short whatever the file holds.
+        std::size_t shown = std::min<std::size_t>(text.size(), 16);
+        while (shown < text.size() && (static_cast<unsigned char>(text[shown]) & 0xC0) == 0x80) {
+          --shown;
+        }
+        return bad("the tensor has the unknown dtype \"" + std::string(text.substr(0, shown)) +
+                       (shown < text.size() ? "...\"" : "\""),
                    at(text));
       }
       entry_.dtype = *dtype;
@@ -69,12 +73,12 @@ class HeaderHandler {
     switch (state_) {
       case State::kTop:
         if (text == "__metadata__") {
-          if (header_.has_metadata) return bad("__metadata__ stands there twice", at(text));
+          if (header_.has_metadata) return bad("__metadata__ occurs twice", at(text));
           header_.has_metadata = true;
           state_ = State::kMetadata;
           return true;
         }
-        // The two roots are nodes as well.
+        // The two roots count as nodes too.
         if (header_.tensors.size() + header_.metadata.size() + 2 >= limits_.nodes) {
           return too_much("the file has more tensors than Limits::nodes allows", at(text));
         }
@@ -191,7 +195,7 @@ class HeaderHandler {
 
   bool number(std::uint64_t value) {
     if (state_ == State::kAxis) {
-      // As the numbers come: a shape of a million axes must not even be collected.
+      // Checked per number: a shape of a million axes must not be collected first.
       if (numbers_.size() == limits_.rank) {
         return too_much("the tensor has more than the " + counted(limits_.rank, "axis") +
                             " that Limits::rank allows",
@@ -206,8 +210,7 @@ class HeaderHandler {
     return true;
   }
 
-  // The file was UTF-8; what \u escapes add to it need not be: a second half of a surrogate pair
-  // alone.
+  // The file is UTF-8, but \u escapes may add half a surrogate pair.
   bool check_text(std::string_view text) {
     if (has_escapes_ && find_invalid_utf8(text)) {
       return bad("a \\u escape gives half a character", at(text));
@@ -248,7 +251,7 @@ class HeaderHandler {
       case State::kMetadataValue:
         return bad("the values of __metadata__ must be strings", offset);
       default:
-        return bad("the header holds something out of place", offset);
+        return bad("the header has an unexpected value", offset);
     }
   }
 
@@ -296,7 +299,7 @@ Result<SafetensorsHeader> parse_safetensors_header(std::span<char> json, const L
                 kSafetensorsLengthBytes + offset);
   };
   if (text.empty() || text.front() != '{') {
-    return bad("the header does not begin with '{', so this is no safetensors file", 0);
+    return bad("the header does not begin with '{', so this is not a safetensors file", 0);
   }
   if (const auto invalid = find_invalid_utf8(text)) return bad("the header is not UTF-8", *invalid);
   // The JSON reader takes a zero byte for the end of the text.
@@ -309,9 +312,9 @@ Result<SafetensorsHeader> parse_safetensors_header(std::span<char> json, const L
   rapidjson::InsituStringStream stream(json.data());
   HeaderHandler handler(stream, json.data(), has_escapes, limits);
   rapidjson::Reader reader;
-  // The reader recurses, but the handler lets it no deeper than the three levels that a header has.
-  // It parses in place and so needs no memory of its own. (Its iterative mode does, and computes
-  // with a null pointer when it first asks for some.)
+  // The reader recurses, but the handler stops it below the three levels of a header. It parses in
+  // place and needs no memory. (Its iterative mode allocates, and does arithmetic on a null pointer
+  // at the first allocation.)
   constexpr unsigned kFlags = rapidjson::kParseInsituFlag | rapidjson::kParseStopWhenDoneFlag;
   const rapidjson::ParseResult result = reader.Parse<kFlags>(stream, handler);
   if (handler.error()) return tl::unexpected<Error>(std::move(*handler.error()));

@@ -15,7 +15,7 @@ namespace {
 
 // The shortest header: {}
 constexpr std::uint64_t kMinHeaderBytes = 2;
-// Texts are numbered by 32-bit offsets, whatever the limits say.
+// Texts have 32-bit offsets, whatever the limits say.
 constexpr std::uint64_t kMaxHeaderBytes = (std::uint64_t{1} << 32) - 1;
 
 }  // namespace
@@ -40,15 +40,15 @@ Result<HeadOpener::Body> SafetensorsOpener::read_front(ByteSpan front) {
   const auto length = load_le<std::uint64_t>(front.data());
   if (length < kMinHeaderBytes) {
     return fail(ErrorCode::kSafetensorsInvalid,
-                "the header's length is " + std::to_string(length) + ", too little for a header",
-                0);
+                "the header's length is " + std::to_string(length) + ", too small for a header", 0);
   }
-  // First the file's size: most files that are no safetensors files at all end here.
+  // Check the file's size first: this rejects most files that are not safetensors files.
   const std::uint64_t room = options().file_size - kSafetensorsLengthBytes;
   if (length > room) {
     return fail(ErrorCode::kSafetensorsInvalid,
                 "the header's length is " + std::to_string(length) + " and the file has only " +
-                    counted(room, "byte") + " after it, so it is cut short or no safetensors file",
+                    counted(room, "byte") +
+                    " after it, so it is truncated or not a safetensors file",
                 0);
   }
   const std::uint64_t limit = std::min(options().limits.foreign_header_bytes, kMaxHeaderBytes);
@@ -58,7 +58,7 @@ Result<HeadOpener::Body> SafetensorsOpener::read_front(ByteSpan front) {
                     " and Limits::foreign_header_bytes allows " + std::to_string(limit),
                 0);
   }
-  // One byte more ends the text for the JSON reader.
+  // One more byte, which ends the text for the JSON reader.
   return Body{kSafetensorsLengthBytes, length, length + 1};
 }
 

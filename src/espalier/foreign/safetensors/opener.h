@@ -1,7 +1,7 @@
 // Opens a safetensors file as a checkpoint.
 //
-// The state is a flat dict: the tensors' names are its keys, whole, in the order of the tensors'
-// bytes. `__metadata__` is the checkpoint's metadata. docs/safetensors.md says what is refused.
+// The state is a flat dict: its keys are the tensors' full names, in the order of the tensors'
+// bytes. `__metadata__` is the checkpoint's metadata. docs/safetensors.md lists the refused files.
 #ifndef ESPALIER_FOREIGN_SAFETENSORS_OPENER_H_
 #define ESPALIER_FOREIGN_SAFETENSORS_OPENER_H_
 
@@ -13,14 +13,14 @@
 
 namespace espalier {
 
-/// Whether a file that begins with `front` may be a safetensors file. The format has no magic: a
-/// header length that fits the file, and usually a brace after it. One of the two is enough, so
-/// that a damaged file is reported as what it is.
+/// Whether a file that begins with `front` may be a safetensors file. The format has no magic, only
+/// a header length that fits the file and usually a brace after it. One of the two is enough, so a
+/// damaged file is still reported as safetensors.
 bool looks_like_safetensors(ByteSpan front, std::uint64_t file_size);
 
-/// The machine that opens a safetensors file. Besides the errors of every opener, finish() gives
-/// kSafetensorsInvalid for what breaks the specification, kTruncated or kTrailingBytes if the
-/// file's length is wrong, and kLimitExceeded.
+/// The machine that opens a safetensors file. Besides the errors of every opener, finish() returns
+/// kSafetensorsInvalid if the file breaks the specification, kTruncated or kTrailingBytes if its
+/// length is wrong, and kLimitExceeded.
 class SafetensorsOpener final : public HeadOpener {
  public:
   explicit SafetensorsOpener(const OpenOptions& options);

@@ -59,8 +59,8 @@ class HeaderTables {
     });
   }
 
-  // In the order of the bytes, each tensor must begin where the one before it ended: a hole could
-  // hide bytes (another file, even), an overlap could show the same bytes under two names.
+  // In the order of the bytes, each tensor must begin where the one before it ends: a gap could
+  // hide bytes (even another file), an overlap could show the same bytes under two names.
   Result<void> check_buffer() const {
     const std::uint64_t buffer = file_length_ - data_begin_;
     std::uint64_t end = 0;
@@ -74,22 +74,21 @@ class HeaderTables {
                               ", and dtype and shape need " + std::to_string(*bytes));
       }
       if (entry.begin != end) {
-        return bad(entry, entry.begin > end ? "before the tensor is a hole of " +
+        return bad(entry, entry.begin > end ? "before the tensor is a gap of " +
                                                   counted(entry.begin - end, "byte")
                                             : "the tensor shares bytes with the one before it");
       }
       end = entry.end;
-      // So that a tiny file that claims to go on for petabytes is refused here, and not when memory
-      // for its chunk records runs out.
+      // Refuse a tiny file that claims petabytes here, before its chunk records exhaust memory.
       if (end > buffer) {
         return bad(entry,
                    "the file ends " + counted(end - buffer, "byte") +
-                       " before the tensor does; copy or download it again",
+                       " before the end of the tensor; copy or download it again",
                    ErrorCode::kTruncated);
       }
       chunks += chunk_count(*bytes);
       if (chunks > limits_.index_bytes / sizeof(ChunkRecord)) {
-        return bad(entry, "the file has more chunks than Limits::index_bytes has room for",
+        return bad(entry, "the file has more chunks than fit in Limits::index_bytes",
                    ErrorCode::kLimitExceeded);
       }
     }
@@ -120,7 +119,7 @@ class HeaderTables {
     }
   }
 
-  // `failed` in the words of the file, if it is about equal keys.
+  // Rewords `failed` in terms of the file, if it is about equal keys.
   tl::unexpected<Error> explain(Result<OwnedTables>& failed) const {
     const auto node = builder_.repeated_key();
     if (!node) return propagate(failed);

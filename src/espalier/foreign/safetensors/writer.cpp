@@ -42,7 +42,7 @@ class Planner {
   }
 
  private:
-  // A tensor on its way into the file. `original` is the state's own.
+  // A tensor to be written. `original` is the state's tensor.
   struct Pending {
     SafetensorsTensor stored;
     std::uint64_t bytes = 0;
@@ -60,7 +60,7 @@ class Planner {
     pending_.reserve(flat->tensors.size());
     for (FlatTensor& tensor : flat->tensors) {
       if (carrying() && !stored_.emplace(tensor.tensor.get(), pending_.size()).second) {
-        continue;  // Tied to one that is there.
+        continue;  // Tied to a tensor that is already there.
       }
       if (auto ok = take_tensor(tensor); !ok) return ok;
     }
@@ -112,7 +112,7 @@ class Planner {
     if (metadata_.kind() != Kind::kDict) {
       return fail(ErrorCode::kInvalidTree, "the metadata must be a dict");
     }
-    // For its checks: UTF-8 keys and depth.
+    // Only for the checks of UTF-8 keys and depth.
     if (auto checked = flatten(metadata_, kMaxSafetensorsHeaderBytes, options_.limits); !checked)
       return propagate(checked);
     if (holds_tensor(metadata_)) {
@@ -138,7 +138,7 @@ class Planner {
       pairs_.push_back({key.text, *value.as_string()});
     }
     has_empty_metadata_ = is_marker && metadata_.children().empty();
-    // A label stands nowhere in the file, not even the one that stands for an empty __metadata__.
+    // The file has no place for labels, not even for the label of an empty __metadata__.
     carries_metadata_ = losses_.count() != losses_before || metadata_.has_label();
     std::vector<std::string_view> keys;
     for (const auto& pair : pairs_) keys.push_back(pair.first);
@@ -152,19 +152,18 @@ class Planner {
     return {};
   }
 
-  // What is to become of the losses.
+  // Decides what happens to the losses.
   Result<void> settle() {
     if (losses_.empty() || carrying()) return {};
     if (options_.unrepresentable == Unrepresentable::kDrop) {
       plan_.dropped = losses_;
       return {};
     }
-    return fail(
-        ErrorCode::kUnrepresentable,
-        "safetensors cannot hold " + losses_.to_string() +
-            "; carry the whole tree in the file's metadata (Unrepresentable::kMetadata), or "
-            "leave out what does not fit (Unrepresentable::kDrop)",
-        Error::kNoOffset, losses_.first().front().path);
+    return fail(ErrorCode::kUnrepresentable,
+                std::string("safetensors cannot hold ")
+                    .append(losses_.to_string())
+                    .append(kUnrepresentableHint),
+                Error::kNoOffset, losses_.first().front().path);
   }
 
   Result<void> place() {
@@ -180,7 +179,7 @@ class Planner {
     });
     std::uint64_t end = 0;
     for (const std::size_t i : order_) {
-      // From the start of the buffer, until the header's length is known.
+      // Relative to the start of the buffer until the header's length is known.
       pending_[i].stored.extent = {0, end, pending_[i].bytes};
       const auto next = checked_add(end, pending_[i].bytes);
       if (!next || *next >= std::uint64_t{1} << 63) {
@@ -193,7 +192,7 @@ class Planner {
     return {};
   }
 
-  // Whether the state is the very dict that reading the file gives.
+  // Whether reading the file gives exactly this dict.
   bool reads_back() const {
     const auto children = state_.children();
     const auto nests = [](const Value& child) { return is_container(child.kind()); };
@@ -286,7 +285,7 @@ class Planner {
   Losses losses_;
   // In tree order.
   std::vector<Pending> pending_;
-  // Where in `pending_` a tensor of the state is; filled for kMetadata only.
+  // Index in `pending_` of each tensor of the state; filled for kMetadata only.
   std::unordered_map<const Tensor*, std::size_t> stored_;
   // Indices of `pending_` in file order.
   std::vector<std::size_t> order_;

@@ -1,4 +1,4 @@
-/** What a promise fails with, as data; throws if it does not fail. */
+/** The error of a rejected promise, as data; throws if it does not reject. */
 export async function failure(promise) {
   let value
   try {

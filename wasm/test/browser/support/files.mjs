@@ -17,7 +17,7 @@ export function golden(name) {
   return new Uint8Array(readFileSync(goldenPath(name)))
 }
 
-/** What an independent reader says of a golden file. */
+/** An independent reader's description of a golden file. */
 export function goldenTruth(name) {
   return JSON.parse(readFileSync(new URL(`${name}.json`, folder), 'utf8'))
 }

@@ -54,7 +54,7 @@ tree = {
 }
 tables = builder.from_tree(tree)
 
-# What build() does, but that it would join the bytes of all chunks in memory.
+# Like build(), which would join the bytes of all chunks in memory.
 length = len(builder.lay_out_index(tables))
 places, end = [], 128 + length
 for chunk in tables.chunks:

@@ -55,7 +55,7 @@ export class Site {
     const found = await stat(path).catch(() => undefined)
     if (!found?.isFile()) return void response.writeHead(404).end()
     response.setHeader('content-type', TYPES[extname(path)] ?? 'application/octet-stream')
-    // Each page is to load what is there now.
+    // No cache, so that each page loads the current files.
     response.setHeader('cache-control', 'no-store')
     response.setHeader('access-control-allow-origin', '*')
     if (this.policy) response.setHeader('content-security-policy', this.policy)

@@ -1,4 +1,4 @@
-// What a page must say of a golden file.
+// The expected description of a golden file in a page.
 import { open } from 'espalier'
 import { describe } from '../pages/describe.js'
 import { golden, goldenTruth } from './files.mjs'

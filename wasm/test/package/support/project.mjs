@@ -1,4 +1,4 @@
-// A project of somebody who uses the package, in a folder that goes when the tests are done.
+// A user's project, in a folder that is removed after the tests.
 import { execFile } from 'node:child_process'
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -8,7 +8,7 @@ import { packageFolder } from '../../browser/support/site.mjs'
 
 const run = promisify(execFile)
 
-/** Packs the package as it would be published. Gives the tarball and what npm says of it. */
+/** Packs the package for publishing. Returns the tarball and npm's description of it. */
 export async function pack() {
   const folder = await mkdtemp(join(tmpdir(), 'espalier-pack-'))
   const { stdout } = await run('npm', ['pack', '--json', '--pack-destination', folder], { cwd: packageFolder })
@@ -28,12 +28,12 @@ export class Project {
     return project
   }
 
-  /** Installs packages, as somebody would. */
+  /** Installs packages, as a user would. */
   async install(...args) {
     await this.run('npm', 'install', '--no-audit', '--no-fund', ...args)
   }
 
-  /** Runs a program in the project's folder; gives what it prints, also if it fails. */
+  /** Runs a program in the project's folder; returns its output, even if it fails. */
   async run(program, ...args) {
     try {
       return (await run(program, args, { cwd: this.folder })).stdout

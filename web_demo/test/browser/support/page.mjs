@@ -1,7 +1,12 @@
 // Drives the page as a user would.
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { after, before } from 'node:test'
 import { inEachBrowser as inEach } from '../../../../wasm/test/browser/support/browsers.mjs'
 import { Site } from './site.mjs'
-import { after, before } from 'node:test'
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
 /**
  * A group of tests for each browser. Each is given the kind, and a function that opens the page with what stands in
@@ -69,7 +74,7 @@ export async function choose(page, name) {
   await page.waitForFunction((name) => document.querySelector('[aria-selected=true] .label')?.textContent === name, {}, name)
 }
 
-/** Sets a control that a label names, as a user does; of several, that of which the text comes first. */
+/** Sets the control with a label, as a user does; if several match, the first one. */
 export function setControl(page, label, value) {
   return page.evaluate((label, value) => {
     const visible = [...document.querySelectorAll('label')].filter((one) => one.offsetParent !== null)
@@ -80,9 +85,24 @@ export function setControl(page, label, value) {
   }, label, value)
 }
 
-/** What the tree says of the hash of each row that is in the page. */
+/** The tree's hash state of each row in the page. */
 export function hashes(page) {
   return page.$$eval('[role=treegrid] [aria-level]', (list) => Object.fromEntries(list.map((row) => [row.querySelector('.label').textContent, row.querySelector('.c-hash').textContent])))
+}
+
+/** Presses the switch until the page has a theme. */
+export async function setTheme(page, theme) {
+  const shown = () => page.evaluate(() => document.documentElement.dataset.theme)
+  for (let i = 0; i < 3 && (await shown()) !== theme; i++) await page.click('header > :last-child')
+  assert.equal(await shown(), theme)
+}
+
+/** What axe finds wrong with the page as it is. */
+export async function violations(page) {
+  // Its policy keeps scripts out of the page, but not those of the debugger.
+  await page.evaluate(axe)
+  const found = await page.evaluate(async () => (await window.axe.run()).violations)
+  return found.map(({ id, nodes }) => `${id}: ${nodes.map(({ html, failureSummary }) => `${html} ${failureSummary}`).slice(0, 3).join(' | ')}`)
 }
 
 /** Drops files of given names and bytes on the page. */

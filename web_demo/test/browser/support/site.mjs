@@ -22,7 +22,7 @@ export const testFiles = path('../../../../tests')
 
 /** A static server that answers ranges, on a free port of this machine. */
 export class Site {
-  /** What was asked for: path, and range if any. */
+  /** The requests: path, and range if any. */
   requests = []
   /** Answers that a test gives itself, by path: bytes. */
   made = new Map()

@@ -1,3 +1,4 @@
+// What core-full.wasm opens: every format.
 #include "opening_machine.h"
 
 #include "espalier/foreign/any_opener.h"

@@ -1,0 +1,58 @@
+// What an opener lost or doubts, and the files that cannot be read.
+import type { EspalierError } from '../errors.js'
+import { readFailure } from './records.js'
+import type { Tree } from './tree.js'
+
+/** Something that the checkpoint lacks, or that may not be what it seems, although it opened. */
+export interface Note {
+  /** 'loss': the file has something that the checkpoint lacks. 'warning': nothing is missing, but something may be wrong. */
+  readonly kind: 'loss' | 'warning'
+  /**
+   * Printed key path of the node concerned, '' for the whole file. It is a path of the tree that the file stores: with
+   * the option `nest`, `get()` may not find it. What was lost has no node.
+   */
+  readonly path: string
+  /** One sentence. It may quote names from the file, so escape it before a terminal shows it. */
+  readonly message: string
+}
+
+/** The notes on a checkpoint, as `espalier ls --json` has them. */
+export interface Notes {
+  /** All of them, listed or not. */
+  readonly count: number
+  /** Files that cannot be read, then the first 1000 notes of the opener. */
+  readonly listed: readonly Note[]
+}
+
+/** What espalier_note() says beside 0, which is the end. */
+const PROBLEM = 1
+const LOSS = 2
+
+/** The notes on an open file. */
+export function readNotes({ core, handle, info }: Tree): Notes {
+  const listed: Note[] = []
+  let count = info.notes
+  for (;;) {
+    const what = core.call.espalier_note(handle, listed.length, core.out)
+    if (what === 0) return { count, listed }
+    if (what === PROBLEM) {
+      listed.push({ kind: 'loss', path: '', message: describe(core.failure(core.out)) })
+      count++
+    } else {
+      const { path, message } = readFailure(core.view, core.out)
+      listed.push({ kind: what === LOSS ? 'loss' : 'warning', path: core.text(path), message: core.text(message) })
+    }
+  }
+}
+
+/** An error in one line, with control characters escaped: what Error::describe() makes of it in C++. */
+export function describe({ message, code, file, offset, path }: EspalierError): string {
+  let text = `${message} (code ${code}`
+  if (file) text += `, in file ${file}`
+  if (offset !== undefined) text += `, at byte ${offset}`
+  if (path) text += `, in ${path}`
+  return `${text})`.replace(/[\0-\x1f\x7f-\x9f]/g, (character) => {
+    const hex = character.charCodeAt(0).toString(16).padStart(2, '0')
+    return character < '\x80' ? `\\x${hex}` : `\\u{${hex}}`
+  })
+}

@@ -1,0 +1,26 @@
+// Parts of the package that a page which only lists does not load. Each comes at its first use.
+import { errorFromCode } from './errors.js'
+
+/** Reading, statistics and checks of one tensor. */
+export const loadReading = part(() => import('./api/read-tensor.js'))
+/** Reading several tensors together. */
+export const loadReadAll = part(() => import('./api/read-all.js'))
+/** Checking a whole file. */
+export const loadVerification = part(() => import('./api/verify.js'))
+/** Comparing two checkpoints. */
+export const loadComparison = part(() => import('./api/compare.js'))
+/** Running the decoder in this thread. */
+export const loadDecoder = part(() => import('./engine/decoder.js'))
+/** Running the decoder in a worker. */
+export const loadRemote = part(() => import('./engine/remote.js'))
+
+/** A function that loads a part. @throws EspalierError io_error if it cannot be loaded */
+function part<T>(load: () => Promise<T>): () => Promise<T> {
+  return async () => {
+    try {
+      return await load()
+    } catch (cause) {
+      throw errorFromCode('io_error', `a part of the package cannot be loaded (${cause}); check the network, or call preload() while there is one`, { cause })
+    }
+  }
+}

@@ -8,7 +8,7 @@
 #ifdef __EMSCRIPTEN__
 #define ESPALIER_LOOP_BODY [[gnu::noinline]]
 #else
-#define ESPALIER_LOOP_BODY
+#define ESPALIER_LOOP_BODY [[gnu::always_inline]] inline
 #endif
 
 #endif  // ESPALIER_BASE_LOOP_BODY_H_

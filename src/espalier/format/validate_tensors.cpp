@@ -60,7 +60,7 @@ bool Validator::check_blocks() {
   return true;
 }
 
-ESPALIER_LOOP_BODY bool Validator::check_tensor(std::uint32_t index) {
+bool Validator::check_tensor(std::uint32_t index) {
   const NodeRecord& node = t_.nodes[index];
   const bool placeholder = node_kind(node) == Kind::kPlaceholder;
   if (node.value >= t_.tensors.size() || node.value > next_tensor_ ||
@@ -149,7 +149,7 @@ std::optional<std::uint64_t> Validator::check_storage(std::uint32_t index,
 
 // Whether a chunk's offset is valid. In other formats, the chunks of one tensor only have to
 // ascend; code that reads several at once relies on that.
-bool Validator::is_placed(const ChunkRecord& chunk, bool is_first) const {
+inline bool Validator::is_placed(const ChunkRecord& chunk, bool is_first) const {
   if (facts_.placement == Placement::kForeign) {
     return is_first || chunk.file > last_file_ ||
            (chunk.file == last_file_ && chunk.offset >= next_byte_);
@@ -159,7 +159,7 @@ bool Validator::is_placed(const ChunkRecord& chunk, bool is_first) const {
   return chunk.file == 0 && expected == chunk.offset;
 }
 
-bool Validator::check_chunks(std::uint32_t index, const TensorRecord& tensor, std::uint64_t bytes) {
+[[gnu::always_inline]] inline bool Validator::check_chunks(std::uint32_t index, const TensorRecord& tensor, std::uint64_t bytes) {
   const std::uint64_t count = chunk_count(bytes);
   if (tensor.first_chunk != next_chunk_ || !range_fits(next_chunk_, count, t_.chunks.size())) {
     return bad_node(ErrorCode::kChunkInvalid,

@@ -11,8 +11,9 @@ inline bool Walker::take(Verdict verdict) {
   return PatternStepper::is_selected(verdict);
 }
 
-// Extends the path by the key of the frame's current child.
+// Replaces what follows the frame's own path by the key of its current child.
 inline void Walker::print_child(const Frame& frame) {
+  path_.truncate(frame.path_size);
   const Catalog& catalog = node_.catalog();
   const Tables& t = catalog.tables();
   const std::uint32_t number = frame.next - 1;
@@ -26,6 +27,13 @@ inline void Walker::print_child(const Frame& frame) {
   } else {
     path_.append(table_text(t, record.key));
   }
+}
+
+// Asks the patterns about the frame's current child. Kept out of next(), whose walk of a whole tree
+// is a fifth faster without it.
+[[gnu::noinline]] bool Walker::take_by_patterns(const Frame& frame) {
+  const NodeRef parent(&node_.catalog(), frame.parent);
+  return take(patterns_->step(stack_.size(), parent, node_.number() - frame.first));
 }
 
 bool Walker::next() {
@@ -46,18 +54,11 @@ bool Walker::next() {
       stack_.pop_back();
     }
     Frame& frame = stack_.back();
-    const std::uint32_t number = frame.next++;
-    node_ = NodeRef(&node_.catalog(), number);
-    if (prints_) {
-      path_.truncate(frame.path_size);
-      print_child(frame);
-    }
-    if (frame.settled) {
-      take(Verdict::kSettled);
-      return true;
-    }
-    const NodeRef parent(&node_.catalog(), frame.parent);
-    if (take(patterns_->step(stack_.size(), parent, number - frame.first))) return true;
+    node_ = NodeRef(&node_.catalog(), frame.next++);
+    // Before the path is written: after that, the compiler must load everything again.
+    const bool selected = frame.settled ? take(Verdict::kSettled) : take_by_patterns(frame);
+    if (prints_) print_child(frame);
+    if (selected) return true;
   }
 }
 

@@ -57,6 +57,7 @@ class Walker {
   using Verdict = PatternStepper::Verdict;
 
   bool take(Verdict verdict);
+  bool take_by_patterns(const Frame& frame);
   void begin_to_print();
   void print_child(const Frame& frame);
 

@@ -38,7 +38,7 @@ class Walker {
     return path_.view();
   }
   /// Levels below the root; 0 for the root itself.
-  std::size_t depth() const { return stack_.size(); }
+  std::size_t depth() const { return outer_.size(); }
   /// Skips the nodes below the current node.
   void skip_children() { descend_ = false; }
 
@@ -50,24 +50,25 @@ class Walker {
     std::uint32_t next;
     std::uint32_t end;
     std::size_t path_size;  // of the container's own path
-    bool keyed;
     bool settled;
   };
 
   using Verdict = PatternStepper::Verdict;
 
   bool take(Verdict verdict);
-  bool take_by_patterns(const Frame& frame);
+  bool take_by_patterns();
   void begin_to_print();
   void print_child(const Frame& frame);
+  void print_unusual_child(const Frame& frame);
 
   NodeRef node_;
   PatternStepper* patterns_ = nullptr;
-  std::vector<Frame> stack_;
+  Frame frame_ = {};          // the innermost
+  std::vector<Frame> outer_;  // those around it; the first one is empty and around the root
   PathText path_;
   bool started_ = false;
   bool descend_ = false;
-  bool settled_ = false;  // whether all below the current node is selected
+  bool settled_ = false;  // whether the patterns select all below the current node
   bool prints_ = false;   // whether path_ is kept, which costs more than the walk
 };
 

@@ -16,11 +16,12 @@ export const loadRemote = part(() => import('./engine/remote.js'))
 
 /** A function that loads a part. @throws EspalierError io_error if it cannot be loaded */
 function part<T>(load: () => Promise<T>): () => Promise<T> {
-  return async () => {
-    try {
-      return await load()
-    } catch (cause) {
+  // An import() of what was imported takes Node half a millisecond.
+  let loaded: Promise<T> | undefined
+  return () =>
+    (loaded ??= load().catch((cause: unknown) => {
+      // The network may be back next time.
+      loaded = undefined
       throw errorFromCode('io_error', `a part of the package cannot be loaded (${cause}); check the network, or call preload() while there is one`, { cause })
-    }
-  }
+    }))
 }

@@ -1,13 +1,12 @@
 #include "espalier/read/walker.h"
 
-#include <algorithm>
-
+#include "espalier/base/loop_body.h"
 #include "espalier/format/access.h"
 
 namespace espalier {
 
 // Prints the path of the current child of a frame after the frame's own path.
-inline void Walker::print_child(const Frame& frame) {
+ESPALIER_LOOP_BODY void Walker::print_child(const Frame& frame) {
   path_.truncate(frame.path_size);
   const Catalog& catalog = node_.catalog();
   const Tables& t = catalog.tables();
@@ -22,15 +21,8 @@ inline void Walker::print_child(const Frame& frame) {
 }
 
 [[gnu::noinline]] void Walker::print_unusual_child(const Frame& frame) {
-  const Tables& t = node_.catalog().tables();
-  const NodeRecord& record = t.nodes[frame.next - 1];
-  if (!has_keys(node_kind(t.nodes[frame.parent]))) {
-    path_.append(std::int64_t{frame.next - 1 - frame.first});
-  } else if (record.key_kind == static_cast<std::uint8_t>(KeyKind::kInt)) {
-    path_.append(table_int(t, record.key));
-  } else {
-    path_.append(table_text(t, record.key));
-  }
+  const NodeRef parent(&node_.catalog(), frame.parent);
+  path_.append(parent.key(frame.next - 1 - parent.child(0).number()));
 }
 
 // Applies the patterns' verdict on the current node; returns whether the node is selected.
@@ -44,7 +36,8 @@ inline bool Walker::take(Verdict verdict) {
 // next(), whose walk of a whole tree is faster without it.
 [[gnu::noinline]] bool Walker::take_by_patterns() {
   const NodeRef parent(&node_.catalog(), frame_.parent);
-  const bool selected = take(patterns_->step(depth(), parent, node_.number() - frame_.first));
+  const std::uint32_t position = node_.number() - parent.child(0).number();
+  const bool selected = take(patterns_->step(depth(), parent, position));
   if (prints_) print_child(frame_);
   return selected;
 }
@@ -58,9 +51,8 @@ bool Walker::next() {
     if (descend_) {
       outer_.push_back(frame_);
       const NodeRecord& parent = node_.catalog().tables().nodes[node_.number()];
-      frame_ = {node_.number(), parent.value,
-                parent.value,   parent.value + parent.count,
-                path_.size(),   frame_.settled || settled_};
+      frame_ = {node_.number(), parent.value, parent.value + parent.count, path_.size(),
+                frame_.settled || settled_};
     }
     while (frame_.next == frame_.end) {
       if (outer_.empty()) return false;
@@ -79,13 +71,12 @@ bool Walker::next() {
 
 void Walker::begin_to_print() {
   prints_ = true;
-  if (outer_.empty()) return;  // at the root
-  const auto print = [&](Frame& frame) {
+  // The first frame is around the root, which has no key.
+  for (std::size_t level = 1; level <= outer_.size(); ++level) {
+    Frame& frame = level < outer_.size() ? outer_[level] : frame_;
     frame.path_size = path_.size();
     print_child(frame);
-  };
-  std::for_each(outer_.begin() + 1, outer_.end(), print);
-  print(frame_);
+  }
 }
 
 }  // namespace espalier

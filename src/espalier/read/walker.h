@@ -46,7 +46,6 @@ class Walker {
   // A container around the current node, and its children that are still to come.
   struct Frame {
     std::uint32_t parent;
-    std::uint32_t first;
     std::uint32_t next;
     std::uint32_t end;
     std::size_t path_size;  // of the container's own path

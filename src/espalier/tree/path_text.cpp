@@ -2,10 +2,10 @@
 
 namespace espalier {
 
-std::size_t PathText::append_escaped(const KeyView& key) {
+void PathText::append(const KeyView& key) {
   segment_.clear();
   append_segment(segment_, key);
-  return append_plain(segment_);
+  append_plain(segment_);
 }
 
 }  // namespace espalier

@@ -3,7 +3,6 @@
 #define ESPALIER_TREE_PATH_TEXT_H_
 
 #include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -24,16 +23,13 @@ class PathText {
   /// Cuts the path to its first `size` bytes.
   void truncate(std::size_t size) { size_ = size; }
 
-  /// Extends the path by one key and returns where its segment begins.
-  std::size_t append(std::string_view key) { return append_escaped(KeyView::of(key)); }
-  std::size_t append(std::int64_t key) { return append_escaped(KeyView::of(key)); }
+  /// Extends the path by one key.
+  void append(const KeyView& key);
   /// The same for a key that needs no escape: see needs_escapes().
-  std::size_t append_plain(std::string_view key) {
+  void append_plain(std::string_view key) {
     begin_segment(key.size());
-    const std::size_t segment = size_;
-    std::memcpy(buffer_.data() + segment, key.data(), key.size());
-    size_ = segment + key.size();
-    return segment;
+    std::memcpy(buffer_.data() + size_, key.data(), key.size());
+    size_ += key.size();
   }
 
  private:
@@ -42,8 +38,6 @@ class PathText {
     if (buffer_.size() - size_ < bytes + 1) buffer_.resize(2 * (size_ + bytes) + 64);
     if (size_ > 0) buffer_[size_++] = '/';
   }
-
-  std::size_t append_escaped(const KeyView& key);
 
   std::string segment_;  // scratch
   std::vector<char> buffer_;

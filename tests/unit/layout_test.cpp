@@ -112,10 +112,24 @@ TEST_CASE("A tensor that was moved away is refused") {
   for (const Tensor& tensor : {f32({1}, 4), hole}) {
     Value value = Value::tensor(tensor);
     const Value moved = std::move(value);
-    CHECK_FALSE(moved.is_moved_from_tensor());
+    CHECK_FALSE(moved.defect());
     check_refused(in_list(value), "a/1", "moved");
     check_refused(Value::null(), "(metadata)/a/1", "moved", {}, in_list(value));
   }
+}
+
+TEST_CASE("A value that lost a child is refused") {
+  Value null;
+  null.add("step", Value::integer(1));
+  check_refused(in_list(null), "a/1", "value of kind null");
+  check_refused(in_list(Value(null)), "a/1", "value of kind null");
+  check_refused(Value::null(), "(metadata)/a/1", "no children", {}, in_list(null));
+  Value list = Value::list();
+  list.add("step", Value::integer(1));
+  check_refused(in_list(list), "a/1", "on a list with a key");
+  Value dict = Value::dict();
+  dict.add(Value::integer(1));
+  check_refused(in_list(dict), "a/1", "on a dict without a key");
 }
 
 TEST_CASE("The metadata is a dict without tensors") {

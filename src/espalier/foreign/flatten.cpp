@@ -21,10 +21,8 @@ class Flattener {
       : max_name_bytes_(name_bytes), limits_(limits) {}
 
   Result<void> visit(const Value& node, std::uint32_t depth) {
-    if (node.is_moved_from_tensor()) {
-      return fail(ErrorCode::kInvalidTree,
-                  "a tensor was moved out of the tree before the save; copy its Value instead",
-                  Error::kNoOffset, path_);
+    if (auto defect = node.defect()) {
+      return fail(ErrorCode::kInvalidTree, std::move(*defect), Error::kNoOffset, path_);
     }
     if (node.has_label()) flat_.losses.add(path_, "a label");
     switch (node.kind()) {

@@ -36,6 +36,7 @@ Result<void> TensorData::read(std::uint64_t offset, MutableByteSpan out) const {
 // A copy without the children of a container.
 Value Value::without_children() const {
   Value copy(kind_, is_container(kind_) ? Payload(Children()) : payload_);
+  copy.has_lost_child_ = has_lost_child_;
   copy.label_ = label_;
   return copy;
 }
@@ -121,14 +122,29 @@ std::shared_ptr<const Tensor> Value::as_tensor() const {
   return tensor != nullptr ? *tensor : nullptr;
 }
 
-bool Value::is_moved_from_tensor() const {
+std::optional<std::string> Value::defect() const {
   const auto* tensor = std::get_if<std::shared_ptr<const Tensor>>(&payload_);
-  return tensor != nullptr && *tensor == nullptr;
+  if (tensor != nullptr && *tensor == nullptr) {
+    return "a tensor was moved out of the tree before the save; copy its Value instead";
+  }
+  if (!has_lost_child_) return std::nullopt;
+  const std::string name(kind_name(kind_));
+  if (!is_container(kind_)) {
+    return "add() was called on a value of kind " + name +
+           ", which has no children; make it a dict or a list first";
+  }
+  return "add() was called on a " + name +
+         (has_keys(kind_) ? " without a key; give one" : " with a key; leave it out");
 }
 
 std::span<const Value> Value::children() const {
   const Children* children = std::get_if<Children>(&payload_);
   return children != nullptr ? std::span<const Value>(children->values) : std::span<const Value>();
+}
+
+std::span<Value> Value::children() {
+  Children* children = std::get_if<Children>(&payload_);
+  return children != nullptr ? std::span<Value>(children->values) : std::span<Value>();
 }
 
 std::span<const Key> Value::keys() const {
@@ -142,15 +158,23 @@ const Value* Value::find(const Key& key) const {
   return at != all.end() ? &children()[static_cast<std::size_t>(at - all.begin())] : nullptr;
 }
 
+Value* Value::find(const Key& key) { return const_cast<Value*>(std::as_const(*this).find(key)); }
+
 void Value::add(Key key, Value value) {
-  if (!has_keys(kind_)) return;
+  if (!has_keys(kind_)) {
+    has_lost_child_ = true;
+    return;
+  }
   Children* children = std::get_if<Children>(&payload_);
   children->keys.push_back(std::move(key));
   children->values.push_back(std::move(value));
 }
 
 void Value::add(Value value) {
-  if (!is_container(kind_) || has_keys(kind_)) return;
+  if (!is_container(kind_) || has_keys(kind_)) {
+    has_lost_child_ = true;
+    return;
+  }
   std::get_if<Children>(&payload_)->values.push_back(std::move(value));
 }
 

@@ -165,22 +165,56 @@ class Value {
   /// The tensor or placeholder, or null.
   std::shared_ptr<const Tensor> as_tensor() const;
 
-  /// True for a tensor or placeholder whose content was moved into another Value. Saving it fails
-  /// with kInvalidTree: writing null would silently lose the tensor.
-  bool is_moved_from_tensor() const;
+  /// Why this value itself cannot be saved; nothing if it can. Saving it fails with kInvalidTree
+  /// and this message, because writing anything would silently lose data: the content of a tensor
+  /// was moved into another Value, or add() was called with a child that this kind cannot hold.
+  std::optional<std::string> defect() const;
 
   /// Children of a container, in order; empty for other kinds. Valid until the value changes.
   std::span<const Value> children() const;
+  /// The same to change them in place.
+  std::span<Value> children();
   /// Keys of a dict's or record's children, in the same order; empty for other kinds.
   std::span<const Key> keys() const;
   /// The child under `key` of a dict or record, or null. Linear.
   const Value* find(const Key& key) const;
+  Value* find(const Key& key);
 
-  /// Appends a child to a dict or record. Saving checks for duplicate keys. Does nothing on other
-  /// kinds.
+  /// Appends a child to a dict or record. Saving checks for duplicate keys. Other kinds get a
+  /// defect().
   void add(Key key, Value value);
-  /// Appends an element to a list, tuple or set; on other kinds this does nothing.
+  /// Appends an element to a list, tuple or set. Other kinds get a defect().
   void add(Value value);
+
+  // Editing by key path, for example "optimizer/0/step" or KeyPath{"optimizer", 0, "step"}. An
+  // integer of a path is a position in a list, tuple or set. In a dict or record it is the int key,
+  // or, if there is none, the string key with these digits. Each step takes linear time. Errors
+  // name the path: kInvalidKeyPath for text that is no key path, kNotFound, kWrongKind. After an
+  // error the value is unchanged.
+
+  /// The value at a path; the value itself for the root. Valid until a value above it changes.
+  [[nodiscard]] Result<const Value*> at(const KeyPath& path) const;
+  [[nodiscard]] Result<const Value*> at(std::string_view path) const;
+  [[nodiscard]] Result<Value*> at(const KeyPath& path);
+  [[nodiscard]] Result<Value*> at(std::string_view path);
+  /// Puts a value at a path, in place of what is there. Adds missing dicts on the way, and a
+  /// missing key at the end of its container. The position after the last appends an element. An
+  /// integer becomes a string key in a record, and in a dict whose keys are such strings and no
+  /// integers. kWrongKind if the path leads through a value without children, or past the end of a
+  /// list.
+  [[nodiscard]] Result<void> set(const KeyPath& path, Value value);
+  [[nodiscard]] Result<void> set(std::string_view path, Value value);
+  /// Removes the value at a path, which must not be the root. Later elements of a list move up.
+  [[nodiscard]] Result<void> erase(const KeyPath& path);
+  [[nodiscard]] Result<void> erase(std::string_view path);
+
+  /// What merge() does if both values have different things at one path.
+  enum class OnConflict : std::uint8_t { kFail, kReplace };
+  /// Adds the children of a dict to this dict, which keeps its label. Two dicts with equal labels
+  /// under one key are merged likewise. Anything else under a key of both is a conflict:
+  /// kNameCollision with its path, or `other` replaces it. New keys come last, in their order.
+  /// kWrongKind if one of the two is no dict. Takes n log n time.
+  [[nodiscard]] Result<void> merge(Value other, OnConflict on_conflict = OnConflict::kFail);
 
  private:
   struct Children {
@@ -204,6 +238,7 @@ class Value {
   }
 
   Kind kind_ = Kind::kNull;
+  bool has_lost_child_ = false;
   std::optional<std::string> label_;
   Payload payload_;
 };

@@ -117,6 +117,10 @@ class ValueWalk {
   }
 
   bool add_value(const Value& value) {
+    if (const auto defect = value.defect()) {
+      builder_.refuse(*defect);
+      return false;
+    }
     if (value.has_label()) builder_.label(value.label());
     switch (value.kind()) {
       case Kind::kNull:
@@ -159,10 +163,6 @@ class ValueWalk {
   }
 
   void add_tensor(std::shared_ptr<const Tensor> tensor) {
-    if (tensor == nullptr) {
-      return builder_.refuse(
-          "a tensor was moved out of the tree before the save; copy its Value instead");
-    }
     if (in_metadata_) {
       return builder_.refuse("the metadata holds a tensor; put it into the state");
     }

@@ -108,7 +108,7 @@ class Planner {
   }
 
   Result<void> take_metadata() {
-    if (metadata_.kind() == Kind::kNull) return {};
+    if (metadata_.kind() == Kind::kNull && !metadata_.defect()) return {};
     if (metadata_.kind() != Kind::kDict) {
       return fail(ErrorCode::kInvalidTree, "the metadata must be a dict");
     }

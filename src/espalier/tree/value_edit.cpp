@@ -1,0 +1,242 @@
+// Editing a Value by key path.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "espalier/base/counted.h"
+#include "espalier/tree/value.h"
+
+namespace espalier {
+namespace {
+
+std::string with_article(Kind kind) {
+  const std::string name(kind_name(kind));
+  return (name.front() == 'i' ? "an " : "a ") + name;
+}
+
+// The position of the child of `parent` that a key of a path means.
+std::optional<std::size_t> find_child(const Value& parent, const Key& key) {
+  const KeyView wanted = key.view();
+  if (!has_keys(parent.kind())) {
+    const auto count = static_cast<std::int64_t>(parent.children().size());
+    if (!wanted.is_int || wanted.integer < 0 || wanted.integer >= count) return std::nullopt;
+    return static_cast<std::size_t>(wanted.integer);
+  }
+  const auto keys = parent.keys();
+  auto at = std::find(keys.begin(), keys.end(), key);
+  if (at == keys.end() && wanted.is_int) {
+    at = std::find(keys.begin(), keys.end(), Key(std::to_string(wanted.integer)));
+  }
+  if (at == keys.end()) return std::nullopt;
+  return static_cast<std::size_t>(at - keys.begin());
+}
+
+KeyPath first_keys(const KeyPath& path, std::size_t count) {
+  return KeyPath(std::vector<Key>(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(count)));
+}
+
+std::string place(const KeyPath& path) {
+  return path.empty() ? "the root" : "'" + path.to_string() + "'";
+}
+
+// That the value at the first `depth` keys of a path has no child under the next one.
+tl::unexpected<Error> no_child(const KeyPath& path, std::size_t depth, const Value& parent) {
+  std::string what =
+      "no such key; " + place(first_keys(path, depth)) + " is " + with_article(parent.kind());
+  what += is_container(parent.kind())
+              ? " of " + std::to_string(parent.children().size()) + " without that key"
+              : ", which has no children";
+  return fail(ErrorCode::kNotFound, std::move(what), Error::kNoOffset, path.to_string());
+}
+
+// The same for both kinds of constness.
+template <class AnyValue>
+Result<AnyValue*> descend(AnyValue& root, const KeyPath& path) {
+  AnyValue* value = &root;
+  for (std::size_t depth = 0; depth < path.size(); ++depth) {
+    const auto position = find_child(*value, path[depth]);
+    if (!position) return no_child(path, depth, *value);
+    value = &value->children()[*position];
+  }
+  return value;
+}
+
+// The key for a new child, from a key of a path. Digits become a string if the keys beside it are
+// such strings, as in trees made of dotted names.
+Key key_to_add(const Value& parent, const Key& key) {
+  if (!key.view().is_int) return key;
+  const auto keys = parent.keys();
+  const auto is_int = [](const Key& other) { return other.view().is_int; };
+  const auto is_digits = [](const Key& other) {
+    const auto parsed = KeyPath::parse(other.view().text);
+    return parsed && parsed->size() == 1 && parsed->back().view().is_int;
+  };
+  const bool is_text =
+      parent.kind() == Kind::kRecord || (std::none_of(keys.begin(), keys.end(), is_int) &&
+                                         std::any_of(keys.begin(), keys.end(), is_digits));
+  return is_text ? Key(std::to_string(key.view().integer)) : key;
+}
+
+// Appends a child under a key of a path, or says why not.
+Result<void> append(Value& parent, const KeyPath& path, std::size_t depth, Value value) {
+  const auto refuse = [&](const std::string& why) {
+    return fail(ErrorCode::kWrongKind, place(first_keys(path, depth)) + " is " + why,
+                Error::kNoOffset, path.to_string());
+  };
+  if (!is_container(parent.kind())) {
+    return refuse(with_article(parent.kind()) + ", which has no children; set a dict there first");
+  }
+  if (has_keys(parent.kind())) {
+    parent.add(key_to_add(parent, path[depth]), std::move(value));
+    return {};
+  }
+  const KeyView key = path[depth].view();
+  const std::size_t count = parent.children().size();
+  if (!key.is_int || key.integer != static_cast<std::int64_t>(count)) {
+    return refuse(with_article(parent.kind()) + " of " + counted(count, "element") +
+                  "; only position " + std::to_string(count) + " can be added");
+  }
+  parent.add(std::move(value));
+  return {};
+}
+
+bool same_label(const Value& a, const Value& b) {
+  return a.has_label() == b.has_label() && a.label() == b.label();
+}
+
+bool can_merge(const Value& to, const Value& from) {
+  return to.kind() == Kind::kDict && from.kind() == Kind::kDict && same_label(to, from) &&
+         !from.defect();
+}
+
+// For each child of `from`, the position of the child of `to` with its key.
+std::vector<std::optional<std::size_t>> match_keys(const Value& to, const Value& from) {
+  const auto keys = to.keys();
+  std::vector<std::size_t> order(keys.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return keys[a] < keys[b]; });
+  std::vector<std::optional<std::size_t>> matches;
+  matches.reserve(from.keys().size());
+  for (const Key& key : from.keys()) {
+    const auto at = std::lower_bound(order.begin(), order.end(), key,
+                                     [&](std::size_t i, const Key& k) { return keys[i] < k; });
+    const bool found = at != order.end() && keys[*at] == key;
+    matches.push_back(found ? std::optional(*at) : std::nullopt);
+  }
+  return matches;
+}
+
+}  // namespace
+
+Result<const Value*> Value::at(const KeyPath& path) const { return descend(*this, path); }
+
+Result<Value*> Value::at(const KeyPath& path) { return descend(*this, path); }
+
+Result<const Value*> Value::at(std::string_view path) const {
+  const auto parsed = KeyPath::parse(path);
+  return parsed ? at(*parsed) : propagate(parsed);
+}
+
+Result<Value*> Value::at(std::string_view path) {
+  const auto parsed = KeyPath::parse(path);
+  return parsed ? at(*parsed) : propagate(parsed);
+}
+
+Result<void> Value::set(const KeyPath& path, Value value) {
+  Value* parent = this;
+  for (std::size_t depth = 0; depth < path.size(); ++depth) {
+    if (const auto position = find_child(*parent, path[depth])) {
+      parent = &parent->children()[*position];
+      continue;
+    }
+    // From here on down, all is new.
+    for (std::size_t below = path.size(); --below > depth;) {
+      Value dict = Value::dict();
+      dict.add(path[below], std::move(value));
+      value = std::move(dict);
+    }
+    return append(*parent, path, depth, std::move(value));
+  }
+  *parent = std::move(value);
+  return {};
+}
+
+Result<void> Value::set(std::string_view path, Value value) {
+  const auto parsed = KeyPath::parse(path);
+  return parsed ? set(*parsed, std::move(value)) : propagate(parsed);
+}
+
+Result<void> Value::erase(const KeyPath& path) {
+  if (path.empty()) {
+    return fail(ErrorCode::kInvalidArgument, "the root cannot be erased; assign to it instead");
+  }
+  auto parent = descend(*this, path.parent());
+  if (!parent) return propagate(parent);
+  const auto position = find_child(**parent, path.back());
+  if (!position) return no_child(path, path.size() - 1, **parent);
+  Children& children = *std::get_if<Children>(&(*parent)->payload_);
+  const auto offset = static_cast<std::ptrdiff_t>(*position);
+  if (!children.keys.empty()) children.keys.erase(children.keys.begin() + offset);
+  children.values.erase(children.values.begin() + offset);
+  return {};
+}
+
+Result<void> Value::erase(std::string_view path) {
+  const auto parsed = KeyPath::parse(path);
+  return parsed ? erase(*parsed) : propagate(parsed);
+}
+
+Result<void> Value::merge(Value other, OnConflict on_conflict) {
+  for (const Value* side : {static_cast<const Value*>(this), static_cast<const Value*>(&other)}) {
+    if (side->kind() == Kind::kDict) continue;
+    return fail(ErrorCode::kWrongKind,
+                "only dicts can be merged, and this is " + with_article(side->kind()));
+  }
+  // First all pairs of dicts to merge, so that a conflict leaves everything as it was. No
+  // recursion, because a tree may have any depth.
+  struct Pair {
+    Value* to;
+    Value* from;
+    std::size_t around;  // the number of the pair that holds this one
+    const Key* key;
+    std::vector<std::optional<std::size_t>> matches;
+  };
+  std::vector<Pair> pairs = {{this, &other, 0, nullptr, match_keys(*this, other)}};
+  const auto path_to = [&](std::size_t pair, const Key& last) {
+    std::vector<Key> keys = {last};
+    for (; pair != 0; pair = pairs[pair].around) keys.push_back(*pairs[pair].key);
+    std::reverse(keys.begin(), keys.end());
+    return KeyPath(std::move(keys)).to_string();
+  };
+  for (std::size_t next = 0; next < pairs.size(); ++next) {
+    for (std::size_t i = 0; i < pairs[next].matches.size(); ++i) {
+      if (!pairs[next].matches[i]) continue;
+      Value& to = pairs[next].to->children()[*pairs[next].matches[i]];
+      Value& from = pairs[next].from->children()[i];
+      const Key& key = pairs[next].from->keys()[i];
+      if (can_merge(to, from)) {
+        pairs.push_back({&to, &from, next, &key, match_keys(to, from)});
+      } else if (on_conflict == OnConflict::kFail) {
+        return fail(ErrorCode::kNameCollision,
+                    "both trees have this key; erase one, or let the other replace it",
+                    Error::kNoOffset, path_to(next, key));
+      }
+    }
+  }
+  has_lost_child_ = has_lost_child_ || other.has_lost_child_;
+  // From the deepest up: appending to a dict moves its children, to which later pairs point.
+  for (auto pair = pairs.rbegin(); pair != pairs.rend(); ++pair) {
+    for (std::size_t i = 0; i < pair->matches.size(); ++i) {
+      Value& from = pair->from->children()[i];
+      if (!pair->matches[i]) {
+        pair->to->add(pair->from->keys()[i], std::move(from));
+      } else if (Value& to = pair->to->children()[*pair->matches[i]]; !can_merge(to, from)) {
+        to = std::move(from);
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace espalier

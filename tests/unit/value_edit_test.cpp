@@ -1,0 +1,179 @@
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/equal.h"
+#include <doctest/doctest.h>
+
+#include "espalier/tree/value.h"
+
+namespace {
+
+using namespace espalier;
+
+Value number(std::int64_t value) { return Value::integer(value); }
+
+Value tree() {
+  return Value::dict({
+      {"model", Value::dict({{"layers", Value::dict({{"0", number(10)}, {"1", number(11)}})}})},
+      {"optimizer", Value::dict({{0, number(20)}, {"0", number(21)}})},
+      {"betas", Value::tuple({Value::real(0.9), Value::real(0.999)})},
+      {"config", Value::record({{"name", Value::string("x")}})},
+      {"none", Value::null()},
+  });
+}
+
+// What differs from a tree in which one path was written out by hand.
+std::string difference(const Value& a, const Value& b) { return testing::first_difference(a, b); }
+
+std::int64_t int_at(const Value& value, std::string_view path) {
+  const auto found = value.at(path);
+  REQUIRE_MESSAGE(found, (found ? "" : found.error().describe()));
+  return (*found)->as_int64().value_or(-1);
+}
+
+void check_error(const Result<void>& result, ErrorCode code, std::string_view path,
+                 std::string_view message) {
+  REQUIRE_FALSE(result);
+  CHECK(to_string(result.error().code) == to_string(code));
+  CHECK(result.error().path == path);
+  CHECK_MESSAGE(result.error().message.find(message) != std::string::npos, result.error().message);
+}
+
+}  // namespace
+
+TEST_CASE("value: at() finds by path, digits as int or string keys") {
+  Value value = tree();
+  CHECK(int_at(value, "model/layers/1") == 11);
+  CHECK(int_at(value, "model/layers/~21") == 11);
+  CHECK(int_at(value, "optimizer/0") == 20);
+  CHECK(int_at(value, "optimizer/~20") == 21);
+  CHECK((*value.at("betas/1"))->as_double() == 0.999);
+  CHECK(*value.at("") == &value);
+  CHECK((*value.at(KeyPath{"optimizer", "0"}))->as_int64() == 21);
+  **value.at("model/layers/0") = Value::string("changed");
+  CHECK(*(*std::as_const(value).at("model/layers/0"))->as_string() == "changed");
+
+  const auto missing = value.at("model/layers/7/weight");
+  REQUIRE_FALSE(missing);
+  CHECK(missing.error().code == ErrorCode::kNotFound);
+  CHECK(missing.error().path == "model/layers/7/weight");
+  CHECK(missing.error().message == "no such key; 'model/layers' is a dict of 2 without that key");
+  CHECK(value.at("none/x").error().message ==
+        "no such key; 'none' is a null, which has no children");
+  CHECK(value.at("betas/2").error().code == ErrorCode::kNotFound);
+  CHECK(value.at("betas/x").error().code == ErrorCode::kNotFound);
+  CHECK(value.at("a//b").error().code == ErrorCode::kInvalidKeyPath);
+}
+
+TEST_CASE("value: set() replaces, adds and appends") {
+  Value value = tree();
+  REQUIRE(value.set("optimizer/0", number(1)));
+  REQUIRE(value.set("optimizer/5/exp_avg/x", number(2)));
+  REQUIRE(value.set("betas/2", number(3)));
+  REQUIRE(value.set("model/layers/2", number(4)));
+  REQUIRE(value.set("config/7", number(5)));
+  REQUIRE(value.set("new/0", number(6)));
+  const Value expected = Value::dict({
+      {"model",
+       Value::dict(
+           {{"layers", Value::dict({{"0", number(10)}, {"1", number(11)}, {"2", number(4)}})}})},
+      {"optimizer",
+       Value::dict({{0, number(1)},
+                    {"0", number(21)},
+                    {5, Value::dict({{"exp_avg", Value::dict({{"x", number(2)}})}})}})},
+      {"betas", Value::tuple({Value::real(0.9), Value::real(0.999), number(3)})},
+      {"config", Value::record({{"name", Value::string("x")}, {"7", number(5)}})},
+      {"none", Value::null()},
+      {"new", Value::dict({{0, number(6)}})},
+  });
+  CHECK(difference(value, expected) == "");
+
+  check_error(value.set("betas/9", number(0)), ErrorCode::kWrongKind, "betas/9",
+              "'betas' is a tuple of 3 elements; only position 3 can be added");
+  check_error(value.set("none/x/y", number(0)), ErrorCode::kWrongKind, "none/x/y",
+              "'none' is a null, which has no children");
+  CHECK(value.set("/", number(0)).error().code == ErrorCode::kInvalidKeyPath);
+  CHECK(difference(value, expected) == "");
+  REQUIRE(value.set("", number(8)));
+  CHECK(value.as_int64() == 8);
+}
+
+TEST_CASE("value: erase() removes one child") {
+  Value value = tree();
+  REQUIRE(value.erase("optimizer/0"));
+  CHECK(int_at(value, "optimizer/0") == 21);
+  REQUIRE(value.erase("optimizer/0"));
+  CHECK((*value.at("optimizer"))->children().empty());
+  REQUIRE(value.erase("betas/0"));
+  CHECK((*value.at("betas/0"))->as_double() == 0.999);
+  check_error(value.erase("betas/1"), ErrorCode::kNotFound, "betas/1", "a tuple of 1");
+  CHECK(value.erase("").error().code == ErrorCode::kInvalidArgument);
+}
+
+TEST_CASE("value: merge() adds, and conflicts change nothing") {
+  Value value = tree();
+  const Value patch = Value::dict({
+      {"model", Value::dict({{"head", number(1)}, {"layers", Value::dict({{"9", number(2)}})}})},
+      {"step", number(3)},
+  });
+  REQUIRE(value.merge(patch));
+  CHECK(int_at(value, "model/head") == 1);
+  CHECK(int_at(value, "model/layers/9") == 2);
+  CHECK(int_at(value, "model/layers/0") == 10);
+  CHECK(value.keys().back() == Key("step"));
+
+  const Value before = value;
+  check_error(value.merge(patch), ErrorCode::kNameCollision, "step", "both trees have this key");
+  check_error(value.merge(Value::dict({{"zzz", number(1)}, {"betas", Value::list()}})),
+              ErrorCode::kNameCollision, "betas", "");
+  CHECK(difference(value, before) == "");
+  REQUIRE(value.merge(Value::dict({{"betas", Value::list()}, {"model", number(0)}}),
+                      Value::OnConflict::kReplace));
+  CHECK((*value.at("betas"))->kind() == Kind::kList);
+  CHECK(int_at(value, "model") == 0);
+  check_error(value.merge(Value::list()), ErrorCode::kWrongKind, "", "is a list");
+
+  // Dicts of other types are not mixed.
+  Value typed = Value::dict({{"a", Value::dict({{"x", number(1)}}).labelled("OrderedDict")}});
+  const Value untyped = Value::dict({{"a", Value::dict({{"y", number(2)}})}});
+  check_error(typed.merge(untyped), ErrorCode::kNameCollision, "a", "");
+  Value lost = Value::dict();
+  lost.add(number(1));
+  REQUIRE(typed.merge(Value::dict({{"b", lost}})));
+  CHECK((*typed.at("b"))->defect());
+  REQUIRE(typed.merge(lost));
+  CHECK(typed.defect());
+}
+
+TEST_CASE("value: a merge of deep trees and of many keys") {
+  constexpr int kCount = 100'000;
+  const auto around = [](const char* key, int level, Value inner) {
+    Value dict = Value::dict();
+    dict.add(key, number(level));
+    dict.add("next", std::move(inner));
+    return dict;
+  };
+  Value a;
+  Value b;
+  for (int level = 0; level < kCount; ++level) {
+    a = around("a", level, std::move(a));
+    b = around("b", level, std::move(b));
+  }
+  const auto conflict = a.merge(b);
+  REQUIRE_FALSE(conflict);
+  REQUIRE(a.merge(std::move(b), Value::OnConflict::kReplace));
+  const Value* at = &a;
+  for (int level = kCount; level-- > 0; at = at->find("next")) {
+    REQUIRE(at->find("a")->as_int64() == level);
+    REQUIRE(at->find("b")->as_int64() == level);
+  }
+  Value wide = Value::dict();
+  Value more = Value::dict();
+  for (int i = 0; i < kCount; ++i) {
+    wide.add(2 * i, number(i));
+    more.add(2 * i + 1, number(i));
+  }
+  REQUIRE(wide.merge(std::move(more)));
+  CHECK(wide.children().size() == 2 * kCount);
+}

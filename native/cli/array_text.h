@@ -26,13 +26,13 @@ using ArrayJson = std::function<void(JsonWriter& json)>;
 /// `full`, it prints all elements and holds them in memory. For a placeholder, it prints that the
 /// file does not hold the data. Errors: kInvalidSlice if the slice does not fit the tensor; those
 /// of reading.
-Result<ArrayText> read_array_text(const CheckpointFile& file, const TensorRef& tensor,
-                                  const SliceSpec& slice, bool full);
+[[nodiscard]] Result<ArrayText> read_array_text(const CheckpointFile& file, const TensorRef& tensor,
+                                                const SliceSpec& slice, bool full);
 
 /// The same as nested JSON arrays. Prints null for more than kMaxElements elements without `full`,
 /// for an opaque dtype, and for a placeholder.
-Result<ArrayJson> read_array_json(const CheckpointFile& file, const TensorRef& tensor,
-                                  const SliceSpec& slice, bool full);
+[[nodiscard]] Result<ArrayJson> read_array_json(const CheckpointFile& file, const TensorRef& tensor,
+                                                const SliceSpec& slice, bool full);
 
 }  // namespace espalier::cli
 

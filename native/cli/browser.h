@@ -10,7 +10,7 @@ namespace espalier::cli {
 
 /// Asks the desktop to open `url` in the default browser, and does not wait. kFileNotFound or
 /// kIoError if xdg-open (macOS: open) cannot be run. Success does not mean that it found a browser.
-Result<void> open_browser(const std::string& url);
+[[nodiscard]] Result<void> open_browser(const std::string& url);
 
 }  // namespace espalier::cli
 

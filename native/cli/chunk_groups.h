@@ -31,8 +31,8 @@ struct ChunkGroupBuffer {
 
 /// Returns the bytes of a group, checked against their hashes; valid until `buffer` is used again.
 /// Errors are those of CheckpointFile::read_chunk().
-Result<ByteSpan> read_group(const CheckpointFile& file, const TensorRef& tensor,
-                            const ChunkGroup& group, ChunkGroupBuffer& buffer);
+[[nodiscard]] Result<ByteSpan> read_group(const CheckpointFile& file, const TensorRef& tensor,
+                                          const ChunkGroup& group, ChunkGroupBuffer& buffer);
 
 }  // namespace espalier::cli
 

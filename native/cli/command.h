@@ -76,9 +76,10 @@ CLI::Option* add_pattern_arguments(CLI::App& command, std::vector<std::string>& 
 
 /// kInvalidArgument for the empty name, and for "-", which many programs take for a standard
 /// `stream` ("input" or "output").
-Result<void> check_file_name(const std::string& file, const char* stream);
+[[nodiscard]] Result<void> check_file_name(const std::string& file, const char* stream);
 
-Result<CheckpointFile> open_file(const std::string& file, const CommonOptions& options);
+[[nodiscard]] Result<CheckpointFile> open_file(const std::string& file,
+                                               const CommonOptions& options);
 
 void add_ls(CLI::App& app, Action& action);
 void add_tree(CLI::App& app, Action& action);

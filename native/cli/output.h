@@ -40,7 +40,7 @@ class Output {
   bool is_abandoned() const;
 
   /// Writes the buffered rest; kIoError if any write failed.
-  Result<void> finish();
+  [[nodiscard]] Result<void> finish();
 
  private:
   static constexpr std::size_t kFlushBytes = 256 * 1024;

@@ -16,8 +16,9 @@ namespace espalier::cli {
 /// Numbers of the nodes of the state tree that `patterns` select, in the order of the tree: tensors
 /// and placeholders, or with `all` also scalars and containers. NodePaths has their paths.
 /// kInvalidPattern, or kNotFound for a pattern that no node matches.
-Result<std::vector<std::uint32_t>> select_nodes(const CheckpointFile& file,
-                                                std::span<const std::string> patterns, bool all);
+[[nodiscard]] Result<std::vector<std::uint32_t>> select_nodes(const CheckpointFile& file,
+                                                              std::span<const std::string> patterns,
+                                                              bool all);
 
 /// Improves `error` if it says that a pattern matches nothing and the pattern is a plain key path
 /// that none of `roots` has: the new error says which keys exist, as for a key path.

@@ -20,11 +20,11 @@ class SliceSpec {
  public:
   SliceSpec() = default;
   /// kInvalidSlice names the part that is not a slice.
-  static Result<SliceSpec> parse(std::string_view text);
+  [[nodiscard]] static Result<SliceSpec> parse(std::string_view text);
 
   /// The slices for a tensor of this shape. kInvalidSlice if it has fewer axes, or if an index
   /// (unlike start and stop) is beyond its axis.
-  Result<std::span<const Slice>> fit(std::span<const std::uint64_t> shape) const;
+  [[nodiscard]] Result<std::span<const Slice>> fit(std::span<const std::uint64_t> shape) const;
 
  private:
   std::vector<Slice> slices_;

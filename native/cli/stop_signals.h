@@ -24,7 +24,7 @@ class StopSignals {
   ~StopSignals();
 
   /// kIoError if no pipe can be created. Call once.
-  Result<void> begin();
+  [[nodiscard]] Result<void> begin();
 
   /// Becomes readable after a signal; valid as long as this object.
   int fd() const { return reading_.get(); }

@@ -27,13 +27,14 @@ void add_target_options(CLI::App& command, TargetOptions& options);
 
 /// Checks that `target` may be written. kInvalidArgument if it is not a file name, if it exists and
 /// is not a regular file, or if it exists and --force is not given.
-Result<void> check_target(const std::string& target, const TargetOptions& options);
+[[nodiscard]] Result<void> check_target(const std::string& target, const TargetOptions& options);
 
 /// The format to write: from --to, otherwise from the target's extension, otherwise `fallback`.
 /// kInvalidArgument if none of them selects a format, or if the format does not support the level
 /// of --compress.
-Result<FileFormat> target_format(const std::string& target, const TargetOptions& options,
-                                 std::optional<FileFormat> fallback);
+[[nodiscard]] Result<FileFormat> target_format(const std::string& target,
+                                               const TargetOptions& options,
+                                               std::optional<FileFormat> fallback);
 
 /// The source and the target of a new file.
 struct Route {

@@ -15,7 +15,7 @@ namespace espalier::serve {
 struct Listener {
   /// Port 0 selects any free port. kIoError if the port is in use, or fewer than 16 descriptors are
   /// left; kOutOfMemory.
-  static Result<Listener> open(std::uint16_t port);
+  [[nodiscard]] static Result<Listener> open(std::uint16_t port);
 
   EventBaseHandle base;
   ListenerHandle socket;

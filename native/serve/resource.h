@@ -33,11 +33,12 @@ class Resource {
   const std::string& content_type() const { return content_type_; }
 
   /// kIoError if the system call fails.
-  virtual Result<State> state() const = 0;
+  [[nodiscard]] virtual Result<State> state() const = 0;
 
   /// Copies bytes from `offset` on to `out`, which must not be empty: at least one, at most as many
   /// as it holds. kFileChanged if the file now ends before `offset`; kIoError.
-  virtual Result<std::size_t> read(std::uint64_t offset, MutableByteSpan out) const = 0;
+  [[nodiscard]] virtual Result<std::size_t> read(std::uint64_t offset,
+                                                 MutableByteSpan out) const = 0;
 
   /// The same bytes, gzipped; null if there is no gzipped copy.
   const Resource* gzipped() const { return gzipped_.get(); }
@@ -54,8 +55,8 @@ class TextResource : public Resource {
   TextResource(std::string content_type, std::string text)
       : Resource(std::move(content_type)), text_(std::move(text)) {}
 
-  Result<State> state() const override;
-  Result<std::size_t> read(std::uint64_t offset, MutableByteSpan out) const override;
+  [[nodiscard]] Result<State> state() const override;
+  [[nodiscard]] Result<std::size_t> read(std::uint64_t offset, MutableByteSpan out) const override;
 
  private:
   std::string text_;
@@ -69,8 +70,8 @@ class FileResource : public Resource {
   FileResource(std::string content_type, FileDescriptor file)
       : Resource(std::move(content_type)), file_(std::move(file)) {}
 
-  Result<State> state() const override;
-  Result<std::size_t> read(std::uint64_t offset, MutableByteSpan out) const override;
+  [[nodiscard]] Result<State> state() const override;
+  [[nodiscard]] Result<std::size_t> read(std::uint64_t offset, MutableByteSpan out) const override;
 
  private:
   FileDescriptor file_;

@@ -26,7 +26,8 @@ struct ServeOptions {
 /// that answer a request with the token are kept. An error on one connection ends only that one.
 /// kIoError or kOutOfMemory if the loop cannot continue. Not thread-safe. Ignores SIGPIPE from then
 /// on.
-Result<void> serve(Listener listener, const Service& service, const ServeOptions& options);
+[[nodiscard]] Result<void> serve(Listener listener, const Service& service,
+                                 const ServeOptions& options);
 
 }  // namespace espalier::serve
 

@@ -27,7 +27,7 @@ class Site {
   /// the page. "app.js.gz" beside "app.js" has no name of its own: it is sent to clients that
   /// request "app.js" and accept gzip. Symbolic links are skipped, because they may lead anywhere.
   /// kFileNotFound, kIoError; kLimitExceeded beyond 64 MiB.
-  Result<void> add_folder(const std::filesystem::path& folder);
+  [[nodiscard]] Result<void> add_folder(const std::filesystem::path& folder);
 
   /// The resource of exactly that name, or null.
   const Resource* find(std::string_view name) const;

@@ -10,7 +10,7 @@
 namespace espalier::serve {
 
 /// 128 random bits from the system as 32 hexadecimal digits. kIoError if the system provides none.
-Result<std::string> make_token();
+[[nodiscard]] Result<std::string> make_token();
 
 /// Whether the texts are equal. The time depends only on their lengths, so it reveals nothing to
 /// guesses.

@@ -9,12 +9,8 @@ int main(int argc, char** argv) {
   using namespace espalier;
   if (argc != 2) return 2;
   const std::vector<float> weight = {1, 2, 3, 4, 5, 6};
-  const Value state = Value::dict(
-      {{"weight",
-        Value::tensor(Tensor{.dtype = DType::kF32,
-                             .shape = {2, 3},
-                             .data = TensorData::borrowed(std::as_bytes(std::span(weight)))})},
-       {"step", Value::integer(7)}});
+  const Value state =
+      Value::dict({{"weight", Value::tensor(weight, {2, 3})}, {"step", Value::integer(7)}});
   if (const auto saved = save(argv[1], state); !saved) {
     std::fprintf(stderr, "%s\n", saved.error().describe().c_str());
     return 1;

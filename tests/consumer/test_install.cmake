@@ -14,6 +14,8 @@ run("${CMAKE_COMMAND}" -S "${SOURCE}" -B "${WORK}/build" "-DCMAKE_PREFIX_PATH=${
 run("${CMAKE_COMMAND}" --build "${WORK}/build")
 run("${WORK}/build/consumer" "${WORK}/state.espalier")
 run("${WORK}/prefix/bin/espalier" verify "${WORK}/state.espalier")
+run("${CMAKE_COMMAND}" -E chdir "${WORK}" "${WORK}/build/readme")
+run("${WORK}/prefix/bin/espalier" show "${WORK}/run.espalier" optimizer/0/step)
 
 file(GLOB_RECURSE pc "${WORK}/prefix/*/espalier.pc")
 get_filename_component(pc_folder "${pc}" DIRECTORY)

@@ -17,9 +17,11 @@
 #include "espalier/native/huge_pages.h"
 #include "espalier/native/out_of_memory.h"
 #include "espalier/native/read_ahead.h"
+#include "espalier/read/pattern_stepper.h"
 #include "espalier/read/plan.h"
 #include "espalier/read/to_value.h"
 #include "espalier/read/walker.h"
+#include "espalier/tree/pattern.h"
 
 namespace espalier {
 namespace {
@@ -43,6 +45,26 @@ bool has_strides(const TensorRef& tensor) {
   return storage != nullptr && (storage->flags & kStorageStrided) != 0;
 }
 
+// That all bools are valid objects in C++. A hostile file may have other bytes.
+Result<void> check_bools(DType dtype, ByteSpan bytes) {
+  if (dtype != DType::kBool) return {};
+  const auto invalid =
+      std::find_if(bytes.begin(), bytes.end(), [](std::byte byte) { return byte > std::byte{1}; });
+  if (invalid == bytes.end()) return {};
+  return fail(ErrorCode::kTensorInvalid,
+              "bool number " + std::to_string(invalid - bytes.begin()) +
+                  " is neither 0 nor 1; read the tensor's bytes and decide what they mean");
+}
+
+Result<TensorRef> tensor_at(const NodeRef& root, std::string_view path) {
+  const auto node = root.at(path);
+  if (!node) return propagate(node);
+  if (const auto tensor = node->tensor()) return *tensor;
+  return fail(ErrorCode::kWrongKind,
+              "a tensor is needed, and this is of kind " + std::string(kind_name(node->kind())),
+              Error::kNoOffset, std::string(path));
+}
+
 // Whether the tensor is stored as its raw chunks, one after the other.
 bool is_contiguous(const TensorRef& tensor) {
   if (tensor.is_placeholder()) return true;
@@ -58,6 +80,25 @@ bool is_contiguous(const TensorRef& tensor) {
 }
 
 }  // namespace
+
+// A tensor or slice to read, and memory for the result.
+struct CheckpointFile::Reading {
+  ReadPlan plan;
+  MutableByteSpan out;
+};
+
+Result<void> TensorView::check_elements(DType wanted, std::size_t alignment) const {
+  if (dtype != wanted) {
+    return fail(ErrorCode::kWrongKind, "the elements are " + std::string(dtype_name(dtype)) +
+                                           ", not " + std::string(dtype_name(wanted)));
+  }
+  if (reinterpret_cast<std::uintptr_t>(bytes.data()) % alignment != 0) {
+    return fail(ErrorCode::kInvalidArgument,
+                "the file has the elements at an address that is no multiple of " +
+                    std::to_string(alignment) + "; copy them with read_into()");
+  }
+  return check_bools(dtype, bytes);
+}
 
 Result<CheckpointFile> CheckpointFile::open(const std::filesystem::path& path,
                                             const OpenFileOptions& options) try {
@@ -164,6 +205,27 @@ Result<TensorView> CheckpointFile::view(const TensorRef& tensor, Check check) co
   return out_of_memory();
 }
 
+Result<TensorView> CheckpointFile::tensor(std::string_view path, Check check) const try {
+  const auto found = tensor_at(state(), path);
+  if (!found) return propagate(found);
+  return view(*found, check);
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
+}
+
+Result<std::vector<FoundNode>> CheckpointFile::find(std::string_view pattern) const try {
+  const auto parsed = Pattern::parse(pattern);
+  if (!parsed) return propagate(parsed);
+  PatternStepper stepper(std::span(&*parsed, 1));
+  std::vector<FoundNode> found;
+  for (Walker walk(state(), stepper); walk.next();) {
+    found.push_back({std::string(walk.path()), walk.node()});
+  }
+  return found;
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
+}
+
 Result<TensorView> CheckpointFile::slice(const TensorRef& tensor,
                                          std::span<const Slice> slices) const try {
   auto plan = ReadPlan::make(tensor, slices);
@@ -178,35 +240,109 @@ Result<TensorView> CheckpointFile::slice(const TensorRef& tensor,
   auto memory = large_memory(plan->bytes());
   if (!memory) return no_memory(tensor, plan->bytes());
   const MutableByteSpan out(memory.get(), static_cast<std::size_t>(plan->bytes()));
-  if (auto ok = read_planned(*plan, out); !ok) return propagate(ok);
-  return TensorView{tensor.dtype(), plan->shape(), out, std::move(memory)};
+  std::vector<std::uint64_t> shape = plan->shape();
+  const Reading reading{std::move(*plan), out};
+  if (auto ok = read_all(std::span(&reading, 1)); !ok) return propagate(ok);
+  return TensorView{tensor.dtype(), std::move(shape), out, std::move(memory)};
 } catch (const std::bad_alloc&) {
   return out_of_memory();
 }
 
 Result<void> CheckpointFile::read_into(const TensorRef& tensor, std::span<const Slice> slices,
                                        MutableByteSpan out) const try {
-  auto plan = ReadPlan::make(tensor, slices);
-  if (!plan) return propagate(plan);
-  return read_planned(*plan, out);
+  const ReadRequest request{tensor, out, {slices.begin(), slices.end()}};
+  return read_into(std::span(&request, 1));
 } catch (const std::bad_alloc&) {
   return out_of_memory();
 }
 
-Result<void> CheckpointFile::read_planned(const ReadPlan& plan, MutableByteSpan out) const {
-  if (out.size() != plan.bytes()) {
-    return fail(ErrorCode::kInvalidArgument, "the result has " + counted(plan.bytes(), "byte") +
-                                                 " and the buffer " + std::to_string(out.size()));
+Result<void> CheckpointFile::read_into(std::span<const ReadRequest> requests) const try {
+  std::vector<Reading> readings;
+  readings.reserve(requests.size());
+  for (const ReadRequest& request : requests) {
+    auto plan = ReadPlan::make(request.tensor, request.slices);
+    if (!plan) return propagate(plan);
+    if (request.out.size() != plan->bytes()) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "the result has " + counted(plan->bytes(), "byte") + " and the buffer " +
+                      std::to_string(request.out.size()),
+                  Error::kNoOffset, tensor_path(request.tensor));
+    }
+    readings.push_back({std::move(*plan), request.out});
   }
-  const unsigned threads = plan.is_concurrent() ? thread_count(options_.threads) : 1;
-  std::vector<ChunkBuffer> buffers(threads);
+  return read_all(readings);
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
+}
+
+Result<void> CheckpointFile::load_into(std::span<const TensorTarget> targets) const try {
+  std::vector<ReadRequest> requests;
+  requests.reserve(targets.size());
+  for (const TensorTarget& target : targets) {
+    const auto tensor = tensor_at(state(), target.path);
+    if (!tensor) return propagate(tensor);
+    const auto refuse = [&](std::string what) {
+      return fail(ErrorCode::kInvalidArgument, std::move(what), Error::kNoOffset, target.path);
+    };
+    if (tensor->dtype() != target.dtype) {
+      return refuse("the tensor is " + std::string(dtype_name(tensor->dtype())) +
+                    " and the memory for it " + std::string(dtype_name(target.dtype)) +
+                    "; give memory of the same type, and convert afterwards");
+    }
+    if (tensor->bytes() != target.out.size()) {
+      const std::uint64_t width = dtype_bits(target.dtype) / 8;
+      return refuse("the tensor has " + counted(tensor->elements(), "element") +
+                    " and the memory is for " + std::to_string(target.out.size() / width));
+    }
+    requests.push_back({*tensor, target.out});
+  }
+  auto read = read_into(requests);
+  for (const TensorTarget& target : targets) {
+    if (target.dtype != DType::kBool) continue;
+    auto ok = check_bools(target.dtype, target.out);
+    // Even after an error the caller's memory must hold bools.
+    if (!read || !ok) std::fill(target.out.begin(), target.out.end(), std::byte{0});
+    if (read && !ok) {
+      ok.error().path = target.path;
+      read = std::move(ok);
+    }
+  }
+  return read;
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
+}
+
+// All chunks of all plans in one parallel loop: a loop for each would start and stop threads every
+// time.
+Result<void> CheckpointFile::read_all(std::span<const Reading> readings) const {
+  struct Place {
+    std::size_t reading;
+    std::size_t begin;  // a range of its chunks
+    std::size_t end;
+  };
+  std::vector<Place> places;
   ReadAhead ahead(*source_);
-  for (const PlannedChunk& chunk : plan.chunks()) ahead.add(chunk.stored);
+  for (std::size_t i = 0; i < readings.size(); ++i) {
+    const auto& chunks = readings[i].plan.chunks();
+    for (const PlannedChunk& chunk : chunks) ahead.add(chunk.stored);
+    // Chunks that share bytes of the result come one after the other.
+    const std::size_t step = readings[i].plan.is_concurrent() ? 1 : chunks.size();
+    for (std::size_t chunk = 0; chunk < chunks.size(); chunk += step) {
+      places.push_back({i, chunk, chunk + step});
+    }
+  }
   ahead.start();
-  return parallel_for(plan.chunks().size(), threads, [&](unsigned worker, std::size_t i) {
-    ahead.use(plan.chunks()[i].stored.length);
-    return read_planned_chunk(plan, i, out, buffers[worker]);
-  });
+  std::vector<ChunkBuffer> buffers(thread_count(options_.threads));
+  return parallel_for(places.size(), options_.threads,
+                      [&](unsigned worker, std::size_t i) -> Result<void> {
+                        const auto& [plan, out] = readings[places[i].reading];
+                        for (std::size_t chunk = places[i].begin; chunk < places[i].end; ++chunk) {
+                          ahead.use(plan.chunks()[chunk].stored.length);
+                          auto ok = read_planned_chunk(plan, chunk, out, buffers[worker]);
+                          if (!ok) return ok;
+                        }
+                        return {};
+                      });
 }
 
 // Reads straight into the result if the bytes are stored raw.
@@ -229,16 +365,10 @@ Result<void> CheckpointFile::read_planned_chunk(const ReadPlan& plan, std::size_
 
 // The tensors below a node, each once: those in the mapping, and those to read into memory.
 struct CheckpointFile::Loading {
-  struct Read {
-    ReadPlan plan;
-    std::shared_ptr<std::byte[]> memory;
-
-    MutableByteSpan out() const { return {memory.get(), static_cast<std::size_t>(plan.bytes())}; }
-  };
-
   std::vector<TensorRef> in_place;
-  std::vector<Read> reads;
-  std::unordered_map<std::uint32_t, std::size_t> read_of;  // by tensor number
+  std::vector<Reading> readings;
+  std::vector<std::shared_ptr<std::byte[]>> memory;           // of each reading
+  std::unordered_map<std::uint32_t, std::size_t> reading_of;  // by tensor number
 };
 
 Result<CheckpointFile::Loading> CheckpointFile::prepare_loading(const NodeRef& node) const {
@@ -262,8 +392,10 @@ Result<CheckpointFile::Loading> CheckpointFile::prepare_loading(const NodeRef& n
     left -= plan->bytes();
     auto memory = large_memory(plan->bytes());
     if (!memory) return no_memory(*tensor, plan->bytes());
-    loading.read_of.emplace(tensor->number(), loading.reads.size());
-    loading.reads.push_back({std::move(*plan), std::move(memory)});
+    loading.reading_of.emplace(tensor->number(), loading.readings.size());
+    const MutableByteSpan out(memory.get(), static_cast<std::size_t>(plan->bytes()));
+    loading.readings.push_back({std::move(*plan), out});
+    loading.memory.push_back(std::move(memory));
   }
   return loading;
 }
@@ -271,37 +403,14 @@ Result<CheckpointFile::Loading> CheckpointFile::prepare_loading(const NodeRef& n
 Result<Value> CheckpointFile::load(const NodeRef& node, Check check) const try {
   auto loading = prepare_loading(node);
   if (!loading) return propagate(loading);
-  // All chunks of all tensors in one parallel loop: a loop for each tensor would start and stop
-  // threads every time.
-  struct Place {
-    std::size_t read;
-    std::size_t chunk;
-  };
-  std::vector<Place> places;
-  ReadAhead ahead(*source_);
-  for (std::size_t read = 0; read < loading->reads.size(); ++read) {
-    const std::span<const PlannedChunk> chunks = loading->reads[read].plan.chunks();
-    for (std::size_t chunk = 0; chunk < chunks.size(); ++chunk) {
-      places.push_back({read, chunk});
-      ahead.add(chunks[chunk].stored);
-    }
-  }
-  ahead.start();
-  std::vector<ChunkBuffer> buffers(thread_count(options_.threads));
-  auto done = parallel_for(places.size(), options_.threads, [&](unsigned worker, std::size_t i) {
-    const Loading::Read& read = loading->reads[places[i].read];
-    ahead.use(read.plan.chunks()[places[i].chunk].stored.length);
-    return read_planned_chunk(read.plan, places[i].chunk, read.out(), buffers[worker]);
-  });
-  if (!done) return propagate(done);
+  if (auto ok = read_all(loading->readings); !ok) return propagate(ok);
   if (check == Check::kHashes && checkpoint_.catalog().has_hashes()) {
     if (auto ok = check_in_place(loading->in_place); !ok) return propagate(ok);
   }
   return to_value(node, [&](const TensorRef& tensor) -> Result<TensorData> {
-    const auto at = loading->read_of.find(tensor.number());
-    if (at != loading->read_of.end()) {
-      const Loading::Read& read = loading->reads[at->second];
-      return TensorData::kept(read.out(), read.memory);
+    const auto at = loading->reading_of.find(tensor.number());
+    if (at != loading->reading_of.end()) {
+      return TensorData::kept(loading->readings[at->second].out, loading->memory[at->second]);
     }
     auto in_place = view(tensor, Check::kNothing);
     if (!in_place) return propagate(in_place);

@@ -1,19 +1,28 @@
 // Opens a checkpoint file on disk, reads its tree and tensors, and verifies it.
 //
 //   Result<CheckpointFile> file = CheckpointFile::open("run.espalier");
-//   if (!file) return report(file.error().describe());
-//   Result<NodeRef> node = file->state().at("model/encoder/weight");
-//   Result<TensorView> weight = file->view(*node->tensor());        // points into the mapping
-//   Result<Value> optimizer = file->load(*file->state().at("optimizer"));
+//   if (!file) return report(file.error());
+//   Result<TensorView> weight = file->tensor("model/encoder/weight");  // points into the mapping
+//   if (!weight) return report(weight.error());
+//   Result<std::span<const float>> elements = weight->as<float>();
+//
+//   std::vector<float> bias(512);
+//   if (auto ok = file->load_into({{"model/encoder/bias", bias}}); !ok) return report(ok.error());
 #ifndef ESPALIER_NATIVE_CHECKPOINT_FILE_H_
 #define ESPALIER_NATIVE_CHECKPOINT_FILE_H_
 
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "espalier/base/bytes.h"
@@ -27,6 +36,7 @@
 #include "espalier/read/plan.h"
 #include "espalier/read/slice.h"
 #include "espalier/read/verify.h"
+#include "espalier/tree/dtype_of.h"
 #include "espalier/tree/value.h"
 
 namespace espalier {
@@ -52,6 +62,52 @@ struct TensorView {
   ByteSpan bytes;
   /// Keeps `bytes` alive: the mapped file, or a buffer.
   std::shared_ptr<const void> keeper;
+
+  /// The elements as objects of their C++ type, valid while this view or a copy lives. kWrongKind
+  /// if `T` is the type of another dtype. kInvalidArgument if the file has the elements at an
+  /// address where no `T` may stand, which never happens with Espalier files: read_into() copies
+  /// them. kTensorInvalid if a bool is neither 0 nor 1, which C++ does not allow.
+  template <Element T>
+  [[nodiscard]] Result<std::span<const T>> as() const& {
+    if (auto ok = check_elements(dtype_of<T>, alignof(T)); !ok) return propagate(ok);
+    return std::span(reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T));
+  }
+  template <Element T>
+  Result<std::span<const T>> as() && = delete;  // The elements may go with the view.
+
+ private:
+  [[nodiscard]] Result<void> check_elements(DType wanted, std::size_t alignment) const;
+};
+
+/// A tensor, or a slice of it (see ReadPlan::make), to read into memory of the caller.
+struct ReadRequest {
+  TensorRef tensor;
+  /// As many bytes as the tensor or slice.
+  MutableByteSpan out;
+  std::vector<Slice> slices = {};
+};
+
+/// A tensor's key path, and a vector, array or span for its elements.
+struct TensorTarget {
+  template <ElementRange Elements>
+  TensorTarget(std::string key_path, Elements&& elements)
+      : path(std::move(key_path)),
+        dtype(dtype_of<typename decltype(std::span(elements))::element_type>),
+        out(std::as_writable_bytes(std::span(elements))) {
+    static_assert(
+        std::is_lvalue_reference_v<Elements> || std::ranges::enable_borrowed_range<Elements>,
+        "the memory must outlive the read");
+  }
+
+  std::string path;
+  DType dtype;
+  MutableByteSpan out;
+};
+
+/// A node that a pattern matches, and its printed key path.
+struct FoundNode {
+  std::string path;
+  NodeRef node;
 };
 
 /// An open checkpoint file of any format that the library reads. Cheap to copy; copies share the
@@ -64,15 +120,15 @@ class CheckpointFile {
   /// time depends only on the size of the tree. The first bytes determine the format; the name does
   /// not matter. For a checkpoint in several files, pass the file that describes it; open() looks
   /// for the others in the same folder.
-  static Result<CheckpointFile> open(const std::filesystem::path& path,
-                                     const OpenFileOptions& options = {});
+  [[nodiscard]] static Result<CheckpointFile> open(const std::filesystem::path& path,
+                                                   const OpenFileOptions& options = {});
 
   /// Makes the machine that opens a file.
   using MakeMachine = std::function<std::unique_ptr<OpeningMachine>(const OpenOptions&)>;
   /// The same with the caller's machine, for a format that the library does not know.
-  static Result<CheckpointFile> open(const std::filesystem::path& path,
-                                     const OpenFileOptions& options,
-                                     const MakeMachine& make_machine);
+  [[nodiscard]] static Result<CheckpointFile> open(const std::filesystem::path& path,
+                                                   const OpenFileOptions& options,
+                                                   const MakeMachine& make_machine);
 
   const Checkpoint& checkpoint() const { return checkpoint_; }
   NodeRef state() const { return checkpoint_.state(); }
@@ -84,16 +140,39 @@ class CheckpointFile {
   /// kWrongKind for a placeholder. kChunkCorrupt if the bytes are damaged (see Check; only in a
   /// format with hashes). kNotContiguous for a tensor of another format that is stored with
   /// strides, in another byte order or in parts: slice() reads it.
-  Result<TensorView> view(const TensorRef& tensor, Check check = Check::kHashes) const;
+  [[nodiscard]] Result<TensorView> view(const TensorRef& tensor,
+                                        Check check = Check::kHashes) const;
+
+  /// The same for the tensor at a key path: see NodeRef::at(). kWrongKind if another kind of node
+  /// is there.
+  [[nodiscard]] Result<TensorView> tensor(std::string_view path,
+                                          Check check = Check::kHashes) const;
+
+  /// The nodes of the state that a pattern matches (see Pattern), each with all below it, parents
+  /// first; none if it matches nothing. kInvalidPattern.
+  [[nodiscard]] Result<std::vector<FoundNode>> find(std::string_view pattern) const;
 
   /// Returns a slice of the tensor (see ReadPlan::make) in its own memory. Reads only the chunks
   /// that it needs.
-  Result<TensorView> slice(const TensorRef& tensor, std::span<const Slice> slices) const;
+  [[nodiscard]] Result<TensorView> slice(const TensorRef& tensor,
+                                         std::span<const Slice> slices) const;
 
   /// The same into `out`, which must have as many bytes as the slice. After an error its contents
   /// are unspecified.
-  Result<void> read_into(const TensorRef& tensor, std::span<const Slice> slices,
-                         MutableByteSpan out) const;
+  [[nodiscard]] Result<void> read_into(const TensorRef& tensor, std::span<const Slice> slices,
+                                       MutableByteSpan out) const;
+
+  /// The same for several at once, with all chunks in one parallel loop. The memory of two requests
+  /// must not overlap.
+  [[nodiscard]] Result<void> read_into(std::span<const ReadRequest> requests) const;
+
+  /// Reads the tensors at key paths of the state into memory of their types, like read_into().
+  /// kInvalidArgument, before anything is read, if a tensor has another dtype or number of elements
+  /// than its memory. kTensorInvalid if a bool is neither 0 nor 1.
+  [[nodiscard]] Result<void> load_into(std::span<const TensorTarget> targets) const;
+  [[nodiscard]] Result<void> load_into(std::initializer_list<TensorTarget> targets) const {
+    return load_into(std::span(targets.begin(), targets.size()));
+  }
 
   /// State for reading chunks: memory for stored bytes, and a decoder. One per thread.
   struct ChunkBuffer {
@@ -110,23 +189,24 @@ class CheckpointFile {
   /// be below espalier::chunk_count(tensor.bytes()). The result is a view of the mapping, or of
   /// `buffer`, which grows as needed: to 32 MiB and a chunk if the tensor has strides. It is valid
   /// until the file or `buffer` changes or is destroyed. Errors are those of slice().
-  Result<ByteSpan> read_chunk(const TensorRef& tensor, std::uint32_t i, ChunkBuffer& buffer) const;
+  [[nodiscard]] Result<ByteSpan> read_chunk(const TensorRef& tensor, std::uint32_t i,
+                                            ChunkBuffer& buffer) const;
 
   /// Returns the tree below `node` with all tensors, exactly as it was saved. Tensors are view()s,
   /// so raw tensors of a mapped file take no memory. kLimitExceeded if the others together take
   /// more than Limits::decoded_bytes; other errors are those of view().
-  Result<Value> load(const NodeRef& node, Check check = Check::kHashes) const;
+  [[nodiscard]] Result<Value> load(const NodeRef& node, Check check = Check::kHashes) const;
 
   /// The same with tensors that are read and checked only on demand. Use it to save a tree that is
   /// larger than memory.
-  Result<Value> load_lazily(const NodeRef& node) const;
+  [[nodiscard]] Result<Value> load_lazily(const NodeRef& node) const;
 
   /// Returns data that are read and checked when a save asks for them. kWrongKind for a
   /// placeholder.
-  Result<TensorData> data_lazily(const TensorRef& tensor) const;
+  [[nodiscard]] Result<TensorData> data_lazily(const TensorRef& tensor) const;
 
   /// Checks every byte of the file. Fails only if the file cannot be read; damage is in the report.
-  Result<VerifyReport> verify(const Progress& progress = {}) const;
+  [[nodiscard]] Result<VerifyReport> verify(const Progress& progress = {}) const;
 
  private:
   CheckpointFile(std::shared_ptr<const Source> source, Checkpoint checkpoint,
@@ -135,20 +215,23 @@ class CheckpointFile {
 
   Extent stored_extent(const TensorRef& tensor, std::uint32_t i) const;
   /// Returns the bytes of the extent: a view of the mapping, or of `memory`, which grows as needed.
-  Result<ByteSpan> read_stored(const Extent& extent, std::vector<std::byte>& memory) const;
+  [[nodiscard]] Result<ByteSpan> read_stored(const Extent& extent,
+                                             std::vector<std::byte>& memory) const;
   /// Whether the tensor is used where it lies in the mapping.
   bool is_in_place(const TensorRef& tensor) const;
-  Result<void> check_in_place(std::span<const TensorRef> tensors) const;
-  Result<void> read_band(const TensorRef& tensor, std::uint64_t offset, ChunkBuffer& buffer) const;
-  Result<ByteSpan> read_strided_chunk(const TensorRef& tensor, std::uint32_t i,
-                                      ChunkBuffer& buffer) const;
-  Result<void> read_planned(const ReadPlan& plan, MutableByteSpan out) const;
-  Result<void> read_planned_chunk(const ReadPlan& plan, std::size_t i, MutableByteSpan out,
-                                  ChunkBuffer& buffer) const;
+  [[nodiscard]] Result<void> check_in_place(std::span<const TensorRef> tensors) const;
+  [[nodiscard]] Result<void> read_band(const TensorRef& tensor, std::uint64_t offset,
+                                       ChunkBuffer& buffer) const;
+  [[nodiscard]] Result<ByteSpan> read_strided_chunk(const TensorRef& tensor, std::uint32_t i,
+                                                    ChunkBuffer& buffer) const;
+  struct Reading;
+  [[nodiscard]] Result<void> read_all(std::span<const Reading> readings) const;
+  [[nodiscard]] Result<void> read_planned_chunk(const ReadPlan& plan, std::size_t i,
+                                                MutableByteSpan out, ChunkBuffer& buffer) const;
   struct Loading;
-  Result<Loading> prepare_loading(const NodeRef& node) const;
-  Result<void> read_range(const TensorRef& tensor, std::uint64_t offset, MutableByteSpan out,
-                          ChunkBuffer& buffer) const;
+  [[nodiscard]] Result<Loading> prepare_loading(const NodeRef& node) const;
+  [[nodiscard]] Result<void> read_range(const TensorRef& tensor, std::uint64_t offset,
+                                        MutableByteSpan out, ChunkBuffer& buffer) const;
 
   std::shared_ptr<const Source> source_;
   Checkpoint checkpoint_;

@@ -23,9 +23,10 @@ struct OpenedFiles {
 /// the machine wants. A further file that cannot be opened is not an error here: the machine gets
 /// the error, and so do later reads of that file. Made files are made when they are first read,
 /// within `limits`. Errors are those of the machine and of reading.
-Result<OpenedFiles> open_files(OpeningMachine& machine, std::shared_ptr<const Source> first,
-                               const std::filesystem::path& path, Access access,
-                               const Limits& limits);
+[[nodiscard]] Result<OpenedFiles> open_files(OpeningMachine& machine,
+                                             std::shared_ptr<const Source> first,
+                                             const std::filesystem::path& path, Access access,
+                                             const Limits& limits);
 
 }  // namespace espalier
 

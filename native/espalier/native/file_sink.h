@@ -40,8 +40,8 @@ class FileSink {
   /// followed as find_save_target() says. kNotARegularFile if the target is not a regular file.
   /// Without `replace`, kIoError if the file system can neither rename without replacing nor link:
   /// this is found here, before anything is written.
-  static Result<FileSink> create(const std::filesystem::path& target, std::uint64_t length,
-                                 SinkOptions options = {});
+  [[nodiscard]] static Result<FileSink> create(const std::filesystem::path& target,
+                                               std::uint64_t length, SinkOptions options = {});
 
   /// Whether a sink gives such a name to its temporary file.
   static bool is_temporary_name(std::string_view name);
@@ -52,12 +52,12 @@ class FileSink {
 
   /// Writes `bytes` at `offset`; continues after partial writes and signals. Thread-safe for
   /// different ranges.
-  Result<void> write(std::uint64_t offset, ByteSpan bytes) const;
+  [[nodiscard]] Result<void> write(std::uint64_t offset, ByteSpan bytes) const;
 
   /// Gives the file the access rights of the file that it replaces (see AccessRights), makes it
   /// durable and renames it to the target. kDurabilityUnknown if it is in place but its folder
   /// could not be made durable. After every other error the target is unchanged. Call once.
-  Result<void> commit();
+  [[nodiscard]] Result<void> commit();
 
  private:
   /// How the file gets its name.
@@ -66,14 +66,14 @@ class FileSink {
   FileSink(FileDescriptor file, std::string temporary, SaveTarget target, SinkOptions options);
 
   /// Finds out how this file system can place the file without replacing another.
-  Result<void> choose_placing();
+  [[nodiscard]] Result<void> choose_placing();
   /// Restricts a file that replaces none to its owner until it is complete.
   void hide_new_file();
-  Result<void> show_new_file();
-  Result<void> make_durable();
+  [[nodiscard]] Result<void> show_new_file();
+  [[nodiscard]] Result<void> make_durable();
   /// Gives the new file its name and removes the temporary name. If that cannot be removed, the
   /// destructor tries again.
-  Result<void> take_place();
+  [[nodiscard]] Result<void> take_place();
   void remove_temporary();
 
   FileDescriptor file_;

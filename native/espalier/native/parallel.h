@@ -23,8 +23,9 @@ unsigned thread_count(unsigned requested);
 /// the number of threads. std::bad_alloc becomes kOutOfMemory. Any other exception of a task is
 /// rethrown here once all threads have stopped. Starting fewer threads than requested is not an
 /// error.
-Result<void> parallel_for(std::size_t count, unsigned threads,
-                          const std::function<Result<void>(unsigned worker, std::size_t i)>& task);
+[[nodiscard]] Result<void> parallel_for(
+    std::size_t count, unsigned threads,
+    const std::function<Result<void>(unsigned worker, std::size_t i)>& task);
 
 }  // namespace espalier
 

@@ -18,7 +18,7 @@ struct RegularFile {
 
 /// Opens `path` for reading without ever waiting: kFileNotFound, kNotARegularFile (a FIFO would
 /// block for ever, a device has no size), kIoError or kOutOfMemory. Thread-safe.
-Result<RegularFile> open_regular_file(const std::filesystem::path& path);
+[[nodiscard]] Result<RegularFile> open_regular_file(const std::filesystem::path& path);
 
 }  // namespace espalier
 

@@ -43,8 +43,8 @@ struct SaveOptions {
 /// chunks per thread and zstd's memory. Errors: kInvalidTree or kInvalidArgument before anything is
 /// written; those of the tensors' producers; kIoError; kOutOfMemory, also if a producer throws
 /// std::bad_alloc. Other exceptions of producers propagate and leave the target unchanged.
-Result<void> save(const std::filesystem::path& path, const Value& state,
-                  const SaveOptions& options = {});
+[[nodiscard]] Result<void> save(const std::filesystem::path& path, const Value& state,
+                                const SaveOptions& options = {});
 
 }  // namespace espalier
 

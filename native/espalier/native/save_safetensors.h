@@ -15,9 +15,9 @@ namespace espalier {
 /// cannot hold. Returns the values that were left out; there are none without kDrop. Errors: those
 /// of plan_safetensors(), or kInvalidArgument for a compression level, before anything is written;
 /// those of the tensors' producers; kIoError; kOutOfMemory.
-Result<Losses> save_safetensors(const std::filesystem::path& path, const Value& state,
-                                Unrepresentable unrepresentable = Unrepresentable::kError,
-                                const SaveOptions& options = {});
+[[nodiscard]] Result<Losses> save_safetensors(
+    const std::filesystem::path& path, const Value& state,
+    Unrepresentable unrepresentable = Unrepresentable::kError, const SaveOptions& options = {});
 
 }  // namespace espalier
 

@@ -21,7 +21,7 @@ struct SaveTarget {
   std::string name;
 
   /// The lstat() of the file there; nullopt if there is none. Does not follow a link.
-  Result<std::optional<struct stat>> examine(FileOps& ops) const;
+  [[nodiscard]] Result<std::optional<struct stat>> examine(FileOps& ops) const;
 };
 
 /// Finds the file that `requested` leads to. Follows symbolic links, because renaming onto a link
@@ -34,8 +34,8 @@ struct SaveTarget {
 /// Further errors: kFileExists if the target exists and may not be replaced; kNotARegularFile for a
 /// folder, a device or a link to a file without a name; kInvalidArgument for a NUL in the path;
 /// kFileNotFound for a missing folder; kIoError.
-Result<SaveTarget> find_save_target(const std::filesystem::path& requested, bool replace,
-                                    FileOps& ops);
+[[nodiscard]] Result<SaveTarget> find_save_target(const std::filesystem::path& requested,
+                                                  bool replace, FileOps& ops);
 
 }  // namespace espalier
 

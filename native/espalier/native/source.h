@@ -43,11 +43,12 @@ class Source {
 
   /// Returns the bytes of `extent`: a view of the mapping, or of `scratch` (at least extent.length
   /// bytes), where they are read. kFileChanged if the file has become shorter.
-  virtual Result<ByteSpan> read(const Extent& extent, MutableByteSpan scratch) const = 0;
+  [[nodiscard]] virtual Result<ByteSpan> read(const Extent& extent,
+                                              MutableByteSpan scratch) const = 0;
 
   /// Copies the bytes of `extent` to `out`, which has the same length. Unlike mapped bytes, the
   /// copy cannot change, and it causes no page faults. Errors are those of read().
-  virtual Result<void> copy(const Extent& extent, MutableByteSpan out) const = 0;
+  [[nodiscard]] virtual Result<void> copy(const Extent& extent, MutableByteSpan out) const = 0;
 
   /// The whole of file number `file`, if it is mapped; valid as long as the source lives.
   virtual std::optional<ByteSpan> mapping(std::uint32_t file = 0) const {
@@ -69,8 +70,8 @@ class Source {
 
 /// Opens `path`, which must be a regular file: kFileNotFound, kNotARegularFile (a FIFO would block
 /// for ever, a device has no size), kIoError or kOutOfMemory.
-Result<std::shared_ptr<const Source>> open_source(const std::filesystem::path& path,
-                                                  Access access = Access::kMapped);
+[[nodiscard]] Result<std::shared_ptr<const Source>> open_source(const std::filesystem::path& path,
+                                                                Access access = Access::kMapped);
 
 /// Several files as one source: extents of file k are read from `files[k]`. Null means a file that
 /// cannot be read: its extents are kFileMissing.

@@ -39,8 +39,8 @@ struct FileContents {
 
 /// Writes a file at `path` completely or not at all, as save() promises. It uses `sync`, `replace`,
 /// `threads`, `progress` and `ops` of `options`.
-Result<void> write_file(const std::filesystem::path& path, const FileContents& contents,
-                        const SaveOptions& options);
+[[nodiscard]] Result<void> write_file(const std::filesystem::path& path,
+                                      const FileContents& contents, const SaveOptions& options);
 
 }  // namespace espalier
 

@@ -27,7 +27,7 @@ struct ArenaAllocator {
 class Arena {
  public:
   /// A block of `size` uninitialised bytes; kOutOfMemory if the allocation fails.
-  static Result<Arena> allocate(std::uint64_t size, ArenaAllocator allocator = {});
+  [[nodiscard]] static Result<Arena> allocate(std::uint64_t size, ArenaAllocator allocator = {});
 
   MutableByteSpan bytes() { return {memory_.get(), size_}; }
   ByteSpan bytes() const { return {memory_.get(), size_}; }

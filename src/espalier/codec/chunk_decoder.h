@@ -28,15 +28,17 @@ class ChunkDecoder {
   /// `layout.width`. Safe for any bytes. kChunkCorrupt if no encoder makes these bytes for this
   /// length; the contents of `logical` are then unspecified. kOutOfMemory. The errors have no
   /// offset.
-  Result<void> decode(Codec codec, ElementLayout layout, ByteSpan stored, MutableByteSpan logical);
+  [[nodiscard]] Result<void> decode(Codec codec, ElementLayout layout, ByteSpan stored,
+                                    MutableByteSpan logical);
 
  private:
   struct FreeContext {
     void operator()(ZSTD_DCtx_s* context) const;
   };
 
-  Result<void> decode_frame(ByteSpan sealed, MutableByteSpan out);
-  Result<void> decode_planes(ElementLayout layout, ByteSpan stored, MutableByteSpan logical);
+  [[nodiscard]] Result<void> decode_frame(ByteSpan sealed, MutableByteSpan out);
+  [[nodiscard]] Result<void> decode_planes(ElementLayout layout, ByteSpan stored,
+                                           MutableByteSpan logical);
 
   std::unique_ptr<ZSTD_DCtx_s, FreeContext> context_;
   std::vector<std::byte> planes_;

@@ -18,7 +18,7 @@ inline constexpr int kFastCompression = 1;
 inline constexpr int kMaxCompression = 9;
 
 /// kInvalidArgument unless `level` is 0 to 9.
-Result<void> check_compression_level(int level);
+[[nodiscard]] Result<void> check_compression_level(int level);
 
 /// Encodes chunks. The same bytes, layout and level give the same result, with the same version of
 /// zstd. Holds up to six chunks' bytes and zstd's contexts: 2 MiB at level 1, 20 MiB at level 9.
@@ -40,7 +40,7 @@ class ChunkEncoder {
   /// Encodes `logical`: whole elements, at most 1 MiB. Level 1 decides from a sample. The others
   /// try every codec that might help, and check that the result decodes to the same bytes.
   /// kOutOfMemory.
-  Result<Encoded> encode(ByteSpan logical, ElementLayout layout);
+  [[nodiscard]] Result<Encoded> encode(ByteSpan logical, ElementLayout layout);
 
  private:
   class Coder;

@@ -42,11 +42,12 @@ class ChunkGate {
   /// gate's memory, valid until the next call. kTruncated if `stored` has the wrong length;
   /// kChunkCorrupt if it cannot be decoded or does not match its hash; kOutOfMemory. Errors have no
   /// file, offset or path.
-  Result<ByteSpan> open(const StoredChunk& chunk, ByteSpan stored);
+  [[nodiscard]] Result<ByteSpan> open(const StoredChunk& chunk, ByteSpan stored);
 
   /// The same into `out`, which has `chunk.length` bytes. `out` may be `stored` itself; its
   /// contents are unspecified after an error.
-  Result<void> open_into(const StoredChunk& chunk, ByteSpan stored, MutableByteSpan out);
+  [[nodiscard]] Result<void> open_into(const StoredChunk& chunk, ByteSpan stored,
+                                       MutableByteSpan out);
 
  private:
   ChunkDecoder decoder_;

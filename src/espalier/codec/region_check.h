@@ -51,7 +51,8 @@ struct RegionTask {
 
 /// Returns the damage of a region, given its bytes. `Damage::chunk` counts within the region.
 /// kOutOfMemory if decoding a chunk runs out of memory. Thread-safe for different gates.
-Result<std::vector<Damage>> check_region(const RegionTask& region, ByteSpan bytes, ChunkGate& gate);
+[[nodiscard]] Result<std::vector<Damage>> check_region(const RegionTask& region, ByteSpan bytes,
+                                                       ChunkGate& gate);
 
 }  // namespace espalier
 

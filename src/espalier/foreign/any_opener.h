@@ -19,13 +19,14 @@ class AnyOpener final : public OpeningMachine {
   explicit AnyOpener(const OpenOptions& options);
 
   std::span<const WantedFile> wants() const override;
-  Result<void> answer(std::uint32_t number, const Result<std::uint64_t>& size) override;
+  [[nodiscard]] Result<void> answer(std::uint32_t number,
+                                    const Result<std::uint64_t>& size) override;
   std::span<const Extent> needs() const override;
-  Result<void> feed(const Extent& extent, ByteSpan bytes) override;
-  Result<Checkpoint> finish() override;
+  [[nodiscard]] Result<void> feed(const Extent& extent, ByteSpan bytes) override;
+  [[nodiscard]] Result<Checkpoint> finish() override;
 
  private:
-  Result<void> choose(ByteSpan front);
+  [[nodiscard]] Result<void> choose(ByteSpan front);
 
   OpenOptions options_;
   Gather front_;

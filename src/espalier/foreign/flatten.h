@@ -65,7 +65,8 @@ struct FlatState {
 /// kInvalidTree if a key is not UTF-8 or a tensor was moved away; kLimitExceeded if the tree is
 /// deeper than `limits.depth`; kUnrepresentable if all names together have more than `name_bytes`
 /// bytes, the target format's limit.
-Result<FlatState> flatten(const Value& state, std::uint64_t name_bytes, const Limits& limits = {});
+[[nodiscard]] Result<FlatState> flatten(const Value& state, std::uint64_t name_bytes,
+                                        const Limits& limits = {});
 
 }  // namespace espalier
 

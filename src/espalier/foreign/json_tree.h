@@ -100,7 +100,7 @@ class JsonTree {
  public:
   /// Parses a copy of `text`. kInvalidArgument if it is not JSON, kLimitExceeded if arrays and
   /// objects are nested more than `max_depth` deep. Takes 24 bytes for each value and name.
-  static Result<JsonTree> parse(std::string_view text, std::uint32_t max_depth);
+  [[nodiscard]] static Result<JsonTree> parse(std::string_view text, std::uint32_t max_depth);
 
   JsonRef root() const { return JsonRef(nodes_.data()); }
 

@@ -46,13 +46,15 @@ class Catalog {
  public:
   /// From an Espalier file: `index` holds the bytes of its index. Checks hash and structure. With
   /// `nest`, dotted names become nested dicts (see nest_names()).
-  static Result<std::shared_ptr<const Catalog>> from_index(const Header& header, Arena index,
-                                                           const Limits& limits, bool nest = false);
+  [[nodiscard]] static Result<std::shared_ptr<const Catalog>> from_index(const Header& header,
+                                                                         Arena index,
+                                                                         const Limits& limits,
+                                                                         bool nest = false);
 
   /// From files of another format. kInvalidArgument for a digest with storages, whose chunks do not
   /// hold the tensors' own bytes.
-  static Result<std::shared_ptr<const Catalog>> from_foreign(ForeignParts parts,
-                                                             const Limits& limits);
+  [[nodiscard]] static Result<std::shared_ptr<const Catalog>> from_foreign(ForeignParts parts,
+                                                                           const Limits& limits);
 
   FileFormat format() const { return format_; }
   /// The files, by number.

@@ -12,7 +12,7 @@ namespace espalier {
 /// The digest of each node of valid `tables` (docs/format.md section 8), by node number; `[0]` is
 /// the tree digest. kTreeInvalid if a set holds the same element twice. Linear but for sorting
 /// sets; 16 bytes of memory per node.
-Result<std::vector<Hash128>> node_digests(const Tables& tables);
+[[nodiscard]] Result<std::vector<Hash128>> node_digests(const Tables& tables);
 
 /// The hash that stands for one tensor in the tree digest: of dtype, shape, names and chunk hashes.
 Hash128 tensor_digest(const Tables& tables, std::uint32_t tensor);

@@ -23,9 +23,9 @@ class MakingMachine {
   /// The bytes still needed, of files that are not made themselves. Valid until the next feed().
   virtual std::span<const Extent> needs() const = 0;
   /// Takes the bytes at `extent`, the beginning or all of the first of needs().
-  virtual Result<void> feed(const Extent& extent, ByteSpan bytes) = 0;
+  [[nodiscard]] virtual Result<void> feed(const Extent& extent, ByteSpan bytes) = 0;
   /// Success once all bytes have been made; kIncomplete before.
-  virtual Result<void> finish() = 0;
+  [[nodiscard]] virtual Result<void> finish() = 0;
 };
 
 /// Knows how to make one file. Immutable; const use is thread-safe. An opener puts it into the

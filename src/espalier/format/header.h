@@ -39,13 +39,14 @@ bool has_magic(ByteSpan bytes);
 /// Reads and checks a header. `bytes` are the first of the file, as many as there are up to 128.
 /// `known_features` are the bits that the caller can handle. On success the recorded lengths are
 /// consistent with each other and within `limits`.
-Result<Header> decode_header(ByteSpan bytes, const Limits& limits, std::uint64_t known_features);
+[[nodiscard]] Result<Header> decode_header(ByteSpan bytes, const Limits& limits,
+                                           std::uint64_t known_features);
 
 /// The bytes of a header, its own hash included.
 std::array<std::byte, kHeaderBytes> encode_header(const Header& header);
 
 /// Checks the recorded length of the file against its actual size.
-Result<void> check_file_length(const Header& header, std::uint64_t actual);
+[[nodiscard]] Result<void> check_file_length(const Header& header, std::uint64_t actual);
 
 }  // namespace espalier
 

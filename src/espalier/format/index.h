@@ -17,7 +17,7 @@ namespace espalier {
 /// Views of the vectors of an index. Checks that it is a well-formed, aligned FlatBuffer of the
 /// schema and nothing about what it says: that is validate()'s job. `bytes` must be aligned to 8
 /// and outlive the views. Errors give offsets from the start of the index plus `file_offset`.
-Result<Tables> decode_index(ByteSpan bytes, std::uint64_t file_offset);
+[[nodiscard]] Result<Tables> decode_index(ByteSpan bytes, std::uint64_t file_offset);
 
 /// An encoded index that can still be patched. Movable.
 class EncodedIndex {
@@ -26,7 +26,7 @@ class EncodedIndex {
   /// filled in place; `tables.chunks` is not looked at. An index of millions of tensors is not held
   /// twice: each table is freed as soon as it is in there. kLimitExceeded if the index would pass
   /// 2^31 - 1 bytes; kOutOfMemory.
-  static Result<EncodedIndex> encode(OwnedTables tables, std::size_t chunks);
+  [[nodiscard]] static Result<EncodedIndex> encode(OwnedTables tables, std::size_t chunks);
 
   ByteSpan bytes() const { return memory_.bytes(); }
   /// Views of every table inside bytes().

@@ -32,8 +32,8 @@ inline std::optional<std::uint64_t> shape_elements(std::span<const std::uint64_t
 
 /// Bytes of a packed tensor. `block` matters for kOpaque only. kTensorInvalid, with a sentence, if
 /// the size overflows, if the bits are no whole bytes, or if blocks do not divide the last axis.
-Result<std::uint64_t> tensor_bytes(DType dtype, std::span<const std::uint64_t> shape,
-                                   const BlockType& block = {});
+[[nodiscard]] Result<std::uint64_t> tensor_bytes(DType dtype, std::span<const std::uint64_t> shape,
+                                                 const BlockType& block = {});
 
 /// The same, quickly, for the usual case: elements of one or more whole bytes and a valid size.
 /// Nothing in every other case, for which tensor_bytes() has the answer.

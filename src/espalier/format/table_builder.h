@@ -112,7 +112,7 @@ class TableBuilder {
   /// Sorts the pools, finds equal keys and gives large dicts their order. The first error of the
   /// calls above, without a path; kInvalidTree, with the path, for equal keys in a container. Call
   /// once.
-  Result<OwnedTables> finish();
+  [[nodiscard]] Result<OwnedTables> finish();
 
   /// After a finish() that failed for equal keys: the node whose key its container has already.
   std::optional<std::uint32_t> repeated_key() const { return repeated_key_; }
@@ -137,7 +137,7 @@ class TableBuilder {
     return static_cast<std::uint32_t>(t_.words.size() - 1);
   }
   void finish_pools();
-  Result<void> add_order(std::uint32_t node);
+  [[nodiscard]] Result<void> add_order(std::uint32_t node);
 
   Limits limits_;
   bool are_texts_valid_;

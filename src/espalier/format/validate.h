@@ -47,7 +47,8 @@ struct PoolFacts {
 /// Checks all of docs/format.md section 9.1 in time linear in the size of the tables, with scratch
 /// memory of a bit per text, shape and block and a stack of at most `limits.depth` frames. After
 /// success every accessor of a Catalog over these tables is total.
-Result<PoolFacts> validate(const Tables& tables, const FileFacts& facts, const Limits& limits);
+[[nodiscard]] Result<PoolFacts> validate(const Tables& tables, const FileFacts& facts,
+                                         const Limits& limits);
 
 }  // namespace espalier
 

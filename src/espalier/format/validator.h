@@ -57,7 +57,7 @@ class Validator {
         blocks_(tables.blocks.size()),
         next_byte_(facts.files.front().data_begin) {}
 
-  Result<PoolFacts> run();
+  [[nodiscard]] Result<PoolFacts> run();
 
  private:
   template <class Record>

@@ -81,7 +81,7 @@ class TensorRef {
 
 /// Whether all files that hold bytes of `tensor` can be read. If not, the file's problem, such as
 /// kFileMissing, with the tensor's key path.
-Result<void> check_readable(const TensorRef& tensor);
+[[nodiscard]] Result<void> check_readable(const TensorRef& tensor);
 
 /// The printed key path of the first node that names `tensor`, for messages. Looks through the
 /// whole tree.
@@ -124,9 +124,9 @@ class NodeRef {
   /// The node at `path` below this one, if there is one.
   std::optional<NodeRef> find(const KeyPath& path) const;
   /// The node at a path below this one; kNotFound names the longest part that exists.
-  Result<NodeRef> at(const KeyPath& path) const;
+  [[nodiscard]] Result<NodeRef> at(const KeyPath& path) const;
   /// The same from text; kInvalidKeyPath if it is none.
-  Result<NodeRef> at(std::string_view path) const;
+  [[nodiscard]] Result<NodeRef> at(std::string_view path) const;
 
   const Catalog& catalog() const { return *catalog_; }
   friend bool operator==(const NodeRef&, const NodeRef&) = default;

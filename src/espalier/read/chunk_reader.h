@@ -23,12 +23,12 @@ class ChunkReader {
   /// `stored` has not as many bytes as the chunk's record says; kChunkCorrupt if they cannot be
   /// decoded or do not match their hash (in a format that has hashes); kOutOfMemory. Errors name
   /// the chunk's file and offset, and not the tensor.
-  Result<ByteSpan> open(const TensorRef& tensor, std::uint32_t i, ByteSpan stored);
+  [[nodiscard]] Result<ByteSpan> open(const TensorRef& tensor, std::uint32_t i, ByteSpan stored);
 
   /// The same into `out`, which has as many bytes as the chunk. `out` may be `stored` itself; it
   /// holds anything after an error.
-  Result<void> open_into(const TensorRef& tensor, std::uint32_t i, ByteSpan stored,
-                         MutableByteSpan out);
+  [[nodiscard]] Result<void> open_into(const TensorRef& tensor, std::uint32_t i, ByteSpan stored,
+                                       MutableByteSpan out);
 
   /// For chunks that are described without their checkpoint.
   ChunkGate& gate() { return gate_; }

@@ -21,9 +21,9 @@ class Fetch {
   /// The bytes still needed, neighbouring chunks joined. Valid until the next feed().
   std::span<const Extent> needs() const { return gather_.needs(); }
   /// Takes bytes of the file; kChunkCorrupt if they complete a chunk that does not match its hash.
-  Result<void> feed(const Extent& extent, ByteSpan bytes);
+  [[nodiscard]] Result<void> feed(const Extent& extent, ByteSpan bytes);
   /// Success once every chunk has arrived intact.
-  Result<void> finish() const;
+  [[nodiscard]] Result<void> finish() const;
 
  private:
   ReadPlan plan_;

@@ -31,7 +31,7 @@ class Gather {
 
   /// Feeds `bytes`, which lie at `extent`; `extent.length` must be their size. Unneeded bytes, and
   /// bytes fed before, are ignored. Stops at the first error of `complete` and returns it.
-  Result<void> feed(const Extent& extent, ByteSpan bytes, const Complete& complete);
+  [[nodiscard]] Result<void> feed(const Extent& extent, ByteSpan bytes, const Complete& complete);
 
  private:
   struct Partial {
@@ -50,7 +50,7 @@ class Gather {
 };
 
 /// `feed` with an extent and bytes that do not agree is a driver's mistake; this says so.
-Result<void> check_fed(const Extent& extent, ByteSpan bytes);
+[[nodiscard]] Result<void> check_fed(const Extent& extent, ByteSpan bytes);
 
 }  // namespace espalier
 

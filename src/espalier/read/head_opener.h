@@ -21,8 +21,8 @@ namespace espalier {
 class HeadOpener : public OpeningMachine {
  public:
   std::span<const Extent> needs() const final;
-  Result<void> feed(const Extent& extent, ByteSpan bytes) final;
-  Result<Checkpoint> finish() final;
+  [[nodiscard]] Result<void> feed(const Extent& extent, ByteSpan bytes) final;
+  [[nodiscard]] Result<Checkpoint> finish() final;
 
  protected:
   /// Where the body lies, and how much memory it needs.
@@ -42,11 +42,11 @@ class HeadOpener : public OpeningMachine {
  private:
   /// Reads the front of the file: all of it, or kFirstReadBytes. The body's offset must lie within
   /// `front`, and the body within the file.
-  virtual Result<Body> read_front(ByteSpan front) = 0;
+  [[nodiscard]] virtual Result<Body> read_front(ByteSpan front) = 0;
   /// Makes the checkpoint of the complete body.
-  virtual Result<Checkpoint> open_body(Arena body) = 0;
+  [[nodiscard]] virtual Result<Checkpoint> open_body(Arena body) = 0;
 
-  Result<void> take_front(ByteSpan front);
+  [[nodiscard]] Result<void> take_front(ByteSpan front);
 
   OpenOptions options_;
   Body body_;

@@ -15,8 +15,8 @@ class Opener final : public HeadOpener {
   explicit Opener(const OpenOptions& options);
 
  private:
-  Result<Body> read_front(ByteSpan front) override;
-  Result<Checkpoint> open_body(Arena body) override;
+  [[nodiscard]] Result<Body> read_front(ByteSpan front) override;
+  [[nodiscard]] Result<Checkpoint> open_body(Arena body) override;
 
   std::optional<Header> header_;
 };

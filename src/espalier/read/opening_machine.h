@@ -69,15 +69,16 @@ class OpeningMachine {
   virtual std::span<const WantedFile> wants() const { return {}; }
   /// Tells the size of file `number` in bytes, or why it cannot be read: kFileMissing if there is
   /// none. That is no error of the machine: what lies in other files can be opened.
-  virtual Result<void> answer(std::uint32_t number, const Result<std::uint64_t>& size);
+  [[nodiscard]] virtual Result<void> answer(std::uint32_t number,
+                                            const Result<std::uint64_t>& size);
 
   /// The bytes still needed. Valid until the next answer() or feed().
   virtual std::span<const Extent> needs() const = 0;
   /// Takes bytes of a file. Fails as soon as they show that the file is bad, and stays failed.
-  virtual Result<void> feed(const Extent& extent, ByteSpan bytes) = 0;
+  [[nodiscard]] virtual Result<void> feed(const Extent& extent, ByteSpan bytes) = 0;
   /// Validates what was fed and gives the checkpoint. kIncomplete if bytes are still needed. Call
   /// once.
-  virtual Result<Checkpoint> finish() = 0;
+  [[nodiscard]] virtual Result<Checkpoint> finish() = 0;
 };
 
 }  // namespace espalier

@@ -42,7 +42,7 @@ class PatternStepper {
 
   /// kNotFound for the first pattern that has matched no node. Call it after a walk of a whole
   /// tree.
-  Result<void> check_all_matched() const;
+  [[nodiscard]] Result<void> check_all_matched() const;
 
  private:
   // The state that a pattern reached from another state by a text. Nested trees repeat a few texts

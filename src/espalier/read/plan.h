@@ -38,7 +38,7 @@ class ReadPlan {
   /// are read whole. kWrongKind for a placeholder; as of
   /// check_readable(); kInvalidSlice if there are more slices than
   /// axes, a step is not positive, or a slice would cut an opaque block.
-  static Result<ReadPlan> make(TensorRef tensor, std::span<const Slice> slices = {});
+  [[nodiscard]] static Result<ReadPlan> make(TensorRef tensor, std::span<const Slice> slices = {});
 
   const TensorRef& tensor() const { return tensor_; }
   /// Elements along each axis of the result.
@@ -61,15 +61,15 @@ class ReadPlan {
   /// format has hashes) and puts what the result needs into `out`, which must have bytes() bytes.
   /// Errors are those of ChunkReader::open(), and name the tensor; the chunk's part of `out` holds
   /// anything then. Thread-safe for different chunks and readers if is_concurrent().
-  Result<void> deliver(std::size_t i, ByteSpan stored, MutableByteSpan out,
-                       ChunkReader& reader) const;
+  [[nodiscard]] Result<void> deliver(std::size_t i, ByteSpan stored, MutableByteSpan out,
+                                     ChunkReader& reader) const;
 
   /// The same for results that are put together elsewhere: gives the part that chunk `i` holds, by
   /// itself. It is a view of `stored`, of memory of `reader` or of `scratch`, valid until one of
   /// them is used again. If not is_concurrent(), bits of the first and last byte that belong to
   /// other chunks are 0 in it. Thread-safe for different readers and scratches.
-  Result<ResultPart> open_part(std::size_t i, ByteSpan stored, ChunkReader& reader,
-                               std::vector<std::byte>& scratch) const;
+  [[nodiscard]] Result<ResultPart> open_part(std::size_t i, ByteSpan stored, ChunkReader& reader,
+                                             std::vector<std::byte>& scratch) const;
 
   /// Where the part of chunk `i` begins in the result and how many bytes it has.
   Extent part_extent(std::size_t i) const;

@@ -23,8 +23,8 @@ using TensorMaker = std::function<Result<Tensor>(const TensorRef& tensor)>;
 /// placeholders for their tensors. Labels, the order of keys and ties among selected tensors
 /// survive. kNotFound if nothing is at `path`, or if nothing below it is selected, or if a pattern
 /// matches nothing; the errors of `make`. Recurses as deep as the tree, which Limits::depth bounds.
-Result<Value> select(const NodeRef& root, const KeyPath& path, std::span<const Pattern> patterns,
-                     const TensorMaker& make);
+[[nodiscard]] Result<Value> select(const NodeRef& root, const KeyPath& path,
+                                   std::span<const Pattern> patterns, const TensorMaker& make);
 
 }  // namespace espalier
 

@@ -17,7 +17,7 @@ using TensorLoader = std::function<Result<TensorData>(const TensorRef& tensor)>;
 /// The tree from `root` down, exactly as it was saved: kinds, labels, the order of keys, ties
 /// (nodes of the same tensor share one Tensor). Recurses as deep as the tree, which Limits::depth
 /// bounds.
-Result<Value> to_value(const NodeRef& root, const TensorLoader& load);
+[[nodiscard]] Result<Value> to_value(const NodeRef& root, const TensorLoader& load);
 
 /// The same for trees without tensors, such as a checkpoint's metadata; tensors become
 /// placeholders.

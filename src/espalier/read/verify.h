@@ -52,8 +52,8 @@ class VerifyPlan {
   /// The damage in region `i`, given its bytes: each chunk that cannot be decoded or does not
   /// match its hash, and each piece of padding that is not zero. kOutOfMemory
   /// if a chunk cannot be decoded for that. Thread-safe for different readers.
-  Result<std::vector<Damage>> check_region(std::size_t i, ByteSpan bytes,
-                                           ChunkReader& reader) const;
+  [[nodiscard]] Result<std::vector<Damage>> check_region(std::size_t i, ByteSpan bytes,
+                                                         ChunkReader& reader) const;
   /// The report for the damage that all regions together have: checks the tree (kDigestMismatch, or
   /// kTreeInvalid for equal elements in a set), sorts, and names the tensors concerned.
   VerifyReport report(std::vector<Damage> damage) const;
@@ -70,9 +70,9 @@ class Verify {
   explicit Verify(Checkpoint checkpoint);
 
   std::span<const Extent> needs() const { return gather_.needs(); }
-  Result<void> feed(const Extent& extent, ByteSpan bytes);
+  [[nodiscard]] Result<void> feed(const Extent& extent, ByteSpan bytes);
   /// The report; kIncomplete if bytes are still needed.
-  Result<VerifyReport> finish();
+  [[nodiscard]] Result<VerifyReport> finish();
 
  private:
   VerifyPlan plan_;

@@ -59,13 +59,13 @@ struct DiffOptions {
 /// are reported as kData unless their hashes are equal; if they have no hashes, the caller must
 /// compare their bytes. kNotFound for a pattern that matches nothing in either tree. Recurses as
 /// deep as the trees, which Limits::depth bounds.
-Result<StructureDiff> compare_structure(const Checkpoint& a, const Checkpoint& b,
-                                        std::span<const Pattern> patterns,
-                                        const DiffOptions& options);
+[[nodiscard]] Result<StructureDiff> compare_structure(const Checkpoint& a, const Checkpoint& b,
+                                                      std::span<const Pattern> patterns,
+                                                      const DiffOptions& options);
 
 /// The same for the files' metadata.
-Result<StructureDiff> compare_metadata(const Checkpoint& a, const Checkpoint& b,
-                                       const DiffOptions& options);
+[[nodiscard]] Result<StructureDiff> compare_metadata(const Checkpoint& a, const Checkpoint& b,
+                                                     const DiffOptions& options);
 
 }  // namespace espalier
 

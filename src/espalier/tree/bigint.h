@@ -32,13 +32,13 @@ class BigInt {
 
   /// Copies an encoding. Fails with `kInvalidArgument` if it is empty or has a needless last byte.
   /// Sets no bound on the size: check `Limits::bigint_bytes` first, for `to_decimal` is quadratic.
-  static Result<BigInt> from_bytes(ByteSpan bytes);
+  [[nodiscard]] static Result<BigInt> from_bytes(ByteSpan bytes);
 
   /// Parses the output of `to_decimal`: an optional '-' and digits without leading zeros, and no
   /// "-0"; `kInvalidArgument` for other text. Conversion is quadratic, so a number whose encoding
   /// is longer than `max_bytes` is refused first (`kLimitExceeded`).
-  static Result<BigInt> from_decimal(std::string_view text,
-                                     std::size_t max_bytes = Limits{}.bigint_bytes);
+  [[nodiscard]] static Result<BigInt> from_decimal(std::string_view text,
+                                                   std::size_t max_bytes = Limits{}.bigint_bytes);
 
   /// Quadratic in the size of the number.
   std::string to_decimal() const;

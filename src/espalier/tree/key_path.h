@@ -136,7 +136,7 @@ class KeyPath {
   /// Reads the syntax at the top of this file. `kInvalidKeyPath` for text that printing never emits
   /// (an empty segment, a stray '~', a needless ~2, bytes that are not UTF-8); the message gives
   /// the character, counted from 1, and what to write instead.
-  static Result<KeyPath> parse(std::string_view text);
+  [[nodiscard]] static Result<KeyPath> parse(std::string_view text);
 
   /// The text that `parse` turns back into this path, provided that string keys are UTF-8.
   std::string to_string() const;

@@ -48,7 +48,8 @@ class Pattern {
   /// running over a '/', an empty segment (no key path has one), `**` next to something else, an
   /// empty or backward range, bytes that are not UTF-8, or more than the limits above. The message
   /// gives the character, counted from 1, and what to write instead.
-  static Result<Pattern> parse(std::string_view text, LetterCase letter_case = LetterCase::kExact);
+  [[nodiscard]] static Result<Pattern> parse(std::string_view text,
+                                             LetterCase letter_case = LetterCase::kExact);
 
   /// The pattern's text.
   const std::string& text() const { return text_; }
@@ -93,7 +94,7 @@ class Pattern {
 };
 
 /// Parses several patterns; an error quotes the invalid one.
-Result<std::vector<Pattern>> parse_patterns(std::span<const std::string> texts);
+[[nodiscard]] Result<std::vector<Pattern>> parse_patterns(std::span<const std::string> texts);
 
 }  // namespace espalier
 

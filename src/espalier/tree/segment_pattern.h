@@ -30,8 +30,8 @@ class SegmentPattern {
 
   /// Compiles the segment of `pattern` that starts at `offset`, and moves `offset` to the '/' that
   /// ends it or to the end of the pattern, which must be UTF-8. Fails with `kInvalidPattern`.
-  static Result<SegmentPattern> parse(std::string_view pattern, std::size_t& offset,
-                                      LetterCase letter_case = LetterCase::kExact);
+  [[nodiscard]] static Result<SegmentPattern> parse(std::string_view pattern, std::size_t& offset,
+                                                    LetterCase letter_case = LetterCase::kExact);
 
   /// If case is ignored, `segment` must be in lower case.
   bool matches(std::string_view segment) const;

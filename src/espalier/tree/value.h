@@ -1,7 +1,7 @@
 // The owning state tree: programs build one to save it, and get one from a load.
 //
 //   Value state = Value::dict({
-//       {"model", Value::dict({{"weight", Value::tensor(weight)}})},
+//       {"model", Value::dict({{"weight", Value::tensor(weight, {2, 3})}})},
 //       {"optimizer", Value::dict({{0, Value::dict({{"step", Value::integer(100)}})}})},
 //       {"betas", Value::tuple({Value::real(0.9), Value::real(0.999)})},
 //   });
@@ -19,9 +19,11 @@
 #include <initializer_list>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -30,6 +32,7 @@
 #include "espalier/base/error.h"
 #include "espalier/tree/bigint.h"
 #include "espalier/tree/dtype.h"
+#include "espalier/tree/dtype_of.h"
 #include "espalier/tree/key_path.h"
 #include "espalier/tree/kind.h"
 
@@ -60,7 +63,7 @@ class TensorData {
   /// The bytes, if they are in memory; valid while this object (or a copy) lives.
   std::optional<ByteSpan> memory() const;
   /// Fills `out` from byte `offset` on, from memory or the producer.
-  Result<void> read(std::uint64_t offset, MutableByteSpan out) const;
+  [[nodiscard]] Result<void> read(std::uint64_t offset, MutableByteSpan out) const;
 
  private:
   struct Memory {
@@ -142,6 +145,25 @@ class Value {
   /// The same: two nodes with the same pointer are tied, and are stored once.
   /// Null if there is none.
   static Value tensor(std::shared_ptr<const Tensor> tensor);
+  /// A tensor of the elements of a vector, array or span, with the DType of their C++ type.
+  /// Elements of an lvalue or of a span are borrowed: keep them alive and unchanged for as long as
+  /// the value is used. A temporary, or a moved vector, is moved into the tensor, which then owns
+  /// it. Saving checks that the shape has as many elements.
+  template <ElementRange Elements>
+  static Value tensor(Elements&& elements, std::vector<std::uint64_t> shape) {
+    using T = typename decltype(std::span(elements))::element_type;
+    TensorData data;
+    if constexpr (std::is_lvalue_reference_v<Elements> ||
+                  std::ranges::enable_borrowed_range<Elements>) {
+      data = TensorData::borrowed(std::as_bytes(std::span(elements)));
+    } else {
+      auto keeper = std::make_shared<const Elements>(std::move(elements));
+      const auto kept = std::as_bytes(std::span(*keeper));
+      data = TensorData::kept(kept, std::move(keeper));
+    }
+    return Value::tensor(
+        Tensor{.dtype = dtype_of<T>, .shape = std::move(shape), .data = std::move(data)});
+  }
 
   /// This value with a label ("collections.OrderedDict", "torch.Size"), which tells a reader the
   /// original type.

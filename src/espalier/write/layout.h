@@ -28,7 +28,8 @@ struct Layout {
 /// what the format cannot hold: equal keys in a container, text that is not UTF-8, a tensor whose
 /// data do not fit its shape, and whatever a reader with `limits` would refuse. Linear but for
 /// sorting texts and keys; the result shares the tensors with `state`.
-Result<Layout> lay_out(const Value& state, const Value& metadata, const Limits& limits = {});
+[[nodiscard]] Result<Layout> lay_out(const Value& state, const Value& metadata,
+                                     const Limits& limits = {});
 
 }  // namespace espalier
 

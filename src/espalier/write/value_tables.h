@@ -24,7 +24,8 @@ struct ValueTables {
 
 /// Makes the tables of `state` and `metadata` (a dict without tensors). kInvalidTree, with the key
 /// path, for values that the format cannot hold. The result shares the tensors with `state`.
-Result<ValueTables> make_tables(const Value& state, const Value& metadata, const Limits& limits);
+[[nodiscard]] Result<ValueTables> make_tables(const Value& state, const Value& metadata,
+                                              const Limits& limits);
 
 }  // namespace espalier
 

@@ -76,8 +76,9 @@ class Writer {
 
   /// Lays out the file. Errors are those of lay_out(), and kInvalidArgument for an unknown level.
   /// The tree may be destroyed afterwards; the writer keeps its tensors.
-  static Result<Writer> plan(const Value& state, const Value& metadata = Value::dict(),
-                             const WriteOptions& options = {});
+  [[nodiscard]] static Result<Writer> plan(const Value& state,
+                                           const Value& metadata = Value::dict(),
+                                           const WriteOptions& options = {});
 
   bool is_compressed() const { return options_.compression_level != kNoCompression; }
   /// Length of the file in bytes. For a compressed file, the uncompressed length until the last
@@ -90,7 +91,7 @@ class Writer {
   /// tensor's own memory if possible, otherwise of `scratch`, valid until that is used again.
   /// Thread-safe for different pieces and scratches. Errors: those of the tensor's producer, with
   /// the tensor's key path; kOutOfMemory.
-  Result<ByteSpan> make(std::size_t i, Scratch& scratch);
+  [[nodiscard]] Result<ByteSpan> make(std::size_t i, Scratch& scratch);
 
   /// The file offset of piece `i`, which must have been made. In a compressed file, a piece's
   /// offset depends on the pieces before it: call place() in order, from one thread at a time.
@@ -100,7 +101,7 @@ class Writer {
   /// Header and index, once every piece has been made and placed; kIncomplete before. kInvalidTree
   /// if a set has equal elements. Write the header last: without it, no reader takes an unfinished
   /// file for a checkpoint.
-  Result<Front> finish();
+  [[nodiscard]] Result<Front> finish();
 
  private:
   Writer(Layout layout, const WriteOptions& options)
@@ -109,9 +110,10 @@ class Writer {
   void divide_into_pieces();
   bool fits(const Piece& piece, std::uint32_t tensor, const ChunkRecord& chunk) const;
   std::optional<ByteSpan> memory_to_borrow(std::uint32_t tensor) const;
-  Result<ByteSpan> make_plain(const Piece& piece, Scratch& scratch);
-  Result<ByteSpan> make_compressed(const Piece& piece, Scratch& scratch);
-  Result<ByteSpan> logical_bytes(std::uint32_t tensor, std::uint32_t chunk, MutableByteSpan room);
+  [[nodiscard]] Result<ByteSpan> make_plain(const Piece& piece, Scratch& scratch);
+  [[nodiscard]] Result<ByteSpan> make_compressed(const Piece& piece, Scratch& scratch);
+  [[nodiscard]] Result<ByteSpan> logical_bytes(std::uint32_t tensor, std::uint32_t chunk,
+                                               MutableByteSpan room);
 
   Layout layout_;
   WriteOptions options_;

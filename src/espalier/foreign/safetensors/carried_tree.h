@@ -29,8 +29,9 @@ struct StoredTensor {
 /// The JSON text of `state` and, if not null, of `metadata`. `find` returns how a tensor is stored.
 /// kInvalidTree for a string that is not UTF-8; kUnrepresentable if the text has more than
 /// kMaxSafetensorsHeaderBytes bytes. The tree's depth has been checked (see flatten()).
-Result<std::string> carry_tree(const Value& state, const Value* metadata,
-                               const std::function<StoredTensor(const Tensor&)>& find);
+[[nodiscard]] Result<std::string> carry_tree(
+    const Value& state, const Value* metadata,
+    const std::function<StoredTensor(const Tensor&)>& find);
 
 /// A state and its metadata as they were before the save.
 struct CarriedState {
@@ -47,8 +48,9 @@ struct CarriedState {
 /// twice) or does not fit the tensors (a tensor is unused or missing, or is described in two ways);
 /// kUnsupportedVersion for a version other than 1; kLimitExceeded for more nodes, depth or digits
 /// than `limits` allows. Takes up to some fifty times the text's length of memory.
-Result<std::optional<CarriedState>> restore_carried(const Value& flat, const Value& metadata,
-                                                    const Limits& limits = {});
+[[nodiscard]] Result<std::optional<CarriedState>> restore_carried(const Value& flat,
+                                                                  const Value& metadata,
+                                                                  const Limits& limits = {});
 
 }  // namespace espalier
 

@@ -25,7 +25,8 @@ std::uint8_t safetensors_dtype_rank(DType dtype);
 /// Bytes of a tensor by the specification's arithmetic. The product of the axes, multiplied from
 /// the first on, must fit 64 bits even if a later axis is 0, and the bits must be whole bytes.
 /// kSafetensorsInvalid if not.
-Result<std::uint64_t> safetensors_tensor_bytes(DType dtype, std::span<const std::uint64_t> shape);
+[[nodiscard]] Result<std::uint64_t> safetensors_tensor_bytes(DType dtype,
+                                                             std::span<const std::uint64_t> shape);
 
 }  // namespace espalier
 

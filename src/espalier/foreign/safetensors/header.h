@@ -47,7 +47,8 @@ struct SafetensorsHeader {
 /// texts are unescaped in place. It must have fewer than 2^32 bytes. kSafetensorsInvalid or
 /// kLimitExceeded, with offsets in the file. Iterative, in linear time; memory grows only with the
 /// number of tensors and of distinct shapes.
-Result<SafetensorsHeader> parse_safetensors_header(std::span<char> json, const Limits& limits);
+[[nodiscard]] Result<SafetensorsHeader> parse_safetensors_header(std::span<char> json,
+                                                                 const Limits& limits);
 
 }  // namespace espalier
 

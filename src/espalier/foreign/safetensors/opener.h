@@ -26,8 +26,8 @@ class SafetensorsOpener final : public HeadOpener {
   explicit SafetensorsOpener(const OpenOptions& options);
 
  private:
-  Result<Body> read_front(ByteSpan front) override;
-  Result<Checkpoint> open_body(Arena body) override;
+  [[nodiscard]] Result<Body> read_front(ByteSpan front) override;
+  [[nodiscard]] Result<Checkpoint> open_body(Arena body) override;
 };
 
 }  // namespace espalier

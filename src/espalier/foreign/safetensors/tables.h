@@ -19,9 +19,10 @@ inline constexpr char kEmptyMetadataLabel[] = "safetensors.__metadata__";
 /// tables: a flat dict of tensors in the order of their bytes, then of their names, and the
 /// metadata as a dict of strings. `json` is the parsed header; errors get their offsets from it.
 /// kSafetensorsInvalid, kTruncated, kTrailingBytes or kLimitExceeded. Sorts `header.tensors`.
-Result<OwnedTables> safetensors_tables(SafetensorsHeader& header, const char* json,
-                                       std::uint64_t header_length, std::uint64_t file_length,
-                                       const Limits& limits);
+[[nodiscard]] Result<OwnedTables> safetensors_tables(SafetensorsHeader& header, const char* json,
+                                                     std::uint64_t header_length,
+                                                     std::uint64_t file_length,
+                                                     const Limits& limits);
 
 }  // namespace espalier
 

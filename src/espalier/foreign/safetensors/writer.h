@@ -80,8 +80,8 @@ struct SafetensorsPlan {
 /// would exceed the specification's 100,000,000 bytes; kNameCollision if two tensors get one name,
 /// or a name is reserved; kInvalidTree for texts that are not UTF-8 and tensors whose data do not
 /// fit their shape; kLimitExceeded for a tree deeper than `limits.depth`.
-Result<SafetensorsPlan> plan_safetensors(const Value& state, const Value& metadata,
-                                         const SafetensorsOptions& options = {});
+[[nodiscard]] Result<SafetensorsPlan> plan_safetensors(const Value& state, const Value& metadata,
+                                                       const SafetensorsOptions& options = {});
 
 }  // namespace espalier
 

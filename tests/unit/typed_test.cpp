@@ -1,0 +1,248 @@
+#include <array>
+#include <bit>
+#include <complex>
+#include <cstdint>
+#include <fstream>
+#include <numeric>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "support/temporary_folder.h"
+#include <doctest/doctest.h>
+
+#include "espalier/native/checkpoint_file.h"
+#include "espalier/native/save.h"
+#include "espalier/tree/dtype_of.h"
+
+namespace {
+
+// A bfloat16 such as a framework has.
+struct Half {
+  std::uint16_t bits = 0;
+  friend bool operator==(Half, Half) = default;
+};
+
+}  // namespace
+
+template <>
+struct espalier::DTypeOf<Half> {
+  static constexpr DType value = DType::kBF16;
+};
+
+namespace espalier {
+namespace {
+
+using testing::TemporaryFolder;
+
+static_assert(dtype_of<bool> == DType::kBool && dtype_of<signed char> == DType::kI8 &&
+              dtype_of<std::uint8_t> == DType::kU8 && dtype_of<const short> == DType::kI16 &&
+              dtype_of<unsigned> == DType::kU32 && dtype_of<long long> == DType::kI64 &&
+              dtype_of<unsigned long> == (sizeof(long) == 8 ? DType::kU64 : DType::kU32) &&
+              dtype_of<float> == DType::kF32 && dtype_of<const double> == DType::kF64 &&
+              dtype_of<std::complex<float>> == DType::kC64 && dtype_of<Half> == DType::kBF16);
+static_assert(!Element<char> && !Element<std::string> && !Element<long double> && !Element<float*>);
+static_assert(ElementRange<std::vector<float>&> && ElementRange<const std::array<Half, 2>&> &&
+              ElementRange<std::span<const int>> && ElementRange<float (&)[3]>);
+static_assert(!ElementRange<std::vector<bool>&> && !ElementRange<std::vector<std::string>&> &&
+              !ElementRange<float&>);
+
+// Nothing writes into constant memory, or into memory that is gone.
+static_assert(std::is_constructible_v<TensorTarget, std::string, std::vector<float>&>);
+
+std::vector<float> count(std::size_t n) {
+  std::vector<float> numbers(n);
+  std::iota(numbers.begin(), numbers.end(), 0.f);
+  return numbers;
+}
+
+std::string save_example(const TemporaryFolder& folder, const SaveOptions& options = {}) {
+  const std::vector<float> weight = count(600'000);
+  const std::array<Half, 3> half = {Half{1}, Half{2}, Half{3}};
+  const std::array<bool, 2> flags = {true, false};
+  const Value state = Value::dict({
+      {"model", Value::dict({{"weight", Value::tensor(weight, {600, 1000})},
+                             {"half", Value::tensor(half, {3})},
+                             {"flags", Value::tensor(flags, {2})},
+                             {"owned", Value::tensor(count(4), {2, 2})}})},
+      {"step", Value::integer(7)},
+  });
+  const std::string path = (folder.path() / "typed.espalier").string();
+  const auto saved = save(path, state, options);
+  REQUIRE_MESSAGE(saved, (saved ? "" : saved.error().describe()));
+  return path;
+}
+
+CheckpointFile open_file(const std::string& path, Access access = Access::kMapped) {
+  auto file = CheckpointFile::open(path, {.access = access});
+  REQUIRE_MESSAGE(file, (file ? "" : file.error().describe()));
+  return *std::move(file);
+}
+
+template <class T>
+void check_error(const Result<T>& result, ErrorCode code, std::string_view path,
+                 std::string_view message) {
+  REQUIRE_FALSE(result);
+  CHECK(to_string(result.error().code) == to_string(code));
+  CHECK(result.error().path == path);
+  CHECK_MESSAGE(result.error().message.find(message) != std::string::npos, result.error().message);
+}
+
+}  // namespace
+
+TEST_CASE("typed: tensors come back with their types") {
+  const TemporaryFolder folder;
+  for (const bool compress : {false, true}) {
+    SaveOptions options;
+    if (compress) options.compression_level = 1;
+    const std::string path = save_example(folder, options);
+    for (const Access access : {Access::kMapped, Access::kRead}) {
+      const CheckpointFile file = open_file(path, access);
+      const auto weight = file.tensor("model/weight");
+      REQUIRE(weight);
+      CHECK(weight->shape == std::vector<std::uint64_t>{600, 1000});
+      const auto elements = weight->as<float>();
+      REQUIRE(elements);
+      CHECK(elements->size() == 600'000);
+      CHECK(elements->back() == 599'999.f);
+      check_error(weight->as<double>(), ErrorCode::kWrongKind, "", "f32, not f64");
+      check_error(weight->as<std::int32_t>(), ErrorCode::kWrongKind, "", "f32, not i32");
+
+      std::vector<float> into(600'000);
+      std::array<Half, 3> half = {};
+      bool flags[2] = {};
+      std::vector<float> owned(4);
+      const auto loaded = file.load_into({{"model/weight", into},
+                                          {"model/half", half},
+                                          {"model/flags", std::span(flags)},
+                                          {"model/owned", owned}});
+      REQUIRE_MESSAGE(loaded, (loaded ? "" : loaded.error().describe()));
+      CHECK(into == count(600'000));
+      CHECK(half == std::array<Half, 3>{Half{1}, Half{2}, Half{3}});
+      CHECK(flags[0]);
+      CHECK_FALSE(flags[1]);
+      CHECK(owned == count(4));
+    }
+  }
+}
+
+TEST_CASE("typed: what does not fit is refused before anything is read") {
+  const TemporaryFolder folder;
+  const CheckpointFile file = open_file(save_example(folder));
+  std::vector<float> untouched = {-1, -1, -1, -1};
+  const auto refused = [&](TensorTarget target) {
+    return file.load_into({{"model/owned", untouched}, std::move(target)});
+  };
+  std::vector<float> floats(3);
+  std::vector<double> doubles(4);
+  check_error(refused({"model/owned", doubles}), ErrorCode::kInvalidArgument, "model/owned",
+              "the tensor is f32 and the memory for it f64");
+  check_error(refused({"model/owned", floats}), ErrorCode::kInvalidArgument, "model/owned",
+              "the tensor has 4 elements and the memory is for 3");
+  check_error(refused({"model/none", floats}), ErrorCode::kNotFound, "model/none", "no such key");
+  check_error(refused({"step", floats}), ErrorCode::kWrongKind, "step", "of kind int64");
+  check_error(file.tensor("model"), ErrorCode::kWrongKind, "model", "of kind dict");
+  check_error(file.tensor("model//x"), ErrorCode::kInvalidKeyPath, "", "");
+  CHECK(untouched == std::vector<float>(4, -1.f));
+}
+
+TEST_CASE("typed: bytes that are no bool of C++ are refused") {
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "bools.espalier").string();
+  const auto bytes = std::array{std::byte{1}, std::byte{0}, std::byte{2}};
+  const Value state = Value::dict(
+      {{"b", Value::tensor(Tensor{
+                 .dtype = DType::kBool, .shape = {3}, .data = TensorData::borrowed(bytes)})}});
+  REQUIRE(save(path, state));
+  const CheckpointFile file = open_file(path);
+  const auto view = file.tensor("b");
+  REQUIRE(view);
+  check_error(view->as<bool>(), ErrorCode::kTensorInvalid, "", "bool number 2");
+  std::array<bool, 3> bools = {};
+  check_error(file.load_into({{"b", bools}}), ErrorCode::kTensorInvalid, "b", "bool number 2");
+  const auto left = std::bit_cast<std::array<unsigned char, 3>>(bools);
+  CHECK((left == std::array<unsigned char, 3>{}));
+}
+
+TEST_CASE("typed: a view at an odd address is refused, and load_into() copies") {
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "odd.safetensors").string();
+  std::string header = R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
+  while (header.size() % 4 != 1) header += ' ';
+  std::ofstream out(path, std::ios::binary);
+  const std::uint64_t length = header.size();
+  out.write(reinterpret_cast<const char*>(&length), 8);
+  out << header;
+  const float numbers[2] = {1.5f, -2};
+  out.write(reinterpret_cast<const char*>(numbers), 8);
+  out.close();
+  const CheckpointFile file = open_file(path);
+  const auto view = file.tensor("x");
+  REQUIRE(view);
+  check_error(view->as<float>(), ErrorCode::kInvalidArgument, "", "no multiple of 4");
+  float copied[2] = {};
+  REQUIRE(file.load_into({{"x", copied}}));
+  CHECK(copied[0] == 1.5f);
+  CHECK(copied[1] == -2);
+}
+
+TEST_CASE("typed: many reads at once, slices too, give the same as one after the other") {
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "many.espalier").string();
+  Value state = Value::dict();
+  for (int i = 0; i < 20; ++i) {
+    const std::size_t rows = 1 + static_cast<std::size_t>(i) * 40'000;
+    state.add(i, Value::tensor(count(rows * 3), {rows, 3}));
+  }
+  std::vector<std::byte> nibbles(3 * 700'002 / 2);
+  for (std::size_t i = 0; i < nibbles.size(); ++i) nibbles[i] = static_cast<std::byte>(i * 7);
+  state.add("narrow", Value::tensor(Tensor{.dtype = DType::kU4,
+                                           .shape = {3, 700'002},
+                                           .data = TensorData::borrowed(nibbles)}));
+  const auto saved = save(path, state);
+  REQUIRE_MESSAGE(saved, (saved ? "" : saved.error().describe()));
+  for (const Access access : {Access::kMapped, Access::kRead}) {
+    const CheckpointFile file = open_file(path, access);
+    std::vector<ReadRequest> requests;
+    std::vector<TensorView> expected;
+    std::vector<std::vector<std::byte>> results;
+    const auto found = file.find("**");
+    REQUIRE(found);
+    for (const auto& [key, node] : *found) {
+      const auto tensor = node.tensor();
+      if (!tensor) continue;
+      std::vector<Slice> slices(2);
+      slices[1] = Slice{.start = 1, .stop = std::nullopt, .step = key == "narrow" ? 3 : 2};
+      auto one = file.slice(*tensor, slices);
+      REQUIRE(one);
+      results.emplace_back(one->bytes.size());
+      requests.push_back({*tensor, results.back(), slices});
+      expected.push_back(*std::move(one));
+    }
+    REQUIRE(requests.size() == 21);
+    REQUIRE(file.read_into(requests));
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      CHECK(std::equal(results[i].begin(), results[i].end(), expected[i].bytes.begin()));
+    }
+    requests[5].out = requests[5].out.first(7);
+    check_error(file.read_into(requests), ErrorCode::kInvalidArgument, "5", "and the buffer 7");
+  }
+}
+
+TEST_CASE("typed: find() gives paths and nodes") {
+  const TemporaryFolder folder;
+  const CheckpointFile file = open_file(save_example(folder));
+  const auto found = file.find("model/*");
+  REQUIRE(found);
+  std::string paths;
+  for (const auto& [path, node] : *found) paths += path + (node.tensor() ? "! " : " ");
+  CHECK(paths == "model/weight! model/half! model/flags! model/owned! ");
+  const auto none = file.find("nothing/**");
+  REQUIRE(none);
+  CHECK(none->empty());
+  CHECK(file.find("a//b").error().code == ErrorCode::kInvalidPattern);
+}
+
+}  // namespace espalier

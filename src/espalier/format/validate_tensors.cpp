@@ -159,7 +159,9 @@ inline bool Validator::is_placed(const ChunkRecord& chunk, bool is_first) const 
   return chunk.file == 0 && expected == chunk.offset;
 }
 
-[[gnu::always_inline]] inline bool Validator::check_chunks(std::uint32_t index, const TensorRecord& tensor, std::uint64_t bytes) {
+[[gnu::always_inline]] inline bool Validator::check_chunks(std::uint32_t index,
+                                                           const TensorRecord& tensor,
+                                                           std::uint64_t bytes) {
   const std::uint64_t count = chunk_count(bytes);
   if (tensor.first_chunk != next_chunk_ || !range_fits(next_chunk_, count, t_.chunks.size())) {
     return bad_node(ErrorCode::kChunkInvalid,

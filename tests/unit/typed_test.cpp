@@ -69,7 +69,7 @@ std::string save_example(const TemporaryFolder& folder, const SaveOptions& optio
                              {"owned", Value::tensor(count(4), {2, 2})}})},
       {"step", Value::integer(7)},
   });
-  const std::string path = (folder.path() / "typed.espalier").string();
+  std::string path = (folder.path() / "typed.espalier").string();
   const auto saved = save(path, state, options);
   REQUIRE_MESSAGE(saved, (saved ? "" : saved.error().describe()));
   return path;

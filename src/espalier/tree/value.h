@@ -151,18 +151,18 @@ class Value {
   /// it. Saving checks that the shape has as many elements.
   template <ElementRange Elements>
   static Value tensor(Elements&& elements, std::vector<std::uint64_t> shape) {
-    using T = typename decltype(std::span(elements))::element_type;
-    TensorData data;
+    Tensor tensor;
+    tensor.dtype = dtype_of<typename decltype(std::span(elements))::element_type>;
+    tensor.shape = std::move(shape);
     if constexpr (std::is_lvalue_reference_v<Elements> ||
                   std::ranges::enable_borrowed_range<Elements>) {
-      data = TensorData::borrowed(std::as_bytes(std::span(elements)));
+      tensor.data = TensorData::borrowed(std::as_bytes(std::span(elements)));
     } else {
-      auto keeper = std::make_shared<const Elements>(std::move(elements));
-      const auto kept = std::as_bytes(std::span(*keeper));
-      data = TensorData::kept(kept, std::move(keeper));
+      auto keeper = std::make_shared<const Elements>(std::forward<Elements>(elements));
+      const auto bytes = std::as_bytes(std::span(*keeper));
+      tensor.data = TensorData::kept(bytes, std::move(keeper));
     }
-    return Value::tensor(
-        Tensor{.dtype = dtype_of<T>, .shape = std::move(shape), .data = std::move(data)});
+    return Value::tensor(std::move(tensor));
   }
 
   /// This value with a label ("collections.OrderedDict", "torch.Size"), which tells a reader the

@@ -243,6 +243,16 @@ TEST_CASE("typed: find() gives paths and nodes") {
   REQUIRE(none);
   CHECK(none->empty());
   CHECK(file.find("a//b").error().code == ErrorCode::kInvalidPattern);
+
+  const std::string path = (folder.path() / "long.espalier").string();
+  Value shared = Value::dict();
+  for (int i = 0; i < 100; ++i) shared.add(i, Value::null());
+  REQUIRE(save(path, Value::dict({{std::string(10'000, 'k'), shared}})));
+  OpenFileOptions options;
+  options.limits.text_bytes = 500'000;
+  const auto limited = CheckpointFile::open(path, options);
+  REQUIRE(limited);
+  check_error(limited->find("**"), ErrorCode::kLimitExceeded, "", "500000 bytes");
 }
 
 }  // namespace espalier

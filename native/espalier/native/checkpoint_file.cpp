@@ -218,8 +218,18 @@ Result<std::vector<FoundNode>> CheckpointFile::find(std::string_view pattern) co
   if (!parsed) return propagate(parsed);
   PatternStepper stepper(std::span(&*parsed, 1));
   std::vector<FoundNode> found;
+  std::uint64_t left = options_.limits.text_bytes;
   for (Walker walk(state(), stepper); walk.next();) {
-    found.push_back({std::string(walk.path()), walk.node()});
+    const std::string_view path = walk.path();
+    // A small file can put a million nodes below one long key.
+    if (path.size() > left) {
+      return fail(ErrorCode::kLimitExceeded,
+                  "the key paths of the nodes that match take more than the " +
+                      counted(options_.limits.text_bytes, "byte") +
+                      " that Limits::text_bytes allows; find fewer nodes, or use a Walker");
+    }
+    left -= path.size();
+    found.push_back({std::string(path), walk.node()});
   }
   return found;
 } catch (const std::bad_alloc&) {

@@ -149,7 +149,8 @@ class CheckpointFile {
                                           Check check = Check::kHashes) const;
 
   /// The nodes of the state that a pattern matches (see Pattern), each with all below it, parents
-  /// first; none if it matches nothing. kInvalidPattern.
+  /// first; none if it matches nothing. kInvalidPattern. kLimitExceeded if the paths together
+  /// take more than Limits::text_bytes.
   [[nodiscard]] Result<std::vector<FoundNode>> find(std::string_view pattern) const;
 
   /// Returns a slice of the tensor (see ReadPlan::make) in its own memory. Reads only the chunks

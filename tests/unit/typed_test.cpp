@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "support/check_error.h"
 #include "support/temporary_folder.h"
 #include <doctest/doctest.h>
 
@@ -35,6 +36,7 @@ struct espalier::DTypeOf<Half> {
 namespace espalier {
 namespace {
 
+using testing::check_error;
 using testing::TemporaryFolder;
 
 static_assert(dtype_of<bool> == DType::kBool && dtype_of<signed char> == DType::kI8 &&
@@ -79,15 +81,6 @@ CheckpointFile open_file(const std::string& path, Access access = Access::kMappe
   auto file = CheckpointFile::open(path, {.access = access});
   REQUIRE_MESSAGE(file, (file ? "" : file.error().describe()));
   return *std::move(file);
-}
-
-template <class T>
-void check_error(const Result<T>& result, ErrorCode code, std::string_view path,
-                 std::string_view message) {
-  REQUIRE_FALSE(result);
-  CHECK(to_string(result.error().code) == to_string(code));
-  CHECK(result.error().path == path);
-  CHECK_MESSAGE(result.error().message.find(message) != std::string::npos, result.error().message);
 }
 
 }  // namespace

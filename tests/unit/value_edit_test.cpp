@@ -2,6 +2,7 @@
 #include <utility>
 #include <vector>
 
+#include "support/check_error.h"
 #include "support/equal.h"
 #include <doctest/doctest.h>
 
@@ -10,6 +11,7 @@
 namespace {
 
 using namespace espalier;
+using testing::check_error;
 
 Value number(std::int64_t value) { return Value::integer(value); }
 
@@ -30,14 +32,6 @@ std::int64_t int_at(const Value& value, std::string_view path) {
   const auto found = value.at(path);
   REQUIRE_MESSAGE(found, (found ? "" : found.error().describe()));
   return (*found)->as_int64().value_or(-1);
-}
-
-void check_error(const Result<void>& result, ErrorCode code, std::string_view path,
-                 std::string_view message) {
-  REQUIRE_FALSE(result);
-  CHECK(to_string(result.error().code) == to_string(code));
-  CHECK(result.error().path == path);
-  CHECK_MESSAGE(result.error().message.find(message) != std::string::npos, result.error().message);
 }
 
 }  // namespace

@@ -44,9 +44,9 @@ class Part:
 
 
 PARTS = (Part("load all"),
-         Part("load a subtree", "optimizer/layers/~21", "optimizer.layers.1."),
-         Part("load one tensor", "model/layers/~20/mlp/up/weight", "model.layers.0.mlp.up.weight"),
-         Part("load a slice of 1 MiB", "model/layers/~21/mlp/up/weight", "model.layers.1.mlp.up.weight", (64, 192)))
+         Part("load a subtree", "optimizer/layers/1", "optimizer.layers.1."),
+         Part("load one tensor", "model/layers/0/mlp/up/weight", "model.layers.0.mlp.up.weight"),
+         Part("load a slice of 1 MiB", "model/layers/1/mlp/up/weight", "model.layers.1.mlp.up.weight", (64, 192)))
 
 
 @dataclasses.dataclass
@@ -368,7 +368,7 @@ def counts_figures(page, work, scale):
         file = convert(source, work / "counts.espalier", *options)
         for access in ("read", "--mapped"):
             evict(file)
-            report = execute(OURS, "load", file, "--path", "optimizer/layers/~21",
+            report = execute(OURS, "load", file, "--path", "optimizer/layers/1",
                              *([access] if access.startswith("-") else []))
             stored, device = report["stored_bytes"], report["device_bytes"][0]
             page.add(Row(f"cold subtree, {kind}, {access.strip('-')}: bytes from the disk by bytes stored",

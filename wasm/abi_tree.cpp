@@ -146,17 +146,15 @@ std::uint32_t espalier_parent(Tree* tree, std::uint32_t node) {
 
 Status espalier_path(Tree* tree, std::uint32_t number, Text* out) {
   if (!tree->has_node(number)) return no_such("node", number);
-  const Tables& t = tree->tables();
   std::vector<std::uint32_t> nodes;  // from the node up, without the root
   for (std::uint32_t node = number; tree->parent(node) != kNone; node = tree->parent(node)) {
     nodes.push_back(node);
   }
   tree->path.clear();
   while (!nodes.empty()) {
-    const NodeRecord& parent = t.nodes[tree->parent(nodes.back())];
-    append_path(tree->path, has_keys(node_kind(parent))
-                                ? node_key(t, t.nodes[nodes.back()])
-                                : KeyView::of(std::int64_t{nodes.back() - parent.value}));
+    const NodeRef parent = tree->node(tree->parent(nodes.back()));
+    const KeyView key = parent.key(nodes.back() - parent.child(0).number());
+    append_path(tree->path, key, parent.digit_mark(key));
     nodes.pop_back();
   }
   *out = text_of(tree->path);

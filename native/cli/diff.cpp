@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "espalier/base/counted.h"
+#include "espalier/read/resolve_patterns.h"
 #include "espalier/report/node_paths.h"
 #include "espalier/report/structure_diff.h"
 #include "espalier/report/ties.h"
@@ -271,6 +272,7 @@ Outcome run(const Options& options, Output& out) {
   const NamedFile b{options.b, std::move(*file_b)};
   const Checkpoint& checkpoint_a = a.file.checkpoint();
   const Checkpoint& checkpoint_b = b.file.checkpoint();
+  resolve_patterns(*patterns, {checkpoint_a.state(), checkpoint_b.state()});
 
   Report report;
   const DiffOptions how{options.state_only};

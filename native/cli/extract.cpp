@@ -7,6 +7,7 @@
 #include "slice_spec.h"
 #include "write_result.h"
 
+#include "espalier/read/resolve_patterns.h"
 #include "espalier/read/select.h"
 #include "espalier/read/to_value.h"
 
@@ -49,7 +50,8 @@ Result<Value> select_state(const CheckpointFile& file, const Options& options,
                            const SliceSpec& slice) {
   auto patterns = parse_patterns(options.patterns);
   if (!patterns) return propagate(patterns);
-  auto root = KeyPath::parse(options.root);
+  resolve_patterns(*patterns, {file.state()});
+  auto root = file.state().resolve(options.root);
   if (!root) return propagate(root);
   return select(file.state(), *root, *patterns, [&](const TensorRef& ref) {
     auto tensor = options.slice.empty() ? whole(file, ref) : slice_of(file, ref, slice);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "espalier/read/match.h"
+#include "espalier/read/resolve_patterns.h"
 
 namespace espalier::cli {
 
@@ -11,6 +12,7 @@ Result<std::vector<std::uint32_t>> select_nodes(const CheckpointFile& file,
                                                 std::span<const std::string> patterns, bool all) {
   auto parsed = parse_patterns(patterns);
   if (!parsed) return propagate(parsed);
+  resolve_patterns(*parsed, {file.state()});
   PatternStepper stepper(*parsed);
   auto nodes = match_nodes(file.state(), stepper,
                            all ? std::nullopt : std::optional<TensorFilter>(TensorFilter{}));

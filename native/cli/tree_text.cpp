@@ -27,7 +27,7 @@ void TreeText::print_children(Output& out, const NodeRef& node, std::uint32_t de
     const NodeRef child = node.child(i);
     const bool last = i + 1 == node.size();
     std::string segment;
-    append_segment(segment, node.key(i));
+    append_segment(segment, node.key(i), node.digit_mark(node.key(i)));
     out.print("{}{}{}: {}{}\n", indent, last ? "└── " : "├── ", escaped(segment),
               node_text(child, totals_), tie_text(child));
     if (child.size() == 0) continue;
@@ -60,7 +60,7 @@ void TreeText::write_node(JsonWriter& json, std::string& path, const NodeRef& no
   json.begin_array();
   const std::size_t size = path.size();
   for (std::uint32_t i = 0; i < node.size(); ++i) {
-    append_path(path, node.key(i));
+    append_path(path, node.key(i), node.digit_mark(node.key(i)));
     write_node(json, path, node.child(i), depth + 1, names);
     path.resize(size);
   }

@@ -858,14 +858,15 @@ def reads_as_int(text):
 
 
 def print_path(keys):
-    """The key path of ints (int keys and positions) and strs (text keys)."""
+    """The key path of ints (int keys and positions) and strs (text keys), with all prefixes."""
     return "/".join(print_segment(key) for key in keys)
 
 
-def print_segment(key):
+def print_segment(key, siblings=None):
+    """The segment of a key; of a text key that looks like none of its `siblings` without prefix."""
     if isinstance(key, int):
         return str(key)
-    if key == "" or reads_as_int(key):
+    if key == "" or (reads_as_int(key) and (siblings is None or int(key) in siblings)):
         return "~2" + key
     return key.replace("~", "~0").replace("/", "~1")
 
@@ -892,13 +893,34 @@ def parse_segment(segment):
 
 def printed_paths(file, root=0):
     """(node, key path) of every node of the state tree (root 0) or of the metadata (root 1)."""
-    keys = {root: []}
+    segments = {root: []}
+    ints = {}
+    for i, key in enumerate(file.keys):
+        if isinstance(key, int):
+            ints.setdefault(file.parents[i], set()).add(key)
     for i, parent in enumerate(file.parents):  # Parents have lower numbers than their children.
-        if parent in keys:
+        if parent in segments:
             key = file.keys[i]
             position = i - file.index.nodes.rows[parent][4]
-            keys[i] = keys[parent] + [position if key is None else key]
-    return [(i, print_path(path)) for i, path in keys.items()]
+            segment = print_segment(position if key is None else key, ints.get(parent, set()))
+            segments[i] = segments[parent] + [segment]
+    return [(i, "/".join(path)) for i, path in segments.items()]
+
+
+def find_node(file, path, root=0):
+    """The node that a key path names, or None."""
+    for key in parse_path(path):
+        first, count = file.index.nodes.rows[root][4:]
+        kind = file.index.nodes.rows[root][0]
+        if kind not in CONTAINERS:
+            return None
+        keys = [file.keys[child] for child in range(first, first + count)]
+        keys = [i if k is None else k for i, k in enumerate(keys)]
+        text = str(key) if isinstance(key, int) and key not in keys else key
+        if text not in keys:
+            return None
+        root = first + keys.index(text)
+    return root
 
 
 # --- The JSON dump --------------------------------------------------------------------------------

@@ -1032,12 +1032,18 @@ class KeyPaths(unittest.TestCase):
         metadata = reference.printed_paths(file, 1)
         self.assertEqual(len(paths) + len(metadata), len(file.index.nodes.rows))
         for node_number, path in paths:
-            at = 0
-            for key in reference.parse_path(path):
-                first, count = file.index.nodes.rows[at][4:]
-                keys = [file.keys[c] for c in range(first, first + count)]
-                at = first + (keys.index(key) if keys[0] is not None else key)
-            self.assertEqual(at, node_number)
+            self.assertEqual(reference.find_node(file, path), node_number)
+
+    def test_digits_name_the_int_key_or_else_the_text_key(self):
+        file = read({"only text": {"8": 1, "-1": 2}, "both": {8: 1, "8": 2, "9": 3}, "list": [1]})
+        paths = [path for _, path in reference.printed_paths(file)]
+        for path in ["only text/8", "only text/-1", "both/8", "both/~28", "both/9", "list/0"]:
+            self.assertIn(path, paths)
+        at = {path: node for node, path in reference.printed_paths(file)}
+        self.assertEqual(reference.find_node(file, "only text/~28"), at["only text/8"])
+        self.assertEqual(reference.find_node(file, "both/~29"), at["both/9"])
+        for path in ["only text/9", "both/~2-1", "list/~20", "list/1", "list/0/0"]:
+            self.assertIsNone(reference.find_node(file, path))
 
 
 class Program(unittest.TestCase):

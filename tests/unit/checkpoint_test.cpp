@@ -1,16 +1,20 @@
 #include "espalier/read/checkpoint.h"
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "support/equal.h"
 #include "support/memory_file.h"
 #include "support/random.h"
+#include "support/random_tree.h"
 #include <doctest/doctest.h>
 
+#include "espalier/format/find_path.h"
 #include "espalier/read/to_value.h"
 #include "espalier/read/walker.h"
+#include "espalier/report/node_paths.h"
 
 namespace espalier {
 namespace {
@@ -97,6 +101,81 @@ TEST_CASE("Positions find the children of lists, tuples and sets") {
   CHECK(checkpoint.state().key(2) == KeyView::of(std::int64_t{2}));
 }
 
+TEST_CASE("Digits mean the int key, or else the string key") {
+  const Checkpoint checkpoint = open(Value::dict(
+      {{"torch", Value::dict({{"8", Value::string("text 8")}, {"-1", Value::string("text -1")}})},
+       {"both", Value::dict({{8, Value::string("int 8")},
+                             {"8", Value::string("text 8")},
+                             {"9", Value::string("text 9")}})}}));
+  const auto text_at = [&](std::string_view path) {
+    return checkpoint.state().at(path)->as_string();
+  };
+  CHECK(text_at("torch/8") == "text 8");
+  CHECK(text_at("torch/-1") == "text -1");
+  CHECK(text_at("torch/~28") == "text 8");
+  CHECK(text_at("/torch/8/") == "text 8");
+  CHECK(text_at("both/8") == "int 8");
+  CHECK(text_at("both/~28") == "text 8");
+  CHECK(text_at("both/9") == "text 9");
+  CHECK(walk(checkpoint.state()) ==
+        Paths{"", "torch", "torch/8", "torch/-1", "both", "both/8", "both/~28", "both/9"});
+  CHECK(walk(checkpoint.state(), {"*/8"}) == Paths{"torch/8", "both/8"});
+  CHECK(walk(checkpoint.state(), {"*/~28"}) == Paths{"torch/8", "both/~28"});
+  CHECK(walk(checkpoint.state(), {"torch/???"}).empty());
+}
+
+TEST_CASE("A missing name with dots means the names between them") {
+  const Checkpoint checkpoint = open(Value::dict(
+      {{"model",
+        Value::dict({{"layers", Value::dict({{"8", Value::dict({{"w", Value::integer(1)}})}})},
+                     {"a.b", Value::dict({{"c", Value::integer(2)}})},
+                     {"a", Value::integer(3)}})},
+       {"list", Value::list({Value::integer(4)})},
+       {"x.y", Value::integer(5)},
+       {"x", Value::dict({{"y", Value::integer(6)}})}}));
+  const NodeRef root = checkpoint.state();
+  CHECK(root.at("model.layers.8.w")->as_int64() == 1);
+  CHECK(root.at("model/layers.8.w")->as_int64() == 1);
+  CHECK(root.at("model.a.b.c")->as_int64() == 2);
+  CHECK(root.at("list.0")->as_int64() == 4);
+  CHECK(root.at("x.y")->as_int64() == 5);
+  CHECK(root.resolve("model.layers.8.w") == KeyPath{"model", "layers", "8", "w"});
+  CHECK(printed_path(root, *root.resolve("model.layers.8.w")) == "model/layers/8/w");
+  CHECK(walk(root, {"model/layers.8.w"}).empty());  // Only look-ups split names.
+  for (const char* path :
+       {"model.layers.9.w", "model.", ".model", "model.layers.", "list.~20", "."}) {
+    const auto node = root.at(path);
+    CHECK_MESSAGE(!node, path);
+  }
+  CHECK(root.at("model.layers.9.w").error().message.find("'model/layers' is a dict of 1") !=
+        std::string::npos);
+  // The work does not grow with the square of a long name.
+  CHECK_FALSE(root.at(std::string(1 << 20, '.')));
+  CHECK_FALSE(root.at("model." + std::string(1 << 20, 'a')));
+}
+
+TEST_CASE("Every node of any tree has one printed path, which finds it") {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    const Checkpoint checkpoint = open(testing::RandomTree(seed).state());
+    const NodePaths paths(checkpoint);
+    std::set<std::string> seen;
+    for (Walker walk(checkpoint.state()); walk.next();) {
+      const std::string path(walk.path());
+      CAPTURE(seed);
+      CAPTURE(path);
+      REQUIRE(seen.insert(path).second);
+      REQUIRE(checkpoint.state().at(path) == walk.node());
+      if (!path.empty()) REQUIRE(checkpoint.state().at("/" + path + "/") == walk.node());
+      const auto keys = checkpoint.state().resolve(path);
+      REQUIRE(keys);
+      REQUIRE(checkpoint.state().at(keys->to_string()) == walk.node());
+      REQUIRE(printed_path(checkpoint.state(), *keys) == path);
+      REQUIRE(paths.path(walk.node()) == path);
+      REQUIRE(find_path(checkpoint.catalog().tables(), walk.node().number()) == path);
+    }
+  }
+}
+
 TEST_CASE("The error for a path with the wrong kind of key names the right key") {
   const Checkpoint checkpoint = open(Value::dict(
       {{"7", Value::null()}, {std::int64_t{8}, Value::null()}, {"other", Value::null()}}));
@@ -107,7 +186,6 @@ TEST_CASE("The error for a path with the wrong kind of key names the right key")
     const auto at = message.find("did you mean");
     return at == std::string::npos ? "" : message.substr(at);
   };
-  CHECK(hint("7") == "did you mean '~27', the string key?");
   CHECK(hint("~28") == "did you mean '8', the int key?");
   CHECK(hint("9").empty());
   CHECK(hint("another").empty());

@@ -46,7 +46,7 @@ export interface OpenOptions extends HttpOptions, Pick<RangeReaderOptions, 'cach
   /** The longest index, or safetensors header, to accept, in bytes. */
   readonly indexBytes?: number | undefined
   /**
-   * Split names at every dot: the key `layers.0.weight` of a flat file becomes the path `layers/~20/weight`, in files of
+   * Split names at every dot: the key `layers.0.weight` of a flat file becomes the path `layers/0/weight`, in files of
    * any format. A name that is also the beginning of others stays a value.
    */
   readonly nest?: boolean | undefined

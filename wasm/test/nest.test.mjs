@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { open, write } from 'espalier'
 
 const file = await write({ 'b.0.w': new Float32Array([1, 2]), a: new Float32Array([3]), 'b.0': 7, 'b.1.w': new Float32Array([4]) })
-const paths = ['a', 'b/0.w', 'b/~20', 'b/~21/w']
+const paths = ['a', 'b/0', 'b/0.w', 'b/1/w']
 
 for (const worker of [false, true]) {
   test(`names are split on request${worker ? ', with a worker' : ''}`, async () => {
@@ -15,7 +15,7 @@ for (const worker of [false, true]) {
     assert.equal(nested.isNested, true)
     assert.deepEqual([...nested.find('**')].filter(({ size }) => size === 0).map(({ path }) => path).sort(), paths)
     assert.deepEqual([...(await nested.get('b/0.w').tensor.read()).data], [1, 2])
-    assert.deepEqual([...(await nested.get('b/~21/w').tensor.read()).data], [4])
+    assert.deepEqual([...(await nested.get('b/1/w').tensor.read()).data], [4])
     assert.equal(nested.digest, flat.digest)
     assert.equal((await nested.verify()).ok, true)
     await Promise.all([flat.close(), nested.close()])
@@ -25,7 +25,7 @@ for (const worker of [false, true]) {
     const damaged = file.slice()
     damaged[damaged.length - 1] ^= 1
     const nested = await open(damaged, { worker, nest: true })
-    assert.deepEqual((await nested.verify()).errors.map(({ path }) => path), ['b/~21/w'])
+    assert.deepEqual((await nested.verify()).errors.map(({ path }) => path), ['b/1/w'])
     await nested.close()
   })
 }

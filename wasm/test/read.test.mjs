@@ -136,6 +136,7 @@ test('key paths, patterns and arrays of keys', async () => {
   assert.equal(checkpoint.get('').id, checkpoint.root.id)
   assert.equal(checkpoint.get('odd/~20').value, 2)
   assert.equal(checkpoint.get(['odd', '0']).value, 2)
+  assert.equal(checkpoint.get('/odd/~20/').value, 2)
   assert.equal(checkpoint.get(['odd', 0]).value, 21)
   assert.equal(checkpoint.get(['odd', 2n ** 63n - 1n]).value, 24)
   assert.equal(checkpoint.get(['odd', 2n ** 64n]), undefined)

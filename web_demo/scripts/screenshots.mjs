@@ -78,12 +78,12 @@ try {
     await page.goto(site.url(`/${hash}`))
     await tree(page)
   }
-  const weight = '#url=example.espalier&key=model/layers/~28/weight'
+  const weight = '#url=example.espalier&key=model/layers/8/weight'
   await show(weight)
   await page.waitForSelector('.tensor-histogram svg')
   await shoot('statistics')
   // A tensor with few cells, because noise compresses badly.
-  await show('#url=example.espalier&key=model/layers/~20/weight')
+  await show('#url=example.espalier&key=model/layers/0/weight')
   await press(page, 'Heatmap')
   const picture = await page.waitForSelector('.tensor-picture canvas')
   const box = await picture.boundingBox()

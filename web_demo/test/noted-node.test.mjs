@@ -31,7 +31,7 @@ test('each stored path leads to its node, whatever nesting made of it', async ()
     ['d', dict(['e', dict('f')], 'e.f')], 'd.e.f', 'd.e.g',
   ))
   assert.ok(nested.isNested)
-  assert.equal(notedNode(nested, 'layers.0.weight').path, 'layers/~20/weight')
+  assert.equal(notedNode(nested, 'layers.0.weight').path, 'layers/0/weight')
 })
 
 test('names of a few segments, in every mixture', async () => {

@@ -19,6 +19,7 @@
 #include "espalier/native/read_ahead.h"
 #include "espalier/read/pattern_stepper.h"
 #include "espalier/read/plan.h"
+#include "espalier/read/resolve_patterns.h"
 #include "espalier/read/to_value.h"
 #include "espalier/read/walker.h"
 #include "espalier/tree/pattern.h"
@@ -214,8 +215,9 @@ Result<TensorView> CheckpointFile::tensor(std::string_view path, Check check) co
 }
 
 Result<std::vector<FoundNode>> CheckpointFile::find(std::string_view pattern) const try {
-  const auto parsed = Pattern::parse(pattern);
+  auto parsed = Pattern::parse(pattern);
   if (!parsed) return propagate(parsed);
+  resolve_patterns(std::span(&*parsed, 1), {state()});
   PatternStepper stepper(std::span(&*parsed, 1));
   std::vector<FoundNode> found;
   std::uint64_t left = options_.limits.text_bytes;

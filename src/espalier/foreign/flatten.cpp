@@ -87,11 +87,12 @@ class Flattener {
     }
     bool has_int_keys = false;
     const auto keys = node.keys();
+    const DigitMarks marks(keys);
     for (std::size_t i = 0; i < node.children().size(); ++i) {
       const KeyView key = keys.empty() ? KeyView::of(static_cast<std::int64_t>(i)) : keys[i].view();
       const std::size_t name_size = name_.size();
       const std::size_t path_size = path_.size();
-      append_path(path_, key);
+      append_path(path_, key, marks.of(key));
       if (depth > 0) name_ += '.';
       if (key.is_int) {
         name_ += std::to_string(key.integer);

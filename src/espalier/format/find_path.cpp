@@ -1,13 +1,34 @@
 #include "espalier/format/find_path.h"
 
+#include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "espalier/format/access.h"
 
 namespace espalier {
+namespace {
+
+// How the key of a child is printed.
+DigitMark digit_mark(const Tables& t, const NodeRecord& parent, KeyView key) {
+  const auto integer = key.is_int ? std::nullopt : read_int_key(key.text);
+  if (!integer) return DigitMark::kAlways;
+  const auto children = t.nodes.subspan(parent.value, parent.count);
+  return std::any_of(
+             children.begin(), children.end(),
+             [&](const NodeRecord& child) { return node_key(t, child) == KeyView::of(*integer); })
+             ? DigitMark::kAlways
+             : DigitMark::kNever;
+}
+
+}  // namespace
 
 std::string find_path(const Tables& t, std::uint32_t node) {
-  std::vector<Key> keys;
+  struct Step {
+    Key key;
+    DigitMark mark;
+  };
+  std::vector<Step> steps;
   // Parents come before their children, so one descending pass finds all of them. A search from the
   // front for each would take minutes to refuse a deep tree of millions of nodes.
   for (std::uint32_t candidate = node; node > kMetadataRoot && candidate-- > 0;) {
@@ -16,13 +37,17 @@ std::string find_path(const Tables& t, std::uint32_t node) {
         node - parent.value >= parent.count) {
       continue;
     }
-    keys.emplace_back(has_keys(node_kind(parent)) ? Key(node_key(t, t.nodes[node]))
-                                                  : Key(std::int64_t{node - parent.value}));
+    if (has_keys(node_kind(parent))) {
+      const KeyView key = node_key(t, t.nodes[node]);
+      steps.push_back({Key(key), digit_mark(t, parent, key)});
+    } else {
+      steps.push_back({Key(std::int64_t{node - parent.value}), DigitMark::kAlways});
+    }
     node = candidate;
   }
   std::string path = node == kMetadataRoot ? "(metadata)" : "";
-  for (auto key = keys.rbegin(); key != keys.rend(); ++key) {
-    append_path(path, key->view());
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    append_path(path, step->key.view(), step->mark);
   }
   return path;
 }

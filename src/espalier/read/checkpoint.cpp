@@ -6,6 +6,7 @@
 #include "espalier/format/digest.h"
 #include "espalier/format/find_path.h"
 #include "espalier/format/shape.h"
+#include "espalier/tree/follow.h"
 
 namespace espalier {
 
@@ -160,56 +161,70 @@ std::optional<NodeRef> NodeRef::find(KeyView wanted) const {
   return child(position(begin));
 }
 
+DigitMark NodeRef::digit_mark(KeyView key) const {
+  const auto integer = key.is_int ? std::nullopt : read_int_key(key.text);
+  return integer && !find(KeyView::of(*integer)) ? DigitMark::kNever : DigitMark::kAlways;
+}
+
+std::string printed_path(const NodeRef& root, const KeyPath& keys) {
+  std::string path;
+  NodeRef node = root;
+  for (const Key& key : keys) {
+    append_path(path, key.view(), node.digit_mark(key.view()));
+    node = *node.find(key.view());
+  }
+  return path;
+}
+
 namespace {
 
-// The other key with the same look: "0" for 0, and 0 for "0".
-Key twin_of(const Key& key) {
-  const KeyView view = key.view();
-  if (view.is_int) return Key(std::to_string(view.integer));
-  const auto parsed = KeyPath::parse(view.text);
-  return parsed && parsed->size() == 1 ? parsed->back() : key;
+Way<NodeRef> follow_nodes(const NodeRef& root, const KeyPath& path) {
+  return follow(root, path, [](const NodeRef& node, const KeyView& key) { return node.find(key); });
+}
+
+Error not_found(const NodeRef& root, const KeyPath& path, const Way<NodeRef>& way) {
+  std::string found = printed_path(root, way.keys);
+  std::string what = "no such key; " + (found.empty() ? "the root" : "'" + found + "'") + " is a " +
+                     std::string(kind_name(way.end.kind()));
+  if (is_container(way.end.kind())) {
+    what += " of " + std::to_string(way.end.size()) + " without that key";
+    const KeyView missing = way.missing->view();
+    const auto twin = missing.is_int ? std::nullopt : read_int_key(missing.text);
+    if (twin && way.end.find(KeyView::of(*twin))) {
+      append_path(found, KeyView::of(*twin));
+      what += "; did you mean '" + found + "', the int key?";
+    }
+  } else {
+    what += ", which has no children";
+  }
+  return {ErrorCode::kNotFound, Error::kNoOffset, path.to_string(), std::move(what)};
 }
 
 }  // namespace
 
 std::optional<NodeRef> NodeRef::find(const KeyPath& path) const {
-  std::optional<NodeRef> node = *this;
-  for (const Key& key : path) {
-    node = node->find(key.view());
-    if (!node) break;
-  }
-  return node;
+  const auto way = follow_nodes(*this, path);
+  return way.missing ? std::nullopt : std::optional(way.end);
 }
 
 Result<NodeRef> NodeRef::at(const KeyPath& path) const {
-  NodeRef node = *this;
-  KeyPath found;
-  for (const Key& key : path) {
-    const auto child = node.find(key.view());
-    if (!child) {
-      const std::string where = found.empty() ? "the root" : "'" + found.to_string() + "'";
-      std::string what = "no such key; " + where + " is a " + std::string(kind_name(node.kind()));
-      if (is_container(node.kind())) {
-        what += " of " + std::to_string(node.size()) + " without that key";
-        if (const auto twin = twin_of(key); node.find(twin.view())) {
-          what += "; did you mean '" + (found / twin).to_string() + "', the " +
-                  (key.view().is_int ? "string" : "int") + " key?";
-        }
-      } else {
-        what += ", which has no children";
-      }
-      return fail(ErrorCode::kNotFound, std::move(what), Error::kNoOffset, path.to_string());
-    }
-    found.push_back(key);
-    node = *child;
-  }
-  return node;
+  const auto way = follow_nodes(*this, path);
+  if (way.missing) return tl::unexpected<Error>(not_found(*this, path, way));
+  return way.end;
 }
 
 Result<NodeRef> NodeRef::at(std::string_view text) const {
   auto path = KeyPath::parse(text);
   if (!path) return propagate(path);
   return at(*path);
+}
+
+Result<KeyPath> NodeRef::resolve(std::string_view text) const {
+  auto path = KeyPath::parse(text);
+  if (!path) return propagate(path);
+  auto way = follow_nodes(*this, *path);
+  if (way.missing) return tl::unexpected<Error>(not_found(*this, *path, way));
+  return std::move(way.keys);
 }
 
 std::uint32_t Checkpoint::tensor_count() const {

@@ -119,14 +119,21 @@ class NodeRef {
   /// The key of child number `i` (its position, in a list, tuple or set). `i` must be less than
   /// size().
   KeyView key(std::uint32_t i) const;
-  /// The child under a key, or at a position of a list, tuple or set. Takes logarithmic time.
+  /// How the key of a child is printed: see append_segment(). Takes logarithmic time.
+  DigitMark digit_mark(KeyView key) const;
+  /// The child under exactly this key, or at a position of a list, tuple or set. Takes logarithmic
+  /// time.
   std::optional<NodeRef> find(KeyView key) const;
-  /// The node at `path` below this one, if there is one.
+  /// The node at `path` below this one, if there is one. An integer key also finds the string of
+  /// its digits if there is no such integer key, and a missing name with dots finds what the names
+  /// between them lead to: see follow().
   std::optional<NodeRef> find(const KeyPath& path) const;
-  /// The node at a path below this one; kNotFound names the longest part that exists.
+  /// The same; kNotFound names the longest part that exists.
   [[nodiscard]] Result<NodeRef> at(const KeyPath& path) const;
   /// The same from text; kInvalidKeyPath if it is none.
   [[nodiscard]] Result<NodeRef> at(std::string_view path) const;
+  /// The exact keys of the node that at() returns; printed_path() prints them.
+  [[nodiscard]] Result<KeyPath> resolve(std::string_view path) const;
 
   const Catalog& catalog() const { return *catalog_; }
   friend bool operator==(const NodeRef&, const NodeRef&) = default;
@@ -137,6 +144,9 @@ class NodeRef {
   const Catalog* catalog_;
   std::uint32_t number_;
 };
+
+/// The printed path from `root` to the node at its exact `keys`, which must exist.
+std::string printed_path(const NodeRef& root, const KeyPath& keys);
 
 /// An opened checkpoint: its state tree and its metadata. Cheap to copy; copies share everything.
 class Checkpoint {

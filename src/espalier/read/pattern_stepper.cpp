@@ -8,14 +8,9 @@ PatternStepper::PatternStepper(std::span<const Pattern> patterns)
     : patterns_(patterns), matched_(patterns.size()), unmatched_(patterns.size()) {}
 
 void PatternStepper::learn(KnownStep& known, const KnownStep& wanted) {
-  std::string_view segment = table_text(wanted.catalog->tables(), wanted.text);
-  if (!wanted.catalog->is_plain_text(wanted.text)) {
-    segment_.clear();
-    append_segment(segment_, KeyView::of(segment));
-    segment = segment_;
-  }
   known = wanted;
-  known.to = patterns_[wanted.pattern].step(wanted.from, segment);
+  known.to = patterns_[wanted.pattern].step(wanted.from,
+                                            table_text(wanted.catalog->tables(), wanted.text));
 }
 
 inline Pattern::State PatternStepper::step_by_text(const KnownStep& wanted) {
@@ -70,15 +65,19 @@ PatternStepper::Verdict PatternStepper::step(std::size_t depth, const NodeRef& p
   const auto nodes = catalog.tables().nodes;
   const NodeRecord& around = nodes[parent.number()];
   const NodeRecord& record = nodes[around.value + i];
-  if (has_keys(node_kind(around)) && record.key_kind == static_cast<std::uint8_t>(KeyKind::kText)) {
+  if (has_keys(node_kind(around)) && record.key_kind == static_cast<std::uint8_t>(KeyKind::kText) &&
+      catalog.is_plain_text(record.key)) {
     return advance(depth, is_inherited, [&](std::size_t k) {
       return step_by_text({&catalog, record.key, static_cast<std::uint32_t>(k), from[k]});
     });
   }
+  const KeyView key = parent.key(i);
   segment_.clear();
-  append_segment(segment_, parent.key(i));
+  append_segment(segment_, key, parent.digit_mark(key));
+  marked_.clear();
+  append_segment(marked_, key);
   return advance(depth, is_inherited,
-                 [&](std::size_t k) { return patterns_[k].step(from[k], segment_); });
+                 [&](std::size_t k) { return patterns_[k].step(from[k], segment_, marked_); });
 }
 
 Result<void> PatternStepper::check_all_matched() const {

@@ -45,8 +45,8 @@ class PatternStepper {
   [[nodiscard]] Result<void> check_all_matched() const;
 
  private:
-  // The state that a pattern reached from another state by a text. Nested trees repeat a few texts
-  // in every layer.
+  // The state that a pattern reached from another state by a plain text. Nested trees repeat a few
+  // texts in every layer.
   struct KnownStep {
     const Catalog* catalog = nullptr;
     std::uint32_t text = 0;
@@ -70,6 +70,7 @@ class PatternStepper {
   std::vector<std::uint8_t> selected_;
   std::array<KnownStep, kKnownSteps> known_;
   std::string segment_;  // scratch
+  std::string marked_;   // scratch
 };
 
 }  // namespace espalier

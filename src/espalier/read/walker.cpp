@@ -14,7 +14,7 @@ ESPALIER_LOOP_BODY void Walker::print_child(const Frame& frame) {
   // Only keys of dicts and records are texts.
   if (record.key_kind == static_cast<std::uint8_t>(KeyKind::kText) &&
       catalog.is_plain_text(record.key)) {
-    path_.append_plain(table_text(t, record.key));
+    path_.append(table_text(t, record.key));
   } else {
     print_unusual_child(frame);
   }
@@ -22,7 +22,10 @@ ESPALIER_LOOP_BODY void Walker::print_child(const Frame& frame) {
 
 [[gnu::noinline]] void Walker::print_unusual_child(const Frame& frame) {
   const NodeRef parent(&node_.catalog(), frame.parent);
-  path_.append(parent.key(frame.next - 1 - parent.child(0).number()));
+  const KeyView key = parent.key(frame.next - 1 - parent.child(0).number());
+  segment_.clear();
+  append_segment(segment_, key, parent.digit_mark(key));
+  path_.append(segment_);
 }
 
 // Applies the patterns' verdict on the current node; returns whether the node is selected.

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -65,6 +66,7 @@ class Walker {
   Frame frame_ = {};          // the innermost
   std::vector<Frame> outer_;  // those around it; the first one is empty and around the root
   PathText path_;
+  std::string segment_;  // scratch
   bool started_ = false;
   bool descend_ = false;
   bool settled_ = false;  // whether the patterns select all below the current node

@@ -22,12 +22,16 @@ void NodePaths::append(std::string& path, std::uint32_t node) const {
   const std::uint32_t parent = parents_[node];
   if (parent == node) return;
   append(path, parent);
-  append_path(path, key(node));
+  append_path(path, key(node), mark(node));
 }
 
 KeyView NodePaths::key(std::uint32_t node) const {
   const NodeRef parent(catalog_, parents_[node]);
   return parent.key(node - parent.child(0).number());
+}
+
+DigitMark NodePaths::mark(std::uint32_t node) const {
+  return NodeRef(catalog_, parents_[node]).digit_mark(key(node));
 }
 
 bool NodePaths::less(std::uint32_t a, std::uint32_t b) const {
@@ -45,8 +49,8 @@ bool NodePaths::less(std::uint32_t a, std::uint32_t b) const {
   if (x == a || x == b) return x == a && a != b;
   std::string segment_a;
   std::string segment_b;
-  append_segment(segment_a, key(below_a));
-  append_segment(segment_b, key(below_b));
+  append_segment(segment_a, key(below_a), mark(below_a));
+  append_segment(segment_b, key(below_b), mark(below_b));
   // If one segment is a prefix of the other, the next byte decides: "a-b" is before "a/b".
   if (below_a != a) segment_a += '/';
   if (below_b != b) segment_b += '/';

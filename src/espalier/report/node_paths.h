@@ -26,6 +26,7 @@ class NodePaths {
 
  private:
   KeyView key(std::uint32_t node) const;
+  DigitMark mark(std::uint32_t node) const;
   void append(std::string& path, std::uint32_t node) const;
 
   const Catalog* catalog_;

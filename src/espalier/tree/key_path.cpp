@@ -11,19 +11,6 @@
 namespace espalier {
 namespace {
 
-/// The value of text that is exactly the printed form of an integer key. "-0" and "007" are not,
-/// because an integer has one text.
-std::optional<std::int64_t> read_integer(std::string_view text) {
-  const std::string_view digits = text.starts_with('-') ? text.substr(1) : text;
-  if (digits.empty() || digits.front() < '0' || digits.front() > '9') return std::nullopt;
-  if (digits.front() == '0' && text.size() > 1) return std::nullopt;
-  std::int64_t value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc{} || stop != end) return std::nullopt;
-  return value;
-}
-
 /// Parses the segments of one key path. Keeps the whole `text_`, so that messages can count from
 /// its beginning.
 class Parser {
@@ -32,11 +19,15 @@ class Parser {
 
   Result<Key> parse_segment(std::size_t begin, std::size_t end) const {
     const std::string_view segment = text_.substr(begin, end - begin);
-    if (segment.empty()) return empty_segment(begin);
-    if (const auto integer = read_integer(segment)) return Key(*integer);
+    if (segment.empty()) {
+      return fail_at(begin,
+                     "there is no key between two '/'; remove one, or write '~2' for the empty "
+                     "string key");
+    }
+    if (const auto integer = read_int_key(segment)) return Key(*integer);
     if (segment.starts_with("~2")) {
       const std::string_view marked = segment.substr(2);
-      if (marked.empty() || read_integer(marked)) return Key(marked);
+      if (marked.empty() || read_int_key(marked)) return Key(marked);
       return fail_at(begin,
                      "'~2' marks a string key that is empty or would read as an integer, and this "
                      "one needs no mark; leave the '~2' out, or write '~02' for the characters ~2");
@@ -72,27 +63,43 @@ class Parser {
     return Key(std::move(key));
   }
 
-  tl::unexpected<Error> empty_segment(std::size_t begin) const {
-    const std::string hint = "write '~2' for the empty string key";
-    if (begin == 0)
-      return fail_at(begin, "a key path does not start with '/'; leave it out, or " + hint);
-    if (begin == text_.size()) {
-      return fail_at(begin, "a key path does not end with '/'; leave it out, or " + hint);
-    }
-    return fail_at(begin, "there is no key between two '/'; remove one, or " + hint);
-  }
-
   std::string_view text_;
 };
 
 }  // namespace
 
+std::optional<std::int64_t> read_int_key(std::string_view segment) {
+  const std::string_view digits = segment.starts_with('-') ? segment.substr(1) : segment;
+  if (digits.empty() || digits.front() < '0' || digits.front() > '9') return std::nullopt;
+  // An integer has one text, so that "-0" and "007" are none.
+  if (digits.front() == '0' && segment.size() > 1) return std::nullopt;
+  std::int64_t value = 0;
+  const char* end = segment.data() + segment.size();
+  const auto [stop, error] = std::from_chars(segment.data(), end, value);
+  if (error != std::errc{} || stop != end) return std::nullopt;
+  return value;
+}
+
 bool is_plain_key(std::string_view key) {
-  if (key.empty() || (key.front() <= '9' && read_integer(key))) return false;
+  if (key.empty() || (key.front() <= '9' && read_int_key(key))) return false;
   return key.find('/') == key.npos && key.find('~') == key.npos;
 }
 
-void append_segment(std::string& out, const KeyView& key) {
+DigitMarks::DigitMarks(std::span<const Key> keys) {
+  for (const Key& key : keys) {
+    if (key.view().is_int) integers_.push_back(key.view().integer);
+  }
+  std::sort(integers_.begin(), integers_.end());
+}
+
+DigitMark DigitMarks::of(KeyView key) const {
+  const auto integer = key.is_int ? std::nullopt : read_int_key(key.text);
+  return integer && !std::binary_search(integers_.begin(), integers_.end(), *integer)
+             ? DigitMark::kNever
+             : DigitMark::kAlways;
+}
+
+void append_segment(std::string& out, const KeyView& key, DigitMark mark) {
   if (key.is_int) {
     std::array<char, 20> digits;  // "-9223372036854775808"
     const auto printed = std::to_chars(digits.data(), digits.data() + digits.size(), key.integer);
@@ -103,7 +110,7 @@ void append_segment(std::string& out, const KeyView& key) {
     out += key.text;
     return;
   }
-  if (key.text.empty() || read_integer(key.text)) out += "~2";
+  if (key.text.empty() || (mark == DigitMark::kAlways && read_int_key(key.text))) out += "~2";
   for (const char c : key.text) {
     if (c == '~' || c == '/') {
       out += c == '~' ? "~0" : "~1";
@@ -119,13 +126,14 @@ Result<KeyPath> KeyPath::parse(std::string_view text) {
     return parser.fail_at(*invalid, "the text is not UTF-8 from here on; convert it to UTF-8");
   }
   KeyPath path;
-  if (text.empty()) return path;
-  for (std::size_t begin = 0;;) {
-    const std::size_t end = std::min(text.find('/', begin), text.size());
+  if (text.empty() || text == "/") return path;
+  const std::size_t stop = text.size() - (text.ends_with('/') ? 1 : 0);
+  for (std::size_t begin = text.starts_with('/') ? 1 : 0;;) {
+    const std::size_t end = std::min(text.find('/', begin), stop);
     auto key = parser.parse_segment(begin, end);
     if (!key) return propagate(key);
     path.push_back(*std::move(key));
-    if (end == text.size()) return path;
+    if (end == stop) return path;
     begin = end + 1;
   }
 }
@@ -136,9 +144,9 @@ std::string KeyPath::to_string() const {
   return text;
 }
 
-KeyPath KeyPath::parent() const {
-  if (empty()) return {};
-  return KeyPath(std::vector<Key>(keys_.begin(), keys_.end() - 1));
+KeyPath KeyPath::first(std::size_t count) const {
+  const auto end = static_cast<std::ptrdiff_t>(std::min(count, size()));
+  return KeyPath(std::vector<Key>(keys_.begin(), keys_.begin() + end));
 }
 
 KeyPath KeyPath::operator/(Key key) const {

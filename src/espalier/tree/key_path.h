@@ -14,8 +14,11 @@
 // integer when it is 0 or an optional '-' and digits that start with 1 to 9, and fits 64 bits; so
 // "007", "-0" and "99999999999999999999" are strings and need no mark.
 //
-// Printing and parsing are a bijection: every key path has one text, and `parse` accepts no other.
-// Printed text may therefore be compared, hashed and stored in place of the path.
+// Few containers hold both 8 and "8". In all others, the mark says nothing: the paths of a tree's
+// nodes (NodeRef, Walker) are printed without it there, and a segment of digits means the string
+// key where there is no such integer key. So each node of a tree has one printed path, and that
+// path finds the node. Without a tree, printing and parsing are a bijection too, apart from one
+// slash before and one after a path, which `parse` takes off.
 //
 // All types here are plain values: const access is thread-safe, writing needs the usual care.
 #ifndef ESPALIER_TREE_KEY_PATH_H_
@@ -26,6 +29,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -107,18 +112,36 @@ class Key {
   std::variant<std::string, std::int64_t> value_;
 };
 
-/// Whether a string key's printed segment is the key itself, without any escape.
+/// The integer key that a segment of digits reads as; nothing if the text is no printed integer.
+std::optional<std::int64_t> read_int_key(std::string_view segment);
+
+/// Whether a string key's printed segment is the key itself, without any mark or escape.
 bool is_plain_key(std::string_view key);
+
+/// Whether a string key that reads as an integer is printed with its mark. kNever is for the keys
+/// of a container that does not hold that integer key.
+enum class DigitMark : std::uint8_t { kAlways, kNever };
+
+/// How the keys of one container are printed. Looks a key up in logarithmic time.
+class DigitMarks {
+ public:
+  explicit DigitMarks(std::span<const Key> keys);
+  DigitMark of(KeyView key) const;
+
+ private:
+  std::vector<std::int64_t> integers_;  // sorted
+};
 
 /// Appends the printed segment of `key` to `out`: at least one character. Text that is not UTF-8 is
 /// copied unchanged and will not parse.
-void append_segment(std::string& out, const KeyView& key);
+void append_segment(std::string& out, const KeyView& key, DigitMark mark = DigitMark::kAlways);
 
 /// Extends the printed key path `path` by one key, with a '/' between them unless `path` is the
 /// root. No printed segment is empty, so only the root's text is.
-inline void append_path(std::string& path, const KeyView& key) {
+inline void append_path(std::string& path, const KeyView& key,
+                        DigitMark mark = DigitMark::kAlways) {
   if (!path.empty()) path += '/';
-  append_segment(path, key);
+  append_segment(path, key, mark);
 }
 
 /// The keys from the root to a node; empty for the root itself.
@@ -133,12 +156,14 @@ class KeyPath {
   KeyPath(std::initializer_list<Key> keys) : keys_(keys) {}
   explicit KeyPath(std::vector<Key> keys) : keys_(std::move(keys)) {}
 
-  /// Reads the syntax at the top of this file. `kInvalidKeyPath` for text that printing never emits
-  /// (an empty segment, a stray '~', a needless ~2, bytes that are not UTF-8); the message gives
-  /// the character, counted from 1, and what to write instead.
+  /// Reads the syntax at the top of this file; one '/' at the beginning and one at the end are
+  /// taken off. `kInvalidKeyPath` for other text that printing never emits (an empty segment, a
+  /// stray '~', a needless ~2, bytes that are not UTF-8); the message gives the character, counted
+  /// from 1, and what to write instead.
   [[nodiscard]] static Result<KeyPath> parse(std::string_view text);
 
-  /// The text that `parse` turns back into this path, provided that string keys are UTF-8.
+  /// The text that `parse` turns back into this path, with all marks, provided that string keys are
+  /// UTF-8.
   std::string to_string() const;
 
   bool empty() const { return keys_.empty(); }
@@ -154,8 +179,10 @@ class KeyPath {
   /// The path must not be the root.
   void pop_back() { keys_.pop_back(); }
 
+  /// The first `count` keys, or all if there are fewer.
+  KeyPath first(std::size_t count) const;
   /// The path of the container that holds this node. The root is its own parent.
-  KeyPath parent() const;
+  KeyPath parent() const { return first(empty() ? 0 : size() - 1); }
   /// The path of the node under `key` in this one: `path / "weight"`, `path / 0`.
   KeyPath operator/(Key key) const;
   /// Whether this is `ancestor` or lies below it.

@@ -35,8 +35,9 @@ Result<Pattern> Pattern::parse(std::string_view text, LetterCase letter_case) {
   Pattern pattern;
   pattern.text_ = text;
   pattern.letter_case_ = letter_case;
-  if (text.empty()) return pattern;
-  for (std::size_t offset = 0;; ++offset) {
+  if (text.empty() || text == "/") return pattern;
+  if (text.ends_with('/')) text.remove_suffix(1);
+  for (std::size_t offset = text.starts_with('/') ? 1 : 0;; ++offset) {
     if (offset == text.size() || text[offset] == '/') {
       return fail_at(text, offset,
                      "a segment is empty, and no key path has empty segments; remove the extra "

@@ -4,11 +4,8 @@
 
 #include <cstddef>
 #include <cstring>
-#include <string>
 #include <string_view>
 #include <vector>
-
-#include "espalier/tree/key_path.h"
 
 namespace espalier {
 
@@ -23,13 +20,11 @@ class PathText {
   /// Cuts the path to its first `size` bytes.
   void truncate(std::size_t size) { size_ = size; }
 
-  /// Extends the path by one key.
-  void append(const KeyView& key);
-  /// The same for a key that needs no escape: see needs_escapes().
-  void append_plain(std::string_view key) {
-    begin_segment(key.size());
-    std::memcpy(buffer_.data() + size_, key.data(), key.size());
-    size_ += key.size();
+  /// Extends the path by one printed segment.
+  void append(std::string_view segment) {
+    begin_segment(segment.size());
+    std::memcpy(buffer_.data() + size_, segment.data(), segment.size());
+    size_ += segment.size();
   }
 
  private:
@@ -39,7 +34,6 @@ class PathText {
     if (size_ > 0) buffer_[size_++] = '/';
   }
 
-  std::string segment_;  // scratch
   std::vector<char> buffer_;
   std::size_t size_ = 0;
 };

@@ -48,8 +48,11 @@ bool Pattern::matches(std::string_view printed_path) const {
 
 Pattern::State Pattern::start() const { return skip_globstars(bit(0)); }
 
-Pattern::State Pattern::step(State state, std::string_view printed_segment) const {
-  if (letter_case_ == LetterCase::kExact) return step_folded(state, printed_segment);
+Pattern::State Pattern::step(State state, std::string_view printed_segment,
+                             std::string_view marked_segment) const {
+  if (letter_case_ == LetterCase::kExact) {
+    return step_folded(state, printed_segment, marked_segment);
+  }
   // Millions of names are matched, and most are short: those take no heap memory.
   std::array<char, 256> room;
   std::string long_name;
@@ -59,15 +62,21 @@ Pattern::State Pattern::step(State state, std::string_view printed_segment) cons
     folded = long_name.data();
   }
   copy_in_lower_case(printed_segment, folded);
-  return step_folded(state, {folded, printed_segment.size()});
+  return step_folded(state, {folded, printed_segment.size()}, marked_segment);
 }
 
-Pattern::State Pattern::step_folded(State state, std::string_view folded_segment) const {
+Pattern::State Pattern::step_folded(State state, std::string_view folded_segment,
+                                    std::string_view marked_segment) const {
   State next = state & globstars_;  // A `**` consumes the segment and stays active.
   State left = state & ~globstars_ & (accepting_ - 1);
   for (; left != 0; left &= left - 1) {
     const auto place = static_cast<std::size_t>(std::countr_zero(left));
-    if (segments_[place].matches(folded_segment)) next |= bit(place + 1);
+    const SegmentPattern& segment = segments_[place];
+    // Only a literal can mean the mark; wildcards match what is printed.
+    if (segment.matches(folded_segment) ||
+        (segment.is_literal() && !marked_segment.empty() && segment.literal() == marked_segment)) {
+      next |= bit(place + 1);
+    }
   }
   return skip_globstars(next);
 }

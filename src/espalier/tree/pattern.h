@@ -16,9 +16,10 @@
 // meaning. The empty pattern matches only the root; `**` matches every node and the root.
 //
 // A pattern is compared with the text that key_path.h prints, escapes included: a slash inside a
-// key is the two characters `~1`, and `**/~20` finds the string key "0". Characters are Unicode
-// code points and match exactly, without normalisation. Case matters, but a pattern can ignore the
-// case of the letters A to Z.
+// key is the two characters `~1`. A segment `~28` finds the string key "8" also where that is
+// printed without its mark. One '/' at the beginning and one at the end are taken off. Characters
+// are Unicode code points and match exactly, without normalisation. Case matters, but a pattern can
+// ignore the case of the letters A to Z.
 #ifndef ESPALIER_TREE_PATTERN_H_
 #define ESPALIER_TREE_PATTERN_H_
 
@@ -58,7 +59,8 @@ class Pattern {
   bool matches(std::string_view printed_path) const;
 
   // To match a tree while walking it, take `start()` for the root and, for each child, `step()`
-  // from its parent's state with the child's printed segment. `accepts()` returns whether that node
+  // from its parent's state with the child's printed segment. Where that lacks the mark of a string
+  // key, give the segment with its mark too. `accepts()` returns whether that node
   // matches. A dead state (0) means that neither the node nor anything below it matches, so a walk
   // can skip the subtree.
 
@@ -67,7 +69,8 @@ class Pattern {
   using State = std::uint64_t;
 
   State start() const;
-  State step(State state, std::string_view printed_segment) const;
+  State step(State state, std::string_view printed_segment,
+             std::string_view marked_segment = {}) const;
   bool accepts(State state) const { return (state & accepting_) != 0; }
 
   /// Whether the pattern matches at most one path, so that a look-up can replace a search.
@@ -81,7 +84,8 @@ class Pattern {
   static constexpr State bit(std::size_t place) { return State{1} << place; }
   /// Adds the positions reachable without a segment, by matching each `**` with nothing.
   State skip_globstars(State state) const;
-  State step_folded(State state, std::string_view folded_segment) const;
+  State step_folded(State state, std::string_view folded_segment,
+                    std::string_view marked_segment) const;
 
   std::string text_;
   /// One for each segment; unused for a `**`.

@@ -210,7 +210,8 @@ class Value {
 
   // Editing by key path, for example "optimizer/0/step" or KeyPath{"optimizer", 0, "step"}. An
   // integer of a path is a position in a list, tuple or set. In a dict or record it is the int key,
-  // or, if there is none, the string key with these digits. Each step takes linear time. Errors
+  // or, if there is none, the string key with these digits. A missing name with dots means the
+  // names between them, if they lead to a value: see follow(). Each step takes linear time. Errors
   // name the path: kInvalidKeyPath for text that is no key path, kNotFound, kWrongKind. After an
   // error the value is unchanged.
 

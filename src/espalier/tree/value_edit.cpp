@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "espalier/base/counted.h"
+#include "espalier/tree/follow.h"
 #include "espalier/tree/value.h"
 
 namespace espalier {
@@ -14,51 +15,55 @@ std::string with_article(Kind kind) {
   return (name.front() == 'i' ? "an " : "a ") + name;
 }
 
-// The position of the child of `parent` that a key of a path means.
-std::optional<std::size_t> find_child(const Value& parent, const Key& key) {
-  const KeyView wanted = key.view();
+// The position of the child of `parent` under exactly this key.
+std::optional<std::size_t> find_child(const Value& parent, KeyView wanted) {
   if (!has_keys(parent.kind())) {
     const auto count = static_cast<std::int64_t>(parent.children().size());
     if (!wanted.is_int || wanted.integer < 0 || wanted.integer >= count) return std::nullopt;
     return static_cast<std::size_t>(wanted.integer);
   }
   const auto keys = parent.keys();
-  auto at = std::find(keys.begin(), keys.end(), key);
-  if (at == keys.end() && wanted.is_int) {
-    at = std::find(keys.begin(), keys.end(), Key(std::to_string(wanted.integer)));
-  }
+  const auto at =
+      std::find_if(keys.begin(), keys.end(), [&](const Key& key) { return key.view() == wanted; });
   if (at == keys.end()) return std::nullopt;
   return static_cast<std::size_t>(at - keys.begin());
 }
 
-KeyPath first_keys(const KeyPath& path, std::size_t count) {
-  return KeyPath(std::vector<Key>(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(count)));
+// The same for both kinds of constness.
+template <class AnyValue>
+Way<AnyValue*> follow_values(AnyValue& root, const KeyPath& path) {
+  return follow(&root, path, [](AnyValue* value, KeyView key) {
+    const auto position = find_child(*value, key);
+    return position ? std::optional(&value->children()[*position]) : std::nullopt;
+  });
 }
 
-std::string place(const KeyPath& path) {
-  return path.empty() ? "the root" : "'" + path.to_string() + "'";
+// The value below `root` at its exact keys, for messages.
+std::string place(const Value& root, const KeyPath& keys) {
+  std::string path;
+  const Value* value = &root;
+  for (const Key& key : keys) {
+    append_path(path, key.view(), DigitMarks(value->keys()).of(key.view()));
+    value = &value->children()[*find_child(*value, key.view())];
+  }
+  return path.empty() ? "the root" : "'" + path + "'";
 }
 
-// That the value at the first `depth` keys of a path has no child under the next one.
-tl::unexpected<Error> no_child(const KeyPath& path, std::size_t depth, const Value& parent) {
-  std::string what =
-      "no such key; " + place(first_keys(path, depth)) + " is " + with_article(parent.kind());
+template <class AnyValue>
+tl::unexpected<Error> no_child(const Value& root, const KeyPath& path, const Way<AnyValue*>& way) {
+  const Value& parent = *way.end;
+  std::string what = "no such key; " + place(root, way.keys) + " is " + with_article(parent.kind());
   what += is_container(parent.kind())
               ? " of " + std::to_string(parent.children().size()) + " without that key"
               : ", which has no children";
   return fail(ErrorCode::kNotFound, std::move(what), Error::kNoOffset, path.to_string());
 }
 
-// The same for both kinds of constness.
 template <class AnyValue>
 Result<AnyValue*> descend(AnyValue& root, const KeyPath& path) {
-  AnyValue* value = &root;
-  for (std::size_t depth = 0; depth < path.size(); ++depth) {
-    const auto position = find_child(*value, path[depth]);
-    if (!position) return no_child(path, depth, *value);
-    value = &value->children()[*position];
-  }
-  return value;
+  const auto way = follow_values(root, path);
+  if (way.missing) return no_child(root, path, way);
+  return way.end;
 }
 
 // The key for a new child, from a key of a path. Digits become a string if the keys beside it are
@@ -68,8 +73,7 @@ Key key_to_add(const Value& parent, const Key& key) {
   const auto keys = parent.keys();
   const auto is_int = [](const Key& other) { return other.view().is_int; };
   const auto is_digits = [](const Key& other) {
-    const auto parsed = KeyPath::parse(other.view().text);
-    return parsed && parsed->size() == 1 && parsed->back().view().is_int;
+    return !other.view().is_int && read_int_key(other.view().text);
   };
   const bool is_text =
       parent.kind() == Kind::kRecord || (std::none_of(keys.begin(), keys.end(), is_int) &&
@@ -77,11 +81,13 @@ Key key_to_add(const Value& parent, const Key& key) {
   return is_text ? Key(std::to_string(key.view().integer)) : key;
 }
 
-// Appends a child under a key of a path, or says why not.
-Result<void> append(Value& parent, const KeyPath& path, std::size_t depth, Value value) {
+// Appends a child under key number `depth` of a path, or says why not.
+Result<void> append(const Value& root, const Way<Value*>& way, const KeyPath& path,
+                    std::size_t depth, Value value) {
+  Value& parent = *way.end;
   const auto refuse = [&](const std::string& why) {
-    return fail(ErrorCode::kWrongKind, place(first_keys(path, depth)) + " is " + why,
-                Error::kNoOffset, path.to_string());
+    return fail(ErrorCode::kWrongKind, place(root, way.keys) + " is " + why, Error::kNoOffset,
+                path.to_string());
   };
   if (!is_container(parent.kind())) {
     return refuse(with_article(parent.kind()) + ", which has no children; set a dict there first");
@@ -144,22 +150,24 @@ Result<Value*> Value::at(std::string_view path) {
 }
 
 Result<void> Value::set(const KeyPath& path, Value value) {
-  Value* parent = this;
-  for (std::size_t depth = 0; depth < path.size(); ++depth) {
-    if (const auto position = find_child(*parent, path[depth])) {
-      parent = &parent->children()[*position];
-      continue;
-    }
-    // From here on down, all is new.
-    for (std::size_t below = path.size(); --below > depth;) {
-      Value dict = Value::dict();
-      dict.add(path[below], std::move(value));
-      value = std::move(dict);
-    }
-    return append(*parent, path, depth, std::move(value));
+  if (const auto way = follow_values(*this, path); !way.missing) {
+    *way.end = std::move(value);
+    return {};
   }
-  *parent = std::move(value);
-  return {};
+  // From the first key that is missing on, all is new. A new name keeps its dots.
+  Way<Value*> parent{this};
+  std::size_t depth = 0;
+  for (;; ++depth) {
+    auto way = follow_values(*this, path.first(depth + 1));
+    if (way.missing) break;
+    parent = std::move(way);
+  }
+  for (std::size_t below = path.size(); --below > depth;) {
+    Value dict = Value::dict();
+    dict.add(path[below], std::move(value));
+    value = std::move(dict);
+  }
+  return append(*this, parent, path, depth, std::move(value));
 }
 
 Result<void> Value::set(std::string_view path, Value value) {
@@ -171,12 +179,12 @@ Result<void> Value::erase(const KeyPath& path) {
   if (path.empty()) {
     return fail(ErrorCode::kInvalidArgument, "the root cannot be erased; assign to it instead");
   }
-  auto parent = descend(*this, path.parent());
-  if (!parent) return propagate(parent);
-  const auto position = find_child(**parent, path.back());
-  if (!position) return no_child(path, path.size() - 1, **parent);
-  Children& children = *std::get_if<Children>(&(*parent)->payload_);
-  const auto offset = static_cast<std::ptrdiff_t>(*position);
+  const auto way = follow_values(*this, path);
+  if (way.missing) return no_child(*this, path, way);
+  Value* parent = follow_values(*this, way.keys.parent()).end;
+  Children& children = *std::get_if<Children>(&parent->payload_);
+  const std::size_t position = *find_child(*parent, way.keys.back().view());
+  const auto offset = static_cast<std::ptrdiff_t>(position);
   if (!children.keys.empty()) children.keys.erase(children.keys.begin() + offset);
   children.values.erase(children.values.begin() + offset);
   return {};
@@ -204,10 +212,16 @@ Result<void> Value::merge(Value other, OnConflict on_conflict) {
   };
   std::vector<Pair> pairs = {{this, &other, 0, nullptr, match_keys(*this, other)}};
   const auto path_to = [&](std::size_t pair, const Key& last) {
-    std::vector<Key> keys = {last};
-    for (; pair != 0; pair = pairs[pair].around) keys.push_back(*pairs[pair].key);
-    std::reverse(keys.begin(), keys.end());
-    return KeyPath(std::move(keys)).to_string();
+    std::vector<std::pair<const Key*, const Value*>> steps = {{&last, pairs[pair].from}};
+    for (; pair != 0; pair = pairs[pair].around) {
+      steps.emplace_back(pairs[pair].key, pairs[pairs[pair].around].from);
+    }
+    std::string path;
+    for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+      const auto& [key, parent] = *step;
+      append_path(path, key->view(), DigitMarks(parent->keys()).of(key->view()));
+    }
+    return path;
   };
   for (std::size_t next = 0; next < pairs.size(); ++next) {
     for (std::size_t i = 0; i < pairs[next].matches.size(); ++i) {

@@ -196,7 +196,9 @@ class ValueWalk {
   std::string current_path() const {
     std::string path = in_metadata_ ? "(metadata)" : "";
     for (const Level& level : levels_) {
-      if (level.next > 0) append_path(path, current_key(level));
+      if (level.next == 0) continue;
+      const KeyView key = current_key(level);
+      append_path(path, key, DigitMarks(level.parent->keys()).of(key));
     }
     return path;
   }

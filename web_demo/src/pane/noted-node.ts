@@ -15,7 +15,8 @@ export function notedNode({ root, isNested }: Checkpoint, path: string): Node | 
 
 function find(node: Node, [key, ...rest]: readonly Key[], isNested: boolean): Node | undefined {
   if (key === undefined) return node
-  const child = node.child(key)
+  // Digits mean the int key, or else the text key.
+  const child = node.child(key) ?? (typeof key === 'string' ? undefined : node.child(String(key)))
   const found = child && find(child, rest, isNested)
   if (found || !isNested || typeof key !== 'string' || node.kind !== 'dict') return found
   // The longest beginning first: "a" beside "a.b" is a value of its own, and what is in it has another path.

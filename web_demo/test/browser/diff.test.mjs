@@ -32,7 +32,7 @@ function rows(page) {
 }
 
 /** The key path that a dotted name becomes. */
-const nestedPath = (name) => name.split('.').map((segment) => (/^\d+$/.test(segment) ? `~2${segment}` : segment)).join('/')
+const nestedPath = (name) => name.replaceAll('.', '/')
 
 inEachBrowser((kind, browser) => {
   /** Opens two files, one after the other by a link, so that the second is shown, and then the first. */

@@ -56,7 +56,7 @@ inEachBrowser((kind, browser) => {
     const page = await visit('few')
     await press(page, 'layers.0.weight')
     await said(page, '[aria-selected=true] .label', /^weight$/)
-    await page.waitForFunction(() => location.hash.endsWith('key=layers/~20/weight'))
+    await page.waitForFunction(() => location.hash.endsWith('key=layers/0/weight'))
     assert.equal(await page.evaluate(() => document.activeElement.id), 'panel-node')
     // They are about the file, so they stand where the file is shown.
     await page.waitForFunction(() => !document.querySelector('.notes'))

@@ -52,7 +52,7 @@ inEachBrowser((kind, browser) => {
   })
 
   test('a link selects a node, and follows what is selected', async () => {
-    const page = await browser.visit('#url=example.espalier&key=model/layers/~20/weight')
+    const page = await browser.visit('#url=example.espalier&key=model/layers/0/weight')
     await page.waitForSelector('[aria-selected=true]')
     await said(page, '[aria-selected=true] .label', /^weight$/)
     assert.ok((await rows(page)).includes('----weight'))

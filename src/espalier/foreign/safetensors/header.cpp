@@ -264,7 +264,7 @@ class HeaderHandler {
   bool refuse(ErrorCode code, std::string message, std::uint64_t offset) {
     std::string path;
     if (state_ >= State::kTensor && state_ <= State::kOffset) {
-      append_path(path, KeyView::of(entry_.name));
+      append_path(path, KeyView::of(entry_.name), DigitMark::kNever);
     }
     error_ = Error{code, offset, std::move(path), std::move(message)};
     return false;

@@ -49,7 +49,7 @@ class HeaderTables {
   tl::unexpected<Error> bad(const SafetensorsEntry& entry, std::string message,
                             ErrorCode code = ErrorCode::kSafetensorsInvalid) const {
     std::string path;
-    append_path(path, KeyView::of(entry.name));
+    append_path(path, KeyView::of(entry.name), DigitMark::kNever);
     return fail(code, std::move(message), offset_of(entry.name), std::move(path));
   }
 

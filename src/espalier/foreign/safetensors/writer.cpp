@@ -121,11 +121,12 @@ class Planner {
     const std::uint64_t losses_before = losses_.count();
     const bool is_marker = metadata_.label() == kEmptyMetadataLabel;
     if (metadata_.has_label() && !is_marker) losses_.add("(metadata)", "a label");
+    const DigitMarks marks(metadata_.keys());
     for (std::size_t i = 0; i < metadata_.children().size(); ++i) {
       const KeyView key = metadata_.keys()[i].view();
       const Value& value = metadata_.children()[i];
       std::string path = "(metadata)";
-      append_path(path, key);
+      append_path(path, key, marks.of(key));
       if (key.is_int || value.kind() != Kind::kString || value.has_label()) {
         losses_.add(path, key.is_int          ? "an int key"
                           : value.has_label() ? "a label"

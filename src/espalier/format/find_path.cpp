@@ -25,7 +25,7 @@ DigitMark digit_mark(const Tables& t, const NodeRecord& parent, KeyView key) {
 
 std::string find_path(const Tables& t, std::uint32_t node) {
   struct Step {
-    Key key;
+    KeyView key;
     DigitMark mark;
   };
   std::vector<Step> steps;
@@ -37,17 +37,15 @@ std::string find_path(const Tables& t, std::uint32_t node) {
         node - parent.value >= parent.count) {
       continue;
     }
-    if (has_keys(node_kind(parent))) {
-      const KeyView key = node_key(t, t.nodes[node]);
-      steps.push_back({Key(key), digit_mark(t, parent, key)});
-    } else {
-      steps.push_back({Key(std::int64_t{node - parent.value}), DigitMark::kAlways});
-    }
+    const KeyView key = has_keys(node_kind(parent))
+                            ? node_key(t, t.nodes[node])
+                            : KeyView::of(std::int64_t{node - parent.value});
+    steps.push_back({key, digit_mark(t, parent, key)});
     node = candidate;
   }
   std::string path = node == kMetadataRoot ? "(metadata)" : "";
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
-    append_path(path, step->key.view(), step->mark);
+    append_path(path, step->key, step->mark);
   }
   return path;
 }

@@ -178,18 +178,35 @@ std::string printed_path(const NodeRef& root, const KeyPath& keys) {
 
 namespace {
 
-Way<NodeRef> follow_nodes(const NodeRef& root, const KeyPath& path) {
-  return follow(root, path, [](const NodeRef& node, const KeyView& key) { return node.find(key); });
+// Goes from `node` to a child.
+bool enter(NodeRef& node, const KeyView& key) {
+  const auto child = node.find(key);
+  if (child) node = *child;
+  return child.has_value();
 }
 
-Error not_found(const NodeRef& root, const KeyPath& path, const Way<NodeRef>& way) {
+// The way of a path from a root as far as it leads.
+struct Way {
+  Way(const NodeRef& root, const KeyPath& path) : end(root) {
+    missing = follow(path, [&](const KeyView& key) {
+      if (!enter(end, key)) return false;
+      keys.push_back(Key(key));
+      return true;
+    });
+  }
+
+  NodeRef end;
+  KeyPath keys;  // of `end`
+  std::optional<KeyView> missing;
+};
+
+Error not_found(const NodeRef& root, const KeyPath& path, const Way& way) {
   std::string found = printed_path(root, way.keys);
   std::string what = "no such key; " + (found.empty() ? "the root" : "'" + found + "'") + " is a " +
                      std::string(kind_name(way.end.kind()));
   if (is_container(way.end.kind())) {
     what += " of " + std::to_string(way.end.size()) + " without that key";
-    const KeyView missing = way.missing->view();
-    const auto twin = missing.is_int ? std::nullopt : read_int_key(missing.text);
+    const auto twin = way.missing->is_int ? std::nullopt : read_int_key(way.missing->text);
     if (twin && way.end.find(KeyView::of(*twin))) {
       append_path(found, KeyView::of(*twin));
       what += "; did you mean '" + found + "', the int key?";
@@ -203,12 +220,13 @@ Error not_found(const NodeRef& root, const KeyPath& path, const Way<NodeRef>& wa
 }  // namespace
 
 std::optional<NodeRef> NodeRef::find(const KeyPath& path) const {
-  const auto way = follow_nodes(*this, path);
-  return way.missing ? std::nullopt : std::optional(way.end);
+  NodeRef node = *this;
+  const auto missing = follow(path, [&](const KeyView& key) { return enter(node, key); });
+  return missing ? std::nullopt : std::optional(node);
 }
 
 Result<NodeRef> NodeRef::at(const KeyPath& path) const {
-  const auto way = follow_nodes(*this, path);
+  const Way way(*this, path);
   if (way.missing) return tl::unexpected<Error>(not_found(*this, path, way));
   return way.end;
 }
@@ -222,7 +240,7 @@ Result<NodeRef> NodeRef::at(std::string_view text) const {
 Result<KeyPath> NodeRef::resolve(std::string_view text) const {
   auto path = KeyPath::parse(text);
   if (!path) return propagate(path);
-  auto way = follow_nodes(*this, *path);
+  Way way(*this, *path);
   if (way.missing) return tl::unexpected<Error>(not_found(*this, *path, way));
   return std::move(way.keys);
 }

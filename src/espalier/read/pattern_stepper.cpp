@@ -72,12 +72,12 @@ PatternStepper::Verdict PatternStepper::step(std::size_t depth, const NodeRef& p
     });
   }
   const KeyView key = parent.key(i);
+  const DigitMark mark = parent.digit_mark(key);
   segment_.clear();
-  append_segment(segment_, key, parent.digit_mark(key));
-  marked_.clear();
-  append_segment(marked_, key);
-  return advance(depth, is_inherited,
-                 [&](std::size_t k) { return patterns_[k].step(from[k], segment_, marked_); });
+  append_segment(segment_, key, mark);
+  return advance(depth, is_inherited, [&](std::size_t k) {
+    return patterns_[k].step(from[k], segment_, mark == DigitMark::kNever);
+  });
 }
 
 Result<void> PatternStepper::check_all_matched() const {

@@ -70,7 +70,6 @@ class PatternStepper {
   std::vector<std::uint8_t> selected_;
   std::array<KnownStep, kKnownSteps> known_;
   std::string segment_;  // scratch
-  std::string marked_;   // scratch
 };
 
 }  // namespace espalier

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "espalier/base/utf8.h"
+#include "espalier/tree/text_error.h"
 
 namespace espalier {
 namespace {
@@ -29,16 +30,14 @@ class Parser {
       const std::string_view marked = segment.substr(2);
       if (marked.empty() || read_int_key(marked)) return Key(marked);
       return fail_at(begin,
-                     "'~2' marks a string key that is empty or would read as an integer, and this "
-                     "one needs no mark; leave the '~2' out, or write '~02' for the characters ~2");
+                     "'~2' marks a string key that is empty or reads as an integer; this one "
+                     "needs no mark: leave it out, or write '~02' for ~2");
     }
     return unescape(begin, end);
   }
 
-  tl::unexpected<Error> fail_at(std::size_t offset, std::string what) const {
-    const std::size_t character = count_utf8_chars(text_.substr(0, offset)) + 1;
-    return fail(ErrorCode::kInvalidKeyPath,
-                "bad key path at character " + std::to_string(character) + ": " + std::move(what));
+  tl::unexpected<Error> fail_at(std::size_t offset, const char* what) const {
+    return tl::unexpected<Error>(text_error(ErrorCode::kInvalidKeyPath, text_, offset, what));
   }
 
  private:
@@ -69,15 +68,19 @@ class Parser {
 }  // namespace
 
 std::optional<std::int64_t> read_int_key(std::string_view segment) {
-  const std::string_view digits = segment.starts_with('-') ? segment.substr(1) : segment;
-  if (digits.empty() || digits.front() < '0' || digits.front() > '9') return std::nullopt;
-  // An integer has one text, so that "-0" and "007" are none.
+  const bool is_negative = segment.starts_with('-');
+  const std::string_view digits = segment.substr(is_negative ? 1 : 0);
+  // An integer has one text, so that "-0" and "007" are none. Nineteen digits fit 64 bits. By hand,
+  // because std::from_chars() takes more room than core.wasm has.
+  if (digits.empty() || digits.size() > 19) return std::nullopt;
   if (digits.front() == '0' && segment.size() > 1) return std::nullopt;
-  std::int64_t value = 0;
-  const char* end = segment.data() + segment.size();
-  const auto [stop, error] = std::from_chars(segment.data(), end, value);
-  if (error != std::errc{} || stop != end) return std::nullopt;
-  return value;
+  std::uint64_t value = 0;
+  for (const char c : digits) {
+    if (c < '0' || c > '9') return std::nullopt;
+    value = value * 10 + static_cast<std::uint64_t>(c - '0');
+  }
+  if (value > (std::uint64_t{1} << 63) - (is_negative ? 0 : 1)) return std::nullopt;
+  return static_cast<std::int64_t>(is_negative ? 0 - value : value);
 }
 
 bool is_plain_key(std::string_view key) {

@@ -5,6 +5,7 @@
 #include "espalier/base/counted.h"
 #include "espalier/base/utf8.h"
 #include "espalier/tree/pattern.h"
+#include "espalier/tree/text_error.h"
 
 namespace espalier {
 namespace {
@@ -15,10 +16,8 @@ bool globstar_at(std::string_view text, std::size_t offset) {
   return rest == "**" || rest.starts_with("**/");
 }
 
-tl::unexpected<Error> fail_at(std::string_view text, std::size_t offset, std::string what) {
-  const std::size_t character = count_utf8_chars(text.substr(0, offset)) + 1;
-  return fail(ErrorCode::kInvalidPattern,
-              "bad pattern at character " + std::to_string(character) + ": " + std::move(what));
+tl::unexpected<Error> fail_at(std::string_view text, std::size_t offset, const char* what) {
+  return tl::unexpected<Error>(text_error(ErrorCode::kInvalidPattern, text, offset, what));
 }
 
 }  // namespace
@@ -40,13 +39,12 @@ Result<Pattern> Pattern::parse(std::string_view text, LetterCase letter_case) {
   for (std::size_t offset = text.starts_with('/') ? 1 : 0;; ++offset) {
     if (offset == text.size() || text[offset] == '/') {
       return fail_at(text, offset,
-                     "a segment is empty, and no key path has empty segments; remove the extra "
-                     "'/', or write '~2' for the empty string key");
+                     "a segment is empty; remove the extra '/', or write '~2' for the empty "
+                     "string key");
     }
+    static_assert(kMaxSegments == 62);
     if (pattern.segments_.size() == kMaxSegments) {
-      return fail_at(text, offset,
-                     "a pattern has at most " + std::to_string(kMaxSegments) +
-                         " segments; use '**' for a run of them");
+      return fail_at(text, offset, "a pattern has at most 62 segments; use '**' for a run of them");
     }
     if (globstar_at(text, offset)) {
       pattern.globstars_ |= bit(pattern.segments_.size());

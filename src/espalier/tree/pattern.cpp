@@ -49,10 +49,8 @@ bool Pattern::matches(std::string_view printed_path) const {
 Pattern::State Pattern::start() const { return skip_globstars(bit(0)); }
 
 Pattern::State Pattern::step(State state, std::string_view printed_segment,
-                             std::string_view marked_segment) const {
-  if (letter_case_ == LetterCase::kExact) {
-    return step_folded(state, printed_segment, marked_segment);
-  }
+                             bool is_unmarked) const {
+  if (letter_case_ == LetterCase::kExact) return step_folded(state, printed_segment, is_unmarked);
   // Millions of names are matched, and most are short: those take no heap memory.
   std::array<char, 256> room;
   std::string long_name;
@@ -62,11 +60,11 @@ Pattern::State Pattern::step(State state, std::string_view printed_segment,
     folded = long_name.data();
   }
   copy_in_lower_case(printed_segment, folded);
-  return step_folded(state, {folded, printed_segment.size()}, marked_segment);
+  return step_folded(state, {folded, printed_segment.size()}, is_unmarked);
 }
 
 Pattern::State Pattern::step_folded(State state, std::string_view folded_segment,
-                                    std::string_view marked_segment) const {
+                                    bool is_unmarked) const {
   State next = state & globstars_;  // A `**` consumes the segment and stays active.
   State left = state & ~globstars_ & (accepting_ - 1);
   for (; left != 0; left &= left - 1) {
@@ -74,7 +72,8 @@ Pattern::State Pattern::step_folded(State state, std::string_view folded_segment
     const SegmentPattern& segment = segments_[place];
     // Only a literal can mean the mark; wildcards match what is printed.
     if (segment.matches(folded_segment) ||
-        (segment.is_literal() && !marked_segment.empty() && segment.literal() == marked_segment)) {
+        (is_unmarked && segment.is_literal() && segment.literal().starts_with("~2") &&
+         std::string_view(segment.literal()).substr(2) == folded_segment)) {
       next |= bit(place + 1);
     }
   }

@@ -59,18 +59,17 @@ class Pattern {
   bool matches(std::string_view printed_path) const;
 
   // To match a tree while walking it, take `start()` for the root and, for each child, `step()`
-  // from its parent's state with the child's printed segment. Where that lacks the mark of a string
-  // key, give the segment with its mark too. `accepts()` returns whether that node
-  // matches. A dead state (0) means that neither the node nor anything below it matches, so a walk
-  // can skip the subtree.
+  // from its parent's state with the child's printed segment. `is_unmarked`: it is a string key
+  // that is printed without the mark ~2, by which literals still find it. `accepts()` returns
+  // whether that node matches. A dead state (0) means that neither the node nor anything below it
+  // matches, so a walk can skip the subtree.
 
   /// The set of positions in the pattern that the path so far may have reached. Valid only for the
   /// pattern that made it.
   using State = std::uint64_t;
 
   State start() const;
-  State step(State state, std::string_view printed_segment,
-             std::string_view marked_segment = {}) const;
+  State step(State state, std::string_view printed_segment, bool is_unmarked = false) const;
   bool accepts(State state) const { return (state & accepting_) != 0; }
 
   /// Whether the pattern matches at most one path, so that a look-up can replace a search.
@@ -84,8 +83,7 @@ class Pattern {
   static constexpr State bit(std::size_t place) { return State{1} << place; }
   /// Adds the positions reachable without a segment, by matching each `**` with nothing.
   State skip_globstars(State state) const;
-  State step_folded(State state, std::string_view folded_segment,
-                    std::string_view marked_segment) const;
+  State step_folded(State state, std::string_view folded_segment, bool is_unmarked) const;
 
   std::string text_;
   /// One for each segment; unused for a `**`.

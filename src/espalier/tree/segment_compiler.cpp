@@ -5,6 +5,7 @@
 
 #include "espalier/base/utf8.h"
 #include "espalier/tree/segment_pattern.h"
+#include "espalier/tree/text_error.h"
 
 namespace espalier {
 namespace {
@@ -29,8 +30,8 @@ class SegmentPattern::Compiler {
       return tl::unexpected(
           at_end() ? error_at(open_.back().offset, "'{' is never closed; add '}', or write '\\{'")
                    : error_at(offset_,
-                              "'/' is not allowed inside '{...}', which matches within one "
-                              "segment; close the '{' first, or use two patterns"));
+                              "'/' is not allowed inside '{...}'; close the '{' first, or use two "
+                              "patterns"));
     }
     emit(Op::kAccept);
     return simplify();
@@ -83,8 +84,8 @@ class SegmentPattern::Compiler {
     const std::size_t begin = offset_++;
     if (!at_end() && peek() == '*') {
       return error_at(begin,
-                      "'**' must be a whole segment, as in 'a/**/b'; write '*' to match any "
-                      "characters within a segment, or '\\*' for the character *");
+                      "'**' must be a whole segment; write '*' for any characters within one, or "
+                      "'\\*' for a *");
     }
     stars_.push_back(literal_.size());
     emit(Op::kStar);
@@ -163,8 +164,8 @@ class SegmentPattern::Compiler {
       ++offset_;
       if (at_end() || peek() == '/') {
         return error_at(offset_ - 1,
-                        "'\\' has no character after it in its segment; write '\\\\' for the "
-                        "character itself, and '~1' for a slash inside a key");
+                        "'\\' has no character after it; write '\\\\' for a \\, and '~1' for a "
+                        "slash in a key");
       }
     }
     const Utf8Char decoded = decode_utf8(pattern_, offset_);
@@ -216,12 +217,8 @@ class SegmentPattern::Compiler {
     return program_.size() - 1;
   }
 
-  Error error_at(std::size_t offset, std::string what) const {
-    const std::size_t character = count_utf8_chars(pattern_.substr(0, offset)) + 1;
-    return {ErrorCode::kInvalidPattern,
-            Error::kNoOffset,
-            {},
-            "bad pattern at character " + std::to_string(character) + ": " + std::move(what)};
+  Error error_at(std::size_t offset, const char* what) const {
+    return text_error(ErrorCode::kInvalidPattern, pattern_, offset, what);
   }
 
   std::string_view pattern_;

@@ -29,14 +29,23 @@ std::optional<std::size_t> find_child(const Value& parent, KeyView wanted) {
   return static_cast<std::size_t>(at - keys.begin());
 }
 
-// The same for both kinds of constness.
+// The way of a path from a root as far as it leads, for both kinds of constness.
 template <class AnyValue>
-Way<AnyValue*> follow_values(AnyValue& root, const KeyPath& path) {
-  return follow(&root, path, [](AnyValue* value, KeyView key) {
-    const auto position = find_child(*value, key);
-    return position ? std::optional(&value->children()[*position]) : std::nullopt;
-  });
-}
+struct Way {
+  Way(AnyValue& root, const KeyPath& path) : end(&root) {
+    missing = follow(path, [this](const KeyView& key) {
+      const auto position = find_child(*end, key);
+      if (!position) return false;
+      end = &end->children()[*position];
+      keys.push_back(Key(key));
+      return true;
+    });
+  }
+
+  AnyValue* end;
+  KeyPath keys;  // of `end`
+  std::optional<KeyView> missing;
+};
 
 // The value below `root` at its exact keys, for messages.
 std::string place(const Value& root, const KeyPath& keys) {
@@ -50,7 +59,7 @@ std::string place(const Value& root, const KeyPath& keys) {
 }
 
 template <class AnyValue>
-tl::unexpected<Error> no_child(const Value& root, const KeyPath& path, const Way<AnyValue*>& way) {
+tl::unexpected<Error> no_child(const Value& root, const KeyPath& path, const Way<AnyValue>& way) {
   const Value& parent = *way.end;
   std::string what = "no such key; " + place(root, way.keys) + " is " + with_article(parent.kind());
   what += is_container(parent.kind())
@@ -61,7 +70,7 @@ tl::unexpected<Error> no_child(const Value& root, const KeyPath& path, const Way
 
 template <class AnyValue>
 Result<AnyValue*> descend(AnyValue& root, const KeyPath& path) {
-  const auto way = follow_values(root, path);
+  const Way way(root, path);
   if (way.missing) return no_child(root, path, way);
   return way.end;
 }
@@ -82,7 +91,7 @@ Key key_to_add(const Value& parent, const Key& key) {
 }
 
 // Appends a child under key number `depth` of a path, or says why not.
-Result<void> append(const Value& root, const Way<Value*>& way, const KeyPath& path,
+Result<void> append(const Value& root, const Way<Value>& way, const KeyPath& path,
                     std::size_t depth, Value value) {
   Value& parent = *way.end;
   const auto refuse = [&](const std::string& why) {
@@ -150,15 +159,15 @@ Result<Value*> Value::at(std::string_view path) {
 }
 
 Result<void> Value::set(const KeyPath& path, Value value) {
-  if (const auto way = follow_values(*this, path); !way.missing) {
+  if (const Way way(*this, path); !way.missing) {
     *way.end = std::move(value);
     return {};
   }
   // From the first key that is missing on, all is new. A new name keeps its dots.
-  Way<Value*> parent{this};
+  Way parent(*this, KeyPath());
   std::size_t depth = 0;
   for (;; ++depth) {
-    auto way = follow_values(*this, path.first(depth + 1));
+    Way way(*this, path.first(depth + 1));
     if (way.missing) break;
     parent = std::move(way);
   }
@@ -179,9 +188,9 @@ Result<void> Value::erase(const KeyPath& path) {
   if (path.empty()) {
     return fail(ErrorCode::kInvalidArgument, "the root cannot be erased; assign to it instead");
   }
-  const auto way = follow_values(*this, path);
+  const Way way(*this, path);
   if (way.missing) return no_child(*this, path, way);
-  Value* parent = follow_values(*this, way.keys.parent()).end;
+  Value* parent = Way(*this, way.keys.parent()).end;
   Children& children = *std::get_if<Children>(&parent->payload_);
   const std::size_t position = *find_child(*parent, way.keys.back().view());
   const auto offset = static_cast<std::ptrdiff_t>(position);

@@ -7,6 +7,11 @@ install(
   EXPORT espalier-targets
   ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
   FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+install(
+  TARGETS espalier_shared
+  EXPORT espalier-targets
+  LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+  FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 if(TARGET espalier)
   install(TARGETS espalier RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
   # The viewer's page, if scripts/viewer has built it by the time of installing.

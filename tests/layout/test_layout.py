@@ -23,6 +23,7 @@ ALLOWED = {
     "src/espalier/foreign": BASE | {"tree", "codec", "format", "read", "write"},
     "native/espalier/native": BASE | {"tree", "codec", "format", "read", "write", "foreign"},
     "wasm": BASE | {"tree", "codec", "format", "read", "report", "write", "foreign"},
+    "native/c": BASE | {"tree", "codec", "format", "read", "report", "write", "foreign", "native"},
     "native/serve": BASE | {"native"},
     "native/cli": BASE | {"tree", "codec", "format", "read", "report", "write", "foreign", "native", "serve"},
 }

@@ -1,0 +1,71 @@
+// Errors and versions.
+#include <exception>
+#include <new>
+
+#include "handles.h"
+
+namespace espalier::c {
+
+static_assert(ESPALIER_NOT_FOUND == static_cast<int>(ErrorCode::kNotFound));
+static_assert(ESPALIER_WRONG_KIND == static_cast<int>(ErrorCode::kWrongKind));
+static_assert(ESPALIER_INVALID_ARGUMENT == static_cast<int>(ErrorCode::kInvalidArgument));
+static_assert(ESPALIER_OUT_OF_MEMORY == static_cast<int>(ErrorCode::kOutOfMemory));
+
+espalier_status give(espalier_error** error, Error given) noexcept {
+  const auto status = static_cast<espalier_status>(given.code);
+  if (error == nullptr) return status;
+  try {
+    *error = new espalier_error(std::move(given));
+  } catch (...) {
+    *error = nullptr;
+  }
+  return status;
+}
+
+espalier_status give_exception(espalier_error** error) noexcept {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return give(error, {ErrorCode::kOutOfMemory, Error::kNoOffset, {}, {}});
+  } catch (const std::exception& exception) {
+    // The library itself throws nothing else; a size that no vector can have does.
+    try {
+      return give(error,
+                  {ErrorCode::kInvalidArgument,
+                   Error::kNoOffset,
+                   {},
+                   std::string("an argument is beyond what memory can hold: ") + exception.what()});
+    } catch (...) {
+      return ESPALIER_OUT_OF_MEMORY;
+    }
+  } catch (...) {
+    return ESPALIER_INVALID_ARGUMENT;
+  }
+}
+
+}  // namespace espalier::c
+
+uint32_t espalier_abi_version() { return ESPALIER_ABI_VERSION; }
+
+const char* espalier_version() { return ESPALIER_VERSION; }
+
+espalier_status espalier_error_status(const espalier_error* error) {
+  return static_cast<espalier_status>(error->error.code);
+}
+
+// The names are string literals, which end with a NUL.
+const char* espalier_error_code(const espalier_error* error) {
+  return espalier::to_string(error->error.code).data();
+}
+
+const char* espalier_error_text(const espalier_error* error) { return error->text.c_str(); }
+
+const char* espalier_error_message(const espalier_error* error) {
+  return error->error.message.c_str();
+}
+
+const char* espalier_error_path(const espalier_error* error) { return error->error.path.c_str(); }
+
+uint64_t espalier_error_offset(const espalier_error* error) { return error->error.offset; }
+
+void espalier_error_free(espalier_error* error) { delete error; }

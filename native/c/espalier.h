@@ -1,0 +1,411 @@
+/* The stable C interface of Espalier, for C and for languages that call C.
+ *
+ *   espalier_error *error = NULL;
+ *   espalier_file *file = NULL;
+ *   if (espalier_open("run.espalier", NULL, &file, &error) != ESPALIER_OK) {
+ *     fprintf(stderr, "%s\n", espalier_error_text(error));
+ *     espalier_error_free(error);
+ *     return 1;
+ *   }
+ *   espalier_node node;
+ *   float weight[6];
+ *   if (espalier_at(file, espalier_state(file), "model/weight", &node, NULL) == ESPALIER_OK &&
+ *       espalier_read(file, node, NULL, 0, weight, sizeof weight, NULL) == ESPALIER_OK) {
+ *     use(weight);
+ *   }
+ *   espalier_close(file);
+ *
+ * Handles. `espalier_file`, `espalier_list`, `espalier_view`, `espalier_report`, `espalier_value`
+ * and `espalier_error` are opaque. Free each with its own function, which accepts NULL. A pointer
+ * that a function returns points into its handle and is valid until that is freed or changed,
+ * unless the function says otherwise. No argument may be NULL unless its function allows it.
+ *
+ * Errors. A function that can fail returns an espalier_status: ESPALIER_OK or the number of an
+ * error code, which never changes (docs/errors.md lists them). Its last argument, which may be
+ * NULL, receives the error, to be freed; after success it is set to NULL. A function that returns a
+ * handle to a value returns NULL if there is no memory. No C++ exception leaves a function.
+ *
+ * Threads. Functions may be called from any thread. One handle may be used by several threads at
+ * once as long as none of them changes or frees it.
+ *
+ * Text is UTF-8. A `const char *` argument ends with a NUL; an espalier_text has its size and no
+ * NUL.
+ *
+ * Structs that may grow begin with their own size. Initialise them with ESPALIER_INIT: a program
+ * that was compiled against an older header then works with a newer library.
+ */
+#ifndef ESPALIER_C_ESPALIER_H_
+#define ESPALIER_C_ESPALIER_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define ESPALIER_C_API __attribute__((visibility("default")))
+#else
+#define ESPALIER_C_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Versions ---- */
+
+/* The version of this interface. It grows when functions or members are added. */
+#define ESPALIER_ABI_VERSION 1
+/* The version of the library that runs. A program compiled against version n needs n or more. */
+ESPALIER_C_API uint32_t espalier_abi_version(void);
+/* The library's version, for example "0.1.0"; lives for ever. */
+ESPALIER_C_API const char* espalier_version(void);
+
+/* A struct whose members are zero but for its size:
+ * espalier_open_options options = ESPALIER_INIT(options); */
+#if defined(__cplusplus) && __cplusplus < 202002L
+#define ESPALIER_INIT(variable) \
+  { sizeof(variable) }
+#else
+#define ESPALIER_INIT(variable) \
+  { .size = sizeof(variable) }
+#endif
+
+typedef struct espalier_text {
+  const char* data;
+  size_t size;
+} espalier_text;
+
+/* ---- Errors ---- */
+
+typedef int32_t espalier_status;
+#define ESPALIER_OK 0
+#define ESPALIER_NOT_FOUND 42
+#define ESPALIER_WRONG_KIND 43
+#define ESPALIER_INVALID_ARGUMENT 45
+#define ESPALIER_OUT_OF_MEMORY 16
+
+typedef struct espalier_error espalier_error;
+
+/* The number that the failing function returned. */
+ESPALIER_C_API espalier_status espalier_error_status(const espalier_error* error);
+/* The code's name, for example "not_found"; lives for ever. */
+ESPALIER_C_API const char* espalier_error_code(const espalier_error* error);
+/* All in one line for people: what is wrong, what to do, and where. */
+ESPALIER_C_API const char* espalier_error_text(const espalier_error* error);
+/* What is wrong and what to do. */
+ESPALIER_C_API const char* espalier_error_message(const espalier_error* error);
+/* The key path of the node, or "". */
+ESPALIER_C_API const char* espalier_error_path(const espalier_error* error);
+/* The offset of the error in the file, or UINT64_MAX. */
+ESPALIER_C_API uint64_t espalier_error_offset(const espalier_error* error);
+ESPALIER_C_API void espalier_error_free(espalier_error* error);
+
+/* ---- Opening ---- */
+
+typedef struct espalier_file espalier_file;
+
+typedef struct espalier_open_options {
+  size_t size;
+  /* Threads for reading and verifying; 0 uses every CPU. */
+  uint32_t threads;
+  /* Not 0: read the file instead of mapping it. A mapped file must not be cut while it is open. */
+  uint32_t no_mmap;
+  /* Not 0: split names at every dot, so that they are nested dicts. */
+  uint32_t nest;
+} espalier_open_options;
+
+/* Opens a checkpoint of any format that the library reads, and validates everything but the
+ * tensors' bytes. `options` may be NULL. */
+ESPALIER_C_API espalier_status espalier_open(const char* path, const espalier_open_options* options,
+                                             espalier_file** out, espalier_error** error);
+ESPALIER_C_API void espalier_close(espalier_file* file);
+
+/* ---- The tree ---- */
+
+/* The number of a node of a file. */
+typedef uint32_t espalier_node;
+
+typedef enum espalier_kind {
+  ESPALIER_NULL = 1,
+  ESPALIER_BOOL = 2,
+  ESPALIER_INT64 = 3,
+  ESPALIER_BIGINT = 4,
+  ESPALIER_FLOAT64 = 5,
+  ESPALIER_COMPLEX128 = 6,
+  ESPALIER_STRING = 7,
+  ESPALIER_BYTES = 8,
+  ESPALIER_DICT = 9,
+  ESPALIER_LIST = 10,
+  ESPALIER_TUPLE = 11,
+  ESPALIER_SET = 12,
+  ESPALIER_RECORD = 13,
+  ESPALIER_TENSOR = 14,
+  ESPALIER_PLACEHOLDER = 15
+} espalier_kind;
+
+typedef struct espalier_node_info {
+  size_t size;
+  /* An espalier_kind. */
+  uint32_t kind;
+  /* Children of a container; they have consecutive numbers from `first_child` on. */
+  uint32_t child_count;
+  espalier_node first_child;
+  /* Whether there is a label: the type that the value had in its program. */
+  uint32_t has_label;
+  espalier_text label;
+  /* A bool (0 or 1) or an int64. */
+  int64_t integer;
+  /* A float64, or the real part of a complex128. */
+  double real;
+  double imaginary;
+  /* A string, the bytes of bytes, or a bigint as little-endian two's complement. */
+  espalier_text text;
+} espalier_node_info;
+
+typedef struct espalier_key {
+  size_t size;
+  /* Not 0: `integer` is the key or position. Otherwise `text` is the key. */
+  uint32_t is_integer;
+  int64_t integer;
+  espalier_text text;
+} espalier_key;
+
+/* The roots of the two trees. */
+ESPALIER_C_API espalier_node espalier_state(const espalier_file* file);
+ESPALIER_C_API espalier_node espalier_metadata(const espalier_file* file);
+
+/* The node at a key path below `from`, for example "model/layers/8/weight"; ESPALIER_NOT_FOUND. */
+ESPALIER_C_API espalier_status espalier_at(const espalier_file* file, espalier_node from,
+                                           const char* path, espalier_node* out,
+                                           espalier_error** error);
+/* Fills `info`, whose `size` must be set. ESPALIER_INVALID_ARGUMENT if there is no such node. */
+ESPALIER_C_API espalier_status espalier_get_node(const espalier_file* file, espalier_node node,
+                                                 espalier_node_info* info, espalier_error** error);
+/* The key of child number `i` of a container; its position in a list, tuple or set. */
+ESPALIER_C_API espalier_status espalier_get_key(const espalier_file* file, espalier_node parent,
+                                                uint32_t i, espalier_key* key,
+                                                espalier_error** error);
+
+/* Nodes and their key paths. */
+typedef struct espalier_list espalier_list;
+/* The nodes of the state that a pattern with wildcards matches, each with all below it, parents
+ * first. The pattern for every weight is two stars, a slash and "weight"; docs/cli.md describes
+ * them all. */
+ESPALIER_C_API espalier_status espalier_find(const espalier_file* file, const char* pattern,
+                                             espalier_list** out, espalier_error** error);
+ESPALIER_C_API size_t espalier_list_size(const espalier_list* list);
+/* `i` must be less than the size. */
+ESPALIER_C_API espalier_node espalier_list_node(const espalier_list* list, size_t i);
+ESPALIER_C_API espalier_text espalier_list_path(const espalier_list* list, size_t i);
+ESPALIER_C_API void espalier_list_free(espalier_list* list);
+
+/* ---- Tensors ---- */
+
+/* The number of an element type. espalier_dtype_from_name("bf16") finds one; they never change. */
+typedef uint32_t espalier_dtype;
+/* 0 if there is no such name. */
+ESPALIER_C_API espalier_dtype espalier_dtype_from_name(const char* name);
+/* For example "bf16", or NULL if there is no such number; lives for ever. */
+ESPALIER_C_API const char* espalier_dtype_name(espalier_dtype dtype);
+/* Bits of one element; 0 for opaque blocks. */
+ESPALIER_C_API uint32_t espalier_dtype_bits(espalier_dtype dtype);
+
+typedef struct espalier_tensor_info {
+  size_t size;
+  espalier_dtype dtype;
+  /* Not 0: dtype and shape without data. */
+  uint32_t is_placeholder;
+  uint32_t rank;
+  /* The number of the tensor: tied nodes have the same one. */
+  uint32_t number;
+  /* Elements along each axis; valid as long as the file is open. */
+  const uint64_t* shape;
+  uint64_t elements;
+  /* Bytes of the elements, packed; and in the file. */
+  uint64_t bytes;
+  uint64_t stored_bytes;
+  uint32_t has_hash;
+  /* Of opaque blocks: the type's name, and elements and bytes of one block. */
+  uint32_t block_elements;
+  uint32_t block_bytes;
+  espalier_text block_name;
+  /* One hash of the contents: equal for equal tensors in any file. */
+  uint8_t hash[16];
+} espalier_tensor_info;
+
+/* ESPALIER_WRONG_KIND if the node is neither a tensor nor a placeholder. */
+ESPALIER_C_API espalier_status espalier_get_tensor(const espalier_file* file, espalier_node node,
+                                                   espalier_tensor_info* info,
+                                                   espalier_error** error);
+
+/* The elements of one axis to read, as in Python's start:stop:step. */
+typedef struct espalier_slice {
+  /* Not 0: `start` or `stop` is given; otherwise all the way. */
+  uint32_t has_start;
+  uint32_t has_stop;
+  int64_t start;
+  int64_t stop;
+  /* At least 1. */
+  int64_t step;
+} espalier_slice;
+
+/* Copies a tensor, or a slice of it, to `out`, which must have exactly its bytes: packed, in C
+ * order, little-endian. The slices are of the first axes; the others are whole. Hashes are checked.
+ */
+ESPALIER_C_API espalier_status espalier_read(const espalier_file* file, espalier_node node,
+                                             const espalier_slice* slices, size_t slice_count,
+                                             void* out, size_t out_bytes, espalier_error** error);
+
+typedef struct espalier_read_request {
+  espalier_node node;
+  const espalier_slice* slices;
+  size_t slice_count;
+  void* out;
+  size_t out_bytes;
+} espalier_read_request;
+
+/* The same for several at once, in one parallel loop. The memory of two requests must not overlap.
+ */
+ESPALIER_C_API espalier_status espalier_read_many(const espalier_file* file,
+                                                  const espalier_read_request* requests,
+                                                  size_t count, espalier_error** error);
+
+/* The bytes of a whole tensor, in the mapped file if they lie there as they are. */
+typedef struct espalier_view espalier_view;
+/* Checks the tensor's hashes unless `unchecked` is not 0 and the tensor is used in place. */
+ESPALIER_C_API espalier_status espalier_view_tensor(const espalier_file* file, espalier_node node,
+                                                    int unchecked, espalier_view** out,
+                                                    espalier_error** error);
+/* Valid until the view is freed; the file may be closed before. */
+ESPALIER_C_API const void* espalier_view_data(const espalier_view* view);
+ESPALIER_C_API size_t espalier_view_size(const espalier_view* view);
+ESPALIER_C_API void espalier_view_free(espalier_view* view);
+
+/* ---- Verifying ---- */
+
+/* Called with the bytes done and the total, from one thread at a time. Must not throw. */
+typedef void (*espalier_progress)(void* context, uint64_t done, uint64_t total);
+
+typedef struct espalier_report espalier_report;
+/* Checks every byte of the file. Damage is in the report and no failure. `progress` may be NULL. */
+ESPALIER_C_API espalier_status espalier_verify(const espalier_file* file,
+                                               espalier_progress progress, void* context,
+                                               espalier_report** out, espalier_error** error);
+/* All that is wrong; 0 if the file is intact. */
+ESPALIER_C_API uint64_t espalier_report_error_count(const espalier_report* report);
+/* Error number `i`, or NULL: the report describes the first thousand. Belongs to the report. */
+ESPALIER_C_API const espalier_error* espalier_report_error(const espalier_report* report, size_t i);
+/* 0 if the format has no hashes: then nothing is known of the tensors' bytes. */
+ESPALIER_C_API int espalier_report_has_hashes(const espalier_report* report);
+ESPALIER_C_API void espalier_report_free(espalier_report* report);
+
+/* ---- Building and editing trees ---- */
+
+/* A tree in memory. Copies share tensors. A function that takes a `child` takes it over, also if it
+ * fails, and accepts NULL: then it fails with ESPALIER_OUT_OF_MEMORY. */
+typedef struct espalier_value espalier_value;
+
+ESPALIER_C_API espalier_value* espalier_new_null(void);
+ESPALIER_C_API espalier_value* espalier_new_bool(int value);
+ESPALIER_C_API espalier_value* espalier_new_int(int64_t value);
+/* Little-endian two's complement in as few bytes as possible; NULL for other bytes. */
+ESPALIER_C_API espalier_value* espalier_new_bigint(const void* bytes, size_t size);
+ESPALIER_C_API espalier_value* espalier_new_float(double value);
+ESPALIER_C_API espalier_value* espalier_new_complex(double real, double imaginary);
+ESPALIER_C_API espalier_value* espalier_new_string(const char* data, size_t size);
+ESPALIER_C_API espalier_value* espalier_new_bytes(const void* data, size_t size);
+/* An empty dict, list, tuple, set or record; NULL for other kinds. */
+ESPALIER_C_API espalier_value* espalier_new_container(espalier_kind kind);
+
+/* Fills `out` with the `size` bytes of a tensor from `offset` on. Returns 0, or another number to
+ * end the save with an error. Called from several threads at once, for each byte once. */
+typedef int (*espalier_producer)(void* context, uint64_t offset, void* out, size_t size);
+
+typedef struct espalier_tensor_spec {
+  size_t size;
+  espalier_dtype dtype;
+  uint32_t rank;
+  const uint64_t* shape;
+  /* The elements, packed in C order, little-endian: borrowed. NULL for a placeholder or a producer.
+   */
+  const void* data;
+  size_t data_bytes;
+  /* Makes the elements when the tree is saved, instead of `data`. */
+  espalier_producer produce;
+  /* Called once when nobody needs `data` or `produce` any more, with `context`; may be NULL. If it
+   * is, keep `data` alive and unchanged for as long as the value or a copy of it is used. */
+  void (*release)(void* context);
+  void* context;
+  /* Of opaque blocks only; see espalier_tensor_info. */
+  const char* block_name;
+  uint32_t block_elements;
+  uint32_t block_bytes;
+  /* One name for each axis, or NULL. */
+  const char* const* axis_names;
+} espalier_tensor_spec;
+
+/* After a failure, `release` has been called. */
+ESPALIER_C_API espalier_status espalier_new_tensor(const espalier_tensor_spec* spec,
+                                                   espalier_value** out, espalier_error** error);
+
+/* Appends to a dict or record. Saving checks that keys are unique. */
+ESPALIER_C_API espalier_status espalier_add_text(espalier_value* container, const char* key,
+                                                 size_t key_size, espalier_value* child,
+                                                 espalier_error** error);
+ESPALIER_C_API espalier_status espalier_add_int(espalier_value* container, int64_t key,
+                                                espalier_value* child, espalier_error** error);
+/* Appends to a list, tuple or set. */
+ESPALIER_C_API espalier_status espalier_add(espalier_value* container, espalier_value* child,
+                                            espalier_error** error);
+/* Puts a value at a key path, in place of what is there; adds dicts on the way. */
+ESPALIER_C_API espalier_status espalier_set(espalier_value* root, const char* path,
+                                            espalier_value* child, espalier_error** error);
+ESPALIER_C_API espalier_status espalier_erase(espalier_value* root, const char* path,
+                                              espalier_error** error);
+/* Names the type that the value has in its program, for example "collections.OrderedDict". */
+ESPALIER_C_API espalier_status espalier_set_label(espalier_value* value, const char* text,
+                                                  size_t size, espalier_error** error);
+/* A copy. The same tensor at two places of a tree is stored once. */
+ESPALIER_C_API espalier_value* espalier_value_copy(const espalier_value* value);
+ESPALIER_C_API void espalier_value_free(espalier_value* value);
+
+/* The tree below a node of a file, with all tensors; with `lazily` not 0, tensors are read and
+ * checked only when the tree is saved. The file may be closed before the value is freed. */
+ESPALIER_C_API espalier_status espalier_load(const espalier_file* file, espalier_node node,
+                                             int lazily, espalier_value** out,
+                                             espalier_error** error);
+
+/* ---- Saving ---- */
+
+typedef struct espalier_save_options {
+  size_t size;
+  /* 0 stores tensors as they are; 1 (fast) to 9 (thorough) compresses them. */
+  int32_t compression_level;
+  uint32_t threads;
+  /* Not 0: return without waiting until the disk has the file. */
+  uint32_t no_sync;
+  /* Not 0: fail if the file exists. */
+  uint32_t no_replace;
+  /* A dict without tensors, or NULL. */
+  const espalier_value* metadata;
+  /* May be NULL. */
+  espalier_progress progress;
+  void* progress_context;
+} espalier_save_options;
+
+/* Saves a tree as an Espalier file, completely or not at all: after an error the old file is
+ * unchanged. `options` may be NULL. */
+ESPALIER_C_API espalier_status espalier_save(const char* path, const espalier_value* state,
+                                             const espalier_save_options* options,
+                                             espalier_error** error);
+/* The same as a safetensors file. Fails with "unrepresentable" if safetensors cannot hold the
+ * state. */
+ESPALIER_C_API espalier_status espalier_save_safetensors(const char* path,
+                                                         const espalier_value* state,
+                                                         const espalier_save_options* options,
+                                                         espalier_error** error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* ESPALIER_C_ESPALIER_H_ */

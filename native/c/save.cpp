@@ -1,0 +1,47 @@
+// Saving trees.
+#include "espalier/native/save.h"
+
+#include "handles.h"
+
+#include "espalier/native/save_safetensors.h"
+
+namespace espalier::c {
+namespace {
+
+Result<SaveOptions> options_of(const espalier_save_options* given) {
+  const auto taken = take(given);
+  if (!taken) return propagate(taken);
+  SaveOptions options;
+  if (taken->metadata != nullptr) options.metadata = taken->metadata->value;
+  options.sync = taken->no_sync == 0;
+  options.replace = taken->no_replace == 0;
+  options.threads = taken->threads;
+  options.compression_level = taken->compression_level;
+  options.progress = progress_of(taken->progress, taken->progress_context);
+  return options;
+}
+
+}  // namespace
+}  // namespace espalier::c
+
+using namespace espalier;
+using espalier::c::guarded;
+
+espalier_status espalier_save(const char* path, const espalier_value* state,
+                              const espalier_save_options* options, espalier_error** error) {
+  return guarded(error, [&]() -> Result<void> {
+    const auto how = c::options_of(options);
+    return how ? save(path, state->value, *how) : propagate(how);
+  });
+}
+
+espalier_status espalier_save_safetensors(const char* path, const espalier_value* state,
+                                          const espalier_save_options* options,
+                                          espalier_error** error) {
+  return guarded(error, [&]() -> Result<void> {
+    const auto how = c::options_of(options);
+    if (!how) return propagate(how);
+    auto saved = save_safetensors(path, state->value, Unrepresentable::kError, *how);
+    return saved ? Result<void>() : propagate(saved);
+  });
+}

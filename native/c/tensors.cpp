@@ -1,0 +1,157 @@
+// Tensors of files: what they are, their bytes, and whether those are intact.
+#include "handles.h"
+
+#include "espalier/read/slice.h"
+#include "espalier/tree/dtype.h"
+
+namespace espalier::c {
+
+Result<TensorRef> tensor_of(const espalier_file* file, espalier_node node) {
+  const auto found = node_of(file, node);
+  if (!found) return propagate(found);
+  const auto tensor = found->tensor();
+  if (tensor) return *tensor;
+  return fail(ErrorCode::kWrongKind,
+              "the node is no tensor but a " + std::string(kind_name(found->kind())));
+}
+
+namespace {
+
+std::vector<Slice> slices_of(const espalier_slice* slices, size_t count) {
+  std::vector<Slice> taken;
+  for (const espalier_slice& slice : std::span(slices, count)) {
+    taken.push_back({.start = slice.has_start != 0 ? std::optional(slice.start) : std::nullopt,
+                     .stop = slice.has_stop != 0 ? std::optional(slice.stop) : std::nullopt,
+                     .step = slice.step});
+  }
+  return taken;
+}
+
+MutableByteSpan memory_of(void* out, size_t bytes) { return {static_cast<std::byte*>(out), bytes}; }
+
+espalier_tensor_info info_of(const TensorRef& tensor) {
+  espalier_tensor_info info = {};
+  info.dtype = static_cast<espalier_dtype>(tensor.dtype());
+  info.is_placeholder = tensor.is_placeholder() ? 1 : 0;
+  info.rank = static_cast<std::uint32_t>(tensor.shape().size());
+  info.number = tensor.number();
+  info.shape = tensor.shape().data();
+  info.elements = tensor.elements();
+  info.bytes = tensor.bytes();
+  info.stored_bytes = tensor.stored_bytes();
+  if (const auto hash = tensor.content_hash()) {
+    static_assert(sizeof *hash == sizeof info.hash);
+    info.has_hash = 1;
+    std::memcpy(info.hash, &*hash, sizeof info.hash);
+  }
+  const BlockType block = tensor.block();
+  info.block_elements = block.elements;
+  info.block_bytes = block.bytes;
+  info.block_name = text_of(block.name);
+  return info;
+}
+
+std::optional<DType> dtype_of_number(espalier_dtype dtype) {
+  if (dtype > kLastDType) return std::nullopt;
+  return dtype_from_number(static_cast<std::uint8_t>(dtype));
+}
+
+}  // namespace
+}  // namespace espalier::c
+
+using namespace espalier;
+using espalier::c::guarded;
+
+espalier_dtype espalier_dtype_from_name(const char* name) {
+  const auto dtype = dtype_from_name(name);
+  return dtype ? static_cast<espalier_dtype>(*dtype) : 0;
+}
+
+// The names are string literals, which end with a NUL.
+const char* espalier_dtype_name(espalier_dtype dtype) {
+  const auto known = c::dtype_of_number(dtype);
+  return known ? dtype_name(*known).data() : nullptr;
+}
+
+uint32_t espalier_dtype_bits(espalier_dtype dtype) {
+  const auto known = c::dtype_of_number(dtype);
+  return known ? dtype_bits(*known) : 0;
+}
+
+espalier_status espalier_get_tensor(const espalier_file* file, espalier_node node,
+                                    espalier_tensor_info* info, espalier_error** error) {
+  return guarded(error, [&]() -> Result<void> {
+    const auto tensor = c::tensor_of(file, node);
+    return tensor ? c::fill(info, c::info_of(*tensor)) : propagate(tensor);
+  });
+}
+
+espalier_status espalier_read(const espalier_file* file, espalier_node node,
+                              const espalier_slice* slices, size_t slice_count, void* out,
+                              size_t out_bytes, espalier_error** error) {
+  return guarded(error, [&]() -> Result<void> {
+    const auto tensor = c::tensor_of(file, node);
+    if (!tensor) return propagate(tensor);
+    return file->file.read_into(*tensor, c::slices_of(slices, slice_count),
+                                c::memory_of(out, out_bytes));
+  });
+}
+
+espalier_status espalier_read_many(const espalier_file* file, const espalier_read_request* requests,
+                                   size_t count, espalier_error** error) {
+  return guarded(error, [&]() -> Result<void> {
+    std::vector<ReadRequest> all;
+    for (const espalier_read_request& request : std::span(requests, count)) {
+      const auto tensor = c::tensor_of(file, request.node);
+      if (!tensor) return propagate(tensor);
+      all.push_back({*tensor, c::memory_of(request.out, request.out_bytes),
+                     c::slices_of(request.slices, request.slice_count)});
+    }
+    return file->file.read_into(all);
+  });
+}
+
+espalier_status espalier_view_tensor(const espalier_file* file, espalier_node node, int unchecked,
+                                     espalier_view** out, espalier_error** error) {
+  return guarded(error, [&]() -> Result<void> {
+    *out = nullptr;
+    const auto tensor = c::tensor_of(file, node);
+    if (!tensor) return propagate(tensor);
+    auto view = file->file.view(*tensor, unchecked != 0 ? Check::kNothing : Check::kHashes);
+    if (!view) return propagate(view);
+    *out = new espalier_view{std::move(*view)};
+    return {};
+  });
+}
+
+const void* espalier_view_data(const espalier_view* view) { return view->view.bytes.data(); }
+
+size_t espalier_view_size(const espalier_view* view) { return view->view.bytes.size(); }
+
+void espalier_view_free(espalier_view* view) { delete view; }
+
+espalier_status espalier_verify(const espalier_file* file, espalier_progress progress,
+                                void* context, espalier_report** out, espalier_error** error) {
+  return guarded(error, [&]() -> Result<void> {
+    *out = nullptr;
+    auto report = file->file.verify(c::progress_of(progress, context));
+    if (!report) return propagate(report);
+    std::vector<espalier_error> errors(report->errors.begin(), report->errors.end());
+    *out = new espalier_report{std::move(*report), std::move(errors)};
+    return {};
+  });
+}
+
+uint64_t espalier_report_error_count(const espalier_report* report) {
+  return report->report.error_count;
+}
+
+const espalier_error* espalier_report_error(const espalier_report* report, size_t i) {
+  return i < report->errors.size() ? &report->errors[i] : nullptr;
+}
+
+int espalier_report_has_hashes(const espalier_report* report) {
+  return report->report.has_hashes ? 1 : 0;
+}
+
+void espalier_report_free(espalier_report* report) { delete report; }

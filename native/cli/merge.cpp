@@ -74,7 +74,7 @@ class Rule {
       : options_(options), prefix_(std::move(prefix)), replaced_(replaced) {}
 
   Result<Value::OnBoth> operator()(const Value& mine, const Value& other,
-                                   const std::function<KeyPath()>& path) const {
+                                   const std::function<std::string()>& path) const {
     if (Value::can_join(mine, other)) return Value::OnBoth::kJoin;
     // A part that `extract` cut from a list holds placeholders for the other elements.
     if (other.kind() == Kind::kPlaceholder && mine.as_tensor()) return Value::OnBoth::kKeep;
@@ -82,7 +82,7 @@ class Rule {
     const bool differ = is_container(mine.kind()) != is_container(other.kind()) ||
                         (is_container(mine.kind()) && mine.kind() != other.kind());
     if (differ && options_.on_conflict == "first") return Value::OnBoth::kKeep;
-    const std::string where = prefix_ + path().to_string();
+    const std::string where = prefix_ + path();
     if (differ && options_.on_conflict == "error") {
       return fail(ErrorCode::kNameCollision,
                   "this is " + with_article(other.kind()) + ", and " + with_article(mine.kind()) +

@@ -15,10 +15,12 @@ class Finder {
   void visit(const Value& node) {
     if (is_container(node.kind())) {
       const auto keys = node.keys();
+      const DigitMarks marks(keys);
       for (std::size_t i = 0; i < node.children().size(); ++i) {
         const std::size_t size = path_.size();
-        append_path(path_,
-                    keys.empty() ? KeyView::of(static_cast<std::int64_t>(i)) : keys[i].view());
+        const KeyView key =
+            keys.empty() ? KeyView::of(static_cast<std::int64_t>(i)) : keys[i].view();
+        append_path(path_, key, marks.of(key));
         visit(node.children()[i]);
         path_.resize(size);
       }

@@ -89,6 +89,7 @@ void add_verify(CLI::App& app, Action& action);
 void add_diff(CLI::App& app, Action& action);
 void add_extract(CLI::App& app, Action& action);
 void add_convert(CLI::App& app, Action& action);
+void add_merge(CLI::App& app, Action& action);
 void add_view(CLI::App& app, Action& action);
 
 }  // namespace espalier::cli

@@ -1,93 +1,118 @@
-// espalier convert: writes the same state to another file, or in another format.
+// espalier convert: writes the same states to other files, or in another format.
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "command.h"
-#include "progress.h"
+#include "content.h"
+#include "json_writer.h"
+#include "targets.h"
+#include "values.h"
 #include "write_result.h"
-
-#include "espalier/foreign/safetensors/carried_tree.h"
-#include "espalier/read/to_value.h"
 
 namespace espalier::cli {
 namespace {
 
-constexpr const char* kTreeHint = "; --flat converts the tensors without the carried tree";
-
 struct Options {
   CommonOptions common;
   TargetOptions write;
-  std::string file;
-  std::string target;
+  std::vector<std::string> names;  // without -o, the last one is OUT
+  std::optional<std::string> output;
   bool flat = false;
 };
 
-// Reads every byte of the source and fails on the first damage, so damaged data is never converted.
-Result<void> check_source(const CheckpointFile& file) {
-  ProgressBar progress("checking");
-  auto report = file.verify(progress.callback());
-  if (!report) return propagate(report);
-  if (report->error_count > 0) return tl::unexpected<Error>(std::move(report->errors.front()));
-  return {};
+// Only Espalier files get the tree that a safetensors file carries in its metadata. Another
+// safetensors file keeps it there.
+CarriedTree carried_tree(SaveFormat target, const Options& options) {
+  return target == SaveFormat::kEspalier && !options.flat ? CarriedTree::kRestore
+                                                          : CarriedTree::kLeave;
 }
 
-struct Content {
-  Value state;
-  Value metadata;
-  bool was_carried = false;
-};
-
-// Whether the target gets the tree that a safetensors file carries in its metadata. Another
-// safetensors file keeps the carried tree in its metadata.
-bool restores_tree(const CheckpointFile& file, FileFormat target, const Options& options) {
-  return file.checkpoint().catalog().format() == FileFormat::kSafetensors &&
-         target == FileFormat::kEspalier && !options.flat &&
-         file.metadata().find(KeyView::of(kCarriedTreeKey));
-}
-
-Result<Content> read_content(const CheckpointFile& file, FileFormat target,
-                             const Options& options) {
-  auto state = file.load_lazily(file.state());
-  if (!state) return propagate(state);
-  Content content{std::move(*state), to_value(file.metadata())};
-  if (!restores_tree(file, target, options)) return content;
-  auto carried = restore_carried(content.state, content.metadata);
-  if (!carried) {
-    carried.error().message += kTreeHint;
-    return propagate(carried);
+tl::expected<Written, Failure> convert(const Route& route, SaveFormat format,
+                                       const Options& options) {
+  auto content = read_content(route.source, options.common, carried_tree(format, options), true);
+  if (!content) return tl::unexpected<Failure>(std::move(content.error()));
+  if (format == SaveFormat::kEspalier && !options.write.no_metadata) {
+    if (auto ok = keep_foreign_header(*content); !ok) return about(route.source, ok);
   }
-  if (*carried) content = {std::move((*carried)->state), std::move((*carried)->metadata), true};
-  return content;
-}
-
-Outcome run(const Options& options, Output& out) {
-  if (auto ok = check_target(options.target, options.write); !ok) return about(options.target, ok);
-  auto format = target_format(options.target, options.write, std::nullopt);
-  if (!format) return about(options.target, format);
-  CommonOptions reading = options.common;
-  auto file = open_file(options.file, reading);
-  if (!file) return about(options.file, file);
-  if (reading.nest && restores_tree(*file, *format, options)) {
-    // A carried tree refers to the names as they are stored.
-    reading.nest = false;
-    file = open_file(options.file, reading);
-    if (!file) return about(options.file, file);
-  }
-  if (auto ok = check_source(*file); !ok) return about(options.file, ok);
-  auto content = read_content(*file, *format, options);
-  if (!content) return about(options.file, content);
-  auto written = write_file(out, {options.file, options.target}, *format, content->state,
-                            std::move(content->metadata), options.write, options.common);
+  auto written = write_file(route, format, content->state, std::move(content->metadata),
+                            options.write, options.common);
   if (!written && content->was_carried && written.error().error.code == ErrorCode::kInvalidTree) {
     // Only the writer finds equal elements of a set and paths that are too long.
-    written.error().file = options.file;
+    written.error().file = route.source;
     written.error().error.code = ErrorCode::kSafetensorsInvalid;
     written.error().error.message += kTreeHint;
   }
   return written;
+}
+
+// Reports one conversion of several. A failure does not keep the others from being converted.
+ExitCode report(Output& out, JsonWriter& json, const Options& options, const Route& route,
+                const tl::expected<Written, Failure>& written) {
+  if (options.common.json) {
+    json.begin_object();
+    if (written) {
+      write_written_members(json, *written);
+    } else {
+      json.member("file", route.source);
+      json.key("failure");
+      json.begin_object();
+      write_error_members(json, written.error().error);
+      json.end_object();
+    }
+    json.end_object();
+  } else if (written && !options.common.quiet) {
+    print_written(out, *written);
+  }
+  if (written) return ExitCode::kOk;
+  print_error(describe(written.error()));
+  return exit_code(written.error().error.code);
+}
+
+Outcome convert_several(const std::vector<Conversion>& conversions, const Options& options,
+                        Output& out) {
+  JsonWriter json(out);
+  if (options.common.json) {
+    json.begin_object();
+    json.key("files");
+    json.begin_array();
+  }
+  ExitCode worst = ExitCode::kOk;
+  for (const auto& [route, format] : conversions) {
+    const auto written = convert(route, format, options);
+    if (written && written->stopped_by != 0) return ended_by(written->stopped_by);
+    worst = std::max(worst, report(out, json, options, route, written));
+  }
+  if (options.common.json) {
+    json.end_array();
+    json.end_object();
+    out.put('\n');
+  }
+  return worst;
+}
+
+Outcome run(const Options& options, Output& out) {
+  auto conversions = plan_conversions(options.names, options.output, options.write);
+  if (!conversions) return tl::unexpected<Failure>(std::move(conversions.error()));
+  if (conversions->size() > 1) return convert_several(*conversions, options, out);
+  const auto& [route, format] = conversions->front();
+  auto written = convert(route, format, options);
+  if (!written) return tl::unexpected<Failure>(std::move(written.error()));
+  if (written->stopped_by != 0) return ended_by(written->stopped_by);
+  if (options.common.json) {
+    JsonWriter json(out);
+    json.begin_object();
+    write_written_members(json, *written);
+    json.end_object();
+    out.put('\n');
+  } else if (!options.common.quiet) {
+    print_written(out, *written);
+  }
+  return ExitCode::kOk;
 }
 
 }  // namespace
@@ -96,14 +121,22 @@ void add_convert(CLI::App& app, Action& action) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
       "convert", "Check a whole checkpoint and write it to a new file, in any format");
-  command->add_option("IN", options->file, "A checkpoint")->required();
-  command->add_option("OUT", options->target, "The file to write; its extension selects the format")
+  command
+      ->add_option("IN... OUT", options->names,
+                   "A checkpoint, and the file to write: it ends in .espalier, .safetensors, .npy, "
+                   ".raw or .bin, or --to selects the format. Or checkpoints, and a folder that "
+                   "gets a file for each")
+      ->type_name("")
       ->required();
+  command
+      ->add_option("-o,--output", options->output,
+                   "The file or folder to write to; then all other names are inputs")
+      ->type_name("OUT");
   command->add_flag("--flat", options->flat,
                     "Take a safetensors file's tensors as they are, even if it carries a tree");
-  add_target_options(*command, options->write);
+  add_target_options(*command, options->write, Formats::kAll);
   add_json_option(*command, options->common);
-  add_quiet_option(*command, options->common, "line about what was written");
+  add_quiet_option(*command, options->common, "lines about what was written");
   add_read_options(*command, options->common);
   command->footer("Example: espalier convert model.safetensors model.espalier");
   command->callback(

@@ -1,9 +1,7 @@
 #include "data_diff.h"
 
 #include <algorithm>
-#include <cmath>
 #include <complex>
-#include <optional>
 
 #include "chunk_groups.h"
 #include "progress.h"
@@ -18,36 +16,6 @@ struct Task {
   ChunkGroup group;
 };
 
-// The distance between two elements; nothing if it is not finite.
-template <class T>
-std::optional<Number> delta(T a, T b) {
-  // The distance of any two integers fits in unsigned arithmetic.
-  const auto x = static_cast<std::uint64_t>(a);
-  const auto y = static_cast<std::uint64_t>(b);
-  return Number(a > b ? x - y : y - x);
-}
-
-bool is_finite(double x) { return std::isfinite(x); }
-bool is_finite(std::complex<double> z) { return is_finite(z.real()) && is_finite(z.imag()); }
-
-// Infinite if the distance of two finite numbers exceeds the largest double.
-template <class T>
-std::optional<Number> distance_of(T a, T b) {
-  if (!is_finite(a) || !is_finite(b)) return std::nullopt;
-  return Number(std::abs(a - b));
-}
-std::optional<Number> delta(double a, double b) { return distance_of(a, b); }
-std::optional<Number> delta(std::complex<double> a, std::complex<double> b) {
-  return distance_of(a, b);
-}
-
-template <class T>
-bool is_nan(T) {
-  return false;
-}
-bool is_nan(double x) { return std::isnan(x); }
-bool is_nan(std::complex<double> z) { return std::isnan(z.real()) || std::isnan(z.imag()); }
-
 // The larger of two distances. All distances of a tensor have one type. The initial 0.0 of a
 // DataDiff may have another type, and is less than all of them.
 Number larger(const Number& a, const Number& b) {
@@ -55,42 +23,43 @@ Number larger(const Number& a, const Number& b) {
 }
 
 template <class T>
-DataDiff compare_elements(DType dtype, ByteSpan a, ByteSpan b) {
+DataDiff compare_elements(DType dtype, ByteSpan a, ByteSpan b, const Tolerance& tolerance) {
   DataDiff diff;
-  diff.bytes_differ = true;
+  diff.differs = true;
   const auto count = static_cast<std::size_t>(elements_in(a.size(), dtype_bits(dtype)));
   std::vector<T> left(count);
   std::vector<T> right(count);
   decode_elements<T>(dtype, a, 0, left);
   decode_elements<T>(dtype, b, 0, right);
   for (std::size_t i = 0; i < count; ++i) {
-    if (left[i] == right[i] || (is_nan(left[i]) && is_nan(right[i]))) continue;
+    if (is_close(left[i], right[i], tolerance)) continue;
     ++diff.differing;
-    if (const auto distance = delta(left[i], right[i])) {
-      diff.max_delta = larger(diff.max_delta, *distance);
+    if (const auto apart = distance(left[i], right[i])) {
+      diff.max_delta = larger(diff.max_delta, *apart);
     } else {
       ++diff.not_comparable;
     }
   }
+  if (!tolerance.is_zero() && diff.differing == 0) diff.differs = false;
   return diff;
 }
 
-DataDiff compare_bytes(DType dtype, ByteSpan a, ByteSpan b) {
+DataDiff compare_bytes(DType dtype, ByteSpan a, ByteSpan b, const Tolerance& tolerance) {
   if (std::ranges::equal(a, b)) return {};
   switch (element_type(dtype)) {
     case ElementType::kInt64:
-      return compare_elements<std::int64_t>(dtype, a, b);
+      return compare_elements<std::int64_t>(dtype, a, b, tolerance);
     case ElementType::kUint64:
-      return compare_elements<std::uint64_t>(dtype, a, b);
+      return compare_elements<std::uint64_t>(dtype, a, b, tolerance);
     case ElementType::kFloat64:
-      return compare_elements<double>(dtype, a, b);
+      return compare_elements<double>(dtype, a, b, tolerance);
     case ElementType::kComplex128:
-      return compare_elements<std::complex<double>>(dtype, a, b);
+      return compare_elements<std::complex<double>>(dtype, a, b, tolerance);
     case ElementType::kNone:
       break;
   }
   DataDiff diff;
-  diff.bytes_differ = true;
+  diff.differs = true;
   return diff;
 }
 
@@ -110,7 +79,7 @@ bool same_hashes(const TensorPair& pair, const ChunkGroup& group) {
 }  // namespace
 
 void DataDiff::merge(const DataDiff& other) {
-  bytes_differ = bytes_differ || other.bytes_differ;
+  differs = differs || other.differs;
   differing += other.differing;
   max_delta = larger(max_delta, other.max_delta);
   not_comparable += other.not_comparable;
@@ -118,6 +87,7 @@ void DataDiff::merge(const DataDiff& other) {
 
 tl::expected<std::vector<DataDiff>, Failure> compare_data(const NamedFile& a, const NamedFile& b,
                                                           std::span<const TensorPair> pairs,
+                                                          const Tolerance& tolerance,
                                                           unsigned threads) {
   std::vector<Task> tasks;
   std::uint64_t bytes = 0;
@@ -143,7 +113,7 @@ tl::expected<std::vector<DataDiff>, Failure> compare_data(const NamedFile& a, co
         auto right = read_group(b.file, pair.second, tasks[i].group, buffers_b[worker]);
         if (!right) return propagate(right);
         failed[i] = nullptr;
-        parts[i] = compare_bytes(pair.first.dtype(), *left, *right);
+        parts[i] = compare_bytes(pair.first.dtype(), *left, *right, tolerance);
         progress.add(left->size());
         return {};
       });

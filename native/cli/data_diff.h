@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "command.h"
+#include "tolerance.h"
 
 #include "espalier/native/checkpoint_file.h"
 #include "espalier/tree/statistics.h"
@@ -17,9 +18,10 @@ namespace espalier::cli {
 
 /// The result of comparing two tensors. Two NaNs are equal, and so are 0.0 and -0.0.
 struct DataDiff {
-  /// Whether any byte differs.
-  bool bytes_differ = false;
-  /// Elements that differ; always 0 for opaque dtypes.
+  /// Whether any byte differs; with a tolerance, whether any element is beyond it. Opaque dtypes
+  /// have no elements to compare, so their bytes always count.
+  bool differs = false;
+  /// Elements that differ, by more than the tolerance; always 0 for opaque dtypes.
   std::uint64_t differing = 0;
   /// The largest distance between two finite elements that differ; exact for integers.
   Number max_delta = 0.0;
@@ -42,6 +44,7 @@ struct NamedFile {
 /// as equal and are not read.
 tl::expected<std::vector<DataDiff>, Failure> compare_data(const NamedFile& a, const NamedFile& b,
                                                           std::span<const TensorPair> pairs,
+                                                          const Tolerance& tolerance,
                                                           unsigned threads);
 
 }  // namespace espalier::cli

@@ -1,6 +1,7 @@
 // espalier diff: what changed between two checkpoints.
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <memory>
 
@@ -9,10 +10,12 @@
 #include "json_writer.h"
 #include "selection.h"
 #include "text.h"
+#include "tolerance.h"
 #include "values.h"
 #include <fmt/format.h>
 
 #include "espalier/base/counted.h"
+#include "espalier/foreign/safetensors/kept_header.h"
 #include "espalier/read/resolve_patterns.h"
 #include "espalier/report/node_paths.h"
 #include "espalier/report/structure_diff.h"
@@ -30,6 +33,7 @@ struct Options {
   std::vector<std::string> patterns;
   bool no_metadata = false;
   bool state_only = false;
+  Tolerance tolerance;
 };
 
 using TensorNumbers = std::pair<std::uint32_t, std::uint32_t>;  // in A and in B
@@ -77,7 +81,7 @@ bool have_equal_digests(const CheckpointFile& a, const CheckpointFile& b) {
 // Compares the tensors of all kData differences, tied ones once, and drops differences whose
 // tensors are equal.
 tl::expected<void, Failure> compare_all_data(const NamedFile& a, const NamedFile& b,
-                                             unsigned threads, Report& report) {
+                                             const Options& options, Report& report) {
   const Checkpoint& checkpoint_a = a.file.checkpoint();
   const Checkpoint& checkpoint_b = b.file.checkpoint();
   for (const Difference& difference : report.state) {
@@ -88,13 +92,13 @@ tl::expected<void, Failure> compare_all_data(const NamedFile& a, const NamedFile
   for (const auto& [numbers, unknown] : report.data) {
     pairs.emplace_back(checkpoint_a.tensor(numbers.first), checkpoint_b.tensor(numbers.second));
   }
-  auto diffs = compare_data(a, b, pairs, threads);
+  auto diffs = compare_data(a, b, pairs, options.tolerance, options.common.threads);
   if (!diffs) return tl::unexpected<Failure>(std::move(diffs.error()));
   std::size_t next = 0;
   for (auto& [numbers, diff] : report.data) diff = (*diffs)[next++];
   std::erase_if(report.state, [&](const Difference& difference) {
     return difference.change == Change::kData &&
-           !report.data.at(tensors_of(difference, checkpoint_a, checkpoint_b)).bytes_differ;
+           !report.data.at(tensors_of(difference, checkpoint_a, checkpoint_b)).differs;
   });
   return {};
 }
@@ -104,13 +108,42 @@ std::string tie_text(const Side& side, const NodeRef& node) {
   return other ? "tied to " + mention_text(side.paths.path(*other)) : "not tied";
 }
 
-std::string data_text(const TensorRef& tensor, const DataDiff& diff) {
+// Whether the two nodes of a kValue difference are numbers within the tolerance.
+bool is_close_value(const NodeRef& a, const NodeRef& b, const Tolerance& tolerance) {
+  if (const auto x = a.as_int64()) return is_close(*x, *b.as_int64(), tolerance);
+  if (const auto x = a.as_double()) return is_close(*x, *b.as_double(), tolerance);
+  if (const auto x = a.as_complex()) return is_close(*x, *b.as_complex(), tolerance);
+  return false;
+}
+
+void drop_close_values(std::vector<Difference>& differences, const Checkpoint& a,
+                       const Checkpoint& b, const Tolerance& tolerance) {
+  if (tolerance.is_zero()) return;
+  std::erase_if(differences, [&](const Difference& difference) {
+    return difference.change == Change::kValue &&
+           is_close_value(NodeRef(&a.catalog(), difference.a), NodeRef(&b.catalog(), difference.b),
+                          tolerance);
+  });
+}
+
+// A kept header says how a safetensors file stored the same state. Storage is not compared.
+void drop_kept_headers(std::vector<Difference>& differences, const Checkpoint& a,
+                       const Checkpoint& b) {
+  std::erase_if(differences, [&](const Difference& difference) {
+    const NodeRef node = difference.a != Difference::kNoNode ? NodeRef(&a.catalog(), difference.a)
+                                                             : NodeRef(&b.catalog(), difference.b);
+    return node.label() == kKeptHeaderKey && node.kind() == Kind::kString;
+  });
+}
+
+std::string data_text(const TensorRef& tensor, const DataDiff& diff, const Tolerance& tolerance) {
   if (tensor.dtype() == DType::kOpaque) return "bytes differ";
   if (diff.differing == 0)
     return "bytes differ, but elements are equal (signs of zeros, NaN payloads)";
   std::string text =
       fmt::format("{} of {} differ{}", diff.differing, counted(tensor.elements(), "element"),
                   tensor.elements() == 1 ? "s" : "");
+  if (!tolerance.is_zero()) text += " by more than the tolerance";
   if (diff.differing > diff.not_comparable) {
     text += ", max |delta| " +
             std::visit([](auto value) { return fmt::format("{}", value); }, diff.max_delta);
@@ -123,8 +156,10 @@ std::string data_text(const TensorRef& tensor, const DataDiff& diff) {
 
 class TextPrinter {
  public:
-  TextPrinter(Output& out, const Side& a, const Side& b, const Report& report)
+  TextPrinter(Output& out, const Side& a, const Side& b, const Report& report,
+              const Tolerance& tolerance)
       : out_(out),
+        tolerance_(tolerance),
         a_(a),
         b_(b),
         report_(report),
@@ -150,7 +185,7 @@ class TextPrinter {
         return "the keys are in another order";
       case Change::kData: {
         const TensorNumbers tensors = tensors_of(difference, a_.checkpoint, b_.checkpoint);
-        return data_text(a_.checkpoint.tensor(tensors.first), report_.data.at(tensors));
+        return data_text(a_.checkpoint.tensor(tensors.first), report_.data.at(tensors), tolerance_);
       }
       default:
         break;
@@ -183,6 +218,7 @@ class TextPrinter {
   }
 
   Output& out_;
+  const Tolerance tolerance_;
   const Side& a_;
   const Side& b_;
   const Report& report_;
@@ -190,8 +226,9 @@ class TextPrinter {
   SubtreeTotals totals_b_;
 };
 
-void print_text(Output& out, const Side& a, const Side& b, const Report& report) {
-  TextPrinter printer(out, a, b, report);
+void print_text(Output& out, const Options& options, const Side& a, const Side& b,
+                const Report& report) {
+  TextPrinter printer(out, a, b, report, options.tolerance);
   for (const Difference& difference : report.state) printer.print(difference, "");
   for (const Difference& difference : report.metadata) printer.print(difference, "metadata: ");
   const std::size_t count = report.state.size() + report.metadata.size();
@@ -235,6 +272,8 @@ void print_json(Output& out, const Options& options, const Side& a, const Side& 
   json.member("a", options.a);
   json.member("b", options.b);
   json.member("equal", report.is_equal());
+  json.member("rtol", options.tolerance.rtol);
+  json.member("atol", options.tolerance.atol);
   json.key("differences");
   json.begin_array();
   LongNames names_a;
@@ -261,7 +300,14 @@ void print_json(Output& out, const Options& options, const Side& a, const Side& 
   out.put('\n');
 }
 
+Result<void> check_tolerance(double value) {
+  if (std::isfinite(value) && value >= 0) return {};
+  return fail(ErrorCode::kInvalidArgument, "a tolerance is a finite number, 0 or more");
+}
+
 Outcome run(const Options& options, Output& out) {
+  if (auto ok = check_tolerance(options.tolerance.rtol); !ok) return about("--rtol", ok);
+  if (auto ok = check_tolerance(options.tolerance.atol); !ok) return about("--atol", ok);
   auto patterns = parse_patterns(options.patterns);
   if (!patterns) return about("", patterns);
   auto file_a = open_file(options.a, options.common);
@@ -285,19 +331,22 @@ Outcome run(const Options& options, Output& out) {
                                                      {checkpoint_a.state(), checkpoint_b.state()}));
     }
     report.state = std::move(differences->differences);
-    auto compared = compare_all_data(a, b, options.common.threads, report);
+    drop_close_values(report.state, checkpoint_a, checkpoint_b, options.tolerance);
+    auto compared = compare_all_data(a, b, options, report);
     if (!compared) return tl::unexpected<Failure>(std::move(compared.error()));
   }
   if (!options.state_only && !options.no_metadata && patterns->empty()) {
     auto differences = compare_metadata(checkpoint_a, checkpoint_b, how);
     if (!differences) return about(options.a, differences);
     report.metadata = std::move(differences->differences);
+    drop_close_values(report.metadata, checkpoint_a, checkpoint_b, options.tolerance);
+    drop_kept_headers(report.metadata, checkpoint_a, checkpoint_b);
   }
 
   if (options.common.json) {
     print_json(out, options, Side(a.file), Side(b.file), report);
   } else if (!options.common.quiet) {
-    print_text(out, Side(a.file), Side(b.file), report);
+    print_text(out, options, Side(a.file), Side(b.file), report);
   }
   return report.is_equal() ? ExitCode::kOk : ExitCode::kCheckFailed;
 }
@@ -315,6 +364,13 @@ void add_diff(CLI::App& app, Action& action) {
   command->add_flag(
       "--state-only", options->state_only,
       "Compare only what the tree digest covers; ignore metadata, key order and ties");
+  command
+      ->add_option("--rtol", options->tolerance.rtol,
+                   "Take numbers a and b for equal if |a - b| <= atol + rtol * |b|, as "
+                   "numpy.allclose does; 0 is the default")
+      ->type_name("R");
+  command->add_option("--atol", options->tolerance.atol, "The other part of this tolerance")
+      ->type_name("A");
   add_json_option(*command, options->common);
   add_quiet_option(*command, options->common, "output, only the exit code");
   add_read_options(*command, options->common);

@@ -2,11 +2,14 @@
 
 #include <memory>
 
+#include "cast.h"
 #include "command.h"
+#include "json_writer.h"
 #include "selection.h"
 #include "slice_spec.h"
 #include "write_result.h"
 
+#include "espalier/foreign/safetensors/kept_header.h"
 #include "espalier/read/resolve_patterns.h"
 #include "espalier/read/select.h"
 #include "espalier/read/to_value.h"
@@ -20,8 +23,10 @@ struct Options {
   std::string file;
   std::string target;
   std::vector<std::string> patterns;
+  std::vector<std::string> excluded;
   std::string slice;
   std::string root;
+  std::string cast;
 };
 
 // A slice of a tensor, read into memory; a slice of a placeholder has only a shape.
@@ -46,35 +51,98 @@ Result<Tensor> whole(const CheckpointFile& file, const TensorRef& ref) {
   return to_tensor(ref, std::move(*data));
 }
 
+// Which nodes --exclude names, by number.
+Result<std::vector<bool>> find_excluded(const CheckpointFile& file, const Options& options) {
+  std::vector<bool> excluded;
+  if (options.excluded.empty()) return excluded;
+  const auto nodes = select_nodes(file, options.excluded, true);
+  if (!nodes) return propagate(nodes);
+  for (const std::uint32_t node : *nodes) {
+    if (node >= excluded.size()) excluded.resize(node + std::size_t{1});
+    excluded[node] = true;
+  }
+  return excluded;
+}
+
 Result<Value> select_state(const CheckpointFile& file, const Options& options,
-                           const SliceSpec& slice) {
+                           const SliceSpec& slice, SaveFormat format, Cast& cast) {
   auto patterns = parse_patterns(options.patterns);
   if (!patterns) return propagate(patterns);
   resolve_patterns(*patterns, {file.state()});
   auto root = file.state().resolve(options.root);
   if (!root) return propagate(root);
-  return select(file.state(), *root, *patterns, [&](const TensorRef& ref) {
+  const auto excluded = find_excluded(file, options);
+  if (!excluded) return propagate(excluded);
+  SelectOptions how;
+  if (!excluded->empty()) {
+    how.leave_out = [&](const NodeRef& node) {
+      return node.number() < excluded->size() && (*excluded)[node.number()];
+    };
+  }
+  // For a file of one tensor, values that are not selected must not count.
+  how.keep_elements = !holds_one_tensor(format);
+  const auto make = [&](const TensorRef& ref) {
     auto tensor = options.slice.empty() ? whole(file, ref) : slice_of(file, ref, slice);
+    if (tensor) tensor = cast.apply(std::move(*tensor));
     if (!tensor && tensor.error().path.empty()) tensor.error().path = tensor_path(ref);
     return tensor;
-  });
+  };
+  auto state = select(file.state(), *root, *patterns, make, how);
+  if (!state) {
+    return tl::unexpected<Error>(
+        explain_unmatched(std::move(state.error()), options.patterns, {file.state()}));
+  }
+  if (auto ok = cast.check_used(); !ok) return propagate(ok);
+  return state;
+}
+
+// Whether the user left OUT out, so that the first pattern stands in its place.
+bool is_pattern(const Options& options) {
+  if (options.target.find_first_of("*?[{") != std::string::npos) return true;
+  const auto file = open_file(options.file, options.common);
+  return file && !options.target.empty() && file->state().at(options.target).has_value();
+}
+
+Result<SaveFormat> format_of(const Options& options) {
+  auto format = target_format(options.target, options.write, Formats::kAll);
+  if (format || !options.write.format.empty() || find_format_ending(options.target) != nullptr ||
+      !is_pattern(options)) {
+    return format;
+  }
+  return fail(ErrorCode::kInvalidArgument,
+              "OUT is missing: this is a pattern, and the file to write comes before it, as in "
+              "`espalier extract FILE OUT PATTERN`; or pass --to to write a file of this name");
 }
 
 Outcome run(const Options& options, Output& out) {
   auto slice = SliceSpec::parse(options.slice);
   if (!slice) return about("--slice", slice);
   if (auto ok = check_target(options.target, options.write); !ok) return about(options.target, ok);
-  auto format = target_format(options.target, options.write, FileFormat::kEspalier);
+  auto format = format_of(options);
   if (!format) return about(options.target, format);
   auto file = open_file(options.file, options.common);
   if (!file) return about(options.file, file);
-  auto state = select_state(*file, options, *slice);
-  if (!state) {
-    return fail_about(options.file,
-                      explain_unmatched(state.error(), options.patterns, {file->state()}));
+  Cast cast(options.cast);
+  auto state = select_state(*file, options, *slice, *format, cast);
+  if (!state) return about(options.file, state);
+  Value metadata = to_value(file->metadata());
+  forget_header(metadata);  // It describes the whole file.
+  const auto written = write_file({options.file, options.target}, *format, *state,
+                                  std::move(metadata), options.write, options.common);
+  if (!written) return tl::unexpected<Failure>(written.error());
+  if (written->stopped_by != 0) return ended_by(written->stopped_by);
+  if (options.common.json) {
+    JsonWriter json(out);
+    json.begin_object();
+    write_written_members(json, *written);
+    cast.write_member(json);
+    json.end_object();
+    out.put('\n');
+  } else if (!options.common.quiet) {
+    print_written(out, *written);
+    cast.print(out);
   }
-  return write_file(out, {options.file, options.target}, *format, *state,
-                    to_value(file->metadata()), options.write, options.common);
+  return ExitCode::kOk;
 }
 
 }  // namespace
@@ -85,7 +153,8 @@ void add_extract(CLI::App& app, Action& action) {
   command->add_option("FILE", options->file, "A checkpoint")->required();
   command
       ->add_option("OUT", options->target,
-                   "The file to write; a name that ends in .safetensors selects that format")
+                   "The file to write; it ends in .espalier, .safetensors, .npy, .raw or .bin, or "
+                   "--to selects the format")
       ->required();
   add_pattern_arguments(*command, options->patterns);
   command
@@ -95,9 +164,16 @@ void add_extract(CLI::App& app, Action& action) {
       ->type_name("SPEC");
   command->add_option("--root", options->root, "The subtree that becomes the new file's root")
       ->type_name("PATH");
-  add_target_options(*command, options->write);
+  // One pattern for each option: those after it are positional arguments.
+  command
+      ->add_option("--exclude", options->excluded,
+                   "Leave out what this pattern selects; may be repeated")
+      ->type_name("PATTERN")
+      ->allow_extra_args(false);
+  add_cast_option(*command, options->cast);
+  add_target_options(*command, options->write, Formats::kAll);
   add_json_option(*command, options->common);
-  add_quiet_option(*command, options->common, "line about what was written");
+  add_quiet_option(*command, options->common, "lines about what was written");
   add_read_options(*command, options->common);
   command->footer("Example: espalier extract run.espalier model.espalier 'model/**'");
   command->callback(

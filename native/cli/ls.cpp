@@ -10,6 +10,7 @@
 #include "json_writer.h"
 #include "notes.h"
 #include "selection.h"
+#include "several_files.h"
 #include "storage.h"
 #include "text.h"
 #include "values.h"
@@ -138,8 +139,7 @@ void print_text(Output& out, Listing& listing, const Nodes& nodes, const Options
   print_notes(out, listing.checkpoint.catalog());
 }
 
-void print_json(Output& out, Listing& listing, const Nodes& nodes, const Options& options) {
-  JsonWriter json(out);
+void write_json(JsonWriter& json, Listing& listing, const Nodes& nodes, const Options& options) {
   json.begin_object();
   json.member("file", options.file);
   json.member("format", format_name(listing.checkpoint.catalog().format()));
@@ -159,22 +159,33 @@ void print_json(Output& out, Listing& listing, const Nodes& nodes, const Options
   write_totals(json, totals_of(listing, nodes));
   write_notes(json, listing.checkpoint.catalog());
   json.end_object();
-  out.put('\n');
 }
 
-Outcome run(const Options& options, Output& out) {
+Outcome run_on_file(const Options& options, Output& out, JsonWriter* json) {
   auto file = open_file(options.file, options.common);
   if (!file) return about(options.file, file);
   auto nodes = select_nodes(*file, options.patterns, options.all);
   if (!nodes) return about(options.file, nodes);
   Listing listing(file->checkpoint());
   sort(*nodes, listing, options);
-  if (options.common.json) {
-    print_json(out, listing, *nodes, options);
+  if (json != nullptr) {
+    write_json(*json, listing, *nodes, options);
   } else {
     print_text(out, listing, *nodes, options);
   }
   return ExitCode::kOk;
+}
+
+Outcome run(const Options& options, Output& out) {
+  auto told = tell_apart(options.file, options.patterns, options.common);
+  if (!told) return tl::unexpected<Failure>(std::move(told.error()));
+  Options one = options;
+  one.patterns = std::move(told->patterns);
+  return for_each_file(told->files, options.common, out,
+                       [&](const std::string& file, Output& output, JsonWriter* json) {
+                         one.file = file;
+                         return run_on_file(one, output, json);
+                       });
 }
 
 }  // namespace
@@ -183,7 +194,7 @@ void add_ls(CLI::App& app, Action& action) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("ls", "List tensors: type, shape, size, key path");
   command->add_option("FILE", options->file, "A checkpoint")->required();
-  add_pattern_arguments(*command, options->patterns);
+  add_file_or_pattern_arguments(*command, options->patterns);
   command->add_flag("-a,--all", options->all, "List scalars and containers too");
   command->add_flag("-l,--long", options->with_storage,
                     "Show offset, stored bytes, chunks, codec and hash too");

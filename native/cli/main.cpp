@@ -87,6 +87,7 @@ int run(int argc, char** argv) {
   add_diff(app, action);
   add_extract(app, action);
   add_convert(app, action);
+  add_merge(app, action);
   add_view(app, action);
 
   expect_guards(app);

@@ -11,6 +11,7 @@
 #include "json_writer.h"
 #include "progress.h"
 #include "selection.h"
+#include "several_files.h"
 #include "text.h"
 #include "values.h"
 #include <fmt/format.h>
@@ -174,9 +175,8 @@ void write_summary(JsonWriter& json, const Summary& summary) {
   json.member("infinities", summary.infinities);
 }
 
-void print_json(Output& out, const Options& options, const CheckpointFile& file, const Nodes& nodes,
-                const Summaries& summaries) {
-  JsonWriter json(out);
+void write_json(JsonWriter& json, const Options& options, const CheckpointFile& file,
+                const Nodes& nodes, const Summaries& summaries) {
   json.begin_object();
   json.member("file", options.file);
   json.key("nodes");
@@ -200,22 +200,33 @@ void print_json(Output& out, const Options& options, const CheckpointFile& file,
   }
   json.end_array();
   json.end_object();
-  out.put('\n');
 }
 
-Outcome run(const Options& options, Output& out) {
+Outcome run_on_file(const Options& options, Output& out, JsonWriter* json) {
   auto file = open_file(options.file, options.common);
   if (!file) return about(options.file, file);
   auto nodes = select_nodes(*file, options.patterns, false);
   if (!nodes) return about(options.file, nodes);
   auto summaries = summarize_all(*file, *nodes, options.common.threads);
   if (!summaries) return about(options.file, summaries);
-  if (options.common.json) {
-    print_json(out, options, *file, *nodes, *summaries);
+  if (json != nullptr) {
+    write_json(*json, options, *file, *nodes, *summaries);
   } else {
     print_text(out, *file, *nodes, *summaries);
   }
   return ExitCode::kOk;
+}
+
+Outcome run(const Options& options, Output& out) {
+  auto told = tell_apart(options.file, options.patterns, options.common);
+  if (!told) return tl::unexpected<Failure>(std::move(told.error()));
+  Options one = options;
+  one.patterns = std::move(told->patterns);
+  return for_each_file(told->files, options.common, out,
+                       [&](const std::string& file, Output& output, JsonWriter* json) {
+                         one.file = file;
+                         return run_on_file(one, output, json);
+                       });
 }
 
 }  // namespace
@@ -225,7 +236,7 @@ void add_stats(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand(
       "stats", "Minimum, maximum, mean, deviation, zeros, NaN and Inf of tensors");
   command->add_option("FILE", options->file, "A checkpoint")->required();
-  add_pattern_arguments(*command, options->patterns);
+  add_file_or_pattern_arguments(*command, options->patterns);
   add_json_option(*command, options->common);
   add_read_options(*command, options->common);
   command->footer("Example: espalier stats run.espalier 'model/**/weight'");

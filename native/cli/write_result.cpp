@@ -8,12 +8,15 @@
 #include <utility>
 
 #include "interrupt.h"
-#include "json_writer.h"
+#include "one_tensor.h"
 #include "progress.h"
 #include "text.h"
+#include "values.h"
 
 #include "espalier/native/save.h"
+#include "espalier/native/save_npy.h"
 #include "espalier/native/save_safetensors.h"
+#include "espalier/tree/elements.h"
 
 namespace espalier::cli {
 
@@ -66,29 +69,85 @@ class MeasuringOps final : public InterruptibleOps {
   std::atomic<off_t> length_ = 0;
 };
 
-Outcome print_written(Output& out, const Route& route, const CommonOptions& common,
-                      std::uint64_t bytes, const Losses& dropped) {
-  if (common.json) {
-    JsonWriter json(out);
-    json.begin_object();
-    json.member("file", route.source);
-    json.member("written", route.target);
-    json.member("bytes", bytes);
-    json.member("left_out", dropped.count());
-    json.end_object();
-    out.put('\n');
-  } else if (!common.quiet) {
-    out.print("{}: {} written\n", escaped(route.target), format_size(bytes));
-    if (!dropped.empty()) out.print("not kept: {}\n", escaped(dropped.to_string()));
+std::vector<std::string> format_names(Formats formats) {
+  std::vector<std::string> names;
+  for (const SaveFormat format : kSaveFormats) {
+    if (formats == Formats::kAll || !holds_one_tensor(format)) {
+      names.emplace_back(save_format_name(format));
+    }
   }
-  return ExitCode::kOk;
+  return names;
+}
+
+// The format that --to or the ending names.
+Result<SaveFormat> named_format(const std::string& target, const TargetOptions& options,
+                                Formats formats) {
+  for (const SaveFormat format : kSaveFormats) {
+    if (options.format == save_format_name(format)) return format;
+  }
+  const FormatEnding* const ending = find_format_ending(target);
+  std::string why = "the name does not select a format";
+  if (ending != nullptr && ending->format) {
+    if (formats == Formats::kAll || !holds_one_tensor(*ending->format)) return *ending->format;
+    why = "the name ends in " + std::string(ending->ending) + ", and such a file holds one tensor";
+  } else if (ending != nullptr) {
+    why = "the name ends in " + std::string(ending->ending) + " (" +
+          std::string(ending->description) + "), and such files cannot be written";
+  }
+  return fail(ErrorCode::kInvalidArgument,
+              why + "; end it in " +
+                  (formats == Formats::kAll ? ".espalier, .safetensors, .npy, .raw or .bin"
+                                            : ".espalier or .safetensors") +
+                  ", or pass --to");
+}
+
+Result<Losses> save_one_tensor(const std::string& target, SaveFormat format, const Value& state,
+                               const TargetOptions& options, SaveOptions save_options,
+                               Written& written) {
+  auto one = find_one_tensor(state, save_options.metadata, options.unrepresentable == "drop");
+  if (!one) return propagate(one);
+  save_options.metadata = Value::dict();
+  const Tensor& tensor = *one->tensor;
+  auto saved = format == SaveFormat::kNpy ? save_npy(target, tensor, save_options)
+                                          : save_raw(target, tensor, save_options);
+  if (!saved) {
+    if (saved.error().path.empty()) saved.error().path = one->path;
+    if (saved.error().code == ErrorCode::kUnrepresentable) {
+      saved.error().message += element_type(tensor.dtype) == ElementType::kFloat64
+                                   ? "; `espalier extract --cast f32` converts it without loss, "
+                                     "and --to raw writes its bytes"
+                                   : "; --to raw writes its bytes";
+    }
+    return propagate(saved);
+  }
+  written.dtype = dtype_name(tensor.dtype);
+  written.shape = tensor.shape;
+  return std::move(one->left_out);
+}
+
+Result<Losses> save_any(const std::string& target, SaveFormat format, const Value& state,
+                        const TargetOptions& options, const SaveOptions& save_options,
+                        Written& written) {
+  switch (format) {
+    case SaveFormat::kEspalier:
+      if (auto ok = save(target, state, save_options); !ok) return propagate(ok);
+      return Losses();
+    case SaveFormat::kSafetensors:
+      return save_safetensors(target, state, policy_of(options), save_options);
+    default:
+      return save_one_tensor(target, format, state, options, save_options, written);
+  }
 }
 
 }  // namespace
 
-void add_target_options(CLI::App& command, TargetOptions& options) {
-  command.add_option("--to", options.format, "The format to write: espalier, safetensors")
-      ->check(CLI::IsMember({"espalier", "safetensors"}).description(""))
+void add_target_options(CLI::App& command, TargetOptions& options, Formats formats) {
+  const std::vector<std::string> names = format_names(formats);
+  std::string text = "The format to write, whatever OUT ends in: ";
+  for (const std::string& name : names) text += (name == names.front() ? "" : ", ") + name;
+  if (formats == Formats::kAll) text += "; npy and raw hold one tensor";
+  command.add_option("--to", options.format, text)
+      ->check(CLI::IsMember(names).description(""))
       ->type_name("FORMAT");
   command
       .add_flag("--compress", options.compress,
@@ -99,8 +158,9 @@ void add_target_options(CLI::App& command, TargetOptions& options) {
   command
       .add_option(
           "--unrepresentable", options.unrepresentable,
-          "What to do with values that safetensors cannot hold: error (the default), drop them, or "
-          "metadata, which carries the tree in the file's metadata and makes the way back exact")
+          "What to do with values that the format cannot hold: error (the default), drop them, or "
+          "metadata (safetensors), which carries the tree in the file's metadata and makes the way "
+          "back exact")
       ->check(CLI::IsMember({"error", "drop", "metadata"}).description(""))
       ->type_name("WHAT");
   command.add_flag("--no-metadata", options.no_metadata, "Leave the file's metadata out");
@@ -126,32 +186,31 @@ Result<void> check_target(const std::string& target, const TargetOptions& option
   return fail(ErrorCode::kInvalidArgument, "the file exists; --force replaces it");
 }
 
-Result<FileFormat> target_format(const std::string& target, const TargetOptions& options,
-                                 std::optional<FileFormat> fallback) {
+Result<SaveFormat> target_format(const std::string& target, const TargetOptions& options,
+                                 Formats formats) {
   const auto level = compression_level(options);
   if (!level) return propagate(level);
-  const std::string extension = std::filesystem::path(target).extension().string();
-  const std::string name =
-      options.format.empty() ? extension.substr(!extension.empty()) : options.format;
-  for (const FileFormat format : {FileFormat::kEspalier, FileFormat::kSafetensors}) {
-    if (name == format_name(format)) fallback = format;
-  }
-  if (fallback == FileFormat::kSafetensors && *level != kNoCompression) {
+  const auto format = named_format(target, options, formats);
+  if (!format) return format;
+  const std::string name(save_format_name(*format));
+  if (*format != SaveFormat::kEspalier && *level != kNoCompression) {
     return fail(ErrorCode::kInvalidArgument,
-                "safetensors files are never compressed; leave --compress out, or write .espalier");
+                name + " files are never compressed; leave --compress out, or write .espalier");
   }
-  if (fallback) return *fallback;
-  return fail(
-      ErrorCode::kInvalidArgument,
-      "the name does not select a format; end it with .espalier or .safetensors, or pass --to");
+  if (holds_one_tensor(*format) && options.unrepresentable == "metadata") {
+    return fail(ErrorCode::kInvalidArgument,
+                name + " files have no metadata; use --unrepresentable=drop");
+  }
+  return format;
 }
 
-Outcome write_file(Output& out, const Route& route, FileFormat format, const Value& state,
-                   Value metadata, const TargetOptions& options, const CommonOptions& common) {
+tl::expected<Written, Failure> write_file(const Route& route, SaveFormat format, const Value& state,
+                                          Value metadata, const TargetOptions& options,
+                                          const CommonOptions& common) {
   const int level = compression_level(options).value_or(kNoCompression);  // target_format() checked
+  Written written;
+  written.route = route;
   Result<Losses> saved;
-  int stopped_by = 0;
-  std::uint64_t length = 0;
   {
     MeasuringOps ops;
     ProgressBar progress("writing");
@@ -161,17 +220,14 @@ Outcome write_file(Output& out, const Route& route, FileFormat format, const Val
         .replace = options.force,
         .threads = common.threads,
         .compression_level = level,
+        .check_ending = false,  // --to decides
         .progress = progress.callback(),
         .ops = &ops};
-    if (format == FileFormat::kSafetensors) {
-      saved = save_safetensors(route.target, state, policy_of(options), save_options);
-    } else if (auto ok = save(route.target, state, save_options); !ok) {
-      saved = propagate(ok);
-    }
-    stopped_by = ops.stopped_by();
-    length = ops.length();
+    saved = save_any(route.target, format, state, options, save_options, written);
+    written.stopped_by = ops.stopped_by();
+    written.bytes = ops.length();
   }
-  if (stopped_by != 0) return ended_by(stopped_by);
+  if (written.stopped_by != 0) return written;
   if (!saved) {
     ErrorCode& code = saved.error().code;
     // Only the save finds a name that ends with a slash, and a link to a file that has no name.
@@ -184,10 +240,35 @@ Outcome write_file(Output& out, const Route& route, FileFormat format, const Val
           "; --unrepresentable=metadata carries the whole tree in the file's metadata, and "
           "--unrepresentable=drop leaves out what does not fit";
     }
-    const bool from_source = exit_code(code) == ExitCode::kBadInput;
-    return about(from_source ? route.source : route.target, saved);
+    if (exit_code(code) != ExitCode::kBadInput) return about(route.target, saved);
+    std::string file = std::exchange(saved.error().file, {});
+    if (!route.source.empty() && file != route.source) saved.error().file = std::move(file);
+    return about(route.source.empty() ? file : route.source, saved);
   }
-  return print_written(out, route, common, length, *saved);
+  written.left_out = std::move(*saved);
+  return written;
+}
+
+void print_written(Output& out, const Written& written) {
+  out.print("{}: {} written", escaped(written.route.target), format_size(written.bytes));
+  if (!written.dtype.empty()) out.print(", {} {}", written.dtype, shape_text(written.shape));
+  out.put('\n');
+  if (!written.left_out.empty()) {
+    out.print("not kept: {}\n", escaped(written.left_out.to_string()));
+  }
+}
+
+void write_written_members(JsonWriter& json, const Written& written) {
+  json.member("file", written.route.source);
+  json.member("written", written.route.target);
+  json.member("bytes", written.bytes);
+  json.member("left_out", written.left_out.count());
+  if (written.dtype.empty()) return;
+  json.member("dtype", written.dtype);
+  json.key("shape");
+  json.begin_array();
+  for (const std::uint64_t axis : written.shape) json.value(axis);
+  json.end_array();
 }
 
 }  // namespace espalier::cli

@@ -1,14 +1,17 @@
-// Writes a new checkpoint and reports it: the last step of extract and convert.
+// Writes a new file and reports it: the last step of extract, convert and merge.
 #ifndef ESPALIER_CLI_WRITE_RESULT_H_
 #define ESPALIER_CLI_WRITE_RESULT_H_
 
-#include <optional>
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "command.h"
+#include "json_writer.h"
 #include "output.h"
 
-#include "espalier/format/catalog.h"
+#include "espalier/foreign/flatten.h"
+#include "espalier/native/save_format.h"
 #include "espalier/tree/value.h"
 
 namespace espalier::cli {
@@ -22,32 +25,58 @@ struct TargetOptions {
   std::string compress;  // a level, or "true" for the fast one
 };
 
+/// Which formats a command writes.
+enum class Formats : std::uint8_t { kAll, kTrees };
+
+/// Whether files of this format hold one tensor and nothing else.
+constexpr bool holds_one_tensor(SaveFormat format) {
+  return format == SaveFormat::kNpy || format == SaveFormat::kRaw;
+}
+
 /// Adds --to, --compress, --unrepresentable, --no-metadata, --force and --no-sync.
-void add_target_options(CLI::App& command, TargetOptions& options);
+void add_target_options(CLI::App& command, TargetOptions& options, Formats formats);
 
 /// Checks that `target` may be written. kInvalidArgument if it is not a file name, if it exists and
 /// is not a regular file, or if it exists and --force is not given.
 [[nodiscard]] Result<void> check_target(const std::string& target, const TargetOptions& options);
 
-/// The format to write: from --to, otherwise from the target's extension, otherwise `fallback`.
-/// kInvalidArgument if none of them selects a format, or if the format does not support the level
-/// of --compress.
-[[nodiscard]] Result<FileFormat> target_format(const std::string& target,
-                                               const TargetOptions& options,
-                                               std::optional<FileFormat> fallback);
+/// The format to write: from --to, otherwise from the target's ending. kInvalidArgument if neither
+/// selects one of the `formats`, or if the format does not support --compress or --unrepresentable.
+[[nodiscard]] Result<SaveFormat> target_format(const std::string& target,
+                                               const TargetOptions& options, Formats formats);
 
 /// The source and the target of a new file.
 struct Route {
+  /// Empty if there are several.
   std::string source;
   std::string target;
 };
 
-/// Saves a tree as a file of `format`, with a progress bar. Prints "TARGET: 1.2 MiB written" and
-/// what was left out, or the same in JSON. Errors of the tensors' producers (exit code 3) name the
-/// source, all others the target. A signal that ends the program leaves the target unchanged, and
-/// no temporary file.
-Outcome write_file(Output& out, const Route& route, FileFormat format, const Value& state,
-                   Value metadata, const TargetOptions& options, const CommonOptions& common);
+/// A file that was written.
+struct Written {
+  Route route;
+  std::uint64_t bytes = 0;
+  Losses left_out;
+  /// The dtype and shape of the tensor, for formats that hold one.
+  std::string dtype;
+  std::vector<std::uint64_t> shape;
+  /// The signal that stopped the save, or 0. The program must then end with ended_by().
+  int stopped_by = 0;
+};
+
+/// Saves a tree, or the only tensor in it, as a file of `format`, with a progress bar. Errors of
+/// the tensors' producers (exit code 3) name the source, or if there are several, the one that
+/// Error::file names; all others name the target. After a signal the
+/// target is unchanged, and there is no temporary file.
+tl::expected<Written, Failure> write_file(const Route& route, SaveFormat format, const Value& state,
+                                          Value metadata, const TargetOptions& options,
+                                          const CommonOptions& common);
+
+/// Prints "TARGET: 1.2 MiB written" and what was left out.
+void print_written(Output& out, const Written& written);
+/// Writes the members `file`, `written`, `bytes` and `left_out`, and for one tensor `dtype` and
+/// `shape`.
+void write_written_members(JsonWriter& json, const Written& written);
 
 }  // namespace espalier::cli
 

@@ -21,6 +21,31 @@ MAKE_SAMPLE = os.environ["MAKE_SAMPLE"]
 OK, CHECK_FAILED, USAGE, BAD_INPUT, IO = 0, 1, 2, 3, 4
 
 
+def is_sanitized():
+    """Whether the program was built with sanitizers."""
+    with open(ESPALIER, "rb") as program:
+        return re.search(b"__[at]san_init", program.read()) is not None
+
+
+def measure(out, *args):
+    """Runs the program with standard output in the file `out`; returns its exit code and its peak memory in bytes."""
+    done = subprocess.run([sys.executable, "-c", SPAWN, out, ESPALIER, *args], stdout=subprocess.PIPE, check=True,
+                          timeout=120)
+    code, memory = map(int, done.stdout.split())
+    return code, memory
+
+
+# A process's peak begins with that of the one it was spawned from, which must be a small one.
+SPAWN = """if True:
+    import os, sys
+    out = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    pid = os.posix_spawn(sys.argv[2], sys.argv[2:], os.environ,
+                         file_actions=[(os.POSIX_SPAWN_DUP2, out, 1)])
+    _, status, usage = os.wait4(pid, 0)
+    print(os.waitstatus_to_exitcode(status), usage.ru_maxrss * 1024)
+    """
+
+
 class Cli(unittest.TestCase):
     """A folder with samples, made once; each test also gets a folder of its own."""
 
@@ -51,8 +76,11 @@ class Cli(unittest.TestCase):
         """Runs the program; returns its standard output as bytes. Errors must be one clean line."""
         options.setdefault("stdout", subprocess.PIPE)
         done = subprocess.run([ESPALIER, *args], stderr=subprocess.PIPE, timeout=60, **options)
-        self.assertEqual(done.returncode, expect, (args, done.stderr))
         self.stderr = done.stderr.decode("utf-8")
+        if expect is None:  # The test says what it expects.
+            self.code = done.returncode
+            return done.stdout
+        self.assertEqual(done.returncode, expect, (args, done.stderr))
         if expect in (USAGE, BAD_INPUT, IO):
             self.assertRegex(self.stderr, r"\Aespalier: [^\n]+\n\Z")
             if args[:1] != ("verify",) and options["stdout"] == subprocess.PIPE:
@@ -483,8 +511,8 @@ class Usage(Cli):
                            ("stats", sample, "{a"): "invalid_pattern",
                            ("show", sample, "a//b"): "invalid_key_path",
                            ("diff", sample, sample, "nope/**"): "not_found",
-                           ("extract", sample, self.new("o"), "nope"): "not_found",
-                           ("extract", sample, self.new("o"), "--root", "nope"): "not_found",
+                           ("extract", sample, self.new("o.espalier"), "nope"): "not_found",
+                           ("extract", sample, self.new("o.espalier"), "--root", "nope"): "not_found",
                            ("convert", sample, self.new("out.zip")): "invalid_argument"}.items():
             self.run_cli(*args, expect=USAGE)
             self.assertIn("code " + code, self.stderr)
@@ -493,7 +521,9 @@ class Usage(Cli):
     def test_help_and_version(self):
         self.assertRegex(self.text("--version"), r"^espalier \d+\.\d+\.\d+\n$")
         self.assertIn("Exit codes", self.text("--help"))
-        for command in ("ls", "tree", "show", "stats", "verify", "diff", "extract", "convert"):
+        for command in ("ls", "tree", "show", "stats", "verify", "diff", "extract", "convert", "merge"):
+            self.assertIn("--nest", self.text(command, "--help"))
+        for command in ("ls", "tree", "show", "stats", "verify", "diff", "extract", "convert", "merge"):
             self.assertIn("Example: espalier " + command, self.text(command, "--help"))
 
 
@@ -532,26 +562,11 @@ class Memory(Cli):
         self.file = self.new("ties.espalier")
         subprocess.run([MAKE_SAMPLE, self.file, f"ties:{self.NODES}"], check=True)
         self.assertLess(os.path.getsize(self.file), 250_000)
-        self.limit = 64 << 20
-        with open(ESPALIER, "rb") as program:
-            if re.search(b"__[at]san_init", program.read()):
-                self.limit *= 10  # The sanitizers' own.
-
-    # A process's peak begins with that of the one it was spawned from, which must be a small one.
-    SPAWN = """if True:
-        import os, sys
-        out = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT | os.O_TRUNC)
-        pid = os.posix_spawn(sys.argv[2], sys.argv[2:], os.environ,
-                             file_actions=[(os.POSIX_SPAWN_DUP2, out, 1)])
-        _, status, usage = os.wait4(pid, 0)
-        print(os.waitstatus_to_exitcode(status), usage.ru_maxrss * 1024)
-        """
+        self.limit = (64 << 20) * (10 if is_sanitized() else 1)  # The sanitizers take some themselves.
 
     def measure(self, *args, expect=OK):
         """The bytes of memory and of output that the program takes."""
-        done = subprocess.run([sys.executable, "-c", self.SPAWN, self.new("out"), ESPALIER, *args],
-                              stdout=subprocess.PIPE, check=True, timeout=120)
-        code, memory = map(int, done.stdout.split())
+        code, memory = measure(self.new("out"), *args)
         self.assertEqual(code, expect)
         return memory, os.path.getsize(self.new("out"))
 
@@ -672,6 +687,117 @@ class Diff(Cli):
                                    expect=CHECK_FAILED), "")
 
 
+class SeveralFiles(Cli):
+    """ls and stats of several files."""
+
+    def test_text(self):
+        for command in ("ls", "stats"):
+            one, other = (self.text(command, self.path(name), "model") for name in ("sample", "element"))
+            both = self.text(command, self.path("sample"), self.path("element"), "model")
+            self.assertEqual(both, f"{self.path('sample')}:\n{one}\n{self.path('element')}:\n{other}")
+
+    def test_json(self):
+        for command in ("ls", "stats"):
+            each = [self.json(command, self.path(name), "**/w") for name in ("sample", "element")]
+            # Patterns and files may be mixed.
+            self.assertEqual(self.json(command, self.path("sample"), "**/w", self.path("element")), {"files": each})
+
+    def test_a_bad_file_does_not_stop_the_others(self):
+        good = self.text("ls", self.path("sample"))
+        for bad, code, name in ((self.new("none.espalier"), IO, "file_not_found"), (self.damaged("bad", 0), BAD_INPUT, "")):
+            for files in ((self.path("sample"), bad), (bad, self.path("sample"))):
+                text = self.text("ls", *files, expect=None)
+                self.assertEqual(self.code, code)
+                self.assertIn(good, text)
+                self.assertTrue(self.stderr.startswith(f"espalier: {bad}: "), self.stderr)
+                entries = self.json("ls", *files, expect=None)["files"]
+                self.assertEqual([entry["file"] for entry in entries], list(files))
+                self.assertIn(name, entries[files.index(bad)]["failure"]["code"])
+        self.text("ls", self.path("sample"), self.path("extra"), "extra", "--all", expect=None)
+        self.assertEqual(self.code, USAGE)
+        self.assertIn("sample.espalier: ", self.stderr)
+
+    def test_files_and_patterns_are_not_confused(self):
+        shutil.copy(self.path("element"), self.new("model"))
+        self.run_cli("ls", self.path("sample"), "model", expect=USAGE, cwd=self.folder)
+        self.assertIn("model: this is a file here and a key path in", self.stderr)
+        nodes = self.json("ls", self.path("sample"), "{model}", cwd=self.folder)["nodes"]
+        self.assertEqual(len(nodes), 2)
+        self.assertEqual(len(self.json("ls", self.path("sample"), "./model", cwd=self.folder)["files"]), 2)
+        # A folder is no file, and a name that does not exist is a pattern.
+        os.mkdir(self.new("layers"))
+        self.assertEqual(len(self.json("ls", self.path("sample"), "layers", cwd=self.folder)["nodes"]), 2)
+
+
+class Tolerance(Cli):
+    """numpy.allclose's rule, with equal NaNs."""
+
+    def make(self, name, **tensors):
+        header, blob = {}, b""
+        for key, (dtype, shape, data) in tensors.items():
+            header[key] = {"dtype": dtype, "shape": shape, "data_offsets": [len(blob), len(blob) + len(data)]}
+            blob += data
+        text = json.dumps(header).encode()
+        with open(self.new(name), "wb") as file:
+            file.write(struct.pack("<Q", len(text)) + text + blob)
+        return self.new(name)
+
+    def doubles(self, name, *values):
+        return self.make(name, x=("F64", [len(values)], struct.pack(f"<{len(values)}d", *values)))
+
+    def report(self, a, b, *options, expect=CHECK_FAILED):
+        return self.json("diff", a, b, *options, expect=expect)
+
+    def test_like_allclose(self):
+        import numpy
+        values = [0.0, -0.0, 1.0, 1.0 + 1e-7, -3.0, 1e300, -1e300, 1.7e308, -1.7e308, 5e-324, float("inf"),
+                  float("-inf"), float("nan")]
+        pairs = [(x, y) for x in values for y in values]
+        a, b = ([pair[side] for pair in pairs] for side in (0, 1))
+        one, other = self.doubles("a", *a), self.doubles("b", *b)
+        for rtol, atol in ((0, 1e-6), (1e-6, 0), (1e-6, 1e-6), (0.5, 2), (3, 0)):
+            with numpy.errstate(all="ignore"):
+                far = ~numpy.isclose(a, b, rtol=rtol, atol=atol, equal_nan=True)
+            report = self.report(one, other, f"--rtol={rtol}", f"--atol={atol}")
+            self.assertEqual((report["rtol"], report["atol"]), (rtol, atol))
+            self.assertEqual(report["differences"][0]["differing_elements"], far.sum(), (rtol, atol))
+
+    def test_b_is_the_reference(self):
+        one, other = self.doubles("a", 100.0), self.doubles("b", 110.0)
+        self.report(one, other, "--rtol=0.095", expect=OK)
+        self.report(other, one, "--rtol=0.095")
+
+    def test_other_dtypes(self):
+        a = self.make("a", i=("I64", [2], struct.pack("<2q", 2**62, -5)), c=("C64", [1], struct.pack("<2f", 3, 4)),
+                      u=("U64", [1], struct.pack("<Q", 2**64 - 1)), f=("F16", [1], struct.pack("<e", 1)))
+        b = self.make("b", i=("I64", [2], struct.pack("<2q", 2**62 + 3, -5)), c=("C64", [1], struct.pack("<2f", 3, 5)),
+                      u=("U64", [1], struct.pack("<Q", 2**64 - 2)), f=("F16", [1], struct.pack("<e", 1.001)))
+        self.assertEqual(len(self.report(a, b)["differences"]), 4)
+        self.assertEqual([d["path"] for d in self.report(a, b, "--atol=0.01")["differences"]], ["i", "c", "u"])
+        self.assertEqual([d["path"] for d in self.report(a, b, "--atol=1")["differences"]], ["i"])
+        self.report(a, b, "--atol=3", expect=OK)
+        self.assertEqual(self.text("diff", a, b, "--rtol=0.2"), "equal\n")
+
+    def test_values_and_the_rest(self):
+        # A step of 100 and of 101; the structure is never close.
+        self.run_cli("diff", self.path("sample"), self.path("value"), "--rtol", "0.05")
+        self.run_cli("diff", self.path("sample"), self.path("value"), "--rtol", "0.001", expect=CHECK_FAILED)
+        for name in ("order", "untied", "metadata", "extra"):
+            self.run_cli("diff", self.path("sample"), self.path(name), "--atol", "1e300", expect=CHECK_FAILED)
+        text = self.text("diff", self.path("sample"), self.path("element"), "--atol", "0.4", expect=CHECK_FAILED)
+        self.assertIn("~ model/embed: 1 of 12 elements differ by more than the tolerance, max |delta| 0.5\n", text)
+        self.assertEqual(self.text("diff", self.path("sample"), self.path("element"), "--atol", "0.5"), "equal\n")
+
+    def test_bytes_alone_are_close(self):
+        one, other = self.doubles("a", 0.0), self.doubles("b", -0.0)
+        self.report(one, other)
+        self.report(one, other, "--atol=1e-300", expect=OK)
+
+    def test_mistakes(self):
+        for option in ("--rtol=-1", "--atol=nan", "--rtol=inf", "--atol=x", "--atol="):
+            self.run_cli("diff", self.path("sample"), self.path("sample"), option, expect=USAGE)
+
+
 class Extract(Cli):
     def extract(self, *args, **options):
         self.out = self.new("out.espalier")
@@ -733,17 +859,17 @@ class Extract(Cli):
 
     def test_damage_in_what_is_selected(self):
         file = self.damaged("bad", self.data_offset("layers/1/w"))
-        self.run_cli("extract", file, self.new("out"), "layers", expect=BAD_INPUT)
+        self.run_cli("extract", file, self.new("out.espalier"), "layers", expect=BAD_INPUT)
         self.assertIn("bad: ", self.stderr)
         self.assertEqual(os.listdir(self.folder), ["bad"])
-        self.run_cli("extract", file, self.new("out"), "model")
+        self.run_cli("extract", file, self.new("out.espalier"), "model")
 
     def test_writing_fails(self):
-        self.run_cli("extract", self.path("sample"), self.new("none/out"), "model", expect=IO)
+        self.run_cli("extract", self.path("sample"), self.new("none/out.espalier"), "model", expect=IO)
         # Files of this process must not grow beyond a few bytes: a full disk. The signal that comes
         # with it would end the program with its temporary file left behind.
         limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
-        self.run_cli("extract", self.path("sample"), self.new("out"), "model", expect=IO,
+        self.run_cli("extract", self.path("sample"), self.new("out.espalier"), "model", expect=IO,
                      preexec_fn=limit)
         self.assertEqual(os.listdir(self.folder), [])
 
@@ -787,14 +913,14 @@ class Convert(Cli):
         os.mkfifo(self.new("fifo"))
         os.symlink("fifo", self.new("link"))
         with tempfile.TemporaryFile() as nameless:
-            for target in (self.folder, self.new("none/"), self.new("fifo"), self.new("link"), "/dev/null",
+            for target in (self.new("none/"), self.new("fifo"), self.new("link"), "/dev/null",
                            f"/proc/self/fd/{nameless.fileno()}"):
-                for command in (["convert", "--to", "espalier"], ["extract"]):
-                    self.run_cli(*command, self.path("sample"), target, "--force", expect=USAGE,
+                for command in ("convert", "extract"):
+                    self.run_cli(command, "--to", "espalier", self.path("sample"), target, "--force", expect=USAGE,
                                  pass_fds=[nameless.fileno()])
                     self.assertTrue(self.stderr.startswith(f"espalier: {target}: "), self.stderr)
         # Nothing is read before, and the message has no useless hint.
-        self.run_cli("convert", self.new("none"), self.folder, "--to", "espalier", expect=USAGE)
+        self.run_cli("convert", self.new("none"), self.new("fifo"), "--to", "espalier", expect=USAGE)
         self.assertIn("not a regular file", self.stderr)
 
 
@@ -831,7 +957,7 @@ class Patterns(Cli):
         self.run_cli("ls", "-", expect=USAGE, cwd=self.folder)
         self.assertIn("standard input is not supported", self.stderr)
         self.assertEqual(os.listdir(self.folder), [])
-        self.text("extract", sample, "./-", cwd=self.folder)
+        self.text("extract", sample, "./-", "--to", "espalier", cwd=self.folder)
         self.assertEqual(self.text("ls", "./-", cwd=self.folder), self.text("ls", sample))
 
     def test_patterns_that_are_key_paths_say_what_is_there(self):

@@ -10,6 +10,7 @@
 #include <doctest/doctest.h>
 
 #include "espalier/foreign/safetensors/carried_tree.h"
+#include "espalier/foreign/safetensors/kept_header.h"
 #include "espalier/foreign/safetensors/writer.h"
 
 namespace {
@@ -621,4 +622,131 @@ TEST_CASE("safetensors: carried trees that are wrong") {
   deep += t;
   for (int i = 0; i < 100'000; ++i) deep += "]}";
   CHECK(state(deep).error().code == ErrorCode::kLimitExceeded);
+}
+
+namespace {
+
+// A header that no writer of ours makes: another order of tensors, fields and members, spaces,
+// escapes, an odd length, trailing spaces.
+const std::string kOddHeader =
+    R"({ "b" : {"shape":[2], "data_offsets":[4,6],"dtype":"U8"},)"
+    "\n\t"
+    R"("\u0061":{"dtype":"I16","shape":[2],"data_offsets":[0,4]},"__metadata__":{"k":"\/"} }   )";
+
+struct Kept {
+  std::string file;
+  Value state;
+  Value metadata;
+};
+
+// The state of a file with this header, with the header kept.
+Kept kept(const std::string& header, std::size_t bytes = 6) {
+  Kept made;
+  made.file = safetensors_file(header, bytes_of(bytes));
+  const auto checkpoint = open_safetensors(made.file);
+  REQUIRE_MESSAGE(checkpoint, checkpoint.error().describe());
+  made.state = state_of(*checkpoint, made.file);
+  made.metadata = to_value(checkpoint->metadata());
+  keep_header(made.metadata, header);
+  return made;
+}
+
+std::string written(const Value& state, const Value& metadata, SafetensorsOptions options = {}) {
+  const auto plan = plan_safetensors(state, metadata, options);
+  REQUIRE_MESSAGE(plan, plan.error().describe());
+  return file_of(*plan);
+}
+
+}  // namespace
+
+TEST_CASE("safetensors: a kept header gives the same bytes back") {
+  for (const std::string& header :
+       {kOddHeader, std::string("{}   "), std::string(R"({"__metadata__":{}})"),
+        std::string(R"({"z":{"dtype":"U8","shape":[0],"data_offsets":[6,6]},)"
+                    R"("y":{"dtype":"U8","shape":[6],"data_offsets":[0,6]},)"
+                    R"("x":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}})")}) {
+    const Kept file = kept(header, header.find("dtype") == std::string::npos ? 0 : 6);
+    CHECK(written(file.state, file.metadata) == file.file);
+    CHECK(written(file.state, file.metadata, kCarrying) == file.file);
+    CHECK(written(file.state, file.metadata, kDropping) == file.file);
+    Value forgotten = file.metadata;
+    forget_header(forgotten);
+    CHECK(written(file.state, forgotten) != file.file);
+  }
+}
+
+TEST_CASE("safetensors: a kept header is left out when it is not the state's") {
+  const Kept file = kept(kOddHeader);
+  Value plain = file.metadata;
+  forget_header(plain);
+  const auto check = [&](const Value& state, const Value& metadata) {
+    Value without = metadata;
+    forget_header(without);
+    CHECK(written(state, metadata) == written(state, without));
+  };
+  Value fewer = file.state;
+  REQUIRE(fewer.erase("b"));
+  check(fewer, file.metadata);
+  Value more = file.state;
+  more.add("c", some_tensor());
+  check(more, file.metadata);
+  Value other_shape = file.state;
+  REQUIRE(other_shape.set("b", Value::tensor(tensor_of(DType::kU8, {2, 1}, 2))));
+  check(other_shape, file.metadata);
+  Value other_dtype = file.state;
+  REQUIRE(other_dtype.set("b", Value::tensor(tensor_of(DType::kI8, {2}, 2))));
+  check(other_dtype, file.metadata);
+  Value other_metadata = file.metadata;
+  other_metadata.add("l", Value::string(""));
+  check(file.state, other_metadata);
+  // Hostile: no JSON, gaps, overlaps, a tensor twice, offsets that wrap.
+  for (
+      const char* header :
+      {"", "{", "[]", "{}",
+       R"({"b":{"dtype":"U8","shape":[2],"data_offsets":[5,7]},"a":{"dtype":"I16","shape":[2],"data_offsets":[0,4]},"__metadata__":{"k":"/"}})",
+       R"({"b":{"dtype":"U8","shape":[2],"data_offsets":[3,5]},"a":{"dtype":"I16","shape":[2],"data_offsets":[0,4]},"__metadata__":{"k":"/"}})",
+       R"({"b":{"dtype":"U8","shape":[2],"data_offsets":[4,6]},"b":{"dtype":"U8","shape":[2],"data_offsets":[4,6]},"__metadata__":{"k":"/"}})",
+       R"({"b":{"dtype":"U8","shape":[2],"data_offsets":[18446744073709551614,0]},"a":{"dtype":"I16","shape":[2],"data_offsets":[0,4]},"__metadata__":{"k":"/"}})"}) {
+    Value metadata = plain;
+    keep_header(metadata, header);
+    check(file.state, metadata);
+  }
+}
+
+TEST_CASE("safetensors: a kept header with a carried tree") {
+  const Value state = Value::dict({{"t", some_tensor()}, {"step", Value::integer(3)}});
+  const auto plan = plan_safetensors(state, Value::dict({{"k", Value::string("v")}}), kCarrying);
+  REQUIRE(plan);
+  // The same with spaces in the header, so that its own writer's header is another.
+  const std::string spaced = "{ " + header_of(*plan).substr(1);
+  const std::string file = safetensors_file(spaced, bytes_of(2));
+  const auto checkpoint = open_safetensors(file);
+  REQUIRE(checkpoint);
+  auto restored = restore_carried(state_of(*checkpoint, file), to_value(checkpoint->metadata()));
+  REQUIRE(restored);
+  REQUIRE(*restored);
+  keep_header((*restored)->metadata, spaced);
+  CHECK(written((*restored)->state, (*restored)->metadata, kCarrying) == file);
+  // The tree of another state is not written, nor any where none is wanted.
+  REQUIRE((*restored)->state.set("step", Value::integer(4)));
+  Value plain = (*restored)->metadata;
+  forget_header(plain);
+  for (const auto& options : {kCarrying, kDropping}) {
+    CHECK(written((*restored)->state, (*restored)->metadata, options) ==
+          written((*restored)->state, plain, options));
+  }
+}
+
+TEST_CASE("safetensors: text of a file is not taken for a kept header") {
+  const std::string header =
+      R"({"__metadata__":{"safetensors.header":"{\"t\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}"},)"
+      R"("t":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})";
+  const std::string file = safetensors_file(header, bytes_of(2));
+  const auto checkpoint = open_safetensors(file);
+  REQUIRE(checkpoint);
+  Value metadata = to_value(checkpoint->metadata());
+  CHECK(find_kept_header(metadata) == nullptr);
+  keep_header(metadata, header);
+  CHECK(
+      contains(written(state_of(*checkpoint, file), metadata), R"("safetensors.header":"{\"t\")"));
 }

@@ -171,3 +171,56 @@ TEST_CASE("value: a merge of deep trees and of many keys") {
   REQUIRE(wide.merge(std::move(more)));
   CHECK(wide.children().size() == 2 * kCount);
 }
+
+TEST_CASE("value: merge() by a rule") {
+  Value value = tree();
+  value.add("list", Value::list({number(1), Value::dict({{"a", number(2)}})}));
+  const Value before = value;
+  const Value other = Value::dict({
+      {"model", Value::dict({{"layers", Value::dict({{"1", number(1)}, {"2", number(2)}})}})},
+      {"config", Value::record({{"name", Value::string("y")}, {"size", number(7)}})},
+      {"betas", Value::tuple({Value::real(0.5), Value::real(0.25)})},
+      {"list", Value::list({number(3), Value::dict({{"b", number(4)}})})},
+      {"none", Value::dict({{"x", number(5)}})},
+      {"new", number(6)},
+  });
+  std::string asked;
+  const auto rule = [&](const Value& mine, const Value& theirs,
+                        const auto& path) -> Result<Value::OnBoth> {
+    asked += path() + " ";
+    if (Value::can_join(mine, theirs)) return Value::OnBoth::kJoin;
+    return path() == "betas/1" ? Value::OnBoth::kKeep : Value::OnBoth::kReplace;
+  };
+  REQUIRE(value.merge(other, rule));
+  CHECK(asked ==
+        "model config betas list none model/layers config/name betas/0 betas/1 list/0 list/1 "
+        "model/layers/1 ");
+  CHECK(int_at(value, "model/layers/0") == 10);
+  CHECK(int_at(value, "model/layers/1") == 1);
+  CHECK(int_at(value, "model/layers/2") == 2);
+  CHECK(*(*value.at("config/name"))->as_string() == "y");
+  CHECK(int_at(value, "config/size") == 7);
+  CHECK((*value.at("betas/0"))->as_double() == 0.5);
+  CHECK((*value.at("betas/1"))->as_double() == 0.999);
+  CHECK(int_at(value, "list/0") == 3);
+  CHECK(int_at(value, "list/1/a") == 2);
+  CHECK(int_at(value, "list/1/b") == 4);
+  CHECK(int_at(value, "none/x") == 5);
+  CHECK(value.keys().back() == Key("new"));
+
+  // What cannot be joined is replaced, also if the rule asks to join it.
+  Value joined = before;
+  REQUIRE(joined.merge(Value::dict({{"betas", Value::tuple({number(1)})}, {"model", number(0)}}),
+                       [](const auto&, const auto&, const auto&) { return Value::OnBoth::kJoin; }));
+  CHECK((*joined.at("betas"))->children().size() == 1);
+  CHECK(int_at(joined, "model") == 0);
+
+  Value refused = before;
+  const auto refuse = [](const Value& mine, const Value& theirs,
+                         const auto&) -> Result<Value::OnBoth> {
+    if (Value::can_join(mine, theirs)) return Value::OnBoth::kJoin;
+    return fail(ErrorCode::kNameCollision, "no");
+  };
+  check_error(refused.merge(other, refuse), ErrorCode::kNameCollision, "none", "no");
+  CHECK(difference(refused, before) == "");
+}

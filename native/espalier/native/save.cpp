@@ -6,6 +6,7 @@
 
 #include "espalier/native/ordered_section.h"
 #include "espalier/native/out_of_memory.h"
+#include "espalier/native/save_format.h"
 #include "espalier/native/write_file.h"
 #include "espalier/write/writer.h"
 
@@ -13,6 +14,9 @@ namespace espalier {
 
 Result<void> save(const std::filesystem::path& path, const Value& state,
                   const SaveOptions& options) try {
+  if (options.check_ending) {
+    if (auto ok = check_format_ending(path, SaveFormat::kEspalier); !ok) return ok;
+  }
   auto writer =
       Writer::plan(state, options.metadata,
                    {.compression_level = options.compression_level, .limits = options.limits});

@@ -28,6 +28,9 @@ struct SaveOptions {
   /// 0 stores tensors as they are; 1 (fast) to 9 (thorough) compresses them: see WriteOptions. Only
   /// Espalier files can be compressed.
   int compression_level = kNoCompression;
+  /// Whether to refuse a path whose ending names another format, such as .npy: see
+  /// check_format_ending().
+  bool check_ending = true;
   /// Limits that the file's readers are assumed to have.
   Limits limits = {};
   Progress progress = {};
@@ -40,9 +43,10 @@ struct SaveOptions {
 /// is unchanged. You may save over a file that the tree's tensors are mapped from. The tensors must
 /// not change during the save. Besides the tensors, a save needs memory for a few times the index
 /// (tens of bytes per node during layout) and two chunks per thread; with compression, up to nine
-/// chunks per thread and zstd's memory. Errors: kInvalidTree or kInvalidArgument before anything is
-/// written; those of the tensors' producers; kIoError; kOutOfMemory, also if a producer throws
-/// std::bad_alloc. Other exceptions of producers propagate and leave the target unchanged.
+/// chunks per thread and zstd's memory. Errors: kInvalidTree or kInvalidArgument (also for a name
+/// such as model.safetensors) before anything is written; those of the tensors' producers;
+/// kIoError; kOutOfMemory, also if a producer throws std::bad_alloc. Other exceptions of producers
+/// propagate and leave the target unchanged.
 [[nodiscard]] Result<void> save(const std::filesystem::path& path, const Value& state,
                                 const SaveOptions& options = {});
 

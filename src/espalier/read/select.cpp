@@ -15,10 +15,15 @@ namespace {
 
 class Selector {
  public:
-  Selector(PatternStepper& patterns, const TensorMaker& make) : patterns_(patterns), make_(make) {}
+  Selector(PatternStepper& patterns, const TensorMaker& make, const SelectOptions& options)
+      : patterns_(patterns), make_(make), options_(options) {}
 
-  // The selected part of `node`, which is at `depth`; nullopt if nothing is selected.
-  Result<std::optional<Value>> build(const NodeRef& node, std::size_t depth, bool is_selected) {
+  // The selected part of `node`, which is at `depth`; nullopt if nothing is selected. The walk goes
+  // on below nodes that are left out, because patterns may match there.
+  Result<std::optional<Value>> build(const NodeRef& node, std::size_t depth, bool is_selected,
+                                     bool is_left_out) {
+    is_left_out = is_left_out || (options_.leave_out && options_.leave_out(node));
+    is_selected = is_selected && !is_left_out;
     if (!is_container(node.kind())) {
       if (!is_selected) return std::optional<Value>();
       auto value = build_leaf(node);
@@ -34,7 +39,7 @@ class Selector {
       const auto verdict = patterns_.step(depth + 1, node, i);
       Result<std::optional<Value>> child;
       if (verdict != PatternStepper::Verdict::kLeftOut) {
-        child = build(node.child(i), depth + 1, PatternStepper::is_selected(verdict));
+        child = build(node.child(i), depth + 1, PatternStepper::is_selected(verdict), is_left_out);
       }
       if (!child) return child;
       kept = kept || child->has_value();
@@ -46,7 +51,9 @@ class Selector {
     }
     if (!kept) return std::optional<Value>();
     for (std::uint32_t i = 0; i < elements.size(); ++i) {
-      value.add(elements[i] ? std::move(*elements[i]) : to_value(node.child(i)));
+      value.add(elements[i]              ? std::move(*elements[i])
+                : options_.keep_elements ? to_value(node.child(i))
+                                         : Value::dict());
     }
     return std::optional<Value>(std::move(value));
   }
@@ -76,13 +83,14 @@ class Selector {
 
   PatternStepper& patterns_;
   const TensorMaker& make_;
+  const SelectOptions& options_;
   std::unordered_map<std::uint32_t, std::shared_ptr<const Tensor>> tensors_;
 };
 
 }  // namespace
 
 Result<Value> select(const NodeRef& root, const KeyPath& path, std::span<const Pattern> patterns,
-                     const TensorMaker& make) {
+                     const TensorMaker& make, const SelectOptions& options) {
   auto node = root.at(path);
   if (!node) return propagate(node);
   PatternStepper stepper(patterns);
@@ -93,12 +101,14 @@ Result<Value> select(const NodeRef& root, const KeyPath& path, std::span<const P
     verdict = stepper.step(depth + 1, parent, child.number() - parent.child(0).number());
     parent = child;
   }
-  auto built =
-      Selector(stepper, make).build(*node, path.size(), PatternStepper::is_selected(verdict));
+  auto built = Selector(stepper, make, options)
+                   .build(*node, path.size(), PatternStepper::is_selected(verdict), false);
   if (!built) return propagate(built);
   if (auto ok = stepper.check_all_matched(); !ok) return propagate(ok);
   if (!*built) {
-    return fail(ErrorCode::kNotFound, "the patterns select nothing below this root",
+    return fail(ErrorCode::kNotFound,
+                options.leave_out ? "everything that is selected is left out"
+                                  : "the patterns select nothing below this root",
                 Error::kNoOffset, path.to_string());
   }
   return std::move(**built);

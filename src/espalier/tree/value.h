@@ -239,6 +239,23 @@ class Value {
   /// kWrongKind if one of the two is no dict. Takes n log n time.
   [[nodiscard]] Result<void> merge(Value other, OnConflict on_conflict = OnConflict::kFail);
 
+  /// What becomes of a value that both trees have at one path.
+  enum class OnBoth : std::uint8_t {
+    kKeep,     // The other one is left out.
+    kReplace,  // The other one takes its place.
+    kJoin,     // Their children are merged, and this one keeps its label: see can_join().
+  };
+  /// Decides it for two values at a path, which `path` prints. An error ends the merge, with the
+  /// path if it has none.
+  using MergeRule = std::function<Result<OnBoth>(const Value& mine, const Value& other,
+                                                 const std::function<std::string()>& path)>;
+  /// Whether the children of two values can be merged: both are dicts, or records, or lists or
+  /// tuples with the same number of elements, which are merged position by position.
+  static bool can_join(const Value& a, const Value& b);
+  /// The same as merge() with a rule for every pair below the roots, asked from the top down, and
+  /// not below pairs that are not joined. Asking kJoin for others means kReplace.
+  [[nodiscard]] Result<void> merge(Value other, const MergeRule& rule);
+
  private:
   struct Children {
     std::vector<Key> keys;  // empty for list, tuple and set

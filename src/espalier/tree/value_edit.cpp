@@ -119,13 +119,14 @@ bool same_label(const Value& a, const Value& b) {
   return a.has_label() == b.has_label() && a.label() == b.label();
 }
 
-bool can_merge(const Value& to, const Value& from) {
-  return to.kind() == Kind::kDict && from.kind() == Kind::kDict && same_label(to, from) &&
-         !from.defect();
-}
-
-// For each child of `from`, the position of the child of `to` with its key.
-std::vector<std::optional<std::size_t>> match_keys(const Value& to, const Value& from) {
+// For each child of `from`, the position of the child of `to` with its key or position. Both are of
+// one kind.
+std::vector<std::optional<std::size_t>> match_children(const Value& to, const Value& from) {
+  if (!has_keys(to.kind())) {
+    std::vector<std::optional<std::size_t>> positions(from.children().size());
+    for (std::size_t i = 0; i < positions.size(); ++i) positions[i] = i;
+    return positions;
+  }
   const auto keys = to.keys();
   std::vector<std::size_t> order(keys.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -204,46 +205,71 @@ Result<void> Value::erase(std::string_view path) {
   return parsed ? erase(*parsed) : propagate(parsed);
 }
 
+bool Value::can_join(const Value& a, const Value& b) {
+  if (a.kind() != b.kind() || b.defect()) return false;
+  if (has_keys(a.kind())) return true;
+  return (a.kind() == Kind::kList || a.kind() == Kind::kTuple) &&
+         a.children().size() == b.children().size();
+}
+
 Result<void> Value::merge(Value other, OnConflict on_conflict) {
+  const auto rule = [&](const Value& mine, const Value& theirs, const auto&) -> Result<OnBoth> {
+    if (mine.kind() == Kind::kDict && can_join(mine, theirs) && same_label(mine, theirs)) {
+      return OnBoth::kJoin;
+    }
+    if (on_conflict == OnConflict::kReplace) return OnBoth::kReplace;
+    return fail(ErrorCode::kNameCollision,
+                "both trees have this key; erase one, or let the other replace it");
+  };
+  return merge(std::move(other), rule);
+}
+
+Result<void> Value::merge(Value other, const MergeRule& rule) {
   for (const Value* side : {static_cast<const Value*>(this), static_cast<const Value*>(&other)}) {
     if (side->kind() == Kind::kDict) continue;
     return fail(ErrorCode::kWrongKind,
                 "only dicts can be merged, and this is " + with_article(side->kind()));
   }
-  // First all pairs of dicts to merge, so that a conflict leaves everything as it was. No
-  // recursion, because a tree may have any depth.
+  // First all decisions, so that a refused merge leaves everything as it was. No recursion, because
+  // a tree may have any depth.
   struct Pair {
     Value* to;
     Value* from;
-    std::size_t around;  // the number of the pair that holds this one
-    const Key* key;
+    std::size_t around;    // the number of the pair that holds this one
+    std::size_t position;  // in `from` of that pair
     std::vector<std::optional<std::size_t>> matches;
+    std::vector<OnBoth> decisions;
   };
-  std::vector<Pair> pairs = {{this, &other, 0, nullptr, match_keys(*this, other)}};
-  const auto path_to = [&](std::size_t pair, const Key& last) {
-    std::vector<std::pair<const Key*, const Value*>> steps = {{&last, pairs[pair].from}};
+  std::vector<Pair> pairs = {{this, &other, 0, 0, match_children(*this, other), {}}};
+  const auto path_to = [&](std::size_t pair, std::size_t position) {
+    std::vector<std::pair<const Value*, std::size_t>> steps = {{pairs[pair].from, position}};
     for (; pair != 0; pair = pairs[pair].around) {
-      steps.emplace_back(pairs[pair].key, pairs[pairs[pair].around].from);
+      steps.emplace_back(pairs[pairs[pair].around].from, pairs[pair].position);
     }
     std::string path;
     for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
-      const auto& [key, parent] = *step;
-      append_path(path, key->view(), DigitMarks(parent->keys()).of(key->view()));
+      const auto& [parent, i] = *step;
+      const auto keys = parent->keys();
+      const KeyView key = keys.empty() ? KeyView::of(static_cast<std::int64_t>(i)) : keys[i].view();
+      append_path(path, key, DigitMarks(keys).of(key));
     }
     return path;
   };
   for (std::size_t next = 0; next < pairs.size(); ++next) {
+    pairs[next].decisions.resize(pairs[next].matches.size());
     for (std::size_t i = 0; i < pairs[next].matches.size(); ++i) {
       if (!pairs[next].matches[i]) continue;
       Value& to = pairs[next].to->children()[*pairs[next].matches[i]];
       Value& from = pairs[next].from->children()[i];
-      const Key& key = pairs[next].from->keys()[i];
-      if (can_merge(to, from)) {
-        pairs.push_back({&to, &from, next, &key, match_keys(to, from)});
-      } else if (on_conflict == OnConflict::kFail) {
-        return fail(ErrorCode::kNameCollision,
-                    "both trees have this key; erase one, or let the other replace it",
-                    Error::kNoOffset, path_to(next, key));
+      auto decision = rule(to, from, [&] { return path_to(next, i); });
+      if (!decision) {
+        if (decision.error().path.empty()) decision.error().path = path_to(next, i);
+        return propagate(decision);
+      }
+      if (*decision == OnBoth::kJoin && !can_join(to, from)) decision = OnBoth::kReplace;
+      pairs[next].decisions[i] = *decision;
+      if (*decision == OnBoth::kJoin) {
+        pairs.push_back({&to, &from, next, i, match_children(to, from), {}});
       }
     }
   }
@@ -254,8 +280,8 @@ Result<void> Value::merge(Value other, OnConflict on_conflict) {
       Value& from = pair->from->children()[i];
       if (!pair->matches[i]) {
         pair->to->add(pair->from->keys()[i], std::move(from));
-      } else if (Value& to = pair->to->children()[*pair->matches[i]]; !can_merge(to, from)) {
-        to = std::move(from);
+      } else if (pair->decisions[i] == OnBoth::kReplace) {
+        pair->to->children()[*pair->matches[i]] = std::move(from);
       }
     }
   }

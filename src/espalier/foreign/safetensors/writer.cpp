@@ -1,6 +1,7 @@
 #include "espalier/foreign/safetensors/writer.h"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
@@ -14,6 +15,7 @@
 #include "espalier/foreign/safetensors/carried_tree.h"
 #include "espalier/foreign/safetensors/dtype.h"
 #include "espalier/foreign/safetensors/header.h"
+#include "espalier/foreign/safetensors/kept_header.h"
 #include "espalier/foreign/safetensors/tables.h"
 #include "espalier/format/shape.h"
 
@@ -30,8 +32,10 @@ bool holds_tensor(const Value& value) {
 
 class Planner {
  public:
-  Planner(const Value& state, const Value& metadata, const SafetensorsOptions& options)
-      : state_(state), metadata_(metadata), options_(options) {}
+  // `kept_header` may be null.
+  Planner(const Value& state, const Value& metadata, const std::string* kept_header,
+          const SafetensorsOptions& options)
+      : state_(state), metadata_(metadata), kept_header_(kept_header), options_(options) {}
 
   Result<SafetensorsPlan> run() {
     for (const auto step : {&Planner::take_tensors, &Planner::take_metadata, &Planner::settle,
@@ -168,16 +172,24 @@ class Planner {
   }
 
   Result<void> place() {
+    kept_ = fit_kept();
     order_.resize(pending_.size());
     for (std::size_t i = 0; i < order_.size(); ++i) order_[i] = i;
-    merge_sort_runs(order_, [this](std::size_t a, std::size_t b) {
-      const SafetensorsTensor& left = pending_[a].stored;
-      const SafetensorsTensor& right = pending_[b].stored;
-      const auto left_rank = safetensors_dtype_rank(left.dtype);
-      const auto right_rank = safetensors_dtype_rank(right.dtype);
-      if (left_rank != right_rank) return left_rank > right_rank;
-      return left.name < right.name;
-    });
+    if (kept_) {
+      merge_sort_runs(order_, [this](std::size_t a, std::size_t b) {
+        return std::tie(kept_->begins[a], pending_[a].bytes) <
+               std::tie(kept_->begins[b], pending_[b].bytes);
+      });
+    } else {
+      merge_sort_runs(order_, [this](std::size_t a, std::size_t b) {
+        const SafetensorsTensor& left = pending_[a].stored;
+        const SafetensorsTensor& right = pending_[b].stored;
+        const auto left_rank = safetensors_dtype_rank(left.dtype);
+        const auto right_rank = safetensors_dtype_rank(right.dtype);
+        if (left_rank != right_rank) return left_rank > right_rank;
+        return left.name < right.name;
+      });
+    }
     std::uint64_t end = 0;
     for (const std::size_t i : order_) {
       // Relative to the start of the buffer until the header's length is known.
@@ -191,6 +203,26 @@ class Planner {
     }
     plan_.file_length = end;
     return {};
+  }
+
+  // Where the kept header puts the tensors, if it is theirs.
+  std::optional<KeptLayout> fit_kept() const {
+    if (kept_header_ == nullptr) return std::nullopt;
+    std::vector<NamedTensor> tensors;
+    tensors.reserve(pending_.size());
+    for (const Pending& pending : pending_) {
+      const SafetensorsTensor& stored = pending.stored;
+      tensors.push_back({stored.name, stored.dtype, stored.shape, pending.bytes});
+    }
+    return fit_kept_header(*kept_header_, tensors, pairs_, !pairs_.empty() || has_empty_metadata_,
+                           options_.limits);
+  }
+
+  // Goes on as if no header had been kept.
+  Result<void> forget_kept() {
+    kept_header_ = nullptr;
+    if (auto ok = place(); !ok) return ok;
+    return carry();
   }
 
   // Whether reading the file gives exactly this dict.
@@ -207,7 +239,9 @@ class Planner {
   }
 
   Result<void> carry() {
-    if (!carrying() || reads_back()) return {};
+    const bool carries = carrying() && !reads_back();
+    if (kept_ && kept_->carried_tree.has_value() != carries) return forget_kept();
+    if (!carries) return {};
     if (std::any_of(pairs_.begin(), pairs_.end(),
                     [](const auto& p) { return p.first == kCarriedTreeKey; })) {
       return fail(ErrorCode::kNameCollision,
@@ -221,15 +255,16 @@ class Planner {
                              return {pending.stored.name, pending.as_bytes};
                            });
     if (!tree) return propagate(tree);
+    if (kept_ && *kept_->carried_tree != *tree) return forget_kept();
     carried_ = std::move(*tree);
     plan_.carries_tree = true;
     pairs_.push_back({kCarriedTreeKey, carried_});
     return {};
   }
 
-  Result<void> write_header() {
-    std::string text(kSafetensorsLengthBytes, '\0');
-    text += '{';
+  // The JSON of the reference library.
+  std::string header_text() const {
+    std::string text = "{";
     if (!pairs_.empty() || has_empty_metadata_) {
       append_json_string(text, kMetadataName);
       text += ":{";
@@ -258,7 +293,12 @@ class Planner {
     text += '}';
     // The buffer starts aligned for the widest dtype.
     text.resize((text.size() + 7) / 8 * 8, ' ');
-    const std::uint64_t length = text.size() - kSafetensorsLengthBytes;
+    return text;
+  }
+
+  Result<void> write_header() {
+    const std::string json = kept_ ? *kept_header_ : header_text();
+    const std::uint64_t length = json.size();
     if (length > kMaxSafetensorsHeaderBytes) {
       return fail(ErrorCode::kUnrepresentable, "the safetensors header would have " +
                                                    counted(length, "byte") +
@@ -266,14 +306,15 @@ class Planner {
                                                    std::to_string(kMaxSafetensorsHeaderBytes) +
                                                    "; split the state into several files");
     }
-    plan_.header.resize(text.size());
-    std::copy_n(as_bytes(text).begin(), text.size(), plan_.header.begin());
+    plan_.header.resize(kSafetensorsLengthBytes + json.size());
     store_le(plan_.header.data(), length);
+    std::copy_n(as_bytes(json).begin(), json.size(),
+                plan_.header.begin() + kSafetensorsLengthBytes);
 
-    plan_.file_length += text.size();
+    plan_.file_length += plan_.header.size();
     plan_.tensors.reserve(order_.size());
     for (const std::size_t i : order_) {
-      pending_[i].stored.extent.offset += text.size();
+      pending_[i].stored.extent.offset += plan_.header.size();
       plan_.tensors.push_back(std::move(pending_[i].stored));
     }
     return {};
@@ -281,6 +322,7 @@ class Planner {
 
   const Value& state_;
   const Value& metadata_;
+  const std::string* kept_header_;
   const SafetensorsOptions& options_;
   SafetensorsPlan plan_;
   Losses losses_;
@@ -290,6 +332,8 @@ class Planner {
   std::unordered_map<const Tensor*, std::size_t> stored_;
   // Indices of `pending_` in file order.
   std::vector<std::size_t> order_;
+  // Set if the file gets the kept header.
+  std::optional<KeptLayout> kept_;
   std::vector<std::pair<std::string_view, std::string_view>> pairs_;
   std::string carried_;
   bool has_empty_metadata_ = false;
@@ -300,7 +344,11 @@ class Planner {
 
 Result<SafetensorsPlan> plan_safetensors(const Value& state, const Value& metadata,
                                          const SafetensorsOptions& options) {
-  return Planner(state, metadata, options).run();
+  const std::string* const kept = find_kept_header(metadata);
+  if (kept == nullptr) return Planner(state, metadata, nullptr, options).run();
+  Value plain = metadata;
+  forget_header(plain);
+  return Planner(state, plain, kept, options).run();
 }
 
 }  // namespace espalier

@@ -1,0 +1,105 @@
+#include "several_files.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "text.h"
+#include "values.h"
+
+namespace espalier::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool exists_as_file(const std::string& name) {
+  std::error_code error;
+  return fs::is_regular_file(name, error);
+}
+
+bool has_checkpoint_ending(const std::string& name) {
+  return name.ends_with(".espalier") || name.ends_with(".safetensors");
+}
+
+}  // namespace
+
+void add_file_or_pattern_arguments(CLI::App& command, std::vector<std::string>& arguments) {
+  add_pattern_arguments(command, arguments)
+      ->description(
+          "Key paths, with * ** ? {a,b} [0-9]; a container stands for everything in it. Names of "
+          "existing files are further checkpoints");
+}
+
+tl::expected<FilesAndPatterns, Failure> tell_apart(const std::string& first_file,
+                                                   const std::vector<std::string>& arguments,
+                                                   const CommonOptions& common) {
+  FilesAndPatterns told{{first_file}, {}};
+  std::optional<Result<CheckpointFile>> first;
+  for (const std::string& argument : arguments) {
+    const bool exists = exists_as_file(argument);
+    if (!exists && !has_checkpoint_ending(argument)) {
+      told.patterns.push_back(argument);
+      continue;
+    }
+    if (!first) first = open_file(first_file, common);
+    if (exists && *first && (*first)->state().at(argument)) {
+      return fail_about(argument,
+                        {ErrorCode::kInvalidArgument, Error::kNoOffset, "",
+                         "this is a file here and a key path in " + first_file + "; write ./" +
+                             argument + " for the file, or '{" + argument + "}' for the nodes"});
+    }
+    told.files.push_back(argument);
+  }
+  return told;
+}
+
+Outcome for_each_file(const std::vector<std::string>& files, const CommonOptions& common,
+                      Output& out, const OnFile& on_file) {
+  JsonWriter json(out);
+  JsonWriter* const writer = common.json ? &json : nullptr;
+  if (files.size() == 1) {
+    auto outcome = on_file(files.front(), out, writer);
+    if (outcome && common.json) out.put('\n');
+    return outcome;
+  }
+  if (common.json) {
+    json.begin_object();
+    json.key("files");
+    json.begin_array();
+  }
+  ExitCode worst = ExitCode::kOk;
+  bool has_printed = false;
+  for (const std::string& file : files) {
+    if (!common.json) {
+      // A title that turns out to have nothing below it does no harm, and the text is not held.
+      out.print("{}{}:\n", std::exchange(has_printed, true) ? "\n" : "", escaped(file));
+    }
+    const auto outcome = on_file(file, out, writer);
+    if (outcome) {
+      worst = std::max(worst, *outcome);
+      continue;
+    }
+    const Failure& failure = outcome.error();
+    worst = std::max(worst, exit_code(failure.error.code));
+    if (common.json) {
+      json.begin_object();
+      json.member("file", file);
+      json.key("failure");
+      json.begin_object();
+      write_error_members(json, failure.error);
+      json.end_object();
+      json.end_object();
+    }
+    print_error(describe(failure));
+  }
+  if (common.json) {
+    json.end_array();
+    json.end_object();
+    out.put('\n');
+  }
+  return worst;
+}
+
+}  // namespace espalier::cli

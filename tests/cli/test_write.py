@@ -1,0 +1,449 @@
+"""Runs the commands that write files: formats, numpy's files, casts, what is left out.
+
+Usage: ESPALIER=path/to/espalier MAKE_SAMPLE=path/to/make_sample python3 test_write.py
+"""
+
+import io
+import json
+import os
+import pathlib
+import struct
+import sys
+import unittest
+
+import numpy
+
+import test_cli
+from test_cli import BAD_INPUT, CHECK_FAILED, IO, OK, USAGE
+
+DIGITS = os.path.join(test_cli.Safetensors.DATA, "digits", "digits.safetensors")
+
+
+def safetensors(tensors, metadata=None):
+    """The bytes of a file with these (name, dtype, shape, data), in this order."""
+    header, blob = {}, b""
+    if metadata is not None:
+        header["__metadata__"] = metadata
+    for name, dtype, shape, data in tensors:
+        header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [len(blob), len(blob) + len(data)]}
+        blob += data
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + blob
+
+
+class Writing(test_cli.Cli):
+    def write(self, name, content):
+        with open(self.new(name), "wb") as file:
+            file.write(content)
+        return self.new(name)
+
+    def read(self, name):
+        with open(self.new(name), "rb") as file:
+            return file.read()
+
+    def files(self):
+        return sorted(os.listdir(self.folder))
+
+
+class Formats(Writing):
+    def test_endings(self):
+        for ending, magic in ((".espalier", b"\x89ESPALIER"), (".safetensors", None), (".npy", b"\x93NUMPY"),
+                              (".raw", None), (".bin", None), (".NPY", b"\x93NUMPY")):
+            for command in (["extract", self.path("sample"), self.new("w" + ending), "types/f32"],
+                            ["convert", self.write("one.safetensors", safetensors([("t", "F32", [1], b"abcd")])),
+                             self.new("c" + ending)]):
+                self.text(*command, "--unrepresentable=drop", "-f")
+                if magic:
+                    self.assertEqual(self.read(os.path.basename(command[2]))[:len(magic)][1:4], magic[1:4])
+        self.assertEqual(self.read("w.raw"), self.read("w.bin"))
+        self.assertEqual(len(self.read("w.raw")), 24)
+        self.assertIn("no hashes", self.text("verify", self.new("w.safetensors")))
+
+    def test_to_wins(self):
+        self.text("extract", self.path("sample"), self.new("w.npy"), "types/f32", "--to", "raw")
+        self.assertEqual(len(self.read("w.npy")), 24)
+        self.text("convert", self.path("sample"), self.new("w.safetensors"), "--to", "espalier")
+        self.assertIn(": ok ", self.text("verify", self.new("w.safetensors")))
+
+    def test_unknown_endings_are_refused(self):
+        for command in ("extract", "convert"):
+            for name in ("out", "out.ckpt", "out.npy.gz", ".npy"):
+                self.run_cli(command, self.path("sample"), self.new(name), expect=USAGE)
+                for known in (".espalier", ".safetensors", ".npy", ".raw", ".bin", "--to"):
+                    self.assertIn(known, self.stderr)
+                self.assertIn("code invalid_argument", self.stderr)
+            self.run_cli(command, self.path("sample"), self.new("out.pt"), expect=USAGE)
+            self.assertIn("a PyTorch file", self.stderr)
+        self.assertEqual(self.files(), [])
+
+    def test_a_missing_target_is_noticed(self):
+        for pattern in ("model/**", "model", "layers/0/w", "{model,layers}"):
+            self.run_cli("extract", self.path("sample"), pattern, "betas", expect=USAGE, cwd=self.folder)
+            self.assertIn(f"{pattern}: OUT is missing: this is a pattern", self.stderr)
+        for command in ("extract", "convert"):
+            self.run_cli(command, self.path("sample"), expect=USAGE)
+            self.assertRegex(self.stderr, "OUT is (required|missing)")
+        self.assertEqual(self.files(), [])
+
+
+class Numpy(Writing):
+    DTYPES = {"BOOL": "bool", "U8": "uint8", "I8": "int8", "U16": "uint16", "I16": "int16", "U32": "uint32",
+              "I32": "int32", "U64": "uint64", "I64": "int64", "F16": "float16", "F32": "float32", "F64": "float64",
+              "C64": "complex64"}
+
+    def test_every_dtype_and_rank(self):
+        for name, dtype in self.DTYPES.items():
+            for shape in ((), (3,), (2, 3), (0, 4), (1,) * 20):
+                data = bytes(i % 2 for i in range(int(numpy.prod(shape)) * numpy.dtype(dtype).itemsize))
+                source = self.write("in.safetensors", safetensors([("a.b", name, shape, data)], {"k": "v"}))
+                text = self.text("convert", source, self.new("out.npy"), "--force")
+                array = numpy.load(self.new("out.npy"), allow_pickle=False)
+                self.assertEqual((array.dtype, array.shape, array.tobytes()), (numpy.dtype(dtype), shape, data))
+                expected = io.BytesIO()
+                numpy.save(expected, array)
+                self.assertEqual(self.read("out.npy"), expected.getvalue())
+                self.assertIn("not kept: (metadata) (1 value)", text)
+                self.text("convert", source, self.new("out.raw"), "--force")
+                self.assertEqual(self.read("out.raw"), data)
+
+    def test_large_tensors_are_copied_whole(self):
+        self.text("extract", self.path("large"), self.new("x.npy"), "x")
+        x = numpy.arange(1_000_000, dtype="f4").reshape(1000, 1000)
+        self.assertTrue((numpy.load(self.new("x.npy"), mmap_mode="r") == x).all())
+        self.text("extract", self.path("large"), self.new("part.npy"), "x", "--slice=-5:,::100")
+        self.assertTrue((numpy.load(self.new("part.npy")) == x[-5:, ::100]).all())
+
+    def test_report(self):
+        text = self.text("extract", self.path("sample"), self.new("w.npy"), "model/head")
+        self.assertEqual(text, f"{self.new('w.npy')}: 176 B written, f32 [4, 3]\n"
+                               "not kept: model/head (axis names), (metadata) (2 values)\n")
+        result = self.json("extract", self.path("sample"), self.new("w.raw"), "model/head", "--no-metadata")
+        self.assertEqual(result, {"file": self.path("sample"), "written": self.new("w.raw"), "bytes": 48,
+                                  "left_out": 1, "dtype": "f32", "shape": [4, 3]})
+
+    def test_one_tensor_must_be_selected(self):
+        def refused(message, *args):
+            self.run_cli("extract", self.path("sample"), self.new("w.npy"), *args, expect=USAGE)
+            self.assertIn(message, self.stderr)
+            self.assertIn("code unrepresentable", self.stderr)
+
+        refused("there are 2 (layers/0/w, layers/1/w)", "layers/*/w")
+        refused("there are 22 (model/embed, layers/0/w, ", "**", "--unrepresentable=drop")
+        refused("there is no tensor", "betas")
+        refused("there is no tensor", "missing")
+        refused("cannot hold layers/1/n (an int64)", "layers/1")
+        self.assertEqual(self.files(), [])
+        # Tied nodes are one tensor, and neighbours in a list are not selected.
+        self.text("extract", self.path("sample"), self.new("w.npy"), "model")
+        self.text("extract", self.path("sample"), self.new("n.npy"), "layers/1/w")
+        text = self.text("extract", self.path("sample"), self.new("d.npy"), "layers/1", "--unrepresentable=drop")
+        self.assertIn("layers/1/n (an int64)", text)
+        self.assertEqual(self.read("n.npy"), self.read("d.npy"))
+
+    def test_dtypes_that_numpy_lacks(self):
+        for path, hint in (("types/bf16", "--cast f32"), ("types/opaque", "--to raw"), ("types/f6", "--cast f32")):
+            self.run_cli("extract", self.path("sample"), self.new("w.npy"), path, expect=USAGE)
+            self.assertIn("NumPy has no dtype", self.stderr)
+            self.assertIn(hint, self.stderr)
+            self.assertIn("in " + path, self.stderr)
+            self.text("extract", self.path("sample"), self.new(path[6:] + ".raw"), path)
+        self.text("extract", self.path("sample"), self.new("w.npy"), "types/bf16", "--cast", "f32")
+        self.assertEqual(numpy.load(self.new("w.npy")).dtype, numpy.float32)
+
+    def test_options_that_do_not_apply(self):
+        for option, message in (("--compress", "files are never compressed"),
+                                ("--unrepresentable=metadata", "have no metadata")):
+            for name in ("w.npy", "w.raw"):
+                self.run_cli("extract", self.path("sample"), self.new(name), "types/f32", option, expect=USAGE)
+                self.assertIn(message, self.stderr)
+        self.assertEqual(self.files(), [])
+
+    def test_damage_and_failed_writes_leave_nothing(self):
+        file = self.damaged("bad.espalier", self.data_offset("x", "large") + 3_000_000, source="large")
+        old = self.write("x.npy", b"old")
+        self.run_cli("extract", file, old, "x", "-f", expect=BAD_INPUT)
+        self.assertIn("code chunk_corrupt", self.stderr)
+        self.assertEqual(self.read("x.npy"), b"old")
+        self.assertEqual(self.files(), ["bad.espalier", "x.npy"])
+
+
+class Exclude(Writing):
+    def extract(self, *args, expect=OK, out="out.espalier", **options):
+        return self.text("extract", self.path("sample"), self.new(out), *args, "--force", expect=expect, **options)
+
+    def paths(self, out="out.espalier"):
+        return [node["path"] for node in self.json("ls", "--all", self.new(out))["nodes"]]
+
+    def test_leaves_out(self):
+        everything = [node["path"] for node in self.json("ls", "--all", self.path("sample"))["nodes"]]
+        self.extract("--exclude", "types", "--exclude=optimizer/0/**")
+        left = [path for path in everything
+                if not path.startswith("types") and not path.startswith("optimizer/0")]
+        self.assertEqual(self.paths(), left, "in the same order")
+        self.extract("model", "args", "--exclude", "**/{embed,lr}")
+        self.assertEqual([p for p in self.paths() if p in ("model", "model/head", "model/embed", "args/lr")],
+                         ["model", "model/head"])
+        self.assertEqual(self.json("ls", self.new("out.espalier"))["nodes"][0]["kind"], "tensor")
+
+    def test_patterns_after_it_are_patterns(self):
+        self.extract("--exclude", "model/embed", "model")
+        self.assertEqual(self.paths(), ["", "model", "model/head"])
+
+    def test_lists_keep_positions(self):
+        self.extract("layers", "--exclude", "layers/0")
+        nodes = {node["path"]: node["kind"] for node in self.json("ls", self.new("out.espalier"))["nodes"]}
+        self.assertEqual(nodes, {"layers/0/w": "placeholder", "layers/1/w": "tensor"})
+
+    def test_root(self):
+        self.extract("--root", "layers/1", "--exclude", "layers/1/n")
+        self.assertEqual(self.paths(), ["", "w"])
+
+    def test_one_tensor(self):
+        self.extract("layers", "--exclude", "layers/*/n", "--exclude", "layers/0/w", out="w.npy")
+        self.assertEqual(numpy.load(self.new("w.npy")).shape, (2, 2))
+
+    def test_mistakes(self):
+        self.extract("--exclude", "modle", expect=USAGE)
+        self.assertIn("modle", self.stderr)
+        self.assertIn("code not_found", self.stderr)
+        self.extract("--exclude", "{a", expect=USAGE)
+        self.assertIn("code invalid_pattern", self.stderr)
+        self.extract("model", "--exclude", "", expect=USAGE)
+        self.assertIn("everything that is selected is left out", self.stderr)
+        self.extract("model/embed", "--exclude", "model", expect=USAGE)
+        self.assertIn("everything that is selected is left out", self.stderr)
+        self.extract("nope", "--exclude", "model", expect=USAGE)
+        self.assertIn("nope", self.stderr)
+        self.assertEqual(self.files(), [])
+
+
+def to_bf16(values):
+    """Rounds f32 to bf16 codes, to nearest, ties to even."""
+    bits = values.view("u4").astype("u8")
+    rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype("u2")
+    return numpy.where(numpy.isnan(values), (bits >> 16).astype("u2") | 0x40, rounded)
+
+
+class Casting(Writing):
+    def cast(self, dtype, source, *args, **options):
+        return self.text("extract", source, self.new("out.safetensors"), "--cast", dtype, "--force", *args, **options)
+
+    def codes(self, dtype):
+        self.text("extract", self.new("out.safetensors"), self.new("out.raw"), "t", "-f")
+        return numpy.frombuffer(self.read("out.raw"), dtype)
+
+    def source(self, values, dtype):
+        return self.write("in.safetensors", safetensors([("t", dtype, values.shape, values.tobytes())]))
+
+    def test_rounds_like_numpy(self):
+        random = numpy.random.default_rng(3)
+        # Several chunks of every bit pattern, NaNs and subnormals too.
+        f32 = random.integers(0, 1 << 32, 700_001, dtype="u4").view("f4")
+        f32 = numpy.concatenate([f32, random.normal(size=300_000).astype("f4")])
+        source = self.source(f32, "F32")
+        with numpy.errstate(all="ignore"):
+            f16 = f32.astype("f2")
+        for threads in ("1", "3"):
+            self.cast("f16", source, "--threads", threads)
+            found = self.codes("f2")
+            self.assertTrue((numpy.isnan(found) == numpy.isnan(f16)).all())
+            self.assertTrue((found.view("u2") == f16.view("u2"))[~numpy.isnan(f16)].all())
+            self.cast("bf16", source, "--threads", threads)
+            self.assertTrue((self.codes("u2") == to_bf16(f32)).all())
+        with numpy.errstate(all="ignore"):
+            f64 = random.integers(0, 1 << 64, 300_001, dtype="u8").view("f8") * 2.0**-900
+        f64 = numpy.concatenate([f64, random.normal(size=100_000)])
+        self.cast("f32", self.source(f64, "F64"))
+        with numpy.errstate(all="ignore"):
+            expected = f64.astype("f4")
+        found = self.codes("f4")
+        self.assertTrue((found.view("u4") == expected.view("u4"))[~numpy.isnan(expected)].all())
+
+    def test_widening_and_back_is_the_identity(self):
+        f16 = numpy.arange(0x7C01, dtype="u2").view("f2")
+        self.cast("f32", self.source(f16, "F16"))
+        self.assertTrue((self.codes("f4") == f16.astype("f4")).all())
+        back = self.write("wide.safetensors", self.read("out.safetensors"))
+        self.cast("f16", back)
+        self.assertEqual(self.codes("f2").tobytes(), f16.tobytes())
+
+    def test_small_floats(self):
+        """Six-bit elements across chunks, with any part asked for."""
+        self.text("extract", self.path("large"), self.new("six.npy"), "six", "--cast", "f32")
+        values = self.json("show", self.path("large"), "six", "--slice", "1398090:1398110")["node"]["values"]
+        self.assertEqual(numpy.load(self.new("six.npy"))[1398090:1398110].tolist(), values)
+        stats = self.json("stats", self.path("large"), "six")["nodes"][0]["stats"]
+        self.assertEqual(numpy.load(self.new("six.npy")).astype("f8").mean(), stats["mean"])
+
+    def test_says_what_it_leaves(self):
+        out = self.new("out.espalier")
+        text = self.text("extract", self.path("sample"), out, "types/{f32,f64,i64,u8,bool,c64,opaque,bf16}", "model",
+                         "--cast", "bf16")
+        self.assertIn("not cast: 1 bool, 1 c64, 1 i64, 1 opaque, 1 u8\n", text)
+        nodes = {node["path"]: node for node in self.json("ls", out)["nodes"]}
+        self.assertEqual({path: node["dtype"] for path, node in nodes.items()},
+                         {"model/embed": "bf16", "model/head": "bf16", "types/bool": "bool", "types/u8": "u8",
+                          "types/i64": "i64", "types/bf16": "bf16", "types/f32": "bf16", "types/f64": "bf16",
+                          "types/c64": "c64", "types/opaque": "opaque"})
+        self.assertEqual(nodes["model/embed"]["tensor"], nodes["model/head"]["tensor"], "still tied")
+        self.assertEqual(nodes["model/embed"]["axis_names"], ["rows", ""])
+        self.assertIn(": ok ", self.text("verify", out))
+        self.assertIn("equal", self.text("diff", self.path("sample"), out, "types/{c64,opaque,bf16}"))
+
+    def test_overflow_is_counted(self):
+        values = numpy.array([65519.9, -65520, 7e4, numpy.inf, numpy.nan, 1], dtype="f4")
+        self.assertIn("2 elements became infinite: beyond the range of f16\n", self.cast("f16", self.source(values, "F32")))
+        result = self.json("extract", self.source(values, "F32"), self.new("out.npy"), "--cast", "f16")
+        self.assertEqual(result["cast"], {"dtype": "f16", "tensors": 1, "not_cast": {}, "became_infinite": 2})
+        self.assertNotIn("infinite", self.cast("bf16", self.source(values, "F32")))
+
+    def test_slices_are_cast(self):
+        self.text("extract", self.path("large"), self.new("x.npy"), "x", "--slice=3:5,::7", "--cast", "f16")
+        x = numpy.arange(1_000_000, dtype="f4").reshape(1000, 1000)[3:5, ::7]
+        self.assertTrue((numpy.load(self.new("x.npy")) == x.astype("f2")).all())
+
+    def test_mistakes(self):
+        self.cast("bf16", self.path("sample"), "types/i64", expect=USAGE)
+        self.assertIn("applies to none of the tensors (1 i64)", self.stderr)
+        for dtype in ("i8", "f8_e4m3fn", "", "BF16"):
+            self.cast(dtype, self.path("sample"), "types/f32", expect=USAGE)
+        self.assertEqual(self.files(), [])
+
+    def test_memory_does_not_grow(self):
+        """A cast of 64 MiB in the address space of a small file."""
+        size = 64 << 20
+        source = self.new("in.safetensors")
+        header = json.dumps({"t": {"dtype": "F32", "shape": [size // 4], "data_offsets": [0, size]}}).encode()
+        with open(source, "wb") as file:
+            file.write(struct.pack("<Q", len(header)) + header)
+            file.truncate(8 + len(header) + size)
+        code, memory = test_cli.measure(self.new("text"), "extract", source, self.new("out.espalier"), "--cast",
+                                        "bf16", "--no-mmap", "--threads=1")
+        self.assertEqual(code, OK)
+        self.assertLess(memory, (32 << 20) * (10 if test_cli.is_sanitized() else 1))
+
+
+class Folders(Writing):
+    """convert with several inputs, as cp has them."""
+
+    def setUp(self):
+        super().setUp()
+        os.mkdir(self.new("dir"))
+        self.a = self.write("a.safetensors", safetensors([("t", "F32", [1], b"aaaa")]))
+        self.b = self.write("b.1", safetensors([("t", "F32", [1], b"bbbb")]))
+
+    def written(self):
+        return sorted(os.listdir(self.new("dir")))
+
+    def test_into_a_folder(self):
+        for target in (self.new("dir"), self.new("dir/")):
+            text = self.text("convert", self.a, self.b, target, "--to", "espalier", "-f")
+            self.assertEqual(self.written(), ["a.espalier", "b.1.espalier"])
+            self.assertEqual([line.split(":")[0] for line in text.splitlines()],
+                             [os.path.join(target, "a.espalier"), os.path.join(target, "b.1.espalier")])
+        self.text("convert", self.a, self.b, "-o", self.new("dir"), "--to=npy")
+        self.text("convert", self.a, self.new("dir"), "--to=raw")
+        self.assertEqual(self.written(), ["a.espalier", "a.npy", "a.raw", "b.1.espalier", "b.1.npy"])
+        result = self.json("convert", self.a, self.b, "-o", self.new("dir"), "--to=espalier", "--force")
+        self.assertEqual([(file["file"], os.path.basename(file["written"])) for file in result["files"]],
+                         [(self.a, "a.espalier"), (self.b, "b.1.espalier")])
+
+    def test_output_option_for_one_file(self):
+        self.text("convert", self.a, "-o", self.new("out.espalier"))
+        self.text("convert", self.a, self.new("other.espalier"))
+        self.assertEqual(self.read("out.espalier"), self.read("other.espalier"))
+
+    def test_a_bad_input_does_not_stop_the_others(self):
+        bad = self.write("bad.safetensors", b"x" * 100)
+        out = self.text("convert", bad, self.a, self.new("dir"), "--to=espalier", expect=None)
+        self.assertEqual((self.code, self.written()), (BAD_INPUT, ["a.espalier"]))
+        self.assertIn("a.espalier: ", out)
+        self.assertIn(f"espalier: {bad}: ", self.stderr)
+        for option in ((), ("--json",)):
+            out = self.text("convert", self.new("none"), bad, self.new("dir"), "--to=raw", *option, expect=None)
+            self.assertEqual(self.code, IO)
+        self.assertEqual([file["failure"]["code"] for file in json.loads(out)["files"]][0], "file_not_found")
+
+    def test_refused_before_anything_is_written(self):
+        os.mkdir(self.new("other"))
+        same = self.write("other/a.espalier", safetensors([("t", "F32", [1], b"cccc")]))
+        for message, *args in (
+                ("would both be written to this file", self.a, same, self.new("dir"), "--to=espalier"),
+                ("pass --to", self.a, self.b, self.new("dir")),
+                ("is not a folder, and 2 inputs need one", self.a, self.b, self.new("none"), "--to=espalier"),
+                ("is not a folder, and 2 inputs need one", self.a, self.b, "-o", self.new("x.espalier")),
+                ("there is no such folder", self.a, self.new("none/"), "--to=espalier"),
+                ("name is empty", self.b, self.a, "-o", "", "--to=espalier", "-f"),
+                ("name is empty", self.a, "", self.new("dir"), "--to=espalier"),
+                ("OUT is missing", self.a)):
+            self.run_cli("convert", *args, expect=USAGE)
+            self.assertIn(message, self.stderr)
+        self.write("dir/b.1.espalier", b"old")
+        self.run_cli("convert", self.a, self.b, self.new("dir"), "--to=espalier", expect=USAGE)
+        self.assertIn("b.1.espalier: the file exists", self.stderr)
+        self.assertEqual(self.written(), ["b.1.espalier"])
+        self.assertEqual(self.read("a.safetensors")[-4:], b"aaaa")
+
+
+class KeptHeaders(Writing):
+    """Another writer's safetensors file comes back byte for byte from an Espalier file."""
+
+    def there_and_back(self, content, *options, back=()):
+        source = self.write("in.safetensors", content)
+        self.text("convert", source, self.new("there.espalier"), *options, "--force")
+        self.assertIn(": ok ", self.text("verify", self.new("there.espalier")))
+        self.text("convert", self.new("there.espalier"), self.new("back.safetensors"), *back, "--force")
+        return self.read("back.safetensors")
+
+    def file(self, header, data):
+        text = header.encode()
+        return struct.pack("<Q", len(text)) + text + data
+
+    def test_other_writers(self):
+        a = '"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}'
+        b = '"b.c":{"dtype":"U8","shape":[2],"data_offsets":[4,6]}'
+        swapped = '"a":{"shape":[1],"data_offsets":[2,6],"dtype":"F32"},"b.c":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}'
+        for header in ("{%s,%s}" % (a, b), "{%s,%s}" % (b, a), "{%s}" % swapped, "{%s,%s}     " % (a, b),
+                       "{\n  %s,\r\n\t%s\n}" % (a, b), '{%s,"__metadata__":{"z":"1","y":"2"},%s}' % (a, b),
+                       '{%s,%s,"__metadata__":{}}' % (a, b), '{"__metadata__":{"\\u0041":"\\/"},%s,%s}' % (a, b)):
+            content = self.file(header, b"abcdef")
+            for options in ((), ("--nest",), ("--compress",)):
+                self.assertEqual(self.there_and_back(content, *options), content, header)
+            source = self.new("in.safetensors")
+            self.text("convert", source, self.new("there.espalier"), "--force")
+            self.assertEqual(self.text("diff", source, self.new("there.espalier")), "equal\n")
+            # A second step keeps it, and --no-metadata leaves it out.
+            self.text("convert", self.new("there.espalier"), self.new("second.espalier"), "--force")
+            self.assertEqual(self.read("second.espalier"), self.read("there.espalier"))
+            self.text("convert", source, self.new("bare.espalier"), "--no-metadata", "--force")
+            self.assertNotIn("safetensors.header", self.text("tree", self.new("bare.espalier")))
+
+    def test_files_of_the_reference_library_need_none(self):
+        self.text("convert", DIGITS, self.new("there.espalier"))
+        self.assertNotIn("safetensors.header", self.text("tree", self.new("there.espalier")))
+        self.text("convert", DIGITS, self.new("same.safetensors"))
+
+    def test_carried_tree(self):
+        carried = self.new("carried.safetensors")
+        self.text("convert", self.path("sample"), carried, "--unrepresentable=metadata")
+        content = self.read("carried.safetensors")
+        length, = struct.unpack("<Q", content[:8])
+        spaced = b"{ " + content[9:8 + length]
+        content = struct.pack("<Q", len(spaced)) + spaced + content[8 + length:]
+        self.assertEqual(self.there_and_back(content, back=["--unrepresentable=metadata"]), content)
+        self.assertEqual(self.text("diff", self.path("sample"), self.new("there.espalier")), "equal\n")
+
+    def test_parts_do_not_keep_it(self):
+        content = self.file('{ "a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},'
+                            '"b":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}', b"xy")
+        self.there_and_back(content)
+        for args in (["extract", self.new("there.espalier"), self.new("part.espalier"), "a"],
+                     ["merge", self.new("there.espalier"), DIGITS, self.new("part.espalier")]):
+            self.text(*args, "--force")
+            self.assertNotIn("safetensors.header", self.text("tree", self.new("part.espalier")))
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+    import report
+    sys.exit(report.main())

@@ -9,6 +9,7 @@
 
 #include "command.h"
 #include "text.h"
+#include "usage_error.h"
 
 namespace espalier::cli {
 namespace {
@@ -101,9 +102,7 @@ int run(int argc, char** argv) {
     out.print("{}\n", version.what());
     return finish(out, ExitCode::kOk);
   } catch (const CLI::ParseError& error) {
-    const bool unknown = app.get_subcommands().empty() && !app.remaining().empty();
-    return usage_error(
-        app, unknown ? "there is no command '" + app.remaining().front() + "'" : error.what());
+    return usage_error(app, explain_usage(app, error));
   }
 
   const Outcome outcome = action(out);

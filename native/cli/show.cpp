@@ -1,10 +1,12 @@
 // espalier show: one node, exactly: a scalar's value, a tensor's elements, a container's tree.
 
 #include <memory>
+#include <utility>
 
 #include "array_text.h"
 #include "command.h"
 #include "json_writer.h"
+#include "near_path.h"
 #include "slice_spec.h"
 #include "storage.h"
 #include "text.h"
@@ -108,8 +110,9 @@ Outcome run(const Options& options, Output& out) {
   if (!slice) return about("--slice", slice);
   auto file = open_file(options.file, options.common);
   if (!file) return about(options.file, file);
-  auto node = (options.metadata ? file->metadata() : file->state()).at(options.path);
-  if (!node) return about(options.file, node);
+  const NodeRef root = options.metadata ? file->metadata() : file->state();
+  auto node = root.at(options.path);
+  if (!node) return fail_about(options.file, explain_missing(std::move(node.error()), root));
   if (!options.slice.empty() && !node->tensor()) {
     return fail_about(options.file,
                       {ErrorCode::kWrongKind, Error::kNoOffset, options.path,

@@ -189,14 +189,16 @@ void add_ls(CLI::App& app, Action& action) {
                     "Show offset, stored bytes, chunks, codec and hash too");
   command
       ->add_option("--sort", options->order,
-                   "Order: tree (default), path, size (largest first), file")
+                   "The order: of the tree (the default), by path, by size (largest first), or by "
+                   "position in the file")
       ->check(CLI::IsMember({"tree", "path", "size", "file"}).description(""))
-      ->type_name("ORDER");
+      ->type_name("tree|path|size|file");
   command->add_flag("-r,--reverse", options->reverse, "Reverse the order");
   add_json_option(*command, options->common);
   add_quiet_option(*command, options->common, "line of totals");
   add_read_options(*command, options->common);
-  command->footer("Example: espalier ls run.espalier 'model/**/weight' --sort size");
+  set_examples(*command, {"espalier ls run.espalier",
+                          "espalier ls run.espalier 'model/**/weight' --sort size"});
   command->callback(
       [options, &action] { action = [options](Output& out) { return run(*options, out); }; });
 }

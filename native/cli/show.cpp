@@ -144,7 +144,8 @@ void add_show(CLI::App& app, Action& action) {
   command->add_flag("--metadata", options->metadata, "PATH is in the file's metadata");
   add_json_option(*command, options->common);
   add_read_options(*command, options->common);
-  command->footer("Example: espalier show run.espalier model/embedding/weight --slice=-2:,0:4");
+  set_examples(*command, {"espalier show run.espalier model/embedding/weight",
+                          "espalier show run.espalier model/embedding/weight --slice=-2:,0:4"});
   command->callback(
       [options, &action] { action = [options](Output& out) { return run(*options, out); }; });
 }

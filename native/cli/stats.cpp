@@ -228,7 +228,8 @@ void add_stats(CLI::App& app, Action& action) {
   add_pattern_arguments(*command, options->patterns);
   add_json_option(*command, options->common);
   add_read_options(*command, options->common);
-  command->footer("Example: espalier stats run.espalier 'model/**/weight'");
+  set_examples(*command,
+               {"espalier stats run.espalier", "espalier stats run.espalier 'model/**/weight'"});
   command->callback(
       [options, &action] { action = [options](Output& out) { return run(*options, out); }; });
 }

@@ -58,7 +58,8 @@ void add_tree(CLI::App& app, Action& action) {
   command->add_flag("--metadata", options->metadata, "PATH is in the file's metadata");
   add_json_option(*command, options->common);
   add_read_options(*command, options->common);
-  command->footer("Example: espalier tree run.espalier optimizer --depth 2");
+  set_examples(*command,
+               {"espalier tree run.espalier", "espalier tree run.espalier optimizer --depth 2"});
   command->callback(
       [options, &action] { action = [options](Output& out) { return run(*options, out); }; });
 }

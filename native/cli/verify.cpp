@@ -141,7 +141,8 @@ void add_verify(CLI::App& app, Action& action) {
   add_json_option(*command, options->common);
   add_quiet_option(*command, options->common, "lines for files that are intact");
   add_read_options(*command, options->common);
-  command->footer("Example: espalier verify *.espalier");
+  set_examples(*command,
+               {"espalier verify *.espalier", "espalier verify -q run.espalier && echo intact"});
   command->callback(
       [options, &action] { action = [options](Output& out) { return run(*options, out); }; });
 }

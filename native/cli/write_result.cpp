@@ -87,9 +87,10 @@ Outcome print_written(Output& out, const Route& route, const CommonOptions& comm
 }  // namespace
 
 void add_target_options(CLI::App& command, TargetOptions& options) {
-  command.add_option("--to", options.format, "The format to write: espalier, safetensors")
+  command.option_defaults()->group(kWritingGroup);
+  command.add_option("--to", options.format, "The format to write")
       ->check(CLI::IsMember({"espalier", "safetensors"}).description(""))
-      ->type_name("FORMAT");
+      ->type_name("espalier|safetensors");
   command
       .add_flag("--compress", options.compress,
                 "Compress tensors. --compress=LEVEL: 1 (the default) is fast; 2 to 9 suit sparse "
@@ -102,11 +103,12 @@ void add_target_options(CLI::App& command, TargetOptions& options) {
           "What to do with values that safetensors cannot hold: error (the default), drop them, or "
           "metadata, which carries the tree in the file's metadata and makes the way back exact")
       ->check(CLI::IsMember({"error", "drop", "metadata"}).description(""))
-      ->type_name("WHAT");
+      ->type_name("error|drop|metadata");
   command.add_flag("--no-metadata", options.no_metadata, "Leave the file's metadata out");
   command.add_flag("-f,--force", options.force, "Replace OUT if it exists");
   command.add_flag("--no-sync", options.no_sync,
                    "Do not wait for the disk; a power failure may then lose the file");
+  command.option_defaults()->group("Options");
 }
 
 Result<void> check_target(const std::string& target, const TargetOptions& options) {

@@ -490,12 +490,6 @@ class Usage(Cli):
             self.assertIn("code " + code, self.stderr)
         self.assertEqual(os.listdir(self.folder), [])
 
-    def test_help_and_version(self):
-        self.assertRegex(self.text("--version"), r"^espalier \d+\.\d+\.\d+\n$")
-        self.assertIn("Exit codes", self.text("--help"))
-        for command in ("ls", "tree", "show", "stats", "verify", "diff", "extract", "convert"):
-            self.assertIn("Example: espalier " + command, self.text(command, "--help"))
-
 
 class StandardOutput(Cli):
     def test_full_disk(self):

@@ -20,6 +20,28 @@ from test_cli import ESPALIER, MAKE_SAMPLE, OK, USAGE, Cli
 COMMANDS = ("ls", "tree", "show", "stats", "verify", "diff", "extract", "convert", "view")
 
 
+class Terminal(Cli):
+    def in_terminal(self, columns, *args, **environment):
+        """What the program writes to a terminal."""
+        ours, its = pty.openpty()
+        fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        with subprocess.Popen([ESPALIER, *args], stdin=its, stdout=its, stderr=its,
+                              env={"TERM": "xterm", **environment}) as program:
+            os.close(its)
+            written = b""
+            while True:
+                try:
+                    data = os.read(ours, 65536)
+                except OSError:  # the other side is closed
+                    break
+                if not data:
+                    break
+                written += data
+        os.close(ours)
+        self.assertEqual(program.returncode, OK, written)
+        return written.replace(b"\r\n", b"\n").decode("utf-8")
+
+
 class NearMisses(Cli):
     def expect_error(self, *args, contains, without="did you mean nothing"):
         self.run_cli(*args, expect=USAGE)
@@ -85,6 +107,58 @@ class NearMisses(Cli):
         for path in ("model/" + "x" * 150, "model/" + "x" * 16_000, "layer_299999/w"):
             self.expect_error("show", self.new("many"), path, contains="no such key", without="did you mean")
 
+
+
+class Help(Terminal):
+    def test_every_command(self):
+        listing = self.text("--help")
+        self.assertIn("Exit codes: 0 ok, 1 the check failed (verify, diff), 2 wrong usage", " ".join(listing.split()))
+        for command in COMMANDS:
+            text = self.text(command, "--help")
+            self.assertRegex(listing, rf"\n  {command} +[A-Z]")
+            self.assertIn(f"\nUsage: espalier {command} [OPTIONS] ", text)
+            self.assertIn(f"\nExamples:\n  espalier {command} ", text)
+            self.assertEqual(text, self.text("help", command))
+            self.assertEqual(text, self.text(command, "-h"))
+        self.assertEqual(listing, self.text("help"))
+        self.run_cli("help", "convrt", expect=USAGE)
+        self.assertIn("did you mean 'convert'?", self.stderr)
+
+    def test_groups(self):
+        text = self.text("ls", "--help")
+        self.assertEqual(re.findall(r"(?m)^(\w+):$", text)[:2], ["Arguments", "Options"])
+        reading = text[text.index("\nReading:"):]
+        for option in ("--threads N", "--no-mmap", "--nest"):
+            self.assertIn(option, reading)
+        self.assertIn("--sort tree|path|", text)
+
+    def test_examples_are_commands(self):
+        """Each example parses: what fails is only that there is no such file."""
+        for command in COMMANDS[:-1]:
+            examples = self.text(command, "--help").split("\nExamples:\n")[1].splitlines()
+            self.assertGreaterEqual(len(examples), 1)
+            for example in examples:
+                line = example.strip().replace("espalier ", f"{ESPALIER} ", 1)
+                done = subprocess.run(["bash", "-c", line], cwd=self.folder, capture_output=True, timeout=60)
+                self.assertIn(b"code file_not_found", done.stderr, example)
+
+    def test_width(self):
+        words = {}
+        for columns in (40, 60, 80, 120, 200):
+            for args in (["--help"], ["convert", "--help"], ["help", "ls"]):
+                text = self.in_terminal(columns, *args)
+                examples = text.partition("\nExamples:\n")[2].splitlines()
+                for line in text.splitlines():
+                    self.assertTrue(len(line) <= columns or line in examples or " " not in line.strip(), line)
+                # Only the breaks differ.
+                self.assertEqual(words.setdefault(tuple(args), text.split()), text.split())
+        self.assertEqual(self.in_terminal(80, "--help"), self.text("--help"), "80 without a terminal")
+        self.assertGreater(max(map(len, self.in_terminal(200, "convert", "--help").splitlines())), 120)
+
+    def test_version(self):
+        text = self.text("--version")
+        self.assertEqual(text, self.text("-V"))
+        self.assertRegex(text, r"\Aespalier \d+\.\d+\.\d+\nfile format 1\.\d+\nzstd 1\.\d+\.\d+\n\w+ build with .+ for .+\n\Z")
 
 
 if __name__ == "__main__":

@@ -98,8 +98,8 @@ void fill(Table::Cells& cells, Listing& listing, const NodeRef& node, const Opti
 }
 
 // The text after the columns: the path, and what the node is if not a tensor of its own.
-std::string name_of(const Listing& listing, const Ties& ties, const NodeRef& node) {
-  std::string name = path_text(listing.paths.path(node));
+std::string name_of(const Listing& listing, const Ties& ties, const NodeRef& node, Colors colors) {
+  std::string name = colors.paint(Style::kPath, path_text(listing.paths.path(node)));
   if (const auto original = ties.original(node)) {
     name += " = " + mention_text(listing.paths.path(*original));
   }
@@ -109,12 +109,11 @@ std::string name_of(const Listing& listing, const Ties& ties, const NodeRef& nod
 
 void print_text(Output& out, Listing& listing, const Nodes& nodes, const Options& options) {
   using Align = Table::Align;
-  std::vector<Align> columns = {Align::kLeft, Align::kLeft, Align::kRight};
+  std::vector<Table::Column> columns = {{Align::kLeft, Style::kType}, {}, {Align::kRight}};
   if (options.with_storage) {
-    columns.insert(columns.end(),
-                   {Align::kRight, Align::kRight, Align::kRight, Align::kLeft, Align::kLeft});
+    columns.insert(columns.end(), {{Align::kRight}, {Align::kRight}, {Align::kRight}, {}, {}});
   }
-  Table table(std::move(columns));
+  Table table(std::move(columns), out.colors());
   Table::Cells cells;
   for (const std::uint32_t number : nodes) {
     fill(cells, listing, listing.node(number), options);
@@ -126,7 +125,7 @@ void print_text(Output& out, Listing& listing, const Nodes& nodes, const Options
     const NodeRef node = listing.node(number);
     fill(cells, listing, node, options);
     line.clear();
-    table.append_row(line, cells, name_of(listing, ties, node));
+    table.append_row(line, cells, name_of(listing, ties, node, out.colors()));
     out.write(line);
   }
   if (options.common.quiet) return;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <iterator>
 #include <new>
 #include <string>
@@ -74,6 +75,32 @@ int usage_error(const CLI::App& app, std::string message) {
   return to_int(ExitCode::kUsage);
 }
 
+// When results are coloured.
+struct ColorOption {
+  std::string when = "auto";
+
+  bool is_on(int fd) const {
+    if (when != "auto") return when == "always";
+    // https://no-color.org
+    const char* no_color = std::getenv("NO_COLOR");
+    return is_capable_terminal(fd) && (no_color == nullptr || *no_color == '\0');
+  }
+};
+
+// Adds --color to the commands that print results.
+void add_color_option(CLI::App& app, ColorOption& color) {
+  for (CLI::App* command : app.get_subcommands({})) {
+    if (command->get_option_no_throw("--json") == nullptr) continue;
+    command
+        ->add_option("--color", color.when,
+                     "Colour paths, types and damage; auto (the default) does so in a terminal, "
+                     "unless the variable NO_COLOR is set. JSON has no colours")
+        ->check(CLI::IsMember({"auto", "always", "never"}).description(""))
+        ->type_name("auto|always|never")
+        ->group(kOutputGroup);
+  }
+}
+
 std::string exit_code_notes() {
   std::string notes = "Exit codes:";
   for (const ExitCodeMeaning& entry : kExitCodeMeanings) {
@@ -104,7 +131,9 @@ void add_commands(CLI::App& app, Action& action) {
 int run(int argc, char** argv) {
   CLI::App app("Look into, check, compare, cut, convert and view training checkpoints", "espalier");
   Action action;
+  ColorOption color;
   add_commands(app, action);
+  add_color_option(app, color);
   expect_guards(app);
 
   Output out(STDOUT_FILENO);
@@ -122,6 +151,7 @@ int run(int argc, char** argv) {
     return usage_error(app, explain_usage(app, error));
   }
 
+  out.set_colors(Colors(color.is_on(STDOUT_FILENO)));
   const Outcome outcome = action(out);
   if (outcome) return finish(out, *outcome);
   // Flush results that were printed before the failure, then print its message.

@@ -47,15 +47,16 @@ Result<void> print_tensor(Output& out, const CheckpointFile& file, const NodeRef
   const TensorRef tensor = *node.tensor();
   const auto print_elements = read_array_text(file, tensor, slice, full);
   if (!print_elements) return propagate(print_elements);
-  out.print("{}{} {} {} ({}, {})\n", kind_name(node.kind()), label_text(node), dtype_text(tensor),
-            shape_text(tensor.shape()), counted(tensor.elements(), "element"),
-            format_size(tensor.bytes()));
+  out.print("{}{} {} {} ({}, {})\n", kind_name(node.kind()), label_text(node),
+            out.colors().paint(Style::kType, dtype_text(tensor)), shape_text(tensor.shape()),
+            counted(tensor.elements(), "element"), format_size(tensor.bytes()));
   if (const std::string names = axis_names_text(tensor, ~std::size_t{0}); !names.empty()) {
     out.print("axes: {}\n", names);
   }
   if (const auto hash = tensor.content_hash()) out.print("hash: {}\n", to_hex(*hash));
-  for_each_tied(file, tensor,
-                [&](std::string_view path) { out.print("tied: {}\n", escaped(path)); });
+  for_each_tied(file, tensor, [&](std::string_view path) {
+    out.print("tied: {}\n", out.colors().paint(Style::kPath, escaped(path)));
+  });
   (*print_elements)(out);
   return {};
 }

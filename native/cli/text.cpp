@@ -128,11 +128,20 @@ void Table::measure(const Cells& cells) {
 }
 
 void Table::append_row(std::string& out, const Cells& cells, std::string_view last) const {
+  append_line(out, cells, last, colors_);
+}
+
+void Table::append_titles(std::string& out, const Cells& titles, std::string_view last) const {
+  append_line(out, titles, last, Colors());
+}
+
+void Table::append_line(std::string& out, const Cells& cells, std::string_view last,
+                        Colors colors) const {
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     const std::size_t padding = widths_[i] - width(cells[i]);
-    if (columns_[i] == Align::kRight) out.append(padding, ' ');
-    out += cells[i];
-    if (columns_[i] == Align::kLeft) out.append(padding, ' ');
+    if (columns_[i].align == Align::kRight) out.append(padding, ' ');
+    out += colors.paint(columns_[i].style, cells[i]);
+    if (columns_[i].align == Align::kLeft) out.append(padding, ' ');
     out += "  ";
   }
   out += last;

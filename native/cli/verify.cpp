@@ -67,7 +67,8 @@ void print_text(Output& out, const Verdict& verdict, bool quiet) {
     }
     return;
   }
-  out.print("{}: DAMAGED ({})\n", name, counted(report.error_count, "error"));
+  out.print("{}: {} ({})\n", name, out.colors().paint(Style::kDamage, "DAMAGED"),
+            counted(report.error_count, "error"));
   const std::size_t shown = std::min(report.errors.size(), kShownErrors);
   for (std::size_t i = 0; i < shown; ++i) {
     out.print("  {}\n", describe(report.errors[i]));

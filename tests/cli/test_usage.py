@@ -161,6 +161,57 @@ class Help(Terminal):
         self.assertRegex(text, r"\Aespalier \d+\.\d+\.\d+\nfile format 1\.\d+\nzstd 1\.\d+\.\d+\n\w+ build with .+ for .+\n\Z")
 
 
+class Colors(Terminal):
+    PATH, TYPE, DAMAGE, END = "\x1b[1m", "\x1b[36m", "\x1b[1m\x1b[31m", "\x1b[0m"
+
+    def painted(self, *args, expect=OK):
+        return self.run_cli(*args, "--color=always", expect=expect).decode("utf-8")
+
+    def plain(self, text):
+        return re.sub("\x1b\\[[0-9;]*m", "", text)
+
+    def test_only_colours_differ(self):
+        sample = self.path("sample")
+        for args in (["ls", sample], ["ls", "-l", sample], ["ls", "--all", sample], ["tree", sample], ["stats", sample],
+                     ["show", sample, "model/head"], ["show", sample, "layers"], ["verify", sample],
+                     ["diff", sample, sample]):
+            text = self.painted(*args)
+            self.assertEqual(self.plain(text), self.text(*args), "columns stay where they are")
+            self.assertEqual(self.text(*args, "--color", "never"), self.text(*args))
+
+    def test_what_is_coloured(self):
+        sample = self.path("sample")
+        self.assertIn(f"{self.TYPE}f32{self.END}", self.painted("ls", sample))
+        self.assertIn(f"{self.PATH}layers/0/w{self.END}\n", self.painted("ls", sample))
+        self.assertIn(f"{self.PATH}embed{self.END}: tensor {self.TYPE}f32{self.END} [4, 3]", self.painted("tree", sample))
+        self.assertIn(f"tensor {self.TYPE}f32{self.END} ", self.painted("show", sample, "model/head"))
+        self.assertIn(f"{self.PATH}types/i8{self.END}\n", self.painted("stats", sample))
+        bad = self.damaged("bad", self.data_offset("layers/1/w"))
+        self.assertIn(f"bad: {self.DAMAGE}DAMAGED{self.END} (1 error)", self.painted("verify", bad, expect=1))
+
+    def test_names_cannot_colour(self):
+        """What a file brings stays escaped."""
+        text = self.plain(self.painted("tree", self.path("sample")))
+        self.assertNotIn("\x1b", text)
+        self.assertIn(r"evil\x1b]0;title", text)
+
+    def test_never_in_json(self):
+        for command in ("ls", "tree", "stats", "verify"):
+            document = self.run_cli(command, "--json", "--color=always", self.path("sample"))
+            self.assertNotIn(b"\x1b", document)
+            json.loads(document)
+
+    def test_when(self):
+        sample = self.path("sample")
+        self.assertIn("\x1b", self.in_terminal(80, "ls", sample))
+        self.assertIn("\x1b", self.in_terminal(80, "ls", sample, NO_COLOR=""))
+        for variables in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+            self.assertNotIn("\x1b", self.in_terminal(80, "ls", sample, **variables))
+            self.assertIn("\x1b", self.in_terminal(80, "ls", sample, "--color=always", **variables))
+        self.assertNotIn("\x1b", self.in_terminal(80, "ls", sample, "--color=never"))
+        self.run_cli("ls", sample, "--color", "sometimes", expect=USAGE)
+
+
 if __name__ == "__main__":
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
     import report

@@ -11,6 +11,8 @@
 
 #include "colors.h"
 
+#include "espalier/base/error.h"
+
 namespace espalier::cli {
 
 /// Whether a character may be printed unescaped. Control characters may not, because a terminal
@@ -41,6 +43,10 @@ std::string mention_text(std::string_view path);
 
 /// "17 B", "1.5 MiB".
 std::string format_size(std::uint64_t bytes);
+/// The bytes of a size as format_size() prints it, or with K, M, G, T, P or E for KiB, MiB and so
+/// on, or with kB, MB and so on for powers of 1000; of a number alone. A fraction of a byte is left
+/// out. kInvalidArgument for other text, and from 2^64 on.
+[[nodiscard]] Result<std::uint64_t> parse_size(std::string_view text);
 
 /// The shortest decimal that reads back as the same number, with ".0" or an exponent so that it
 /// reads as a float; "nan", "inf", "-inf".

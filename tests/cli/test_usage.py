@@ -130,7 +130,7 @@ class Help(Terminal):
         reading = text[text.index("\nReading:"):]
         for option in ("--threads N", "--no-mmap", "--nest"):
             self.assertIn(option, reading)
-        self.assertIn("--sort tree|path|", text)
+        self.assertIn("--sort tree|name|", text)
 
     def test_examples_are_commands(self):
         """Each example parses: what fails is only that there is no such file."""

@@ -523,6 +523,26 @@ class BadInput(Cli):
     def test_garbage(self):
         self.expect_all(self.write(b"\x00" * 1000), BAD_INPUT, "code ")
 
+    def test_other_formats(self):
+        def zipped(name):
+            return b"PK\x03\x04" + bytes(22) + struct.pack("<HH", len(name), 0) + name + bytes(100)
+
+        for content, what in {
+                zipped(b"model/data.pkl"): "it is a PyTorch file", zipped(b"w.npy"): "it is a numpy archive (.npz)",
+                zipped(b"a.txt"): "it is a zip archive; unpack it first", b"PK\x03\x04": "a zip archive that has been cut",
+                b"\x28\xb5\x2f\xfd" + bytes(50): "zstd -dc", b"\xfd7zXZ\0" + bytes(50): "xz -dc",
+                b"BZh9" + bytes(50): "bzip2 -dc", b"\x1f\x8b\x08" + bytes(50): "gzip -dc",
+                b"\x04\x22\x4d\x18" + bytes(50): "lz4 -dc", b"name" + bytes(253) + b"ustar" + bytes(300): "tar -xf",
+                b"GGUF\3\0\0\0" + bytes(50): "it is a GGUF file", b"\x93NUMPY" + bytes(50): "(.npy)",
+                b"\x89HDF\r\n\x1a\n" + bytes(50): "it is an HDF5 file",
+                b'{"metadata": {"total_size": 1}, "weight_map": {"w": "model-00001-of-00002.safetensors"}}':
+                    "it is the index of a model in several safetensors files",
+                b'{"error": 404}': "it looks like JSON", b"<!DOCTYPE html>": "web page", b"\x80\x02}q\0.": "a pickle",
+                b"version https://git-lfs.github.com/spec/v1\n": "git lfs pull",
+                b"hello, world": "check that this is the right file"}.items():
+            self.expect_all(self.write(content), BAD_INPUT, what)
+            self.assertIn("neither an Espalier nor a safetensors file; ", self.stderr)
+
     def test_truncated(self):
         content = self.sample()
         for size in (7, 127, 128, 500, len(content) - 1):

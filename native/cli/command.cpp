@@ -1,5 +1,6 @@
 #include "command.h"
 
+#include "mapped_files.h"
 #include "text.h"
 
 namespace espalier::cli {
@@ -73,7 +74,7 @@ Result<CheckpointFile> open_file(const std::string& file, const CommonOptions& o
   open.access = options.no_mmap ? Access::kRead : Access::kMapped;
   open.threads = options.threads;
   open.nest = options.nest;
-  return CheckpointFile::open(file, open);
+  return options.no_mmap ? CheckpointFile::open(file, open) : open_mapped(file, open);
 }
 
 }  // namespace espalier::cli

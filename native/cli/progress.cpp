@@ -1,6 +1,7 @@
 #include "progress.h"
 
 #include <algorithm>
+#include <atomic>
 #include <string_view>
 
 #include "terminal.h"
@@ -15,6 +16,10 @@ constexpr std::chrono::milliseconds kPatience{500};
 constexpr std::chrono::milliseconds kInterval{100};
 // To the start of the line, and clear it.
 constexpr std::string_view kErase = "\r\x1b[K";
+
+// Whether the line of a bar is shown. Commands show one bar at a time.
+std::atomic<bool> g_is_visible = false;
+static_assert(std::atomic<bool>::is_always_lock_free);
 
 std::string format_seconds(double seconds) {
   const auto whole = static_cast<std::uint64_t>(std::min(seconds, 359999.0));
@@ -31,8 +36,10 @@ void write_to_terminal(std::string_view text) {
 ProgressBar::ProgressBar(std::string verb, std::uint64_t total)
     : verb_(std::move(verb)), is_terminal_(is_capable_terminal(STDERR_FILENO)), total_(total) {}
 
-ProgressBar::~ProgressBar() {
-  if (is_visible_) write_to_terminal(kErase);
+ProgressBar::~ProgressBar() { clear_line(); }
+
+void ProgressBar::clear_line() {
+  if (g_is_visible.exchange(false)) write_to_terminal(kErase);
 }
 
 void ProgressBar::add(std::uint64_t bytes) {
@@ -54,7 +61,7 @@ void ProgressBar::draw() {
   const auto now = Clock::now();
   if (now - start_ < kPatience || now - drawn_ < kInterval || total_ == 0) return;
   drawn_ = now;
-  is_visible_ = true;
+  g_is_visible = true;
   const double seconds = std::chrono::duration<double>(now - start_).count();
   const double rate = static_cast<double>(done_) / seconds;
   const double left = rate > 0 ? static_cast<double>(total_ - std::min(done_, total_)) / rate : 0;

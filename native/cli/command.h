@@ -93,6 +93,8 @@ void add_extract(CLI::App& app, Action& action);
 void add_convert(CLI::App& app, Action& action);
 void add_view(CLI::App& app, Action& action);
 void add_help(CLI::App& app, Action& action);
+void add_completion(CLI::App& app, Action& action);
+void add_man(CLI::App& app, Action& action);
 
 }  // namespace espalier::cli
 

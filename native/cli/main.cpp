@@ -124,6 +124,8 @@ void add_commands(CLI::App& app, Action& action) {
   add_convert(app, action);
   add_view(app, action);
   add_help(app, action);
+  add_completion(app, action);
+  add_man(app, action);
   set_examples(app, {"espalier ls run.espalier", "espalier help ls"});
   app.footer(app.get_footer() + "\n" + exit_code_notes());
 }

@@ -14,6 +14,15 @@ install(
   FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 if(TARGET espalier)
   install(TARGETS espalier RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+  # Manual pages and completions, which the program makes when it is built.
+  set(documents "${PROJECT_BINARY_DIR}/native/cli/documents")
+  install(DIRECTORY "${documents}/man1" DESTINATION "${CMAKE_INSTALL_MANDIR}" OPTIONAL)
+  foreach(place IN ITEMS bash-completion/completions/espalier zsh/site-functions/_espalier
+                         fish/vendor_completions.d/espalier.fish)
+    get_filename_component(folder "${place}" DIRECTORY)
+    get_filename_component(name "${place}" NAME)
+    install(FILES "${documents}/completions/${name}" DESTINATION "${CMAKE_INSTALL_DATADIR}/${folder}" OPTIONAL)
+  endforeach()
   # The viewer's page, if scripts/viewer has built it by the time of installing.
   install(
     DIRECTORY "${PROJECT_SOURCE_DIR}/web_demo/dist/"

@@ -1,5 +1,6 @@
 #include "command.h"
 
+#include "mapped_files.h"
 #include "text.h"
 
 namespace espalier::cli {
@@ -25,20 +26,25 @@ std::string describe(const Error& error) {
 void add_read_options(CLI::App& command, CommonOptions& options) {
   command.add_option("--threads", options.threads, "Threads to use; 0 uses every CPU")
       ->type_name("N")
-      ->check(CLI::Range(0u, 1024u));
-  command.add_flag(
-      "--no-mmap", options.no_mmap,
-      "Read the file instead of mapping it; safe if other programs change it meanwhile");
-  command.add_flag("--nest", options.nest,
-                   "Split names at every dot: layers.0.weight becomes layers/~20/weight");
+      ->check(CLI::Range(0u, 1024u).description(""))
+      ->group(kReadingGroup);
+  command
+      .add_flag("--no-mmap", options.no_mmap,
+                "Read the file instead of mapping it; safe if other programs change it meanwhile")
+      ->group(kReadingGroup);
+  command
+      .add_flag("--nest", options.nest,
+                "Split names at every dot: layers.0.weight becomes layers/0/weight")
+      ->group(kReadingGroup);
 }
 
 void add_json_option(CLI::App& command, CommonOptions& options) {
-  command.add_flag("--json", options.json, "Print one JSON document, for programs");
+  command.add_flag("--json", options.json, "Print one JSON document, for programs")
+      ->group(kOutputGroup);
 }
 
 void add_quiet_option(CLI::App& command, CommonOptions& options, const std::string& what) {
-  command.add_flag("-q,--quiet", options.quiet, "No " + what);
+  command.add_flag("-q,--quiet", options.quiet, "No " + what)->group(kOutputGroup);
 }
 
 CLI::Option* add_pattern_arguments(CLI::App& command, std::vector<std::string>& patterns) {
@@ -46,6 +52,12 @@ CLI::Option* add_pattern_arguments(CLI::App& command, std::vector<std::string>& 
       .add_option("PATTERN", patterns,
                   "Key paths, with * ** ? {a,b} [0-9]; a container stands for everything in it")
       ->type_name("");
+}
+
+void set_examples(CLI::App& command, std::initializer_list<const char*> examples) {
+  std::string lines;
+  for (const char* example : examples) lines += std::string(lines.empty() ? "" : "\n") + example;
+  command.footer(lines);
 }
 
 Result<void> check_file_name(const std::string& file, const char* stream) {
@@ -62,7 +74,7 @@ Result<CheckpointFile> open_file(const std::string& file, const CommonOptions& o
   open.access = options.no_mmap ? Access::kRead : Access::kMapped;
   open.threads = options.threads;
   open.nest = options.nest;
-  return CheckpointFile::open(file, open);
+  return options.no_mmap ? CheckpointFile::open(file, open) : open_mapped(file, open);
 }
 
 }  // namespace espalier::cli

@@ -7,9 +7,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "exit_codes.h"
 #include "output.h"
 #include <CLI/CLI.hpp>
 #include <tl/expected.hpp>
@@ -18,15 +21,6 @@
 #include "espalier/native/checkpoint_file.h"
 
 namespace espalier::cli {
-
-/// The program's exit codes. The numbers are documented and never change.
-enum class ExitCode : std::uint8_t {
-  kOk = 0,
-  kCheckFailed = 1,  // verify found damage, diff found differences
-  kUsage = 2,        // the request is wrong
-  kBadInput = 3,     // the input is unreadable, damaged or hostile
-  kIo = 4,           // the operating system refused
-};
 
 ExitCode exit_code(ErrorCode code);
 
@@ -73,6 +67,14 @@ void add_json_option(CLI::App& command, CommonOptions& options);
 void add_quiet_option(CLI::App& command, CommonOptions& options, const std::string& what);
 /// Adds the positional PATTERN...: any number of them.
 CLI::Option* add_pattern_arguments(CLI::App& command, std::vector<std::string>& patterns);
+/// Sets the command lines that help shows as examples; each begins with "espalier ".
+void set_examples(CLI::App& command, std::initializer_list<const char*> examples);
+
+/// Names of groups of options in help.
+inline constexpr const char* kFilterGroup = "Filters";
+inline constexpr const char* kWritingGroup = "Writing";
+inline constexpr const char* kOutputGroup = "Output";
+inline constexpr const char* kReadingGroup = "Reading";
 
 /// kInvalidArgument for the empty name, and for "-", which many programs take for a standard
 /// `stream` ("input" or "output").
@@ -91,6 +93,9 @@ void add_extract(CLI::App& app, Action& action);
 void add_convert(CLI::App& app, Action& action);
 void add_merge(CLI::App& app, Action& action);
 void add_view(CLI::App& app, Action& action);
+void add_help(CLI::App& app, Action& action);
+void add_completion(CLI::App& app, Action& action);
+void add_man(CLI::App& app, Action& action);
 
 }  // namespace espalier::cli
 

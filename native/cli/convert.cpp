@@ -138,7 +138,8 @@ void add_convert(CLI::App& app, Action& action) {
   add_json_option(*command, options->common);
   add_quiet_option(*command, options->common, "lines about what was written");
   add_read_options(*command, options->common);
-  command->footer("Example: espalier convert model.safetensors model.espalier");
+  set_examples(*command, {"espalier convert model.safetensors model.espalier --nest",
+                          "espalier convert run.espalier small.espalier --compress"});
   command->callback(
       [options, &action] { action = [options](Output& out) { return run(*options, out); }; });
 }

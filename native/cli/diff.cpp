@@ -374,7 +374,8 @@ void add_diff(CLI::App& app, Action& action) {
   add_json_option(*command, options->common);
   add_quiet_option(*command, options->common, "output, only the exit code");
   add_read_options(*command, options->common);
-  command->footer("Example: espalier diff step-1000.espalier step-2000.espalier 'model/**'");
+  set_examples(*command, {"espalier diff step-1000.espalier step-2000.espalier",
+                          "espalier diff step-1000.espalier step-2000.espalier 'model/**'"});
   command->callback(
       [options, &action] { action = [options](Output& out) { return run(*options, out); }; });
 }

@@ -175,7 +175,8 @@ void add_extract(CLI::App& app, Action& action) {
   add_json_option(*command, options->common);
   add_quiet_option(*command, options->common, "lines about what was written");
   add_read_options(*command, options->common);
-  command->footer("Example: espalier extract run.espalier model.espalier 'model/**'");
+  set_examples(*command, {"espalier extract run.espalier model.espalier 'model/**'",
+                          "espalier extract run.espalier model.safetensors --root model"});
   command->callback(
       [options, &action] { action = [options](Output& out) { return run(*options, out); }; });
 }

@@ -2,6 +2,8 @@
 
 #include <cerrno>
 
+#include "mapped_files.h"
+
 #include "espalier/native/file_sink.h"
 
 namespace espalier::cli {
@@ -48,6 +50,18 @@ int InterruptibleOps::placed(int result, const char* to) {
   return result;
 }
 
+int InterruptibleOps::renamed(int result, int folder, const char* from, const char* to) {
+  if (result == 0) keep_if_pages_are_lost(from);
+  if (result == 0 && FileSink::is_temporary_name(to)) remove_if_pages_are_lost(folder, to);
+  return placed(result, to);
+}
+
+int InterruptibleOps::openat(int folder, const char* path, int flags, mode_t mode) {
+  const int fd = FileOps::openat(folder, path, flags, mode);
+  if (fd >= 0 && FileSink::is_temporary_name(path)) remove_if_pages_are_lost(folder, path);
+  return fd;
+}
+
 int InterruptibleOps::ftruncate(int fd, off_t length) {
   return is_stopped() ? -1 : FileOps::ftruncate(fd, length);
 }
@@ -59,15 +73,21 @@ ssize_t InterruptibleOps::pwrite(int fd, const void* bytes, std::size_t size, of
 int InterruptibleOps::fsync(int fd) { return is_stopped() ? -1 : FileOps::fsync(fd); }
 
 int InterruptibleOps::renameat(int folder, const char* from, const char* to) {
-  return is_stopped() ? -1 : placed(FileOps::renameat(folder, from, to), to);
+  return is_stopped() ? -1 : renamed(FileOps::renameat(folder, from, to), folder, from, to);
 }
 
 int InterruptibleOps::renameat_exclusively(int folder, const char* from, const char* to) {
-  return is_stopped() ? -1 : placed(FileOps::renameat_exclusively(folder, from, to), to);
+  return is_stopped() ? -1
+                      : renamed(FileOps::renameat_exclusively(folder, from, to), folder, from, to);
 }
 
 int InterruptibleOps::linkat(int folder, const char* from, const char* to) {
   return is_stopped() ? -1 : placed(FileOps::linkat(folder, from, to), to);
+}
+
+int InterruptibleOps::unlinkat(int folder, const char* name) {
+  keep_if_pages_are_lost(name);
+  return FileOps::unlinkat(folder, name);
 }
 
 }  // namespace espalier::cli

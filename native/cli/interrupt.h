@@ -18,7 +18,8 @@ namespace espalier::cli {
 /// these signals do not end the program. Instead, the save's next call fails with ECANCELED, and
 /// the save removes its temporary file as after any error. Once the file has its name, signals have
 /// no effect on the save. A second signal ends the program at once. Ignored signals stay ignored.
-/// Only one object may exist at a time, and it serves one save.
+/// The loss of a mapped page also removes the temporary file: see mapped_files.h. Only one object
+/// may exist at a time, and it serves one save.
 class InterruptibleOps : public FileOps {
  public:
   InterruptibleOps();
@@ -27,12 +28,14 @@ class InterruptibleOps : public FileOps {
   /// The signal that has stopped the save, or 0.
   int stopped_by() const;
 
+  int openat(int folder, const char* path, int flags, mode_t mode) override;
   int ftruncate(int fd, off_t length) override;
   ssize_t pwrite(int fd, const void* bytes, std::size_t size, off_t offset) override;
   int fsync(int fd) override;
   int renameat(int folder, const char* from, const char* to) override;
   int renameat_exclusively(int folder, const char* from, const char* to) override;
   int linkat(int folder, const char* from, const char* to) override;
+  int unlinkat(int folder, const char* name) override;
 
  private:
   static constexpr int kSignals[] = {SIGHUP, SIGINT, SIGTERM};
@@ -41,6 +44,8 @@ class InterruptibleOps : public FileOps {
   bool is_stopped();
   /// Notes a call that gave the file its final name.
   int placed(int result, const char* to);
+  /// The same for one that also took the name `from` away, perhaps for another temporary one.
+  int renamed(int result, int folder, const char* from, const char* to);
 
   std::array<struct sigaction, std::size(kSignals)> former_{};
   std::atomic<bool> is_in_place_ = false;

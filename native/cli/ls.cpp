@@ -8,6 +8,8 @@
 
 #include "command.h"
 #include "json_writer.h"
+#include "natural_order.h"
+#include "node_filter.h"
 #include "notes.h"
 #include "selection.h"
 #include "several_files.h"
@@ -30,7 +32,12 @@ struct Options {
   bool with_storage = false;
   bool reverse = false;
   std::string order;
+  FilterOptions filters;
 };
+
+// Of --long.
+constexpr std::array kTitles = {"dtype",  "shape",  "size",  "offset",
+                                "stored", "chunks", "codec", "hash"};
 
 std::uint64_t bytes_of(const NodeRef& node) {
   const auto tensor = node.tensor();
@@ -61,6 +68,10 @@ void sort(Nodes& nodes, const Listing& listing, const Options& options) {
   const auto by = [&](auto less) { std::stable_sort(nodes.begin(), nodes.end(), less); };
   using Number = std::uint32_t;
   if (options.order == "path") by([&](Number a, Number b) { return listing.paths.less(a, b); });
+  if (options.order == "name") {
+    const auto ranks = natural_ranks(listing.checkpoint.state());
+    by([&](Number a, Number b) { return ranks[a] < ranks[b]; });
+  }
   if (options.order == "size") {
     by([&](Number a, Number b) { return bytes_of(listing.node(a)) > bytes_of(listing.node(b)); });
   }
@@ -99,8 +110,8 @@ void fill(Table::Cells& cells, Listing& listing, const NodeRef& node, const Opti
 }
 
 // The text after the columns: the path, and what the node is if not a tensor of its own.
-std::string name_of(const Listing& listing, const Ties& ties, const NodeRef& node) {
-  std::string name = path_text(listing.paths.path(node));
+std::string name_of(const Listing& listing, const Ties& ties, const NodeRef& node, Colors colors) {
+  std::string name = colors.paint(Style::kPath, path_text(listing.paths.path(node)));
   if (const auto original = ties.original(node)) {
     name += " = " + mention_text(listing.paths.path(*original));
   }
@@ -108,26 +119,44 @@ std::string name_of(const Listing& listing, const Ties& ties, const NodeRef& nod
   return name;
 }
 
-void print_text(Output& out, Listing& listing, const Nodes& nodes, const Options& options) {
+// Why nothing is listed: what the patterns select, and what was left out of it.
+std::string explain_nothing(const CheckpointFile& file, const Options& options) {
+  const auto all = select_nodes(file, options.patterns, true);
+  const std::string nodes = counted(all ? all->size() : 0, "node");
+  const std::string selected =
+      options.patterns.empty() ? "the checkpoint has " + nodes : "the patterns select " + nodes;
+  if (!NodeFilter(options.filters).is_empty()) return selected + ", and the filters pass none";
+  return selected + ", and none is a tensor; --all lists them";
+}
+
+Table table_for(const Options& options, Colors colors) {
   using Align = Table::Align;
-  std::vector<Align> columns = {Align::kLeft, Align::kLeft, Align::kRight};
+  std::vector<Table::Column> columns = {{Align::kLeft, Style::kType}, {}, {Align::kRight}};
   if (options.with_storage) {
-    columns.insert(columns.end(),
-                   {Align::kRight, Align::kRight, Align::kRight, Align::kLeft, Align::kLeft});
+    columns.insert(columns.end(), {{Align::kRight}, {Align::kRight}, {Align::kRight}, {}, {}});
   }
-  Table table(std::move(columns));
-  Table::Cells cells;
+  return {std::move(columns), colors};
+}
+
+void print_text(Output& out, const CheckpointFile& file, Listing& listing, const Nodes& nodes,
+                const Options& options) {
+  const bool has_titles = options.with_storage && !options.common.quiet && !nodes.empty();
+  Table table = table_for(options, out.colors());
+  Table::Cells cells(kTitles.begin(), kTitles.end());
+  if (has_titles) table.measure(cells);
   for (const std::uint32_t number : nodes) {
     fill(cells, listing, listing.node(number), options);
     table.measure(cells);
   }
-  const Ties ties(listing.checkpoint);
   std::string line;
+  if (has_titles) table.append_titles(line, {kTitles.begin(), kTitles.end()}, "path");
+  out.write(line);
+  const Ties ties(listing.checkpoint);
   for (const std::uint32_t number : nodes) {
     const NodeRef node = listing.node(number);
     fill(cells, listing, node, options);
     line.clear();
-    table.append_row(line, cells, name_of(listing, ties, node));
+    table.append_row(line, cells, name_of(listing, ties, node, out.colors()));
     out.write(line);
   }
   if (options.common.quiet) return;
@@ -136,6 +165,7 @@ void print_text(Output& out, Listing& listing, const Nodes& nodes, const Options
             format_size(totals.bytes));
   if (options.with_storage) out.print(", {} stored", format_size(totals.stored));
   out.put('\n');
+  if (nodes.empty()) out.print("{}\n", explain_nothing(file, options));
   print_notes(out, listing.checkpoint.catalog());
 }
 
@@ -164,14 +194,18 @@ void write_json(JsonWriter& json, Listing& listing, const Nodes& nodes, const Op
 Outcome run_on_file(const Options& options, Output& out, JsonWriter* json) {
   auto file = open_file(options.file, options.common);
   if (!file) return about(options.file, file);
-  auto nodes = select_nodes(*file, options.patterns, options.all);
+  const NodeFilter filter(options.filters);
+  auto nodes = select_nodes(*file, options.patterns, options.all || filter.wants_other_kinds());
   if (!nodes) return about(options.file, nodes);
   Listing listing(file->checkpoint());
+  if (!filter.is_empty()) {
+    std::erase_if(*nodes, [&](std::uint32_t node) { return !filter.passes(listing.node(node)); });
+  }
   sort(*nodes, listing, options);
   if (json != nullptr) {
     write_json(*json, listing, *nodes, options);
   } else {
-    print_text(out, listing, *nodes, options);
+    print_text(out, *file, listing, *nodes, options);
   }
   return ExitCode::kOk;
 }
@@ -200,14 +234,18 @@ void add_ls(CLI::App& app, Action& action) {
                     "Show offset, stored bytes, chunks, codec and hash too");
   command
       ->add_option("--sort", options->order,
-                   "Order: tree (default), path, size (largest first), file")
-      ->check(CLI::IsMember({"tree", "path", "size", "file"}).description(""))
-      ->type_name("ORDER");
+                   "The order: of the tree (the default), by name (layer 2 before layer 10), by "
+                   "path in byte order, by size (largest first), or by position in the file")
+      ->check(CLI::IsMember({"tree", "name", "path", "size", "file"}).description(""))
+      ->type_name("tree|name|path|size|file");
   command->add_flag("-r,--reverse", options->reverse, "Reverse the order");
+  add_filter_options(*command, options->filters);
   add_json_option(*command, options->common);
-  add_quiet_option(*command, options->common, "line of totals");
+  add_quiet_option(*command, options->common, "line of titles and no line of totals");
   add_read_options(*command, options->common);
-  command->footer("Example: espalier ls run.espalier 'model/**/weight' --sort size");
+  set_examples(*command, {"espalier ls run.espalier",
+                          "espalier ls run.espalier 'model/**/weight' --sort size",
+                          "espalier ls run.espalier optimizer --dtype bf16,f32 --larger 1MiB"});
   command->callback(
       [options, &action] { action = [options](Output& out) { return run(*options, out); }; });
 }

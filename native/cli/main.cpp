@@ -2,13 +2,19 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <iterator>
 #include <new>
 #include <string>
 #include <vector>
 
 #include "command.h"
+#include "help_text.h"
+#include "terminal.h"
 #include "text.h"
+#include "usage_error.h"
+#include "version.h"
+#include <unistd.h>
 
 namespace espalier::cli {
 namespace {
@@ -69,16 +75,45 @@ int usage_error(const CLI::App& app, std::string message) {
   return to_int(ExitCode::kUsage);
 }
 
-int run(int argc, char** argv) {
-  CLI::App app("Look into, check, compare, cut, convert and view training checkpoints.",
-               "espalier");
-  app.set_version_flag("--version", "espalier " ESPALIER_VERSION);
+// When results are coloured.
+struct ColorOption {
+  std::string when = "auto";
+
+  bool is_on(int fd) const {
+    if (when != "auto") return when == "always";
+    // https://no-color.org
+    const char* no_color = std::getenv("NO_COLOR");
+    return is_capable_terminal(fd) && (no_color == nullptr || *no_color == '\0');
+  }
+};
+
+// Adds --color to the commands that print results.
+void add_color_option(CLI::App& app, ColorOption& color) {
+  for (CLI::App* command : app.get_subcommands({})) {
+    if (command->get_option_no_throw("--json") == nullptr) continue;
+    command
+        ->add_option("--color", color.when,
+                     "Colour paths, types and damage; auto (the default) does so in a terminal, "
+                     "unless the variable NO_COLOR is set. JSON has no colours")
+        ->check(CLI::IsMember({"auto", "always", "never"}).description(""))
+        ->type_name("auto|always|never")
+        ->group(kOutputGroup);
+  }
+}
+
+std::string exit_code_notes() {
+  std::string notes = "Exit codes:";
+  for (const ExitCodeMeaning& entry : kExitCodeMeanings) {
+    notes += std::string(entry.code == ExitCode::kOk ? "" : ",") + " " +
+             std::to_string(to_int(entry.code)) + " " + entry.meaning;
+  }
+  return notes + ".";
+}
+
+void add_commands(CLI::App& app, Action& action) {
+  app.set_help_flag("-h,--help", "Print this help");
+  app.set_version_flag("-V,--version", "", "Print the versions of the program and its parts");
   app.require_subcommand(1);
-  app.get_formatter()->column_width(28);
-  app.footer(
-      "Exit codes: 0 ok, 1 the check failed (verify, diff), 2 wrong usage, 3 unreadable or damaged "
-      "input, 4 I/O error.");
-  Action action;
   add_ls(app, action);
   add_tree(app, action);
   add_show(app, action);
@@ -89,24 +124,37 @@ int run(int argc, char** argv) {
   add_convert(app, action);
   add_merge(app, action);
   add_view(app, action);
+  add_help(app, action);
+  add_completion(app, action);
+  add_man(app, action);
+  set_examples(app, {"espalier ls run.espalier", "espalier help ls"});
+  app.footer(app.get_footer() + "\n" + exit_code_notes());
+}
 
+int run(int argc, char** argv) {
+  CLI::App app("Look into, check, compare, cut, convert and view training checkpoints", "espalier");
+  Action action;
+  ColorOption color;
+  add_commands(app, action);
+  add_color_option(app, color);
   expect_guards(app);
 
-  Output out(1);
+  Output out(STDOUT_FILENO);
   try {
     app.parse(guarded_arguments(argc, argv));
   } catch (const CLI::CallForHelp&) {
-    out.write(app.help());
+    const auto used = app.get_subcommands();
+    const CLI::App& subject = used.empty() ? app : *used.back();
+    out.write(help_text(usage_of(subject), terminal_columns(STDOUT_FILENO)));
     return finish(out, ExitCode::kOk);
-  } catch (const CLI::CallForVersion& version) {
-    out.print("{}\n", version.what());
+  } catch (const CLI::CallForVersion&) {
+    out.write(version_text());
     return finish(out, ExitCode::kOk);
   } catch (const CLI::ParseError& error) {
-    const bool unknown = app.get_subcommands().empty() && !app.remaining().empty();
-    return usage_error(
-        app, unknown ? "there is no command '" + app.remaining().front() + "'" : error.what());
+    return usage_error(app, explain_usage(app, error));
   }
 
+  out.set_colors(Colors(color.is_on(STDOUT_FILENO)));
   const Outcome outcome = action(out);
   if (outcome) return finish(out, *outcome);
   // Flush results that were printed before the failure, then print its message.

@@ -225,7 +225,7 @@ void add_merge(CLI::App& app, Action& action) {
   add_json_option(*command, options->common);
   add_quiet_option(*command, options->common, "lines about what was written and replaced");
   add_read_options(*command, options->common);
-  command->footer("Example: espalier merge base.espalier adapter.espalier merged.espalier");
+  set_examples(*command, {"espalier merge base.espalier adapter.espalier merged.espalier"});
   command->callback(
       [options, &action] { action = [options](Output& out) { return run(*options, out); }; });
 }

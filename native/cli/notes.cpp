@@ -46,7 +46,8 @@ void print_notes(Output& out, const Catalog& catalog) {
   out.print("{}{}\n", counted(notes.count, "note"),
             printed < notes.count ? " (--json lists more):" : ":");
   for (const Note& note : std::span(notes.listed).first(printed)) {
-    out.print("  {}: {}{}\n", kind_text(note.kind),
+    const Style style = note.kind == Note::Kind::kLoss ? Style::kDamage : Style::kPlain;
+    out.print("  {}: {}{}\n", out.colors().paint(style, kind_text(note.kind)),
               note.path.empty() ? "" : mention_text(note.path) + ": ",
               escaped(shortened(note.message, kMaxMessageBytes)));
   }

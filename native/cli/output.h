@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "colors.h"
 #include <fmt/format.h>
 
 #include "espalier/base/error.h"
@@ -36,6 +37,10 @@ class Output {
     flush_if_full();
   }
 
+  /// How results are coloured; not at all until set_colors().
+  const Colors& colors() const { return colors_; }
+  void set_colors(Colors colors) { colors_ = colors; }
+
   /// Whether the reader has closed the pipe. More output is useless then; this is not a failure.
   bool is_abandoned() const;
 
@@ -52,6 +57,7 @@ class Output {
   int fd_;
   int error_ = 0;  // errno of the first write that failed; nothing is written after it
   std::string buffer_;
+  Colors colors_;
 };
 
 /// Reopens standard input, output and error if they are closed. Otherwise a file could get one of

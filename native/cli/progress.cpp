@@ -1,12 +1,12 @@
 #include "progress.h"
 
 #include <algorithm>
-#include <cstdlib>
+#include <atomic>
 #include <string_view>
 
+#include "terminal.h"
 #include "text.h"
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 namespace espalier::cli {
@@ -17,16 +17,9 @@ constexpr std::chrono::milliseconds kInterval{100};
 // To the start of the line, and clear it.
 constexpr std::string_view kErase = "\r\x1b[K";
 
-bool is_capable_terminal() {
-  const char* term = std::getenv("TERM");
-  return ::isatty(STDERR_FILENO) != 0 && term != nullptr && std::string_view(term) != "dumb";
-}
-
-std::size_t terminal_columns() {
-  winsize size = {};
-  const bool known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return known ? size.ws_col : 80u;
-}
+// Whether the line of a bar is shown. Commands show one bar at a time.
+std::atomic<bool> g_is_visible = false;
+static_assert(std::atomic<bool>::is_always_lock_free);
 
 std::string format_seconds(double seconds) {
   const auto whole = static_cast<std::uint64_t>(std::min(seconds, 359999.0));
@@ -41,10 +34,12 @@ void write_to_terminal(std::string_view text) {
 }  // namespace
 
 ProgressBar::ProgressBar(std::string verb, std::uint64_t total)
-    : verb_(std::move(verb)), is_terminal_(is_capable_terminal()), total_(total) {}
+    : verb_(std::move(verb)), is_terminal_(is_capable_terminal(STDERR_FILENO)), total_(total) {}
 
-ProgressBar::~ProgressBar() {
-  if (is_visible_) write_to_terminal(kErase);
+ProgressBar::~ProgressBar() { clear_line(); }
+
+void ProgressBar::clear_line() {
+  if (g_is_visible.exchange(false)) write_to_terminal(kErase);
 }
 
 void ProgressBar::add(std::uint64_t bytes) {
@@ -66,7 +61,7 @@ void ProgressBar::draw() {
   const auto now = Clock::now();
   if (now - start_ < kPatience || now - drawn_ < kInterval || total_ == 0) return;
   drawn_ = now;
-  is_visible_ = true;
+  g_is_visible = true;
   const double seconds = std::chrono::duration<double>(now - start_).count();
   const double rate = static_cast<double>(done_) / seconds;
   const double left = rate > 0 ? static_cast<double>(total_ - std::min(done_, total_)) / rate : 0;
@@ -75,7 +70,7 @@ void ProgressBar::draw() {
       "{} {:3.0f}%  {} of {}  {}/s  {} left", verb_, share * 100, format_size(done_),
       format_size(total_), format_size(static_cast<std::uint64_t>(rate)), format_seconds(left));
   // A line that wraps could not be erased.
-  line.resize(std::min(line.size(), terminal_columns() - 1));
+  line.resize(std::min(line.size(), terminal_columns(STDERR_FILENO) - 1));
   write_to_terminal(std::string(kErase) + line);
 }
 

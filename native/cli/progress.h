@@ -21,6 +21,9 @@ class ProgressBar {
   ProgressBar& operator=(const ProgressBar&) = delete;
   ~ProgressBar();
 
+  /// Clears the line of the bar that is shown, if one is. Async-signal-safe.
+  static void clear_line();
+
   /// Adds to the bytes that are done.
   void add(std::uint64_t bytes);
   /// Sets the progress to `done` of `total` bytes.
@@ -39,7 +42,6 @@ class ProgressBar {
   std::mutex mutex_;
   Clock::time_point start_ = Clock::now();
   Clock::time_point drawn_ = start_;
-  bool is_visible_ = false;
   std::uint64_t done_ = 0;
   std::uint64_t total_ = 0;
 };

@@ -3,6 +3,8 @@
 #include <optional>
 #include <utility>
 
+#include "near_path.h"
+
 #include "espalier/read/match.h"
 #include "espalier/read/resolve_patterns.h"
 
@@ -24,7 +26,9 @@ Result<std::vector<std::uint32_t>> select_nodes(const CheckpointFile& file,
 
 Error explain_unmatched(Error error, std::span<const std::string> patterns,
                         std::initializer_list<NodeRef> roots) {
-  if (error.code != ErrorCode::kNotFound || !error.path.empty()) return error;
+  if (error.code != ErrorCode::kNotFound) return error;
+  // A key path, such as that of --root.
+  if (!error.path.empty()) return explain_missing(std::move(error), *roots.begin());
   for (const std::string& pattern : patterns) {
     if (pattern.find_first_of("*?{[\\") != std::string::npos) continue;
     std::optional<Error> first;
@@ -32,7 +36,7 @@ Error explain_unmatched(Error error, std::span<const std::string> patterns,
     for (const NodeRef& root : roots) {
       auto node = root.at(pattern);
       found = found || node.has_value();
-      if (!node && !first) first = std::move(node.error());
+      if (!node && !first) first = explain_missing(std::move(node.error()), root);
     }
     if (!found) return std::move(*first);
   }

@@ -21,7 +21,8 @@ namespace espalier::cli {
                                                               bool all);
 
 /// Improves `error` if it says that a pattern matches nothing and the pattern is a plain key path
-/// that none of `roots` has: the new error says which keys exist, as for a key path.
+/// that none of `roots` has: the new error is that of the key path, with what explain_missing()
+/// adds. An error about a key path itself gets the same.
 Error explain_unmatched(Error error, std::span<const std::string> patterns,
                         std::initializer_list<NodeRef> roots);
 

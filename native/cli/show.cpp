@@ -1,10 +1,12 @@
 // espalier show: one node, exactly: a scalar's value, a tensor's elements, a container's tree.
 
 #include <memory>
+#include <utility>
 
 #include "array_text.h"
 #include "command.h"
 #include "json_writer.h"
+#include "near_path.h"
 #include "slice_spec.h"
 #include "storage.h"
 #include "text.h"
@@ -45,15 +47,16 @@ Result<void> print_tensor(Output& out, const CheckpointFile& file, const NodeRef
   const TensorRef tensor = *node.tensor();
   const auto print_elements = read_array_text(file, tensor, slice, full);
   if (!print_elements) return propagate(print_elements);
-  out.print("{}{} {} {} ({}, {})\n", kind_name(node.kind()), label_text(node), dtype_text(tensor),
-            shape_text(tensor.shape()), counted(tensor.elements(), "element"),
-            format_size(tensor.bytes()));
+  out.print("{}{} {} {} ({}, {})\n", kind_name(node.kind()), label_text(node),
+            out.colors().paint(Style::kType, dtype_text(tensor)), shape_text(tensor.shape()),
+            counted(tensor.elements(), "element"), format_size(tensor.bytes()));
   if (const std::string names = axis_names_text(tensor, ~std::size_t{0}); !names.empty()) {
     out.print("axes: {}\n", names);
   }
   if (const auto hash = tensor.content_hash()) out.print("hash: {}\n", to_hex(*hash));
-  for_each_tied(file, tensor,
-                [&](std::string_view path) { out.print("tied: {}\n", escaped(path)); });
+  for_each_tied(file, tensor, [&](std::string_view path) {
+    out.print("tied: {}\n", out.colors().paint(Style::kPath, escaped(path)));
+  });
   (*print_elements)(out);
   return {};
 }
@@ -108,8 +111,9 @@ Outcome run(const Options& options, Output& out) {
   if (!slice) return about("--slice", slice);
   auto file = open_file(options.file, options.common);
   if (!file) return about(options.file, file);
-  auto node = (options.metadata ? file->metadata() : file->state()).at(options.path);
-  if (!node) return about(options.file, node);
+  const NodeRef root = options.metadata ? file->metadata() : file->state();
+  auto node = root.at(options.path);
+  if (!node) return fail_about(options.file, explain_missing(std::move(node.error()), root));
   if (!options.slice.empty() && !node->tensor()) {
     return fail_about(options.file,
                       {ErrorCode::kWrongKind, Error::kNoOffset, options.path,
@@ -141,7 +145,8 @@ void add_show(CLI::App& app, Action& action) {
   command->add_flag("--metadata", options->metadata, "PATH is in the file's metadata");
   add_json_option(*command, options->common);
   add_read_options(*command, options->common);
-  command->footer("Example: espalier show run.espalier model/embedding/weight --slice=-2:,0:4");
+  set_examples(*command, {"espalier show run.espalier model/embedding/weight",
+                          "espalier show run.espalier model/embedding/weight --slice=-2:,0:4"});
   command->callback(
       [options, &action] { action = [options](Output& out) { return run(*options, out); }; });
 }

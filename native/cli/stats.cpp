@@ -132,9 +132,10 @@ void fill(Table::Cells& cells, const TensorRef& tensor, const Summary& summary) 
 void print_text(Output& out, const CheckpointFile& file, const Nodes& nodes,
                 const Summaries& summaries) {
   using Align = Table::Align;
-  std::vector<Align> columns(kTitles.size(), Align::kRight);
-  columns[0] = columns[1] = Align::kLeft;
-  Table table(std::move(columns));
+  std::vector<Table::Column> columns(kTitles.size(), {Align::kRight, Style::kPlain});
+  columns[0] = {Align::kLeft, Style::kType};
+  columns[1] = {Align::kLeft, Style::kPlain};
+  Table table(std::move(columns), out.colors());
   Table::Cells cells(kTitles.begin(), kTitles.end());
   table.measure(cells);
   for (const auto& [number, summary] : summaries) {
@@ -142,14 +143,14 @@ void print_text(Output& out, const CheckpointFile& file, const Nodes& nodes,
     table.measure(cells);
   }
   std::string line;
-  table.append_row(line, {kTitles.begin(), kTitles.end()}, "path");
+  table.append_titles(line, {kTitles.begin(), kTitles.end()}, "path");
   out.write(line);
   const NodePaths paths(file.checkpoint());
   for (const std::uint32_t number : nodes) {
     const NodeRef node = node_of(file, number);
     fill(cells, *node.tensor(), summaries.at(node.tensor()->number()));
     line.clear();
-    table.append_row(line, cells, path_text(paths.path(node)));
+    table.append_row(line, cells, out.colors().paint(Style::kPath, path_text(paths.path(node))));
     out.write(line);
   }
 }
@@ -239,7 +240,8 @@ void add_stats(CLI::App& app, Action& action) {
   add_file_or_pattern_arguments(*command, options->patterns);
   add_json_option(*command, options->common);
   add_read_options(*command, options->common);
-  command->footer("Example: espalier stats run.espalier 'model/**/weight'");
+  set_examples(*command,
+               {"espalier stats run.espalier", "espalier stats run.espalier 'model/**/weight'"});
   command->callback(
       [options, &action] { action = [options](Output& out) { return run(*options, out); }; });
 }

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <charconv>
 #include <cmath>
 #include <iterator>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -118,6 +121,35 @@ std::string format_size(std::uint64_t bytes) {
   return fmt::format("{:.1f} {}", size, kUnits[unit]);
 }
 
+Result<std::uint64_t> parse_size(std::string_view text) {
+  const auto refuse = [&] {
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "'" + std::string(text) + "' is no size; write for example 100, 64KiB, 1.5MiB or 2GB");
+  };
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || !std::isfinite(number) || std::signbit(number)) return refuse();
+  std::string unit;
+  for (const char* c = end; c != text.data() + text.size(); ++c) {
+    if (*c != ' ') unit += static_cast<char>(std::toupper(static_cast<unsigned char>(*c)));
+  }
+  static constexpr std::string_view kPrefixes = "KMGTPE";
+  double factor = 1;
+  if (!unit.empty() && unit != "B") {
+    const std::size_t prefix = kPrefixes.find(unit[0]);
+    const std::string_view rest = std::string_view(unit).substr(1);
+    const bool is_decimal = rest == "B";
+    if (prefix == std::string_view::npos || !(is_decimal || rest.empty() || rest == "IB")) {
+      return refuse();
+    }
+    factor = std::pow(is_decimal ? 1000.0 : 1024.0, static_cast<double>(prefix + 1));
+  }
+  // 2^64 is exact as a double.
+  if (number * factor >= 18446744073709551616.0) return refuse();
+  return static_cast<std::uint64_t>(number * factor);
+}
+
 std::string format_real(double value) { return shortest(value); }
 std::string format_real(float value) { return shortest(value); }
 
@@ -128,11 +160,20 @@ void Table::measure(const Cells& cells) {
 }
 
 void Table::append_row(std::string& out, const Cells& cells, std::string_view last) const {
+  append_line(out, cells, last, colors_);
+}
+
+void Table::append_titles(std::string& out, const Cells& titles, std::string_view last) const {
+  append_line(out, titles, last, Colors());
+}
+
+void Table::append_line(std::string& out, const Cells& cells, std::string_view last,
+                        Colors colors) const {
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     const std::size_t padding = widths_[i] - width(cells[i]);
-    if (columns_[i] == Align::kRight) out.append(padding, ' ');
-    out += cells[i];
-    if (columns_[i] == Align::kLeft) out.append(padding, ' ');
+    if (columns_[i].align == Align::kRight) out.append(padding, ' ');
+    out += colors.paint(columns_[i].style, cells[i]);
+    if (columns_[i].align == Align::kLeft) out.append(padding, ' ');
     out += "  ";
   }
   out += last;

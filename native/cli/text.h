@@ -6,7 +6,12 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "colors.h"
+
+#include "espalier/base/error.h"
 
 namespace espalier::cli {
 
@@ -38,6 +43,10 @@ std::string mention_text(std::string_view path);
 
 /// "17 B", "1.5 MiB".
 std::string format_size(std::uint64_t bytes);
+/// The bytes of a size as format_size() prints it, or with K, M, G, T, P or E for KiB, MiB and so
+/// on, or with kB, MB and so on for powers of 1000; of a number alone. A fraction of a byte is left
+/// out. kInvalidArgument for other text, and from 2^64 on.
+[[nodiscard]] Result<std::uint64_t> parse_size(std::string_view text);
 
 /// The shortest decimal that reads back as the same number, with ".0" or an exponent so that it
 /// reads as a float; "nan", "inf", "-inf".
@@ -50,20 +59,30 @@ std::string format_real(float value);
 class Table {
  public:
   enum class Align : std::uint8_t { kLeft, kRight };
+  struct Column {
+    Align align = Align::kLeft;
+    Style style = Style::kPlain;
+  };
   using Cells = std::vector<std::string>;
 
-  explicit Table(std::vector<Align> columns) : columns_(std::move(columns)) {
-    widths_.resize(columns_.size());
-  }
+  Table(std::vector<Column> columns, Colors colors)
+      : columns_(std::move(columns)), widths_(columns_.size()), colors_(colors) {}
 
   /// Makes the columns at least as wide as those cells, one for each column.
   void measure(const Cells& cells);
-  /// Appends cells and the text of the last column as a line. The text must be printable.
+  /// Appends cells and the text of the last column as a line. The text must be printable, apart
+  /// from its colours.
   void append_row(std::string& out, const Cells& cells, std::string_view last) const;
+  /// The same for a line of titles, which have no colours.
+  void append_titles(std::string& out, const Cells& titles, std::string_view last) const;
 
  private:
-  std::vector<Align> columns_;
+  void append_line(std::string& out, const Cells& cells, std::string_view last,
+                   Colors colors) const;
+
+  std::vector<Column> columns_;
   std::vector<std::size_t> widths_;
+  Colors colors_;
 };
 
 }  // namespace espalier::cli

@@ -1,9 +1,11 @@
 // espalier tree: the nested state, drawn.
 
 #include <memory>
+#include <utility>
 
 #include "command.h"
 #include "json_writer.h"
+#include "near_path.h"
 #include "text.h"
 #include "tree_text.h"
 #include "values.h"
@@ -24,7 +26,7 @@ Outcome run(const Options& options, Output& out) {
   if (!file) return about(options.file, file);
   const NodeRef root = options.metadata ? file->metadata() : file->state();
   auto node = root.at(options.path);
-  if (!node) return about(options.file, node);
+  if (!node) return fail_about(options.file, explain_missing(std::move(node.error()), root));
   TreeText tree(file->checkpoint(), options.depth);
   if (options.common.json) {
     JsonWriter json(out);
@@ -56,7 +58,8 @@ void add_tree(CLI::App& app, Action& action) {
   command->add_flag("--metadata", options->metadata, "PATH is in the file's metadata");
   add_json_option(*command, options->common);
   add_read_options(*command, options->common);
-  command->footer("Example: espalier tree run.espalier optimizer --depth 2");
+  set_examples(*command,
+               {"espalier tree run.espalier", "espalier tree run.espalier optimizer --depth 2"});
   command->callback(
       [options, &action] { action = [options](Output& out) { return run(*options, out); }; });
 }

@@ -12,7 +12,8 @@ std::string TreeText::tie_text(const NodeRef& node) const {
 }
 
 void TreeText::print(Output& out, std::string_view name, const NodeRef& node) {
-  out.print("{}: {}{}\n", name, node_text(node, totals_), tie_text(node));
+  out.print("{}: {}{}\n", out.colors().paint(Style::kPath, name),
+            node_text(node, totals_, out.colors()), tie_text(node));
   std::string indent;
   print_children(out, node, 0, indent);
 }
@@ -28,8 +29,9 @@ void TreeText::print_children(Output& out, const NodeRef& node, std::uint32_t de
     const bool last = i + 1 == node.size();
     std::string segment;
     append_segment(segment, node.key(i), node.digit_mark(node.key(i)));
-    out.print("{}{}{}: {}{}\n", indent, last ? "└── " : "├── ", escaped(segment),
-              node_text(child, totals_), tie_text(child));
+    out.print("{}{}{}: {}{}\n", indent, last ? "└── " : "├── ",
+              out.colors().paint(Style::kPath, escaped(segment)),
+              node_text(child, totals_, out.colors()), tie_text(child));
     if (child.size() == 0) continue;
     const std::size_t size = indent.size();
     indent += last ? "    " : "│   ";

@@ -132,11 +132,12 @@ std::string totals_text(const Totals& totals) {
   return counted(totals.tensors, "tensor") + ", " + format_size(totals.bytes);
 }
 
-std::string node_text(const NodeRef& node, SubtreeTotals& totals) {
+std::string node_text(const NodeRef& node, SubtreeTotals& totals, Colors colors) {
   constexpr std::size_t kMaxBytes = 64;
   std::string text = std::string(kind_name(node.kind())) + label_text(node);
   if (const auto tensor = node.tensor()) {
-    return text + " " + dtype_text(*tensor) + " " + shape_text(tensor->shape());
+    return text + " " + colors.paint(Style::kType, dtype_text(*tensor)) + " " +
+           shape_text(tensor->shape());
   }
   if (!is_container(node.kind())) {
     return node.kind() == Kind::kNull ? text : text + " " + scalar_text(node, kMaxBytes);

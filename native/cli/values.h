@@ -10,6 +10,7 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "colors.h"
 #include "json_writer.h"
 
 #include "espalier/read/checkpoint.h"
@@ -36,7 +37,7 @@ std::string axis_names_text(const TensorRef& tensor, std::size_t max_bytes);
 std::string totals_text(const Totals& totals);
 /// Describes a node in one line: `tensor f32 [4, 3]`, `int64 3`, `dict "OrderedDict" (3 tensors,
 /// 1.5 MiB)`.
-std::string node_text(const NodeRef& node, SubtreeTotals& totals);
+std::string node_text(const NodeRef& node, SubtreeTotals& totals, Colors colors = Colors());
 
 /// One element of a tensor, printed like a scalar. Floats get as many digits as an f32 needs, or
 /// more if the dtype is wider.

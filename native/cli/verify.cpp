@@ -67,7 +67,8 @@ void print_text(Output& out, const Verdict& verdict, bool quiet) {
     }
     return;
   }
-  out.print("{}: DAMAGED ({})\n", name, counted(report.error_count, "error"));
+  out.print("{}: {} ({})\n", name, out.colors().paint(Style::kDamage, "DAMAGED"),
+            counted(report.error_count, "error"));
   const std::size_t shown = std::min(report.errors.size(), kShownErrors);
   for (std::size_t i = 0; i < shown; ++i) {
     out.print("  {}\n", describe(report.errors[i]));
@@ -141,7 +142,8 @@ void add_verify(CLI::App& app, Action& action) {
   add_json_option(*command, options->common);
   add_quiet_option(*command, options->common, "lines for files that are intact");
   add_read_options(*command, options->common);
-  command->footer("Example: espalier verify *.espalier");
+  set_examples(*command,
+               {"espalier verify *.espalier", "espalier verify -q run.espalier && echo intact"});
   command->callback(
       [options, &action] { action = [options](Output& out) { return run(*options, out); }; });
 }

@@ -112,7 +112,8 @@ void add_view(CLI::App& app, Action& action) {
       ->type_name("SECONDS")
       ->check(CLI::Range(1, 1'000'000).description(""));
   add_json_option(*command, options->common);
-  command->footer("Example: espalier view run.espalier");
+  set_examples(*command, {"espalier view run.espalier",
+                          "espalier view step-1000.espalier step-2000.espalier"});
   command->callback(
       [options, &action] { action = [options](Output& out) { return run(*options, out); }; });
 }

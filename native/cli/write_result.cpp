@@ -142,6 +142,7 @@ Result<Losses> save_any(const std::string& target, SaveFormat format, const Valu
 }  // namespace
 
 void add_target_options(CLI::App& command, TargetOptions& options, Formats formats) {
+  command.option_defaults()->group(kWritingGroup);
   const std::vector<std::string> names = format_names(formats);
   std::string text = "The format to write, whatever OUT ends in: ";
   for (const std::string& name : names) text += (name == names.front() ? "" : ", ") + name;
@@ -162,11 +163,12 @@ void add_target_options(CLI::App& command, TargetOptions& options, Formats forma
           "metadata (safetensors), which carries the tree in the file's metadata and makes the way "
           "back exact")
       ->check(CLI::IsMember({"error", "drop", "metadata"}).description(""))
-      ->type_name("WHAT");
+      ->type_name("error|drop|metadata");
   command.add_flag("--no-metadata", options.no_metadata, "Leave the file's metadata out");
   command.add_flag("-f,--force", options.force, "Replace OUT if it exists");
   command.add_flag("--no-sync", options.no_sync,
                    "Do not wait for the disk; a power failure may then lose the file");
+  command.option_defaults()->group("Options");
 }
 
 Result<void> check_target(const std::string& target, const TargetOptions& options) {

@@ -17,6 +17,13 @@ run("${WORK}/prefix/bin/espalier" verify "${WORK}/state.espalier")
 run("${CMAKE_COMMAND}" -E chdir "${WORK}" "${WORK}/build/readme")
 run("${WORK}/prefix/bin/espalier" show "${WORK}/run.espalier" optimizer/0/step)
 
+foreach(document IN ITEMS man/man1/espalier.1 man/man1/espalier-ls.1 bash-completion/completions/espalier
+                          zsh/site-functions/_espalier fish/vendor_completions.d/espalier.fish)
+  if(NOT EXISTS "${WORK}/prefix/share/${document}")
+    message(FATAL_ERROR "share/${document} was not installed")
+  endif()
+endforeach()
+
 file(GLOB_RECURSE pc "${WORK}/prefix/*/espalier.pc")
 get_filename_component(pc_folder "${pc}" DIRECTORY)
 set(ENV{PKG_CONFIG_PATH} "${pc_folder}")

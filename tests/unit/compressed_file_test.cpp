@@ -3,10 +3,12 @@
 #include <vector>
 
 #include "support/equal.h"
+#include "support/in_child.h"
 #include "support/memory_file.h"
 #include "support/random.h"
 #include "support/temporary_folder.h"
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include "espalier/native/checkpoint_file.h"
 #include "espalier/native/save.h"
@@ -227,6 +229,31 @@ TEST_CASE("Progress of a compressed save goes up to the whole") {
   REQUIRE(save(folder / "file", example(), options));
   CHECK(last == total);
   CHECK(total > 0);
+}
+
+TEST_CASE("A mapped file that is cut is an error of all reads that copy") {
+  const TemporaryFolder folder;
+  for (const SaveOptions& options : {SaveOptions{.sync = false}, compressed()}) {
+    REQUIRE(save(folder / "cut", example(), options));
+    // In a process of its own: touching the mapping would end it.
+    const int failure = testing::in_child([&] {
+      const auto file = CheckpointFile::open(folder / "cut", {.threads = 2});
+      if (!file || ::truncate((folder / "cut").c_str(), 4096) != 0) return 1;
+      const TensorRef tensor = *file->state().at("weights")->tensor();
+      const auto is_changed = [](const auto& result) {
+        return !result && result.error().code == ErrorCode::kFileChanged;
+      };
+      if (!is_changed(file->slice(tensor, {}))) return 2;
+      const Slice rows[] = {{.start = 700, .stop = 701}};
+      if (!is_changed(file->slice(tensor, rows))) return 3;
+      Bytes out(tensor.bytes());
+      if (!is_changed(file->read_into(tensor, {}, out))) return 4;
+      std::vector<float> elements(tensor.elements());
+      if (!is_changed(file->load_into({{"weights", elements}}))) return 5;
+      return 0;
+    });
+    CHECK(failure == 0);
+  }
 }
 
 }  // namespace

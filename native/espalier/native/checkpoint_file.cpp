@@ -357,7 +357,22 @@ Result<void> CheckpointFile::read_all(std::span<const Reading> readings) const {
                       });
 }
 
-// Reads straight into the result if the bytes are stored raw.
+Result<ByteSpan> CheckpointFile::copy_stored(const Extent& extent,
+                                             std::vector<std::byte>& memory) const {
+  const FileEntry& file = checkpoint_.catalog().files()[extent.file];
+  if (file.problem) return tl::unexpected<Error>(*file.problem);
+  const auto length = static_cast<std::size_t>(extent.length);
+  if (memory.size() < length) memory.resize(length);
+  const MutableByteSpan copy(memory.data(), length);
+  if (auto ok = source_->copy(extent, copy); !ok) {
+    ok.error().file = file.name;
+    return propagate(ok);
+  }
+  return ByteSpan(copy);
+}
+
+// Reads straight into the result if the bytes are stored raw. Touches no mapping, so a file that is
+// cut meanwhile is an error.
 Result<void> CheckpointFile::read_planned_chunk(const ReadPlan& plan, std::size_t i,
                                                 MutableByteSpan out, ChunkBuffer& buffer) const {
   const Extent& extent = plan.chunks()[i].stored;
@@ -370,7 +385,7 @@ Result<void> CheckpointFile::read_planned_chunk(const ReadPlan& plan, std::size_
     }
     return plan.deliver(i, target, out, buffer.reader);
   }
-  auto bytes = read_stored(extent, buffer.stored);
+  auto bytes = copy_stored(extent, buffer.stored);
   if (!bytes) return propagate(bytes);
   return plan.deliver(i, *bytes, out, buffer.reader);
 }

@@ -159,7 +159,8 @@ class CheckpointFile {
                                          std::span<const Slice> slices) const;
 
   /// The same into `out`, which must have as many bytes as the slice. After an error its contents
-  /// are unspecified.
+  /// are unspecified. Like slice() and load_into(), it reads a mapped file without touching the
+  /// mapping: kFileChanged if the file was cut, where views die of SIGBUS.
   [[nodiscard]] Result<void> read_into(const TensorRef& tensor, std::span<const Slice> slices,
                                        MutableByteSpan out) const;
 
@@ -217,6 +218,9 @@ class CheckpointFile {
   Extent stored_extent(const TensorRef& tensor, std::uint32_t i) const;
   /// Returns the bytes of the extent: a view of the mapping, or of `memory`, which grows as needed.
   [[nodiscard]] Result<ByteSpan> read_stored(const Extent& extent,
+                                             std::vector<std::byte>& memory) const;
+  /// The same, always in `memory`.
+  [[nodiscard]] Result<ByteSpan> copy_stored(const Extent& extent,
                                              std::vector<std::byte>& memory) const;
   /// Whether the tensor is used where it lies in the mapping.
   bool is_in_place(const TensorRef& tensor) const;

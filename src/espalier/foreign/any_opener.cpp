@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "espalier/foreign/safetensors/opener.h"
+#include "espalier/foreign/stranger.h"
 #include "espalier/format/header.h"
 #include "espalier/read/opener.h"
 
@@ -29,32 +30,8 @@ constexpr Format kFormats[] = {
     {looks_like_safetensors, make<SafetensorsOpener>},
 };
 
-// First bytes of other files that users try to open, and the hint for each.
-struct Stranger {
-  std::string_view begins;
-  std::string_view what;
-};
-constexpr Stranger kStrangers[] = {
-    {"PK\x03\x04", "it is a zip archive, such as PyTorch and numpy write"},
-    {"GGUF", "it is a GGUF file"},
-    {"\x93NUMPY", "it is a numpy array"},
-    {"\x89HDF", "it is an HDF5 file"},
-    {"\x1f\x8b", "it is compressed with gzip; unpack it first"},
-    {"\x80\x02", "it looks like a pickle, which can run code when it is loaded"},
-    {"\x80\x03", "it looks like a pickle, which can run code when it is loaded"},
-    {"\x80\x04", "it looks like a pickle, which can run code when it is loaded"},
-    {"\x80\x05", "it looks like a pickle, which can run code when it is loaded"},
-    {"version https://git-lfs", "it is a Git LFS pointer; run 'git lfs pull' to fetch the file"},
-    {"<", "it looks like a web page instead of the downloaded file"},
-    {"{", "it looks like JSON, perhaps the error message of a failed download"},
-};
-
-std::string_view describe_stranger(ByteSpan front) {
-  for (const Stranger& stranger : kStrangers) {
-    if (as_text(front).starts_with(stranger.begins)) return stranger.what;
-  }
-  return "check that this is the right file and that its download is complete";
-}
+constexpr std::string_view kUnknown =
+    "check that this is the right file and that its download is complete";
 
 bool looks_like_nothing(ByteSpan front) {
   const std::size_t compared = std::min(front.size(), kMagic.size());
@@ -99,8 +76,9 @@ Result<void> AnyOpener::choose(ByteSpan front) {
   opener_ = is_foreign ? format->make(options_) : make<Opener>(options_);
   auto fed = opener_->feed({0, 0, front.size()}, front);
   if (!fed && !is_foreign && looks_like_nothing(front)) {
-    fed.error().message =
-        "neither an Espalier nor a safetensors file; " + std::string(describe_stranger(front));
+    const std::string_view what = describe_stranger(front);
+    fed.error().message = "neither an Espalier nor a safetensors file; ";
+    fed.error().message += what.empty() ? kUnknown : what;
   }
   return fed;
 }

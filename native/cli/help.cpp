@@ -1,0 +1,40 @@
+// espalier help: the help on a command, as --help prints it.
+
+#include <memory>
+
+#include "command.h"
+#include "help_text.h"
+#include "terminal.h"
+#include "usage_error.h"
+#include <unistd.h>
+
+namespace espalier::cli {
+namespace {
+
+struct Options {
+  std::string command;
+};
+
+Outcome run(const CLI::App& app, const Options& options, Output& out) {
+  const CLI::App* subject = options.command.empty() ? &app : find_command(app, options.command);
+  if (subject == nullptr) {
+    return fail_about("", {ErrorCode::kInvalidArgument, Error::kNoOffset, "",
+                           no_such_command(app, options.command)});
+  }
+  out.write(help_text(usage_of(*subject), terminal_columns(STDOUT_FILENO)));
+  return ExitCode::kOk;
+}
+
+}  // namespace
+
+void add_help(CLI::App& app, Action& action) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("help", "Print the help on a command");
+  command->add_option("COMMAND", options->command, "The command; without it, all are listed");
+  set_examples(*command, {"espalier help ls"});
+  command->callback([&app, options, &action] {
+    action = [&app, options](Output& out) { return run(app, *options, out); };
+  });
+}
+
+}  // namespace espalier::cli

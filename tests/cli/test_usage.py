@@ -1,0 +1,218 @@
+"""How the command line explains itself: help, versions, colours, and what it says of mistakes.
+
+Usage: ESPALIER=path/to/espalier MAKE_SAMPLE=path/to/make_sample python3 test_usage.py
+"""
+
+import fcntl
+import json
+import os
+import pathlib
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+import unittest
+
+from test_cli import ESPALIER, MAKE_SAMPLE, OK, USAGE, Cli
+
+COMMANDS = ("ls", "tree", "show", "stats", "verify", "diff", "extract", "convert", "view")
+
+
+class Terminal(Cli):
+    def in_terminal(self, columns, *args, **environment):
+        """What the program writes to a terminal."""
+        ours, its = pty.openpty()
+        fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        with subprocess.Popen([ESPALIER, *args], stdin=its, stdout=its, stderr=its,
+                              env={"TERM": "xterm", **environment}) as program:
+            os.close(its)
+            written = b""
+            while True:
+                try:
+                    data = os.read(ours, 65536)
+                except OSError:  # the other side is closed
+                    break
+                if not data:
+                    break
+                written += data
+        os.close(ours)
+        self.assertEqual(program.returncode, OK, written)
+        return written.replace(b"\r\n", b"\n").decode("utf-8")
+
+
+class NearMisses(Cli):
+    def expect_error(self, *args, contains, without="did you mean nothing"):
+        self.run_cli(*args, expect=USAGE)
+        self.assertIn(contains, self.stderr)
+        self.assertNotIn(without, self.stderr)
+
+    def test_commands(self):
+        for word, meant in {"convrt": "convert", "lss": "ls", "STATS": "stats", "vreify": "verify",
+                            "conv": "convert", "shwo": "show"}.items():
+            self.expect_error(word, "x", contains=f"there is no command '{word}'; did you mean '{meant}'?")
+        self.expect_error("frobnicate", contains="there is no command 'frobnicate' (see", without="did you mean")
+        self.expect_error(contains="there is no command (see")
+
+    def test_options(self):
+        sample = self.path("sample")
+        for args, meant in {("convert", sample, "out", "--compres"): "--compress",
+                            ("convert", sample, "out", "--compres=3"): "--compress",
+                            ("ls", sample, "-long"): "--long", ("ls", sample, "--lnog"): "--long",
+                            ("ls", sample, "--rev"): "--reverse", ("ls", "--jason"): "--json"}.items():
+            self.expect_error(*args, contains=f"did you mean '{meant}'?")
+        self.expect_error("ls", sample, "--frobnicate", contains="there is no option '--frobnicate'",
+                          without="did you mean")
+        self.expect_error("stats", sample, "--long", contains="there is no option '--long' here; ls have it")
+        self.expect_error("--json", "ls", sample, contains="write it after the command")
+        self.expect_error("show", sample, "a", "b", contains="there is an argument too many: 'b'")
+        # An escape in an argument must not reach the terminal.
+        self.expect_error("ls", "--\x1b[31m", contains=r"'--\x1b[31m'")
+
+    def test_key_paths(self):
+        sample = self.path("sample")
+        for path, meant in {"modle/embed": "model/embed", "model/embde": "model/embed",
+                            "layer/1/w": "layers/1/w", "Layers/1/W": "layers/1/w",
+                            "opt/0/exp_av": "optimizer/0/exp_avg", "exp_avg": "optimizer/0/exp_avg",
+                            "0/exp_avg": "optimizer/0/exp_avg", "model.embed": "model/embed",
+                            "layers.1.w": "layers/1/w", "args/nestrov": "args/nesterov",
+                            "types/f8_": "types/f8"}.items():
+            for command in ("show", "tree", "ls", "stats"):
+                self.expect_error(command, sample, path, contains=f"did you mean '{meant}'?")
+            self.expect_error("extract", sample, self.new("out"), "--root", path,
+                              contains=f"did you mean '{meant}'?")
+        self.expect_error("show", sample, "--metadata", "epcoh", contains="did you mean 'epoch'?")
+        self.expect_error("show", sample, "layers/2/w", contains="its elements are 0 to 1", without="did you mean")
+        for path in ("frobnicate", "model/frobnicate", "types/9", "model/embed/x"):
+            self.expect_error("show", sample, path, contains="no such key", without="did you mean")
+        self.assertEqual(os.listdir(self.folder), [])
+
+    def test_dotted_names(self):
+        digits = str(pathlib.Path(__file__).resolve().parent.parent / "data/digits/digits.safetensors")
+        self.expect_error("show", digits, "model/layers/0/weight", contains="did you mean 'model.layers.0.weight'?")
+        self.expect_error("show", digits, "model.layers.0.wieght", contains="did you mean 'model.layers.0.weight'?")
+
+    def test_patterns_for_paths(self):
+        sample = self.path("sample")
+        for pattern in ("model/*", "**", "layers/[01]/w", "model/{head,embed}", "model/hea?"):
+            for args in (["show", sample, pattern], ["tree", sample, pattern],
+                         ["extract", sample, self.new("out"), "--root", pattern]):
+                self.expect_error(*args, contains="this looks like a pattern, and one key path is needed: ls, ")
+
+    def test_huge_containers(self):
+        """The search has a limit, and finds what it meets before."""
+        subprocess.run([MAKE_SAMPLE, self.new("many"), "many:300000"], check=True)
+        self.expect_error("show", self.new("many"), "model/layr_7/weight", contains="did you mean 'model/layer_7/weight'?")
+        for path in ("model/" + "x" * 150, "model/" + "x" * 16_000, "layer_299999/w"):
+            self.expect_error("show", self.new("many"), path, contains="no such key", without="did you mean")
+
+
+
+class Help(Terminal):
+    def test_every_command(self):
+        listing = self.text("--help")
+        self.assertIn("Exit codes: 0 ok, 1 the check failed (verify, diff), 2 wrong usage", " ".join(listing.split()))
+        for command in COMMANDS:
+            text = self.text(command, "--help")
+            self.assertRegex(listing, rf"\n  {command} +[A-Z]")
+            self.assertIn(f"\nUsage: espalier {command} [OPTIONS] ", text)
+            self.assertIn(f"\nExamples:\n  espalier {command} ", text)
+            self.assertEqual(text, self.text("help", command))
+            self.assertEqual(text, self.text(command, "-h"))
+        self.assertEqual(listing, self.text("help"))
+        self.run_cli("help", "convrt", expect=USAGE)
+        self.assertIn("did you mean 'convert'?", self.stderr)
+
+    def test_groups(self):
+        text = self.text("ls", "--help")
+        self.assertEqual(re.findall(r"(?m)^(\w+):$", text)[:2], ["Arguments", "Options"])
+        reading = text[text.index("\nReading:"):]
+        for option in ("--threads N", "--no-mmap", "--nest"):
+            self.assertIn(option, reading)
+        self.assertIn("--sort tree|name|", text)
+
+    def test_examples_are_commands(self):
+        """Each example parses: what fails is only that there is no such file."""
+        for command in COMMANDS[:-1]:
+            examples = self.text(command, "--help").split("\nExamples:\n")[1].splitlines()
+            self.assertGreaterEqual(len(examples), 1)
+            for example in examples:
+                line = example.strip().replace("espalier ", f"{ESPALIER} ", 1)
+                done = subprocess.run(["bash", "-c", line], cwd=self.folder, capture_output=True, timeout=60)
+                self.assertIn(b"code file_not_found", done.stderr, example)
+
+    def test_width(self):
+        words = {}
+        for columns in (40, 60, 80, 120, 200):
+            for args in (["--help"], ["convert", "--help"], ["help", "ls"]):
+                text = self.in_terminal(columns, *args)
+                examples = text.partition("\nExamples:\n")[2].splitlines()
+                for line in text.splitlines():
+                    self.assertTrue(len(line) <= columns or line in examples or " " not in line.strip(), line)
+                # Only the breaks differ.
+                self.assertEqual(words.setdefault(tuple(args), text.split()), text.split())
+        self.assertEqual(self.in_terminal(80, "--help"), self.text("--help"), "80 without a terminal")
+        self.assertGreater(max(map(len, self.in_terminal(200, "convert", "--help").splitlines())), 120)
+
+    def test_version(self):
+        text = self.text("--version")
+        self.assertEqual(text, self.text("-V"))
+        self.assertRegex(text, r"\Aespalier \d+\.\d+\.\d+\nfile format 1\.\d+\nzstd 1\.\d+\.\d+\n\w+ build with .+ for .+\n\Z")
+
+
+class Colors(Terminal):
+    PATH, TYPE, DAMAGE, END = "\x1b[1m", "\x1b[36m", "\x1b[1m\x1b[31m", "\x1b[0m"
+
+    def painted(self, *args, expect=OK):
+        return self.run_cli(*args, "--color=always", expect=expect).decode("utf-8")
+
+    def plain(self, text):
+        return re.sub("\x1b\\[[0-9;]*m", "", text)
+
+    def test_only_colours_differ(self):
+        sample = self.path("sample")
+        for args in (["ls", sample], ["ls", "-l", sample], ["ls", "--all", sample], ["tree", sample], ["stats", sample],
+                     ["show", sample, "model/head"], ["show", sample, "layers"], ["verify", sample],
+                     ["diff", sample, sample]):
+            text = self.painted(*args)
+            self.assertEqual(self.plain(text), self.text(*args), "columns stay where they are")
+            self.assertEqual(self.text(*args, "--color", "never"), self.text(*args))
+
+    def test_what_is_coloured(self):
+        sample = self.path("sample")
+        self.assertIn(f"{self.TYPE}f32{self.END}", self.painted("ls", sample))
+        self.assertIn(f"{self.PATH}layers/0/w{self.END}\n", self.painted("ls", sample))
+        self.assertIn(f"{self.PATH}embed{self.END}: tensor {self.TYPE}f32{self.END} [4, 3]", self.painted("tree", sample))
+        self.assertIn(f"tensor {self.TYPE}f32{self.END} ", self.painted("show", sample, "model/head"))
+        self.assertIn(f"{self.PATH}types/i8{self.END}\n", self.painted("stats", sample))
+        bad = self.damaged("bad", self.data_offset("layers/1/w"))
+        self.assertIn(f"bad: {self.DAMAGE}DAMAGED{self.END} (1 error)", self.painted("verify", bad, expect=1))
+
+    def test_names_cannot_colour(self):
+        """What a file brings stays escaped."""
+        text = self.plain(self.painted("tree", self.path("sample")))
+        self.assertNotIn("\x1b", text)
+        self.assertIn(r"evil\x1b]0;title", text)
+
+    def test_never_in_json(self):
+        for command in ("ls", "tree", "stats", "verify"):
+            document = self.run_cli(command, "--json", "--color=always", self.path("sample"))
+            self.assertNotIn(b"\x1b", document)
+            json.loads(document)
+
+    def test_when(self):
+        sample = self.path("sample")
+        self.assertIn("\x1b", self.in_terminal(80, "ls", sample))
+        self.assertIn("\x1b", self.in_terminal(80, "ls", sample, NO_COLOR=""))
+        for variables in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+            self.assertNotIn("\x1b", self.in_terminal(80, "ls", sample, **variables))
+            self.assertIn("\x1b", self.in_terminal(80, "ls", sample, "--color=always", **variables))
+        self.assertNotIn("\x1b", self.in_terminal(80, "ls", sample, "--color=never"))
+        self.run_cli("ls", sample, "--color", "sometimes", expect=USAGE)
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+    import report
+    sys.exit(report.main())

@@ -73,7 +73,8 @@ struct TensorView {
   /// The elements as objects of their C++ type, valid while this view or a copy lives. kWrongKind
   /// if `T` is the type of another dtype. kInvalidArgument if the file has the elements at an
   /// address where no `T` may stand, which never happens with Espalier files that are mapped or in
-  /// a vector: read_into() copies them. kTensorInvalid if a bool is neither 0 nor 1, which C++ does not allow.
+  /// a vector: read_into() copies them. kTensorInvalid if a bool is neither 0 nor 1, which C++ does
+  /// not allow.
   template <Element T>
   [[nodiscard]] Result<std::span<const T>> as() const& {
     if (auto ok = check_elements(dtype_of<T>, alignof(T)); !ok) return propagate(ok);

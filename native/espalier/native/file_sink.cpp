@@ -79,16 +79,12 @@ FileSink::FileSink(FileDescriptor file, std::string temporary, SaveTarget target
       options_(options),
       process_(::getpid()) {}
 
-Result<FileSink> FileSink::create(const fs::path& requested, std::uint64_t length,
-                                  SinkOptions options) try {
+Result<FileSink> FileSink::create(const fs::path& requested, SinkOptions options) try {
   FileOps& ops = *options.ops;
   auto target = find_save_target(requested, options.replace, ops);
   if (!target) return propagate(target);
   const auto old = target->examine(ops);
   if (!old) return propagate(old);
-  if (length > static_cast<std::uint64_t>(std::numeric_limits<off_t>::max())) {
-    return fail_with_errno(EFBIG, "create the file");
-  }
   // Private content stays private from the start: a process that opened the file in between could
   // read all of it.
   const mode_t mode = *old ? (*old)->st_mode & mode_t{0600} : mode_t{0666};
@@ -98,17 +94,27 @@ Result<FileSink> FileSink::create(const fs::path& requested, std::uint64_t lengt
   FileSink sink(std::move(*file), std::move(temporary), std::move(*target), options);
   if (!*old) sink.hide_new_file();
   if (auto ok = sink.choose_placing(); !ok) return propagate(ok);
-  const int fd = sink.file_.get();
+  return sink;
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
+}
+
+Result<void> FileSink::reserve(std::uint64_t length) try {
+  FileOps& ops = *options_.ops;
+  if (length > static_cast<std::uint64_t>(std::numeric_limits<off_t>::max())) {
+    return fail_with_errno(EFBIG, "create the file");
+  }
+  if (length == 0) return {};
+  const int fd = file_.get();
   if (uninterrupted([&] { return ops.ftruncate(fd, static_cast<off_t>(length)); }) != 0) {
     return fail_with_errno(errno, "set the file's length");
   }
   // Reserve the space now: a full disk fails at once, not after minutes, and writing is faster.
   // File systems that cannot reserve space work too.
-  if (length > 0 && ops.fallocate(fd, static_cast<off_t>(length)) != 0 &&
-      (errno == ENOSPC || errno == EDQUOT)) {
+  if (ops.fallocate(fd, static_cast<off_t>(length)) != 0 && (errno == ENOSPC || errno == EDQUOT)) {
     return fail_with_errno(errno, "reserve room for the file");
   }
-  return sink;
+  return {};
 } catch (const std::bad_alloc&) {
   return out_of_memory();
 }
@@ -150,7 +156,7 @@ void FileSink::remove_temporary() {
   if (options_.ops->unlinkat(target_.folder.get(), temporary_.c_str()) == 0) temporary_.clear();
 }
 
-Result<void> FileSink::write(std::uint64_t offset, ByteSpan bytes) const try {
+Result<void> FileSink::write(std::uint64_t offset, ByteSpan bytes) try {
   while (!bytes.empty()) {
     const ssize_t n = uninterrupted([&] {
       return options_.ops->pwrite(file_.get(), bytes.data(), bytes.size(),

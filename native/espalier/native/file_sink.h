@@ -16,6 +16,7 @@
 #include "espalier/native/file_ops.h"
 #include "espalier/native/posix.h"
 #include "espalier/native/save_target.h"
+#include "espalier/native/sink.h"
 
 namespace espalier {
 
@@ -34,30 +35,34 @@ struct SinkOptions {
 /// Until then, and after any error, the old target stays untouched. The destructor of an
 /// uncommitted sink removes the temporary file, except in a forked child: the file is the parent's.
 /// Functions never throw std::bad_alloc; they return kOutOfMemory.
-class FileSink {
+class FileSink : public Sink {
  public:
-  /// Begins a file of `length` zero bytes. The target's folder must exist. A symbolic link is
+  /// Begins an empty file. The target's folder must exist. A symbolic link is
   /// followed as find_save_target() says. kNotARegularFile if the target is not a regular file.
   /// Without `replace`, kIoError if the file system can neither rename without replacing nor link:
   /// this is found here, before anything is written.
   [[nodiscard]] static Result<FileSink> create(const std::filesystem::path& target,
-                                               std::uint64_t length, SinkOptions options = {});
+                                               SinkOptions options = {});
 
   /// Whether a sink gives such a name to its temporary file.
   static bool is_temporary_name(std::string_view name);
 
   FileSink(FileSink&& other) noexcept = default;
   FileSink& operator=(FileSink&&) = delete;
-  ~FileSink();
+  ~FileSink() override;
+
+  /// Makes a file of `length` zero bytes and, where the file system can, reserves their room on the
+  /// disk. kIoError if they do not fit.
+  [[nodiscard]] Result<void> reserve(std::uint64_t length) override;
 
   /// Writes `bytes` at `offset`; continues after partial writes and signals. Thread-safe for
   /// different ranges.
-  [[nodiscard]] Result<void> write(std::uint64_t offset, ByteSpan bytes) const;
+  [[nodiscard]] Result<void> write(std::uint64_t offset, ByteSpan bytes) override;
 
   /// Gives the file the access rights of the file that it replaces (see AccessRights), makes it
   /// durable and renames it to the target. kDurabilityUnknown if it is in place but its folder
   /// could not be made durable. After every other error the target is unchanged. Call once.
-  [[nodiscard]] Result<void> commit();
+  [[nodiscard]] Result<void> commit() override;
 
  private:
   /// How the file gets its name.

@@ -30,10 +30,59 @@ std::vector<Part> divide(const std::vector<SafetensorsTensor>& tensors) {
   return parts;
 }
 
-}  // namespace
+class SafetensorsContents : public FileContents {
+ public:
+  SafetensorsContents(const SafetensorsPlan& plan, unsigned threads)
+      : plan_(plan), parts_(divide(plan.tensors)), scratch_(threads) {}
 
-Result<Losses> save_safetensors(const std::filesystem::path& path, const Value& state,
-                                Unrepresentable unrepresentable, const SaveOptions& options) try {
+  std::uint64_t reserved_bytes() const override { return plan_.file_length; }
+  std::uint64_t total_bytes() const override { return plan_.file_length; }
+  std::uint64_t worker_bytes() const override {
+    std::uint64_t most = 0;
+    for (const Part& part : parts_) {
+      if (!part.tensor->data.memory()) most = std::max(most, part.length);
+    }
+    return most;
+  }
+  std::size_t pieces() const override { return parts_.size(); }
+  std::uint64_t piece_bytes(std::size_t i) const override { return parts_[i].length; }
+  bool is_streamed(std::size_t i) const override { return parts_[i].tensor->data.is_streamed(); }
+
+  Result<void> read(unsigned worker, std::size_t i) override {
+    const auto [tensor, begin, length] = parts_[i];
+    scratch_[worker].resize(static_cast<std::size_t>(length));
+    auto ok = tensor->data.read(begin, scratch_[worker]);
+    if (!ok && ok.error().path.empty()) ok.error().path = tensor->name;
+    return ok;
+  }
+
+  Result<ByteSpan> make(unsigned worker, std::size_t i) override {
+    const auto [tensor, begin, length] = parts_[i];
+    if (const auto memory = tensor->data.memory()) {
+      return memory->subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(length));
+    }
+    if (!is_streamed(i)) {
+      if (auto ok = read(worker, i); !ok) return propagate(ok);
+    }
+    return ByteSpan(scratch_[worker]);
+  }
+
+  bool is_placed_in_order() const override { return false; }
+  std::uint64_t place(std::size_t i) override {
+    return parts_[i].tensor->extent.offset + parts_[i].begin;
+  }
+  Result<void> write_front(Sink& sink) override { return sink.write(0, plan_.header); }
+
+ private:
+  const SafetensorsPlan& plan_;
+  const std::vector<Part> parts_;
+  std::vector<std::vector<std::byte>> scratch_;
+};
+
+// `target` is a path or a sink.
+template <class Target>
+Result<Losses> save_to(Target& target, const Value& state, Unrepresentable unrepresentable,
+                       const SaveOptions& options) try {
   if (options.compression_level != kNoCompression) {
     return fail(
         ErrorCode::kInvalidArgument,
@@ -41,35 +90,23 @@ Result<Losses> save_safetensors(const std::filesystem::path& path, const Value& 
   }
   auto plan = plan_safetensors(state, options.metadata, {unrepresentable, options.limits});
   if (!plan) return propagate(plan);
-  const std::vector<Part> parts = divide(plan->tensors);
-  std::vector<std::vector<std::byte>> scratch(thread_count(options.threads));
-  const auto make_piece = [&](unsigned worker, std::size_t i) -> Result<PlacedPiece> {
-    const auto [tensor, begin, length] = parts[i];
-    const std::uint64_t offset = tensor->extent.offset + begin;
-    if (const auto memory = tensor->data.memory()) {
-      return PlacedPiece{offset, memory->subspan(static_cast<std::size_t>(begin),
-                                                 static_cast<std::size_t>(length))};
-    }
-    scratch[worker].resize(static_cast<std::size_t>(length));
-    if (auto ok = tensor->data.read(begin, scratch[worker]); !ok) {
-      if (ok.error().path.empty()) ok.error().path = tensor->name;
-      return propagate(ok);
-    }
-    return PlacedPiece{offset, scratch[worker]};
-  };
-  auto written =
-      write_file(path,
-                 {.reserved_bytes = plan->file_length,
-                  .total_bytes = plan->file_length,
-                  .pieces = parts.size(),
-                  .piece_bytes = [&](std::size_t i) { return parts[i].length; },
-                  .make_piece = make_piece,
-                  .write_front = [&](const FileSink& sink) { return sink.write(0, plan->header); }},
-                 options);
-  if (!written) return propagate(written);
+  SafetensorsContents contents(*plan, thread_count(options.threads));
+  if (auto written = write_file(target, contents, options); !written) return propagate(written);
   return std::move(plan->dropped);
 } catch (const std::bad_alloc&) {
   return out_of_memory();
+}
+
+}  // namespace
+
+Result<Losses> save_safetensors(const std::filesystem::path& path, const Value& state,
+                                Unrepresentable unrepresentable, const SaveOptions& options) {
+  return save_to(path, state, unrepresentable, options);
+}
+
+Result<Losses> save_safetensors(Sink& sink, const Value& state, Unrepresentable unrepresentable,
+                                const SaveOptions& options) {
+  return save_to(sink, state, unrepresentable, options);
 }
 
 }  // namespace espalier

@@ -44,6 +44,9 @@ class FileSink : public Sink {
   [[nodiscard]] static Result<FileSink> create(const std::filesystem::path& target,
                                                SinkOptions options = {});
 
+  /// The file that this one replaces or becomes.
+  const SaveTarget& target() const { return target_; }
+
   /// Whether a sink gives such a name to its temporary file.
   static bool is_temporary_name(std::string_view name);
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "espalier/base/counted.h"
+#include "espalier/native/async_targets.h"
 #include "espalier/native/file_sink.h"
 #include "espalier/native/ordered_section.h"
 #include "espalier/native/parallel.h"
@@ -123,6 +124,7 @@ Result<void> write_file(const std::filesystem::path& path, FileContents& content
   auto sink = FileSink::create(
       path, {.sync = options.sync, .replace = options.replace, .ops = options.ops});
   if (!sink) return propagate(sink);
+  if (auto ok = wait_for_async_saves(sink->target(), *options.ops); !ok) return ok;
   return fill_and_commit(*sink, contents, *threads, options);
 }
 

@@ -38,7 +38,21 @@ Result<std::string> temporary_name() try {
   return fail(ErrorCode::kIoError, "the system provides no random numbers for a temporary name");
 }
 
-// Creates an empty file with a unique name in the folder.
+// Locks a file that was just made. Returns false if it is being removed, because it looked like the
+// remains of a dead save before it had the lock. A file system may have no locks: then nothing
+// removes such files.
+Result<bool> lock_new_file(const FileDescriptor& folder, const std::string& name, int fd,
+                           FileOps& ops) {
+  if (uninterrupted([&] { return ops.lock(fd); }) != 0) return errno != EWOULDBLOCK;
+  struct stat status = {};
+  if (ops.fstatat(folder.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) return true;
+  if (errno == ENOENT) return false;
+  const int error = errno;
+  ops.unlinkat(folder.get(), name.c_str());
+  return fail_with_errno(error, "examine a new file");
+}
+
+// Creates an empty file with a unique name in the folder, and locks it.
 Result<FileDescriptor> create_temporary(const FileDescriptor& folder, mode_t mode,
                                         std::string& temporary, FileOps& ops) {
   for (int attempt = 0; attempt < 100; ++attempt) {
@@ -50,6 +64,12 @@ Result<FileDescriptor> create_temporary(const FileDescriptor& folder, mode_t mod
                         }),
                         ops);
     if (file.is_open()) {
+      const auto is_ours = lock_new_file(folder, *name, file.get(), ops);
+      if (!is_ours) return propagate(is_ours);
+      if (!*is_ours) {
+        errno = EEXIST;
+        continue;
+      }
       temporary = std::move(*name);
       return file;
     }
@@ -217,6 +237,8 @@ Result<void> FileSink::make_durable() {
 Result<void> FileSink::commit() try {
   FileOps& ops = *options_.ops;
   if (auto ok = make_durable(); !ok) return ok;
+  // Without a copy, the file is unlocked for a moment before it has its name.
+  lock_ = FileDescriptor(ops.dup(file_.get()), ops);
   if (const int error = file_.close(); error != 0) return fail_with_errno(error, "close the file");
   // Allocated before the rename: after it, lack of memory must not look like a failed save.
   Error unsure{ErrorCode::kDurabilityUnknown,

@@ -34,6 +34,7 @@ struct SinkOptions {
 /// A new file under a temporary name beside its target, until commit() gives it the target's name.
 /// Until then, and after any error, the old target stays untouched. The destructor of an
 /// uncommitted sink removes the temporary file, except in a forked child: the file is the parent's.
+/// The file is locked (flock), so that remove_dead_temporary_files() leaves it alone.
 /// Functions never throw std::bad_alloc; they return kOutOfMemory.
 class FileSink : public Sink {
  public:
@@ -87,6 +88,8 @@ class FileSink : public Sink {
   FileDescriptor file_;
   std::string temporary_;  // empty once there is nothing to remove
   SaveTarget target_;
+  /// Holds the lock of the temporary file when file_ is closed, until it has its name.
+  FileDescriptor lock_;
   SinkOptions options_;
   Placing placing_ = Placing::kReplace;
   std::optional<mode_t> new_mode_;

@@ -29,6 +29,7 @@ struct Options {
   std::string path;
   std::vector<std::uint64_t> rows;
   int level = 0;
+  std::uint64_t memory_bytes = 0;
   bool zstd = false;
   bool no_sync = false;
   bool mapped = false;
@@ -60,6 +61,8 @@ void resave(const Options& options);
 void codec(const Options& options);
 /// Reads a file as the transpose of a square matrix of f32, like formats that store strides.
 void transposed(const Options& options);
+/// How long saves in the background block their caller.
+void save_async(const Options& options);
 /// Statistics of elements in memory.
 void stats(const Options& options);
 

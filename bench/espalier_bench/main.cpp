@@ -187,8 +187,10 @@ void verify(const Options& options) {
 
 void save_file(const Options& options) {
   const Value state = flat_state(options.tensors, options.bytes, options.produced);
-  const SaveOptions how{
-      .sync = false, .threads = options.threads, .compression_level = options.level};
+  const SaveOptions how{.sync = false,
+                        .threads = options.threads,
+                        .compression_level = options.level,
+                        .memory_bytes = options.memory_bytes};
   if (!options.fresh) must(save(options.file, state, how));
   const PeakGrowth growth;
   Samples save_ns;
@@ -274,6 +276,11 @@ int main(int argc, char** argv) {
       ->add_flag("--mapped", options.mapped, "map the file");
   CLI::App* saver = command("save", "save tensors, without fsync", save_file);
   saver->add_flag("--produced", options.produced, "make each tensor on demand");
+  saver->add_option("--memory-bytes", options.memory_bytes, "a bound for the buffers");
+  CLI::App* background =
+      command("save_async", "how long saves in the background block", save_async);
+  background->add_option("--bytes", options.bytes)->required();
+  background->add_option("--tensors", options.tensors)->required();
   for (CLI::App* sub : {saver, command("write", "write(2) of the same bytes", write_file)}) {
     sub->add_option("--bytes", options.bytes)->required();
     sub->add_option("--tensors", options.tensors)->required();

@@ -69,6 +69,8 @@ std::string expected_code(Call call, const Fault& fault, const Situation& situat
       return is_interrupt || (fault.error == EACCES && !fault.lasting) ? "ok" : "io_error";
     case Call::kTryRename:  // It can be a link.
       return fault.lasting ? "io_error" : "ok";
+    case Call::kLock:  // There may be none, or the file goes unlocked for a moment.
+    case Call::kDuplicate:
     case Call::kHide:
     case Call::kGetAcl:
     case Call::kRemoveAcl:
@@ -86,6 +88,7 @@ std::string expected_code(Call call, const Fault& fault, const Situation& situat
       return fault.lasting && situation.sync ? "durability_unknown" : "ok";
     case Call::kSyncFolder:
       return "durability_unknown";
+    case Call::kUnlock:
     case Call::kCloseFolder:
       return "ok";
     case Call::kStatFile:  // of a new file, to hide it as far as that is possible

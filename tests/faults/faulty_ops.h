@@ -22,6 +22,7 @@ enum class Call {
   kOpenFolder,
   kStatTarget,
   kCreate,
+  kLock,
   kTryRename,
   kTryLink,
   kTruncate,
@@ -35,12 +36,14 @@ enum class Call {
   kHide,  // from group and others, until the file is complete
   kChangeMode,
   kSyncFile,
+  kDuplicate,  // to keep the lock
   kCloseFile,
   kRename,
   kRenameExclusively,
   kLink,
   kUnlinkTried,
   kUnlink,
+  kUnlock,
   kSyncFolder,
   kCloseFolder,
 };
@@ -102,6 +105,14 @@ class FaultyOps : public FileOps {
     ++writes_;
     return FileOps::pwrite(fd, bytes, size, offset);
   }
+  int lock(int fd) override { return spoils(Call::kLock) ? -1 : FileOps::lock(fd); }
+  int dup(int fd) override {
+    if (spoils(Call::kDuplicate)) return -1;
+    const int copy = FileOps::dup(fd);
+    const std::lock_guard lock(mutex_);
+    if (copy >= 0) kinds_[copy] = Kind::kCopy;
+    return copy;
+  }
   int fsync(int fd) override {
     return spoils(kind_of(fd) == Kind::kFolder ? Call::kSyncFolder : Call::kSyncFile) ? -1 : 0;
   }
@@ -109,6 +120,7 @@ class FaultyOps : public FileOps {
     const Kind kind = kind_of(fd);
     const bool fails = spoils(kind == Kind::kFolder ? Call::kCloseFolder
                               : kind == Kind::kNew  ? Call::kCloseFile
+                              : kind == Kind::kCopy ? Call::kUnlock
                                                     : Call::kCloseOld);
     const int error = errno;
     {
@@ -148,7 +160,7 @@ class FaultyOps : public FileOps {
   bool cannot_link = false;
 
  private:
-  enum class Kind { kOld, kNew, kFolder };
+  enum class Kind { kOld, kNew, kCopy, kFolder };
 
   Kind kind_of(int fd) {
     const std::lock_guard lock(mutex_);

@@ -119,6 +119,36 @@ TensorRef tensor(const CheckpointFile& file, const char* path) {
   return *file.state().at(path)->tensor();
 }
 
+TEST_CASE("Further files come from the function that the caller gives, by name") {
+  const TwoFiles files = split(100);
+  std::vector<std::string> asked;
+  OpenFileOptions options{.sibling = [&](const std::string& name) {
+    asked.push_back(name);
+    return Result<std::shared_ptr<const Source>>(memory_source(files.second));
+  }};
+  const auto machine = [&](const std::string& name) {
+    return [&files, name](const OpenOptions& opening) {
+      return std::make_unique<TwoFileMachine>(files, name, opening.file_size);
+    };
+  };
+  const auto file = CheckpointFile::open(memory_source(files.first), options, machine("second"));
+  REQUIRE(file);
+  CHECK(asked == std::vector<std::string>{"second"});
+  const auto loaded = file->load(file->state());
+  REQUIRE(loaded);
+  CHECK(testing::first_difference(*loaded, state()) == "");
+  // No path reaches the function.
+  REQUIRE(CheckpointFile::open(memory_source(files.first), options, machine("../second")));
+  CHECK(asked.size() == 1);
+  // Without it, they are missing, and the rest is there.
+  const auto alone = CheckpointFile::open(memory_source(files.first), {}, machine("second"));
+  REQUIRE(alone);
+  CHECK(alone->view(tensor(*alone, "a")));
+  const auto missing = alone->view(tensor(*alone, "b"));
+  REQUIRE_FALSE(missing);
+  CHECK(missing.error().code == ErrorCode::kFileMissing);
+}
+
 TEST_CASE("A checkpoint in two files lists, reads, slices and verifies") {
   const TemporaryFolder folder;
   for (const std::uint64_t gap : {0u, 100u}) {

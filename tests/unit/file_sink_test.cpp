@@ -29,8 +29,16 @@ using Bytes = std::vector<std::byte>;
 const Bytes kOld(100, std::byte{'o'});
 const Bytes kNew(5000, std::byte{'n'});
 
+// A new file of `length` bytes.
+Result<FileSink> create(const fs::path& target, std::uint64_t length, SinkOptions options = {}) {
+  auto sink = FileSink::create(target, options);
+  if (!sink) return sink;
+  if (auto ok = sink->reserve(length); !ok) return propagate(ok);
+  return sink;
+}
+
 Result<void> replace(const fs::path& target, ByteSpan bytes, SinkOptions options = {}) {
-  auto sink = FileSink::create(target, bytes.size(), options);
+  auto sink = create(target, bytes.size(), options);
   if (!sink) return propagate(sink);
   if (auto ok = sink->write(0, bytes); !ok) return ok;
   return sink->commit();
@@ -49,7 +57,7 @@ std::string code_of(const Result<void>& result) {
 TEST_CASE("A new file appears with its bytes, its length and the usual permissions") {
   const TemporaryFolder folder;
   const mode_t mask = ::umask(027);
-  auto sink = FileSink::create(folder / "file", 300);
+  auto sink = create(folder / "file", 300);
   ::umask(mask);
   REQUIRE(sink);
   CHECK(sink->write(200, Bytes(50, std::byte{7})));
@@ -66,7 +74,7 @@ TEST_CASE("A sink that is not committed leaves everything as it was") {
   const TemporaryFolder folder;
   REQUIRE(testing::write_whole(folder / "file", kOld));
   {
-    auto sink = FileSink::create(folder / "file", kNew.size());
+    auto sink = create(folder / "file", kNew.size());
     REQUIRE(sink);
     CHECK(sink->write(0, kNew));
     CHECK(folder.size() == 2);
@@ -79,14 +87,14 @@ TEST_CASE("A sink that is not committed leaves everything as it was") {
 
 TEST_CASE("A file that appears meanwhile is kept unless it may be replaced") {
   const TemporaryFolder folder;
-  auto sink = FileSink::create(folder / "file", kNew.size(), {.replace = false});
+  auto sink = create(folder / "file", kNew.size(), {.replace = false});
   REQUIRE(sink);
   CHECK(sink->write(0, kNew));
   REQUIRE(testing::write_whole(folder / "file", kOld));
   CHECK(code_of(sink->commit()) == "file_exists");
   CHECK(testing::read_whole(folder / "file") == kOld);
   fs::remove(folder / "file");
-  auto second = FileSink::create(folder / "file", kNew.size(), {.replace = false});
+  auto second = create(folder / "file", kNew.size(), {.replace = false});
   REQUIRE(second);
   CHECK(second->write(0, kNew));
   CHECK(second->commit());
@@ -121,7 +129,7 @@ TEST_CASE("A private file is never open to others while it is replaced") {
   for (const mode_t mode : {mode_t{0600}, mode_t{0400}, mode_t{0644}}) {
     REQUIRE(::chmod((folder / "file").c_str(), mode) == 0);
     RememberedMode ops;
-    auto sink = FileSink::create(folder / "file", 10, {.sync = false, .ops = &ops});
+    auto sink = create(folder / "file", 10, {.sync = false, .ops = &ops});
     REQUIRE(sink);
     CHECK(ops.created == (mode & 0600));
     REQUIRE(sink->commit());
@@ -149,14 +157,14 @@ TEST_CASE("A chmod during the save counts") {
   const fs::path file = folder / "file";
   REQUIRE(testing::write_whole(file, kOld));
   REQUIRE(::chmod(file.c_str(), 0644) == 0);
-  auto sink = FileSink::create(file, 10, {.sync = false});
+  auto sink = create(file, 10, {.sync = false});
   REQUIRE(sink);
   REQUIRE(::chmod(file.c_str(), 0600) == 0);
   REQUIRE(sink->commit());
   CHECK(permissions(file) == 0600);
   // Even in its last moments.
   MeanwhileOps ops([&] { REQUIRE(::chmod(file.c_str(), 0400) == 0); });
-  auto second = FileSink::create(file, 10, {.ops = &ops});
+  auto second = create(file, 10, {.ops = &ops});
   REQUIRE(second);
   REQUIRE(second->commit());
   CHECK(permissions(file) == 0400);
@@ -168,7 +176,7 @@ TEST_CASE("A file that was private stays so if it is removed during the save") {
   REQUIRE(testing::write_whole(folder / "file", kOld));
   REQUIRE(::chmod((folder / "file").c_str(), 0640) == 0);
   MeanwhileOps ops([&] { fs::remove(folder / "file"); });
-  auto sink = FileSink::create(folder / "file", 10, {.ops = &ops});
+  auto sink = create(folder / "file", 10, {.ops = &ops});
   REQUIRE(sink);
   fs::remove(folder / "file");
   REQUIRE(sink->commit());
@@ -196,7 +204,7 @@ class NoLinks : public FileOps {
 TEST_CASE("A file that may not be replaced is found before anything is written") {
   const TemporaryFolder folder;
   REQUIRE(testing::write_whole(folder / "file", kOld));
-  const auto sink = FileSink::create(folder / "file", kNew.size(), {.replace = false});
+  const auto sink = create(folder / "file", kNew.size(), {.replace = false});
   REQUIRE_FALSE(sink);
   CHECK(sink.error().code == ErrorCode::kFileExists);
   CHECK(folder.size() == 1);
@@ -205,7 +213,7 @@ TEST_CASE("A file that may not be replaced is found before anything is written")
 TEST_CASE("A new file is its owner's alone until it is complete") {
   const TemporaryFolder folder;
   const mode_t mask = ::umask(022);
-  auto sink = FileSink::create(folder / "file", kNew.size(), {.sync = false});
+  auto sink = create(folder / "file", kNew.size(), {.sync = false});
   ::umask(mask);
   REQUIRE(sink);
   for (const auto& entry : fs::directory_iterator(folder.path())) {
@@ -275,9 +283,9 @@ TEST_CASE("A save stays in its folder when the path changes") {
   fs::create_directory(folder / "a");
   const int result = testing::in_child([&] {
     if (::chdir((folder / "a").c_str()) != 0) return 99;
-    auto committed = FileSink::create("file", kNew.size());
-    auto given_up = FileSink::create("other", kNew.size());
-    auto exclusive = FileSink::create("exclusive", kNew.size(), {.replace = false});
+    auto committed = create("file", kNew.size());
+    auto given_up = create("other", kNew.size());
+    auto exclusive = create("exclusive", kNew.size(), {.replace = false});
     if (!committed || !given_up || !exclusive) return 98;
     if (::chdir("/") != 0) return 97;
     fs::rename(folder / "a", folder / "b");
@@ -294,7 +302,7 @@ TEST_CASE("A save stays in its folder when the path changes") {
 
 TEST_CASE("A forked child leaves the parent's temporary file alone") {
   const TemporaryFolder folder;
-  auto sink = FileSink::create(folder / "file", kNew.size());
+  auto sink = create(folder / "file", kNew.size());
   REQUIRE(sink);
   CHECK(testing::in_child([&] {
           { const FileSink mine = std::move(*sink); }
@@ -356,7 +364,7 @@ TEST_CASE("A disk that is full leaves the old file intact") {
       std::signal(SIGXFSZ, SIG_IGN);
       const rlimit limit = {2000, 2000};
       if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return 99;
-      auto sink = FileSink::create(folder / "file", length);
+      auto sink = create(folder / "file", length);
       if (!sink) return sink.error().code == ErrorCode::kIoError ? 1 : 98;
       const auto written = sink->write(0, bytes);
       if (!written) return written.error().code == ErrorCode::kIoError ? 2 : 97;

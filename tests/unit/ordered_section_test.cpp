@@ -16,7 +16,10 @@ TEST_CASE("Turns come in order, whichever is ready first") {
   std::vector<std::size_t> order;
   const auto done = parallel_for(500, 8, [&](unsigned, std::size_t i) -> Result<void> {
     OrderedSection::Turn turn(turns, i);
-    CHECK(turn.take([&] { order.push_back(i); }));
+    CHECK(turn.take([&] {
+      order.push_back(i);
+      return true;
+    }));
     return {};
   });
   CHECK(done);
@@ -36,7 +39,8 @@ TEST_CASE("A task that ends without its turn sends all later ones away, and its 
         if (i == 37) return fail(ErrorCode::kIoError, "the cable is out");
         // Those before must not suffer from it, even if it is known before they are ready.
         if (i > 37) return fail(ErrorCode::kInvalidTree, "not the first");
-        if (!turn.take([&] { ++taken; })) return fail(ErrorCode::kIncomplete, "sent away");
+        if (!turn.take([&] { return ++taken > 0; }))
+          return fail(ErrorCode::kIncomplete, "sent away");
         return {};
       });
     };

@@ -20,7 +20,6 @@ class PrefetchLog : public Source {
  public:
   std::uint64_t size() const override { return ~std::uint64_t{0}; }
   Result<ByteSpan> read(const Extent&, MutableByteSpan) const override { return ByteSpan(); }
-  Result<void> copy(const Extent&, MutableByteSpan) const override { return {}; }
   void expect(ReadPattern pattern) const override { pattern_ = pattern; }
   void prefetch(const Extent& extent) const override {
     const std::lock_guard lock(mutex_);

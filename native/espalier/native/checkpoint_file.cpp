@@ -101,11 +101,23 @@ Result<void> TensorView::check_elements(DType wanted, std::size_t alignment) con
   return check_bools(dtype, bytes);
 }
 
+namespace {
+
+std::unique_ptr<OpeningMachine> any_machine(const OpenOptions& options) {
+  return std::make_unique<AnyOpener>(options);
+}
+
+Result<std::shared_ptr<const Source>> no_sibling(const std::string&) {
+  return fail(ErrorCode::kFileMissing,
+              "the checkpoint has bytes in this file, and was not opened from a folder; say with "
+              "OpenFileOptions::sibling where its further files are");
+}
+
+}  // namespace
+
 Result<CheckpointFile> CheckpointFile::open(const std::filesystem::path& path,
                                             const OpenFileOptions& options) try {
-  return open(path, options, [](const OpenOptions& machine_options) {
-    return std::make_unique<AnyOpener>(machine_options);
-  });
+  return open(path, options, any_machine);
 } catch (const std::bad_alloc&) {
   return out_of_memory();
 }
@@ -115,11 +127,55 @@ Result<CheckpointFile> CheckpointFile::open(const std::filesystem::path& path,
                                             const MakeMachine& make_machine) try {
   auto source = open_source(path, options.access);
   if (!source) return propagate(source);
-  const auto machine = make_machine({.file_size = (*source)->size(),
+  if (options.sibling) return open(std::move(*source), options, make_machine);
+  OpenFileOptions beside = options;
+  beside.sibling = [&](const std::string& name) {
+    return open_source(path.parent_path() / name, options.access);
+  };
+  auto file = open(std::move(*source), beside, make_machine);
+  if (file) file->options_.sibling = nullptr;
+  return file;
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
+}
+
+Result<CheckpointFile> CheckpointFile::open(ByteSpan bytes, std::shared_ptr<const void> keeper,
+                                            const OpenFileOptions& options) try {
+  return open(memory_source(bytes, std::move(keeper)), options, any_machine);
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
+}
+
+Result<CheckpointFile> CheckpointFile::open(std::vector<std::byte> bytes,
+                                            const OpenFileOptions& options) try {
+  return open(memory_source(std::move(bytes)), options, any_machine);
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
+}
+
+Result<CheckpointFile> CheckpointFile::open(std::shared_ptr<const Source> source,
+                                            const OpenFileOptions& options) try {
+  return open(std::move(source), options, any_machine);
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
+}
+
+Result<CheckpointFile> CheckpointFile::open(std::shared_ptr<const Source> source,
+                                            const OpenFileOptions& options,
+                                            const MakeMachine& make_machine) try {
+  if (source == nullptr) return fail(ErrorCode::kInvalidArgument, "there is no source to open");
+  const auto mapping = source->mapping();
+  if (mapping && mapping->size() != source->size()) {
+    return fail(ErrorCode::kInvalidArgument,
+                "the source has " + counted(source->size(), "byte") + " and its mapping " +
+                    std::to_string(mapping->size()) + "; map all of it, or nothing");
+  }
+  const auto machine = make_machine({.file_size = source->size(),
                                      .limits = options.limits,
                                      .allocator = huge_page_allocator(),
                                      .nest = options.nest});
-  auto opened = open_files(*machine, std::move(*source), path, options.access, options.limits);
+  auto opened = open_files(*machine, std::move(source),
+                           options.sibling ? options.sibling : no_sibling, options.limits);
   if (!opened) return propagate(opened);
   return CheckpointFile(std::move(opened->source), std::move(opened->checkpoint), options);
 } catch (const std::bad_alloc&) {
@@ -140,6 +196,9 @@ Result<ByteSpan> CheckpointFile::read_stored(const Extent& extent,
     memory.resize(static_cast<std::size_t>(extent.length));
   }
   auto bytes = source_->read(extent, memory);
+  if (bytes) {
+    if (auto ok = check_answer(extent, *bytes); !ok) bytes = propagate(ok);
+  }
   if (!bytes) bytes.error().file = file.name;
   return bytes;
 }
@@ -200,6 +259,7 @@ Result<TensorView> CheckpointFile::view(const TensorRef& tensor, Check check) co
   }
   auto bytes = source_->read(*extent, {});
   if (!bytes) return propagate(bytes);
+  if (auto ok = check_answer(*extent, *bytes); !ok) return propagate(ok);
   const auto shape = tensor.shape();
   return TensorView{tensor.dtype(), {shape.begin(), shape.end()}, *bytes, source_};
 } catch (const std::bad_alloc&) {

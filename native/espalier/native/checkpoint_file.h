@@ -1,4 +1,4 @@
-// Opens a checkpoint file on disk, reads its tree and tensors, and verifies it.
+// Opens a checkpoint on disk or in memory, reads its tree and tensors, and verifies it.
 //
 //   Result<CheckpointFile> file = CheckpointFile::open("run.espalier");
 //   if (!file) return report(file.error());
@@ -8,6 +8,8 @@
 //
 //   std::vector<float> bias(512);
 //   if (auto ok = file->load_into({{"model/encoder/bias", bias}}); !ok) return report(ok.error());
+//
+//   auto received = CheckpointFile::open(std::move(bytes));  // a std::vector<std::byte>
 #ifndef ESPALIER_NATIVE_CHECKPOINT_FILE_H_
 #define ESPALIER_NATIVE_CHECKPOINT_FILE_H_
 
@@ -47,12 +49,17 @@ namespace espalier {
 enum class Check : std::uint8_t { kHashes, kNothing };
 
 struct OpenFileOptions {
+  /// How to read the files that open() opens by their path.
   Access access = Access::kMapped;
   Limits limits = {};
   /// Threads for reading and verifying; 0 uses every CPU.
   unsigned threads = 0;
   /// Whether dotted names become nested dicts; see OpenOptions::nest.
   bool nest = false;
+  /// Opens the further files of a checkpoint that has several, by their names. By default they are
+  /// looked for in the folder of the file whose path is opened, and are missing (kFileMissing) for
+  /// a checkpoint from memory or from a Source. Names come from the file, but are never a path.
+  std::function<Result<std::shared_ptr<const Source>>(const std::string& name)> sibling = {};
 };
 
 /// A tensor's elements in memory: packed, in C order, little-endian.
@@ -65,8 +72,9 @@ struct TensorView {
 
   /// The elements as objects of their C++ type, valid while this view or a copy lives. kWrongKind
   /// if `T` is the type of another dtype. kInvalidArgument if the file has the elements at an
-  /// address where no `T` may stand, which never happens with Espalier files: read_into() copies
-  /// them. kTensorInvalid if a bool is neither 0 nor 1, which C++ does not allow.
+  /// address where no `T` may stand, which never happens with Espalier files that are mapped or in
+  /// a vector: read_into() copies them. kTensorInvalid if a bool is neither 0 nor 1, which C++ does
+  /// not allow.
   template <Element T>
   [[nodiscard]] Result<std::span<const T>> as() const& {
     if (auto ok = check_elements(dtype_of<T>, alignof(T)); !ok) return propagate(ok);
@@ -110,7 +118,7 @@ struct FoundNode {
   NodeRef node;
 };
 
-/// An open checkpoint file of any format that the library reads. Cheap to copy; copies share the
+/// An open checkpoint of any format that the library reads. Cheap to copy; copies share the
 /// file. Const use is thread-safe. Functions that return a Result never throw std::bad_alloc; they
 /// return kOutOfMemory. Handles into the file (NodeRef, TensorRef) are valid as long as one copy
 /// lives.
@@ -123,10 +131,29 @@ class CheckpointFile {
   [[nodiscard]] static Result<CheckpointFile> open(const std::filesystem::path& path,
                                                    const OpenFileOptions& options = {});
 
+  /// The same for a file in memory; see memory_source(). Validation and errors are the same, and so
+  /// is the work: tensors are used where they are. `keeper` keeps the bytes alive; if it is null,
+  /// you do, as long as a copy of the file or a view of it lives.
+  [[nodiscard]] static Result<CheckpointFile> open(ByteSpan bytes,
+                                                   std::shared_ptr<const void> keeper,
+                                                   const OpenFileOptions& options = {});
+  /// The same for bytes that the checkpoint then owns.
+  [[nodiscard]] static Result<CheckpointFile> open(std::vector<std::byte> bytes,
+                                                   const OpenFileOptions& options = {});
+
+  /// The same for a source of your own. Reads go through it as long as a copy of the file or a view
+  /// of it lives. kInvalidArgument for a null pointer, and for a source whose mapping() is not as
+  /// long as its size().
+  [[nodiscard]] static Result<CheckpointFile> open(std::shared_ptr<const Source> source,
+                                                   const OpenFileOptions& options = {});
+
   /// Makes the machine that opens a file.
   using MakeMachine = std::function<std::unique_ptr<OpeningMachine>(const OpenOptions&)>;
   /// The same with the caller's machine, for a format that the library does not know.
   [[nodiscard]] static Result<CheckpointFile> open(const std::filesystem::path& path,
+                                                   const OpenFileOptions& options,
+                                                   const MakeMachine& make_machine);
+  [[nodiscard]] static Result<CheckpointFile> open(std::shared_ptr<const Source> source,
                                                    const OpenFileOptions& options,
                                                    const MakeMachine& make_machine);
 

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 #ifdef __linux__
 #include <sys/xattr.h>
@@ -31,6 +32,10 @@ ssize_t FileOps::readlinkat(int folder, const char* path, char* text, std::size_
 int FileOps::fstat(int fd, struct stat* status) { return ::fstat(fd, status); }
 
 int FileOps::fchmod(int fd, mode_t mode) { return ::fchmod(fd, mode); }
+
+int FileOps::lock(int fd) { return ::flock(fd, LOCK_EX | LOCK_NB); }
+
+int FileOps::dup(int fd) { return ::fcntl(fd, F_DUPFD_CLOEXEC, 0); }
 
 int FileOps::fchown(int fd, uid_t owner, gid_t group) { return ::fchown(fd, owner, group); }
 

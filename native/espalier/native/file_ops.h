@@ -42,6 +42,10 @@ class FileOps {
   /// Like fsync(), but also flushes the disk's own cache where fsync() does not.
   virtual int fsync(int fd);
   virtual int close(int fd);
+  /// flock(2) with LOCK_EX and LOCK_NB.
+  virtual int lock(int fd);
+  /// dup(2) with FD_CLOEXEC. The copy shares the lock.
+  virtual int dup(int fd);
   // Both names are of files in `folder`.
   virtual int renameat(int folder, const char* from, const char* to);
   /// Like renameat(), but fails with EEXIST instead of replacing a file: Linux's renameat2(2) with

@@ -14,15 +14,18 @@ namespace {
 // Files are fed in pieces of at most this many bytes when they are not mapped.
 constexpr std::uint64_t kPieceBytes = std::uint64_t{4} << 20;
 
-Result<std::shared_ptr<const Source>> open_sibling(const std::filesystem::path& path,
-                                                   const std::string& name, Access access) {
+Result<std::shared_ptr<const Source>> open_named(const OpenSibling& open_sibling,
+                                                 const std::string& name) {
   // The name comes from an untrusted file: "../../.ssh/id_rsa" must not be read.
   if (!is_sibling_name(name)) {
     return fail(
         ErrorCode::kFileMissing,
         "the checkpoint names a further file outside its own folder; such files are never opened");
   }
-  auto source = open_source(path.parent_path() / name, access);
+  auto source = open_sibling(name);
+  if (source && *source == nullptr) {
+    return fail(ErrorCode::kFileMissing, "the checkpoint has bytes in this file; no source for it");
+  }
   if (!source && source.error().code == ErrorCode::kFileNotFound) {
     return fail(ErrorCode::kFileMissing,
                 "the checkpoint has bytes in this file, which is missing; put it beside the file "
@@ -34,10 +37,9 @@ Result<std::shared_ptr<const Source>> open_sibling(const std::filesystem::path& 
 class FileSetOpener {
  public:
   FileSetOpener(OpeningMachine& machine, std::shared_ptr<const Source> first,
-                const std::filesystem::path& path, Access access, const Limits& limits)
+                const OpenSibling& open_sibling, const Limits& limits)
       : machine_(machine),
-        path_(path),
-        access_(access),
+        open_sibling_(open_sibling),
         limits_(limits),
         sources_{std::move(first)} {}
 
@@ -59,7 +61,7 @@ class FileSetOpener {
     if (wanted.number != sources_.size()) {
       return fail(ErrorCode::kInvalidArgument, "the opener numbers its files out of order");
     }
-    auto source = open_sibling(path_, wanted.name, access_);
+    auto source = open_named(open_sibling_, wanted.name);
     sources_.push_back(source ? std::move(*source) : nullptr);
     if (source) return machine_.answer(wanted.number, sources_.back()->size());
     source.error().file = wanted.name;
@@ -91,12 +93,12 @@ class FileSetOpener {
     source.populate(of_file);
     auto bytes = source.read(of_file, scratch_);
     if (!bytes) return propagate(bytes);
+    if (auto ok = check_answer(of_file, *bytes); !ok) return ok;
     return machine_.feed(extent, *bytes);
   }
 
   OpeningMachine& machine_;
-  const std::filesystem::path& path_;
-  const Access access_;
+  const OpenSibling& open_sibling_;
   const Limits& limits_;
   std::vector<std::shared_ptr<const Source>> sources_;
   std::vector<std::byte> scratch_;
@@ -105,9 +107,8 @@ class FileSetOpener {
 }  // namespace
 
 Result<OpenedFiles> open_files(OpeningMachine& machine, std::shared_ptr<const Source> first,
-                               const std::filesystem::path& path, Access access,
-                               const Limits& limits) {
-  return FileSetOpener(machine, std::move(first), path, access, limits).run();
+                               const OpenSibling& open_sibling, const Limits& limits) {
+  return FileSetOpener(machine, std::move(first), open_sibling, limits).run();
 }
 
 }  // namespace espalier

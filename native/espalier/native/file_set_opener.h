@@ -1,9 +1,10 @@
-// Opens a checkpoint from the files of a folder.
+// Opens a checkpoint from its files.
 #ifndef ESPALIER_NATIVE_FILE_SET_OPENER_H_
 #define ESPALIER_NATIVE_FILE_SET_OPENER_H_
 
-#include <filesystem>
+#include <functional>
 #include <memory>
+#include <string>
 
 #include "espalier/base/error.h"
 #include "espalier/base/limits.h"
@@ -19,14 +20,17 @@ struct OpenedFiles {
   std::shared_ptr<const Source> source;
 };
 
-/// Drives `machine` over `first`, which is at `path`, and over the files of the same folder that
-/// the machine wants. A further file that cannot be opened is not an error here: the machine gets
-/// the error, and so do later reads of that file. Made files are made when they are first read,
-/// within `limits`. Errors are those of the machine and of reading.
+/// Opens a further file of a checkpoint by its name.
+using OpenSibling = std::function<Result<std::shared_ptr<const Source>>(const std::string& name)>;
+
+/// Drives `machine` over `first` and over the further files that the machine wants. `open_sibling`
+/// gets only names of files beside the first, never a path. A further file that cannot be opened is
+/// not an error here: the machine gets the error, and so do later reads of that file. Made files
+/// are made when they are first read, within `limits`. Errors are those of the machine and of
+/// reading.
 [[nodiscard]] Result<OpenedFiles> open_files(OpeningMachine& machine,
                                              std::shared_ptr<const Source> first,
-                                             const std::filesystem::path& path, Access access,
-                                             const Limits& limits);
+                                             const OpenSibling& open_sibling, const Limits& limits);
 
 }  // namespace espalier
 

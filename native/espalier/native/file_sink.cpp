@@ -38,7 +38,21 @@ Result<std::string> temporary_name() try {
   return fail(ErrorCode::kIoError, "the system provides no random numbers for a temporary name");
 }
 
-// Creates an empty file with a unique name in the folder.
+// Locks a file that was just made. Returns false if it is being removed, because it looked like the
+// remains of a dead save before it had the lock. A file system may have no locks: then nothing
+// removes such files.
+Result<bool> lock_new_file(const FileDescriptor& folder, const std::string& name, int fd,
+                           FileOps& ops) {
+  if (uninterrupted([&] { return ops.lock(fd); }) != 0) return errno != EWOULDBLOCK;
+  struct stat status = {};
+  if (ops.fstatat(folder.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) return true;
+  if (errno == ENOENT) return false;
+  const int error = errno;
+  ops.unlinkat(folder.get(), name.c_str());
+  return fail_with_errno(error, "examine a new file");
+}
+
+// Creates an empty file with a unique name in the folder, and locks it.
 Result<FileDescriptor> create_temporary(const FileDescriptor& folder, mode_t mode,
                                         std::string& temporary, FileOps& ops) {
   for (int attempt = 0; attempt < 100; ++attempt) {
@@ -50,6 +64,12 @@ Result<FileDescriptor> create_temporary(const FileDescriptor& folder, mode_t mod
                         }),
                         ops);
     if (file.is_open()) {
+      const auto is_ours = lock_new_file(folder, *name, file.get(), ops);
+      if (!is_ours) return propagate(is_ours);
+      if (!*is_ours) {
+        errno = EEXIST;
+        continue;
+      }
       temporary = std::move(*name);
       return file;
     }
@@ -79,16 +99,12 @@ FileSink::FileSink(FileDescriptor file, std::string temporary, SaveTarget target
       options_(options),
       process_(::getpid()) {}
 
-Result<FileSink> FileSink::create(const fs::path& requested, std::uint64_t length,
-                                  SinkOptions options) try {
+Result<FileSink> FileSink::create(const fs::path& requested, SinkOptions options) try {
   FileOps& ops = *options.ops;
   auto target = find_save_target(requested, options.replace, ops);
   if (!target) return propagate(target);
   const auto old = target->examine(ops);
   if (!old) return propagate(old);
-  if (length > static_cast<std::uint64_t>(std::numeric_limits<off_t>::max())) {
-    return fail_with_errno(EFBIG, "create the file");
-  }
   // Private content stays private from the start: a process that opened the file in between could
   // read all of it.
   const mode_t mode = *old ? (*old)->st_mode & mode_t{0600} : mode_t{0666};
@@ -98,17 +114,27 @@ Result<FileSink> FileSink::create(const fs::path& requested, std::uint64_t lengt
   FileSink sink(std::move(*file), std::move(temporary), std::move(*target), options);
   if (!*old) sink.hide_new_file();
   if (auto ok = sink.choose_placing(); !ok) return propagate(ok);
-  const int fd = sink.file_.get();
+  return sink;
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
+}
+
+Result<void> FileSink::reserve(std::uint64_t length) try {
+  FileOps& ops = *options_.ops;
+  if (length > static_cast<std::uint64_t>(std::numeric_limits<off_t>::max())) {
+    return fail_with_errno(EFBIG, "create the file");
+  }
+  if (length == 0) return {};
+  const int fd = file_.get();
   if (uninterrupted([&] { return ops.ftruncate(fd, static_cast<off_t>(length)); }) != 0) {
     return fail_with_errno(errno, "set the file's length");
   }
   // Reserve the space now: a full disk fails at once, not after minutes, and writing is faster.
   // File systems that cannot reserve space work too.
-  if (length > 0 && ops.fallocate(fd, static_cast<off_t>(length)) != 0 &&
-      (errno == ENOSPC || errno == EDQUOT)) {
+  if (ops.fallocate(fd, static_cast<off_t>(length)) != 0 && (errno == ENOSPC || errno == EDQUOT)) {
     return fail_with_errno(errno, "reserve room for the file");
   }
-  return sink;
+  return {};
 } catch (const std::bad_alloc&) {
   return out_of_memory();
 }
@@ -150,7 +176,7 @@ void FileSink::remove_temporary() {
   if (options_.ops->unlinkat(target_.folder.get(), temporary_.c_str()) == 0) temporary_.clear();
 }
 
-Result<void> FileSink::write(std::uint64_t offset, ByteSpan bytes) const try {
+Result<void> FileSink::write(std::uint64_t offset, ByteSpan bytes) try {
   while (!bytes.empty()) {
     const ssize_t n = uninterrupted([&] {
       return options_.ops->pwrite(file_.get(), bytes.data(), bytes.size(),
@@ -211,6 +237,8 @@ Result<void> FileSink::make_durable() {
 Result<void> FileSink::commit() try {
   FileOps& ops = *options_.ops;
   if (auto ok = make_durable(); !ok) return ok;
+  // Without a copy, the file is unlocked for a moment before it has its name.
+  lock_ = FileDescriptor(ops.dup(file_.get()), ops);
   if (const int error = file_.close(); error != 0) return fail_with_errno(error, "close the file");
   // Allocated before the rename: after it, lack of memory must not look like a failed save.
   Error unsure{ErrorCode::kDurabilityUnknown,

@@ -16,6 +16,7 @@
 #include "espalier/native/file_ops.h"
 #include "espalier/native/posix.h"
 #include "espalier/native/save_target.h"
+#include "espalier/native/sink.h"
 
 namespace espalier {
 
@@ -33,31 +34,39 @@ struct SinkOptions {
 /// A new file under a temporary name beside its target, until commit() gives it the target's name.
 /// Until then, and after any error, the old target stays untouched. The destructor of an
 /// uncommitted sink removes the temporary file, except in a forked child: the file is the parent's.
+/// The file is locked (flock), so that remove_dead_temporary_files() leaves it alone.
 /// Functions never throw std::bad_alloc; they return kOutOfMemory.
-class FileSink {
+class FileSink : public Sink {
  public:
-  /// Begins a file of `length` zero bytes. The target's folder must exist. A symbolic link is
+  /// Begins an empty file. The target's folder must exist. A symbolic link is
   /// followed as find_save_target() says. kNotARegularFile if the target is not a regular file.
   /// Without `replace`, kIoError if the file system can neither rename without replacing nor link:
   /// this is found here, before anything is written.
   [[nodiscard]] static Result<FileSink> create(const std::filesystem::path& target,
-                                               std::uint64_t length, SinkOptions options = {});
+                                               SinkOptions options = {});
+
+  /// The file that this one replaces or becomes.
+  const SaveTarget& target() const { return target_; }
 
   /// Whether a sink gives such a name to its temporary file.
   static bool is_temporary_name(std::string_view name);
 
   FileSink(FileSink&& other) noexcept = default;
   FileSink& operator=(FileSink&&) = delete;
-  ~FileSink();
+  ~FileSink() override;
+
+  /// Makes a file of `length` zero bytes and, where the file system can, reserves their room on the
+  /// disk. kIoError if they do not fit.
+  [[nodiscard]] Result<void> reserve(std::uint64_t length) override;
 
   /// Writes `bytes` at `offset`; continues after partial writes and signals. Thread-safe for
   /// different ranges.
-  [[nodiscard]] Result<void> write(std::uint64_t offset, ByteSpan bytes) const;
+  [[nodiscard]] Result<void> write(std::uint64_t offset, ByteSpan bytes) override;
 
   /// Gives the file the access rights of the file that it replaces (see AccessRights), makes it
   /// durable and renames it to the target. kDurabilityUnknown if it is in place but its folder
   /// could not be made durable. After every other error the target is unchanged. Call once.
-  [[nodiscard]] Result<void> commit();
+  [[nodiscard]] Result<void> commit() override;
 
  private:
   /// How the file gets its name.
@@ -79,6 +88,8 @@ class FileSink {
   FileDescriptor file_;
   std::string temporary_;  // empty once there is nothing to remove
   SaveTarget target_;
+  /// Holds the lock of the temporary file when file_ is closed, until it has its name.
+  FileDescriptor lock_;
   SinkOptions options_;
   Placing placing_ = Placing::kReplace;
   std::optional<mode_t> new_mode_;

@@ -36,20 +36,6 @@ class MadeSource : public Source {
                         static_cast<std::size_t>(extent.length));
   }
 
-  Result<void> copy(const Extent& extent, MutableByteSpan out) const override {
-    auto found = read(extent, {});
-    if (!found) return propagate(found);
-    if (found->size() != out.size()) {
-      return fail(ErrorCode::kInvalidArgument, "the buffer is not as long as the extent");
-    }
-    std::copy(found->begin(), found->end(), out.begin());
-    return {};
-  }
-
-  // Hints have no effect: the bytes are in memory, or are made on the first read.
-  void expect(ReadPattern) const override {}
-  void prefetch(const Extent&) const override {}
-
  private:
   Result<ByteSpan> bytes() const {
     const std::lock_guard lock(mutex_);
@@ -90,6 +76,7 @@ class MadeSource : public Source {
       scratch.resize(static_cast<std::size_t>(extent.length));
       const auto bytes = files_->read(extent, scratch);
       if (!bytes) return propagate(bytes);
+      if (auto ok = check_answer(extent, *bytes); !ok) return propagate(ok);
       if (auto ok = machine->feed(extent, *bytes); !ok) return propagate(ok);
     }
     if (auto ok = machine->finish(); !ok) return propagate(ok);

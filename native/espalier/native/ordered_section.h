@@ -23,14 +23,15 @@ class OrderedSection {
       if (!taken_) turns_.give_up(i_);
     }
 
-    /// Waits until all earlier turns have been taken, then calls `step` exclusively. `step` must
-    /// not throw. Returns false without calling it if an earlier turn will never be taken.
+    /// Waits until all earlier turns have been taken, then calls `step` exclusively. If `step`
+    /// returns false or throws, this turn is not taken, and no later one comes. Returns whether
+    /// the turn was taken; false without a call if an earlier turn will never be taken.
     template <class Step>
     bool take(const Step& step) {
       std::unique_lock lock(turns_.mutex_);
       turns_.changed_.wait(lock, [&] { return turns_.next_ == i_ || turns_.given_up_ < i_; });
       if (turns_.next_ != i_) return false;
-      step();
+      if (!step()) return false;
       ++turns_.next_;
       taken_ = true;
       lock.unlock();

@@ -1,57 +1,82 @@
 #include "espalier/native/save.h"
 
 #include <new>
-#include <optional>
+#include <utility>
 #include <vector>
 
-#include "espalier/native/ordered_section.h"
 #include "espalier/native/out_of_memory.h"
 #include "espalier/native/save_format.h"
 #include "espalier/native/write_file.h"
 #include "espalier/write/writer.h"
 
 namespace espalier {
+namespace {
 
-Result<void> save(const std::filesystem::path& path, const Value& state,
-                  const SaveOptions& options) try {
-  if (options.check_ending) {
-    if (auto ok = check_format_ending(path, SaveFormat::kEspalier); !ok) return ok;
+class EspalierContents : public FileContents {
+ public:
+  EspalierContents(Writer writer, unsigned threads)
+      : writer_(std::move(writer)), total_bytes_(writer_.file_length()), scratches_(threads) {}
+
+  std::uint64_t reserved_bytes() const override {
+    return writer_.is_compressed() ? 0 : total_bytes_;
   }
+  std::uint64_t total_bytes() const override { return total_bytes_; }
+  std::uint64_t worker_bytes() const override { return writer_.scratch_bytes(); }
+  std::size_t pieces() const override { return writer_.pieces().size(); }
+  std::uint64_t piece_bytes(std::size_t i) const override { return writer_.pieces()[i].length; }
+  bool is_streamed(std::size_t i) const override { return writer_.pieces()[i].is_streamed; }
+  Result<void> read(unsigned worker, std::size_t i) override {
+    return writer_.read(i, scratches_[worker]);
+  }
+  Result<ByteSpan> make(unsigned worker, std::size_t i) override {
+    return writer_.make(i, scratches_[worker]);
+  }
+  bool is_placed_in_order() const override { return writer_.is_compressed(); }
+  std::uint64_t place(std::size_t i) override { return writer_.place(i).offset; }
+  Result<void> write_front(Sink& sink) override {
+    auto front = writer_.finish();
+    if (!front) return propagate(front);
+    if (auto ok = sink.write(kHeaderBytes, front->index); !ok) return ok;
+    return sink.write(0, front->header);
+  }
+
+ private:
+  Writer writer_;
+  const std::uint64_t total_bytes_;  // A compressed file gets shorter.
+  std::vector<Writer::Scratch> scratches_;
+};
+
+// `target` is a path or a sink.
+template <class Target>
+Result<void> save_to(Target& target, const Value& state, const SaveOptions& options) try {
   auto writer =
       Writer::plan(state, options.metadata,
                    {.compression_level = options.compression_level, .limits = options.limits});
   if (!writer) return propagate(writer);
-  OrderedSection turns;
-  std::vector<Writer::Scratch> scratches(thread_count(options.threads));
-  const auto make_piece = [&](unsigned worker, std::size_t i) -> Result<PlacedPiece> {
-    // Only compressed chunks wait for their offset.
-    std::optional<OrderedSection::Turn> turn;
-    if (writer->is_compressed()) turn.emplace(turns, i);
-    auto bytes = writer->make(i, scratches[worker]);
-    if (!bytes) return propagate(bytes);
-    PlacedPiece piece{.bytes = *bytes};
-    const auto place = [&] { piece.offset = writer->place(i).offset; };
-    if (!turn) {
-      place();
-    } else if (!turn->take(place)) {
-      return fail(ErrorCode::kIncomplete, "the save was aborted");  // for an error before this
-    }
-    return piece;
-  };
-  const auto write_front = [&](const FileSink& sink) -> Result<void> {
-    auto front = writer->finish();
-    if (!front) return propagate(front);
-    if (auto ok = sink.write(kHeaderBytes, front->index); !ok) return ok;
-    return sink.write(0, front->header);
-  };
-  return write_file(path,
-                    {.reserved_bytes = writer->is_compressed() ? 0 : writer->file_length(),
-                     .total_bytes = writer->file_length(),
-                     .pieces = writer->pieces().size(),
-                     .piece_bytes = [&](std::size_t i) { return writer->pieces()[i].length; },
-                     .make_piece = make_piece,
-                     .write_front = write_front},
-                    options);
+  EspalierContents contents(std::move(*writer), thread_count(options.threads));
+  return write_file(target, contents, options);
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
+}
+
+}  // namespace
+
+Result<void> save(const std::filesystem::path& path, const Value& state,
+                  const SaveOptions& options) {
+  if (options.check_ending) {
+    if (auto ok = check_format_ending(path, SaveFormat::kEspalier); !ok) return ok;
+  }
+  return save_to(path, state, options);
+}
+
+Result<void> save(Sink& sink, const Value& state, const SaveOptions& options) {
+  return save_to(sink, state, options);
+}
+
+Result<std::vector<std::byte>> save_to_memory(const Value& state, const SaveOptions& options) try {
+  MemorySink sink;
+  if (auto ok = save(sink, state, options); !ok) return propagate(ok);
+  return sink.take();
 } catch (const std::bad_alloc&) {
   return out_of_memory();
 }

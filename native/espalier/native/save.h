@@ -1,16 +1,22 @@
-// Saves a state tree to a file on disk.
+// Saves a state tree: to a file on disk, to memory, or to a sink of your own.
 //
 //   Result<void> saved = save("run.espalier", state);
+//   Result<std::vector<std::byte>> bytes = save_to_memory(state, {.compression_level = 1});
 #ifndef ESPALIER_NATIVE_SAVE_H_
 #define ESPALIER_NATIVE_SAVE_H_
 
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <vector>
 
 #include "espalier/base/error.h"
 #include "espalier/base/limits.h"
 #include "espalier/codec/chunk_encoder.h"
 #include "espalier/native/file_ops.h"
 #include "espalier/native/parallel.h"
+#include "espalier/native/sink.h"
 #include "espalier/tree/value.h"
 
 namespace espalier {
@@ -31,9 +37,19 @@ struct SaveOptions {
   /// Whether to refuse a path whose ending names another format, such as .npy: see
   /// check_format_ending().
   bool check_ending = true;
+  /// A bound for the buffers of all threads, in bytes: tensors that are produced or compressed
+  /// pass through them. A smaller bound means fewer threads. 0: no bound; each thread then takes
+  /// up to 2 MiB, and with compression up to 9 MiB (level 1) to 29 MiB (level 9). The tensors
+  /// themselves and the index do not count. kInvalidArgument if it is too small for one thread;
+  /// the message says how much that takes.
+  std::uint64_t memory_bytes = 0;
   /// Limits that the file's readers are assumed to have.
   Limits limits = {};
   Progress progress = {};
+  /// Set it to true, from any thread or a signal handler, to give up the save: it ends with
+  /// kCancelled before its next MiB, and the target is unchanged. Once the last byte is written,
+  /// the save ends as if it was not set. It must outlive the save.
+  const std::atomic<bool>* cancel = nullptr;
   /// The system calls; they must outlive the save.
   FileOps* ops = &FileOps::system();
 };
@@ -42,13 +58,20 @@ struct SaveOptions {
 /// the new one is complete and on the disk. After every error but kDurabilityUnknown the old file
 /// is unchanged. You may save over a file that the tree's tensors are mapped from. The tensors must
 /// not change during the save. Besides the tensors, a save needs memory for a few times the index
-/// (tens of bytes per node during layout) and two chunks per thread; with compression, up to nine
-/// chunks per thread and zstd's memory. Errors: kInvalidTree or kInvalidArgument (also for a name
-/// such as model.safetensors) before anything is written; those of the tensors' producers;
-/// kIoError; kOutOfMemory, also if a producer throws std::bad_alloc. Other exceptions of producers
-/// propagate and leave the target unchanged.
+/// (tens of bytes per node during layout) and for buffers: see SaveOptions::memory_bytes. Errors:
+/// kInvalidTree or kInvalidArgument (also for a name such as model.safetensors) before anything is
+/// written; those of the tensors' producers; kIoError; kCancelled; kOutOfMemory, also if a producer
+/// throws std::bad_alloc. Other exceptions of producers propagate and leave the target unchanged.
 [[nodiscard]] Result<void> save(const std::filesystem::path& path, const Value& state,
                                 const SaveOptions& options = {});
+
+/// The same to a sink. `sync`, `replace` and `ops` of the options have no effect. Errors are those
+/// above and the sink's.
+[[nodiscard]] Result<void> save(Sink& sink, const Value& state, const SaveOptions& options = {});
+
+/// The same to memory: the bytes of the file.
+[[nodiscard]] Result<std::vector<std::byte>> save_to_memory(const Value& state,
+                                                            const SaveOptions& options = {});
 
 }  // namespace espalier
 

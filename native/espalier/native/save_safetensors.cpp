@@ -9,12 +9,12 @@
 #include "espalier/native/write_tensors.h"
 
 namespace espalier {
+namespace {
 
-Result<Losses> save_safetensors(const std::filesystem::path& path, const Value& state,
-                                Unrepresentable unrepresentable, const SaveOptions& options) try {
-  if (options.check_ending) {
-    if (auto ok = check_format_ending(path, SaveFormat::kSafetensors); !ok) return propagate(ok);
-  }
+// `target` is a path or a sink.
+template <class Target>
+Result<Losses> save_to(Target& target, const Value& state, Unrepresentable unrepresentable,
+                       const SaveOptions& options) try {
   if (options.compression_level != kNoCompression) {
     return fail(
         ErrorCode::kInvalidArgument,
@@ -27,11 +27,26 @@ Result<Losses> save_safetensors(const std::filesystem::path& path, const Value& 
   for (const SafetensorsTensor& tensor : plan->tensors) {
     places.push_back({tensor.name, &tensor.data, tensor.extent});
   }
-  auto written = write_tensors(path, plan->header, places, plan->file_length, options);
+  auto written = write_tensors(target, plan->header, places, plan->file_length, options);
   if (!written) return propagate(written);
   return std::move(plan->dropped);
 } catch (const std::bad_alloc&) {
   return out_of_memory();
+}
+
+}  // namespace
+
+Result<Losses> save_safetensors(const std::filesystem::path& path, const Value& state,
+                                Unrepresentable unrepresentable, const SaveOptions& options) {
+  if (options.check_ending) {
+    if (auto ok = check_format_ending(path, SaveFormat::kSafetensors); !ok) return propagate(ok);
+  }
+  return save_to(path, state, unrepresentable, options);
+}
+
+Result<Losses> save_safetensors(Sink& sink, const Value& state, Unrepresentable unrepresentable,
+                                const SaveOptions& options) {
+  return save_to(sink, state, unrepresentable, options);
 }
 
 }  // namespace espalier

@@ -19,6 +19,11 @@ namespace espalier {
     const std::filesystem::path& path, const Value& state,
     Unrepresentable unrepresentable = Unrepresentable::kError, const SaveOptions& options = {});
 
+/// The same to a sink: see save().
+[[nodiscard]] Result<Losses> save_safetensors(
+    Sink& sink, const Value& state, Unrepresentable unrepresentable = Unrepresentable::kError,
+    const SaveOptions& options = {});
+
 }  // namespace espalier
 
 #endif  // ESPALIER_NATIVE_SAVE_SAFETENSORS_H_

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "espalier/base/checked.h"
+#include "espalier/base/counted.h"
 #include "espalier/native/out_of_memory.h"
 #include "espalier/native/posix.h"
 #include "espalier/native/regular_file.h"
@@ -109,8 +110,6 @@ class MappedSource : public Source {
   explicit MappedSource(FileDescriptor file) : file_(std::move(file)) {
     expect(ReadPattern::kScattered);
   }
-  MappedSource(const MappedSource&) = delete;
-  MappedSource& operator=(const MappedSource&) = delete;
   ~MappedSource() override {
     if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
   }
@@ -195,6 +194,28 @@ class MappedSource : public Source {
   ByteSpan bytes_;
 };
 
+class MemorySource : public Source {
+ public:
+  MemorySource(ByteSpan bytes, std::shared_ptr<const void> keeper)
+      : bytes_(bytes), keeper_(std::move(keeper)) {}
+
+  std::uint64_t size() const override { return bytes_.size(); }
+
+  Result<ByteSpan> read(const Extent& extent, MutableByteSpan) const override {
+    if (auto ok = check_extent(extent, bytes_.size()); !ok) return propagate(ok);
+    return bytes_.subspan(static_cast<std::size_t>(extent.offset),
+                          static_cast<std::size_t>(extent.length));
+  }
+
+  std::optional<ByteSpan> mapping(std::uint32_t file) const override {
+    return file == 0 ? std::optional(bytes_) : std::nullopt;
+  }
+
+ private:
+  ByteSpan bytes_;
+  std::shared_ptr<const void> keeper_;
+};
+
 class JoinedSource : public Source {
  public:
   explicit JoinedSource(std::vector<std::shared_ptr<const Source>> files)
@@ -248,6 +269,33 @@ class JoinedSource : public Source {
 };
 
 }  // namespace
+
+Result<void> Source::copy(const Extent& extent, MutableByteSpan out) const {
+  if (auto ok = check_length(extent, out); !ok) return ok;
+  const auto bytes = read(extent, out);
+  if (!bytes) return propagate(bytes);
+  if (auto ok = check_answer(extent, *bytes); !ok) return ok;
+  if (bytes->data() != out.data()) std::copy(bytes->begin(), bytes->end(), out.begin());
+  return {};
+}
+
+Result<void> check_answer(const Extent& extent, ByteSpan bytes) {
+  if (bytes.size() == extent.length) return {};
+  return fail(ErrorCode::kIoError,
+              "the source returned " + counted(bytes.size(), "byte") + " in place of " +
+                  std::to_string(extent.length) + "; it must return all or an error",
+              extent.offset);
+}
+
+std::shared_ptr<const Source> memory_source(ByteSpan bytes, std::shared_ptr<const void> keeper) {
+  return std::make_shared<const MemorySource>(bytes, std::move(keeper));
+}
+
+std::shared_ptr<const Source> memory_source(std::vector<std::byte> bytes) {
+  auto keeper = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+  const ByteSpan view(*keeper);
+  return memory_source(view, std::move(keeper));
+}
 
 std::shared_ptr<const Source> join_sources(std::vector<std::shared_ptr<const Source>> files) {
   return std::make_shared<const JoinedSource>(std::move(files));

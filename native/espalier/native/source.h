@@ -1,4 +1,15 @@
-// Reads the bytes of files on disk, mapped or not.
+// Where a checkpoint's bytes come from: files on disk, memory, or a source of your own.
+//
+//   class Blob : public Source {   // an object in a store, read in parts
+//    public:
+//     std::uint64_t size() const override { return size_; }
+//     Result<ByteSpan> read(const Extent& extent, MutableByteSpan scratch) const override {
+//       const auto out = scratch.first(extent.length);
+//       if (!get(extent.offset, out)) return fail(ErrorCode::kIoError, "cannot get the object");
+//       return ByteSpan(out);
+//     }
+//   };
+//   auto file = CheckpointFile::open(std::make_shared<Blob>(...));
 #ifndef ESPALIER_NATIVE_SOURCE_H_
 #define ESPALIER_NATIVE_SOURCE_H_
 
@@ -33,35 +44,45 @@ enum class ReadPattern : std::uint8_t {
   kSequential,
 };
 
-/// An open regular file, or the several files of a checkpoint. Const use is thread-safe.
+/// An open regular file, the several files of a checkpoint, or anything else that holds bytes.
+/// Const use is thread-safe, and must be so in a source of your own: reads come from several
+/// threads at once. A source of your own needs size() and read(); a checkpoint that is opened from
+/// it asks for extents of file 0 alone. Its exceptions propagate out of the call that reads.
 class Source {
  public:
+  Source() = default;
+  Source(const Source&) = delete;
+  Source& operator=(const Source&) = delete;
   virtual ~Source() = default;
 
-  /// Size of file 0 in bytes when it was opened.
+  /// Size of file 0 in bytes when it was opened. Always the same.
   virtual std::uint64_t size() const = 0;
 
-  /// Returns the bytes of `extent`: a view of the mapping, or of `scratch` (at least extent.length
-  /// bytes), where they are read. kFileChanged if the file has become shorter.
+  /// Returns the bytes of `extent`, all of them: a view of the mapping, or of `scratch` (at least
+  /// extent.length bytes), where they are read. kTruncated for an extent beyond the end.
+  /// kFileChanged if the file has become shorter.
   [[nodiscard]] virtual Result<ByteSpan> read(const Extent& extent,
                                               MutableByteSpan scratch) const = 0;
 
   /// Copies the bytes of `extent` to `out`, which has the same length. Unlike mapped bytes, the
-  /// copy cannot change, and it causes no page faults. Errors are those of read().
-  [[nodiscard]] virtual Result<void> copy(const Extent& extent, MutableByteSpan out) const = 0;
+  /// copy cannot change, and it causes no page faults. Errors are those of read(). By default it
+  /// calls read() and copies what is not in `out` yet.
+  [[nodiscard]] virtual Result<void> copy(const Extent& extent, MutableByteSpan out) const;
 
-  /// The whole of file number `file`, if it is mapped; valid as long as the source lives.
+  /// The whole of file number `file`, if it is mapped or in memory; valid and unchanged as long as
+  /// the source lives. Tensors are then used in place: read() of that file returns views of it, and
+  /// gets no scratch.
   virtual std::optional<ByteSpan> mapping(std::uint32_t file = 0) const {
     (void)file;
     return std::nullopt;
   }
 
   /// Sets the access pattern; kScattered by default. A hint; never fails.
-  virtual void expect(ReadPattern pattern) const = 0;
+  virtual void expect(ReadPattern pattern) const { (void)pattern; }
 
   /// Starts to read exactly `extent` into the page cache, unless it is there. Does not wait. A
   /// hint; never fails.
-  virtual void prefetch(const Extent& extent) const = 0;
+  virtual void prefetch(const Extent& extent) const { (void)extent; }
 
   /// Tells that all of `extent` is about to be read. A mapping populates its pages in one call,
   /// which costs a fraction of the page faults. Waits for the disk. A hint; never fails.
@@ -72,6 +93,19 @@ class Source {
 /// for ever, a device has no size), kIoError or kOutOfMemory.
 [[nodiscard]] Result<std::shared_ptr<const Source>> open_source(const std::filesystem::path& path,
                                                                 Access access = Access::kMapped);
+
+/// That a source returned as many bytes as it was asked for; kIoError if not. Callers of read()
+/// check it before they use the bytes, because a source may be a stranger's code.
+[[nodiscard]] Result<void> check_answer(const Extent& extent, ByteSpan bytes);
+
+/// A file in memory: `keeper` keeps `bytes` alive; without one, the caller does. They must not
+/// change. For tensors that are used in place, align `bytes` as Espalier files align tensors: to 64
+/// bytes, or at least to the size of an element.
+std::shared_ptr<const Source> memory_source(ByteSpan bytes,
+                                            std::shared_ptr<const void> keeper = nullptr);
+
+/// The same for bytes that the source owns. A vector suits tensors of every dtype.
+std::shared_ptr<const Source> memory_source(std::vector<std::byte> bytes);
 
 /// Several files as one source: extents of file k are read from `files[k]`. Null means a file that
 /// cannot be read: its extents are kFileMissing.

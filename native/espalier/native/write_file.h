@@ -1,46 +1,64 @@
-// Fills a new file from several threads and renames it to its target. Every save uses it.
+// Fills a new file from several threads. Every save uses it.
 #ifndef ESPALIER_NATIVE_WRITE_FILE_H_
 #define ESPALIER_NATIVE_WRITE_FILE_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 
 #include "espalier/base/bytes.h"
 #include "espalier/base/error.h"
-#include "espalier/native/file_sink.h"
 #include "espalier/native/save.h"
+#include "espalier/native/sink.h"
 
 namespace espalier {
 
-/// The bytes of a part of a file, and its offset.
-struct PlacedPiece {
-  std::uint64_t offset = 0;
-  ByteSpan bytes = {};
-};
+/// The contents of a new file: its front, and pieces that threads make independently. A worker
+/// number identifies a thread and its buffers.
+class FileContents {
+ public:
+  FileContents() = default;
+  FileContents(const FileContents&) = delete;
+  FileContents& operator=(const FileContents&) = delete;
+  virtual ~FileContents() = default;
 
-/// The contents of a new file.
-struct FileContents {
   /// Bytes to reserve at once; 0 if the length is known only at the end.
-  std::uint64_t reserved_bytes = 0;
+  virtual std::uint64_t reserved_bytes() const = 0;
   /// The total for progress. The pieces have this many bytes or fewer.
-  std::uint64_t total_bytes = 0;
-  std::size_t pieces = 0;
+  virtual std::uint64_t total_bytes() const = 0;
+  /// The most memory that one worker's buffers take.
+  virtual std::uint64_t worker_bytes() const = 0;
+
+  virtual std::size_t pieces() const = 0;
   /// Bytes of piece `i`, for progress.
-  std::function<std::uint64_t(std::size_t i)> piece_bytes;
+  virtual std::uint64_t piece_bytes(std::size_t i) const = 0;
+
+  /// Whether tensors of piece `i` must be read in order.
+  virtual bool is_streamed(std::size_t i) const = 0;
+  /// Reads them. Called for each such piece in ascending order, one at a time, before make().
+  [[nodiscard]] virtual Result<void> read(unsigned worker, std::size_t i) = 0;
   /// Makes piece `i`. Its bytes must stay valid until the next call with the same `worker`. Called
-  /// once for each piece, in ascending order, from several threads.
-  std::function<Result<PlacedPiece>(unsigned worker, std::size_t i)> make_piece;
-  /// Writes the bytes before the pieces, once all pieces are written. Write the bytes that make the
+  /// once for each piece, begun in ascending order, from several threads.
+  [[nodiscard]] virtual Result<ByteSpan> make(unsigned worker, std::size_t i) = 0;
+
+  /// Whether the offset of a piece depends on those before it.
+  virtual bool is_placed_in_order() const = 0;
+  /// The offset of piece `i`, which has been made. Called in order, one at a time, if it must be.
+  virtual std::uint64_t place(std::size_t i) = 0;
+
+  /// Writes the bytes before the pieces, once all pieces are written. Writes those that make the
   /// file valid last: an unfinished file must look unfinished.
-  std::function<Result<void>(const FileSink& sink)> write_front;
+  [[nodiscard]] virtual Result<void> write_front(Sink& sink) = 0;
 };
 
 /// Writes a file at `path` completely or not at all, as save() promises. It uses `sync`, `replace`,
-/// `threads`, `progress` and `ops` of `options`.
-[[nodiscard]] Result<void> write_file(const std::filesystem::path& path,
-                                      const FileContents& contents, const SaveOptions& options);
+/// `threads`, `memory_bytes`, `progress`, `cancel` and `ops` of `options`.
+[[nodiscard]] Result<void> write_file(const std::filesystem::path& path, FileContents& contents,
+                                      const SaveOptions& options);
+
+/// The same to a sink; without `sync`, `replace` and `ops`.
+[[nodiscard]] Result<void> write_file(Sink& sink, FileContents& contents,
+                                      const SaveOptions& options);
 
 }  // namespace espalier
 

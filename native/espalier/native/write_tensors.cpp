@@ -26,35 +26,70 @@ std::vector<Part> divide(std::span<const TensorPlace> tensors) {
   return parts;
 }
 
+class TensorContents : public FileContents {
+ public:
+  TensorContents(ByteSpan front, std::span<const TensorPlace> tensors, std::uint64_t file_length,
+                 unsigned threads)
+      : front_(front), file_length_(file_length), parts_(divide(tensors)), scratch_(threads) {}
+
+  std::uint64_t reserved_bytes() const override { return file_length_; }
+  std::uint64_t total_bytes() const override { return file_length_; }
+  std::uint64_t worker_bytes() const override {
+    std::uint64_t most = 0;
+    for (const Part& part : parts_) {
+      if (!part.tensor->data->memory()) most = std::max(most, part.length);
+    }
+    return most;
+  }
+  std::size_t pieces() const override { return parts_.size(); }
+  std::uint64_t piece_bytes(std::size_t i) const override { return parts_[i].length; }
+  bool is_streamed(std::size_t i) const override { return parts_[i].tensor->data->is_streamed(); }
+
+  Result<void> read(unsigned worker, std::size_t i) override {
+    const auto [tensor, begin, length] = parts_[i];
+    scratch_[worker].resize(static_cast<std::size_t>(length));
+    auto ok = tensor->data->read(begin, scratch_[worker]);
+    if (!ok && ok.error().path.empty()) ok.error().path = tensor->name;
+    return ok;
+  }
+
+  Result<ByteSpan> make(unsigned worker, std::size_t i) override {
+    const auto [tensor, begin, length] = parts_[i];
+    if (const auto memory = tensor->data->memory()) {
+      return memory->subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(length));
+    }
+    if (!is_streamed(i)) {
+      if (auto ok = read(worker, i); !ok) return propagate(ok);
+    }
+    return ByteSpan(scratch_[worker]);
+  }
+
+  bool is_placed_in_order() const override { return false; }
+  std::uint64_t place(std::size_t i) override {
+    return parts_[i].tensor->extent.offset + parts_[i].begin;
+  }
+  Result<void> write_front(Sink& sink) override { return sink.write(0, front_); }
+
+ private:
+  const ByteSpan front_;
+  const std::uint64_t file_length_;
+  const std::vector<Part> parts_;
+  std::vector<std::vector<std::byte>> scratch_;
+};
+
 }  // namespace
 
 Result<void> write_tensors(const std::filesystem::path& path, ByteSpan front,
                            std::span<const TensorPlace> tensors, std::uint64_t file_length,
                            const SaveOptions& options) {
-  const std::vector<Part> parts = divide(tensors);
-  std::vector<std::vector<std::byte>> scratch(thread_count(options.threads));
-  const auto make_piece = [&](unsigned worker, std::size_t i) -> Result<PlacedPiece> {
-    const auto [tensor, begin, length] = parts[i];
-    const std::uint64_t offset = tensor->extent.offset + begin;
-    if (const auto memory = tensor->data->memory()) {
-      return PlacedPiece{offset, memory->subspan(static_cast<std::size_t>(begin),
-                                                 static_cast<std::size_t>(length))};
-    }
-    scratch[worker].resize(static_cast<std::size_t>(length));
-    if (auto ok = tensor->data->read(begin, scratch[worker]); !ok) {
-      if (ok.error().path.empty()) ok.error().path = tensor->name;
-      return propagate(ok);
-    }
-    return PlacedPiece{offset, scratch[worker]};
-  };
-  return write_file(path,
-                    {.reserved_bytes = file_length,
-                     .total_bytes = file_length,
-                     .pieces = parts.size(),
-                     .piece_bytes = [&](std::size_t i) { return parts[i].length; },
-                     .make_piece = make_piece,
-                     .write_front = [&](const FileSink& sink) { return sink.write(0, front); }},
-                    options);
+  TensorContents contents(front, tensors, file_length, thread_count(options.threads));
+  return write_file(path, contents, options);
+}
+
+Result<void> write_tensors(Sink& sink, ByteSpan front, std::span<const TensorPlace> tensors,
+                           std::uint64_t file_length, const SaveOptions& options) {
+  TensorContents contents(front, tensors, file_length, thread_count(options.threads));
+  return write_file(sink, contents, options);
 }
 
 }  // namespace espalier

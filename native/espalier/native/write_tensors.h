@@ -28,6 +28,10 @@ struct TensorPlace {
 [[nodiscard]] Result<void> write_tensors(const std::filesystem::path& path, ByteSpan front,
                                          std::span<const TensorPlace> tensors,
                                          std::uint64_t file_length, const SaveOptions& options);
+/// The same to a sink of the caller.
+[[nodiscard]] Result<void> write_tensors(Sink& sink, ByteSpan front,
+                                         std::span<const TensorPlace> tensors,
+                                         std::uint64_t file_length, const SaveOptions& options);
 
 }  // namespace espalier
 

@@ -84,6 +84,8 @@ std::string_view to_string(ErrorCode code) {
       return "durability_unknown";
     case ErrorCode::kFileMissing:
       return "file_missing";
+    case ErrorCode::kCancelled:
+      return "cancelled";
   }
   return "unknown";
 }

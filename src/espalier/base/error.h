@@ -56,12 +56,13 @@ enum class ErrorCode : std::uint16_t {
   kFileExists = 50,       // A file of that name exists, and may not be replaced.
   kNotContiguous = 51,    // The tensor's layout in the file is not its layout in memory.
 
-  // 60..79: the operating system refused. Command line exit code 4.
+  // 60..79: the operating system or the user refused. Command line exit code 4.
   kIoError = 60,            // Reading or writing failed.
   kFileNotFound = 61,       // No such file.
   kFileChanged = 62,        // The file changed while it was being read.
   kDurabilityUnknown = 63,  // The file was replaced, but syncing its folder failed.
   kFileMissing = 64,        // A further file that the checkpoint needs is not there.
+  kCancelled = 65,          // The caller gave up the operation.
 };
 
 /// The code's name in snake_case, e.g. "chunk_corrupt". Never empty; "unknown" for other numbers.

@@ -296,6 +296,17 @@ class ChunkEncoder::Coder {
   std::vector<std::byte> checked_;
 };
 
+std::size_t ChunkEncoder::memory_bytes(int level) {
+  // Measured with zstd 1.5.4 for windows of 1 MiB: the contexts of all frame encoders together.
+  constexpr std::array<std::size_t, kMaxCompression> kContextsMiB = {2,  4,  6,  9, 15,
+                                                                     15, 19, 19, 20};
+  const bool thorough = level > kFastCompression;
+  const auto i = static_cast<std::size_t>(std::clamp(level, kFastCompression, kMaxCompression) - 1);
+  // The vectors of a Coder: `plane_` takes a little more than half a chunk. A decoder has another.
+  const std::size_t chunks = thorough ? 6 : 4;
+  return (kContextsMiB[i] + chunks) << 20;
+}
+
 ChunkEncoder::ChunkEncoder(int level) : coder_(std::make_unique<Coder>(level)) {}
 ChunkEncoder::~ChunkEncoder() = default;
 ChunkEncoder::ChunkEncoder(ChunkEncoder&&) noexcept = default;

@@ -2,6 +2,7 @@
 #ifndef ESPALIER_CODEC_CHUNK_ENCODER_H_
 #define ESPALIER_CODEC_CHUNK_ENCODER_H_
 
+#include <cstddef>
 #include <memory>
 #include <vector>
 
@@ -21,8 +22,7 @@ inline constexpr int kMaxCompression = 9;
 [[nodiscard]] Result<void> check_compression_level(int level);
 
 /// Encodes chunks. The same bytes, layout and level give the same result, with the same version of
-/// zstd. Holds up to six chunks' bytes and zstd's contexts: 2 MiB at level 1, 20 MiB at level 9.
-/// One per thread; movable.
+/// zstd. Takes memory_bytes(). One per thread; movable.
 class ChunkEncoder {
  public:
   struct Encoded {
@@ -33,6 +33,9 @@ class ChunkEncoder {
 
   /// `level` is 1 to 9.
   explicit ChunkEncoder(int level);
+
+  /// The most memory in bytes that an encoder of this level takes.
+  static std::size_t memory_bytes(int level);
   ~ChunkEncoder();
   ChunkEncoder(ChunkEncoder&&) noexcept;
   ChunkEncoder& operator=(ChunkEncoder&&) noexcept;

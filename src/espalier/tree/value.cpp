@@ -18,6 +18,12 @@ TensorData TensorData::produced(Producer producer) {
   return data;
 }
 
+TensorData TensorData::streamed(Reader reader) {
+  TensorData data;
+  if (reader) data.source_ = std::make_shared<Stream>(Stream{std::move(reader)});
+  return data;
+}
+
 std::optional<ByteSpan> TensorData::memory() const {
   const Memory* memory = std::get_if<Memory>(&source_);
   return memory != nullptr ? std::optional(memory->bytes) : std::nullopt;
@@ -25,6 +31,19 @@ std::optional<ByteSpan> TensorData::memory() const {
 
 Result<void> TensorData::read(std::uint64_t offset, MutableByteSpan out) const {
   if (const Producer* producer = std::get_if<Producer>(&source_)) return (*producer)(offset, out);
+  if (const auto* held = std::get_if<std::shared_ptr<Stream>>(&source_)) {
+    Stream& stream = **held;
+    // Moved on first, so that a reader that failed or threw is never asked again.
+    if (offset != std::exchange(stream.offset, ~std::uint64_t{0})) {
+      return fail(
+          ErrorCode::kInvalidArgument,
+          "the bytes of a streamed tensor can be read once, in order; give the tensor a new "
+          "reader for each save");
+    }
+    auto read = stream.reader(out);
+    if (read) stream.offset = offset + out.size();
+    return read;
+  }
   const auto bytes = memory();
   if (!bytes || !range_fits(offset, out.size(), bytes->size())) {
     return fail(ErrorCode::kInvalidTree, "a tensor has fewer bytes than its shape needs");

@@ -38,12 +38,18 @@
 
 namespace espalier {
 
-/// The source of a tensor's bytes when it is written: memory, or a function that makes them.
+/// The source of a tensor's bytes when it is written: memory, a function that makes them, or a
+/// stream.
 class TensorData {
  public:
   /// Fills `out` with the tensor's bytes from byte `offset` on. A writer may call it from several
   /// threads at once, for different ranges in any order, each byte once. Errors end the save.
   using Producer = std::function<Result<void>(std::uint64_t offset, MutableByteSpan out)>;
+
+  /// Fills `out` with the next bytes of the tensor. A save calls it in the order of the bytes, each
+  /// byte once, from one thread at a time, though not always the same one. Errors end the save, and
+  /// after one it is not called again.
+  using Reader = std::function<Result<void>(MutableByteSpan out)>;
 
   /// No data: a placeholder.
   TensorData() = default;
@@ -58,11 +64,17 @@ class TensorData {
   static TensorData owned(std::vector<std::byte> bytes);
   /// Bytes made on demand, for a state larger than memory.
   static TensorData produced(Producer producer);
+  /// Bytes that come in order: from a pipe, a socket, a generator. They can be read once, so the
+  /// tensor is good for one save; copies share what was read. A save reads one such tensor after
+  /// the other, never two at once. A placeholder if `reader` is empty.
+  static TensorData streamed(Reader reader);
 
+  bool is_streamed() const { return std::holds_alternative<std::shared_ptr<Stream>>(source_); }
   bool is_placeholder() const { return std::holds_alternative<std::monostate>(source_); }
   /// The bytes, if they are in memory; valid while this object (or a copy) lives.
   std::optional<ByteSpan> memory() const;
-  /// Fills `out` from byte `offset` on, from memory or the producer.
+  /// Fills `out` from byte `offset` on, from memory, the producer or the reader. kInvalidArgument
+  /// if a stream is not at `offset`: streams are not thread-safe.
   [[nodiscard]] Result<void> read(std::uint64_t offset, MutableByteSpan out) const;
 
  private:
@@ -73,7 +85,12 @@ class TensorData {
   TensorData(ByteSpan bytes, std::shared_ptr<const void> keeper)
       : source_(Memory{bytes, std::move(keeper)}) {}
 
-  std::variant<std::monostate, Memory, Producer> source_;
+  struct Stream {
+    Reader reader;
+    std::uint64_t offset = 0;  // of the next byte
+  };
+
+  std::variant<std::monostate, Memory, Producer, std::shared_ptr<Stream>> source_;
 };
 
 /// A tensor of a state tree. `data` holds the elements in C order, packed, little-endian. Its

@@ -60,28 +60,75 @@ void Writer::divide_into_pieces() {
     }
     Piece& piece = pieces_.back();
     ++piece.chunk_count;
+    piece.is_streamed |= layout_.tensors[tensor]->data.is_streamed();
     piece.length = chunk.offset + chunk.stored - t.chunks[piece.first_chunk].offset;
   }
   made_.assign(pieces_.size(), 0);
   if (is_compressed()) end_ = kHeaderBytes + layout_.index.bytes().size();
 }
 
+std::uint64_t Writer::scratch_bytes() const {
+  std::uint64_t piece_bytes = 0;  // of the longest piece that needs a buffer
+  std::uint64_t chunk_bytes = 0;
+  for (const Piece& piece : pieces_) {
+    if (!is_compressed() && memory_to_borrow(piece.tensor)) continue;
+    piece_bytes = std::max(piece_bytes, piece.length);
+    const std::uint64_t logical = piece.is_streamed ? piece.length : kChunkBytes;
+    chunk_bytes = std::max(chunk_bytes, std::min(logical, piece.length));
+  }
+  if (!is_compressed()) return piece_bytes;
+  return piece_bytes + chunk_bytes + ChunkEncoder::memory_bytes(options_.compression_level);
+}
+
+// Where the bytes of a piece are collected as they lie in an uncompressed file.
+MutableByteSpan Writer::room_for(const Piece& piece, Scratch& scratch) const {
+  std::vector<std::byte>& memory = is_compressed() ? scratch.chunk_ : scratch.piece_;
+  const auto length = static_cast<std::size_t>(piece.length);
+  if (memory.size() < length) memory.resize(length);
+  return MutableByteSpan(memory).first(length);
+}
+
+Result<void> Writer::read(std::size_t i, Scratch& scratch) {
+  const Piece& piece = pieces_[i];
+  const Tables t = std::as_const(layout_.index).tables();
+  const auto chunks = t.chunks.subspan(piece.first_chunk, piece.chunk_count);
+  const MutableByteSpan room = room_for(piece, scratch);
+  std::uint32_t tensor = piece.tensor;
+  scratch.read_.reset();
+  for (std::uint32_t k = 0; k < piece.chunk_count; ++k) {
+    tensor = table_tensor_of(t, piece.first_chunk + k, tensor);
+    if (!layout_.tensors[tensor]->data.is_streamed()) continue;
+    const auto begin = static_cast<std::size_t>(chunks[k].offset - chunks.front().offset);
+    const auto bytes =
+        logical_bytes(tensor, piece.first_chunk + k, room.subspan(begin, chunks[k].stored), false);
+    if (!bytes) return propagate(bytes);
+  }
+  scratch.read_ = i;
+  return {};
+}
+
 Result<ByteSpan> Writer::make(std::size_t i, Scratch& scratch) {
+  if (pieces_[i].is_streamed && scratch.read_ != i) {
+    if (auto ok = read(i, scratch); !ok) return propagate(ok);
+  }
+  scratch.read_.reset();
   auto made =
       is_compressed() ? make_compressed(pieces_[i], scratch) : make_plain(pieces_[i], scratch);
   if (made) made_[i] = 1;
   return made;
 }
 
-// The bytes of a chunk: in the tensor's own memory, or made in `room`.
+// The bytes of a chunk: in the tensor's own memory, or made in `room`, where those of a streamed
+// tensor may be already.
 Result<ByteSpan> Writer::logical_bytes(std::uint32_t tensor, std::uint32_t chunk,
-                                       MutableByteSpan room) {
+                                       MutableByteSpan room, bool is_read) {
   const Tables t = std::as_const(layout_.index).tables();
   const std::uint64_t begin = std::uint64_t{chunk - t.tensors[tensor].first_chunk} * kChunkBytes;
   const TensorData& data = layout_.tensors[tensor]->data;
   if (const auto memory = data.memory()) {
     return memory->subspan(static_cast<std::size_t>(begin), room.size());
   }
+  if (is_read && data.is_streamed()) return ByteSpan(room);
   if (auto ok = data.read(begin, room); !ok) {
     if (ok.error().path.empty()) ok.error().path = find_tensor_path(t, tensor);
     return propagate(ok);
@@ -103,8 +150,7 @@ Result<ByteSpan> Writer::make_plain(const Piece& piece, Scratch& scratch) {
     }
     return bytes;
   }
-  if (scratch.piece_.size() < length) scratch.piece_.resize(length);
-  const auto out = MutableByteSpan(scratch.piece_).first(length);
+  const MutableByteSpan out = room_for(piece, scratch);
   std::uint32_t tensor = piece.tensor;
   std::size_t filled = 0;
   for (std::uint32_t k = 0; k < piece.chunk_count; ++k) {
@@ -113,7 +159,7 @@ Result<ByteSpan> Writer::make_plain(const Piece& piece, Scratch& scratch) {
     const auto begin = static_cast<std::size_t>(chunk.offset - base);
     std::fill(out.data() + filled, out.data() + begin, std::byte{0});
     const auto room = out.subspan(begin, chunk.stored);
-    auto bytes = logical_bytes(tensor, piece.first_chunk + k, room);
+    auto bytes = logical_bytes(tensor, piece.first_chunk + k, room, true);
     if (!bytes) return bytes;
     if (bytes->data() != room.data()) std::copy(bytes->begin(), bytes->end(), room.begin());
     chunk.hash = hash128(room);
@@ -131,6 +177,7 @@ Result<ByteSpan> Writer::make_compressed(const Piece& piece, Scratch& scratch) {
   if (scratch.piece_.size() < piece.length) {
     scratch.piece_.resize(static_cast<std::size_t>(piece.length));
   }
+  const std::uint64_t base = chunks.front().offset;  // Encoding changes the first chunk's.
   std::uint32_t tensor = piece.tensor;
   std::size_t filled = 0;
   for (std::uint32_t k = 0; k < piece.chunk_count; ++k) {
@@ -140,8 +187,15 @@ Result<ByteSpan> Writer::make_compressed(const Piece& piece, Scratch& scratch) {
     const std::uint32_t in_tensor = piece.first_chunk + k - record.first_chunk;
     const auto length =
         static_cast<std::size_t>(chunk_length(table_tensor_bytes(t, record), in_tensor));
-    scratch.chunk_.resize(length);
-    auto logical = logical_bytes(tensor, piece.first_chunk + k, scratch.chunk_);
+    MutableByteSpan room;
+    if (piece.is_streamed) {
+      room =
+          room_for(piece, scratch).subspan(static_cast<std::size_t>(chunk.offset - base), length);
+    } else {
+      if (scratch.chunk_.size() < length) scratch.chunk_.resize(length);
+      room = MutableByteSpan(scratch.chunk_).first(length);
+    }
+    auto logical = logical_bytes(tensor, piece.first_chunk + k, room, true);
     if (!logical) return logical;
     chunk.hash = hash128(*logical);
     const auto encoded =

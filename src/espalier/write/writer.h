@@ -52,6 +52,8 @@ class Writer {
     std::uint32_t tensor = 0;
     /// Length of the piece in bytes if nothing is compressed.
     std::uint64_t length = 0;
+    /// Whether it has bytes of a streamed tensor.
+    bool is_streamed = false;
   };
 
   /// Memory and codecs for making pieces; allocated at the first piece. One per thread.
@@ -61,6 +63,8 @@ class Writer {
     std::vector<std::byte> piece_;
     std::vector<std::byte> chunk_;
     std::optional<ChunkEncoder> encoder_;
+    /// The streamed piece whose bytes were read.
+    std::optional<std::size_t> read_;
   };
 
   /// The bytes before the tensors.
@@ -87,6 +91,14 @@ class Writer {
   /// The pieces of the file after the index, in file order. Bytes that no piece covers are zero.
   std::span<const Piece> pieces() const { return pieces_; }
 
+  /// The most memory in bytes that one Scratch takes for these pieces.
+  std::uint64_t scratch_bytes() const;
+
+  /// Reads the streamed tensors of piece `i` into `scratch`. Several threads call it for each piece
+  /// that is_streamed, in order, one at a time, and then make() with the same scratch. One thread
+  /// that makes the pieces in order need not call it. Errors are those of make().
+  [[nodiscard]] Result<void> read(std::size_t i, Scratch& scratch);
+
   /// Makes the bytes of piece `i` and records their hashes and codecs. The result is a view of the
   /// tensor's own memory if possible, otherwise of `scratch`, valid until that is used again.
   /// Thread-safe for different pieces and scratches. Errors: those of the tensor's producer, with
@@ -112,8 +124,9 @@ class Writer {
   std::optional<ByteSpan> memory_to_borrow(std::uint32_t tensor) const;
   [[nodiscard]] Result<ByteSpan> make_plain(const Piece& piece, Scratch& scratch);
   [[nodiscard]] Result<ByteSpan> make_compressed(const Piece& piece, Scratch& scratch);
+  MutableByteSpan room_for(const Piece& piece, Scratch& scratch) const;
   [[nodiscard]] Result<ByteSpan> logical_bytes(std::uint32_t tensor, std::uint32_t chunk,
-                                               MutableByteSpan room);
+                                               MutableByteSpan room, bool is_read);
 
   Layout layout_;
   WriteOptions options_;

@@ -40,5 +40,5 @@ export const ERROR_CODES = {
   21: 'safetensors_invalid', 22: 'unsupported_codec', 40: 'invalid_key_path', 41: 'invalid_pattern', 42: 'not_found',
   43: 'wrong_kind', 44: 'invalid_slice', 45: 'invalid_argument', 46: 'invalid_tree', 47: 'incomplete',
   48: 'name_collision', 49: 'unrepresentable', 50: 'file_exists', 51: 'not_contiguous', 60: 'io_error',
-  61: 'file_not_found', 62: 'file_changed', 63: 'durability_unknown', 64: 'file_missing',
+  61: 'file_not_found', 62: 'file_changed', 63: 'durability_unknown', 64: 'file_missing', 65: 'cancelled',
 } as const

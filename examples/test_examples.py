@@ -1,0 +1,105 @@
+"""Runs the examples as a user would, and kills them.
+
+Usage: test_examples.py TRAIN_LOOP STREAMED_SAVE. The last line is "N passed, N failed".
+"""
+import array
+import pathlib
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+TRAIN_LOOP, STREAMED_SAVE = sys.argv[1:3]
+HERE = pathlib.Path(__file__).parent
+STEPS = 2000
+failures = []
+passed = 0
+
+
+def check(condition, message):
+    global passed
+    if condition:
+        passed += 1
+    else:
+        failures.append(message)
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def train(folder, level):
+    return subprocess.run([TRAIN_LOOP, folder, str(STEPS), str(level)], capture_output=True, text=True)
+
+
+def train_without_a_break(folder, level):
+    done = train(folder, level)
+    check(done.returncode == 0 and done.stdout, f"level {level}: {done.stderr}")
+    kept = [name for name in names(folder) if name.startswith("step_")]
+    check("step_00001000.espalier" in kept and kept[-1] == f"step_{STEPS:08}.espalier", f"kept: {kept}")
+    check(len(kept) <= 5, f"kept: {kept}")
+    return done.stdout
+
+
+def train_and_be_killed(folder, level, expected):
+    """The result is the same to the last bit, however often the program is killed."""
+    delays = random.Random(1)
+    kills = 0
+    for _ in range(200):
+        process = subprocess.Popen([TRAIN_LOOP, folder, str(STEPS), str(level)], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        if kills < 8:
+            time.sleep(delays.uniform(0.02, 0.2))
+            process.kill()
+        out, err = process.communicate()
+        kills += process.returncode < 0
+        check(process.returncode in (-9, 0), f"level {level}: {err}")
+        if process.returncode == 0:
+            break
+    check(kills > 0, "the program was never killed")
+    check(out == expected, f"level {level}: {out!r} after {kills} kills in place of {expected!r}")
+    check(not [name for name in names(folder) if name.endswith(".tmp")], "temporary files are left")
+
+
+def stream(folder):
+    rows, columns = 700, 1000
+    data = array.array("f", (i * 0.25 for i in range(rows * columns))).tobytes()
+    command = [STREAMED_SAVE, folder / "file", str(rows), str(columns)]
+    done = subprocess.run(command, input=data, capture_output=True)
+    check(done.returncode == 0, done.stderr)
+    check(data in (folder / "file").read_bytes(), "the file does not have the streamed bytes")
+    before = (folder / "file").read_bytes()
+    done = subprocess.run(command, input=data[:-1], capture_output=True, text=False)
+    check(done.returncode == 1 and b"the input ends" in done.stderr, done.stderr)
+    check((folder / "file").read_bytes() == before and names(folder) == ["file"], "the old file is not as it was")
+
+
+def espalier_lines(name):
+    """The lines of an example that use the library, without includes and error messages."""
+    text = (HERE / name).read_text()
+    main = text[text.index("int main"):]
+    words = r"Checkpoint|Retention|Best|latest|load_into|AsyncSave|saving|saved|loaded|Value|Tensor|DType|save\(|\{\"|\.(shape|data|metadata|compression_level)"
+    return [line for line in main.splitlines() if re.search(words, line)]
+
+
+def main():
+    for name, most in (("train_loop.cpp", 20), ("streamed_save.cpp", 15)):
+        lines = espalier_lines(name)
+        check(0 < len(lines) <= most, f"{name} has {len(lines)} lines of Espalier")
+    with tempfile.TemporaryDirectory() as temporary:
+        root = pathlib.Path(temporary)
+        for level in (0, 1):
+            expected = train_without_a_break(root / f"whole-{level}", level)
+            train_and_be_killed(root / f"killed-{level}", level, expected)
+        (root / "stream").mkdir()
+        stream(root / "stream")
+    for failure in failures:
+        print(failure)
+    print(f"{passed} passed, {len(failures)} failed")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

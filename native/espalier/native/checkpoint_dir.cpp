@@ -1,0 +1,410 @@
+#include "espalier/native/checkpoint_dir.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <mutex>
+#include <new>
+#include <set>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "espalier/base/counted.h"
+#include "espalier/native/async_targets.h"
+#include "espalier/native/file_sink.h"
+#include "espalier/native/folder_files.h"
+#include "espalier/native/folder_lock.h"
+#include "espalier/native/out_of_memory.h"
+#include "espalier/native/posix.h"
+#include "espalier/native/start_async.h"
+#include "espalier/native/temporary_files.h"
+
+namespace espalier {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "step_";
+constexpr std::string_view kSuffix = ".espalier";
+constexpr std::size_t kDigits = 8;
+constexpr char kStepKey[] = "step";
+
+std::string file_name(std::uint64_t step) {
+  const std::string digits = std::to_string(step);
+  std::string name(kPrefix);
+  if (digits.size() < kDigits) name.append(kDigits - digits.size(), '0');
+  return name.append(digits).append(kSuffix);
+}
+
+// The step whose file has this name.
+std::optional<std::uint64_t> step_of(std::string_view name) {
+  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return std::nullopt;
+  if (name.size() < kPrefix.size() + kDigits + kSuffix.size()) return std::nullopt;
+  const std::string_view digits =
+      name.substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size());
+  std::uint64_t step = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
+  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
+  // One name for each step: not "step_000000001".
+  if (file_name(step) != name) return std::nullopt;
+  return step;
+}
+
+Result<std::vector<std::uint64_t>> steps_in(const fs::path& folder) {
+  const auto names = list_folder(folder);
+  if (!names) return propagate(names);
+  std::vector<std::uint64_t> steps;
+  for (const std::string& name : *names) {
+    if (const auto step = step_of(name)) steps.push_back(*step);
+  }
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+Result<void> sync_folder(const fs::path& folder) {
+  const FileDescriptor open(
+      uninterrupted([&] { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+  // As after a save: some file systems cannot sync folders, and some folders cannot be read.
+  if (!open.is_open() || ::fsync(open.get()) == 0 || errno == EINVAL || errno == ENOTSUP) return {};
+  return fail_with_errno(errno, "flush the new folder's name to the disk");
+}
+
+// Makes the folder and those above it, and brings their names to the disk.
+Result<void> make_folder(const fs::path& folder) {
+  std::error_code error;
+  if (fs::is_directory(folder, error)) return {};
+  const fs::path parent = folder.parent_path();
+  if (!parent.empty() && parent != folder) {
+    if (auto ok = make_folder(parent); !ok) return ok;
+  }
+  if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) {
+    return fail_with_errno(errno, "make the folder " + folder.string());
+  }
+  return sync_folder(parent.empty() ? "." : parent);
+}
+
+Result<void> check_rules(const CheckpointDirOptions& options) {
+  if (!options.keep) return {};
+  if (options.keep->last == 0) {
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "Retention::last is 0, so nothing would be left; keep at least the last checkpoint");
+  }
+  if (!options.keep->best) return {};
+  if (auto path = KeyPath::parse(options.keep->best->metric); !path) return propagate(path);
+  return {};
+}
+
+// The number at a path of the metadata.
+std::optional<double> metric_of(const CheckpointFile& file, const std::string& path) {
+  const auto node = file.metadata().at(path);
+  if (!node) return std::nullopt;
+  if (const auto integer = node->as_int64()) return static_cast<double>(*integer);
+  const auto real = node->as_double();
+  return real && !std::isnan(*real) ? real : std::nullopt;
+}
+
+// Opens a file and, with kHashes, checks every byte.
+Result<CheckpointFile> open_intact(const fs::path& path, const OpenFileOptions& options,
+                                   Check check) {
+  auto file = CheckpointFile::open(path, options);
+  if (!file || check == Check::kNothing) return file;
+  auto report = file->verify();
+  if (!report) return propagate(report);
+  if (report->error_count > 0) return tl::unexpected<Error>(std::move(report->errors.front()));
+  return file;
+}
+
+bool says_step(const CheckpointFile& file, std::uint64_t step) {
+  const auto node = file.metadata().find(KeyView::of(std::string_view(kStepKey)));
+  return node && node->as_int64() == static_cast<std::int64_t>(step);
+}
+
+}  // namespace
+
+struct CheckpointDir::Folder {
+  fs::path path;
+  CheckpointDirOptions options;
+  std::mutex mutex;
+  std::vector<Error> problems;
+
+  // The metric of a file that was opened once.
+  struct KnownMetric {
+    fs::file_time_type written;
+    std::optional<double> metric;
+  };
+  std::map<std::uint64_t, KnownMetric> known;  // by step
+
+  // Removes what the rules do not keep after `saved` was saved.
+  void rotate(std::uint64_t saved);
+  Result<void> try_rotate(std::uint64_t saved, std::vector<Error>& found);
+  std::set<std::uint64_t> to_keep(const std::vector<std::uint64_t>& steps, const Retention& rules,
+                                  std::vector<Error>& found);
+  Result<std::optional<double>> metric(std::uint64_t step, const std::string& key);
+  Result<void> remove(std::uint64_t step);
+};
+
+// Opens each file once, as long as it stays the same one.
+Result<std::optional<double>> CheckpointDir::Folder::metric(std::uint64_t step,
+                                                            const std::string& key) {
+  const fs::path file_path = path / file_name(step);
+  std::error_code unknown;
+  const auto written = fs::last_write_time(file_path, unknown);
+  const std::lock_guard guard(mutex);
+  const auto found = known.find(step);
+  if (!unknown && found != known.end() && found->second.written == written) {
+    return found->second.metric;
+  }
+  const auto file = CheckpointFile::open(file_path, options.open);
+  if (!file) return propagate(file);
+  const auto metric = metric_of(*file, key);
+  if (!unknown) known.insert_or_assign(step, KnownMetric{written, metric});
+  return metric;
+}
+
+std::set<std::uint64_t> CheckpointDir::Folder::to_keep(const std::vector<std::uint64_t>& steps,
+                                                       const Retention& rules,
+                                                       std::vector<Error>& found) {
+  std::set<std::uint64_t> kept;
+  for (std::size_t i = 0; i < std::min(rules.last, steps.size()); ++i) {
+    kept.insert(steps[steps.size() - 1 - i]);
+  }
+  for (const std::uint64_t step : steps) {
+    if (rules.every != 0 && step % rules.every == 0) kept.insert(step);
+  }
+  // Opening files takes time, so only where the answer matters.
+  if (!rules.best || kept.size() == steps.size()) return kept;
+  {
+    const std::lock_guard guard(mutex);
+    std::erase_if(known, [&](const auto& entry) {
+      return !std::binary_search(steps.begin(), steps.end(), entry.first);
+    });
+  }
+  std::vector<std::pair<double, std::uint64_t>> ranked;
+  for (const std::uint64_t step : steps) {
+    auto metric = this->metric(step, rules.best->metric);
+    if (!metric) {
+      // It may be the best: what cannot be read now stays.
+      kept.insert(step);
+      metric.error().file = file_name(step);
+      found.push_back(std::move(metric.error()));
+    } else if (*metric) {
+      ranked.emplace_back(rules.best->order == Best::Order::kMin ? **metric : -**metric, step);
+    }
+  }
+  std::sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first < b.first : a.second > b.second;
+  });
+  for (std::size_t i = 0; i < std::min(rules.best->count, ranked.size()); ++i) {
+    kept.insert(ranked[i].second);
+  }
+  return kept;
+}
+
+Result<void> CheckpointDir::Folder::remove(std::uint64_t step) {
+  const fs::path file_path = path / file_name(step);
+  struct stat status = {};
+  if (::lstat(file_path.c_str(), &status) != 0) {
+    if (errno == ENOENT) return {};  // Another process was faster.
+    return fail_with_errno(errno, "examine a checkpoint to remove");
+  }
+  if (!S_ISREG(status.st_mode)) return {};  // Somebody else put it there.
+  const auto file = CheckpointFile::open(file_path, options.open);
+  if (!file) return propagate(file);
+  if (!says_step(*file, step)) return {};
+  if (::unlink(file_path.c_str()) == 0 || errno == ENOENT) return {};
+  return fail_with_errno(errno, "remove an old checkpoint");
+}
+
+Result<void> CheckpointDir::Folder::try_rotate(std::uint64_t saved, std::vector<Error>& found) {
+  if (auto dead = remove_dead_temporary_files(path); !dead)
+    found.push_back(std::move(dead.error()));
+  if (!options.keep) return {};
+  // While others put their files in place, they remove nothing, and rotate afterwards.
+  const auto lock = FolderLock::try_exclusive(path);
+  if (!lock) return propagate(lock);
+  if (!*lock) return {};
+  const auto steps = steps_in(path);
+  if (!steps) return propagate(steps);
+  // If another process has removed the new file by its rules, those that are left may be damaged.
+  if (!std::binary_search(steps->begin(), steps->end(), saved)) return {};
+  std::set<std::uint64_t> kept = to_keep(*steps, *options.keep, found);
+  kept.insert(saved);
+  for (const std::uint64_t step : *steps) {
+    if (kept.count(step) != 0) continue;
+    auto gone = remove(step);
+    if (gone) continue;
+    gone.error().file = file_name(step);
+    found.push_back(std::move(gone.error()));
+  }
+  return {};
+}
+
+void CheckpointDir::Folder::rotate(std::uint64_t saved) {
+  // The checkpoint is saved: nothing here makes that an error.
+  std::vector<Error> found;
+  try {
+    auto rotated = try_rotate(saved, found);
+    if (!rotated) found.push_back(std::move(rotated.error()));
+  } catch (const std::bad_alloc&) {
+    return;  // The next save tries again.
+  }
+  const std::lock_guard guard(mutex);
+  problems = std::move(found);
+}
+
+// A file of the folder that removes old ones once it is in place.
+class CheckpointDir::RotatingSink : public Sink {
+ public:
+  RotatingSink(FileSink file, std::shared_ptr<Folder> folder, std::uint64_t step)
+      : file_(std::move(file)), folder_(std::move(folder)), step_(step) {}
+
+  const SaveTarget& target() const { return file_.target(); }
+
+  Result<void> reserve(std::uint64_t length) override { return file_.reserve(length); }
+  Result<void> write(std::uint64_t offset, ByteSpan bytes) override {
+    return file_.write(offset, bytes);
+  }
+  Result<void> commit() override {
+    {
+      // Otherwise a process that is about to remove an old file of this step would remove this one.
+      const auto lock = FolderLock::share(folder_->path);
+      if (!lock) return propagate(lock);
+      if (auto ok = file_.commit(); !ok) return ok;
+    }
+    folder_->rotate(step_);
+    return {};
+  }
+
+ private:
+  FileSink file_;
+  std::shared_ptr<Folder> folder_;
+  std::uint64_t step_;
+};
+
+Result<CheckpointDir> CheckpointDir::open(const fs::path& requested,
+                                          const CheckpointDirOptions& options) try {
+  if (auto ok = check_rules(options); !ok) return propagate(ok);
+  std::error_code error;
+  // The program may change its current folder.
+  const fs::path folder = fs::absolute(requested, error);
+  if (error) return fail_with_errno(error.value(), "find the folder " + requested.string());
+  if (auto ok = make_folder(folder); !ok) return propagate(ok);
+  if (auto lock = FolderLock::share(folder); !lock) return propagate(lock);
+  auto state = std::make_shared<Folder>();
+  state->path = folder;
+  state->options = options;
+  if (auto dead = remove_dead_temporary_files(folder); !dead) {
+    state->problems.push_back(std::move(dead.error()));
+  }
+  return CheckpointDir(std::move(state));
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
+}
+
+fs::path CheckpointDir::path(std::uint64_t step) const { return folder_->path / file_name(step); }
+
+Result<SaveOptions> CheckpointDir::with_step(std::uint64_t step, const SaveOptions& options) const {
+  if (step > static_cast<std::uint64_t>(INT64_MAX)) {
+    return fail(ErrorCode::kInvalidArgument, "a step is at most 2^63 - 1");
+  }
+  SaveOptions marked = options;
+  const Value number = Value::integer(static_cast<std::int64_t>(step));
+  const Value* stated = marked.metadata.find(Key(kStepKey));
+  if (stated != nullptr && stated->as_int64() != number.as_int64()) {
+    return fail(ErrorCode::kInvalidArgument,
+                "the metadata have another value under the key \"step\", where the step is kept; "
+                "choose another key",
+                Error::kNoOffset, kStepKey);
+  }
+  if (stated == nullptr) marked.metadata.add(Key(kStepKey), number);
+  return marked;
+}
+
+Result<std::unique_ptr<CheckpointDir::RotatingSink>> CheckpointDir::begin(
+    std::uint64_t step, const SaveOptions& options) const {
+  auto file = FileSink::create(
+      path(step), {.sync = options.sync, .replace = options.replace, .ops = options.ops});
+  if (!file) return propagate(file);
+  return std::make_unique<RotatingSink>(std::move(*file), folder_, step);
+}
+
+Result<void> CheckpointDir::save(std::uint64_t step, const Value& state,
+                                 const SaveOptions& options) const try {
+  const auto marked = with_step(step, options);
+  if (!marked) return propagate(marked);
+  auto sink = begin(step, *marked);
+  if (!sink) return propagate(sink);
+  if (auto ok = wait_for_async_saves((*sink)->target(), *options.ops); !ok) return ok;
+  return espalier::save(**sink, state, *marked);
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
+}
+
+AsyncSave CheckpointDir::save_async(std::uint64_t step, Value state, Snapshot snapshot,
+                                    const SaveOptions& options) const try {
+  const auto marked = with_step(step, options);
+  if (!marked) return failed_async(marked.error());
+  auto sink = begin(step, *marked);
+  if (!sink) return failed_async(std::move(sink.error()));
+  auto place = TargetPlace::take((*sink)->target(), *options.ops);
+  if (!place) return failed_async(std::move(place.error()));
+  return start_async(std::move(*sink), std::move(*place), std::move(state), snapshot, *marked);
+} catch (const std::bad_alloc&) {
+  return failed_async(out_of_memory().value());
+}
+
+Result<std::vector<std::uint64_t>> CheckpointDir::steps() const try {
+  return steps_in(folder_->path);
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
+}
+
+Result<std::optional<LatestCheckpoint>> CheckpointDir::latest(Check check) const try {
+  auto steps = steps_in(folder_->path);
+  if (!steps) return propagate(steps);
+  std::vector<SkippedStep> skipped;
+  while (!steps->empty()) {
+    const std::uint64_t step = steps->back();
+    auto file = open_intact(path(step), folder_->options.open, check);
+    if (file) return LatestCheckpoint{step, std::move(*file), std::move(skipped)};
+    Error& problem = file.error();
+    // Lack of memory says nothing about the checkpoint.
+    if (problem.code == ErrorCode::kOutOfMemory) return propagate(file);
+    if (problem.code == ErrorCode::kFileNotFound) {
+      // Another process has removed it, but only after it had saved another one: look again.
+      auto again = steps_in(folder_->path);
+      if (!again) return propagate(again);
+      if (!std::binary_search(again->begin(), again->end(), step)) {
+        steps = std::move(again);
+        skipped.clear();
+        continue;
+      }
+    }
+    if (problem.file.empty()) problem.file = file_name(step);
+    skipped.push_back({step, std::move(problem)});
+    steps->pop_back();
+  }
+  if (skipped.empty()) return std::optional<LatestCheckpoint>();
+  Error none = std::move(skipped.front().error);
+  none.message = "none of the folder's checkpoints is intact (" + counted(skipped.size(), "file") +
+                 "); the latest: " + none.message;
+  return tl::unexpected<Error>(std::move(none));
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
+}
+
+std::vector<Error> CheckpointDir::problems() const {
+  const std::lock_guard guard(folder_->mutex);
+  return folder_->problems;
+}
+
+}  // namespace espalier

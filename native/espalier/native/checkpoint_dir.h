@@ -1,0 +1,133 @@
+// A folder of checkpoints, one file per step: saves, keeps what is worth keeping, and finds the
+// latest that is intact.
+//
+//   auto dir = CheckpointDir::open("runs/1", {.keep = {.last = 3, .best = Best{.metric =
+//   "loss"}}}); if (!dir) return report(dir.error()); auto latest = dir->latest(); // after a
+//   crash: where to go on if (!latest) return report(latest.error()); if (*latest) state =
+//   (*latest)->file.load((*latest)->file.state());
+//   ...
+//   auto saved = dir->save(step, state, {.metadata = Value::dict({{"loss", Value::real(loss)}})});
+#ifndef ESPALIER_NATIVE_CHECKPOINT_DIR_H_
+#define ESPALIER_NATIVE_CHECKPOINT_DIR_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "espalier/base/error.h"
+#include "espalier/native/checkpoint_file.h"
+#include "espalier/native/save.h"
+#include "espalier/native/save_async.h"
+#include "espalier/tree/value.h"
+
+namespace espalier {
+
+/// Which checkpoints are best: those with the least or the greatest number in their metadata.
+struct Best {
+  /// Key path of an int or a float in the metadata, such as "loss". A checkpoint without it, or
+  /// with NaN there, is never best.
+  std::string metric;
+  enum class Order : std::uint8_t { kMin, kMax };
+  Order order = Order::kMin;
+  /// How many to keep. Among equal ones, the newer is better.
+  std::size_t count = 1;
+};
+
+/// Which checkpoints a save keeps. One that any of the rules names stays.
+struct Retention {
+  /// The steps with the greatest numbers; at least 1.
+  std::size_t last = 3;
+  /// Every step that is a multiple of this, for ever; 0 for none.
+  std::uint64_t every = 0;
+  /// The best by a number in the metadata.
+  std::optional<Best> best = {};
+};
+
+struct CheckpointDirOptions {
+  /// nullopt keeps everything.
+  std::optional<Retention> keep = Retention();
+  /// How latest() opens files, and retention reads their metadata.
+  OpenFileOptions open = {};
+};
+
+/// A step whose file cannot be used, and why.
+struct SkippedStep {
+  std::uint64_t step = 0;
+  Error error;
+};
+
+/// The latest checkpoint that is intact.
+struct LatestCheckpoint {
+  std::uint64_t step = 0;
+  CheckpointFile file;
+  /// Later steps that are not, the latest first.
+  std::vector<SkippedStep> skipped;
+};
+
+/// A folder with files step_00000100.espalier: the number of the step, with at least eight digits.
+/// Several processes may save to one folder, and each removes what its own rules do not keep: give
+/// them the same rules. Cheap to copy. Thread-safe.
+///
+/// What a save removes, and when:
+/// - nothing until its own file is complete (with SaveOptions::sync: on the disk), and never that
+///   file. So there is always an intact checkpoint, unless the disk damages it.
+/// - only files that a CheckpointDir named: regular files of such a name that open, and whose
+///   metadata say the step. A damaged file stays, and is in problems().
+/// - temporary files that a save left when its process was ended. Those of a live save, of this or
+///   another process, are locked, and stay. A file system without locks keeps them all.
+class CheckpointDir {
+ public:
+  /// Opens a folder; makes it and those above it if they are missing. Removes temporary files of
+  /// dead saves. kInvalidArgument for rules that keep nothing; kInvalidKeyPath for the metric;
+  /// kIoError, also if the file system has no locks (flock), without which two processes could
+  /// remove each other's checkpoints; kOutOfMemory.
+  [[nodiscard]] static Result<CheckpointDir> open(const std::filesystem::path& folder,
+                                                  const CheckpointDirOptions& options = {});
+
+  /// Saves the state as the checkpoint of `step`, as espalier::save() does, and then removes the
+  /// checkpoints that the rules do not keep. A checkpoint of the same step is replaced. The
+  /// metadata get the key "step"; kInvalidArgument if they have another value there. Errors are
+  /// those of espalier::save(), and then nothing is removed. What cannot be removed is no error: it
+  /// is in problems(), and the next save tries again.
+  [[nodiscard]] Result<void> save(std::uint64_t step, const Value& state,
+                                  const SaveOptions& options = {}) const;
+
+  /// The same in the background: see espalier::save_async(). Saves of different steps may end in
+  /// any order.
+  AsyncSave save_async(std::uint64_t step, Value state, Snapshot snapshot,
+                       const SaveOptions& options = {}) const;
+
+  /// The steps that have a file, ascending. Files are not opened: some may be damaged.
+  [[nodiscard]] Result<std::vector<std::uint64_t>> steps() const;
+
+  /// The latest checkpoint whose every byte is intact; nullopt if the folder has none at all. Reads
+  /// the whole file once; Check::kNothing only opens it, which finds damage of the tree but not of
+  /// tensors. If there are checkpoints and none is intact, the error is that of the latest: do not
+  /// train on from nothing then, because that would remove what may still be repaired.
+  [[nodiscard]] Result<std::optional<LatestCheckpoint>> latest(Check check = Check::kHashes) const;
+
+  /// The file of a step, whether it exists or not.
+  std::filesystem::path path(std::uint64_t step) const;
+
+  /// What the last save that removed files could not remove or read, with Error::file.
+  std::vector<Error> problems() const;
+
+ private:
+  struct Folder;
+  class RotatingSink;
+  explicit CheckpointDir(std::shared_ptr<Folder> folder) : folder_(std::move(folder)) {}
+
+  [[nodiscard]] Result<SaveOptions> with_step(std::uint64_t step, const SaveOptions& options) const;
+  [[nodiscard]] Result<std::unique_ptr<RotatingSink>> begin(std::uint64_t step,
+                                                            const SaveOptions& options) const;
+
+  std::shared_ptr<Folder> folder_;
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_NATIVE_CHECKPOINT_DIR_H_

@@ -1,0 +1,17 @@
+// A copy of a state that does not change with the program's tensors.
+#ifndef ESPALIER_NATIVE_SNAPSHOT_H_
+#define ESPALIER_NATIVE_SNAPSHOT_H_
+
+#include "espalier/base/error.h"
+#include "espalier/tree/value.h"
+
+namespace espalier {
+
+/// Copies the tensors that are in memory, each once, with up to `threads` threads (0: every CPU),
+/// into one block of memory. Ties stay; producers, readers and placeholders are shared.
+/// kOutOfMemory.
+[[nodiscard]] Result<Value> snapshot(Value state, unsigned threads);
+
+}  // namespace espalier
+
+#endif  // ESPALIER_NATIVE_SNAPSHOT_H_

@@ -1,0 +1,20 @@
+// Memory for snapshots.
+#ifndef ESPALIER_NATIVE_SNAPSHOT_MEMORY_H_
+#define ESPALIER_NATIVE_SNAPSHOT_MEMORY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace espalier {
+
+/// `size` bytes with unspecified contents, aligned to a page. The page faults of new memory
+/// cost several times more than a copy into it, so the largest block that was given back stays with
+/// the process for the next snapshot. Until then its pages are free for the system to take when it
+/// needs memory (MADV_FREE): they count as resident, but never lead to a lack of memory. Null
+/// without memory. Thread-safe.
+std::shared_ptr<std::byte[]> snapshot_memory(std::uint64_t size);
+
+}  // namespace espalier
+
+#endif  // ESPALIER_NATIVE_SNAPSHOT_MEMORY_H_

@@ -1,0 +1,384 @@
+// A folder of checkpoints: what is kept, what is found, and that processes do not disturb each
+// other.
+#include "espalier/native/checkpoint_dir.h"
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/check_error.h"
+#include "support/random.h"
+#include "support/temporary_folder.h"
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "espalier/native/file_sink.h"
+
+namespace espalier {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::check_error;
+using testing::TemporaryFolder;
+using Bytes = std::vector<std::byte>;
+using Steps = std::vector<std::uint64_t>;
+
+const SaveOptions kFast{.sync = false, .threads = 1};
+
+Value state_of(std::uint64_t step) {
+  return Value::dict({{"w", Value::tensor(std::vector<std::uint64_t>(30'000, step), {30'000})}});
+}
+
+SaveOptions with_loss(double loss) {
+  SaveOptions options = kFast;
+  options.metadata = Value::dict({{"loss", Value::real(loss)}});
+  return options;
+}
+
+CheckpointDir must_open(const fs::path& folder, const CheckpointDirOptions& options = {}) {
+  auto dir = CheckpointDir::open(folder, options);
+  REQUIRE(dir);
+  return std::move(*dir);
+}
+
+std::uint64_t latest_step(const CheckpointDir& dir) {
+  const auto latest = dir.latest();
+  REQUIRE(latest);
+  REQUIRE(*latest);
+  const auto view = (*latest)->file.tensor("w");
+  REQUIRE(view);
+  CHECK(view->as<std::uint64_t>()->front() == (*latest)->step);
+  return (*latest)->step;
+}
+
+// Changes a byte of a tensor.
+void damage(const fs::path& path) {
+  Bytes bytes = testing::read_whole(path);
+  bytes[bytes.size() - 100] ^= std::byte{1};
+  REQUIRE(testing::write_whole(path, bytes));
+}
+
+TEST_CASE("A training run saves, is ended, and goes on where it was") {
+  const TemporaryFolder folder;
+  const fs::path path = folder / "runs" / "1";
+  for (const int level : {0, 1}) {
+    const CheckpointDir dir = must_open(path, {.keep = Retention{.last = 2}});
+    if (level == 0) {
+      const auto none = dir.latest();
+      REQUIRE(none);
+      CHECK_FALSE(*none);
+      CHECK(dir.steps() == Steps());
+    }
+    SaveOptions options = kFast;
+    options.compression_level = level;
+    for (std::uint64_t step = 1; step <= 4; ++step)
+      REQUIRE(dir.save(step, state_of(step), options));
+    REQUIRE(dir.save(4, state_of(4), options));  // again: it is replaced
+    CHECK(dir.steps() == Steps{3, 4});
+    CHECK(latest_step(must_open(path)) == 4);
+    CHECK(dir.path(4).filename() == "step_00000004.espalier");
+    CHECK(dir.problems().empty());
+  }
+}
+
+TEST_CASE("The last, every tenth and the best are kept") {
+  const TemporaryFolder folder;
+  const auto run = [&](const char* name, Best best, const std::vector<double>& losses) {
+    const CheckpointDir dir = must_open(
+        folder / name, {.keep = Retention{.last = 2, .every = 10, .best = std::move(best)}});
+    for (std::size_t i = 0; i < losses.size(); ++i) {
+      REQUIRE(dir.save(i + 1, state_of(i + 1), with_loss(losses[i])));
+    }
+    return *dir.steps();
+  };
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<double> losses = {9, 3, 7, nan, 2, 3, 2, 8, 5, 6, 7, 4, 4};
+  CHECK(run("min", {.metric = "loss"}, losses) == Steps{7, 10, 12, 13});
+  CHECK(run("min 3", {.metric = "loss", .count = 3}, losses) == Steps{5, 6, 7, 10, 12, 13});
+  CHECK(run("max", {.metric = "loss", .order = Best::Order::kMax}, losses) == Steps{1, 10, 12, 13});
+  CHECK(run("no such", {.metric = "accuracy"}, losses) == Steps{10, 12, 13});
+  const CheckpointDir all = must_open(folder / "all", {.keep = std::nullopt});
+  for (const std::uint64_t step : {1u, 2u, 3u, 4u, 5u})
+    REQUIRE(all.save(step, state_of(step), kFast));
+  CHECK(all.steps() == Steps{1, 2, 3, 4, 5});
+}
+
+TEST_CASE("Damaged checkpoints are skipped, and never the end of the last intact one") {
+  const TemporaryFolder folder;
+  const CheckpointDir dir = must_open(folder.path(), {.keep = Retention{.last = 3}});
+  for (const std::uint64_t step : {1u, 2u, 3u}) REQUIRE(dir.save(step, state_of(step), kFast));
+  damage(dir.path(3));
+  fs::resize_file(dir.path(2), 100'000);
+  const auto latest = dir.latest();
+  REQUIRE(latest);
+  CHECK((*latest)->step == 1);
+  REQUIRE((*latest)->skipped.size() == 2);
+  CHECK((*latest)->skipped[0].step == 3);
+  CHECK((*latest)->skipped[0].error.code == ErrorCode::kChunkCorrupt);
+  CHECK((*latest)->skipped[0].error.file == "step_00000003.espalier");
+  CHECK((*latest)->skipped[1].error.code == ErrorCode::kTruncated);
+  CHECK((*dir.latest(Check::kNothing))->step == 3);
+  damage(dir.path(1));
+  check_error(dir.latest(), ErrorCode::kChunkCorrupt, "w", "none of the folder's checkpoints");
+  // After going back to an earlier step, the new file is the only intact one.
+  const CheckpointDir strict = must_open(folder.path(), {.keep = Retention{.last = 1}});
+  REQUIRE(strict.save(0, state_of(0), kFast));
+  CHECK(latest_step(strict) == 0);
+  // A file that cannot be opened is not removed but reported.
+  CHECK(*strict.steps() == Steps{0, 2, 3});
+  REQUIRE(strict.problems().size() == 1);
+  CHECK(strict.problems()[0].file == "step_00000002.espalier");
+}
+
+// Another process removes the new file by its own rules, before this one rotates.
+class Rival : public FileOps {
+ public:
+  explicit Rival(fs::path victim) : victim_(std::move(victim)) {}
+  int fsync(int) override {
+    fs::remove(victim_);  // After the file's own fsync, there is nothing to remove yet.
+    return 0;
+  }
+
+ private:
+  fs::path victim_;
+};
+
+TEST_CASE("A save whose file is gone again removes nothing") {
+  const TemporaryFolder folder;
+  const CheckpointDir dir = must_open(folder.path(), {.keep = Retention{.last = 1}});
+  REQUIRE(dir.save(4, state_of(4), kFast));
+  const CheckpointDir all = must_open(folder.path(), {.keep = std::nullopt});
+  REQUIRE(all.save(10, state_of(10), kFast));
+  damage(dir.path(10));
+  Rival rival(dir.path(5));
+  REQUIRE(dir.save(5, state_of(5), {.threads = 1, .ops = &rival}));
+  CHECK(*dir.steps() == Steps{4, 10});
+  CHECK(latest_step(dir) == 4);
+}
+
+TEST_CASE("What may be the best and cannot be read now stays") {
+  const TemporaryFolder folder;
+  const CheckpointDir dir =
+      must_open(folder.path(), {.keep = Retention{.last = 1, .best = Best{.metric = "loss"}}});
+  REQUIRE(dir.save(1, state_of(1), with_loss(1)));
+  REQUIRE(dir.save(2, state_of(2), with_loss(2)));
+  const Bytes best = testing::read_whole(dir.path(1));
+  REQUIRE(testing::write_whole(dir.path(1), Bytes(10)));
+  REQUIRE(dir.save(3, state_of(3), with_loss(3)));
+  CHECK(*dir.steps() == Steps{1, 2, 3});
+  REQUIRE(dir.problems().size() == 1);
+  CHECK(dir.problems()[0].file == "step_00000001.espalier");
+  REQUIRE(testing::write_whole(dir.path(1), best));
+  REQUIRE(dir.save(4, state_of(4), with_loss(4)));
+  CHECK(*dir.steps() == Steps{1, 4});
+  CHECK(dir.problems().empty());
+  // A better one in its place counts.
+  REQUIRE(dir.save(4, state_of(4), with_loss(0)));
+  REQUIRE(dir.save(5, state_of(5), with_loss(4)));
+  CHECK(*dir.steps() == Steps{4, 5});
+}
+
+TEST_CASE("Files that a CheckpointDir did not name are left alone") {
+  const TemporaryFolder folder;
+  const CheckpointDir dir = must_open(folder.path(), {.keep = Retention{.last = 1}});
+  const char* others[] = {"notes.txt", "step_1.espalier", "step_00000001.espalier.bak",
+                          "step_000000002.espalier", "model.espalier"};
+  for (const char* name : others) REQUIRE(testing::write_whole(folder / name, Bytes(10)));
+  // Checkpoints of such names: of another program, of another step, behind a link.
+  REQUIRE(save(dir.path(1), state_of(1), kFast));
+  REQUIRE(dir.save(2, state_of(2), kFast));
+  fs::rename(dir.path(2), dir.path(3));
+  SaveOptions marked = kFast;
+  marked.metadata = Value::dict({{"step", Value::integer(4)}});
+  REQUIRE(save(folder / "elsewhere", state_of(4), marked));
+  fs::create_symlink("elsewhere", dir.path(4));
+  fs::create_directory(dir.path(5));
+  REQUIRE(dir.save(6, state_of(6), kFast));
+  REQUIRE(dir.save(7, state_of(7), kFast));
+  CHECK(*dir.steps() == Steps{1, 3, 4, 5, 7});
+  CHECK(dir.problems().empty());
+  for (const char* name : others) CHECK(fs::exists(folder / name));
+  CHECK(fs::exists(folder / "elsewhere"));
+}
+
+TEST_CASE("Rules and metadata that cannot work are refused") {
+  const TemporaryFolder folder;
+  const auto code = [&](Retention keep) {
+    const auto dir = CheckpointDir::open(folder / "new", {.keep = std::move(keep)});
+    return dir ? "ok" : to_string(dir.error().code);
+  };
+  CHECK(code({.last = 0}) == "invalid_argument");
+  CHECK(code({.best = Best{.metric = "a/~9"}}) == "invalid_key_path");
+  CHECK_FALSE(fs::exists(folder / "new"));
+  REQUIRE(testing::write_whole(folder / "file", {}));
+  CHECK_FALSE(CheckpointDir::open(folder / "file"));
+  const CheckpointDir dir = must_open(folder / "new");
+  SaveOptions options = kFast;
+  options.metadata = Value::dict({{"step", Value::integer(2)}});
+  check_error(dir.save(1, state_of(1), options), ErrorCode::kInvalidArgument, "step",
+              "another key");
+  CHECK(dir.save(2, state_of(2), options));
+  CHECK(dir.save(~std::uint64_t{0}, state_of(2), kFast).error().code ==
+        ErrorCode::kInvalidArgument);
+}
+
+TEST_CASE("Saves in the background rotate too") {
+  const TemporaryFolder folder;
+  const CheckpointDir dir = must_open(folder.path(), {.keep = Retention{.last = 2}});
+  std::vector<std::uint64_t> weights(30'000);
+  AsyncSave saving;
+  for (std::uint64_t step = 1; step <= 5; ++step) {
+    CHECK(saving.wait());
+    std::fill(weights.begin(), weights.end(), step);
+    saving = dir.save_async(step, Value::dict({{"w", Value::tensor(weights, {30'000})}}),
+                            Snapshot::kCopy, kFast);
+  }
+  CHECK(saving.wait());
+  CHECK(*dir.steps() == Steps{4, 5});
+  CHECK(latest_step(dir) == 5);
+}
+
+std::size_t temporary_files(const fs::path& folder) {
+  std::size_t count = 0;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    count += FileSink::is_temporary_name(entry.path().filename().string()) ? 1 : 0;
+  }
+  return count;
+}
+
+// A child process that runs `work` and waits to be killed.
+class Child {
+ public:
+  template <class Work>
+  explicit Child(const Work& work) {
+    int ready[2];
+    REQUIRE(::pipe(ready) == 0);
+    std::fflush(nullptr);
+    pid_ = ::fork();
+    REQUIRE(pid_ >= 0);
+    if (pid_ == 0) {
+      work([&] { (void)!::write(ready[1], "r", 1); });
+      for (;;) ::pause();
+    }
+    ::close(ready[1]);
+    char byte = 0;
+    CHECK(::read(ready[0], &byte, 1) == 1);
+    ::close(ready[0]);
+  }
+  ~Child() { kill(); }
+  void kill() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+  }
+
+ private:
+  pid_t pid_ = -1;
+};
+
+TEST_CASE("Temporary files of dead saves are removed, those of live ones stay") {
+  const TemporaryFolder folder;
+  REQUIRE(testing::write_whole(folder / ".espalier-000000000000.tmp", Bytes(10)));
+  REQUIRE(::mkfifo((folder / ".espalier-fifo.tmp").c_str(), 0600) == 0);
+  auto mine = FileSink::create(folder / "mine");
+  REQUIRE(mine);
+  Child child([&](const auto& ready) {
+    auto sink = FileSink::create(folder / "theirs");
+    ready();
+    for (;;) ::pause();
+  });
+  CHECK(temporary_files(folder.path()) == 4);
+  const CheckpointDir dir = must_open(folder.path());
+  CHECK(temporary_files(folder.path()) == 3);
+  child.kill();
+  // A save cleans up as well.
+  REQUIRE(dir.save(1, state_of(1), kFast));
+  CHECK(temporary_files(folder.path()) == 2);
+  CHECK(mine->commit());
+  CHECK(fs::exists(folder / "mine"));
+}
+
+TEST_CASE("Processes that save and rotate in one folder leave what the rules keep, intact") {
+  const TemporaryFolder folder;
+  const CheckpointDirOptions rules{
+      .keep = Retention{.last = 3, .every = 25, .best = Best{.metric = "loss"}}};
+  std::ofstream(folder / "notes.txt") << "mine";
+  std::fflush(nullptr);
+  std::vector<pid_t> children;
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    const pid_t child = ::fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+      testing::Random random(seed);
+      const auto dir = CheckpointDir::open(folder.path(), rules);
+      if (!dir) ::_exit(1);
+      for (int i = 0; i < 40; ++i) {
+        // Both go forward, and sometimes back.
+        const std::uint64_t step = static_cast<std::uint64_t>(i) + random.below(9);
+        const auto saved =
+            dir->save(step, state_of(step), with_loss(static_cast<double>(random.below(100))));
+        if (!saved || !dir->problems().empty()) ::_exit(2);
+        const auto latest = dir->latest();
+        if (!latest || !*latest || !(*latest)->skipped.empty()) ::_exit(3);
+      }
+      ::_exit(0);
+    }
+    children.push_back(child);
+  }
+  for (const pid_t child : children) {
+    int status = 0;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    REQUIRE(WIFEXITED(status));
+    CHECK(WEXITSTATUS(status) == 0);
+  }
+  const CheckpointDir dir = must_open(folder.path(), rules);
+  REQUIRE(dir.save(100, state_of(100), with_loss(1000)));
+  const auto steps = dir.steps();
+  REQUIRE(steps);
+  CHECK(steps->size() >= 3);
+  CHECK(steps->size() <= 3 + 3 + 1);
+  CHECK(latest_step(dir) == 100);
+  for (const std::uint64_t step : *steps) {
+    const auto file = CheckpointFile::open(dir.path(step));
+    REQUIRE(file);
+    CHECK(file->verify()->error_count == 0);
+  }
+  CHECK(temporary_files(folder.path()) == 0);
+  CHECK(fs::exists(folder / "notes.txt"));
+}
+
+TEST_CASE("After a kill the latest checkpoint is intact, and the remains go") {
+  const TemporaryFolder folder;
+  std::uint64_t newest = 0;
+  for (int round = 0; round < 12; ++round) {
+    {
+      Child child([&](const auto& ready) {
+        const auto dir = CheckpointDir::open(folder.path(), {.keep = Retention{.last = 2}});
+        const auto latest = dir->latest(Check::kNothing);
+        std::uint64_t step = *latest ? (*latest)->step : 0;
+        for (bool is_first = true;; is_first = false) {
+          ++step;
+          if (!dir->save(step, state_of(step), kFast)) ::_exit(1);
+          if (is_first) ready();
+        }
+      });
+      ::usleep(static_cast<useconds_t>(137 * round));
+    }
+    const CheckpointDir dir = must_open(folder.path());
+    CHECK(temporary_files(folder.path()) == 0);
+    const std::uint64_t step = latest_step(dir);
+    CHECK(step > newest);
+    newest = step;
+    CHECK((*dir.latest())->skipped.empty());
+  }
+}
+
+}  // namespace
+}  // namespace espalier

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "espalier/native/save.h"
+#include "espalier/espalier.h"
 
 using namespace espalier;
 

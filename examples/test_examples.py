@@ -1,8 +1,10 @@
 """Runs the examples as a user would, and kills them.
 
-Usage: test_examples.py TRAIN_LOOP STREAMED_SAVE. The last line is "N passed, N failed".
+Usage: test_examples.py FOLDER ESPALIER, where FOLDER has the programs and ESPALIER is the command line. The last line
+is "N passed, N failed".
 """
 import array
+import json
 import pathlib
 import random
 import re
@@ -11,7 +13,8 @@ import sys
 import tempfile
 import time
 
-TRAIN_LOOP, STREAMED_SAVE = sys.argv[1:3]
+PROGRAMS, ESPALIER = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
+TRAIN_LOOP, STREAMED_SAVE = PROGRAMS / "train_loop", PROGRAMS / "streamed_save"
 HERE = pathlib.Path(__file__).parent
 STEPS = 2000
 failures = []
@@ -76,16 +79,61 @@ def stream(folder):
     check((folder / "file").read_bytes() == before and names(folder) == ["file"], "the old file is not as it was")
 
 
+def run(program, *arguments):
+    return subprocess.run([program, *arguments], capture_output=True, text=True)
+
+
+def read_and_edit(folder):
+    """One checkpoint through the short programs, compared by the command line."""
+    source = HERE.parent / "tests/data/digits/digits.safetensors"
+    file, update, merged = folder / "file.espalier", folder / "update.espalier", folder / "merged.espalier"
+    for options in ([], ["--compress"]):
+        run(ESPALIER, "convert", source, file, "--nest", "--force", *options)
+        done = run(PROGRAMS / "partial_load", file, "model/layers/1/weight", "model/layers/1/bias", "16", "1")
+        check(done.returncode == 0 and len(done.stdout.split()) == 2, done.stderr)
+        done = run(PROGRAMS / "partial_load", file, "model/layers/1/weight", "model/layers/1/bias", "8", "1")
+        check(done.returncode == 1 and "has" in done.stderr, f"a wrong size: {done.stdout}{done.stderr}")
+
+        before = run(ESPALIER, "ls", "--json", "--all", file).stdout
+        metadata = run(ESPALIER, "tree", "--metadata", file).stdout
+        done = run(PROGRAMS / "edit", file, "model/layers/1/bias", "step")
+        check(done.returncode == 0, done.stderr)
+        check(run(ESPALIER, "verify", file).returncode == 0, "the edited file is damaged")
+        changed = run(ESPALIER, "show", file, "model/layers/1/bias").stdout
+        check("f32 [8]" in changed and "[0, 0, 0, 0, 0, 0, 0, 0]" in changed, changed)
+        check(run(ESPALIER, "tree", "--metadata", file).stdout == metadata, "the metadata changed")
+        sizes = [sum(node["stored"] < node["bytes"] for node in json.loads(text)["nodes"] if "stored" in node)
+                 for text in (before, run(ESPALIER, "ls", "--json", "--all", file).stdout)]
+        check(sizes[0] - 1 <= sizes[1] and (sizes[0] > 0) == bool(options), f"compressed tensors: {sizes}")
+
+        run(ESPALIER, "convert", source, update, "--nest", "--force")
+        done = run(PROGRAMS / "merge", file, update, merged)
+        check(done.returncode == 0, done.stderr)
+        check("f32 [16]" in run(ESPALIER, "show", merged, "model/layers/1/bias").stdout, "the update does not win")
+        done = run(PROGRAMS / "inspect", merged)
+        check(done.returncode == 0 and done.stdout.endswith("intact\n"), done.stdout + done.stderr)
+        check("f32 64 model/layers/1/bias" in done.stdout, done.stdout)
+    damaged = bytearray(merged.read_bytes())
+    damaged[-1] ^= 1
+    merged.write_bytes(damaged)
+    done = run(PROGRAMS / "inspect", merged)
+    check(done.returncode == 1 and "chunk_corrupt" in done.stdout, done.stdout)
+    done = run(PROGRAMS / "inspect", source)
+    check(done.returncode == 0 and done.stdout.endswith("no hashes\n"), done.stdout)
+
+
 def espalier_lines(name):
     """The lines of an example that use the library, without includes and error messages."""
     text = (HERE / name).read_text()
-    main = text[text.index("int main"):]
-    words = r"Checkpoint|Retention|Best|latest|load_into|AsyncSave|saving|saved|loaded|Value|Tensor|DType|save\(|\{\"|\.(shape|data|metadata|compression_level)"
+    main = text[text.index("Result<void>" if "\nResult<void> edit" in text or "\nResult<void> merge" in text else "int main"):]
+    main = main[:main.index("\n}\n")]
+    words = r"Checkpoint|Retention|Best|latest|load_into|contents|merge\(|AsyncSave|saving|saved|loaded|Value|Tensor|DType|save\(|\{\"|\.(shape|data|metadata|compression_level)"
     return [line for line in main.splitlines() if re.search(words, line)]
 
 
 def main():
-    for name, most in (("train_loop.cpp", 20), ("streamed_save.cpp", 15)):
+    for name, most in (("train_loop.cpp", 20), ("streamed_save.cpp", 15), ("partial_load.cpp", 8), ("edit.cpp", 5),
+                       ("merge.cpp", 5)):
         lines = espalier_lines(name)
         check(0 < len(lines) <= most, f"{name} has {len(lines)} lines of Espalier")
     with tempfile.TemporaryDirectory() as temporary:
@@ -95,6 +143,8 @@ def main():
             train_and_be_killed(root / f"killed-{level}", level, expected)
         (root / "stream").mkdir()
         stream(root / "stream")
+        (root / "files").mkdir()
+        read_and_edit(root / "files")
     for failure in failures:
         print(failure)
     print(f"{passed} passed, {len(failures)} failed")

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "espalier/native/checkpoint_dir.h"
+#include "espalier/espalier.h"
 
 using namespace espalier;
 

@@ -1,12 +1,13 @@
 // A folder of checkpoints, one file per step: saves, keeps what is worth keeping, and finds the
 // latest that is intact.
 //
-//   auto dir = CheckpointDir::open("runs/1", {.keep = {.last = 3, .best = Best{.metric =
-//   "loss"}}}); if (!dir) return report(dir.error()); auto latest = dir->latest(); // after a
-//   crash: where to go on if (!latest) return report(latest.error()); if (*latest) state =
-//   (*latest)->file.load((*latest)->file.state());
-//   ...
-//   auto saved = dir->save(step, state, {.metadata = Value::dict({{"loss", Value::real(loss)}})});
+//   auto dir = CheckpointDir::open("runs/1", {.keep = Retention{.last = 3}});
+//   if (!dir) return report(dir.error());
+//   auto latest = dir->latest();  // after a crash: where to go on
+//   if (!latest) return report(latest.error());
+//   if (*latest) state = (*latest)->file.load((*latest)->file.state());
+//
+//   auto saved = dir->save(step, state);
 #ifndef ESPALIER_NATIVE_CHECKPOINT_DIR_H_
 #define ESPALIER_NATIVE_CHECKPOINT_DIR_H_
 

@@ -513,6 +513,26 @@ Result<Value> CheckpointFile::load_lazily(const NodeRef& node) const try {
   return out_of_memory();
 }
 
+Result<Contents> CheckpointFile::contents() const try {
+  auto state = load_lazily(this->state());
+  if (!state) return propagate(state);
+  const auto chunks = checkpoint_.catalog().tables().chunks;
+  const bool is_compressed =
+      std::any_of(chunks.begin(), chunks.end(), [](const ChunkRecord& chunk) {
+        return chunk.codec != static_cast<std::uint8_t>(Codec::kRaw);
+      });
+  return Contents{.state = std::move(*state),
+                  .metadata = to_value(metadata()),
+                  .compression_level = is_compressed ? kFastCompression : kNoCompression};
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
+}
+
+Result<Contents> load_contents(const std::filesystem::path& path, const OpenFileOptions& options) {
+  const auto file = CheckpointFile::open(path, options);
+  return file ? file->contents() : propagate(file);
+}
+
 Result<TensorData> CheckpointFile::data_lazily(const TensorRef& tensor) const try {
   // Fail now if a tensor cannot be read at all, not in the middle of a save.
   if (auto plan = ReadPlan::make(tensor); !plan) return propagate(plan);

@@ -30,6 +30,7 @@
 #include "espalier/base/bytes.h"
 #include "espalier/base/error.h"
 #include "espalier/base/limits.h"
+#include "espalier/native/contents.h"
 #include "espalier/native/parallel.h"
 #include "espalier/native/pool.h"
 #include "espalier/native/source.h"
@@ -157,10 +158,15 @@ class CheckpointFile {
                                                    const OpenFileOptions& options,
                                                    const MakeMachine& make_machine);
 
-  const Checkpoint& checkpoint() const { return checkpoint_; }
-  NodeRef state() const { return checkpoint_.state(); }
-  NodeRef metadata() const { return checkpoint_.metadata(); }
-  const Source& source() const { return *source_; }
+  const Checkpoint& checkpoint() const& { return checkpoint_; }
+  NodeRef state() const& { return checkpoint_.state(); }
+  NodeRef metadata() const& { return checkpoint_.metadata(); }
+  const Source& source() const& { return *source_; }
+  // The handles of a temporary file would dangle at once.
+  const Checkpoint& checkpoint() && = delete;
+  NodeRef state() && = delete;
+  NodeRef metadata() && = delete;
+  const Source& source() && = delete;
 
   /// Returns the whole tensor. Raw tensors of a mapped file are views of the mapping, without a
   /// copy. Compressed tensors, and tensors of a file that is not mapped, are read into memory.
@@ -230,6 +236,10 @@ class CheckpointFile {
   /// larger than memory.
   [[nodiscard]] Result<Value> load_lazily(const NodeRef& node) const;
 
+  /// The whole state, as load_lazily() gives it, with the metadata and whether the file is
+  /// compressed: to change parts of it and save it again, also over the same file.
+  [[nodiscard]] Result<Contents> contents() const;
+
   /// Returns data that are read and checked when a save asks for them. kWrongKind for a
   /// placeholder.
   [[nodiscard]] Result<TensorData> data_lazily(const TensorRef& tensor) const;
@@ -272,6 +282,10 @@ class CheckpointFile {
   /// more than decoding a small chunk.
   std::shared_ptr<Pool<ChunkBuffer>> buffers_ = std::make_shared<Pool<ChunkBuffer>>();
 };
+
+/// Opens a file for its contents() alone: to edit it, or merge it with others.
+[[nodiscard]] Result<Contents> load_contents(const std::filesystem::path& path,
+                                             const OpenFileOptions& options = {});
 
 }  // namespace espalier
 

@@ -69,6 +69,16 @@ Result<void> save(const std::filesystem::path& path, const Value& state,
   return save_to(path, state, options);
 }
 
+Result<void> save(const std::filesystem::path& path, const Contents& contents,
+                  const SaveOptions& options) try {
+  SaveOptions as_there = options;
+  as_there.metadata = contents.metadata;
+  as_there.compression_level = contents.compression_level;
+  return save(path, contents.state, as_there);
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
+}
+
 Result<void> save(Sink& sink, const Value& state, const SaveOptions& options) {
   return save_to(sink, state, options);
 }

@@ -14,6 +14,7 @@
 #include "espalier/base/error.h"
 #include "espalier/base/limits.h"
 #include "espalier/codec/chunk_encoder.h"
+#include "espalier/native/contents.h"
 #include "espalier/native/file_ops.h"
 #include "espalier/native/parallel.h"
 #include "espalier/native/sink.h"
@@ -63,6 +64,10 @@ struct SaveOptions {
 /// written; those of the tensors' producers; kIoError; kCancelled; kOutOfMemory, also if a producer
 /// throws std::bad_alloc. Other exceptions of producers propagate and leave the target unchanged.
 [[nodiscard]] Result<void> save(const std::filesystem::path& path, const Value& state,
+                                const SaveOptions& options = {});
+/// The same for the contents of another file, which say what the metadata and the compression level
+/// are; those of `options` do not count.
+[[nodiscard]] Result<void> save(const std::filesystem::path& path, const Contents& contents,
                                 const SaveOptions& options = {});
 
 /// The same to a sink. `sync`, `replace` and `ops` of the options have no effect. Errors are those

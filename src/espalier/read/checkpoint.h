@@ -154,15 +154,20 @@ class Checkpoint {
   explicit Checkpoint(std::shared_ptr<const Catalog> catalog) : catalog_(std::move(catalog)) {}
 
   /// The root of the state tree.
-  NodeRef state() const { return {catalog_.get(), kStateRoot}; }
+  NodeRef state() const& { return {catalog_.get(), kStateRoot}; }
   /// The root of the file's metadata: a dict without tensors.
-  NodeRef metadata() const { return {catalog_.get(), kMetadataRoot}; }
+  NodeRef metadata() const& { return {catalog_.get(), kMetadataRoot}; }
   /// Distinct tensors and placeholders, in the order of their bytes in the file.
   std::uint32_t tensor_count() const;
   /// Tensor number `i`, which must be less than tensor_count().
-  TensorRef tensor(std::uint32_t i) const { return {catalog_.get(), i}; }
+  TensorRef tensor(std::uint32_t i) const& { return {catalog_.get(), i}; }
 
-  const Catalog& catalog() const { return *catalog_; }
+  const Catalog& catalog() const& { return *catalog_; }
+  // The handles of a temporary checkpoint would dangle at once.
+  NodeRef state() && = delete;
+  NodeRef metadata() && = delete;
+  TensorRef tensor(std::uint32_t i) && = delete;
+  const Catalog& catalog() && = delete;
   const std::shared_ptr<const Catalog>& share() const { return catalog_; }
 
  private:

@@ -18,7 +18,7 @@ import unittest
 
 from test_cli import ESPALIER, MAKE_SAMPLE, OK, Cli
 
-COMMANDS = ("ls", "tree", "show", "stats", "verify", "diff", "extract", "convert", "view", "help", "completion")
+COMMANDS = ("ls", "tree", "show", "stats", "verify", "diff", "extract", "convert", "merge", "view", "help", "completion")
 
 
 def needs(program):

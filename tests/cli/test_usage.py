@@ -17,7 +17,7 @@ import unittest
 
 from test_cli import ESPALIER, MAKE_SAMPLE, OK, USAGE, Cli
 
-COMMANDS = ("ls", "tree", "show", "stats", "verify", "diff", "extract", "convert", "view")
+COMMANDS = ("ls", "tree", "show", "stats", "verify", "diff", "extract", "convert", "merge", "view")
 
 
 class Terminal(Cli):

@@ -128,7 +128,7 @@ void add_cast_option(CLI::App& command, std::string& dtype) {
                   "Round selected floating-point tensors to bf16, f16 or f32 (to nearest, ties to "
                   "even); integers, bools, complex numbers and quantised blocks stay as they are")
       ->check(CLI::IsMember({"bf16", "f16", "f32"}).description(""))
-      ->type_name("DTYPE");
+      ->type_name("bf16|f16|f32");
 }
 
 }  // namespace espalier::cli

@@ -314,14 +314,16 @@ std::string fish_completion(const CommandUsage& program) {
     const std::string condition = "__fish_seen_subcommand_from " + name;
     lines += fmt::format("\ncomplete -c espalier -n __fish_use_subcommand -f -a {} -d {}\n", name,
                          single_quoted(command.summary));
-    for (const ArgumentUsage& argument : command.arguments) {
-      const auto words = words_of(argument.value, program);
+    for (std::size_t i = 0; i < command.arguments.size(); ++i) {
+      const ValueName& value = command.arguments[i].value;
+      const auto words = words_of(value, program);
       if (!words.empty()) {
         lines += fmt::format("complete -c espalier -n {} -f -a {}\n", single_quoted(condition),
                              single_quoted(joined(words, " ")));
-      } else if (argument.value.kind() == Kind::kKeyPath) {
-        lines += fmt::format("complete -c espalier -n {} -f -a '(__espalier_paths)'\n",
-                             single_quoted(condition + "; and __espalier_file >/dev/null"));
+      } else if (value.kind() == Kind::kKeyPath) {
+        lines += fmt::format(
+            "complete -c espalier -n {} -f -a '(__espalier_paths)'\n",
+            single_quoted(condition + "; and __espalier_wants_path " + std::to_string(i)));
       }
     }
     add_options(command, condition);
@@ -339,6 +341,14 @@ function __espalier_file
         end
     end
     return 1
+end
+
+# Whether a key path may come next: after some arguments, with a file among them.
+function __espalier_wants_path -a arguments
+    set -l words (commandline -opc)
+    set -l given (string match -v -- '-*' $words[3..-1])
+    test (count $given) -ge $arguments
+    and __espalier_file >/dev/null
 end
 
 # Its key paths.

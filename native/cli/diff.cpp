@@ -368,9 +368,9 @@ void add_diff(CLI::App& app, Action& action) {
       ->add_option("--rtol", options->tolerance.rtol,
                    "Take numbers a and b for equal if |a - b| <= atol + rtol * |b|, as "
                    "numpy.allclose does; 0 is the default")
-      ->type_name("R");
+      ->type_name("NUMBER");
   command->add_option("--atol", options->tolerance.atol, "The other part of this tolerance")
-      ->type_name("A");
+      ->type_name("NUMBER");
   add_json_option(*command, options->common);
   add_quiet_option(*command, options->common, "output, only the exit code");
   add_read_options(*command, options->common);

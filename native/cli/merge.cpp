@@ -218,7 +218,7 @@ void add_merge(CLI::App& app, Action& action) {
                    "What to do where one has a container and another has something else: error "
                    "(the default), first, which keeps what was there, or last, which replaces it")
       ->check(CLI::IsMember({"error", "first", "last"}).description(""))
-      ->type_name("WHAT");
+      ->type_name("error|first|last");
   command->add_flag("--flat", options->flat,
                     "Take safetensors files' tensors as they are, even if they carry a tree");
   add_target_options(*command, options->write, Formats::kTrees);

@@ -1,11 +1,10 @@
 #include "near_path.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <span>
+#include <sstream>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -34,15 +33,10 @@ std::string text_of(const KeyView& key) {
   return key.is_int ? std::to_string(key.integer) : std::string(key.text);
 }
 
-// The child whose key prints as `text` or would without marks: an int key or a string key.
+// The child that a segment of a path leads to.
 std::optional<NodeRef> child_of(const NodeRef& node, std::string_view text) {
-  if (!is_container(node.kind())) return std::nullopt;
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error == std::errc() && end == text.data() + text.size()) {
-    if (auto child = node.find(KeyView::of(number))) return child;
-  }
-  return node.find(KeyView::of(text));
+  const auto integer = read_int_key(text);
+  return node.find(KeyPath{integer ? Key(*integer) : Key(text)});
 }
 
 class Search {
@@ -55,7 +49,6 @@ class Search {
     for (std::size_t i = 0; i < keys.size(); ++i) {
       if (const auto joined = child_of(at, join(keys.subspan(i)))) return joined;
       auto next = child_of(at, keys[i]);
-      if (!next) next = by_dots(at, keys[i]);
       if (!next) next = most_like(at, keys[i]);
       if (!next) break;
       at = *next;
@@ -69,19 +62,6 @@ class Search {
     std::string joined;
     for (const std::string& key : keys) joined += (joined.empty() ? "" : ".") + key;
     return joined;
-  }
-
-  // Where the parts of a dotted name lead.
-  static std::optional<NodeRef> by_dots(const NodeRef& node, std::string_view name) {
-    if (name.find('.') == std::string_view::npos) return std::nullopt;
-    std::optional<NodeRef> at = node;
-    while (at) {
-      const std::size_t dot = name.find('.');
-      at = child_of(*at, name.substr(0, dot));
-      if (dot == std::string_view::npos) break;
-      name.remove_prefix(dot + 1);
-    }
-    return at;
   }
 
   std::optional<NodeRef> most_like(const NodeRef& node, const std::string& key) {
@@ -101,6 +81,15 @@ class Search {
 
   std::uint64_t work_ = 0;
 };
+
+std::vector<std::string> split_at_dots(std::span<const std::string> keys) {
+  std::vector<std::string> parts;
+  for (const std::string& key : keys) {
+    std::istringstream text(key);
+    for (std::string part; std::getline(text, part, '.');) parts.push_back(part);
+  }
+  return parts;
+}
 
 // The first node whose path ends with `path`.
 std::optional<NodeRef> ending_with(const NodeRef& root, const KeyPath& path) {
@@ -137,6 +126,7 @@ std::optional<std::string> near_path(const NodeRef& root, const KeyPath& path) {
   std::optional<NodeRef> node;
   if (!root.find(path.parent())) node = ending_with(root, path);
   if (!node) node = Search().find(root, keys);
+  if (!node) node = Search().find(root, split_at_dots(keys));
   if (!node) node = ending_with(root, path);
   // What exists already, such as the container where the path ends, is no news.
   KeyPath part = path;
@@ -165,10 +155,10 @@ Error explain_missing(Error error, const NodeRef& root) {
     return error;
   }
   NodeRef node = root;
-  for (const Key& key : *path) {
-    const auto child = node.find(key.view());
-    if (!child) break;
-    node = *child;
+  for (std::size_t i = 1; i <= path->size(); ++i) {
+    const auto next = root.find(path->first(i));
+    if (!next) break;
+    node = *next;
   }
   if (is_container(node.kind()) && !has_keys(node.kind()) && node.size() > 0) {
     error.message += "; its elements are 0 to " + std::to_string(node.size() - 1);

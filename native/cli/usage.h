@@ -12,8 +12,9 @@
 namespace espalier::cli {
 
 /// What stands for a value in help. It also says which values there are: "tree|path|size" are
-/// words, "FILE", "IN", "OUT", "A" and "B" files, "DIR" a folder, "PATH" and "PATTERN" key paths of
-/// the command's first file, "COMMAND" a command. Others are anything.
+/// words, "FILE", "IN", "OUT", "A" and "B" files, as are several of these in one name, "DIR" a
+/// folder, "PATH" and "PATTERN" key paths of the command's first file, "COMMAND" a command. Others
+/// are anything.
 struct ValueName {
   enum class Kind : std::uint8_t { kAny, kWords, kFile, kFolder, kKeyPath, kCommand };
 
@@ -41,6 +42,9 @@ struct ArgumentUsage {
   std::string description;
   bool is_required = false;
   bool is_repeated = false;
+
+  /// "PATTERN..."; a name of several words has its own dots.
+  std::string shown() const;
 };
 
 struct CommandUsage {

@@ -90,7 +90,7 @@ std::string explain_usage(const CLI::App& app, const CLI::ParseError& error) {
   const auto rest = app.remaining();
   if (!rest.empty() && is_option(rest.front())) return no_such_option(app, app, rest.front());
   if (used.empty()) {
-    return rest.empty() ? "there is no command" : no_such_command(app, rest.front());
+    return rest.empty() ? "no command was given" : no_such_command(app, rest.front());
   }
   if (const auto further = used.back()->remaining(); !further.empty()) {
     return "there is an argument too many: '" + further.front() + "'";

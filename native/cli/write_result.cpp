@@ -144,12 +144,13 @@ Result<Losses> save_any(const std::string& target, SaveFormat format, const Valu
 void add_target_options(CLI::App& command, TargetOptions& options, Formats formats) {
   command.option_defaults()->group(kWritingGroup);
   const std::vector<std::string> names = format_names(formats);
-  std::string text = "The format to write, whatever OUT ends in: ";
-  for (const std::string& name : names) text += (name == names.front() ? "" : ", ") + name;
+  std::string text = "The format to write, whatever OUT ends in";
   if (formats == Formats::kAll) text += "; npy and raw hold one tensor";
+  std::string words;
+  for (const std::string& name : names) words += (name == names.front() ? "" : "|") + name;
   command.add_option("--to", options.format, text)
       ->check(CLI::IsMember(names).description(""))
-      ->type_name("FORMAT");
+      ->type_name(words);
   command
       .add_flag("--compress", options.compress,
                 "Compress tensors. --compress=LEVEL: 1 (the default) is fast; 2 to 9 suit sparse "

@@ -3,12 +3,14 @@
 Usage: ESPALIER=path/to/espalier MAKE_SAMPLE=path/to/make_sample python3 test_completion.py
 """
 
+import json
 import os
 import pathlib
 import pty
 import re
 import select
 import shutil
+import struct
 import subprocess
 import sys
 import time
@@ -16,7 +18,7 @@ import unittest
 
 from test_cli import ESPALIER, MAKE_SAMPLE, OK, Cli
 
-COMMANDS = ("ls", "tree", "show", "stats", "verify", "diff", "extract", "convert", "view", "help", "completion")
+COMMANDS = ("ls", "tree", "show", "stats", "verify", "diff", "extract", "convert", "merge", "view", "help", "completion")
 
 
 def needs(program):
@@ -56,7 +58,7 @@ class Shell(Cli):
         self.assertEqual(complete("espalier show run.espalier mod"), {"model/"})
         self.assertEqual(complete("espalier show --full run.espalier model/"), {"model/embed", "model/head"})
         self.assertEqual(complete("espalier ls run.espalier model args/n"), {"args/nesterov"})
-        # Its keys would be a command, or more than one word.
+        self.assertEqual(complete("espalier diff run.espalier run.espalier op"), {"optimizer/"})
         subprocess.run([MAKE_SAMPLE, self.new("run.espalier"), "prefixes"], check=True)
         self.assertEqual(complete("espalier show run.espalier a/"), {"a/-1", "a/10", "a/2", "a/b"})
 
@@ -152,6 +154,13 @@ class Script(Cli):
         self.run_cli("completion", "tcsh", expect=2)
 
     def test_hostile_keys(self):
+        """A shell that inserts a key as it is must find nothing but a word."""
+        names = ["$(touch PWN)", "`id`", "a b", "a;b", "-rf", "a'b", 'a"b', "a\nb", "a|b", "a&b", "a*", "é", "a\\b", "ok", "!p"]
+        header = json.dumps({name: {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]} for name in names}).encode()
+        with open(self.new("keys.safetensors"), "wb") as file:
+            file.write(struct.pack("<Q", len(header)) + header)
+        self.assertEqual(len(self.json("ls", self.new("keys.safetensors"))["nodes"]), len(names))
+        self.assertEqual(self.text("complete-path", self.new("keys.safetensors"), ""), "ok\n")
         self.assertEqual(self.text("complete-path", self.path("sample"), "ev"), "")
         self.assertEqual(self.text("complete-path", self.path("sample"), "frob/x"), "")
         self.assertEqual(self.text("complete-path", self.new("none"), ""), "")

@@ -17,7 +17,7 @@ import unittest
 
 from test_cli import ESPALIER, MAKE_SAMPLE, OK, USAGE, Cli
 
-COMMANDS = ("ls", "tree", "show", "stats", "verify", "diff", "extract", "convert", "view")
+COMMANDS = ("ls", "tree", "show", "stats", "verify", "diff", "extract", "convert", "merge", "view")
 
 
 class Terminal(Cli):
@@ -53,7 +53,7 @@ class NearMisses(Cli):
                             "conv": "convert", "shwo": "show"}.items():
             self.expect_error(word, "x", contains=f"there is no command '{word}'; did you mean '{meant}'?")
         self.expect_error("frobnicate", contains="there is no command 'frobnicate' (see", without="did you mean")
-        self.expect_error(contains="there is no command (see")
+        self.expect_error(contains="no command was given (see")
 
     def test_options(self):
         sample = self.path("sample")
@@ -75,8 +75,8 @@ class NearMisses(Cli):
         for path, meant in {"modle/embed": "model/embed", "model/embde": "model/embed",
                             "layer/1/w": "layers/1/w", "Layers/1/W": "layers/1/w",
                             "opt/0/exp_av": "optimizer/0/exp_avg", "exp_avg": "optimizer/0/exp_avg",
-                            "0/exp_avg": "optimizer/0/exp_avg", "model.embed": "model/embed",
-                            "layers.1.w": "layers/1/w", "args/nestrov": "args/nesterov",
+                            "0/exp_avg": "optimizer/0/exp_avg", "model.embde": "model/embed",
+                            "args/nestrov": "args/nesterov",
                             "types/f8_": "types/f8"}.items():
             for command in ("show", "tree", "ls", "stats"):
                 self.expect_error(command, sample, path, contains=f"did you mean '{meant}'?")

@@ -362,6 +362,35 @@ def in_flight():
                 check(not temporaries(place.folder), f"{number.name}: a temporary file is left")
 
 
+def cut_files():
+    """The source is cut while it is mapped: the program stops at a system call for that."""
+    calls_of_a_save(False)  # skips if strace cannot trace here
+    for command, call, number, options in (("verify", "madvise", 1, ()),  # the index is still to be read
+                                           ("convert", "ftruncate", 1, ()), ("convert", "pwrite64", 1, ("--threads", "1")),
+                                           ("extract", "ftruncate", 1, ("--threads", "2"))):
+        with Place(False) as place, tempfile.NamedTemporaryFile("r") as log:
+            source = place.folder / "source.espalier"
+            shutil.copyfile(NEW, source)
+            target = () if command == "verify" else (place.target,)
+            tracer = start("strace", "-f", "-qq", "-o", log.name, "-e", f"trace={call}", "-e",
+                           f"inject={call}:signal=SIGSTOP:when={number}", ESPALIER, command, source, *target, *options)
+            shown = ""
+            while "stopped by SIGSTOP" not in shown and tracer.poll() is None:
+                time.sleep(0)
+                shown = pathlib.Path(log.name).read_text()
+            stopped = re.search(r"(?m)^(\d+) .*stopped by SIGSTOP", shown)
+            check(stopped, f"{command} did not stop at {call}: {shown}")
+            os.truncate(source, 0)
+            if stopped:
+                os.kill(int(stopped[1]), signal.SIGCONT)
+            message = tracer.communicate(timeout=120)[1].decode()
+            what = f"{command} of a file that is cut at {call}"
+            check(tracer.returncode == 4, f"{what}: {tracer.returncode} {message}")
+            check(message == f"espalier: {source}: the file changed while it was read; try --no-mmap, which also tells "
+                             "whether the disk fails (code file_changed)\n", f"{what}: {message}")
+            check([path.name for path in place.folder.iterdir()] == [source.name], f"{what}: something is left")
+
+
 ALICE, BOB, CAROL = 61001, 61002, 61003
 FINANCE, USERS = 62001, 62002
 
@@ -475,7 +504,7 @@ def other_users():
                     (victim / "file.espalier").unlink(missing_ok=True)
 
 
-PARTS = {part.__name__: part for part in (other_users, kill, errors, signals, limits, full_disk, in_full_disk, meetings, in_flight)}
+PARTS = {part.__name__: part for part in (other_users, kill, errors, signals, limits, full_disk, in_full_disk, meetings, in_flight, cut_files)}
 
 
 def main():

@@ -75,8 +75,7 @@ std::string help_text(const CommandUsage& usage, std::size_t columns) {
   }
   if (!usage.arguments.empty()) out += "\nArguments:\n";
   for (const ArgumentUsage& argument : usage.arguments) {
-    append_entry(out, argument.name + (argument.is_repeated ? "..." : ""), argument.description,
-                 columns);
+    append_entry(out, argument.shown(), argument.description, columns);
   }
   for (const OptionGroup& group : usage.groups) {
     out += "\n" + group.title + ":\n";

@@ -111,8 +111,7 @@ std::string man_page(const CommandUsage& command, const CommandUsage& program) {
   }
   if (!command.arguments.empty()) page += ".SH ARGUMENTS\n";
   for (const ArgumentUsage& argument : command.arguments) {
-    append_entry(page, italic(argument.name) + (argument.is_repeated ? " ..." : ""),
-                 argument.description);
+    append_entry(page, italic(argument.shown()), argument.description);
   }
   if (!command.groups.empty()) page += ".SH OPTIONS\n";
   append_options(page, command);

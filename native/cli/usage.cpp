@@ -47,7 +47,9 @@ void add_option(std::vector<OptionGroup>& groups, const CLI::Option& option) {
 ValueName::Kind ValueName::kind() const {
   if (name.find('|') != std::string::npos) return Kind::kWords;
   static constexpr std::array kFiles = {"FILE", "IN", "OUT", "A", "B"};
-  if (std::find(kFiles.begin(), kFiles.end(), name) != kFiles.end()) return Kind::kFile;
+  // The last word stands for all of a name like "IN... OUT".
+  const std::string last = name.substr(name.rfind(' ') + 1);
+  if (std::find(kFiles.begin(), kFiles.end(), last) != kFiles.end()) return Kind::kFile;
   if (name == "DIR") return Kind::kFolder;
   if (name == "PATH" || name == "PATTERN") return Kind::kKeyPath;
   return name == "COMMAND" ? Kind::kCommand : Kind::kAny;
@@ -60,13 +62,16 @@ std::vector<std::string> ValueName::words() const {
   return words;
 }
 
+std::string ArgumentUsage::shown() const {
+  return is_repeated && name.find("...") == std::string::npos ? name + "..." : name;
+}
+
 std::string CommandUsage::short_name() const { return name.substr(name.rfind(' ') + 1); }
 
 std::string CommandUsage::synopsis() const {
   std::string text = name + (groups.empty() ? "" : " [OPTIONS]");
   for (const ArgumentUsage& argument : arguments) {
-    const std::string shown = argument.name + (argument.is_repeated ? "..." : "");
-    text += argument.is_required ? " " + shown : " [" + shown + "]";
+    text += argument.is_required ? " " + argument.shown() : " [" + argument.shown() + "]";
   }
   return commands.empty() ? text : text + " COMMAND ...";
 }

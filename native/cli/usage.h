@@ -41,6 +41,9 @@ struct ArgumentUsage {
   std::string description;
   bool is_required = false;
   bool is_repeated = false;
+
+  /// The name, with "..." if it is repeated; a name like "IN... OUT" says so itself.
+  std::string shown() const;
 };
 
 struct CommandUsage {

@@ -186,7 +186,7 @@ class Ls(Cli):
         subprocess.run([MAKE_SAMPLE, self.new("prefixes"), "prefixes"], check=True)
         nodes = self.json("ls", self.new("prefixes"), "--all", "--sort", "path")["nodes"]
         self.assertEqual([node["path"] for node in nodes],
-                         ["", "a", "a-b", "a-b/~0", "a/-1", "a/10", "a/2", "a/b", "a0", "~20"])
+                         ["", "0", "a", "a-b", "a-b/~0", "a/-1", "a/10", "a/2", "a/b", "a0"])
         numbers = [node["tensor"] for node in sorted_by("--sort", "file")]
         self.assertEqual(numbers, sorted(numbers))
 
@@ -207,8 +207,8 @@ class Ls(Cli):
         self.assertEqual(listed("--sort", "name", "-r"), natural[::-1])
         subprocess.run([MAKE_SAMPLE, self.new("prefixes"), "prefixes"], check=True)
         nodes = self.json("ls", self.new("prefixes"), "--all", "--sort", "name")["nodes"]
-        self.assertEqual([node["path"].replace("~2", "~") for node in nodes],
-                         ["", "~0", "a", "a/-1", "a/2", "a/10", "a/b", "a-b", "a-b/~0", "a0"])
+        self.assertEqual([node["path"] for node in nodes],
+                         ["", "0", "a", "a/-1", "a/2", "a/10", "a/b", "a-b", "a-b/~0", "a0"])
         # Keys that are numbers count as numbers, in lists too.
         subprocess.run([MAKE_SAMPLE, self.new("many"), "many:30"], check=True)
         self.text("ls", self.new("many"), "--sort", "name")
@@ -1065,7 +1065,7 @@ class Patterns(Cli):
 
     def test_paths_as_people_type_them(self):
         file = self.new("nested.espalier")
-        self.text("convert", os.path.join(DATA, "digits", "digits.safetensors"), file, "--nest")
+        self.text("convert", os.path.join(Safetensors.DATA, "digits", "digits.safetensors"), file, "--nest")
         path = "model/layers/8/weight"
         shown, listed = self.text("show", file, path), self.text("ls", file, path)
         self.assertIn("  " + path + "\n", listed)

@@ -80,7 +80,7 @@ class NearMisses(Cli):
                             "types/f8_": "types/f8"}.items():
             for command in ("show", "tree", "ls", "stats"):
                 self.expect_error(command, sample, path, contains=f"did you mean '{meant}'?")
-            self.expect_error("extract", sample, self.new("out"), "--root", path,
+            self.expect_error("extract", sample, self.new("out.espalier"), "--root", path,
                               contains=f"did you mean '{meant}'?")
         self.expect_error("show", sample, "--metadata", "epcoh", contains="did you mean 'epoch'?")
         self.expect_error("show", sample, "layers/2/w", contains="its elements are 0 to 1", without="did you mean")
@@ -97,7 +97,7 @@ class NearMisses(Cli):
         sample = self.path("sample")
         for pattern in ("model/*", "**", "layers/[01]/w", "model/{head,embed}", "model/hea?"):
             for args in (["show", sample, pattern], ["tree", sample, pattern],
-                         ["extract", sample, self.new("out"), "--root", pattern]):
+                         ["extract", sample, self.new("out.espalier"), "--root", pattern]):
                 self.expect_error(*args, contains="this looks like a pattern, and one key path is needed: ls, ")
 
     def test_huge_containers(self):
@@ -131,6 +131,11 @@ class Help(Terminal):
         for option in ("--threads N", "--no-mmap", "--nest"):
             self.assertIn(option, reading)
         self.assertIn("--sort tree|name|", text)
+
+    def test_synopses(self):
+        for usage in ("merge [OPTIONS] A B... OUT", "convert [OPTIONS] IN... OUT", "verify [OPTIONS] FILE...",
+                      "ls [OPTIONS] FILE [PATTERN...]", "extract [OPTIONS] FILE OUT [PATTERN...]"):
+            self.assertIn(f"\nUsage: espalier {usage}\n", self.text(usage.split()[0], "--help"))
 
     def test_examples_are_commands(self):
         """Each example parses: what fails is only that there is no such file."""

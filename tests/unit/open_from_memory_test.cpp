@@ -98,7 +98,7 @@ TEST_CASE("Damage has the same error wherever the bytes are") {
   for (const std::size_t at : {std::size_t{0}, std::size_t{9}, std::size_t{40}, std::size_t{200}}) {
     Bytes flipped = whole;
     flipped[at] ^= std::byte{1};
-    for (const Bytes& bytes : {flipped, Bytes(whole.begin(), whole.begin() + 60 + at)}) {
+    for (const Bytes& bytes : {flipped, Bytes(whole.data(), whole.data() + 60 + at)}) {
       REQUIRE(testing::write_whole(folder / "file", bytes));
       const auto on_disk = CheckpointFile::open(folder / "file");
       REQUIRE_FALSE(on_disk);

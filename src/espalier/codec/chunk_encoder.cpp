@@ -9,14 +9,8 @@
 #include <utility>
 #include <vector>
 
-// For the names of experimental parameters; every function used is also in the shared library.
-#define ZSTD_STATIC_LINKING_ONLY
-#include <zstd.h>
-#include <zstd_errors.h>
-
 #include "espalier/codec/chunk_decoder.h"
-#include "espalier/codec/frame.h"
-#include "espalier/codec/hash.h"
+#include "espalier/codec/frame_encoder.h"
 #include "espalier/codec/planes.h"
 #include "espalier/codec/sample.h"
 
@@ -28,86 +22,6 @@ constexpr std::size_t kLeastSaving = 100;
 
 // The largest compressed size for `size` bytes that is worth it.
 std::size_t worthwhile(std::size_t size) { return size - size / kLeastSaving - 1; }
-
-struct FreeContext {
-  void operator()(ZSTD_CCtx* context) const { ZSTD_freeCCtx(context); }
-};
-
-// A zstd encoder with fixed settings.
-class FrameEncoder {
- public:
-  // zstd's own settings for `level`.
-  static FrameEncoder with_matches(int level) { return FrameEncoder(level, false, 0); }
-
-  // An entropy code and nothing else: matches among exponents are short and take more room than
-  // they save. zstd has no such setting. A step that skips a whole block after the first failed
-  // search comes close, and the smallest table costs no time to clear. With these settings zstd
-  // would leave literals uncompressed, so literal compression is forced.
-  static FrameEncoder entropy_only() { return FrameEncoder(1, true, 0); }
-
-  // The same with an entropy code for every kLocalBytes instead of every 128 KiB.
-  static FrameEncoder local_entropy_only() { return FrameEncoder(1, true, kLocalBytes); }
-
-  // Writes the frame and its seal into `out` and returns their length; nullopt if they do not fit.
-  Result<std::optional<std::size_t>> encode(ByteSpan bytes, MutableByteSpan out) {
-    if (!context_) {
-      context_.reset(ZSTD_createCCtx());
-      if (!context_ || !set_up()) return no_memory();
-    }
-    if (out.size() <= kSealBytes) return std::optional<std::size_t>();
-    const std::size_t size = ZSTD_compress2(context_.get(), out.data(), out.size() - kSealBytes,
-                                            bytes.data(), bytes.size());
-    if (ZSTD_isError(size) == 0) {
-      // Never write a frame that the decoder would refuse, even if zstd chooses another form.
-      if (!is_canonical_frame(out.first(size), bytes.size())) return std::optional<std::size_t>();
-      store_le(out.data() + size, hash64(out.first(size)));
-      return std::optional(size + kSealBytes);
-    }
-    if (ZSTD_getErrorCode(size) == ZSTD_error_memory_allocation) return no_memory();
-    return std::optional<std::size_t>();
-  }
-
- private:
-  FrameEncoder(int level, bool entropy_only, int block_bytes)
-      : level_(level), entropy_only_(entropy_only), block_bytes_(block_bytes) {}
-
-  static tl::unexpected<Error> no_memory() {
-    return fail(ErrorCode::kOutOfMemory, "out of memory while compressing; use fewer threads");
-  }
-
-  bool set_up() {
-    bool done = true;
-    const auto set = [&](ZSTD_cParameter parameter, int value) {
-      done = done && ZSTD_isError(ZSTD_CCtx_setParameter(context_.get(), parameter, value)) == 0;
-    };
-    set(ZSTD_c_compressionLevel, level_);
-    // The window is as long as a chunk: this format allows only single-segment frames.
-    set(ZSTD_c_windowLog, 20);
-    if (entropy_only_) {
-      set(ZSTD_c_strategy, ZSTD_fast);
-      set(ZSTD_c_minMatch, 7);
-      set(ZSTD_c_targetLength, 1 << 17);
-      set(ZSTD_c_hashLog, 6);
-      set(ZSTD_c_chainLog, 6);
-      set(ZSTD_c_literalCompressionMode, ZSTD_lcm_huffman);
-    }
-#ifdef ZSTD_c_maxBlockSize  // from 1.5.4 on
-    if (block_bytes_ != 0) set(ZSTD_c_maxBlockSize, block_bytes_);
-#endif
-    return done;
-  }
-
-  std::unique_ptr<ZSTD_CCtx, FreeContext> context_;
-  int level_;
-  bool entropy_only_;
-  int block_bytes_;  // 0 for zstd's own choice
-};
-
-int zstd_level(int level) {
-  constexpr std::array<int, kMaxCompression> kLevels = {1, 3, 5, 7, 9, 12, 15, 17, 19};
-  return kLevels[static_cast<std::size_t>(std::clamp(level, kFastCompression, kMaxCompression) -
-                                          1)];
-}
 
 }  // namespace
 

@@ -12,6 +12,7 @@
 #include "espalier/codec/chunk_decoder.h"
 #include "espalier/codec/frame_encoder.h"
 #include "espalier/codec/planes.h"
+#include "espalier/codec/repeats.h"
 #include "espalier/codec/sample.h"
 
 namespace espalier {
@@ -46,8 +47,9 @@ class ChunkEncoder::Coder {
     if (logical.size() < kSmallest) return best_;
     const ChunkSample sample = take_sample(logical, layout);
     // Data other than floats may be anything: text, for example, does not repeat whole words.
-    try_matches_ = thorough_ || sample.repeats || !layout.is_float;
-    if (sample.any_uneven() || sample.repeats || thorough_) {
+    repeats_ = sample.repeats || (!layout.is_float && sample.any_uneven());
+    try_matches_ = thorough_ || repeats_;
+    if (sample.any_uneven() || try_matches_) {
       if (layout.has_planes()) {
         if (auto ok = try_planes(logical, layout, sample); !ok) return propagate(ok);
       } else if (sample.uneven[0]) {
@@ -69,11 +71,14 @@ class ChunkEncoder::Coder {
     return sample.local[plane] ? local_ : entropy_;
   }
 
-  // A better candidate replaces the best so far, in its buffer.
-  MutableByteSpan trial(std::size_t chunk) {
+  // Room for a candidate of at most `most` bytes. A better one replaces the best so far, in its
+  // buffer.
+  MutableByteSpan trial(std::size_t chunk, std::size_t most) {
     trial_.resize(chunk);
-    return MutableByteSpan(trial_).first(
-        std::min(worthwhile(chunk), std::max<std::size_t>(best_.bytes.size(), 1) - 1));
+    return MutableByteSpan(trial_).first(std::min(worthwhile(chunk), most));
+  }
+  MutableByteSpan better_trial(std::size_t chunk) {
+    return trial(chunk, std::max<std::size_t>(best_.bytes.size(), 1) - 1);
   }
   void take_trial(Codec codec, std::size_t size) {
     std::swap(trial_, kept_);
@@ -81,25 +86,44 @@ class ChunkEncoder::Coder {
   }
 
   Result<void> try_frame(FrameEncoder& encoder, ByteSpan logical) {
-    const auto size = encoder.encode(logical, trial(logical.size()));
+    const auto size = encoder.encode(logical, better_trial(logical.size()));
     if (!size) return propagate(size);
     if (*size) take_trial(Codec::kZstd, **size);
     return {};
   }
 
-  // Try level 1 first: higher levels pay only where it does well.
+  // Trained numbers have no matches, and a long search for them takes time. So zstd's level 1 goes
+  // first. Stronger levels follow where it comes near the best so far, or where there are repeats.
   Result<void> try_matches(ByteSpan logical) {
-    const std::size_t before = best_.bytes.size();
-    if (auto ok = try_frame(quick_, logical); !ok) return ok;
-    if (!thorough_ || best_.bytes.size() == before) return {};
+    constexpr std::size_t kNear = 16;  // one part in this many
+    const std::size_t best = best_.bytes.size();
+    const auto size = quick_.encode(logical, trial(logical.size(), best + best / kNear));
+    if (!size) return propagate(size);
+    const bool near = size->has_value();
+    if (near && **size < best) take_trial(Codec::kZstd, **size);
+    if (!thorough_ || !(near || repeats_)) return {};
     return try_frame(strong_, logical);
+  }
+
+  // Whether any plane has repeats. Those of noise would show in whole elements.
+  bool planes_repeat(const PlanePointers<std::byte>& planes, std::size_t n,
+                     const ChunkSample& sample) const {
+    if (repeats_) return true;
+    for (std::size_t k = 0; k < kMaxElementWidth; ++k) {
+      if (!sample.uneven[k] || sample.constant[k]) continue;
+      const ByteSpan plane(planes[k], n);
+      if (sample.varied[k] ? has_repeated_words(plane) : has_repeated_long_words(plane)) {
+        return true;
+      }
+    }
+    return false;
   }
 
   Result<void> try_planes(ByteSpan logical, ElementLayout layout, const ChunkSample& sample) {
     const std::size_t width = layout.width;
     const std::size_t n = logical.size() / width;
     const std::size_t lengths = width * sizeof(std::uint32_t);
-    const MutableByteSpan out = trial(logical.size());
+    const MutableByteSpan out = better_trial(logical.size());
     if (out.size() <= lengths) return {};
     parted_.resize(logical.size());
     PlanePointers<std::byte> planes = {};
@@ -117,11 +141,13 @@ class ChunkEncoder::Coder {
       }
     }
     split_planes(layout, logical, planes);
+    const bool repeats = planes_repeat(planes, n, sample);
     for (std::size_t k = 0; k < width; ++k) {
       std::size_t length = n;
       if (k >= placed) {
-        const auto size = encode_plane(
-            {planes[k], n}, sample.uneven[k] ? &entropy_for(sample, k) : nullptr, out.subspan(at));
+        FrameEncoder* const entropy = sample.uneven[k] ? &entropy_for(sample, k) : nullptr;
+        const auto size =
+            encode_plane({planes[k], n}, entropy, repeats || sample.constant[k], out.subspan(at));
         if (!size) return propagate(size);
         if (!*size) return {};
         length = **size;
@@ -157,9 +183,9 @@ class ChunkEncoder::Coder {
   }
 
   // Puts a plane into `out` in its smallest form and returns its length; nullopt if it does not
-  // fit. `entropy` is null for noise.
+  // fit. `entropy` is null for noise. `repeats` if the chunk's planes have any.
   Result<std::optional<std::size_t>> encode_plane(ByteSpan plane, FrameEncoder* entropy,
-                                                  MutableByteSpan out) {
+                                                  bool repeats, MutableByteSpan out) {
     if (out.empty()) return std::optional<std::size_t>();
     if (std::memcmp(plane.data(), plane.data() + 1, plane.size() - 1) == 0) {
       out[0] = plane[0];
@@ -169,10 +195,10 @@ class ChunkEncoder::Coder {
     if (entropy != nullptr) {
       if (auto ok = attempt(*entropy, plane, out, best); !ok) return propagate(ok);
     }
-    if (try_matches_) {
+    if (try_matches_ || repeats) {
       const auto near = attempt(quick_, plane, out, best);
       if (!near) return propagate(near);
-      if (thorough_ && *near) {
+      if (thorough_ && (*near || repeats)) {
         if (auto ok = attempt(strong_, plane, out, best); !ok) return propagate(ok);
       }
     }
@@ -196,6 +222,8 @@ class ChunkEncoder::Coder {
   }
 
   bool thorough_;
+  // Of the chunk at hand:
+  bool repeats_ = false;
   bool try_matches_ = false;
   FrameEncoder entropy_;
   FrameEncoder local_;

@@ -101,7 +101,8 @@ class Kinds {
   void sines() {
     constexpr double kTurn = 2 * std::numbers::pi;
     add("sines: spectrogram basis, f32", kF32, as_f32(floats(258 * 256, [](std::size_t i) {
-          const auto row = static_cast<double>(i / 256);
+          const std::size_t whole = i / 256;
+          const auto row = static_cast<double>(whole);
           const auto n = static_cast<double>(i % 256);
           const double window = 0.5 - 0.5 * std::cos(kTurn * n / 256);
           return window * (row < 129 ? std::cos(kTurn * row * n / 256)
@@ -234,8 +235,9 @@ class Kinds {
     add("counters: positions, i64", kI64, elements<std::int64_t>(kElements / 4, count));
     add("counters: positions, f32", kF32, as_f32(floats(kElements, count)));
     add("counters: steps, f32", kF32, as_f32(Floats(kElements / 4, 12'000)));
+    constexpr double kRates = kElements / 4.0;
     add("counters: learning rates, f64", kF64, elements<double>(kElements / 4, [](std::size_t i) {
-          return 5e-4 * (1 + std::cos(std::numbers::pi * static_cast<double>(i) / (kElements / 4)));
+          return 5e-4 * (1 + std::cos(std::numbers::pi * static_cast<double>(i) / kRates));
         }));
     std::uint64_t now = 1'750'000'000'000'000'000;
     add("counters: times, i64", kI64, elements<std::int64_t>(kElements / 4, [&](std::size_t) {
@@ -260,10 +262,11 @@ class Kinds {
              ", \"loss\": " + std::to_string(2 + random.below(100)) + ", \"note\": \"" +
              words[word(random)] + "\"}\n";
     }
-    for (const auto& [name, from] : {std::pair{"words", &text}, std::pair{"log", &log}}) {
-      add("text: " + std::string(name), kByte,
-          elements<char>(from->size(), [&](std::size_t i) { return (*from)[i]; }));
-    }
+    const auto bytes_of = [](const std::string& from) {
+      return elements<char>(from.size(), [&](std::size_t i) { return from[i]; });
+    };
+    add("text: words", kByte, bytes_of(text));
+    add("text: log", kByte, bytes_of(log));
     add("text: code points, u32", kI32,
         elements<std::uint32_t>(text.size() / 2, [&](std::size_t i) { return text[i]; }));
   }

@@ -59,6 +59,8 @@ void load(const Options& options);
 void resave(const Options& options);
 /// Compresses and decompresses the tensors of a file in memory.
 void codec(const Options& options);
+/// Compares, for each tensor of a file, the chosen form of its chunks with all forms.
+void forms(const Options& options);
 /// Reads a file as the transpose of a square matrix of f32, like formats that store strides.
 void transposed(const Options& options);
 /// How long saves in the background block their caller.

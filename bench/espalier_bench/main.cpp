@@ -295,6 +295,9 @@ int main(int argc, char** argv) {
   resaver->add_option("--out", options.out)->required();
   CLI::App* coder = command("codec", "compress and decompress in memory, chunk by chunk", codec);
   coder->add_flag("--zstd", options.zstd, "zstd alone, at that level");
+  CLI::App* former =
+      command("forms", "compare the chosen form of each tensor's chunks with all forms", forms);
+  former->add_option("--level", options.level)->check(CLI::Range(1, 9))->required();
   for (CLI::App* sub : {saver, resaver, coder}) sub->add_option("--level", options.level);
   CLI::App* maker = command("make", "write a file of many small tensors", make);
   maker->add_option("--tensors", options.tensors)->required();

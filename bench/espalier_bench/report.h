@@ -21,6 +21,10 @@ class Report {
   Report(const std::string& command, const std::string& file)
       : text_(fmt::format(R"({{"command":"{}","file":"{}")", command, file)) {}
 
+  /// `value` must need no escapes.
+  Report& with(const char* name, const std::string& value) {
+    return add(name, fmt::format(R"("{}")", value));
+  }
   Report& with(const char* name, bool value) { return add(name, value ? "true" : "false"); }
   template <std::integral T>
   Report& with(const char* name, T value) {

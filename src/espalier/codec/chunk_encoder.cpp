@@ -9,15 +9,10 @@
 #include <utility>
 #include <vector>
 
-// For the names of experimental parameters; every function used is also in the shared library.
-#define ZSTD_STATIC_LINKING_ONLY
-#include <zstd.h>
-#include <zstd_errors.h>
-
 #include "espalier/codec/chunk_decoder.h"
-#include "espalier/codec/frame.h"
-#include "espalier/codec/hash.h"
+#include "espalier/codec/frame_encoder.h"
 #include "espalier/codec/planes.h"
+#include "espalier/codec/repeats.h"
 #include "espalier/codec/sample.h"
 
 namespace espalier {
@@ -28,86 +23,6 @@ constexpr std::size_t kLeastSaving = 100;
 
 // The largest compressed size for `size` bytes that is worth it.
 std::size_t worthwhile(std::size_t size) { return size - size / kLeastSaving - 1; }
-
-struct FreeContext {
-  void operator()(ZSTD_CCtx* context) const { ZSTD_freeCCtx(context); }
-};
-
-// A zstd encoder with fixed settings.
-class FrameEncoder {
- public:
-  // zstd's own settings for `level`.
-  static FrameEncoder with_matches(int level) { return FrameEncoder(level, false, 0); }
-
-  // An entropy code and nothing else: matches among exponents are short and take more room than
-  // they save. zstd has no such setting. A step that skips a whole block after the first failed
-  // search comes close, and the smallest table costs no time to clear. With these settings zstd
-  // would leave literals uncompressed, so literal compression is forced.
-  static FrameEncoder entropy_only() { return FrameEncoder(1, true, 0); }
-
-  // The same with an entropy code for every kLocalBytes instead of every 128 KiB.
-  static FrameEncoder local_entropy_only() { return FrameEncoder(1, true, kLocalBytes); }
-
-  // Writes the frame and its seal into `out` and returns their length; nullopt if they do not fit.
-  Result<std::optional<std::size_t>> encode(ByteSpan bytes, MutableByteSpan out) {
-    if (!context_) {
-      context_.reset(ZSTD_createCCtx());
-      if (!context_ || !set_up()) return no_memory();
-    }
-    if (out.size() <= kSealBytes) return std::optional<std::size_t>();
-    const std::size_t size = ZSTD_compress2(context_.get(), out.data(), out.size() - kSealBytes,
-                                            bytes.data(), bytes.size());
-    if (ZSTD_isError(size) == 0) {
-      // Never write a frame that the decoder would refuse, even if zstd chooses another form.
-      if (!is_canonical_frame(out.first(size), bytes.size())) return std::optional<std::size_t>();
-      store_le(out.data() + size, hash64(out.first(size)));
-      return std::optional(size + kSealBytes);
-    }
-    if (ZSTD_getErrorCode(size) == ZSTD_error_memory_allocation) return no_memory();
-    return std::optional<std::size_t>();
-  }
-
- private:
-  FrameEncoder(int level, bool entropy_only, int block_bytes)
-      : level_(level), entropy_only_(entropy_only), block_bytes_(block_bytes) {}
-
-  static tl::unexpected<Error> no_memory() {
-    return fail(ErrorCode::kOutOfMemory, "out of memory while compressing; use fewer threads");
-  }
-
-  bool set_up() {
-    bool done = true;
-    const auto set = [&](ZSTD_cParameter parameter, int value) {
-      done = done && ZSTD_isError(ZSTD_CCtx_setParameter(context_.get(), parameter, value)) == 0;
-    };
-    set(ZSTD_c_compressionLevel, level_);
-    // The window is as long as a chunk: this format allows only single-segment frames.
-    set(ZSTD_c_windowLog, 20);
-    if (entropy_only_) {
-      set(ZSTD_c_strategy, ZSTD_fast);
-      set(ZSTD_c_minMatch, 7);
-      set(ZSTD_c_targetLength, 1 << 17);
-      set(ZSTD_c_hashLog, 6);
-      set(ZSTD_c_chainLog, 6);
-      set(ZSTD_c_literalCompressionMode, ZSTD_lcm_huffman);
-    }
-#ifdef ZSTD_c_maxBlockSize  // from 1.5.4 on
-    if (block_bytes_ != 0) set(ZSTD_c_maxBlockSize, block_bytes_);
-#endif
-    return done;
-  }
-
-  std::unique_ptr<ZSTD_CCtx, FreeContext> context_;
-  int level_;
-  bool entropy_only_;
-  int block_bytes_;  // 0 for zstd's own choice
-};
-
-int zstd_level(int level) {
-  constexpr std::array<int, kMaxCompression> kLevels = {1, 3, 5, 7, 9, 12, 15, 17, 19};
-  return kLevels[static_cast<std::size_t>(std::clamp(level, kFastCompression, kMaxCompression) -
-                                          1)];
-}
 
 }  // namespace
 
@@ -132,8 +47,9 @@ class ChunkEncoder::Coder {
     if (logical.size() < kSmallest) return best_;
     const ChunkSample sample = take_sample(logical, layout);
     // Data other than floats may be anything: text, for example, does not repeat whole words.
-    try_matches_ = thorough_ || sample.repeats || !layout.is_float;
-    if (sample.any_uneven() || sample.repeats || thorough_) {
+    repeats_ = sample.repeats || (!layout.is_float && sample.any_uneven());
+    try_matches_ = thorough_ || repeats_;
+    if (sample.any_uneven() || try_matches_) {
       if (layout.has_planes()) {
         if (auto ok = try_planes(logical, layout, sample); !ok) return propagate(ok);
       } else if (sample.uneven[0]) {
@@ -155,11 +71,14 @@ class ChunkEncoder::Coder {
     return sample.local[plane] ? local_ : entropy_;
   }
 
-  // A better candidate replaces the best so far, in its buffer.
-  MutableByteSpan trial(std::size_t chunk) {
+  // Room for a candidate of at most `most` bytes. A better one replaces the best so far, in its
+  // buffer.
+  MutableByteSpan trial(std::size_t chunk, std::size_t most) {
     trial_.resize(chunk);
-    return MutableByteSpan(trial_).first(
-        std::min(worthwhile(chunk), std::max<std::size_t>(best_.bytes.size(), 1) - 1));
+    return MutableByteSpan(trial_).first(std::min(worthwhile(chunk), most));
+  }
+  MutableByteSpan better_trial(std::size_t chunk) {
+    return trial(chunk, std::max<std::size_t>(best_.bytes.size(), 1) - 1);
   }
   void take_trial(Codec codec, std::size_t size) {
     std::swap(trial_, kept_);
@@ -167,25 +86,44 @@ class ChunkEncoder::Coder {
   }
 
   Result<void> try_frame(FrameEncoder& encoder, ByteSpan logical) {
-    const auto size = encoder.encode(logical, trial(logical.size()));
+    const auto size = encoder.encode(logical, better_trial(logical.size()));
     if (!size) return propagate(size);
     if (*size) take_trial(Codec::kZstd, **size);
     return {};
   }
 
-  // Try level 1 first: higher levels pay only where it does well.
+  // Trained numbers have no matches, and a long search for them takes time. So zstd's level 1 goes
+  // first. Stronger levels follow where it comes near the best so far, or where there are repeats.
   Result<void> try_matches(ByteSpan logical) {
-    const std::size_t before = best_.bytes.size();
-    if (auto ok = try_frame(quick_, logical); !ok) return ok;
-    if (!thorough_ || best_.bytes.size() == before) return {};
+    constexpr std::size_t kNear = 16;  // one part in this many
+    const std::size_t best = best_.bytes.size();
+    const auto size = quick_.encode(logical, trial(logical.size(), best + best / kNear));
+    if (!size) return propagate(size);
+    const bool near = size->has_value();
+    if (near && **size < best) take_trial(Codec::kZstd, **size);
+    if (!thorough_ || !(near || repeats_)) return {};
     return try_frame(strong_, logical);
+  }
+
+  // Whether any plane has repeats. Those of noise would show in whole elements.
+  bool planes_repeat(const PlanePointers<std::byte>& planes, std::size_t n,
+                     const ChunkSample& sample) const {
+    if (repeats_) return true;
+    for (std::size_t k = 0; k < kMaxElementWidth; ++k) {
+      if (!sample.uneven[k] || sample.constant[k]) continue;
+      const ByteSpan plane(planes[k], n);
+      if (sample.varied[k] ? has_repeated_words(plane) : has_repeated_long_words(plane)) {
+        return true;
+      }
+    }
+    return false;
   }
 
   Result<void> try_planes(ByteSpan logical, ElementLayout layout, const ChunkSample& sample) {
     const std::size_t width = layout.width;
     const std::size_t n = logical.size() / width;
     const std::size_t lengths = width * sizeof(std::uint32_t);
-    const MutableByteSpan out = trial(logical.size());
+    const MutableByteSpan out = better_trial(logical.size());
     if (out.size() <= lengths) return {};
     parted_.resize(logical.size());
     PlanePointers<std::byte> planes = {};
@@ -203,11 +141,13 @@ class ChunkEncoder::Coder {
       }
     }
     split_planes(layout, logical, planes);
+    const bool repeats = planes_repeat(planes, n, sample);
     for (std::size_t k = 0; k < width; ++k) {
       std::size_t length = n;
       if (k >= placed) {
-        const auto size = encode_plane(
-            {planes[k], n}, sample.uneven[k] ? &entropy_for(sample, k) : nullptr, out.subspan(at));
+        FrameEncoder* const entropy = sample.uneven[k] ? &entropy_for(sample, k) : nullptr;
+        const auto size =
+            encode_plane({planes[k], n}, entropy, repeats || sample.constant[k], out.subspan(at));
         if (!size) return propagate(size);
         if (!*size) return {};
         length = **size;
@@ -243,9 +183,9 @@ class ChunkEncoder::Coder {
   }
 
   // Puts a plane into `out` in its smallest form and returns its length; nullopt if it does not
-  // fit. `entropy` is null for noise.
+  // fit. `entropy` is null for noise. `repeats` if the chunk's planes have any.
   Result<std::optional<std::size_t>> encode_plane(ByteSpan plane, FrameEncoder* entropy,
-                                                  MutableByteSpan out) {
+                                                  bool repeats, MutableByteSpan out) {
     if (out.empty()) return std::optional<std::size_t>();
     if (std::memcmp(plane.data(), plane.data() + 1, plane.size() - 1) == 0) {
       out[0] = plane[0];
@@ -255,10 +195,10 @@ class ChunkEncoder::Coder {
     if (entropy != nullptr) {
       if (auto ok = attempt(*entropy, plane, out, best); !ok) return propagate(ok);
     }
-    if (try_matches_) {
+    if (try_matches_ || repeats) {
       const auto near = attempt(quick_, plane, out, best);
       if (!near) return propagate(near);
-      if (thorough_ && *near) {
+      if (thorough_ && (*near || repeats)) {
         if (auto ok = attempt(strong_, plane, out, best); !ok) return propagate(ok);
       }
     }
@@ -282,6 +222,8 @@ class ChunkEncoder::Coder {
   }
 
   bool thorough_;
+  // Of the chunk at hand:
+  bool repeats_ = false;
   bool try_matches_ = false;
   FrameEncoder entropy_;
   FrameEncoder local_;

@@ -4,15 +4,14 @@
 #include <cstdint>
 
 #include "espalier/codec/planes.h"
+#include "espalier/codec/repeats.h"
 
 namespace espalier {
 namespace {
 
 // Short runs, so that rows that differ from their neighbours do not look like parts that differ.
 constexpr std::size_t kRuns = 128;
-constexpr std::size_t kRunElements = 16;
 constexpr std::size_t kElements = kRuns * kRunElements;
-constexpr std::size_t kWords = 1024;
 
 // Counts pairs of bytes at different positions, and the pairs with equal values: the basis of
 // Renyi's entropy of order 2, which is never above Shannon's. Every pair is counted twice.
@@ -34,6 +33,15 @@ bool is_uneven(const Pairs& pairs, std::size_t n) {
   return (pairs.equal + n) * 10 > (pairs.all / 256 + n) * 11;
 }
 
+// Whether bytes equal the one before them more often than by chance: once more in eight times.
+bool has_runs(ByteSpan sample, const Pairs& pairs) {
+  if (sample.size() < 2) return false;
+  std::uint64_t equal = 0;
+  for (std::size_t i = 1; i < sample.size(); ++i) equal += sample[i] == sample[i - 1] ? 1 : 0;
+  // At most 2,048 bytes, so no product overflows.
+  return equal * pairs.all * 8 > (sample.size() - 1) * (pairs.equal * 8 + pairs.all);
+}
+
 // Whether bytes in the same part of a plane are equal more often than bytes of the whole plane: a
 // twelfth more means that separate codes save a tenth of a bit per byte.
 bool is_local(ByteSpan sample, std::size_t parts, const Pairs& together) {
@@ -45,24 +53,6 @@ bool is_local(ByteSpan sample, std::size_t parts, const Pairs& together) {
   }
   // At most 2,048 bytes, so no product overflows.
   return apart.equal * together.all * 12 > apart.all * together.equal * 13;
-}
-
-// Whether at least one word in sixteen was seen before.
-bool has_repeats(ByteSpan bytes) {
-  constexpr std::size_t kSlots = 4096;
-  const std::size_t words = bytes.size() / sizeof(std::uint64_t);
-  const std::size_t taken = std::min(words, kWords);
-  std::array<std::uint64_t, kSlots> seen = {};
-  std::size_t again = 0;
-  for (std::size_t i = 0; i < taken; ++i) {
-    const std::size_t word = i * words / taken;
-    const auto value = load_le<std::uint64_t>(bytes.data() + word * sizeof(std::uint64_t));
-    // Fibonacci hashing (Knuth, The Art of Computer Programming, 6.4).
-    std::uint64_t& slot = seen[(value * 0x9E3779B97F4A7C15u) >> 52];
-    again += slot == ~value ? 1 : 0;  // the complement, because zero is frequent and slots begin so
-    slot = ~value;
-  }
-  return again * 16 > taken;
 }
 
 }  // namespace
@@ -94,9 +84,19 @@ ChunkSample take_sample(ByteSpan logical, ElementLayout layout) {
     Pairs pairs;
     pairs.add(plane);
     sample.uneven[k] = is_uneven(pairs, n);
+    sample.varied[k] = pairs.equal * 16 < pairs.all;
+    sample.constant[k] = pairs.equal == pairs.all;
+    // Runs of exponents are an everyday matter. Runs of mantissas show a smooth sequence, such as a
+    // counter, which repeats in other planes too.
+    if (k + 2 == width && has_runs(plane, pairs)) sample.repeats = true;
     sample.local[k] = sample.uneven[k] && is_local(plane, elements / kLocalBytes, pairs);
   }
-  sample.repeats = has_repeats(logical);
+  // Half of the runs are enough here.
+  const ByteSpan some = ByteSpan(runs).first(n * width / 2);
+  // 8 bytes repeat by chance if half of them are zeros, as in f32 that holds bf16.
+  sample.repeats =
+      sample.repeats || has_repeated_elements(some, width) ||
+      (sample.constant[0] ? has_repeated_long_words(logical) : has_repeated_words(logical));
   return sample;
 }
 

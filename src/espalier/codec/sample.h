@@ -15,12 +15,16 @@ inline constexpr int kLocalBytes = 32 << 10;
 
 /// Predictions for a chunk. Computed in integer arithmetic, so they are the same on every machine.
 struct ChunkSample {
-  /// Whether 8-byte words often repeat, so that a search for matches may pay. In trained or random
-  /// numbers it costs time and finds none.
+  /// Whether elements, words of 8 bytes or bytes of mantissas repeat, so that a search for matches
+  /// may pay. In trained or random numbers it costs time and finds none.
   bool repeats = false;
   /// By plane: whether some values are more frequent than others, so that an entropy code helps.
   /// Otherwise the plane is noise.
   std::array<bool, kMaxElementWidth> uneven = {};
+  /// By plane: whether all of the sample is one value.
+  std::array<bool, kMaxElementWidth> constant = {};
+  /// By plane: whether its values differ so much that 8 bytes repeat only for a reason.
+  std::array<bool, kMaxElementWidth> varied = {};
   /// By plane: whether its parts of kLocalBytes have different frequent values, so that several
   /// entropy codes may be shorter than one.
   std::array<bool, kMaxElementWidth> local = {};
@@ -33,7 +37,7 @@ struct ChunkSample {
   }
 };
 
-/// Samples up to 2,048 elements and 1,024 words of `logical`, which holds whole elements.
+/// Samples up to 2,048 elements and up to 3,905 words of `logical`, which holds whole elements.
 ChunkSample take_sample(ByteSpan logical, ElementLayout layout);
 
 }  // namespace espalier

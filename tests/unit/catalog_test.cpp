@@ -48,7 +48,8 @@ TEST_CASE("A catalog of an Espalier file knows all but the tensors' bytes") {
   CHECK((*catalog)->tables().tensors.size() == 1);
   // It has its own copy: the file may change, or go.
   std::fill(file->begin(), file->end(), std::byte{0xFF});
-  CHECK(Checkpoint(*catalog).state().at("w"));
+  const Checkpoint checkpoint(*catalog);
+  CHECK(checkpoint.state().at("w"));
 }
 
 TEST_CASE("An index that is not the header's is corrupt, whatever it says") {

@@ -1,0 +1,83 @@
+"""Holds that misuse of the C++ interface does not compile, and that its right use does.
+
+Usage: test_misuse.py SOURCE WORK COMPILER..., where WORK is a folder for what is compiled. The last line is
+"N passed, N failed".
+"""
+import pathlib
+import subprocess
+import sys
+
+SOURCE, WORK, COMPILER = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3:]
+
+# What it is about, a statement that compiles, one that must not, and what the compiler says of it.
+CASES = [
+    ("the tree of a temporary file",
+     "const File file = open(); use(file.state());", "use(open().state());", "deleted"),
+    ("the metadata of a temporary file",
+     "const File file = open(); use(file.metadata());", "use(open().metadata());", "deleted"),
+    ("the source of a temporary file",
+     "const File file = open(); use(&file.source());", "use(&open().source());", "deleted"),
+    ("the tree of a temporary checkpoint",
+     "const File f = open(); const Checkpoint checkpoint = f.checkpoint_copy(); use(checkpoint.state());",
+     "const File f = open(); use(f.checkpoint_copy().state());", "deleted"),
+    ("the elements of a temporary view",
+     "const TensorView view = look(); use(view.as<float>());", "use(look().as<float>());", "deleted"),
+    ("reading into memory that goes at once",
+     "std::vector<float> v; const File f = open(); use(f.load_into({{\"a\", v}}));",
+     "const File f = open(); use(f.load_into({{\"a\", std::vector<float>(1)}}));", "outlive"),
+    ("a dtype that no C++ type has",
+     "std::vector<int> v; use(Value::tensor(v, {0}));", "std::vector<void*> v; use(Value::tensor(v, {0}));", "constraint"),
+    ("a save whose result nobody looks at",
+     "use(save(\"x\", Value()));", "save(\"x\", Value());", "nodiscard"),
+    ("a save in the background that nobody waits for",
+     "use(save_async(\"x\", Value(), Snapshot::kCopy));", "save_async(\"x\", Value(), Snapshot::kCopy);", "nodiscard"),
+    ("a bool for a key", "Value d = Value::dict(); d.add(Key(1), Value());", "Value d = Value::dict(); d.add(Key(true), Value());",
+     "Key"),
+]
+
+FRAME = """#include <vector>
+#include "espalier/espalier.h"
+using namespace espalier;
+struct File : CheckpointFile {{
+  explicit File(CheckpointFile file) : CheckpointFile(std::move(file)) {{}}
+  Checkpoint checkpoint_copy() const& {{ return checkpoint(); }}
+}};
+File open();
+TensorView look();
+template <class T> void use(T&&) {{}}
+void test() {{ {} }}
+"""
+
+failures = []
+passed = 0
+
+
+def compile_statement(statement):
+    source = WORK / "misuse.cpp"
+    source.write_text(FRAME.format(statement))
+    return subprocess.run([*COMPILER, "-std=c++20", "-Wall", "-Werror", f"-I{SOURCE}/src", f"-I{SOURCE}/native",
+                           "-fsyntax-only", str(source)], capture_output=True, text=True)
+
+
+def main():
+    global passed
+    WORK.mkdir(exist_ok=True)
+    for about, right, wrong, said in CASES:
+        compiled = compile_statement(right)
+        if compiled.returncode != 0:
+            failures.append(f"{about}: the right way does not compile:\n{compiled.stderr[:2000]}")
+        refused = compile_statement(wrong)
+        if refused.returncode == 0:
+            failures.append(f"{about}: {wrong} compiles")
+        elif said not in refused.stderr:
+            failures.append(f"{about}: refused for another reason:\n{refused.stderr[:2000]}")
+        else:
+            passed += 1
+    for failure in failures:
+        print(failure)
+    print(f"{passed} passed, {len(failures)} failed")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -5,6 +5,7 @@
 #include "cast.h"
 #include "command.h"
 #include "json_writer.h"
+#include "near_path.h"
 #include "selection.h"
 #include "slice_spec.h"
 #include "write_result.h"
@@ -70,7 +71,7 @@ Result<Value> select_state(const CheckpointFile& file, const Options& options,
   if (!patterns) return propagate(patterns);
   resolve_patterns(*patterns, {file.state()});
   auto root = file.state().resolve(options.root);
-  if (!root) return propagate(root);
+  if (!root) return tl::unexpected<Error>(explain_missing(std::move(root.error()), file.state()));
   const auto excluded = find_excluded(file, options);
   if (!excluded) return propagate(excluded);
   SelectOptions how;

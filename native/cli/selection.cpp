@@ -24,6 +24,12 @@ Result<std::vector<std::uint32_t>> select_nodes(const CheckpointFile& file,
   return nodes;
 }
 
+Result<FoundNode> find_node(const NodeRef& root, const std::string& path) {
+  auto keys = root.resolve(path);
+  if (!keys) return tl::unexpected<Error>(explain_missing(std::move(keys.error()), root));
+  return FoundNode{printed_path(root, *keys), *root.find(*keys)};
+}
+
 Error explain_unmatched(Error error, std::span<const std::string> patterns,
                         std::initializer_list<NodeRef> roots) {
   if (error.code != ErrorCode::kNotFound) return error;

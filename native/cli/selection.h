@@ -20,6 +20,10 @@ namespace espalier::cli {
                                                               std::span<const std::string> patterns,
                                                               bool all);
 
+/// The node that a typed key path means, and its printed path. The error of a path that leads
+/// nowhere says what explain_missing() adds.
+[[nodiscard]] Result<FoundNode> find_node(const NodeRef& root, const std::string& path);
+
 /// Improves `error` if it says that a pattern matches nothing and the pattern is a plain key path
 /// that none of `roots` has: the new error is that of the key path, with what explain_missing()
 /// adds. An error about a key path itself gets the same.

@@ -6,7 +6,7 @@
 #include "array_text.h"
 #include "command.h"
 #include "json_writer.h"
-#include "near_path.h"
+#include "selection.h"
 #include "slice_spec.h"
 #include "storage.h"
 #include "text.h"
@@ -106,21 +106,23 @@ Result<void> print_json(Output& out, const CheckpointFile& file, const NodeRef& 
   return {};
 }
 
-Outcome run(const Options& options, Output& out) {
+Outcome run(Options options, Output& out) {
   auto slice = SliceSpec::parse(options.slice);
   if (!slice) return about("--slice", slice);
   auto file = open_file(options.file, options.common);
   if (!file) return about(options.file, file);
   const NodeRef root = options.metadata ? file->metadata() : file->state();
-  auto node = root.at(options.path);
-  if (!node) return fail_about(options.file, explain_missing(std::move(node.error()), root));
-  if (!options.slice.empty() && !node->tensor()) {
+  auto found = find_node(root, options.path);
+  if (!found) return about(options.file, found);
+  const NodeRef node = found->node;
+  options.path = std::move(found->path);
+  if (!options.slice.empty() && !node.tensor()) {
     return fail_about(options.file,
                       {ErrorCode::kWrongKind, Error::kNoOffset, options.path,
                        "this is not a tensor, so --slice does not apply; leave --slice out"});
   }
-  auto shown = options.common.json ? print_json(out, *file, *node, options, *slice)
-                                   : print_text(out, *file, *node, options, *slice);
+  auto shown = options.common.json ? print_json(out, *file, node, options, *slice)
+                                   : print_text(out, *file, node, options, *slice);
   if (!shown) {
     if (shown.error().path.empty()) shown.error().path = options.path;
     return about(options.file, shown);

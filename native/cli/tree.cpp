@@ -5,7 +5,7 @@
 
 #include "command.h"
 #include "json_writer.h"
-#include "near_path.h"
+#include "selection.h"
 #include "text.h"
 #include "tree_text.h"
 #include "values.h"
@@ -25,22 +25,23 @@ Outcome run(const Options& options, Output& out) {
   auto file = open_file(options.file, options.common);
   if (!file) return about(options.file, file);
   const NodeRef root = options.metadata ? file->metadata() : file->state();
-  auto node = root.at(options.path);
-  if (!node) return fail_about(options.file, explain_missing(std::move(node.error()), root));
+  const auto found = find_node(root, options.path);
+  if (!found) return fail_about(options.file, found.error());
+  const auto& [path, node] = *found;
   TreeText tree(file->checkpoint(), options.depth);
   if (options.common.json) {
     JsonWriter json(out);
     json.begin_object();
     json.member("file", options.file);
     json.key("tree");
-    tree.write(json, options.path, *node);
+    tree.write(json, path, node);
     json.end_object();
     out.put('\n');
     return ExitCode::kOk;
   }
   const char* root_name = options.metadata ? "metadata" : "state";
-  tree.print(out, options.path.empty() ? root_name : escaped(options.path), *node);
-  const bool whole = options.path.empty() && !options.metadata;
+  tree.print(out, path.empty() ? root_name : escaped(path), node);
+  const bool whole = path.empty() && !options.metadata;
   if (whole && file->metadata().size() > 0) tree.print(out, "metadata", file->metadata());
   return ExitCode::kOk;
 }

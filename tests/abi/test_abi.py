@@ -107,7 +107,7 @@ class Programs(unittest.TestCase):
             total = ctypes.c_float(total.value + element)
         import numpy
 
-        return f"f32 {entry['shape']} {numpy.float32(total.value)}\n"
+        return f"f32 {entry['shape']} {numpy.float32(total.value)!s}\n"
 
     def test_python(self):
         library = ctypes.CDLL(str(LIBRARY))

@@ -1074,7 +1074,7 @@ class Patterns(Cli):
             self.assertEqual(self.text("show", file, typed), shown, typed)
             for command in ("ls", "tree", "stats"):
                 self.assertEqual(self.text(command, file, typed), self.text(command, file, path), typed)
-            self.assertEqual(self.text("diff", file, file, typed), "")
+            self.assertEqual(self.text("diff", file, file, typed), "equal\n")
             out, root = self.new("out.espalier"), self.new("root.espalier")
             self.text("extract", file, out, typed, "--force")
             self.assertIn(path, self.text("ls", out))

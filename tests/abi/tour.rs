@@ -1,6 +1,7 @@
 // A Rust program that reads a checkpoint through the C interface. Arguments: a checkpoint, a key path.
 use std::env;
-use std::ffi::{c_char, c_void, CStr, CString};
+use std::ffi::{CStr, CString};
+use std::os::raw::{c_char, c_void};
 use std::process::exit;
 use std::ptr;
 

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
-#include <mutex>
 
 #include "exit_codes.h"
 #include "progress.h"
@@ -91,8 +90,8 @@ void remember(const CheckpointFile& file, const std::string& name) {
 }  // namespace
 
 Result<CheckpointFile> open_mapped(const std::string& file, const OpenFileOptions& options) {
-  static std::once_flag once;
-  std::call_once(once, install_handler);
+  // Not std::call_once(), which makes a system call.
+  [[maybe_unused]] static const bool is_installed = (install_handler(), true);
   const std::string message = message_about(file);
   g_opening = message.c_str();
   auto opened = CheckpointFile::open(file, options);

@@ -201,7 +201,7 @@ test('keys, paths and patterns that make no sense', async () => {
     assert.equal(checkpoint.get([key]), undefined)
   }
   assert.equal(checkpoint.get(['\ufffd']).value, 1)
-  for (const path of ['/', '~', '~9', 'a//b', '/'.repeat(1e5), '~'.repeat(1e5), '\ud800', 'nested/\udc00']) {
+  for (const path of ['//', '~', '~9', 'a//b', '/'.repeat(1e5), '~'.repeat(1e5), '\ud800', 'nested/\udc00']) {
     assert.throws(() => checkpoint.get(path), coded('invalid_key_path'))
   }
   assert.equal(checkpoint.get(`nested${'/a'.repeat(250)}`).size, 0)

@@ -16,6 +16,7 @@ std::string joined(const std::vector<std::string>& words, std::string_view separ
 
 std::vector<std::string> names_of(const std::vector<CommandUsage>& commands) {
   std::vector<std::string> names;
+  names.reserve(commands.size());
   for (const CommandUsage& command : commands) names.push_back(command.short_name());
   return names;
 }
@@ -121,7 +122,9 @@ std::string bash_completion(const CommandUsage& program) {
       names.insert(names.end(), option.names.begin(), option.names.end());
       if (option.value.name.empty()) return;
       std::vector<std::string> cases;
-      for (const std::string& each : option.names) cases.push_back(name + "," + each);
+      for (const std::string& each : option.names) {
+        cases.push_back(fmt::format("{},{}", name, each));
+      }
       values +=
           fmt::format("    {}) {} ;;\n", joined(cases, " | "), bash_value(option.value, program));
     });

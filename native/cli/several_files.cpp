@@ -8,6 +8,7 @@
 
 #include "text.h"
 #include "values.h"
+#include <fmt/format.h>
 
 namespace espalier::cli {
 namespace {
@@ -47,8 +48,9 @@ tl::expected<FilesAndPatterns, Failure> tell_apart(const std::string& first_file
     if (exists && *first && (*first)->state().at(argument)) {
       return fail_about(argument,
                         {ErrorCode::kInvalidArgument, Error::kNoOffset, "",
-                         "this is a file here and a key path in " + first_file + "; write ./" +
-                             argument + " for the file, or '{" + argument + "}' for the nodes"});
+                         fmt::format("this is a file here and a key path in {0}; write ./{1} for "
+                                     "the file, or '{{{1}}}' for the nodes",
+                                     first_file, argument)});
     }
     told.files.push_back(argument);
   }

@@ -193,7 +193,7 @@ Result<SaveFormat> target_format(const std::string& target, const TargetOptions&
                                  Formats formats) {
   const auto level = compression_level(options);
   if (!level) return propagate(level);
-  const auto format = named_format(target, options, formats);
+  auto format = named_format(target, options, formats);
   if (!format) return format;
   const std::string name(save_format_name(*format));
   if (*format != SaveFormat::kEspalier && *level != kNoCompression) {
@@ -245,8 +245,9 @@ tl::expected<Written, Failure> write_file(const Route& route, SaveFormat format,
     }
     if (exit_code(code) != ExitCode::kBadInput) return about(route.target, saved);
     std::string file = std::exchange(saved.error().file, {});
-    if (!route.source.empty() && file != route.source) saved.error().file = std::move(file);
-    return about(route.source.empty() ? file : route.source, saved);
+    if (route.source.empty()) return about(std::move(file), saved);
+    if (file != route.source) saved.error().file = std::move(file);
+    return about(route.source, saved);
   }
   written.left_out = std::move(*saved);
   return written;

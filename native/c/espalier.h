@@ -331,7 +331,7 @@ typedef struct espalier_tensor_spec {
   size_t data_bytes;
   /* Makes the elements when the tree is saved, instead of `data`. */
   espalier_producer produce;
-  /* Called once when nobody needs `data` or `produce` any more, with `context`; may be NULL. If it
+  /* Called once when `data` and `produce` are no longer needed, with `context`; may be NULL. If it
    * is, keep `data` alive and unchanged for as long as the value or a copy of it is used. */
   void (*release)(void* context);
   void* context;

@@ -362,10 +362,18 @@ def in_flight():
                 check(not temporaries(place.folder), f"{number.name}: a temporary file is left")
 
 
+def first_call_after_opening(call):
+    """The number of the first such call after the source is opened: a sanitizer's runtime makes some before."""
+    with tempfile.NamedTemporaryFile("r") as log:
+        run("strace", "-f", "-qq", "-o", log.name, "-e", f"trace=openat,{call}", ESPALIER, "verify", NEW)
+        before = log.read().partition(f'"{NEW}"')[0]
+    return len(re.findall(rf"(?m)^\d+ +{call}\(", before)) + 1
+
+
 def cut_files():
     """The source is cut while it is mapped: the program stops at a system call for that."""
     calls_of_a_save(False)  # skips if strace cannot trace here
-    for command, call, number, options in (("verify", "madvise", 1, ()),  # the index is still to be read
+    for command, call, number, options in (("verify", "madvise", first_call_after_opening("madvise"), ()),  # the index is still to be read
                                            ("convert", "ftruncate", 1, ()), ("convert", "pwrite64", 1, ("--threads", "1")),
                                            ("extract", "ftruncate", 1, ("--threads", "2"))):
         with Place(False) as place, tempfile.NamedTemporaryFile("r") as log:

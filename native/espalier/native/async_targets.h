@@ -15,7 +15,7 @@ namespace espalier {
 class Completion;
 
 /// A place in the line of saves to one target. Later places wait until it is left: by leave() or
-/// the destructor. In a forked child nobody waits for places of the parent.
+/// the destructor. A forked child does not wait for places of the parent.
 class TargetPlace {
  public:
   /// Takes the last place. kIoError; kOutOfMemory.

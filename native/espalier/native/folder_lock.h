@@ -15,7 +15,7 @@ namespace espalier {
 /// other too.
 class FolderLock {
  public:
-  /// Waits until nobody holds the lock exclusively. Many may hold it like this. kIoError, also if
+  /// Waits while another holder has the lock exclusively. Several may share it. kIoError, also if
   /// the file system has no locks.
   [[nodiscard]] static Result<FolderLock> share(const std::filesystem::path& folder);
   /// Locks exclusively; nullopt if others hold the lock. Never waits.

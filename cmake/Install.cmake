@@ -1,40 +1,47 @@
-# Installs the libraries with their headers, and files that find_package() and pkg-config find them by.
+# Installs the library with its headers, files that find_package() and pkg-config find it by, the program and its
+# documents. The components are Runtime, Development and Tools.
 include(CMakePackageConfigHelpers)
 
-set(libraries espalier_codec espalier_format espalier_read espalier_report espalier_write espalier_foreign espalier_native)
-install(
-  TARGETS ${libraries}
-  EXPORT espalier-targets
-  ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
-  FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
-install(
-  TARGETS espalier_shared
-  EXPORT espalier-targets
-  LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
-  FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
-if(TARGET espalier)
-  install(TARGETS espalier RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
-  # Manual pages and completions, which the program makes when it is built.
-  set(documents "${PROJECT_BINARY_DIR}/native/cli/documents")
-  install(DIRECTORY "${documents}/man1" DESTINATION "${CMAKE_INSTALL_MANDIR}" OPTIONAL)
-  foreach(place IN ITEMS bash-completion/completions/espalier zsh/site-functions/_espalier
-                         fish/vendor_completions.d/espalier.fish)
-    get_filename_component(folder "${place}" DIRECTORY)
-    get_filename_component(name "${place}" NAME)
-    install(FILES "${documents}/completions/${name}" DESTINATION "${CMAKE_INSTALL_DATADIR}/${folder}" OPTIONAL)
-  endforeach()
-  # The viewer's page, if scripts/viewer has built it by the time of installing.
-  install(
-    DIRECTORY "${PROJECT_SOURCE_DIR}/web_demo/dist/"
-    DESTINATION "${CMAKE_INSTALL_DATADIR}/espalier/viewer"
-    OPTIONAL)
-endif()
-
 set(package "${CMAKE_INSTALL_LIBDIR}/cmake/espalier")
-install(
-  EXPORT espalier-targets
-  NAMESPACE espalier::
-  DESTINATION "${package}")
+# Each form of the library has its own export, so that a program that uses the shared library needs nothing of what the
+# static one is linked with.
+foreach(form IN ITEMS shared static)
+  if(TARGET espalier_${form})
+    install(
+      TARGETS espalier_${form}
+      EXPORT espalier-${form}-targets
+      LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+              COMPONENT Runtime
+              NAMELINK_COMPONENT Development
+      ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT Development)
+    install(
+      EXPORT espalier-${form}-targets
+      NAMESPACE espalier::
+      DESTINATION "${package}"
+      COMPONENT Development)
+  endif()
+endforeach()
+foreach(library IN ITEMS espalier_codec espalier_format espalier_read espalier_foreign espalier_native espalier_c)
+  get_target_property(folders ${library} HEADER_DIRS)
+  get_target_property(headers ${library} HEADER_SET)
+  foreach(header IN LISTS headers)
+    cmake_path(ABSOLUTE_PATH header BASE_DIRECTORY "${PROJECT_SOURCE_DIR}" NORMALIZE)
+    foreach(folder IN LISTS folders)
+      cmake_path(IS_PREFIX folder "${header}" inside)
+      if(inside)
+        file(RELATIVE_PATH name "${folder}" "${header}")
+        get_filename_component(name "${name}" DIRECTORY)
+        install(FILES "${header}" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/${name}" COMPONENT Development)
+        break()
+      endif()
+    endforeach()
+  endforeach()
+endforeach()
+
+set(ESPALIER_DEFAULT_FORM static)
+if(BUILD_SHARED_LIBS)
+  set(ESPALIER_DEFAULT_FORM shared)
+endif()
 configure_package_config_file(
   "${CMAKE_CURRENT_LIST_DIR}/espalier-config.cmake.in" "${PROJECT_BINARY_DIR}/espalier-config.cmake"
   INSTALL_DESTINATION "${package}")
@@ -44,15 +51,47 @@ install(
   FILES "${PROJECT_BINARY_DIR}/espalier-config.cmake"
         "${PROJECT_BINARY_DIR}/espalier-config-version.cmake" "${CMAKE_CURRENT_LIST_DIR}/FindxxHash.cmake"
         "${CMAKE_CURRENT_LIST_DIR}/Findzstd.cmake"
-  DESTINATION "${package}")
+  DESTINATION "${package}"
+  COMPONENT Development)
 
-# Static libraries name what they need for whoever links them.
+# What a program that links the static library needs besides.
+set(ESPALIER_PC_REQUIRES libzstd)
 get_target_property(xxhash_libraries xxHash::xxHash INTERFACE_LINK_LIBRARIES)
-set(ESPALIER_PC_LIBS "")
 if(xxhash_libraries)
-  set(ESPALIER_PC_LIBS "-lxxhash")
+  string(APPEND ESPALIER_PC_REQUIRES ", libxxhash")
 endif()
 # The prefix as seen from the file itself, so that an installed tree may be moved.
 file(RELATIVE_PATH ESPALIER_PC_TO_PREFIX "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
 configure_file("${CMAKE_CURRENT_LIST_DIR}/espalier.pc.in" "${PROJECT_BINARY_DIR}/espalier.pc" @ONLY)
-install(FILES "${PROJECT_BINARY_DIR}/espalier.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+install(
+  FILES "${PROJECT_BINARY_DIR}/espalier.pc"
+  DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig"
+  COMPONENT Development)
+
+set(texts "${PROJECT_SOURCE_DIR}/LICENSE" "${PROJECT_SOURCE_DIR}/README.md" "${PROJECT_SOURCE_DIR}/CHANGELOG.md")
+install(FILES ${texts} DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/espalier" COMPONENT Tools)
+file(GLOB guides CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/docs/*.md")
+install(FILES ${guides} DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/espalier/docs" COMPONENT Tools)
+if(TARGET espalier)
+  install(TARGETS espalier RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT Tools)
+  # Manual pages and completions, which the program makes when it is built.
+  set(documents "${PROJECT_BINARY_DIR}/native/cli/documents")
+  install(DIRECTORY "${documents}/man1" DESTINATION "${CMAKE_INSTALL_MANDIR}" COMPONENT Tools OPTIONAL)
+  foreach(place IN ITEMS bash-completion/completions/espalier zsh/site-functions/_espalier
+                         fish/vendor_completions.d/espalier.fish)
+    get_filename_component(folder "${place}" DIRECTORY)
+    get_filename_component(name "${place}" NAME)
+    install(FILES "${documents}/completions/${name}" DESTINATION "${CMAKE_INSTALL_DATADIR}/${folder}" COMPONENT Tools
+                                                                                                      OPTIONAL)
+  endforeach()
+  # The viewer's page, if scripts/viewer has built it by the time of installing.
+  install(
+    DIRECTORY "${PROJECT_SOURCE_DIR}/web_demo/dist/"
+    DESTINATION "${CMAKE_INSTALL_DATADIR}/espalier/viewer"
+    COMPONENT Tools OPTIONAL)
+  install(
+    CODE "if(NOT EXISTS \"${PROJECT_SOURCE_DIR}/web_demo/dist/index.html\")
+            message(STATUS \"Not installed: the page of `espalier view`. Run scripts/viewer, then install again.\")
+          endif()"
+    COMPONENT Tools)
+endif()

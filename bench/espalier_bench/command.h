@@ -65,6 +65,8 @@ void forms(const Options& options);
 void transposed(const Options& options);
 /// How long saves in the background block their caller.
 void save_async(const Options& options);
+/// Replacing one tensor of a file, beside saving all of it.
+void edit(const Options& options);
 /// Statistics of elements in memory.
 void stats(const Options& options);
 

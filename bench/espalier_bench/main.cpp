@@ -279,8 +279,12 @@ int main(int argc, char** argv) {
   saver->add_option("--memory-bytes", options.memory_bytes, "a bound for the buffers");
   CLI::App* background =
       command("save_async", "how long saves in the background block", save_async);
-  background->add_option("--bytes", options.bytes)->required();
-  background->add_option("--tensors", options.tensors)->required();
+  CLI::App* editor = command("edit", "replace one tensor of a file, and save it in full", edit);
+  editor->add_flag("--no-sync", options.no_sync, "do not wait for the disk");
+  for (CLI::App* sub : {background, editor}) {
+    sub->add_option("--bytes", options.bytes)->required();
+    sub->add_option("--tensors", options.tensors)->required();
+  }
   for (CLI::App* sub : {saver, command("write", "write(2) of the same bytes", write_file)}) {
     sub->add_option("--bytes", options.bytes)->required();
     sub->add_option("--tensors", options.tensors)->required();

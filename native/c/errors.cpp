@@ -4,6 +4,8 @@
 
 #include "handles.h"
 
+#include "espalier/version.h"
+
 namespace espalier::c {
 
 static_assert(ESPALIER_NOT_FOUND == static_cast<int>(ErrorCode::kNotFound));

@@ -1,7 +1,10 @@
 #include "command.h"
 
+#include <string_view>
+
 #include "mapped_files.h"
 #include "text.h"
+#include "urls.h"
 
 namespace espalier::cli {
 
@@ -13,11 +16,12 @@ ExitCode exit_code(ErrorCode code) {
 
 std::string describe(const Failure& failure) {
   const std::string text = describe(failure.error);
-  return failure.file.empty() ? text : escaped(failure.file) + ": " + text;
+  return failure.file.empty() ? text : escaped(shown_name(failure.file)) + ": " + text;
 }
 
 std::string describe(const Error& error) {
   Error shown = error;
+  shown.file = shown_name(error.file);
   shown.path = escaped(shortened(error.path, kMaxMentionBytes));
   shown.message = escaped(shortened(error.message, kMaxMessageBytes));
   return shown.describe();
@@ -62,6 +66,10 @@ void set_examples(CLI::App& command, std::initializer_list<const char*> examples
 
 Result<void> check_file_name(const std::string& file, const char* stream) {
   if (file.empty()) return fail(ErrorCode::kInvalidArgument, "the file's name is empty");
+  if (is_url(file) && std::string_view(stream) == "output") {
+    return fail(ErrorCode::kInvalidArgument,
+                "URLs are read, not written; write a file, and upload it");
+  }
   if (file != "-") return {};
   return fail(
       ErrorCode::kInvalidArgument,
@@ -74,6 +82,8 @@ Result<CheckpointFile> open_file(const std::string& file, const CommonOptions& o
   open.access = options.no_mmap ? Access::kRead : Access::kMapped;
   open.threads = options.threads;
   open.nest = options.nest;
+  if (is_url(file)) return open_url(file, open);
+  if (auto ok = check_scheme(file); !ok) return propagate(ok);
   return options.no_mmap ? CheckpointFile::open(file, open) : open_mapped(file, open);
 }
 

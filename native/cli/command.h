@@ -70,16 +70,21 @@ CLI::Option* add_pattern_arguments(CLI::App& command, std::vector<std::string>& 
 /// Sets the command lines that help shows as examples; each begins with "espalier ".
 void set_examples(CLI::App& command, std::initializer_list<const char*> examples);
 
+/// What help says of an argument that is a checkpoint to read.
+inline constexpr const char* kCheckpointHelp = "A checkpoint: a file, or an http or https URL";
+inline constexpr const char* kCheckpointsHelp = "Checkpoints: files, or http or https URLs";
+
 /// Names of groups of options in help.
 inline constexpr const char* kFilterGroup = "Filters";
 inline constexpr const char* kWritingGroup = "Writing";
 inline constexpr const char* kOutputGroup = "Output";
 inline constexpr const char* kReadingGroup = "Reading";
 
-/// kInvalidArgument for the empty name, and for "-", which many programs take for a standard
-/// `stream` ("input" or "output").
+/// kInvalidArgument for the empty name, for "-", which many programs take for a standard `stream`
+/// ("input" or "output"), and for a URL to write to.
 [[nodiscard]] Result<void> check_file_name(const std::string& file, const char* stream);
 
+/// Opens a checkpoint: a file, or a URL (see urls.h).
 [[nodiscard]] Result<CheckpointFile> open_file(const std::string& file,
                                                const CommonOptions& options);
 

@@ -6,6 +6,7 @@
 
 #include "command.h"
 #include "completion_script.h"
+#include "urls.h"
 
 #include "espalier/report/node_paths.h"
 
@@ -46,6 +47,8 @@ bool is_harmless(std::string_view path) {
 // One line for each child of the container that `begin` leads to, if its path begins so; containers
 // end with a slash. Prints nothing if anything is wrong.
 Outcome print_paths(const PathOptions& options, Output& out) {
+  // The Tab key must neither wait for a server nor send it a token.
+  if (is_url(options.file)) return ExitCode::kOk;
   const auto file = open_file(options.file, options.common);
   if (!file) return ExitCode::kOk;
   const std::size_t slash = options.begin.rfind('/');

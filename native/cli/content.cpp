@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "progress.h"
+#include "urls.h"
 
 #include "espalier/foreign/safetensors/carried_tree.h"
 #include "espalier/foreign/safetensors/header.h"
@@ -30,19 +31,6 @@ Result<void> check_all(const CheckpointFile& file) {
   return {};
 }
 
-// Reads on demand. Errors name the file, because a save of several files' tensors cannot.
-Result<TensorData> lazy_data(const CheckpointFile& file, const std::string& name,
-                             const TensorRef& tensor) {
-  auto data = file.data_lazily(tensor);
-  if (!data) return data;
-  return TensorData::produced(
-      [name, data = std::move(*data)](std::uint64_t offset, MutableByteSpan out) {
-        auto ok = data.read(offset, out);
-        if (!ok && ok.error().file.empty()) ok.error().file = name;
-        return ok;
-      });
-}
-
 Result<Content> make_content(CheckpointFile file, const std::string& name, bool restores) {
   auto state = to_value(file.state(),
                         [&](const TensorRef& tensor) { return lazy_data(file, name, tensor); });
@@ -65,6 +53,18 @@ Result<Content> make_content(CheckpointFile file, const std::string& name, bool 
 
 }  // namespace
 
+Result<TensorData> lazy_data(const CheckpointFile& file, const std::string& name,
+                             const TensorRef& tensor) {
+  auto data = file.data_lazily(tensor);
+  if (!data) return data;
+  return TensorData::produced(
+      [name, data = std::move(*data)](std::uint64_t offset, MutableByteSpan out) {
+        auto ok = data.read(offset, out);
+        if (!ok && ok.error().file.empty()) ok.error().file = name;
+        return ok;
+      });
+}
+
 tl::expected<Content, Failure> read_content(const std::string& name, const CommonOptions& options,
                                             CarriedTree carried, bool check) {
   CommonOptions reading = options;
@@ -76,7 +76,9 @@ tl::expected<Content, Failure> read_content(const std::string& name, const Commo
     file = open_file(name, reading);
     if (!file) return about(name, file);
   }
-  if (check) {
+  // A server would have to send every byte twice. What is written is checked while it is read, and
+  // damage leaves no file behind.
+  if (check && !is_url(name)) {
     if (auto ok = check_all(*file); !ok) return about(name, ok);
   }
   auto content = make_content(std::move(*file), name, restores);

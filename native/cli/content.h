@@ -24,10 +24,16 @@ struct Content {
 };
 
 /// Opens a file and makes its content. Ignores --nest if a carried tree is restored, because the
-/// tree refers to the names as they are stored. With `check`, reads every byte first and fails on
-/// the first damage. Errors of the tensors' producers have the name as Error::file.
+/// tree refers to the names as they are stored. With `check`, reads every byte of a file first, but
+/// not of a URL, and fails on the first damage. Errors of the tensors' producers have the name as
+/// Error::file.
 tl::expected<Content, Failure> read_content(const std::string& name, const CommonOptions& options,
                                             CarriedTree carried, bool check);
+
+/// A tensor's data, read on demand. Errors have `name` as Error::file: a save of several files'
+/// tensors cannot know it, and must tell them from errors of the file that it writes.
+[[nodiscard]] Result<TensorData> lazy_data(const CheckpointFile& file, const std::string& name,
+                                           const TensorRef& tensor);
 
 /// Keeps the header of a safetensors file in the metadata of `content`, unless it is the one that
 /// would be written on the way back anyway. Does nothing for other formats.

@@ -11,6 +11,7 @@
 #include "content.h"
 #include "json_writer.h"
 #include "targets.h"
+#include "urls.h"
 #include "values.h"
 #include "write_result.h"
 
@@ -58,7 +59,7 @@ ExitCode report(Output& out, JsonWriter& json, const Options& options, const Rou
     if (written) {
       write_written_members(json, *written);
     } else {
-      json.member("file", route.source);
+      json.member("file", shown_name(route.source));
       json.key("failure");
       json.begin_object();
       write_error_members(json, written.error().error);
@@ -123,7 +124,8 @@ void add_convert(CLI::App& app, Action& action) {
       "convert", "Check a whole checkpoint and write it to a new file, in any format");
   command
       ->add_option("IN... OUT", options->names,
-                   "A checkpoint, and the file to write: it ends in .espalier, .safetensors, .npy, "
+                   "A checkpoint (a file or a URL), and the file to write: it ends in .espalier, "
+                   ".safetensors, .npy, "
                    ".raw or .bin, or --to selects the format. Or checkpoints, and a folder that "
                    "gets a file for each")
       ->type_name("")

@@ -11,6 +11,7 @@
 #include "selection.h"
 #include "text.h"
 #include "tolerance.h"
+#include "urls.h"
 #include "values.h"
 #include <fmt/format.h>
 
@@ -269,8 +270,8 @@ void print_json(Output& out, const Options& options, const Side& a, const Side& 
                 const Report& report) {
   JsonWriter json(out);
   json.begin_object();
-  json.member("a", options.a);
-  json.member("b", options.b);
+  json.member("a", shown_name(options.a));
+  json.member("b", shown_name(options.b));
   json.member("equal", report.is_equal());
   json.member("rtol", options.tolerance.rtol);
   json.member("atol", options.tolerance.atol);
@@ -357,7 +358,7 @@ void add_diff(CLI::App& app, Action& action) {
   auto options = std::make_shared<Options>();
   CLI::App* command =
       app.add_subcommand("diff", "Compare two checkpoints: structure, values, tensors");
-  command->add_option("A", options->a, "A checkpoint")->required();
+  command->add_option("A", options->a, kCheckpointHelp)->required();
   command->add_option("B", options->b, "Another one")->required();
   add_pattern_arguments(*command, options->patterns);
   command->add_flag("--no-metadata", options->no_metadata, "Do not compare the files' metadata");

@@ -4,6 +4,7 @@
 
 #include "cast.h"
 #include "command.h"
+#include "content.h"
 #include "json_writer.h"
 #include "near_path.h"
 #include "selection.h"
@@ -45,9 +46,9 @@ Result<Tensor> slice_of(const CheckpointFile& file, const TensorRef& ref, const 
   return tensor;
 }
 
-Result<Tensor> whole(const CheckpointFile& file, const TensorRef& ref) {
+Result<Tensor> whole(const CheckpointFile& file, const std::string& name, const TensorRef& ref) {
   if (ref.is_placeholder()) return to_tensor(ref);
-  auto data = file.data_lazily(ref);
+  auto data = lazy_data(file, name, ref);
   if (!data) return propagate(data);
   return to_tensor(ref, std::move(*data));
 }
@@ -83,7 +84,8 @@ Result<Value> select_state(const CheckpointFile& file, const Options& options,
   // For a file of one tensor, values that are not selected must not count.
   how.keep_elements = !holds_one_tensor(format);
   const auto make = [&](const TensorRef& ref) {
-    auto tensor = options.slice.empty() ? whole(file, ref) : slice_of(file, ref, slice);
+    auto tensor =
+        options.slice.empty() ? whole(file, options.file, ref) : slice_of(file, ref, slice);
     if (tensor) tensor = cast.apply(std::move(*tensor));
     if (!tensor && tensor.error().path.empty()) tensor.error().path = tensor_path(ref);
     return tensor;
@@ -151,7 +153,7 @@ Outcome run(const Options& options, Output& out) {
 void add_extract(CLI::App& app, Action& action) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("extract", "Write part of a checkpoint to a new file");
-  command->add_option("FILE", options->file, "A checkpoint")->required();
+  command->add_option("FILE", options->file, kCheckpointHelp)->required();
   command
       ->add_option("OUT", options->target,
                    "The file to write; it ends in .espalier, .safetensors, .npy, .raw or .bin, or "

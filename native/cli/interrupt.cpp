@@ -11,6 +11,8 @@ namespace {
 
 // A signal handler may only touch these, so it reports through them.
 std::atomic<int> g_signal = 0;
+// Whether the save has noticed the signal.
+std::atomic<bool> g_has_stopped = false;
 static_assert(std::atomic<int>::is_always_lock_free);
 
 void remember(int signal) { g_signal = signal; }
@@ -19,6 +21,7 @@ void remember(int signal) { g_signal = signal; }
 
 InterruptibleOps::InterruptibleOps() {
   g_signal = 0;
+  g_has_stopped = false;
   struct sigaction action = {};
   action.sa_handler = remember;
   // Reads continue until the save checks. A second signal ends the program at once.
@@ -34,13 +37,15 @@ InterruptibleOps::~InterruptibleOps() {
   for (std::size_t i = 0; i < former_.size(); ++i) {
     ::sigaction(kSignals[i], &former_[i], nullptr);
   }
+  // What is read from now on is for another save.
+  g_signal = 0;
 }
 
-int InterruptibleOps::stopped_by() const { return has_stopped_ ? g_signal.load() : 0; }
+int InterruptibleOps::stopped_by() const { return g_has_stopped ? g_signal.load() : 0; }
 
 bool InterruptibleOps::is_stopped() {
   if (g_signal == 0 || is_in_place_) return false;
-  has_stopped_ = true;
+  g_has_stopped = true;
   errno = ECANCELED;
   return true;
 }
@@ -64,6 +69,12 @@ int InterruptibleOps::openat(int folder, const char* path, int flags, mode_t mod
 
 int InterruptibleOps::ftruncate(int fd, off_t length) {
   return is_stopped() ? -1 : FileOps::ftruncate(fd, length);
+}
+
+bool stop_reads() {
+  if (g_signal == 0) return false;
+  g_has_stopped = true;
+  return true;
 }
 
 ssize_t InterruptibleOps::pwrite(int fd, const void* bytes, std::size_t size, off_t offset) {

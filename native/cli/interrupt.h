@@ -49,8 +49,11 @@ class InterruptibleOps : public FileOps {
 
   std::array<struct sigaction, std::size(kSignals)> former_{};
   std::atomic<bool> is_in_place_ = false;
-  std::atomic<bool> has_stopped_ = false;
 };
+
+/// Whether a signal has stopped the save that is under way, if one is. For reads from a network,
+/// which may wait for minutes before the save makes its next call.
+bool stop_reads();
 
 }  // namespace espalier::cli
 

@@ -15,6 +15,7 @@
 #include "several_files.h"
 #include "storage.h"
 #include "text.h"
+#include "urls.h"
 #include "values.h"
 
 #include "espalier/base/counted.h"
@@ -171,7 +172,7 @@ void print_text(Output& out, const CheckpointFile& file, Listing& listing, const
 
 void write_json(JsonWriter& json, Listing& listing, const Nodes& nodes, const Options& options) {
   json.begin_object();
-  json.member("file", options.file);
+  json.member("file", shown_name(options.file));
   json.member("format", format_name(listing.checkpoint.catalog().format()));
   json.key("nodes");
   json.begin_array();
@@ -227,7 +228,7 @@ Outcome run(const Options& options, Output& out) {
 void add_ls(CLI::App& app, Action& action) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("ls", "List tensors: type, shape, size, key path");
-  command->add_option("FILE", options->file, "A checkpoint")->required();
+  command->add_option("FILE", options->file, kCheckpointHelp)->required();
   add_file_or_pattern_arguments(*command, options->patterns);
   command->add_flag("-a,--all", options->all, "List scalars and containers too");
   command->add_flag("-l,--long", options->with_storage,

@@ -7,6 +7,8 @@
 #include "exit_codes.h"
 #include <fmt/format.h>
 
+#include "espalier/version.h"
+
 namespace espalier::cli {
 namespace {
 
@@ -80,6 +82,25 @@ constexpr Entry kPatterns[] = {
     {"\\", "escapes the next character"},
 };
 
+constexpr Entry kVariables[] = {
+    {"ESPALIER_TOKEN",
+     "An access token for the server of a URL. It is sent over https alone, or to this machine, "
+     "and "
+     "never to another server that a redirect leads to"},
+    {"HF_TOKEN", "The same for https://huggingface.co, if ESPALIER_TOKEN is not set"},
+    {"ESPALIER_HTTP_TIMEOUT",
+     "Seconds without bytes from a server after which a request has failed; 20 by default"},
+    {"http_proxy, https_proxy, all_proxy, no_proxy", "The proxy for URLs"},
+    {"SSL_CERT_FILE", "Certificates of authorities to trust, in place of the system's"},
+    {"NO_COLOR", "If it is not empty, nothing is coloured"},
+    {"ESPALIER_VIEWER", "The folder of the page that view shows"},
+};
+
+void append_variables(std::string& page) {
+  page += ".SH ENVIRONMENT\n";
+  for (const Entry& entry : kVariables) append_entry(page, bold(entry.term), entry.description);
+}
+
 void append_syntax(std::string& page) {
   page += ".SH KEY PATHS\n";
   page += roff(
@@ -116,6 +137,7 @@ std::string man_page(const CommandUsage& command, const CommandUsage& program) {
   if (!command.groups.empty()) page += ".SH OPTIONS\n";
   append_options(page, command);
   if (is_program) append_syntax(page);
+  if (is_program) append_variables(page);
   if (!command.examples.empty()) page += ".SH EXAMPLES\n.EX\n";
   for (const std::string& example : command.examples) page += roff(example) + "\n";
   if (!command.examples.empty()) page += ".EE\n";

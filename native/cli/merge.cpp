@@ -9,6 +9,7 @@
 #include "content.h"
 #include "json_writer.h"
 #include "text.h"
+#include "urls.h"
 #include "write_result.h"
 
 #include "espalier/base/counted.h"
@@ -149,7 +150,7 @@ void print_json(Output& out, const std::vector<std::string>& files, const Writte
   json.begin_object();
   json.key("files");
   json.begin_array();
-  for (const std::string& file : files) json.value(file);
+  for (const std::string& file : files) json.value(shown_name(file));
   json.end_array();
   json.member("written", written.route.target);
   json.member("bytes", written.bytes);
@@ -158,7 +159,7 @@ void print_json(Output& out, const std::vector<std::string>& files, const Writte
   json.begin_array();
   for (const Replaced& replaced : merged.replaced) {
     json.begin_object();
-    json.member("file", replaced.file);
+    json.member("file", shown_name(replaced.file));
     json.member("count", replaced.values.count());
     json.key("first");
     json.begin_array();
@@ -194,7 +195,7 @@ Outcome run(const Options& options, Output& out) {
   } else if (!options.common.quiet) {
     print_written(out, *written);
     for (const Replaced& replaced : merged->replaced) {
-      out.print("{} replaced {}: {}\n", escaped(replaced.file),
+      out.print("{} replaced {}: {}\n", escaped(shown_name(replaced.file)),
                 counted(replaced.values.count(), "value"), escaped(replaced.values.to_string()));
     }
   }
@@ -208,9 +209,10 @@ void add_merge(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand(
       "merge", "Write several checkpoints as one; where two have the same key, the later one wins");
   command
-      ->add_option("A B... OUT", options->files,
-                   "Two or more checkpoints, and the file to write: it ends in .espalier or "
-                   ".safetensors, or --to selects the format")
+      ->add_option(
+          "A B... OUT", options->files,
+          "Two or more checkpoints (files or URLs), and the file to write: it ends in .espalier or "
+          ".safetensors, or --to selects the format")
       ->type_name("")
       ->required();
   command

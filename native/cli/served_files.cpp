@@ -9,6 +9,7 @@
 #include "json_writer.h"
 #include "serve/resource.h"
 #include "serve/url.h"
+#include "urls.h"
 #include <fmt/format.h>
 
 #include "espalier/native/regular_file.h"
@@ -19,6 +20,10 @@ namespace {
 // Opens the file if it may be served.
 Result<RegularFile> open_served(const std::string& name, bool force) {
   if (auto ok = check_file_name(name, "input"); !ok) return propagate(ok);
+  if (is_url(name)) {
+    return fail(ErrorCode::kInvalidArgument,
+                "view serves files of this machine; download the file first");
+  }
   auto file = open_regular_file(name);
   // Read, not mapped: another program that truncates a mapped file would kill this one.
   if (const auto checkpoint = open_file(name, {.no_mmap = true}); file && !force && !checkpoint) {

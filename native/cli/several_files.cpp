@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "text.h"
+#include "urls.h"
 #include "values.h"
 #include <fmt/format.h>
 
@@ -30,7 +31,7 @@ void add_file_or_pattern_arguments(CLI::App& command, std::vector<std::string>& 
   add_pattern_arguments(command, arguments)
       ->description(
           "Key paths, with * ** ? {a,b} [0-9]; a container stands for everything in it. Names of "
-          "existing files are further checkpoints");
+          "existing files, and URLs, are further checkpoints");
 }
 
 tl::expected<FilesAndPatterns, Failure> tell_apart(const std::string& first_file,
@@ -40,7 +41,7 @@ tl::expected<FilesAndPatterns, Failure> tell_apart(const std::string& first_file
   std::optional<Result<CheckpointFile>> first;
   for (const std::string& argument : arguments) {
     const bool exists = exists_as_file(argument);
-    if (!exists && !has_checkpoint_ending(argument)) {
+    if (!exists && !is_url(argument) && !has_checkpoint_ending(argument)) {
       told.patterns.push_back(argument);
       continue;
     }
@@ -50,7 +51,7 @@ tl::expected<FilesAndPatterns, Failure> tell_apart(const std::string& first_file
                         {ErrorCode::kInvalidArgument, Error::kNoOffset, "",
                          fmt::format("this is a file here and a key path in {0}; write ./{1} for "
                                      "the file, or '{{{1}}}' for the nodes",
-                                     first_file, argument)});
+                                     shown_name(first_file), argument)});
     }
     told.files.push_back(argument);
   }
@@ -76,7 +77,7 @@ Outcome for_each_file(const std::vector<std::string>& files, const CommonOptions
   for (const std::string& file : files) {
     if (!common.json) {
       // A title that turns out to have nothing below it does no harm, and the text is not held.
-      out.print("{}{}:\n", std::exchange(has_printed, true) ? "\n" : "", escaped(file));
+      out.print("{}{}:\n", std::exchange(has_printed, true) ? "\n" : "", escaped(shown_name(file)));
     }
     const auto outcome = on_file(file, out, writer);
     if (outcome) {
@@ -87,7 +88,7 @@ Outcome for_each_file(const std::vector<std::string>& files, const CommonOptions
     worst = std::max(worst, exit_code(failure.error.code));
     if (common.json) {
       json.begin_object();
-      json.member("file", file);
+      json.member("file", shown_name(file));
       json.key("failure");
       json.begin_object();
       write_error_members(json, failure.error);

@@ -11,6 +11,7 @@
 #include "storage.h"
 #include "text.h"
 #include "tree_text.h"
+#include "urls.h"
 #include "values.h"
 #include <fmt/format.h>
 
@@ -84,7 +85,7 @@ Result<void> print_json(Output& out, const CheckpointFile& file, const NodeRef& 
   if (!write_elements) return propagate(write_elements);
   JsonWriter json(out);
   json.begin_object();
-  json.member("file", options.file);
+  json.member("file", shown_name(options.file));
   json.key("node");
   if (!tensor) {
     TreeText(file.checkpoint(), kAllLevels).write(json, options.path, node);
@@ -135,7 +136,7 @@ Outcome run(Options options, Output& out) {
 void add_show(CLI::App& app, Action& action) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("show", "Show one node: a value, a tensor, a subtree");
-  command->add_option("FILE", options->file, "A checkpoint")->required();
+  command->add_option("FILE", options->file, kCheckpointHelp)->required();
   command->add_option("PATH", options->path, "The node's key path; '' for the root")
       ->type_name("")
       ->required();

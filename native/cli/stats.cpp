@@ -13,6 +13,7 @@
 #include "selection.h"
 #include "several_files.h"
 #include "text.h"
+#include "urls.h"
 #include "values.h"
 #include <fmt/format.h>
 
@@ -179,7 +180,7 @@ void write_summary(JsonWriter& json, const Summary& summary) {
 void write_json(JsonWriter& json, const Options& options, const CheckpointFile& file,
                 const Nodes& nodes, const Summaries& summaries) {
   json.begin_object();
-  json.member("file", options.file);
+  json.member("file", shown_name(options.file));
   json.key("nodes");
   json.begin_array();
   const NodePaths paths(file.checkpoint());
@@ -236,7 +237,7 @@ void add_stats(CLI::App& app, Action& action) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
       "stats", "Minimum, maximum, mean, deviation, zeros, NaN and Inf of tensors");
-  command->add_option("FILE", options->file, "A checkpoint")->required();
+  command->add_option("FILE", options->file, kCheckpointHelp)->required();
   add_file_or_pattern_arguments(*command, options->patterns);
   add_json_option(*command, options->common);
   add_read_options(*command, options->common);

@@ -5,6 +5,8 @@
 #include <system_error>
 #include <utility>
 
+#include "urls.h"
+
 namespace espalier::cli {
 namespace {
 
@@ -23,7 +25,7 @@ bool is_folder(const std::string& name) {
 // The input's name with the ending of `format`. Only a known ending is replaced: step.1000 and
 // step.2000 must stay apart.
 std::string target_name(const std::string& input, SaveFormat format) {
-  const fs::path name = fs::path(input).filename();
+  const fs::path name = fs::path(shown_name(input)).filename();
   return (find_format_ending(name) != nullptr ? name.stem() : name).string() + "." +
          std::string(save_format_name(format));
 }
@@ -43,7 +45,7 @@ tl::expected<std::vector<Conversion>, Failure> plan_into_folder(
     const std::string target = (fs::path(folder) / target_name(input, *format)).string();
     const auto [other, is_new] = inputs_by_target.try_emplace(target, input);
     if (!is_new) {
-      return refuse(target, other->second + " and " + input +
+      return refuse(target, shown_name(other->second) + " and " + shown_name(input) +
                                 " would both be written to this file; convert them into different "
                                 "folders");
     }

@@ -8,6 +8,7 @@
 #include "selection.h"
 #include "text.h"
 #include "tree_text.h"
+#include "urls.h"
 #include "values.h"
 
 namespace espalier::cli {
@@ -32,7 +33,7 @@ Outcome run(const Options& options, Output& out) {
   if (options.common.json) {
     JsonWriter json(out);
     json.begin_object();
-    json.member("file", options.file);
+    json.member("file", shown_name(options.file));
     json.key("tree");
     tree.write(json, path, node);
     json.end_object();
@@ -52,7 +53,7 @@ void add_tree(CLI::App& app, Action& action) {
   auto options = std::make_shared<Options>();
   CLI::App* command =
       app.add_subcommand("tree", "Draw the nested state: keys, kinds, values, sizes");
-  command->add_option("FILE", options->file, "A checkpoint")->required();
+  command->add_option("FILE", options->file, kCheckpointHelp)->required();
   command->add_option("PATH", options->path, "The key path to begin at; the root by default")
       ->type_name("");
   command->add_option("-d,--depth", options->depth, "Levels to show")->type_name("N");

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "near_miss.h"
+#include "urls.h"
 
 namespace espalier::cli {
 namespace {
@@ -93,7 +94,7 @@ std::string explain_usage(const CLI::App& app, const CLI::ParseError& error) {
     return rest.empty() ? "no command was given" : no_such_command(app, rest.front());
   }
   if (const auto further = used.back()->remaining(); !further.empty()) {
-    return "there is an argument too many: '" + further.front() + "'";
+    return "there is an argument too many: '" + shown_name(further.front()) + "'";
   }
   return error.what();
 }

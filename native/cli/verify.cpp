@@ -7,6 +7,7 @@
 #include "json_writer.h"
 #include "progress.h"
 #include "text.h"
+#include "urls.h"
 #include "values.h"
 
 #include "espalier/base/counted.h"
@@ -52,7 +53,7 @@ Verdict verify(const std::string& name, const CommonOptions& common) {
 void print_text(Output& out, const Verdict& verdict, bool quiet) {
   if (!verdict.report) return;  // The error is on standard error.
   const VerifyReport& report = *verdict.report;
-  const std::string name = escaped(verdict.file);
+  const std::string name = escaped(shown_name(verdict.file));
   if (report.error_count == 0) {
     if (quiet) return;
     const std::string tensors = counted(verdict.tensors, "tensor");
@@ -78,7 +79,7 @@ void print_text(Output& out, const Verdict& verdict, bool quiet) {
 
 void write_json(JsonWriter& json, const Verdict& verdict) {
   json.begin_object();
-  json.member("file", verdict.file);
+  json.member("file", shown_name(verdict.file));
   json.member("ok", verdict.exit_code() == ExitCode::kOk);
   if (!verdict.report) {
     json.key("failure");
@@ -138,7 +139,7 @@ void add_verify(CLI::App& app, Action& action) {
   auto options = std::make_shared<Options>();
   CLI::App* command =
       app.add_subcommand("verify", "Check every byte of files against their hashes");
-  command->add_option("FILE", options->files, "Checkpoints")->required()->expected(-1);
+  command->add_option("FILE", options->files, kCheckpointsHelp)->required()->expected(-1);
   add_json_option(*command, options->common);
   add_quiet_option(*command, options->common, "lines for files that are intact");
   add_read_options(*command, options->common);

@@ -4,6 +4,7 @@
 #include <zstd.h>
 
 #include "espalier/format/header.h"
+#include "espalier/version.h"
 
 namespace espalier::cli {
 namespace {

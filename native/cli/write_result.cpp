@@ -11,6 +11,7 @@
 #include "one_tensor.h"
 #include "progress.h"
 #include "text.h"
+#include "urls.h"
 #include "values.h"
 
 #include "espalier/native/save.h"
@@ -224,6 +225,7 @@ tl::expected<Written, Failure> write_file(const Route& route, SaveFormat format,
         .threads = common.threads,
         .compression_level = level,
         .check_ending = false,  // --to decides
+        .carry = false,         // who trusts the exit code wants every byte checked
         .progress = progress.callback(),
         .ops = &ops};
     saved = save_any(route.target, format, state, options, save_options, written);
@@ -243,7 +245,8 @@ tl::expected<Written, Failure> write_file(const Route& route, SaveFormat format,
           "; --unrepresentable=metadata carries the whole tree in the file's metadata, and "
           "--unrepresentable=drop leaves out what does not fit";
     }
-    if (exit_code(code) != ExitCode::kBadInput) return about(route.target, saved);
+    const bool is_of_input = exit_code(code) == ExitCode::kBadInput || !saved.error().file.empty();
+    if (!is_of_input) return about(route.target, saved);
     std::string file = std::exchange(saved.error().file, {});
     if (route.source.empty()) return about(std::move(file), saved);
     if (file != route.source) saved.error().file = std::move(file);
@@ -263,7 +266,7 @@ void print_written(Output& out, const Written& written) {
 }
 
 void write_written_members(JsonWriter& json, const Written& written) {
-  json.member("file", written.route.source);
+  json.member("file", shown_name(written.route.source));
   json.member("written", written.route.target);
   json.member("bytes", written.bytes);
   json.member("left_out", written.left_out.count());

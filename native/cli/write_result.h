@@ -65,9 +65,9 @@ struct Written {
 };
 
 /// Saves a tree, or the only tensor in it, as a file of `format`, with a progress bar. Errors of
-/// the tensors' producers (exit code 3) name the source, or if there are several, the one that
-/// Error::file names; all others name the target. After a signal the
-/// target is unchanged, and there is no temporary file.
+/// the tensors' producers (with an Error::file, or exit code 3) name the source, or if there are
+/// several, the one that Error::file names; all others name the target. After a signal the target
+/// is unchanged, and there is no temporary file.
 tl::expected<Written, Failure> write_file(const Route& route, SaveFormat format, const Value& state,
                                           Value metadata, const TargetOptions& options,
                                           const CommonOptions& common);

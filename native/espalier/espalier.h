@@ -6,14 +6,23 @@
 //   espalier/native/save.h              save a state; contents.h: all of a file, to edit it
 //   espalier/native/save_async.h        in the background
 //   espalier/native/checkpoint_dir.h    a folder of checkpoints with rotation
-//   espalier/native/save_safetensors.h  as a safetensors file
+//   espalier/native/save_safetensors.h  as a safetensors file; save_npy.h: one tensor for NumPy
 //   espalier/native/source.h, sink.h    read from and write to something else than files
 //   espalier/tree/value.h               build and edit a state
 //   espalier/tree/key_path.h            key paths, and espalier/tree/pattern.h: patterns
 //   espalier/read/checkpoint.h          the tree of a file, and espalier/read/walker.h: all of it
 //   espalier/base/error.h               errors as values
+//   espalier/version.h                  the version, for #if
 //
-// Other headers are installed because these need them; they may change in any version.
+// Public, and not included here because few programs need them:
+//
+//   espalier/native/file_sink.h         replace a file with any bytes, completely or not at all
+//   espalier/native/mdspan.h            tensors as std::mdspan, with C++23
+//   espalier/read/opening_machine.h     open a format of your own
+//   espalier.h                          the C interface
+//
+// Other headers are installed because these need them: they are details, which may change in any
+// version.
 #ifndef ESPALIER_ESPALIER_H_
 #define ESPALIER_ESPALIER_H_
 
@@ -22,6 +31,7 @@
 #include "espalier/native/checkpoint_file.h"
 #include "espalier/native/save.h"
 #include "espalier/native/save_async.h"
+#include "espalier/native/save_npy.h"
 #include "espalier/native/save_safetensors.h"
 #include "espalier/native/sink.h"
 #include "espalier/native/source.h"
@@ -30,5 +40,6 @@
 #include "espalier/tree/key_path.h"
 #include "espalier/tree/pattern.h"
 #include "espalier/tree/value.h"
+#include "espalier/version.h"
 
 #endif  // ESPALIER_ESPALIER_H_

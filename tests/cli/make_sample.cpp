@@ -3,18 +3,22 @@
 //   make_sample OUT [small-change]
 //
 // "large" saves a tensor of several chunks instead, "many:N" a dict of N tensors, "ties:N" N nodes
-// of few tensors with long names ("other-ties:N": of other ones), and the other words change one
-// thing about the sample: see main().
+// of few tensors with long names ("other-ties:N": of other ones), "zeros:N" a sparse file of N
+// tensors of 1 GiB, and the other words change one thing about the sample: see main().
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <complex>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <sys/mman.h>
 
 #include "espalier/format/header.h"
 #include "espalier/native/save.h"
@@ -235,6 +239,37 @@ bool require_unknown_feature(const char* path) {
   return std::fclose(file) == 0 && written;
 }
 
+// Tensors of 1 GiB of zeros, which take no memory. They are equal, but not tied.
+Value zeros(unsigned long count) {
+  constexpr std::uint64_t kSide = 16384;
+  constexpr std::size_t kBytes = kSide * kSide * sizeof(float);
+  void* const pages = ::mmap(nullptr, kBytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pages == MAP_FAILED) std::abort();
+  Value state = Value::dict();
+  for (unsigned long i = 0; i < count; ++i) {
+    Tensor tensor;
+    tensor.dtype = DType::kF32;
+    tensor.shape = {kSide, kSide};
+    tensor.data = TensorData::borrowed({static_cast<const std::byte*>(pages), kBytes});
+    state.add("zeros_" + std::to_string(i), Value::tensor(std::move(tensor)));
+  }
+  return state;
+}
+
+// Leaves holes in the file where zeros would be written.
+class SparseOps : public espalier::FileOps {
+ public:
+  int fallocate(int, off_t) override {
+    errno = ENOSYS;
+    return -1;
+  }
+  ssize_t pwrite(int fd, const void* bytes, std::size_t size, off_t offset) override {
+    const auto* const first = static_cast<const char*>(bytes);
+    const bool is_zero = size > 0 && *first == 0 && std::memcmp(first, first + 1, size - 1) == 0;
+    return is_zero ? static_cast<ssize_t>(size) : FileOps::pwrite(fd, bytes, size, offset);
+  }
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -243,8 +278,12 @@ int main(int argc, char** argv) {
   options.sync = false;
   options.metadata = Value::dict(
       {{"run", Value::string(change == "metadata" ? "two" : "one")}, {"epoch", Value::integer(3)}});
+  SparseOps sparse;
   Value state;
-  if (change.starts_with("large")) {
+  if (change.starts_with("zeros:")) {
+    state = zeros(std::strtoul(change.substr(6).data(), nullptr, 10));
+    options.ops = &sparse;
+  } else if (change.starts_with("large")) {
     state = large(change == "large-changed");
   } else if (change.starts_with("many:")) {
     state = many(std::strtoul(change.substr(5).data(), nullptr, 10));

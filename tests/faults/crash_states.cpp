@@ -6,6 +6,7 @@
 
 #include "support/random.h"
 #include <fcntl.h>
+#include <unistd.h>
 
 namespace espalier::testing {
 namespace {
@@ -49,6 +50,14 @@ ssize_t RecordingOps::pwrite(int fd, const void* bytes, std::size_t size, off_t 
                     .bytes = Bytes(begin, begin + written)});
   }
   return written;
+}
+
+// For the disk, a write like any other.
+ssize_t RecordingOps::copy_file_range(int from, off_t from_offset, int to, off_t to_offset,
+                                      std::size_t size) {
+  Bytes bytes(size);
+  const ssize_t n = ::pread(from, bytes.data(), size, from_offset);
+  return n > 0 ? pwrite(to, bytes.data(), static_cast<std::size_t>(n), to_offset) : n;
 }
 
 int RecordingOps::fsync(int fd) {

@@ -28,6 +28,7 @@ enum class Call {
   kTruncate,
   kAllocate,
   kWrite,
+  kCopyRange,
   kOpenOld,
   kGetAcl,
   kCloseOld,
@@ -104,6 +105,11 @@ class FaultyOps : public FileOps {
     if (spoils(Call::kWrite)) return -1;
     ++writes_;
     return FileOps::pwrite(fd, bytes, size, offset);
+  }
+  ssize_t copy_file_range(int from, off_t from_offset, int to, off_t to_offset,
+                          std::size_t size) override {
+    if (spoils(Call::kCopyRange)) return -1;
+    return FileOps::copy_file_range(from, from_offset, to, to_offset, size);
   }
   int lock(int fd) override { return spoils(Call::kLock) ? -1 : FileOps::lock(fd); }
   int dup(int fd) override {

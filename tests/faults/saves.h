@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "support/random.h"
+#include "support/temporary_folder.h"
 
+#include "espalier/native/checkpoint_file.h"
 #include "espalier/native/save.h"
 #include "espalier/native/save_safetensors.h"
 
@@ -38,6 +40,16 @@ inline const Format kFormats[] = {
      [](const std::filesystem::path& path, const Value& state, SaveOptions options) {
        options.compression_level = kFastCompression;
        return save(path, state, options);
+     }},
+    {"edited",
+     [](const std::filesystem::path& path, const Value& state,
+        SaveOptions options) -> Result<void> {
+       const TemporaryFolder folder;
+       const auto old = folder / "old.espalier";
+       if (auto ok = save(old, state, {.sync = false}); !ok) return ok;
+       const auto contents = load_contents(old);
+       if (!contents) return propagate(contents);
+       return save(path, contents->state, options);
      }},
     {"safetensors",
      [](const std::filesystem::path& path, const Value& state,

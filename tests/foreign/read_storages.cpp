@@ -21,6 +21,7 @@
 #include "espalier/format/shape.h"
 #include "espalier/native/checkpoint_file.h"
 #include "espalier/read/opening_machine.h"
+#include "espalier/read/plan.h"
 
 namespace {
 

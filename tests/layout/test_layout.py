@@ -25,7 +25,9 @@ ALLOWED = {
     "wasm": BASE | {"tree", "codec", "format", "read", "report", "write", "foreign"},
     "native/c": BASE | {"tree", "codec", "format", "read", "report", "write", "foreign", "native"},
     "native/serve": BASE | {"native"},
-    "native/cli": BASE | {"tree", "codec", "format", "read", "report", "write", "foreign", "native", "serve"},
+    "native/http": BASE | {"native"},
+    "native/cli": BASE | {"tree", "codec", "format", "read", "report", "write", "foreign", "native", "serve",
+                                                                              "http"},
 }
 # The core does no I/O, holds no threads and knows no operating system.
 FORBIDDEN_IN_CORE = re.compile(
@@ -75,7 +77,7 @@ def main():
             if path.suffix == ".h" and folder != "native/cli":
                 headers.append(path)
             for bracket, target in INCLUDE.findall(path.read_text()):
-                match = re.match(r"(?:espalier/(\w+)|(serve))/", target)
+                match = re.match(r"(?:espalier/(\w+)|(serve|http))/", target)
                 if match:
                     other = match[1] or match[2]
                     check(other == own or other in allowed,
@@ -84,6 +86,8 @@ def main():
                     check(name in GENERATED_ALLOWED, f"{name} includes {target}")
                 elif target.startswith("event2/"):
                     check(folder == "native/serve", f"{name} includes {target}")
+                elif target.startswith("curl/"):
+                    check(folder == "native/http", f"{name} includes {target}")
                 elif folder.startswith("src/"):
                     check(not FORBIDDEN_IN_CORE.match(target), f"{name} includes {target}")
     for folder in ("wasm/src", "web_demo/src"):
@@ -95,7 +99,7 @@ def main():
         source.write_text(f'#include "{header.relative_to(base).as_posix()}"\n')
         result = subprocess.run(
             [*compiler, "-std=c++20", "-Wall", "-Wextra", "-Werror", f"-I{root}/src", f"-I{root}/native",
-             f"-I{root}/wasm", f"-I{generated}", "-c", str(source), "-o", str(source.with_suffix(".o"))],
+             f"-I{root}/wasm", f"-I{generated}", f"-I{generated}/../include", "-c", str(source), "-o", str(source.with_suffix(".o"))],
             capture_output=True, text=True)
         check(result.returncode == 0, f"{header.name} does not compile alone:\n{result.stderr[:800]}")
     for failure in failures:

@@ -1,13 +1,14 @@
 """Holds that misuse of the C++ interface does not compile, and that its right use does.
 
-Usage: test_misuse.py SOURCE WORK COMPILER..., where WORK is a folder for what is compiled. The last line is
+Usage: test_misuse.py SOURCE INCLUDE WORK COMPILER..., where INCLUDE has version.h and WORK is a folder for what is compiled. The last line is
 "N passed, N failed".
 """
 import pathlib
 import subprocess
 import sys
 
-SOURCE, WORK, COMPILER = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3:]
+SOURCE, INCLUDE, WORK = (pathlib.Path(argument) for argument in sys.argv[1:4])
+COMPILER = sys.argv[4:]
 
 # What it is about, a statement that compiles, one that must not, and what the compiler says of it.
 CASES = [
@@ -55,7 +56,7 @@ passed = 0
 def compile_statement(statement):
     source = WORK / "misuse.cpp"
     source.write_text(FRAME.format(statement))
-    return subprocess.run([*COMPILER, "-std=c++20", "-Wall", "-Werror", f"-I{SOURCE}/src", f"-I{SOURCE}/native",
+    return subprocess.run([*COMPILER, "-std=c++20", "-Wall", "-Werror", f"-I{SOURCE}/src", f"-I{SOURCE}/native", f"-I{INCLUDE}",
                            "-fsyntax-only", str(source)], capture_output=True, text=True)
 
 

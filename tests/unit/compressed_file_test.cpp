@@ -13,6 +13,7 @@
 #include "espalier/native/checkpoint_file.h"
 #include "espalier/native/save.h"
 #include "espalier/native/save_safetensors.h"
+#include "espalier/read/plan.h"
 
 namespace espalier {
 namespace {

@@ -13,14 +13,17 @@
 #include "espalier/foreign/any_opener.h"
 #include "espalier/format/access.h"
 #include "espalier/format/shape.h"
+#include "espalier/format/stored_tensor.h"
 #include "espalier/native/file_set_opener.h"
 #include "espalier/native/huge_pages.h"
 #include "espalier/native/out_of_memory.h"
+#include "espalier/native/pool.h"
 #include "espalier/native/read_ahead.h"
 #include "espalier/read/pattern_stepper.h"
 #include "espalier/read/plan.h"
 #include "espalier/read/resolve_patterns.h"
 #include "espalier/read/to_value.h"
+#include "espalier/read/verify.h"
 #include "espalier/read/walker.h"
 #include "espalier/tree/pattern.h"
 
@@ -81,6 +84,17 @@ bool is_contiguous(const TensorRef& tensor) {
 }
 
 }  // namespace
+
+struct CheckpointFile::Buffers {
+  Pool<ChunkBuffer> pool;
+};
+
+CheckpointFile::CheckpointFile(std::shared_ptr<const Source> source, Checkpoint checkpoint,
+                               const OpenFileOptions& options)
+    : source_(std::move(source)),
+      checkpoint_(std::move(checkpoint)),
+      options_(options),
+      buffers_(std::make_shared<Buffers>()) {}
 
 // A tensor or slice to read, and memory for the result.
 struct CheckpointFile::Reading {
@@ -501,7 +515,7 @@ Result<Value> CheckpointFile::load(const NodeRef& node, Check check) const try {
     }
     auto in_place = view(tensor, Check::kNothing);
     if (!in_place) return propagate(in_place);
-    return TensorData::kept(in_place->bytes, in_place->keeper);
+    return with_place(tensor, TensorData::kept(in_place->bytes, in_place->keeper));
   });
 } catch (const std::bad_alloc&) {
   return out_of_memory();
@@ -516,11 +530,7 @@ Result<Value> CheckpointFile::load_lazily(const NodeRef& node) const try {
 Result<Contents> CheckpointFile::contents() const try {
   auto state = load_lazily(this->state());
   if (!state) return propagate(state);
-  const auto chunks = checkpoint_.catalog().tables().chunks;
-  const bool is_compressed =
-      std::any_of(chunks.begin(), chunks.end(), [](const ChunkRecord& chunk) {
-        return chunk.codec != static_cast<std::uint8_t>(Codec::kRaw);
-      });
+  const bool is_compressed = has_compressed(checkpoint_.catalog().tables().chunks);
   return Contents{.state = std::move(*state),
                   .metadata = to_value(metadata()),
                   .compression_level = is_compressed ? kFastCompression : kNoCompression};
@@ -536,13 +546,22 @@ Result<Contents> load_contents(const std::filesystem::path& path, const OpenFile
 Result<TensorData> CheckpointFile::data_lazily(const TensorRef& tensor) const try {
   // Fail now if a tensor cannot be read at all, not in the middle of a save.
   if (auto plan = ReadPlan::make(tensor); !plan) return propagate(plan);
-  return TensorData::produced(
-      [file = *this, tensor](std::uint64_t offset, MutableByteSpan out) -> Result<void> {
-        const auto buffer = file.buffers_->borrow();
+  return with_place(
+      tensor, TensorData::produced([file = *this, tensor](std::uint64_t offset,
+                                                          MutableByteSpan out) -> Result<void> {
+        const auto buffer = file.buffers_->pool.borrow();
         return file.read_range(tensor, offset, out, *buffer);
-      });
+      }));
 } catch (const std::bad_alloc&) {
   return out_of_memory();
+}
+
+// Data that a save may take over as they are stored. Not for bytes in memory of their own: those
+// were checked, and the file may have changed since.
+TensorData CheckpointFile::with_place(const TensorRef& tensor, TensorData data) const {
+  if (!checkpoint_.catalog().has_hashes()) return data;
+  return std::move(data).also_stored(std::make_shared<const StoredTensor>(
+      StoredTensor{checkpoint_.share(), tensor.number(), source_}));
 }
 
 // Part of a whole tensor: a save asks for one chunk at a time, and the chunk is read straight into

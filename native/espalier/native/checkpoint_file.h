@@ -19,7 +19,6 @@
 #include <initializer_list>
 #include <memory>
 #include <optional>
-#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,17 +31,18 @@
 #include "espalier/base/limits.h"
 #include "espalier/native/contents.h"
 #include "espalier/native/parallel.h"
-#include "espalier/native/pool.h"
 #include "espalier/native/source.h"
 #include "espalier/read/checkpoint.h"
+#include "espalier/read/chunk_reader.h"
 #include "espalier/read/opening_machine.h"
-#include "espalier/read/plan.h"
 #include "espalier/read/slice.h"
-#include "espalier/read/verify.h"
+#include "espalier/read/verify_report.h"
 #include "espalier/tree/dtype_of.h"
 #include "espalier/tree/value.h"
 
 namespace espalier {
+
+class ReadPlan;
 
 /// Whether tensor bytes are checked against their hashes before they are returned. kNothing skips
 /// the check for tensors used in place in a mapped file; bytes that must be read or decoded first
@@ -249,9 +249,9 @@ class CheckpointFile {
 
  private:
   CheckpointFile(std::shared_ptr<const Source> source, Checkpoint checkpoint,
-                 const OpenFileOptions& options)
-      : source_(std::move(source)), checkpoint_(std::move(checkpoint)), options_(options) {}
+                 const OpenFileOptions& options);
 
+  TensorData with_place(const TensorRef& tensor, TensorData data) const;
   Extent stored_extent(const TensorRef& tensor, std::uint32_t i) const;
   /// Returns the bytes of the extent: a view of the mapping, or of `memory`, which grows as needed.
   [[nodiscard]] Result<ByteSpan> read_stored(const Extent& extent,
@@ -280,7 +280,8 @@ class CheckpointFile {
   OpenFileOptions options_;
   /// Decoders for producers, which do not know their thread. Making one for each call would cost
   /// more than decoding a small chunk.
-  std::shared_ptr<Pool<ChunkBuffer>> buffers_ = std::make_shared<Pool<ChunkBuffer>>();
+  struct Buffers;
+  std::shared_ptr<Buffers> buffers_;
 };
 
 /// Opens a file for its contents() alone: to edit it, or merge it with others.

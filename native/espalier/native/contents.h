@@ -2,7 +2,7 @@
 #ifndef ESPALIER_NATIVE_CONTENTS_H_
 #define ESPALIER_NATIVE_CONTENTS_H_
 
-#include "espalier/codec/chunk_encoder.h"
+#include "espalier/codec/compression_level.h"
 #include "espalier/tree/value.h"
 
 namespace espalier {
@@ -13,7 +13,8 @@ struct Contents {
   /// A dict without tensors.
   Value metadata = Value::dict();
   /// How to save the tensors: see SaveOptions. A file that has compressed chunks gives
-  /// kFastCompression, because files do not say at what level they were saved.
+  /// kFastCompression, because files do not say at what level they were saved. Tensors that stay as
+  /// they are keep their compression: see SaveOptions::carry.
   int compression_level = kNoCompression;
 };
 

@@ -82,6 +82,17 @@ ssize_t FileOps::pwrite(int fd, const void* bytes, std::size_t size, off_t offse
   return ::pwrite(fd, bytes, size, offset);
 }
 
+ssize_t FileOps::copy_file_range(int from, off_t from_offset, int to, off_t to_offset,
+                                 std::size_t size) {
+#ifdef __linux__
+  return ::copy_file_range(from, &from_offset, to, &to_offset, size, 0);
+#else
+  (void)from, (void)from_offset, (void)to, (void)to_offset, (void)size;
+  errno = ENOSYS;
+  return -1;
+#endif
+}
+
 int FileOps::fsync(int fd) {
 #ifdef F_FULLFSYNC
   // On macOS, fsync() leaves the data in the disk's own cache.

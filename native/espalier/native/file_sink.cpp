@@ -1,5 +1,6 @@
 #include "espalier/native/file_sink.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <limits>
 #include <new>
@@ -24,6 +25,8 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = ".espalier-";
 constexpr std::string_view kSuffix = ".tmp";
+// Blocks of file systems that share them have this size or, rarely, a multiple.
+constexpr std::uint64_t kBlockBytes = 4096;
 
 // The length does not depend on the target's name, which may be as long as the file system allows.
 Result<std::string> temporary_name() try {
@@ -191,6 +194,31 @@ Result<void> FileSink::write(std::uint64_t offset, ByteSpan bytes) try {
   return {};
 } catch (const std::bad_alloc&) {
   return out_of_memory();
+}
+
+// Whatever fails is not told: the caller writes the bytes, and then learns what is wrong with them
+// or with this file.
+bool FileSink::copy(std::uint64_t offset, const ByteSource& source, const Extent& extent) {
+  const auto from = source.descriptor(extent.file);
+  if (!from) return false;
+  std::uint64_t from_offset = extent.offset;
+  for (std::uint64_t left = extent.length; left > 0;) {
+    std::uint64_t count = left;
+    // Only whole blocks can be shared, and the kernel does not look for them inside a range.
+    if (from_offset % kBlockBytes == offset % kBlockBytes && offset % kBlockBytes != 0) {
+      count = std::min(count, kBlockBytes - offset % kBlockBytes);
+    }
+    const ssize_t n = uninterrupted([&] {
+      return options_.ops->copy_file_range(*from, static_cast<off_t>(from_offset), file_.get(),
+                                           static_cast<off_t>(offset),
+                                           static_cast<std::size_t>(count));
+    });
+    if (n <= 0) return false;
+    from_offset += static_cast<std::uint64_t>(n);
+    offset += static_cast<std::uint64_t>(n);
+    left -= static_cast<std::uint64_t>(n);
+  }
+  return true;
 }
 
 // Restricts the new file to its owner: a private file may appear at the target during the save, and

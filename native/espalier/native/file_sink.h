@@ -63,6 +63,11 @@ class FileSink : public Sink {
   /// different ranges.
   [[nodiscard]] Result<void> write(std::uint64_t offset, ByteSpan bytes) override;
 
+  /// Shares blocks with the other file where the file system can and both offsets are equal modulo
+  /// 4,096; the system copies the rest. Thread-safe like write().
+  [[nodiscard]] bool copy(std::uint64_t offset, const ByteSource& source,
+                          const Extent& extent) override;
+
   /// Gives the file the access rights of the file that it replaces (see AccessRights), makes it
   /// durable and renames it to the target. kDurabilityUnknown if it is in place but its folder
   /// could not be made durable. After every other error the target is unchanged. Call once.

@@ -1,6 +1,7 @@
 #include "espalier/native/save.h"
 
 #include <new>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,11 @@ class EspalierContents : public FileContents {
   Result<void> read(unsigned worker, std::size_t i) override {
     return writer_.read(i, scratches_[worker]);
   }
+  std::optional<StoredBytes> stored(std::size_t i) override {
+    const auto piece = writer_.carry(i);
+    if (!piece) return std::nullopt;
+    return StoredBytes{piece->source, piece->extent};
+  }
   Result<ByteSpan> make(unsigned worker, std::size_t i) override {
     return writer_.make(i, scratches_[worker]);
   }
@@ -48,10 +54,12 @@ class EspalierContents : public FileContents {
 
 // `target` is a path or a sink.
 template <class Target>
-Result<void> save_to(Target& target, const Value& state, const SaveOptions& options) try {
-  auto writer =
-      Writer::plan(state, options.metadata,
-                   {.compression_level = options.compression_level, .limits = options.limits});
+Result<void> save_to(Target& target, const Value& state, const SaveOptions& options,
+                     Carry carry) try {
+  auto writer = Writer::plan(state, options.metadata,
+                             {.compression_level = options.compression_level,
+                              .carry = options.carry ? carry : Carry::kNothing,
+                              .limits = options.limits});
   if (!writer) return propagate(writer);
   EspalierContents contents(std::move(*writer), thread_count(options.threads));
   return write_file(target, contents, options);
@@ -59,14 +67,19 @@ Result<void> save_to(Target& target, const Value& state, const SaveOptions& opti
   return out_of_memory();
 }
 
+Result<void> save_at(const std::filesystem::path& path, const Value& state,
+                     const SaveOptions& options, Carry carry) {
+  if (options.check_ending) {
+    if (auto ok = check_format_ending(path, SaveFormat::kEspalier); !ok) return ok;
+  }
+  return save_to(path, state, options, carry);
+}
+
 }  // namespace
 
 Result<void> save(const std::filesystem::path& path, const Value& state,
                   const SaveOptions& options) {
-  if (options.check_ending) {
-    if (auto ok = check_format_ending(path, SaveFormat::kEspalier); !ok) return ok;
-  }
-  return save_to(path, state, options);
+  return save_at(path, state, options, Carry::kRaw);
 }
 
 Result<void> save(const std::filesystem::path& path, const Contents& contents,
@@ -74,13 +87,13 @@ Result<void> save(const std::filesystem::path& path, const Contents& contents,
   SaveOptions as_there = options;
   as_there.metadata = contents.metadata;
   as_there.compression_level = contents.compression_level;
-  return save(path, contents.state, as_there);
+  return save_at(path, contents.state, as_there, Carry::kStored);
 } catch (const std::bad_alloc&) {
   return out_of_memory();
 }
 
 Result<void> save(Sink& sink, const Value& state, const SaveOptions& options) {
-  return save_to(sink, state, options);
+  return save_to(sink, state, options, Carry::kRaw);
 }
 
 Result<std::vector<std::byte>> save_to_memory(const Value& state, const SaveOptions& options) try {

@@ -13,7 +13,7 @@
 
 #include "espalier/base/error.h"
 #include "espalier/base/limits.h"
-#include "espalier/codec/chunk_encoder.h"
+#include "espalier/codec/compression_level.h"
 #include "espalier/native/contents.h"
 #include "espalier/native/file_ops.h"
 #include "espalier/native/parallel.h"
@@ -44,6 +44,13 @@ struct SaveOptions {
   /// themselves and the index do not count. kInvalidArgument if it is too small for one thread;
   /// the message says how much that takes.
   std::uint64_t memory_bytes = 0;
+  /// Whether tensors that load_lazily(), contents() or a mapped load() found in an Espalier file
+  /// are taken over as they are stored there, with their hashes. They are not read, hashed or
+  /// compressed again, and file systems that can share blocks do. Damage in them is taken over too:
+  /// the hashes tell whoever reads the new file. A save of Contents takes compressed tensors over,
+  /// if it compresses; other saves take over what they would store in the same way. False: every
+  /// byte is read and checked, and damage is an error.
+  bool carry = true;
   /// Limits that the file's readers are assumed to have.
   Limits limits = {};
   Progress progress = {};

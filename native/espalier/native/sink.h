@@ -15,8 +15,10 @@
 #include <memory>
 #include <vector>
 
+#include "espalier/base/byte_source.h"
 #include "espalier/base/bytes.h"
 #include "espalier/base/error.h"
+#include "espalier/base/extent.h"
 
 namespace espalier {
 
@@ -42,6 +44,15 @@ class Sink {
   /// ascend only roughly. Called from several threads at once. Bytes before the last one that are
   /// never written must be zero, as in a new file: they are padding.
   [[nodiscard]] virtual Result<void> write(std::uint64_t offset, ByteSpan bytes) = 0;
+
+  /// Puts the bytes of `extent` of a file at `offset` without reading them, as copy_file_range(2)
+  /// does. Called like write(), for ranges that write() does not get. False if that cannot be done:
+  /// write() then gets the bytes, also if some were copied.
+  [[nodiscard]] virtual bool copy(std::uint64_t offset, const ByteSource& source,
+                                  const Extent& extent) {
+    (void)offset, (void)source, (void)extent;
+    return false;
+  }
 
   /// All is written. The last byte written is the file's last.
   [[nodiscard]] virtual Result<void> commit() = 0;

@@ -90,6 +90,10 @@ class ReadSource : public Source {
     return read_fully(file_, extent, out);
   }
 
+  std::optional<int> descriptor(std::uint32_t file) const override {
+    return file == 0 ? std::optional(file_.get()) : std::nullopt;
+  }
+
   void expect(ReadPattern pattern) const final { advise_pattern(file_, pattern); }
 
   void prefetch(const Extent& extent) const override {
@@ -141,6 +145,10 @@ class MappedSource : public Source {
 
   std::optional<ByteSpan> mapping(std::uint32_t file) const override {
     return file == 0 ? std::optional(bytes_) : std::nullopt;
+  }
+
+  std::optional<int> descriptor(std::uint32_t file) const override {
+    return file == 0 ? std::optional(file_.get()) : std::nullopt;
   }
 
   void expect(ReadPattern pattern) const final { advise_pattern(file_, pattern); }
@@ -240,6 +248,11 @@ class JoinedSource : public Source {
     return file != nullptr ? file->mapping() : std::nullopt;
   }
 
+  std::optional<int> descriptor(std::uint32_t number) const override {
+    const Source* file = find(number);
+    return file != nullptr ? file->descriptor(0) : std::nullopt;
+  }
+
   void expect(ReadPattern pattern) const override {
     for (const auto& file : files_) {
       if (file != nullptr) file->expect(pattern);
@@ -277,14 +290,6 @@ Result<void> Source::copy(const Extent& extent, MutableByteSpan out) const {
   if (auto ok = check_answer(extent, *bytes); !ok) return ok;
   if (bytes->data() != out.data()) std::copy(bytes->begin(), bytes->end(), out.begin());
   return {};
-}
-
-Result<void> check_answer(const Extent& extent, ByteSpan bytes) {
-  if (bytes.size() == extent.length) return {};
-  return fail(ErrorCode::kIoError,
-              "the source returned " + counted(bytes.size(), "byte") + " in place of " +
-                  std::to_string(extent.length) + "; it must return all or an error",
-              extent.offset);
 }
 
 std::shared_ptr<const Source> memory_source(ByteSpan bytes, std::shared_ptr<const void> keeper) {

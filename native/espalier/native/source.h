@@ -19,6 +19,7 @@
 #include <optional>
 #include <vector>
 
+#include "espalier/base/byte_source.h"
 #include "espalier/base/bytes.h"
 #include "espalier/base/error.h"
 #include "espalier/base/extent.h"
@@ -48,26 +49,13 @@ enum class ReadPattern : std::uint8_t {
 /// Const use is thread-safe, and must be so in a source of your own: reads come from several
 /// threads at once. A source of your own needs size() and read(); a checkpoint that is opened from
 /// it asks for extents of file 0 alone. Its exceptions propagate out of the call that reads.
-class Source {
+class Source : public ByteSource {
  public:
-  Source() = default;
-  Source(const Source&) = delete;
-  Source& operator=(const Source&) = delete;
-  virtual ~Source() = default;
-
   /// Size of file 0 in bytes when it was opened. Always the same.
   virtual std::uint64_t size() const = 0;
 
-  /// Returns the bytes of `extent`, all of them: a view of the mapping, or of `scratch` (at least
-  /// extent.length bytes), where they are read. kTruncated for an extent beyond the end.
-  /// kFileChanged if the file has become shorter.
-  [[nodiscard]] virtual Result<ByteSpan> read(const Extent& extent,
-                                              MutableByteSpan scratch) const = 0;
-
-  /// Copies the bytes of `extent` to `out`, which has the same length. Unlike mapped bytes, the
-  /// copy cannot change, and it causes no page faults. Errors are those of read(). By default it
-  /// calls read() and copies what is not in `out` yet.
-  [[nodiscard]] virtual Result<void> copy(const Extent& extent, MutableByteSpan out) const;
+  /// By default it calls read() and copies what is not in `out` yet.
+  [[nodiscard]] Result<void> copy(const Extent& extent, MutableByteSpan out) const override;
 
   /// The whole of file number `file`, if it is mapped or in memory; valid and unchanged as long as
   /// the source lives. Tensors are then used in place: read() of that file returns views of it, and
@@ -93,10 +81,6 @@ class Source {
 /// for ever, a device has no size), kIoError or kOutOfMemory.
 [[nodiscard]] Result<std::shared_ptr<const Source>> open_source(const std::filesystem::path& path,
                                                                 Access access = Access::kMapped);
-
-/// That a source returned as many bytes as it was asked for; kIoError if not. Callers of read()
-/// check it before they use the bytes, because a source may be a stranger's code.
-[[nodiscard]] Result<void> check_answer(const Extent& extent, ByteSpan bytes);
 
 /// A file in memory: `keeper` keeps `bytes` alive; without one, the caller does. They must not
 /// change. For tensors that are used in place, align `bytes` as Espalier files align tensors: to 64

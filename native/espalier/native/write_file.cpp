@@ -68,8 +68,10 @@ class Filling {
       if (!read) return read;
       if (!is_next) return aborted();
     }
+    const auto stored = contents_.stored(i);
     // A piece is small enough to stay in the CPU cache from hashing to writing.
-    const auto bytes = contents_.make(worker, i);
+    Result<ByteSpan> bytes;
+    if (!stored) bytes = contents_.make(worker, i);
     if (!bytes) return propagate(bytes);
     std::uint64_t offset = 0;
     const auto place = [&] {
@@ -81,7 +83,12 @@ class Filling {
     } else if (!placing->take(place)) {
       return aborted();
     }
-    if (auto ok = sink_.write(offset, *bytes); !ok) return ok;
+    const bool is_copied = stored && sink_.copy(offset, *stored->source, stored->extent);
+    if (stored && !is_copied) bytes = contents_.make(worker, i);
+    if (!bytes) return propagate(bytes);
+    if (!is_copied) {
+      if (auto ok = sink_.write(offset, *bytes); !ok) return ok;
+    }
     if (options_.progress) {
       const std::lock_guard lock(mutex_);
       done_ += contents_.piece_bytes(i);

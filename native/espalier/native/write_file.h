@@ -5,9 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 
+#include "espalier/base/byte_source.h"
 #include "espalier/base/bytes.h"
 #include "espalier/base/error.h"
+#include "espalier/base/extent.h"
 #include "espalier/native/save.h"
 #include "espalier/native/sink.h"
 
@@ -37,13 +40,25 @@ class FileContents {
   virtual bool is_streamed(std::size_t i) const = 0;
   /// Reads them. Called for each such piece in ascending order, one at a time, before make().
   [[nodiscard]] virtual Result<void> read(unsigned worker, std::size_t i) = 0;
+  /// Bytes in another file.
+  struct StoredBytes {
+    const ByteSource* source = nullptr;
+    Extent extent;
+  };
+  /// Where piece `i` stands in another file as it is to be written; nothing if it must be made. If
+  /// the sink cannot copy it from there, make() follows. Called like make().
+  virtual std::optional<StoredBytes> stored(std::size_t i) {
+    (void)i;
+    return std::nullopt;
+  }
   /// Makes piece `i`. Its bytes must stay valid until the next call with the same `worker`. Called
   /// once for each piece, begun in ascending order, from several threads.
   [[nodiscard]] virtual Result<ByteSpan> make(unsigned worker, std::size_t i) = 0;
 
   /// Whether the offset of a piece depends on those before it.
   virtual bool is_placed_in_order() const = 0;
-  /// The offset of piece `i`, which has been made. Called in order, one at a time, if it must be.
+  /// The offset of piece `i`, which has been made or is stored(). Called in order, one at a time,
+  /// if it must be.
   virtual std::uint64_t place(std::size_t i) = 0;
 
   /// Writes the bytes before the pieces, once all pieces are written. Writes those that make the

@@ -9,17 +9,9 @@
 #include "espalier/base/bytes.h"
 #include "espalier/base/error.h"
 #include "espalier/codec/codec.h"
+#include "espalier/codec/compression_level.h"
 
 namespace espalier {
-
-/// Compression levels: 0 stores everything raw, 1 is the fastest, 9 the most thorough.
-/// docs/compression.md describes them and measures their gain.
-inline constexpr int kNoCompression = 0;
-inline constexpr int kFastCompression = 1;
-inline constexpr int kMaxCompression = 9;
-
-/// kInvalidArgument unless `level` is 0 to 9.
-[[nodiscard]] Result<void> check_compression_level(int level);
 
 /// Encodes chunks. The same bytes, layout and level give the same result, with the same version of
 /// zstd. Takes memory_bytes(). One per thread; movable.

@@ -4,8 +4,7 @@
 #ifndef ESPALIER_FORMAT_ACCESS_H_
 #define ESPALIER_FORMAT_ACCESS_H_
 
-#include <algorithm>
-#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -50,12 +49,9 @@ inline std::uint64_t table_tensor_bytes(const Tables& t, const TensorRecord& ten
 }
 
 /// The record of a tensor that is not stored as ours are; null for one that is.
+const StorageRecord* find_table_storage(const Tables& t, std::uint32_t tensor);
 inline const StorageRecord* table_storage(const Tables& t, std::uint32_t tensor) {
-  if (t.storages.empty()) return nullptr;
-  const auto at = std::lower_bound(
-      t.storages.begin(), t.storages.end(), tensor,
-      [](const StorageRecord& storage, std::uint32_t number) { return storage.tensor < number; });
-  return at == t.storages.end() || at->tensor != tensor ? nullptr : &*at;
+  return t.storages.empty() ? nullptr : find_table_storage(t, tensor);
 }
 
 /// Bytes that the chunks of a tensor hold, once decoded: those of the tensor, or of the storage
@@ -77,6 +73,14 @@ inline std::span<const ChunkRecord> table_chunks(const Tables& t, std::uint32_t 
                           static_cast<std::size_t>(chunk_count(table_storage_bytes(t, tensor))));
 }
 
+/// Whether any of the chunks is not stored raw.
+inline bool has_compressed(std::span<const ChunkRecord> chunks) {
+  for (const ChunkRecord& chunk : chunks) {
+    if (chunk.codec != static_cast<std::uint8_t>(Codec::kRaw)) return true;
+  }
+  return false;
+}
+
 /// The tensor that holds chunk number `chunk`, which is tensor `from` or a later one.
 inline std::uint32_t table_tensor_of(const Tables& t, std::uint32_t chunk, std::uint32_t from) {
   for (;; ++from) {
@@ -85,23 +89,11 @@ inline std::uint32_t table_tensor_of(const Tables& t, std::uint32_t chunk, std::
 }
 
 /// The texts that name the axes of a tensor with `rank` axes; empty if they have no names.
-inline std::span<const std::uint32_t> table_axis_names(const Tables& t, std::uint32_t tensor,
-                                                       std::size_t rank) {
-  const auto at = std::lower_bound(
-      t.axes.begin(), t.axes.end(), tensor,
-      [](const AxesRecord& axes, std::uint32_t number) { return axes.tensor < number; });
-  if (at == t.axes.end() || at->tensor != tensor) return {};
-  return t.axis_names.subspan(at->first, rank);
-}
+std::span<const std::uint32_t> table_axis_names(const Tables& t, std::uint32_t tensor,
+                                                std::size_t rank);
 
 /// The text that labels a node, if any.
-inline std::optional<std::uint32_t> table_label(const Tables& t, std::uint32_t node) {
-  const auto at = std::lower_bound(
-      t.labels.begin(), t.labels.end(), node,
-      [](const LabelRecord& label, std::uint32_t number) { return label.node < number; });
-  if (at == t.labels.end() || at->node != node) return std::nullopt;
-  return at->text;
-}
+std::optional<std::uint32_t> table_label(const Tables& t, std::uint32_t node);
 
 /// The key of a child of a dict or record.
 inline KeyView node_key(const Tables& t, const NodeRecord& node) {

@@ -157,10 +157,7 @@ struct OwnedTables {
   std::vector<StorageRecord> storages = {};
   std::vector<std::uint64_t> strides = {};
 
-  Tables view() const {
-    return {nodes,  tensors,     chunks, shape_ends, dims,       words,  text_ends, text,   bytes,
-            labels, dict_orders, order,  axes,       axis_names, blocks, storages,  strides};
-  }
+  Tables view() const;
 };
 
 }  // namespace espalier

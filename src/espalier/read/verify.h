@@ -14,25 +14,9 @@
 #include "espalier/read/checkpoint.h"
 #include "espalier/read/chunk_reader.h"
 #include "espalier/read/gather.h"
+#include "espalier/read/verify_report.h"
 
 namespace espalier {
-
-/// Damaged spots that a VerifyReport describes; it only counts the others. Stops a report that is
-/// larger than the file.
-inline constexpr std::size_t kMaxReportedErrors = 1000;
-
-/// The result of a verification. The file is intact if `error_count` is 0.
-struct VerifyReport {
-  /// Whether the format has hashes: without, nothing is known of the tensors' bytes.
-  bool has_hashes = true;
-  /// Chunks and bytes that were checked.
-  std::uint64_t chunks = 0;
-  std::uint64_t bytes = 0;
-  /// All that is wrong, and the first kMaxReportedErrors of it: files that cannot be read, then
-  /// damage in the order of chunks.
-  std::uint64_t error_count = 0;
-  std::vector<Error> errors;
-};
 
 /// The regions that a verification checks: together, all the bytes after the index.
 /// Immutable; const use is thread-safe, so that threads can share the regions.

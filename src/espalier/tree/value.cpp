@@ -6,10 +6,27 @@
 
 namespace espalier {
 
+// What instantiates std::variant stands here and not in the header: it would double the time that
+// every file that includes the header takes to compile.
+TensorData::TensorData() = default;
+TensorData::TensorData(const TensorData& other) = default;
+TensorData::TensorData(TensorData&& other) noexcept = default;
+TensorData& TensorData::operator=(const TensorData& other) = default;
+TensorData& TensorData::operator=(TensorData&& other) noexcept = default;
+TensorData::~TensorData() = default;
+
+TensorData TensorData::borrowed(ByteSpan bytes) { return kept(bytes, nullptr); }
+
+TensorData TensorData::kept(ByteSpan bytes, std::shared_ptr<const void> keeper) {
+  TensorData data;
+  data.source_ = Memory{bytes, std::move(keeper)};
+  return data;
+}
+
 TensorData TensorData::owned(std::vector<std::byte> bytes) {
   auto keeper = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
   const ByteSpan view(*keeper);
-  return TensorData(view, std::move(keeper));
+  return kept(view, std::move(keeper));
 }
 
 TensorData TensorData::produced(Producer producer) {
@@ -22,6 +39,17 @@ TensorData TensorData::streamed(Reader reader) {
   TensorData data;
   if (reader) data.source_ = std::make_shared<Stream>(Stream{std::move(reader)});
   return data;
+}
+
+bool TensorData::is_streamed() const {
+  return std::holds_alternative<std::shared_ptr<Stream>>(source_);
+}
+
+bool TensorData::is_placeholder() const { return std::holds_alternative<std::monostate>(source_); }
+
+TensorData TensorData::also_stored(std::shared_ptr<const StoredTensor> stored) && {
+  stored_ = std::move(stored);
+  return std::move(*this);
 }
 
 std::optional<ByteSpan> TensorData::memory() const {
@@ -51,6 +79,18 @@ Result<void> TensorData::read(std::uint64_t offset, MutableByteSpan out) const {
   std::copy_n(bytes->data() + offset, out.size(), out.data());
   return {};
 }
+
+Value::Value() noexcept = default;
+Value::Value(Value&& other) noexcept = default;
+Value& Value::operator=(const Value& other) { return *this = Value(other); }
+Value& Value::operator=(Value&& other) noexcept = default;
+
+Value::~Value() {
+  Children* children = std::get_if<Children>(&payload_);
+  if (children != nullptr && !children->values.empty()) take_apart(std::move(children->values));
+}
+
+Value::Value(Kind kind, Payload payload) : kind_(kind), payload_(std::move(payload)) {}
 
 // A copy without the children of a container.
 Value Value::without_children() const {
@@ -105,9 +145,35 @@ void Value::take_apart(std::vector<Value> level) noexcept {
   }
 }
 
+Value Value::boolean(bool value) { return Value(Kind::kBool, value); }
+Value Value::integer(std::int64_t value) { return Value(Kind::kInt64, value); }
+
 Value Value::integer(BigInt value) {
   if (const auto small = value.to_int64()) return integer(*small);
   return Value(Kind::kBigInt, std::move(value));
+}
+
+Value Value::real(double value) { return Value(Kind::kFloat64, value); }
+Value Value::complex(std::complex<double> value) { return Value(Kind::kComplex128, value); }
+Value Value::string(std::string text) { return Value(Kind::kString, std::move(text)); }
+Value Value::bytes(std::vector<std::byte> data) { return Value(Kind::kBytes, std::move(data)); }
+Value Value::dict(std::vector<Item> items) { return keyed(Kind::kDict, std::move(items)); }
+Value Value::record(std::vector<Item> fields) { return keyed(Kind::kRecord, std::move(fields)); }
+
+Value Value::list(std::vector<Value> elements) {
+  return sequence(Kind::kList, std::move(elements));
+}
+
+Value Value::tuple(std::vector<Value> elements) {
+  return sequence(Kind::kTuple, std::move(elements));
+}
+
+Value Value::set(std::vector<Value> elements) { return sequence(Kind::kSet, std::move(elements)); }
+
+Value Value::container(Kind kind) { return is_container(kind) ? Value(kind, Children{}) : Value(); }
+
+Value Value::tensor(Tensor tensor) {
+  return Value::tensor(std::make_shared<const Tensor>(std::move(tensor)));
 }
 
 Value Value::tensor(std::shared_ptr<const Tensor> tensor) {
@@ -134,6 +200,27 @@ Value Value::sequence(Kind kind, std::vector<Value> elements) {
 Value Value::labelled(std::string label) && {
   label_ = std::move(label);
   return std::move(*this);
+}
+
+template <class T>
+std::optional<T> Value::get() const {
+  const T* value = std::get_if<T>(&payload_);
+  return value != nullptr ? std::optional<T>(*value) : std::nullopt;
+}
+
+std::optional<bool> Value::as_bool() const { return get<bool>(); }
+std::optional<std::int64_t> Value::as_int64() const { return get<std::int64_t>(); }
+const BigInt* Value::as_bigint() const { return std::get_if<BigInt>(&payload_); }
+std::optional<double> Value::as_double() const { return get<double>(); }
+
+std::optional<std::complex<double>> Value::as_complex() const {
+  return get<std::complex<double>>();
+}
+
+const std::string* Value::as_string() const { return std::get_if<std::string>(&payload_); }
+
+const std::vector<std::byte>* Value::as_bytes() const {
+  return std::get_if<std::vector<std::byte>>(&payload_);
 }
 
 std::shared_ptr<const Tensor> Value::as_tensor() const {

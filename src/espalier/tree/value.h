@@ -19,7 +19,6 @@
 #include <initializer_list>
 #include <memory>
 #include <optional>
-#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,6 +37,8 @@
 
 namespace espalier {
 
+struct StoredTensor;  // in format/stored_tensor.h
+
 /// The source of a tensor's bytes when it is written: memory, a function that makes them, or a
 /// stream.
 class TensorData {
@@ -52,14 +53,17 @@ class TensorData {
   using Reader = std::function<Result<void>(MutableByteSpan out)>;
 
   /// No data: a placeholder.
-  TensorData() = default;
+  TensorData();
+  TensorData(const TensorData& other);
+  TensorData(TensorData&& other) noexcept;
+  TensorData& operator=(const TensorData& other);
+  TensorData& operator=(TensorData&& other) noexcept;
+  ~TensorData();
 
   /// Bytes that the caller keeps alive and unchanged for as long as the tensor is used.
-  static TensorData borrowed(ByteSpan bytes) { return TensorData(bytes, nullptr); }
+  static TensorData borrowed(ByteSpan bytes);
   /// Bytes that `keeper` keeps alive, for example a mapped file or a framework's array.
-  static TensorData kept(ByteSpan bytes, std::shared_ptr<const void> keeper) {
-    return TensorData(bytes, std::move(keeper));
-  }
+  static TensorData kept(ByteSpan bytes, std::shared_ptr<const void> keeper);
   /// Bytes that the tensor owns.
   static TensorData owned(std::vector<std::byte> bytes);
   /// Bytes made on demand, for a state larger than memory.
@@ -69,28 +73,32 @@ class TensorData {
   /// the other, never two at once. A placeholder if `reader` is empty.
   static TensorData streamed(Reader reader);
 
-  bool is_streamed() const { return std::holds_alternative<std::shared_ptr<Stream>>(source_); }
-  bool is_placeholder() const { return std::holds_alternative<std::monostate>(source_); }
+  bool is_streamed() const;
+  bool is_placeholder() const;
   /// The bytes, if they are in memory; valid while this object (or a copy) lives.
   std::optional<ByteSpan> memory() const;
   /// Fills `out` from byte `offset` on, from memory, the producer or the reader. kInvalidArgument
   /// if a stream is not at `offset`: streams are not thread-safe.
   [[nodiscard]] Result<void> read(std::uint64_t offset, MutableByteSpan out) const;
 
+  /// The same data, which are also stored in a checkpoint: a save may take them over from there.
+  /// CheckpointFile says so of what it loads.
+  TensorData also_stored(std::shared_ptr<const StoredTensor> stored) &&;
+  /// Where they are stored, or null.
+  const StoredTensor* stored() const { return stored_.get(); }
+
  private:
   struct Memory {
     ByteSpan bytes;
     std::shared_ptr<const void> keeper;
   };
-  TensorData(ByteSpan bytes, std::shared_ptr<const void> keeper)
-      : source_(Memory{bytes, std::move(keeper)}) {}
-
   struct Stream {
     Reader reader;
     std::uint64_t offset = 0;  // of the next byte
   };
 
   std::variant<std::monostate, Memory, Producer, std::shared_ptr<Stream>> source_;
+  std::shared_ptr<const StoredTensor> stored_;
 };
 
 /// A tensor of a state tree. `data` holds the elements in C order, packed, little-endian. Its
@@ -117,48 +125,33 @@ class Value {
   using Item = std::pair<Key, Value>;
 
   /// Null.
-  Value() = default;
+  Value() noexcept;
   Value(const Value& other);
-  Value(Value&&) noexcept = default;
-  Value& operator=(const Value& other) { return *this = Value(other); }
-  Value& operator=(Value&&) noexcept = default;
-  ~Value() {
-    Children* children = std::get_if<Children>(&payload_);
-    if (children != nullptr && !children->values.empty()) take_apart(std::move(children->values));
-  }
+  Value(Value&& other) noexcept;
+  Value& operator=(const Value& other);
+  Value& operator=(Value&& other) noexcept;
+  ~Value();
 
   static Value null() { return Value(); }
-  static Value boolean(bool value) { return Value(Kind::kBool, value); }
-  static Value integer(std::int64_t value) { return Value(Kind::kInt64, value); }
+  static Value boolean(bool value);
+  static Value integer(std::int64_t value);
   /// An integer of any size; one that fits an int64 becomes kind kInt64.
   static Value integer(BigInt value);
-  static Value real(double value) { return Value(Kind::kFloat64, value); }
-  static Value complex(std::complex<double> value) { return Value(Kind::kComplex128, value); }
+  static Value real(double value);
+  static Value complex(std::complex<double> value);
   /// `text` must be UTF-8; saving checks it.
-  static Value string(std::string text) { return Value(Kind::kString, std::move(text)); }
-  static Value bytes(std::vector<std::byte> data) { return Value(Kind::kBytes, std::move(data)); }
-  static Value dict(std::vector<Item> items = {}) { return keyed(Kind::kDict, std::move(items)); }
-  static Value list(std::vector<Value> elements = {}) {
-    return sequence(Kind::kList, std::move(elements));
-  }
-  static Value tuple(std::vector<Value> elements = {}) {
-    return sequence(Kind::kTuple, std::move(elements));
-  }
-  static Value set(std::vector<Value> elements = {}) {
-    return sequence(Kind::kSet, std::move(elements));
-  }
+  static Value string(std::string text);
+  static Value bytes(std::vector<std::byte> data);
+  static Value dict(std::vector<Item> items = {});
+  static Value list(std::vector<Value> elements = {});
+  static Value tuple(std::vector<Value> elements = {});
+  static Value set(std::vector<Value> elements = {});
   /// Named fields, in order; keys must be strings. The type's name goes into the label.
-  static Value record(std::vector<Item> fields = {}) {
-    return keyed(Kind::kRecord, std::move(fields));
-  }
+  static Value record(std::vector<Item> fields = {});
   /// An empty dict, list, tuple, set or record; null for other kinds.
-  static Value container(Kind kind) {
-    return is_container(kind) ? Value(kind, Children{}) : Value();
-  }
+  static Value container(Kind kind);
   /// A tensor, or a placeholder if it has no data.
-  static Value tensor(Tensor tensor) {
-    return Value::tensor(std::make_shared<const Tensor>(std::move(tensor)));
-  }
+  static Value tensor(Tensor tensor);
   /// The same: two nodes with the same pointer are tied, and are stored once.
   /// Null if there is none.
   static Value tensor(std::shared_ptr<const Tensor> tensor);
@@ -192,15 +185,13 @@ class Value {
   bool has_label() const { return label_.has_value(); }
 
   // The value, or nullopt if the node is of another kind.
-  std::optional<bool> as_bool() const { return get<bool>(); }
-  std::optional<std::int64_t> as_int64() const { return get<std::int64_t>(); }
-  const BigInt* as_bigint() const { return std::get_if<BigInt>(&payload_); }
-  std::optional<double> as_double() const { return get<double>(); }
-  std::optional<std::complex<double>> as_complex() const { return get<std::complex<double>>(); }
-  const std::string* as_string() const { return std::get_if<std::string>(&payload_); }
-  const std::vector<std::byte>* as_bytes() const {
-    return std::get_if<std::vector<std::byte>>(&payload_);
-  }
+  std::optional<bool> as_bool() const;
+  std::optional<std::int64_t> as_int64() const;
+  const BigInt* as_bigint() const;
+  std::optional<double> as_double() const;
+  std::optional<std::complex<double>> as_complex() const;
+  const std::string* as_string() const;
+  const std::vector<std::byte>* as_bytes() const;
   /// The tensor or placeholder, or null.
   std::shared_ptr<const Tensor> as_tensor() const;
 
@@ -282,17 +273,14 @@ class Value {
       std::variant<std::monostate, bool, std::int64_t, double, std::complex<double>, BigInt,
                    std::string, std::vector<std::byte>, Children, std::shared_ptr<const Tensor>>;
 
-  Value(Kind kind, Payload payload) : kind_(kind), payload_(std::move(payload)) {}
+  Value(Kind kind, Payload payload);
   static Value keyed(Kind kind, std::vector<Item> items);
   static Value sequence(Kind kind, std::vector<Value> elements);
   Value without_children() const;
   static void take_apart(std::vector<Value> level) noexcept;
 
   template <class T>
-  std::optional<T> get() const {
-    const T* value = std::get_if<T>(&payload_);
-    return value != nullptr ? std::optional<T>(*value) : std::nullopt;
-  }
+  std::optional<T> get() const;
 
   Kind kind_ = Kind::kNull;
   bool has_lost_child_ = false;

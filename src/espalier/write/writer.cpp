@@ -7,13 +7,21 @@
 #include "espalier/format/digest.h"
 #include "espalier/format/element_layout.h"
 #include "espalier/format/find_path.h"
+#include "espalier/format/stored_tensor.h"
 
 namespace espalier {
 namespace {
 
-// Tensors of at least this size are written from their own memory. Smaller ones are gathered,
-// because a system call for each costs more than copying them.
+// Tensors of at least this size are written from their own memory, or copied from file to file.
+// Smaller ones are gathered, because a system call for each costs more than copying them.
 constexpr std::uint64_t kBorrowBytes = 64 * 1024;
+
+// Stores a chunk as another file has it.
+void take_over(ChunkRecord& chunk, const ChunkRecord& from) {
+  chunk.hash = from.hash;
+  chunk.stored = from.stored;
+  chunk.codec = from.codec;
+}
 
 std::uint64_t align(std::uint64_t offset) {
   return (offset + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
@@ -27,6 +35,7 @@ Result<Writer> Writer::plan(const Value& state, const Value& metadata,
   auto layout = lay_out(state, metadata, options.limits);
   if (!layout) return propagate(layout);
   Writer writer(std::move(*layout), options);
+  writer.carried_ = choose_carried(writer.layout_, writer.is_compressed(), options.carry);
   writer.divide_into_pieces();
   return writer;
 }
@@ -37,16 +46,40 @@ std::optional<ByteSpan> Writer::memory_to_borrow(std::uint32_t tensor) const {
   return memory;
 }
 
+// The bytes of a whole piece in the memory of its tensor.
+std::optional<ByteSpan> Writer::borrowed(const Piece& piece) const {
+  const auto memory = memory_to_borrow(piece.tensor);
+  if (!memory) return std::nullopt;
+  const std::uint32_t first =
+      piece.first_chunk - layout_.index.tables().tensors[piece.tensor].first_chunk;
+  return memory->subspan(static_cast<std::size_t>(first * kChunkBytes),
+                         static_cast<std::size_t>(piece.length));
+}
+
+// Where a chunk is taken over from, or null.
+const ChunkRecord* Writer::carried(std::uint32_t tensor, std::uint32_t chunk) const {
+  if (carried_[tensor].empty()) return nullptr;
+  return &carried_[tensor]
+                  [chunk - std::as_const(layout_.index).tables().tensors[tensor].first_chunk];
+}
+
+// Whether no piece has bytes of this tensor and of another.
+bool Writer::stands_alone(std::uint32_t tensor) const {
+  if (carried_[tensor].empty()) return !is_compressed() && memory_to_borrow(tensor);
+  const Tables t = std::as_const(layout_.index).tables();
+  return table_tensor_bytes(t, t.tensors[tensor]) >= kBorrowBytes;
+}
+
 // Whether a chunk of `tensor` may join the piece that ends right before it.
 bool Writer::fits(const Piece& piece, std::uint32_t tensor, const ChunkRecord& chunk) const {
   const Tables t = layout_.index.tables();
   const std::uint64_t begin = t.chunks[piece.first_chunk].offset;
   if (chunk.offset + chunk.stored - begin > kPieceBytes) return false;
   if (tensor == piece.tensor) return true;
+  if (stands_alone(piece.tensor) || stands_alone(tensor)) return false;
   // A compressed piece gets its offset later. A piece that begins with a tensor has an aligned
   // offset, so the offsets within it are known now.
-  if (is_compressed()) return piece.first_chunk == t.tensors[piece.tensor].first_chunk;
-  return !memory_to_borrow(piece.tensor) && !memory_to_borrow(tensor);
+  return !is_compressed() || piece.first_chunk == t.tensors[piece.tensor].first_chunk;
 }
 
 void Writer::divide_into_pieces() {
@@ -107,7 +140,61 @@ Result<void> Writer::read(std::size_t i, Scratch& scratch) {
   return {};
 }
 
+std::optional<Writer::StoredPiece> Writer::carry(std::size_t i) {
+  const Piece& piece = pieces_[i];
+  if (carried_[piece.tensor].empty() || !stands_alone(piece.tensor)) return std::nullopt;
+  const ChunkRecord* from = carried(piece.tensor, piece.first_chunk);
+  Extent extent{from->file, from->offset, from->stored};
+  for (std::uint32_t k = 1; k < piece.chunk_count; ++k) {
+    if (from[k].file != extent.file || from[k].offset != extent.offset + extent.length) {
+      return std::nullopt;  // make() gathers them.
+    }
+    extent.length += from[k].stored;
+  }
+  if (made_[i] == 0) {
+    const auto chunks = layout_.index.chunks().subspan(piece.first_chunk, piece.chunk_count);
+    for (std::uint32_t k = 0; k < piece.chunk_count; ++k) {
+      if (is_compressed()) chunks[k].offset = from[k].offset - extent.offset;
+      take_over(chunks[k], from[k]);
+    }
+    made_[i] = 1;
+  }
+  return StoredPiece{layout_.tensors[piece.tensor]->data.stored()->bytes.get(), extent};
+}
+
+Result<ByteSpan> Writer::make_carried(const Piece& piece, const StoredPiece& stored,
+                                      Scratch& scratch) const {
+  if (const auto bytes = borrowed(piece); bytes && !is_compressed()) return *bytes;
+  const auto length = static_cast<std::size_t>(stored.extent.length);
+  if (scratch.piece_.size() < length) scratch.piece_.resize(length);
+  const MutableByteSpan room(scratch.piece_.data(), length);
+  auto copied = stored.source->copy(stored.extent, room);
+  if (!copied) return carry_failed(piece.tensor, std::move(copied.error()));
+  return ByteSpan(room);
+}
+
+// The stored bytes of a chunk, for a piece with several tensors.
+Result<ByteSpan> Writer::read_carried(std::uint32_t tensor, const ChunkRecord& from,
+                                      MutableByteSpan room) const {
+  const StoredTensor& stored = *layout_.tensors[tensor]->data.stored();
+  const Extent extent{from.file, from.offset, from.stored};
+  auto bytes = stored.bytes->read(extent, room);
+  if (bytes) {
+    if (auto ok = check_answer(extent, *bytes); !ok) bytes = propagate(ok);
+  }
+  if (!bytes) return carry_failed(tensor, std::move(bytes.error()));
+  return bytes;
+}
+
+tl::unexpected<Error> Writer::carry_failed(std::uint32_t tensor, Error error) const {
+  error.path = find_tensor_path(layout_.index.tables(), tensor);
+  const auto files = layout_.tensors[tensor]->data.stored()->catalog->files();
+  if (error.file.empty()) error.file = files[carried_[tensor].front().file].name;
+  return tl::unexpected<Error>(std::move(error));
+}
+
 Result<ByteSpan> Writer::make(std::size_t i, Scratch& scratch) {
+  if (const auto stored = carry(i)) return make_carried(pieces_[i], *stored, scratch);
   if (pieces_[i].is_streamed && scratch.read_ != i) {
     if (auto ok = read(i, scratch); !ok) return propagate(ok);
   }
@@ -138,18 +225,15 @@ Result<ByteSpan> Writer::logical_bytes(std::uint32_t tensor, std::uint32_t chunk
 
 Result<ByteSpan> Writer::make_plain(const Piece& piece, Scratch& scratch) {
   const auto chunks = layout_.index.chunks().subspan(piece.first_chunk, piece.chunk_count);
-  const auto length = static_cast<std::size_t>(piece.length);
   const std::uint64_t base = chunks.front().offset;
-  const Tables t = std::as_const(layout_.index).tables();
-  if (const auto memory = memory_to_borrow(piece.tensor)) {
-    const std::uint32_t first = piece.first_chunk - t.tensors[piece.tensor].first_chunk;
-    const ByteSpan bytes = memory->subspan(static_cast<std::size_t>(first * kChunkBytes), length);
+  if (const auto bytes = borrowed(piece)) {
     for (ChunkRecord& chunk : chunks) {
       chunk.hash =
-          hash128(bytes.subspan(static_cast<std::size_t>(chunk.offset - base), chunk.stored));
+          hash128(bytes->subspan(static_cast<std::size_t>(chunk.offset - base), chunk.stored));
     }
-    return bytes;
+    return *bytes;
   }
+  const Tables t = std::as_const(layout_.index).tables();
   const MutableByteSpan out = room_for(piece, scratch);
   std::uint32_t tensor = piece.tensor;
   std::size_t filled = 0;
@@ -159,10 +243,12 @@ Result<ByteSpan> Writer::make_plain(const Piece& piece, Scratch& scratch) {
     const auto begin = static_cast<std::size_t>(chunk.offset - base);
     std::fill(out.data() + filled, out.data() + begin, std::byte{0});
     const auto room = out.subspan(begin, chunk.stored);
-    auto bytes = logical_bytes(tensor, piece.first_chunk + k, room, true);
+    const ChunkRecord* from = carried(tensor, piece.first_chunk + k);
+    auto bytes = from != nullptr ? read_carried(tensor, *from, room)
+                                 : logical_bytes(tensor, piece.first_chunk + k, room, true);
     if (!bytes) return bytes;
     if (bytes->data() != room.data()) std::copy(bytes->begin(), bytes->end(), room.begin());
-    chunk.hash = hash128(room);
+    chunk.hash = from != nullptr ? from->hash : hash128(room);
     filled = begin + chunk.stored;
   }
   return ByteSpan(out);
@@ -187,6 +273,18 @@ Result<ByteSpan> Writer::make_compressed(const Piece& piece, Scratch& scratch) {
     const std::uint32_t in_tensor = piece.first_chunk + k - record.first_chunk;
     const auto length =
         static_cast<std::size_t>(chunk_length(table_tensor_bytes(t, record), in_tensor));
+    const auto begin = in_tensor == 0 ? static_cast<std::size_t>(align(filled)) : filled;
+    std::fill(scratch.piece_.data() + filled, scratch.piece_.data() + begin, std::byte{0});
+    if (const ChunkRecord* from = carried(tensor, piece.first_chunk + k)) {
+      const auto room = MutableByteSpan(scratch.piece_).subspan(begin, from->stored);
+      auto bytes = read_carried(tensor, *from, room);
+      if (!bytes) return bytes;
+      if (bytes->data() != room.data()) std::copy(bytes->begin(), bytes->end(), room.begin());
+      take_over(chunk, *from);
+      chunk.offset = begin;
+      filled = begin + chunk.stored;
+      continue;
+    }
     MutableByteSpan room;
     if (piece.is_streamed) {
       room =
@@ -201,8 +299,6 @@ Result<ByteSpan> Writer::make_compressed(const Piece& piece, Scratch& scratch) {
     const auto encoded =
         scratch.encoder_->encode(*logical, element_layout(static_cast<DType>(record.dtype)));
     if (!encoded) return propagate(encoded);
-    const auto begin = in_tensor == 0 ? static_cast<std::size_t>(align(filled)) : filled;
-    std::fill(scratch.piece_.data() + filled, scratch.piece_.data() + begin, std::byte{0});
     std::copy(encoded->bytes.begin(), encoded->bytes.end(), scratch.piece_.data() + begin);
     chunk.offset = begin;
     chunk.stored = static_cast<std::uint32_t>(encoded->bytes.size());

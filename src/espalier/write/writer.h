@@ -22,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "espalier/base/byte_source.h"
 #include "espalier/base/bytes.h"
 #include "espalier/base/error.h"
 #include "espalier/base/extent.h"
@@ -29,6 +30,7 @@
 #include "espalier/codec/chunk_encoder.h"
 #include "espalier/format/header.h"
 #include "espalier/tree/value.h"
+#include "espalier/write/carry.h"
 #include "espalier/write/layout.h"
 
 namespace espalier {
@@ -37,6 +39,8 @@ struct WriteOptions {
   /// 0 stores tensors raw; 1 (fast) to 9 (thorough) compress each chunk that gets smaller.
   /// docs/compression.md describes the levels.
   int compression_level = kNoCompression;
+  /// Which chunks of tensors that another checkpoint has are taken over from it.
+  Carry carry = Carry::kNothing;
   /// Limits that the file's readers are assumed to have.
   Limits limits = {};
 };
@@ -65,6 +69,13 @@ class Writer {
     std::optional<ChunkEncoder> encoder_;
     /// The streamed piece whose bytes were read.
     std::optional<std::size_t> read_;
+  };
+
+  /// A piece as it stands in the checkpoint that it is taken over from.
+  struct StoredPiece {
+    /// Valid until finish().
+    const ByteSource* source = nullptr;
+    Extent extent;
   };
 
   /// The bytes before the tensors.
@@ -99,15 +110,19 @@ class Writer {
   /// that makes the pieces in order need not call it. Errors are those of make().
   [[nodiscard]] Result<void> read(std::size_t i, Scratch& scratch);
 
+  /// Whether all of piece `i` stands in another checkpoint and is taken over. Then its bytes and
+  /// hashes are those there: copy them, or call make(). Thread-safe for different pieces.
+  std::optional<StoredPiece> carry(std::size_t i);
+
   /// Makes the bytes of piece `i` and records their hashes and codecs. The result is a view of the
   /// tensor's own memory if possible, otherwise of `scratch`, valid until that is used again.
-  /// Thread-safe for different pieces and scratches. Errors: those of the tensor's producer, with
-  /// the tensor's key path; kOutOfMemory.
+  /// Thread-safe for different pieces and scratches. Errors: those of the tensor's producer, or of
+  /// the files that chunks are taken over from, with the tensor's key path; kOutOfMemory.
   [[nodiscard]] Result<ByteSpan> make(std::size_t i, Scratch& scratch);
 
-  /// The file offset of piece `i`, which must have been made. In a compressed file, a piece's
-  /// offset depends on the pieces before it: call place() in order, from one thread at a time.
-  /// Otherwise thread-safe.
+  /// The file offset of piece `i`, which must have been made or carried. In a compressed file, a
+  /// piece's offset depends on the pieces before it: call place() in order, from one thread at a
+  /// time. Otherwise thread-safe.
   Extent place(std::size_t i);
 
   /// Header and index, once every piece has been made and placed; kIncomplete before. kInvalidTree
@@ -122,6 +137,14 @@ class Writer {
   void divide_into_pieces();
   bool fits(const Piece& piece, std::uint32_t tensor, const ChunkRecord& chunk) const;
   std::optional<ByteSpan> memory_to_borrow(std::uint32_t tensor) const;
+  std::optional<ByteSpan> borrowed(const Piece& piece) const;
+  const ChunkRecord* carried(std::uint32_t tensor, std::uint32_t chunk) const;
+  bool stands_alone(std::uint32_t tensor) const;
+  tl::unexpected<Error> carry_failed(std::uint32_t tensor, Error error) const;
+  [[nodiscard]] Result<ByteSpan> read_carried(std::uint32_t tensor, const ChunkRecord& from,
+                                              MutableByteSpan room) const;
+  [[nodiscard]] Result<ByteSpan> make_carried(const Piece& piece, const StoredPiece& stored,
+                                              Scratch& scratch) const;
   [[nodiscard]] Result<ByteSpan> make_plain(const Piece& piece, Scratch& scratch);
   [[nodiscard]] Result<ByteSpan> make_compressed(const Piece& piece, Scratch& scratch);
   MutableByteSpan room_for(const Piece& piece, Scratch& scratch) const;
@@ -131,6 +154,8 @@ class Writer {
   Layout layout_;
   WriteOptions options_;
   std::vector<Piece> pieces_;
+  // By tensor: its chunks where they are taken over from; empty if they are not.
+  std::vector<std::span<const ChunkRecord>> carried_;
   std::vector<std::uint8_t> made_;  // by piece; bytes, because threads set them
   // For a compressed file: the number of placed pieces, and the end of the last one.
   std::size_t placed_ = 0;

@@ -1,0 +1,18 @@
+# Run by cpack before it makes packages: puts files where Debian wants them.
+if(NOT CPACK_GENERATOR STREQUAL "DEB")
+  return()
+endif()
+foreach(package IN LISTS CPACK_ESPALIER_PACKAGES)
+  string(REPLACE "=" ";" package "${package}")
+  list(POP_FRONT package component)
+  set(share "${CPACK_TEMPORARY_DIRECTORY}/${component}${CPACK_PACKAGING_INSTALL_PREFIX}/share")
+  if(NOT EXISTS "${CPACK_TEMPORARY_DIRECTORY}/${component}")
+    message(FATAL_ERROR "${CPACK_TEMPORARY_DIRECTORY} has no folder for the component ${component}")
+  endif()
+  file(REMOVE "${share}/doc/${package}/LICENSE")
+  configure_file("${CPACK_RESOURCE_FILE_LICENSE}" "${share}/doc/${package}/copyright" COPYONLY)
+endforeach()
+# site-functions is for what the administrator of a machine installs.
+file(MAKE_DIRECTORY "${share}/zsh/vendor-completions")
+file(RENAME "${share}/zsh/site-functions/_espalier" "${share}/zsh/vendor-completions/_espalier")
+file(REMOVE_RECURSE "${share}/zsh/site-functions")

@@ -1,0 +1,198 @@
+#include "http/transfer.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <new>
+#include <string_view>
+
+#include <curl/curl.h>
+
+namespace espalier::http {
+namespace {
+
+// Of a redirect or an error page, whose text is not shown. Read to its end if it is short, so that
+// the connection can be used again.
+constexpr std::uint64_t kIgnoredBytes = 16 * 1024;
+
+struct FreeEasy {
+  void operator()(CURL* handle) const noexcept { curl_easy_cleanup(handle); }
+};
+struct FreeList {
+  void operator()(curl_slist* list) const noexcept { curl_slist_free_all(list); }
+};
+
+// What the callbacks of one request work on. They are called from C, so nothing may be thrown.
+struct Receiver {
+  CURL* handle = nullptr;
+  const TransferLimits* limits = nullptr;
+  Response response;
+  bool has_body = false;
+  std::uint64_t limit = 0;
+  bool is_kept = false;
+
+  void begin_body() {
+    has_body = true;
+    response.headers.end();
+    curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &response.status);
+    is_kept = response.status == 200 || response.status == 206;
+    limit = is_kept ? limits->body_bytes(response.status, response.headers) : kIgnoredBytes;
+  }
+
+  bool take(std::string_view bytes) {
+    if (!has_body) begin_body();
+    const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(bytes.size(), limit));
+    limit -= count;
+    if (is_kept) {
+      const auto* const first = reinterpret_cast<const std::byte*>(bytes.data());
+      response.body.insert(response.body.end(), first, first + count);
+    }
+    if (count < bytes.size()) response.end = Response::End::kLonger;
+    return count == bytes.size();
+  }
+};
+
+std::size_t on_header(char* data, std::size_t, std::size_t size, void* user) noexcept {
+  auto& receiver = *static_cast<Receiver*>(user);
+  try {
+    if (receiver.response.headers.add_line({data, size})) return size;
+    receiver.response.end = Response::End::kHeaderFlood;
+  } catch (const std::bad_alloc&) {
+    receiver.response.end = Response::End::kOutOfMemory;
+  }
+  return 0;
+}
+
+std::size_t on_body(char* data, std::size_t, std::size_t size, void* user) noexcept {
+  auto& receiver = *static_cast<Receiver*>(user);
+  try {
+    if (receiver.take({data, size})) return size;
+  } catch (const std::bad_alloc&) {
+    receiver.response.end = Response::End::kOutOfMemory;
+  }
+  return 0;
+}
+
+int on_progress(void* user, curl_off_t, curl_off_t, curl_off_t, curl_off_t) noexcept {
+  auto& receiver = *static_cast<Receiver*>(user);
+  if (!receiver.limits->is_cancelled || !receiver.limits->is_cancelled()) return 0;
+  receiver.response.end = Response::End::kCancelled;
+  return 1;
+}
+
+// Errors that the same request may not have the next time. A host that does not exist, a port where
+// nobody listens and a bad certificate are none.
+bool is_transient(CURLcode code) {
+  static constexpr std::array kTransient = {
+      CURLE_OPERATION_TIMEDOUT, CURLE_GOT_NOTHING,  CURLE_SEND_ERROR, CURLE_RECV_ERROR,
+      CURLE_PARTIAL_FILE,       CURLE_HTTP2_STREAM, CURLE_HTTP2,
+  };
+  return std::find(kTransient.begin(), kTransient.end(), code) != kTransient.end();
+}
+
+void set_up_credentials(CURL* handle, const Credentials& credentials) {
+  if (!credentials.token.empty()) {
+    curl_easy_setopt(handle, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
+    curl_easy_setopt(handle, CURLOPT_XOAUTH2_BEARER, credentials.token.c_str());
+  } else if (!credentials.user.empty() || !credentials.password.empty()) {
+    curl_easy_setopt(handle, CURLOPT_HTTPAUTH, CURLAUTH_BASIC);
+    curl_easy_setopt(handle, CURLOPT_USERNAME, credentials.user.c_str());
+    curl_easy_setopt(handle, CURLOPT_PASSWORD, credentials.password.c_str());
+  } else if (credentials.from_netrc) {
+    curl_easy_setopt(handle, CURLOPT_HTTPAUTH, CURLAUTH_BASIC);
+    curl_easy_setopt(handle, CURLOPT_NETRC, CURL_NETRC_OPTIONAL);
+  }
+}
+
+void set_up_limits(CURL* handle, unsigned timeout) {
+  curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT, static_cast<long>(timeout));
+  // A server that sends a byte now and then must not hold the program for ever.
+  curl_easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, 64L);
+  curl_easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, static_cast<long>(timeout));
+  // Signals are the program's.
+  curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
+  // url.h has checked the scheme; this is the second lock.
+#if LIBCURL_VERSION_NUM >= 0x075500
+  curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");
+#else
+  curl_easy_setopt(handle, CURLOPT_PROTOCOLS, CURLPROTO_HTTP | CURLPROTO_HTTPS);
+#endif
+}
+
+void set_up_network(CURL* handle, const Url& url) {
+  // Tokens go to this machine in plain text, so not through a proxy.
+  if (is_loopback(url)) curl_easy_setopt(handle, CURLOPT_PROXY, "");
+  curl_easy_setopt(handle, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+  // Where OpenSSL's own tools look for the certificates of an organisation.
+  const char* certificates = std::getenv("SSL_CERT_FILE");
+  if (certificates != nullptr && *certificates != '\0') {
+    curl_easy_setopt(handle, CURLOPT_CAINFO, certificates);
+  }
+  curl_easy_setopt(handle, CURLOPT_USERAGENT, "espalier/" ESPALIER_VERSION);
+}
+
+}  // namespace
+
+struct Transfer::Handles {
+  std::unique_ptr<CURL, FreeEasy> easy;
+  std::unique_ptr<curl_slist, FreeList> headers;
+};
+
+Transfer::Transfer() : handles_(std::make_unique<Handles>()) {
+  // Thread-safe, as every static is. Never undone: another part of the program may use libcurl.
+  [[maybe_unused]] static const CURLcode is_ready = curl_global_init(CURL_GLOBAL_DEFAULT);
+  handles_->easy.reset(curl_easy_init());
+  // A compressed range is of no use: it is part of another sequence of bytes.
+  handles_->headers.reset(curl_slist_append(nullptr, "Accept-Encoding: identity"));
+}
+
+Transfer::~Transfer() = default;
+
+Response Transfer::get(const Url& url, const ByteRange& range, const Credentials& credentials,
+                       const TransferLimits& limits) {
+  CURL* const handle = handles_->easy.get();
+  Receiver receiver;
+  if (handle == nullptr || handles_->headers == nullptr) {
+    receiver.response.end = Response::End::kOutOfMemory;
+    return std::move(receiver.response);
+  }
+  receiver.handle = handle;
+  receiver.limits = &limits;
+  const std::string bytes = std::to_string(range.begin) + "-" + std::to_string(range.end - 1);
+  std::array<char, CURL_ERROR_SIZE> problem{};
+
+  // Keeps connections, and forgets the credentials of the request before.
+  curl_easy_reset(handle);
+  curl_easy_setopt(handle, CURLOPT_URL, url.text.c_str());
+  curl_easy_setopt(handle, CURLOPT_RANGE, bytes.c_str());
+  curl_easy_setopt(handle, CURLOPT_HTTPHEADER, handles_->headers.get());
+  curl_easy_setopt(handle, CURLOPT_ERRORBUFFER, problem.data());
+  curl_easy_setopt(handle, CURLOPT_HEADERFUNCTION, on_header);
+  curl_easy_setopt(handle, CURLOPT_HEADERDATA, &receiver);
+  curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, on_body);
+  curl_easy_setopt(handle, CURLOPT_WRITEDATA, &receiver);
+  curl_easy_setopt(handle, CURLOPT_XFERINFOFUNCTION, on_progress);
+  curl_easy_setopt(handle, CURLOPT_XFERINFODATA, &receiver);
+  curl_easy_setopt(handle, CURLOPT_NOPROGRESS, 0L);
+  set_up_credentials(handle, credentials);
+  set_up_limits(handle, limits.timeout);
+  set_up_network(handle, url);
+
+  const CURLcode code = curl_easy_perform(handle);
+  Response& response = receiver.response;
+  curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &response.status);
+  // The handle must not keep pointers to what ends here.
+  curl_easy_setopt(handle, CURLOPT_ERRORBUFFER, nullptr);
+  if (code == CURLE_OK) {
+    response.end = Response::End::kComplete;
+  } else if (response.end == Response::End::kNoResponse) {
+    response.problem = problem[0] != '\0' ? problem.data() : curl_easy_strerror(code);
+    response.is_transient = is_transient(code);
+    response.is_timeout = code == CURLE_OPERATION_TIMEDOUT;
+    if (code == CURLE_OUT_OF_MEMORY) response.end = Response::End::kOutOfMemory;
+    if (receiver.has_body && response.is_transient) response.end = Response::End::kBroken;
+  }
+  return std::move(response);
+}
+
+}  // namespace espalier::http

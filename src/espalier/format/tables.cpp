@@ -1,0 +1,11 @@
+#include "espalier/format/tables.h"
+
+namespace espalier {
+
+// Not in the header: seventeen conversions to spans take a while to compile.
+Tables OwnedTables::view() const {
+  return {nodes,  tensors,     chunks, shape_ends, dims,       words,  text_ends, text,   bytes,
+          labels, dict_orders, order,  axes,       axis_names, blocks, storages,  strides};
+}
+
+}  // namespace espalier

@@ -13,10 +13,11 @@ AT_ONCE = 2
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """The number of passed and failed checks of a step. `shown` names the failures."""
+    """The number of passed and failed checks of a step. `shown` tells of the failures, and `names` is whose they are."""
     passed: int
     failed: int
     shown: str = ""
+    names: tuple[str, ...] = ()
 
 
 def last_lines(text, count):
@@ -28,11 +29,11 @@ def one_check(output, is_ok):
     return Report(1, 0) if is_ok else Report(0, 1, last_lines(output, 60))
 
 
-def of_suite(run, broken, shown, output, is_ok):
+def of_suite(run, broken, shown, names, output, is_ok):
     """The report of a test program. A program that failed, ran nothing or reported nothing has a failure."""
     if run == 0 or (not is_ok and broken == 0):
         return Report(run, 1, last_lines(output, 60))
-    return Report(run - broken, broken, shown)
+    return Report(run - broken, broken, shown, tuple(names))
 
 
 def junit(path):
@@ -45,7 +46,8 @@ def junit(path):
         broken = [case for case in cases if case.get("status") != "run"]
         shown = [f"{case.get('name')}: {case.get('status')}\n{last_lines(case.findtext('system-out') or '', 15)}"
                  for case in broken[:20]]
-        return of_suite(len(cases), len(broken), "\n".join(shown), output, is_ok)
+        names = [case.get("name") for case in broken]
+        return of_suite(len(cases), len(broken), "\n".join(shown), names, output, is_ok)
     return read
 
 
@@ -54,7 +56,8 @@ def tap(output, is_ok):
     totals = {name: int(count) for name, count in re.findall(r"^# (\w+) (\d+)$", output, re.M)}
     broken = sum(totals.get(name, 0) for name in ("fail", "cancelled", "skipped", "todo"))
     shown = "\n".join(re.findall(r"^ *not ok.*(?:\n.*){0,12}", output, re.M)[:8])
-    return of_suite(totals.get("tests", 0), broken, shown, output, is_ok)
+    names = re.findall(r"^ *not ok \d+ - (.*)$", output, re.M)
+    return of_suite(totals.get("tests", 0), broken, shown, names, output, is_ok)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,7 +139,9 @@ def run(steps, logs):
 
 
 def summarise(results):
-    """Prints a table of times, what failed, and "N passed, N failed". Returns the exit status."""
+    """Prints a table of times, what failed, and "N passed, N failed". Returns the exit status.
+
+    Each failure is named again at the end, which is often all that is kept of a long log."""
     print(f"\n{'':24}{'seconds':>9}{'processor':>11}{'passed':>8}{'failed':>8}")
     for result in results:
         print(f"{result.step.name:24}{result.seconds:9.0f}{result.cpu_seconds:11.0f}"
@@ -146,6 +151,6 @@ def summarise(results):
     failed = sum(result.report.failed for result in results)
     for result in results:
         if result.report.failed:
-            print(f"FAILED: {result.step.name}")
+            print(": ".join(filter(None, ["FAILED", result.step.name, ", ".join(result.report.names[:20])])))
     print(f"{passed} passed, {failed} failed", flush=True)
     return 0 if failed == 0 and passed > 0 else 1

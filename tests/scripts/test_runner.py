@@ -30,6 +30,11 @@ class Runner(unittest.TestCase):
         self.assertIn("reason", printed)
         self.assertEqual(left, {"logs", "built", "also-tested"})
 
+    def test_the_end_names_the_tests_that_failed(self):
+        _, printed, _ = self.run_steps(
+            Step("a", "tests", "echo '# tests 3'; echo '# fail 1'; echo 'ok 1 - x'; echo 'not ok 2 - y z'; exit 1", read=tap))
+        self.assertEqual(printed.splitlines()[-2:], ["FAILED: a tests: y z", "2 passed, 1 failed"])
+
     def test_success_and_nothing_at_all(self):
         status, printed, _ = self.run_steps(Step("a", "build", "true"))
         self.assertEqual((status, printed.splitlines()[-1]), (0, "1 passed, 0 failed"))

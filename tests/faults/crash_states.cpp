@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "support/clone_range.h"
 #include "support/random.h"
 #include <fcntl.h>
 #include <unistd.h>
@@ -53,11 +54,9 @@ ssize_t RecordingOps::pwrite(int fd, const void* bytes, std::size_t size, off_t 
 }
 
 // For the disk, a write like any other.
-ssize_t RecordingOps::copy_file_range(int from, off_t from_offset, int to, off_t to_offset,
-                                      std::size_t size) {
-  Bytes bytes(size);
-  const ssize_t n = ::pread(from, bytes.data(), size, from_offset);
-  return n > 0 ? pwrite(to, bytes.data(), static_cast<std::size_t>(n), to_offset) : n;
+int RecordingOps::clone_range(int from, off_t from_offset, std::size_t size, int to,
+                              off_t to_offset) {
+  return testing::clone_range(*this, from, from_offset, size, to, to_offset);
 }
 
 int RecordingOps::fsync(int fd) {

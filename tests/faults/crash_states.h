@@ -47,8 +47,7 @@ class RecordingOps : public FileOps {
   int openat(int folder, const char* path, int flags, mode_t mode) override;
   int ftruncate(int fd, off_t length) override;
   ssize_t pwrite(int fd, const void* bytes, std::size_t size, off_t offset) override;
-  ssize_t copy_file_range(int from, off_t from_offset, int to, off_t to_offset,
-                          std::size_t size) override;
+  int clone_range(int from, off_t from_offset, std::size_t size, int to, off_t to_offset) override;
   int fsync(int fd) override;
   int close(int fd) override;
   int renameat(int folder, const char* from, const char* to) override;

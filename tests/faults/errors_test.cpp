@@ -76,7 +76,7 @@ std::string expected_code(Call call, const Fault& fault, const Situation& situat
     case Call::kRemoveAcl:
     case Call::kCloseOld:
     case Call::kUnlinkTried:
-    case Call::kCopyRange:  // The bytes can be written.
+    case Call::kClone:  // The bytes can be written.
       return fault.lasting ? "io_error" : "ok";
     case Call::kCreate:
     case Call::kChangeMode:

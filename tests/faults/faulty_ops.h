@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "support/clone_range.h"
 #include <fcntl.h>
 
 #include "espalier/native/file_ops.h"
@@ -28,7 +29,7 @@ enum class Call {
   kTruncate,
   kAllocate,
   kWrite,
-  kCopyRange,
+  kClone,
   kOpenOld,
   kGetAcl,
   kCloseOld,
@@ -106,10 +107,10 @@ class FaultyOps : public FileOps {
     ++writes_;
     return FileOps::pwrite(fd, bytes, size, offset);
   }
-  ssize_t copy_file_range(int from, off_t from_offset, int to, off_t to_offset,
-                          std::size_t size) override {
-    if (spoils(Call::kCopyRange)) return -1;
-    return FileOps::copy_file_range(from, from_offset, to, to_offset, size);
+  int clone_range(int from, off_t from_offset, std::size_t size, int to, off_t to_offset) override {
+    if (spoils(Call::kClone)) return -1;
+    FileOps& system = FileOps::system();
+    return testing::clone_range(system, from, from_offset, size, to, to_offset);
   }
   int lock(int fd) override { return spoils(Call::kLock) ? -1 : FileOps::lock(fd); }
   int dup(int fd) override {

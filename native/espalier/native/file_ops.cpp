@@ -8,6 +8,10 @@
 #include <unistd.h>
 #ifdef __linux__
 #include <sys/xattr.h>
+#ifdef __linux__
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#endif
 #endif
 
 namespace espalier {
@@ -82,12 +86,16 @@ ssize_t FileOps::pwrite(int fd, const void* bytes, std::size_t size, off_t offse
   return ::pwrite(fd, bytes, size, offset);
 }
 
-ssize_t FileOps::copy_file_range(int from, off_t from_offset, int to, off_t to_offset,
-                                 std::size_t size) {
+int FileOps::clone_range(int from, off_t from_offset, std::size_t size, int to, off_t to_offset) {
 #ifdef __linux__
-  return ::copy_file_range(from, &from_offset, to, &to_offset, size, 0);
+  file_clone_range range = {};
+  range.src_fd = from;
+  range.src_offset = static_cast<__u64>(from_offset);
+  range.src_length = size;
+  range.dest_offset = static_cast<__u64>(to_offset);
+  return ::ioctl(to, FICLONERANGE, &range);
 #else
-  (void)from, (void)from_offset, (void)to, (void)to_offset, (void)size;
+  (void)from, (void)from_offset, (void)size, (void)to, (void)to_offset;
   errno = ENOSYS;
   return -1;
 #endif

@@ -39,9 +39,9 @@ class FileOps {
   /// Linux's fallocate(2) for the first `length` bytes; ENOSYS elsewhere.
   virtual int fallocate(int fd, off_t length);
   virtual ssize_t pwrite(int fd, const void* bytes, std::size_t size, off_t offset);
-  /// Linux's copy_file_range(2) without flags, which moves no file offsets; ENOSYS elsewhere.
-  virtual ssize_t copy_file_range(int from, off_t from_offset, int to, off_t to_offset,
-                                  std::size_t size);
+  /// Linux's ioctl_ficlonerange(2): the two files share the bytes' storage until one of them
+  /// changes. ENOSYS elsewhere.
+  virtual int clone_range(int from, off_t from_offset, std::size_t size, int to, off_t to_offset);
   /// Like fsync(), but also flushes the disk's own cache where fsync() does not.
   virtual int fsync(int fd);
   virtual int close(int fd);

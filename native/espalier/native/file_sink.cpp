@@ -1,6 +1,6 @@
 #include "espalier/native/file_sink.h"
 
-#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <limits>
 #include <new>
@@ -196,28 +196,31 @@ Result<void> FileSink::write(std::uint64_t offset, ByteSpan bytes) try {
   return out_of_memory();
 }
 
-// Whatever fails is not told: the caller writes the bytes, and then learns what is wrong with them
-// or with this file.
-bool FileSink::copy(std::uint64_t offset, const ByteSource& source, const Extent& extent) {
+// Where the system or the source refuses, the caller makes and writes the bytes, and then learns
+// what is wrong with them.
+Result<bool> FileSink::share(std::uint64_t offset, const ByteSource& source, const Extent& extent) {
   const auto from = source.descriptor(extent.file);
-  if (!from) return false;
-  std::uint64_t from_offset = extent.offset;
-  for (std::uint64_t left = extent.length; left > 0;) {
-    std::uint64_t count = left;
-    // Only whole blocks can be shared, and the kernel does not look for them inside a range.
-    if (from_offset % kBlockBytes == offset % kBlockBytes && offset % kBlockBytes != 0) {
-      count = std::min(count, kBlockBytes - offset % kBlockBytes);
-    }
-    const ssize_t n = uninterrupted([&] {
-      return options_.ops->copy_file_range(*from, static_cast<off_t>(from_offset), file_.get(),
-                                           static_cast<off_t>(offset),
-                                           static_cast<std::size_t>(count));
-    });
-    if (n <= 0) return false;
-    from_offset += static_cast<std::uint64_t>(n);
-    offset += static_cast<std::uint64_t>(n);
-    left -= static_cast<std::uint64_t>(n);
+  // Only whole blocks can be shared.
+  const std::uint64_t head = (kBlockBytes - offset % kBlockBytes) % kBlockBytes;
+  if (!from || extent.offset % kBlockBytes != offset % kBlockBytes) return false;
+  if (extent.length < head + kBlockBytes) return false;
+  const std::uint64_t tail = (extent.length - head) % kBlockBytes;
+  const auto clone = [&] {
+    return options_.ops->clone_range(*from, static_cast<off_t>(extent.offset + head),
+                                     static_cast<std::size_t>(extent.length - head - tail),
+                                     file_.get(), static_cast<off_t>(offset + head));
+  };
+  if (uninterrupted(clone) != 0) return false;
+  std::array<std::byte, 2 * kBlockBytes> ends;
+  const auto front = MutableByteSpan(ends).first(static_cast<std::size_t>(head));
+  const auto back = MutableByteSpan(ends).last(static_cast<std::size_t>(tail));
+  const std::uint64_t back_begin = extent.length - tail;
+  if (!source.copy({extent.file, extent.offset, head}, front) ||
+      !source.copy({extent.file, extent.offset + back_begin, tail}, back)) {
+    return false;
   }
+  if (auto ok = write(offset, front); !ok) return propagate(ok);
+  if (auto ok = write(offset + back_begin, back); !ok) return propagate(ok);
   return true;
 }
 

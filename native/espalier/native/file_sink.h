@@ -63,10 +63,10 @@ class FileSink : public Sink {
   /// different ranges.
   [[nodiscard]] Result<void> write(std::uint64_t offset, ByteSpan bytes) override;
 
-  /// Shares blocks with the other file where the file system can and both offsets are equal modulo
-  /// 4,096; the system copies the rest. Thread-safe like write().
-  [[nodiscard]] bool copy(std::uint64_t offset, const ByteSource& source,
-                          const Extent& extent) override;
+  /// Shares the blocks of 4,096 bytes if the file system can (Btrfs, XFS and others with reflinks)
+  /// and they begin at the same places in both files. Thread-safe like write().
+  [[nodiscard]] Result<bool> share(std::uint64_t offset, const ByteSource& source,
+                                   const Extent& extent) override;
 
   /// Gives the file the access rights of the file that it replaces (see AccessRights), makes it
   /// durable and renames it to the target. kDurabilityUnknown if it is in place but its folder

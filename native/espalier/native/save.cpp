@@ -30,6 +30,8 @@ class EspalierContents : public FileContents {
     return writer_.read(i, scratches_[worker]);
   }
   std::optional<StoredBytes> stored(std::size_t i) override {
+    // Chunks of different lengths do not begin at the same places in the blocks of both files.
+    if (writer_.is_compressed()) return std::nullopt;
     const auto piece = writer_.carry(i);
     if (!piece) return std::nullopt;
     return StoredBytes{piece->source, piece->extent};

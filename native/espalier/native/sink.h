@@ -22,9 +22,9 @@
 
 namespace espalier {
 
-/// Takes the bytes of one file. A save calls reserve() once, then write(), then commit() once, and
-/// only if all went well: without commit() the file must not count as saved. Errors end the save
-/// and are its result; exceptions propagate out of it.
+/// Takes the bytes of one file. A save may call share(), then reserve() once, then write(), then
+/// commit() once, and only if all went well: without commit() the file must not count as saved.
+/// Errors end the save and are its result; exceptions propagate out of it.
 ///
 /// Writes come at any offset, because a file begins with hashes of what follows: its first bytes,
 /// which make it valid, are written last. So a target that can only be appended to, such as a pipe,
@@ -32,6 +32,15 @@ namespace espalier {
 class Sink {
  public:
   virtual ~Sink() = default;
+
+  /// Makes the bytes at `offset` those of `extent` of a file, without copying them: the two files
+  /// share their storage. write() does not get this range then. False if that cannot be done, also
+  /// in part: write() gets all of the range.
+  [[nodiscard]] virtual Result<bool> share(std::uint64_t offset, const ByteSource& source,
+                                           const Extent& extent) {
+    (void)offset, (void)source, (void)extent;
+    return false;
+  }
 
   /// The file will have `length` bytes; 0 if the length is not known yet, because the file is
   /// compressed. Make room here: a save that cannot fit should fail before minutes of work.
@@ -44,15 +53,6 @@ class Sink {
   /// ascend only roughly. Called from several threads at once. Bytes before the last one that are
   /// never written must be zero, as in a new file: they are padding.
   [[nodiscard]] virtual Result<void> write(std::uint64_t offset, ByteSpan bytes) = 0;
-
-  /// Puts the bytes of `extent` of a file at `offset` without reading them, as copy_file_range(2)
-  /// does. Called like write(), for ranges that write() does not get. False if that cannot be done:
-  /// write() then gets the bytes, also if some were copied.
-  [[nodiscard]] virtual bool copy(std::uint64_t offset, const ByteSource& source,
-                                  const Extent& extent) {
-    (void)offset, (void)source, (void)extent;
-    return false;
-  }
 
   /// All is written. The last byte written is the file's last.
   [[nodiscard]] virtual Result<void> commit() = 0;

@@ -40,6 +40,35 @@ tl::unexpected<Error> aborted() {
   return fail(ErrorCode::kIncomplete, "the save was aborted");  // for an error before this one
 }
 
+// Lets the file share storage with others: returns which pieces need not be written. Neighbours in
+// both files are shared at once, because the time goes by calls.
+Result<std::vector<std::uint8_t>> share(Sink& sink, FileContents& contents) {
+  // Sharing fewer bytes takes longer than writing them.
+  constexpr std::uint64_t kMinBytes = 256 * 1024;
+  std::vector<std::uint8_t> is_shared(contents.pieces(), 0);
+  for (std::size_t begin = 0, end = 0; begin < is_shared.size(); begin = end) {
+    auto run = contents.stored(end++);
+    if (!run) continue;
+    const std::uint64_t offset = contents.place(begin);
+    for (; end < is_shared.size(); ++end) {
+      const auto next = contents.stored(end);
+      if (!next || next->source != run->source || next->extent.file != run->extent.file ||
+          next->extent.offset != run->extent.offset + run->extent.length ||
+          contents.place(end) != offset + run->extent.length) {
+        break;
+      }
+      run->extent.length += next->extent.length;
+    }
+    if (run->extent.length < kMinBytes) continue;
+    const auto shared = sink.share(offset, *run->source, run->extent);
+    if (!shared) return propagate(shared);
+    if (!*shared) continue;
+    std::fill(is_shared.begin() + static_cast<std::ptrdiff_t>(begin),
+              is_shared.begin() + static_cast<std::ptrdiff_t>(end), 1);
+  }
+  return is_shared;
+}
+
 class Filling {
  public:
   Filling(Sink& sink, FileContents& contents, const SaveOptions& options)
@@ -68,10 +97,8 @@ class Filling {
       if (!read) return read;
       if (!is_next) return aborted();
     }
-    const auto stored = contents_.stored(i);
     // A piece is small enough to stay in the CPU cache from hashing to writing.
-    Result<ByteSpan> bytes;
-    if (!stored) bytes = contents_.make(worker, i);
+    const auto bytes = contents_.make(worker, i);
     if (!bytes) return propagate(bytes);
     std::uint64_t offset = 0;
     const auto place = [&] {
@@ -83,18 +110,16 @@ class Filling {
     } else if (!placing->take(place)) {
       return aborted();
     }
-    const bool is_copied = stored && sink_.copy(offset, *stored->source, stored->extent);
-    if (stored && !is_copied) bytes = contents_.make(worker, i);
-    if (!bytes) return propagate(bytes);
-    if (!is_copied) {
-      if (auto ok = sink_.write(offset, *bytes); !ok) return ok;
-    }
-    if (options_.progress) {
-      const std::lock_guard lock(mutex_);
-      done_ += contents_.piece_bytes(i);
-      options_.progress(done_, contents_.total_bytes());
-    }
+    if (auto ok = sink_.write(offset, *bytes); !ok) return ok;
+    done(i);
     return {};
+  }
+
+  void done(std::size_t i) {
+    if (!options_.progress) return;
+    const std::lock_guard lock(mutex_);
+    done_ += contents_.piece_bytes(i);
+    options_.progress(done_, contents_.total_bytes());
   }
 
  private:
@@ -110,10 +135,15 @@ class Filling {
 
 Result<void> fill_and_commit(Sink& sink, FileContents& contents, unsigned threads,
                              const SaveOptions& options) {
+  // Before room is reserved, because what is shared takes none.
+  const auto is_shared = share(sink, contents);
+  if (!is_shared) return propagate(is_shared);
   if (auto ok = sink.reserve(contents.reserved_bytes()); !ok) return ok;
   Filling filling(sink, contents, options);
   auto written = parallel_for(contents.pieces(), threads, [&](unsigned worker, std::size_t i) {
-    return filling.fill(worker, i);
+    if ((*is_shared)[i] == 0) return filling.fill(worker, i);
+    filling.done(i);
+    return Result<void>();
   });
   if (!written) return written;
   if (is_cancelled(options)) return cancelled();

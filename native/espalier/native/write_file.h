@@ -45,8 +45,9 @@ class FileContents {
     const ByteSource* source = nullptr;
     Extent extent;
   };
-  /// Where piece `i` stands in another file as it is to be written; nothing if it must be made. If
-  /// the sink cannot copy it from there, make() follows. Called like make().
+  /// Where piece `i` stands in another file as it is to be written, if its offset in the new one is
+  /// known; nothing if it must be made. Called before read() and make(), which do not follow for a
+  /// piece that can be shared.
   virtual std::optional<StoredBytes> stored(std::size_t i) {
     (void)i;
     return std::nullopt;

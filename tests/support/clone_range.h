@@ -1,0 +1,33 @@
+// What ioctl_ficlonerange(2) does, for tests on file systems without reflinks.
+#ifndef ESPALIER_TESTS_SUPPORT_CLONE_RANGE_H_
+#define ESPALIER_TESTS_SUPPORT_CLONE_RANGE_H_
+
+#include <cerrno>
+#include <cstddef>
+#include <vector>
+
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "espalier/native/file_ops.h"
+
+namespace espalier::testing {
+
+/// Copies whole blocks of 4,096 bytes with pread(2) and `ops.pwrite`; EINVAL for others.
+inline int clone_range(FileOps& ops, int from, off_t from_offset, std::size_t size, int to,
+                       off_t to_offset) {
+  if (size == 0 || (from_offset | to_offset | static_cast<off_t>(size)) % 4096 != 0) {
+    errno = EINVAL;
+    return -1;
+  }
+  std::vector<std::byte> bytes(size);
+  if (::pread(from, bytes.data(), size, from_offset) != static_cast<ssize_t>(size)) {
+    errno = EINVAL;
+    return -1;
+  }
+  return ops.pwrite(to, bytes.data(), size, to_offset) == static_cast<ssize_t>(size) ? 0 : -1;
+}
+
+}  // namespace espalier::testing
+
+#endif  // ESPALIER_TESTS_SUPPORT_CLONE_RANGE_H_

@@ -200,8 +200,8 @@ TEST_CASE("Memory runs out in a save") {
     CAPTURE(format.name);
     const TemporaryFolder folder;
     const fs::path target = folder / "file";
-    const Value state = state_for(format);
-    REQUIRE(format.save(target, state, {.ops = &ops}));
+    const Value state = format.prepare(state_for(format));
+    REQUIRE(format.write(target, state, {.ops = &ops}));
     const Bytes after = read_whole(target);
     const Bytes before(1000, std::byte{'o'});
     for (const unsigned threads : {1u, 2u}) {
@@ -209,7 +209,7 @@ TEST_CASE("Memory runs out in a save") {
       const SaveOptions options{.threads = threads, .ops = &ops};
       REQUIRE(testing::write_whole(target, before));
       met += with_too_little_memory(
-          [&] { return verdict_of(format.save(target, state, options)); },
+          [&] { return verdict_of(format.write(target, state, options)); },
           [&](Verdict verdict) {
             CHECK(equal(read_whole(target), verdict == Verdict::kDone ? after : before));
             CHECK(folder.size() == 1);

@@ -27,10 +27,27 @@ inline bool equal(ByteSpan a, ByteSpan b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
 }
 
+inline Value as_it_is(const Value& state) { return state; }
+
+/// The state as a file has it: a save takes its tensors over from there.
+inline Value lazily_loaded(const Value& state) {
+  const TemporaryFolder folder;
+  const auto saved = save(folder / "file", state, {.sync = false});
+  auto contents = load_contents(folder / "file");
+  return saved && contents ? std::move(contents->state) : Value::string("no file");
+}
+
 /// A way to save.
 struct Format {
   const char* name;
-  Result<void> (*save)(const std::filesystem::path& path, const Value& state, SaveOptions options);
+  Result<void> (*write)(const std::filesystem::path& path, const Value& state, SaveOptions options);
+  /// What `write` is given.
+  Value (*prepare)(const Value& state) = as_it_is;
+
+  Result<void> save(const std::filesystem::path& path, const Value& state,
+                    const SaveOptions& options) const {
+    return write(path, prepare(state), options);
+  }
 };
 
 inline const Format kFormats[] = {
@@ -42,15 +59,10 @@ inline const Format kFormats[] = {
        return save(path, state, options);
      }},
     {"edited",
-     [](const std::filesystem::path& path, const Value& state,
-        SaveOptions options) -> Result<void> {
-       const TemporaryFolder folder;
-       const auto old = folder / "old.espalier";
-       if (auto ok = save(old, state, {.sync = false}); !ok) return ok;
-       const auto contents = load_contents(old);
-       if (!contents) return propagate(contents);
-       return save(path, contents->state, options);
-     }},
+     [](const std::filesystem::path& path, const Value& state, SaveOptions options) {
+       return save(path, state, options);
+     },
+     lazily_loaded},
     {"safetensors",
      [](const std::filesystem::path& path, const Value& state,
         SaveOptions options) -> Result<void> {

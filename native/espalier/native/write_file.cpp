@@ -43,8 +43,6 @@ tl::unexpected<Error> aborted() {
 // Lets the file share storage with others: returns which pieces need not be written. Neighbours in
 // both files are shared at once, because the time goes by calls.
 Result<std::vector<std::uint8_t>> share(Sink& sink, FileContents& contents) {
-  // Sharing fewer bytes takes longer than writing them.
-  constexpr std::uint64_t kMinBytes = 256 * 1024;
   std::vector<std::uint8_t> is_shared(contents.pieces(), 0);
   for (std::size_t begin = 0, end = 0; begin < is_shared.size(); begin = end) {
     auto run = contents.stored(end++);
@@ -59,7 +57,6 @@ Result<std::vector<std::uint8_t>> share(Sink& sink, FileContents& contents) {
       }
       run->extent.length += next->extent.length;
     }
-    if (run->extent.length < kMinBytes) continue;
     const auto shared = sink.share(offset, *run->source, run->extent);
     if (!shared) return propagate(shared);
     if (!*shared) continue;

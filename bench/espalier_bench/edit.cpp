@@ -13,7 +13,9 @@ namespace espalier::bench {
 
 void edit(const Options& options) {
   const SaveOptions saving = {.sync = !options.no_sync, .threads = options.threads};
-  must(save(options.file, flat_state(options.tensors, options.bytes), saving));
+  // Synced, so that its write-back does not disturb what is timed.
+  must(
+      save(options.file, flat_state(options.tensors, options.bytes), {.threads = options.threads}));
   const std::filesystem::path edited = options.file + ".edited.espalier";
   Samples carried_ns, full_ns;
   for (std::uint64_t i = 0; i < 2 * options.repeat; ++i) {

@@ -67,6 +67,8 @@ void transposed(const Options& options);
 void save_async(const Options& options);
 /// Replacing one tensor of a file, beside saving all of it.
 void edit(const Options& options);
+/// Loading into memory of the caller, beside loading into memory of the library's own.
+void load_into(const Options& options);
 /// Statistics of elements in memory.
 void stats(const Options& options);
 

@@ -6,7 +6,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -118,6 +120,50 @@ void load(const Options& options) {
       .with("read_bytes", read_bytes)
       .with("read_calls", read_calls)
       .with("load_ns", load_ns)
+      .print();
+}
+
+// All f32 tensors of the file into memory of the caller, beside load(), which takes its own.
+void load_into(const Options& options) {
+  const CheckpointFile file = must(CheckpointFile::open(
+      options.file,
+      {.access = options.mapped ? Access::kMapped : Access::kRead, .threads = options.threads}));
+  struct Found {
+    std::string path;
+    std::size_t elements;
+  };
+  std::vector<Found> tensors;
+  for (const FoundNode& found : must(file.find("**"))) {
+    const auto tensor = found.node.tensor();
+    if (!tensor) continue;
+    tensors.push_back({found.path, static_cast<std::size_t>(tensor->bytes() / sizeof(float))});
+  }
+  Samples load_ns, new_ns, used_ns;
+  for (std::uint64_t i = 0; i < options.repeat; ++i) {
+    auto start = Clock::now();
+    {
+      const Value loaded = must(file.load(file.state()));
+      load_ns.push_back(nanoseconds_since(start));
+    }
+    std::vector<std::unique_ptr<float[]>> memory;
+    for (Samples* samples : {&new_ns, &used_ns}) {
+      start = Clock::now();
+      std::vector<TensorTarget> targets;
+      for (std::size_t t = 0; t < tensors.size(); ++t) {
+        if (samples == &new_ns) memory.emplace_back(new float[tensors[t].elements]);
+        targets.emplace_back(tensors[t].path,
+                             std::span<float>(memory[t].get(), tensors[t].elements));
+      }
+      must(file.load_into(targets));
+      samples->push_back(nanoseconds_since(start));
+    }
+  }
+  Report("load_into", options.file)
+      .with("threads", options.threads)
+      .with("tensors", std::uint64_t{tensors.size()})
+      .with("load_ns", load_ns)
+      .with("into_new_memory_ns", new_ns)
+      .with("into_used_memory_ns", used_ns)
       .print();
 }
 

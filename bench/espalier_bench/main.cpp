@@ -293,8 +293,11 @@ int main(int argc, char** argv) {
   CLI::App* loader = command("load", "load all, or a part, into fresh memory", load);
   loader->add_option("--path", options.path, "the subtree to load");
   loader->add_option("--rows", options.rows, "BEGIN END: a slice of the tensor")->expected(2);
-  loader->add_flag("--mapped", options.mapped,
-                   "map the file; check tensors that need no copy and leave them in the mapping");
+  CLI::App* into = command("load_into", "load f32 tensors into memory of the caller", load_into);
+  for (CLI::App* sub : {loader, into}) {
+    sub->add_flag("--mapped", options.mapped,
+                  "map the file; check tensors that need no copy and leave them in the mapping");
+  }
   CLI::App* resaver = command("resave", "save the contents of a file again, without fsync", resave);
   resaver->add_option("--out", options.out)->required();
   CLI::App* coder = command("codec", "compress and decompress in memory, chunk by chunk", codec);

@@ -60,6 +60,17 @@ def tap(output, is_ok):
     return of_suite(totals.get("tests", 0), broken, shown, names, output, is_ok)
 
 
+def pytest(output, is_ok):
+    """Counts the tests of pytest. A test that was skipped did not pass."""
+    line = re.findall(r"^.*\b\d+ [a-z]+.* in [\d.]+s.*$", output, re.M)[-1:]
+    totals = {name: int(count) for count, name in re.findall(r"(\d+) ([a-z]+)", "".join(line).split(" in ")[0])}
+    passed = totals.pop("passed", 0)
+    totals.pop("warnings", 0)
+    names = re.findall(r"^(?:FAILED|ERROR) (\S+)", output, re.M)
+    broken = sum(totals.values())
+    return of_suite(passed + broken, broken, last_lines(output, 60), names, output, is_ok)
+
+
 @dataclasses.dataclass(frozen=True)
 class Step:
     """A command for Bash. The steps that `needs` names must pass first."""

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 
-from runner import Step, junit, run, selected, summarise, tap
+from runner import Step, junit, pytest, run, selected, summarise, tap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 LOGS = ROOT / "build/test-logs"
@@ -76,6 +76,12 @@ STEPS = [
          needs=("wasm build",), locks=("web_demo",)),
     Step("web", "tests", needs=("release build", "web build"), **npm("web_demo", "test")),
     Step("web", "browsers", needs=("release build", "web build"), **npm("web_demo", "test:browser")),
+    Step("python", "build", "scripts/python --build"),
+    Step("python", "tests", "build/python/environment/bin/pytest -q -p no:cacheprovider python", needs=("python build",),
+         read=pytest),
+    # The package as it is installed, with the stubs of the module.
+    Step("python", "types", "mypy=$PWD/build/python/environment/bin/mypy; cd build/python && $mypy --strict -p espalier",
+         needs=("python build",)),
     Step("valgrind", "unit", VALGRIND, needs=("release build",)),
 ]
 STAGES = list(dict.fromkeys(step.stage for step in STEPS))

@@ -10,7 +10,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "scripts/ci"))
 
-from runner import Step, junit, run, selected, summarise, tap
+from runner import Step, junit, pytest, run, selected, summarise, tap
 
 
 class Runner(unittest.TestCase):
@@ -57,11 +57,14 @@ class Runner(unittest.TestCase):
         with tempfile.NamedTemporaryFile("w", suffix=".xml") as file:
             file.write(f"<testsuite>{cases}</testsuite>")
             file.flush()
-            for report, expected in ((tap(tap_output, False), (3, 2)), (junit(file.name)("", False), (2, 3))):
+            pytest_output = "FAILED a::b\n1 failed, 3 passed, 1 skipped in 0.01s\nmore\n"
+            for report, expected in ((tap(tap_output, False), (3, 2)), (junit(file.name)("", False), (2, 3)),
+                                     (pytest(pytest_output, False), (3, 2))):
                 self.assertEqual((report.passed, report.failed), expected)
 
     def test_no_report_is_a_failure(self):
-        for report in (tap("", True), tap("# tests 2\n# fail 0\n", False), junit("/missing")("", True)):
+        for report in (tap("", True), tap("# tests 2\n# fail 0\n", False), junit("/missing")("", True),
+                       pytest("", True), pytest("no tests ran in 0.01s", True)):
             self.assertGreater(report.failed, 0)
 
     def test_an_unknown_stage_is_a_usage_error(self):

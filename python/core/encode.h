@@ -1,0 +1,29 @@
+// Python objects as the tree that a save takes.
+#ifndef ESPALIER_PYTHON_ENCODE_H_
+#define ESPALIER_PYTHON_ENCODE_H_
+
+#include <vector>
+
+#include <nanobind/nanobind.h>
+
+#include "espalier/tree/value.h"
+
+namespace espalier::python {
+
+/// A state tree, and the Python objects whose memory its tensors borrow.
+struct Encoded {
+  Value value;
+  std::vector<nanobind::object> kept;
+};
+
+/// What becomes of two arrays that share some of their memory, but are not the same array.
+enum class Views : std::uint8_t { kError, kCopy };
+
+/// Turns `object` and all below it into values, without recursion. What Python itself and numpy
+/// have is known here; `encode_other(object)` of espalier/_types.py turns any other object into
+/// these. Raises espalier.Unsupported, with the key path, for what no checkpoint can hold.
+Encoded encode(nanobind::handle object, Views views);
+
+}  // namespace espalier::python
+
+#endif  // ESPALIER_PYTHON_ENCODE_H_

@@ -1,0 +1,29 @@
+// Errors of the library as exceptions of Python.
+#ifndef ESPALIER_PYTHON_ERRORS_H_
+#define ESPALIER_PYTHON_ERRORS_H_
+
+#include <string>
+
+#include <nanobind/nanobind.h>
+
+#include "espalier/base/error.h"
+
+namespace espalier::python {
+
+/// The exception that espalier/_errors.py makes of an error; `where` names the file, or is empty.
+nanobind::object exception_of(const Error& error, const std::string& where = {});
+
+/// Sets `exception` as Python's error, and throws what nanobind passes on.
+[[noreturn]] void raise(const nanobind::object& exception);
+[[noreturn]] void raise(const Error& error, const std::string& where = {});
+
+/// The value, or the error as an exception.
+template <class T>
+T must(Result<T> result, const std::string& where = {}) {
+  if (!result) raise(result.error(), where);
+  if constexpr (!std::is_void_v<T>) return std::move(*result);
+}
+
+}  // namespace espalier::python
+
+#endif  // ESPALIER_PYTHON_ERRORS_H_

@@ -1,0 +1,29 @@
+"""Espalier: training checkpoints as one nested tree over flat tensor bytes.
+
+    import espalier
+    espalier.save("run.espalier", {"model": weights, "optimizer": moments, "step": 7})
+    state = espalier.load("run.espalier")
+    with espalier.open("run.espalier") as checkpoint:
+        rows = checkpoint["model"]["layers"][0]["weight"][0:128]
+"""
+
+from ._api import load, open, save, save_bytes
+from ._checkpoint import Checkpoint, Node, Tensor, VerifyReport
+from ._core import VERSION as __version__
+from ._errors import (
+    Cancelled,
+    CheckpointExists,
+    CheckpointNotFound,
+    CheckpointOSError,
+    Corrupt,
+    EspalierError,
+    KeyPathError,
+    Unsupported,
+)
+from ._types import AxisNamed, Labelled, OrderedSet, Packed, Placeholder, Record, register
+
+__all__ = [
+    "AxisNamed", "Cancelled", "Checkpoint", "CheckpointExists", "CheckpointNotFound", "CheckpointOSError", "Corrupt",
+    "EspalierError", "KeyPathError", "Labelled", "Node", "OrderedSet", "Packed", "Placeholder", "Record", "Tensor",
+    "Unsupported", "VerifyReport", "__version__", "load", "open", "register", "save", "save_bytes",
+]  # fmt: skip

@@ -1,0 +1,94 @@
+"""The exceptions of the package."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Sequence
+
+
+class EspalierError(ValueError):
+    """Something is wrong with a file, a state or a request.
+
+    `code` is the library's name for it, which stays the same (docs/errors.md); `path` is the key path that it is
+    about, or empty; `offset` is a position in the file, or None.
+    """
+
+    def __init__(self, message: str, code: str = "invalid_argument", path: str = "", offset: int | None = None):
+        super().__init__(message)
+        self.code = code
+        self.path = path
+        self.offset = offset
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (str(self), self.code, self.path, self.offset)
+
+
+class Corrupt(EspalierError):
+    """The file is damaged, cut or hostile. `errors` lists all that verify() found."""
+
+    errors: Sequence[EspalierError] = ()
+
+
+class Unsupported(EspalierError):
+    """A value that no checkpoint can hold, or a file that this version cannot read."""
+
+
+class KeyPathError(EspalierError, KeyError):
+    """Nothing is at that key path."""
+
+    __str__ = Exception.__str__  # KeyError prints the repr.
+
+
+class Cancelled(EspalierError):
+    """The operation was given up. A save left the old file as it was."""
+
+
+class CheckpointOSError(EspalierError, OSError):
+    """The operating system refused."""
+
+    __str__ = Exception.__str__
+
+
+class CheckpointNotFound(CheckpointOSError, FileNotFoundError):
+    """No such file."""
+
+
+class CheckpointExists(CheckpointOSError, FileExistsError):
+    """A file of that name exists, and may not be replaced."""
+
+
+_UNSUPPORTED = {"unsupported_version", "unsupported_feature", "unsupported_codec", "unrepresentable"}
+_REQUESTS = {
+    "invalid_key_path", "invalid_pattern", "wrong_kind", "invalid_slice", "invalid_argument", "invalid_tree",
+    "incomplete", "name_collision", "not_contiguous",
+}  # fmt: skip
+_SYSTEM = {"io_error", "not_a_regular_file", "file_changed", "durability_unknown", "file_missing"}
+
+
+def make(code: str, message: str, path: str, offset: int | None, where: str) -> Exception:
+    """The exception for an error of the library; `where` is the file, or empty."""
+    text = f"{where}: {message}" if where else message
+    if code == "out_of_memory":
+        return MemoryError(text)
+    if code == "file_not_found":
+        kind: type[EspalierError] = CheckpointNotFound
+    elif code == "file_exists":
+        kind = CheckpointExists
+    elif code in _SYSTEM:
+        kind = CheckpointOSError
+    elif code == "not_found":
+        kind = KeyPathError
+    elif code == "cancelled":
+        kind = Cancelled
+    elif code in _UNSUPPORTED:
+        kind = Unsupported
+    elif code in _REQUESTS:
+        kind = EspalierError
+    else:
+        kind = Corrupt
+    made = kind(text, code, path, offset)
+    if isinstance(made, FileNotFoundError):
+        made.errno, made.filename = errno.ENOENT, where or None
+    elif isinstance(made, FileExistsError):
+        made.errno, made.filename = errno.EEXIST, where or None
+    return made

@@ -1,0 +1,14 @@
+"""The programs in the README run."""
+
+import pathlib
+import re
+
+
+def test_the_readme_s_programs_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    readme = (pathlib.Path(__file__).resolve().parent.parent / "README.md").read_text()
+    programs = re.findall(r"```python\n(.*?)```", readme, re.S)
+    assert programs
+    for program in programs:
+        exec(compile(program, "README.md", "exec"), {})
+    assert capsys.readouterr().out == "model/layers/0/weight f32 (20, 30)\n"

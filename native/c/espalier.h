@@ -325,8 +325,8 @@ typedef struct espalier_tensor_spec {
   espalier_dtype dtype;
   uint32_t rank;
   const uint64_t* shape;
-  /* The elements, packed in C order, little-endian: borrowed. NULL for a placeholder or a producer.
-   */
+  /* The elements, packed in C order, little-endian: borrowed. NULL for a placeholder or a producer;
+   * for a tensor without elements, any other pointer. */
   const void* data;
   size_t data_bytes;
   /* Makes the elements when the tree is saved, instead of `data`. */
@@ -369,12 +369,21 @@ ESPALIER_C_API espalier_value* espalier_value_copy(const espalier_value* value);
 ESPALIER_C_API void espalier_value_free(espalier_value* value);
 
 /* The tree below a node of a file, with all tensors; with `lazily` not 0, tensors are read and
- * checked only when the tree is saved. The file may be closed before the value is freed. */
+ * checked only when the tree is saved. Of espalier_metadata(), the metadata for
+ * espalier_save_options. The file may be closed before the value is freed. */
 ESPALIER_C_API espalier_status espalier_load(const espalier_file* file, espalier_node node,
                                              int lazily, espalier_value** out,
                                              espalier_error** error);
 
 /* ---- Saving ---- */
+
+typedef uint32_t espalier_unrepresentable;
+/* Fail with "unrepresentable"; the message names the first values. */
+#define ESPALIER_UNREPRESENTABLE_ERROR ((espalier_unrepresentable)0)
+/* Leave them out. */
+#define ESPALIER_UNREPRESENTABLE_DROP ((espalier_unrepresentable)1)
+/* Carry the whole tree in the file's metadata. */
+#define ESPALIER_UNREPRESENTABLE_METADATA ((espalier_unrepresentable)2)
 
 typedef struct espalier_save_options {
   size_t size;
@@ -390,6 +399,12 @@ typedef struct espalier_save_options {
   /* May be NULL. */
   espalier_progress progress;
   void* progress_context;
+  /* Not 0: tensors that espalier_load() found in an Espalier file are taken over as they are stored
+   * there, with their hashes, which is faster. Damage in them is taken over too. By default every
+   * byte is checked. */
+  uint32_t take_over;
+  /* What espalier_save_safetensors() does with values that safetensors cannot hold. */
+  espalier_unrepresentable unrepresentable;
 } espalier_save_options;
 
 /* Saves a tree as an Espalier file, completely or not at all: after an error the old file is
@@ -397,8 +412,8 @@ typedef struct espalier_save_options {
 ESPALIER_C_API espalier_status espalier_save(const char* path, const espalier_value* state,
                                              const espalier_save_options* options,
                                              espalier_error** error);
-/* The same as a safetensors file. Fails with "unrepresentable" if safetensors cannot hold the
- * state. */
+/* The same as a safetensors file, which holds tensors in nested dicts with text keys, and text: see
+ * `unrepresentable`. */
 ESPALIER_C_API espalier_status espalier_save_safetensors(const char* path,
                                                          const espalier_value* state,
                                                          const espalier_save_options* options,

@@ -17,8 +17,23 @@ Result<SaveOptions> options_of(const espalier_save_options* given) {
   options.replace = taken->no_replace == 0;
   options.threads = taken->threads;
   options.compression_level = taken->compression_level;
+  options.carry = taken->take_over != 0;
   options.progress = progress_of(taken->progress, taken->progress_context);
   return options;
+}
+
+Result<Unrepresentable> unrepresentable_of(const espalier_save_options* given) {
+  const auto taken = take(given);
+  if (!taken) return propagate(taken);
+  switch (taken->unrepresentable) {
+    case ESPALIER_UNREPRESENTABLE_ERROR:
+      return Unrepresentable::kError;
+    case ESPALIER_UNREPRESENTABLE_DROP:
+      return Unrepresentable::kDrop;
+    case ESPALIER_UNREPRESENTABLE_METADATA:
+      return Unrepresentable::kMetadata;
+  }
+  return fail(ErrorCode::kInvalidArgument, "`unrepresentable` is none of the numbers for it");
 }
 
 }  // namespace
@@ -41,7 +56,18 @@ espalier_status espalier_save_safetensors(const char* path, const espalier_value
   return guarded(error, [&]() -> Result<void> {
     const auto how = c::options_of(options);
     if (!how) return propagate(how);
-    auto saved = save_safetensors(path, state->value, Unrepresentable::kError, *how);
-    return saved ? Result<void>() : propagate(saved);
+    const auto unrepresentable = c::unrepresentable_of(options);
+    if (!unrepresentable) return propagate(unrepresentable);
+    auto saved = save_safetensors(path, state->value, *unrepresentable, *how);
+    if (saved) return {};
+    std::string& message = saved.error().message;
+    if (message.ends_with(kUnrepresentableHint)) {
+      message.resize(message.size() - kUnrepresentableHint.size());
+      message +=
+          "; with `unrepresentable` of the options, carry the whole tree in the file's metadata, "
+          "or "
+          "leave out what does not fit";
+    }
+    return propagate(saved);
   });
 }

@@ -1,5 +1,7 @@
 // Building and editing trees in memory.
+#include <cstring>
 #include <memory>
+#include <type_traits>
 
 #include "handles.h"
 
@@ -37,6 +39,9 @@ Result<Tensor> make_tensor(const espalier_tensor_spec& spec, std::shared_ptr<con
     return fail(ErrorCode::kInvalidArgument, "there is no dtype " + std::to_string(spec.dtype) +
                                                  "; use espalier_dtype_from_name()");
   }
+  if (spec.data == nullptr && spec.data_bytes != 0 && spec.produce == nullptr) {
+    return fail(ErrorCode::kInvalidArgument, "`data` is NULL, and `data_bytes` is not 0");
+  }
   Tensor tensor{.dtype = *dtype,
                 .shape = {spec.shape, spec.shape + spec.rank},
                 .block_name = spec.block_name != nullptr ? spec.block_name : "",
@@ -54,7 +59,7 @@ Result<Tensor> make_tensor(const espalier_tensor_spec& spec, std::shared_ptr<con
           return fail(ErrorCode::kIoError,
                       "the tensor's producer failed with " + std::to_string(failure));
         });
-  } else if (spec.data != nullptr || spec.data_bytes != 0) {
+  } else if (spec.data != nullptr) {
     tensor.data = TensorData::kept(bytes_of(spec.data, spec.data_bytes), std::move(keeper));
   }
   return tensor;
@@ -109,8 +114,12 @@ espalier_value* espalier_new_bytes(const void* data, size_t size) {
 }
 
 espalier_value* espalier_new_container(espalier_kind kind) {
-  if (kind < ESPALIER_DICT || kind > ESPALIER_RECORD) return nullptr;
-  return new_value([=] { return Value::container(static_cast<Kind>(kind)); });
+  // A program may pass a number that the enumeration lacks, which C++ must not read as one.
+  std::underlying_type_t<espalier_kind> number = 0;
+  static_assert(sizeof number == sizeof kind);
+  std::memcpy(&number, &kind, sizeof kind);
+  if (number < ESPALIER_DICT || number > ESPALIER_RECORD) return nullptr;
+  return new_value([=] { return Value::container(static_cast<Kind>(number)); });
 }
 
 espalier_status espalier_new_tensor(const espalier_tensor_spec* spec, espalier_value** out,
@@ -118,10 +127,14 @@ espalier_status espalier_new_tensor(const espalier_tensor_spec* spec, espalier_v
   return guarded(error, [&]() -> Result<void> {
     *out = nullptr;
     const auto taken = c::take(spec);
-    if (!taken) return propagate(taken);
     std::shared_ptr<const void> keeper;
-    if (taken->release != nullptr) {
+    if (taken && taken->release != nullptr) {
       keeper = std::shared_ptr<void>(taken->context, taken->release);
+    }
+    if (!taken) {
+      // A newer program's struct has these members in the same place.
+      if (spec->size > sizeof *spec && spec->release != nullptr) spec->release(spec->context);
+      return propagate(taken);
     }
     auto tensor = c::make_tensor(*taken, std::move(keeper));
     if (!tensor) return propagate(tensor);

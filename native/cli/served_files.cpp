@@ -54,7 +54,7 @@ tl::expected<std::vector<ServedFile>, Failure> add_files(serve::Site& site,
     // The number keeps files of the same name apart.
     const std::string folder = "files/" + std::to_string(served.size()) + "/";
     const std::string name = std::filesystem::path(file).filename().string();
-    served.push_back({name, folder + serve::percent_encoded(name), opened->size});
+    served.push_back({name, folder + serve::percent_encoded(name), opened->size()});
     site.add(folder + name, std::make_unique<serve::FileResource>("application/octet-stream",
                                                                   std::move(opened->file)));
   }

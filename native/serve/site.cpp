@@ -49,10 +49,10 @@ std::string content_type_of(const fs::path& file) {
 Result<std::string> read_whole(const fs::path& path, std::uint64_t limit) {
   auto opened = open_regular_file(path);
   if (!opened) return propagate(opened);
-  if (opened->size > limit) {
+  if (opened->size() > limit) {
     return fail(ErrorCode::kLimitExceeded, "the folder of the page holds more than 64 MiB");
   }
-  std::string text(static_cast<std::size_t>(opened->size), '\0');
+  std::string text(static_cast<std::size_t>(opened->size()), '\0');
   const FileResource file({}, std::move(opened->file));
   const auto bytes = std::as_writable_bytes(std::span(text));
   for (std::size_t done = 0; done < bytes.size();) {

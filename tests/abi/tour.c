@@ -250,6 +250,20 @@ static void check_errors(const espalier_file* file, const char* path) {
   espalier_value* value = NULL;
   CHECK(espalier_new_tensor(&spec, &value, NULL) == ESPALIER_INVALID_ARGUMENT && value == NULL);
   CHECK(released == before + 1);
+  /* A newer program, with a member that this library does not know. */
+  struct {
+    espalier_tensor_spec known;
+    size_t unknown;
+  } newer = {.known = spec, .unknown = 1};
+  newer.known.size = sizeof newer;
+  CHECK(espalier_new_tensor(&newer.known, &value, NULL) == ESPALIER_INVALID_ARGUMENT);
+  CHECK(released == before + 2);
+  released = before + 1;
+  espalier_tensor_spec nothing = ESPALIER_INIT(nothing);
+  nothing.dtype = espalier_dtype_from_name("u8");
+  nothing.data_bytes = 4;
+  CHECK(espalier_new_tensor(&nothing, &value, NULL) == ESPALIER_INVALID_ARGUMENT);
+  CHECK(espalier_new_container((espalier_kind)-1) == NULL);
   spec.dtype = espalier_dtype_from_name("u8");
   spec.release = NULL;
   spec.produce = fail_to_produce;
@@ -282,6 +296,28 @@ static void check_sizes(const espalier_file* file) {
   } future = {{.size = sizeof future}, 1};
   espalier_file* none = NULL;
   CHECK(espalier_open("x", &future.options, &none, NULL) == ESPALIER_INVALID_ARGUMENT);
+}
+
+/* Damage in a file is found when its tensors are saved again, unless they are taken over as they are. */
+static void check_damage(const espalier_value* value, const char* path) {
+  espalier_error* error = NULL;
+  DO(espalier_save(path, value, NULL, &error));
+  FILE* stream = fopen(path, "r+b");
+  CHECK(stream != NULL && fseek(stream, -1, SEEK_END) == 0);
+  const int last = fgetc(stream);
+  CHECK(fseek(stream, -1, SEEK_END) == 0 && fputc(last ^ 1, stream) != EOF && fclose(stream) == 0);
+  espalier_file* file = NULL;
+  DO(espalier_open(path, NULL, &file, &error));
+  espalier_value* lazy = NULL;
+  DO(espalier_load(file, espalier_state(file), 1, &lazy, &error));
+  espalier_close(file);
+  CHECK(espalier_save(path, lazy, NULL, &error) != ESPALIER_OK);
+  CHECK(strcmp(espalier_error_code(error), "chunk_corrupt") == 0);
+  espalier_error_free(error);
+  espalier_save_options options = ESPALIER_INIT(options);
+  options.take_over = 1;
+  DO(espalier_save(path, lazy, &options, &error));
+  espalier_value_free(lazy);
 }
 
 int main(int argc, char** argv) {
@@ -344,8 +380,16 @@ int main(int argc, char** argv) {
                   tensor((espalier_tensor_spec){sizeof(espalier_tensor_spec), 3, 0, NULL, "x", 1,
                                                 NULL, NULL, NULL, NULL, 0, 0, NULL}),
                   &error));
+  check_damage(part, other);
   /* Names of axes have no place in a safetensors file. */
-  CHECK(espalier_save_safetensors(other, part, NULL, NULL) == 49);
+  CHECK(espalier_save_safetensors(other, part, NULL, &error) == 49);
+  CHECK(strstr(espalier_error_text(error), "`unrepresentable`") != NULL);
+  espalier_error_free(error);
+  espalier_save_options lossy = ESPALIER_INIT(lossy);
+  lossy.unrepresentable = 3;
+  CHECK(espalier_save_safetensors(other, part, &lossy, NULL) == ESPALIER_INVALID_ARGUMENT);
+  lossy.unrepresentable = ESPALIER_UNREPRESENTABLE_DROP;
+  DO(espalier_save_safetensors(other, part, &lossy, &error));
   DO(espalier_erase(part, "weight", &error));
   DO(espalier_save_safetensors(other, part, NULL, &error));
   espalier_value_free(part);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <utility>
@@ -229,6 +230,67 @@ TEST_CASE("Damage is taken over with the hash that tells of it") {
     CHECK(report->errors[0].path == "large");
     CHECK(report->errors[1].path == "many/39");
   }
+}
+
+// Another program puts other tensors of the same shapes into the same file, with their hashes.
+void overwrite(const std::filesystem::path& path, const std::filesystem::path& with) {
+  REQUIRE(testing::write_whole(path, read_whole(with)));
+  // File systems keep time in ticks, and this test is fast.
+  const auto written = std::filesystem::last_write_time(path);
+  std::filesystem::last_write_time(path, written + std::chrono::seconds(1));
+}
+
+TEST_CASE("Hashes of a file that was written to since are not taken over") {
+  const TemporaryFolder folder;
+  const auto old = folder / "old.espalier";
+  for (const int level : {0, 1}) {
+    REQUIRE(save(folder / "other.espalier", Value::dict({{"w", tensor(kMiB, 2)}}),
+                 {.compression_level = level}));
+    REQUIRE(save(old, Value::dict({{"w", tensor(kMiB, 1)}}), {.compression_level = level}));
+    const auto file = CheckpointFile::open(old);
+    REQUIRE(file);
+    const auto lazy = file->contents();
+    REQUIRE(lazy);
+    const auto mapped = file->load(file->state());
+    REQUIRE(mapped);
+    overwrite(old, folder / "other.espalier");
+    const auto refused = save(old, *lazy);
+    REQUIRE(!refused);
+    CHECK(refused.error().path == "w");
+    CHECK(read_whole(old) == read_whole(folder / "other.espalier"));
+    // What the program sees in memory is what it saves.
+    REQUIRE(save(old, *mapped, {.compression_level = level}));
+    const auto saved = CheckpointFile::open(old);
+    REQUIRE(saved);
+    CHECK(saved->verify()->error_count == 0);
+    const auto loaded = saved->load(saved->state());
+    REQUIRE(loaded);
+    CHECK(testing::first_difference(*loaded, *mapped) == "");
+  }
+}
+
+TEST_CASE("A file that is written to while tensors are taken over from it is an error") {
+  class Overwriting : public CountingOps {
+   public:
+    explicit Overwriting(const TemporaryFolder& folder) : folder_(folder) {}
+    int fallocate(int fd, off_t length) override {
+      overwrite(folder_ / "old.espalier", folder_ / "other.espalier");
+      return CountingOps::fallocate(fd, length);
+    }
+
+   private:
+    const TemporaryFolder& folder_;
+  };
+  const TemporaryFolder folder;
+  REQUIRE(save(folder / "other.espalier", Value::dict({{"w", tensor(kMiB, 2)}})));
+  REQUIRE(save(folder / "old.espalier", Value::dict({{"w", tensor(kMiB, 1)}})));
+  const Contents contents = contents_of(folder / "old.espalier");
+  Overwriting ops(folder);
+  const auto failed = save(folder / "new.espalier", contents, {.ops = &ops});
+  REQUIRE(!failed);
+  CHECK(failed.error().code == ErrorCode::kFileChanged);
+  CHECK(failed.error().path == "w");
+  CHECK(!std::filesystem::exists(folder / "new.espalier"));
 }
 
 TEST_CASE("A file that was cut since is an error, and the target stays") {

@@ -232,15 +232,16 @@ class CheckpointFile {
   /// more than Limits::decoded_bytes; other errors are those of view().
   [[nodiscard]] Result<Value> load(const NodeRef& node, Check check = Check::kHashes) const;
 
-  /// The same with tensors that are read and checked only on demand. Use it to save a tree that is
-  /// larger than memory.
+  /// The same with tensors that are read and checked only on demand, or taken over by a save as
+  /// they are (SaveOptions::carry). Use it to save a tree that is larger than memory.
   [[nodiscard]] Result<Value> load_lazily(const NodeRef& node) const;
 
   /// The whole state, as load_lazily() gives it, with the metadata and whether the file is
   /// compressed: to change parts of it and save it again, also over the same file.
   [[nodiscard]] Result<Contents> contents() const;
 
-  /// Returns data that are read and checked when a save asks for them. kWrongKind for a
+  /// Returns data that are read and checked when a save asks for them, or taken over by it as they
+  /// are (SaveOptions::carry). kWrongKind for a
   /// placeholder.
   [[nodiscard]] Result<TensorData> data_lazily(const TensorRef& tensor) const;
 

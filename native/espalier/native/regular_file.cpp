@@ -20,7 +20,22 @@ std::string kind_of(mode_t mode) {
   return "a device";
 }
 
+WriteState state_of(const struct stat& status) {
+#ifdef __APPLE__
+  const timespec& written = status.st_mtimespec;
+#else
+  const timespec& written = status.st_mtim;
+#endif
+  return {static_cast<std::uint64_t>(status.st_size), written.tv_sec, written.tv_nsec};
+}
+
 }  // namespace
+
+std::optional<WriteState> WriteState::of(const FileDescriptor& file) {
+  struct stat status = {};
+  if (::fstat(file.get(), &status) != 0) return std::nullopt;
+  return state_of(status);
+}
 
 Result<RegularFile> open_regular_file(const std::filesystem::path& path) try {
   // Without O_NONBLOCK, opening a FIFO waits for a writer, which may never come.
@@ -38,7 +53,7 @@ Result<RegularFile> open_regular_file(const std::filesystem::path& path) try {
     return fail(ErrorCode::kNotARegularFile,
                 "this is " + kind_of(status.st_mode) + "; a checkpoint is one regular file");
   }
-  return RegularFile{std::move(file), static_cast<std::uint64_t>(status.st_size)};
+  return RegularFile{std::move(file), state_of(status)};
 } catch (const std::bad_alloc&) {
   return out_of_memory();
 }

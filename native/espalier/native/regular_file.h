@@ -4,16 +4,31 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 
 #include "espalier/base/error.h"
 #include "espalier/native/posix.h"
 
 namespace espalier {
 
-/// A file that is open for reading, and its size in bytes when it was opened.
+/// What shows that a file was written to: its size in bytes, and the time of the last write. Not
+/// the time of the last change of its status, which a rename or a link changes, too.
+struct WriteState {
+  std::uint64_t size = 0;
+  std::int64_t seconds = 0;
+  std::int64_t nanoseconds = 0;
+
+  /// Nothing if the system does not tell.
+  static std::optional<WriteState> of(const FileDescriptor& file);
+  friend bool operator==(const WriteState&, const WriteState&) = default;
+};
+
+/// A file that is open for reading, and its state when it was opened.
 struct RegularFile {
   FileDescriptor file;
-  std::uint64_t size = 0;
+  WriteState opened;
+
+  std::uint64_t size() const { return opened.size; }
 };
 
 /// Opens `path` for reading without ever waiting: kFileNotFound, kNotARegularFile (a FIFO would

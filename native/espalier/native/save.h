@@ -44,12 +44,13 @@ struct SaveOptions {
   /// themselves and the index do not count. kInvalidArgument if it is too small for one thread;
   /// the message says how much that takes.
   std::uint64_t memory_bytes = 0;
-  /// Whether tensors that load_lazily(), contents() or a mapped load() found in an Espalier file
-  /// are taken over as they are stored there, with their hashes. They are not checked, hashed or
-  /// compressed again, and not even read where two files can share storage (Btrfs, XFS). Damage in
-  /// them is taken over too: the hashes tell whoever reads the new file. A save of Contents takes
-  /// compressed tensors over, if it compresses; other saves take over what they would store in the
-  /// same way. False: every byte is read and checked, and damage is an error.
+  /// Whether tensors that load_lazily(), data_lazily(), contents() or a mapped load() found in an
+  /// Espalier file, which nobody has written to since it was opened, are taken over as they are
+  /// stored there, with their hashes. They are not checked, hashed or compressed again, and not
+  /// even read where two files can share storage (Btrfs, XFS). Damage in them is taken over too:
+  /// the hashes tell whoever reads the new file. A save of Contents takes compressed tensors over,
+  /// if it compresses; other saves take over what they would store in the same way. False: every
+  /// byte is read and checked, and damage is an error.
   bool carry = true;
   /// Limits that the file's readers are assumed to have.
   Limits limits = {};

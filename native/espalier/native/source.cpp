@@ -70,11 +70,11 @@ void advise_pattern(const FileDescriptor& file, ReadPattern pattern) {
 
 class ReadSource : public Source {
  public:
-  ReadSource(FileDescriptor file, std::uint64_t size) : file_(std::move(file)), size_(size) {
+  explicit ReadSource(RegularFile file) : file_(std::move(file)) {
     expect(ReadPattern::kScattered);
   }
 
-  std::uint64_t size() const override { return size_; }
+  std::uint64_t size() const override { return file_.size(); }
 
   Result<ByteSpan> read(const Extent& extent, MutableByteSpan scratch) const override {
     if (scratch.size() > extent.length) {
@@ -85,45 +85,46 @@ class ReadSource : public Source {
   }
 
   Result<void> copy(const Extent& extent, MutableByteSpan out) const override {
-    if (auto ok = check_extent(extent, size_); !ok) return ok;
+    if (auto ok = check_extent(extent, size()); !ok) return ok;
     if (auto ok = check_length(extent, out); !ok) return ok;
-    return read_fully(file_, extent, out);
+    return read_fully(file_.file, extent, out);
   }
+
+  bool may_have_changed() const override { return WriteState::of(file_.file) != file_.opened; }
 
   std::optional<int> descriptor(std::uint32_t file) const override {
-    return file == 0 ? std::optional(file_.get()) : std::nullopt;
+    return file == 0 ? std::optional(file_.file.get()) : std::nullopt;
   }
 
-  void expect(ReadPattern pattern) const final { advise_pattern(file_, pattern); }
+  void expect(ReadPattern pattern) const final { advise_pattern(file_.file, pattern); }
 
   void prefetch(const Extent& extent) const override {
-    if (!check_extent(extent, size_)) return;
+    if (!check_extent(extent, size())) return;
     for_each_piece(extent, [&](std::uint64_t offset, std::uint64_t length) {
-      ::posix_fadvise(file_.get(), static_cast<off_t>(offset), static_cast<off_t>(length),
+      ::posix_fadvise(file_.file.get(), static_cast<off_t>(offset), static_cast<off_t>(length),
                       POSIX_FADV_WILLNEED);
     });
   }
 
  private:
-  FileDescriptor file_;
-  std::uint64_t size_;
+  RegularFile file_;
 };
 
 class MappedSource : public Source {
  public:
-  explicit MappedSource(FileDescriptor file) : file_(std::move(file)) {
+  explicit MappedSource(RegularFile file) : file_(std::move(file)) {
     expect(ReadPattern::kScattered);
   }
   ~MappedSource() override {
     if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
   }
 
-  /// Maps the file; `size` must not be 0. Returns 0 or the errno. Call once. A separate step, so
+  /// Maps the file, which must not be empty. Returns 0 or the errno. Call once. A separate step, so
   /// that no allocation can fail after the mapping exists.
-  int map(std::uint64_t size) {
-    const auto length = narrow_size(size);
+  int map() {
+    const auto length = narrow_size(file_.size());
     if (!length) return EOVERFLOW;
-    void* memory = ::mmap(nullptr, *length, PROT_READ, MAP_SHARED, file_.get(), 0);
+    void* memory = ::mmap(nullptr, *length, PROT_READ, MAP_SHARED, file_.file.get(), 0);
     if (memory == MAP_FAILED) return errno;
     bytes_ = {static_cast<const std::byte*>(memory), *length};
     return 0;
@@ -140,18 +141,20 @@ class MappedSource : public Source {
   Result<void> copy(const Extent& extent, MutableByteSpan out) const override {
     if (auto ok = check_extent(extent, bytes_.size()); !ok) return ok;
     if (auto ok = check_length(extent, out); !ok) return ok;
-    return read_fully(file_, extent, out);
+    return read_fully(file_.file, extent, out);
   }
 
   std::optional<ByteSpan> mapping(std::uint32_t file) const override {
     return file == 0 ? std::optional(bytes_) : std::nullopt;
   }
 
+  bool may_have_changed() const override { return WriteState::of(file_.file) != file_.opened; }
+
   std::optional<int> descriptor(std::uint32_t file) const override {
-    return file == 0 ? std::optional(file_.get()) : std::nullopt;
+    return file == 0 ? std::optional(file_.file.get()) : std::nullopt;
   }
 
-  void expect(ReadPattern pattern) const final { advise_pattern(file_, pattern); }
+  void expect(ReadPattern pattern) const final { advise_pattern(file_.file, pattern); }
 
   void prefetch(const Extent& extent) const override {
     if (!check_extent(extent, bytes_.size()) || is_cached(extent)) return;
@@ -198,7 +201,7 @@ class MappedSource : public Source {
     return const_cast<std::byte*>(bytes_.data()) + offset;
   }
 
-  FileDescriptor file_;
+  RegularFile file_;
   ByteSpan bytes_;
 };
 
@@ -246,6 +249,12 @@ class JoinedSource : public Source {
   std::optional<ByteSpan> mapping(std::uint32_t number) const override {
     const Source* file = find(number);
     return file != nullptr ? file->mapping() : std::nullopt;
+  }
+
+  bool may_have_changed() const override {
+    return std::any_of(files_.begin(), files_.end(), [](const auto& file) {
+      return file != nullptr && file->may_have_changed();
+    });
   }
 
   std::optional<int> descriptor(std::uint32_t number) const override {
@@ -310,16 +319,15 @@ Result<std::shared_ptr<const Source>> open_source(const std::filesystem::path& p
                                                   Access access) try {
   auto opened = open_regular_file(path);
   if (!opened) return propagate(opened);
-  auto& [file, size] = *opened;
   // An empty file cannot be mapped and needs no mapping.
-  if (access == Access::kMapped && size > 0) {
-    auto source = std::make_shared<MappedSource>(std::move(file));
-    if (const int error = source->map(size); error != 0) {
+  if (access == Access::kMapped && opened->size() > 0) {
+    auto source = std::make_shared<MappedSource>(std::move(*opened));
+    if (const int error = source->map(); error != 0) {
       return error == ENOMEM ? out_of_memory() : fail_with_errno(error, "map the file");
     }
     return source;
   }
-  return std::make_shared<const ReadSource>(std::move(file), size);
+  return std::make_shared<const ReadSource>(std::move(*opened));
 } catch (const std::bad_alloc&) {
   return out_of_memory();
 }

@@ -42,11 +42,13 @@ tl::unexpected<Error> aborted() {
 
 // Lets the file share storage with others: returns which pieces need not be written. Neighbours in
 // both files are shared at once, because the time goes by calls.
-Result<std::vector<std::uint8_t>> share(Sink& sink, FileContents& contents) {
+Result<std::vector<std::uint8_t>> share(Sink& sink, FileContents& contents,
+                                        const SaveOptions& options) {
   std::vector<std::uint8_t> is_shared(contents.pieces(), 0);
   for (std::size_t begin = 0, end = 0; begin < is_shared.size(); begin = end) {
     auto run = contents.stored(end++);
     if (!run) continue;
+    if (is_cancelled(options)) return cancelled();
     const std::uint64_t offset = contents.place(begin);
     for (; end < is_shared.size(); ++end) {
       const auto next = contents.stored(end);
@@ -133,7 +135,7 @@ class Filling {
 Result<void> fill_and_commit(Sink& sink, FileContents& contents, unsigned threads,
                              const SaveOptions& options) {
   // Before room is reserved, because what is shared takes none.
-  const auto is_shared = share(sink, contents);
+  const auto is_shared = share(sink, contents, options);
   if (!is_shared) return propagate(is_shared);
   if (auto ok = sink.reserve(contents.reserved_bytes()); !ok) return ok;
   Filling filling(sink, contents, options);

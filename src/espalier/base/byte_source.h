@@ -29,6 +29,10 @@ class ByteSource {
   /// copy cannot change, and it causes no page faults. Errors are those of read().
   [[nodiscard]] virtual Result<void> copy(const Extent& extent, MutableByteSpan out) const = 0;
 
+  /// Whether the files may hold other bytes than when they were opened, as far as can be told
+  /// without reading them.
+  virtual bool may_have_changed() const { return false; }
+
   /// A descriptor of file number `file`, open for reading as long as the source lives, if system
   /// calls can copy from it: offsets in it are those of extents.
   virtual std::optional<int> descriptor(std::uint32_t file) const {

@@ -25,9 +25,17 @@ std::vector<std::span<const ChunkRecord>> choose_carried(const Layout& layout, b
   if (carry == Carry::kNothing) return chosen;
   const Catalog* catalog = nullptr;  // of the tensor before, and whether it has compressed chunks
   bool is_catalog_compressed = false;
+  const ByteSource* source = nullptr;  // of the tensor before, and whether its hashes still tell
+  bool is_source_as_opened = false;
   for (std::uint32_t i = 0; i < chosen.size(); ++i) {
     const StoredTensor* stored = layout.tensors[i]->data.stored();
     if (stored == nullptr || t.tensors[i].first_chunk == kNoChunk) continue;
+    if (source != stored->bytes.get()) {
+      source = stored->bytes.get();
+      is_source_as_opened = !source->may_have_changed();
+    }
+    // Another program wrote to the file: its bytes may be good, but the hashes are of others.
+    if (!is_source_as_opened) continue;
     const Tables& there = stored->catalog->tables();
     if (!fits(t, t.tensors[i], there, there.tensors[stored->number])) continue;
     const auto chunks = table_chunks(there, stored->number);

@@ -193,6 +193,23 @@ tl::unexpected<Error> Writer::carry_failed(std::uint32_t tensor, Error error) co
   return tl::unexpected<Error>(std::move(error));
 }
 
+// That nobody wrote to the files while tensors were taken over from them: the hashes would be those
+// of other bytes.
+Result<void> Writer::check_carried() const {
+  const ByteSource* source = nullptr;  // of the tensor before
+  for (std::uint32_t i = 0; i < carried_.size(); ++i) {
+    if (carried_[i].empty()) continue;
+    const ByteSource* const from = layout_.tensors[i]->data.stored()->bytes.get();
+    if (from == std::exchange(source, from) || !from->may_have_changed()) continue;
+    return carry_failed(i, {ErrorCode::kFileChanged,
+                            Error::kNoOffset,
+                            {},
+                            "the file that this tensor comes from was written to during the save; "
+                            "nothing was saved"});
+  }
+  return {};
+}
+
 Result<ByteSpan> Writer::make(std::size_t i, Scratch& scratch) {
   if (const auto stored = carry(i)) return make_carried(pieces_[i], *stored, scratch);
   if (pieces_[i].is_streamed && scratch.read_ != i) {
@@ -328,6 +345,7 @@ Result<Writer::Front> Writer::finish() {
       (is_compressed() && placed_ != pieces_.size())) {
     return fail(ErrorCode::kIncomplete, "the file cannot be finished before every piece is made");
   }
+  if (auto ok = check_carried(); !ok) return propagate(ok);
   // The pieces are no longer needed, and digests need memory.
   layout_.tensors = {};
   auto digests = node_digests(std::as_const(layout_.index).tables());

@@ -126,7 +126,8 @@ class Writer {
   Extent place(std::size_t i);
 
   /// Header and index, once every piece has been made and placed; kIncomplete before. kInvalidTree
-  /// if a set has equal elements. Write the header last: without it, no reader takes an unfinished
+  /// if a set has equal elements. kFileChanged if tensors were taken over from a file that was
+  /// written to since. Write the header last: without it, no reader takes an unfinished
   /// file for a checkpoint.
   [[nodiscard]] Result<Front> finish();
 
@@ -140,6 +141,7 @@ class Writer {
   std::optional<ByteSpan> borrowed(const Piece& piece) const;
   const ChunkRecord* carried(std::uint32_t tensor, std::uint32_t chunk) const;
   bool stands_alone(std::uint32_t tensor) const;
+  [[nodiscard]] Result<void> check_carried() const;
   tl::unexpected<Error> carry_failed(std::uint32_t tensor, Error error) const;
   [[nodiscard]] Result<ByteSpan> read_carried(std::uint32_t tensor, const ChunkRecord& from,
                                               MutableByteSpan room) const;

@@ -91,7 +91,7 @@ if(TARGET espalier)
     COMPONENT Tools OPTIONAL)
   install(
     CODE "if(NOT EXISTS \"${PROJECT_SOURCE_DIR}/web_demo/dist/index.html\")
-            message(STATUS \"Not installed: the page of `espalier view`. Run scripts/viewer, then install again.\")
+            message(NOTICE \"Not installed: the page of `espalier view`. Run scripts/viewer, then install again.\")
           endif()"
     COMPONENT Tools)
 endif()

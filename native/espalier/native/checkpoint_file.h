@@ -220,8 +220,9 @@ class CheckpointFile {
   };
 
   /// Returns up to kChunkBytes bytes of the tensor from byte `i` * kChunkBytes on, packed in C
-  /// order, after checking their hash. Use it to read a tensor that is larger than memory. `i` must
-  /// be below espalier::chunk_count(tensor.bytes()). The result is a view of the mapping, or of
+  /// order, after checking their hash. Use it to read a tensor that is larger than memory; pages of
+  /// a mapped file count as memory of the process, but the system takes them back. `i` must be
+  /// below espalier::chunk_count(tensor.bytes()). The result is a view of the mapping, or of
   /// `buffer`, which grows as needed: to 32 MiB and a chunk if the tensor has strides. It is valid
   /// until the file or `buffer` changes or is destroyed. Errors are those of slice().
   [[nodiscard]] Result<ByteSpan> read_chunk(const TensorRef& tensor, std::uint32_t i,

@@ -1,10 +1,15 @@
-// Saves a state as a safetensors file on disk.
+// Saves a state as a safetensors file on disk, and gets back what such a file carries:
+//
+//   auto saved = save_safetensors("run.safetensors", state, Unrepresentable::kMetadata);
+//   auto flat = load_contents("run.safetensors");
+//   auto exact = restore_carried(flat->state, flat->metadata);  // nullopt if it carries nothing
 #ifndef ESPALIER_NATIVE_SAVE_SAFETENSORS_H_
 #define ESPALIER_NATIVE_SAVE_SAFETENSORS_H_
 
 #include <filesystem>
 
 #include "espalier/base/error.h"
+#include "espalier/foreign/safetensors/carried_tree.h"
 #include "espalier/foreign/safetensors/writer.h"
 #include "espalier/native/save.h"
 

@@ -21,7 +21,7 @@ inline constexpr char kCarriedTreeKey[] = "espalier.tree";
 
 /// A tensor as stored in the file: its name, and whether it is stored as plain bytes because the
 /// format lacks its dtype.
-struct StoredTensor {
+struct CarriedTensor {
   std::string_view name;
   bool as_bytes = false;
 };
@@ -31,7 +31,7 @@ struct StoredTensor {
 /// kMaxSafetensorsHeaderBytes bytes. The tree's depth has been checked (see flatten()).
 [[nodiscard]] Result<std::string> carry_tree(
     const Value& state, const Value* metadata,
-    const std::function<StoredTensor(const Tensor&)>& find);
+    const std::function<CarriedTensor(const Tensor&)>& find);
 
 /// A state and its metadata as they were before the save.
 struct CarriedState {

@@ -250,7 +250,7 @@ class Planner {
                   Error::kNoOffset, std::string("(metadata)/") + kCarriedTreeKey);
     }
     auto tree = carry_tree(state_, carries_metadata_ ? &metadata_ : nullptr,
-                           [this](const Tensor& tensor) -> StoredTensor {
+                           [this](const Tensor& tensor) -> CarriedTensor {
                              const Pending& pending = pending_[stored_.find(&tensor)->second];
                              return {pending.stored.name, pending.as_bytes};
                            });

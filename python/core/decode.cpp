@@ -26,9 +26,8 @@ nb::object text(std::string_view text) {
 // The owner of memory that Python objects use.
 nb::capsule capsule_of(std::shared_ptr<const void> keeper) {
   auto owned = std::make_unique<std::shared_ptr<const void>>(std::move(keeper));
-  nb::capsule capsule(owned.get(), [](void* p) noexcept {
-    delete static_cast<std::shared_ptr<const void>*>(p);
-  });
+  nb::capsule capsule(
+      owned.get(), [](void* p) noexcept { delete static_cast<std::shared_ptr<const void>*>(p); });
   owned.release();
   return capsule;
 }
@@ -73,9 +72,8 @@ class Decoder {
   nb::object begin(const Value& value) {
     if (!is_container(value.kind())) return leaf(value);
     const auto count = static_cast<Py_ssize_t>(value.children().size());
-    frames_.push_back({&value, 0,
-                       is_plain_dict(value) ? nb::steal(PyDict_New())
-                                            : nb::steal(PyList_New(count))});
+    frames_.push_back(
+        {&value, 0, is_plain_dict(value) ? nb::steal(PyDict_New()) : nb::steal(PyList_New(count))});
     return {};
   }
 
@@ -133,7 +131,8 @@ class Decoder {
       array = arrays_.make(tensor.dtype, tensor.shape, *memory,
                            std::make_shared<TensorData>(tensor.data));
     }
-    if (!array.is_valid() || !arrays_.has_dtype(tensor.dtype) || value.has_label() || !tensor.axis_names.empty() || exact_) {
+    if (!array.is_valid() || !arrays_.has_dtype(tensor.dtype) || value.has_label() ||
+        !tensor.axis_names.empty() || exact_) {
       array = other_tensor(value, tensor, array);
     }
     made = array;
@@ -147,8 +146,8 @@ class Decoder {
   nb::object other_tensor(const Value& value, const Tensor& tensor, const nb::object& array) {
     const nb::object block =
         tensor.dtype == DType::kOpaque
-            ? nb::object(nb::make_tuple(tensor.block_name, tensor.block_elements,
-                                        tensor.block_bytes))
+            ? nb::object(
+                  nb::make_tuple(tensor.block_name, tensor.block_elements, tensor.block_bytes))
             : nb::object(nb::none());
     return types_.attr("decode_tensor")(label(value), static_cast<int>(tensor.dtype),
                                         nb::tuple(nb::cast(tensor.shape)),

@@ -12,11 +12,10 @@
 #include <unordered_set>
 #include <utility>
 
+#include "errors.h"
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
-
-#include "errors.h"
 
 #include "espalier/base/limits.h"
 #include "espalier/tree/bigint.h"

@@ -8,17 +8,16 @@
 #include <utility>
 #include <vector>
 
+#include "decode.h"
+#include "encode.h"
+#include "errors.h"
+#include "interruptible.h"
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
-
-#include "decode.h"
-#include "encode.h"
-#include "errors.h"
-#include "interruptible.h"
 
 #include "espalier/codec/hash.h"
 #include "espalier/native/checkpoint_file.h"
@@ -144,10 +143,10 @@ class File {
   }
 
   // A slice for each of the first axes, as (start, stop, step) with None for what is left out.
-  nb::object slice(std::uint32_t node,
-                   const std::vector<std::tuple<std::optional<std::int64_t>,
-                                                std::optional<std::int64_t>, std::int64_t>>& axes)
-      const {
+  nb::object slice(
+      std::uint32_t node,
+      const std::vector<std::tuple<std::optional<std::int64_t>, std::optional<std::int64_t>,
+                                   std::int64_t>>& axes) const {
     const TensorRef tensor = tensor_of(node);
     std::vector<Slice> slices;
     for (const auto& [start, stop, step] : axes) slices.push_back({start, stop, step});
@@ -157,8 +156,7 @@ class File {
     }();
     const TensorView sliced = must(std::move(view), where_);
     Arrays arrays(std::nullopt, nullptr);
-    const nb::object array =
-        arrays.make(sliced.dtype, sliced.shape, sliced.bytes, sliced.keeper);
+    const nb::object array = arrays.make(sliced.dtype, sliced.shape, sliced.bytes, sliced.keeper);
     if (arrays.has_dtype(sliced.dtype)) return array;
     nb::object block = nb::none();
     if (sliced.dtype == DType::kOpaque) block = block_of(tensor);
@@ -271,8 +269,7 @@ NB_MODULE(_core, module) {
       .def("kind", &File::kind, "node"_a)
       .def("label", &File::label, "node"_a, nb::sig("def label(self, node: int) -> str | None"))
       .def("size", &File::size, "node"_a)
-      .def("keys", &File::keys, "node"_a,
-           nb::sig("def keys(self, node: int) -> list[str | int]"))
+      .def("keys", &File::keys, "node"_a, nb::sig("def keys(self, node: int) -> list[str | int]"))
       .def("child", &File::child, "node"_a, "index"_a)
       .def("find_key", &File::find_key, "node"_a, "key"_a)
       .def("find_int", &File::find_int, "node"_a, "key"_a)
@@ -292,8 +289,8 @@ NB_MODULE(_core, module) {
            nb::sig("def verify(self, progress: collections.abc.Callable[[int, int], object] "
                    "| None) -> tuple[bool, int, int, int, list[typing.Any]]"));
 
-  module.def("save", &save_file, "path"_a, "state"_a.none(), "metadata"_a, "compression"_a, "sync"_a,
-             "replace"_a, "threads"_a, "copy_views"_a, "progress"_a.none());
+  module.def("save", &save_file, "path"_a, "state"_a.none(), "metadata"_a, "compression"_a,
+             "sync"_a, "replace"_a, "threads"_a, "copy_views"_a, "progress"_a.none());
   module.def("save_bytes", &save_bytes, "state"_a.none(), "metadata"_a, "compression"_a,
              "threads"_a, "copy_views"_a);
 }

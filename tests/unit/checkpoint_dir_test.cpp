@@ -136,6 +136,29 @@ TEST_CASE("Damaged checkpoints are skipped, and never the end of the last intact
   CHECK(strict.problems()[0].file == "step_00000002.espalier");
 }
 
+TEST_CASE("Files whose metadata say another step, or none, are skipped") {
+  const TemporaryFolder folder;
+  const CheckpointDir dir = must_open(folder.path());
+  REQUIRE(dir.save(6, state_of(6), kFast));
+  fs::copy_file(dir.path(6), dir.path(777));
+  // Greater than any step that can be saved: no name of a step.
+  fs::copy_file(dir.path(6), folder / "step_18446744073709551615.espalier");
+  REQUIRE(save(dir.path(778), state_of(778), kFast));
+  CHECK(*dir.steps() == Steps{6, 777, 778});
+  for (const Check check : {Check::kHashes, Check::kNothing}) {
+    const auto latest = dir.latest(check);
+    REQUIRE(latest);
+    CHECK((*latest)->step == 6);
+    REQUIRE((*latest)->skipped.size() == 2);
+    CHECK((*latest)->skipped[0].step == 778);
+    const SkippedStep& renamed = (*latest)->skipped[1];
+    CHECK(renamed.step == 777);
+    CHECK(renamed.error.file == "step_00000777.espalier");
+    CHECK(renamed.error.path == "step");
+    CHECK(renamed.error.code == ErrorCode::kInvalidArgument);
+  }
+}
+
 // Another process removes the new file by its own rules, before this one rotates.
 class Rival : public FileOps {
  public:

@@ -36,6 +36,7 @@ constexpr std::string_view kPrefix = "step_";
 constexpr std::string_view kSuffix = ".espalier";
 constexpr std::size_t kDigits = 8;
 constexpr char kStepKey[] = "step";
+constexpr auto kMaxStep = static_cast<std::uint64_t>(INT64_MAX);  // of an int in the metadata
 
 std::string file_name(std::uint64_t step) {
   const std::string digits = std::to_string(step);
@@ -53,6 +54,7 @@ std::optional<std::uint64_t> step_of(std::string_view name) {
   std::uint64_t step = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
   if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
+  if (step > kMaxStep) return std::nullopt;
   // One name for each step: not "step_000000001".
   if (file_name(step) != name) return std::nullopt;
   return step;
@@ -112,20 +114,31 @@ std::optional<double> metric_of(const CheckpointFile& file, const std::string& p
   return real && !std::isnan(*real) ? real : std::nullopt;
 }
 
-// Opens a file and, with kHashes, checks every byte.
-Result<CheckpointFile> open_intact(const fs::path& path, const OpenFileOptions& options,
-                                   Check check) {
+// That a CheckpointDir saved the file as that step. A copy under the name of a later step would win
+// over all later work.
+Result<void> check_own(const CheckpointFile& file, std::uint64_t step) {
+  const auto node = file.metadata().find(KeyView::of(std::string_view(kStepKey)));
+  const auto said = node ? node->as_int64() : std::nullopt;
+  if (said == static_cast<std::int64_t>(step)) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              said ? "the metadata say step " + std::to_string(*said) +
+                         ", so this is another step's file; give it the name of its step"
+                   : "the metadata do not say the step, so no CheckpointDir saved this file; open "
+                     "it with CheckpointFile::open()",
+              Error::kNoOffset, kStepKey);
+}
+
+// Opens the file of a step and, with kHashes, checks every byte.
+Result<CheckpointFile> open_intact(const fs::path& path, std::uint64_t step,
+                                   const OpenFileOptions& options, Check check) {
   auto file = CheckpointFile::open(path, options);
-  if (!file || check == Check::kNothing) return file;
+  if (!file) return file;
+  if (auto ok = check_own(*file, step); !ok) return propagate(ok);
+  if (check == Check::kNothing) return file;
   auto report = file->verify();
   if (!report) return propagate(report);
   if (report->error_count > 0) return tl::unexpected<Error>(std::move(report->errors.front()));
   return file;
-}
-
-bool says_step(const CheckpointFile& file, std::uint64_t step) {
-  const auto node = file.metadata().find(KeyView::of(std::string_view(kStepKey)));
-  return node && node->as_int64() == static_cast<std::int64_t>(step);
 }
 
 }  // namespace
@@ -219,7 +232,7 @@ Result<void> CheckpointDir::Folder::remove(std::uint64_t step) {
   if (!S_ISREG(status.st_mode)) return {};  // Somebody else put it there.
   const auto file = CheckpointFile::open(file_path, options.open);
   if (!file) return propagate(file);
-  if (!says_step(*file, step)) return {};
+  if (!check_own(*file, step)) return {};
   if (::unlink(file_path.c_str()) == 0 || errno == ENOENT) return {};
   return fail_with_errno(errno, "remove an old checkpoint");
 }
@@ -313,7 +326,7 @@ Result<CheckpointDir> CheckpointDir::open(const fs::path& requested,
 fs::path CheckpointDir::path(std::uint64_t step) const { return folder_->path / file_name(step); }
 
 Result<SaveOptions> CheckpointDir::with_step(std::uint64_t step, const SaveOptions& options) const {
-  if (step > static_cast<std::uint64_t>(INT64_MAX)) {
+  if (step > kMaxStep) {
     return fail(ErrorCode::kInvalidArgument, "a step is at most 2^63 - 1");
   }
   SaveOptions marked = options;
@@ -374,7 +387,7 @@ Result<std::optional<LatestCheckpoint>> CheckpointDir::latest(Check check) const
   std::vector<SkippedStep> skipped;
   while (!steps->empty()) {
     const std::uint64_t step = steps->back();
-    auto file = open_intact(path(step), folder_->options.open, check);
+    auto file = open_intact(path(step), step, folder_->options.open, check);
     if (file) return LatestCheckpoint{step, std::move(*file), std::move(skipped)};
     Error& problem = file.error();
     // Lack of memory says nothing about the checkpoint.

@@ -65,7 +65,7 @@ struct SkippedStep {
 struct LatestCheckpoint {
   std::uint64_t step = 0;
   CheckpointFile file;
-  /// Later steps that are not, the latest first.
+  /// Later steps that are not, and files of other steps under later names, the latest first.
   std::vector<SkippedStep> skipped;
 };
 
@@ -107,8 +107,10 @@ class CheckpointDir {
 
   /// The latest checkpoint whose every byte is intact; nullopt if the folder has none at all. Reads
   /// the whole file once; Check::kNothing only opens it, which finds damage of the tree but not of
-  /// tensors. If there are checkpoints and none is intact, the error is that of the latest: do not
-  /// train on from nothing then, because that would remove what may still be repaired.
+  /// tensors. A file whose metadata say another step than its name, or none, is skipped
+  /// (kInvalidArgument). If there are checkpoints and none is intact, the error is that of the
+  /// latest: do not train on from nothing then, because that would remove what may still be
+  /// repaired.
   [[nodiscard]] Result<std::optional<LatestCheckpoint>> latest(Check check = Check::kHashes) const;
 
   /// The file of a step, whether it exists or not.

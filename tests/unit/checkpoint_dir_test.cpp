@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "espalier/native/file_sink.h"
+#include "espalier/native/save_safetensors.h"
 
 namespace espalier {
 namespace {
@@ -157,6 +158,24 @@ TEST_CASE("Files whose metadata say another step, or none, are skipped") {
     CHECK(renamed.error.path == "step");
     CHECK(renamed.error.code == ErrorCode::kInvalidArgument);
   }
+}
+
+TEST_CASE("A file without hashes is not an intact checkpoint, and stays") {
+  const TemporaryFolder folder;
+  const CheckpointDir dir = must_open(folder.path(), {.keep = Retention{.last = 1}});
+  REQUIRE(dir.save(1, state_of(1), kFast));
+  SaveOptions options = kFast;
+  options.check_ending = false;
+  options.metadata = Value::dict({{"step", Value::integer(2)}});
+  REQUIRE(save_safetensors(dir.path(2), state_of(2), Unrepresentable::kMetadata, options));
+  const auto latest = dir.latest();
+  REQUIRE(latest);
+  CHECK((*latest)->step == 1);
+  REQUIRE((*latest)->skipped.size() == 1);
+  CHECK((*latest)->skipped[0].error.code == ErrorCode::kNotACheckpoint);
+  CHECK((*latest)->skipped[0].error.file == "step_00000002.espalier");
+  REQUIRE(dir.save(3, state_of(3), kFast));
+  CHECK(*dir.steps() == Steps{2, 3});
 }
 
 // Another process removes the new file by its own rules, before this one rotates.

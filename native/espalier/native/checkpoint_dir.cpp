@@ -115,8 +115,13 @@ std::optional<double> metric_of(const CheckpointFile& file, const std::string& p
 }
 
 // That a CheckpointDir saved the file as that step. A copy under the name of a later step would win
-// over all later work.
+// over all later work, and a file without hashes would be intact whatever its bytes.
 Result<void> check_own(const CheckpointFile& file, std::uint64_t step) {
+  if (!file.checkpoint().catalog().has_hashes()) {
+    return fail(ErrorCode::kNotACheckpoint,
+                "the file's format has no hashes, so nothing tells whether it is intact; open it "
+                "with CheckpointFile::open()");
+  }
   const auto node = file.metadata().find(KeyView::of(std::string_view(kStepKey)));
   const auto said = node ? node->as_int64() : std::nullopt;
   if (said == static_cast<std::int64_t>(step)) return {};

@@ -65,7 +65,8 @@ struct SkippedStep {
 struct LatestCheckpoint {
   std::uint64_t step = 0;
   CheckpointFile file;
-  /// Later steps that are not, and files of other steps under later names, the latest first.
+  /// Later steps that are not, and files that no CheckpointDir saved as such a step, the latest
+  /// first.
   std::vector<SkippedStep> skipped;
 };
 
@@ -76,8 +77,8 @@ struct LatestCheckpoint {
 /// What a save removes, and when:
 /// - nothing until its own file is complete (with SaveOptions::sync: on the disk), and never that
 ///   file. So there is always an intact checkpoint, unless the disk damages it.
-/// - only files that a CheckpointDir named: regular files of such a name that open, and whose
-///   metadata say the step. A damaged file stays, and is in problems().
+/// - only files that a CheckpointDir named: regular files of such a name that open, have hashes,
+///   and whose metadata say the step. A damaged file stays, and is in problems().
 /// - temporary files that a save left when its process was ended. Those of a live save, of this or
 ///   another process, are locked, and stay. A file system without locks keeps them all.
 class CheckpointDir {
@@ -108,9 +109,9 @@ class CheckpointDir {
   /// The latest checkpoint whose every byte is intact; nullopt if the folder has none at all. Reads
   /// the whole file once; Check::kNothing only opens it, which finds damage of the tree but not of
   /// tensors. A file whose metadata say another step than its name, or none, is skipped
-  /// (kInvalidArgument). If there are checkpoints and none is intact, the error is that of the
-  /// latest: do not train on from nothing then, because that would remove what may still be
-  /// repaired.
+  /// (kInvalidArgument), and so is one of a format without hashes (kNotACheckpoint). If there are
+  /// checkpoints and none is intact, the error is that of the latest: do not train on from nothing
+  /// then, because that would remove what may still be repaired.
   [[nodiscard]] Result<std::optional<LatestCheckpoint>> latest(Check check = Check::kHashes) const;
 
   /// The file of a step, whether it exists or not.

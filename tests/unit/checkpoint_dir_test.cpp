@@ -249,6 +249,28 @@ TEST_CASE("Files that a CheckpointDir did not name are left alone") {
   CHECK(fs::exists(folder / "elsewhere"));
 }
 
+TEST_CASE("Files that are no checkpoints of the folder do not count") {
+  const TemporaryFolder folder;
+  const CheckpointDir dir = must_open(
+      folder.path(), {.keep = Retention{.last = 2, .best = Best{.metric = "loss", .count = 1}}});
+  REQUIRE(dir.save(1, state_of(1), with_loss(1)));
+  REQUIRE(testing::write_whole(dir.path(101), Bytes(10)));
+  fs::create_directory(dir.path(102));
+  REQUIRE(::mkfifo(dir.path(103).c_str(), 0600) == 0);
+  // Checkpoints of another step, and behind a link: they would be the best, too.
+  SaveOptions marked = with_loss(0);
+  marked.metadata.add("step", Value::integer(105));
+  REQUIRE(save(folder / "elsewhere", state_of(105), marked));
+  fs::copy_file(folder / "elsewhere", dir.path(104));
+  fs::create_symlink("elsewhere", dir.path(105));
+  for (const std::uint64_t step : {2u, 3u, 4u, 5u}) {
+    REQUIRE(dir.save(step, state_of(step), with_loss(static_cast<double>(step))));
+  }
+  CHECK(*dir.steps() == Steps{1, 4, 5, 101, 102, 103, 104, 105});
+  REQUIRE(dir.problems().size() == 1);
+  CHECK(dir.problems()[0].file == "step_00000101.espalier");
+}
+
 TEST_CASE("Rules and metadata that cannot work are refused") {
   const TemporaryFolder folder;
   const auto code = [&](Retention keep) {

@@ -154,91 +154,99 @@ struct CheckpointDir::Folder {
   std::mutex mutex;
   std::vector<Error> problems;
 
-  // The metric of a file that was opened once.
-  struct KnownMetric {
+  // What the rules ask about a file that was opened once.
+  struct Known {
     fs::file_time_type written;
-    std::optional<double> metric;
+    bool is_own = false;
+    std::optional<double> metric = {};
   };
-  std::map<std::uint64_t, KnownMetric> known;  // by step
+  std::map<std::uint64_t, Known> known;  // by step
 
   // Removes what the rules do not keep after `saved` was saved.
   void rotate(std::uint64_t saved);
   Result<void> try_rotate(std::uint64_t saved, std::vector<Error>& found);
   std::set<std::uint64_t> to_keep(const std::vector<std::uint64_t>& steps, const Retention& rules,
                                   std::vector<Error>& found);
-  Result<std::optional<double>> metric(std::uint64_t step, const std::string& key);
+  // nullopt if it is not a file of this folder's: see check_own().
+  Result<std::optional<CheckpointFile>> open_own(std::uint64_t step) const;
+  Result<Known> look_at(std::uint64_t step);
   Result<void> remove(std::uint64_t step);
 };
 
-// Opens each file once, as long as it stays the same one.
-Result<std::optional<double>> CheckpointDir::Folder::metric(std::uint64_t step,
-                                                            const std::string& key) {
+Result<std::optional<CheckpointFile>> CheckpointDir::Folder::open_own(std::uint64_t step) const {
   const fs::path file_path = path / file_name(step);
+  struct stat status = {};
+  if (::lstat(file_path.c_str(), &status) != 0) {
+    // Another process may have been faster.
+    if (errno == ENOENT) return std::optional<CheckpointFile>();
+    return fail_with_errno(errno, "examine a checkpoint");
+  }
+  if (!S_ISREG(status.st_mode)) return std::optional<CheckpointFile>();
+  auto file = CheckpointFile::open(file_path, options.open);
+  if (!file) return propagate(file);
+  if (!check_own(*file, step)) return std::optional<CheckpointFile>();
+  return std::optional(std::move(*file));
+}
+
+// Opens each file once, as long as it stays the same one.
+Result<CheckpointDir::Folder::Known> CheckpointDir::Folder::look_at(std::uint64_t step) {
   std::error_code unknown;
-  const auto written = fs::last_write_time(file_path, unknown);
+  const auto written = fs::last_write_time(path / file_name(step), unknown);
   const std::lock_guard guard(mutex);
   const auto found = known.find(step);
-  if (!unknown && found != known.end() && found->second.written == written) {
-    return found->second.metric;
-  }
-  const auto file = CheckpointFile::open(file_path, options.open);
+  if (!unknown && found != known.end() && found->second.written == written) return found->second;
+  const auto file = open_own(step);
   if (!file) return propagate(file);
-  const auto metric = metric_of(*file, key);
-  if (!unknown) known.insert_or_assign(step, KnownMetric{written, metric});
-  return metric;
+  Known looked{.written = written, .is_own = file->has_value()};
+  if (*file && options.keep->best) looked.metric = metric_of(**file, options.keep->best->metric);
+  if (!unknown) known.insert_or_assign(step, looked);
+  return looked;
 }
 
 std::set<std::uint64_t> CheckpointDir::Folder::to_keep(const std::vector<std::uint64_t>& steps,
                                                        const Retention& rules,
                                                        std::vector<Error>& found) {
-  std::set<std::uint64_t> kept;
-  for (std::size_t i = 0; i < std::min(rules.last, steps.size()); ++i) {
-    kept.insert(steps[steps.size() - 1 - i]);
-  }
-  for (const std::uint64_t step : steps) {
-    if (rules.every != 0 && step % rules.every == 0) kept.insert(step);
-  }
-  // Opening files takes time, so only where the answer matters.
-  if (!rules.best || kept.size() == steps.size()) return kept;
   {
     const std::lock_guard guard(mutex);
     std::erase_if(known, [&](const auto& entry) {
       return !std::binary_search(steps.begin(), steps.end(), entry.first);
     });
   }
+  std::set<std::uint64_t> kept;
+  std::size_t own = 0;
   std::vector<std::pair<double, std::uint64_t>> ranked;
-  for (const std::uint64_t step : steps) {
-    auto metric = this->metric(step, rules.best->metric);
-    if (!metric) {
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    if (rules.every != 0 && *step % rules.every == 0) kept.insert(*step);
+    // Opening files takes time, so only where the answer matters.
+    if (own >= rules.last && !rules.best) continue;
+    auto file = look_at(*step);
+    if (!file) {
       // It may be the best: what cannot be read now stays.
-      kept.insert(step);
-      metric.error().file = file_name(step);
-      found.push_back(std::move(metric.error()));
-    } else if (*metric) {
-      ranked.emplace_back(rules.best->order == Best::Order::kMin ? **metric : -**metric, step);
+      kept.insert(*step);
+      file.error().file = file_name(*step);
+      found.push_back(std::move(file.error()));
+      continue;
     }
+    // Otherwise a few strangers' files of high steps would be the last, and all checkpoints go.
+    if (!file->is_own) continue;
+    if (own++ < rules.last) kept.insert(*step);
+    if (!file->metric) continue;
+    const double sign = rules.best->order == Best::Order::kMin ? 1 : -1;
+    ranked.emplace_back(sign * *file->metric, *step);
   }
   std::sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) {
     return a.first != b.first ? a.first < b.first : a.second > b.second;
   });
-  for (std::size_t i = 0; i < std::min(rules.best->count, ranked.size()); ++i) {
-    kept.insert(ranked[i].second);
-  }
+  const std::size_t best = rules.best ? std::min(rules.best->count, ranked.size()) : 0;
+  for (std::size_t i = 0; i < best; ++i) kept.insert(ranked[i].second);
   return kept;
 }
 
 Result<void> CheckpointDir::Folder::remove(std::uint64_t step) {
-  const fs::path file_path = path / file_name(step);
-  struct stat status = {};
-  if (::lstat(file_path.c_str(), &status) != 0) {
-    if (errno == ENOENT) return {};  // Another process was faster.
-    return fail_with_errno(errno, "examine a checkpoint to remove");
-  }
-  if (!S_ISREG(status.st_mode)) return {};  // Somebody else put it there.
-  const auto file = CheckpointFile::open(file_path, options.open);
+  const auto file = open_own(step);
   if (!file) return propagate(file);
-  if (!check_own(*file, step)) return {};
-  if (::unlink(file_path.c_str()) == 0 || errno == ENOENT) return {};
+  if (!*file) return {};  // Somebody else put it there.
+  if (::unlink((path / file_name(step)).c_str()) == 0 || errno == ENOENT) return {};
   return fail_with_errno(errno, "remove an old checkpoint");
 }
 

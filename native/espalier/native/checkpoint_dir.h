@@ -38,7 +38,8 @@ struct Best {
   std::size_t count = 1;
 };
 
-/// Which checkpoints a save keeps. One that any of the rules names stays.
+/// Which checkpoints a save keeps. One that any of the rules names stays. Files that do not open or
+/// that no CheckpointDir saved stay too, and do not count.
 struct Retention {
   /// The steps with the greatest numbers; at least 1.
   std::size_t last = 3;

@@ -178,6 +178,24 @@ TEST_CASE("A file without hashes is not an intact checkpoint, and stays") {
   CHECK(*dir.steps() == Steps{2, 3});
 }
 
+TEST_CASE("A metric that no checkpoint has is a problem") {
+  const TemporaryFolder folder;
+  const auto open = [&](const char* metric) {
+    return must_open(folder.path(), {.keep = Retention{.last = 2, .best = Best{.metric = metric}}});
+  };
+  const CheckpointDir misspelt = open("losss");
+  REQUIRE(misspelt.save(1, state_of(1), with_loss(1)));
+  REQUIRE(misspelt.problems().size() == 1);  // before a checkpoint is lost
+  check_error(Result<void>(tl::unexpected<Error>(misspelt.problems()[0])), ErrorCode::kNotFound,
+              "losss", "Best::metric");
+  const CheckpointDir dir = open("loss");
+  for (const std::uint64_t step : {2u, 3u, 4u}) {
+    REQUIRE(dir.save(step, state_of(step), kFast));  // An older one has it.
+    CHECK(dir.problems().empty());
+  }
+  CHECK(*dir.steps() == Steps{1, 3, 4});
+}
+
 // Another process removes the new file by its own rules, before this one rotates.
 class Rival : public FileOps {
  public:

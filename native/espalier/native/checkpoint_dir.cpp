@@ -234,6 +234,13 @@ std::set<std::uint64_t> CheckpointDir::Folder::to_keep(const std::vector<std::ui
     const double sign = rules.best->order == Best::Order::kMin ? 1 : -1;
     ranked.emplace_back(sign * *file->metric, *step);
   }
+  if (rules.best && ranked.empty()) {
+    // A misspelt metric would let the best checkpoints go in silence.
+    found.push_back(
+        {ErrorCode::kNotFound, Error::kNoOffset, rules.best->metric,
+         "none of the checkpoints that open has this number in its metadata, so none is kept "
+         "as the best; save it, or correct Best::metric"});
+  }
   std::sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) {
     return a.first != b.first ? a.first < b.first : a.second > b.second;
   });

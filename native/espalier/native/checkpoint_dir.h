@@ -30,7 +30,7 @@ namespace espalier {
 /// Which checkpoints are best: those with the least or the greatest number in their metadata.
 struct Best {
   /// Key path of an int or a float in the metadata, such as "loss". A checkpoint without it, or
-  /// with NaN there, is never best.
+  /// with NaN there, is never best; if there is no other, problems() says so.
   std::string metric;
   enum class Order : std::uint8_t { kMin, kMax };
   Order order = Order::kMin;
@@ -118,7 +118,9 @@ class CheckpointDir {
   /// The file of a step, whether it exists or not.
   std::filesystem::path path(std::uint64_t step) const;
 
-  /// What the last save that removed files could not remove or read, with Error::file.
+  /// What the last save that removed files could not remove or read, with Error::file; and
+  /// kNotFound if no checkpoint of the folder has the number of Best::metric, which may be
+  /// misspelt.
   std::vector<Error> problems() const;
 
  private:

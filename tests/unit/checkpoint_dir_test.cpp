@@ -196,6 +196,21 @@ TEST_CASE("A metric that no checkpoint has is a problem") {
   CHECK(*dir.steps() == Steps{1, 3, 4});
 }
 
+TEST_CASE("What a save takes over from an older file is checked before that file goes") {
+  const TemporaryFolder folder;
+  const CheckpointDir dir = must_open(folder.path(), {.keep = Retention{.last = 1}});
+  REQUIRE(dir.save(1, state_of(1), kFast));
+  const auto file = CheckpointFile::open(dir.path(1));
+  REQUIRE(file);
+  const auto state = file->load_lazily(file->state());
+  REQUIRE(state);
+  damage(dir.path(1));
+  check_error(dir.save(2, *state, kFast), ErrorCode::kChunkCorrupt, "w", "");
+  check_error(dir.save_async(2, *state, Snapshot::kBorrow, kFast).wait(), ErrorCode::kChunkCorrupt,
+              "w", "");
+  CHECK(*dir.steps() == Steps{1});
+}
+
 // Another process removes the new file by its own rules, before this one rotates.
 class Rival : public FileOps {
  public:

@@ -350,6 +350,8 @@ Result<SaveOptions> CheckpointDir::with_step(std::uint64_t step, const SaveOptio
     return fail(ErrorCode::kInvalidArgument, "a step is at most 2^63 - 1");
   }
   SaveOptions marked = options;
+  // The files that it would take tensors over from, perhaps damaged, may be removed afterwards.
+  marked.carry = false;
   const Value number = Value::integer(static_cast<std::int64_t>(step));
   const Value* stated = marked.metadata.find(Key(kStepKey));
   if (stated != nullptr && stated->as_int64() != number.as_int64()) {

@@ -92,10 +92,12 @@ class CheckpointDir {
                                                   const CheckpointDirOptions& options = {});
 
   /// Saves the state as the checkpoint of `step`, as espalier::save() does, and then removes the
-  /// checkpoints that the rules do not keep. A checkpoint of the same step is replaced. The
-  /// metadata get the key "step"; kInvalidArgument if they have another value there. Errors are
-  /// those of espalier::save(), and then nothing is removed. What cannot be removed is no error: it
-  /// is in problems(), and the next save tries again.
+  /// checkpoints that the rules do not keep. SaveOptions::carry does not count: as the files that
+  /// tensors come from may be removed, every byte is read and checked, and damage is an error
+  /// (kChunkCorrupt). A checkpoint of the same step is replaced. The metadata get the key "step";
+  /// kInvalidArgument if they have another value there. Errors are those of espalier::save(), and
+  /// then nothing is removed. What cannot be removed is no error: it is in problems(), and the next
+  /// save tries again.
   [[nodiscard]] Result<void> save(std::uint64_t step, const Value& state,
                                   const SaveOptions& options = {}) const;
 

@@ -49,8 +49,8 @@ struct SaveOptions {
   /// stored there, with their hashes. They are not checked, hashed or compressed again, and not
   /// even read where two files can share storage (Btrfs, XFS). Damage in them is taken over too:
   /// the hashes tell whoever reads the new file. A save of Contents takes compressed tensors over,
-  /// if it compresses; other saves take over what they would store in the same way. False: every
-  /// byte is read and checked, and damage is an error.
+  /// if it compresses; other saves take over what they would store in the same way. False: tensors
+  /// are saved as load() has them in memory, or are read and checked, and damage is an error.
   bool carry = true;
   /// Limits that the file's readers are assumed to have.
   Limits limits = {};

@@ -304,6 +304,23 @@ TEST_CASE("Files that are no checkpoints of the folder do not count") {
   CHECK(dir.problems()[0].file == "step_00000101.espalier");
 }
 
+TEST_CASE("A save refuses what is no regular file at the step's name") {
+  const TemporaryFolder folder;
+  const CheckpointDir dir = must_open(folder.path());
+  fs::create_symlink("elsewhere", dir.path(1));
+  fs::create_directory(dir.path(2));
+  for (const std::uint64_t step : {1u, 2u}) {
+    const auto saved = dir.save(step, state_of(step), kFast);
+    check_error(saved, ErrorCode::kNotARegularFile, "", "save another step");
+    CHECK(saved.error().file == dir.path(step).filename());
+    const auto later = dir.save_async(step, state_of(step), Snapshot::kCopy, kFast).wait();
+    REQUIRE_FALSE(later);
+    CHECK(later.error() == saved.error());
+  }
+  CHECK(fs::is_symlink(dir.path(1)));
+  CHECK_FALSE(fs::exists(folder / "elsewhere"));
+}
+
 TEST_CASE("Rules and metadata that cannot work are refused") {
   const TemporaryFolder folder;
   const auto code = [&](Retention keep) {

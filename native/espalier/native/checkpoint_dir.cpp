@@ -366,8 +366,18 @@ Result<SaveOptions> CheckpointDir::with_step(std::uint64_t step, const SaveOptio
 
 Result<std::unique_ptr<CheckpointDir::RotatingSink>> CheckpointDir::begin(
     std::uint64_t step, const SaveOptions& options) const {
-  auto file = FileSink::create(
-      path(step), {.sync = options.sync, .replace = options.replace, .ops = options.ops});
+  // Behind a link that somebody planted, the file would not have the step's name.
+  auto file = FileSink::create(path(step), {.sync = options.sync,
+                                            .replace = options.replace,
+                                            .follow_links = false,
+                                            .ops = options.ops});
+  if (!file && file.error().code == ErrorCode::kNotARegularFile) {
+    Error& error = file.error();
+    error.message =
+        "what stands at the checkpoint's name is not a regular file (a symbolic link is none "
+        "either); move it away or save another step";
+    error.file = file_name(step);
+  }
   if (!file) return propagate(file);
   return std::make_unique<RotatingSink>(std::move(*file), folder_, step);
 }

@@ -104,7 +104,7 @@ FileSink::FileSink(FileDescriptor file, std::string temporary, SaveTarget target
 
 Result<FileSink> FileSink::create(const fs::path& requested, SinkOptions options) try {
   FileOps& ops = *options.ops;
-  auto target = find_save_target(requested, options.replace, ops);
+  auto target = find_save_target(requested, options.replace, options.follow_links, ops);
   if (!target) return propagate(target);
   const auto old = target->examine(ops);
   if (!old) return propagate(old);

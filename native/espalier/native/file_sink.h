@@ -27,6 +27,8 @@ struct SinkOptions {
   /// Whether to replace a file at the target. Otherwise commit() fails if the target exists by
   /// then, and create() fails if it is a symbolic link.
   bool replace = true;
+  /// Whether to follow a symbolic link at the target. Otherwise create() fails if there is one.
+  bool follow_links = true;
   /// The system calls; they must outlive the sink.
   FileOps* ops = &FileOps::system();
 };
@@ -39,7 +41,8 @@ struct SinkOptions {
 class FileSink : public Sink {
  public:
   /// Begins an empty file. The target's folder must exist. A symbolic link is
-  /// followed as find_save_target() says. kNotARegularFile if the target is not a regular file.
+  /// followed as find_save_target() says. kNotARegularFile if the target is not a regular file, or
+  /// a link that may not be followed.
   /// Without `replace`, kIoError if the file system can neither rename without replacing nor link:
   /// this is found here, before anything is written.
   [[nodiscard]] static Result<FileSink> create(const std::filesystem::path& target,

@@ -76,7 +76,8 @@ Result<bool> is_found_at(const fs::path& requested, const std::optional<struct s
 }
 
 // nullopt if the file was replaced during the search.
-Result<std::optional<SaveTarget>> follow(const fs::path& requested, bool replace, FileOps& ops) {
+Result<std::optional<SaveTarget>> follow(const fs::path& requested, bool replace, bool follow_links,
+                                         FileOps& ops) {
   constexpr int kMaxLinks = 40;  // as many as Linux follows
   SaveTarget target;
   fs::path path = requested;
@@ -108,6 +109,10 @@ Result<std::optional<SaveTarget>> follow(const fs::path& requested, bool replace
       }
       return target;
     }
+    if (!follow_links) {
+      return fail(ErrorCode::kNotARegularFile,
+                  "the target is a symbolic link; remove it or choose another name");
+    }
     const auto strangers = is_strangers(**file, target.folder, ops);
     if (!strangers) return propagate(strangers);
     if (*strangers) {
@@ -131,14 +136,15 @@ Result<std::optional<struct stat>> SaveTarget::examine(FileOps& ops) const {
   return std::optional<struct stat>();
 }
 
-Result<SaveTarget> find_save_target(const fs::path& requested, bool replace, FileOps& ops) {
+Result<SaveTarget> find_save_target(const fs::path& requested, bool replace, bool follow_links,
+                                    FileOps& ops) {
   if (requested.native().find('\0') != std::string::npos) {
     return fail(ErrorCode::kInvalidArgument, "the target's name contains a NUL character");
   }
   // Another writer may replace the file between two tries, but not every time.
   constexpr int kLooks = 100;
   for (int look = 0; look < kLooks; ++look) {
-    auto target = follow(requested, replace, ops);
+    auto target = follow(requested, replace, follow_links, ops);
     if (!target) return propagate(target);
     if (*target) return std::move(**target);
   }

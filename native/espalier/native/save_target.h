@@ -25,7 +25,8 @@ struct SaveTarget {
 };
 
 /// Finds the file that `requested` leads to. Follows symbolic links, because renaming onto a link
-/// would replace the link and leave its file behind. Two kinds of link are refused:
+/// would replace the link and leave its file behind. Three kinds of link are refused:
+/// - any link without `follow_links` (kNotARegularFile);
 /// - any link without `replace` (kFileExists), as with O_EXCL;
 /// - a stranger's link in a folder that anyone may write to and whose sticky bit is set, such as
 ///   /tmp (kIoError). An attacker plants one there to have the file created where only the victim
@@ -35,7 +36,7 @@ struct SaveTarget {
 /// folder, a device or a link to a file without a name; kInvalidArgument for a NUL in the path;
 /// kFileNotFound for a missing folder; kIoError.
 [[nodiscard]] Result<SaveTarget> find_save_target(const std::filesystem::path& requested,
-                                                  bool replace, FileOps& ops);
+                                                  bool replace, bool follow_links, FileOps& ops);
 
 }  // namespace espalier
 

@@ -400,7 +400,10 @@ class Child {
 TEST_CASE("Temporary files of dead saves are removed, those of live ones stay") {
   const TemporaryFolder folder;
   REQUIRE(testing::write_whole(folder / ".espalier-000000000000.tmp", Bytes(10)));
-  REQUIRE(::mkfifo((folder / ".espalier-fifo.tmp").c_str(), 0600) == 0);
+  REQUIRE(::mkfifo((folder / ".espalier-fifofifofifo.tmp").c_str(), 0600) == 0);
+  const char* others[] = {".espalier-precious.tmp", ".espalier-my weights 2.tmp",
+                          ".espalier-0000000000000.tmp", ".espalier-.tmp", ".espalier-tmp"};
+  for (const char* name : others) REQUIRE(testing::write_whole(folder / name, Bytes(10)));
   auto mine = FileSink::create(folder / "mine");
   REQUIRE(mine);
   Child child([&](const auto& ready) {
@@ -417,6 +420,7 @@ TEST_CASE("Temporary files of dead saves are removed, those of live ones stay") 
   CHECK(temporary_files(folder.path()) == 2);
   CHECK(mine->commit());
   CHECK(fs::exists(folder / "mine"));
+  for (const char* name : others) CHECK(fs::exists(folder / name));
 }
 
 TEST_CASE("Processes that save and rotate in one folder leave what the rules keep, intact") {

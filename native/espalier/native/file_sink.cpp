@@ -25,16 +25,17 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = ".espalier-";
 constexpr std::string_view kSuffix = ".tmp";
+constexpr std::string_view kDigits = "0123456789abcdefghijklmnopqrstuvwxyz";
+constexpr std::size_t kDigitCount = 12;
 // Blocks of file systems that share them have this size or, rarely, a multiple.
 constexpr std::uint64_t kBlockBytes = 4096;
 
 // The length does not depend on the target's name, which may be as long as the file system allows.
 Result<std::string> temporary_name() try {
-  static constexpr char kDigits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
   std::random_device random;
-  std::uniform_int_distribution<std::size_t> digit(0, sizeof kDigits - 2);
+  std::uniform_int_distribution<std::size_t> digit(0, kDigits.size() - 1);
   std::string name(kPrefix);
-  for (int i = 0; i < 12; ++i) name += kDigits[digit(random)];
+  for (std::size_t i = 0; i < kDigitCount; ++i) name += kDigits[digit(random)];
   return name += kSuffix;
 } catch (const std::runtime_error&) {
   // std::random_device throws if it has no source.
@@ -168,7 +169,11 @@ Result<void> FileSink::choose_placing() {
 }
 
 bool FileSink::is_temporary_name(std::string_view name) {
-  return name.starts_with(kPrefix) && name.ends_with(kSuffix);
+  // Exactly: programs remove such files, and must leave a user's ".espalier-precious.tmp" alone.
+  if (name.size() != kPrefix.size() + kDigitCount + kSuffix.size()) return false;
+  const auto digits = name.substr(kPrefix.size(), kDigitCount);
+  return name.starts_with(kPrefix) && name.ends_with(kSuffix) &&
+         digits.find_first_not_of(kDigits) == std::string_view::npos;
 }
 
 FileSink::~FileSink() { remove_temporary(); }

@@ -51,7 +51,8 @@ class FileSink : public Sink {
   /// The file that this one replaces or becomes.
   const SaveTarget& target() const { return target_; }
 
-  /// Whether a sink gives such a name to its temporary file.
+  /// Whether a sink gives such a name to its temporary file: `.espalier-`, 12 digits or small
+  /// letters, `.tmp`.
   static bool is_temporary_name(std::string_view name);
 
   FileSink(FileSink&& other) noexcept = default;

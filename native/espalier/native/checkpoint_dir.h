@@ -108,6 +108,10 @@ class CheckpointDir {
                        const SaveOptions& options = {}) const;
 
   /// The steps that have a file, ascending. Files are not opened: some may be damaged.
+  ///
+  ///   const auto steps = dir.steps();  // `for (auto step : *dir.steps())` would dangle
+  ///   if (!steps) return report(steps.error());
+  ///   for (const std::uint64_t step : *steps) ...
   [[nodiscard]] Result<std::vector<std::uint64_t>> steps() const;
 
   /// The latest checkpoint whose every byte is intact; nullopt if the folder has none at all. Reads

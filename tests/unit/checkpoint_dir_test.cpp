@@ -321,6 +321,23 @@ TEST_CASE("A save refuses what is no regular file at the step's name") {
   CHECK_FALSE(fs::exists(folder / "elsewhere"));
 }
 
+TEST_CASE("Folders that cannot be made are refused") {
+  const TemporaryFolder folder;
+  check_error(CheckpointDir::open(""), ErrorCode::kInvalidArgument, "", "is empty");
+  REQUIRE(testing::write_whole(folder / "file", {}));
+  for (const char* path : {"file", "file/", "file/runs/1"}) {
+    check_error(CheckpointDir::open(folder / path), ErrorCode::kInvalidArgument, "",
+                (folder / "file").string() + " is not a folder");
+  }
+  fs::create_symlink("nowhere", folder / "link");
+  check_error(CheckpointDir::open(folder / "link"), ErrorCode::kIoError, "", "make the folder");
+  // The system says so at once, and no folder is made first.
+  std::string deep = folder / "deep";
+  for (int level = 0; level < 20'000; ++level) deep += "/a";
+  check_error(CheckpointDir::open(deep), ErrorCode::kIoError, "", "too long");
+  CHECK_FALSE(fs::exists(folder / "deep"));
+}
+
 TEST_CASE("Rules and metadata that cannot work are refused") {
   const TemporaryFolder folder;
   const auto code = [&](Retention keep) {
@@ -330,8 +347,6 @@ TEST_CASE("Rules and metadata that cannot work are refused") {
   CHECK(code({.last = 0}) == "invalid_argument");
   CHECK(code({.best = Best{.metric = "a/~9"}}) == "invalid_key_path");
   CHECK_FALSE(fs::exists(folder / "new"));
-  REQUIRE(testing::write_whole(folder / "file", {}));
-  CHECK_FALSE(CheckpointDir::open(folder / "file"));
   const CheckpointDir dir = must_open(folder / "new");
   SaveOptions options = kFast;
   options.metadata = Value::dict({{"step", Value::integer(2)}});

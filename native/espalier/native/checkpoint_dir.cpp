@@ -79,18 +79,43 @@ Result<void> sync_folder(const fs::path& folder) {
   return fail_with_errno(errno, "flush the new folder's name to the disk");
 }
 
-// Makes the folder and those above it, and brings their names to the disk.
+// The stat() of a path: 0 or the errno.
+int examine(const std::string& path, struct stat& status) {
+  return ::stat(path.c_str(), &status) == 0 ? 0 : errno;
+}
+
+// Makes the folder and those above it, and brings their names to the disk. Works on one string, as
+// a path from outside may have thousands of levels. `folder` is absolute.
 Result<void> make_folder(const fs::path& folder) {
-  std::error_code error;
-  if (fs::is_directory(folder, error)) return {};
-  const fs::path parent = folder.parent_path();
-  if (!parent.empty() && parent != folder) {
-    if (auto ok = make_folder(parent); !ok) return ok;
+  const std::string& path = folder.native();
+  struct stat status = {};
+  std::size_t end = path.size();  // of the part that exists
+  for (;;) {
+    const int error = examine(path.substr(0, end), status);
+    if (error == 0) break;
+    // Before anything is made, this is also what the system says of a path that is too long.
+    if ((error != ENOENT && error != ENOTDIR) || end <= 1) {
+      return fail_with_errno(error, "make the folder " + path);
+    }
+    end = std::max<std::size_t>(path.rfind('/', end - 1), 1);
   }
-  if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) {
-    return fail_with_errno(errno, "make the folder " + folder.string());
+  if (!S_ISDIR(status.st_mode)) {
+    return fail(ErrorCode::kInvalidArgument,
+                path.substr(0, end) + " is not a folder; choose another path");
   }
-  return sync_folder(parent.empty() ? "." : parent);
+  while (end < path.size()) {
+    const std::string parent = path.substr(0, end);
+    end = std::min(path.find('/', end + 1), path.size());
+    const std::string made = path.substr(0, end);
+    if (::mkdir(made.c_str(), 0777) != 0) {
+      const int error = errno;
+      // Another process may have been faster.
+      const bool is_there = examine(made, status) == 0 && S_ISDIR(status.st_mode);
+      if (!is_there) return fail_with_errno(error, "make the folder " + made);
+    }
+    if (auto ok = sync_folder(parent); !ok) return ok;
+  }
+  return {};
 }
 
 Result<void> check_rules(const CheckpointDirOptions& options) {
@@ -326,6 +351,10 @@ class CheckpointDir::RotatingSink : public Sink {
 Result<CheckpointDir> CheckpointDir::open(const fs::path& requested,
                                           const CheckpointDirOptions& options) try {
   if (auto ok = check_rules(options); !ok) return propagate(ok);
+  if (requested.empty()) {
+    return fail(ErrorCode::kInvalidArgument,
+                "the folder's path is empty; the current folder is \".\"");
+  }
   std::error_code error;
   // The program may change its current folder.
   const fs::path folder = fs::absolute(requested, error);

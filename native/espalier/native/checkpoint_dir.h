@@ -85,9 +85,9 @@ struct LatestCheckpoint {
 class CheckpointDir {
  public:
   /// Opens a folder; makes it and those above it if they are missing. Removes temporary files of
-  /// dead saves. kInvalidArgument for rules that keep nothing; kInvalidKeyPath for the metric;
-  /// kIoError, also if the file system has no locks (flock), without which two processes could
-  /// remove each other's checkpoints; kOutOfMemory.
+  /// dead saves. kInvalidArgument for rules that keep nothing, an empty path and one through a
+  /// file; kInvalidKeyPath for the metric; kIoError, also if the file system has no locks (flock),
+  /// without which two processes could remove each other's checkpoints; kOutOfMemory.
   [[nodiscard]] static Result<CheckpointDir> open(const std::filesystem::path& folder,
                                                   const CheckpointDirOptions& options = {});
 

@@ -93,12 +93,12 @@ class CheckpointDir {
 
   /// Saves the state as the checkpoint of `step`, as espalier::save() does, and then removes the
   /// checkpoints that the rules do not keep. SaveOptions::carry does not count: as the files that
-  /// tensors come from may be removed, every byte is read and checked, and damage is an error
-  /// (kChunkCorrupt). A checkpoint of the same step is replaced; kNotARegularFile if anything but a
-  /// regular file has its name: a symbolic link is not followed. The metadata get the key "step";
-  /// kInvalidArgument if they have another value there. Errors are those of espalier::save(), and
-  /// then nothing is removed. What cannot be removed is no error: it is in problems(), and the next
-  /// save tries again.
+  /// tensors come from may be removed, what load_lazily() and contents() found is read and checked
+  /// (kChunkCorrupt), and what load() found is saved as it is in memory. A checkpoint of the same
+  /// step is replaced; kNotARegularFile if anything but a regular file has its name: a symbolic
+  /// link is not followed. The metadata get the key "step"; kInvalidArgument if they have another
+  /// value there. Errors are those of espalier::save(), and then nothing is removed. What cannot be
+  /// removed is no error: it is in problems(), and the next save tries again.
   [[nodiscard]] Result<void> save(std::uint64_t step, const Value& state,
                                   const SaveOptions& options = {}) const;
 

@@ -300,6 +300,11 @@ TEST_CASE("Files that are no checkpoints of the folder do not count") {
     REQUIRE(dir.save(step, state_of(step), with_loss(static_cast<double>(step))));
   }
   CHECK(*dir.steps() == Steps{1, 4, 5, 101, 102, 103, 104, 105});
+  // One that was moved away since it was saved, and left a link.
+  fs::rename(dir.path(5), folder / "archived");
+  fs::create_symlink("archived", dir.path(5));
+  REQUIRE(dir.save(6, state_of(6), with_loss(6)));
+  CHECK(*dir.steps() == Steps{1, 4, 5, 6, 101, 102, 103, 104, 105});
   REQUIRE(dir.problems().size() == 1);
   CHECK(dir.problems()[0].file == "step_00000101.espalier");
 }

@@ -215,11 +215,16 @@ Result<std::optional<CheckpointFile>> CheckpointDir::Folder::open_own(std::uint6
 
 // Opens each file once, as long as it stays the same one.
 Result<CheckpointDir::Folder::Known> CheckpointDir::Folder::look_at(std::uint64_t step) {
+  const fs::path file_path = path / file_name(step);
   std::error_code unknown;
-  const auto written = fs::last_write_time(path / file_name(step), unknown);
+  // A link to the file, where that was moved, has the same time.
+  const bool is_link = fs::is_symlink(file_path, unknown);
+  const auto written = fs::last_write_time(file_path, unknown);
   const std::lock_guard guard(mutex);
   const auto found = known.find(step);
-  if (!unknown && found != known.end() && found->second.written == written) return found->second;
+  if (!unknown && !is_link && found != known.end() && found->second.written == written) {
+    return found->second;
+  }
   const auto file = open_own(step);
   if (!file) return propagate(file);
   Known looked{.written = written, .is_own = file->has_value()};

@@ -24,6 +24,7 @@ constexpr std::uint64_t kMaxWork = 16'000'000;  // compared pairs of letters
 constexpr std::uint32_t kMaxChildren = 500'000;
 constexpr std::size_t kMaxKeyBytes = 200;
 constexpr std::size_t kMaxNodes = 4'000'000;
+constexpr int kMaxLookups = 10'000;
 
 bool is_number(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
@@ -39,6 +40,25 @@ std::optional<NodeRef> child_of(const NodeRef& node, std::string_view text) {
   return node.find(KeyPath{integer ? Key(*integer) : Key(text)});
 }
 
+std::string join(std::span<const std::string> keys, char between) {
+  std::string joined = keys.front();
+  for (const std::string& key : keys.subspan(1)) joined += between + key;
+  return joined;
+}
+
+// The node that `keys` lead to if slashes between them are part of names, as in those of Flax, JAX
+// and TensorFlow. `lookups` are those left: a file may have keys that fit a path in 2^n ways.
+std::optional<NodeRef> with_slashes(const NodeRef& node, std::span<const std::string> keys,
+                                    int& lookups) {
+  if (keys.empty()) return node;
+  for (std::size_t count = keys.size(); count > 0 && lookups-- > 0; --count) {
+    const auto next = child_of(node, join(keys.first(count), '/'));
+    if (!next) continue;
+    if (const auto found = with_slashes(*next, keys.subspan(count), lookups)) return found;
+  }
+  return std::nullopt;
+}
+
 class Search {
  public:
   // The node that `keys` were probably meant to lead to from `node`; the deepest that was found, if
@@ -47,8 +67,12 @@ class Search {
     NodeRef at = node;
     bool is_found = false;
     for (std::size_t i = 0; i < keys.size(); ++i) {
-      if (const auto joined = child_of(at, join(keys.subspan(i)))) return joined;
+      const auto rest = keys.subspan(i);
+      if (const auto joined = child_of(at, join(rest, '.'))) return joined;
       auto next = child_of(at, keys[i]);
+      if (!next && rest.size() > 1) {
+        if (const auto joined = most_like(at, join(rest, '/'))) return joined;
+      }
       if (!next) next = most_like(at, keys[i]);
       if (!next) break;
       at = *next;
@@ -58,21 +82,19 @@ class Search {
   }
 
  private:
-  static std::string join(std::span<const std::string> keys) {
-    std::string joined;
-    for (const std::string& key : keys) joined += (joined.empty() ? "" : ".") + key;
-    return joined;
-  }
-
   std::optional<NodeRef> most_like(const NodeRef& node, const std::string& key) {
     // A number is no misspelling of another one.
     if (!is_container(node.kind()) || !has_keys(node.kind()) || is_number(key)) return std::nullopt;
+    if (key.size() > kMaxKeyBytes) return std::nullopt;
+    // Several names are no misspelling of one.
+    const bool has_slash = key.find('/') != std::string::npos;
     NearMiss nearest(key);
     std::optional<NodeRef> best;
     const std::uint32_t children = std::min(node.size(), kMaxChildren);
     for (std::uint32_t i = 0; i < children && work_ + nearest.work() < kMaxWork; ++i) {
       const KeyView candidate = node.key(i);
       if (candidate.is_int || candidate.text.size() > kMaxKeyBytes) continue;
+      if (has_slash && candidate.text.find('/') == std::string_view::npos) continue;
       if (nearest.offer(candidate.text)) best = node.child(i);
     }
     work_ += nearest.work();
@@ -123,8 +145,9 @@ std::optional<std::string> near_path(const NodeRef& root, const KeyPath& path) {
     if (keys.back().size() > kMaxKeyBytes) return std::nullopt;
   }
   if (keys.empty()) return std::nullopt;
-  std::optional<NodeRef> node;
-  if (!root.find(path.parent())) node = ending_with(root, path);
+  int lookups = kMaxLookups;
+  std::optional<NodeRef> node = with_slashes(root, keys, lookups);
+  if (!node && !root.find(path.parent())) node = ending_with(root, path);
   if (!node) node = Search().find(root, keys);
   if (!node) node = Search().find(root, split_at_dots(keys));
   if (!node) node = ending_with(root, path);

@@ -12,9 +12,9 @@
 namespace espalier::cli {
 
 /// The printed path of the node below `root` that `path` was probably meant to name. It corrects
-/// misspelt keys, dots instead of slashes and slashes instead of dots, and finds a path without its
-/// first keys. `root` is the root of the state or of the metadata. The work is bounded, however
-/// many children a container has.
+/// misspelt keys, dots instead of slashes and slashes instead of dots, finds names that contain
+/// slashes, and a path without its first keys. `root` is the root of the state or of the metadata.
+/// The work is bounded, however many children a container has.
 std::optional<std::string> near_path(const NodeRef& root, const KeyPath& path);
 
 /// Adds to the message of `error`, which says that no node is at its path, what the user may have

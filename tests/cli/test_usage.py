@@ -16,6 +16,7 @@ import termios
 import unittest
 
 from test_cli import ESPALIER, MAKE_SAMPLE, OK, USAGE, Cli
+from test_write import safetensors
 
 COMMANDS = ("ls", "tree", "show", "stats", "verify", "diff", "extract", "convert", "merge", "view")
 
@@ -43,6 +44,12 @@ class Terminal(Cli):
 
 
 class NearMisses(Cli):
+    def named(self, *names):
+        """A safetensors file of tensors with these names."""
+        with open(self.new("named.safetensors"), "wb") as file:
+            file.write(safetensors([(name, "U8", [1], b"x") for name in names]))
+        return self.new("named.safetensors")
+
     def expect_error(self, *args, contains, without="did you mean nothing"):
         self.run_cli(*args, expect=USAGE)
         self.assertIn(contains, self.stderr)
@@ -92,6 +99,20 @@ class NearMisses(Cli):
         digits = str(pathlib.Path(__file__).resolve().parent.parent / "data/digits/digits.safetensors")
         self.expect_error("show", digits, "model/layers/0/weight", contains="did you mean 'model.layers.0.weight'?")
         self.expect_error("show", digits, "model.layers.0.wieght", contains="did you mean 'model.layers.0.weight'?")
+
+    def test_names_with_slashes(self):
+        """As Flax, JAX and TensorFlow give them."""
+        file = self.named("enc/b", "enc/w", "a/b", "a/b/c", "params/Dense_0/bias", "params/Dense_0/kernel")
+        for path, meant in {"enc/w": "enc~1w", "/enc/w/": "enc~1w", "a/b": "a~1b", "a/b/c": "a~1b~1c",
+                            "params/Dense_0/kernel": "params~1Dense_0~1kernel",
+                            "params/Dense_0/kernle": "params~1Dense_0~1kernel"}.items():
+            for command in ("show", "ls", "stats"):
+                self.expect_error(command, file, path, contains=f"did you mean '{meant}'?")
+            self.expect_error("extract", file, self.new("out.espalier"), path, contains=f"did you mean '{meant}'?")
+        # Below a container, and in several keys of one path.
+        self.run_cli("extract", self.named("m.enc/w", "m.a/b.c/d"), self.new("out.espalier"), "--nest")
+        self.expect_error("show", self.new("out.espalier"), "m/enc/w", contains="did you mean 'm/enc~1w'?")
+        self.expect_error("show", self.new("out.espalier"), "m/a/b/c/d", contains="did you mean 'm/a~1b/c~1d'?")
 
     def test_patterns_for_paths(self):
         sample = self.path("sample")

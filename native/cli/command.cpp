@@ -22,8 +22,11 @@ std::string describe(const Failure& failure) {
 std::string describe(const Error& error) {
   Error shown = error;
   shown.file = shown_name(error.file);
+  // Such a message quotes what was typed, perhaps a URL with a password.
+  const bool quotes_argument = error.code == ErrorCode::kInvalidPattern;
   shown.path = escaped(shortened(error.path, kMaxMentionBytes));
-  shown.message = escaped(shortened(error.message, kMaxMessageBytes));
+  shown.message = escaped(
+      shortened(quotes_argument ? shown_name(error.message) : error.message, kMaxMessageBytes));
   return shown.describe();
 }
 

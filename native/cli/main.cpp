@@ -12,6 +12,7 @@
 #include "help_text.h"
 #include "terminal.h"
 #include "text.h"
+#include "urls.h"
 #include "usage_error.h"
 #include "version.h"
 #include <unistd.h>
@@ -71,7 +72,8 @@ int usage_error(const CLI::App& app, std::string message) {
   std::replace(message.begin(), message.end(), '\n', ' ');
   std::string command = "espalier";
   for (const CLI::App* used : app.get_subcommands()) command += " " + used->get_name();
-  print_error(escaped(message) + " (see '" + command + " --help')");
+  // An argument that the message quotes may be a URL with a password.
+  print_error(escaped(shown_name(message)) + " (see '" + command + " --help')");
   return to_int(ExitCode::kUsage);
 }
 

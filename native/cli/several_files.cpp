@@ -41,7 +41,9 @@ tl::expected<FilesAndPatterns, Failure> tell_apart(const std::string& first_file
   std::optional<Result<CheckpointFile>> first;
   for (const std::string& argument : arguments) {
     const bool exists = exists_as_file(argument);
-    if (!exists && !is_url(argument) && !has_checkpoint_ending(argument)) {
+    // "ftp://host/x" is no pattern, and its message must not quote a password.
+    const bool has_scheme = !check_scheme(argument);
+    if (!exists && !is_url(argument) && !has_scheme && !has_checkpoint_ending(argument)) {
       told.patterns.push_back(argument);
       continue;
     }

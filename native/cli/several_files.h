@@ -21,9 +21,9 @@ struct FilesAndPatterns {
 /// Adds the positional PATTERN... after FILE. Its help says that files may stand there, too.
 void add_file_or_pattern_arguments(CLI::App& command, std::vector<std::string>& arguments);
 
-/// Each argument after the first file that names an existing file, is a URL, or ends in .espalier
-/// or .safetensors, is a further file. The others are patterns. kInvalidArgument if an argument
-/// names both a file and a node of the first file: then a script cannot know what it gets.
+/// Each argument after the first file that names an existing file, is a URL of any scheme, or ends
+/// in .espalier or .safetensors, is a further file. The others are patterns. kInvalidArgument if an
+/// argument names both a file and a node of the first file: then a script cannot know what it gets.
 tl::expected<FilesAndPatterns, Failure> tell_apart(const std::string& first_file,
                                                    const std::vector<std::string>& arguments,
                                                    const CommonOptions& common);

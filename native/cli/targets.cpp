@@ -25,7 +25,9 @@ bool is_folder(const std::string& name) {
 // The input's name with the ending of `format`. Only a known ending is replaced: step.1000 and
 // step.2000 must stay apart.
 std::string target_name(const std::string& input, SaveFormat format) {
-  const fs::path name = fs::path(shown_name(input)).filename();
+  // shown_name() leaves nothing of a URL with an '@' in its query.
+  const std::size_t query = is_url(input) ? input.find_first_of("?#") : std::string::npos;
+  const fs::path name = fs::path(shown_name(input.substr(0, query))).filename();
   return (find_format_ending(name) != nullptr ? name.stem() : name).string() + "." +
          std::string(save_format_name(format));
 }

@@ -32,6 +32,18 @@ std::string scheme_of(std::string_view name) {
   return scheme;
 }
 
+// Where a user name and a password may begin: after "://", also in a sentence, or after the scheme
+// of a mistyped URL, "https:/user:password@host".
+std::size_t begin_of_secrets(std::string_view name) {
+  if (const std::size_t end = name.find(kSchemeEnd); end != std::string_view::npos) {
+    return end + kSchemeEnd.size();
+  }
+  const std::size_t colon = name.find(':');
+  const std::string url = std::string(name.substr(0, colon)) + std::string(kSchemeEnd);
+  return colon == std::string_view::npos || scheme_of(url).empty() ? std::string_view::npos
+                                                                   : colon + 1;
+}
+
 #ifdef ESPALIER_URLS
 
 // The environment can say how long to wait: links to some archives take minutes.
@@ -79,13 +91,22 @@ bool is_url(std::string_view name) {
 }
 
 std::string shown_name(std::string_view name) {
-  if (!is_url(name)) return std::string(name);
-  name = name.substr(0, name.find_first_of("?#"));
-  const std::size_t host = name.find(kSchemeEnd) + kSchemeEnd.size();
-  const std::string_view authority = name.substr(host, name.find('/', host) - host);
-  const std::size_t at = authority.rfind('@');
-  const std::size_t secret = at == std::string_view::npos ? 0 : at + 1;
-  return std::string(name.substr(0, host)) + std::string(name.substr(host + secret));
+  const std::size_t secrets = begin_of_secrets(name);
+  std::error_code error;
+  if (secrets == std::string_view::npos ||
+      (!is_url(name) && std::filesystem::exists(name, error))) {
+    return std::string(name);
+  }
+  const std::size_t query = is_url(name) ? name.find_first_of("?#") : std::string_view::npos;
+  const std::string head(name.substr(0, secrets));
+  const std::size_t at = name.rfind('@');
+  if (at == std::string_view::npos || at < secrets) return std::string(name.substr(0, query));
+  // A password may hold any characters, so all up to the last '@' may be one.
+  if (at > query) return head + "[...]";
+  const std::string_view hidden = name.substr(secrets, at - secrets);
+  const bool is_plain =
+      head.ends_with(kSchemeEnd) && hidden.find_first_of("/?#") == std::string_view::npos;
+  return head + (is_plain ? "" : "[...]@") + std::string(name.substr(at + 1, query - at - 1));
 }
 
 Result<void> check_scheme(const std::string& name) {

@@ -13,8 +13,9 @@ namespace espalier::cli {
 /// Whether an argument is an http or https URL. A file of such a name is read as ./http:...
 bool is_url(std::string_view name);
 
-/// The name of a file for messages and results. URLs lose what may be secret: user name, password,
-/// query and fragment.
+/// The name of a file for messages and results, or a message that quotes one. What looks like a URL
+/// of any scheme loses what may be secret: user name and password, which are all up to the last
+/// '@', and of http and https query and fragment. Names of files that exist stay as they are.
 std::string shown_name(std::string_view name);
 
 /// kInvalidArgument for a URL of another scheme, such as s3:, unless there is such a file.

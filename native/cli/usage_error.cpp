@@ -48,7 +48,7 @@ std::string no_such_option(const CLI::App& app, const CLI::App& command,
   const std::string name = name_of(argument);
   // A mistake with a short option, such as -x: its one letter is like nothing.
   const auto meant = near_miss(name, option_names(command));
-  std::string message = "there is no option '" + argument + "'";
+  std::string message = "there is no option '" + shown_name(argument) + "'";
   if (meant) return message + did_you_mean(meant);
   const std::string others = commands_with(app, name);
   if (others.empty()) return message;
@@ -77,7 +77,7 @@ std::string no_such_command(const CLI::App& app, const std::string& name) {
   for (const CLI::App* command : app.get_subcommands({})) {
     if (!command->get_group().empty()) names.push_back(command->get_name());
   }
-  return "there is no command '" + name + "'" + did_you_mean(near_miss(name, names));
+  return "there is no command '" + shown_name(name) + "'" + did_you_mean(near_miss(name, names));
 }
 
 std::string explain_usage(const CLI::App& app, const CLI::ParseError& error) {

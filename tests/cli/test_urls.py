@@ -440,6 +440,32 @@ class Secrets(Urls):
                 for secret in secrets:
                     self.assertNotIn(secret.encode(), done.stdout + done.stderr, (manner, args))
 
+    def test_passwords_in_odd_urls_are_not_printed(self):
+        file, host = self.samples / "sample.espalier", "host.invalid/x"
+        for start in ("https://user:hun/ter2@", "https://user:hun?ter2@", "http://user:hun#ter2@", "http://user:hun@ter2@",
+                      "HTTPS://user:hun ter2@", "ftp://user:hun-ter2@", "s3://user:hun/ter2@", "https:/user:hun-ter2@",
+                      "https:user:hun-ter2@", "user:hun-ter2@"):
+            url = start + host
+            for args in (("ls", url), ("verify", url), ("convert", file, url), ("view", url), (url,), ("help", url),
+                         ("ls", "--" + url), ("ls", file, "--dtype", url), ("tree", file, "model", url),
+                         ("convert", url, self.folder, "--to", "npy")):
+                with self.subTest(args):
+                    done = subprocess.run([ESPALIER, *map(str, args)], capture_output=True, env=self.environment())
+                    self.assertIn(done.returncode, (USAGE, IO))
+                    self.assertNotRegex(done.stdout + done.stderr, b"hun|ter2")
+            if "://" in url:
+                for args in (("ls", file, url), ("stats", file, url), ("diff", file, file, url),
+                             ("extract", file, self.folder / "o.espalier", url)):
+                    done = subprocess.run([ESPALIER, *map(str, args)], capture_output=True, env=self.environment())
+                    self.assertNotRegex(done.stdout + done.stderr, b"hun|ter2", args)
+        self.fails("ftp://user:secret@host/x", "espalier: ftp://host/x: ", USAGE)
+        self.fails("https://user:se/cret@host/x", "espalier: https://[...]@host/x: ", USAGE)
+        # A file of such a name.
+        name = "run:1@best.espalier"
+        shutil.copy(file, self.folder / name)
+        done = subprocess.run([ESPALIER, "verify", name], capture_output=True, cwd=self.folder)
+        self.assertIn(name.encode(), done.stdout)
+
 
 if __name__ == "__main__":
     import report

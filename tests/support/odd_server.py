@@ -282,6 +282,31 @@ class Handler(http.server.BaseHTTPRequestHandler):
         while True:
             self.wfile.write(b"X-Flood: " + b"x" * 1000 + b"\r\n")
 
+    def as_flood_in_one_line(self):
+        self.wfile.write(b"HTTP/1.1 206 OK\r\nX-Flood: ")
+        while True:
+            self.wfile.write(b"x" * 1000)
+
+    def chunked(self):
+        """A good response, up to where its trailers may follow."""
+        body = self.content()
+        self.wfile.write(f"HTTP/1.1 206 OK\r\nContent-Range: bytes {self.begin}-{self.end - 1}/{self.size}\r\n"
+                         f"Transfer-Encoding: chunked\r\n\r\n{len(body):x}\r\n".encode() + body + b"\r\n0\r\n")
+
+    def as_trailer_flood(self):
+        self.chunked()
+        while True:
+            self.wfile.write(b"X-Flood: " + b"x" * 1000 + b"\r\n")
+
+    def as_trailer_flood_in_one_line(self):
+        self.chunked()
+        self.wfile.write(b"X-Flood: ")
+        while True:
+            self.wfile.write(b"x" * 1000)
+
+    def as_to_long_url(self):
+        self.redirect("http://127.0.0.1:1/" + "x" * 60_000)
+
     def as_interim_flood(self):
         while True:
             self.wfile.write(b"HTTP/1.1 100 Continue\r\nX-Flood: x\r\n\r\n" * 100)

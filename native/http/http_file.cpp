@@ -40,6 +40,14 @@ Error changed(const std::string& how) {
                   "the file changed on the server while it was read: " + how + "; run it again");
 }
 
+// A server may redirect to a URL of 60 KB.
+std::string mention(const Url& url) {
+  constexpr std::size_t kMaxBytes = 200;
+  const std::string& text = url.shown;
+  if (text.size() <= kMaxBytes) return text;
+  return text.substr(0, kMaxBytes / 2) + "[...]" + text.substr(text.size() - kMaxBytes / 2);
+}
+
 // Random, so that programs that failed together do not try again together.
 std::chrono::milliseconds delay_before(unsigned attempt, std::chrono::milliseconds first) {
   thread_local std::minstd_rand random{std::random_device{}()};
@@ -119,7 +127,7 @@ HttpFile::Attempt<HttpFile::Bytes> HttpFile::attempt(const Url& start, const Byt
       auto bytes = accept(std::move(response), url, range);
       if (bytes) set_current_url(url);
       if (!bytes && url.text != url_.text) {
-        bytes.error().error.message += " (the URL redirects to " + url.shown + ")";
+        bytes.error().error.message += " (the URL redirects to " + mention(url) + ")";
       }
       return bytes;
     }
@@ -145,7 +153,7 @@ HttpFile::Attempt<Url> HttpFile::follow(const Url& from, const Response& respons
   // A link in the query would travel in the open, and anybody on the way could answer.
   if (from.scheme == "https" && next->scheme == "http") {
     return tl::unexpected<Problem>({error_of(
-        ErrorCode::kIoError, "the server redirects from https to http, to " + next->shown +
+        ErrorCode::kIoError, "the server redirects from https to http, to " + mention(*next) +
                                  ", which is never followed; use that URL if you trust "
                                  "the network")});
   }
@@ -173,6 +181,10 @@ tl::unexpected<HttpFile::Problem> HttpFile::failed_transfer(const Response& resp
       return problem(ErrorCode::kIoError, "the server sends more than " +
                                               counted(ResponseHeaders::kMaxBytes, "byte") +
                                               " of headers; check the link");
+    case Response::End::kBadChunks:
+      return problem(ErrorCode::kIoError,
+                     "the chunks that the server sends, or the headers after them, are not valid "
+                     "HTTP; check the link");
     case Response::End::kCancelled:
       return problem(ErrorCode::kCancelled, "interrupted");
     case Response::End::kOutOfMemory:

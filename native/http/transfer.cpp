@@ -90,6 +90,16 @@ bool is_transient(CURLcode code) {
   return std::find(kTransient.begin(), kTransient.end(), code) != kTransient.end();
 }
 
+// One header line that never ends: libcurl has a limit of its own, and calls this a lack of memory.
+bool is_endless_line(CURL* handle, CURLcode code) {
+  long sent = 0;
+  curl_easy_getinfo(handle, CURLINFO_REQUEST_SIZE, &sent);
+#if LIBCURL_VERSION_NUM >= 0x080600
+  if (code == CURLE_TOO_LARGE) return true;
+#endif
+  return code == CURLE_OUT_OF_MEMORY && sent > 0;
+}
+
 void set_up_credentials(CURL* handle, const Credentials& credentials) {
   if (!credentials.token.empty()) {
     curl_easy_setopt(handle, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
@@ -191,6 +201,15 @@ Response Transfer::get(const Url& url, const ByteRange& range, const Credentials
     response.is_timeout = code == CURLE_OPERATION_TIMEDOUT;
     if (code == CURLE_OUT_OF_MEMORY) response.end = Response::End::kOutOfMemory;
     if (receiver.has_body && response.is_transient) response.end = Response::End::kBroken;
+    if (!receiver.has_body && is_endless_line(handle, code)) {
+      response.end = Response::End::kHeaderFlood;
+    }
+    // Also trailers without end, which would be fetched anew with each try. libcurl has no code for
+    // these: to it the connection is broken.
+    if (receiver.has_body && response.problem.find("chunked") != std::string::npos) {
+      response.end = Response::End::kBadChunks;
+      response.is_transient = false;
+    }
   }
   return std::move(response);
 }

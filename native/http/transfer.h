@@ -24,6 +24,7 @@ struct Response {
     kNoResponse,  // See `problem`.
     kBroken,      // The connection broke off after the headers.
     kHeaderFlood,
+    kBadChunks,  // The framing of the body, or what follows it, is not valid.
     kCancelled,
     kOutOfMemory,
   };

@@ -234,6 +234,9 @@ class Misbehaviour(Urls):
         "reset": (IO, "no response"),
         "garbage": (IO, "no response"),
         "flood": (IO, "65536 bytes of headers"),
+        "flood-in-one-line": (IO, "65536 bytes of headers"),
+        "trailer-flood": (IO, "65536 bytes of headers"),
+        "trailer-flood-in-one-line": (IO, "are not valid HTTP"),
         "interim-flood": (IO, "65536 bytes of headers"),
         "circle": (IO, "redirects more than 10 times"),
         "to-file": (IO, "something other than an http or https URL"),
@@ -270,6 +273,16 @@ class Misbehaviour(Urls):
                 self.fails(self.server.url("large.espalier", "status") + f"?{status}", text)
                 self.assertIn(f"code {code}", self.stderr)
                 self.assertEqual(len(self.server.requests), 4 if status >= 500 else 1)
+
+    def test_long_redirects_are_shortened(self):
+        self.fails(self.server.url("large.espalier", "to-long-url"), "xxx[...]xxx")
+        self.assertLess(len(self.stderr), 500)
+
+    def test_floods_are_not_asked_for_again(self):
+        for manner in ("flood-in-one-line", "trailer-flood", "trailer-flood-in-one-line"):
+            self.server.forget()
+            self.fails(self.server.url("sample.espalier", manner), "check the link")
+            self.assertEqual(len(self.server.requests), 1)
 
     def test_redirects_are_followed_once(self):
         self.run_cli("verify", self.server.url("large.espalier", "moved"))

@@ -54,7 +54,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.request_.path = urllib.parse.urlsplit(self.path).path
         manner, _, name = self.request_.path[1:].partition("/")
         file = self.server.folder / name
-        if not file.is_file():
+        if len(name) > 255 or not file.is_file():
             return self.answer(404, b"no such file")
         self.size = file.stat().st_size
         self.file = file
@@ -305,7 +305,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.wfile.write(b"x" * 1000)
 
     def as_to_long_url(self):
-        self.redirect("http://127.0.0.1:1/" + "x" * 60_000)
+        self.redirect("/good/" + "x" * 60_000)
 
     def as_interim_flood(self):
         while True:

@@ -193,9 +193,9 @@ tl::unexpected<HttpFile::Problem> HttpFile::failed_transfer(const Response& resp
       break;
   }
   if (response.is_timeout) {
-    return problem(ErrorCode::kIoError, "the server sent nothing, or almost nothing, for " +
-                                            counted(options_.timeout, "second") +
-                                            "; try again later");
+    return problem(ErrorCode::kIoError,
+                   "the server sent nothing, or less than 1 KiB per second, for " +
+                       counted(options_.timeout, "second") + "; try again later");
   }
   if (response.end == Response::End::kBroken) {
     return problem(ErrorCode::kIoError,

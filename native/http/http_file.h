@@ -27,7 +27,7 @@ struct HttpOptions {
   /// Polled about once a second while the program waits for the network; true ends all reads with
   /// kCancelled. May be called from several threads at once.
   std::function<bool()> is_cancelled = {};
-  /// Seconds without a connection, or almost without bytes, after which a try has failed.
+  /// Seconds without a connection, or with less than 1 KiB each, after which a try has failed.
   unsigned timeout = 20;
   /// Tries after the first one, if a connection breaks off or the server is busy.
   unsigned retries = 3;

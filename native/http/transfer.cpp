@@ -14,6 +14,7 @@ namespace {
 // Of a redirect or an error page, whose text is not shown. Read to its end if it is short, so that
 // the connection can be used again.
 constexpr std::uint64_t kIgnoredBytes = 16 * 1024;
+constexpr long kLeastBytesPerSecond = 1024;
 
 struct FreeEasy {
   void operator()(CURL* handle) const noexcept { curl_easy_cleanup(handle); }
@@ -116,8 +117,8 @@ void set_up_credentials(CURL* handle, const Credentials& credentials) {
 
 void set_up_limits(CURL* handle, unsigned timeout) {
   curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT, static_cast<long>(timeout));
-  // A server that sends a byte now and then must not hold the program for ever.
-  curl_easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, 64L);
+  // A server that sends some bytes now and then must not hold the program for days.
+  curl_easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, kLeastBytesPerSecond);
   curl_easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, static_cast<long>(timeout));
   // Signals are the program's.
   curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);

@@ -43,7 +43,7 @@ struct Response {
 struct TransferLimits {
   /// The most bytes of the body to keep, by status. A longer body is not read further.
   std::function<std::uint64_t(long status, const ResponseHeaders& headers)> body_bytes;
-  /// Seconds without a connection, or without bytes, after which to give up.
+  /// Seconds without a connection, or with less than 1 KiB each, after which to give up.
   unsigned timeout = 30;
   /// Polled at least about once a second.
   std::function<bool()> is_cancelled;

@@ -303,6 +303,10 @@ class Misbehaviour(Urls):
         for odd in ("0", "x", "1x", "99999999999"):
             self.fails(self.server.url("sample.espalier"), "ESPALIER_HTTP_TIMEOUT", USAGE, ESPALIER_HTTP_TIMEOUT=odd)
 
+    def test_a_slow_drip(self):
+        self.fails(self.server.url("large.espalier", "drips"), "less than 1 KiB per second, for 2 seconds",
+                   ESPALIER_HTTP_TIMEOUT="2")
+
     def test_nobody_listens(self):
         other = OddServer(self.samples)
         url = other.url("x")

@@ -315,6 +315,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.server.is_stopping.wait(30)
         self.close_connection = True
 
+    def as_drips(self):
+        """Sends 80 bytes a second."""
+        body = self.content()
+        self.part(b"", length=len(body))
+        for begin in range(0, len(body), 20):
+            self.wfile.write(body[begin:begin + 20])
+            if self.server.is_stopping.wait(0.25):
+                break
+        self.close_connection = True
+
     def as_stalls(self):
         """Stops in the middle of the second response."""
         if self.count == 1:

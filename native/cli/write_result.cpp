@@ -244,6 +244,10 @@ tl::expected<Written, Failure> write_file(const Route& route, SaveFormat format,
       message +=
           "; --unrepresentable=metadata carries the whole tree in the file's metadata, and "
           "--unrepresentable=drop leaves out what does not fit";
+      // The path is that of the first such value, and those of the state come first.
+      if (saved.error().path.starts_with("(metadata)/")) {
+        message += "; only metadata does not fit, so --no-metadata helps, too";
+      }
     }
     const bool is_of_input = exit_code(code) == ExitCode::kBadInput || !saved.error().file.empty();
     if (!is_of_input) return about(route.target, saved);

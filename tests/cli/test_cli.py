@@ -1203,8 +1203,18 @@ class Safetensors(Cli):
         self.assertIn("--unrepresentable=metadata", self.stderr)
         self.assertNotIn("kMetadata", self.stderr)
         self.assertFalse(os.path.exists(out))
-        self.assertIn("not kept", self.text("convert", self.path("sample"), out,
-                                            "--unrepresentable", "drop"))
+        self.assertNotIn("--no-metadata", self.stderr)
+        text = self.text("convert", self.path("sample"), out, "--unrepresentable", "drop")
+        self.assertIn("not kept", text)
+        text = self.text("extract", self.path("sample"), out, "optimizer", "--unrepresentable", "drop", "--force")
+        # Its tensors are there.
+        self.assertIn("optimizer (int keys become text)", text)
+
+    def test_metadata_alone_does_not_fit(self):
+        args = ("extract", self.path("sample"), self.new("out.safetensors"), "types/u8")
+        self.run_cli(*args, expect=USAGE)
+        self.assertIn("only metadata does not fit, so --no-metadata helps, too", self.stderr)
+        self.assertNotIn("not kept", self.text(*args, "--no-metadata"))
 
     def test_names_beyond_the_safetensors_header(self):
         """No choice of --unrepresentable makes names shorter, so the error must not offer one."""

@@ -107,7 +107,7 @@ class Flattener {
       name_.resize(name_size);
       path_.resize(path_size);
     }
-    if (has_int_keys && node.kind() == Kind::kDict) flat_.losses.add(path_, "a dict with int keys");
+    if (has_int_keys && node.kind() == Kind::kDict) flat_.losses.add(path_, "int keys become text");
     return {};
   }
 

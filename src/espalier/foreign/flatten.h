@@ -28,7 +28,7 @@ struct FlatTensor {
 struct Loss {
   /// Printed key path of the node; below "(metadata)" for metadata.
   std::string path;
-  /// A noun with its article: "an int64", "a label".
+  /// A noun with its article, "an int64", "a label", or what changes: "int keys become text".
   std::string what;
 };
 

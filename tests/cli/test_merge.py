@@ -67,7 +67,23 @@ class Merge(Writing):
     def test_the_file_itself(self):
         text = self.merge(self.path("sample"), self.path("sample"))
         self.assertEqual(self.text("diff", self.path("sample"), self.new("out.espalier"), "--state-only"), "equal\n")
-        self.assertNotIn("int64", text, "equal scalars are not replaced")
+        self.assertNotIn("replaced", text)
+        digits = self.merge(DIGITS, DIGITS, out="digits.safetensors")  # has no hashes
+        self.assertNotIn("replaced", digits)
+        self.assertNotIn("replaced", self.merge(DIGITS, self.new("digits.safetensors"), "-f"))
+
+    def test_equal_values_are_not_replaced(self):
+        a = self.make("a.safetensors", same=1, v=2, kind=3)
+        b = self.write("b.safetensors", safetensors([("same", "F32", [1], f32(1)), ("v", "F32", [1], f32(3)),
+                                                     ("kind", "I32", [1], f32(3))]))
+        for name in ("a", "b"):
+            self.text("convert", self.new(name + ".safetensors"), self.new(name + ".espalier"))
+        for mine in (a, self.new("a.espalier")):
+            for other in (b, self.new("b.espalier")):
+                text = self.merge(mine, other, "-f")
+                self.assertEqual(text.splitlines()[1:], [f"{other} replaced 2 values: v (a tensor), kind (a tensor)"])
+        text = self.merge(self.path("sample"), self.path("element"), "-f")
+        self.assertIn("replaced 2 values: model/embed (a tensor), model/head (a tensor)", text)
 
     def test_conflicts_of_kinds(self):
         a = self.new("a.espalier")

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
 
 #include "exit_codes.h"
 #include "progress.h"
@@ -97,6 +98,13 @@ Result<CheckpointFile> open_mapped(const std::string& file, const OpenFileOption
   auto opened = CheckpointFile::open(file, options);
   if (opened) remember(*opened, file);
   g_opening = nullptr;
+  // The library names its own option for a file that does not fit the address space.
+  if (!opened && opened.error().code == ErrorCode::kOutOfMemory) {
+    constexpr std::string_view kOption = "Access::kRead";
+    std::string& text = opened.error().message;
+    const std::size_t at = text.find(kOption);
+    if (at != std::string::npos) text.replace(at, kOption.size(), "--no-mmap");
+  }
   return opened;
 }
 

@@ -323,7 +323,10 @@ Result<std::shared_ptr<const Source>> open_source(const std::filesystem::path& p
   if (access == Access::kMapped && opened->size() > 0) {
     auto source = std::make_shared<MappedSource>(std::move(*opened));
     if (const int error = source->map(); error != 0) {
-      return error == ENOMEM ? out_of_memory() : fail_with_errno(error, "map the file");
+      if (error != ENOMEM) return fail_with_errno(error, "map the file");
+      return fail(ErrorCode::kOutOfMemory,
+                  "cannot map the file: there is not enough address space (see `ulimit -v`); "
+                  "Access::kRead reads it instead");
     }
     return source;
   }

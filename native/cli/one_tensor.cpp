@@ -45,12 +45,14 @@ class Finder {
       if (seen_.size() > Losses::kKept) paths_ += ", ...";
       return fail(ErrorCode::kUnrepresentable, "the format holds one tensor, and there are " +
                                                    std::to_string(seen_.size()) + " (" + paths_ +
-                                                   "); select one with `espalier extract`");
+                                                   "); give the path of one, as in "
+                                                   "`espalier extract FILE OUT PATH`");
     }
     if (!left_out.empty() && !drop) {
       return fail(ErrorCode::kUnrepresentable,
                   "the format holds one tensor and cannot hold " + left_out.to_string() +
-                      "; select the tensor alone with `espalier extract`, or leave the rest out "
+                      "; give the path of the tensor alone, as in `espalier extract FILE OUT "
+                      "PATH`, or leave the rest out "
                       "with --unrepresentable=drop");
     }
     if (has_label_) left_out.add(found_.path, "a label");

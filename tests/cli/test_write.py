@@ -127,7 +127,8 @@ class Numpy(Writing):
             self.assertIn(message, self.stderr)
             self.assertIn("code unrepresentable", self.stderr)
 
-        refused("there are 2 (layers/0/w, layers/1/w)", "layers/*/w")
+        refused("there are 2 (layers/0/w, layers/1/w); give the path of one, as in `espalier extract FILE OUT PATH`",
+                "layers/*/w")
         refused("there are 22 (model/embed, layers/0/w, ", "**", "--unrepresentable=drop")
         refused("there is no tensor", "betas")
         refused("there is no tensor", "missing")

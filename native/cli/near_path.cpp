@@ -128,6 +128,39 @@ std::optional<NodeRef> ending_with(const NodeRef& root, const KeyPath& path) {
   return NodeRef(&root.catalog(), nodes.front());
 }
 
+// `text` with ".0" in place of "[0]", as Python writes an index; nothing if it has none.
+std::optional<std::string> with_dots_for_indexes(std::string_view text) {
+  std::string result;
+  bool has_index = false;
+  while (!text.empty()) {
+    const std::size_t end = text.find(']');
+    if (text.front() == '[' && end != std::string_view::npos &&
+        is_number(text.substr(1, end - 1))) {
+      result += (result.empty() ? "" : ".") + std::string(text.substr(1, end - 1));
+      text.remove_prefix(end + 1);
+      has_index = true;
+    } else {
+      result += text.front();
+      text.remove_prefix(1);
+    }
+  }
+  return has_index ? std::optional(result) : std::nullopt;
+}
+
+bool matches(const NodeRef& root, const std::string& text) {
+  if (root.catalog().tables().nodes.size() > kMaxNodes) return false;
+  const auto pattern = Pattern::parse(text);
+  if (!pattern) return false;
+  PatternStepper stepper(std::span(&*pattern, 1));
+  return !match_nodes(root, stepper).empty();
+}
+
+std::string replaced(const std::string& text, std::string_view slash) {
+  std::string result;
+  for (const char c : text) c == '/' ? result += slash : result += c;
+  return result;
+}
+
 // The path of a node of the state or of the metadata, from the root of its tree.
 std::string printed(const NodeRef& node) {
   static constexpr std::string_view kMetadata = "(metadata)/";
@@ -136,13 +169,28 @@ std::string printed(const NodeRef& node) {
   return path;
 }
 
+std::vector<std::string> texts_of(const KeyPath& path) {
+  std::vector<std::string> keys;
+  for (const Key& key : path) keys.push_back(text_of(key.view()));
+  return keys;
+}
+
+// The path of the node of the metadata that `path` leads to, if `root` is that of the state.
+std::optional<std::string> path_in_metadata(const NodeRef& root, const KeyPath& path) {
+  int lookups = kMaxLookups;
+  const auto keys = texts_of(path);
+  if (root.number() != kStateRoot || with_slashes(root, keys, lookups)) return std::nullopt;
+  lookups = kMaxLookups;
+  const auto node = with_slashes({&root.catalog(), kMetadataRoot}, keys, lookups);
+  return node ? std::optional(printed(*node)) : std::nullopt;
+}
+
 }  // namespace
 
 std::optional<std::string> near_path(const NodeRef& root, const KeyPath& path) {
-  std::vector<std::string> keys;
-  for (const Key& key : path) {
-    keys.push_back(text_of(key.view()));
-    if (keys.back().size() > kMaxKeyBytes) return std::nullopt;
+  const std::vector<std::string> keys = texts_of(path);
+  for (const std::string& key : keys) {
+    if (key.size() > kMaxKeyBytes) return std::nullopt;
   }
   if (keys.empty()) return std::nullopt;
   int lookups = kMaxLookups;
@@ -160,17 +208,43 @@ std::optional<std::string> near_path(const NodeRef& root, const KeyPath& path) {
   return node ? std::optional(printed(*node)) : std::nullopt;
 }
 
+std::optional<std::string> path_with_index(const NodeRef& root, const std::string& text) {
+  const auto dotted = with_dots_for_indexes(text);
+  const auto path = dotted ? KeyPath::parse(*dotted) : fail(ErrorCode::kNotFound, "");
+  const auto node = path ? root.find(*path) : std::nullopt;
+  return node ? std::optional(printed(*node)) : std::nullopt;
+}
+
+std::string near_pattern_hint(const NodeRef& root, const std::string& pattern) {
+  if (matches(root, pattern)) return {};
+  const auto hint = [](const std::string& text) {
+    return did_you_mean(shortened(text, kMaxMentionBytes));
+  };
+  if (const auto path = path_with_index(root, pattern)) return hint(*path);
+  if (pattern.find('/') == std::string::npos) return {};
+  const std::string dotted = replaced(pattern, ".");
+  if (matches(root, dotted)) return hint(dotted) + " --nest reads the dots of names as slashes";
+  const std::string escaped_slashes = replaced(pattern, "~1");
+  return matches(root, escaped_slashes) ? hint(escaped_slashes) : "";
+}
+
 Error explain_missing(Error error, const NodeRef& root) {
   if (error.code != ErrorCode::kNotFound || error.path.empty()) return error;
   if (error.path.find_first_of(kPatternCharacters) != std::string::npos) {
     error.message =
         "no such key; this looks like a pattern, and one key path is needed: ls, stats, diff and "
         "extract take patterns";
+    error.message += did_you_mean(path_with_index(root, error.path));
     return error;
   }
   const auto path = KeyPath::parse(error.path);
   // The library may have found what was meant.
   if (!path || root.find(*path) || error.message.find("did you mean") != std::string::npos) {
+    return error;
+  }
+  if (const auto there = path_in_metadata(root, *path)) {
+    error.message += "; the metadata has it: `espalier show --metadata` shows '" +
+                     shortened(*there, kMaxMentionBytes) + "'";
     return error;
   }
   if (const auto meant = near_path(root, *path)) {

@@ -17,8 +17,17 @@ namespace espalier::cli {
 /// The work is bounded, however many children a container has.
 std::optional<std::string> near_path(const NodeRef& root, const KeyPath& path);
 
+/// The printed path of the node that `text` means if its "[0]" are read as ".0"; nothing if it has
+/// none.
+std::optional<std::string> path_with_index(const NodeRef& root, const std::string& text);
+
+/// What to say of a pattern that matches nothing below `root`: the pattern of names with dots or
+/// slashes in them that it was probably meant to be; empty if there is none.
+std::string near_pattern_hint(const NodeRef& root, const std::string& pattern);
+
 /// Adds to the message of `error`, which says that no node is at its path, what the user may have
-/// meant; says it if the path is a pattern. Returns any other error unchanged.
+/// meant; says it if the path is a pattern, or that of a node of the metadata. Returns any other
+/// error unchanged.
 Error explain_missing(Error error, const NodeRef& root);
 
 }  // namespace espalier::cli

@@ -46,6 +46,14 @@ Error explain_unmatched(Error error, std::span<const std::string> patterns,
     }
     if (!found) return std::move(*first);
   }
+  for (const std::string& pattern : patterns) {
+    for (const NodeRef& root : roots) {
+      const std::string hint = near_pattern_hint(root, pattern);
+      if (hint.empty()) continue;
+      error.message += hint;
+      return error;
+    }
+  }
   error.message += "; `espalier tree` shows the key paths";
   return error;
 }

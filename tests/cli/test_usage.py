@@ -114,6 +114,30 @@ class NearMisses(Cli):
         self.expect_error("show", self.new("out.espalier"), "m/enc/w", contains="did you mean 'm/enc~1w'?")
         self.expect_error("show", self.new("out.espalier"), "m/a/b/c/d", contains="did you mean 'm/a~1b/c~1d'?")
 
+    def test_patterns_of_names_with_dots_or_slashes(self):
+        file = self.named("model.layers.0.weight", "model.layers.1.weight", "params/w")
+        for command in ("ls", "stats"):
+            self.expect_error(command, file, "model/layers/*/weight",
+                              contains="did you mean 'model.layers.*.weight'? --nest reads the dots")
+            self.expect_error(command, file, "model.layers[0].weight", contains="did you mean 'model.layers.0.weight'?")
+            self.expect_error(command, file, "params/*", contains="did you mean 'params~1*'?")
+            # Of several patterns, the one that matches nothing.
+            self.expect_error(command, file, "model.*", "nope/*", contains="shows the key paths", without="did you mean")
+        self.expect_error("show", file, "model.layers[0].weight", contains="did you mean 'model.layers.0.weight'?")
+        self.expect_error("show", self.path("sample"), "layers[0]", contains="did you mean 'layers/0'?")
+        self.expect_error("show", self.path("sample"), "layers[9]", contains="looks like a pattern", without="did you mean")
+
+    def test_paths_in_the_metadata(self):
+        file = self.new("named.safetensors")
+        with open(file, "wb") as out:
+            out.write(safetensors([("w", "U8", [1], b"x")], {"val/loss": "0.5"}))
+        for command, name, path, there in (("show", self.path("sample"), "epoch", "epoch"),
+                                           ("ls", self.path("sample"), "epoch", "epoch"),
+                                           ("show", file, "val/loss", "val~1loss")):
+            self.expect_error(command, name, path, without="did you mean",
+                              contains=f"the metadata has it: `espalier show --metadata` shows '{there}'")
+        self.expect_error("show", file, "--metadata", "nope", contains="no such key", without="the metadata has it")
+
     def test_patterns_for_paths(self):
         sample = self.path("sample")
         for pattern in ("model/*", "**", "layers/[01]/w", "model/{head,embed}", "model/hea?"):

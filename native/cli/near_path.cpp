@@ -133,9 +133,8 @@ std::optional<std::string> with_dots_for_indexes(std::string_view text) {
   std::string result;
   bool has_index = false;
   while (!text.empty()) {
-    const std::size_t end = text.find(']');
-    if (text.front() == '[' && end != std::string_view::npos &&
-        is_number(text.substr(1, end - 1))) {
+    const std::size_t end = text.front() == '[' ? text.find(']') : std::string_view::npos;
+    if (end != std::string_view::npos && is_number(text.substr(1, end - 1))) {
       result += (result.empty() ? "" : ".") + std::string(text.substr(1, end - 1));
       text.remove_prefix(end + 1);
       has_index = true;

@@ -108,7 +108,7 @@ class Reading(Urls):
         self.run_cli("merge", "-q", url("sample.espalier"), url("many.espalier"), self.folder / "m.espalier")
         self.run_cli("verify", self.folder / "m.espalier")
         (self.folder / "into").mkdir()
-        self.run_cli("convert", "-q", url("sample.espalier") + "?Signature=signed#x", url("digits.safetensors"),
+        self.run_cli("convert", "-q", url("sample.espalier") + "?Signature=signed@x#x", url("digits.safetensors"),
                      self.folder / "into", "--to", "espalier")
         self.assertEqual(sorted(os.listdir(self.folder / "into")), ["digits.espalier", "sample.espalier"])
 

@@ -6,12 +6,25 @@ namespace espalier::python {
 
 namespace nb = nanobind;
 
+namespace {
+
+// Names of files and keys need not be UTF-8: `errors` says what becomes of other bytes.
+nb::object text(const std::string& bytes, const char* errors) {
+  PyObject* const made =
+      PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), errors);
+  if (made == nullptr) throw nb::python_error();
+  return nb::steal(made);
+}
+
+}  // namespace
+
 nb::object exception_of(const Error& error, const std::string& where) {
   const nb::object offset =
       error.offset == Error::kNoOffset ? nb::object(nb::none()) : nb::cast(error.offset);
   return nb::module_::import_("espalier._errors")
-      .attr("make")(std::string(to_string(error.code)), error.describe(), error.path, offset,
-                    error.file.empty() ? where : error.file);
+      .attr("make")(std::string(to_string(error.code)), text(error.describe(), "backslashreplace"),
+                    text(error.path, "backslashreplace"), offset,
+                    text(error.file.empty() ? where : error.file, "surrogateescape"));
 }
 
 void raise(const nb::object& exception) {

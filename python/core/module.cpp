@@ -41,12 +41,18 @@ nb::object key_object(KeyView key) {
   return nb::cast(std::string(key.text));
 }
 
+// As os.fsencode() makes it, because names of files need not be UTF-8.
+std::string path_of(const nb::bytes& path) {
+  return {static_cast<const char*>(path.data()), path.size()};
+}
+
 // A file, and numbers of nodes that came from it: each is checked, because Python can pass any.
 class File {
  public:
   File(CheckpointFile file, std::string where) : file_(std::move(file)), where_(std::move(where)) {}
 
-  static File open(const std::string& path, bool mapped, bool nest, unsigned threads) {
+  static File open(const nb::bytes& name, bool mapped, bool nest, unsigned threads) {
+    const std::string path = path_of(name);
     OpenFileOptions options{.access = mapped ? Access::kMapped : Access::kRead};
     options.threads = threads;
     options.nest = nest;
@@ -220,9 +226,10 @@ class File {
   std::string where_;
 };
 
-void save_file(const std::string& path, nb::handle state, nb::handle metadata, int compression,
+void save_file(const nb::bytes& name, nb::handle state, nb::handle metadata, int compression,
                bool sync, bool replace, unsigned threads, bool copy_views,
                const nb::object& progress) {
+  const std::string path = path_of(name);
   const Encoded encoded = encode(state, copy_views ? Views::kCopy : Views::kError);
   Encoded described = encode(metadata, Views::kError);
   auto result = run_interruptibly(

@@ -198,6 +198,16 @@ def test_errors(saved, tmp_path):
             espalier.open(saved)
 
 
+@pytest.mark.parametrize("name", ["é.espalier", b"\xff\xfe.espalier", os.fsdecode(b"\xff.espalier")])
+def test_names_of_files(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    espalier.save(name, STATE)
+    assert os.listdir() == [os.fsdecode(name)] and espalier.load(name)["optimizer"] == STATE["optimizer"]
+    os.truncate(name, 100)
+    with pytest.raises(espalier.Corrupt, match="espalier: "):
+        espalier.open(name)
+
+
 def test_metadata_holds_no_arrays(file):
     with pytest.raises(espalier.EspalierError, match="metadata"):
         espalier.save(file, {}, metadata={"a": np.zeros(2)})

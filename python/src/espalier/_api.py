@@ -7,11 +7,9 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from . import _core
-from ._checkpoint import Check, Checkpoint, Node, Progress, Tensor, _checks
+from ._checkpoint import Check, Checkpoint, Node, Path, Progress, Tensor, _checks
 from ._errors import EspalierError
 from ._progress import reporting
-
-Path = str | os.PathLike[str]
 
 
 def open(path: Path, *, mapped: bool = True, nest: bool = False, threads: int = 0) -> Checkpoint:
@@ -50,10 +48,9 @@ def save(
 
     Raises Unsupported, with the key path, for a value that no checkpoint can hold.
     """
-    name = os.fspath(path)
-    with reporting(progress, f"saving {name}") as report:
+    with reporting(progress, f"saving {os.fsdecode(path)}") as report:
         _core.save(
-            name, state, _plain(metadata), compression, sync, replace, threads, _views(views), report
+            os.fsencode(path), state, _plain(metadata), compression, sync, replace, threads, _views(views), report
         )
 
 

@@ -13,6 +13,7 @@ from ._types import DICT, KIND_NAMES, PLACEHOLDER, RECORD, TENSOR
 if TYPE_CHECKING:
     import numpy as np
 
+Path = str | bytes | os.PathLike[str]
 Check = Literal["hashes", "nothing"]
 Progress = bool | Callable[[int, int], object] | None
 
@@ -290,10 +291,10 @@ class Checkpoint:
     close() ends reads through it; arrays that it gave out stay valid.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, mapped: bool = True, nest: bool = False, threads: int = 0):
-        self.name = os.fspath(path)
+    def __init__(self, path: Path, *, mapped: bool = True, nest: bool = False, threads: int = 0):
+        self.name = os.fsdecode(path)
         self._options = {"mapped": mapped, "nest": nest, "threads": threads}
-        self._open: _core.File | None = _core.File.open(self.name, mapped, nest, threads)
+        self._open: _core.File | None = _core.File.open(os.fsencode(path), mapped, nest, threads)
 
     @property
     def _opened(self) -> _core.File:

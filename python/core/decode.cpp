@@ -43,8 +43,8 @@ class Decoder {
   Decoder(Arrays& arrays, bool exact)
       : arrays_(arrays),
         exact_(exact),
-        types_(nb::module_::import_("espalier._types")),
-        decode_other_(types_.attr("decode_other")) {}
+        module_(nb::module_::import_("espalier._decode")),
+        decode_other_(module_.attr("decode_other")) {}
 
   nb::object decode(const Value& root) {
     nb::object made = begin(root);
@@ -149,7 +149,7 @@ class Decoder {
             ? nb::object(
                   nb::make_tuple(tensor.block_name, tensor.block_elements, tensor.block_bytes))
             : nb::object(nb::none());
-    return types_.attr("decode_tensor")(label(value), static_cast<int>(tensor.dtype),
+    return module_.attr("decode_tensor")(label(value), static_cast<int>(tensor.dtype),
                                         nb::tuple(nb::cast(tensor.shape)),
                                         nb::tuple(nb::cast(tensor.axis_names)), block,
                                         array.is_valid() ? array : nb::object(nb::none()), exact_);
@@ -172,7 +172,7 @@ class Decoder {
 
   Arrays& arrays_;
   bool exact_;
-  nb::object types_;
+  nb::object module_;
   nb::object decode_other_;
   std::vector<Frame> frames_;
   std::unordered_map<std::string, nb::object> names_;

@@ -19,7 +19,7 @@ class Arrays {
   Arrays(std::optional<ByteSpan> mapping, std::shared_ptr<const void> keeper);
 
   /// Whether numpy has arrays of such elements, as they lie in a file. If not, make() gives their
-  /// bytes, which decode_tensor() of espalier/_types.py turns into something better.
+  /// bytes, which decode_tensor() of espalier/_decode.py turns into something better.
   bool has_dtype(DType dtype) const;
 
   /// An array of the elements, which `keeper` keeps alive.
@@ -37,7 +37,7 @@ class Arrays {
 };
 
 /// Turns a tree without producers into Python objects. `decode_other(kind, label, content)` of
-/// espalier/_types.py makes those with a label, unless they are to be `exact`: then labels come
+/// espalier/_decode.py makes those with a label, unless they are to be `exact`: then labels come
 /// back as espalier.Labelled. Nothing is ever imported by a name from the tree.
 nanobind::object decode(const Value& root, Arrays& arrays, bool exact);
 

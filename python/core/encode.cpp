@@ -78,8 +78,8 @@ class Encoder {
  public:
   explicit Encoder(Views views)
       : views_(views),
-        types_(nb::module_::import_("espalier._types")),
-        encode_other_(types_.attr("encode_other")) {
+        encoder_(nb::module_::import_("espalier._encode")),
+        encode_other_(encoder_.attr("encode_other")) {
     const nb::dict modules = nb::cast<nb::dict>(nb::module_::import_("sys").attr("modules"));
     if (!modules.contains("numpy")) return;  // Then no object is an array.
     ndarray_ = nb::module_::import_("numpy").attr("ndarray");
@@ -295,14 +295,14 @@ class Encoder {
     return Value::tensor(std::move(made));
   }
 
-  // What espalier/_types.py makes of an object: its kind, its label or None, and its content.
+  // What espalier/_encode.py makes of an object: its kind, its label or None, and its content.
   std::optional<Value> other(nb::handle object) {
     if (auto found = labelled_.find(object.ptr()); found != labelled_.end()) return found->second;
     nb::object made;
     try {
       made = encode_other_(object);
     } catch (nb::python_error& error) {
-      raise(types_.attr("at_path")(error.value(), path()));
+      raise(encoder_.attr("at_path")(error.value(), path()));
     }
     const nb::tuple parts = nb::cast<nb::tuple>(made);
     const auto kind = static_cast<Kind>(nb::cast<int>(parts[0]));
@@ -329,7 +329,7 @@ class Encoder {
     return with_label(std::move(*value), std::move(label));
   }
 
-  // A tensor from its parts (_types.TensorParts).
+  // A tensor from its parts (_tree.TensorParts).
   Value tensor(const nb::object& parts) {
     Tensor tensor;
     tensor.dtype = static_cast<DType>(nb::cast<int>(parts.attr("dtype")));
@@ -358,7 +358,7 @@ class Encoder {
     const Range* last = nullptr;
     for (const Range& range : ranges_) {
       if (last != nullptr && range.begin < last->end) {
-        raise(types_.attr("overlap")(path_of(root, last->tensor), path_of(root, range.tensor)));
+        raise(encoder_.attr("overlap")(path_of(root, last->tensor), path_of(root, range.tensor)));
       }
       if (last == nullptr || range.end > last->end) last = &range;
     }
@@ -378,11 +378,11 @@ class Encoder {
 
   [[noreturn]] void refuse(const std::string& why) const {
     PyErr_Clear();
-    raise(types_.attr("at_path")(types_.attr("Unsupported")(why), path()));
+    raise(encoder_.attr("at_path")(encoder_.attr("Unsupported")(why), path()));
   }
 
   Views views_;
-  nb::object types_;
+  nb::object encoder_;
   nb::object encode_other_;
   nb::object ndarray_;
   nb::dict by_dtype_;

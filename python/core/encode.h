@@ -20,7 +20,7 @@ struct Encoded {
 enum class Views : std::uint8_t { kError, kCopy };
 
 /// Turns `object` and all below it into values, without recursion. What Python itself and numpy
-/// have is known here; `encode_other(object)` of espalier/_types.py turns any other object into
+/// have is known here; `encode_other(object)` of espalier/_encode.py turns any other object into
 /// these. Raises espalier.Unsupported, with the key path, for what no checkpoint can hold.
 Encoded encode(nanobind::handle object, Views views);
 

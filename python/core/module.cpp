@@ -166,7 +166,7 @@ class File {
     if (arrays.has_dtype(sliced.dtype)) return array;
     nb::object block = nb::none();
     if (sliced.dtype == DType::kOpaque) block = block_of(tensor);
-    return nb::module_::import_("espalier._types")
+    return nb::module_::import_("espalier._decode")
         .attr("decode_tensor")(nb::none(), static_cast<int>(sliced.dtype),
                                nb::tuple(nb::cast(sliced.shape)), nb::tuple(), block, array, false);
   }

@@ -1,7 +1,6 @@
 """Golden files, random trees, handles, errors, signals and threads."""
 
 import _thread
-import importlib.util
 import math
 import os
 import pickle
@@ -82,18 +81,6 @@ def equal(a, b):
     if isinstance(a, (float, complex)):
         return type(a) is type(b) and repr(a) == repr(b)
     return same(a, b)
-
-
-def read_by_another(repository, data, path):
-    """What the reader that was written from docs/format.md alone makes of the file."""
-    spec = importlib.util.spec_from_file_location("espalier_reference", repository / "tests/reference/espalier_reference.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(repository / "tests/reference"))
-    try:
-        spec.loader.exec_module(module)
-    finally:
-        sys.path.pop(0)
-    return module
 
 
 @hypothesis.settings(

@@ -20,7 +20,8 @@ from ._errors import (
     KeyPathError,
     Unsupported,
 )
-from ._types import AxisNamed, Labelled, OrderedSet, Packed, Placeholder, Record, register
+from ._registry import register
+from ._wrappers import AxisNamed, Labelled, OrderedSet, Packed, Placeholder, Record
 
 __all__ = [
     "AxisNamed", "Cancelled", "Checkpoint", "CheckpointExists", "CheckpointNotFound", "CheckpointOSError", "Corrupt",

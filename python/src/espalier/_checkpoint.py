@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from . import _core
 from ._errors import Corrupt, EspalierError, KeyPathError
-from ._types import DICT, KIND_NAMES, PLACEHOLDER, RECORD, TENSOR
+from ._tree import DICT, KIND_NAMES, PLACEHOLDER, RECORD, TENSOR
 
 if TYPE_CHECKING:
     import numpy as np

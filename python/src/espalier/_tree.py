@@ -1,0 +1,55 @@
+"""The nodes of a tree as the extension module and the package exchange them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+NULL, BOOL, INT, BIGINT, FLOAT, COMPLEX, STRING, BYTES, DICT, LIST, TUPLE, SET, RECORD, TENSOR, PLACEHOLDER = range(
+    1, 16
+)
+KIND_NAMES = (
+    "", "null", "bool", "int64", "bigint", "float64", "complex128", "string", "bytes", "dict", "list", "tuple", "set",
+    "record", "tensor", "placeholder",
+)  # fmt: skip
+
+Parts = tuple[int, "str | None", Any]  # a kind, a label, and what the extension module takes for that kind
+
+
+class TensorParts(NamedTuple):
+    """A tensor as the extension module takes it."""
+
+    dtype: int
+    shape: tuple[int, ...]
+    data: Any = None  # an array of the packed bytes in C order; None for a placeholder
+    axis_names: tuple[str, ...] = ()
+    block: tuple[str, int, int] | None = None
+    is_private: bool = False  # whether nobody else has this memory
+
+
+def public_name(cls: type) -> str:
+    """The name under which users import a class: `optax.ScaleByAdamState`, not `optax._src.transform...`."""
+    name = cls.__qualname__
+    if cls.__module__ == "builtins":
+        return name
+    parts = cls.__module__.split(".")
+    for length in range(1, len(parts) + 1):
+        module = sys.modules.get(".".join(parts[:length]))
+        if module is not None and getattr(module, name, None) is cls:
+            return f"{'.'.join(parts[:length])}.{name}"
+    return f"{cls.__module__}.{name}"
+
+
+def pairs(items: Mapping[Any, Any]) -> tuple[list[Any], list[Any]]:
+    return list(items.keys()), list(items.values())
+
+
+def zipped(content: tuple[list[Any], list[Any]]) -> zip[tuple[Any, Any]]:
+    return zip(*content, strict=True)
+
+
+# Of a defaultdict: functions that a file may name.
+FACTORIES: dict[str, Callable[[], Any]] = {
+    factory.__name__: factory for factory in (bool, bytes, complex, dict, float, frozenset, int, list, set, str, tuple)
+}

@@ -131,6 +131,26 @@ class File {
                           tensor.is_placeholder(), hash);
   }
 
+  // Several nodes at once.
+  nb::list load_nodes(const std::vector<std::uint32_t>& nodes, bool check, bool exact) const {
+    std::vector<NodeRef> roots;
+    for (const std::uint32_t node : nodes) roots.push_back(at(node));
+    std::vector<Value> loaded;
+    auto result = run_interruptibly(
+        nb::none(), [&](const Progress&, const std::atomic<bool>& cancel) -> Result<void> {
+          for (const NodeRef& root : roots) {
+            if (cancel) return fail(ErrorCode::kCancelled, "interrupted");
+            auto value = file_.load(root, check ? Check::kHashes : Check::kNothing);
+            if (!value) return propagate(value);
+            loaded.push_back(std::move(*value));
+          }
+          return {};
+        });
+    must(std::move(result), where_);
+    const Value all = Value::list(std::move(loaded));
+    return nb::cast<nb::list>(decode_value(all, exact));
+  }
+
   nb::object load(std::uint32_t node, bool check, bool exact) const {
     const NodeRef root = at(node);
     if (!is_container(root.kind()) && !root.tensor()) {
@@ -288,6 +308,9 @@ NB_MODULE(_core, module) {
                    "tuple[str, ...], tuple[str, int, int] | None, int, int, bool, str | None]"))
       .def("load", &File::load, "node"_a, "check"_a, "exact"_a,
            nb::sig("def load(self, node: int, check: bool, exact: bool) -> typing.Any"))
+      .def("load_nodes", &File::load_nodes, "nodes"_a, "check"_a, "exact"_a,
+           nb::sig("def load_nodes(self, nodes: collections.abc.Sequence[int], check: bool, "
+                   "exact: bool) -> list[typing.Any]"))
       .def("slice", &File::slice, "node"_a, "axes"_a,
            nb::sig("def slice(self, node: int, axes: collections.abc.Sequence[tuple[int | None, "
                    "int | None, int]]) -> typing.Any"))

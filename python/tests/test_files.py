@@ -4,6 +4,7 @@ import _thread
 import math
 import os
 import pickle
+import signal
 import sys
 import threading
 import time
@@ -223,13 +224,22 @@ def test_progress_and_what_it_raises(file):
     assert file.read_bytes() == before and os.listdir(file.parent) == [file.name]
 
 
-def test_ctrl_c_leaves_the_old_file(file):
+@pytest.fixture
+def handled_interrupts():
+    """A shell's background job ignores them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_leaves_the_old_file(file, handled_interrupts):
     espalier.save(file, 1)
     before = file.read_bytes()
+    state = {"a": np.random.default_rng(1).standard_normal(1 << 25)}
     timer = threading.Timer(0.1, _thread.interrupt_main)
     timer.start()
     with pytest.raises(KeyboardInterrupt):
-        espalier.save(file, {"a": np.random.default_rng(1).standard_normal(1 << 25)}, compression=9, threads=1)
+        espalier.save(file, state, compression=9, threads=1)
     timer.join()
     assert file.read_bytes() == before and os.listdir(file.parent) == [file.name]
 

@@ -11,4 +11,6 @@ def test_the_readme_s_programs_run(tmp_path, monkeypatch, capsys):
     assert programs
     for program in programs:
         exec(compile(program, "README.md", "exec"), {})
-    assert capsys.readouterr().out == "model/layers/0/weight f32 (20, 30)\n"
+    printed = capsys.readouterr().out
+    assert printed.startswith("model/layers/0/weight f32 (20, 30)\n")
+    assert "model: dict in the file, record in the template\n" in printed

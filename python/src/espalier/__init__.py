@@ -20,11 +20,12 @@ from ._errors import (
     KeyPathError,
     Unsupported,
 )
+from ._like import ANY, SKIP, Ledger, Mismatch, TreeMismatch, spec
 from ._registry import register
 from ._wrappers import AxisNamed, Labelled, OrderedSet, Packed, Placeholder, Record
 
 __all__ = [
-    "AxisNamed", "Cancelled", "Checkpoint", "CheckpointExists", "CheckpointNotFound", "CheckpointOSError", "Corrupt",
-    "EspalierError", "KeyPathError", "Labelled", "Node", "OrderedSet", "Packed", "Placeholder", "Record", "Tensor",
-    "Unsupported", "VerifyReport", "__version__", "load", "open", "register", "save", "save_bytes",
+    "ANY", "SKIP", "AxisNamed", "Cancelled", "Checkpoint", "CheckpointExists", "CheckpointNotFound", "CheckpointOSError", "Corrupt",
+    "EspalierError", "KeyPathError", "Labelled", "Ledger", "Mismatch", "Node", "OrderedSet", "Packed", "Placeholder", "Record", "Tensor",
+    "TreeMismatch", "Unsupported", "VerifyReport", "__version__", "load", "open", "register", "save", "save_bytes", "spec",
 ]  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from . import _core
 from ._checkpoint import Check, Checkpoint, Node, Path, Progress, Tensor, _checks
 from ._errors import EspalierError
+from ._like import Matcher, Strict
 from ._progress import reporting
 
 
@@ -74,6 +75,10 @@ def load(
     path: Path,
     *,
     at: str | None = None,
+    like: Any = None,
+    strict: Strict = True,
+    keys: Literal["exact", "text"] = "exact",
+    cast: Literal["float"] | None = None,
     check: Check = "hashes",
     exact: bool = False,
     nest: bool = False,
@@ -86,11 +91,25 @@ def load(
     unless `check="nothing"`. Types come back as they were: those of Python, numpy, and the classes that the program
     registered. `exact=True` keeps what has no Python type (labels, axis names, packed elements) in wrappers, so that
     saving the result gives the same bytes again. Nothing in a file is ever imported or executed.
+
+    `like` is a template: the result has its types, and the file must have what it has, of the same kinds, dtypes and
+    shapes. Dicts match by key (with `keys="text"`, "0" and 0 are the same), sequences by position, NamedTuples and
+    dataclasses by field. In place of an array, `espalier.spec(shape, dtype)` is as good; `espalier.ANY` takes what is
+    there; `espalier.SKIP` leaves it out and reads none of it. What no file can hold, such as a function, stays the
+    template's. TreeMismatch lists every difference. `strict="template"` lets the file have more, `strict="file"` lets it
+    have less (the template's values stay), and `strict=False` gives the state and an espalier.Ledger. `cast="float"`
+    converts floats of another dtype.
     """
     with Checkpoint(path, mapped=mapped, nest=nest, threads=threads) as checkpoint:
         opened = checkpoint._opened
         node = opened.state if at is None else opened.at(opened.state, at)
-        return opened.load(node, _checks(check), exact)
+        if like is None:
+            return opened.load(node, _checks(check), exact)
+        if exact:
+            raise EspalierError("exact=True gives the types of the file, and like= those of the template; choose one")
+        matcher = Matcher(opened, keys, cast)
+        state = matcher.load(node, "" if at is None else opened.printed_path(opened.state, at), like, strict, _checks(check))
+        return state if strict else (state, matcher.ledger)
 
 
 __all__ = ["Checkpoint", "Node", "Tensor", "load", "open", "save", "save_bytes"]

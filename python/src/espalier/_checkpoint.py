@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from . import _core
 from ._errors import Corrupt, EspalierError, KeyPathError
-from ._tree import DICT, KIND_NAMES, PLACEHOLDER, RECORD, TENSOR
+from ._tree import DICT, KIND_NAMES, PLACEHOLDER, RECORD, TENSOR, below
 
 if TYPE_CHECKING:
     import numpy as np
@@ -210,8 +210,7 @@ class Node(_Handle):
         return _wrap(self._file, core.child(self._node, i), self._below(key))
 
     def _below(self, key: str | int) -> str:
-        segment = _segment(key)
-        return f"{self.path}/{segment}" if self.path else segment
+        return below(self.path, key)
 
     def _find(self, key: object) -> int | None:
         if type(key) is str:
@@ -259,16 +258,6 @@ class Node(_Handle):
     def __repr__(self) -> str:
         count = len(self)
         return f"<{self.kind} {self.path or '(root)'}: {count} {'child' if count == 1 else 'children'}>"
-
-
-def _segment(key: str | int) -> str:
-    """A key as key paths print it (docs/format.md, section 10)."""
-    if isinstance(key, int):
-        return str(key)
-    text = key.replace("~", "~0").replace("/", "~1")
-    digits = text.removeprefix("-")
-    is_int = text == "0" or (digits.isascii() and digits.isdecimal() and digits[0] != "0" and -(2**63) <= int(text) < 2**63)
-    return "~2" + text if is_int or not text else text
 
 
 def _wrap(file: Checkpoint, node: int, path: str) -> Any:

@@ -83,21 +83,25 @@ def _path(value: pathlib.PurePath) -> Parts:
     return STRING, f"pathlib.{type(value).__name__}", str(value)
 
 
+_SIMPLE: dict[type, int] = {
+    type(None): NULL, bool: BOOL, int: INT, float: FLOAT, complex: COMPLEX, str: STRING, bytes: BYTES,
+}  # fmt: skip
+_SEQUENCES: dict[type, int] = {list: LIST, tuple: TUPLE, set: SET}
+
+
+def plain_parts(value: Any) -> Parts | None:
+    """What the extension module itself makes of a value, but for arrays; None for what it does not know."""
+    cls = type(value)
+    if cls in _SIMPLE:
+        return _SIMPLE[cls], None, value
+    if cls in _SEQUENCES:
+        return _SEQUENCES[cls], None, list(value)
+    return (DICT, None, pairs(value)) if cls is dict else None
+
+
 def _labelled(value: Labelled) -> Parts:
     plain: Any = value.value
-    simple: dict[type, int] = {type(None): NULL, bool: BOOL, int: INT, float: FLOAT, complex: COMPLEX, str: STRING, bytes: BYTES}
-    kind = simple.get(type(plain))
-    if kind is not None:
-        return kind, value.label, plain
-    if type(plain) is dict:
-        return DICT, value.label, pairs(plain)
-    if type(plain) is Record:
-        return RECORD, value.label, pairs(plain)
-    sequences: dict[type, int] = {list: LIST, tuple: TUPLE, set: SET}
-    kind = sequences.get(type(plain))
-    if kind is not None:
-        return kind, value.label, list(plain)
-    kind, label, content = encode_other(plain)
+    kind, label, content = plain_parts(plain) or encode_other(plain)
     if label is not None:
         raise Unsupported(f"a {type(plain).__name__} has a label of its own, {label!r}, and cannot get {value.label!r}")
     return kind, value.label, content
@@ -128,7 +132,7 @@ _ENCODERS: dict[type, Callable[[Any], Parts]] = {
     Record: lambda v: (RECORD, v.label, pairs(v)),
     Labelled: _labelled,
     OrderedSet: lambda v: (SET, None, list(v.elements)),
-    AxisNamed: lambda v: (TENSOR, None, _array_parts(v.array)[2]._replace(axis_names=tuple(v.axis_names))),
+    AxisNamed: lambda v: (TENSOR, None, array_parts(v.array)[2]._replace(axis_names=tuple(v.axis_names))),
     Placeholder: lambda v: (PLACEHOLDER, None, _placeholder_parts(v)),
     Packed: lambda v: (TENSOR, None, _packed_parts(v)),
 }
@@ -154,7 +158,7 @@ def _packed_parts(value: Packed) -> TensorParts:
     return TensorParts(_number(value.dtype), tuple(value.shape), data, tuple(value.axis_names), value.block)
 
 
-def _array_parts(array: Any) -> Parts:
+def array_parts(array: Any) -> Parts:
     """An array that does not lie in memory as in a file: not in C order, byte-swapped, or of a dtype that is packed."""
     import numpy as np
 
@@ -190,13 +194,13 @@ def _numpy(value: Any) -> Parts | None:
     if numpy is None:
         return None
     if isinstance(value, numpy.ndarray):
-        return _array_parts(value)
+        return array_parts(value)
     if isinstance(value, numpy.generic):
         if isinstance(value, numpy.str_):
             return STRING, "numpy.str_", str(value)
         if isinstance(value, numpy.bytes_):
             return BYTES, "numpy.bytes_", bytes(value)
-        kind, _, parts = _array_parts(numpy.array(value))
+        kind, _, parts = array_parts(numpy.array(value))
         return kind, f"numpy.{value.dtype.name}", parts
     if isinstance(value, numpy.dtype):
         return STRING, "numpy.dtype", value.name if value.kind == "V" else value.str

@@ -54,7 +54,7 @@ def _record_of(cls: type, label: str, names: list[str], make: Callable[[dict[str
     return Registered(cls, label, RECORD, encode, decode)
 
 
-def _restored(cls: type, fields: dict[str, Any]) -> Any:
+def restored(cls: type, fields: dict[str, Any]) -> Any:
     """An instance without a call of __init__ or __post_init__, as pickle restores them."""
     value: Any = object.__new__(cls)
     for name, field in fields.items():
@@ -91,7 +91,7 @@ def register(
         made = _record_of(cls, name, list(cls._fields), lambda fields: cls(**fields))
     elif dataclasses.is_dataclass(cls):
         names = [field.name for field in dataclasses.fields(cls)]
-        made = _record_of(cls, name, names, lambda fields: _restored(cls, fields))
+        made = _record_of(cls, name, names, lambda fields: restored(cls, fields))
     else:
         raise EspalierError(
             f"{public_name(cls)} is no dataclass, NamedTuple or Enum; pass functions: register(cls, to=..., of=...)"

@@ -53,3 +53,18 @@ def zipped(content: tuple[list[Any], list[Any]]) -> zip[tuple[Any, Any]]:
 FACTORIES: dict[str, Callable[[], Any]] = {
     factory.__name__: factory for factory in (bool, bytes, complex, dict, float, frozenset, int, list, set, str, tuple)
 }
+
+
+def _segment(key: str | int) -> str:
+    """A key as key paths print it (docs/format.md, section 10)."""
+    if isinstance(key, int):
+        return str(key)
+    text = key.replace("~", "~0").replace("/", "~1")
+    digits = text.removeprefix("-")
+    is_int = text == "0" or (digits.isascii() and digits.isdecimal() and digits[0] != "0" and -(2**63) <= int(text) < 2**63)
+    return "~2" + text if is_int or not text else text
+
+
+def below(path: str, key: str | int) -> str:
+    """The printed key path of what is under `key` at `path`."""
+    return f"{path}/{_segment(key)}" if path else _segment(key)

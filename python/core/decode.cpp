@@ -150,9 +150,9 @@ class Decoder {
                   nb::make_tuple(tensor.block_name, tensor.block_elements, tensor.block_bytes))
             : nb::object(nb::none());
     return module_.attr("decode_tensor")(label(value), static_cast<int>(tensor.dtype),
-                                        nb::tuple(nb::cast(tensor.shape)),
-                                        nb::tuple(nb::cast(tensor.axis_names)), block,
-                                        array.is_valid() ? array : nb::object(nb::none()), exact_);
+                                         nb::tuple(nb::cast(tensor.shape)),
+                                         nb::tuple(nb::cast(tensor.axis_names)), block,
+                                         array.is_valid() ? array : nb::object(nb::none()), exact_);
   }
 
   static nb::object label(const Value& value) {

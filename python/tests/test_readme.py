@@ -13,4 +13,5 @@ def test_the_readme_s_programs_run(tmp_path, monkeypatch, capsys):
         exec(compile(program, "README.md", "exec"), {})
     printed = capsys.readouterr().out
     assert printed.startswith("model/layers/0/weight f32 (20, 30)\n")
+    assert printed.endswith("[50, 90, 100] 50\n")
     assert "model: dict in the file, record in the template\n" in printed

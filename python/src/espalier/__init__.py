@@ -7,8 +7,10 @@
         rows = checkpoint["model"]["layers"][0]["weight"][0:128]
 """
 
-from ._api import load, open, save, save_bytes
+from ._api import load, open, save, save_async, save_bytes
+from ._async import AsyncSave, NotInThisProcess
 from ._checkpoint import Checkpoint, Node, Tensor, VerifyReport
+from ._checkpointer import Checkpointer, DamagedCheckpoint
 from ._core import VERSION as __version__
 from ._errors import (
     Cancelled,
@@ -25,7 +27,9 @@ from ._registry import register
 from ._wrappers import AxisNamed, Labelled, OrderedSet, Packed, Placeholder, Record
 
 __all__ = [
-    "ANY", "SKIP", "AxisNamed", "Cancelled", "Checkpoint", "CheckpointExists", "CheckpointNotFound", "CheckpointOSError", "Corrupt",
-    "EspalierError", "KeyPathError", "Labelled", "Ledger", "Mismatch", "Node", "OrderedSet", "Packed", "Placeholder", "Record", "Tensor",
-    "TreeMismatch", "Unsupported", "VerifyReport", "__version__", "load", "open", "register", "save", "save_bytes", "spec",
+    "ANY", "AsyncSave", "AxisNamed", "Cancelled", "Checkpoint", "CheckpointExists", "CheckpointNotFound",
+    "CheckpointOSError", "Checkpointer", "Corrupt", "DamagedCheckpoint", "EspalierError", "KeyPathError",
+    "Labelled", "Ledger", "Mismatch", "Node", "NotInThisProcess", "OrderedSet", "Packed", "Placeholder", "Record",
+    "SKIP", "Tensor", "TreeMismatch", "Unsupported", "VerifyReport", "__version__", "load", "open", "register",
+    "save", "save_async", "save_bytes", "spec",
 ]  # fmt: skip

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from . import _core
+from ._async import AsyncSave
 from ._checkpoint import Check, Checkpoint, Node, Path, Progress, Tensor, _checks
 from ._errors import EspalierError
 from ._like import Matcher, Strict
@@ -22,7 +23,7 @@ def open(path: Path, *, mapped: bool = True, nest: bool = False, threads: int = 
     return Checkpoint(path, mapped=mapped, nest=nest, threads=threads)
 
 
-def _views(views: str) -> bool:
+def copies_views(views: str) -> bool:
     if views not in ("error", "copy"):
         raise EspalierError(f'views must be "error" or "copy", not {views!r}')
     return views == "copy"
@@ -51,8 +52,31 @@ def save(
     """
     with reporting(progress, f"saving {os.fsdecode(path)}") as report:
         _core.save(
-            os.fsencode(path), state, _plain(metadata), compression, sync, replace, threads, _views(views), report
+            os.fsencode(path), state, _plain(metadata), compression, sync, replace, threads, copies_views(views), report
         )
+
+
+def save_async(
+    path: Path,
+    state: Any,
+    *,
+    metadata: Mapping[str, Any] | None = None,
+    compression: int = 0,
+    sync: bool = True,
+    replace: bool = True,
+    views: Literal["error", "copy"] = "error",
+    threads: int = 0,
+) -> AsyncSave:
+    """Begins save() and returns once all arrays are copied: change them at once.
+
+    Takes the state's memory once more until the save is done. What cannot be saved is an error here; all else is an error of
+    the handle. Saves to one file complete in the order in which they begin. The program's end waits for them.
+    """
+    copy = copies_views(views)
+    saving = _core.save_async(
+        os.fsencode(path), state, _plain(metadata), compression, sync, replace, threads, copy
+    )
+    return AsyncSave(saving, os.fsdecode(path))
 
 
 def save_bytes(
@@ -64,7 +88,7 @@ def save_bytes(
     threads: int = 0,
 ) -> bytes:
     """The bytes of the file that save() writes."""
-    return _core.save_bytes(state, _plain(metadata), compression, threads, _views(views))
+    return _core.save_bytes(state, _plain(metadata), compression, threads, copies_views(views))
 
 
 def _plain(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -112,4 +136,4 @@ def load(
         return state if strict else (state, matcher.ledger)
 
 
-__all__ = ["Checkpoint", "Node", "Tensor", "load", "open", "save", "save_bytes"]
+__all__ = ["Checkpoint", "Node", "Tensor", "load", "open", "save", "save_async", "save_bytes"]

@@ -1,0 +1,21 @@
+// The parts of the module espalier._core.
+#ifndef ESPALIER_PYTHON_BINDINGS_H_
+#define ESPALIER_PYTHON_BINDINGS_H_
+
+#include <string>
+
+#include <nanobind/nanobind.h>
+
+namespace espalier::python {
+
+void bind_file(nanobind::module_& module);
+void bind_saving(nanobind::module_& module);
+
+/// A path as os.fsencode() makes it, because names of files need not be UTF-8.
+inline std::string path_of(const nanobind::bytes& path) {
+  return {static_cast<const char*>(path.data()), path.size()};
+}
+
+}  // namespace espalier::python
+
+#endif  // ESPALIER_PYTHON_BINDINGS_H_

@@ -1,0 +1,276 @@
+// espalier._core.File: reading.
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings.h"
+#include "decode.h"
+#include "errors.h"
+#include "interruptible.h"
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include "espalier/codec/hash.h"
+#include "espalier/native/checkpoint_file.h"
+
+namespace espalier::python {
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+nb::object text_or_none(const std::optional<std::string_view>& text) {
+  if (!text) return nb::none();
+  return nb::cast(std::string(*text));
+}
+
+nb::object key_object(KeyView key) {
+  if (key.is_int) return nb::cast(key.integer);
+  return nb::cast(std::string(key.text));
+}
+
+// A file, and numbers of nodes that came from it: each is checked, because Python can pass any.
+class File {
+ public:
+  File(CheckpointFile file, std::string where) : file_(std::move(file)), where_(std::move(where)) {}
+
+  static File open(const nb::bytes& name, bool mapped, bool nest, unsigned threads) {
+    const std::string path = path_of(name);
+    OpenFileOptions options{.access = mapped ? Access::kMapped : Access::kRead};
+    options.threads = threads;
+    options.nest = nest;
+    auto file = [&] {
+      const nb::gil_scoped_release released;
+      return CheckpointFile::open(std::filesystem::path(path), options);
+    }();
+    return File(must(std::move(file), path), path);
+  }
+
+  static File open_bytes(const nb::bytes& bytes, bool nest, unsigned threads) {
+    OpenFileOptions options;
+    options.threads = threads;
+    options.nest = nest;
+    const auto* begin = static_cast<const std::byte*>(bytes.data());
+    std::vector<std::byte> copy(begin, begin + bytes.size());
+    return File(must(CheckpointFile::open(std::move(copy), options)), "");
+  }
+
+  std::uint32_t state() const { return file_.state().number(); }
+  std::uint32_t metadata() const { return file_.metadata().number(); }
+
+  int kind(std::uint32_t node) const { return static_cast<int>(at(node).kind()); }
+  nb::object label(std::uint32_t node) const { return text_or_none(at(node).label()); }
+  std::uint32_t size(std::uint32_t node) const { return at(node).size(); }
+
+  nb::list keys(std::uint32_t node) const {
+    const NodeRef parent = at(node);
+    nb::list keys;
+    for (std::uint32_t i = 0; i < parent.size(); ++i) keys.append(key_object(parent.key(i)));
+    return keys;
+  }
+
+  std::uint32_t child(std::uint32_t node, std::uint32_t i) const {
+    const NodeRef parent = at(node);
+    if (i >= parent.size()) throw nb::index_error("no such child");
+    return parent.child(i).number();
+  }
+
+  std::optional<std::uint32_t> find_key(std::uint32_t node, const std::string& key) const {
+    return number(at(node).find(KeyView::of(key)));
+  }
+  std::optional<std::uint32_t> find_int(std::uint32_t node, std::int64_t key) const {
+    return number(at(node).find(KeyView::of(key)));
+  }
+
+  std::uint32_t at_path(std::uint32_t node, const std::string& path) const {
+    return must(at(node).at(path), where_).number();
+  }
+  std::string printed_path(std::uint32_t node, const std::string& path) const {
+    const NodeRef root = at(node);
+    return espalier::printed_path(root, must(root.resolve(path), where_));
+  }
+
+  std::vector<std::pair<std::string, std::uint32_t>> find(const std::string& pattern) const {
+    std::vector<std::pair<std::string, std::uint32_t>> found;
+    for (FoundNode& node : must(file_.find(pattern), where_)) {
+      found.emplace_back(std::move(node.path), node.node.number());
+    }
+    return found;
+  }
+
+  // (number, dtype, shape, axis names, block or None, bytes, stored bytes, is placeholder, hash)
+  nb::tuple tensor(std::uint32_t node) const {
+    const TensorRef tensor = tensor_of(node);
+    nb::list shape;
+    for (const std::uint64_t length : tensor.shape()) shape.append(length);
+    nb::list names;
+    for (const std::string_view name : tensor.axis_names()) names.append(std::string(name));
+    nb::object block = nb::none();
+    if (tensor.dtype() == DType::kOpaque) block = block_of(tensor);
+    nb::object hash = nb::none();
+    if (const auto content = tensor.content_hash()) hash = nb::cast(to_hex(*content));
+    return nb::make_tuple(tensor.number(), static_cast<int>(tensor.dtype()), nb::tuple(shape),
+                          nb::tuple(names), block, tensor.bytes(), tensor.stored_bytes(),
+                          tensor.is_placeholder(), hash);
+  }
+
+  // Several nodes at once.
+  nb::list load_nodes(const std::vector<std::uint32_t>& nodes, bool check, bool exact) const {
+    std::vector<NodeRef> roots;
+    for (const std::uint32_t node : nodes) roots.push_back(at(node));
+    std::vector<Value> loaded;
+    auto result = run_interruptibly(
+        nb::none(), [&](const Progress&, const std::atomic<bool>& cancel) -> Result<void> {
+          for (const NodeRef& root : roots) {
+            if (cancel) return fail(ErrorCode::kCancelled, "interrupted");
+            auto value = file_.load(root, check ? Check::kHashes : Check::kNothing);
+            if (!value) return propagate(value);
+            loaded.push_back(std::move(*value));
+          }
+          return {};
+        });
+    must(std::move(result), where_);
+    const Value all = Value::list(std::move(loaded));
+    return nb::cast<nb::list>(decode_value(all, exact));
+  }
+
+  nb::object load(std::uint32_t node, bool check, bool exact) const {
+    const NodeRef root = at(node);
+    if (!is_container(root.kind()) && !root.tensor()) {
+      return decode_value(must(file_.load(root), where_), exact);
+    }
+    std::optional<Value> loaded;
+    auto result = run_interruptibly(
+        nb::none(), [&](const Progress&, const std::atomic<bool>&) -> Result<void> {
+          auto value = file_.load(root, check ? Check::kHashes : Check::kNothing);
+          if (!value) return propagate(value);
+          loaded = std::move(*value);
+          return {};
+        });
+    must(std::move(result), where_);
+    return decode_value(*loaded, exact);
+  }
+
+  // A slice for each of the first axes, as (start, stop, step) with None for what is left out.
+  nb::object slice(
+      std::uint32_t node,
+      const std::vector<std::tuple<std::optional<std::int64_t>, std::optional<std::int64_t>,
+                                   std::int64_t>>& axes) const {
+    const TensorRef tensor = tensor_of(node);
+    std::vector<Slice> slices;
+    for (const auto& [start, stop, step] : axes) slices.push_back({start, stop, step});
+    auto view = [&] {
+      const nb::gil_scoped_release released;
+      return file_.slice(tensor, slices);
+    }();
+    const TensorView sliced = must(std::move(view), where_);
+    Arrays arrays(std::nullopt, nullptr);
+    const nb::object array = arrays.make(sliced.dtype, sliced.shape, sliced.bytes, sliced.keeper);
+    if (arrays.has_dtype(sliced.dtype)) return array;
+    nb::object block = nb::none();
+    if (sliced.dtype == DType::kOpaque) block = block_of(tensor);
+    return nb::module_::import_("espalier._decode")
+        .attr("decode_tensor")(nb::none(), static_cast<int>(sliced.dtype),
+                               nb::tuple(nb::cast(sliced.shape)), nb::tuple(), block, array, false);
+  }
+
+  std::optional<std::string> digest() const {
+    const auto& digest = file_.checkpoint().catalog().tree_digest();
+    if (!digest) return std::nullopt;
+    return to_hex(*digest);
+  }
+
+  // (has hashes, chunks, bytes, number of errors, exceptions)
+  nb::tuple verify(const nb::object& progress) const {
+    std::optional<VerifyReport> report;
+    auto result = run_interruptibly(
+        progress, [&](const Progress& tell, const std::atomic<bool>&) -> Result<void> {
+          auto verified = file_.verify(tell);
+          if (!verified) return propagate(verified);
+          report = std::move(*verified);
+          return {};
+        });
+    must(std::move(result), where_);
+    nb::list errors;
+    for (const Error& error : report->errors) errors.append(exception_of(error, where_));
+    return nb::make_tuple(report->has_hashes, report->chunks, report->bytes, report->error_count,
+                          errors);
+  }
+
+ private:
+  NodeRef at(std::uint32_t node) const {
+    const Catalog& catalog = file_.checkpoint().catalog();
+    if (node >= catalog.tables().nodes.size()) throw nb::index_error("no such node");
+    return NodeRef(&catalog, node);
+  }
+
+  TensorRef tensor_of(std::uint32_t node) const {
+    const auto tensor = at(node).tensor();
+    if (!tensor) throw nb::type_error("not a tensor");
+    return *tensor;
+  }
+
+  static nb::object block_of(const TensorRef& tensor) {
+    const BlockType type = tensor.block();
+    return nb::make_tuple(std::string(type.name), type.elements, type.bytes);
+  }
+
+  static std::optional<std::uint32_t> number(const std::optional<NodeRef>& node) {
+    if (!node) return std::nullopt;
+    return node->number();
+  }
+
+  nb::object decode_value(const Value& value, bool exact) const {
+    Arrays arrays(file_.source().mapping(), std::make_shared<const CheckpointFile>(file_));
+    return decode(value, arrays, exact);
+  }
+
+  CheckpointFile file_;
+  std::string where_;
+};
+
+}  // namespace
+
+void bind_file(nb::module_& module) {
+  nb::class_<File>(module, "File")
+      .def_static("open", &File::open, "path"_a, "mapped"_a, "nest"_a, "threads"_a)
+      .def_static("open_bytes", &File::open_bytes, "data"_a, "nest"_a, "threads"_a)
+      .def_prop_ro("state", &File::state)
+      .def_prop_ro("metadata", &File::metadata)
+      .def("kind", &File::kind, "node"_a)
+      .def("label", &File::label, "node"_a, nb::sig("def label(self, node: int) -> str | None"))
+      .def("size", &File::size, "node"_a)
+      .def("keys", &File::keys, "node"_a, nb::sig("def keys(self, node: int) -> list[str | int]"))
+      .def("child", &File::child, "node"_a, "index"_a)
+      .def("find_key", &File::find_key, "node"_a, "key"_a)
+      .def("find_int", &File::find_int, "node"_a, "key"_a)
+      .def("at", &File::at_path, "node"_a, "path"_a)
+      .def("printed_path", &File::printed_path, "node"_a, "path"_a)
+      .def("find", &File::find, "pattern"_a)
+      .def("tensor", &File::tensor, "node"_a,
+           nb::sig("def tensor(self, node: int) -> tuple[int, int, tuple[int, ...], "
+                   "tuple[str, ...], tuple[str, int, int] | None, int, int, bool, str | None]"))
+      .def("load", &File::load, "node"_a, "check"_a, "exact"_a,
+           nb::sig("def load(self, node: int, check: bool, exact: bool) -> typing.Any"))
+      .def("load_nodes", &File::load_nodes, "nodes"_a, "check"_a, "exact"_a,
+           nb::sig("def load_nodes(self, nodes: collections.abc.Sequence[int], check: bool, "
+                   "exact: bool) -> list[typing.Any]"))
+      .def("slice", &File::slice, "node"_a, "axes"_a,
+           nb::sig("def slice(self, node: int, axes: collections.abc.Sequence[tuple[int | None, "
+                   "int | None, int]]) -> typing.Any"))
+      .def_prop_ro("digest", &File::digest)
+      .def("verify", &File::verify, "progress"_a.none(),
+           nb::sig("def verify(self, progress: collections.abc.Callable[[int, int], object] "
+                   "| None) -> tuple[bool, int, int, int, list[typing.Any]]"));
+}
+
+}  // namespace espalier::python

@@ -1,0 +1,233 @@
+// Saving: to a file, to memory, in the background, and to folders of checkpoints.
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings.h"
+#include "encode.h"
+#include "errors.h"
+#include "interruptible.h"
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include "espalier/native/checkpoint_dir.h"
+#include "espalier/native/save.h"
+#include "espalier/native/save_async.h"
+
+namespace espalier::python {
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+Views views_of(bool copy) { return copy ? Views::kCopy : Views::kError; }
+
+SaveOptions options_of(nb::handle metadata, int compression, bool sync, bool replace,
+                       unsigned threads) {
+  SaveOptions options;
+  options.metadata = encode(metadata, Views::kError).value;
+  options.compression_level = compression;
+  options.sync = sync;
+  options.replace = replace;
+  options.threads = threads;
+  return options;
+}
+
+// Runs a save that takes the options with progress and a flag to cancel it.
+template <class Save>
+void save_interruptibly(const nb::object& progress, SaveOptions options, const std::string& where,
+                        const Save& save) {
+  auto result = run_interruptibly(
+      progress, [&](const Progress& tell, const std::atomic<bool>& cancel) -> Result<void> {
+        options.progress = tell;
+        options.cancel = &cancel;
+        return save(options);
+      });
+  must(std::move(result), where);
+}
+
+void save_file(const nb::bytes& name, nb::handle state, nb::handle metadata, int compression,
+               bool sync, bool replace, unsigned threads, bool copy_views,
+               const nb::object& progress) {
+  const std::string path = path_of(name);
+  const Encoded encoded = encode(state, views_of(copy_views));
+  save_interruptibly(progress, options_of(metadata, compression, sync, replace, threads), path,
+                     [&](const SaveOptions& options) {
+                       return save(std::filesystem::path(path), encoded.value, options);
+                     });
+}
+
+nb::bytes save_bytes(nb::handle state, nb::handle metadata, int compression, unsigned threads,
+                     bool copy_views) {
+  const Encoded encoded = encode(state, views_of(copy_views));
+  const SaveOptions options = options_of(metadata, compression, true, true, threads);
+  auto bytes = [&] {
+    const nb::gil_scoped_release released;
+    return save_to_memory(encoded.value, options);
+  }();
+  const auto file = must(std::move(bytes));
+  return nb::bytes(file.data(), file.size());
+}
+
+// A save in the background. The arrays were copied, so nothing of Python's is used any more.
+class Saving {
+ public:
+  Saving(AsyncSave save, std::string where)
+      : save_(std::make_unique<AsyncSave>(std::move(save))), where_(std::move(where)) {}
+  Saving(Saving&&) noexcept = default;
+  Saving& operator=(Saving&&) = delete;
+  // Waits for the save, which may take minutes.
+  ~Saving() {
+    const nb::gil_scoped_release released;
+    save_.reset();
+  }
+
+  bool is_done() const { return save_->is_done(); }
+  void cancel() const { save_->cancel(); }
+  std::pair<std::uint64_t, std::uint64_t> progress() const {
+    const SaveProgress progress = save_->progress();
+    return {progress.done, progress.total};
+  }
+  // The exception of a save that is done, or None.
+  nb::object failure() const {
+    const auto result = save_->wait();
+    return result ? nb::object(nb::none()) : exception_of(result.error(), where_);
+  }
+
+ private:
+  std::unique_ptr<AsyncSave> save_;
+  std::string where_;
+};
+
+Saving save_in_background(const nb::bytes& name, nb::handle state, nb::handle metadata,
+                          int compression, bool sync, bool replace, unsigned threads,
+                          bool copy_views) {
+  const std::string path = path_of(name);
+  Encoded encoded = encode(state, views_of(copy_views));
+  const SaveOptions options = options_of(metadata, compression, sync, replace, threads);
+  const nb::gil_scoped_release released;
+  return {
+      save_async(std::filesystem::path(path), std::move(encoded.value), Snapshot::kCopy, options),
+      path};
+}
+
+class Folder {
+ public:
+  Folder(const nb::bytes& name, std::optional<std::size_t> last, std::uint64_t every,
+         const std::optional<std::tuple<std::string, bool, std::size_t>>& best, unsigned threads)
+      : where_(path_of(name)), dir_(open(where_, last, every, best, threads)) {}
+
+  void save(std::uint64_t step, nb::handle state, nb::handle metadata, int compression, bool sync,
+            unsigned threads, bool copy_views, const nb::object& progress) const {
+    const Encoded encoded = encode(state, views_of(copy_views));
+    save_interruptibly(
+        progress, options_of(metadata, compression, sync, true, threads), where_,
+        [&](const SaveOptions& options) { return dir_.save(step, encoded.value, options); });
+  }
+
+  Saving save_async(std::uint64_t step, nb::handle state, nb::handle metadata, int compression,
+                    bool sync, unsigned threads, bool copy_views) const {
+    Encoded encoded = encode(state, views_of(copy_views));
+    const SaveOptions options = options_of(metadata, compression, sync, true, threads);
+    const nb::gil_scoped_release released;
+    return {dir_.save_async(step, std::move(encoded.value), Snapshot::kCopy, options), where_};
+  }
+
+  std::vector<std::uint64_t> steps() const { return must(dir_.steps(), where_); }
+
+  nb::bytes path(std::uint64_t step) const {
+    const std::string path = dir_.path(step).native();
+    return nb::bytes(path.data(), path.size());
+  }
+
+  // The step, and (step, exception) for each later one that is not intact; None without any.
+  nb::object latest(bool check) const {
+    std::optional<LatestCheckpoint> found;
+    auto result = run_interruptibly(
+        nb::none(), [&](const Progress&, const std::atomic<bool>&) -> Result<void> {
+          auto latest = dir_.latest(check ? Check::kHashes : Check::kNothing);
+          if (!latest) return propagate(latest);
+          found = std::move(*latest);
+          return {};
+        });
+    must(std::move(result), where_);
+    if (!found) return nb::none();
+    nb::list skipped;
+    for (const SkippedStep& each : found->skipped) {
+      skipped.append(nb::make_tuple(each.step, exception_of(each.error, dir_.path(each.step))));
+    }
+    return nb::make_tuple(found->step, skipped);
+  }
+
+  nb::list problems() const {
+    nb::list problems;
+    for (const Error& error : dir_.problems()) problems.append(exception_of(error, where_));
+    return problems;
+  }
+
+ private:
+  static CheckpointDir open(const std::string& path, std::optional<std::size_t> last,
+                            std::uint64_t every,
+                            const std::optional<std::tuple<std::string, bool, std::size_t>>& best,
+                            unsigned threads) {
+    CheckpointDirOptions options;
+    options.open.threads = threads;
+    options.keep.reset();
+    if (last) {
+      options.keep = Retention{.last = *last, .every = every};
+      if (best) {
+        const auto& [metric, is_greatest, count] = *best;
+        options.keep->best = Best{.metric = metric,
+                                  .order = is_greatest ? Best::Order::kMax : Best::Order::kMin,
+                                  .count = count};
+      }
+    }
+    return must(CheckpointDir::open(path, options), path);
+  }
+
+  std::string where_;
+  CheckpointDir dir_;
+};
+
+}  // namespace
+
+void bind_saving(nb::module_& module) {
+  module.def("save", &save_file, "path"_a, "state"_a.none(), "metadata"_a, "compression"_a,
+             "sync"_a, "replace"_a, "threads"_a, "copy_views"_a, "progress"_a.none());
+  module.def("save_bytes", &save_bytes, "state"_a.none(), "metadata"_a, "compression"_a,
+             "threads"_a, "copy_views"_a);
+  module.def("save_async", &save_in_background, "path"_a, "state"_a.none(), "metadata"_a,
+             "compression"_a, "sync"_a, "replace"_a, "threads"_a, "copy_views"_a);
+
+  nb::class_<Saving>(module, "Saving")
+      .def("is_done", &Saving::is_done)
+      .def("cancel", &Saving::cancel)
+      .def("progress", &Saving::progress)
+      .def("failure", &Saving::failure, nb::sig("def failure(self) -> Exception | None"));
+
+  nb::class_<Folder>(module, "Folder")
+      .def(nb::init<const nb::bytes&, std::optional<std::size_t>, std::uint64_t,
+                    const std::optional<std::tuple<std::string, bool, std::size_t>>&, unsigned>(),
+           "path"_a, "last"_a.none(), "every"_a, "best"_a.none(), "threads"_a)
+      .def("save", &Folder::save, "step"_a, "state"_a.none(), "metadata"_a, "compression"_a,
+           "sync"_a, "threads"_a, "copy_views"_a, "progress"_a.none())
+      .def("save_async", &Folder::save_async, "step"_a, "state"_a.none(), "metadata"_a,
+           "compression"_a, "sync"_a, "threads"_a, "copy_views"_a)
+      .def("steps", &Folder::steps)
+      .def("path", &Folder::path, "step"_a)
+      .def("latest", &Folder::latest, "check"_a,
+           nb::sig("def latest(self, check: bool) -> "
+                   "tuple[int, list[tuple[int, Exception]]] | None"))
+      .def("problems", &Folder::problems, nb::sig("def problems(self) -> list[Exception]"));
+}
+
+}  // namespace espalier::python

@@ -1,0 +1,117 @@
+"""Saves in the background."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import sys
+import time
+from collections.abc import Generator
+from typing import Any
+
+from . import _core
+from ._errors import EspalierError
+
+
+class NotInThisProcess(EspalierError):
+    """The save belongs to the process that this one was forked from."""
+
+
+class AsyncSave:
+    """A save that goes on while the program does. Arrays were copied: change them at once.
+
+    An error is raised by result(). One that nobody asks for is printed when the program ends, which waits for the save.
+    """
+
+    def __init__(self, saving: _core.Saving, name: str):
+        self._saving = saving
+        self._process = os.getpid()
+        self._failure: Exception | None = None
+        self._has_ended = False
+        self._is_told = False
+        self.name = name
+        _forget_the_done()
+        _pending.append(self)
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:
+            raise NotInThisProcess(f"{self.name}: the save belongs to process {self._process}, which this was forked from")
+
+    def done(self) -> bool:
+        self._check_process()
+        return self._has_ended or self._saving.is_done()
+
+    def progress(self) -> tuple[int, int]:
+        """Bytes done, and in total; the total is 0 until the first are written."""
+        self._check_process()
+        return self._saving.progress()
+
+    def cancel(self) -> None:
+        """Gives up the save, and does not wait: the old file stays, and result() raises Cancelled. Too late, it does nothing."""
+        self._check_process()
+        self._saving.cancel()
+
+    def exception(self, timeout: float | None = None) -> Exception | None:
+        """Waits until the save is done: its error, or None. TimeoutError after `timeout` seconds."""
+        self._wait(timeout)
+        self._is_told = True
+        return self._failure
+
+    def result(self, timeout: float | None = None) -> None:
+        """Waits until the save is done, and raises its error."""
+        failure = self.exception(timeout)
+        if failure is not None:
+            raise failure
+
+    def _wait(self, timeout: float | None = None) -> None:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        delay = 0.0005
+        while not self.done():
+            if deadline is not None and time.monotonic() >= deadline:
+                raise TimeoutError(f"{self.name}: the save goes on after {timeout} seconds")
+            time.sleep(delay)  # Ctrl-C ends it.
+            delay = min(2 * delay, 0.02)
+        if not self._has_ended:
+            self._failure = self._saving.failure()
+            self._has_ended = True
+
+    def __await__(self) -> Generator[Any, None, None]:
+        async def finished() -> None:
+            delay = 0.0005
+            while not self.done():
+                await asyncio.sleep(delay)
+                delay = min(2 * delay, 0.02)
+            self.result()
+
+        return finished().__await__()
+
+    def __repr__(self) -> str:
+        if os.getpid() != self._process:
+            return f"<save of another process to {self.name}>"
+        return f"<save to {self.name}: {'done' if self.done() else 'going on'}>"
+
+
+# Not weak: a program may drop the handle, and the save must still be finished before it ends.
+_pending: list[AsyncSave] = []
+
+
+def _forget_the_done() -> None:
+    for save in list(_pending):
+        if not save.done():
+            continue
+        save._wait()
+        if save._is_told or save._failure is None:
+            _pending.remove(save)
+
+
+def _finish_all() -> None:
+    for save in list(_pending):
+        save._wait()
+        if save._failure is not None and not save._is_told:
+            print(f"espalier: a save in the background failed: {save._failure}", file=sys.stderr)
+    _pending.clear()
+
+
+atexit.register(_finish_all)
+os.register_at_fork(after_in_child=_pending.clear)

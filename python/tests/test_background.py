@@ -1,0 +1,171 @@
+"""Saves in the background, and folders of checkpoints."""
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import espalier
+import numpy as np
+import pytest
+
+F32 = np.arange(6, dtype=np.float32)
+
+
+def test_the_copy_is_saved(file):
+    array = np.ones(1 << 22)
+    save = espalier.save_async(file, {"a": array}, metadata={"m": 1}, compression=1)
+    array[:] = 2
+    assert save.result() is None and save.done() and save.exception() is None
+    assert (espalier.load(file)["a"] == 1).all() and espalier.open(file).metadata == {"m": 1}
+    done, total = save.progress()
+    assert done == total > 0
+
+
+def test_errors_come_where_they_are_asked_for(file, tmp_path):
+    with pytest.raises(espalier.Unsupported, match="^a: "):
+        espalier.save_async(file, {"a": object()})
+    save = espalier.save_async(tmp_path / "none" / "x", F32)
+    assert isinstance(save.exception(timeout=60), FileNotFoundError)
+    with pytest.raises(FileNotFoundError):
+        save.result()
+
+
+def test_cancel_and_timeout_and_await(file):
+    espalier.save(file, 1)
+    noise = np.random.default_rng(1).standard_normal(1 << 24)
+    save = espalier.save_async(file, noise, compression=9, threads=1)
+    with pytest.raises(TimeoutError):
+        save.result(timeout=0.001)
+    save.cancel()
+    with pytest.raises(espalier.Cancelled):
+        save.result()
+    assert espalier.load(file) == 1
+
+    async def run():
+        await espalier.save_async(file, 2)
+        return espalier.load(file)
+
+    assert asyncio.run(run()) == 2
+
+
+def run(program, *arguments, **options):
+    return subprocess.run([sys.executable, "-c", program, *map(str, arguments)], capture_output=True, text=True, **options)
+
+
+def test_the_program_s_end_waits_and_tells(file, tmp_path):
+    program = "import espalier, numpy, sys; espalier.save_async(sys.argv[1], numpy.ones(1 << 23), compression=3)"
+    done = run(program, file)
+    assert (done.returncode, done.stderr) == (0, "") and espalier.load(file).shape == (1 << 23,)
+    done = run(program, tmp_path / "none" / "x")
+    assert done.stderr.startswith("espalier: a save in the background failed: ") and "none/x" in done.stderr
+
+
+def test_a_forked_child_leaves_the_save_alone(file):
+    program = """
+import espalier, numpy, os, sys, warnings
+warnings.simplefilter("ignore")
+save = espalier.save_async(sys.argv[1], numpy.random.default_rng(1).standard_normal(1 << 23), compression=9, threads=1)
+child = os.fork()
+if child == 0:
+    try:
+        save.result()
+    except espalier.NotInThisProcess:
+        sys.exit(7)
+    sys.exit(1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+save.result()
+"""
+    done = run(program, file)
+    assert (done.returncode, done.stderr) == (0, "") and espalier.load(file).shape == (1 << 23,)
+    assert os.listdir(file.parent) == [file.name]
+
+
+def test_a_folder(tmp_path):
+    with espalier.Checkpointer(tmp_path / "run", every=10, keep=2, keep_every=50, best=("val/loss", "min")) as ck:
+        assert ck.restore(like={"w": F32}) == ({"w": pytest.approx(F32)}, 0) and ck.latest is ck.best is None
+        for step in range(1, 101):
+            loss = np.float32(abs(step - 30))
+            assert ck.save(step, {"w": F32 * step, "step": step}, metrics={"val/loss": loss}) == (step % 10 == 0)
+        ck.wait()
+        assert ck.steps == [30, 50, 90, 100] and ck.latest == 100 and ck.best == 30
+        state, step = ck.restore(like={"w": F32, "step": 0})
+        assert step == state["step"] == 100 and np.array_equal(state["w"], F32 * 100)
+        metadata = espalier.open(ck.path(30)).metadata
+        assert metadata["metrics"] == {"val/loss": 0.0} and abs(metadata["time"] - time.time()) < 600
+        assert ck.save(101, state, force=True) and not ck.save(102, state)
+
+
+def test_a_damaged_checkpoint_is_passed_over(tmp_path):
+    ck = espalier.Checkpointer(tmp_path, background=False)
+    for step in (1, 2):
+        ck.save(step, {"w": F32 * step})
+    with open(ck.path(2), "r+b") as damaged:
+        damaged.seek(-1, 2)
+        damaged.write(b"x")
+    with pytest.warns(espalier.DamagedCheckpoint, match="step 2 is passed over"):
+        assert ck.restore()[1] == 1
+    os.truncate(ck.path(1), 100)
+    with pytest.raises(espalier.Corrupt):
+        ck.restore()
+
+
+def test_the_next_call_raises_the_error_of_a_save(tmp_path):
+    ck = espalier.Checkpointer(tmp_path / "run")
+    (tmp_path / "elsewhere").symlink_to(tmp_path)
+    (tmp_path / "run" / "step_00000001.espalier").symlink_to(tmp_path / "elsewhere")
+    ck.save(1, 1)
+    with pytest.raises(OSError, match="link"):
+        ck.save(2, 2)
+    ck.save(2, 2)
+    ck.close()
+    assert ck.steps[-1] == 2 and ck.restore()[1] == 2
+
+
+def test_one_save_at_a_time(tmp_path):
+    noise = np.random.default_rng(1).standard_normal(1 << 23)
+    with espalier.Checkpointer(tmp_path, busy="skip", compression=9, threads=1) as ck:
+        assert ck.save(1, noise) and not ck.save(2, noise)
+    with espalier.Checkpointer(tmp_path, busy="raise", compression=9, threads=1) as ck:
+        ck.save(3, noise)
+        with pytest.raises(espalier.EspalierError, match="goes on"):
+            ck.save(4, noise)
+    assert ck.steps == [1, 3]
+
+
+def test_wrong_arguments(tmp_path):
+    for wrong in ({"busy": "x"}, {"keep": None, "keep_every": 2}, {"every": 0}, {"best": ("loss", "low")}, {"keep": 0}):
+        with pytest.raises(espalier.EspalierError):
+            espalier.Checkpointer(tmp_path / "x", **wrong)
+
+
+TRAINING = """
+import espalier, numpy as np, os, sys, threading, time
+with espalier.Checkpointer(sys.argv[1], every=3, keep=2, sync=False) as ck:
+    state, step = ck.restore(like={"w": np.zeros(100_000), "rng": [0] * 3, "losses": espalier.ANY})
+    w = np.array(state["w"])
+    losses = [] if step == 0 else state["losses"]
+    if len(sys.argv) > 2:
+        threading.Timer(float(sys.argv[2]), lambda: os.kill(os.getpid(), 9)).start()
+    for step in range(step + 1, 61):
+        time.sleep(0.005)
+        w = np.cos(w + step)
+        losses.append(float(w[0]))
+        ck.save(step, {"w": w, "rng": [step, step * 2, step * 3], "losses": losses})
+print(w.tobytes().hex()[:64], len(losses))
+"""
+
+
+def test_a_training_that_is_killed_goes_on(tmp_path):
+    expected = run(TRAINING, tmp_path / "whole", check=True).stdout
+    chance = random.Random(7)
+    for _ in range(5):
+        # Too early for the end: each step takes at least 5 ms.
+        killed = run(TRAINING, tmp_path / "killed", chance.random() * 0.06)
+        assert killed.returncode == -signal.SIGKILL
+    done = run(TRAINING, tmp_path / "killed")
+    assert (done.stdout, done.stderr) == (expected, "")
+    assert not [name for name in os.listdir(tmp_path / "killed") if name.endswith(".tmp")]

@@ -45,7 +45,7 @@ struct SaveOptions {
   /// the message says how much that takes.
   std::uint64_t memory_bytes = 0;
   /// Whether tensors that load_lazily(), data_lazily(), contents() or a mapped load() found in an
-  /// Espalier file, which nobody has written to since it was opened, are taken over as they are
+  /// Espalier file are taken over, if nobody has written to it since it was opened: as they are
   /// stored there, with their hashes. They are not checked, hashed or compressed again, and not
   /// even read where two files can share storage (Btrfs, XFS). Damage in them is taken over too:
   /// the hashes tell whoever reads the new file. A save of Contents takes compressed tensors over,

@@ -21,7 +21,7 @@ class NotInThisProcess(EspalierError):
 class AsyncSave:
     """A save that goes on while the program does. Arrays were copied: change them at once.
 
-    An error is raised by result(). One that nobody asks for is printed when the program ends, which waits for the save.
+    result() raises the save's error. The end of the program waits for the save, and prints an error that nobody asked for.
     """
 
     def __init__(self, saving: _core.Saving, name: str):

@@ -74,7 +74,7 @@ def by_number() -> list[np.dtype[Any] | None]:
 
 
 def pack(array: np.ndarray[Any, Any], bits: int) -> np.ndarray[Any, Any]:
-    """Elements of one byte each, of which the low `bits` count, packed from the low bits on."""
+    """Packs elements of one byte each: takes the low `bits` of each, and fills bytes from their low bits on."""
     elements = array.reshape(-1).view(np.uint8) & ((1 << bits) - 1)
     flat = ((elements[:, None] >> np.arange(bits, dtype=np.uint8)) & 1).reshape(-1)
     return np.packbits(flat, bitorder="little")

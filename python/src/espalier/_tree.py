@@ -25,7 +25,7 @@ class TensorParts(NamedTuple):
     data: Any = None  # an array of the packed bytes in C order; None for a placeholder
     axis_names: tuple[str, ...] = ()
     block: tuple[str, int, int] | None = None
-    is_private: bool = False  # whether nobody else has this memory
+    is_private: bool = False  # a copy that was made for this save, which no other array overlaps
 
 
 def public_name(cls: type) -> str:
@@ -49,7 +49,7 @@ def zipped(content: tuple[list[Any], list[Any]]) -> zip[tuple[Any, Any]]:
     return zip(*content, strict=True)
 
 
-# Of a defaultdict: functions that a file may name.
+# What a defaultdict may call: the label in a file chooses one of these by its name.
 FACTORIES: dict[str, Callable[[], Any]] = {
     factory.__name__: factory for factory in (bool, bytes, complex, dict, float, frozenset, int, list, set, str, tuple)
 }

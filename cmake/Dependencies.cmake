@@ -110,6 +110,20 @@ if(NOT TARGET zstd::zstd)
   add_library(zstd::zstd ALIAS libzstd_static)
 endif()
 
+find_package(ZLIB QUIET)
+if(NOT TARGET ZLIB::ZLIB)
+  FetchContent_Declare(
+    zlib_source
+    GIT_REPOSITORY https://github.com/madler/zlib.git
+    GIT_TAG v1.3.1
+    GIT_SHALLOW ON
+    SYSTEM)
+  set(ZLIB_BUILD_EXAMPLES OFF)
+  FetchContent_MakeAvailable(zlib_source)
+  target_include_directories(zlibstatic SYSTEM INTERFACE "${zlib_source_SOURCE_DIR}" "${zlib_source_BINARY_DIR}")
+  add_library(ZLIB::ZLIB ALIAS zlibstatic)
+endif()
+
 espalier_dependency(flatbuffers google/flatbuffers v23.5.26 NAMES FlatBuffers CONFIG)
 if(NOT TARGET flatbuffers::flatc)
   add_executable(flatbuffers::flatc ALIAS flatc)

@@ -55,7 +55,7 @@ install(
   COMPONENT Development)
 
 # What a program that links the static library needs besides.
-set(ESPALIER_PC_REQUIRES libzstd)
+set(ESPALIER_PC_REQUIRES "libzstd, zlib")
 get_target_property(xxhash_libraries xxHash::xxHash INTERFACE_LINK_LIBRARIES)
 if(xxhash_libraries)
   string(APPEND ESPALIER_PC_REQUIRES ", libxxhash")

@@ -34,7 +34,7 @@ set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "training checkpoints: headers and libraries for C++ and C")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SHLIBDEPS OFF)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
-    "${runtime} (= ${PROJECT_VERSION}), libexpected-dev, libxxhash-dev, libzstd-dev")
+    "${runtime} (= ${PROJECT_VERSION}), libexpected-dev, libxxhash-dev, libzstd-dev, zlib1g-dev")
 set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME espalier)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION utils)
 set(CPACK_COMPONENT_TOOLS_DESCRIPTION "training checkpoints: the command line, its manual and the documents")

@@ -1,4 +1,5 @@
-// Merges two checkpoints into a new one; where both have a value, the second wins.
+// Merges two checkpoints and their metadata into a new one. Where both have a value, the second
+// wins; `espalier merge` goes by the same rule.
 //
 //   merge A B OUT
 #include <cstdio>
@@ -13,7 +14,8 @@ Result<void> merge(const char* a, const char* b, const char* out) {
   auto all = load_contents(a);
   auto more = load_contents(b);
   if (!all || !more) return propagate(all ? more : all);
-  if (auto ok = all->state.merge(more->state, Value::OnConflict::kReplace); !ok) return ok;
+  if (auto ok = all->state.merge(more->state, Value::later_wins); !ok) return ok;
+  if (auto ok = all->metadata.merge(more->metadata, Value::later_wins); !ok) return ok;
   return save(out, *all);
 }
 

@@ -106,6 +106,9 @@ def read_and_edit(folder):
                  for text in (before, run(ESPALIER, "ls", "--json", "--long", "--all", file).stdout)]
         check(sizes[0] - 1 <= sizes[1] and (sizes[0] > 0) == bool(options), f"compressed tensors: {sizes}")
 
+        done = run(PROGRAMS / "edit", file, "model/layers/1/bais")
+        check(done.returncode == 1 and "not_found" in done.stderr, f"a misspelt path: {done.stderr}")
+
         run(ESPALIER, "convert", source, update, "--nest", "--force")
         done = run(PROGRAMS / "merge", file, update, merged)
         check(done.returncode == 0, done.stderr)
@@ -113,6 +116,24 @@ def read_and_edit(folder):
         done = run(PROGRAMS / "inspect", merged)
         check(done.returncode == 0 and done.stdout.endswith("intact\n"), done.stdout + done.stderr)
         check("f32 64 model/layers/1/bias" in done.stdout, done.stdout)
+
+    note, expected = folder / "note.safetensors", folder / "expected.espalier"
+    header = json.dumps({"__metadata__": {"note": "new"}}).encode()
+    note.write_bytes(len(header).to_bytes(8, "little") + header)
+    done = run(PROGRAMS / "merge", file, note, merged)
+    check(done.returncode == 0, done.stderr)
+    run(ESPALIER, "merge", file, note, expected)
+    check("note" in run(ESPALIER, "tree", "--metadata", merged).stdout, "the metadata is not merged")
+    check(run(ESPALIER, "diff", merged, expected).stdout == "equal\n", "`espalier merge` merges otherwise")
+
+    flat = folder / "flat.safetensors"
+    flat.write_bytes(source.read_bytes())
+    done = run(PROGRAMS / "edit", flat, "model.layers.1.bias")
+    check(done.returncode == 0, done.stderr)
+    check("f32 [8]" in run(ESPALIER, "show", flat, "model.layers.1.bias").stdout, "the tensor did not change")
+    show = [run(ESPALIER, "tree", "--metadata", name).stdout for name in (flat, source)]
+    check(show[0] == show[1] and show[0] != "", f"the metadata changed: {show}")
+
     damaged = bytearray(merged.read_bytes())
     damaged[-1] ^= 1
     merged.write_bytes(damaged)
@@ -132,8 +153,8 @@ def espalier_lines(name):
 
 
 def main():
-    for name, most in (("train_loop.cpp", 20), ("streamed_save.cpp", 15), ("partial_load.cpp", 8), ("edit.cpp", 5),
-                       ("merge.cpp", 5)):
+    for name, most in (("train_loop.cpp", 20), ("streamed_save.cpp", 15), ("partial_load.cpp", 8), ("edit.cpp", 8),
+                       ("merge.cpp", 6)):
         lines = espalier_lines(name)
         check(0 < len(lines) <= most, f"{name} has {len(lines)} lines of Espalier")
     with tempfile.TemporaryDirectory() as temporary:

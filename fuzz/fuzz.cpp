@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <type_traits>
 
+#include "espalier/base/checked.h"
 #include "espalier/foreign/any_opener.h"
 #include "espalier/read/walker.h"
 
@@ -30,16 +31,15 @@ void visit_tensor(const TensorRef& tensor) {
   require((tensor.dtype() == DType::kOpaque) == (block.elements != 0), "a block without opaque");
   use(tensor.elements());
   require(tensor.is_placeholder() ? tensor.stored_bytes() == 0
-                                  : tensor.stored_bytes() <= tensor.bytes(),
+                                  : tensor.stored_bytes() <= tensor.storage_bytes(),
           "more bytes are stored than there are");
   require(
       tensor.chunk_count() == 0 || tensor.first_chunk() < tensor.catalog().tables().chunks.size(),
       "a chunk is out of range");
   if (const auto extent = tensor.raw_extent()) {
-    require(
-        extent->length == 0 || (extent->offset <= tensor.catalog().file_length() &&
-                                extent->length <= tensor.catalog().file_length() - extent->offset),
-        "a tensor reaches past the end of the file");
+    require(extent->length == 0 || range_fits(extent->offset, extent->length,
+                                              tensor.catalog().files()[extent->file].length),
+            "a tensor reaches past the end of the file");
     require(extent->length == tensor.bytes(), "a raw tensor has another size");
   }
   if (const auto hash = tensor.content_hash()) use(hash->low);
@@ -88,6 +88,8 @@ Result<Checkpoint> open_any(ByteSpan file) {
   return opener.finish();
 }
 
+bool is_one_file(const Checkpoint& checkpoint) { return checkpoint.catalog().files().size() == 1; }
+
 Limits tight_limits(testing::Random& random) {
   Limits limits;
   const auto tighten = [&](auto& limit, std::uint64_t most) {
@@ -102,6 +104,9 @@ Limits tight_limits(testing::Random& random) {
   tighten(limits.rank, 4);
   tighten(limits.bigint_bytes, 16);
   tighten(limits.foreign_header_bytes, 1024);
+  tighten(limits.zip_directory_bytes, 1024);
+  tighten(limits.pickle_bytes, 1024);
+  tighten(limits.gguf_header_bytes, 1024);
   return limits;
 }
 

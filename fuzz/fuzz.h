@@ -28,6 +28,9 @@ std::vector<std::byte> copy_input(const std::uint8_t* data, std::size_t size);
 /// Opens a file of any known format from memory, fed whole.
 Result<Checkpoint> open_any(ByteSpan file);
 
+/// Whether all tensors lie in the input itself: none in a file that is made of it.
+bool is_one_file(const Checkpoint& checkpoint);
+
 /// Calls every accessor of every node and tensor. After a successful open all of them must succeed,
 /// and each printed key path must lead back to its node.
 void visit(const Checkpoint& checkpoint);

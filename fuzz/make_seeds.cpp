@@ -1,8 +1,8 @@
 // Makes the seeds of every campaign and replay; always the same ones.
 //
 //   make_seeds FOLDER     writes FOLDER/checkpoints, FOLDER/indexes, FOLDER/safetensors,
-//                         FOLDER/paths, FOLDER/codec; and FOLDER/large, which is too large to be
-//                         mutated
+//                         FOLDER/gguf, FOLDER/paths, FOLDER/codec; and FOLDER/large, which is too
+//                         large to be mutated
 #include <bit>
 #include <cstdio>
 #include <filesystem>
@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "support/gguf_bytes.h"
 #include "support/memory_file.h"
 #include "support/random_tree.h"
 #include "support/temporary_folder.h"
@@ -72,6 +73,37 @@ bool make_chunks(const fs::path& folder) {
   return ok;
 }
 
+// One file of each version, with a value of each type and tensors plain, quantised and empty.
+bool make_gguf(const fs::path& folder) {
+  bool ok = true;
+  for (const std::uint32_t version : {1u, 2u, 3u}) {
+    testing::GgufBytes file(4, 20, version);
+    for (const std::uint32_t type : {0u, 1u, 7u}) {
+      file.key("a." + std::to_string(type), type).number('\1');
+      file.array("l." + std::to_string(type), type, 2).number('\0').number('\1');
+    }
+    for (const std::uint32_t type : {2u, 3u}) {
+      file.key("a." + std::to_string(type), type).number(std::uint16_t{513});
+    }
+    for (const std::uint32_t type : {4u, 5u, 6u}) {
+      file.key("a." + std::to_string(type), type).number(1.5f);
+      file.array("l." + std::to_string(type), type, 1).number(1.5f);
+    }
+    for (const std::uint32_t type : {10u, 11u, 12u}) {
+      file.key("a." + std::to_string(type), type).number(-1.5);
+    }
+    file.key("text", 8).text("llama").array("texts", 8, 2).text("").text("\xFF");
+    file.key("general.alignment", 4).number(std::uint32_t{64});
+    file.tensor("b.0.w", {32, 2}, 2, 0).tensor("b.0.n", {0}, 14, 64).tensor("b.1", {3, 1}, 0, 64);
+    file.tensor("s", {}, 24, 128).pad(64).data(36).pad(64).data(12).pad(64).data(1);
+    ok &= write(folder, "version-" + std::to_string(version), as_bytes(file.bytes()));
+  }
+  testing::GgufBytes part(1, 2);
+  part.key("split.no", 2).number(std::uint16_t{0}).key("split.count", 2).number(std::uint16_t{2});
+  part.tensor("w", {2}, 0, 0).pad().data(8);
+  return ok & write(folder, "split", as_bytes(part.bytes()));
+}
+
 bool make(const fs::path& folder) {
   bool ok = true;
   int made = 0;
@@ -96,6 +128,7 @@ bool make(const fs::path& folder) {
     }
   }
   ok &= make_chunks(folder / "codec");
+  ok &= make_gguf(folder / "gguf");
   // Their index and header take more than one read.
   Value many = Value::dict();
   for (int i = 0; i < 2000; ++i) {

@@ -6,7 +6,10 @@
 //
 // Each module exports memory and errors, and a part of the rest:
 //   - core.wasm opens Espalier files, holds the tree, and plans reads and verifications
-//   - core-full.wasm is the same for every format; it also nests names and compares
+//   - core-full.wasm is the same for Espalier files, safetensors, GGUF and msgpack; it also nests
+//     names and compares
+//   - core-torch.wasm is the same for the files of PyTorch and NumPy; it also nests names and makes
+//     files
 //   - decoder.wasm turns stored bytes into checked ones and computes statistics; it knows no
 //     file and no tree
 //   - writer.wasm writes
@@ -41,7 +44,8 @@
 
 namespace espalier {
 struct Difference;
-}
+struct Tables;
+}  // namespace espalier
 
 namespace espalier::abi {
 
@@ -69,6 +73,14 @@ struct WantedFile {
   Text name;                 // 8: from the file: a label, not a path
 };
 
+/// A file whose bytes espalier_make() makes.
+struct MadeFile {
+  std::uint32_t number;  // 0
+  std::uint32_t zero;    // 4
+  std::uint64_t length;  // 8
+  Text name;             // 16: a label, not a path
+};
+
 /// A range of a file; file 0 is the opened one.
 struct Extent {
   std::uint32_t file;    // 0
@@ -78,7 +90,7 @@ struct Extent {
 };
 
 struct Info {
-  std::uint32_t format;         // 0: 0 espalier, 1 safetensors
+  std::uint32_t format;         // 0: a FileFormat
   std::uint32_t has_hashes;     // 4: 0 or 1
   std::uint32_t nodes;          // 8
   std::uint32_t tensors;        // 12
@@ -254,6 +266,7 @@ class Tree;
 class Diff;
 class Matches;
 class Read;
+class Making;
 class Verification;
 class Decoding;
 class Counting;
@@ -282,10 +295,12 @@ ESPALIER_ABI void espalier_kind_name(std::uint32_t kind, Text* out);
 // Opening ----------------------------------------------------------------------------------------
 
 /// Opens a file of `file_size` bytes, of any format that the core reads. `index_bytes` lowers
-/// Limits::index_bytes and the limit on safetensors headers; 0 keeps the defaults. `nest` is 1 to
-/// turn dotted names into nested dicts, which core.wasm ignores. Never null.
+/// Limits::index_bytes and the limits on headers of other formats; 0 keeps the defaults. `nest` is
+/// 1 to turn dotted names into nested dicts, which core.wasm ignores. `name` is the file's own, as
+/// in OpenOptions::name, and may be empty. Never null.
 ESPALIER_ABI Opening* espalier_open(std::uint64_t file_size, std::uint32_t index_bytes,
-                                    std::uint32_t nest);
+                                    std::uint32_t nest, const char* name,
+                                    std::uint32_t name_length);
 /// Writes up to `capacity` extents that are still needed and returns how many there are.
 ESPALIER_ABI std::uint32_t espalier_open_needs(Opening* opening, Extent* out,
                                                std::uint32_t capacity);
@@ -318,9 +333,6 @@ ESPALIER_ABI std::uint32_t espalier_note(Tree* tree, std::uint32_t i, Failure* o
 ESPALIER_ABI std::uint32_t espalier_is_nested(Tree* tree);
 /// 1 if the state has text keys with dots, which core-full.wasm could split.
 ESPALIER_ABI std::uint32_t espalier_has_dotted_keys(Tree* tree);
-/// 16 bytes: XXH3-128 of the tables of nodes, values, texts and labels. Equal trees have equal
-/// hashes.
-ESPALIER_ABI void espalier_tree_hash(Tree* tree, std::uint8_t* out);
 /// Key, label and value point into the checkpoint and live as long as it.
 ESPALIER_ABI Status espalier_node(Tree* tree, std::uint32_t node, Node* out);
 /// The parent of a node; kNone for roots. The first call for a tree makes a table of all parents (4
@@ -377,6 +389,12 @@ ESPALIER_ABI Status espalier_tensor(Tree* tree, std::uint32_t tensor, TensorInfo
 
 // Comparing --------------------------------------------------------------------------------------
 
+/// The tables of a tree, as wasm/src/core/diff.ts copies them to another module. Valid as long as
+/// the tree.
+ESPALIER_ABI const Tables* espalier_tables(Tree* tree);
+/// A tree of such tables, which it copies and does not validate again. It can be compared, and its
+/// tensors cannot be read. `digest` is the tree digest, or null. Never null.
+ESPALIER_ABI Tree* espalier_tree_of_tables(const Tables* tables, const std::uint8_t* digest);
 /// Compares the states and the metadata of two trees in this module's memory. Null, with an error,
 /// on failure.
 ESPALIER_ABI Diff* espalier_diff(Tree* a, Tree* b);
@@ -394,6 +412,24 @@ ESPALIER_ABI void espalier_read_info(Read* read, PlanInfo* out);
 /// Chunk number `i` of the read, in file order.
 ESPALIER_ABI Status espalier_read_chunk(Read* read, std::uint32_t i, PlannedChunk* out);
 ESPALIER_ABI void espalier_read_free(Read* read);
+
+// Making files (core-torch.wasm)
+// -------------------------------------------------------------------
+
+/// The first file with at least that number that must be made before it is read; 0 if there is
+/// none.
+ESPALIER_ABI std::uint32_t espalier_made_file(Tree* tree, std::uint32_t from, MadeFile* out);
+/// Begins to make a file, in memory of this module; null, with an error, on failure. The tree must
+/// outlive it.
+ESPALIER_ABI Making* espalier_make(Tree* tree, std::uint32_t file);
+/// The next extent that is needed; 0 if there is none. It lies in a file that is not made.
+ESPALIER_ABI std::uint32_t espalier_make_needs(Making* making, Extent* out);
+/// Feeds the beginning of that extent, or all of it.
+ESPALIER_ABI Status espalier_make_feed(Making* making, std::uint32_t file, std::uint64_t offset,
+                                       const std::byte* bytes, std::uint32_t length);
+/// Checks the whole file and gives its bytes, which are valid until espalier_make_free().
+ESPALIER_ABI Status espalier_make_finish(Making* making, Text* out);
+ESPALIER_ABI void espalier_make_free(Making* making);
 
 // Verifying --------------------------------------------------------------------------------------
 

@@ -31,12 +31,16 @@ class Opening {
   std::unique_ptr<OpeningMachine> machine;
 };
 
-Opening* espalier_open(std::uint64_t file_size, std::uint32_t index_bytes, std::uint32_t nest) {
-  OpenOptions options{.file_size = file_size, .allocator = allocator(), .nest = nest != 0};
+Opening* espalier_open(std::uint64_t file_size, std::uint32_t index_bytes, std::uint32_t nest,
+                       const char* name, std::uint32_t name_length) {
+  OpenOptions options{.file_size = file_size,
+                      .allocator = allocator(),
+                      .nest = nest != 0,
+                      .name = {name, name_length},
+                      .is_remote = true};
   if (index_bytes != 0) {
     Limits& limits = options.limits;
     limits.index_bytes = std::min<std::uint64_t>(limits.index_bytes, index_bytes);
-    limits.foreign_header_bytes = std::min<std::uint64_t>(limits.foreign_header_bytes, index_bytes);
   }
   return new Opening(options);
 }

@@ -14,7 +14,6 @@
 #include "failure.h"
 #include "tree_handle.h"
 
-#include "espalier/codec/hash.h"
 #include "espalier/format/access.h"
 #include "espalier/format/nest_names.h"
 #include "espalier/read/checkpoint.h"
@@ -74,17 +73,7 @@ std::uint32_t espalier_note(Tree* tree, std::uint32_t i, Failure* out) {
   return 2 + static_cast<std::uint32_t>(listed[i].kind);
 }
 
-void espalier_tree_hash(Tree* tree, std::uint8_t* out) {
-  const Tables& t = tree->tables();
-  Hasher128 hasher;
-  for (const ByteSpan bytes :
-       {std::as_bytes(t.nodes), std::as_bytes(t.words), std::as_bytes(t.text_ends),
-        std::as_bytes(t.text), std::as_bytes(t.bytes), std::as_bytes(t.labels)}) {
-    hasher.update(bytes);
-  }
-  const Hash128 hash = hasher.hash();
-  std::memcpy(out, &hash, sizeof hash);
-}
+const Tables* espalier_tables(Tree* tree) { return &tree->tables(); }
 
 std::uint32_t espalier_has_dotted_keys(Tree* tree) {
   return has_dotted_keys(tree->tables()) ? 1 : 0;

@@ -121,7 +121,7 @@ void read(const Options& options) {
     std::vector<ByteSpan> views;
     bytes = 0;
     const Value state =
-        must(file.load(file.state(), options.check ? Check::kHashes : Check::kNothing));
+        must(file.load(file.state(), {.check = options.check ? Check::kHashes : Check::kNothing}));
     for (const Value& child : state.children()) {
       views.push_back(*child.as_tensor()->data.memory());
       bytes += views.back().size();

@@ -54,6 +54,7 @@ console.log(
     whole: await bundle(`export * from ${ours}`),
     core: file('core.wasm'),
     full: file('core-full.wasm'),
+    torch: file('core-torch.wasm'),
     decoder: file('decoder.wasm'),
     writer: file('writer.wasm'),
     package: packageBytes(),

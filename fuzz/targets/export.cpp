@@ -49,7 +49,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace espalier;
   const auto file = fuzz::copy_input(data, size);
   const auto checkpoint = fuzz::open_any(file);
-  if (!checkpoint) return 0;
+  if (!checkpoint || !fuzz::is_one_file(*checkpoint)) return 0;
   const auto state = testing::load_tree(file, checkpoint->state());
   if (!state) return 0;
   const Value metadata = to_value(checkpoint->metadata());

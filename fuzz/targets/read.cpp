@@ -83,7 +83,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace espalier;
   const auto file = fuzz::copy_input(data, size);
   const auto checkpoint = fuzz::open_any(file);
-  if (!checkpoint) return 0;
+  if (!checkpoint || !fuzz::is_one_file(*checkpoint)) return 0;
   testing::Random random(hash128(file).low);
   for (std::uint32_t i = 0; i < checkpoint->tensor_count(); ++i) {
     const TensorRef tensor = checkpoint->tensor(i);

@@ -294,8 +294,11 @@ ESPALIER_C_API espalier_status espalier_verify(const espalier_file* file,
 ESPALIER_C_API uint64_t espalier_report_error_count(const espalier_report* report);
 /* Error number `i`, or NULL: the report describes the first thousand. Belongs to the report. */
 ESPALIER_C_API const espalier_error* espalier_report_error(const espalier_report* report, size_t i);
-/* 0 if the format has no hashes: then nothing is known of the tensors' bytes. */
+/* 0 if the format has no hashes. */
 ESPALIER_C_API int espalier_report_has_hashes(const espalier_report* report);
+/* How many checksums of the format were compared in place of hashes, such as the CRC-32 of a zip
+ * archive's entries. If 0, nothing is known of the tensors' bytes. */
+ESPALIER_C_API uint64_t espalier_report_checksums(const espalier_report* report);
 ESPALIER_C_API void espalier_report_free(espalier_report* report);
 
 /* ---- Building and editing trees ---- */

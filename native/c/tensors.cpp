@@ -117,7 +117,8 @@ espalier_status espalier_view_tensor(const espalier_file* file, espalier_node no
     *out = nullptr;
     const auto tensor = c::tensor_of(file, node);
     if (!tensor) return propagate(tensor);
-    auto view = file->file.view(*tensor, unchecked != 0 ? Check::kNothing : Check::kHashes);
+    auto view =
+        file->file.view(*tensor, {.check = unchecked != 0 ? Check::kNothing : Check::kHashes});
     if (!view) return propagate(view);
     *out = new espalier_view{std::move(*view)};
     return {};
@@ -134,7 +135,7 @@ espalier_status espalier_verify(const espalier_file* file, espalier_progress pro
                                 void* context, espalier_report** out, espalier_error** error) {
   return guarded(error, [&]() -> Result<void> {
     *out = nullptr;
-    auto report = file->file.verify(c::progress_of(progress, context));
+    auto report = file->file.verify({.progress = c::progress_of(progress, context)});
     if (!report) return propagate(report);
     std::vector<espalier_error> errors(report->errors.begin(), report->errors.end());
     *out = new espalier_report{std::move(*report), std::move(errors)};
@@ -152,6 +153,10 @@ const espalier_error* espalier_report_error(const espalier_report* report, size_
 
 int espalier_report_has_hashes(const espalier_report* report) {
   return report->report.has_hashes ? 1 : 0;
+}
+
+uint64_t espalier_report_checksums(const espalier_report* report) {
+  return report->report.checksums;
 }
 
 void espalier_report_free(espalier_report* report) { delete report; }

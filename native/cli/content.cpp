@@ -25,7 +25,7 @@ bool carries_tree(const CheckpointFile& file) {
 // Reads every byte of the file and fails on the first damage.
 Result<void> check_all(const CheckpointFile& file) {
   ProgressBar progress("checking");
-  auto report = file.verify(progress.callback());
+  auto report = file.verify({.progress = progress.callback()});
   if (!report) return propagate(report);
   if (report->error_count > 0) return tl::unexpected<Error>(std::move(report->errors.front()));
   return {};

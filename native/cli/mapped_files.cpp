@@ -77,12 +77,15 @@ std::string message_about(const std::string& file) {
 
 void remember(const CheckpointFile& file, const std::string& name) {
   const auto files = file.checkpoint().catalog().files();
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::is_directory(name, error)
+                                           ? std::filesystem::path(name)
+                                           : std::filesystem::path(name).parent_path();
   for (std::uint32_t number = 0; number < files.size(); ++number) {
     const auto bytes = file.source().mapping(number);
     if (!bytes || bytes->empty()) continue;
     const std::string& own_name = files[number].name;
-    const std::string path =
-        number == 0 ? name : std::filesystem::path(name).replace_filename(own_name).string();
+    const std::string path = number == 0 ? name : (folder / own_name).string();
     g_mappings = new Mapping{reinterpret_cast<std::uintptr_t>(bytes->data()), bytes->size(),
                              message_about(path), g_mappings};
   }

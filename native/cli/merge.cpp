@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -23,6 +26,7 @@
 #include "espalier/foreign/safetensors/kept_header.h"
 #include "espalier/foreign/safetensors/tables.h"
 #include "espalier/format/shape.h"
+#include "espalier/tree/follow.h"
 
 namespace espalier::cli {
 namespace {
@@ -35,15 +39,61 @@ struct Options {
   bool flat = false;
 };
 
-// What one file replaced in the files before it.
-struct Replaced {
+// What one file changed in the files before it.
+struct Changes {
   std::string file;
-  Losses values;
+  Losses replaced;
+  Losses added;
+  // Says that an added value is none that was there, though its name reads like one; or empty.
+  std::string hint;
 };
 
 std::string with_article(Kind kind) {
   const std::string name(kind_name(kind));
   return (name.front() == 'i' ? "an " : "a ") + name;
+}
+
+std::uint64_t count_tensors(const Value& value) {
+  std::uint64_t count = value.kind() == Kind::kTensor ? 1 : 0;
+  for (const Value& child : value.children()) count += count_tensors(child);
+  return count;
+}
+
+// "a tensor", "a list with 4 tensors".
+std::string described(const Value& value) {
+  const std::uint64_t tensors = is_container(value.kind()) ? count_tensors(value) : 0;
+  return with_article(value.kind()) + (tensors > 0 ? " with " + counted(tensors, "tensor") : "");
+}
+
+const Value* find_child(const Value& parent, const KeyView& key) {
+  if (has_keys(parent.kind())) return parent.find(Key(key));
+  const auto children = parent.children();
+  const bool is_there =
+      key.is_int && key.integer >= 0 && static_cast<std::uint64_t>(key.integer) < children.size();
+  return is_there ? &children[static_cast<std::size_t>(key.integer)] : nullptr;
+}
+
+// What a name that `dict` lacks means if it is split at its dots, or if its digits are an integer.
+struct Meaning {
+  std::string path;  // from the dict on
+  bool has_int_keys = false;
+};
+
+std::optional<Meaning> find_meaning(const Value& dict, const KeyView& name) {
+  if (name.is_int) return std::nullopt;
+  const auto integer = read_int_key(name.text);
+  Meaning meaning;
+  const Value* at = &dict;
+  const auto missing =
+      follow(KeyPath{integer ? Key(*integer) : Key(name)}, [&](const KeyView& key) {
+        const Value* const child = find_child(*at, key);
+        if (child == nullptr) return false;
+        append_path(meaning.path, key, DigitMarks(at->keys()).of(key));
+        meaning.has_int_keys = meaning.has_int_keys || key.is_int;
+        at = child;
+        return true;
+      });
+  return missing ? std::nullopt : std::optional(std::move(meaning));
 }
 
 // A NaN is the same as itself, and -0 is not 0.
@@ -132,18 +182,18 @@ bool is_same_tensor(const std::shared_ptr<const Tensor>& mine,
   return have_hashes ? my_hash->second == other_hash->second : have_same_bytes(a, b);
 }
 
-// Decides what becomes of values that two files have at one path: the later one wins, containers
-// are merged, and a container against anything else is a conflict.
+// Decides what becomes of values that two files have at one path: the later one wins, but a
+// container against anything else is a conflict, and what is the same stays.
 class Rule {
  public:
-  Rule(const Options& options, std::string prefix, const Hashes& hashes, Losses& replaced)
-      : options_(options), prefix_(std::move(prefix)), hashes_(hashes), replaced_(replaced) {}
+  Rule(const Options& options, std::string prefix, const Hashes& hashes, Changes& changes)
+      : options_(options), prefix_(std::move(prefix)), hashes_(hashes), changes_(changes) {}
 
   Result<Value::OnBoth> operator()(const Value& mine, const Value& other,
                                    const std::function<std::string()>& path) const {
-    if (Value::can_join(mine, other)) return Value::OnBoth::kJoin;
-    // A part that `extract` cut from a list holds placeholders for the other elements.
-    if (other.kind() == Kind::kPlaceholder && mine.as_tensor()) return Value::OnBoth::kKeep;
+    auto decision = Value::later_wins(mine, other, path);
+    if (decision == Value::OnBoth::kJoin) note_added(mine, other, path);
+    if (!decision || *decision != Value::OnBoth::kReplace) return decision;
     if (is_same(mine, other)) return Value::OnBoth::kKeep;
     const bool differ = is_container(mine.kind()) != is_container(other.kind()) ||
                         (is_container(mine.kind()) && mine.kind() != other.kind());
@@ -156,8 +206,30 @@ class Rule {
                       "--on-conflict=first keeps the other",
                   Error::kNoOffset, where);
     }
-    replaced_.add(where, with_article(mine.kind()));
+    changes_.replaced.add(where, described(mine));
     return Value::OnBoth::kReplace;
+  }
+
+  // Notes the children that `other` adds to `mine`, at a path.
+  void note_added(const Value& mine, const Value& other,
+                  const std::function<std::string()>& path) const {
+    std::vector<KeyView> there;
+    for (const Key& key : mine.keys()) there.push_back(key.view());
+    std::sort(there.begin(), there.end());
+    for (std::size_t i = 0; i < other.keys().size(); ++i) {
+      const KeyView key = other.keys()[i].view();
+      if (std::binary_search(there.begin(), there.end(), key)) continue;
+      if (changes_.added.count() >= Losses::kKept) {
+        // Their paths are not listed; there may be millions, and each takes time.
+        changes_.added.add("", "");
+        continue;
+      }
+      const std::string parent = path();
+      std::string where = parent;
+      append_path(where, key, DigitMarks(mine.keys()).of(key));
+      changes_.added.add(prefix_ + where, described(other.children()[i]));
+      if (changes_.hint.empty()) changes_.hint = hint(mine, key, parent, where);
+    }
   }
 
  private:
@@ -169,10 +241,26 @@ class Rule {
            is_same_tensor(mine.as_tensor(), other.as_tensor(), hashes_);
   }
 
+  // What to say of a new child of `mine`, whose name may have been meant as one that is there.
+  std::string hint(const Value& mine, const KeyView& key, const std::string& parent,
+                   const std::string& where) const {
+    if (!prefix_.empty()) return {};  // names of metadata are not nested
+    const auto meaning = find_meaning(mine, key);
+    if (!meaning) return {};
+    const std::string there = (parent.empty() ? "" : parent + "/") + meaning->path;
+    if (meaning->has_int_keys) {
+      return where + " is new beside the existing " + there +
+             ", whose path has int keys or positions; a file with exactly this path replaces it";
+    }
+    if (options_.common.nest) return {};  // has been tried
+    return where + " is a new name " + (parent.empty() ? "at the root" : "in " + parent) +
+           "; --nest makes it the existing " + there;
+  }
+
   const Options& options_;
   std::string prefix_;
   const Hashes& hashes_;
-  Losses& replaced_;
+  Changes& changes_;
 };
 
 // The metadata of one file, without facts that hold for its own bytes alone.
@@ -190,8 +278,13 @@ Value own_metadata(Value metadata) {
 struct Merged {
   Value state;
   Value metadata;
-  std::vector<Replaced> replaced;
+  std::vector<Changes> changes;
 };
+
+Result<void> merge_one(Value& to, Value from, const Rule& rule) {
+  rule.note_added(to, from, [] { return std::string(); });
+  return to.merge(std::move(from), rule);
+}
 
 tl::expected<Merged, Failure> merge_all(const std::vector<std::string>& files,
                                         const Options& options) {
@@ -209,17 +302,48 @@ tl::expected<Merged, Failure> merge_all(const std::vector<std::string>& files,
       merged.metadata = std::move(metadata);
       continue;
     }
-    Replaced replaced{name, {}};
+    Changes& changes = merged.changes.emplace_back();
+    changes.file = name;
     auto ok =
-        merged.state.merge(std::move(content->state), Rule(options, "", hashes, replaced.values));
+        merge_one(merged.state, std::move(content->state), Rule(options, "", hashes, changes));
     if (ok && !options.write.no_metadata) {
-      ok = merged.metadata.merge(std::move(metadata),
-                                 Rule(options, "(metadata)/", hashes, replaced.values));
+      ok = merge_one(merged.metadata, std::move(metadata),
+                     Rule(options, "(metadata)/", hashes, changes));
     }
     if (!ok) return about(name, ok);
-    if (!replaced.values.empty()) merged.replaced.push_back(std::move(replaced));
   }
   return merged;
+}
+
+// Writes a member with the files that have such changes.
+void write_changes(JsonWriter& json, std::string_view name, const std::vector<Changes>& changes,
+                   Losses Changes::*kind) {
+  json.key(name);
+  json.begin_array();
+  for (const Changes& of_file : changes) {
+    const Losses& values = of_file.*kind;
+    if (values.empty()) continue;
+    json.begin_object();
+    json.member("file", shown_name(of_file.file));
+    json.member("count", values.count());
+    json.key("first");
+    json.begin_array();
+    for (const Loss& value : values.first()) json.value(value.path);
+    json.end_array();
+    json.end_object();
+  }
+  json.end_array();
+}
+
+void print_changes(Output& out, const Changes& changes) {
+  const auto print = [&](const char* verb, const Losses& values) {
+    if (values.empty()) return;
+    out.print("{} {} {}: {}\n", escaped(shown_name(changes.file)), verb,
+              counted(values.count(), "value"), escaped(values.to_string()));
+  };
+  print("replaced", changes.replaced);
+  print("added", changes.added);
+  if (!changes.hint.empty()) out.print("{}\n", escaped(changes.hint));
 }
 
 void print_json(Output& out, const std::vector<std::string>& files, const Written& written,
@@ -233,19 +357,8 @@ void print_json(Output& out, const std::vector<std::string>& files, const Writte
   json.member("written", written.route.target);
   json.member("bytes", written.bytes);
   json.member("left_out", written.left_out.count());
-  json.key("replaced");
-  json.begin_array();
-  for (const Replaced& replaced : merged.replaced) {
-    json.begin_object();
-    json.member("file", shown_name(replaced.file));
-    json.member("count", replaced.values.count());
-    json.key("first");
-    json.begin_array();
-    for (const Loss& value : replaced.values.first()) json.value(value.path);
-    json.end_array();
-    json.end_object();
-  }
-  json.end_array();
+  write_changes(json, "replaced", merged.changes, &Changes::replaced);
+  write_changes(json, "added", merged.changes, &Changes::added);
   json.end_object();
   out.put('\n');
 }
@@ -272,10 +385,7 @@ Outcome run(const Options& options, Output& out) {
     print_json(out, files, *written, *merged);
   } else if (!options.common.quiet) {
     print_written(out, *written);
-    for (const Replaced& replaced : merged->replaced) {
-      out.print("{} replaced {}: {}\n", escaped(shown_name(replaced.file)),
-                counted(replaced.values.count(), "value"), escaped(replaced.values.to_string()));
-    }
+    for (const Changes& changes : merged->changes) print_changes(out, changes);
   }
   return ExitCode::kOk;
 }
@@ -303,7 +413,7 @@ void add_merge(CLI::App& app, Action& action) {
                     "Take safetensors files' tensors as they are, even if they carry a tree");
   add_target_options(*command, options->write, Formats::kTrees);
   add_json_option(*command, options->common);
-  add_quiet_option(*command, options->common, "lines about what was written and replaced");
+  add_quiet_option(*command, options->common, "lines about what was written, replaced and added");
   add_read_options(*command, options->common);
   set_examples(*command, {"espalier merge base.espalier adapter.espalier merged.espalier"});
   command->callback(

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "urls.h"
+#include <fmt/format.h>
 
 namespace espalier::cli {
 namespace {
@@ -15,6 +16,17 @@ namespace fs = std::filesystem;
 tl::unexpected<Failure> refuse(std::string file, std::string message) {
   return fail_about(std::move(file),
                     {ErrorCode::kInvalidArgument, Error::kNoOffset, {}, std::move(message)});
+}
+
+// What to say if a name may be the level of a `--compress 9`, which takes it only as --compress=9.
+std::string level_hint(const std::vector<std::string>& names, const std::string& output,
+                       const TargetOptions& options) {
+  if (options.compress != "true") return {};
+  for (const std::string& name : {names.back(), output}) {
+    const bool is_level = name.size() == 1 && name >= "0" && name <= "9";
+    if (is_level) return fmt::format("; if {0} is a level, write --compress={0}", name);
+  }
+  return {};
 }
 
 bool is_folder(const std::string& name) {
@@ -75,7 +87,8 @@ tl::expected<std::vector<Conversion>, Failure> plan_conversions(std::vector<std:
   if (is_folder(*output)) return plan_into_folder(names, *output, options);
   if (names.size() > 1) {
     return refuse(*output, "this is not a folder, and " + std::to_string(names.size()) +
-                               " inputs need one; make the folder first");
+                               " inputs need one; make the folder first" +
+                               level_hint(names, *output, options));
   }
   if (output->ends_with('/')) return refuse(*output, "there is no such folder; make it first");
   if (auto ok = check_target(*output, options); !ok) return about(*output, ok);

@@ -58,8 +58,8 @@ Result<unsigned> timeout_of(const http::HttpOptions& defaults) {
               "the variable ESPALIER_HTTP_TIMEOUT is not a number of seconds from 1 to 3600");
 }
 
-Result<std::shared_ptr<const Source>> open_source_at(const http::Url& url) {
-  http::HttpOptions options;
+Result<std::shared_ptr<const Source>> open_source_at(const http::Url& url,
+                                                     http::HttpOptions options = {}) {
   options.is_cancelled = stop_reads;
   auto timeout = timeout_of(options);
   if (!timeout) return propagate(timeout);
@@ -128,10 +128,15 @@ Result<CheckpointFile> open_url(const std::string& url, OpenFileOptions options)
   // The threads mostly wait for the network, so there may be more of them than CPUs.
   constexpr unsigned kThreads = 8;
   if (options.threads == 0) options.threads = kThreads;
-  options.sibling = [&parsed](const std::string& name) -> Result<std::shared_ptr<const Source>> {
+  options.name = http::file_name(*parsed);
+  // One of many, so its header is short.
+  http::HttpOptions shard;
+  shard.head_bytes = std::uint64_t{256} << 10;
+  options.sibling = [&](const std::string& name) -> Result<std::shared_ptr<const Source>> {
     const auto beside = http::sibling_url(*parsed, name);
-    return beside ? open_source_at(*beside) : propagate(beside);
+    return beside ? open_source_at(*beside, shard) : propagate(beside);
   };
+  options.sibling_threads = kThreads;
   return CheckpointFile::open(std::move(*source), options);
 }
 

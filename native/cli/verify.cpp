@@ -46,7 +46,7 @@ Verdict verify(const std::string& name, const CommonOptions& common) {
   verdict.tensors = file->checkpoint().tensor_count();
   verdict.file_bytes = file->source().size();
   ProgressBar progress("checking");
-  verdict.report = file->verify(progress.callback());
+  verdict.report = file->verify({.progress = progress.callback()});
   return verdict;
 }
 
@@ -60,10 +60,16 @@ void print_text(Output& out, const Verdict& verdict, bool quiet) {
     const std::string size = format_size(verdict.file_bytes);
     if (report.has_hashes) {
       out.print("{}: ok ({}, {}, {})\n", name, tensors, counted(report.chunks, "chunk"), size);
+    } else if (report.checksums > 0) {
+      out.print("{}: ok ({}, {} of the zip archive, {}){}\n", name, tensors,
+                counted(report.checksums, "CRC-32"), size,
+                report.unchecked == 0 ? std::string()
+                                      : "; " + counted(report.unchecked, "byte") +
+                                            " of tensors have none, and were not checked");
     } else {
       out.print(
-          "{}: structure ok ({}, {}); this format has no hashes, so the tensors' bytes were not "
-          "checked\n",
+          "{}: structure ok ({}, {}); this format has no hashes and no checksums, so the "
+          "tensors' bytes were not checked\n",
           name, tensors, size);
     }
     return;
@@ -93,7 +99,9 @@ void write_json(JsonWriter& json, const Verdict& verdict) {
   json.member("hashes", report.has_hashes);
   json.member("tensors", verdict.tensors);
   json.member("chunks", report.chunks);
+  json.member("checksums", report.checksums);
   json.member("bytes_checked", report.bytes);
+  json.member("bytes_unchecked", report.unchecked);
   json.member("file_bytes", verdict.file_bytes);
   json.member("error_count", report.error_count);
   json.key("errors");

@@ -249,6 +249,7 @@ tl::expected<Written, Failure> write_file(const Route& route, SaveFormat format,
         message += "; only metadata does not fit, so --no-metadata helps, too";
       }
     }
+    if (saved.error().file == route.target) saved.error().file.clear();
     const bool is_of_input = exit_code(code) == ExitCode::kBadInput || !saved.error().file.empty();
     if (!is_of_input) return about(route.target, saved);
     std::string file = std::exchange(saved.error().file, {});

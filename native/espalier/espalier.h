@@ -17,6 +17,7 @@
 // Public, and not included here because few programs need them:
 //
 //   espalier/native/file_sink.h         replace a file with any bytes, completely or not at all
+//   espalier/native/temporary_files.h   remove what saves left behind when their process was ended
 //   espalier/native/mdspan.h            tensors as std::mdspan, with C++23
 //   espalier/read/opening_machine.h     open a format of your own
 //   espalier.h                          the C interface

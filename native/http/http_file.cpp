@@ -67,7 +67,7 @@ Result<std::unique_ptr<HttpFile>> HttpFile::open(const Url& url, const HttpOptio
   auto credentials = CredentialPolicy::from_environment(url);
   if (!credentials) return propagate(credentials);
   std::unique_ptr<HttpFile> file(new HttpFile(url, std::move(*credentials), options));
-  auto head = file->get({0, kHeadBytes});
+  auto head = file->get({0, options.head_bytes});
   if (!head) return propagate(head);
   file->head_ = std::move(*head);
   return file;

@@ -33,13 +33,13 @@ struct HttpOptions {
   unsigned retries = 3;
   /// The wait before the first of them; it doubles with each.
   std::chrono::milliseconds retry_delay{250};
+  /// Bytes of the first request: the header and index of a file of 20 GiB, in raw chunks.
+  std::uint64_t head_bytes = std::uint64_t{1} << 20;
 };
 
 /// A file that must not change while it is read. get() is thread-safe.
 class HttpFile {
  public:
-  /// Bytes of the first request: the header and index of a file of 20 GiB, in raw chunks.
-  static constexpr std::uint64_t kHeadBytes = std::uint64_t{1} << 20;
   /// The largest file to take whole from a server that does not send parts.
   static constexpr std::uint64_t kWholeFileBytes = std::uint64_t{16} << 20;
 

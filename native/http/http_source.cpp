@@ -46,6 +46,8 @@ class HttpSource : public Source {
     return blocks_.read(extent.offset + from_head, out.subspan(from_head));
   }
 
+  bool is_remote() const override { return true; }
+
   void expect(ReadPattern pattern) const override {
     blocks_.expect_sequence(pattern == ReadPattern::kSequential);
   }

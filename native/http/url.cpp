@@ -100,6 +100,15 @@ Result<Url> sibling_url(const Url& url, const std::string& name) {
   return sibling;
 }
 
+std::string file_name(const Url& url) {
+  const auto parsed = parse(url.text);
+  if (!parsed) return {};
+  const std::string path = part(parsed->get(), CURLUPART_PATH);
+  const std::unique_ptr<char, FreeText> name(
+      curl_easy_unescape(nullptr, path.c_str() + path.rfind('/') + 1, 0, nullptr));
+  return name == nullptr ? std::string() : name.get();
+}
+
 bool have_same_origin(const Url& a, const Url& b) {
   return a.scheme == b.scheme && a.host == b.host && a.port == b.port;
 }

@@ -34,6 +34,10 @@ struct Url {
 /// "a?b=c", "%2e%2e" and "//host" would lead elsewhere.
 [[nodiscard]] Result<Url> sibling_url(const Url& url, const std::string& name);
 
+/// The last segment of the URL's path: the name that the file would have when it is downloaded. May
+/// be empty.
+std::string file_name(const Url& url);
+
 /// Whether both have the same scheme, host and port. Credentials must not leave their origin.
 bool have_same_origin(const Url& a, const Url& b);
 

@@ -3,6 +3,7 @@
 #define ESPALIER_PYTHON_BINDINGS_H_
 
 #include <string>
+#include <string_view>
 
 #include <nanobind/nanobind.h>
 
@@ -13,7 +14,10 @@ void bind_saving(nanobind::module_& module);
 
 /// A path as os.fsencode() makes it, because names of files need not be UTF-8.
 inline std::string path_of(const nanobind::bytes& path) {
-  return {static_cast<const char*>(path.data()), path.size()};
+  const std::string_view text(static_cast<const char*>(path.data()), path.size());
+  // The system would take what comes before it as the name.
+  if (text.find('\0') != text.npos) throw nanobind::value_error("the path has a null byte");
+  return std::string(text);
 }
 
 }  // namespace espalier::python

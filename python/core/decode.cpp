@@ -1,12 +1,13 @@
 #include "decode.h"
 
+#include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -21,15 +22,6 @@ namespace {
 
 nb::object text(std::string_view text) {
   return nb::steal(PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size())));
-}
-
-// The owner of memory that Python objects use.
-nb::capsule capsule_of(std::shared_ptr<const void> keeper) {
-  auto owned = std::make_unique<std::shared_ptr<const void>>(std::move(keeper));
-  nb::capsule capsule(
-      owned.get(), [](void* p) noexcept { delete static_cast<std::shared_ptr<const void>*>(p); });
-  owned.release();
-  return capsule;
 }
 
 struct Frame {
@@ -108,35 +100,35 @@ class Decoder {
   nb::object key(const Key& key) {
     const KeyView view = key.view();
     if (view.is_int) return nb::steal(PyLong_FromLongLong(view.integer));
-    // The same few names come again and again.
-    const auto found = names_.find(std::string(view.text));
-    if (found != names_.end()) return found->second;
-    nb::object made = text(view.text);
-    names_.emplace(view.text, made);
-    return made;
+    // Names such as "weight" come again and again, and names such as "layers.7.weight" once.
+    Name& name = names_[std::hash<std::string_view>()(view.text) % names_.size()];
+    if (!name.made.is_valid() || name.text != view.text) name = {view.text, text(view.text)};
+    return name.made;
   }
 
   nb::object leaf(const Value& value) {
-    if (const auto tensor = value.as_tensor()) return this->tensor(value, *tensor);
+    if (const auto tensor = value.as_tensor()) {
+      // The tree and `tensor` own it; another owner is another place in the tree, a tie.
+      if (tensor.use_count() == 2) return this->tensor(value, *tensor);
+      auto& made = tensors_[{tensor.get(), std::string(value.label())}];
+      if (!made.is_valid()) made = this->tensor(value, *tensor);
+      return made;
+    }
     nb::object made = decode_scalar(value);
     return value.has_label() ? other(value, made) : made;
   }
 
   nb::object tensor(const Value& value, const Tensor& tensor) {
-    // Ties: one object for all nodes with the same tensor and label.
-    auto& made = tensors_[{&tensor, std::string(value.label())}];
-    if (made.is_valid()) return made;
     nb::object array;
     if (const auto memory = tensor.data.memory()) {
-      array = arrays_.make(tensor.dtype, tensor.shape, *memory,
+      array = arrays_.make(tensor.dtype, tensor.shape, value.label(), *memory,
                            std::make_shared<TensorData>(tensor.data));
     }
-    if (!array.is_valid() || !arrays_.has_dtype(tensor.dtype) || value.has_label() ||
+    if (!array.is_valid() || !arrays_.is_made_here(tensor.dtype, value.label()) ||
         !tensor.axis_names.empty() || exact_) {
       array = other_tensor(value, tensor, array);
     }
-    made = array;
-    return made;
+    return array;
   }
 
   nb::object other(const Value& value, const nb::object& content) {
@@ -149,16 +141,20 @@ class Decoder {
             ? nb::object(
                   nb::make_tuple(tensor.block_name, tensor.block_elements, tensor.block_bytes))
             : nb::object(nb::none());
-    return module_.attr("decode_tensor")(label(value), static_cast<int>(tensor.dtype),
-                                         nb::tuple(nb::cast(tensor.shape)),
-                                         nb::tuple(nb::cast(tensor.axis_names)), block,
-                                         array.is_valid() ? array : nb::object(nb::none()), exact_);
+    return module_.attr("decode_tensor")(
+        label(value), static_cast<int>(tensor.dtype), nb::tuple(nb::cast(tensor.shape)),
+        nb::tuple(nb::cast(tensor.axis_names)), block,
+        array.is_valid() ? array : nb::object(nb::none()), exact_, arrays_.framework());
   }
 
   static nb::object label(const Value& value) {
     return value.has_label() ? text(value.label()) : nb::object(nb::none());
   }
 
+  struct Name {
+    std::string_view text;  // of the tree
+    nb::object made;
+  };
   struct TensorKey {
     const Tensor* tensor;
     std::string label;
@@ -175,44 +171,12 @@ class Decoder {
   nb::object module_;
   nb::object decode_other_;
   std::vector<Frame> frames_;
-  std::unordered_map<std::string, nb::object> names_;
+  std::array<Name, 256> names_;  // by their hash, the last one of each
+  // Ties: one object for all nodes with the same tensor and label.
   std::unordered_map<TensorKey, nb::object, TensorKeyHash> tensors_;
 };
 
 }  // namespace
-
-Arrays::Arrays(std::optional<ByteSpan> mapping, std::shared_ptr<const void> keeper)
-    : mapping_(mapping),
-      ndarray_(nb::module_::import_("numpy").attr("ndarray")),
-      by_number_(nb::module_::import_("espalier._dtypes").attr("by_number")()),
-      uint8_(nb::module_::import_("numpy").attr("uint8")) {
-  if (mapping_) base_ = buffer(*mapping_, std::move(keeper));
-}
-
-nb::object Arrays::buffer(ByteSpan bytes, std::shared_ptr<const void> keeper) const {
-  return nb::cast(nb::ndarray<nb::numpy, const std::uint8_t, nb::ndim<1>>(
-      bytes.data(), {bytes.size()}, capsule_of(std::move(keeper))));
-}
-
-bool Arrays::has_dtype(DType dtype) const {
-  return !nb::object(by_number_[static_cast<int>(dtype)]).is_none();
-}
-
-nb::object Arrays::make(DType dtype, const std::vector<std::uint64_t>& shape, ByteSpan bytes,
-                        std::shared_ptr<const void> keeper) {
-  nb::object base;
-  std::size_t offset = 0;
-  if (mapping_ && !bytes.empty() && bytes.data() >= mapping_->data() &&
-      bytes.data() < mapping_->data() + mapping_->size()) {
-    base = base_;
-    offset = static_cast<std::size_t>(bytes.data() - mapping_->data());
-  } else {
-    base = buffer(bytes, std::move(keeper));
-  }
-  const nb::object type = by_number_[static_cast<int>(dtype)];
-  if (type.is_none()) return ndarray_(nb::make_tuple(bytes.size()), uint8_, base, offset);
-  return ndarray_(nb::tuple(nb::cast(shape)), type, base, offset);
-}
 
 nb::object decode(const Value& root, Arrays& arrays, bool exact) {
   return Decoder(arrays, exact).decode(root);

@@ -17,6 +17,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "espalier/base/checked.h"
 #include "espalier/base/limits.h"
 #include "espalier/tree/bigint.h"
 #include "espalier/tree/dtype.h"
@@ -74,16 +75,56 @@ std::string path_of(const Value& root, const Tensor* tensor) {
   return path.to_string();
 }
 
+// PyArrayInterface of numpy's array interface, version 3.
+struct ArrayInterface {
+  int two;
+  int axes;
+  char type_kind;
+  int item_bytes;
+  int flags;
+  Py_intptr_t* shape;
+  Py_intptr_t* strides;
+  void* data;
+  PyObject* description;
+};
+
+// Names of attributes, made once: thousands of arrays are asked for them.
+struct Names {
+  static nb::object name(const char* text) { return nb::steal(PyUnicode_InternFromString(text)); }
+
+  nb::object array_struct = name("__array_struct__");
+  nb::object data_ptr = name("data_ptr");
+  nb::object dtype = name("dtype");
+  nb::object is_contiguous = name("is_contiguous");
+  nb::object is_cpu = name("is_cpu");
+  nb::object is_neg = name("is_neg");
+  nb::object is_nested = name("is_nested");
+  nb::object layout = name("layout");
+  nb::object nbytes = name("nbytes");
+  nb::object requires_grad = name("requires_grad");
+  nb::object shape = name("shape");
+  nb::object untyped_storage = name("untyped_storage");
+};
+
 class Encoder {
  public:
   explicit Encoder(Views views)
       : views_(views),
         encoder_(nb::module_::import_("espalier._encode")),
         encode_other_(encoder_.attr("encode_other")) {
+    // Where a module was not imported, no object is an array of it.
     const nb::dict modules = nb::cast<nb::dict>(nb::module_::import_("sys").attr("modules"));
-    if (!modules.contains("numpy")) return;  // Then no object is an array.
-    ndarray_ = nb::module_::import_("numpy").attr("ndarray");
-    by_dtype_ = nb::cast<nb::dict>(nb::module_::import_("espalier._dtypes").attr("by_dtype")());
+    if (modules.contains("numpy")) {
+      ndarray_ = nb::module_::import_("numpy").attr("ndarray");
+      by_dtype_ = nb::cast<nb::dict>(nb::module_::import_("espalier._dtypes").attr("by_dtype")());
+    }
+    if (modules.contains("torch")) {
+      const nb::module_ torch = nb::module_::import_("torch");
+      torch_tensor_ = torch.attr("Tensor");
+      torch_strided_ = torch.attr("strided");
+      torch_by_dtype_ =
+          nb::cast<nb::dict>(nb::module_::import_("espalier._torch").attr("plain_dtypes")());
+    }
   }
 
   Encoded encode(nb::handle root) {
@@ -100,7 +141,7 @@ class Encoder {
       value = begin(PyList_GetItem(frame.children.ptr(), i));  // may add a frame
     }
     check_views(*value);
-    return {std::move(*value), std::move(kept_)};
+    return {std::move(*value), std::move(kept_), std::move(attributes_)};
   }
 
  private:
@@ -116,8 +157,12 @@ class Encoder {
     const PyTypeObject* const type = Py_TYPE(o);
     // Exact types alone: what a subclass adds would be lost.
     if (type == &PyUnicode_Type) return string(object);
-    if (object.type().ptr() == ndarray_.ptr()) {
+    if (ndarray_.is_valid() && object.type().ptr() == ndarray_.ptr()) {
       if (auto tensor = array(object)) return tensor;
+      return other(object);
+    }
+    if (torch_tensor_.is_valid() && object.type().ptr() == torch_tensor_.ptr()) {
+      if (auto tensor = torch_tensor(object)) return tensor;
       return other(object);
     }
     if (type == &PyDict_Type) {
@@ -187,6 +232,10 @@ class Encoder {
       refuse("containers are nested more than " + std::to_string(Limits{}.depth) + " deep");
     }
     const auto count = static_cast<std::size_t>(PyList_Size(children.ptr()));
+    if (keys.is_valid() && PyList_Size(keys.ptr()) != static_cast<Py_ssize_t>(count)) {
+      refuse("it has " + std::to_string(PyList_Size(keys.ptr())) + " keys or fields, and " +
+             std::to_string(count) + " values");
+    }
     Frame& frame = frames_.emplace_back();
     frame.object = object;
     frame.kind = kind;
@@ -230,7 +279,7 @@ class Encoder {
         frame.done_keys.emplace_back(text_of(key));
         return;
       } catch (nb::python_error&) {
-        refuse("a key is a str with lone surrogates, which is no Unicode text");
+        refuse("a key is a str with lone surrogates, which is no Unicode text", false);
       }
     }
     // bool is a subclass of int, and True is not the key 1.
@@ -243,7 +292,9 @@ class Encoder {
       }
     }
     refuse("the key " + nb::cast<std::string>(nb::repr(key)) +
-           " is neither a str nor an int of 64 bits; turn such keys into str");
+               " is neither a str nor an int of 64 bits; turn such keys into these with str() or "
+               "int()",
+           false);
   }
 
   // An array that can be borrowed as it is; nothing for others.
@@ -251,23 +302,71 @@ class Encoder {
     if (auto found = by_object_.find(object.ptr()); found != by_object_.end()) {
       return Value::tensor(found->second);
     }
-    const nb::object dtype = object.attr("dtype");
-    PyObject* const number = PyDict_GetItemWithError(by_dtype_.ptr(), dtype.ptr());
-    if (number == nullptr) {
-      if (PyErr_Occurred() != nullptr) throw nb::python_error();
+    const auto dtype = number_of(by_dtype_, object);
+    if (!dtype) return std::nullopt;
+    const nb::object capsule = nb::getattr(object, names_.array_struct);
+    const auto* const layout =
+        static_cast<const ArrayInterface*>(PyCapsule_GetPointer(capsule.ptr(), nullptr));
+    if (layout == nullptr) throw nb::python_error();
+    constexpr int kCOrder = 1;
+    if ((layout->flags & kCOrder) == 0) return std::nullopt;
+    Tensor tensor;
+    tensor.dtype = *dtype;
+    std::uint64_t length = static_cast<std::uint64_t>(layout->item_bytes);
+    for (int i = 0; i < layout->axes; ++i) {
+      tensor.shape.push_back(static_cast<std::uint64_t>(layout->shape[i]));
+      length *= tensor.shape.back();
+    }
+    return borrow(object, std::move(tensor), static_cast<const std::byte*>(layout->data), length,
+                  false);
+  }
+
+  // The same for a tensor of torch. Those with gradients have labels. What torch refuses to tell is
+  // an error of espalier/_torch.py.
+  std::optional<Value> torch_tensor(nb::handle object) try {
+    if (auto found = by_object_.find(object.ptr()); found != by_object_.end()) {
+      return Value::tensor(found->second);
+    }
+    const auto dtype = number_of(torch_by_dtype_, object);
+    const auto is = [&](const nb::object& name) {
+      return nb::getattr(object, name).ptr() == Py_True;
+    };
+    const auto says = [&](const nb::object& name) {
+      return nb::getattr(object, name)().ptr() == Py_True;
+    };
+    if (!dtype || !is(names_.is_cpu) || is(names_.requires_grad) || is(names_.is_nested) ||
+        nb::getattr(object, names_.layout).ptr() != torch_strided_.ptr() ||
+        !says(names_.is_contiguous) || says(names_.is_neg)) {
       return std::nullopt;
     }
-    const nb::dict interface = nb::cast<nb::dict>(object.attr("__array_interface__"));
-    if (!nb::object(interface["strides"]).is_none()) return std::nullopt;  // not in C order
     Tensor tensor;
-    tensor.dtype = static_cast<DType>(nb::cast<int>(nb::handle(number)));
-    for (const nb::handle length : nb::cast<nb::tuple>(interface["shape"])) {
-      tensor.shape.push_back(nb::cast<std::uint64_t>(length));
+    tensor.dtype = *dtype;
+    const nb::tuple shape = nb::borrow<nb::tuple>(nb::getattr(object, names_.shape));
+    for (std::size_t i = 0; i < shape.size(); ++i) {
+      tensor.shape.push_back(nb::cast<std::uint64_t>(shape[i]));
     }
-    const nb::tuple data = nb::cast<nb::tuple>(interface["data"]);
-    const auto address = nb::cast<std::uintptr_t>(data[0]);
-    return borrow(object, std::move(tensor), reinterpret_cast<const std::byte*>(address),
-                  nb::cast<std::uint64_t>(object.attr("nbytes")), false);
+    const auto length = nb::cast<std::uint64_t>(nb::getattr(object, names_.nbytes));
+    const auto address = nb::cast<std::uintptr_t>(nb::getattr(object, names_.data_ptr)());
+    // A storage may be shorter than its tensors: FSDP frees it with resize_(0).
+    const nb::object storage = nb::getattr(object, names_.untyped_storage)();
+    const auto begin = nb::cast<std::uintptr_t>(nb::getattr(storage, names_.data_ptr)());
+    const auto size = nb::cast<std::uint64_t>(nb::getattr(storage, names_.nbytes)());
+    if (length != 0 && (address < begin || !range_fits(address - begin, length, size))) {
+      return std::nullopt;
+    }
+    return borrow(object, std::move(tensor), reinterpret_cast<const std::byte*>(address), length,
+                  false);
+  } catch (nb::python_error&) {
+    return std::nullopt;
+  }
+
+  // The number of an array's dtype; nothing for one that must be converted.
+  std::optional<DType> number_of(const nb::dict& numbers, nb::handle array) const {
+    const nb::object dtype = nb::getattr(array, names_.dtype);
+    PyObject* const number = PyDict_GetItemWithError(numbers.ptr(), dtype.ptr());
+    if (number != nullptr) return static_cast<DType>(nb::cast<int>(nb::handle(number)));
+    if (PyErr_Occurred() != nullptr) throw nb::python_error();
+    return std::nullopt;
   }
 
   // A tensor of memory that `object` keeps: the one that was made of the same memory before, if
@@ -304,11 +403,22 @@ class Encoder {
     } catch (nb::python_error& error) {
       raise(encoder_.attr("at_path")(error.value(), path()));
     }
-    const nb::tuple parts = nb::cast<nb::tuple>(made);
+    try {
+      return from_parts(object, nb::cast<nb::tuple>(made));
+    } catch (const std::bad_cast&) {  // of a wrapper that the program made
+      refuse("a label is no text, or a shape, block or name of an axis is no such thing");
+    }
+  }
+
+  std::optional<Value> from_parts(nb::handle object, const nb::tuple& parts) {
     const auto kind = static_cast<Kind>(nb::cast<int>(parts[0]));
     auto label = nb::cast<std::optional<std::string>>(parts[1]);
     const nb::object content = parts[2];
     if (has_keys(kind)) {
+      // espalier/_attributes.py: a subclass of tuple.
+      if (Py_TYPE(content.ptr()) != &PyTuple_Type && nb::hasattr(content, "attributes")) {
+        attributes_.append(nb::make_tuple(path(), content.attr("attributes")));
+      }
       open(object.ptr(), kind, std::move(label), list_of(content[1]), list_of(content[0]));
       kept_.push_back(nb::borrow(object));
       return std::nullopt;
@@ -342,11 +452,25 @@ class Encoder {
     }
     const nb::object data = parts.attr("data");
     if (data.is_none()) return Value::tensor(std::move(tensor));
-    const nb::dict interface = nb::cast<nb::dict>(data.attr("__array_interface__"));
-    const auto address = nb::cast<std::uintptr_t>(nb::cast<nb::tuple>(interface["data"])[0]);
-    return borrow(data, std::move(tensor), reinterpret_cast<const std::byte*>(address),
-                  nb::cast<std::uint64_t>(data.attr("nbytes")),
-                  nb::cast<bool>(parts.attr("is_private")));
+    const nb::object tie = parts.attr("tie");
+    if (!tie.is_none() && ties_.contains(tie)) {
+      return Value::tensor(tied_[nb::cast<std::size_t>(ties_[tie])]);
+    }
+    nb::object place = parts.attr("address");
+    auto length = nb::cast<std::uint64_t>(parts.attr("nbytes"));
+    if (place.is_none()) {
+      const nb::dict interface = nb::cast<nb::dict>(data.attr("__array_interface__"));
+      place = nb::cast<nb::tuple>(interface["data"])[0];
+      length = nb::cast<std::uint64_t>(data.attr("nbytes"));
+    }
+    const auto address = nb::cast<std::uintptr_t>(place);
+    Value value = borrow(data, std::move(tensor), reinterpret_cast<const std::byte*>(address),
+                         length, nb::cast<bool>(parts.attr("is_private")));
+    if (!tie.is_none()) {
+      ties_[tie] = tied_.size();
+      tied_.push_back(value.as_tensor());
+    }
+    return value;
   }
 
   // Arrays that overlap would be saved apart, and no longer share memory when they are loaded.
@@ -364,9 +488,11 @@ class Encoder {
     }
   }
 
-  std::string path() const {
+  // To the object that is encoded, or, while a key is, to the container that has it.
+  std::string path(bool is_of_child = true) const {
     KeyPath path;
     for (const Frame& frame : frames_) {
+      if (!is_of_child && &frame == &frames_.back()) break;
       if (frame.keys.is_valid()) {
         if (!frame.done_keys.empty()) path.push_back(frame.done_keys.back());
       } else {
@@ -376,9 +502,9 @@ class Encoder {
     return path.to_string();
   }
 
-  [[noreturn]] void refuse(const std::string& why) const {
+  [[noreturn]] void refuse(const std::string& why, bool is_of_child = true) const {
     PyErr_Clear();
-    raise(encoder_.attr("at_path")(encoder_.attr("Unsupported")(why), path()));
+    raise(encoder_.attr("at_path")(encoder_.attr("Unsupported")(why), path(is_of_child)));
   }
 
   Views views_;
@@ -386,16 +512,29 @@ class Encoder {
   nb::object encode_other_;
   nb::object ndarray_;
   nb::dict by_dtype_;
+  nb::object torch_tensor_;
+  nb::object torch_strided_;
+  nb::dict torch_by_dtype_;
+  Names names_;
   std::vector<Frame> frames_;
   std::unordered_set<const PyObject*> open_;
   std::unordered_map<const PyObject*, std::shared_ptr<const Tensor>> by_object_;
   std::unordered_map<const std::byte*, std::vector<std::shared_ptr<const Tensor>>> by_address_;
   std::unordered_map<const PyObject*, Value> labelled_;
+  // Tensors that were copied, by what they are copies of (_tree.TensorParts.tie).
+  nb::dict ties_;
+  std::vector<std::shared_ptr<const Tensor>> tied_;
   std::vector<Range> ranges_;
   std::vector<nb::object> kept_;
+  nb::list attributes_;
 };
 
 }  // namespace
+
+nb::object Encoded::with_attributes(nb::handle metadata) const {
+  if (nb::len(attributes) == 0) return nb::borrow(metadata);
+  return nb::module_::import_("espalier._attributes").attr("added")(metadata, attributes);
+}
 
 Encoded encode(nb::handle object, Views views) { return Encoder(views).encode(object); }
 

@@ -14,6 +14,11 @@ namespace espalier::python {
 struct Encoded {
   Value value;
   std::vector<nanobind::object> kept;
+  /// The attributes of dicts, which belong into the metadata, as pairs of a key path and a dict.
+  nanobind::list attributes;
+
+  /// The metadata to save: `metadata`, with the attributes.
+  nanobind::object with_attributes(nanobind::handle metadata) const;
 };
 
 /// What becomes of two arrays that share some of their memory, but are not the same array.

@@ -21,8 +21,11 @@ nb::object text(const std::string& bytes, const char* errors) {
 nb::object exception_of(const Error& error, const std::string& where) {
   const nb::object offset =
       error.offset == Error::kNoOffset ? nb::object(nb::none()) : nb::cast(error.offset);
+  Error unnamed = error;
+  unnamed.file.clear();  // make() begins with it.
   return nb::module_::import_("espalier._errors")
-      .attr("make")(std::string(to_string(error.code)), text(error.describe(), "backslashreplace"),
+      .attr("make")(std::string(to_string(error.code)),
+                    text(unnamed.describe(), "backslashreplace"),
                     text(error.path, "backslashreplace"), offset,
                     text(error.file.empty() ? where : error.file, "surrogateescape"));
 }

@@ -1,4 +1,5 @@
 // espalier._core.File: reading.
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -11,6 +12,7 @@
 #include "decode.h"
 #include "errors.h"
 #include "interruptible.h"
+#include "python_source.h"
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -20,6 +22,8 @@
 
 #include "espalier/codec/hash.h"
 #include "espalier/native/checkpoint_file.h"
+#include "espalier/read/plan.h"
+#include "espalier/read/walker.h"
 
 namespace espalier::python {
 
@@ -64,6 +68,20 @@ class File {
     return File(must(CheckpointFile::open(std::move(copy), options)), "");
   }
 
+  // Of an object that reads: see make_python_source().
+  static File open_source(nb::object reader, const std::string& where, bool nest,
+                          unsigned threads) {
+    OpenFileOptions options;
+    options.threads = threads;
+    options.nest = nest;
+    auto source = make_python_source(std::move(reader));
+    auto file = [&] {
+      const nb::gil_scoped_release released;
+      return CheckpointFile::open(std::move(source), options);
+    }();
+    return File(must(std::move(file), where), where);
+  }
+
   std::uint32_t state() const { return file_.state().number(); }
   std::uint32_t metadata() const { return file_.metadata().number(); }
 
@@ -71,11 +89,21 @@ class File {
   nb::object label(std::uint32_t node) const { return text_or_none(at(node).label()); }
   std::uint32_t size(std::uint32_t node) const { return at(node).size(); }
 
-  nb::list keys(std::uint32_t node) const {
+  nb::list keys(std::uint32_t node) const { return first_keys(node, size(node)); }
+
+  nb::list first_keys(std::uint32_t node, std::uint32_t count) const {
     const NodeRef parent = at(node);
     nb::list keys;
-    for (std::uint32_t i = 0; i < parent.size(); ++i) keys.append(key_object(parent.key(i)));
+    const std::uint32_t end = std::min(parent.size(), count);
+    for (std::uint32_t i = 0; i < end; ++i) keys.append(key_object(parent.key(i)));
     return keys;
+  }
+
+  std::vector<std::uint32_t> children(std::uint32_t node) const {
+    const NodeRef parent = at(node);
+    std::vector<std::uint32_t> children;
+    for (std::uint32_t i = 0; i < parent.size(); ++i) children.push_back(parent.child(i).number());
+    return children;
   }
 
   std::uint32_t child(std::uint32_t node, std::uint32_t i) const {
@@ -110,77 +138,63 @@ class File {
   // (number, dtype, shape, axis names, block or None, bytes, stored bytes, is placeholder, hash)
   nb::tuple tensor(std::uint32_t node) const {
     const TensorRef tensor = tensor_of(node);
-    nb::list shape;
-    for (const std::uint64_t length : tensor.shape()) shape.append(length);
-    nb::list names;
-    for (const std::string_view name : tensor.axis_names()) names.append(std::string(name));
     nb::object block = nb::none();
     if (tensor.dtype() == DType::kOpaque) block = block_of(tensor);
     nb::object hash = nb::none();
     if (const auto content = tensor.content_hash()) hash = nb::cast(to_hex(*content));
-    return nb::make_tuple(tensor.number(), static_cast<int>(tensor.dtype()), nb::tuple(shape),
-                          nb::tuple(names), block, tensor.bytes(), tensor.stored_bytes(),
+    return nb::make_tuple(tensor.number(), static_cast<int>(tensor.dtype()), shape_of(tensor),
+                          axis_names_of(tensor), block, tensor.bytes(), tensor.stored_bytes(),
                           tensor.is_placeholder(), hash);
   }
 
-  // Several nodes at once.
-  nb::list load_nodes(const std::vector<std::uint32_t>& nodes, bool check, bool exact) const {
-    std::vector<NodeRef> roots;
-    for (const std::uint32_t node : nodes) roots.push_back(at(node));
-    std::vector<Value> loaded;
-    auto result = run_interruptibly(
-        nb::none(), [&](const Progress&, const std::atomic<bool>& cancel) -> Result<void> {
-          for (const NodeRef& root : roots) {
-            if (cancel) return fail(ErrorCode::kCancelled, "interrupted");
-            auto value = file_.load(root, check ? Check::kHashes : Check::kNothing);
-            if (!value) return propagate(value);
-            loaded.push_back(std::move(*value));
-          }
-          return {};
-        });
-    must(std::move(result), where_);
-    const Value all = Value::list(std::move(loaded));
-    return nb::cast<nb::list>(decode_value(all, exact));
+  // What a template is compared with: (number, dtype, shape, axis names, is placeholder, label).
+  // None if the node is no tensor.
+  nb::object array(std::uint32_t node) const {
+    const NodeRef found = at(node);
+    const auto tensor = found.tensor();
+    if (!tensor) return nb::none();
+    return nb::make_tuple(tensor->number(), static_cast<int>(tensor->dtype()), shape_of(*tensor),
+                          axis_names_of(*tensor), tensor->is_placeholder(),
+                          text_or_none(found.label()));
   }
 
-  nb::object load(std::uint32_t node, bool check, bool exact) const {
+  // Several nodes at once.
+  nb::list load_nodes(const std::vector<std::uint32_t>& nodes, bool check, bool exact,
+                      const std::string& framework, const nb::object& progress) const {
+    std::vector<NodeRef> roots;
+    for (const std::uint32_t node : nodes) roots.push_back(at(node));
+    const Value all = Value::list(load_values(roots, check, framework, progress));
+    return nb::cast<nb::list>(decode_value(all, exact, framework));
+  }
+
+  nb::object load(std::uint32_t node, bool check, bool exact, const std::string& framework,
+                  const nb::object& progress) const {
     const NodeRef root = at(node);
     if (!is_container(root.kind()) && !root.tensor()) {
-      return decode_value(must(file_.load(root), where_), exact);
+      return decode_value(must(file_.load(root), where_), exact, framework);
     }
-    std::optional<Value> loaded;
-    auto result = run_interruptibly(
-        nb::none(), [&](const Progress&, const std::atomic<bool>&) -> Result<void> {
-          auto value = file_.load(root, check ? Check::kHashes : Check::kNothing);
-          if (!value) return propagate(value);
-          loaded = std::move(*value);
-          return {};
-        });
-    must(std::move(result), where_);
-    return decode_value(*loaded, exact);
+    return decode_value(load_values({root}, check, framework, progress).front(), exact, framework);
   }
 
   // A slice for each of the first axes, as (start, stop, step) with None for what is left out.
-  nb::object slice(
-      std::uint32_t node,
-      const std::vector<std::tuple<std::optional<std::int64_t>, std::optional<std::int64_t>,
-                                   std::int64_t>>& axes) const {
+  nb::object slice(std::uint32_t node,
+                   const std::vector<std::tuple<std::optional<std::int64_t>,
+                                                std::optional<std::int64_t>, std::int64_t>>& axes,
+                   const std::string& framework) const {
     const TensorRef tensor = tensor_of(node);
     std::vector<Slice> slices;
     for (const auto& [start, stop, step] : axes) slices.push_back({start, stop, step});
-    auto view = [&] {
-      const nb::gil_scoped_release released;
-      return file_.slice(tensor, slices);
-    }();
-    const TensorView sliced = must(std::move(view), where_);
-    Arrays arrays(std::nullopt, nullptr);
-    const nb::object array = arrays.make(sliced.dtype, sliced.shape, sliced.bytes, sliced.keeper);
-    if (arrays.has_dtype(sliced.dtype)) return array;
+    const TensorView sliced = read_slice(tensor, slices);
+    Arrays arrays(framework, std::nullopt, nullptr);
+    const nb::object array =
+        arrays.make(sliced.dtype, sliced.shape, {}, sliced.bytes, sliced.keeper);
+    if (arrays.is_made_here(sliced.dtype, {})) return array;
     nb::object block = nb::none();
     if (sliced.dtype == DType::kOpaque) block = block_of(tensor);
     return nb::module_::import_("espalier._decode")
         .attr("decode_tensor")(nb::none(), static_cast<int>(sliced.dtype),
-                               nb::tuple(nb::cast(sliced.shape)), nb::tuple(), block, array, false);
+                               nb::tuple(nb::cast(sliced.shape)), nb::tuple(), block, array, false,
+                               framework);
   }
 
   std::optional<std::string> digest() const {
@@ -193,8 +207,8 @@ class File {
   nb::tuple verify(const nb::object& progress) const {
     std::optional<VerifyReport> report;
     auto result = run_interruptibly(
-        progress, [&](const Progress& tell, const std::atomic<bool>&) -> Result<void> {
-          auto verified = file_.verify(tell);
+        progress, [&](const Progress& tell, const std::atomic<bool>& cancel) -> Result<void> {
+          auto verified = file_.verify({.progress = tell, .cancel = &cancel});
           if (!verified) return propagate(verified);
           report = std::move(*verified);
           return {};
@@ -202,8 +216,8 @@ class File {
     must(std::move(result), where_);
     nb::list errors;
     for (const Error& error : report->errors) errors.append(exception_of(error, where_));
-    return nb::make_tuple(report->has_hashes, report->chunks, report->bytes, report->error_count,
-                          errors);
+    return nb::make_tuple(report->has_hashes, report->chunks, report->bytes, report->checksums,
+                          report->error_count, errors);
   }
 
  private:
@@ -219,6 +233,18 @@ class File {
     return *tensor;
   }
 
+  static nb::tuple shape_of(const TensorRef& tensor) {
+    nb::list shape;
+    for (const std::uint64_t length : tensor.shape()) shape.append(length);
+    return nb::tuple(shape);
+  }
+
+  static nb::tuple axis_names_of(const TensorRef& tensor) {
+    nb::list names;
+    for (const std::string_view name : tensor.axis_names()) names.append(std::string(name));
+    return nb::tuple(names);
+  }
+
   static nb::object block_of(const TensorRef& tensor) {
     const BlockType type = tensor.block();
     return nb::make_tuple(std::string(type.name), type.elements, type.bytes);
@@ -229,8 +255,78 @@ class File {
     return node->number();
   }
 
-  nb::object decode_value(const Value& value, bool exact) const {
-    Arrays arrays(file_.source().mapping(), std::make_shared<const CheckpointFile>(file_));
+  // Whether loading them is done before a signal has to be looked at: a thread takes longer to
+  // start than to map a tensor. Python code may be behind a source that is not mapped, and disks
+  // behind a mapped one as well, but for little.
+  bool is_quick(const std::vector<NodeRef>& nodes, bool check) const {
+    constexpr std::uint64_t kMost = std::uint64_t{4} << 20;  // bytes to hash or to decompress
+    if (!file_.source().mapping()) return false;
+    std::uint64_t bytes = 0;
+    for (const NodeRef& node : nodes) {
+      for (Walker walk(node); walk.next();) {
+        const auto tensor = walk.node().tensor();
+        if (!tensor) continue;
+        if (check || tensor->stored_bytes() < tensor->bytes()) bytes += tensor->bytes();
+        if (bytes > kMost) return false;
+      }
+    }
+    return true;
+  }
+
+  std::vector<Value> load_values(const std::vector<NodeRef>& nodes, bool check,
+                                 const std::string& framework, const nb::object& progress) const {
+    const auto load = [&](const Progress& tell, const std::atomic<bool>* cancel) {
+      const ReadOptions options{
+          .check = check ? Check::kHashes : Check::kNothing, .progress = tell, .cancel = cancel};
+      // torch has no read-only tensors.
+      return framework == "torch" ? file_.load_writable(nodes, options)
+                                  : file_.load(nodes, options);
+    };
+    if (progress.is_none() && is_quick(nodes, check)) {
+      auto loaded = [&] {
+        const nb::gil_scoped_release released;
+        return load(nullptr, nullptr);
+      }();
+      return must(std::move(loaded), where_);
+    }
+    std::optional<std::vector<Value>> loaded;
+    auto result = run_interruptibly(
+        progress, [&](const Progress& tell, const std::atomic<bool>& cancel) -> Result<void> {
+          auto values = load(tell, &cancel);
+          if (!values) return propagate(values);
+          loaded = std::move(*values);
+          return {};
+        });
+    must(std::move(result), where_);
+    return std::move(*loaded);
+  }
+
+  TensorView read_slice(const TensorRef& tensor, const std::vector<Slice>& slices) const {
+    // A thread for a slice of a few chunks would take longer than reading it.
+    constexpr std::size_t kFewChunks = 16;
+    const auto plan = ReadPlan::make(tensor, slices);
+    if (!plan || plan->chunks().size() <= kFewChunks) {
+      auto view = [&] {
+        const nb::gil_scoped_release released;
+        return file_.slice(tensor, slices);
+      }();
+      return must(std::move(view), where_);
+    }
+    std::optional<TensorView> sliced;
+    auto result = run_interruptibly(
+        nb::none(), [&](const Progress&, const std::atomic<bool>& cancel) -> Result<void> {
+          auto view = file_.slice(tensor, slices, {.cancel = &cancel});
+          if (!view) return propagate(view);
+          sliced = std::move(*view);
+          return {};
+        });
+    must(std::move(result), where_);
+    return std::move(*sliced);
+  }
+
+  nb::object decode_value(const Value& value, bool exact, const std::string& framework) const {
+    Arrays arrays(framework, file_.source().mapping(),
+                  std::make_shared<const CheckpointFile>(file_));
     return decode(value, arrays, exact);
   }
 
@@ -242,14 +338,21 @@ class File {
 
 void bind_file(nb::module_& module) {
   nb::class_<File>(module, "File")
-      .def_static("open", &File::open, "path"_a, "mapped"_a, "nest"_a, "threads"_a)
-      .def_static("open_bytes", &File::open_bytes, "data"_a, "nest"_a, "threads"_a)
+      .def_static("open", &File::open, "path"_a, "mapped"_a, "nest"_a, "threads"_a,
+                  nb::call_guard<Call>())
+      .def_static("open_bytes", &File::open_bytes, "data"_a, "nest"_a, "threads"_a,
+                  nb::call_guard<Call>())
+      .def_static("open_source", &File::open_source, "reader"_a, "where"_a, "nest"_a, "threads"_a,
+                  nb::call_guard<Call>())
       .def_prop_ro("state", &File::state)
       .def_prop_ro("metadata", &File::metadata)
       .def("kind", &File::kind, "node"_a)
       .def("label", &File::label, "node"_a, nb::sig("def label(self, node: int) -> str | None"))
       .def("size", &File::size, "node"_a)
       .def("keys", &File::keys, "node"_a, nb::sig("def keys(self, node: int) -> list[str | int]"))
+      .def("first_keys", &File::first_keys, "node"_a, "count"_a,
+           nb::sig("def first_keys(self, node: int, count: int) -> list[str | int]"))
+      .def("children", &File::children, "node"_a)
       .def("child", &File::child, "node"_a, "index"_a)
       .def("find_key", &File::find_key, "node"_a, "key"_a)
       .def("find_int", &File::find_int, "node"_a, "key"_a)
@@ -259,16 +362,26 @@ void bind_file(nb::module_& module) {
       .def("tensor", &File::tensor, "node"_a,
            nb::sig("def tensor(self, node: int) -> tuple[int, int, tuple[int, ...], "
                    "tuple[str, ...], tuple[str, int, int] | None, int, int, bool, str | None]"))
-      .def("load", &File::load, "node"_a, "check"_a, "exact"_a,
-           nb::sig("def load(self, node: int, check: bool, exact: bool) -> typing.Any"))
-      .def("load_nodes", &File::load_nodes, "nodes"_a, "check"_a, "exact"_a,
-           nb::sig("def load_nodes(self, nodes: collections.abc.Sequence[int], check: bool, "
-                   "exact: bool) -> list[typing.Any]"))
-      .def("slice", &File::slice, "node"_a, "axes"_a,
+      .def("array", &File::array, "node"_a,
+           nb::sig("def array(self, node: int) -> tuple[int, int, tuple[int, ...], "
+                   "tuple[str, ...], bool, str | None] | None"))
+      .def("load", &File::load, "node"_a, "check"_a, "exact"_a, "framework"_a = "numpy",
+           "progress"_a = nb::none(), nb::call_guard<Call>(),
+           nb::sig("def load(self, node: int, check: bool, exact: bool, framework: str = "
+                   "'numpy', progress: collections.abc.Callable[[int, int], object] | None = None) "
+                   "-> typing.Any"))
+      .def(
+          "load_nodes", &File::load_nodes, "nodes"_a, "check"_a, "exact"_a, "framework"_a = "numpy",
+          "progress"_a = nb::none(), nb::call_guard<Call>(),
+          nb::sig("def load_nodes(self, nodes: collections.abc.Sequence[int], check: bool, "
+                  "exact: bool, framework: str = 'numpy', progress: collections.abc.Callable[[int, "
+                  "int], object] | None = None) -> list[typing.Any]"))
+      .def("slice", &File::slice, "node"_a, "axes"_a, "framework"_a = "numpy",
+           nb::call_guard<Call>(),
            nb::sig("def slice(self, node: int, axes: collections.abc.Sequence[tuple[int | None, "
-                   "int | None, int]]) -> typing.Any"))
+                   "int | None, int]], framework: str = 'numpy') -> typing.Any"))
       .def_prop_ro("digest", &File::digest)
-      .def("verify", &File::verify, "progress"_a.none(),
+      .def("verify", &File::verify, "progress"_a.none(), nb::call_guard<Call>(),
            nb::sig("def verify(self, progress: collections.abc.Callable[[int, int], object] "
                    "| None) -> tuple[bool, int, int, int, list[typing.Any]]"));
 }

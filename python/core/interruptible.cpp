@@ -46,7 +46,43 @@ void run(State& state, const Work& work) {
   state.ended.notify_all();
 }
 
+// All of these are used with the GIL alone.
+int g_native_codes = 0;
+thread_local int g_own_native_codes = 0;
+std::optional<std::thread::id> g_ending_thread;
+
+void check_not_ending() {
+  if (!g_ending_thread || *g_ending_thread == std::this_thread::get_id()) return;
+  PyErr_SetString(PyExc_SystemExit, "the program ends");
+  throw nb::python_error();
+}
+
 }  // namespace
+
+NativeCode::NativeCode() noexcept {
+  ++g_native_codes;
+  ++g_own_native_codes;
+}
+
+NativeCode::~NativeCode() {
+  --g_native_codes;
+  --g_own_native_codes;
+}
+
+Call::Call() { check_not_ending(); }
+
+void end_calls() {
+  g_ending_thread = std::this_thread::get_id();
+  while (g_native_codes > g_own_native_codes) {
+    {
+      const nb::gil_scoped_release released;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  }
+}
+
+void forget_other_calls() { g_native_codes = g_own_native_codes; }
 
 Result<void> run_interruptibly(const nb::object& progress, const Work& work) {
   State state;
@@ -56,16 +92,19 @@ Result<void> run_interruptibly(const nb::object& progress, const Work& work) {
   } catch (const std::system_error&) {
     return fail(ErrorCode::kOutOfMemory, "no thread could be started");
   }
+  // A program's function may take its time: it is called less often than signals are looked for.
+  constexpr int kRoundsToTell = 5;
   std::optional<nb::python_error> raised;
   std::uint64_t told = 0;
-  for (bool has_ended = false; !has_ended;) {
+  bool has_ended = false;
+  for (int round = 1; !has_ended; ++round) {
     std::uint64_t done = 0;
     std::uint64_t total = 0;
     {
       const nb::gil_scoped_release released;
       std::unique_lock lock(state.mutex);
       // Not wait(), whose symbol needs a newer libstdc++ than the rest.
-      state.ended.wait_for(lock, std::chrono::milliseconds(50),
+      state.ended.wait_for(lock, std::chrono::milliseconds(10),
                            [&] { return state.result.has_value(); });
       has_ended = state.result.has_value();
       done = state.done;
@@ -73,9 +112,12 @@ Result<void> run_interruptibly(const nb::object& progress, const Work& work) {
     }
     if (raised) continue;
     try {
+      check_not_ending();
       if (PyErr_CheckSignals() != 0) throw nb::python_error();
-      if (!progress.is_none() && done != told) progress(done, total);
-      told = done;
+      if (!progress.is_none() && done != told && (has_ended || round % kRoundsToTell == 0)) {
+        progress(done, total);
+        told = done;
+      }
     } catch (nb::python_error& error) {
       raised.emplace(std::move(error));
       state.cancel = true;

@@ -1,12 +1,15 @@
 // The module espalier._core: what the package needs of the library. Handles into a file are numbers
 // of its nodes; espalier/_checkpoint.py makes objects of them.
 #include "bindings.h"
+#include "interruptible.h"
 
 #include "espalier/version.h"
 
 NB_MODULE(_core, module) {
   nanobind::set_leak_warnings(false);  // Arrays that live until the process ends are no leak.
   module.attr("VERSION") = ESPALIER_VERSION;
+  module.def("end_calls", &espalier::python::end_calls);
+  module.def("forget_other_calls", &espalier::python::forget_other_calls);
   espalier::python::bind_file(module);
   espalier::python::bind_saving(module);
 }

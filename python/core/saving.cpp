@@ -21,6 +21,8 @@
 #include "espalier/native/checkpoint_dir.h"
 #include "espalier/native/save.h"
 #include "espalier/native/save_async.h"
+#include "espalier/native/save_safetensors.h"
+#include "espalier/native/sink.h"
 
 namespace espalier::python {
 
@@ -60,21 +62,90 @@ void save_file(const nb::bytes& name, nb::handle state, nb::handle metadata, int
                const nb::object& progress) {
   const std::string path = path_of(name);
   const Encoded encoded = encode(state, views_of(copy_views));
-  save_interruptibly(progress, options_of(metadata, compression, sync, replace, threads), path,
-                     [&](const SaveOptions& options) {
-                       return save(std::filesystem::path(path), encoded.value, options);
-                     });
+  save_interruptibly(
+      progress, options_of(encoded.with_attributes(metadata), compression, sync, replace, threads),
+      path, [&](const SaveOptions& options) {
+        return save(std::filesystem::path(path), encoded.value, options);
+      });
 }
 
 nb::bytes save_bytes(nb::handle state, nb::handle metadata, int compression, unsigned threads,
                      bool copy_views) {
   const Encoded encoded = encode(state, views_of(copy_views));
-  const SaveOptions options = options_of(metadata, compression, true, true, threads);
-  auto bytes = [&] {
-    const nb::gil_scoped_release released;
-    return save_to_memory(encoded.value, options);
-  }();
-  const auto file = must(std::move(bytes));
+  std::vector<std::byte> file;
+  save_interruptibly(
+      nb::none(), options_of(encoded.with_attributes(metadata), compression, true, true, threads),
+      "", [&](const SaveOptions& options) -> Result<void> {
+        auto bytes = save_to_memory(encoded.value, options);
+        if (!bytes) return propagate(bytes);
+        file = std::move(*bytes);
+        return {};
+      });
+  return nb::bytes(file.data(), file.size());
+}
+
+Unrepresentable unrepresentable_of(const std::string& name) {
+  if (name == "error") return Unrepresentable::kError;
+  if (name == "drop") return Unrepresentable::kDrop;
+  if (name == "metadata") return Unrepresentable::kMetadata;
+  throw nb::value_error("not a policy");  // The package checks it.
+}
+
+// (count, [(path, what)] of the first), with the hint of errors in the words of Python.
+nb::tuple losses_of(Result<Losses> saved, const std::string& where) {
+  if (!saved && saved.error().message.ends_with(kUnrepresentableHint)) {
+    std::string& message = saved.error().message;
+    message.resize(message.size() - kUnrepresentableHint.size());
+    message +=
+        "; carry the whole tree in the file's metadata (unrepresentable=\"metadata\"), or leave "
+        "out "
+        "what does not fit (unrepresentable=\"drop\")";
+  }
+  const Losses losses = must(std::move(saved), where);
+  nb::list first;
+  for (const Loss& loss : losses.first()) first.append(nb::make_tuple(loss.path, loss.what));
+  return nb::make_tuple(losses.count(), first);
+}
+
+// Attributes belong to the labels of their dicts: a file without these has none of them.
+nb::object carried(const Encoded& encoded, nb::handle metadata, Unrepresentable policy) {
+  return policy == Unrepresentable::kMetadata ? encoded.with_attributes(metadata)
+                                              : nb::borrow(metadata);
+}
+
+nb::tuple save_safetensors_file(const nb::bytes& name, nb::handle state, nb::handle metadata,
+                                const std::string& unrepresentable, bool sync, bool replace,
+                                bool check_ending, unsigned threads, bool copy_views,
+                                const nb::object& progress) {
+  const std::string path = path_of(name);
+  const Unrepresentable policy = unrepresentable_of(unrepresentable);
+  const Encoded encoded = encode(state, views_of(copy_views));
+  SaveOptions options =
+      options_of(carried(encoded, metadata, policy), kNoCompression, sync, replace, threads);
+  options.check_ending = check_ending;
+  Result<Losses> saved = Losses();
+  save_interruptibly(progress, options, path, [&](const SaveOptions& told) -> Result<void> {
+    saved = save_safetensors(std::filesystem::path(path), encoded.value, policy, told);
+    return {};
+  });
+  return losses_of(std::move(saved), path);
+}
+
+nb::bytes save_safetensors_bytes(nb::handle state, nb::handle metadata,
+                                 const std::string& unrepresentable, unsigned threads,
+                                 bool copy_views) {
+  const Unrepresentable policy = unrepresentable_of(unrepresentable);
+  const Encoded encoded = encode(state, views_of(copy_views));
+  const SaveOptions options =
+      options_of(carried(encoded, metadata, policy), kNoCompression, true, true, threads);
+  MemorySink sink;
+  Result<Losses> saved = Losses();
+  save_interruptibly(nb::none(), options, "", [&](const SaveOptions& told) -> Result<void> {
+    saved = save_safetensors(sink, encoded.value, policy, told);
+    return {};
+  });
+  losses_of(std::move(saved), "");
+  const auto file = sink.take();
   return nb::bytes(file.data(), file.size());
 }
 
@@ -87,6 +158,7 @@ class Saving {
   Saving& operator=(Saving&&) = delete;
   // Waits for the save, which may take minutes.
   ~Saving() {
+    const NativeCode code;
     const nb::gil_scoped_release released;
     save_.reset();
   }
@@ -113,7 +185,8 @@ Saving save_in_background(const nb::bytes& name, nb::handle state, nb::handle me
                           bool copy_views) {
   const std::string path = path_of(name);
   Encoded encoded = encode(state, views_of(copy_views));
-  const SaveOptions options = options_of(metadata, compression, sync, replace, threads);
+  const SaveOptions options =
+      options_of(encoded.with_attributes(metadata), compression, sync, replace, threads);
   const nb::gil_scoped_release released;
   return {
       save_async(std::filesystem::path(path), std::move(encoded.value), Snapshot::kCopy, options),
@@ -130,14 +203,16 @@ class Folder {
             unsigned threads, bool copy_views, const nb::object& progress) const {
     const Encoded encoded = encode(state, views_of(copy_views));
     save_interruptibly(
-        progress, options_of(metadata, compression, sync, true, threads), where_,
+        progress, options_of(encoded.with_attributes(metadata), compression, sync, true, threads),
+        where_,
         [&](const SaveOptions& options) { return dir_.save(step, encoded.value, options); });
   }
 
   Saving save_async(std::uint64_t step, nb::handle state, nb::handle metadata, int compression,
                     bool sync, unsigned threads, bool copy_views) const {
     Encoded encoded = encode(state, views_of(copy_views));
-    const SaveOptions options = options_of(metadata, compression, sync, true, threads);
+    const SaveOptions options =
+        options_of(encoded.with_attributes(metadata), compression, sync, true, threads);
     const nb::gil_scoped_release released;
     return {dir_.save_async(step, std::move(encoded.value), Snapshot::kCopy, options), where_};
   }
@@ -150,11 +225,13 @@ class Folder {
   }
 
   // The step, and (step, exception) for each later one that is not intact; None without any.
-  nb::object latest(bool check) const {
+  nb::object latest(bool check, const nb::object& progress) const {
     std::optional<LatestCheckpoint> found;
     auto result = run_interruptibly(
-        nb::none(), [&](const Progress&, const std::atomic<bool>&) -> Result<void> {
-          auto latest = dir_.latest(check ? Check::kHashes : Check::kNothing);
+        progress, [&](const Progress& tell, const std::atomic<bool>& cancel) -> Result<void> {
+          auto latest = dir_.latest({.check = check ? Check::kHashes : Check::kNothing,
+                                     .progress = tell,
+                                     .cancel = &cancel});
           if (!latest) return propagate(latest);
           found = std::move(*latest);
           return {};
@@ -202,11 +279,23 @@ class Folder {
 
 void bind_saving(nb::module_& module) {
   module.def("save", &save_file, "path"_a, "state"_a.none(), "metadata"_a, "compression"_a,
-             "sync"_a, "replace"_a, "threads"_a, "copy_views"_a, "progress"_a.none());
+             "sync"_a, "replace"_a, "threads"_a, "copy_views"_a, "progress"_a.none(),
+             nb::call_guard<Call>());
   module.def("save_bytes", &save_bytes, "state"_a.none(), "metadata"_a, "compression"_a,
-             "threads"_a, "copy_views"_a);
+             "threads"_a, "copy_views"_a, nb::call_guard<Call>());
   module.def("save_async", &save_in_background, "path"_a, "state"_a.none(), "metadata"_a,
-             "compression"_a, "sync"_a, "replace"_a, "threads"_a, "copy_views"_a);
+             "compression"_a, "sync"_a, "replace"_a, "threads"_a, "copy_views"_a,
+             nb::call_guard<Call>());
+
+  module.def("save_safetensors", &save_safetensors_file, "path"_a, "state"_a.none(), "metadata"_a,
+             "unrepresentable"_a, "sync"_a, "replace"_a, "check_ending"_a, "threads"_a,
+             "copy_views"_a, "progress"_a.none(), nb::call_guard<Call>(),
+             nb::sig("def save_safetensors(path: bytes, state: object, metadata: object, "
+                     "unrepresentable: str, sync: bool, replace: bool, check_ending: bool, "
+                     "threads: int, copy_views: bool, progress: object | None) -> "
+                     "tuple[int, list[tuple[str, str]]]"));
+  module.def("save_safetensors_bytes", &save_safetensors_bytes, "state"_a.none(), "metadata"_a,
+             "unrepresentable"_a, "threads"_a, "copy_views"_a, nb::call_guard<Call>());
 
   nb::class_<Saving>(module, "Saving")
       .def("is_done", &Saving::is_done)
@@ -217,15 +306,18 @@ void bind_saving(nb::module_& module) {
   nb::class_<Folder>(module, "Folder")
       .def(nb::init<const nb::bytes&, std::optional<std::size_t>, std::uint64_t,
                     const std::optional<std::tuple<std::string, bool, std::size_t>>&, unsigned>(),
-           "path"_a, "last"_a.none(), "every"_a, "best"_a.none(), "threads"_a)
+           "path"_a, "last"_a.none(), "every"_a, "best"_a.none(), "threads"_a,
+           nb::call_guard<Call>())
       .def("save", &Folder::save, "step"_a, "state"_a.none(), "metadata"_a, "compression"_a,
-           "sync"_a, "threads"_a, "copy_views"_a, "progress"_a.none())
+           "sync"_a, "threads"_a, "copy_views"_a, "progress"_a.none(), nb::call_guard<Call>())
       .def("save_async", &Folder::save_async, "step"_a, "state"_a.none(), "metadata"_a,
-           "compression"_a, "sync"_a, "threads"_a, "copy_views"_a)
+           "compression"_a, "sync"_a, "threads"_a, "copy_views"_a, nb::call_guard<Call>())
       .def("steps", &Folder::steps)
       .def("path", &Folder::path, "step"_a)
-      .def("latest", &Folder::latest, "check"_a,
-           nb::sig("def latest(self, check: bool) -> "
+      .def("latest", &Folder::latest, "check"_a, "progress"_a = nb::none(), nb::call_guard<Call>(),
+           nb::sig("def latest(self, check: bool, progress: collections.abc.Callable[[int, int], "
+                   "object] "
+                   "| None = None) -> "
                    "tuple[int, list[tuple[int, Exception]]] | None"))
       .def("problems", &Folder::problems, nb::sig("def problems(self) -> list[Exception]"));
 }

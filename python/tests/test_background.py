@@ -169,3 +169,10 @@ def test_a_training_that_is_killed_goes_on(tmp_path):
     done = run(TRAINING, tmp_path / "killed")
     assert (done.stdout, done.stderr) == (expected, "")
     assert not [name for name in os.listdir(tmp_path / "killed") if name.endswith(".tmp")]
+
+
+def test_a_misspelt_metric_is_told_in_the_words_of_python(tmp_path):
+    with espalier.Checkpointer(tmp_path / "run", best=("los", "min"), background=False) as ck:
+        with pytest.warns(espalier.DamagedCheckpoint, match="correct the name in best=.*in metrics/los") as told:
+            ck.save(1, {}, metrics={"loss": 1.0})
+    assert "::" not in str(told[0].message)

@@ -12,10 +12,11 @@ import time
 import espalier
 import hypothesis
 import hypothesis.strategies as st
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis.extra import numpy as hnp
-from test_types import same
+from trees import TREES, equal
 
 STATE = {
     "model": {"layers": [{"weight": np.arange(600.0).reshape(20, 30)}], "8": 1, "a/b": 2},
@@ -41,47 +42,6 @@ def test_golden_files_come_back_byte_for_byte(repository):
         assert again == path.read_bytes(), path.name
         checkpoint.load()
         checkpoint.verify()
-
-
-SCALARS = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.integers(-(2**200), 2**200), st.floats(), st.complex_numbers(),
-    st.text(), st.binary(max_size=50),
-)  # fmt: skip
-ARRAYS = hnp.arrays(
-    st.one_of(
-        hnp.boolean_dtypes(), hnp.integer_dtypes(), hnp.unsigned_integer_dtypes(), hnp.floating_dtypes(sizes=(16, 32, 64)),
-        hnp.complex_number_dtypes(sizes=(64, 128)),
-    ),
-    hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=5),
-)  # fmt: skip
-KEYS = st.one_of(st.text(), st.integers(-(2**63), 2**63 - 1))
-TREES = st.recursive(
-    st.one_of(SCALARS, ARRAYS),
-    lambda children: st.one_of(
-        st.lists(children, max_size=4),
-        st.lists(children, max_size=4).map(tuple),
-        st.dictionaries(KEYS, children, max_size=4),
-        st.lists(st.tuples(st.text(), children), max_size=3, unique_by=lambda pair: pair[0]).map(
-            lambda pairs: espalier.Record("a.Label", pairs)
-        ),
-        children.map(lambda child: [child, child]),
-    ),
-    max_leaves=20,
-)
-
-
-def equal(a, b):
-    if isinstance(a, np.ndarray):
-        return isinstance(b, np.ndarray) and same(a.astype(a.dtype.newbyteorder("=")), b)
-    if isinstance(a, espalier.Record):
-        return a.label == b.label and list(a) == list(b) and all(equal(a[name], b[name]) for name in a)
-    if isinstance(a, dict):
-        return type(b) is dict and list(a) == list(b) and all(equal(a[key], b[key]) for key in a)
-    if isinstance(a, (list, tuple)):
-        return type(a) is type(b) and len(a) == len(b) and all(map(equal, a, b))
-    if isinstance(a, (float, complex)):
-        return type(a) is type(b) and repr(a) == repr(b)
-    return same(a, b)
 
 
 @hypothesis.settings(
@@ -145,6 +105,31 @@ def test_slices_are_those_of_numpy(data, file):
         assert np.array_equal(tensor[index], array[index])
 
 
+@pytest.mark.parametrize(
+    "index",
+    [[0, 2], None, np.array([True, False]), np.array([1]), "a", 1.5, True, (0, [1]), slice("a", None), (..., ...),
+     slice(0, 2, 0.5)],
+    ids=repr,
+)  # fmt: skip
+def test_an_index_that_tensors_do_not_take_is_an_index_error(index, saved):
+    with pytest.raises(IndexError, match="ellipsis"):
+        espalier.open(saved).at("model/layers/0/weight")[index]
+
+
+def test_the_dtype_of_numpy(file, monkeypatch):
+    of = [np.dtype(name) for name in ("bool", "<i4", "<f4", "<f8", "<c16")]
+    of += [np.dtype(ml_dtypes.bfloat16), np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.int4)]
+    packed = espalier.Packed("opaque", (32,), np.zeros(18, np.uint8), block=("q4_0", 32, 18))
+    espalier.save(file, [*(np.zeros(2, dtype) for dtype in of), packed])
+    tensors = list(espalier.open(file))
+    assert [tensor.numpy_dtype for tensor in tensors[:-1]] == of == [tensor.numpy().dtype for tensor in tensors[:-1]]
+    with pytest.raises(espalier.Unsupported, match="no dtype for opaque$"):
+        _ = tensors[-1].numpy_dtype
+    monkeypatch.setattr("espalier._dtypes._all", dict)  # As without ml_dtypes.
+    with pytest.raises(espalier.Unsupported, match="bf16.*pip install"):
+        _ = tensors[5].numpy_dtype
+
+
 def test_pickles_open_the_file_again(saved):
     checkpoint = espalier.open(saved)
     weight = checkpoint.at("model/layers/0/weight")
@@ -184,6 +169,83 @@ def test_errors(saved, tmp_path):
         saved.write_bytes(data[:size])
         with pytest.raises(espalier.Corrupt):
             espalier.open(saved)
+
+
+def test_files_of_others_open(tmp_path):
+    array = np.arange(6.0).reshape(2, 3)
+    np.save(tmp_path / "x.npy", np.asfortranarray(array))
+    np.savez(tmp_path / "x.npz", a=array)
+    np.savez_compressed(tmp_path / "y.npz", a=array)
+    (tmp_path / "x.pkl").write_bytes(pickle.dumps({"a": [1, (array, None)]}))
+    assert np.array_equal(espalier.load(tmp_path / "x.npy"), array)
+    for name in ("x.npz", "y.npz"):
+        assert np.array_equal(espalier.load(tmp_path / name)["a"], array)
+    one, (loaded, none) = espalier.load(tmp_path / "x.pkl")["a"]
+    assert one == 1 and none is None and np.array_equal(loaded, array)
+    (tmp_path / "bad.pkl").write_bytes(b"\x80\x04cposix\nsystem\nX\x02\0\0\0id\x85R.")
+    with pytest.raises(espalier.EspalierError, match="would call posix.system"):
+        espalier.open(tmp_path / "bad.pkl")
+
+
+def test_files_of_others_are_to_be_saved_with_espalier(tmp_path):
+    (tmp_path / "x.h5").write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(50))
+    with pytest.raises(espalier.EspalierError, match=r"with espalier.save\(\)"):
+        espalier.open(tmp_path / "x.h5")
+
+
+def test_found_are_tensors_nodes_and_values(file):
+    espalier.save(file, {"a": np.ones(2), "b": {"c": None}, "d": 1})
+    with espalier.open(file) as opened:
+        below = [("a", opened["a"]), ("b", opened["b"]), ("b/c", None), ("d", 1)]
+        assert opened.find("*") == below and opened.find("") == [("", opened.state), *below]
+        assert opened.find("b") == [("b", opened["b"]), ("b/c", None)]
+        assert [path for path, found in opened.find("") if isinstance(found, espalier.Tensor)] == ["a"]
+
+
+def test_a_key_that_is_missing_brings_those_that_are_near(file):
+    weights = {"0.weight": np.ones(2), "a/b": 2, "8": 3}
+    long = {"k" * 1000 + str(i): i for i in range(10)}
+    state = {"model": weights, "optimizer": {0: {"step": 7}}, "none": {}, "many": {f"w{i}": i for i in range(2000)}}
+    espalier.save(file, {**state, "long": long, "step": 3})
+    opened = espalier.open(file)
+    for path, hint in {
+        "modle": "; did you mean 'model'? (code",
+        "modle/x": "; did you mean 'model'? (code",
+        "model/0/weight": "; did you mean 'model/0.weight', one key? (code",
+        "model.0.weigth": "; did you mean 'model/0.weight'? (code",
+        "model.0.weight.x": "which has no children (code",
+        "optimizer.0.stp": "; did you mean 'optimizer/0/step'? (code",
+        "model/a/b": "; did you mean 'model/a~1b', one key? (code",
+        "optimizer/0/stp": "; did you mean 'optimizer/0/step'? (code",
+        "x": "; its keys are 'model', 'optimizer', 'none', 'many', 'long' and 1 more (code",
+        "model/9": "; its keys are '0.weight', 'a/b', '8' (code",
+        "none/x": "; it is empty (code",
+        "many/qqqq": "; its keys are 'w0', 'w1', 'w2', 'w3', 'w4' and 1,995 more (code",
+        "long/kkk": "without that key (code",
+        "step/x": "which has no children (code",
+    }.items():
+        with pytest.raises(espalier.KeyPathError) as missing:
+            opened.at(path)
+        assert hint in str(missing.value), path
+        assert (missing.value.code, missing.value.path) == ("not_found", path)
+    with pytest.raises(KeyError, match="did you mean '0.weight'"):
+        opened["model"].at("0/weight")
+    with pytest.raises(KeyError, match="did you mean 'model'\\?$"):
+        opened["modle"]
+    with pytest.raises(KeyError, match="did you mean '8'\\?$"):
+        opened["model"][8]
+    with pytest.raises(KeyError, match="did you mean 0\\?$"):
+        opened["optimizer"]["0"]
+
+
+def test_looking_for_near_keys_ends_soon(file):
+    espalier.save(file, {"x" * i + "y" * 60: i for i in range(1, 60)} | {"x" * 64 + str(i): i for i in range(9999)})
+    opened = espalier.open(file)
+    begun = time.monotonic()
+    for key in ("y" * 10 + "x" * 50, "x" * 1_000_000, "x/" * 5000 + "x"):
+        with pytest.raises(espalier.KeyPathError):
+            opened.at(key)
+    assert time.monotonic() - begun < 5
 
 
 @pytest.mark.parametrize("name", ["é.espalier", b"\xff\xfe.espalier", os.fsdecode(b"\xff.espalier")])
@@ -292,3 +354,67 @@ def test_importing_imports_no_framework():
 
 def test_the_version_is_the_library_s(repository):
     assert f"VERSION {espalier.__version__}" in (repository / "CMakeLists.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda path: espalier.open(path, mapped=5), "mapped must be True or False, not 5"),
+        (lambda path: espalier.open(path, nest="yes"), "nest must be True or False, not 'yes'"),
+        (lambda path: espalier.load(path, mapped=None), "mapped must be True or False, not None"),
+        (lambda path: espalier.load(path, exact=1), "exact must be True or False, not 1"),
+        (lambda path: espalier.load(path, at=5), "a key path must be a str, not 5"),
+        (lambda path: espalier.load(path, at="\ud800"), "a key path has lone surrogates"),
+        (lambda path: espalier.open(path).at(b"a"), "a key path must be a str, not b'a'"),
+        (lambda path: espalier.open(path).find(None), "a pattern must be a str, not None"),
+        (lambda path: espalier.open(path).load(exact="x"), "exact must be True or False, not 'x'"),
+        (lambda path: espalier.open(path).load_metadata(exact=0), "exact must be True or False, not 0"),
+        (lambda path: espalier.load_bytes(b"", nest=1), "nest must be True or False, not 1"),
+        (lambda path: espalier.save(path, 1, sync=1), "sync must be True or False, not 1"),
+        (lambda path: espalier.save(path, 1, replace="no"), "replace must be True or False, not 'no'"),
+        (lambda path: espalier.save_async(path, 1, sync="x"), "sync must be True or False, not 'x'"),
+        (lambda path: espalier.save_safetensors(path, {}, replace=0), "replace must be True or False, not 0"),
+        (lambda path: espalier.Checkpointer(path.parent / "run", sync=2), "sync must be True or False, not 2"),
+        (lambda path: espalier.Checkpointer(path.parent / "run").path("x"), "step must be an int"),
+    ],
+)  # fmt: skip
+def test_an_option_of_another_type_is_named(call, message, saved):
+    before = saved.read_bytes()
+    with pytest.raises(espalier.EspalierError, match=f"^{message}"):
+        call(saved)
+    assert saved.read_bytes() == before
+
+
+def test_bytes_are_bytes(saved):
+    for data in (5, "text", None):
+        with pytest.raises(TypeError, match="bytes-like"):
+            espalier.load_bytes(data)
+    assert espalier.load_bytes(bytearray(saved.read_bytes()))["optimizer"] == STATE["optimizer"]
+
+
+def test_a_key_that_no_file_has_is_not_there(saved):
+    assert "\ud800" not in espalier.open(saved)["model"]
+    with pytest.raises(KeyError):
+        espalier.open(saved)["model"]["\ud800"]
+
+
+def test_an_error_has_the_name_of_its_file_once(saved, tmp_path):
+    missing = tmp_path / "none" / "x"
+    for path, call in (
+        (missing, lambda: espalier.save(missing, {})),
+        (saved, lambda: espalier.save(saved, {}, replace=False)),
+        (tmp_path, lambda: espalier.save(tmp_path, {})),
+        (missing, lambda: espalier.save_async(missing, {}).result()),
+        (missing, lambda: espalier.load(missing)),
+    ):
+        with pytest.raises(espalier.EspalierError) as failed:
+            call()
+        message = str(failed.value)
+        assert message.startswith(f"{path}: ") and message.count(str(path)) == 1 and "in file" not in message
+
+
+def test_errors_are_in_the_words_of_python():
+    from espalier import _errors
+
+    for message in ("open it with CheckpointFile::open()", "save it, or correct Best::metric", "that Limits::nodes allows"):
+        assert "::" not in str(_errors.make("not_found", message, "", None, ""))

@@ -173,3 +173,28 @@ def test_wrong_arguments(saved):
     for wrong in ({"strict": "all"}, {"keys": "any"}, {"cast": "int"}, {"exact": True}):
         with pytest.raises(espalier.EspalierError, match=next(iter(wrong))):
             espalier.load(saved, like=STATE, **wrong)
+
+
+def test_a_class_in_a_template_hides_nothing(file):
+    espalier.save(file, {"w": np.ones(2, np.float32), "step": 3, "nothing": None})
+    with pytest.raises(espalier.TreeMismatch, match=r"w: f32 \[2\] in the file, what no file holds \(type\) in the template"):
+        espalier.load(file, like={"w": np.float32, "step": 0, "nothing": None})
+    assert espalier.load(file, like={"w": espalier.ANY, "step": 0, "nothing": print})["nothing"] is print
+
+
+class Moments(typing.NamedTuple):
+    mu: int
+
+
+class Belief(typing.NamedTuple):
+    mu: int
+
+
+def test_records_of_another_class_are_a_difference(file):
+    espalier.save(file, [Moments(1)])
+    with pytest.raises(espalier.TreeMismatch, match="0: record .*Moments in the file, record .*Belief in the template"):
+        espalier.load(file, like=[Belief(0)])
+    state, ledger = espalier.load(file, like=[Belief(0)], strict=False)
+    assert state == [Belief(1)] and [each.path for each in ledger.reclassed] == ["0"]
+    espalier.save(file, [espalier.Record("elsewhere.Moments", [("mu", 1)])])
+    assert espalier.load(file, like=[Moments(0)]) == [Moments(1)]

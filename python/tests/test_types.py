@@ -231,3 +231,112 @@ def test_whatever_has_a_state_dict(file):
             return collections.OrderedDict(step=3)
 
     assert same(resaved(Scheduler(), file), collections.OrderedDict(step=3))
+
+
+def test_classes_are_code(file):
+    for cls in (Point, Config, Color, int):
+        with pytest.raises(espalier.Unsupported, match="is code"):
+            espalier.save(file, {"a": [cls]})
+
+
+@pytest.mark.parametrize("name", ["M8[ns]", "m8", "M8[25s]", "U5", "S3", "O", ">f4", "f16", "bool"])
+def test_dtypes_come_back(file, name):
+    assert resaved(np.dtype(name), file) == np.dtype(name)
+
+
+def test_a_dtype_of_structures_is_an_error(file):
+    for dtype in ("V8", [("a", "f4")]):
+        with pytest.raises(espalier.Unsupported, match="which is of structures"):
+            espalier.save(file, np.dtype(dtype))
+    espalier.save(file, espalier.Labelled("numpy.dtype", "i4,f4"))
+    assert espalier.load(file) == "i4,f4"
+
+
+class Mode(enum.Flag):
+    READ = 1
+    WRITE = 2
+
+
+def test_flags_and_members_that_are_gone(file):
+    for value in (Mode.READ | Mode.WRITE, Mode(0), Mode.READ):
+        espalier.save(file, value)
+        assert espalier.load(file) == value.value
+    espalier.register(Mode)
+    for value in (Mode.READ | Mode.WRITE, Mode(0), Mode.READ):
+        assert resaved(value, file) is value
+    espalier.register(Color)
+    espalier.save(file, espalier.Labelled(espalier._registry.of_class(Color).label, "GONE"))
+    with pytest.raises(espalier.EspalierError, match="the member 'GONE' of"):
+        espalier.load(file)
+
+
+def test_a_key_that_cannot_be_saved_is_named_with_its_dict(file):
+    with pytest.raises(espalier.Unsupported, match="^a/b: the key 1000") as error:
+        espalier.save(file, {"a": {"b": {"good": {"x": 1}, 10**30: 1}}})
+    assert error.value.path == "a/b"
+
+
+def test_bytes_are_loaded_as_they_were_saved():
+    state = {"w": F32, "n": (1, "a")}
+    loaded = espalier.load_bytes(espalier.save_bytes(state, compression=1))
+    assert same(loaded, state)
+    with pytest.raises(espalier.TreeMismatch):
+        espalier.load_bytes(espalier.save_bytes(state), like={"w": F32})
+    with pytest.raises(espalier.EspalierError, match="load_bytes.. reads them"):
+        espalier.load(espalier.save_bytes(state))
+
+
+BAD_OPTIONS = [
+    (lambda f: espalier.save(f, 1, compression="zstd"), "compression must be an int, 0 to 9, not 'zstd'"),
+    (lambda f: espalier.save(f, 1, compression=10), "compression must be 0 to 9, not 10"),
+    (lambda f: espalier.save(f, 1, threads=-1), "threads must be 0 to 65536, not -1"),
+    (lambda f: espalier.save(f, 1, metadata=[1]), "metadata must be a dict, not a list"),
+    (lambda f: espalier.load(f, cast="float"), "pass like="),
+    (lambda f: espalier.load(f, strict=False), "pass like="),
+    (lambda f: espalier.Checkpointer(f.parent / "c", keep=0), "keep must be at least 1, not 0"),
+    (lambda f: espalier.Checkpointer(f.parent / "c", every=1.5), "every must be an int, at least 1, not 1.5"),
+    (lambda f: espalier.Checkpointer(f.parent / "c", best="loss"), "best must be a metric and"),
+    (lambda f: espalier.Checkpointer(f.parent / "c").save(True, 1), "step must be an int, 0 to"),
+    (lambda f: espalier.Checkpointer(f.parent / "c").save(1, 1, metadata={"step": 2}), "the metadata have step"),
+    (lambda f: espalier.Checkpointer(f.parent / "c").save(1, 1, metrics=0.5), "metrics must be a dict, not a float"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), BAD_OPTIONS, ids=[message for _, message in BAD_OPTIONS])
+def test_options_are_checked(file, call, message):
+    espalier.save(file, {"a": 1})
+    with pytest.raises(espalier.EspalierError, match=message):
+        call(file)
+
+
+def test_a_step_may_be_of_numpy(tmp_path):
+    with espalier.Checkpointer(tmp_path / "c") as checkpointer:
+        assert checkpointer.save(np.int64(5), {"a": 1})
+    assert checkpointer.steps == [5]
+
+
+def test_more_names_than_the_reader_remembers(file):
+    state = {f"group{i}": {**{f"name{j}": j for j in range(2000)}, "again": i} for i in range(3)}
+    espalier.save(file, state)
+    assert espalier.load(file) == state
+
+
+@pytest.mark.parametrize("label", [None, "frozenset"])
+def test_elements_that_are_equal_in_python_are_not_lost(label):
+    elements = espalier.OrderedSet((1, 1.0, True))
+    state = elements if label is None else espalier.Labelled(label, elements)
+    data = espalier.save_bytes({"a": state})
+    with pytest.raises(espalier.Unsupported, match="3 elements, and only 1 would be left.*exact=True"):
+        espalier.load_bytes(data)
+    assert espalier.load_bytes(data, exact=True) == {"a": state}
+
+
+def test_a_set_of_one_hash_does_not_take_long():
+    numbers = [1 + (2**61 - 1) * i for i in range(1001)]
+    assert len(set(map(hash, numbers))) == 1
+    data = espalier.save_bytes(set(numbers))
+    with pytest.raises(espalier.Unsupported, match="one hash.*exact=True"):
+        espalier.load_bytes(data)
+    assert set(espalier.load_bytes(data, exact=True).elements) == set(numbers)
+    few = set(numbers[1:]) | set(range(2, 3000))
+    assert espalier.load_bytes(espalier.save_bytes(few)) == few

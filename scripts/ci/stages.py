@@ -79,9 +79,14 @@ STEPS = [
     Step("python", "build", "scripts/python --build"),
     Step("python", "tests", "build/python/environment/bin/pytest -q -p no:cacheprovider python", needs=("python build",),
          read=pytest),
+    # What Python saves, in the other readers and in the viewer's page.
+    Step("python", "readers", "build/python/environment/bin/pytest -q -p no:cacheprovider -c python/pyproject.toml "
+         "--rootdir . tests/readers", needs=("python build", "release build", "wasm build", "web build"),
+         locks=("web_demo",), read=pytest),
+    Step("python", "sanitized", "scripts/python --sanitize", needs=("python build",), read=pytest),
     # The package as it is installed, with the stubs of the module.
-    Step("python", "types", "mypy=$PWD/build/python/environment/bin/mypy; cd build/python && $mypy --strict -p espalier",
-         needs=("python build",)),
+    Step("python", "types", "cd build/python && environment/bin/mypy --config-file ../../python/pyproject.toml --strict "
+         "-p espalier", needs=("python build",)),
     Step("valgrind", "unit", VALGRIND, needs=("release build",)),
 ]
 STAGES = list(dict.fromkeys(step.stage for step in STEPS))

@@ -3,6 +3,7 @@
 Usage: ESPALIER=path/to/espalier MAKE_SAMPLE=path/to/make_sample python3 test_cli.py
 """
 
+import io
 import json
 import os
 import pathlib
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import zipfile
 
 ESPALIER = os.environ["ESPALIER"]
 MAKE_SAMPLE = os.environ["MAKE_SAMPLE"]
@@ -509,6 +511,36 @@ class Verify(Cli):
         verdict = self.json("verify", self.new("many"), expect=CHECK_FAILED)["files"][0]
         self.assertEqual(len(verdict["errors"]), 30)
 
+    def test_checksums_of_zip_archives_are_compared(self):
+        foreign = pathlib.Path(__file__).resolve().parent.parent / "foreign"
+        for name in ("torch/files/training.pt", "numpy/all.npz", "numpy/all-compressed.npz"):
+            text = self.text("verify", foreign / name)
+            self.assertRegex(text, r": ok \(\d+ tensors, \d+ CRC-32s of the zip archive, [^;]*\)\n$")
+        content = bytearray((foreign / "torch/files/training.pt").read_bytes())
+        node = [each for each in self.json("ls", "--long", foreign / "torch/files/training.pt")["nodes"]
+                if each.get("offset")][-1]
+        content[node["offset"]] ^= 1
+        verdict = self.json("verify", self.write(content), expect=CHECK_FAILED)["files"][0]
+        self.assertEqual([verdict["error_count"], verdict["hashes"], verdict["bytes_unchecked"]], [1, False, 0])
+        self.assertIn("CRC-32", verdict["errors"][0]["message"])
+        self.assertEqual(verdict["errors"][0]["path"], node["path"])
+        # A compressed entry is inflated, and that fails.
+        content = bytearray((foreign / "numpy/all-compressed.npz").read_bytes())
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            entry = max(archive.infolist(), key=lambda each: each.compress_size)
+        content[entry.header_offset + 30 + len(entry.filename) + entry.compress_size - 4] ^= 1
+        self.json("verify", self.write(content), expect=CHECK_FAILED)
+        # Entries without a CRC-32 are counted, not passed over.
+        with zipfile.ZipFile(self.new("half.npz"), "w") as archive:
+            with zipfile.ZipFile(foreign / "numpy/all.npz") as source:
+                for each in source.namelist()[:2]:
+                    archive.writestr(each, source.read(each))
+        content = bytearray(pathlib.Path(self.new("half.npz")).read_bytes())
+        directory = content.rindex(b"PK\1\2")
+        local = struct.unpack_from("<I", content, directory + 42)[0]
+        content[directory + 16 : directory + 20] = content[local + 14 : local + 18] = bytes(4)
+        self.assertRegex(self.text("verify", self.write(content)), r"1 CRC-32 of the .*; \d+ bytes of tensors have none")
+
     def test_goes_on_after_a_bad_file(self):
         out = self.text("verify", self.new("none"), self.path("sample"), expect=IO)
         self.assertIn("sample.espalier: ok", out)
@@ -553,23 +585,39 @@ class BadInput(Cli):
 
     def test_other_formats(self):
         def zipped(name):
-            return b"PK\x03\x04" + bytes(22) + struct.pack("<HH", len(name), 0) + name + bytes(100)
+            contents = io.BytesIO()
+            with zipfile.ZipFile(contents, "w") as archive:
+                archive.writestr(name, bytes(100))
+            return contents.getvalue()
 
         for content, what in {
-                zipped(b"model/data.pkl"): "it is a PyTorch file", zipped(b"w.npy"): "it is a numpy archive (.npz)",
-                zipped(b"a.txt"): "it is a zip archive; unpack it first", b"PK\x03\x04": "a zip archive that has been cut",
+                zipped("model.weights.h5"): "it is a Keras model",
+                zipped("a.txt"): "it is a zip archive; unpack it first",
                 b"\x28\xb5\x2f\xfd" + bytes(50): "zstd -dc", b"\xfd7zXZ\0" + bytes(50): "xz -dc",
                 b"BZh9" + bytes(50): "bzip2 -dc", b"\x1f\x8b\x08" + bytes(50): "gzip -dc",
                 b"\x04\x22\x4d\x18" + bytes(50): "lz4 -dc", b"name" + bytes(253) + b"ustar" + bytes(300): "tar -xf",
-                b"GGUF\3\0\0\0" + bytes(50): "it is a GGUF file", b"\x93NUMPY" + bytes(50): "(.npy)",
                 b"\x89HDF\r\n\x1a\n" + bytes(50): "it is an HDF5 file",
-                b'{"metadata": {"total_size": 1}, "weight_map": {"w": "model-00001-of-00002.safetensors"}}':
-                    "it is the index of a model in several safetensors files",
-                b'{"error": 404}': "it looks like JSON", b"<!DOCTYPE html>": "web page", b"\x80\x02}q\0.": "a pickle",
+                b"\x0c\xdb\x3a\x2a" + bytes(50): "it is a part of an Orbax checkpoint",
+                b'{"item_handlers": {}}': "it is a part of an Orbax checkpoint",
+                b"\x08\x08\x12\x07pytorch\x1a\x05" + bytes(50): "it is an ONNX model",
+                b"\x1c\0\0\0TFL3" + bytes(50): "it is a TensorFlow Lite model",
+                b'model_checkpoint_path: "ckpt-1"\n': "it is a part of a TensorFlow checkpoint",
+                b'{"error": 404}': "it looks like JSON", b"<!DOCTYPE html>": "web page",
                 b"version https://git-lfs.github.com/spec/v1\n": "git lfs pull",
                 b"hello, world": "check that this is the right file"}.items():
             self.expect_all(self.write(content), BAD_INPUT, what)
             self.assertIn("neither an Espalier nor a safetensors file; ", self.stderr)
+        for name, what in {"m.onnx": "it is an ONNX model", "ckpt-1.index": "it is a part of a TensorFlow checkpoint",
+                           "ckpt-1.data-00000-of-00001": "it is a part of a TensorFlow checkpoint",
+                           "saved_model.pb": "it is a graph of TensorFlow"}.items():
+            pathlib.Path(self.new(name)).write_bytes(b"\0\0\x0e\x08\1" + bytes(50))
+            self.expect_all(self.new(name), BAD_INPUT, what)
+        self.expect_all(self.write(zipped("model/data.pkl")), BAD_INPUT, "the pickle is damaged")
+        self.expect_all(self.write(b"\x80\x02cposix\nsystem\nX\x02\0\0\0idq\0\x85R."), BAD_INPUT,
+                        "would call posix.system")
+        self.expect_all(self.write(zipped("a.npy")[:-1]), BAD_INPUT, "the zip archive has no end record")
+        self.expect_all(self.write(b"PK\x03\x04"), BAD_INPUT, "the zip archive has no end record")
+        self.expect_all(self.write(b"\x93NUMPY" + bytes(50)), BAD_INPUT, "the .npy header has version 0")
 
     def test_truncated(self):
         content = self.sample()
@@ -1120,7 +1168,7 @@ class Patterns(Cli):
         self.assertIn("no hashes", self.text("verify", out))
 
     def test_foreign_files_are_named(self):
-        for content, what in ((b"PK\x03\x04" + bytes(60), "zip"), (b"GGUF" + bytes(60), "GGUF"),
+        for content, what in ((b"PK\x03\x04" + bytes(60), "zip"), (b"7z\xbc\xaf\x27\x1c" + bytes(60), "7z"),
                               (b"\x1f\x8b\x08" + bytes(60), "gzip"), (b"\x80\x04\x95" + b"p" * 60, "pickle"),
                               (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "git lfs pull"),
                               (b"<!DOCTYPE html><title>404</title>", "web page"),

@@ -36,6 +36,7 @@ class Merge(Writing):
         text = self.merge(a, b, c)
         self.assertEqual(list(self.values().items()), [("w", 1), ("v", 5), ("u", 4)])
         self.assertEqual(text.splitlines()[1:], [f"{b} replaced 2 values: v (a tensor), (metadata)/both (a string)",
+                                                 f"{b} added 2 values: u (a tensor), (metadata)/only_b (a string)",
                                                  f"{c} replaced 1 value: v (a tensor)"])
         tree = self.json("tree", self.new("out.espalier"), "--metadata")["tree"]
         self.assertEqual({node["path"]: node["value"] for node in tree["children"]},
@@ -47,7 +48,11 @@ class Merge(Writing):
         result = self.json("merge", a, b, self.new("out.safetensors"))
         self.assertEqual(result, {"files": [a, b], "written": self.new("out.safetensors"),
                                   "bytes": len(self.read("out.safetensors")), "left_out": 0,
-                                  "replaced": [{"file": b, "count": 1, "first": ["v"]}]})
+                                  "replaced": [{"file": b, "count": 1, "first": ["v"]}], "added": []})
+        c = self.make("c.safetensors", **{f"n{i}": i for i in range(10)})
+        result = self.json("merge", a, c, self.new("out.safetensors"), "-f")
+        self.assertEqual((result["replaced"], result["added"]),
+                         ([], [{"file": c, "count": 10, "first": [f"n{i}" for i in range(8)]}]))
         self.assertEqual(self.text("merge", a, b, self.new("out.safetensors"), "-q", "-f"), "")
         self.assertEqual(self.values("out.safetensors"), {"w": 1, "v": 3})
 
@@ -93,7 +98,8 @@ class Merge(Writing):
         self.assertIn(f"{b}: this is a tensor, and a dict in the files before", self.stderr)
         self.assertIn("code name_collision, in x)", self.stderr)
         self.assertNotIn("out.espalier", self.files())
-        self.merge(a, b, "--on-conflict", "last")
+        text = self.merge(a, b, "--on-conflict", "last")
+        self.assertEqual(text.splitlines()[1:], [f"{b} replaced 2 values: x (a dict with 2 tensors), y (a tensor)"])
         self.assertEqual(self.values(), {"x": 9, "y": 8})
         self.merge(a, b, "--on-conflict=first", "-f")
         self.assertEqual(self.values(), {"x/w": 1, "x/v": 2, "y": 8})
@@ -106,6 +112,33 @@ class Merge(Writing):
         self.assertEqual(self.values(), {"x/w": 1, "x/v": 2})
         self.text("convert", self.new("out.espalier"), self.new("out.safetensors"))
         self.assertEqual(self.values("out.safetensors"), {"x.v": 2, "x.w": 1})
+
+    def test_names_beside_what_they_may_mean(self):
+        """New names that read like values that are there are added, and a line says so."""
+        a, b = self.new("a.espalier"), self.make("b.safetensors", x__w=2, y=3)
+        self.text("convert", self.make("n.safetensors", x__w=1, x__v=1), a, "--nest")
+        self.assertEqual(self.merge(a, b).splitlines()[1:], [
+            f"{b} added 2 values: x.w (a tensor), y (a tensor)",
+            "x.w is a new name at the root; --nest makes it the existing x/w"])
+        self.assertEqual(self.values(), {"x/w": 1, "x/v": 1, "x.w": 2, "y": 3})
+        self.assertEqual(self.merge(a, b, "-f", "--nest").splitlines()[1:],
+                         [f"{b} replaced 1 value: x/w (a tensor)", f"{b} added 1 value: y (a tensor)"])
+        self.assertEqual(self.values(), {"x/w": 2, "x/v": 1, "y": 3})
+
+        numbers = self.make("numbers.safetensors", optimizer__0__exp_avg=1)
+        self.text("extract", self.path("sample"), a, "optimizer/0", "-f")
+        why = ", whose path has int keys or positions; a file with exactly this path replaces it"
+        self.assertEqual(self.merge(a, numbers, "-f").splitlines()[1:], [
+            f"{numbers} added 1 value: optimizer.0.exp_avg (a tensor)",
+            "optimizer.0.exp_avg is new beside the existing optimizer/0/exp_avg" + why])
+        self.assertEqual(self.merge(a, numbers, "-f", "--nest").splitlines()[1:], [
+            f"{numbers} added 1 value: optimizer/~20 (a dict with 1 tensor)",
+            "optimizer/~20 is new beside the existing optimizer/0" + why])
+        positions = self.make("positions.safetensors", layers__1__w=1)
+        self.assertIn("beside the existing layers/1/w" + why, self.merge(self.path("sample"), positions, "-f"))
+        layers = self.make("layers.safetensors", layers=1)
+        text = self.merge(self.path("sample"), layers, "-f", "--on-conflict=last")
+        self.assertIn("replaced 1 value: layers (a list with 2 tensors)", text)
 
     def test_carried_trees_are_merged_not_copied(self):
         carried = self.new("carried.safetensors")

@@ -19,6 +19,8 @@ from odd_server import OddServer  # noqa: E402
 ESPALIER = os.environ["ESPALIER"]
 MAKE_SAMPLE = os.environ["MAKE_SAMPLE"]
 DIGITS = pathlib.Path(__file__).resolve().parent.parent / "data/digits/digits.safetensors"
+SHARDS = pathlib.Path(__file__).resolve().parent.parent / "foreign/shards/model"
+DISTRIBUTED = SHARDS.parent.parent / "dcp/files/sharded.dcp"
 OK, CHECK_FAILED, USAGE, BAD_INPUT, IO = 0, 1, 2, 3, 4
 MIB = 1 << 20
 HEAD = MIB  # bytes of the first request
@@ -162,6 +164,35 @@ class Requests(Urls):
             # Also where the file is opened twice: to tell patterns from files.
             self.run_cli("ls", self.server.url(name), self.samples / "sample.espalier")
             self.assertEqual(len(self.server.requests), 1)
+
+    def test_a_sharded_model_takes_one_for_each_file(self):
+        shutil.copytree(SHARDS, self.samples / "shards", dirs_exist_ok=True)
+        index, url = "shards/model.safetensors.index.json", self.server.url("shards/model.safetensors.index.json")
+        files = sorted(file.name for file in SHARDS.iterdir())
+        self.assertEqual(len(files), 14)
+        for command in ("ls", "verify"):
+            self.server.forget()
+            self.run_cli(command, url)
+            self.assertEqual(sorted(request.path.split("/")[-1] for request in self.server.requests), files)
+        self.assertEqual(self.run_cli("ls", "--json", url).replace(url, index),
+                         self.run_cli("ls", "--json", self.samples / index).replace(str(self.samples / index), index))
+
+    def test_files_of_a_sharded_model_are_asked_for_at_the_same_time(self):
+        shutil.copytree(SHARDS, self.samples / "shards", dirs_exist_ok=True)
+        self.assertNotIn("note", self.run_cli("ls", self.server.url("shards/model.safetensors.index.json", "together")))
+
+    def test_a_distributed_checkpoint_takes_one_for_each_file(self):
+        shutil.copytree(DISTRIBUTED, self.samples / "dcp", dirs_exist_ok=True)
+        url = self.server.url("dcp/.metadata")
+        files = sorted(file.name for file in DISTRIBUTED.iterdir())
+        self.assertEqual(len(files), 5)
+        listed = self.run_cli("ls", "--json", url)
+        self.assertEqual(sorted(request.path.split("/")[-1] for request in self.server.requests), files)
+        folder = str(self.samples / "dcp")
+        self.assertEqual(listed.replace(url, folder), self.run_cli("ls", "--json", folder))
+        self.run_cli("convert", "-q", url, self.folder / "a.espalier")
+        self.run_cli("convert", "-q", folder, self.folder / "b.espalier")
+        self.assertEqual((self.folder / "a.espalier").read_bytes(), (self.folder / "b.espalier").read_bytes())
 
     def test_bytes_of_the_head_are_not_asked_for_again(self):
         self.run_cli("verify", self.server.url("sample.espalier"))

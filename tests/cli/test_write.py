@@ -379,6 +379,10 @@ class Folders(Writing):
                 ("OUT is missing", self.a)):
             self.run_cli("convert", *args, expect=USAGE)
             self.assertIn(message, self.stderr)
+        for args in ((self.a, self.new("x.espalier"), "--compress", "9"),
+                     (self.a, "--compress", "9", self.new("x.espalier"))):
+            self.run_cli("convert", *args, expect=USAGE)
+            self.assertIn("; if 9 is a level, write --compress=9 (code", self.stderr)
         self.write("dir/b.1.espalier", b"old")
         self.run_cli("convert", self.a, self.b, self.new("dir"), "--to=espalier", expect=USAGE)
         self.assertIn("b.1.espalier: the file exists", self.stderr)

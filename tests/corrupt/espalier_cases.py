@@ -87,7 +87,7 @@ def headers():
     yield Case("file-twice", "trailing_bytes", good + good, size)
     # Readers of zip files start at the end, so the same bytes would be two files.
     yield Case("file-with-zip-behind", "trailing_bytes", good + b"PK\5\6" + bytes(18), size)
-    yield Case("file-with-zip-before", "not_a_checkpoint", b"PK\3\4" + bytes(26) + good, 0)
+    yield Case("file-with-zip-before", "truncated", b"PK\3\4" + bytes(26) + good, 30 + size)
 
     yield with_header("magic-wrong", "not_a_checkpoint", 0, magic=b"\x89ESPM\r\n\x1a")
     yield with_header("magic-without-first-byte", "not_a_checkpoint", 0, magic=b"\x09ESPL\r\n\x1a")

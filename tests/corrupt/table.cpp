@@ -37,6 +37,9 @@ bool set_limit(Limits& limits, std::string_view name, std::uint64_t value) {
   if (name == "rank") return set(limits.rank);
   if (name == "bigint_bytes") return set(limits.bigint_bytes);
   if (name == "foreign_header_bytes") return set(limits.foreign_header_bytes);
+  if (name == "pickle_bytes") return set(limits.pickle_bytes);
+  if (name == "zip_directory_bytes") return set(limits.zip_directory_bytes);
+  if (name == "gguf_header_bytes") return set(limits.gguf_header_bytes);
   return false;
 }
 

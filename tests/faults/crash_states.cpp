@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "support/clone_range.h"
+#include "support/copy_ranges.h"
 #include "support/random.h"
 #include <fcntl.h>
 #include <unistd.h>
@@ -53,10 +53,15 @@ ssize_t RecordingOps::pwrite(int fd, const void* bytes, std::size_t size, off_t 
   return written;
 }
 
-// For the disk, a write like any other.
+// For the disk, a write like any other, and so is a copy.
 int RecordingOps::clone_range(int from, off_t from_offset, std::size_t size, int to,
                               off_t to_offset) {
   return testing::clone_range(*this, from, from_offset, size, to, to_offset);
+}
+
+ssize_t RecordingOps::copy_range(int from, off_t from_offset, std::size_t size, int to,
+                                 off_t to_offset) {
+  return testing::copy_range(*this, from, from_offset, size, to, to_offset);
 }
 
 int RecordingOps::fsync(int fd) {

@@ -48,6 +48,8 @@ class RecordingOps : public FileOps {
   int ftruncate(int fd, off_t length) override;
   ssize_t pwrite(int fd, const void* bytes, std::size_t size, off_t offset) override;
   int clone_range(int from, off_t from_offset, std::size_t size, int to, off_t to_offset) override;
+  ssize_t copy_range(int from, off_t from_offset, std::size_t size, int to,
+                     off_t to_offset) override;
   int fsync(int fd) override;
   int close(int fd) override;
   int renameat(int folder, const char* from, const char* to) override;

@@ -36,16 +36,18 @@ struct Situation {
   bool sync = true;
   unsigned threads = 1;
   bool only_links = false;  // the file system cannot rename exclusively
+  bool cannot_clone = false;
 };
 
 constexpr Situation kSituations[] = {
     {.has_old = false, .replace = true},
     {.has_old = true, .replace = true},
-    {.has_old = false, .replace = false},
+    {.has_old = false, .replace = false, .cannot_clone = true},
     {.has_old = true, .replace = true, .sync = false},
     {.has_old = false, .replace = false, .sync = false},
     {.has_old = false, .replace = false, .only_links = true},
     {.has_old = true, .replace = true, .threads = 2},
+    {.has_old = true, .replace = true, .threads = 2, .cannot_clone = true},
 };
 
 SaveOptions options_for(const Situation& situation, FileOps& ops) {
@@ -76,7 +78,8 @@ std::string expected_code(Call call, const Fault& fault, const Situation& situat
     case Call::kRemoveAcl:
     case Call::kCloseOld:
     case Call::kUnlinkTried:
-    case Call::kClone:  // The bytes can be written.
+    case Call::kClone:
+    case Call::kCopy:  // The bytes can be written.
       return fault.lasting ? "io_error" : "ok";
     case Call::kCreate:
     case Call::kChangeMode:
@@ -128,6 +131,7 @@ bool try_fault(const Format& format, const Situation& situation, const Fault& fa
   if (situation.has_old) REQUIRE(testing::write_whole(target, before));
   FaultyOps ops(fault);
   ops.cannot_rename_exclusively = situation.only_links;
+  ops.cannot_clone = situation.cannot_clone;
   const auto saved = format.save(target, state, options_for(situation, ops));
   CAPTURE(fault.at);
   CAPTURE(fault.error);
@@ -144,6 +148,7 @@ bool try_fault(const Format& format, const Situation& situation, const Fault& fa
   CAPTURE(call);
   const std::string code = code_of(saved);
   CHECK(code == expected_code(*ops.hit(), fault, situation));
+  if (!saved) CHECK(saved.error().file == target);
   const bool is_new = code == "ok" || code == "durability_unknown";
   CHECK(fs::exists(target) == (is_new || situation.has_old));
   CHECK(equal(read_whole(target), is_new ? after : situation.has_old ? before : Bytes()));

@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 
-#include "support/clone_range.h"
+#include "support/copy_ranges.h"
 #include <fcntl.h>
 
 #include "espalier/native/file_ops.h"
@@ -30,6 +30,7 @@ enum class Call {
   kAllocate,
   kWrite,
   kClone,
+  kCopy,
   kOpenOld,
   kGetAcl,
   kCloseOld,
@@ -109,8 +110,17 @@ class FaultyOps : public FileOps {
   }
   int clone_range(int from, off_t from_offset, std::size_t size, int to, off_t to_offset) override {
     if (spoils(Call::kClone)) return -1;
+    if (cannot_clone) {
+      errno = ENOTSUP;
+      return -1;
+    }
     FileOps& system = FileOps::system();
     return testing::clone_range(system, from, from_offset, size, to, to_offset);
+  }
+  ssize_t copy_range(int from, off_t from_offset, std::size_t size, int to,
+                     off_t to_offset) override {
+    if (spoils(Call::kCopy)) return -1;
+    return testing::copy_range(FileOps::system(), from, from_offset, size, to, to_offset);
   }
   int lock(int fd) override { return spoils(Call::kLock) ? -1 : FileOps::lock(fd); }
   int dup(int fd) override {
@@ -165,6 +175,7 @@ class FaultyOps : public FileOps {
   // Operations that some file systems lack.
   bool cannot_rename_exclusively = false;
   bool cannot_link = false;
+  bool cannot_clone = false;
 
  private:
   enum class Kind { kOld, kNew, kCopy, kFolder };

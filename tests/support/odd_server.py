@@ -162,6 +162,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
             uses = self.server.counts["link" + link] = self.server.counts.get("link" + link, 0) + 1
         self.part() if uses == 1 else self.answer(403, b"expired")
 
+    def as_together(self):
+        """Holds requests for all but .json files until four of them have come."""
+        if self.file.suffix != ".json":
+            with self.server.arrived:
+                self.server.waiting += 1
+                self.server.arrived.notify_all()
+                if not self.server.arrived.wait_for(lambda: self.server.waiting >= 4, timeout=10):
+                    return self.answer(404, b"alone")
+        self.part()
+
     # Servers that do not.
 
     def as_whole(self):
@@ -348,6 +358,8 @@ class OddServer(http.server.ThreadingHTTPServer):
             self.socket = context.wrap_socket(self.socket, server_side=True)
         self.folder = pathlib.Path(folder)
         self.lock = threading.Lock()
+        self.arrived = threading.Condition()
+        self.waiting = 0
         self.is_stopping = threading.Event()
         self.forget()
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "support/clone_range.h"
+#include "support/copy_ranges.h"
 #include "support/equal.h"
 #include "support/random.h"
 #include "support/random_tree.h"
@@ -56,7 +56,8 @@ Value example() {
                       {"step", Value::integer(7)}});
 }
 
-// A file system with reflinks. Counts what is written and what is shared.
+// A file system that shares and copies ranges; with an error, it does so every other time. Counts
+// bytes.
 class CountingOps : public FileOps {
  public:
   explicit CountingOps(int error = 0) : error_(error) {}
@@ -69,22 +70,42 @@ class CountingOps : public FileOps {
     return FileOps::fallocate(fd, length);
   }
   int clone_range(int from, off_t from_offset, std::size_t size, int to, off_t to_offset) override {
-    if (++calls % 2 == 1 && error_ != 0) {
-      errno = error_;
-      return -1;
-    }
+    if (spoils(clones)) return -1;
     FileOps& system = FileOps::system();
     if (testing::clone_range(system, from, from_offset, size, to, to_offset) != 0) return -1;
     shared += size;
     return 0;
   }
+  ssize_t copy_range(int from, off_t from_offset, std::size_t size, int to,
+                     off_t to_offset) override {
+    if (spoils(copies)) return -1;
+    FileOps& system = FileOps::system();
+    const ssize_t n = testing::copy_range(system, from, from_offset, size, to, to_offset);
+    if (n > 0) copied += static_cast<std::size_t>(n);
+    return n;
+  }
   std::size_t shared = 0;
   std::size_t shared_before_reserving = 0;
+  std::atomic<std::size_t> copied = 0;
   std::atomic<std::size_t> written = 0;
-  int calls = 0;
+  std::atomic<int> clones = 0;
+  std::atomic<int> copies = 0;
 
  private:
+  bool spoils(std::atomic<int>& calls) const {
+    errno = error_;
+    return ++calls % 2 == 1 && error_ != 0;
+  }
   int error_;
+};
+
+// Most file systems.
+class NoReflinks : public CountingOps {
+ public:
+  int clone_range(int, off_t, std::size_t, int, off_t) override {
+    errno = ENOTSUP;
+    return -1;
+  }
 };
 
 // A file whose bytes do not come from a descriptor; it counts what is read.
@@ -166,24 +187,34 @@ TEST_CASE("Replacing one tensor reads and writes that tensor") {
   REQUIRE(save(folder / "old.espalier", state));
   Contents contents = contents_of(folder / "old.espalier");
   REQUIRE(contents.state.set("5", tensor(4 * kMiB, 2)));
-  CountingOps ops;
-  REQUIRE(save(folder / "new.espalier", contents, {.ops = &ops}));
-  CHECK(ops.calls == 2);  // for the tensors before and after
-  CHECK(ops.shared > 15 * 4 * kMiB - 4 * 4096);
-  CHECK(ops.shared_before_reserving == ops.shared);  // Shared blocks take no room.
-  CHECK(ops.written < 4 * kMiB + 64 * 1024);
   REQUIRE(save(folder / "full.espalier", contents, {.carry = false}));
-  CHECK(read_whole(folder / "new.espalier") == read_whole(folder / "full.espalier"));
+  const Bytes full = read_whole(folder / "full.espalier");
+  {
+    CountingOps ops;
+    REQUIRE(save(folder / "new.espalier", contents, {.ops = &ops}));
+    CHECK(ops.clones == 2);  // for the tensors before and after
+    CHECK(ops.shared > 15 * 4 * kMiB - 4 * 4096);
+    CHECK(ops.shared_before_reserving == ops.shared);  // Shared blocks take no room.
+    CHECK(ops.copied == 0);
+    CHECK(ops.written < 4 * kMiB + 64 * 1024);
+    CHECK(read_whole(folder / "new.espalier") == full);
+  }
+  NoReflinks ops;
+  REQUIRE(save(folder / "new.espalier", contents, {.threads = 2, .ops = &ops}));
+  CHECK(ops.copied == 15 * 4 * kMiB);
+  CHECK(ops.written < 4 * kMiB + 64 * 1024);
+  CHECK(read_whole(folder / "new.espalier") == full);
 }
 
-TEST_CASE("Where files cannot share storage, the bytes are written") {
+TEST_CASE("Where files cannot share storage or copy, the bytes are written") {
   const TemporaryFolder folder;
   REQUIRE(save(folder / "old.espalier", example()));
   const Bytes old = read_whole(folder / "old.espalier");
   for (const int error : {EXDEV, EINVAL, ENOSYS, EIO, EINTR}) {
     CountingOps ops(error);
     REQUIRE(save(folder / "new.espalier", contents_of(folder / "old.espalier"), {.ops = &ops}));
-    CHECK(ops.calls > 0);
+    CHECK(ops.clones > 0);
+    CHECK((ops.copies > 0 || error == EINTR));
     CHECK(read_whole(folder / "new.espalier") == old);
   }
   const auto store = std::make_shared<Store>(old);

@@ -124,7 +124,7 @@ TEST_CASE("Damaged checkpoints are skipped, and never the end of the last intact
   CHECK((*latest)->skipped[0].error.code == ErrorCode::kChunkCorrupt);
   CHECK((*latest)->skipped[0].error.file == "step_00000003.espalier");
   CHECK((*latest)->skipped[1].error.code == ErrorCode::kTruncated);
-  CHECK((*dir.latest(Check::kNothing))->step == 3);
+  CHECK((*dir.latest({.check = Check::kNothing}))->step == 3);
   damage(dir.path(1));
   check_error(dir.latest(), ErrorCode::kChunkCorrupt, "w", "none of the folder's checkpoints");
   // After going back to an earlier step, the new file is the only intact one.
@@ -147,7 +147,7 @@ TEST_CASE("Files whose metadata say another step, or none, are skipped") {
   REQUIRE(save(dir.path(778), state_of(778), kFast));
   CHECK(*dir.steps() == Steps{6, 777, 778});
   for (const Check check : {Check::kHashes, Check::kNothing}) {
-    const auto latest = dir.latest(check);
+    const auto latest = dir.latest({.check = check});
     REQUIRE(latest);
     CHECK((*latest)->step == 6);
     REQUIRE((*latest)->skipped.size() == 2);
@@ -317,7 +317,7 @@ TEST_CASE("A save refuses what is no regular file at the step's name") {
   for (const std::uint64_t step : {1u, 2u}) {
     const auto saved = dir.save(step, state_of(step), kFast);
     check_error(saved, ErrorCode::kNotARegularFile, "", "save another step");
-    CHECK(saved.error().file == dir.path(step).filename());
+    CHECK(saved.error().file == dir.path(step));
     const auto later = dir.save_async(step, state_of(step), Snapshot::kCopy, kFast).wait();
     REQUIRE_FALSE(later);
     CHECK(later.error() == saved.error());
@@ -499,7 +499,7 @@ TEST_CASE("After a kill the latest checkpoint is intact, and the remains go") {
     {
       Child child([&](const auto& ready) {
         const auto dir = CheckpointDir::open(folder.path(), {.keep = Retention{.last = 2}});
-        const auto latest = dir->latest(Check::kNothing);
+        const auto latest = dir->latest({.check = Check::kNothing});
         std::uint64_t step = *latest ? (*latest)->step : 0;
         for (bool is_first = true;; is_first = false) {
           ++step;

@@ -18,6 +18,7 @@
 #include <sys/resource.h>
 
 #include "espalier/native/save.h"
+#include "espalier/native/save_safetensors.h"
 #include "espalier/read/walker.h"
 
 namespace espalier {
@@ -186,7 +187,7 @@ TEST_CASE("Damage in the middle is found alike, mapped or read, and elsewhere no
     CHECK(report->errors[0].path == "large");
   }
   const auto unchecked = CheckpointFile::open(folder / "file");
-  CHECK(unchecked->view(tensor_at(*unchecked, "large"), Check::kNothing));
+  CHECK(unchecked->view(tensor_at(*unchecked, "large"), {.check = Check::kNothing}));
 }
 
 TEST_CASE("Progress goes up to the whole") {
@@ -206,7 +207,7 @@ TEST_CASE("Progress goes up to the whole") {
   const auto file = CheckpointFile::open(folder / "file", {.threads = 4});
   REQUIRE(file);
   last = 0;
-  REQUIRE(file->verify(progress));
+  REQUIRE(file->verify({.progress = progress}));
   CHECK(rises);
   CHECK(last == total);
 }
@@ -304,6 +305,103 @@ TEST_CASE("Metadata are saved beside the state") {
   REQUIRE(file);
   CHECK(file->metadata().at("epoch")->as_int64() == 7);
   CHECK(file->state().kind() == Kind::kNull);
+}
+
+Result<Value> load_writable(const CheckpointFile& file, const NodeRef& node,
+                            Check check = Check::kHashes) {
+  auto loaded = file.load_writable(std::span(&node, 1), {.check = check});
+  if (!loaded) return propagate(loaded);
+  return std::move(loaded->front());
+}
+
+TEST_CASE("Several nodes are loaded at once, and a tensor of several is one object") {
+  const TemporaryFolder folder;
+  const Value state = example();
+  REQUIRE(save(folder / "file", state, {.sync = false}));
+  for (const OpenFileOptions& way : kWays) {
+    const auto file = CheckpointFile::open(folder / "file", way);
+    REQUIRE(file);
+    const NodeRef nodes[] = {*file->state().at("large"), *file->state().at("step"),
+                             *file->state().at("tied"), file->state()};
+    const auto loaded = file->load(nodes);
+    REQUIRE(loaded);
+    REQUIRE(loaded->size() == 4);
+    CHECK((*loaded)[0].as_tensor() == (*loaded)[2].as_tensor());
+    CHECK((*loaded)[0].as_tensor() == (*(*loaded)[3].at("tied"))->as_tensor());
+    CHECK((*loaded)[1].as_int64() == 3);
+    CHECK(testing::first_difference((*loaded)[3], state) == "");
+  }
+}
+
+TEST_CASE("Contents of a safetensors file keep their metadata, also those of a compressed file") {
+  const TemporaryFolder folder;
+  const Value metadata = Value::dict({{"format", Value::string("pt")}});
+  const Value state = Value::dict({{"w", Value::tensor(std::vector<float>{1, 2}, {2})}});
+  REQUIRE(save_safetensors(folder / "a.safetensors", state, Unrepresentable::kError,
+                           {.metadata = metadata}));
+  auto contents = load_contents(folder / "a.safetensors");
+  REQUIRE(contents);
+  contents->compression_level = kFastCompression;
+  REQUIRE(save_safetensors(folder / "b.safetensors", *contents));
+  CHECK(testing::read_whole(folder / "b.safetensors") ==
+        testing::read_whole(folder / "a.safetensors"));
+}
+
+TEST_CASE("What is loaded to be written to is the caller's alone") {
+  const TemporaryFolder folder;
+  const Value state = example();
+  for (const int level : {0, 1}) {
+    REQUIRE(save(folder / "file", state, {.sync = false, .compression_level = level}));
+    const Bytes whole = testing::read_whole(folder / "file");
+    std::vector<CheckpointFile> files;
+    for (const OpenFileOptions& way : kWays) {
+      files.push_back(*CheckpointFile::open(folder / "file", way));
+    }
+    files.push_back(*CheckpointFile::open(whole));
+    for (const CheckpointFile& file : files) {
+      // All of it, more than is mapped, and one tensor of less.
+      for (const char* path : {"", "large", "small"}) {
+        CAPTURE(path);
+        const NodeRef node = *path == 0 ? file.state() : *file.state().at(path);
+        const auto other = load_writable(file, node);
+        const auto loaded = load_writable(file, node);
+        REQUIRE(loaded);
+        CHECK(testing::first_difference(*loaded, **state.at(path)) == "");
+        const Value& value = *path == 0 ? **loaded->at("large") : *loaded;
+        const ByteSpan bytes = *value.as_tensor()->data.memory();
+        auto* const begin = const_cast<std::byte*>(bytes.data());
+        std::fill(begin, begin + bytes.size(), std::byte{7});
+        CHECK(testing::first_difference(*other, **state.at(path)) == "");
+        CHECK(file.verify()->error_count == 0);
+        CHECK(testing::first_difference(*file.load(node), **state.at(path)) == "");
+        // The new bytes are saved, not those that the file has for the tensor.
+        REQUIRE(save(folder / "changed", *loaded, {.sync = false}));
+        const auto changed = CheckpointFile::open(folder / "changed");
+        REQUIRE(changed);
+        CHECK(testing::first_difference(*changed->load(changed->state()), *loaded) == "");
+      }
+    }
+    CHECK(testing::read_whole(folder / "file") == whole);
+  }
+}
+
+TEST_CASE("What is loaded to be written to is checked") {
+  const TemporaryFolder folder;
+  REQUIRE(save(folder / "file", example(), {.sync = false}));
+  Bytes bytes = testing::read_whole(folder / "file");
+  {
+    const auto file = CheckpointFile::open(folder / "file");
+    REQUIRE(file);
+    bytes[static_cast<std::size_t>(tensor_at(*file, "large").raw_extent()->offset) + 9] ^=
+        std::byte{1};
+  }
+  REQUIRE(testing::write_whole(folder / "file", bytes));
+  const auto file = CheckpointFile::open(folder / "file");
+  REQUIRE(file);
+  const auto loaded = load_writable(*file, file->state());
+  REQUIRE(!loaded);
+  CHECK(loaded.error().code == ErrorCode::kChunkCorrupt);
+  CHECK(load_writable(*file, file->state(), Check::kNothing));
 }
 
 TEST_CASE("An index larger than a huge page opens") {

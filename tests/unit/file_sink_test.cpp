@@ -54,6 +54,23 @@ std::string code_of(const Result<void>& result) {
   return result ? "ok" : std::string(to_string(result.error().code));
 }
 
+class FullDisk : public FileOps {
+ public:
+  int fallocate(int /*fd*/, off_t /*length*/) override {
+    errno = ENOSPC;
+    return -1;
+  }
+};
+
+TEST_CASE("A full disk is noticed at once, and the error says what was wanted") {
+  const TemporaryFolder folder;
+  FullDisk ops;
+  const auto refused = create(folder / "file", 5000, {.ops = &ops});
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == ErrorCode::kIoError);
+  CHECK(refused.error().message.starts_with("cannot reserve 5000 bytes for the file: "));
+}
+
 TEST_CASE("A new file appears with its bytes, its length and the usual permissions") {
   const TemporaryFolder folder;
   const mode_t mask = ::umask(027);

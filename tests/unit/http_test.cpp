@@ -55,6 +55,15 @@ TEST_CASE("redirects lead to http and https alone, and choose no user") {
   }
 }
 
+TEST_CASE("a URL's file has a name") {
+  const auto name_of = [](const char* url) { return file_name(*parse_url(url)); };
+  CHECK(name_of("https://me:pw@host/a/m-00001-of-00002.gguf?token=a/b#c/d") ==
+        "m-00001-of-00002.gguf");
+  CHECK(name_of("https://host/a%20b%2Fc%25") == "a b/c%");
+  CHECK(name_of("https://host/a/").empty());
+  CHECK(name_of("https://host").empty());
+}
+
 TEST_CASE("siblings stay in the folder") {
   const auto base = *parse_url("https://me:secret@host/a/index.json?signature=x");
   CHECK(sibling_url(base, "model-1.safetensors")->text == "https://host/a/model-1.safetensors");

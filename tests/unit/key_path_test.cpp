@@ -143,7 +143,7 @@ TEST_CASE("key paths: what printing never emits is refused, with the place and t
   CHECK(contains(message_of("~299999999999999999999"), "needs no mark"));
   CHECK(contains(message_of("~2~2"), "needs no mark"));
   CHECK(contains(message_of("a~2"), "at character 2: '~2' may only stand at the start"));
-  CHECK(contains(message_of("~3"), "'~' must be followed by 0 or 1"));
+  CHECK(contains(message_of("~3"), "'~' must be followed by 0, 1 or 2"));
   CHECK(contains(message_of("a~"), "at character 2: '~' must be followed"));
   CHECK(contains(message_of("a~/1"), "at character 2: '~' must be followed"));
   CHECK(contains(message_of("\xC3\xA9/~3"), "at character 3: "));

@@ -131,7 +131,8 @@ TEST_CASE("typed: what does not fit is refused before anything is read") {
   std::vector<float> floats(3);
   std::vector<double> doubles(4);
   check_error(refused({"model/owned", doubles}), ErrorCode::kInvalidArgument, "model/owned",
-              "the tensor is f32 and the memory for it f64");
+              "the tensor is f32 and the memory for it f64; give memory of a type with that dtype "
+              "(DTypeOf tells those of your own), or take the bytes with read_into()");
   check_error(refused({"model/owned", floats}), ErrorCode::kInvalidArgument, "model/owned",
               "the tensor has 4 elements and the memory is for 3");
   check_error(refused({"model/none", floats}), ErrorCode::kNotFound, "model/none", "no such key");
@@ -139,6 +140,16 @@ TEST_CASE("typed: what does not fit is refused before anything is read") {
   check_error(file.tensor("model"), ErrorCode::kWrongKind, "model", "of kind dict");
   check_error(file.tensor("model//x"), ErrorCode::kInvalidKeyPath, "", "");
   CHECK(untouched == std::vector<float>(4, -1.f));
+}
+
+TEST_CASE("typed: a read that cannot be names the tensor") {
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "gap.espalier").string();
+  REQUIRE(save(path, Value::dict({{"gap", Value::tensor(Tensor{.shape = {2}})}})));
+  const CheckpointFile file = open_file(path);
+  std::vector<float> memory(2);
+  check_error(file.load_into({{"gap", memory}}), ErrorCode::kWrongKind, "gap", "a placeholder");
+  check_error(file.tensor("gap"), ErrorCode::kWrongKind, "gap", "a placeholder");
 }
 
 TEST_CASE("typed: bytes that are no bool of C++ are refused") {

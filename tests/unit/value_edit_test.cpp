@@ -224,3 +224,19 @@ TEST_CASE("value: merge() by a rule") {
   check_error(refused.merge(other, refuse), ErrorCode::kNameCollision, "none", "no");
   CHECK(difference(refused, before) == "");
 }
+
+TEST_CASE("value: the rule of the command line's merge") {
+  const auto row = [](float x) { return Value::tensor(std::vector<float>{x}, {1}); };
+  const Value gap = Value::tensor(Tensor{.shape = {1}});
+  Value value = Value::dict({{"list", Value::list({row(1), row(2), gap})}, {"x", row(3)}});
+  const Value other = Value::dict({{"list", Value::list({gap, row(5), row(6)})}, {"x", number(7)}});
+  Value replaced = value;
+  REQUIRE(replaced.merge(other, Value::OnConflict::kReplace));
+  CHECK((*replaced.at("list/0"))->kind() == Kind::kPlaceholder);
+  REQUIRE(value.merge(other, Value::later_wins));
+  const Value expected =
+      Value::dict({{"list", Value::list({row(1), row(5), row(6)})}, {"x", number(7)}});
+  CHECK(difference(value, expected) == "");
+  REQUIRE(value.merge(Value::dict({{"list", Value::list({number(1)})}}), Value::later_wins));
+  CHECK((*value.at("list"))->children().size() == 1);
+}

@@ -1,21 +1,22 @@
 // Opens checkpoints.
 import { Checkpoint } from './api/checkpoint.js'
 import { openTree } from './api/open-tree.js'
-import { coreAddress, decoderAddress, fullCoreAddress, type CoreInput } from './core/module.js'
+import { FRONT_BYTES, likelyOpener, openerOf, type Opener } from './core/choose.js'
+import { coreAddress, decoderAddress, fullCoreAddress, torchCoreAddress, type CoreInput } from './core/module.js'
 import { Core } from './core/core.js'
 import { Opening, type Tree } from './core/tree.js'
 import { LocalEngine } from './engine/local.js'
 import type { WorkerEngine } from './engine/remote.js'
 import type { OnProgress } from './engine/run.js'
 import { endWorker, isWorker, type WorkerLike } from './engine/start-worker.js'
-import { EspalierError, errorFromCode } from './errors.js'
-import { loadRemote } from './later.js'
+import { errorFromCode } from './errors.js'
+import { loadMadeFiles, loadRemote } from './later.js'
 import { RangeReader, type RangeReaderOptions } from './fetch/range-reader.js'
 import { asSource, type SourceInput } from './source/as-source.js'
 import { BytesSource } from './source/bytes-source.js'
 import type { HttpOptions } from './source/http-source.js'
 import { orAborted } from './source/abort.js'
-import { siblingsOf, type SiblingsInput } from './source/siblings.js'
+import { nameOf, siblingsOf, type SiblingsInput } from './source/siblings.js'
 import { checkNumber } from './source/source.js'
 
 /**
@@ -32,10 +33,12 @@ export interface OpenOptions extends HttpOptions, Pick<RangeReaderOptions, 'cach
    */
   readonly core?: CoreInput | undefined
   /**
-   * Where the core for every format is, likewise. It is fetched in place of the other to open a file that is not an
-   * Espalier file, to nest names, and to compare.
+   * Where the core for other formats is, likewise. It is fetched in place of the other to open a safetensors, GGUF or
+   * msgpack file, to nest names of an Espalier file, to compare, and to say what a file is that is no checkpoint.
    */
   readonly fullCore?: CoreInput | undefined
+  /** Where the core for the files of PyTorch and NumPy is, likewise. It is fetched in place of the others to open one. */
+  readonly torchCore?: CoreInput | undefined
   /** Where the WebAssembly decoder is, likewise. It is fetched at the first read. */
   readonly decoder?: CoreInput | undefined
   /**
@@ -43,7 +46,12 @@ export interface OpenOptions extends HttpOptions, Pick<RangeReaderOptions, 'cach
    * is missing, the rest of the checkpoint can be read.
    */
   readonly siblings?: SiblingsInput | undefined
-  /** The longest index, or safetensors header, to accept, in bytes. */
+  /**
+   * The file's own name, for formats whose further files are named after it: `m-00001-of-00002.gguf`. By default the
+   * last part of the URL, or the name of the File.
+   */
+  readonly name?: string | undefined
+  /** The longest index, or header of another format, to accept, in bytes. */
   readonly indexBytes?: number | undefined
   /**
    * Split names at every dot: the key `layers.0.weight` of a flat file becomes the path `layers/0/weight`, in files of
@@ -81,18 +89,32 @@ export async function open(input: SourceInput, options?: OpenOptions): Promise<C
     const source = asSource(input, { http: others })
     const decoder = (): CoreInput => others.decoder ?? decoderAddress()
     const findSibling = siblingsOf(input, siblings)
+    const name = others.name ?? nameOf(input)
     // Bytes in memory are viewed without a copy; caching would only force pieces to be assembled.
     const maxRequestBytes = others.maxRequestBytes ?? (source instanceof BytesSource ? Number.MAX_SAFE_INTEGER : undefined)
     reader = new RangeReader(source, { cache, maxGap, maxRequestBytes })
     const indexBytes = others.indexBytes === undefined ? 0 : checkIndexBytes(others.indexBytes)
-    const fullCore = others.fullCore ?? fullCoreAddress()
+    const cores: Record<Opener, () => CoreInput> = {
+      core: () => others.core ?? coreAddress(),
+      fullCore: () => others.fullCore ?? fullCoreAddress(),
+      torchCore: () => others.torchCore ?? torchCoreAddress(),
+    }
+    const load = (which: Opener): Promise<Core> => Core.load(cores[which](), 'espalier_open', signal)
     const files = reader
+    // The first bytes say which core the file needs. Its name usually does, too, so that both come at once.
+    const likely = likelyOpener(name)
+    const loading = load(likely)
+    loading.catch(() => {})
+    const size = await files.size(signal)
+    const front = await files.readOne({ offset: 0, length: Math.min(size, FRONT_BYTES) }, { signal, maxRequestBytes: FRONT_BYTES })
+    const opener = openerOf(front, size)
     // A second opening reads the same bytes again, most of them from the reader's cache, and is not reported again.
     let isReported = false
     const openWith = async (core: Core): Promise<Tree> => {
       const report = isReported ? undefined : onProgress
-      return openTree(new Opening(core, await files.size(signal), indexBytes, nest), files, {
+      return openTree(new Opening(core, size, indexBytes, nest, name), files, {
         signal,
+        front,
         onLoaded: (loaded, more) => {
           isReported = true
           report?.({ loaded, total: loaded + more })
@@ -103,13 +125,13 @@ export async function open(input: SourceInput, options?: OpenOptions): Promise<C
         },
       })
     }
-    const load = (input: CoreInput): Promise<Core> => Core.load(input, 'espalier_open', signal)
-    const [core] = await Promise.all([load(others.core ?? coreAddress()), files.size(signal)])
+    const core = await (opener === likely ? loading : load(opener))
     if (worker) remote = await (await loadRemote()).WorkerEngine.start(worker, decoder)
-    let tree = await openWith(core).catch(unlessOtherFormat)
-    if (!tree || (nest && !tree.isNested && tree.hasDottedKeys)) tree = await openWith(await load(fullCore))
+    let tree = await openWith(core)
+    if (opener === 'core' && nest && !tree.isNested && tree.hasDottedKeys) tree = await openWith(await load('fullCore'))
+    if (tree.madeFiles.length > 0) (await loadMadeFiles()).addMadeFiles(tree, files)
     await remote?.hello(signal)
-    return new Checkpoint({ tree, reader, engine: remote ?? new LocalEngine(decoder), fullCore })
+    return new Checkpoint({ tree, reader, engine: remote ?? new LocalEngine(decoder), fullCore: cores.fullCore() })
   } catch (error) {
     if (remote) remote.close()
     else if (isWorker(worker)) endWorker(worker)
@@ -117,11 +139,6 @@ export async function open(input: SourceInput, options?: OpenOptions): Promise<C
     reader?.close().catch(() => {})
     throw error
   }
-}
-
-/** Nothing if the small core has failed because the file is of another format than Espalier's. */
-function unlessOtherFormat(error: unknown): undefined {
-  if (!(error instanceof EspalierError && error.code === 'not_a_checkpoint')) throw error
 }
 
 /** The bound as the core takes it: 32 bits, of which 0 is no bound. */

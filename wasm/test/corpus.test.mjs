@@ -4,6 +4,7 @@ import { readFileSync, readdirSync } from 'node:fs'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { EspalierError, open } from 'espalier'
+import { openerOf } from '../dist/core/choose.js'
 import { Core } from '../dist/core/core.js'
 import { Opening } from '../dist/core/tree.js'
 import { countingSource } from './support.mjs'
@@ -144,8 +145,9 @@ for (const [build, modules] of BUILDS) {
   // open() asks for header and index in one piece each, so this goes around it.
   for (const size of [1, 7, 1000]) {
     test(`${build}: fed by ${size}`, async () => {
-      const instance = await Core.load(modules.fullCore, 'espalier_open')
+      const [full, torch] = await Promise.all([modules.fullCore, modules.torchCore].map((core) => Core.load(core, 'espalier_open')))
       for (const row of rows) {
+        const instance = openerOf(row.bytes, row.bytes.length) === 'torchCore' ? torch : full
         const refused = openInPieces(instance, row, size)
         if (isGood(row) || row.step === 'verify') assert.equal(refused, undefined, row.file)
         else checkError(row, refused ?? `${row.file} was accepted`)

@@ -49,7 +49,7 @@ test('without the full core, an error says which module is missing and which opt
 })
 
 test('what is no checkpoint is called so by the full core, which knows what it may be', async () => {
-  await assert.rejects(open(new TextEncoder().encode('GGUF' + 'x'.repeat(500))), { code: 'not_a_checkpoint', message: /GGUF/ })
+  await assert.rejects(open(new TextEncoder().encode('BZh9' + 'x'.repeat(500))), { code: 'not_a_checkpoint', message: /bzip2/ })
 })
 
 test('a module that is another one is called so', async () => {

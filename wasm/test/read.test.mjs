@@ -120,7 +120,7 @@ test('safetensors has no hashes', async () => {
 })
 
 test('a file that is bad says so', async () => {
-  await assert.rejects(open(new TextEncoder().encode('GGUF and so on, and on, and on')), { code: 'not_a_checkpoint' })
+  await assert.rejects(open(new TextEncoder().encode('BZh9 and so on, and on, and on')), { code: 'not_a_checkpoint' })
   await assert.rejects(open(golden('tied').slice(0, 600)), { code: 'truncated' })
   const damaged = golden('tied').slice()
   damaged[200] ^= 1

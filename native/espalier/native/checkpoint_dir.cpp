@@ -160,12 +160,12 @@ Result<void> check_own(const CheckpointFile& file, std::uint64_t step) {
 
 // Opens the file of a step and, with kHashes, checks every byte.
 Result<CheckpointFile> open_intact(const fs::path& path, std::uint64_t step,
-                                   const OpenFileOptions& options, Check check) {
+                                   const OpenFileOptions& options, const ReadOptions& reading) {
   auto file = CheckpointFile::open(path, options);
   if (!file) return file;
   if (auto ok = check_own(*file, step); !ok) return propagate(ok);
-  if (check == Check::kNothing) return file;
-  auto report = file->verify();
+  if (reading.check == Check::kNothing) return file;
+  auto report = file->verify(reading);
   if (!report) return propagate(report);
   if (report->error_count > 0) return tl::unexpected<Error>(std::move(report->errors.front()));
   return file;
@@ -406,11 +406,9 @@ Result<std::unique_ptr<CheckpointDir::RotatingSink>> CheckpointDir::begin(
                                             .follow_links = false,
                                             .ops = options.ops});
   if (!file && file.error().code == ErrorCode::kNotARegularFile) {
-    Error& error = file.error();
-    error.message =
+    file.error().message =
         "what stands at the checkpoint's name is not a regular file (a symbolic link is none "
         "either); move it away or save another step";
-    error.file = file_name(step);
   }
   if (!file) return propagate(file);
   return std::make_unique<RotatingSink>(std::move(*file), folder_, step);
@@ -447,17 +445,20 @@ Result<std::vector<std::uint64_t>> CheckpointDir::steps() const try {
   return out_of_memory();
 }
 
-Result<std::optional<LatestCheckpoint>> CheckpointDir::latest(Check check) const try {
+Result<std::optional<LatestCheckpoint>> CheckpointDir::latest(const ReadOptions& options) const
+    try {
   auto steps = steps_in(folder_->path);
   if (!steps) return propagate(steps);
   std::vector<SkippedStep> skipped;
   while (!steps->empty()) {
     const std::uint64_t step = steps->back();
-    auto file = open_intact(path(step), step, folder_->options.open, check);
+    auto file = open_intact(path(step), step, folder_->options.open, options);
     if (file) return LatestCheckpoint{step, std::move(*file), std::move(skipped)};
     Error& problem = file.error();
-    // Lack of memory says nothing about the checkpoint.
-    if (problem.code == ErrorCode::kOutOfMemory) return propagate(file);
+    // These say nothing about the checkpoint.
+    if (problem.code == ErrorCode::kOutOfMemory || problem.code == ErrorCode::kCancelled) {
+      return propagate(file);
+    }
     if (problem.code == ErrorCode::kFileNotFound) {
       // Another process has removed it, but only after it had saved another one: look again.
       auto again = steps_in(folder_->path);

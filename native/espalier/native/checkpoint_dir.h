@@ -119,8 +119,10 @@ class CheckpointDir {
   /// tensors. A file whose metadata say another step than its name, or none, is skipped
   /// (kInvalidArgument), and so is one of a format without hashes (kNotACheckpoint). If there are
   /// checkpoints and none is intact, the error is that of the latest: do not train on from nothing
-  /// then, because that would remove what may still be repaired.
-  [[nodiscard]] Result<std::optional<LatestCheckpoint>> latest(Check check = Check::kHashes) const;
+  /// then, because that would remove what may still be repaired. ReadOptions::progress is of one
+  /// file, and begins anew with the next. kCancelled: nothing is known then.
+  [[nodiscard]] Result<std::optional<LatestCheckpoint>> latest(
+      const ReadOptions& options = {}) const;
 
   /// The file of a step, whether it exists or not.
   std::filesystem::path path(std::uint64_t step) const;

@@ -11,13 +11,16 @@
 #include "espalier/base/checked.h"
 #include "espalier/base/counted.h"
 #include "espalier/foreign/any_opener.h"
+#include "espalier/foreign/checksum_plan.h"
 #include "espalier/format/access.h"
 #include "espalier/format/shape.h"
 #include "espalier/format/stored_tensor.h"
+#include "espalier/native/checkpoint_folder.h"
 #include "espalier/native/file_set_opener.h"
 #include "espalier/native/huge_pages.h"
 #include "espalier/native/out_of_memory.h"
 #include "espalier/native/pool.h"
+#include "espalier/native/private_source.h"
 #include "espalier/native/read_ahead.h"
 #include "espalier/read/pattern_stepper.h"
 #include "espalier/read/plan.h"
@@ -69,6 +72,13 @@ Result<TensorRef> tensor_at(const NodeRef& root, std::string_view path) {
               Error::kNoOffset, std::string(path));
 }
 
+// The plan of a read; its errors name the tensor.
+Result<ReadPlan> plan_read(const TensorRef& tensor, std::span<const Slice> slices) {
+  auto plan = ReadPlan::make(tensor, slices);
+  if (!plan && plan.error().path.empty()) plan.error().path = tensor_path(tensor);
+  return plan;
+}
+
 // Whether the tensor is stored as its raw chunks, one after the other.
 bool is_contiguous(const TensorRef& tensor) {
   if (tensor.is_placeholder()) return true;
@@ -100,6 +110,40 @@ CheckpointFile::CheckpointFile(std::shared_ptr<const Source> source, Checkpoint 
 struct CheckpointFile::Reading {
   ReadPlan plan;
   MutableByteSpan out;
+};
+
+// The progress of one call, and whether to give it up. Every chunk passes it.
+class CheckpointFile::Read {
+ public:
+  explicit Read(const ReadOptions& options) : options_(options) {}
+
+  // Adds to the total. Before the first chunk, so that the total does not change.
+  void expect(std::uint64_t bytes) { total_ += bytes; }
+  void expect(std::span<const Reading> readings) {
+    for (const Reading& reading : readings) {
+      for (const PlannedChunk& chunk : reading.plan.chunks()) expect(chunk.stored.length);
+    }
+  }
+
+  // Thread-safe.
+  template <class ReadChunk>
+  Result<void> chunk(std::uint64_t bytes, const ReadChunk& read_chunk) {
+    if (options_.cancel != nullptr && options_.cancel->load(std::memory_order_relaxed)) {
+      return fail(ErrorCode::kCancelled, "the read was cancelled");
+    }
+    Result<void> read = read_chunk();
+    if (!read || !options_.progress) return read;
+    const std::lock_guard lock(mutex_);
+    done_ += bytes;
+    options_.progress(done_, total_);
+    return {};
+  }
+
+ private:
+  const ReadOptions& options_;
+  std::uint64_t total_ = 0;
+  std::mutex mutex_;
+  std::uint64_t done_ = 0;
 };
 
 Result<void> TensorView::check_elements(DType wanted, std::size_t alignment) const {
@@ -136,18 +180,23 @@ Result<CheckpointFile> CheckpointFile::open(const std::filesystem::path& path,
   return out_of_memory();
 }
 
-Result<CheckpointFile> CheckpointFile::open(const std::filesystem::path& path,
+Result<CheckpointFile> CheckpointFile::open(const std::filesystem::path& file_or_folder,
                                             const OpenFileOptions& options,
                                             const MakeMachine& make_machine) try {
+  const auto file_path = file_to_open(file_or_folder);
+  if (!file_path) return propagate(file_path);
+  const std::filesystem::path& path = *file_path;
   auto source = open_source(path, options.access);
   if (!source) return propagate(source);
-  if (options.sibling) return open(std::move(*source), options, make_machine);
   OpenFileOptions beside = options;
-  beside.sibling = [&](const std::string& name) {
-    return open_source(path.parent_path() / name, options.access);
-  };
+  if (beside.name.empty()) beside.name = path.filename().string();
+  if (!beside.sibling) {
+    beside.sibling = [&](const std::string& name) {
+      return open_source(path.parent_path() / name, options.access);
+    };
+  }
   auto file = open(std::move(*source), beside, make_machine);
-  if (file) file->options_.sibling = nullptr;
+  if (file) file->options_.sibling = options.sibling;
   return file;
 } catch (const std::bad_alloc&) {
   return out_of_memory();
@@ -187,9 +236,12 @@ Result<CheckpointFile> CheckpointFile::open(std::shared_ptr<const Source> source
   const auto machine = make_machine({.file_size = source->size(),
                                      .limits = options.limits,
                                      .allocator = huge_page_allocator(),
-                                     .nest = options.nest});
-  auto opened = open_files(*machine, std::move(source),
-                           options.sibling ? options.sibling : no_sibling, options.limits);
+                                     .nest = options.nest,
+                                     .name = options.name,
+                                     .is_remote = source->is_remote()});
+  auto opened =
+      open_files(*machine, std::move(source), options.sibling ? options.sibling : no_sibling,
+                 options.sibling_threads, options.limits);
   if (!opened) return propagate(opened);
   return CheckpointFile(std::move(opened->source), std::move(opened->checkpoint), options);
 } catch (const std::bad_alloc&) {
@@ -229,7 +281,7 @@ Result<ByteSpan> CheckpointFile::read_chunk(const TensorRef& tensor, std::uint32
   return out_of_memory();
 }
 
-Result<void> CheckpointFile::check_in_place(std::span<const TensorRef> tensors) const {
+Result<void> CheckpointFile::check_in_place(std::span<const TensorRef> tensors, Read& read) const {
   struct Place {
     std::uint32_t tensor;  // in `tensors`
     std::uint32_t chunk;   // of that tensor
@@ -246,11 +298,14 @@ Result<void> CheckpointFile::check_in_place(std::span<const TensorRef> tensors) 
   return parallel_for(places.size(), options_.threads,
                       [&](unsigned, std::size_t i) -> Result<void> {
                         const TensorRef& tensor = tensors[places[i].tensor];
-                        ahead.use(stored_extent(tensor, places[i].chunk).length);
-                        ChunkBuffer unused;  // The chunks are raw, and mapped.
-                        auto bytes = read_chunk(tensor, places[i].chunk, unused);
-                        if (!bytes) return propagate(bytes);
-                        return {};
+                        const auto length = stored_extent(tensor, places[i].chunk).length;
+                        return read.chunk(length, [&]() -> Result<void> {
+                          ahead.use(length);
+                          ChunkBuffer unused;  // The chunks are raw, and mapped.
+                          auto bytes = read_chunk(tensor, places[i].chunk, unused);
+                          if (!bytes) return propagate(bytes);
+                          return {};
+                        });
                       });
 }
 
@@ -259,7 +314,8 @@ bool CheckpointFile::is_in_place(const TensorRef& tensor) const {
   return extent && source_->mapping(extent->file);
 }
 
-Result<TensorView> CheckpointFile::view(const TensorRef& tensor, Check check) const try {
+Result<TensorView> CheckpointFile::view(const TensorRef& tensor, const ReadOptions& options) const
+    try {
   if (!is_contiguous(tensor)) {
     return fail(ErrorCode::kNotContiguous,
                 "the tensor is stored with strides, in another byte order or in parts, so view() "
@@ -267,9 +323,11 @@ Result<TensorView> CheckpointFile::view(const TensorRef& tensor, Check check) co
                 Error::kNoOffset, tensor_path(tensor));
   }
   const auto extent = tensor.raw_extent();
-  if (!extent || !source_->mapping(extent->file)) return slice(tensor, {});
-  if (check == Check::kHashes && checkpoint_.catalog().has_hashes()) {
-    if (auto ok = check_in_place(std::span(&tensor, 1)); !ok) return propagate(ok);
+  if (!extent || !source_->mapping(extent->file)) return slice(tensor, {}, options);
+  if (options.check == Check::kHashes && checkpoint_.catalog().has_hashes()) {
+    Read read(options);
+    read.expect(tensor.stored_bytes());
+    if (auto ok = check_in_place(std::span(&tensor, 1), read); !ok) return propagate(ok);
   }
   auto bytes = source_->read(*extent, {});
   if (!bytes) return propagate(bytes);
@@ -280,10 +338,11 @@ Result<TensorView> CheckpointFile::view(const TensorRef& tensor, Check check) co
   return out_of_memory();
 }
 
-Result<TensorView> CheckpointFile::tensor(std::string_view path, Check check) const try {
+Result<TensorView> CheckpointFile::tensor(std::string_view path, const ReadOptions& options) const
+    try {
   const auto found = tensor_at(state(), path);
   if (!found) return propagate(found);
-  return view(*found, check);
+  return view(*found, options);
 } catch (const std::bad_alloc&) {
   return out_of_memory();
 }
@@ -312,9 +371,9 @@ Result<std::vector<FoundNode>> CheckpointFile::find(std::string_view pattern) co
   return out_of_memory();
 }
 
-Result<TensorView> CheckpointFile::slice(const TensorRef& tensor,
-                                         std::span<const Slice> slices) const try {
-  auto plan = ReadPlan::make(tensor, slices);
+Result<TensorView> CheckpointFile::slice(const TensorRef& tensor, std::span<const Slice> slices,
+                                         const ReadOptions& options) const try {
+  auto plan = plan_read(tensor, slices);
   if (!plan) return propagate(plan);
   if (plan->bytes() > options_.limits.decoded_bytes) {
     return fail(ErrorCode::kLimitExceeded,
@@ -328,25 +387,28 @@ Result<TensorView> CheckpointFile::slice(const TensorRef& tensor,
   const MutableByteSpan out(memory.get(), static_cast<std::size_t>(plan->bytes()));
   std::vector<std::uint64_t> shape = plan->shape();
   const Reading reading{std::move(*plan), out};
-  if (auto ok = read_all(std::span(&reading, 1)); !ok) return propagate(ok);
+  Read read(options);
+  read.expect(std::span(&reading, 1));
+  if (auto ok = read_all(std::span(&reading, 1), read); !ok) return propagate(ok);
   return TensorView{tensor.dtype(), std::move(shape), out, std::move(memory)};
 } catch (const std::bad_alloc&) {
   return out_of_memory();
 }
 
 Result<void> CheckpointFile::read_into(const TensorRef& tensor, std::span<const Slice> slices,
-                                       MutableByteSpan out) const try {
+                                       MutableByteSpan out, const ReadOptions& options) const try {
   const ReadRequest request{tensor, out, {slices.begin(), slices.end()}};
-  return read_into(std::span(&request, 1));
+  return read_into(std::span(&request, 1), options);
 } catch (const std::bad_alloc&) {
   return out_of_memory();
 }
 
-Result<void> CheckpointFile::read_into(std::span<const ReadRequest> requests) const try {
+Result<void> CheckpointFile::read_into(std::span<const ReadRequest> requests,
+                                       const ReadOptions& options) const try {
   std::vector<Reading> readings;
   readings.reserve(requests.size());
   for (const ReadRequest& request : requests) {
-    auto plan = ReadPlan::make(request.tensor, request.slices);
+    auto plan = plan_read(request.tensor, request.slices);
     if (!plan) return propagate(plan);
     if (request.out.size() != plan->bytes()) {
       return fail(ErrorCode::kInvalidArgument,
@@ -356,12 +418,15 @@ Result<void> CheckpointFile::read_into(std::span<const ReadRequest> requests) co
     }
     readings.push_back({std::move(*plan), request.out});
   }
-  return read_all(readings);
+  Read read(options);
+  read.expect(readings);
+  return read_all(readings, read);
 } catch (const std::bad_alloc&) {
   return out_of_memory();
 }
 
-Result<void> CheckpointFile::load_into(std::span<const TensorTarget> targets) const try {
+Result<void> CheckpointFile::load_into(std::span<const TensorTarget> targets,
+                                       const ReadOptions& options) const try {
   std::vector<ReadRequest> requests;
   requests.reserve(targets.size());
   for (const TensorTarget& target : targets) {
@@ -373,7 +438,8 @@ Result<void> CheckpointFile::load_into(std::span<const TensorTarget> targets) co
     if (tensor->dtype() != target.dtype) {
       return refuse("the tensor is " + std::string(dtype_name(tensor->dtype())) +
                     " and the memory for it " + std::string(dtype_name(target.dtype)) +
-                    "; give memory of the same type, and convert afterwards");
+                    "; give memory of a type with that dtype (DTypeOf tells those of your own), or "
+                    "take the bytes with read_into()");
     }
     if (tensor->bytes() != target.out.size()) {
       const std::uint64_t width = dtype_bits(target.dtype) / 8;
@@ -382,7 +448,7 @@ Result<void> CheckpointFile::load_into(std::span<const TensorTarget> targets) co
     }
     requests.push_back({*tensor, target.out});
   }
-  auto read = read_into(requests);
+  auto read = read_into(requests, options);
   for (const TensorTarget& target : targets) {
     if (target.dtype != DType::kBool) continue;
     auto ok = check_bools(target.dtype, target.out);
@@ -400,7 +466,7 @@ Result<void> CheckpointFile::load_into(std::span<const TensorTarget> targets) co
 
 // All chunks of all plans in one parallel loop: a loop for each would start and stop threads every
 // time.
-Result<void> CheckpointFile::read_all(std::span<const Reading> readings) const {
+Result<void> CheckpointFile::read_all(std::span<const Reading> readings, Read& read) const {
   struct Place {
     std::size_t reading;
     std::size_t begin;  // a range of its chunks
@@ -419,16 +485,19 @@ Result<void> CheckpointFile::read_all(std::span<const Reading> readings) const {
   }
   ahead.start();
   std::vector<ChunkBuffer> buffers(thread_count(options_.threads));
-  return parallel_for(places.size(), options_.threads,
-                      [&](unsigned worker, std::size_t i) -> Result<void> {
-                        const auto& [plan, out] = readings[places[i].reading];
-                        for (std::size_t chunk = places[i].begin; chunk < places[i].end; ++chunk) {
-                          ahead.use(plan.chunks()[chunk].stored.length);
-                          auto ok = read_planned_chunk(plan, chunk, out, buffers[worker]);
-                          if (!ok) return ok;
-                        }
-                        return {};
-                      });
+  return parallel_for(
+      places.size(), options_.threads, [&](unsigned worker, std::size_t i) -> Result<void> {
+        const Reading& reading = readings[places[i].reading];
+        for (std::size_t chunk = places[i].begin; chunk < places[i].end; ++chunk) {
+          const auto length = reading.plan.chunks()[chunk].stored.length;
+          auto ok = read.chunk(length, [&] {
+            ahead.use(length);
+            return read_planned_chunk(reading.plan, chunk, reading.out, buffers[worker]);
+          });
+          if (!ok) return ok;
+        }
+        return {};
+      });
 }
 
 Result<ByteSpan> CheckpointFile::copy_stored(const Extent& extent,
@@ -472,50 +541,98 @@ struct CheckpointFile::Loading {
   std::unordered_map<std::uint32_t, std::size_t> reading_of;  // by tensor number
 };
 
-Result<CheckpointFile::Loading> CheckpointFile::prepare_loading(const NodeRef& node) const {
+Result<CheckpointFile::Loading> CheckpointFile::prepare_loading(
+    std::span<const NodeRef> nodes) const {
   Loading loading;
   std::vector<bool> seen(checkpoint_.tensor_count());
   std::uint64_t left = options_.limits.decoded_bytes;
-  for (Walker walk(node); walk.next();) {
-    const auto tensor = walk.node().tensor();
-    if (!tensor || seen[tensor->number()] || tensor->is_placeholder()) continue;
-    seen[tensor->number()] = true;
-    if (is_in_place(*tensor)) {
-      loading.in_place.push_back(*tensor);
-      continue;
+  const auto prepare = [&](const TensorRef& tensor) -> Result<void> {
+    if (seen[tensor.number()] || tensor.is_placeholder()) return {};
+    seen[tensor.number()] = true;
+    if (is_in_place(tensor)) {
+      loading.in_place.push_back(tensor);
+      return {};
     }
-    auto plan = ReadPlan::make(*tensor);
+    auto plan = plan_read(tensor, {});
     if (!plan) return propagate(plan);
     // Many small chunks can claim as much as one large tensor.
     if (plan->bytes() > left) {
-      return too_much(options_.limits.decoded_bytes, tensor_path(*tensor));
+      return too_much(options_.limits.decoded_bytes, tensor_path(tensor));
     }
     left -= plan->bytes();
     auto memory = large_memory(plan->bytes());
-    if (!memory) return no_memory(*tensor, plan->bytes());
-    loading.reading_of.emplace(tensor->number(), loading.readings.size());
+    if (!memory) return no_memory(tensor, plan->bytes());
+    loading.reading_of.emplace(tensor.number(), loading.readings.size());
     const MutableByteSpan out(memory.get(), static_cast<std::size_t>(plan->bytes()));
     loading.readings.push_back({std::move(*plan), out});
     loading.memory.push_back(std::move(memory));
+    return {};
+  };
+  for (const NodeRef& node : nodes) {
+    for (Walker walk(node); walk.next();) {
+      const auto tensor = walk.node().tensor();
+      if (!tensor) continue;
+      if (auto ok = prepare(*tensor); !ok) return propagate(ok);
+    }
   }
   return loading;
 }
 
-Result<Value> CheckpointFile::load(const NodeRef& node, Check check) const try {
-  auto loading = prepare_loading(node);
-  if (!loading) return propagate(loading);
-  if (auto ok = read_all(loading->readings); !ok) return propagate(ok);
-  if (check == Check::kHashes && checkpoint_.catalog().has_hashes()) {
-    if (auto ok = check_in_place(loading->in_place); !ok) return propagate(ok);
+Result<Value> CheckpointFile::load(const NodeRef& node, const ReadOptions& options) const {
+  auto loaded = load(std::span(&node, 1), options);
+  if (!loaded) return propagate(loaded);
+  return std::move(loaded->front());
+}
+
+Result<std::vector<Value>> CheckpointFile::load(std::span<const NodeRef> nodes,
+                                                const ReadOptions& options) const {
+  return load(nodes, options, false);
+}
+
+Result<std::vector<Value>> CheckpointFile::load_writable(std::span<const NodeRef> nodes,
+                                                         const ReadOptions& options) const try {
+  // A process can have only so many mappings: programs that load small tensors one by one get
+  // memory.
+  constexpr std::uint64_t kLeastMapped = std::uint64_t{1} << 20;
+  std::uint64_t bytes = 0;
+  for (const NodeRef& node : nodes) {
+    for (Walker walk(node); walk.next();) {
+      const auto tensor = walk.node().tensor();
+      if (tensor && is_in_place(*tensor)) bytes += tensor->bytes();
+    }
   }
-  return to_value(node, [&](const TensorRef& tensor) -> Result<TensorData> {
+  CheckpointFile own = *this;
+  own.source_ = bytes < kLeastMapped ? without_mappings(source_)
+                                     : map_privately(source_, checkpoint_.catalog().files().size());
+  return own.load(nodes, options, true);
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
+}
+
+Result<std::vector<Value>> CheckpointFile::load(std::span<const NodeRef> nodes,
+                                                const ReadOptions& options, bool is_writable) const
+    try {
+  const auto loading = prepare_loading(nodes);
+  if (!loading) return propagate(loading);
+  const bool checks = options.check == Check::kHashes && checkpoint_.catalog().has_hashes();
+  Read read(options);
+  read.expect(loading->readings);
+  if (checks) {
+    for (const TensorRef& tensor : loading->in_place) read.expect(tensor.stored_bytes());
+  }
+  if (auto ok = read_all(loading->readings, read); !ok) return propagate(ok);
+  if (checks) {
+    if (auto ok = check_in_place(loading->in_place, read); !ok) return propagate(ok);
+  }
+  return to_values(nodes, [&](const TensorRef& tensor) -> Result<TensorData> {
     const auto at = loading->reading_of.find(tensor.number());
     if (at != loading->reading_of.end()) {
       return TensorData::kept(loading->readings[at->second].out, loading->memory[at->second]);
     }
-    auto in_place = view(tensor, Check::kNothing);
+    auto in_place = view(tensor, {.check = Check::kNothing});
     if (!in_place) return propagate(in_place);
-    return with_place(tensor, TensorData::kept(in_place->bytes, in_place->keeper));
+    auto data = TensorData::kept(in_place->bytes, in_place->keeper);
+    return is_writable ? data : with_place(tensor, std::move(data));
   });
 } catch (const std::bad_alloc&) {
   return out_of_memory();
@@ -545,7 +662,7 @@ Result<Contents> load_contents(const std::filesystem::path& path, const OpenFile
 
 Result<TensorData> CheckpointFile::data_lazily(const TensorRef& tensor) const try {
   // Fail now if a tensor cannot be read at all, not in the middle of a save.
-  if (auto plan = ReadPlan::make(tensor); !plan) return propagate(plan);
+  if (auto plan = plan_read(tensor, {}); !plan) return propagate(plan);
   return with_place(
       tensor, TensorData::produced([file = *this, tensor](std::uint64_t offset,
                                                           MutableByteSpan out) -> Result<void> {
@@ -643,35 +760,94 @@ Result<ByteSpan> CheckpointFile::read_strided_chunk(const TensorRef& tensor, std
   return ByteSpan(buffer.stored);
 }
 
-Result<VerifyReport> CheckpointFile::verify(const Progress& progress) const try {
+Result<VerifyReport> CheckpointFile::verify(const ReadOptions& options) const try {
+  if (!checkpoint_.catalog().has_hashes()) return verify_checksums(options);
   // Regions of a chunk or a little more: each thread holds one if the file is not mapped.
   const VerifyPlan plan(checkpoint_, kChunkBytes);
   std::mutex mutex;
   std::vector<Damage> damage;
-  std::uint64_t done = 0;
   std::vector<ChunkBuffer> buffers(thread_count(options_.threads));
+  Read read(options);
+  read.expect(plan.bytes());
   ReadAhead ahead(*source_);
   for (const Region& region : plan.regions()) ahead.add(region.extent);
   ahead.start();
   auto checked = parallel_for(plan.regions().size(), options_.threads,
                               [&](unsigned worker, std::size_t i) -> Result<void> {
                                 const Extent& extent = plan.regions()[i].extent;
-                                ahead.use(extent.length);
-                                ChunkBuffer& buffer = buffers[worker];
-                                auto bytes = read_stored(extent, buffer.stored);
-                                if (!bytes) return propagate(bytes);
-                                const auto found = plan.check_region(i, *bytes, buffer.reader);
-                                if (!found) return propagate(found);
-                                const std::lock_guard lock(mutex);
-                                damage.insert(damage.end(), found->begin(), found->end());
-                                done += extent.length;
-                                if (progress) progress(done, plan.bytes());
-                                return {};
+                                return read.chunk(extent.length, [&]() -> Result<void> {
+                                  ahead.use(extent.length);
+                                  ChunkBuffer& buffer = buffers[worker];
+                                  auto bytes = read_stored(extent, buffer.stored);
+                                  if (!bytes) return propagate(bytes);
+                                  const auto found = plan.check_region(i, *bytes, buffer.reader);
+                                  if (!found) return propagate(found);
+                                  const std::lock_guard lock(mutex);
+                                  damage.insert(damage.end(), found->begin(), found->end());
+                                  return {};
+                                });
                               });
   if (!checked) return propagate(checked);
   return plan.report(std::move(damage));
 } catch (const std::bad_alloc&) {
   return out_of_memory();
+}
+
+// For formats of others: whatever checksums they have, and files that are made of compressed ones.
+Result<VerifyReport> CheckpointFile::verify_checksums(const ReadOptions& options) const {
+  const Catalog& catalog = checkpoint_.catalog();
+  const ChecksumPlan plan(catalog, kChunkBytes);
+  std::vector<std::uint32_t> crcs(plan.pieces().size());
+  std::vector<ChunkBuffer> buffers(thread_count(options_.threads));
+  Read read(options);
+  std::uint64_t made_bytes = 0;
+  for (const FileEntry& file : catalog.files()) {
+    if (file.maker && file.maker->has_checksum() && !file.problem) made_bytes += file.length;
+  }
+  read.expect(plan.bytes() + made_bytes);
+  ReadAhead ahead(*source_);
+  for (const Extent& piece : plan.pieces()) ahead.add(piece);
+  ahead.start();
+  auto checked = parallel_for(crcs.size(), options_.threads,
+                              [&](unsigned worker, std::size_t i) -> Result<void> {
+                                const Extent& piece = plan.pieces()[i];
+                                return read.chunk(piece.length, [&]() -> Result<void> {
+                                  ahead.use(piece.length);
+                                  const auto bytes = read_stored(piece, buffers[worker].stored);
+                                  if (!bytes) return propagate(bytes);
+                                  crcs[i] = ChecksumPlan::crc(*bytes);
+                                  return {};
+                                });
+                              });
+  if (!checked) return propagate(checked);
+  std::vector<Damage> damage;
+  std::vector<Error> errors;
+  plan.compare(crcs, damage, errors);
+  std::uint64_t made = 0;
+  for (std::uint32_t number = 0; number < catalog.files().size(); ++number) {
+    const FileEntry& file = catalog.files()[number];
+    const bool is_checked = file.maker && file.maker->has_checksum() && !file.problem;
+    if (!is_checked || file.length == 0) continue;
+    ++made;
+    // The first byte: its maker makes and checks all of them.
+    auto bytes = read.chunk(file.length, [&]() -> Result<void> {
+      const auto first = read_stored({number, 0, 1}, buffers.front().stored);
+      if (!first) return propagate(first);
+      return {};
+    });
+    if (bytes) continue;
+    if (bytes.error().code == ErrorCode::kCancelled) return propagate(bytes);
+    errors.push_back(std::move(bytes.error()));
+  }
+  VerifyReport report = VerifyPlan(checkpoint_).report(std::move(damage));
+  report.bytes = plan.bytes() + made_bytes;
+  report.checksums = plan.checksums() + made;
+  report.unchecked = plan.unchecked();
+  report.error_count += errors.size();
+  errors.resize(std::min(errors.size(), kMaxReportedErrors));
+  report.errors.insert(report.errors.end(), std::make_move_iterator(errors.begin()),
+                       std::make_move_iterator(errors.end()));
+  return report;
 }
 
 }  // namespace espalier

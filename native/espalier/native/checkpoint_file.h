@@ -13,6 +13,7 @@
 #ifndef ESPALIER_NATIVE_CHECKPOINT_FILE_H_
 #define ESPALIER_NATIVE_CHECKPOINT_FILE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -61,6 +62,24 @@ struct OpenFileOptions {
   /// looked for in the folder of the file whose path is opened, and are missing (kFileMissing) for
   /// a checkpoint from memory or from a Source. Names come from the file, but are never a path.
   std::function<Result<std::shared_ptr<const Source>>(const std::string& name)> sibling = {};
+  /// The file's own name, for formats whose further files are named after it; see
+  /// OpenOptions::name. By default the last part of the path that is opened.
+  std::string name = {};
+  /// Threads that call `sibling` at the same time, for one that waits for a network; and that read
+  /// what open() needs, if the source is remote.
+  unsigned sibling_threads = 1;
+};
+
+/// How one call reads tensors.
+struct ReadOptions {
+  Check check = Check::kHashes;
+  /// Told of the stored bytes that are read or checked. Not called if there are none, such as for
+  /// mapped tensors with Check::kNothing.
+  Progress progress = {};
+  /// Set it to true, from any thread or a signal handler, to give up the read: it ends with
+  /// kCancelled before its next MiB, or returns what it has if none is left. It must outlive the
+  /// call.
+  const std::atomic<bool>* cancel = nullptr;
 };
 
 /// A tensor's elements in memory: packed, in C order, little-endian.
@@ -128,7 +147,8 @@ class CheckpointFile {
   /// Opens `path` and validates everything except the tensors' bytes, which it does not read: the
   /// time depends only on the size of the tree. The first bytes determine the format; the name does
   /// not matter. For a checkpoint in several files, pass the file that describes it; open() looks
-  /// for the others in the same folder.
+  /// for the others in the same folder. A folder of torch.distributed.checkpoint may be passed as
+  /// it is.
   [[nodiscard]] static Result<CheckpointFile> open(const std::filesystem::path& path,
                                                    const OpenFileOptions& options = {});
 
@@ -172,14 +192,15 @@ class CheckpointFile {
   /// copy. Compressed tensors, and tensors of a file that is not mapped, are read into memory.
   /// kWrongKind for a placeholder. kChunkCorrupt if the bytes are damaged (see Check; only in a
   /// format with hashes). kNotContiguous for a tensor of another format that is stored with
-  /// strides, in another byte order or in parts: slice() reads it.
+  /// strides, in another byte order or in parts: slice() reads it. kCancelled, as of every function
+  /// that takes ReadOptions.
   [[nodiscard]] Result<TensorView> view(const TensorRef& tensor,
-                                        Check check = Check::kHashes) const;
+                                        const ReadOptions& options = {}) const;
 
   /// The same for the tensor at a key path: see NodeRef::at(). kWrongKind if another kind of node
   /// is there.
   [[nodiscard]] Result<TensorView> tensor(std::string_view path,
-                                          Check check = Check::kHashes) const;
+                                          const ReadOptions& options = {}) const;
 
   /// The nodes of the state that a pattern matches (see Pattern), each with all below it, parents
   /// first; none if it matches nothing. kInvalidPattern. kLimitExceeded if the paths together
@@ -188,25 +209,28 @@ class CheckpointFile {
 
   /// Returns a slice of the tensor (see ReadPlan::make) in its own memory. Reads only the chunks
   /// that it needs.
-  [[nodiscard]] Result<TensorView> slice(const TensorRef& tensor,
-                                         std::span<const Slice> slices) const;
+  [[nodiscard]] Result<TensorView> slice(const TensorRef& tensor, std::span<const Slice> slices,
+                                         const ReadOptions& options = {}) const;
 
   /// The same into `out`, which must have as many bytes as the slice. After an error its contents
   /// are unspecified. Like slice() and load_into(), it reads a mapped file without touching the
   /// mapping: kFileChanged if the file was cut, where views die of SIGBUS.
   [[nodiscard]] Result<void> read_into(const TensorRef& tensor, std::span<const Slice> slices,
-                                       MutableByteSpan out) const;
+                                       MutableByteSpan out, const ReadOptions& options = {}) const;
 
   /// The same for several at once, with all chunks in one parallel loop. The memory of two requests
   /// must not overlap.
-  [[nodiscard]] Result<void> read_into(std::span<const ReadRequest> requests) const;
+  [[nodiscard]] Result<void> read_into(std::span<const ReadRequest> requests,
+                                       const ReadOptions& options = {}) const;
 
   /// Reads the tensors at key paths of the state into memory of their types, like read_into().
   /// kInvalidArgument, before anything is read, if a tensor has another dtype or number of elements
   /// than its memory. kTensorInvalid if a bool is neither 0 nor 1.
-  [[nodiscard]] Result<void> load_into(std::span<const TensorTarget> targets) const;
-  [[nodiscard]] Result<void> load_into(std::initializer_list<TensorTarget> targets) const {
-    return load_into(std::span(targets.begin(), targets.size()));
+  [[nodiscard]] Result<void> load_into(std::span<const TensorTarget> targets,
+                                       const ReadOptions& options = {}) const;
+  [[nodiscard]] Result<void> load_into(std::initializer_list<TensorTarget> targets,
+                                       const ReadOptions& options = {}) const {
+    return load_into(std::span(targets.begin(), targets.size()), options);
   }
 
   /// State for reading chunks: memory for stored bytes, and a decoder. One per thread.
@@ -231,10 +255,23 @@ class CheckpointFile {
   /// Returns the tree below `node` with all tensors, exactly as it was saved. Tensors are view()s,
   /// so raw tensors of a mapped file take no memory. kLimitExceeded if the others together take
   /// more than Limits::decoded_bytes; other errors are those of view().
-  [[nodiscard]] Result<Value> load(const NodeRef& node, Check check = Check::kHashes) const;
+  [[nodiscard]] Result<Value> load(const NodeRef& node, const ReadOptions& options = {}) const;
 
-  /// The same with tensors that are read and checked only on demand, or taken over by a save as
-  /// they are (SaveOptions::carry). Use it to save a tree that is larger than memory.
+  /// The same for several nodes, whose tensors are read at once. A tensor that is at several places
+  /// is one object.
+  [[nodiscard]] Result<std::vector<Value>> load(std::span<const NodeRef> nodes,
+                                                const ReadOptions& options = {}) const;
+
+  /// The same with bytes that belong to the caller: for libraries whose tensors are never
+  /// read-only. Cast TensorData::memory() to std::byte* to write to them. Raw tensors of a mapped
+  /// file are views of a new, private mapping. A page becomes a copy when it is written to; the
+  /// file and other views keep theirs. A later save writes the bytes in memory (it does not take
+  /// over those of the file).
+  [[nodiscard]] Result<std::vector<Value>> load_writable(std::span<const NodeRef> nodes,
+                                                         const ReadOptions& options = {}) const;
+
+  /// The same as load() with tensors that are read and checked only on demand, or taken over by a
+  /// save as they are (SaveOptions::carry). Use it to save a tree that is larger than memory.
   [[nodiscard]] Result<Value> load_lazily(const NodeRef& node) const;
 
   /// The whole state, as load_lazily() gives it, with the metadata and whether the file is
@@ -242,14 +279,16 @@ class CheckpointFile {
   [[nodiscard]] Result<Contents> contents() const;
 
   /// Returns data that are read and checked when a save asks for them, or taken over by it as they
-  /// are (SaveOptions::carry). kWrongKind for a
-  /// placeholder.
+  /// are (SaveOptions::carry). kWrongKind for a placeholder.
   [[nodiscard]] Result<TensorData> data_lazily(const TensorRef& tensor) const;
 
-  /// Checks every byte of the file. Fails only if the file cannot be read; damage is in the report.
-  [[nodiscard]] Result<VerifyReport> verify(const Progress& progress = {}) const;
+  /// Checks every byte of the file, whatever ReadOptions::check is; of a format without hashes, the
+  /// bytes that it has checksums of. Fails only if the file cannot be read, or with kCancelled;
+  /// damage is in the report.
+  [[nodiscard]] Result<VerifyReport> verify(const ReadOptions& options = {}) const;
 
  private:
+  [[nodiscard]] Result<VerifyReport> verify_checksums(const ReadOptions& options) const;
   CheckpointFile(std::shared_ptr<const Source> source, Checkpoint checkpoint,
                  const OpenFileOptions& options);
 
@@ -263,17 +302,20 @@ class CheckpointFile {
                                              std::vector<std::byte>& memory) const;
   /// Whether the tensor is used where it lies in the mapping.
   bool is_in_place(const TensorRef& tensor) const;
-  [[nodiscard]] Result<void> check_in_place(std::span<const TensorRef> tensors) const;
+  class Read;
+  [[nodiscard]] Result<void> check_in_place(std::span<const TensorRef> tensors, Read& read) const;
   [[nodiscard]] Result<void> read_band(const TensorRef& tensor, std::uint64_t offset,
                                        ChunkBuffer& buffer) const;
   [[nodiscard]] Result<ByteSpan> read_strided_chunk(const TensorRef& tensor, std::uint32_t i,
                                                     ChunkBuffer& buffer) const;
   struct Reading;
-  [[nodiscard]] Result<void> read_all(std::span<const Reading> readings) const;
+  [[nodiscard]] Result<void> read_all(std::span<const Reading> readings, Read& read) const;
   [[nodiscard]] Result<void> read_planned_chunk(const ReadPlan& plan, std::size_t i,
                                                 MutableByteSpan out, ChunkBuffer& buffer) const;
   struct Loading;
-  [[nodiscard]] Result<Loading> prepare_loading(const NodeRef& node) const;
+  [[nodiscard]] Result<Loading> prepare_loading(std::span<const NodeRef> nodes) const;
+  [[nodiscard]] Result<std::vector<Value>> load(std::span<const NodeRef> nodes,
+                                                const ReadOptions& options, bool is_writable) const;
   [[nodiscard]] Result<void> read_range(const TensorRef& tensor, std::uint64_t offset,
                                         MutableByteSpan out, ChunkBuffer& buffer) const;
 

@@ -7,7 +7,8 @@
 
 namespace espalier {
 
-/// The contents of a checkpoint. CheckpointFile::contents() makes them, and save() takes them.
+/// The contents of a checkpoint. CheckpointFile::contents() makes them; save() and
+/// save_safetensors() take them.
 struct Contents {
   Value state;
   /// A dict without tensors.

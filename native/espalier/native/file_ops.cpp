@@ -101,6 +101,17 @@ int FileOps::clone_range(int from, off_t from_offset, std::size_t size, int to, 
 #endif
 }
 
+ssize_t FileOps::copy_range(int from, off_t from_offset, std::size_t size, int to,
+                            off_t to_offset) {
+#ifdef __linux__
+  return ::copy_file_range(from, &from_offset, to, &to_offset, size, 0);
+#else
+  (void)from, (void)from_offset, (void)size, (void)to, (void)to_offset;
+  errno = ENOSYS;
+  return -1;
+#endif
+}
+
 int FileOps::fsync(int fd) {
 #ifdef F_FULLFSYNC
   // On macOS, fsync() leaves the data in the disk's own cache.

@@ -42,6 +42,10 @@ class FileOps {
   /// Linux's ioctl_ficlonerange(2): the two files share the bytes' storage until one of them
   /// changes. ENOSYS elsewhere.
   virtual int clone_range(int from, off_t from_offset, std::size_t size, int to, off_t to_offset);
+  /// Linux's copy_file_range(2): the kernel, or the server of a network file system, copies.
+  /// Returns how many bytes it copied. ENOSYS elsewhere.
+  virtual ssize_t copy_range(int from, off_t from_offset, std::size_t size, int to,
+                             off_t to_offset);
   /// Like fsync(), but also flushes the disk's own cache where fsync() does not.
   virtual int fsync(int fd);
   virtual int close(int fd);

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "espalier/base/counted.h"
 #include "espalier/native/access_rights.h"
 #include "espalier/native/out_of_memory.h"
 
@@ -104,6 +105,14 @@ FileSink::FileSink(FileDescriptor file, std::string temporary, SaveTarget target
       process_(::getpid()) {}
 
 Result<FileSink> FileSink::create(const fs::path& requested, SinkOptions options) try {
+  auto sink = begin(requested, options);
+  (sink ? sink->path_ : sink.error().file) = requested.native();
+  return sink;
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
+}
+
+Result<FileSink> FileSink::begin(const fs::path& requested, SinkOptions options) {
   FileOps& ops = *options.ops;
   auto target = find_save_target(requested, options.replace, options.follow_links, ops);
   if (!target) return propagate(target);
@@ -119,24 +128,27 @@ Result<FileSink> FileSink::create(const fs::path& requested, SinkOptions options
   if (!*old) sink.hide_new_file();
   if (auto ok = sink.choose_placing(); !ok) return propagate(ok);
   return sink;
-} catch (const std::bad_alloc&) {
-  return out_of_memory();
+}
+
+tl::unexpected<Error> FileSink::in_file(tl::unexpected<Error> failed) const {
+  failed.value().file = path_;
+  return failed;
 }
 
 Result<void> FileSink::reserve(std::uint64_t length) try {
   FileOps& ops = *options_.ops;
   if (length > static_cast<std::uint64_t>(std::numeric_limits<off_t>::max())) {
-    return fail_with_errno(EFBIG, "create the file");
+    return in_file(fail_with_errno(EFBIG, "create the file"));
   }
   if (length == 0) return {};
   const int fd = file_.get();
   if (uninterrupted([&] { return ops.ftruncate(fd, static_cast<off_t>(length)); }) != 0) {
-    return fail_with_errno(errno, "set the file's length");
+    return in_file(fail_with_errno(errno, "set the file's length"));
   }
   // Reserve the space now: a full disk fails at once, not after minutes, and writing is faster.
   // File systems that cannot reserve space work too.
   if (ops.fallocate(fd, static_cast<off_t>(length)) != 0 && (errno == ENOSPC || errno == EDQUOT)) {
-    return fail_with_errno(errno, "reserve room for the file");
+    return in_file(fail_with_errno(errno, "reserve " + counted(length, "byte") + " for the file"));
   }
   return {};
 } catch (const std::bad_alloc&) {
@@ -190,9 +202,9 @@ Result<void> FileSink::write(std::uint64_t offset, ByteSpan bytes) try {
       return options_.ops->pwrite(file_.get(), bytes.data(), bytes.size(),
                                   static_cast<off_t>(offset));
     });
-    if (n < 0) return fail_with_errno(errno, "write the file", offset);
+    if (n < 0) return in_file(fail_with_errno(errno, "write the file", offset));
     // No progress and no error: a retry might loop for ever.
-    if (n == 0) return fail_with_errno(EIO, "write the file", offset);
+    if (n == 0) return in_file(fail_with_errno(EIO, "write the file", offset));
     offset += static_cast<std::uint64_t>(n);
     bytes = bytes.subspan(static_cast<std::size_t>(n));
   }
@@ -226,6 +238,21 @@ Result<bool> FileSink::share(std::uint64_t offset, const ByteSource& source, con
   }
   if (auto ok = write(offset, front); !ok) return propagate(ok);
   if (auto ok = write(offset + back_begin, back); !ok) return propagate(ok);
+  return true;
+}
+
+Result<bool> FileSink::copy(std::uint64_t offset, const ByteSource& source, const Extent& extent) {
+  const auto from = source.descriptor(extent.file);
+  if (!from) return false;
+  for (std::uint64_t done = 0; done < extent.length;) {
+    const ssize_t n = uninterrupted([&] {
+      return options_.ops->copy_range(*from, static_cast<off_t>(extent.offset + done),
+                                      static_cast<std::size_t>(extent.length - done), file_.get(),
+                                      static_cast<off_t>(offset + done));
+    });
+    if (n <= 0) return false;
+    done += static_cast<std::uint64_t>(n);
+  }
   return true;
 }
 
@@ -272,17 +299,20 @@ Result<void> FileSink::make_durable() {
 
 Result<void> FileSink::commit() try {
   FileOps& ops = *options_.ops;
-  if (auto ok = make_durable(); !ok) return ok;
+  if (auto ok = make_durable(); !ok) return in_file(propagate(ok));
   // Without a copy, the file is unlocked for a moment before it has its name.
   lock_ = FileDescriptor(ops.dup(file_.get()), ops);
-  if (const int error = file_.close(); error != 0) return fail_with_errno(error, "close the file");
+  if (const int error = file_.close(); error != 0) {
+    return in_file(fail_with_errno(error, "close the file"));
+  }
   // Allocated before the rename: after it, lack of memory must not look like a failed save.
   Error unsure{ErrorCode::kDurabilityUnknown,
                Error::kNoOffset,
                {},
                "the file is complete and in place, but a power failure now might bring the old one "
-               "back: the folder could not be flushed to the disk"};
-  if (auto ok = take_place(); !ok) return ok;
+               "back: the folder could not be flushed to the disk",
+               path_};
+  if (auto ok = take_place(); !ok) return in_file(propagate(ok));
   const int error = options_.sync ? sync_folder(target_.folder, ops) : 0;
   if (error == 0) return {};
   try {

@@ -37,7 +37,8 @@ struct SinkOptions {
 /// Until then, and after any error, the old target stays untouched. The destructor of an
 /// uncommitted sink removes the temporary file, except in a forked child: the file is the parent's.
 /// The file is locked (flock), so that remove_dead_temporary_files() leaves it alone.
-/// Functions never throw std::bad_alloc; they return kOutOfMemory.
+/// Functions never throw std::bad_alloc; they return kOutOfMemory. Other errors have the path that
+/// create() was given as Error::file.
 class FileSink : public Sink {
  public:
   /// Begins an empty file. The target's folder must exist. A symbolic link is
@@ -72,6 +73,10 @@ class FileSink : public Sink {
   [[nodiscard]] Result<bool> share(std::uint64_t offset, const ByteSource& source,
                                    const Extent& extent) override;
 
+  /// Lets the system copy. Thread-safe like write().
+  [[nodiscard]] Result<bool> copy(std::uint64_t offset, const ByteSource& source,
+                                  const Extent& extent) override;
+
   /// Gives the file the access rights of the file that it replaces (see AccessRights), makes it
   /// durable and renames it to the target. kDurabilityUnknown if it is in place but its folder
   /// could not be made durable. After every other error the target is unchanged. Call once.
@@ -83,6 +88,10 @@ class FileSink : public Sink {
 
   FileSink(FileDescriptor file, std::string temporary, SaveTarget target, SinkOptions options);
 
+  [[nodiscard]] static Result<FileSink> begin(const std::filesystem::path& requested,
+                                              SinkOptions options);
+  /// The same error with the name of the file.
+  tl::unexpected<Error> in_file(tl::unexpected<Error> failed) const;
   /// Finds out how this file system can place the file without replacing another.
   [[nodiscard]] Result<void> choose_placing();
   /// Restricts a file that replaces none to its owner until it is complete.
@@ -97,6 +106,7 @@ class FileSink : public Sink {
   FileDescriptor file_;
   std::string temporary_;  // empty once there is nothing to remove
   SaveTarget target_;
+  std::string path_;  // as it was given, for errors
   /// Holds the lock of the temporary file when file_ is closed, until it has its name.
   FileDescriptor lock_;
   SinkOptions options_;

@@ -13,9 +13,19 @@
 
 namespace espalier {
 
+namespace {
+
+// The C library reads a file for the number, at each call.
+unsigned processors() {
+  static const unsigned count = std::thread::hardware_concurrency();
+  return count;
+}
+
+}  // namespace
+
 unsigned thread_count(unsigned requested) {
   constexpr unsigned kMostThreads = 256;
-  const unsigned wanted = requested != 0 ? requested : std::thread::hardware_concurrency();
+  const unsigned wanted = requested != 0 ? requested : processors();
   return std::clamp(wanted, 1u, kMostThreads);
 }
 

@@ -45,9 +45,10 @@ struct SaveOptions {
   /// the message says how much that takes.
   std::uint64_t memory_bytes = 0;
   /// Whether tensors that load_lazily(), data_lazily(), contents() or a mapped load() found in an
-  /// Espalier file are taken over, if nobody has written to it since it was opened: as they are
-  /// stored there, with their hashes. They are not checked, hashed or compressed again, and not
-  /// even read where two files can share storage (Btrfs, XFS). Damage in them is taken over too:
+  /// Espalier file are taken over as they are stored there, with their hashes, unless that file was
+  /// written to since it was opened. They are not checked, hashed or compressed again. This process
+  /// does not even read them where two files can share storage (Btrfs, XFS) or where the system
+  /// copies between files (most local file systems on Linux). Damage in them is taken over too:
   /// the hashes tell whoever reads the new file. A save of Contents takes compressed tensors over,
   /// if it compresses; other saves take over what they would store in the same way. False: tensors
   /// are saved as load() has them in memory, or are read and checked, and damage is an error.

@@ -27,6 +27,7 @@ struct AsyncSave::Run {
   std::unique_ptr<Sink> sink;
   std::optional<Value> state;
   std::optional<SaveOptions> options;
+  // The thread gives it back after it has reported the end.
   TargetPlace place;
 
   std::atomic<bool> cancel = false;
@@ -60,12 +61,15 @@ struct AsyncSave::Run {
     sink.reset();
     state.reset();
     options.reset();
+    {
+      const std::lock_guard lock(mutex);
+      result = std::move(saved);
+      exception = std::move(thrown);
+      is_done = true;
+      changed.notify_all();
+    }
+    // Only now: when a save returns, those that began before it are done.
     place.leave();
-    const std::lock_guard lock(mutex);
-    result = std::move(saved);
-    exception = std::move(thrown);
-    is_done = true;
-    changed.notify_all();
   }
 };
 

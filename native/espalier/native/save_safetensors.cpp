@@ -44,6 +44,15 @@ Result<Losses> save_safetensors(const std::filesystem::path& path, const Value& 
   return save_to(path, state, unrepresentable, options);
 }
 
+Result<Losses> save_safetensors(const std::filesystem::path& path, const Contents& contents,
+                                Unrepresentable unrepresentable, const SaveOptions& options) try {
+  SaveOptions as_there = options;
+  as_there.metadata = contents.metadata;
+  return save_safetensors(path, contents.state, unrepresentable, as_there);
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
+}
+
 Result<Losses> save_safetensors(Sink& sink, const Value& state, Unrepresentable unrepresentable,
                                 const SaveOptions& options) {
   return save_to(sink, state, unrepresentable, options);

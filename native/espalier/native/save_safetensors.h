@@ -11,6 +11,7 @@
 #include "espalier/base/error.h"
 #include "espalier/foreign/safetensors/carried_tree.h"
 #include "espalier/foreign/safetensors/writer.h"
+#include "espalier/native/contents.h"
 #include "espalier/native/save.h"
 
 namespace espalier {
@@ -22,6 +23,12 @@ namespace espalier {
 /// those of the tensors' producers; kIoError; kOutOfMemory.
 [[nodiscard]] Result<Losses> save_safetensors(
     const std::filesystem::path& path, const Value& state,
+    Unrepresentable unrepresentable = Unrepresentable::kError, const SaveOptions& options = {});
+
+/// The same for the contents of a file, with their metadata; that of `options` does not count.
+/// safetensors files are never compressed, so the contents' level does not count either.
+[[nodiscard]] Result<Losses> save_safetensors(
+    const std::filesystem::path& path, const Contents& contents,
     Unrepresentable unrepresentable = Unrepresentable::kError, const SaveOptions& options = {});
 
 /// The same to a sink: see save().

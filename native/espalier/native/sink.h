@@ -22,9 +22,9 @@
 
 namespace espalier {
 
-/// Takes the bytes of one file. A save may call share(), then reserve() once, then write(), then
-/// commit() once, and only if all went well: without commit() the file must not count as saved.
-/// Errors end the save and are its result; exceptions propagate out of it.
+/// Takes the bytes of one file. A save may call share(), then reserve() once, then copy() and
+/// write(), then commit() once, and only if all went well: without commit() the file must not count
+/// as saved. Errors end the save and are its result; exceptions propagate out of it.
 ///
 /// Writes come at any offset, because a file begins with hashes of what follows: its first bytes,
 /// which make it valid, are written last. So a target that can only be appended to, such as a pipe,
@@ -47,6 +47,15 @@ class Sink {
   [[nodiscard]] virtual Result<void> reserve(std::uint64_t length) {
     (void)length;
     return {};
+  }
+
+  /// Makes the bytes at `offset` those of `extent` of a file, which do not pass through this
+  /// process. write() does not get this range then. False if that cannot be done, also in part:
+  /// write() gets all of the range. Called like write().
+  [[nodiscard]] virtual Result<bool> copy(std::uint64_t offset, const ByteSource& source,
+                                          const Extent& extent) {
+    (void)offset, (void)source, (void)extent;
+    return false;
   }
 
   /// Puts `bytes`, which are valid during the call only, at `offset`. Ranges never overlap, and

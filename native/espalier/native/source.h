@@ -75,6 +75,9 @@ class Source : public ByteSource {
   /// Tells that all of `extent` is about to be read. A mapping populates its pages in one call,
   /// which costs a fraction of the page faults. Waits for the disk. A hint; never fails.
   virtual void populate(const Extent& extent) const { (void)extent; }
+
+  /// Whether every read is a request to another machine: see OpenOptions::is_remote.
+  virtual bool is_remote() const { return false; }
 };
 
 /// Opens `path`, which must be a regular file: kFileNotFound, kNotARegularFile (a FIFO would block

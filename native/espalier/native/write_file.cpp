@@ -82,6 +82,14 @@ class Filling {
 
   Result<void> fill(unsigned worker, std::size_t i) {
     if (is_cancelled(options_)) return cancelled();
+    if (const auto stored = contents_.stored(i)) {
+      const auto copied = sink_.copy(contents_.place(i), *stored->source, stored->extent);
+      if (!copied) return propagate(copied);
+      if (*copied) {
+        done(i);
+        return {};
+      }
+    }
     // A task that fails gives up all its turns, or later tasks would wait for ever.
     std::optional<OrderedSection::Turn> placing;
     std::optional<OrderedSection::Turn> reading;

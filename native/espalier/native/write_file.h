@@ -47,7 +47,7 @@ class FileContents {
   };
   /// Where piece `i` stands in another file as it is to be written, if its offset in the new one is
   /// known; nothing if it must be made. Called before read() and make(), which do not follow for a
-  /// piece that can be shared.
+  /// piece that can be shared or copied.
   virtual std::optional<StoredBytes> stored(std::size_t i) {
     (void)i;
     return std::nullopt;

@@ -7,29 +7,63 @@
         rows = checkpoint["model"]["layers"][0]["weight"][0:128]
 """
 
-from ._api import load, open, save, save_async, save_bytes
-from ._async import AsyncSave, NotInThisProcess
-from ._checkpoint import Checkpoint, Node, Tensor, VerifyReport
-from ._checkpointer import Checkpointer, DamagedCheckpoint
 from ._core import VERSION as __version__
-from ._errors import (
-    Cancelled,
-    CheckpointExists,
-    CheckpointNotFound,
-    CheckpointOSError,
-    Corrupt,
-    EspalierError,
-    KeyPathError,
-    Unsupported,
-)
-from ._like import ANY, SKIP, Ledger, Mismatch, TreeMismatch, spec
-from ._registry import register
-from ._wrappers import AxisNamed, Labelled, OrderedSet, Packed, Placeholder, Record
+
+# What type checkers take to be true, and Python does not: this is typing's, whose import would take as long as all else here.
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from . import torch as torch
+    from ._api import load, load_bytes, open, save, save_async, save_bytes, save_safetensors
+    from ._async import AsyncSave, NotInThisProcess
+    from ._checkpoint import Checkpoint, Node, Tensor, VerifyReport
+    from ._checkpointer import Checkpointer, DamagedCheckpoint
+    from ._errors import (
+        Cancelled,
+        CheckpointExists,
+        CheckpointNotFound,
+        CheckpointOSError,
+        Corrupt,
+        EspalierError,
+        KeyPathError,
+        Unsupported,
+    )
+    from ._like import ANY, SKIP, Ledger, Mismatch, TreeMismatch, spec
+    from ._registry import register
+    from ._wrappers import AxisNamed, Labelled, OrderedSet, Packed, Placeholder, Record
+else:
+    # The same for Python, which imports a module when the first of its names is used. A test compares the two lists.
+    _NAMES_OF = {
+        "_api": "load load_bytes open save save_async save_bytes save_safetensors",
+        "_async": "AsyncSave NotInThisProcess",
+        "_checkpoint": "Checkpoint Node Tensor VerifyReport",
+        "_checkpointer": "Checkpointer DamagedCheckpoint",
+        "_errors": "Cancelled CheckpointExists CheckpointNotFound CheckpointOSError Corrupt EspalierError KeyPathError Unsupported",
+        "_like": "ANY SKIP Ledger Mismatch TreeMismatch spec",
+        "_registry": "register",
+        "_wrappers": "AxisNamed Labelled OrderedSet Packed Placeholder Record",
+    }
+    _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names.split()}
+
+    def __getattr__(name):
+        from importlib import import_module
+
+        if name == "torch":
+            return import_module(".torch", __name__)
+        if name not in _MODULE_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = getattr(import_module(f".{_MODULE_OF[name]}", __name__), name)
+        globals()[name] = found  # The next use finds it without this function.
+        return found
+
+    def __dir__():
+        return sorted({*globals(), *__all__, "torch"})
+
 
 __all__ = [
     "ANY", "AsyncSave", "AxisNamed", "Cancelled", "Checkpoint", "CheckpointExists", "CheckpointNotFound",
     "CheckpointOSError", "Checkpointer", "Corrupt", "DamagedCheckpoint", "EspalierError", "KeyPathError",
     "Labelled", "Ledger", "Mismatch", "Node", "NotInThisProcess", "OrderedSet", "Packed", "Placeholder", "Record",
-    "SKIP", "Tensor", "TreeMismatch", "Unsupported", "VerifyReport", "__version__", "load", "open", "register",
-    "save", "save_async", "save_bytes", "spec",
+    "SKIP", "Tensor", "TreeMismatch", "Unsupported", "VerifyReport", "__version__", "load", "load_bytes", "open", "register",
+    "save", "save_async", "save_bytes", "save_safetensors", "spec",
 ]  # fmt: skip

@@ -4,23 +4,36 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from . import _core
+from . import _core, _urls
 from ._async import AsyncSave
-from ._checkpoint import Check, Checkpoint, Node, Path, Progress, Tensor, _checks
-from ._errors import EspalierError
-from ._like import Matcher, Strict
+from ._checkpoint import Check, Checkpoint, Node, Path, Progress, Tensor, _check_exact, _checks, find_path, load_node, located
+from ._errors import EspalierError, Unsupported
+from ._frameworks import Framework
+from ._options import check_bool, check_compression, check_metadata, check_threads
 from ._progress import reporting
 
+if TYPE_CHECKING:
+    from ._like import Strict
 
-def open(path: Path, *, mapped: bool = True, nest: bool = False, threads: int = 0) -> Checkpoint:
+
+def open(
+    path: Path,
+    *,
+    mapped: bool = True,
+    nest: bool = False,
+    threads: int = 0,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Checkpoint:
     """Opens a checkpoint and validates its tree. Reads no tensor.
+
+    A path with "://" is a URL, which fsspec reads, in part: `storage_options` are for it.
 
     `mapped=False` reads into memory instead of mapping the file: for network file systems, and files that others may
     change. `nest` makes nested dicts of dotted names, as safetensors files have them.
     """
-    return Checkpoint(path, mapped=mapped, nest=nest, threads=threads)
+    return Checkpoint(path, mapped=mapped, nest=nest, threads=threads, storage_options=storage_options)
 
 
 def copies_views(views: str) -> bool:
@@ -40,6 +53,7 @@ def save(
     views: Literal["error", "copy"] = "error",
     progress: Progress = None,
     threads: int = 0,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> None:
     """Saves nested state to a file, completely or not at all.
 
@@ -48,12 +62,61 @@ def save(
     `views="copy"` saves arrays that share some of their memory each in full. `progress` is True, or a function of the
     bytes done and in total. Do not change arrays during the call. Ctrl-C leaves the old file.
 
+    A path with "://" is a URL: the file is written to a temporary folder, and fsspec puts it there. `storage_options`
+    are for fsspec. `replace=False` then only looks whether the file exists.
+
     Raises Unsupported, with the key path, for a value that no checkpoint can hold.
     """
+    copy, plain = copies_views(views), check_metadata(metadata)
+    level, count = check_compression(compression), check_threads(threads)
+    sync, replace = check_bool("sync", sync), check_bool("replace", replace)
+
+    def write(file: Path, sync: bool) -> None:
+        with reporting(progress, f"saving {_urls.shown(os.fsdecode(path))}") as report:
+            _core.save(os.fsencode(file), state, plain, level, sync, replace, count, copy, report)
+
+    if _urls.is_url(path):
+        _urls.put(os.fsdecode(path), storage_options, replace, lambda file: write(file, False))
+        return
+    _urls.check_options(storage_options)
+    write(path, sync)
+
+
+Unrepresentable = Literal["error", "drop", "metadata"]
+
+
+def save_safetensors(
+    path: Path,
+    state: Any,
+    *,
+    metadata: Mapping[str, Any] | None = None,
+    unrepresentable: Unrepresentable = "error",
+    sync: bool = True,
+    replace: bool = True,
+    views: Literal["error", "copy"] = "error",
+    progress: Progress = None,
+    threads: int = 0,
+) -> list[tuple[str, str]]:
+    """Saves a state as a safetensors file: nested keys are joined with dots. Completely or not at all, as save() does.
+
+    The file is byte for byte what the safetensors library writes for the same tensors; only the order of several
+    metadata pairs differs, which that library shuffles. safetensors holds tensors in dicts with text keys, and metadata
+    of text. `unrepresentable` says what becomes of all else: "error" raises Unsupported with the first such values;
+    "drop" leaves them out, and saves an array once for each of its places; "metadata" carries the whole tree in the
+    file's metadata, for `espalier convert` and C++ to restore.
+
+    Returns what was dropped as (key path, what it is): the first 8, and then ("", "and 12 more").
+    """
+    if unrepresentable not in ("error", "drop", "metadata"):
+        raise EspalierError(f'unrepresentable must be "error", "drop" or "metadata", not {unrepresentable!r}')
+    _urls.check_local(path, "save_safetensors()")
+    file, plain, copy = os.fsencode(path), check_metadata(metadata), copies_views(views)
+    sync, replace = check_bool("sync", sync), check_bool("replace", replace)
     with reporting(progress, f"saving {os.fsdecode(path)}") as report:
-        _core.save(
-            os.fsencode(path), state, _plain(metadata), compression, sync, replace, threads, copies_views(views), report
+        count, first = _core.save_safetensors(
+            file, state, plain, unrepresentable, sync, replace, True, check_threads(threads), copy, report
         )
+    return first if count == len(first) else [*first, ("", f"and {count - len(first)} more")]
 
 
 def save_async(
@@ -72,10 +135,10 @@ def save_async(
     Takes the state's memory once more until the save is done. What cannot be saved is an error here; all else is an error of
     the handle. Saves to one file complete in the order in which they begin. The program's end waits for them.
     """
-    copy = copies_views(views)
-    saving = _core.save_async(
-        os.fsencode(path), state, _plain(metadata), compression, sync, replace, threads, copy
-    )
+    _urls.check_local(path, "save_async()")
+    plain, level, count = check_metadata(metadata), check_compression(compression), check_threads(threads)
+    sync, replace = check_bool("sync", sync), check_bool("replace", replace)
+    saving = _core.save_async(os.fsencode(path), state, plain, level, sync, replace, count, copies_views(views))
     return AsyncSave(saving, os.fsdecode(path))
 
 
@@ -87,12 +150,9 @@ def save_bytes(
     views: Literal["error", "copy"] = "error",
     threads: int = 0,
 ) -> bytes:
-    """The bytes of the file that save() writes."""
-    return _core.save_bytes(state, _plain(metadata), compression, threads, copies_views(views))
-
-
-def _plain(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
-    return {} if metadata is None else dict(metadata)
+    """The bytes of the file that save() writes; load_bytes() is the reverse."""
+    plain, level = check_metadata(metadata), check_compression(compression)
+    return _core.save_bytes(state, plain, level, check_threads(threads), copies_views(views))
 
 
 def load(
@@ -105,35 +165,89 @@ def load(
     cast: Literal["float"] | None = None,
     check: Check = "hashes",
     exact: bool = False,
+    framework: Framework = "numpy",
     nest: bool = False,
     mapped: bool = True,
+    progress: Progress = None,
     threads: int = 0,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Any:
     """Loads a checkpoint, or what is `at` a key path of it.
 
     Arrays are read-only views of the mapped file: they take no memory, and every byte is compared with its hash first,
-    unless `check="nothing"`. Types come back as they were: those of Python, numpy, and the classes that the program
-    registered. `exact=True` keeps what has no Python type (labels, axis names, packed elements) in wrappers, so that
-    saving the result gives the same bytes again. Nothing in a file is ever imported or executed.
+    unless `check="nothing"`. With `framework="torch"` they are tensors of torch, of which each page becomes a copy when it is
+    written to, and of the caller alone. With `framework="jax"` they are jax.Arrays on JAX's default device, and on a CPU
+    views as well. Types come back as they were: those of Python, numpy, and the classes that the program registered.
+    `exact=True` keeps what has no Python type (labels, axis names, packed elements) in wrappers, so that saving the result
+    gives the same bytes again. Nothing in a file is ever imported or executed.
 
     `like` is a template: the result has its types, and the file must have what it has, of the same kinds, dtypes and
     shapes. Dicts match by key (with `keys="text"`, "0" and 0 are the same), sequences by position, NamedTuples and
-    dataclasses by field. In place of an array, `espalier.spec(shape, dtype)` is as good; `espalier.ANY` takes what is
+    dataclasses by field; only `strict=True` wants their classes to have the same name, in whatever module. In place of an array, `espalier.spec(shape, dtype)` is as good; `espalier.ANY` takes what is
     there; `espalier.SKIP` leaves it out and reads none of it. What no file can hold, such as a function, stays the
-    template's. TreeMismatch lists every difference. `strict="template"` lets the file have more, `strict="file"` lets it
+    template's if the file has nothing there. TreeMismatch lists every difference. `strict="template"` lets the file have more, `strict="file"` lets it
     have less (the template's values stay), and `strict=False` gives the state and an espalier.Ledger. `cast="float"`
-    converts floats of another dtype.
+    converts floats of another dtype. An array of JAX with a sharding over several devices is read by slices, each once.
+
+    `progress` is True, or a function of the stored bytes that are read or checked, and of all of them; slices do not count.
+    Ctrl-C ends the read.
+
+    A path with "://" is a URL, which fsspec reads, as open() says.
     """
-    with Checkpoint(path, mapped=mapped, nest=nest, threads=threads) as checkpoint:
-        opened = checkpoint._opened
-        node = opened.state if at is None else opened.at(opened.state, at)
-        if like is None:
-            return opened.load(node, _checks(check), exact)
-        if exact:
-            raise EspalierError("exact=True gives the types of the file, and like= those of the template; choose one")
-        matcher = Matcher(opened, keys, cast)
-        state = matcher.load(node, "" if at is None else opened.printed_path(opened.state, at), like, strict, _checks(check))
-        return state if strict else (state, matcher.ledger)
+    with Checkpoint(path, mapped=mapped, nest=nest, threads=threads, storage_options=storage_options) as checkpoint:
+        return _load(checkpoint, at, like, strict, keys, cast, check, exact, framework, progress)
 
 
-__all__ = ["Checkpoint", "Node", "Tensor", "load", "open", "save", "save_async", "save_bytes"]
+def load_bytes(
+    data: bytes,
+    *,
+    at: str | None = None,
+    like: Any = None,
+    strict: Strict = True,
+    keys: Literal["exact", "text"] = "exact",
+    cast: Literal["float"] | None = None,
+    check: Check = "hashes",
+    exact: bool = False,
+    framework: Framework = "numpy",
+    nest: bool = False,
+    threads: int = 0,
+) -> Any:
+    """Loads a file that is in memory, such as save_bytes() gives it. Its bytes are copied once. See load()."""
+    with Checkpoint.of_bytes(data, nest=nest, threads=threads) as checkpoint:
+        return _load(checkpoint, at, like, strict, keys, cast, check, exact, framework, None)
+
+
+def _load(
+    checkpoint: Checkpoint,
+    at: str | None,
+    like: Any,
+    strict: Strict,
+    keys: Literal["exact", "text"],
+    cast: Literal["float"] | None,
+    check: Check,
+    exact: bool,
+    framework: Framework,
+    progress: Progress,
+) -> Any:
+    check_bool("exact", exact)
+    opened = checkpoint._opened
+    node, where = (opened.state, "") if at is None else find_path(checkpoint, opened.state, at)
+    if like is None:
+        if strict is not True or keys != "exact" or cast is not None:
+            raise EspalierError("strict=, keys= and cast= say how a template is matched; pass like=")
+        _check_exact(exact, framework)
+        return load_node(checkpoint, node, where, _checks(check), exact, framework, progress)
+    if exact:
+        raise EspalierError("exact=True gives the types of the file, and like= those of the template; choose one")
+    from ._like import Matcher  # as much again as a load without a template needs
+
+    matcher = Matcher(checkpoint, keys, cast, framework)
+    try:
+        state = matcher.load(node, where, like, strict, _checks(check), progress)
+    except Unsupported as error:
+        raise located(error, checkpoint, where) from None
+    checkpoint._restore_attributes(state, where)
+    return state if strict else (state, matcher.ledger)
+
+
+__all__ = ["Checkpoint", "Node", "Tensor", "load", "load_bytes", "open", "save", "save_async", "save_bytes", "save_safetensors"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import os
 import sys
@@ -77,6 +76,8 @@ class AsyncSave:
             self._has_ended = True
 
     def __await__(self) -> Generator[Any, None, None]:
+        import asyncio  # takes longer than all of this package
+
         async def finished() -> None:
             delay = 0.0005
             while not self.done():
@@ -106,6 +107,8 @@ def _forget_the_done() -> None:
 
 
 def _finish_all() -> None:
+    # Daemon threads first: a thread that comes back from native code after the end of Python would abort the process.
+    _core.end_calls()
     for save in list(_pending):
         save._wait()
         if save._failure is not None and not save._is_told:
@@ -115,3 +118,4 @@ def _finish_all() -> None:
 
 atexit.register(_finish_all)
 os.register_at_fork(after_in_child=_pending.clear)
+os.register_at_fork(after_in_child=_core.forget_other_calls)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from . import _core
-from ._errors import Corrupt, EspalierError, KeyPathError
-from ._tree import DICT, KIND_NAMES, PLACEHOLDER, RECORD, TENSOR, below
+from . import _core, _frameworks, _near, _urls
+from ._errors import Corrupt, EspalierError, KeyPathError, Unsupported
+from ._options import check_bool, check_text, check_threads
+from ._progress import reporting
+from ._tree import ATTRIBUTES, DICT, DTYPE_NAMES, KIND_NAMES, PLACEHOLDER, RECORD, TENSOR, below
+from ._wrappers import AxisNamed, Labelled, Packed, Placeholder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,12 +29,58 @@ class VerifyReport(NamedTuple):
     chunks: int
     bytes: int
     has_hashes: bool
+    checksums: int = 0
+    """Of a format without hashes: what was compared in their place, such as the CRC-32 of zip archives. None: nothing was."""
 
 
 def _checks(check: str) -> bool:
     if check not in ("hashes", "nothing"):
         raise EspalierError(f'check must be "hashes" or "nothing", not {check!r}')
     return check == "hashes"
+
+
+def _check_exact(exact: bool, framework: str) -> None:
+    check_bool("exact", exact)
+    if framework != "numpy":
+        _frameworks.adapter(framework)
+        if exact:
+            raise EspalierError("exact=True gives arrays of numpy; leave out framework=")
+
+
+def load_node(
+    file: Checkpoint,
+    node: int,
+    path: str,
+    check: bool,
+    exact: bool,
+    framework: _frameworks.Framework,
+    progress: Progress = None,
+) -> Any:
+    """All below a node, as Python objects."""
+    try:
+        with reporting(progress, f"loading {file.name}") as report:
+            value = file._opened.load(node, check, exact, framework, report)
+    except Unsupported as error:
+        raise located(error, file, path) from None
+    if not exact:
+        file._restore_attributes(value, path)
+    return value
+
+
+def find_path(file: Checkpoint, node: int, path: str) -> tuple[int, str]:
+    """What a key path leads to from a node, and the path as it is printed."""
+    opened = file._opened
+    check_text("a key path", path)
+    try:
+        return opened.at(node, path), opened.printed_path(node, path)
+    except KeyPathError as error:
+        raise _near.explained(error, opened, node) from None
+
+
+def located(error: Unsupported, file: Checkpoint, path: str) -> BaseException:
+    """The same error with a path below this one, if the error knows how to find it."""
+    locate = getattr(error, "located", None)
+    return error if locate is None else locate(file, path)
 
 
 class _Handle:
@@ -74,10 +125,19 @@ class Tensor(_Handle):
 
     @property
     def dtype(self) -> str:
-        """The name of the element type: "f32", "bf16", "f8_e4m3fn", ..."""
+        """The name of the element type: "f32", "bf16", "f8_e4m3fn", ... `numpy_dtype` is that of numpy."""
+        return DTYPE_NAMES[self._parts[1]]
+
+    @property
+    def numpy_dtype(self) -> np.dtype[Any]:
+        """The dtype of an array of such elements: float32 for "f32", and ml_dtypes' bfloat16 for "bf16"."""
         from . import _dtypes
 
-        return _dtypes.NAMES[self._parts[1]]
+        found = _dtypes.numpy_dtype(self.dtype)
+        if found is None:
+            lacks = _dtypes.lacks(self.dtype)
+            raise Unsupported(f"numpy has no dtype for {self.dtype}{lacks}", "unrepresentable", self.path)
+        return found
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -121,8 +181,39 @@ class Tensor(_Handle):
         import numpy
 
         value = self._core.load(self._node, _checks(check), False)
-        array: np.ndarray[Any, Any] = value if isinstance(value, numpy.ndarray) else numpy.asarray(value)
+        if not isinstance(value, (numpy.ndarray, numpy.generic)):  # a key of JAX, or what numpy has no dtype for
+            value = self._core.load(self._node, _checks(check), True)
+            value = value.value if isinstance(value, Labelled) else value
+            value = value.array if isinstance(value, AxisNamed) else value
+        if isinstance(value, (Placeholder, Packed)):
+            why = "a placeholder, which has no data" if isinstance(value, Placeholder) else f"of {value.dtype}, which numpy lacks"
+            raise Unsupported(f"{self.path or 'the root'} is {why}", path=self.path)
+        array: np.ndarray[Any, Any] = numpy.asarray(value)
         return array.copy() if writable else array
+
+    def torch(self, device: Any = None, *, check: Check = "hashes") -> Any:
+        """The elements as a torch.Tensor that is yours to change, on the CPU or a device. See load(framework="torch")."""
+        made = self._core.load(self._node, _checks(check), False, "torch")
+        if isinstance(made, Packed):
+            raise Unsupported(f"{self.path or 'the root'}: torch has no tensor of {made.dtype}", path=self.path)
+        if not hasattr(made, "to"):  # a scalar of numpy
+            import torch
+
+            made = torch.from_numpy(self.numpy(writable=True))
+        return made if device is None else made.to(device)
+
+    def jax(self, sharding: Any = None, *, check: Check = "hashes") -> Any:
+        """The elements as a jax.Array, on a device or with a sharding, whose parts are then read one by one."""
+        if hasattr(sharding, "device_set") and len(sharding.device_set) > 1:
+            from . import _jax
+
+            return _jax.read(self, sharding)
+        made = load_node(self._file, self._node, self.path, _checks(check), False, "jax")
+        if sharding is None:
+            return made
+        import jax
+
+        return jax.device_put(made, sharding)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         import numpy
@@ -135,28 +226,35 @@ class Tensor(_Handle):
         return numpy.array(array) if copy else array
 
     def __getitem__(self, index: Any) -> np.ndarray[Any, Any]:
+        array: np.ndarray[Any, Any] = self._slice(index, "numpy")
+        return array
+
+    def _slice(self, index: Any, framework: _frameworks.Framework) -> Any:
+        """The elements at an index of ints, slices and an ellipsis, as an array of the framework."""
         axes = list(index) if isinstance(index, tuple) else [index]
-        if Ellipsis in axes:
-            at = axes.index(Ellipsis)
+        at = next((i for i, item in enumerate(axes) if item is Ellipsis), None)
+        if at is not None:
+            if any(item is Ellipsis for item in axes[at + 1 :]):
+                raise IndexError("an index has at most one ellipsis")
             axes[at : at + 1] = [slice(None)] * (self.ndim - len(axes) + 1)
         if len(axes) > self.ndim:
             raise IndexError(f"{self.path or 'the tensor'} has {self.ndim} axes, and {len(axes)} are indexed")
         ranges, dropped = [], []
         for axis, (item, length) in enumerate(zip(axes, self.shape, strict=False)):
             if isinstance(item, slice):
-                step = 1 if item.step is None else int(item.step)
+                step = 1 if item.step is None else position_of(item.step)
                 if step < 1:
                     raise IndexError("a step must be positive; turn the array around once it is read")
                 ranges.append((_index(item.start), _index(item.stop), step))
                 continue
-            position = item.__index__()
+            position = position_of(item)
             if not -length <= position < length:
                 raise IndexError(f"index {position} is outside of axis {axis}, which has {length} elements")
             position %= length
             ranges.append((position, position + 1, 1))
             dropped.append(axis)
-        array: np.ndarray[Any, Any] = self._core.slice(self._node, ranges)
-        return array.squeeze(axis=tuple(dropped)) if dropped else array
+        array = self._core.slice(self._node, ranges, framework)
+        return array.squeeze(tuple(dropped)) if dropped else array
 
     def __len__(self) -> int:
         if not self.shape:
@@ -167,9 +265,27 @@ class Tensor(_Handle):
         kind = "placeholder" if self.is_placeholder else "tensor"
         return f"<{kind} {self.path or '(root)'}: {self.dtype} {list(self.shape)}, {self.nbytes:,} bytes>"
 
+    def _repr_html_(self) -> str:
+        from . import _html
+
+        return _html.of_tensor(self)
+
 
 def _index(value: Any) -> int | None:
-    return None if value is None else value.__index__()
+    return None if value is None else position_of(value)
+
+
+def position_of(value: Any) -> int:
+    # For numpy and torch, True is a mask, and an array is a list of positions even if it has one.
+    if not isinstance(value, bool) and not getattr(value, "ndim", 0):
+        try:
+            return operator.index(value)
+        except TypeError:
+            pass
+    raise IndexError(
+        f"{type(value).__name__} is no index of a tensor in a file: ints, slices and an ellipsis are; for more, "
+        "index the array of numpy()"
+    )
 
 
 class Node(_Handle):
@@ -214,7 +330,7 @@ class Node(_Handle):
 
     def _find(self, key: object) -> int | None:
         if type(key) is str:
-            return self._core.find_key(self._node, key) if self._has_keys else None
+            return self._core.find_key(self._node, key) if self._has_keys and _is_text(key) else None
         if isinstance(key, bool) or not hasattr(key, "__index__"):
             return None
         position = key.__index__()
@@ -233,9 +349,9 @@ class Node(_Handle):
             kind = self.kind
             if not self._has_keys:
                 raise IndexError(f"{self.path or 'the root'} is a {kind} of {len(self)} elements; {key!r} is not in it")
-            hint = ""
+            hint = _near.hint(self._core, self._node, key) if isinstance(key, str | int) else ""
             if isinstance(key, str) and ("/" in key or "." in key):
-                hint = "; [] takes one key, and at() a key path"
+                hint += "; [] takes one key, and at() a key path"
             raise KeyPathError(f"{self.path or 'the root'} is a {kind} without the key {key!r}{hint}", "not_found")
         if not self._has_keys and isinstance(key, int) and key < 0:
             key += len(self)
@@ -246,18 +362,35 @@ class Node(_Handle):
 
     def at(self, path: str) -> Any:
         """What is at a key path below this node: `at("model/layers/0/weight")`, or with dots."""
-        core = self._core
-        printed = core.printed_path(self._node, path)
+        node, printed = find_path(self._file, self._node, path)
         full = f"{self.path}/{printed}" if self.path and printed else self.path or printed
-        return _wrap(self._file, core.at(self._node, path), full)
+        return _wrap(self._file, node, full)
 
-    def load(self, *, check: Check = "hashes", exact: bool = False) -> Any:
+    def load(
+        self,
+        *,
+        check: Check = "hashes",
+        exact: bool = False,
+        framework: _frameworks.Framework = "numpy",
+        progress: Progress = None,
+    ) -> Any:
         """All below this node as Python objects: see espalier.load()."""
-        return self._core.load(self._node, _checks(check), exact)
+        _check_exact(exact, framework)
+        return load_node(self._file, self._node, self.path, _checks(check), exact, framework, progress)
 
     def __repr__(self) -> str:
         count = len(self)
         return f"<{self.kind} {self.path or '(root)'}: {count} {'child' if count == 1 else 'children'}>"
+
+    def _repr_html_(self) -> str:
+        from . import _html
+
+        return _html.of_node(self._core, self._node, f"<b>{_html.text(self.path or '(root)')}</b>")
+
+
+def _is_text(key: str) -> bool:
+    """Whether a file can have such a key: not one with lone surrogates."""
+    return key.isascii() or not any("\ud800" <= character <= "\udfff" for character in key)
 
 
 def _wrap(file: Checkpoint, node: int, path: str) -> Any:
@@ -280,10 +413,40 @@ class Checkpoint:
     close() ends reads through it; arrays that it gave out stay valid.
     """
 
-    def __init__(self, path: Path, *, mapped: bool = True, nest: bool = False, threads: int = 0):
-        self.name = os.fsdecode(path)
-        self._options = {"mapped": mapped, "nest": nest, "threads": threads}
-        self._open: _core.File | None = _core.File.open(os.fsencode(path), mapped, nest, threads)
+    def __init__(
+        self,
+        path: Path,
+        *,
+        mapped: bool = True,
+        nest: bool = False,
+        threads: int = 0,
+        storage_options: Mapping[str, Any] | None = None,
+    ):
+        threads, mapped, nest = check_threads(threads), check_bool("mapped", mapped), check_bool("nest", nest)
+        if isinstance(path, bytes) and path.startswith(b"\x89ESPL"):
+            raise EspalierError("these are the bytes of a file, not its name; load_bytes() reads them")
+        self._options = {"mapped": mapped, "nest": nest, "threads": threads, "storage_options": storage_options}
+        self._open: _core.File | None
+        if _urls.is_url(path):
+            self._path = os.fsdecode(path)
+            self.name = _urls.shown(self._path)
+            reader = _urls.Reader(self._path, storage_options)
+            self._open = _core.File.open_source(reader, self.name, nest, threads)
+        else:
+            _urls.check_options(storage_options)
+            self.name = os.fsdecode(path)
+            self._path = os.path.abspath(self.name)
+            self._open = _core.File.open(os.fsencode(path), mapped, nest, threads)
+
+    @classmethod
+    def of_bytes(cls, data: bytes, *, nest: bool = False, threads: int = 0) -> Checkpoint:
+        """A file in memory, which is copied once. It does not pickle."""
+        # bytes(5) would be five zeros.
+        content = bytes(memoryview(data))
+        made = cls.__new__(cls)
+        made._options, made.name, made._path = {}, f"{len(content):,} bytes in memory", ""
+        made._open = _core.File.open_bytes(content, check_bool("nest", nest), check_threads(threads))
+        return made
 
     @property
     def _opened(self) -> _core.File:
@@ -312,12 +475,26 @@ class Checkpoint:
 
     def load_metadata(self, *, exact: bool = False) -> Any:
         """The same; with `exact` as load(exact=True) gives the state."""
-        return self._opened.load(self._opened.metadata, True, exact)
+        return self._opened.load(self._opened.metadata, True, check_bool("exact", exact))
 
     @property
     def digest(self) -> str | None:
         """One hash of the whole tree, equal for equal states however they are stored; None without hashes."""
         return self._opened.digest
+
+    @functools.cached_property
+    def _attributes(self) -> Any:
+        try:
+            return self._opened.load(self._opened.at(self._opened.metadata, ATTRIBUTES), True, False)
+        except (KeyPathError, Unsupported):
+            return None
+
+    def _restore_attributes(self, value: Any, path: str) -> None:
+        """Sets the attributes of the dicts in what was loaded from `path`, if the file has any."""
+        if self._attributes is not None and isinstance(value, (dict, list, tuple)):
+            from ._attributes import restore
+
+            restore(self._attributes, value, path)
 
     def _root(self) -> Node:
         root = self.state
@@ -351,25 +528,38 @@ class Checkpoint:
 
     def at(self, path: str) -> Any:
         """What is at a key path: `at("model/layers/0/weight")`, or with dots."""
-        opened = self._opened
-        return _wrap(self, opened.at(opened.state, path), opened.printed_path(opened.state, path))
+        node, printed = find_path(self, self._opened.state, path)
+        return _wrap(self, node, printed)
 
     def find(self, pattern: str) -> list[tuple[str, Any]]:
-        """Paths and handles of all that a pattern such as "**/weight" matches, parents first."""
-        return [(path, _wrap(self, node, path)) for path, node in self._opened.find(pattern)]
+        """Paths of all that a pattern such as "**/weight" matches, and what is there, parents first.
 
-    def load(self, *, check: Check = "hashes", exact: bool = False) -> Any:
+        As with at(), that is a Tensor, a Node, or a plain value such as 1 or None. A match brings all
+        that is below it: `find("model")` gives that node and all in it, and `find("")` and `find("*")` all of the file,
+        the first with the root. For tensors alone:
+        `[(path, found) for path, found in checkpoint.find("") if isinstance(found, espalier.Tensor)]`.
+        """
+        found = self._opened.find(check_text("a pattern", pattern))
+        return [(path, _wrap(self, node, path)) for path, node in found]
+
+    def load(
+        self,
+        *,
+        check: Check = "hashes",
+        exact: bool = False,
+        framework: _frameworks.Framework = "numpy",
+        progress: Progress = None,
+    ) -> Any:
         """The whole state as Python objects: see espalier.load()."""
-        return self._opened.load(self._opened.state, _checks(check), exact)
+        _check_exact(exact, framework)
+        return load_node(self, self._opened.state, "", _checks(check), exact, framework, progress)
 
     def verify(self, *, progress: Progress = None) -> VerifyReport:
         """Checks every byte of the file. Raises Corrupt, whose `errors` lists what is damaged."""
-        from ._progress import reporting
-
         with reporting(progress, f"verifying {self.name}") as report:
-            has_hashes, chunks, size, count, errors = self._opened.verify(report)
+            has_hashes, chunks, size, checksums, count, errors = self._opened.verify(report)
         if count == 0:
-            return VerifyReport(chunks, size, has_hashes)
+            return VerifyReport(chunks, size, has_hashes, checksums)
         more = f", and {count - 1} more" if count > 1 else ""
         first = errors[0]
         damaged = Corrupt(f"{first}{more}", first.code, first.path, first.offset)
@@ -377,16 +567,24 @@ class Checkpoint:
         raise damaged
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _reopen, (os.path.abspath(self.name), self._options, self.digest)
+        if not self._path:
+            raise TypeError(f"{self.name}: a checkpoint of bytes has no name to open it again by")
+        return _reopen, (self._path, self._options, self.digest)
 
     def __repr__(self) -> str:
         if self._open is None:
             return f"<closed checkpoint {self.name}>"
         return f"<checkpoint {self.name}: {self.state!r}, digest {self.digest}>"
 
+    def _repr_html_(self) -> str:
+        from . import _html
+
+        return _html.of_checkpoint(self)
+
 
 def _reopen(path: str, options: dict[str, Any], digest: str | None) -> Checkpoint:
     checkpoint = Checkpoint(path, **options)
     if checkpoint.digest != digest:
-        raise EspalierError(f"{path}: the file is not the one that was pickled: its digest is {checkpoint.digest}")
+        other = f"its digest is {checkpoint.digest}"
+        raise EspalierError(f"{checkpoint.name}: the file is not the one that was pickled: {other}")
     return checkpoint

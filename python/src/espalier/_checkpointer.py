@@ -7,14 +7,18 @@ import os
 import time
 import warnings
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from . import _api, _core
+from . import _api, _core, _urls
 from ._async import AsyncSave
-from ._checkpoint import Path
+from ._checkpoint import Path, Progress
 from ._errors import EspalierError
-from ._like import Strict
+from ._options import check_bool, check_compression, check_int, check_metadata, check_threads
+from ._progress import reporting
 from ._tree import below
+
+if TYPE_CHECKING:
+    from ._like import Strict
 
 Best = tuple[str, Literal["min", "max"]] | tuple[str, Literal["min", "max"], int]
 
@@ -32,10 +36,12 @@ class _Rule(NamedTuple):
 def _rule(best: Best | None) -> _Rule | None:
     if best is None:
         return None
+    if not isinstance(best, tuple) or len(best) not in (2, 3) or not isinstance(best[0], str):
+        raise EspalierError(f'best must be a metric and "min" or "max", such as ("loss", "min"), not {best!r}')
     name, order, count = (*best, 1)[:3]
     if order not in ("min", "max"):
         raise EspalierError(f'the order of `best` must be "min" or "max", not {order!r}')
-    return _Rule(name, order == "max", int(count))
+    return _Rule(name, order == "max", check_int("the count of best", count, 1))
 
 
 class Checkpointer:
@@ -69,13 +75,16 @@ class Checkpointer:
             raise EspalierError(f'busy must be "wait", "skip" or "raise", not {busy!r}')
         if keep is None and (keep_every or best):
             raise EspalierError("keep=None keeps every step; leave out keep_every and best, or say how many to keep")
-        if every is not None and every < 1:
-            raise EspalierError(f"every must be at least 1, not {every}")
+        every = None if every is None else check_int("every", every, 1)
+        keep = None if keep is None else check_int("keep", keep, 1)
+        keep_every = check_int("keep_every", keep_every, 0)
+        compression, threads = check_compression(compression), check_threads(threads)
+        _urls.check_local(folder, "a Checkpointer")
         self.folder = os.fsdecode(folder)
         self._every, self._every_seconds = every, None if every_minutes is None else 60 * every_minutes
         self._best = _rule(best)
         self._background, self._busy = background, busy
-        self._compression, self._sync, self._threads = compression, sync, threads
+        self._compression, self._sync, self._threads = compression, check_bool("sync", sync), threads
         rule = self._best and (below("metrics", self._best.name), self._best.is_greatest, self._best.kept)
         self._core = _core.Folder(os.fsencode(folder), keep, keep_every, rule, threads)
         self._saving: AsyncSave | None = None
@@ -104,19 +113,23 @@ class Checkpointer:
 
         The state is copied, or saved, before the call returns. Raises the error of the save before.
         """
+        step = check_int("step", step, 0, 2**63 - 1)
         if not (force or self.is_due(step)):
             return False
+        described = check_metadata(metadata)
+        if taken := sorted({"step", "metrics", "time"} & set(described)):
+            raise EspalierError(f"the metadata have {', '.join(taken)}, which save() writes itself; choose another key")
         if self._saving is not None and not self._saving.done():
             if self._busy == "skip":
                 return False
             if self._busy == "raise":
                 raise EspalierError(f"{self.folder}: the save before step {step} goes on")
         self.wait()
-        described = {"time": time.time(), **(metadata or {}), "step": step}
+        described = {"time": time.time(), **described, "step": step}
         if metrics is not None:
             # Scalars of numpy and of frameworks are tensors, which metadata do not hold.
             described["metrics"] = {
-                name: value if type(value) in (int, float) else float(value) for name, value in metrics.items()
+                name: value if type(value) in (int, float) else float(value) for name, value in check_metadata(metrics, "metrics").items()
             }
         copy = _api.copies_views(views)
         if self._background:
@@ -159,7 +172,8 @@ class Checkpointer:
         found: tuple[float, int] | None = None
         for step in self.steps:
             with contextlib.suppress(EspalierError), _api.open(self.path(step)) as checkpoint:
-                metric = checkpoint.metadata.get("metrics", {}).get(self._best.name)
+                metrics = checkpoint.metadata.get("metrics")
+                metric = metrics.get(self._best.name) if isinstance(metrics, dict) else None
                 if not isinstance(metric, (int, float)) or metric != metric:
                     continue
                 value = -metric if self._best.is_greatest else metric
@@ -169,25 +183,43 @@ class Checkpointer:
 
     def path(self, step: int) -> str:
         """The file of a step, whether it exists or not."""
-        return os.fsdecode(self._core.path(step))
+        return os.fsdecode(self._core.path(check_int("step", step, 0, 2**63 - 1)))
 
-    def restore(self, *, like: Any = None, strict: Strict = True, **options: Any) -> tuple[Any, int]:
+    def restore(
+        self,
+        *,
+        like: Any = None,
+        into: Any = None,
+        strict: Strict = True,
+        progress: Progress = None,
+        **options: Any,
+    ) -> tuple[Any, int]:
         """The newest step whose every byte is intact, as (state, step); (like, 0) if there is none at all.
 
-        Warns of newer ones that are damaged. If all are, the error is that of the newest: going on from nothing would remove
-        what may still be repaired. Other options are those of load().
+        With `into`, fills live objects of torch, and gives what else the file has, as espalier.torch.load_into() does:
+        (rest, step), or ({}, 0). Warns of newer steps that are damaged. If all are, the error is that of the newest: going
+        on from nothing would remove what may still be repaired. `progress` is that of load(), told of each file that is
+        checked, and then of the load. Other options are those of load() and load_into().
         """
+        if like is not None and into is not None:
+            raise EspalierError("like= makes a new state, and into= fills live objects; choose one")
         if strict is False:
             raise EspalierError("strict=False gives a ledger; load() the file of a step with it: path(step)")
         self.wait()
-        found = self._core.latest(True)
+        with reporting(progress, f"checking {self.folder}") as report:
+            found = self._core.latest(True, report)
         if found is None:
-            return like, 0
+            return (like if into is None else {}), 0
         step, skipped = found
         for other, problem in skipped:
             warnings.warn(f"step {other} is passed over: {problem}", DamagedCheckpoint, stacklevel=2)
         # Every byte was checked just now.
-        return _api.load(self.path(step), like=like, strict=strict, **{"check": "nothing", **options}), step
+        options = {"check": "nothing", "strict": strict, "progress": progress, **options}
+        if into is not None:
+            from .torch import load_into
+
+            return load_into(into, self.path(step), **options), step
+        return _api.load(self.path(step), like=like, **options), step
 
     def close(self) -> None:
         """Waits for the save that goes on, and raises its error."""

@@ -1,89 +1,23 @@
 """The objects for values that have a label, or that Python has no plain type for.
 
-A file's label chooses among the types of this module and those that the program registered. Nothing is ever imported or
+A file's label chooses among the types of this package and those that the program registered. Nothing is ever imported or
 called by a name from a file.
 """
 
 from __future__ import annotations
 
-import argparse
-import collections
-import datetime
-import decimal
-import fractions
-import pathlib
-import sys
-import types
-import uuid
-import zoneinfo
 from collections.abc import Callable
 from typing import Any
 
-from . import _registry
+from . import _frameworks, _registry
 from ._errors import Unsupported
-from ._tree import BYTES, DICT, FACTORIES, LIST, RECORD, SET, STRING, TUPLE, zipped
+from ._tree import BYTES, DICT, RECORD, SET, STRING, TENSOR, TUPLE, zipped
 from ._wrappers import AxisNamed, Labelled, OrderedSet, Packed, Placeholder, Record
 
 
-def _text_of_zone(text: str) -> tuple[str, str | None, int]:
-    text, _, fold = text.partition(";fold=")
-    zone = None
-    if text.endswith("]"):
-        text, _, zone = text[:-1].partition("[")
-    return text, zone, int(fold or 0)
-
-
-def _make_datetime(content: str) -> datetime.datetime:
-    text, zone, fold = _text_of_zone(content)
-    value = datetime.datetime.fromisoformat(text)
-    if zone is not None:
-        value = value.replace(tzinfo=zoneinfo.ZoneInfo(zone))
-    return value.replace(fold=fold)
-
-
-def _make_time(content: str) -> datetime.time:
-    text, _, fold = _text_of_zone(content)
-    return datetime.time.fromisoformat(text).replace(fold=fold)
-
-
-def _make_path(content: str) -> pathlib.PurePath:
-    return pathlib.Path(content)
-
-
-def _make_defaultdict(factory: Callable[[], Any]) -> Callable[[Any], Any]:
-    return lambda content: collections.defaultdict(factory, zipped(content))
-
-
-_DECODERS: dict[tuple[int, str], Callable[[Any], Any]] = {
-    (DICT, "collections.OrderedDict"): lambda c: collections.OrderedDict(zipped(c)),
-    (DICT, "collections.Counter"): lambda c: collections.Counter(dict(zipped(c))),
-    (DICT, "collections.defaultdict"): lambda c: collections.defaultdict(None, zipped(c)),
-    (LIST, "collections.deque"): collections.deque,
-    (SET, "frozenset"): frozenset,
-    (TUPLE, "range"): lambda c: range(*c),
-    (TUPLE, "slice"): lambda c: slice(*c),
-    (BYTES, "bytearray"): bytearray,
-    (STRING, "datetime.datetime"): _make_datetime,
-    (STRING, "datetime.date"): datetime.date.fromisoformat,
-    (STRING, "datetime.time"): _make_time,
-    (TUPLE, "datetime.timedelta"): lambda c: datetime.timedelta(*c),
-    (STRING, "decimal.Decimal"): decimal.Decimal,
-    (TUPLE, "fractions.Fraction"): lambda c: fractions.Fraction(*c),
-    (STRING, "uuid.UUID"): uuid.UUID,
-    (STRING, "pathlib.PurePosixPath"): pathlib.PurePosixPath,
-    (STRING, "pathlib.PureWindowsPath"): pathlib.PureWindowsPath,
-    (STRING, "pathlib.PosixPath"): _make_path,
-    (STRING, "pathlib.WindowsPath"): pathlib.PureWindowsPath if sys.platform != "win32" else _make_path,
-    (RECORD, "types.SimpleNamespace"): lambda c: types.SimpleNamespace(**dict(zipped(c))),
-    (RECORD, "argparse.Namespace"): lambda c: argparse.Namespace(**dict(zipped(c))),
-    **{
-        (DICT, f"collections.defaultdict[{name}]"): _make_defaultdict(factory)
-        for name, factory in FACTORIES.items()
-    },
-}
-
-
 def _make_numpy_dtype(content: str) -> Any:
+    import re
+
     import numpy as np
 
     from . import _dtypes
@@ -92,7 +26,37 @@ def _make_numpy_dtype(content: str) -> Any:
         dtype = _dtypes.numpy_dtype(name)
         if dtype is not None and content in (dtype.name, dtype.str, dtype.newbyteorder(">").str):
             return np.dtype(content) if content != dtype.name else dtype
+    # Only what numpy's `str` gives: other texts, with commas, make structures.
+    time = re.fullmatch(r"[<>|=]?([mM])8(\[.*\])?", content)
+    if time is not None and _is_time(f"datetime64{time[2] or ''}"):
+        return np.dtype(content)
+    if re.fullmatch(rf"[<>|=]?[{_dtypes.OTHER_KINDS}][0-9]{{0,9}}", content):
+        return np.dtype(content)
     return content
+
+
+# A hostile file can hold numbers of one hash, and putting n of them into a set takes n * n steps.
+_MOST_OF_ONE_HASH = 1000
+
+
+def _set(content: list[Any], label: str | None) -> Any:
+    instead = "; load it with exact=True, which gives an OrderedSet"
+    try:
+        if len(content) > _MOST_OF_ONE_HASH:
+            import collections
+
+            if max(collections.Counter(map(hash, content)).values()) > _MOST_OF_ONE_HASH:
+                raise Unsupported(
+                    f"a set has more than {_MOST_OF_ONE_HASH:,} elements of one hash, which take too long to put into one{instead}"
+                )
+        made = frozenset(content) if label == "frozenset" else set(content)
+    except TypeError:
+        raise Unsupported(f"a set holds a value that Python cannot put into one{instead}") from None
+    if len(made) != len(content):  # 1, 1.0 and True are one element.
+        raise Unsupported(
+            f"a set has {len(content)} elements, and only {len(made)} would be left, because some are equal in Python{instead}"
+        )
+    return made
 
 
 def _plain(kind: int, content: Any) -> Any:
@@ -100,9 +64,14 @@ def _plain(kind: int, content: Any) -> Any:
         return dict(zipped(content))
     if kind == TUPLE:
         return tuple(content)
-    if kind == SET:
-        return set(content)
     return content
+
+
+def _standard_decoder(kind: int, label: str) -> Callable[[Any], Any] | None:
+    # It imports more than the rest of the package.
+    from . import _standard
+
+    return _standard.decoder(kind, label)
 
 
 def decode_other(kind: int, label: str | None, content: Any, exact: bool) -> Any:
@@ -116,38 +85,39 @@ def decode_other(kind: int, label: str | None, content: Any, exact: bool) -> Any
             return Record(label, zipped(content))
         value = OrderedSet(tuple(content)) if kind == SET else _plain(kind, content)
         return value if label is None else Labelled(label, value)
+    if kind == SET:
+        return _set(content, label)
     if label is not None:
         registered = _registry.of_label(label)
         if registered is not None and registered.kind == kind:
             return registered.decode(content)
-        decoder = _DECODERS.get((kind, label))
-        if kind == LIST and label.startswith("collections.deque[") and label[18:-1].isdecimal():
-            decoder = lambda c: collections.deque(c, int(label[18:-1]))  # noqa: E731
-        elif kind == STRING and label == "numpy.dtype":
+        decoder = _standard_decoder(kind, label)
+        if kind == STRING and label == "numpy.dtype":
             decoder = _make_numpy_dtype
         elif kind == STRING and label == "numpy.str_":
             decoder = _numpy_type("str_")
         elif kind == BYTES and label == "numpy.bytes_":
             decoder = _numpy_type("bytes_")
-        if decoder is not None:
-            try:
-                return decoder(content)
-            except (TypeError, ValueError, ArithmeticError, OverflowError, zoneinfo.ZoneInfoNotFoundError):
-                pass
+        try:
+            made = _frameworks.decode(kind, label, content) if decoder is None else decoder(content)
+            if made is not NotImplemented:
+                return made
+        except (TypeError, ValueError, ArithmeticError, LookupError):
+            pass
     if kind == RECORD:
         return Record(label, zipped(content))
-    try:
-        return _plain(kind, content)
-    except TypeError:
-        raise Unsupported(
-            "a set holds a value that Python cannot put into one; load it with exact=True, which gives an OrderedSet"
-        ) from None
+    return _plain(kind, content)
 
 
 def _numpy_type(name: str) -> Callable[[Any], Any]:
     import numpy as np
 
     return getattr(np, name)  # type: ignore[no-any-return]
+
+
+def is_of_numpy(label: str) -> bool:
+    """Whether a label says that a tensor is a value of numpy: a scalar, or dates."""
+    return label.startswith(("numpy.", "datetime64", "timedelta64"))
 
 
 def decode_tensor(
@@ -158,45 +128,95 @@ def decode_tensor(
     block: tuple[str, int, int] | None,
     array: Any,
     exact: bool,
+    framework: str,
 ) -> Any:
     """The object for a tensor that is more than an array of its dtype. Called by the extension module.
 
-    `array` has the elements; or the bytes as they are, if numpy has no such array; or is None, for a placeholder.
+    `array` has the elements: of torch if that is the framework and has the dtype, and else of numpy. Or it has the bytes
+    as they are, if there is no such array. Or it is None, for a placeholder.
     """
-    import numpy as np
-
     from . import _dtypes
 
     name = _dtypes.NAMES[dtype]
-    if array is None:
-        value: Any = Placeholder(name, shape, axis_names, block)
+    if label is not None and is_of_numpy(label):
+        framework = "numpy"
+    if framework == "torch":
+        value = _torch_tensor(name, shape, axis_names, block, array)
+    elif array is None:
+        value = Placeholder(name, shape, axis_names, block)
     else:
-        value = array
-        if _dtypes.by_number()[dtype] is None:
-            known = _dtypes.numpy_dtype(name)
-            if known is None:
-                value = Packed(name, shape, array, axis_names, block)
-            else:
-                count = int(np.prod(shape, dtype=np.int64))
-                value = _dtypes.unpack(array, name, count).view(known).reshape(shape)
-                value.flags.writeable = False
+        value = _numpy_array(dtype, name, shape, axis_names, block, array)
         if exact and axis_names and not isinstance(value, Packed):
             value = AxisNamed(value, axis_names)
     if exact:
         return value if label is None else Labelled(label, value)
-    if label is None or not isinstance(value, np.ndarray):
-        return value
-    if label.startswith(("datetime64", "timedelta64")) and name == "i64":
-        try:
-            return value.view(np.dtype(label))
-        except (TypeError, ValueError):
-            return value
+    if isinstance(value, (Placeholder, Packed)):
+        made = NotImplemented if framework == "numpy" or array is not None else _adapter(framework).placeholder(name, shape)
+        return value if made is NotImplemented else made
+    if framework != "numpy":
+        return _adapter(framework).tensor(value, label, axis_names)
+    return value if label is None else _of_numpy(label, name, shape, value)
+
+
+def _adapter(framework: str) -> _frameworks.Adapter:
+    return _frameworks.adapter(framework)
+
+
+def _numpy_array(
+    dtype: int, name: str, shape: tuple[int, ...], axis_names: tuple[str, ...], block: tuple[str, int, int] | None, array: Any
+) -> Any:
+    import numpy as np
+
+    from . import _dtypes
+
+    if _dtypes.by_number()[dtype] is not None:
+        return array
+    known = _dtypes.numpy_dtype(name)
+    if known is None:
+        return Packed(name, shape, array, axis_names, block)
+    count = int(np.prod(shape, dtype=np.int64))
+    value = _dtypes.unpack(array, name, count).view(known).reshape(shape)
+    value.flags.writeable = False
+    return value
+
+
+def _torch_tensor(
+    name: str, shape: tuple[int, ...], axis_names: tuple[str, ...], block: tuple[str, int, int] | None, array: Any
+) -> Any:
+    import numpy as np
+
+    from . import _torch
+
+    if array is None:
+        return Placeholder(name, shape, axis_names, block)
+    if not isinstance(array, np.ndarray):
+        return array
+    pairs = _torch.pairs(array, shape) if name == "f4_e2m1fn" else None
+    return Packed(name, shape, array, axis_names, block) if pairs is None else pairs
+
+
+def _is_time(text: str) -> bool:
+    import re
+
+    units = "Y|M|W|D|h|m|s|ms|us|ns|ps|fs|as"
+    return re.fullmatch(rf"(datetime64|timedelta64)(\[([1-9][0-9]{{0,8}})?({units})\])?", text) is not None
+
+
+def _of_numpy(label: str, name: str, shape: tuple[int, ...], value: Any) -> Any:
+    """What a label says that an array of numpy is, if it is that."""
+    import numpy as np
+
+    # numpy divides by the number after a slash, and reads structures from commas.
+    is_time = _is_time(label.removeprefix("numpy.")) and name == "i64"
+    if is_time and not label.startswith("numpy."):
+        return value.view(np.dtype(label))
     if label.startswith("numpy.") and not shape:
         if label == f"numpy.{value.dtype.name}":
             return value[()]
-        if name == "i64" and label.startswith(("numpy.datetime64", "numpy.timedelta64")):
-            try:
-                return value.view(np.dtype(label[6:]))[()]
-            except (TypeError, ValueError):
-                return value
-    return value
+        if is_time:
+            return value.view(np.dtype(label[6:]))[()]
+    try:
+        made = _frameworks.decode(TENSOR, label, value)
+    except (TypeError, ValueError):
+        return value
+    return value if made is NotImplemented else made

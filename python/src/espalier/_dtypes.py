@@ -1,6 +1,6 @@
 """The dtypes of the file format, and those of numpy and ml_dtypes.
 
-The numbers and names are those of docs/format.md. This module imports numpy, so nothing imports it before an array
+This module imports numpy, so nothing imports it before an array
 is seen.
 """
 
@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-NAMES = (
-    "", "bool", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f16", "bf16", "f32", "f64", "c64", "c128",
-    "f8_e4m3fn", "f8_e5m2", "f8_e4m3fnuz", "f8_e5m2fnuz", "f8_e8m0fnu", "f4_e2m1fn", "i4", "u4", "i2", "u2",
-    "f6_e2m3fn", "f6_e3m2fn", "opaque",
-)  # fmt: skip
-NUMBERS = {name: number for number, name in enumerate(NAMES) if name}
+from ._tree import DTYPE_NAMES, DTYPE_NUMBERS
+
+NAMES, NUMBERS = DTYPE_NAMES, DTYPE_NUMBERS
 
 # Those that a file packs and numpy does not, with the bits of an element.
 # Those of two and four bits lie in the low bits of a byte, as ml_dtypes has them.
 PACKED = {"f4_e2m1fn": 4, "i4": 4, "u4": 4, "i2": 2, "u2": 2, "f6_e2m3fn": 6, "f6_e3m2fn": 6}
+
+# Of dtypes that are values of their own, though no array of them can be saved: dates, text, objects, long doubles.
+OTHER_KINDS = "mMSUOfc"
 
 _NUMPY = {
     "bool": "bool", "i8": "int8", "u8": "uint8", "i16": "int16", "u16": "uint16", "i32": "int32", "u32": "uint32",
@@ -51,6 +51,11 @@ def _all() -> dict[str, np.dtype[Any]]:
 def numpy_dtype(name: str) -> np.dtype[Any] | None:
     """The dtype of an array with such elements, one per item; None if numpy and ml_dtypes have none."""
     return _all().get(name)
+
+
+def lacks(name: str) -> str:
+    """What to say of a name that numpy_dtype() has no dtype for: how to get one, or nothing."""
+    return ", but ml_dtypes (a recent one) has: pip install -U ml_dtypes" if name in _ML_DTYPES else ""
 
 
 def name_of(dtype: np.dtype[Any]) -> str | None:

@@ -6,25 +6,17 @@ calls encode_other() for all others, and the label that this gives a value names
 
 from __future__ import annotations
 
-import argparse
-import collections
 import dataclasses
-import datetime
-import decimal
 import enum
-import fractions
-import pathlib
+import functools
 import sys
-import types
-import uuid
-import zoneinfo
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from . import _registry
+from . import _frameworks, _registry
 from ._errors import EspalierError, Unsupported
 from ._tree import (
-    BOOL, BYTES, COMPLEX, DICT, FACTORIES, FLOAT, INT, LIST, NULL, PLACEHOLDER, RECORD, SET, STRING, TENSOR, TUPLE,
+    BOOL, BYTES, COMPLEX, DICT, FLOAT, INT, LIST, NULL, PLACEHOLDER, RECORD, SET, STRING, TENSOR, TUPLE,
     Parts, TensorParts, pairs, public_name,
 )  # fmt: skip
 from ._wrappers import AxisNamed, Labelled, OrderedSet, Packed, Placeholder, Record
@@ -45,42 +37,6 @@ def overlap(one: str, other: str) -> Unsupported:
         'when they are loaded; copy one of them, or pass views="copy" to save both in full',
         path=other,
     )
-
-
-def _defaultdict(value: collections.defaultdict[Any, Any]) -> Parts:
-    factory: Any = value.default_factory
-    if factory is None:
-        return DICT, "collections.defaultdict", pairs(value)
-    name = getattr(factory, "__name__", "")
-    if FACTORIES.get(name) is not factory:
-        raise Unsupported(
-            f"a defaultdict whose factory is {factory!r} cannot be restored; make it a dict, or use a built-in type"
-        )
-    return DICT, f"collections.defaultdict[{name}]", pairs(value)
-
-
-def _datetime(value: datetime.datetime) -> Parts:
-    fold = ";fold=1" if value.fold else ""
-    if value.tzinfo is None or type(value.tzinfo) is datetime.timezone:
-        return STRING, "datetime.datetime", value.isoformat() + fold
-    if isinstance(value.tzinfo, zoneinfo.ZoneInfo) and value.tzinfo.key:
-        return STRING, "datetime.datetime", f"{value.replace(tzinfo=None).isoformat()}[{value.tzinfo.key}]{fold}"
-    raise Unsupported(f"the time zone {value.tzinfo!r} cannot be restored; use zoneinfo, or a fixed offset")
-
-
-def _time(value: datetime.time) -> Parts:
-    if value.tzinfo is not None and type(value.tzinfo) is not datetime.timezone:
-        raise Unsupported(f"the time zone {value.tzinfo!r} of a time cannot be restored; use a fixed offset")
-    return STRING, "datetime.time", value.isoformat() + (";fold=1" if value.fold else "")
-
-
-def _deque(value: collections.deque[Any]) -> Parts:
-    label = "collections.deque" if value.maxlen is None else f"collections.deque[{value.maxlen}]"
-    return LIST, label, list(value)
-
-
-def _path(value: pathlib.PurePath) -> Parts:
-    return STRING, f"pathlib.{type(value).__name__}", str(value)
 
 
 _SIMPLE: dict[type, int] = {
@@ -107,32 +63,19 @@ def _labelled(value: Labelled) -> Parts:
     return kind, value.label, content
 
 
-_ENCODERS: dict[type, Callable[[Any], Parts]] = {
-    collections.OrderedDict: lambda v: (DICT, "collections.OrderedDict", pairs(v)),
-    collections.Counter: lambda v: (DICT, "collections.Counter", pairs(v)),
-    collections.defaultdict: _defaultdict,
-    collections.deque: _deque,
-    frozenset: lambda v: (SET, "frozenset", list(v)),
-    range: lambda v: (TUPLE, "range", [v.start, v.stop, v.step]),
-    slice: lambda v: (TUPLE, "slice", [v.start, v.stop, v.step]),
-    bytearray: lambda v: (BYTES, "bytearray", bytes(v)),
-    datetime.datetime: _datetime,
-    datetime.date: lambda v: (STRING, "datetime.date", v.isoformat()),
-    datetime.time: _time,
-    datetime.timedelta: lambda v: (TUPLE, "datetime.timedelta", [v.days, v.seconds, v.microseconds]),
-    decimal.Decimal: lambda v: (STRING, "decimal.Decimal", str(v)),
-    fractions.Fraction: lambda v: (TUPLE, "fractions.Fraction", [v.numerator, v.denominator]),
-    uuid.UUID: lambda v: (STRING, "uuid.UUID", str(v)),
-    pathlib.PurePosixPath: _path,
-    pathlib.PureWindowsPath: _path,
-    pathlib.PosixPath: _path,
-    pathlib.WindowsPath: _path,
-    types.SimpleNamespace: lambda v: (RECORD, "types.SimpleNamespace", pairs(vars(v))),
-    argparse.Namespace: lambda v: (RECORD, "argparse.Namespace", pairs(vars(v))),
+def _axis_named(value: AxisNamed) -> Parts:
+    array = value.array
+    kind, label, parts = plain_parts(array) or encode_other(array)
+    if kind not in (TENSOR, PLACEHOLDER):
+        raise Unsupported(f"an AxisNamed of a {type(array).__name__}, which is no array")
+    return kind, label, parts._replace(axis_names=tuple(value.axis_names))
+
+
+_WRAPPERS: dict[type, Callable[[Any], Parts]] = {
     Record: lambda v: (RECORD, v.label, pairs(v)),
     Labelled: _labelled,
     OrderedSet: lambda v: (SET, None, list(v.elements)),
-    AxisNamed: lambda v: (TENSOR, None, array_parts(v.array)[2]._replace(axis_names=tuple(v.axis_names))),
+    AxisNamed: _axis_named,
     Placeholder: lambda v: (PLACEHOLDER, None, _placeholder_parts(v)),
     Packed: lambda v: (TENSOR, None, _packed_parts(v)),
 }
@@ -158,29 +101,44 @@ def _packed_parts(value: Packed) -> TensorParts:
     return TensorParts(_number(value.dtype), tuple(value.shape), data, tuple(value.axis_names), value.block)
 
 
-def array_parts(array: Any) -> Parts:
-    """An array that does not lie in memory as in a file: not in C order, byte-swapped, or of a dtype that is packed."""
-    import numpy as np
-
+@functools.lru_cache(256)
+def _elements(dtype: Any) -> tuple[str, str | None]:
+    """The format's name for an array's dtype, and the label of one that is stored as another."""
     from . import _dtypes
 
-    if isinstance(array, np.ma.MaskedArray):
-        raise Unsupported("a masked array; save its data and its mask")
-    if type(array) is not np.ndarray:
-        raise Unsupported(f"a {type(array).__name__}, a subclass of numpy.ndarray; save numpy.asarray() of it")
-    dtype, label = array.dtype, None
     if dtype.kind in "mM":
-        label = dtype.newbyteorder("=").name
-        array = array.view(np.dtype("i8").newbyteorder(dtype.byteorder))
-        dtype = array.dtype
-    native = dtype.newbyteorder("=")
-    name = _dtypes.name_of(native)
+        return "i64", dtype.newbyteorder("=").name
+    name = _dtypes.name_of(dtype.newbyteorder("="))
     if name is None:
         hint = {"O": "save its objects as a list", "U": "save a list of str", "S": "save a list of bytes"}
         raise Unsupported(
             f"an array of dtype {dtype}, which the format has no elements for; "
             + hint.get(dtype.kind, "convert it with astype()")
         )
+    return name, None
+
+
+def array_type(array: Any) -> tuple[str, str | None]:
+    """The name of an array's dtype, and its label. It has no more than elements, or is refused."""
+    import numpy as np
+
+    if isinstance(array, np.ma.MaskedArray):
+        raise Unsupported("a masked array; save its data and its mask")
+    if type(array) is not np.ndarray:
+        raise Unsupported(f"a {type(array).__name__}, a subclass of numpy.ndarray; save numpy.asarray() of it")
+    return _elements(array.dtype)
+
+
+def array_parts(array: Any) -> Parts:
+    """An array that does not lie in memory as in a file: not in C order, byte-swapped, or of a dtype that is packed."""
+    import numpy as np
+
+    from . import _dtypes
+
+    name, label = array_type(array)
+    if label is not None:
+        array = array.view(np.dtype("i8").newbyteorder(array.dtype.byteorder))
+    native = array.dtype.newbyteorder("=")
     # asarray and ascontiguousarray would make one axis of none.
     data = np.array(array, dtype=native, order="C", copy=None)
     is_private = not np.may_share_memory(data, array) if data.size else True
@@ -194,7 +152,10 @@ def _numpy(value: Any) -> Parts | None:
     if numpy is None:
         return None
     if isinstance(value, numpy.ndarray):
-        return array_parts(value)
+        kind, label, parts = array_parts(value)
+        # Two arrays of the same elements are one tensor, although each is copied.
+        tie = (value.ctypes.data, value.dtype.str, value.shape, value.strides)
+        return kind, label, parts._replace(tie=tie) if parts.is_private else parts
     if isinstance(value, numpy.generic):
         if isinstance(value, numpy.str_):
             return STRING, "numpy.str_", str(value)
@@ -203,8 +164,20 @@ def _numpy(value: Any) -> Parts | None:
         kind, _, parts = array_parts(numpy.array(value))
         return kind, f"numpy.{value.dtype.name}", parts
     if isinstance(value, numpy.dtype):
+        from . import _dtypes
+
+        if _dtypes.name_of(value.newbyteorder("=")) is None and value.kind not in _dtypes.OTHER_KINDS:
+            raise Unsupported(f"the dtype {value}, which is of structures; save its fields")
         return STRING, "numpy.dtype", value.name if value.kind == "V" else value.str
     return None
+
+
+@functools.cache
+def _standard_encoders() -> dict[type, Callable[[Any], Parts]]:
+    # It imports more than the rest of the package.
+    from . import _standard
+
+    return _standard.ENCODERS
 
 
 def encode_other(value: Any) -> Parts:
@@ -213,24 +186,28 @@ def encode_other(value: Any) -> Parts:
     registered = _registry.of_class(cls)
     if registered is not None:
         return registered.encode(value)
-    encoder = _ENCODERS.get(cls)
+    if isinstance(value, type):  # Its fields and methods are those of its values.
+        raise Unsupported(f"the class {public_name(value)} is code, and a checkpoint holds none; save its name")
+    encoder = _WRAPPERS.get(cls) or _standard_encoders().get(cls)
     if encoder is not None:
         return encoder(value)
-    found = _numpy(value)
+    found = _numpy(value) or _frameworks.encode(value)
     if found is not None:
         return found
     if isinstance(value, enum.Enum):
-        return STRING, public_name(cls), value.name
+        return _registry.enum_parts(value, public_name(cls))
     if isinstance(value, tuple) and hasattr(cls, "_fields"):
+        if len(cls._fields) != len(value):
+            raise Unsupported(f"a {public_name(cls)} of {len(value)} values with the fields {list(cls._fields)}")
         return RECORD, public_name(cls), (list(cls._fields), list(value))
     if dataclasses.is_dataclass(value):
         names = [field.name for field in dataclasses.fields(value)]
         return RECORD, public_name(cls), (names, [getattr(value, name) for name in names])
     if callable(getattr(value, "state_dict", None)):
         state = value.state_dict()
-        if type(state) is dict:
-            return DICT, None, pairs(state)
-        return encode_other(state)
+        if state is value:
+            raise Unsupported(f"the state_dict() of a {public_name(cls)} is that object itself")
+        return plain_parts(state) or encode_other(state)
     raise Unsupported(_refusal(value))
 
 

@@ -65,8 +65,23 @@ _REQUESTS = {
 _SYSTEM = {"io_error", "not_a_regular_file", "file_changed", "durability_unknown", "file_missing"}
 
 
+# What the library says in the words of C++ or of its command line, and the same in those of Python.
+_IN_PYTHON = (
+    ("safetensors.torch.save_file()", "espalier.save()"),
+    ("safetensors.numpy.save_file()", "espalier.save()"),
+    ("CheckpointFile::open()", "espalier.open()"),
+    ("CheckpointDir saved", "Checkpointer saved"),
+    ("correct Best::metric", "correct the name in best="),
+    ("Access::kRead reads it", "mapped=False reads it"),
+    (", or use a Walker", ""),
+    ("Limits::", "the limit "),
+)
+
+
 def make(code: str, message: str, path: str, offset: int | None, where: str) -> Exception:
     """The exception for an error of the library; `where` is the file, or empty."""
+    for library, here in _IN_PYTHON:
+        message = message.replace(library, here)
     text = f"{where}: {message}" if where else message
     if code == "out_of_memory":
         return MemoryError(text)

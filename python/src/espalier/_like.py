@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
-import fractions
-from collections.abc import Callable, Iterable
+import functools
+import sys
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
-from . import _core, _decode, _encode, _registry
+from . import _core, _decode, _encode, _frameworks, _registry
+from ._checkpoint import Checkpoint, Progress, Tensor
 from ._errors import EspalierError, Unsupported
-from ._tree import BIGINT, DICT, INT, KIND_NAMES, LIST, PLACEHOLDER, RECORD, TENSOR, TUPLE, below, pairs
+from ._progress import reporting
+from ._tree import (
+    BIGINT, DICT, DTYPE_NAMES, DTYPE_NUMBERS, INT, KIND_NAMES, LIST, NULL, PLACEHOLDER, RECORD, STRING, TENSOR, TUPLE,
+    below, pairs,
+)  # fmt: skip
 from ._wrappers import AxisNamed, Labelled, Packed, Placeholder, Record
 
 Strict = bool | Literal["template", "file"]
 _SHOWN = 20
 # Tuples whose elements are their value, not places in the tree.
-_WHOLE = (range, slice, datetime.timedelta, fractions.Fraction)
+_WHOLE = ("range", "slice", "datetime.timedelta", "fractions.Fraction")
 
 
 class _Marker:
@@ -63,11 +68,15 @@ class Ledger:
     """Converted to the template's dtype, as cast="float" asks for."""
     relabelled: list[Mismatch] = dataclasses.field(default_factory=list)
     """Of another type with the same content: the template's is taken."""
+    reclassed: list[Mismatch] = dataclasses.field(default_factory=list)
+    """Records of a class of another name, whose fields are taken all the same: only strict=True refuses them."""
     skipped: list[str] = dataclasses.field(default_factory=list)
 
     def differences(self, strict: Strict) -> list[str]:
         """What `strict` does not let pass, a line each."""
         lines = [str(mismatch) for mismatch in self.mismatched]
+        if strict is True:
+            lines += map(str, self.reclassed)
         if strict in (True, "template"):
             lines += [f"{path or 'the root'}: missing in the file" for path in self.missing]
         if strict in (True, "file"):
@@ -79,7 +88,8 @@ class TreeMismatch(EspalierError):
     """The file is not what the template wants. `ledger` has all of it; the message has the first of it."""
 
     def __init__(self, message: str, ledger: Ledger):
-        first = ledger.mismatched[0].path if ledger.mismatched else next(iter(ledger.missing + ledger.unexpected), "")
+        changed = [each.path for each in ledger.mismatched + ledger.reclassed]
+        first = next(iter(changed + ledger.missing + ledger.unexpected), "")
         super().__init__(message, "invalid_tree", first)
         self.ledger = ledger
 
@@ -89,11 +99,11 @@ class TreeMismatch(EspalierError):
 
 def spec(shape: Iterable[int], dtype: Any, axis_names: Iterable[str] = ()) -> Placeholder:
     """A place for a tensor in a template: its shape, and its dtype, as "f32" or as numpy has it."""
-    from . import _dtypes
-
-    name = dtype if isinstance(dtype, str) and dtype in _dtypes.NUMBERS else None
+    name = dtype if isinstance(dtype, str) and dtype in DTYPE_NUMBERS else None
     if name is None:
         import numpy as np
+
+        from . import _dtypes
 
         name = _dtypes.name_of(np.dtype(dtype))
     if name is None:
@@ -104,28 +114,44 @@ def spec(shape: Iterable[int], dtype: Any, axis_names: Iterable[str] = ()) -> Pl
 class _Pending(NamedTuple):
     """What becomes of a value of the file once it is loaded."""
 
+    framework: _frameworks.Framework
     number: int
     convert: Callable[[Any], Any]
+    kind: Hashable
+    """Values of one number and kind are one object."""
+
+
+class _Read(NamedTuple):
+    """A value that is read by itself."""
+
+    read: Callable[[], Any]
+    number: int
+    kind: Hashable
 
 
 class Matcher:
     """Compares a template with a file, and then reads what both have."""
 
-    def __init__(self, file: _core.File, keys: str, cast: str | None):
+    def __init__(self, checkpoint: Checkpoint, keys: str, cast: str | None, framework: _frameworks.Framework = "numpy"):
         if keys not in ("exact", "text"):
             raise EspalierError(f'keys must be "exact" or "text", not {keys!r}')
         if cast not in (None, "float"):
             raise EspalierError(f'cast must be None or "float", not {cast!r}')
         self.ledger = Ledger()
-        self._file = file
+        self._checkpoint = checkpoint
+        self._file = checkpoint._opened
         self._keys = keys
         self._cast = cast
-        self._nodes: list[int] = []
-        self._numbers: dict[tuple[str, int], int] = {}  # of a tensor, or of another node
+        self._framework = framework
+        self._known: list[_frameworks.Values] | None = None
+        self._nodes: dict[_frameworks.Framework, list[int]] = {}  # to load as arrays of each
+        # By framework, and the number of a tensor, or -1 less that of another node: the place in the list above.
+        self._numbers: dict[_frameworks.Framework, dict[int, int]] = {}
 
-    def load(self, node: int, path: str, template: Any, strict: Strict, check: bool) -> Any:
+    def load(self, node: int, path: str, template: Any, strict: Strict, check: bool, progress: Progress = None) -> Any:
         if strict not in (True, False, "template", "file"):
             raise EspalierError(f'strict must be True, False, "template" or "file", not {strict!r}')
+        self._known = _frameworks.imported()
         planned = self._match(node, path, template)
         lines = self.ledger.differences(strict)
         if strict and lines:
@@ -133,94 +159,135 @@ class Matcher:
             more = f"\n  and {len(lines) - _SHOWN} more: see the error's `ledger`" if len(lines) > _SHOWN else ""
             plural = "places" if len(lines) > 1 else "place"
             raise TreeMismatch(f"the file differs from the template at {len(lines)} {plural}:{shown}{more}", self.ledger)
-        values = self._file.load_nodes(self._nodes, check, False)
-        return _filled(planned, values)
+        values = {}
+        for framework, nodes in self._nodes.items():
+            with reporting(progress, f"loading {self._checkpoint.name}") as report:
+                values[framework] = self._file.load_nodes(nodes, check, False, framework, report)
+        return _Filling(values).fill(planned)
 
     # Each of these gives the template's value, with _Pending in the places of what is to be read.
 
     def _match(self, node: int, path: str, template: Any) -> Any:
-        cls = type(template)
-        kind = self._file.kind(node)
         if template is ANY:
             return self._take(node, path)
         if template is SKIP:
             self.ledger.skipped.append(path)
             return SKIP
-        if cls in (Placeholder, AxisNamed, Packed) or _is_array(template):
-            return self._tensor(node, path, kind, template)
+        if type(template) is _frameworks.Own:
+            return self._code(node, path, template)
         try:
+            leaf = self._leaf(template)
+            if leaf is not None:
+                return self._tensor(node, path, template, leaf)
             wanted, label, content = _parts(template)
+            kind = self._file.kind(node)
         except Unsupported:
+            kind = self._file.kind(node)
+            if kind != NULL:
+                return self._mismatch(path, f"what no file holds ({type(template).__name__})", self._describe(node, kind), template)
             self.ledger.kept.append(path)
             return template
+        if template is None and self._file.label(node) == _frameworks.CODE:  # of a tree without its functions
+            self.ledger.kept.append(path)
+            return None
         if wanted != (INT if kind == BIGINT else kind):
             return self._mismatch(path, KIND_NAMES[wanted], self._describe(node, kind), template)
         found = self._file.label(node)
-        if wanted == TENSOR:  # numpy's scalars, and arrays of dates
-            return self._tensor(node, path, kind, template, label)
         if found != label and wanted not in (DICT, LIST, TUPLE, RECORD):
             return self._mismatch(path, label or KIND_NAMES[wanted], found or KIND_NAMES[kind], template)
-        if found != label:
+        if wanted == RECORD and _is_other_class(label, found):
+            self.ledger.reclassed.append(Mismatch(path, f"record {label}", f"record {found}"))
+        elif found != label:
             self.ledger.relabelled.append(Mismatch(path, label or "no label", found or "no label"))
         if wanted in (DICT, RECORD):
             return self._keyed(node, path, template, list(content[0]), list(content[1]))
-        if wanted in (LIST, TUPLE) and type(template) not in _WHOLE:
+        if wanted in (LIST, TUPLE) and label not in _WHOLE:
             return self._sequence(node, path, template, list(content))
         return self._take(node, path)
 
-    def _take(self, node: int, path: str, convert: Callable[[Any], Any] = lambda value: value) -> _Pending:
+    def _leaf(self, template: Any) -> _frameworks.Leaf | None:
+        if type(template) in (Placeholder, AxisNamed, Packed):
+            return _wrapped_leaf(template)._replace(framework=self._framework)
+        return array_leaf(template, self._known)
+
+    def _code(self, node: int, path: str, template: _frameworks.Own) -> Any:
+        kind = self._file.kind(node)
+        if kind != NULL:  # of a tree without its functions
+            if kind != STRING:
+                return self._mismatch(path, template.name, self._describe(node, kind), template.value)
+            name = str(self._file.load(node, False, False))
+            if not template.is_named(name):
+                return self._mismatch(path, template.name, name, template.value)
+        self.ledger.kept.append(path)
+        return template.value
+
+    def _take(
+        self,
+        node: int,
+        path: str,
+        convert: Callable[[Any], Any] = lambda value: value,
+        framework: _frameworks.Framework | None = None,
+        kind: Hashable = None,
+        identity: int | None = None,
+    ) -> _Pending:
+        """`identity` is the number of the node's tensor, for callers that have it."""
         self.ledger.loaded.append(path)
-        is_tensor = self._file.kind(node) in (TENSOR, PLACEHOLDER)
+        framework = framework or self._framework
+        if identity is None:
+            about = self._file.array(node)
+            identity = None if about is None else about[0]
+        nodes = self._nodes.setdefault(framework, [])
         # Ties: one object for all places of a tensor.
-        key = ("tensor", self._file.tensor(node)[0]) if is_tensor else ("node", node)
-        number = self._numbers.setdefault(key, len(self._nodes))
-        if number == len(self._nodes):
-            self._nodes.append(node)
-        return _Pending(number, convert)
+        numbers = self._numbers.setdefault(framework, {})
+        number = numbers.setdefault(-1 - node if identity is None else identity, len(nodes))
+        if number == len(nodes):
+            nodes.append(node)
+        return _Pending(framework, number, convert, kind)
 
-    def _tensor(self, node: int, path: str, kind: int, template: Any, label: str | None = None) -> Any:
-        import numpy as np
-
-        from . import _dtypes
-
-        dtype, shape, names = _tensor_of(template)
+    def _tensor(self, node: int, path: str, template: Any, leaf: _frameworks.Leaf) -> Any:
+        dtype, shape, names, label = leaf.dtype, leaf.shape, leaf.axis_names, leaf.label
+        about = self._file.array(node)
+        if about is None:
+            return self._mismatch(path, f"{dtype} {list(shape)}", self._describe(node, self._file.kind(node)), template)
+        identity, number, there, axis_names, is_placeholder, labelled = about
+        found = DTYPE_NAMES[number]
+        is_same = found == dtype and there == shape and label == labelled and not is_placeholder
+        if is_same and leaf.read is None and not names and not _is_of_time(label):  # as nearly all are
+            return self._take(node, path, leaf.convert, leaf.framework, leaf.kind, identity)
         wanted = f"{dtype} {list(shape)}"
-        if kind not in (TENSOR, PLACEHOLDER):
-            return self._mismatch(path, wanted, self._describe(node, kind), template)
-        _, number, there, axis_names, _, _, _, is_placeholder, _ = self._file.tensor(node)
-        found = _dtypes.NAMES[number]
         text = f"{'a placeholder ' if is_placeholder else ''}{found} {list(there)}"
         if names and axis_names and names != axis_names:
             return self._mismatch(path, f"{wanted} {list(names)}", f"{text} {list(axis_names)}", template)
         if there != shape or is_placeholder:
             return self._mismatch(path, wanted, text, template)
-        labelled = self._file.label(node)
-        if _is_of_time(label) or _is_of_time(labelled):
-            if label != labelled:
-                return self._mismatch(path, label or wanted, labelled or text, template)
+        if label != labelled and (_is_more(label) or _is_more(labelled)):
+            return self._mismatch(path, label or wanted, labelled or text, template)
+        if _is_of_time(label):
             return self._take(node, path)
-
-        # A scalar of numpy is a tensor without axes, and comes back as what the template has.
-        def as_template(value: Any) -> Any:
-            if isinstance(template, np.generic):
-                return np.asarray(value)[()]
-            return np.asarray(value) if isinstance(value, np.generic) else value
-
         if found == dtype:
-            return self._take(node, path, as_template)
+            if leaf.read is not None:
+                self.ledger.loaded.append(path)
+                return _Read(functools.partial(leaf.read, Tensor(self._checkpoint, node, path)), identity, leaf.kind)
+            return self._take(node, path, leaf.convert, leaf.framework, leaf.kind)
         if self._cast != "float" or not (_is_float(found) and _is_float(dtype)):
             return self._mismatch(path, wanted, text, template)
-        target = _dtypes.numpy_dtype(dtype)
-        if target is None or _dtypes.numpy_dtype(found) is None:
-            raise Unsupported(f"{path}: arrays of {found} and {dtype} need the package ml_dtypes", path=path)
+        convert = _frameworks.cast(leaf.framework, found, dtype)
+        if convert is None:
+            raise Unsupported(
+                f"{path}: {leaf.framework} has no conversion from {found} to {dtype}; with the package ml_dtypes, numpy has",
+                path=path,
+            )
         self.ledger.cast.append(Mismatch(path, dtype, found))
-        return self._take(node, path, lambda value: as_template(value.astype(target)))
+        return self._take(
+            node, path, lambda value: leaf.convert(convert(value)), leaf.framework, (dtype, leaf.kind)
+        )
 
     def _keyed(self, node: int, path: str, template: Any, keys: list[Any], values: list[Any]) -> Any:
-        children = {key: self._file.child(node, i) for i, key in enumerate(self._file.keys(node))}
+        children = dict(zip(self._file.keys(node), self._file.children(node), strict=True))
         if self._keys == "text":
             by_text = {str(key): key for key in children}
-            names = {key: by_text.get(str(key), key) for key in keys}
+            exact = {(type(key), key) for key in children}
+            names = {key: key if (type(key), key) in exact else by_text.get(str(key), key) for key in keys}
         else:
             names = {key: key for key in keys}
         items: dict[Any, Any] = {}
@@ -233,20 +300,23 @@ class Matcher:
         return _Rebuilt(template, items)
 
     def _sequence(self, node: int, path: str, template: Any, values: list[Any]) -> Any:
-        count = self._file.size(node)
+        children = self._file.children(node)
         elements = []
         for i, value in enumerate(values):
             inside = below(path, i)
-            there = self._file.child(node, i) if i < count else None
+            there = children[i] if i < len(children) else None
             elements.append(self._absent(inside, value) if there is None else self._match(there, inside, value))
-        self.ledger.unexpected += [below(path, i) for i in range(len(values), count)]
+        self.ledger.unexpected += [below(path, i) for i in range(len(values), len(children))]
         return _Rebuilt(template, elements)
 
     def _absent(self, path: str, template: Any) -> Any:
         if template is SKIP:
             return SKIP
+        if type(template) is _frameworks.Own:
+            self.ledger.kept.append(path)
+            return template.value
         try:
-            if template is not ANY and not isinstance(template, (Placeholder, AxisNamed, Packed)):
+            if template is not ANY and self._leaf(template) is None:
                 _parts(template)
         except Unsupported:
             self.ledger.kept.append(path)
@@ -260,11 +330,9 @@ class Matcher:
         return template
 
     def _describe(self, node: int, kind: int) -> str:
-        from . import _dtypes
-
         if kind in (TENSOR, PLACEHOLDER):
             parts = self._file.tensor(node)
-            return f"{_dtypes.NAMES[parts[1]]} {list(parts[2])}"
+            return f"{DTYPE_NAMES[parts[1]]} {list(parts[2])}"
         return KIND_NAMES[kind]
 
 
@@ -275,21 +343,40 @@ class _Rebuilt(NamedTuple):
     children: Any
 
 
-def _filled(planned: Any, values: list[Any]) -> Any:
-    """The planned state with what was read. Recurses as deep as the template, which encode() limits."""
-    if type(planned) is _Pending:
-        return planned.convert(values[planned.number])
-    if type(planned) is not _Rebuilt:
-        return planned
-    children = planned.children
-    if isinstance(children, dict):
-        may_shrink = _parts(planned.template)[0] == DICT
-        filled: Any = {
-            key: _filled(child, values) for key, child in children.items() if child is not SKIP or not may_shrink
-        }
-    else:
-        filled = [_filled(child, values) for child in children]
-    return _retyped(filled, planned.template)
+class _Filling:
+    """Puts what was read into a planned state. Recurses as deep as the template, which encode() limits."""
+
+    def __init__(self, values: dict[_frameworks.Framework, list[Any]]):
+        self._values = values
+        self._converted: dict[tuple[str, int, Hashable], Any] = {}
+
+    def fill(self, planned: Any) -> Any:
+        if type(planned) is _Pending:
+            return self._converted_value(planned)
+        if type(planned) is _Read:
+            key = ("read", planned.number, planned.kind)
+            if planned.kind is None or key not in self._converted:
+                self._converted[key] = planned.read()
+            return self._converted[key]
+        if type(planned) is not _Rebuilt:
+            return planned
+        children = planned.children
+        if isinstance(children, dict):
+            may_shrink = _parts(planned.template)[0] == DICT
+            filled: Any = {key: self.fill(child) for key, child in children.items() if child is not SKIP or not may_shrink}
+        else:
+            filled = [self.fill(child) for child in children]
+        return _retyped(filled, planned.template)
+
+    def _converted_value(self, pending: _Pending) -> Any:
+        framework, number, convert, kind = pending
+        value = self._values[framework][number]
+        if kind is None:
+            return convert(value)
+        key = (framework, number, kind)
+        if key not in self._converted:
+            self._converted[key] = convert(value)
+        return self._converted[key]
 
 
 def _retyped(value: Any, like: Any) -> Any:
@@ -299,6 +386,9 @@ def _retyped(value: Any, like: Any) -> Any:
         return value
     if cls is tuple:
         return tuple(value)
+    rebuilt = _frameworks.rebuild(like, value)
+    if rebuilt is not NotImplemented:
+        return rebuilt
     content = pairs(value) if isinstance(value, dict) else value
     registered = _registry.of_class(cls)
     if registered is not None:
@@ -315,25 +405,53 @@ def _retyped(value: Any, like: Any) -> Any:
     return _decode.decode_other(kind, label, content, False)
 
 
-def _is_array(value: Any) -> bool:
-    import numpy as np
-
-    return type(value) is np.ndarray and value.dtype.kind not in "mMOSU"
+def _is_other_class(label: str | None, found: str | None) -> bool:
+    """Whether a record is of a class of another name: the state of another optimizer, with the same fields. Classes move from
+    module to module."""
+    return label is not None and found is not None and label.rpartition(".")[2] != found.rpartition(".")[2]
 
 
 def _is_float(name: str) -> bool:
     return name.startswith(("f", "bf"))
 
 
-def _tensor_of(template: Any) -> tuple[str, tuple[int, ...], tuple[str, ...]]:
-    from . import _dtypes
+def _wrapped_leaf(template: Placeholder | AxisNamed | Packed) -> _frameworks.Leaf:
+    if not isinstance(template, AxisNamed):
+        return _frameworks.Leaf(template.dtype, tuple(template.shape), tuple(template.axis_names))
+    array = array_leaf(template.array)
+    if array is None:
+        raise Unsupported(f"an AxisNamed of a {type(template.array).__name__}, which is no array")
+    return array._replace(axis_names=tuple(template.axis_names))
 
-    if isinstance(template, (Placeholder, Packed)):
-        return template.dtype, tuple(template.shape), tuple(template.axis_names)
-    names = tuple(template.axis_names) if isinstance(template, AxisNamed) else ()
-    array = template.array if isinstance(template, AxisNamed) else template
-    parts = _encode.array_parts(array) if _is_array(array) else _encode.encode_other(array)
-    return _dtypes.NAMES[parts[2].dtype], tuple(parts[2].shape), names
+
+def array_leaf(template: Any, known: Sequence[_frameworks.Values] | None = None) -> _frameworks.Leaf | None:
+    """What an array of numpy or a framework stands for; None for what is none. `known` is as for _frameworks.leaf()."""
+    return _numpy_leaf(template) or _frameworks.leaf(template, known)
+
+
+def _numpy_leaf(template: Any) -> _frameworks.Leaf | None:
+    np = sys.modules.get("numpy")
+    if np is None or not isinstance(template, (np.ndarray, np.generic)) or isinstance(template, (np.str_, np.bytes_)):
+        return None
+    if isinstance(template, np.ndarray):
+        name, label = _encode.array_type(template)
+        return _frameworks.Leaf(name, template.shape, (), label, "numpy", _as_array, np.ndarray)
+    _, label, parts = _encode.encode_other(template)
+    label = label if _is_of_time(label) else None
+    cls: type = type(template)
+    return _frameworks.Leaf(DTYPE_NAMES[parts.dtype], (), (), label, "numpy", _as_scalar, cls)
+
+
+# A scalar of numpy is a tensor without axes, and comes back as what the template has.
+
+
+def _as_array(value: Any) -> Any:
+    np = sys.modules["numpy"]
+    return np.asarray(value) if isinstance(value, np.generic) else value
+
+
+def _as_scalar(value: Any) -> Any:
+    return sys.modules["numpy"].asarray(value)[()]
 
 
 def _parts(template: Any) -> tuple[int, str | None, Any]:
@@ -344,6 +462,11 @@ def _parts(template: Any) -> tuple[int, str | None, Any]:
 
 def _is_of_time(label: str | None) -> bool:
     return label is not None and label.removeprefix("numpy.").startswith(("datetime64", "timedelta64"))
+
+
+def _is_more(label: str | None) -> bool:
+    """Whether a tensor of that label is of another type than the same numbers without it."""
+    return _is_of_time(label) or label is not None and label.startswith("jax.random.key/")
 
 
 def _below(path: str, key: Any) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ._errors import EspalierError
-from ._tree import RECORD, STRING, Parts, pairs, public_name, zipped
+from ._tree import INT, RECORD, STRING, Parts, pairs, public_name, zipped
 
 
 class Registered(NamedTuple):
@@ -48,10 +48,25 @@ def _record_of(cls: type, label: str, names: list[str], make: Callable[[dict[str
                 + "; ".join(
                     f"{what} {', '.join(some)}" for what, some in (("missing", missing), ("unexpected", unexpected)) if some
                 )
+                + '; load(like=..., strict="file") takes the missing ones of a template, and strict="template" leaves out others'
             )
         return make(fields)
 
     return Registered(cls, label, RECORD, encode, decode)
+
+
+def enum_parts(value: enum.Enum, label: str) -> Parts:
+    # Several flags together have no name of their own.
+    return (INT, label, value.value) if isinstance(value, enum.Flag) else (STRING, label, value.name)
+
+
+def _member_of(cls: type[enum.Enum]) -> Callable[[str], enum.Enum]:
+    def decode(name: str) -> enum.Enum:
+        if name not in cls.__members__:
+            raise EspalierError(f"the file has the member {name!r} of {public_name(cls)}, which the class lacks now")
+        return cls[name]
+
+    return decode
 
 
 def restored(cls: type, fields: dict[str, Any]) -> Any:
@@ -85,8 +100,10 @@ def register(
             return RECORD, name, pairs(there(value))
 
         made = Registered(cls, name, RECORD, encode, lambda content: back(dict(zipped(content))))
+    elif issubclass(cls, enum.Flag):
+        made = Registered(cls, name, INT, lambda v: enum_parts(v, name), cls)
     elif issubclass(cls, enum.Enum):
-        made = Registered(cls, name, STRING, lambda v: (STRING, name, v.name), lambda c: cls[c])
+        made = Registered(cls, name, STRING, lambda v: enum_parts(v, name), _member_of(cls))
     elif issubclass(cls, tuple) and hasattr(cls, "_fields"):
         made = _record_of(cls, name, list(cls._fields), lambda fields: cls(**fields))
     elif dataclasses.is_dataclass(cls):

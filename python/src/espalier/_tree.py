@@ -14,6 +14,17 @@ KIND_NAMES = (
     "record", "tensor", "placeholder",
 )  # fmt: skip
 
+# The dtypes of docs/format.md, by number.
+DTYPE_NAMES = (
+    "", "bool", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f16", "bf16", "f32", "f64", "c64", "c128",
+    "f8_e4m3fn", "f8_e5m2", "f8_e4m3fnuz", "f8_e5m2fnuz", "f8_e8m0fnu", "f4_e2m1fn", "i4", "u4", "i2", "u2",
+    "f6_e2m3fn", "f6_e3m2fn", "opaque",
+)  # fmt: skip
+DTYPE_NUMBERS = {name: number for number, name in enumerate(DTYPE_NAMES) if name}
+
+# Where a file's metadata keep the attributes of dicts: _attributes.py.
+ATTRIBUTES = "torch.attributes"
+
 Parts = tuple[int, "str | None", Any]  # a kind, a label, and what the extension module takes for that kind
 
 
@@ -26,6 +37,9 @@ class TensorParts(NamedTuple):
     axis_names: tuple[str, ...] = ()
     block: tuple[str, int, int] | None = None
     is_private: bool = False  # a copy that was made for this save, which no other array overlaps
+    tie: Any = None  # hashable: two copies with the same are copies of one array
+    address: int | None = None  # of the bytes, which `data` keeps, and their count; None for an array of numpy
+    nbytes: int = 0
 
 
 def public_name(cls: type) -> str:
@@ -59,10 +73,23 @@ def _segment(key: str | int) -> str:
     """A key as key paths print it (docs/format.md, section 10)."""
     if isinstance(key, int):
         return str(key)
+    if key and key[0] not in "-0123456789" and "/" not in key and "~" not in key:  # as nearly all keys are
+        return key
     text = key.replace("~", "~0").replace("/", "~1")
     digits = text.removeprefix("-")
     is_int = text == "0" or (digits.isascii() and digits.isdecimal() and digits[0] != "0" and -(2**63) <= int(text) < 2**63)
     return "~2" + text if is_int or not text else text
+
+
+def keys_of(path: str) -> list[str | int]:
+    """The keys of a printed key path; none for that of the root."""
+
+    def key(segment: str) -> str | int:
+        if segment and segment[0] in "-0123456789":
+            return int(segment)
+        return segment.removeprefix("~2").replace("~1", "/").replace("~0", "~")
+
+    return [key(segment) for segment in path.split("/")] if path else []
 
 
 def below(path: str, key: str | int) -> str:

@@ -50,6 +50,8 @@ std::string_view to_string(ErrorCode code) {
       return "safetensors_invalid";
     case ErrorCode::kUnsupportedCodec:
       return "unsupported_codec";
+    case ErrorCode::kForeignInvalid:
+      return "foreign_invalid";
     case ErrorCode::kInvalidKeyPath:
       return "invalid_key_path";
     case ErrorCode::kInvalidPattern:

@@ -41,6 +41,7 @@ enum class ErrorCode : std::uint16_t {
   kNotARegularFile = 20,     // A directory, a FIFO or a device stands where a file should be.
   kSafetensorsInvalid = 21,  // The file breaks the safetensors specification.
   kUnsupportedCodec = 22,    // A known codec that this build cannot decode.
+  kForeignInvalid = 23,      // The file breaks the rules of its own, other format.
 
   // 40..59: the request is wrong. Command line exit code 2.
   kInvalidKeyPath = 40,   // Text that is not a key path.
@@ -80,7 +81,7 @@ struct Error {
   std::string path;
   /// One sentence: what is wrong, and what to do about it.
   std::string message;
-  /// The name of the file with the error, if the checkpoint has several; empty for the opened file.
+  /// The file with the error: one of several of a checkpoint, or that of a save; else empty.
   std::string file = {};
 
   /// "message (code chunk_corrupt, in file model-2.safetensors, at byte 4096, in model/weight)".

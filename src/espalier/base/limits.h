@@ -31,9 +31,17 @@ struct Limits {
   /// Bytes that all made files of one checkpoint may take (files that are made when first read, for
   /// example by inflating). Stops an archive of zeros that grows a thousandfold.
   std::uint64_t made_bytes = std::uint64_t{1} << 34;
+  /// Bytes of a pickle, as PyTorch files hold one. Enough for two million tensors.
+  std::uint64_t pickle_bytes = 256u << 20;
   /// Bytes of the header of another format, such as the JSON of safetensors. The safetensors
   /// specification caps it at 100 MB.
   std::uint64_t foreign_header_bytes = 100'000'000;
+  /// Bytes of the directory of a zip archive, such as a PyTorch or .npz file. A million entries
+  /// take about 60 MiB.
+  std::uint64_t zip_directory_bytes = std::uint64_t{64} << 20;
+  /// Bytes of the header of one GGUF file, whose length stands nowhere: vocabulary included, real
+  /// ones have up to 16 MiB.
+  std::uint64_t gguf_header_bytes = std::uint64_t{128} << 20;
 };
 
 }  // namespace espalier

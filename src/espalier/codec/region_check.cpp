@@ -24,6 +24,7 @@ ErrorCode code_of(Fault fault) {
       return ErrorCode::kUnsupportedCodec;
     case Fault::kNotDecodable:
     case Fault::kWrongHash:
+    case Fault::kWrongChecksum:
       break;
   }
   return ErrorCode::kChunkCorrupt;
@@ -39,6 +40,10 @@ std::string_view message_of(Fault fault) {
       return "this build has no decoder for the codec of these tensor bytes, so they are unchecked";
     case Fault::kNotDecodable:
       return kUndecodable;
+    case Fault::kWrongChecksum:
+      return "the bytes do not match the CRC-32 that the zip archive has for them; copy or "
+             "download "
+             "the file again";
     case Fault::kWrongHash:
       break;
   }

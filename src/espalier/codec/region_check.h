@@ -20,8 +20,9 @@ enum class Fault : std::uint8_t {
   kNoDecoder = 2,
   kNotDecodable = 3,
   kWrongHash = 4,
+  kWrongChecksum = 5,
 };
-inline constexpr Fault kLastFault = Fault::kWrongHash;
+inline constexpr Fault kLastFault = Fault::kWrongChecksum;
 
 /// Code and message of a fault. Damage stores neither, because there may be millions of them.
 ErrorCode code_of(Fault fault);

@@ -3,32 +3,16 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <string_view>
 
-#include "espalier/foreign/safetensors/opener.h"
+#include "espalier/foreign/formats.h"
 #include "espalier/foreign/stranger.h"
 #include "espalier/format/header.h"
-#include "espalier/read/opener.h"
 
 namespace espalier {
 namespace {
-
-template <class Machine>
-std::unique_ptr<OpeningMachine> make(const OpenOptions& options) {
-  return std::make_unique<Machine>(options);
-}
-
-// The other formats. A file that matches none of them is opened as an Espalier file.
-struct Format {
-  bool (*is_begun_by)(ByteSpan front, std::uint64_t file_size);
-  std::unique_ptr<OpeningMachine> (*make)(const OpenOptions& options);
-};
-constexpr Format kFormats[] = {
-    {looks_like_safetensors, make<SafetensorsOpener>},
-};
 
 constexpr std::string_view kUnknown =
     "check that this is the right file and that its download is complete";
@@ -43,9 +27,12 @@ bool looks_like_nothing(ByteSpan front) {
 }  // namespace
 
 AnyOpener::AnyOpener(const OpenOptions& options)
-    : options_(options), front_({{0, 0, std::min(options.file_size, kFirstReadBytes)}}) {
+    : name_(options.name),
+      options_(options),
+      front_({{0, 0, std::min(options.file_size, kFirstReadBytes)}}) {
+  options_.name = name_;
   // An empty file has nothing to feed: our own format's opener reports it.
-  if (options_.file_size == 0) opener_ = make<Opener>(options_);
+  if (options_.file_size == 0) opener_ = make_own_opener(options_);
 }
 
 std::span<const WantedFile> AnyOpener::wants() const {
@@ -69,14 +56,17 @@ Result<void> AnyOpener::feed(const Extent& extent, ByteSpan bytes) {
 }
 
 Result<void> AnyOpener::choose(ByteSpan front) {
-  const auto* format = std::find_if(
-      std::begin(kFormats), std::end(kFormats),
-      [&](const Format& candidate) { return candidate.is_begun_by(front, options_.file_size); });
-  const bool is_foreign = format != std::end(kFormats);
-  opener_ = is_foreign ? format->make(options_) : make<Opener>(options_);
+  // A file that no other format begins like is opened as an Espalier file.
+  const auto kinds = file_kinds();
+  const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const FileKind& candidate) {
+    return candidate.is_begun_by(front, options_.file_size);
+  });
+  const bool is_foreign = kind != kinds.end();
+  opener_ = is_foreign ? kind->make(options_) : make_own_opener(options_);
+  if (!opener_) return fail(ErrorCode::kNotACheckpoint, "no format of this module");
   auto fed = opener_->feed({0, 0, front.size()}, front);
   if (!fed && !is_foreign && looks_like_nothing(front)) {
-    const std::string_view what = describe_stranger(front);
+    const std::string_view what = describe_stranger(front, name_);
     fed.error().message = "neither an Espalier nor a safetensors file; ";
     fed.error().message += what.empty() ? kUnknown : what;
   }

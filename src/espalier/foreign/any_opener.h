@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 
 #include "espalier/base/error.h"
 #include "espalier/base/extent.h"
@@ -13,7 +14,7 @@
 namespace espalier {
 
 /// The machine that opens a checkpoint of any format, with the errors of that format's opener.
-/// kNotACheckpoint if the first bytes match no format. The table of formats is in any_opener.cpp.
+/// kNotACheckpoint if the first bytes match no format. The formats are those of formats.h.
 class AnyOpener final : public OpeningMachine {
  public:
   explicit AnyOpener(const OpenOptions& options);
@@ -28,6 +29,7 @@ class AnyOpener final : public OpeningMachine {
  private:
   [[nodiscard]] Result<void> choose(ByteSpan front);
 
+  std::string name_;  // of options_
   OpenOptions options_;
   Gather front_;
   std::unique_ptr<OpeningMachine> opener_;  // set once the front has determined the format

@@ -22,12 +22,27 @@ std::optional<std::uint64_t> JsonRef::uint64() const {
   return static_cast<std::uint64_t>(node_->integer);
 }
 
+std::optional<double> JsonRef::real() const {
+  return node_->type == Type::kReal ? std::optional(node_->real) : std::nullopt;
+}
+
 std::optional<std::string_view> JsonRef::text() const {
   if (node_->type != Type::kText) return std::nullopt;
   return std::string_view(node_->text, node_->size);
 }
 
 std::size_t JsonRef::size() const { return is_array() || is_object() ? node_->size : 0; }
+
+std::vector<JsonRef::Member> JsonRef::members() const {
+  std::vector<Member> members;
+  if (!is_object()) return members;
+  members.reserve(size());
+  const Node* end = node_ + node_->span;
+  for (const Node* key = node_ + 1; key != end; key += 1 + key[1].span) {
+    members.push_back({{key->text, key->size}, JsonRef(key + 1)});
+  }
+  return members;
+}
 
 std::optional<JsonRef> JsonRef::member(std::string_view name) const {
   if (!is_object()) return std::nullopt;
@@ -65,7 +80,11 @@ class JsonTree::Builder {
     nodes_.back().number = value;
     return true;
   }
-  bool Double(double) { return add(Type::kReal); }
+  bool Double(double value) {
+    add(Type::kReal);
+    nodes_.back().real = value;
+    return true;
+  }
   bool RawNumber(const char*, rapidjson::SizeType, bool) { return false; }
   bool String(const char* text, rapidjson::SizeType length, bool) {
     add(Type::kText);
@@ -122,7 +141,8 @@ Result<JsonTree> JsonTree::parse(std::string_view text, std::uint32_t max_depth)
   rapidjson::InsituStringStream stream(tree.text_.get());
   Builder builder(tree.nodes_, max_depth);
   rapidjson::Reader reader;
-  if (reader.Parse<rapidjson::kParseInsituFlag>(stream, builder).IsError()) {
+  constexpr unsigned kFlags = rapidjson::kParseInsituFlag;
+  if (reader.Parse<kFlags>(stream, builder).IsError()) {
     if (builder.is_too_deep()) {
       return fail(ErrorCode::kLimitExceeded, "the JSON text is nested too deeply");
     }

@@ -29,6 +29,11 @@ class JsonRef {
   std::optional<std::string_view> text() const;
   /// Elements of an array, members of an object; 0 for others.
   std::size_t size() const;
+  /// A number that is no int64 and no uint64, also an integer beyond them. Its last bit may be off.
+  std::optional<double> real() const;
+  struct Member;
+  /// All members of an object, in the order of the text, also those whose names come twice.
+  std::vector<Member> members() const;
   /// The first member of an object with that name. Linear.
   std::optional<JsonRef> member(std::string_view name) const;
 
@@ -45,7 +50,7 @@ class JsonRef {
     kTrue,
     kInteger,   // An int64.
     kUnsigned,  // A uint64 beyond them.
-    kReal,      // Any other number; its value is not kept.
+    kReal,      // Any other number.
     kText,
     kArray,
     kObject,
@@ -61,11 +66,18 @@ class JsonRef {
       const char* text = nullptr;
       std::int64_t integer;
       std::uint64_t number;
+      double real;
     };
   };
   explicit JsonRef(const Node* node) : node_(node) {}
 
   const Node* node_;
+};
+
+/// A member of an object. The name is valid as long as the tree.
+struct JsonRef::Member {
+  std::string_view name;
+  JsonRef value;
 };
 
 class JsonRef::Iterator {

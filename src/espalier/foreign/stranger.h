@@ -8,9 +8,10 @@
 
 namespace espalier {
 
-/// What a file is that begins with `front`, and what its user can do, for the end of a message. It
-/// goes by the bytes alone. Empty if they are those of no format that it knows.
-std::string_view describe_stranger(ByteSpan front);
+/// What a file is that begins with `front` and has this name, and what its user can do, for the end
+/// of a message. The bytes decide; the name, which may be empty, is for formats that have no magic.
+/// Empty if neither is that of a format that it knows.
+std::string_view describe_stranger(ByteSpan front, std::string_view name);
 
 }  // namespace espalier
 

@@ -1,5 +1,8 @@
 #include "espalier/format/catalog.h"
 
+#include <string>
+
+#include "espalier/base/counted.h"
 #include "espalier/format/access.h"
 #include "espalier/format/index.h"
 #include "espalier/format/nest_names.h"
@@ -7,7 +10,9 @@
 namespace espalier {
 
 std::string_view format_name(FileFormat format) {
-  return format == FileFormat::kSafetensors ? "safetensors" : "espalier";
+  constexpr std::string_view kNames[] = {"espalier", "safetensors", "sharded", "npy", "npz",
+                                         "torch",    "gguf",        "msgpack", "dcp"};
+  return kNames[static_cast<std::size_t>(format)];
 }
 
 Result<std::shared_ptr<const Catalog>> Catalog::from_index(const Header& header, Arena index,
@@ -42,6 +47,16 @@ Result<std::shared_ptr<const Catalog>> Catalog::from_foreign(ForeignParts parts,
     return fail(ErrorCode::kInvalidArgument,
                 "a catalog with strides or foreign byte orders cannot have hashes");
   }
+  for (FileEntry& file : parts.files) {
+    if (!file.maker || file.problem || file.length <= limits.made_bytes) continue;
+    file.problem = Error{ErrorCode::kLimitExceeded,
+                         Error::kNoOffset,
+                         {},
+                         "this part of the checkpoint takes " + counted(file.length, "byte") +
+                             " once it is unpacked, and Limits::made_bytes allows " +
+                             std::to_string(limits.made_bytes),
+                         file.name};
+  }
   auto catalog = std::make_shared<Catalog>(Token{});
   catalog->format_ = parts.format;
   catalog->files_ = std::move(parts.files);
@@ -54,6 +69,25 @@ Result<std::shared_ptr<const Catalog>> Catalog::from_foreign(ForeignParts parts,
   if (!facts_of_pools) return propagate(facts_of_pools);
   catalog->pool_facts_ = std::move(*facts_of_pools);
   if (parts.nest) catalog->nest_names(limits);
+  return catalog;
+}
+
+std::shared_ptr<const Catalog> Catalog::from_copy(OwnedTables tables,
+                                                  const std::optional<Hash128>& tree_digest) {
+  auto catalog = std::make_shared<Catalog>(Token{});
+  catalog->files_.emplace_back();
+  catalog->tree_digest_ = tree_digest;
+  catalog->owned_ = std::move(tables);
+  catalog->tables_ = catalog->stored_ = catalog->owned_.view();
+  const Tables& t = catalog->tables_;
+  for (std::uint32_t i = 0; i < t.shape_ends.size(); ++i) {
+    std::uint64_t elements = 1;
+    for (const std::uint64_t axis : table_shape(t, i)) elements *= axis;
+    catalog->pool_facts_.shape_elements.push_back(elements);
+  }
+  for (std::uint32_t i = 0; i < t.text_ends.size(); ++i) {
+    catalog->pool_facts_.plain_texts.push_back(is_plain_key(table_text(t, i)));
+  }
   return catalog;
 }
 

@@ -20,10 +20,20 @@
 
 namespace espalier {
 
-/// The file format that a catalog was read from.
-enum class FileFormat : std::uint8_t { kEspalier = 0, kSafetensors = 1 };
+/// The file format that a catalog was read from. The numbers are those of the WebAssembly modules.
+enum class FileFormat : std::uint8_t {
+  kEspalier = 0,
+  kSafetensors = 1,
+  kSharded = 2,  // a model in several files, and the index that names them
+  kNpy = 3,
+  kNpz = 4,
+  kTorch = 5,
+  kGguf = 6,
+  kMsgpack = 7,
+  kDcp = 8,
+};
 
-/// "espalier" or "safetensors".
+/// "espalier", "safetensors", "sharded", "npy", "npz", "torch", "gguf", "msgpack" or "dcp".
 std::string_view format_name(FileFormat format);
 
 /// All that an opener of another format found.
@@ -51,10 +61,16 @@ class Catalog {
                                                                          const Limits& limits,
                                                                          bool nest = false);
 
-  /// From files of another format. kInvalidArgument for a digest with storages, whose chunks do not
-  /// hold the tensors' own bytes.
+  /// From files of another format. A made file that Limits::made_bytes does not allow cannot be
+  /// read: it gets a problem. kInvalidArgument for a digest with storages, whose chunks do not hold
+  /// the tensors' own bytes.
   [[nodiscard]] static Result<std::shared_ptr<const Catalog>> from_foreign(ForeignParts parts,
                                                                            const Limits& limits);
+
+  /// From a copy of another catalog's tables(), which are not validated again: a nested tree keeps
+  /// the numbers of its tensors, and would not pass. It has no files, so nothing can be read.
+  [[nodiscard]] static std::shared_ptr<const Catalog> from_copy(
+      OwnedTables tables, const std::optional<Hash128>& tree_digest);
 
   FileFormat format() const { return format_; }
   /// The files, by number.

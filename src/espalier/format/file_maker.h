@@ -40,6 +40,9 @@ class FileMaker {
   /// Starts to make the file into `out`, which has FileEntry::length bytes and outlives the
   /// machine. What the machine makes never depends on anything but the bytes it is fed.
   virtual std::unique_ptr<MakingMachine> start(MutableByteSpan out) const = 0;
+
+  /// Whether finish() compares what was made with a checksum.
+  virtual bool has_checksum() const { return false; }
 };
 
 }  // namespace espalier

@@ -13,6 +13,13 @@
 
 namespace espalier {
 
+/// A CRC-32 that a file's format has of a range of its bytes, as zip archives have of each entry.
+struct Checksum {
+  std::uint64_t offset = 0;
+  std::uint64_t length = 0;
+  std::uint32_t crc = 0;
+};
+
 /// One file of a checkpoint.
 struct FileEntry {
   /// The name under which the opener asked for it; empty for file 0, which was opened. A label: it
@@ -28,6 +35,8 @@ struct FileEntry {
   /// Makes the bytes of a file that no driver can open; null for a file that is there. Made files
   /// have the highest numbers.
   std::shared_ptr<const FileMaker> maker = nullptr;
+  /// Ranges that lie in the file, in any order. They say nothing about the other bytes.
+  std::vector<Checksum> checksums = {};
 };
 
 /// The files by number, as in Extent::file and ChunkRecord::file. There is at least file 0.

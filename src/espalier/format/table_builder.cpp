@@ -54,11 +54,13 @@ void TableBuilder::reserve(std::size_t nodes, std::size_t tensors) {
   t_.tensors.reserve(tensors);
 }
 
-void TableBuilder::refuse(std::string message) {
-  if (!error_) error_ = Error{ErrorCode::kInvalidTree, Error::kNoOffset, {}, std::move(message)};
+void TableBuilder::refuse(std::string message, ErrorCode code) {
+  if (!error_) error_ = Error{code, Error::kNoOffset, {}, std::move(message)};
 }
 
 bool TableBuilder::open(std::uint32_t parent, std::size_t count) {
+  // A node that failed was not added, so `parent` may not be there.
+  if (!ok()) return false;
   const std::size_t first = t_.nodes.size();
   if (count > limits_.nodes - std::min<std::uint64_t>(limits_.nodes, first)) {
     refuse("the tree has more nodes than the " + std::to_string(limits_.nodes) +
@@ -120,7 +122,7 @@ void TableBuilder::keep_tensors(const Tables& t) {
 }
 
 void TableBuilder::place(std::uint16_t file, std::uint64_t offset) {
-  if (!ok()) return;
+  if (!ok() || !has_room(espalier::chunk_count(tensor_bytes_))) return;
   if (t_.chunks.empty()) t_.chunks.reserve(t_.tensors.capacity());
   for (std::uint64_t i = 0; i < espalier::chunk_count(tensor_bytes_); ++i) {
     t_.chunks.push_back({.offset = offset + i * kChunkBytes,
@@ -128,6 +130,17 @@ void TableBuilder::place(std::uint16_t file, std::uint64_t offset) {
                          .stored = static_cast<std::uint32_t>(chunk_length(tensor_bytes_, i)),
                          .file = file});
   }
+}
+
+void TableBuilder::place_chunk(const ChunkRecord& chunk) {
+  if (ok() && has_room(1)) t_.chunks.push_back(chunk);
+}
+
+// A small file can name one huge storage, a hole on the disk, a million times.
+bool TableBuilder::has_room(std::uint64_t chunks) {
+  if (chunks <= limits_.index_bytes / sizeof(ChunkRecord) - t_.chunks.size()) return true;
+  refuse("the file has more chunks than fit in Limits::index_bytes", ErrorCode::kLimitExceeded);
+  return false;
 }
 
 void TableBuilder::add(Kind kind, std::uint32_t value, std::uint32_t count) {
@@ -174,17 +187,41 @@ void TableBuilder::add_tensor(const TensorType& type, Kind kind) {
   if (kind == Kind::kPlaceholder) {
     record.first_chunk = kNoChunk;
   } else {
-    const std::uint64_t chunks = espalier::chunk_count(*bytes);
-    // Before the records take any memory.
-    if (chunks > kMaxIndexBytes / sizeof(ChunkRecord) - chunk_count_) {
-      return refuse("the tensors take more than the 64 TiB that an index has chunk records for");
-    }
     record.first_chunk = static_cast<std::uint32_t>(chunk_count_);
-    chunk_count_ += chunks;
+    if (!count_chunks(*bytes)) return;
   }
   tensor_bytes_ = *bytes;
   add(kind, tensor_count());
   t_.tensors.push_back(record);
+}
+
+bool TableBuilder::count_chunks(std::uint64_t bytes) {
+  const std::uint64_t chunks = espalier::chunk_count(bytes);
+  // Before the records take any memory.
+  if (chunks > kMaxIndexBytes / sizeof(ChunkRecord) - chunk_count_) {
+    refuse("the tensors take more than the 64 TiB that an index has chunk records for");
+    return false;
+  }
+  chunk_count_ += chunks;
+  return true;
+}
+
+void TableBuilder::storage(const StorageRecord& form, std::span<const std::uint64_t> strides) {
+  if (!ok()) return;
+  StorageRecord record = form;
+  record.tensor = tensor_count() - 1;
+  record.first_stride = 0;
+  if ((form.flags & kStorageStrided) != 0) {
+    const TensorRecord& tensor = t_.tensors.back();
+    const auto bytes = usual_tensor_bytes(static_cast<DType>(tensor.dtype), form.elements);
+    if (!bytes) return refuse("a storage has more than 2^63 bytes, or elements of no whole bytes");
+    chunk_count_ = tensor.first_chunk;
+    if (!count_chunks(*bytes)) return;
+    tensor_bytes_ = *bytes;
+    record.first_stride = static_cast<std::uint32_t>(t_.strides.size());
+    t_.strides.insert(t_.strides.end(), strides.begin(), strides.end());
+  }
+  t_.storages.push_back(record);
 }
 
 std::uint16_t TableBuilder::add_block(const TensorType& type) {

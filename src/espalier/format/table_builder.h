@@ -65,10 +65,10 @@ class TableBuilder {
 
   bool ok() const { return !error_; }
   /// Fails for what the caller has found.
-  void refuse(std::string message);
+  void refuse(std::string message, ErrorCode code = ErrorCode::kInvalidTree);
 
   /// The next `count` nodes are the children of the container `parent`. If it returns false, as for
-  /// more than Limits::nodes, they must not be added.
+  /// more than Limits::nodes or after a failure, they must not be added.
   bool open(std::uint32_t parent, std::size_t count);
 
   /// The key of the next node, if its container has keys. Gives ok().
@@ -90,9 +90,16 @@ class TableBuilder {
   void container(Kind kind) { add(kind, 0); }
   /// A new tensor; its number is what tensor_count() was.
   void tensor(const TensorType& type) { add_tensor(type, Kind::kTensor); }
-  /// Gives the last tensor its chunk records: its bytes lie in one piece, as they are, from
-  /// `offset` of file number `file` on. Either all tensors are placed or none.
+  /// Says that the last tensor is not stored as ours are. Only `flags`, and for a strided tensor
+  /// `elements` and `offset`, of `form` count; `strides` has a step for each axis, in elements, or
+  /// is empty. Must come before place().
+  void storage(const StorageRecord& form, std::span<const std::uint64_t> strides);
+  /// Gives the last tensor its chunk records: its bytes, or those of its storage, lie in one piece
+  /// from `offset` of file number `file` on. Either all tensors are placed or none.
   void place(std::uint16_t file, std::uint64_t offset);
+  /// The same, where chunks need not follow each other: adds the record of the next chunk. Every
+  /// chunk of the last tensor needs one.
+  void place_chunk(const ChunkRecord& chunk);
   /// A new tensor without data.
   void placeholder(const TensorType& type) { add_tensor(type, Kind::kPlaceholder); }
   /// A tensor or placeholder that has its record already: one that an earlier node has named, or
@@ -104,7 +111,8 @@ class TableBuilder {
 
   std::uint32_t node_count() const { return static_cast<std::uint32_t>(t_.nodes.size()); }
   std::uint32_t tensor_count() const { return static_cast<std::uint32_t>(t_.tensors.size()); }
-  /// Bytes of the last tensor, or what a placeholder would take.
+  /// Bytes of the last tensor, or what a placeholder would take; those of the storage after
+  /// storage() with strides.
   std::uint64_t tensor_bytes() const { return tensor_bytes_; }
   /// Chunk records that the tensors so far need.
   std::uint64_t chunk_count() const { return chunk_count_; }
@@ -127,6 +135,8 @@ class TableBuilder {
   void add(Kind kind, std::uint32_t value, std::uint32_t count = 0);
   void add_bytes(Kind kind, ByteSpan bytes);
   void add_tensor(const TensorType& type, Kind kind);
+  bool count_chunks(std::uint64_t bytes);
+  bool has_room(std::uint64_t chunks);
   std::uint16_t add_block(const TensorType& type);
   void add_axis_names(const TensorType& type);
   bool check_text(std::string_view text, const char* what);

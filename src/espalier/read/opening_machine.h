@@ -41,6 +41,13 @@ struct OpenOptions {
   /// Shows dotted names ("layers.0.weight") as nested dicts: see nest_names(). Tensors and their
   /// bytes stay as they are, and verifying checks the file as it is stored.
   bool nest = false;
+  /// The file's own name, without folders. Formats whose further files are named after it need it:
+  /// "m-00001-of-00002.gguf". Without it, these are not found, and a note says so. Must outlive the
+  /// machine, but AnyOpener copies it.
+  std::string_view name = {};
+  /// Every read is a request to another machine. Openers then read less, and predict what they
+  /// would otherwise look up, where two ways to predict it agree.
+  bool is_remote = false;
 };
 
 /// A further file that a checkpoint has bytes in.

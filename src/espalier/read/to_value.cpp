@@ -95,6 +95,18 @@ Result<Value> to_value(const NodeRef& root, const TensorLoader& load) {
   return ValueBuilder(load).build(root);
 }
 
+Result<std::vector<Value>> to_values(std::span<const NodeRef> roots, const TensorLoader& load) {
+  ValueBuilder builder(load);
+  std::vector<Value> values;
+  values.reserve(roots.size());
+  for (const NodeRef& root : roots) {
+    auto value = builder.build(root);
+    if (!value) return propagate(value);
+    values.push_back(std::move(*value));
+  }
+  return values;
+}
+
 Value to_value(const NodeRef& root) {
   // Without a loader nothing can fail.
   return to_value(root, TensorLoader()).value_or(Value::null());

@@ -3,6 +3,8 @@
 #define ESPALIER_READ_TO_VALUE_H_
 
 #include <functional>
+#include <span>
+#include <vector>
 
 #include "espalier/base/error.h"
 #include "espalier/read/checkpoint.h"
@@ -18,6 +20,10 @@ using TensorLoader = std::function<Result<TensorData>(const TensorRef& tensor)>;
 /// (nodes of the same tensor share one Tensor). Recurses as deep as the tree, which Limits::depth
 /// bounds.
 [[nodiscard]] Result<Value> to_value(const NodeRef& root, const TensorLoader& load);
+
+/// The same for several nodes of one checkpoint: a tensor that is at several places is one object.
+[[nodiscard]] Result<std::vector<Value>> to_values(std::span<const NodeRef> roots,
+                                                   const TensorLoader& load);
 
 /// The same for trees without tensors, such as a checkpoint's metadata; tensors become
 /// placeholders.

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <functional>
 #include <optional>
 #include <system_error>
 
+#include "espalier/base/merge_sort.h"
 #include "espalier/base/utf8.h"
 #include "espalier/tree/text_error.h"
 
@@ -54,7 +56,7 @@ class Parser {
         return fail_at(i, "'~2' may only stand at the start of a segment; write '~02' for ~2");
       }
       if (code != '0' && code != '1') {
-        return fail_at(i, "'~' must be followed by 0 or 1; write '~0' for the character ~");
+        return fail_at(i, "'~' must be followed by 0, 1 or 2; write '~0' for the character ~");
       }
       key += code == '0' ? '~' : '/';
       ++i;
@@ -92,7 +94,11 @@ DigitMarks::DigitMarks(std::span<const Key> keys) {
   for (const Key& key : keys) {
     if (key.view().is_int) integers_.push_back(key.view().integer);
   }
-  std::sort(integers_.begin(), integers_.end());
+  merge_sort_runs(integers_, std::less<>());
+}
+
+DigitMarks::DigitMarks(std::vector<std::int64_t> integers) : integers_(std::move(integers)) {
+  merge_sort_runs(integers_, std::less<>());
 }
 
 DigitMark DigitMarks::of(KeyView key) const {

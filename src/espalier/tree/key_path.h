@@ -126,6 +126,7 @@ enum class DigitMark : std::uint8_t { kAlways, kNever };
 class DigitMarks {
  public:
   explicit DigitMarks(std::span<const Key> keys);
+  explicit DigitMarks(std::vector<std::int64_t> integers);
   DigitMark of(KeyView key) const;
 
  private:

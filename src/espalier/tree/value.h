@@ -229,10 +229,11 @@ class Value {
   [[nodiscard]] Result<Value*> at(const KeyPath& path);
   [[nodiscard]] Result<Value*> at(std::string_view path);
   /// Puts a value at a path, in place of what is there. Adds missing dicts on the way, and a
-  /// missing key at the end of its container. The position after the last appends an element. An
-  /// integer becomes a string key in a record, and in a dict whose keys are such strings and no
-  /// integers. kWrongKind if the path leads through a value without children, or past the end of a
-  /// list.
+  /// missing key at the end of its container: to change only what exists, assign to what at()
+  /// returns. The position after the last appends an element. An integer becomes a string key in a
+  /// record, and in a dict whose keys are such strings and no integers. A tie ends where one of its
+  /// nodes is replaced: the others keep their tensor. kWrongKind if the path leads through a value
+  /// without children, or past the end of a list.
   [[nodiscard]] Result<void> set(const KeyPath& path, Value value);
   [[nodiscard]] Result<void> set(std::string_view path, Value value);
   /// Removes the value at a path, which must not be the root. Later elements of a list move up.
@@ -243,8 +244,9 @@ class Value {
   enum class OnConflict : std::uint8_t { kFail, kReplace };
   /// Adds the children of a dict to this dict, which keeps its label. Two dicts with equal labels
   /// under one key are merged likewise. Anything else under a key of both is a conflict:
-  /// kNameCollision with its path, or `other` replaces it. New keys come last, in their order.
-  /// kWrongKind if one of the two is no dict. Takes n log n time.
+  /// kNameCollision with its path, or `other` replaces it: lists as wholes, and tensors by
+  /// placeholders, too. later_wins() is a rule that joins lists and keeps those tensors. New keys
+  /// come last, in their order. kWrongKind if one of the two is no dict. Takes n log n time.
   [[nodiscard]] Result<void> merge(Value other, OnConflict on_conflict = OnConflict::kFail);
 
   /// What becomes of a value that both trees have at one path.
@@ -263,6 +265,11 @@ class Value {
   /// The same as merge() with a rule for every pair below the roots, asked from the top down, and
   /// not below pairs that are not joined. Asking kJoin for others means kReplace.
   [[nodiscard]] Result<void> merge(Value other, const MergeRule& rule);
+  /// The rule of `espalier merge`: joins what can_join() allows, and lets the other value replace
+  /// anything else, but no tensor by a placeholder: a part that was cut from a list has those for
+  /// the tensors that it lacks. Use it as `a.merge(b, Value::later_wins)`.
+  static Result<OnBoth> later_wins(const Value& mine, const Value& other,
+                                   const std::function<std::string()>& path);
 
  private:
   struct Children {

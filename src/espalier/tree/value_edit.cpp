@@ -212,6 +212,13 @@ bool Value::can_join(const Value& a, const Value& b) {
          a.children().size() == b.children().size();
 }
 
+Result<Value::OnBoth> Value::later_wins(const Value& mine, const Value& other,
+                                        const std::function<std::string()>& /*path*/) {
+  if (can_join(mine, other)) return OnBoth::kJoin;
+  const bool is_gap = other.kind() == Kind::kPlaceholder && mine.as_tensor() != nullptr;
+  return is_gap ? OnBoth::kKeep : OnBoth::kReplace;
+}
+
 Result<void> Value::merge(Value other, OnConflict on_conflict) {
   const auto rule = [&](const Value& mine, const Value& theirs, const auto&) -> Result<OnBoth> {
     if (mine.kind() == Kind::kDict && can_join(mine, theirs) && same_label(mine, theirs)) {

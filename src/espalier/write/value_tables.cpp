@@ -10,6 +10,7 @@
 
 #include "espalier/base/counted.h"
 #include "espalier/format/table_builder.h"
+#include "espalier/format/tree_walk.h"
 
 namespace espalier {
 namespace {
@@ -23,23 +24,19 @@ class ValueWalk {
       return fail(ErrorCode::kInvalidTree, "the metadata must be a dict");
     }
     reserve(state, metadata);
-    const bool is_whole = add_tree(state, metadata);
+    TreeWalk<ValueWalk> walk(*this, builder_, limits_);
+    const bool is_whole = walk.run(&state, &metadata);
     const auto chunks = static_cast<std::size_t>(builder_.chunk_count());
     auto tables = builder_.finish();
     if (!tables) {
-      if (!is_whole) tables.error().path = current_path();
+      if (!is_whole) tables.error().path = walk.current_path();
       return propagate(tables);
     }
     return ValueTables{std::move(*tables), chunks, std::move(tensors_)};
   }
 
  private:
-  // A container's children during the descent.
-  struct Level {
-    const Value* parent;
-    std::uint32_t first;  // node of the first child
-    std::uint32_t next;   // position of the child to descend into next; the current one is before
-  };
+  friend class TreeWalk<ValueWalk>;
 
   void reserve(const Value& state, const Value& metadata) {
     std::size_t nodes = 2;
@@ -53,7 +50,7 @@ class ValueWalk {
       for (const Value& value : values) {
         if (value.kind() == Kind::kTensor) {
           tensors.push_back(value.as_tensor().get());
-        } else if (is_container(value.kind())) {
+        } else if (espalier::is_container(value.kind())) {
           rest.push_back(value.children());
         }
       }
@@ -67,53 +64,24 @@ class ValueWalk {
     }
   }
 
-  // Adds every value in the builder's order. Uses an explicit stack, because a tree too deep for a
-  // reader must become an error. False if the builder has failed.
-  bool add_tree(const Value& state, const Value& metadata) {
-    for (const Value* root : {&state, &metadata}) {
-      in_metadata_ = root == &metadata;
-      if (!add_value(*root)) return false;
-    }
-    for (const auto& [node, root] : {std::pair(kStateRoot, &state), {kMetadataRoot, &metadata}}) {
-      in_metadata_ = node == kMetadataRoot;
-      if (!add_children(node, *root)) return false;
-      while (!levels_.empty()) {
-        Level& level = levels_.back();
-        if (level.next == level.parent->children().size()) {
-          levels_.pop_back();
-          continue;
-        }
-        const std::uint32_t child = level.next++;
-        if (!add_children(level.first + child, level.parent->children()[child])) return false;
-      }
-    }
-    return true;
-  }
+  // For TreeWalk.
+  using Node = const Value*;
+  class Children {
+   public:
+    explicit Children(const Value& parent) : parent_(&parent) {}
+    std::size_t size() const { return parent_->children().size(); }
+    bool has_keys() const { return !parent_->keys().empty(); }
+    KeyView key(std::size_t i) const { return parent_->keys()[i].view(); }
+    Node node(std::size_t i) const { return &parent_->children()[i]; }
 
-  bool add_children(std::uint32_t node, const Value& parent) {
-    if (!is_container(parent.kind())) return true;
-    const auto children = parent.children();
-    const std::uint32_t first = builder_.node_count();
-    if (!builder_.open(node, children.size())) return false;
-    if (children.empty()) return true;
-    if (levels_.size() >= limits_.depth) {
-      builder_.refuse("the tree is deeper than the " + counted(limits_.depth, "level") +
-                      " that readers accept (Limits::depth)");
-      return false;
-    }
-    levels_.push_back({&parent, first, 0});
-    std::uint32_t& next = levels_.back().next;
-    const auto keys = parent.keys();
-    for (const Value& child : children) {
-      if (!keys.empty() && !builder_.key(keys[next].view())) {
-        next = 0;  // for current_path()
-        return false;
-      }
-      ++next;
-      if (!add_value(child)) return false;
-    }
-    next = 0;
-    return true;
+   private:
+    Node parent_;
+  };
+  static bool is_container(Node value) { return espalier::is_container(value->kind()); }
+  static Children children(Node value) { return Children(*value); }
+  bool add(TableBuilder&, Node value, bool in_metadata) {
+    in_metadata_ = in_metadata;
+    return add_value(*value);
   }
 
   bool add_value(const Value& value) {
@@ -186,29 +154,11 @@ class ValueWalk {
     tensors_.push_back(std::move(tensor));
   }
 
-  static KeyView current_key(const Level& level) {
-    const auto keys = level.parent->keys();
-    const std::uint32_t position = level.next - 1;
-    return keys.empty() ? KeyView::of(std::int64_t{position}) : keys[position].view();
-  }
-
-  // The path of the current value, or of its container while its key is being added.
-  std::string current_path() const {
-    std::string path = in_metadata_ ? "(metadata)" : "";
-    for (const Level& level : levels_) {
-      if (level.next == 0) continue;
-      const KeyView key = current_key(level);
-      append_path(path, key, DigitMarks(level.parent->keys()).of(key));
-    }
-    return path;
-  }
-
   static constexpr std::uint32_t kNoNumber = ~std::uint32_t{0};
 
   const Limits& limits_;
   TableBuilder builder_;
   std::vector<std::shared_ptr<const Tensor>> tensors_;  // by number
-  std::vector<Level> levels_;
   bool in_metadata_ = false;
   std::unordered_map<const Tensor*, std::uint32_t> tied_;  // their numbers, once assigned
 };

@@ -10,6 +10,7 @@ import type { List } from './list.js'
 import { Node, type FindOptions, type Path, type TensorOptions } from './node.js'
 import { checkNumber } from '../source/source.js'
 import { readNotes, type Note, type Notes } from '../core/notes.js'
+import type { Format } from '../core/names.js'
 import type { DTypeTotals } from '../core/tree.js'
 import type { Opened } from './opened.js'
 import type { TensorWithData } from './read-all.js'
@@ -47,8 +48,8 @@ export class Checkpoint {
   }
 
   /** The file's format. */
-  get format(): 'espalier' | 'safetensors' {
-    return this.#opened.tree.info.isSafetensors ? 'safetensors' : 'espalier'
+  get format(): Format {
+    return this.#opened.tree.info.format
   }
 
   /** Whether the format has hashes. Without them, reads cannot be checked. */
@@ -169,11 +170,10 @@ export class Checkpoint {
   }
 
   /**
-   * Compares this checkpoint, A, with another one, B: states and metadata, as `espalier diff` does. Reads both indexes
-   * again, but no tensors: the change 'data' means that hashes differ, or that there are no hashes and only a read can
-   * tell.
-   * @throws EspalierError invalid_argument if `other` is not a checkpoint; file_changed if a file has changed since it
-   *   was opened; those of the sources; out_of_memory
+   * Compares this checkpoint, A, with another one, B: states and metadata, as `espalier diff` does. Reads nothing: the
+   * change 'data' means that hashes differ, or that there are no hashes and only a read can tell.
+   * @throws EspalierError invalid_argument if `other` is not a checkpoint; io_error if the full core cannot be loaded;
+   *   out_of_memory
    */
   async compare(other: Checkpoint, { signal }: Pick<RunOptions, 'signal'> = {}): Promise<Comparison> {
     if (!(other instanceof Checkpoint)) throw errorFromCode('invalid_argument', 'pass another open checkpoint')

@@ -12,7 +12,7 @@ export interface CoreExports {
   espalier_dtype_bits(dtype: number): number
   espalier_kind_name(kind: number, out: number): void
 
-  espalier_open(fileSize: bigint, indexBytes: number, nest: number): number
+  espalier_open(fileSize: bigint, indexBytes: number, nest: number, name: number, nameLength: number): number
   espalier_open_needs(opening: number, out: number, capacity: number): number
   espalier_open_wants(opening: number, out: number): number
   espalier_open_answer(opening: number, file: number, size: bigint): number
@@ -26,7 +26,6 @@ export interface CoreExports {
   espalier_note(tree: number, i: number, out: number): number
   espalier_is_nested(tree: number): number
   espalier_has_dotted_keys(tree: number): number
-  espalier_tree_hash(tree: number, out: number): void
   espalier_node(tree: number, node: number, out: number): number
   espalier_parent(tree: number, node: number): number
   espalier_path(tree: number, node: number, out: number): number
@@ -43,6 +42,8 @@ export interface CoreExports {
   espalier_tensor_path(tree: number, tensor: number, out: number): number
   espalier_tensor(tree: number, tensor: number, out: number): number
 
+  espalier_tables(tree: number): number
+  espalier_tree_of_tables(tables: number, digest: number): number
   espalier_diff(a: number, b: number): number
   espalier_diff_info(diff: number, out: number): void
   espalier_diff_free(diff: number): void
@@ -51,6 +52,13 @@ export interface CoreExports {
   espalier_read_info(read: number, out: number): void
   espalier_read_chunk(read: number, i: number, out: number): number
   espalier_read_free(read: number): void
+
+  espalier_made_file(tree: number, from: number, out: number): number
+  espalier_make(tree: number, file: number): number
+  espalier_make_needs(making: number, out: number): number
+  espalier_make_feed(making: number, file: number, offset: bigint, bytes: number, length: number): number
+  espalier_make_finish(making: number, out: number): number
+  espalier_make_free(making: number): void
 
   espalier_verify(tree: number): number
   espalier_verify_regions(verification: number): number

@@ -22,9 +22,14 @@ export function coreAddress(): URL {
   return hasSimd() ? new URL('../core.wasm', import.meta.url) : fullCoreAddress()
 }
 
-/** The address of the core that opens every format, nests names and compares. It needs no SIMD. */
+/** The address of the core for Espalier files, safetensors, GGUF and msgpack, which nests names and compares. It needs no SIMD. */
 export function fullCoreAddress(): URL {
   return new URL('../core-full.wasm', import.meta.url)
+}
+
+/** The address of the core for the files of PyTorch and NumPy. It needs no SIMD. */
+export function torchCoreAddress(): URL {
+  return new URL('../core-torch.wasm', import.meta.url)
 }
 
 /** The address of the decoder, likewise. */
@@ -71,7 +76,7 @@ async function compile(input: object): Promise<WebAssembly.Module> {
   const bytes = bytesOf(input)
   // "\0asm", as a number. Bundlers' servers answer with a page if a file is missing.
   if (!bytes || bytes.length < 8 || new DataView(bytes.buffer, bytes.byteOffset).getUint32(0) !== 0x61736d) {
-    throw unusable('is missing: the answer is not WebAssembly', "a bundler may have moved it; exclude 'espalier' from its dependency optimisation, or pass the option 'core', 'fullCore', 'decoder' or 'writer'")
+    throw unusable('is missing: the answer is not WebAssembly', "a bundler may have moved it; exclude 'espalier' from its dependency optimisation, or pass the option 'core', 'fullCore', 'torchCore', 'decoder' or 'writer'")
   }
   try {
     return await WebAssembly.compile(bytes as Uint8Array<ArrayBuffer>)
@@ -92,7 +97,7 @@ async function fetchBytes(address: string, signal: AbortSignal): Promise<object>
     if (!response.ok) throw new Error(`status ${response.status}`)
     return await response.arrayBuffer()
   } catch (error) {
-    throw unusable(`cannot be read from ${address}; the option 'core', 'fullCore', 'decoder' or 'writer' says where else it is`, error)
+    throw unusable(`cannot be read from ${address}; the option 'core', 'fullCore', 'torchCore', 'decoder' or 'writer' says where else it is`, error)
   }
 }
 

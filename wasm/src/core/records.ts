@@ -1,5 +1,6 @@
 // Reads and writes the structs of `wasm/abi.h`. Only this file knows their field offsets.
 import { errorFromCode } from '../errors.js'
+import { FORMATS } from './names.js'
 
 /** `kNone`: no node, no tensor. */
 export const NONE = 0xffffffff
@@ -9,6 +10,7 @@ export const SIZE = {
   text: 8,
   failure: 40,
   wanted: 16,
+  made: 24,
   extent: 24,
   info: 64,
   node: 64,
@@ -71,6 +73,11 @@ export function readWanted(view: DataView, at: number) {
   return { number: view.getUint32(at, true), isSibling: view.getUint32(at + 4, true) !== 0, name: readText(view, at + 8) }
 }
 
+/** `MadeFile`. */
+export function readMade(view: DataView, at: number) {
+  return { number: view.getUint32(at, true), length: readSize(view, at + 8), name: readText(view, at + 16) }
+}
+
 /** `Extent`. */
 export function readExtent(view: DataView, at: number): { file: number; offset: number; length: number } {
   return { file: view.getUint32(at, true), offset: readSize(view, at + 8), length: readSize(view, at + 16) }
@@ -90,7 +97,7 @@ export function readFailure(view: DataView, at: number) {
 /** `Info`. The digest is 32 hex digits. */
 export function readInfo(view: DataView, at: number) {
   return {
-    isSafetensors: view.getUint32(at, true) === 1,
+    format: FORMATS[view.getUint32(at, true)]!,
     hasHashes: view.getUint32(at + 4, true) !== 0,
     nodes: view.getUint32(at + 8, true),
     tensors: view.getUint32(at + 12, true),

@@ -2,7 +2,7 @@
 import { errorFromCode } from '../errors.js'
 import type { Core } from './core.js'
 import {
-  NODE_FIELD, NONE, readExtent, readHex, readInfo, readInt64, readKeys, readNode, readTensor, readText, readTotals, readWanted, SIZE, writeMatchOptions,
+  NODE_FIELD, NONE, readExtent, readInfo, readInt64, readKeys, readMade, readNode, readTensor, readText, readTotals, readWanted, SIZE, writeMatchOptions,
   writeSlice, type MatchOptions, type SlicePart,
 } from './records.js'
 import { isWellFormed } from './text.js'
@@ -72,20 +72,33 @@ export type Scalar = null | boolean | number | bigint | string | Uint8Array | Co
 /** A key: a bigint is an int beyond ±(2^53 - 1). */
 export type Key = string | number | bigint
 
+/** A file whose bytes the core makes from those of others when they are read. */
+export interface MadeFile {
+  readonly number: number
+  readonly length: number
+  readonly name: string
+}
+
 /** A tree in the core. It lives as long as the core's instance. */
 export class Tree {
   readonly info: Info
   readonly isNested: boolean
+  readonly madeFiles: readonly MadeFile[]
+  /** The names of further files, by number. */
+  readonly fileNames: readonly (string | undefined)[]
 
   constructor(
     readonly core: Core,
     readonly handle: number,
-    /** The names of further files, by number. */
-    readonly fileNames: readonly (string | undefined)[] = [],
+    wantedNames: readonly (string | undefined)[] = [],
   ) {
     core.call.espalier_tree_info(handle, core.out)
     this.info = readInfo(core.view, core.out)
     this.isNested = core.call.espalier_is_nested(handle) !== 0
+    this.madeFiles = [...listMadeFiles(core, handle)]
+    const names = [...wantedNames]
+    for (const { number, name } of this.madeFiles) names[number] = name
+    this.fileNames = names
   }
 
   /** Whether text keys of the state have dots, at which the full core could split them. */
@@ -173,13 +186,6 @@ export class Tree {
     const { core } = this
     core.check(core.call.espalier_path(this.handle, id, core.out))
     return core.text(readText(core.view, core.out))
-  }
-
-  /** A hash of the tree, without tensors' bytes, in hex. Trees with equal ones have the same nodes under the same numbers. */
-  fingerprint(): string {
-    const { core } = this
-    core.call.espalier_tree_hash(this.handle, core.out)
-    return readHex(core.view, core.out)
   }
 
   /**
@@ -305,14 +311,18 @@ export class Opening {
   /**
    * @param indexBytes the longest index to accept; 0 for the core's own limit
    * @param nest whether dotted names become nested dicts
+   * @param name the file's own name, for formats whose further files are named after it
    */
   constructor(
     readonly core: Core,
     size: number,
     indexBytes: number,
     nest = false,
+    name = '',
   ) {
-    this.#handle = core.pointer(core.call.espalier_open(BigInt(size), indexBytes, Number(nest)))
+    this.#handle = core.withText(name, (at, length) =>
+      core.pointer(core.call.espalier_open(BigInt(size), indexBytes, Number(nest), at, length)),
+    )
   }
 
   /** The next further file that needs an answer; undefined if there is none. */
@@ -362,6 +372,16 @@ export class Opening {
 }
 
 const PIECE = 1 << 20
+
+/** The files that a tree needs made. Only some modules make files. */
+function* listMadeFiles(core: Core, tree: number): Generator<MadeFile> {
+  if (!('espalier_made_file' in core.call)) return
+  for (let from = 0; core.call.espalier_made_file(tree, from, core.out) !== 0; ) {
+    const { number, length, name } = readMade(core.view, core.out)
+    yield { number, length, name: core.text(name) }
+    from = number + 1
+  }
+}
 
 function present(id: number): number | undefined {
   const unsigned = id >>> 0

@@ -59,6 +59,8 @@ interface OpenedFile {
   /** For its errors; undefined for the opened file. */
   readonly name: string | undefined
   readonly traffic: Traffic
+  /** Whether its reads only read other files of this reader. */
+  readonly isMade: boolean
   size: number | undefined
 }
 
@@ -89,10 +91,10 @@ export class RangeReader {
   }
 
   /** Adds a further file by its number in the checkpoint, and its name for errors. */
-  add(file: number, source: Source, name?: string): void {
+  add(file: number, source: Source, name?: string, { isMade = false } = {}): void {
     const traffic = source.traffic ?? { requests: 0, bytes: 0 }
     traffic.onChange = () => this.#report()
-    this.#files[file] = { source, name, traffic, size: undefined }
+    this.#files[file] = { source, name, traffic, isMade, size: undefined }
   }
 
   /** Whether there is a file with that number. */
@@ -223,9 +225,9 @@ export class RangeReader {
     return join(job, request)
   }
 
-  #fetch({ source, traffic, name }: OpenedFile, { begin, end }: Span): SharedTask<Uint8Array> {
-    return new SharedTask((signal) =>
-      this.#limiter.run(async () => {
+  #fetch({ source, traffic, name, isMade }: OpenedFile, { begin, end }: Span): SharedTask<Uint8Array> {
+    return new SharedTask((signal) => {
+      const fetch = async (): Promise<Uint8Array> => {
         const isCounted = source.traffic === undefined
         if (isCounted) traffic.requests++
         try {
@@ -239,8 +241,10 @@ export class RangeReader {
         } catch (error) {
           throw inFile(error, name)
         }
-      }, signal),
-    )
+      }
+      // It is no request, and waits for some that are.
+      return isMade ? fetch() : this.#limiter.run(fetch, signal)
+    })
   }
 
   #orStopped<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {

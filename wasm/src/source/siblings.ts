@@ -26,6 +26,20 @@ export function siblingsOf(input: SourceInput, siblings: SiblingsInput | undefin
   return () => undefined
 }
 
+/** The name of the file that `input` is, without folders; empty if it has none. */
+export function nameOf(input: SourceInput): string {
+  if (typeof input !== 'string' && !(input instanceof URL)) {
+    const { name } = input as { readonly name?: unknown }
+    return typeof name === 'string' ? name : ''
+  }
+  const last = new URL(input, globalThis.location?.href).pathname.split('/').at(-1)!
+  try {
+    return decodeURIComponent(last)
+  } catch {
+    return last // a lone '%' is no escape
+  }
+}
+
 /** The file with a name in the folder of a URL; undefined for a blob: URL, which has no folder. */
 function besideUrl(url: string | URL, name: string): URL | undefined {
   const base = new URL(url, globalThis.location?.href)

@@ -22,7 +22,7 @@ export function Welcome({ served, onOpen }: WelcomeProps) {
           ))}
           {served.length === 0 && <li class="quiet">There are no files in this folder.</li>}
         </ul>
-      ) : <p>Drop <code>.espalier</code> or <code>.safetensors</code> files anywhere on this page, of any size.</p>}
+      ) : <p>Drop <code>.espalier</code>, <code>.safetensors</code>, <code>.pt</code>, <code>.npz</code>, <code>.gguf</code> or <code>.msgpack</code> files anywhere on this page, of any size.</p>}
       <p class="quiet">They are read in your browser, and only the parts that you look at. Nothing is uploaded.</p>
       <p><button type="button" onClick={() => onOpen([EXAMPLE])}>Open the example</button></p>
     </section>

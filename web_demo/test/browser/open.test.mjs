@@ -39,6 +39,24 @@ inEachBrowser((kind, browser) => {
     await page.close()
   })
 
+  test('a .pt and a compressed .npz are dropped, and their tensors read', async () => {
+    const page = await browser.visit('#url=example.espalier')
+    await tree(page)
+    await drop(page, [['training.pt', readFileSync(join(testFiles, 'foreign/torch/files/training.pt'))], ['all.npz', readFileSync(join(testFiles, 'foreign/numpy/all-compressed.npz'))]])
+    await page.waitForFunction(() => document.querySelectorAll('.files li').length === 3)
+    const names = await page.$$eval('.files li button:first-child', (list) => list.map((button) => button.textContent))
+    assert.deepEqual(names, ['example.espalier', 'training.pt', 'all.npz'])
+    const shown = []
+    for (const at of [2, 3]) {
+      await page.click(`.files li:nth-child(${at}) button:first-child`)
+      await page.waitForFunction((format) => new RegExp(format).test(document.body.textContent), {}, at === 2 ? 'torch, without hashes' : 'npz, without hashes')
+      shown.push((await rows(page)).length)
+    }
+    assert.ok(shown.every((count) => count > 3), String(shown))
+    assert.deepEqual(page.faults, [])
+    await page.close()
+  })
+
   test('an address is typed, relative to the page, and then in the link', async () => {
     const page = await browser.visit('#url=example.espalier')
     await tree(page)

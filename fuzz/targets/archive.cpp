@@ -1,0 +1,72 @@
+// Opens a .npy file or a zip archive, with the usual limits, with tight ones and over a network,
+// and reads every tensor of it, from deflated entries too.
+#include "fuzz.h"
+#include "support/memory_file.h"
+
+#include "espalier/foreign/any_opener.h"
+
+namespace espalier::fuzz {
+namespace {
+
+// Beyond this, files are not made: an input of a few kilobytes can ask for megabytes.
+constexpr std::uint64_t kMostMade = std::uint64_t{1} << 22;
+
+Result<Checkpoint> open(ByteSpan file, const OpenOptions& options) {
+  AnyOpener opener(options);
+  if (auto ok = opener.feed({0, 0, file.size()}, file); !ok) return propagate(ok);
+  return opener.finish();
+}
+
+// Makes a file of the checkpoint, in pieces of random sizes, and again in one: the verdict and the
+// bytes must be the same.
+void make(ByteSpan input, const FileEntry& entry, testing::Random& random) {
+  if (entry.length > kMostMade) return;
+  const auto run = [&](std::uint64_t most, std::vector<std::byte>& out) -> Result<void> {
+    out.assign(static_cast<std::size_t>(entry.length), std::byte{0});
+    const auto machine = entry.maker->start(out);
+    while (!machine->needs().empty()) {
+      Extent extent = machine->needs().front();
+      require(extent.file == 0 && extent.offset <= input.size() &&
+                  extent.length <= input.size() - extent.offset,
+              "a maker asks for bytes past the end");
+      extent.length = std::min(extent.length, 1 + random.below(most));
+      auto ok = machine->feed(extent, input.subspan(static_cast<std::size_t>(extent.offset),
+                                                    static_cast<std::size_t>(extent.length)));
+      if (!ok) return ok;
+    }
+    return machine->finish();
+  };
+  std::vector<std::byte> whole;
+  std::vector<std::byte> pieces;
+  const auto a = run(~std::uint64_t{0} - 1, whole);
+  const auto b = run(1 + random.below(1 + input.size()), pieces);
+  require(a.has_value() == b.has_value(), "how a maker is fed changes whether it succeeds");
+  if (a) require(whole == pieces, "how a maker is fed changes the bytes");
+}
+
+}  // namespace
+}  // namespace espalier::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace espalier;
+  const auto file = fuzz::copy_input(data, size);
+  const auto checkpoint = fuzz::open(file, {.file_size = size});
+  testing::Random random(hash128(file).low);
+  fuzz::check_limited(checkpoint,
+                      fuzz::open(file, {.file_size = size, .limits = fuzz::tight_limits(random)}));
+  const auto remote = fuzz::open(file, {.file_size = size, .is_remote = true});
+  if (!checkpoint) return 0;
+  fuzz::require(remote.has_value(), "what opens here does not open over a network");
+  fuzz::visit(*checkpoint);
+  fuzz::visit(*remote);
+  const auto files = checkpoint->catalog().files();
+  for (std::size_t i = 1; i < files.size(); ++i) fuzz::make(file, files[i], random);
+  if (!fuzz::is_one_file(*checkpoint)) return 0;
+  for (std::uint32_t i = 0; i < checkpoint->tensor_count(); ++i) {
+    const TensorRef tensor = checkpoint->tensor(i);
+    if (tensor.is_placeholder() || checkpoint->catalog().has_hashes()) continue;
+    fuzz::require(testing::read_tensor(file, tensor).has_value(),
+                  "a tensor of a file without hashes cannot be read");
+  }
+  return 0;
+}

@@ -1,0 +1,205 @@
+"""Files behind URLs, through fsspec: memory://, https://, s3://, gs://, ...
+
+Only what is needed is read: the head and the index to open a file, and the chunks of what is loaded, several at once.
+Retries, credentials and timeouts are fsspec's.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ._errors import CheckpointExists, CheckpointOSError, EspalierError
+
+Options = Mapping[str, Any] | None
+
+# For long reads, which the library does not announce chunk by chunk: so much at once, as requests of this size.
+_LONG_READ = 32 << 20
+_REQUEST = 4 << 20
+# Bytes that were fetched and are not used yet, with those between chunks that were fetched as one.
+_KEPT = 64 << 20
+
+
+def is_url(path: object) -> bool:
+    path = os.fspath(path) if isinstance(path, os.PathLike) else path
+    return (isinstance(path, str) and "://" in path) or (isinstance(path, bytes) and b"://" in path)
+
+
+def shown(url: str) -> str:
+    """The URL as messages may have it: without a password or a token, which end up in logs."""
+    import re
+
+    # A password may have an @ or a / in it, though it should not.
+    without_user = re.sub(r"://(?:[^/]*:.*|[^/]*)@", "://…@", url, flags=re.DOTALL)
+    return re.sub(r"([?#]).*", r"\1…", without_user, count=1, flags=re.DOTALL)
+
+
+def check_local(path: object, what: str) -> None:
+    if is_url(path):
+        url = shown(os.fsdecode(path))  # type: ignore[arg-type]
+        raise EspalierError(f"{what} takes files, and {url} is a URL; save() takes URLs")
+
+
+def check_options(options: Options) -> None:
+    if options is not None:
+        raise EspalierError("storage_options= are those of fsspec, for URLs; leave them out for files")
+
+
+def _file_system(url: str, options: Options) -> tuple[Any, str]:
+    try:
+        fsspec: Any = importlib.import_module("fsspec.core")
+    except ImportError as error:
+        raise ImportError(
+            f"{shown(url)} is a URL, which needs the package fsspec: pip install fsspec ({error})"
+        ) from error
+    return fsspec.url_to_fs(url, **(options or {}))  # type: ignore[no-any-return]
+
+
+class _Block:
+    """Bytes that are fetched together, or are being fetched."""
+
+    def __init__(self, begin: int, end: int):
+        self.begin, self.end = begin, end
+        self.data: bytes | None = None
+        self.unused = end - begin
+
+    def has(self, begin: int, end: int) -> bool:
+        return self.begin <= begin and end <= self.end
+
+
+class Reader:
+    """What the core reads a file of fsspec through: see python/core/python_source.h. Any thread may call it.
+
+    Chunks that the core announced are fetched with the first of them that is read, by one call of cat_ranges(), whose
+    requests run at once.
+    """
+
+    def __init__(self, url: str, options: Options = None):
+        self._url = url
+        self._fs, self._path = _file_system(url, options)
+        size = self._fs.info(self._path).get("size")
+        if not isinstance(size, int):
+            raise CheckpointOSError(
+                f"{shown(url)}: the server does not say how long the file is; copy it first", "io_error"
+            )
+        self.size = size
+        self._changed = threading.Condition()
+        self._announced: list[tuple[int, int]] = []
+        self._blocks: list[_Block] = []
+        self._is_long = False
+        self._long_end: int | None = None
+
+    def expect(self, is_long: bool) -> None:
+        with self._changed:
+            self._is_long, self._long_end = is_long, None
+
+    def prefetch(self, offset: int, length: int) -> None:
+        with self._changed:
+            if length and self._find(offset, offset + length) is None:
+                self._announced.append((offset, offset + length))
+
+    def read(self, offset: int, length: int) -> bytes:
+        if not length:
+            return b""
+        end = offset + length
+        while True:
+            with self._changed:
+                found = self._find(offset, end)
+                if found is None:
+                    batch = self._next_batch(offset, end)
+                elif found.data is None:
+                    self._changed.wait()
+                    continue
+                else:
+                    return self._take(found, found.data, offset, end)
+            self._fetch(batch)
+            # At once: another thread's blocks may take the room meanwhile.
+            own = next(block for block in batch if block.has(offset, end))
+            assert own.data is not None
+            with self._changed:
+                return self._take(own, own.data, offset, end)
+
+    def _find(self, begin: int, end: int) -> _Block | None:
+        return next((block for block in self._blocks if block.has(begin, end)), None)
+
+    def _next_batch(self, begin: int, end: int) -> list[_Block]:
+        if self._is_long:
+            # Threads read the chunks in almost their order, and none is to be fetched twice: one that lies a little
+            # behind is fetched alone, and a long read begins where the one before ended.
+            before = self._long_end
+            if before is not None and before - 2 * _LONG_READ <= begin < before:
+                ranges, self._long_end = [(begin, end)], max(before, end)
+            else:
+                if before is not None and before < begin < before + _LONG_READ:
+                    begin = before
+                self._long_end = max(end, min(begin + _LONG_READ, self.size))
+                ranges = [(begin, self._long_end)]
+        else:
+            ranges, self._announced = self._announced, []
+            if not any(first <= begin and end <= last for first, last in ranges):
+                ranges.append((begin, end))
+        batch = [_Block(*each) for each in ranges]
+        self._blocks.extend(batch)
+        return batch
+
+    def _take(self, block: _Block, data: bytes, begin: int, end: int) -> bytes:
+        block.unused -= end - begin
+        if block.unused <= 0 and block in self._blocks:
+            self._blocks.remove(block)
+        return data if len(data) == end - begin else data[begin - block.begin : end - block.begin]
+
+    def _fetch(self, batch: list[_Block]) -> None:
+        parts = [
+            (begin, min(begin + _REQUEST, block.end))
+            for block in batch
+            for begin in range(block.begin, block.end, _REQUEST)
+        ]
+        try:
+            answers = iter(self._ranges(parts))
+            data = [b"".join(next(answers) for _ in range(block.begin, block.end, _REQUEST)) for block in batch]
+        except BaseException:
+            with self._changed:
+                self._blocks = [block for block in self._blocks if block not in batch]
+                self._changed.notify_all()  # They try for themselves.
+            raise
+        with self._changed:
+            for block, each in zip(batch, data, strict=True):
+                block.data = each
+            kept = sum(len(block.data) for block in self._blocks if block.data is not None)
+            for block in list(self._blocks):
+                if kept > _KEPT and block.data is not None and block not in batch:
+                    self._blocks.remove(block)
+                    kept -= len(block.data)
+            self._changed.notify_all()
+
+    def _ranges(self, parts: list[tuple[int, int]]) -> list[bytes]:
+        starts, ends = [begin for begin, _ in parts], [end for _, end in parts]
+        answers = self._fs.cat_ranges([self._path] * len(parts), starts, ends)
+        for answer, begin, end in zip(answers, starts, ends, strict=True):
+            if isinstance(answer, BaseException):
+                raise answer
+            if len(answer) != end - begin:
+                raise CheckpointOSError(
+                    f"{shown(self._url)}: {len(answer)} bytes came for {end - begin} at {begin}; the file was "
+                    "replaced, or the server ignores ranges",
+                    "file_changed",
+                    offset=begin,
+                )
+        return [bytes(answer) for answer in answers]
+
+
+def put(url: str, options: Options, replace: bool, save: Callable[[str], None]) -> None:
+    """Calls `save` with the name of a file, and puts that at the URL: never seen in part where a put is atomic."""
+    import tempfile  # which takes time, and few need
+
+    fs, path = _file_system(url, options)
+    if not replace and fs.exists(path):
+        raise CheckpointExists(f"{shown(url)}: a file of that name exists", "file_exists")
+    with tempfile.TemporaryDirectory(prefix="espalier-") as folder:
+        # With the ending, which says what the file is to be.
+        local = os.path.join(folder, "checkpoint" + os.path.splitext(path)[1])
+        save(local)
+        fs.put_file(local, path)

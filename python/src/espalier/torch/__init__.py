@@ -1,0 +1,26 @@
+"""Espalier for PyTorch: live objects filled from a file, and storage for torch.distributed.checkpoint.
+
+    import espalier.torch
+    espalier.save("run.espalier", {"model": model, "optimizer": optimizer, "step": 7})
+    rest = espalier.torch.load_into({"model": model, "optimizer": optimizer}, "run.espalier")
+    step = rest["step"]
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from ._load_into import load_into
+
+if TYPE_CHECKING:
+    from ._distributed import EspalierReader, EspalierWriter
+
+
+def __getattr__(name: str) -> Any:
+    # torch.distributed.checkpoint takes a second to import.
+    if name in ("EspalierReader", "EspalierWriter"):
+        from . import _distributed
+
+        return getattr(_distributed, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+__all__ = ["EspalierReader", "EspalierWriter", "load_into"]

@@ -1,0 +1,365 @@
+"""Storage for torch.distributed.checkpoint: torch plans who saves what, and these write and read the files.
+
+A checkpoint is a folder. Each process writes one file, `rank_<number>.<save>.espalier`, of the tensors and parts that torch
+gives it: a whole tensor under its name, and parts as a list of {"offsets", "data"}. The coordinator then replaces
+`index.espalier`, which says what is where, and removes the files of the save before. So the folder always holds one whole
+checkpoint, and the index tells by their digests whether files were mixed up.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import math
+import os
+import pathlib
+import re
+import uuid
+from typing import Any
+
+import torch
+from torch.distributed.checkpoint.metadata import (
+    BytesStorageMetadata,
+    ChunkStorageMetadata,
+    Metadata,
+    MetadataIndex,
+    StorageMeta,
+    TensorProperties,
+    TensorStorageMetadata,
+)
+from torch.distributed.checkpoint.planner import (
+    LoadItemType,
+    LoadPlan,
+    LoadPlanner,
+    ReadItem,
+    SavePlan,
+    SavePlanner,
+    WriteItem,
+    WriteItemType,
+)
+from torch.distributed.checkpoint.storage import StorageReader, StorageWriter, WriteResult
+from torch.futures import Future
+
+from .. import _api
+from .._checkpoint import Check, Checkpoint, Node, Tensor, _checks
+from .._errors import Corrupt, EspalierError, Unsupported
+
+_INDEX = "index.espalier"
+_FORMAT = "torch.distributed.checkpoint"
+_VERSION = 1
+_RANK_FILE = re.compile(r"rank_\d+\.[0-9a-f]{32}\.espalier")
+_LAYOUTS = {"torch.strided": torch.strided}
+_MEMORY_FORMATS = {
+    str(each): each for each in (torch.contiguous_format, torch.channels_last, torch.preserve_format)
+}  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class _Place:
+    """Where an item is: the file and its digest, and the keys that lead to it."""
+
+    file: str
+    digest: str | None
+    keys: tuple[str | int, ...]
+
+
+def _folder(path: str | os.PathLike[str]) -> pathlib.Path:
+    if "://" in os.fspath(path):
+        raise Unsupported(f"{os.fspath(path)}: a folder of this machine is needed, and this is a URL")
+    return pathlib.Path(path)
+
+
+class EspalierWriter(StorageWriter):  # type: ignore[misc]  # torch's types are not checked
+    """Saves with torch.distributed.checkpoint: `dcp.save(state, storage_writer=EspalierWriter(folder))`.
+
+    `compression` is 0 for none, 1 to 9; with `sync`, files are on the disk when the save returns. All processes must see the
+    folder.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        compression: int = 0,
+        sync: bool = True,
+        threads: int = 0,
+    ):
+        super().__init__()
+        self._path = None if path is None else _folder(path)
+        self._options: dict[str, Any] = {"compression": compression, "sync": sync, "threads": threads}
+
+    @property
+    def checkpoint_id(self) -> pathlib.Path:
+        if self._path is None:
+            raise EspalierError("pass a folder: EspalierWriter(folder), or checkpoint_id=folder")
+        return self._path
+
+    def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
+        if checkpoint_id:
+            self._path = _folder(checkpoint_id)
+
+    def set_up_storage_writer(self, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
+        if not kwargs.get("use_collectives", True):
+            raise Unsupported("saves without a coordinator (use_collectives=False) would have no index")
+        self.checkpoint_id.mkdir(parents=True, exist_ok=True)
+
+    def prepare_local_plan(self, plan: SavePlan) -> SavePlan:
+        return plan
+
+    def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
+        save = uuid.uuid4().hex
+        return [dataclasses.replace(plan, storage_data=f"rank_{i}.{save}.espalier") for i, plan in enumerate(plans)]
+
+    def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
+        name: str = plan.storage_data
+        state: dict[str, Any] = {}
+        keys = [_add(state, item, planner.resolve_data(item)) for item in plan.items]
+        path = self.checkpoint_id / name
+        # Parts of one tensor may overlap in memory, if the program gave it twice.
+        _api.save(path, state, metadata={"format": _FORMAT}, views="copy", **self._options)
+        with Checkpoint(path) as checkpoint:
+            digest = checkpoint.digest
+        results = [
+            WriteResult(index=item.index, size_in_bytes=item.tensor_storage_size() or 0, storage_data=_Place(name, digest, where))
+            for item, where in zip(plan.items, keys, strict=True)
+        ]
+        future: Future[list[WriteResult]] = Future()
+        future.set_result(results)
+        return future
+
+    def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
+        metadata.storage_data = {result.index: result.storage_data for each in results for result in each}
+        _api.save(self.checkpoint_id / _INDEX, _index_of(metadata), metadata={"format": _FORMAT}, **self._options)
+        used = {place.file for place in metadata.storage_data.values()}
+        for path in self.checkpoint_id.iterdir():
+            if _RANK_FILE.fullmatch(path.name) and path.name not in used:
+                path.unlink(missing_ok=True)
+
+    @classmethod
+    def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:
+        return "://" not in os.fspath(checkpoint_id)
+
+    def storage_meta(self) -> StorageMeta | None:
+        return StorageMeta(checkpoint_id=self.checkpoint_id)
+
+
+def _add(state: dict[str, Any], item: WriteItem, data: Any) -> tuple[str | int, ...]:
+    """Puts an item into the state of a file, and returns the keys to it."""
+    name = item.index.fqn
+    if item.type == WriteItemType.BYTE_IO:
+        state[name] = data.getvalue()
+        return (name,)
+    chunk, data = item.tensor_data.chunk, data.detach()
+    if chunk.sizes == item.tensor_data.size and name not in state:
+        state[name] = data
+        return (name,)
+    parts = state.setdefault(name, [])
+    parts.append({"offsets": tuple(chunk.offsets), "data": data})
+    return (name, len(parts) - 1, "data")
+
+
+def _index_of(metadata: Metadata) -> dict[str, Any]:
+    tensors: dict[str, Any] = {}
+    objects: list[str] = []
+    for name, each in metadata.state_dict_metadata.items():
+        if isinstance(each, BytesStorageMetadata):
+            objects.append(name)
+            continue
+        properties = each.properties
+        tensors[name] = {
+            "dtype": properties.dtype,
+            "layout": str(properties.layout),
+            "memory_format": str(properties.memory_format),
+            "requires_grad": properties.requires_grad,
+            "pin_memory": properties.pin_memory,
+            "strides": getattr(properties, "strides", None),
+            "size": each.size,
+            "chunks": [(tuple(chunk.offsets), tuple(chunk.sizes)) for chunk in each.chunks],
+        }
+    places = [
+        {
+            "name": index.fqn,
+            "offset": None if index.offset is None else tuple(index.offset),
+            "index": index.index,
+            "file": place.file,
+            "keys": list(place.keys),
+        }
+        for index, place in metadata.storage_data.items()
+    ]
+    return {
+        "version": _VERSION,
+        "torch_version": metadata.version,
+        "tensors": tensors,
+        "objects": objects,
+        "planner_data": metadata.planner_data,
+        "places": places,
+        "files": {place.file: place.digest for place in metadata.storage_data.values()},
+    }
+
+
+def _metadata_of(index: Any, path: pathlib.Path) -> Metadata:
+    """The reverse. The file may be a stranger's: what it says has its types, or is an error."""
+    if not isinstance(index, dict) or type(index.get("version")) is not int or index["version"] != _VERSION:
+        raise Unsupported(f"{path}: this version reads index version {_VERSION} alone")
+    try:
+        files = dict(index["files"])
+        for name in files:
+            # A name with a slash would lead out of the folder.
+            if not _RANK_FILE.fullmatch(name):
+                raise ValueError(f"{name!r} is no name of a file of a process")
+        described: dict[str, Any] = {name: _tensor_of(each) for name, each in index["tensors"].items()}
+        described.update({name: BytesStorageMetadata() for name in index["objects"]})
+        places = {
+            MetadataIndex(each["name"], each["offset"], each["index"]): _Place(
+                each["file"], files[each["file"]], tuple(each["keys"])
+            )
+            for each in index["places"]
+        }
+        for name, each in described.items():
+            offsets = [None] if isinstance(each, BytesStorageMetadata) else [chunk.offsets for chunk in each.chunks]
+            for offset in offsets:
+                if MetadataIndex(name, offset) not in places:
+                    raise ValueError(f"{name!r} has a part without a place")
+    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        raise Corrupt(f"{path}: this is no index of a distributed checkpoint: {error}", "invalid_tree") from error
+    return Metadata(described, index.get("planner_data"), places, StorageMeta(), index.get("torch_version"))
+
+
+def _tensor_of(each: dict[str, Any]) -> TensorStorageMetadata:
+    properties: dict[str, Any] = {
+        "dtype": each["dtype"],
+        "layout": _LAYOUTS[each["layout"]],
+        "memory_format": _MEMORY_FORMATS[each["memory_format"]],
+        "requires_grad": each["requires_grad"],
+        "pin_memory": each["pin_memory"],
+    }
+    if not isinstance(properties["dtype"], torch.dtype):
+        raise TypeError(f"{properties['dtype']!r} is no dtype of this version of torch")
+    if "strides" in {field.name for field in dataclasses.fields(TensorProperties)}:
+        properties["strides"] = each["strides"]
+    size = torch.Size(each["size"])
+    chunks = [ChunkStorageMetadata(torch.Size(offsets), torch.Size(sizes)) for offsets, sizes in each["chunks"]]
+    _check_chunks(size, chunks)
+    return TensorStorageMetadata(TensorProperties(**properties), size, chunks)
+
+
+def _check_chunks(size: torch.Size, chunks: list[ChunkStorageMetadata]) -> None:
+    """That the parts make up the whole: torch leaves memory as it is where there is none."""
+    for chunk in chunks:
+        parts = list(zip(chunk.offsets, chunk.sizes, size, strict=True))
+        if any(offset < 0 or length < 0 or offset + length > whole for offset, length, whole in parts):
+            raise ValueError(f"a part at {list(chunk.offsets)} is not inside of a tensor of {list(size)}")
+    if len({tuple(chunk.offsets) for chunk in chunks}) != len(chunks):
+        raise ValueError("two parts begin at the same place")
+    if sum(math.prod(chunk.sizes) for chunk in chunks) != math.prod(size):
+        raise ValueError(f"the parts do not make up a tensor of {list(size)}")
+
+
+class EspalierReader(StorageReader):  # type: ignore[misc]  # torch's types are not checked
+    """Loads with torch.distributed.checkpoint: `dcp.load(state, storage_reader=EspalierReader(folder))`.
+
+    By as many processes as you like, whatever number saved: each reads only what it needs, and checks its hashes. What is not
+    a tensor was pickled by torch's planner, which unpickles it: load such checkpoints only from those whom you trust.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        check: Check = "hashes",
+        mapped: bool = True,
+        threads: int = 0,
+    ):
+        super().__init__()
+        self._path = None if path is None else _folder(path)
+        self._check = _checks(check)
+        self._options: dict[str, Any] = {"mapped": mapped, "threads": threads}
+        self._places: dict[MetadataIndex, _Place] = {}
+
+    @property
+    def checkpoint_id(self) -> pathlib.Path:
+        if self._path is None:
+            raise EspalierError("pass a folder: EspalierReader(folder), or checkpoint_id=folder")
+        return self._path
+
+    def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
+        self._places = {}
+        if checkpoint_id:
+            self._path = _folder(checkpoint_id)
+
+    def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
+        path = self.checkpoint_id / _INDEX
+        return _metadata_of(_api.load(path, **self._options), path)
+
+    def set_up_storage_reader(self, metadata: Metadata, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
+        self._places = metadata.storage_data
+
+    def prepare_local_plan(self, plan: LoadPlan) -> LoadPlan:
+        return plan
+
+    def prepare_global_plan(self, plans: list[LoadPlan]) -> list[LoadPlan]:
+        return plans
+
+    def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:
+        by_file: dict[tuple[str, str | None], list[ReadItem]] = {}
+        for item in plan.items:
+            place = self._places[item.storage_index]
+            by_file.setdefault((place.file, place.digest), []).append(item)
+        for (name, digest), items in by_file.items():
+            path = self.checkpoint_id / name
+            with Checkpoint(path, **self._options) as checkpoint:
+                if checkpoint.digest != digest:
+                    raise Corrupt(f"{path}: this is not the file that the index is of: its digest is another", "index_corrupt")
+                self._read(checkpoint, items, planner)
+        future: Future[None] = Future()
+        future.set_result(None)
+        return future
+
+    def _read(self, checkpoint: Checkpoint, items: list[ReadItem], planner: LoadPlanner) -> None:
+        whole: list[tuple[ReadItem, Tensor]] = []
+        for item in items:
+            node = checkpoint.state
+            for key in self._places[item.storage_index].keys:
+                if not isinstance(node, Node):
+                    raise Corrupt(f"{checkpoint.name}: {item.storage_index.fqn} is not where the index says", "invalid_tree")
+                node = node[key]
+            if item.type == LoadItemType.BYTE_IO:
+                if not isinstance(node, bytes):
+                    raise Corrupt(f"{checkpoint.name}: {item.storage_index.fqn} is not bytes there", "invalid_tree")
+                planner.load_bytes(item, io.BytesIO(node))
+            elif not isinstance(node, Tensor):
+                raise Corrupt(f"{checkpoint.name}: {item.storage_index.fqn} is no tensor there", "invalid_tree")
+            else:
+                ranges = _ranges(item, node)
+                if [(0, length, 1) for length in node.shape] == ranges:
+                    whole.append((item, node))
+                else:
+                    _deliver(item, planner, checkpoint._opened.slice(node._node, ranges, "torch"))
+        # One call reads and checks all of them, with all threads.
+        loaded = checkpoint._opened.load_nodes([node._node for _, node in whole], self._check, False, "torch")
+        for (item, _), tensor in zip(whole, loaded, strict=True):
+            _deliver(item, planner, tensor)
+
+    @classmethod
+    def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:
+        return "://" not in os.fspath(checkpoint_id)
+
+
+def _ranges(item: ReadItem, node: Tensor) -> list[tuple[int, int, int]]:
+    """The part of the tensor in the file that an item wants, as (begin, end, step) for each axis."""
+    ranges = [(offset, offset + length, 1) for offset, length in zip(item.storage_offsets, item.lengths, strict=True)]
+    if node.dtype == "f4_e2m1fn":  # An item of torch has two elements.
+        begin, end, step = ranges[-1]
+        ranges[-1] = (2 * begin, 2 * end, step)
+    return ranges
+
+
+def _deliver(item: ReadItem, planner: LoadPlanner, tensor: torch.Tensor) -> None:
+    target = planner.resolve_tensor(item).detach()
+    if target.shape != tensor.shape:
+        raise EspalierError(
+            f"{item.storage_index.fqn}: the file has {list(tensor.shape)}, and the plan wants {list(target.shape)}",
+            path=item.storage_index.fqn,
+        )
+    target.copy_(tensor)
+    planner.commit_tensor(item, target)

@@ -1,0 +1,204 @@
+"""load_into(): fills modules, optimizers and the like from a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import torch
+
+from .. import _core
+from .._checkpoint import Check, Checkpoint, Path, Progress, _checks, find_path
+from .._errors import EspalierError
+from .._like import ANY, Matcher, Mismatch, Strict
+from .._tree import DICT, RECORD, below
+
+# What a module's state_dict() has under names of this ending is any object that its set_extra_state() takes.
+_EXTRA = "_extra_state"
+
+
+def load_into(
+    objects: Any,
+    path: Path,
+    *,
+    at: str | None = None,
+    strict: Strict = True,
+    assign: bool | None = None,
+    cast: Literal["float"] | None = None,
+    check: Check = "hashes",
+    mapped: bool = True,
+    progress: Progress = None,
+    threads: int = 0,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Any:
+    """Fills live objects from a file, and returns what else the file has.
+
+    `objects` is a module, an optimizer, a tensor, or anything else that has load_state_dict(); or dicts and lists of these,
+    as they were saved: `load_into({"model": model, "optimizer": optimizer}, path)`. What the file has beside them, such as
+    a step, is the result: a dict, as load(framework="torch") gives it, in which elements of lists have their positions as
+    keys.
+
+    A module must find each of its tensors with the same dtype and shape, and no others: TreeMismatch lists all that
+    differs, and then no object was changed. `strict="template"` lets the file have more for a module, `strict="file"` less;
+    with `strict=False` the result is the rest and an espalier.Ledger. `cast="float"` converts floats. Other objects take
+    what the file has for them and check it themselves: an optimizer needs no state yet, but as many parameters, and groups
+    with what its class keeps. An error of an object itself comes before any module changes.
+
+    Tensors are copied into those of a module. With `assign` they take their place, as they must in modules on the device
+    "meta", where it is the default: their memory is then the page cache of the file until they are written to. Ctrl-C ends
+    the read before any object changes; `progress` is that of load(). A path with "://" is a URL, as open() says.
+    """
+    with Checkpoint(path, mapped=mapped, threads=threads, storage_options=storage_options) as checkpoint:
+        file = checkpoint._opened
+        node, where = (file.state, "") if at is None else find_path(checkpoint, file.state, at)
+        matcher = Matcher(checkpoint, "exact", cast, "torch")
+        template = _Planner(file, matcher).plan(node, where, objects)
+        loaded = matcher.load(node, where, template, strict, _checks(check), progress)
+    # Modules come last: theirs cannot fail any more.
+    _fill(objects, loaded, template, where, assign, of_modules=False)
+    rest = _fill(objects, loaded, template, where, assign, of_modules=True)
+    if rest is _TAKEN:
+        rest = {}
+    return rest if strict else (rest, matcher.ledger)
+
+
+class _Planner:
+    """Makes the template for live objects."""
+
+    def __init__(self, file: _core.File, matcher: Matcher):
+        self._file = file
+        self._matcher = matcher
+
+    def plan(self, node: int | None, path: str, objects: Any) -> Any:
+        if isinstance(objects, torch.nn.Module):
+            if node is not None:
+                self._check_ties(node, path, objects)
+            state = objects.state_dict()
+            for prefix, each in objects.named_modules(remove_duplicate=False):
+                if type(each).get_extra_state is not torch.nn.Module.get_extra_state:
+                    state[f"{prefix}.{_EXTRA}" if prefix else _EXTRA] = ANY
+            return state
+        if isinstance(objects, torch.optim.Optimizer):
+            return self._optimizer(node, objects)
+        if hasattr(objects, "load_state_dict"):
+            return ANY
+        if isinstance(objects, torch.Tensor):
+            if objects.is_meta:
+                raise EspalierError(f"{path or 'the root'}: a tensor on meta has no memory to load into", path=path)
+            return objects.detach()
+        if isinstance(objects, dict) and all(type(key) in (str, int) for key in objects):
+            children = self._children(node)
+            plan = {key: self.plan(children.get(key), below(path, key), value) for key, value in objects.items()}
+            return {**plan, **{key: ANY for key in children if key not in plan}}
+        if type(objects) in (list, tuple):
+            children = self._children(node)
+            return type(objects)(self.plan(children.get(i), below(path, i), value) for i, value in enumerate(objects))
+        raise EspalierError(
+            f"{path or 'the root'}: nothing can be loaded into a {type(objects).__name__}; leave it out, and take it from "
+            "the result",
+            path=path,
+        )
+
+    def _optimizer(self, node: int | None, optimizer: torch.optim.Optimizer) -> Any:
+        """That the file's is of as many parameters, and has what this class keeps of each group: else it would fail in the
+        middle, or later. Its state need not exist yet."""
+        template: dict[str, Any] = optimizer.state_dict()
+        there = self._children(self._children(node).get("param_groups"))
+        groups = []
+        for i, group in enumerate(template["param_groups"]):
+            own = {key: value if key == "params" else ANY for key, value in group.items()}
+            groups.append({**own, **{key: ANY for key in self._children(there.get(i)) if key not in own}})
+        others = {key: ANY for key in [*template, *self._children(node)]}
+        return {**others, "param_groups": groups}
+
+    def _children(self, node: int | None) -> dict[Any, int]:
+        if node is None or not DICT <= self._file.kind(node) <= RECORD:
+            return {}
+        keys: list[Any] = self._file.keys(node)
+        return dict(zip(keys, self._file.children(node), strict=True))
+
+    def _check_ties(self, node: int, path: str, module: torch.nn.Module) -> None:
+        """That tensors which are one in the module are equal in the file: else the last of them would win in silence."""
+        children = self._children(node)
+        first: dict[Any, tuple[str, Any]] = {}
+        # On meta, tensors have no address.
+        parameters = {name: id(each) for name, each in module.named_parameters(remove_duplicate=False)}
+        for name, value in module.state_dict().items():
+            there = children.get(name)
+            if not isinstance(value, torch.Tensor) or there is None or value.numel() == 0:
+                continue
+            if value.is_meta and name not in parameters:
+                continue
+            try:
+                parts = self._file.tensor(there)
+            except TypeError:  # not a tensor, which the matcher reports
+                continue
+            content = parts[8] or parts[0]  # its hash, or its number
+            memory = (value.device, value.data_ptr(), value.shape, value.stride(), value.dtype)
+            same = parameters[name] if value.is_meta else memory
+            other, before = first.setdefault(same, (name, content))
+            if before != content:
+                self._matcher.ledger.mismatched.append(
+                    Mismatch(below(path, name), f"the same tensor as {below(path, other)}", "another tensor")
+                )
+
+
+_TAKEN = object()  # All of it went into the objects.
+
+
+def _fill(objects: Any, loaded: Any, template: Any, path: str, assign: bool | None, of_modules: bool) -> Any:
+    """Gives modules, or all other live objects, what was loaded for them. Returns the rest."""
+    if isinstance(objects, torch.nn.Module):
+        if of_modules and loaded is not template:
+            _fill_module(objects, {name: value for name, value in loaded.items() if value is not ANY}, assign)
+    elif hasattr(objects, "load_state_dict"):
+        if not of_modules and loaded is not ANY and loaded is not template:
+            try:
+                objects.load_state_dict(loaded)
+            except Exception as error:
+                raise EspalierError(
+                    f"{path or 'the root'}: {type(objects).__name__} refuses what the file has for it ({error!r}); it may have "
+                    "changed, and so may other objects, but no module",
+                    path=path,
+                ) from error
+    elif isinstance(objects, torch.Tensor):
+        if of_modules and loaded is not template:
+            with torch.no_grad():
+                objects.copy_(loaded)
+    elif isinstance(loaded, dict):
+        rest = {key: loaded[key] for key in loaded if key not in objects}
+        return _fill_all(objects, loaded, template, rest, path, assign, of_modules)
+    else:
+        pairs = [dict(enumerate(each)) for each in (objects, loaded, template)]
+        return _fill_all(pairs[0], pairs[1], pairs[2], {}, path, assign, of_modules)
+    return _TAKEN
+
+
+def _fill_all(
+    objects: Any, loaded: Any, template: Any, rest: Any, path: str, assign: bool | None, of_modules: bool
+) -> Any:
+    for key, value in objects.items():
+        inside = _fill(value, loaded[key], template[key], below(path, key), assign, of_modules)
+        if inside is not _TAKEN:
+            rest[key] = inside
+    return rest or _TAKEN
+
+
+def _fill_module(module: torch.nn.Module, state: dict[str, Any], assign: bool | None) -> None:
+    if assign is None:
+        assign = any(value.is_meta for value in (*module.parameters(), *module.buffers()))
+    names_of: dict[torch.nn.Parameter, list[str]] = {}
+    for name, parameter in module.named_parameters(remove_duplicate=False):
+        names_of.setdefault(parameter, []).append(name)
+    module.load_state_dict(state, strict=False, assign=assign)
+    if not assign:
+        return
+    # torch assigns a new parameter to each name. Ties and optimizers need the ones that were there.
+    for before, names in names_of.items():
+        made = module.get_parameter(names[0])
+        if made is before:
+            continue
+        torch.utils.swap_tensors(before, made)
+        for name in names:
+            owner, _, attribute = name.rpartition(".")
+            setattr(module.get_submodule(owner), attribute, before)

@@ -1,0 +1,208 @@
+"""torch.distributed.checkpoint with our files: saved by four processes, loaded by two and by one."""
+
+import pathlib
+import shutil
+import subprocess
+import sys
+import warnings
+
+import espalier
+import pytest
+
+torch = pytest.importorskip("torch")
+import torch.distributed as dist  # noqa: E402
+import torch.distributed.checkpoint as dcp  # noqa: E402
+from espalier.torch import EspalierReader, EspalierWriter  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.distributed.checkpoint.api import CheckpointException  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own
+
+
+def full_state():
+    """What all processes together have."""
+    torch.manual_seed(3)
+    weights = {
+        "uneven": torch.randn(10, 7), "columns": torch.randn(3, 16).bfloat16(), "replicated": torch.randn(5),
+        "few": torch.arange(3), "scalar": torch.tensor(2.5), "large": torch.randn(700, 1000),
+    }  # fmt: skip
+    return {"model": weights, "step": 7, "betas": (0.9, 0.999), "history": [{"loss": 1.5}, torch.ones(2)]}
+
+
+def sharded(state, mesh):
+    """The same with DTensors."""
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+    placements = {"uneven": [Shard(0)], "columns": [Shard(1)], "replicated": [Replicate()], "large": [Shard(0)]}
+    model = {
+        name: distribute_tensor(value, mesh, placements[name]) if name in placements else value
+        for name, value in state["model"].items()
+    }
+    return {**state, "model": model}
+
+
+def empty(state):
+    return torch.utils._pytree.tree_map(lambda v: torch.zeros_like(v) if isinstance(v, torch.Tensor) else type(v)(), state)
+
+
+def check(state):
+    for name, value in full_state()["model"].items():
+        found = state["model"][name]
+        found = found.full_tensor() if hasattr(found, "full_tensor") else found
+        assert torch.equal(found, value), name
+    assert state["step"] == 7 and state["betas"] == (0.9, 0.999) and state["history"][0] == {"loss": 1.5}
+    assert torch.equal(state["history"][1], torch.ones(2))
+
+
+def worker(task, rank, world, folder):
+    """What one of the processes does."""
+    dist.init_process_group("gloo", init_method=f"file://{folder}/{task}.store", rank=rank, world_size=world)
+    mesh = dist.device_mesh.init_device_mesh("cpu", (world,))
+    target = pathlib.Path(folder) / "checkpoint"
+    if task == "save":
+        old = sharded(torch.utils._pytree.tree_map(lambda v: v + 1 if isinstance(v, torch.Tensor) else v, full_state()), mesh)
+        dcp.save(old, storage_writer=EspalierWriter(target))
+        dcp.save(sharded(full_state(), mesh), storage_writer=EspalierWriter(target, compression=1))
+        dcp.save(sharded(full_state(), mesh), checkpoint_id=str(target) + ".torch")
+    else:
+        state = sharded(empty(full_state()), mesh)
+        dcp.load(state, storage_reader=EspalierReader(target))
+        check(state)
+    dist.destroy_process_group()
+
+
+def run(task, world, folder):
+    processes = [
+        subprocess.Popen([sys.executable, "-W", "ignore", __file__, task, str(rank), str(world), str(folder)])
+        for rank in range(world)
+    ]
+    assert [process.wait(300) for process in processes] == [0] * world
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("distributed")
+    run("save", 4, folder)
+    return folder
+
+
+def load(folder, state=None):
+    state = empty(full_state()) if state is None else state
+    dcp.load(state, storage_reader=EspalierReader(folder), no_dist=True)
+    return state
+
+
+def test_four_processes_save_and_two_load(saved):
+    run("load", 2, saved)
+
+
+def test_four_processes_save_and_one_loads(saved):
+    check(load(saved / "checkpoint"))
+
+
+def test_a_folder_has_one_checkpoint_whose_every_byte_is_hashed(saved):
+    names = sorted(path.name for path in (saved / "checkpoint").iterdir())
+    assert [name.split(".")[0] for name in names] == ["index", "rank_0", "rank_1", "rank_2", "rank_3"]
+    for path in (saved / "checkpoint").iterdir():
+        with espalier.open(path) as file:
+            assert file.verify().has_hashes
+    with espalier.open(saved / "checkpoint" / names[1]) as file:
+        assert file["model.large"][0]["offsets"].load() == (0, 0)
+        assert file["model.large"][0]["data"].shape == (175, 1000)
+
+
+def test_torch_s_own_reader_gives_the_same(saved):
+    state = empty(full_state())
+    dcp.load(state, checkpoint_id=str(saved) + "/checkpoint.torch", no_dist=True)
+    check(state)
+
+
+@pytest.fixture
+def copy(saved, tmp_path):
+    return pathlib.Path(shutil.copytree(saved / "checkpoint", tmp_path / "copy"))
+
+
+def test_files_of_two_saves_are_not_mixed(copy):
+    names = sorted(path.name for path in copy.iterdir())
+    shutil.copy(copy / names[1], copy / names[2])
+    with pytest.raises(CheckpointException, match="this is not the file that the index is of"):
+        load(copy)
+
+
+def test_damage_is_found(copy):
+    path = sorted(copy.iterdir())[1]
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(CheckpointException, match="hash"):
+        load(copy)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda i: i.update(files={"../../etc/passwd": "0"}), "is no name of a file of a process"),
+        (lambda i: i.update(version=2), "this version reads index version 1 alone"),
+        (lambda i: i["tensors"]["model.few"].update(dtype="torch.load"), "is no dtype"),
+        (lambda i: i["tensors"]["model.few"].update(size=("a",)), "this is no index"),
+        (lambda i: i["places"][0].update(file="other"), "this is no index"),
+        (lambda i: i["tensors"]["model.large"].update(chunks=[]), "the parts do not make up a tensor of"),
+        (lambda i: i["tensors"]["model.large"]["chunks"].pop(), "the parts do not make up a tensor of"),
+        (lambda i: i["tensors"]["model.few"].update(chunks=[((0,), (2**62,))]), "is not inside of a tensor"),
+        (lambda i: i["places"].pop(), "has a part without a place"),
+        (lambda i: i.update(version=[1]), "this version reads"),
+        (lambda i: i.pop("places"), "this is no index"),
+    ],
+)
+def test_an_index_from_a_stranger_is_checked(copy, change, message):
+    index = espalier.load(copy / "index.espalier")
+    change(index)
+    espalier.save(copy / "index.espalier", index)
+    with pytest.raises(CheckpointException, match=message):
+        load(copy)
+
+
+def test_a_save_that_fails_leaves_the_old_checkpoint(copy, monkeypatch):
+    class Failing(EspalierWriter):
+        def finish(self, metadata, results):
+            raise OSError("the coordinator dies here")
+
+    with pytest.raises(CheckpointException, match="dies here"):
+        dcp.save(empty(full_state()), storage_writer=Failing(copy), no_dist=True)
+    check(load(copy))
+    dcp.save({"w": torch.ones(3)}, storage_writer=EspalierWriter(copy), no_dist=True)
+    assert len(list(copy.iterdir())) == 2
+
+
+def test_live_objects_and_async_saves(tmp_path):
+    def objects():
+        model = nn.Linear(4, 3)
+        return {"model": model, "optimizer": torch.optim.AdamW(model.parameters())}
+
+    def states(live):
+        return {name: value.state_dict() for name, value in live.items()}
+
+    live = objects()
+    live["model"](torch.ones(2, 4)).sum().backward()
+    live["optimizer"].step()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+        dcp.async_save(states(live), storage_writer=EspalierWriter(tmp_path / "run")).result()
+        dist.destroy_process_group()
+    other = objects()
+    loaded = torch.utils._pytree.tree_map(lambda v: torch.zeros_like(v) if torch.is_tensor(v) else v, states(live))
+    load(tmp_path / "run", loaded)
+    other["model"].load_state_dict(loaded["model"])
+    other["optimizer"].load_state_dict(loaded["optimizer"])
+    assert torch.equal(other["model"].weight, live["model"].weight)
+    assert torch.equal(other["optimizer"].state_dict()["state"][0]["exp_avg"], states(live)["optimizer"]["state"][0]["exp_avg"])
+
+
+def test_a_url_is_refused():
+    with pytest.raises(espalier.Unsupported, match="this is a URL"):
+        EspalierWriter("s3://bucket/run")
+
+
+if __name__ == "__main__":
+    worker(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])

@@ -1,0 +1,316 @@
+"""Files behind URLs: only what is needed is read, and several ranges at once."""
+
+import contextlib
+import gc
+import http.server
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import weakref
+
+import espalier
+import espalier.compat.safetensors.numpy as our_numpy
+import numpy as np
+import pytest
+from espalier import _urls
+
+fsspec = pytest.importorskip("fsspec")
+from fsspec.implementations.memory import MemoryFileSystem  # noqa: E402
+
+MIB = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def memory():
+    """An empty file system of fsspec."""
+    fs = fsspec.filesystem("memory")
+    fs.store.clear()
+    yield fs
+    fs.store.clear()
+
+
+@pytest.fixture
+def requests(monkeypatch):
+    """The calls of cat_ranges(), each a list of (begin, end)."""
+    calls = []
+    of_memory = MemoryFileSystem.cat_ranges
+
+    def cat_ranges(self, paths, starts, ends, **options):
+        calls.append(list(zip(starts, ends, strict=True)))
+        return of_memory(self, paths, starts, ends, **options)
+
+    monkeypatch.setattr(MemoryFileSystem, "cat_ranges", cat_ranges)
+    return calls
+
+
+def count(calls):
+    return sum(end - begin for call in calls for begin, end in call)
+
+
+def random(*shape):
+    return np.random.default_rng(1).standard_normal(shape, np.float32)
+
+
+@pytest.mark.parametrize("compression", [0, 1])
+def test_save_and_load(compression, file):
+    state = {"a": random(700, 1000), "list": [random(3), 7, "text"], "none": np.zeros(0)}
+    espalier.save("memory://folder/x.espalier", state, metadata={"k": 1}, compression=compression)
+    espalier.save(file, state, metadata={"k": 1}, compression=compression)
+    assert fsspec.filesystem("memory").cat("/folder/x.espalier") == file.read_bytes()
+    loaded = espalier.load("memory://folder/x.espalier")
+    assert np.array_equal(loaded["a"], state["a"]) and loaded["list"][1:] == [7, "text"]
+    assert espalier.load("memory://folder/x.espalier", at="list/1") == 7
+    with espalier.open("memory://folder/x.espalier") as opened:
+        assert opened.verify().bytes > 0 and opened.metadata == {"k": 1} and "memory://" in repr(opened)
+        assert np.array_equal(opened["a"][5:7, 3:], state["a"][5:7, 3:])
+        again = pickle.loads(pickle.dumps(opened["a"]))
+        assert np.array_equal(again.numpy(), state["a"])
+    assert our_numpy.load_file("memory://folder/x.espalier").keys() == {"a", "list.0", "none"}
+
+
+def test_only_what_is_needed_is_read(requests):
+    espalier.save("memory://x", {"a": random(64, MIB // 4), "b": random(64, MIB // 4), "step": 7})
+    with espalier.open("memory://x") as opened:
+        assert opened["step"] == 7 and opened["b"].shape == (64, MIB // 4) and opened.digest
+        assert requests == [[(0, 65536)]]  # the head, and the index with it
+        requests.clear()
+        assert np.array_equal(opened["b"][5, :10], random(64, MIB // 4)[5, :10])
+        assert count(requests) == MIB and len(requests) == 1
+        requests.clear()
+        opened["a"][10:14, 100]
+        assert count(requests) == 4 * MIB and len(requests) == 1  # of four ranges
+
+
+def test_many_tensors_are_read_in_few_calls(requests):
+    # 5,000 bytes between them: they are not neighbours for the library.
+    state = {str(i): {"wanted": random(500), "other": random(2000)} for i in range(300)}
+    espalier.save("memory://x", state)
+    with espalier.open("memory://x") as opened:
+        requests.clear()
+        opened.load()
+        assert len(requests) <= 4 and count(requests) < len(fsspec.filesystem("memory").cat("/x"))
+
+
+def test_long_reads(requests):
+    array = random(160, MIB // 4)
+    espalier.save("memory://x", {"before": random(100), "a": array, "after": random(100)})
+    with espalier.open("memory://x", threads=4) as opened:
+        requests.clear()
+        assert np.array_equal(opened["a"].numpy(), array)
+        assert len(requests) <= 6 and max(map(len, requests)) == 8
+        assert 160 * MIB <= count(requests) < 161 * MIB
+
+
+def test_templates_and_threads(requests):
+    state = {str(i): random(300, 300) for i in range(40)}
+    espalier.save("memory://x", state)
+    loaded = espalier.load("memory://x", like=state)
+    assert all(np.array_equal(loaded[key], state[key]) for key in state)
+    opened = espalier.open("memory://x")
+    failures = []
+
+    def read():
+        for key in state:
+            if not np.array_equal(opened[key].numpy(), state[key]):
+                failures.append(key)
+
+    threads = [threading.Thread(target=read) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+class Broken(Exception):
+    pass
+
+
+def test_what_the_file_system_raises_is_raised(monkeypatch):
+    espalier.save("memory://x", {"a": random(30, MIB // 4), "b": 1})
+    opened = espalier.open("memory://x")
+
+    def cat_ranges(self, *arguments, **options):
+        raise Broken("the network")
+
+    monkeypatch.setattr(MemoryFileSystem, "cat_ranges", cat_ranges)
+    for read in (
+        opened.load,
+        opened["a"].numpy,
+        lambda: opened["a"][3],
+        opened.verify,
+        lambda: espalier.open("memory://x"),
+    ):
+        with pytest.raises(Broken, match="the network"):
+            read()
+    monkeypatch.setattr(MemoryFileSystem, "cat_ranges", lambda self, paths, *_, **__: [Broken("one")] * len(paths))
+    with pytest.raises(Broken, match="one"):
+        opened.load()
+    monkeypatch.setattr(MemoryFileSystem, "cat_ranges", lambda self, paths, *_, **__: [b"short"] * len(paths))
+    with pytest.raises(OSError, match="5 bytes came"):
+        opened.load()
+    monkeypatch.undo()
+    assert opened.load()["b"] == 1  # nothing of the failures is kept
+
+
+def test_ctrl_c_during_a_read(monkeypatch):
+    espalier.save("memory://x", {"a": random(4)})
+    opened = espalier.open("memory://x")
+
+    def cat_ranges(self, *arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(MemoryFileSystem, "cat_ranges", cat_ranges)
+    with pytest.raises(KeyboardInterrupt):
+        opened.load()
+    with pytest.raises(KeyboardInterrupt):
+        espalier.open("memory://x")
+
+
+def test_errors(memory, tmp_path):
+    with pytest.raises(FileNotFoundError):
+        espalier.open("memory://none")
+    espalier.save("memory://x", {"a": random(4)})
+    with pytest.raises(FileExistsError):
+        espalier.save("memory://x", {}, replace=False)
+    with pytest.raises(espalier.EspalierError, match="safetensors"):
+        espalier.save("memory://x.safetensors", {})
+    with pytest.raises(espalier.Unsupported):
+        espalier.save("memory://y", {"a": object()})
+    data = memory.cat("/x")
+    for damaged in (b"", data[:-1], data[:100], data[:70] + b"\xff" + data[71:]):
+        memory.pipe("/z", damaged)
+        with pytest.raises(espalier.Corrupt, match="memory://z: "):
+            espalier.load("memory://z")
+    for refused in (
+        lambda: espalier.save_async("memory://x", {}),
+        lambda: espalier.save_safetensors("memory://x", {}),
+        lambda: espalier.Checkpointer("memory://folder"),
+        lambda: our_numpy.save_file({}, "memory://x"),
+        lambda: espalier.open(tmp_path / "x", storage_options={}),
+        lambda: espalier.load(tmp_path / "x", storage_options={}),
+        lambda: espalier.save(tmp_path / "x", {}, storage_options={}),
+    ):
+        with pytest.raises(espalier.EspalierError, match="URL"):
+            refused()
+    assert sorted(memory.store) == ["/x", "/z"] and not list(tmp_path.iterdir())
+
+
+def test_messages_have_no_secrets():
+    assert _urls.shown("https://me:secret@host/x?token=secret") == "https://…@host/x?…"
+    assert _urls.shown("simplecache::s3://key:secret@bucket/x") == "simplecache::s3://…@bucket/x"
+    assert _urls.shown("s3://bucket/a@b") == "s3://bucket/a@b"
+
+
+def test_without_fsspec(tmp_path):
+    code = (
+        "import sys; sys.modules['fsspec'] = None; import espalier\n"
+        "try: espalier.open('s3://bucket/x')\nexcept ImportError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "s3://bucket/x is a URL, which needs the package fsspec: pip install fsspec" in done.stdout
+
+
+def test_the_file_system_lives_as_long_as_it_is_needed():
+    espalier.save("memory://x", {"a": random(4)})
+    opened = espalier.open("memory://x")
+    readers = [weakref.ref(each) for each in gc.get_objects() if type(each) is _urls.Reader]
+    array = opened.load()["a"]
+    opened.close()
+    del opened
+    gc.collect()
+    assert array[0] == random(4)[0] and not any(reader() for reader in readers)
+
+
+class Ranges(http.server.BaseHTTPRequestHandler):
+    """A server that has ranges, as those of object stores."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_HEAD(self):
+        self.answer(False)
+
+    def do_GET(self):
+        self.answer(True)
+
+    def answer(self, has_body):
+        data = self.server.data
+        begin, end, status = 0, len(data), 200
+        asked = self.headers.get("Range")
+        if asked is not None:
+            first, _, last = asked.removeprefix("bytes=").partition("-")
+            begin, end, status = int(first), min(len(data), int(last or len(data)) + 1), 206
+        self.send_response(status)
+        self.send_header("Content-Length", str(end - begin))
+        self.send_header("Accept-Ranges", "bytes")
+        if status == 206:
+            self.send_header("Content-Range", f"bytes {begin}-{end - 1}/{len(data)}")
+        self.end_headers()
+        if has_body:
+            self.server.ranges.append((begin, end))
+            self.wfile.write(data[begin:end])
+
+    def log_message(self, *_):
+        pass
+
+
+@contextlib.contextmanager
+def serving(data):
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Ranges) as server:
+        server.daemon_threads, server.block_on_close = True, False
+        server.data, server.ranges = data, []
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield server, f"http://127.0.0.1:{server.server_port}/x.espalier"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_http():
+    pytest.importorskip("aiohttp")
+    state = {str(i): random(3, MIB // 4) for i in range(5)}
+    with serving(espalier.save_bytes(state)) as (server, url):
+        assert np.array_equal(espalier.load(url)["3"], state["3"])
+        server.ranges.clear()
+        with espalier.open(url) as opened:
+            assert sum(end - begin for begin, end in server.ranges) <= 65536
+            server.ranges.clear()
+            assert np.array_equal(opened["2"][1], state["2"][1]) and len(server.ranges) == 1
+            opened.verify()
+
+
+def test_importing_does_not_import_fsspec():
+    code = "import sys, espalier; print([m for m in ('fsspec', 'tempfile') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_paths_that_are_no_urls(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    espalier.save("a:b.espalier", 1)
+    assert os.listdir() == ["a:b.espalier"] and espalier.load(b"a:b.espalier") == 1
+
+
+def test_long_reads_in_any_order(memory, requests):
+    memory.pipe("/x", bytes(80 * MIB))
+    reader = _urls.Reader("memory://x")
+    reader.expect(True)
+    for at in (5, 4, 38, 37, 6):  # as threads do
+        assert len(reader.read(at * MIB, MIB)) == MIB
+    ranges = sorted(each for call in requests for each in call)
+    assert len(requests) == 3 and all(end <= begin for (_, end), (begin, _) in zip(ranges, ranges[1:], strict=False))
+
+
+def test_what_is_fetched_is_not_kept_for_ever(memory):
+    memory.pipe("/x", bytes(100 * MIB))
+    reader = _urls.Reader("memory://x")
+    for at in range(99):
+        reader.prefetch(at * MIB, MIB + 1)  # more than is read of it
+        reader.read(at * MIB, MIB)
+    assert sum(len(block.data) for block in reader._blocks) <= 65 * MIB
+    for at in range(3):
+        assert reader.read(at * MIB, MIB) == bytes(MIB)

@@ -1,0 +1,48 @@
+#include "espalier/foreign/any_archive.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <string_view>
+
+#include "espalier/foreign/formats.h"
+
+namespace espalier {
+namespace {
+
+struct Stranger {
+  std::string_view name_end;
+  std::string_view what;
+};
+// The first one whose name an entry has counts.
+constexpr Stranger kStrangers[] = {
+    {"model.weights.h5",
+     "it is a Keras model (.keras); load it with keras.saving.load_model() and save its weights "
+     "with "
+     "espalier.save()"},
+    {".dist-info/WHEEL", "it is a Python wheel; install it with pip"},
+    {"[Content_Types].xml", "it is an office document"},
+    {".npy",
+     "it is a zip archive with .npy arrays beside other files; unpack it first: unzip FILE"},
+    {"", "it is a zip archive; unpack it first: unzip FILE"},
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ContentReader>> choose_content_reader(const ZipDirectory& directory) {
+  for (const ArchiveKind& kind : archive_kinds()) {
+    if (kind.is_in(directory)) return kind.make();
+  }
+  const auto entries = directory.entries();
+  const auto* stranger =
+      std::find_if(std::begin(kStrangers), std::end(kStrangers), [&](const Stranger& candidate) {
+        return candidate.name_end.empty() ||
+               std::any_of(entries.begin(), entries.end(), [&](const ZipEntry& entry) {
+                 return entry.name.ends_with(candidate.name_end);
+               });
+      });
+  return fail(ErrorCode::kNotACheckpoint,
+              "neither an Espalier nor a safetensors file; " + std::string(stranger->what), 0);
+}
+
+}  // namespace espalier

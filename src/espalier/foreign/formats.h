@@ -1,0 +1,47 @@
+// The formats that a program opens. Each program links one set of these functions: native ones that
+// of formats.cpp, and each WebAssembly module its own.
+#ifndef ESPALIER_FOREIGN_FORMATS_H_
+#define ESPALIER_FOREIGN_FORMATS_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "espalier/base/bytes.h"
+#include "espalier/foreign/zip/content_reader.h"
+#include "espalier/read/opening_machine.h"
+
+namespace espalier {
+
+/// A format that a file is in.
+struct FileKind {
+  bool (*is_begun_by)(ByteSpan front, std::uint64_t file_size);
+  std::unique_ptr<OpeningMachine> (*make)(const OpenOptions& options);
+};
+
+/// A format that a zip archive is in.
+struct ArchiveKind {
+  bool (*is_in)(const ZipDirectory& directory);
+  std::unique_ptr<ContentReader> (*make)();
+};
+
+/// The formats but our own, in the order in which they are tried.
+std::span<const FileKind> file_kinds();
+std::span<const ArchiveKind> archive_kinds();
+/// Opens files that begin like none of these, as Espalier files; null in a module without our own
+/// format.
+std::unique_ptr<OpeningMachine> make_own_opener(const OpenOptions& options);
+
+template <class Machine>
+std::unique_ptr<OpeningMachine> make_machine(const OpenOptions& options) {
+  return std::make_unique<Machine>(options);
+}
+
+template <class Reader>
+std::unique_ptr<ContentReader> make_reader() {
+  return std::make_unique<Reader>();
+}
+
+}  // namespace espalier
+
+#endif  // ESPALIER_FOREIGN_FORMATS_H_

@@ -1,0 +1,21 @@
+// Converts a parsed msgpack file to the records of a catalog.
+#ifndef ESPALIER_FOREIGN_MSGPACK_TABLES_H_
+#define ESPALIER_FOREIGN_MSGPACK_TABLES_H_
+
+#include "espalier/base/error.h"
+#include "espalier/base/limits.h"
+#include "espalier/foreign/msgpack/tree.h"
+#include "espalier/format/notes.h"
+#include "espalier/format/tables.h"
+
+namespace espalier {
+
+/// Builds the tables of a tree, and adds to `notes` what is not as it may seem. Arrays that flax
+/// has cut into chunks are one tensor each. kForeignInvalid, with the path, for an array whose
+/// bytes do not fit its shape and for a key that comes twice; kLimitExceeded.
+[[nodiscard]] Result<OwnedTables> msgpack_tables(const MsgpackTree& tree, const Limits& limits,
+                                                 Notes& notes);
+
+}  // namespace espalier
+
+#endif  // ESPALIER_FOREIGN_MSGPACK_TABLES_H_

@@ -1,0 +1,947 @@
+#include "espalier/foreign/pickle/pickle_tree.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "espalier/base/checked.h"
+#include "espalier/base/utf8.h"
+#include "espalier/format/shape.h"
+#include "espalier/format/tree_walk.h"
+#include "espalier/tree/bigint.h"
+
+namespace espalier {
+namespace {
+
+constexpr std::uint64_t kFreeNodes = 65'536;
+constexpr std::uint32_t kMaxNesting = 32;
+
+bool is_text(PickleType type) { return type == PickleType::kText || type == PickleType::kOldText; }
+
+// Modules of Python 2 have other names.
+std::string_view module_of(PickleGlobal global) {
+  if (global.module == "__builtin__") return "builtins";
+  if (global.module == "copy_reg") return "copyreg";
+  return global.module;
+}
+
+bool is(PickleGlobal global, std::string_view module, std::string_view name) {
+  return global.name == name && module_of(global) == module;
+}
+
+// numpy's modules were renamed twice.
+bool is_numpy(PickleGlobal global, std::string_view module, std::string_view name) {
+  if (global.name != name || !global.module.starts_with("numpy.")) return false;
+  std::string_view rest = global.module.substr(6);
+  if (rest.starts_with("_core.")) rest.remove_prefix(1);
+  return rest.starts_with("core.") && rest.substr(5) == module;
+}
+
+struct NumpyType {
+  std::string_view code;  // of its dtype
+  std::string_view name;  // of its scalars
+  DType dtype;
+};
+constexpr NumpyType kNumpyTypes[] = {
+    {"b1", "bool", DType::kBool},     {"i1", "int8", DType::kI8},
+    {"u1", "uint8", DType::kU8},      {"i2", "int16", DType::kI16},
+    {"u2", "uint16", DType::kU16},    {"i4", "int32", DType::kI32},
+    {"u4", "uint32", DType::kU32},    {"i8", "int64", DType::kI64},
+    {"u8", "uint64", DType::kU64},    {"f2", "float16", DType::kF16},
+    {"f4", "float32", DType::kF32},   {"f8", "float64", DType::kF64},
+    {"c8", "complex64", DType::kC64}, {"c16", "complex128", DType::kC128},
+};
+
+const NumpyType* find_numpy_type(std::string_view code) {
+  const auto* found = std::find_if(std::begin(kNumpyTypes), std::end(kNumpyTypes),
+                                   [&](const NumpyType& type) { return type.code == code; });
+  return found == std::end(kNumpyTypes) ? nullptr : found;
+}
+
+}  // namespace
+
+PickleTree::PickleTree(const PickleGraph& graph, const Limits& limits, Notes& notes)
+    : graph_(graph),
+      limits_(limits),
+      notes_(notes),
+      known_(graph.object_count()),
+      tensors_(graph.object_count()),
+      open_(graph.object_count()) {
+  // The metadata: its fields are set when its children are asked for.
+  shapes_.push_back({.from = From::kFields, .kind = Kind::kDict});
+}
+
+PickleShape PickleTree::refuse(std::string message, ErrorCode code) {
+  if (!error_) error_ = Error{code, Error::kNoOffset, path(), std::move(message)};
+  return {};
+}
+
+void PickleTree::note(Note::Kind kind, std::string message) {
+  // The path of a millionth note is not worth making.
+  const bool is_listed = notes_.listed().size() < Notes::kMaxListed;
+  notes_.add({kind, is_listed ? path() : std::string(), std::move(message)});
+}
+
+std::string_view PickleTree::keep(std::string text) {
+  texts_.push_back(std::move(text));
+  return texts_.back();
+}
+
+std::string_view PickleTree::name_of(PickleGlobal global) {
+  std::string name(module_of(global));
+  return keep(name.append(1, '.').append(global.name));
+}
+
+// Makers of shapes.
+
+PickleShape PickleTree::literal(PickleRef ref) const {
+  PickleShape shape{.from = From::kLiteral, .ref = ref};
+  switch (graph_.type(ref)) {
+    case PickleType::kByteArray:
+      shape.label = "bytearray";
+      break;
+    default:
+      break;
+  }
+  return shape;
+}
+
+PickleShape PickleTree::labelled(PickleShape shape, std::string_view label) {
+  // Only one label is possible, and what the value is matters more than what it was in.
+  if (shape.label.empty()) shape.label = label;
+  return shape;
+}
+
+PickleShape PickleTree::text(std::string_view text, std::string_view label) {
+  return {.from = From::kText, .kind = Kind::kString, .label = label, .text = text};
+}
+
+PickleShape PickleTree::elements(Kind kind, PickleRef ref, std::string_view label) const {
+  return {.from = From::kElements, .kind = kind, .label = label, .ref = ref};
+}
+
+PickleShape PickleTree::fields(std::string_view label, std::span<const Field> named) {
+  const auto first = static_cast<std::uint32_t>(fields_.size());
+  fields_.insert(fields_.end(), named.begin(), named.end());
+  return {.from = From::kFields,
+          .kind = Kind::kRecord,
+          .label = label,
+          .first = first,
+          .count = static_cast<std::uint32_t>(named.size())};
+}
+
+PickleShape PickleTree::nodes(Kind kind, std::string_view label, std::span<const Node> children) {
+  const auto first = static_cast<std::uint32_t>(fields_.size());
+  for (const Node& child : children) fields_.push_back({{}, child});
+  return {.from = From::kNodes,
+          .kind = kind,
+          .label = label,
+          .first = first,
+          .count = static_cast<std::uint32_t>(children.size())};
+}
+
+PickleShape PickleTree::tensor(PickleRef ref, std::string_view label) const {
+  return {.from = From::kTensor, .kind = Kind::kTensor, .label = label, .ref = ref};
+}
+
+PickleNode PickleTree::made(PickleShape shape) {
+  shapes_.push_back(shape);
+  return PickleNode::made(static_cast<std::uint32_t>(shapes_.size() - 1));
+}
+
+PickleShape PickleTree::dict(PickleRef ref, From from, std::string_view label) {
+  std::vector<PickleRef> items;
+  if (from == From::kItems) {
+    graph_.elements(ref, items);
+  } else {
+    graph_.items(ref, items);
+  }
+  if (are_keys(items, false)) {
+    return {.from = from, .kind = Kind::kDict, .label = label, .ref = ref};
+  }
+  std::vector<Node> pairs;
+  for (std::size_t i = 0; i < items.size(); i += 2) {
+    const Node pair[] = {items[i], items[i + 1]};
+    pairs.push_back(made(nodes(Kind::kTuple, {}, pair)));
+  }
+  return nodes(Kind::kList, "dict.items", pairs);
+}
+
+// Readers of arguments.
+
+std::vector<PickleRef> PickleTree::elements_of(PickleRef ref) const {
+  std::vector<PickleRef> found;
+  if (!ref.is_literal()) graph_.elements(ref, found);
+  return found;
+}
+
+std::optional<std::int64_t> PickleTree::integer(PickleRef ref) const {
+  if (!ref.is_literal()) return std::nullopt;
+  const PickleLiteral literal = graph_.literal(ref);
+  if (literal.type != PickleType::kInt) return std::nullopt;
+  return literal.integer;
+}
+
+std::optional<bool> PickleTree::boolean(PickleRef ref) const {
+  if (!ref.is_literal()) return std::nullopt;
+  const PickleLiteral literal = graph_.literal(ref);
+  if (literal.type != PickleType::kBool && literal.type != PickleType::kInt) return std::nullopt;
+  return literal.integer != 0;
+}
+
+std::optional<double> PickleTree::real(PickleRef ref) const {
+  if (!ref.is_literal()) return std::nullopt;
+  const PickleLiteral literal = graph_.literal(ref);
+  if (literal.type == PickleType::kFloat) return literal.real;
+  if (literal.type == PickleType::kInt) return static_cast<double>(literal.integer);
+  return std::nullopt;
+}
+
+// Kept, because a pickle may use one long text a million times.
+std::string_view PickleTree::unescaped(PickleRef ref, const PickleLiteral& literal) {
+  if (!literal.is_escaped) return as_text(literal.bytes);
+  const auto [found, is_new] = unescaped_.try_emplace(ref.number());
+  if (is_new) {
+    const std::vector<char> plain = PickleGraph::unescape(literal);
+    found->second = keep(std::string(plain.begin(), plain.end()));
+  }
+  return found->second;
+}
+
+std::optional<std::string_view> PickleTree::text_of(PickleRef ref) {
+  if (!ref.is_literal()) return std::nullopt;
+  const PickleLiteral literal = graph_.literal(ref);
+  if (!is_text(literal.type)) return std::nullopt;
+  const std::string_view text = unescaped(ref, literal);
+  if (find_invalid_utf8(text)) return std::nullopt;
+  return text;
+}
+
+std::optional<std::vector<std::uint64_t>> PickleTree::sizes(PickleRef ref) {
+  PickleRef from = ref;
+  if (!from.is_literal() && graph_.type(from) == PickleType::kCall) {  // torch.Size((2, 3))
+    const auto function = global_of(graph_.call(from).callable);
+    const auto args = elements_of(graph_.call(from).args);
+    if (!function || !is(*function, "torch", "Size") || args.size() != 1) return std::nullopt;
+    from = args[0];
+  }
+  const PickleType type = graph_.type(from);
+  if (type != PickleType::kTuple && type != PickleType::kList) return std::nullopt;
+  std::vector<std::uint64_t> numbers;
+  for (const PickleRef each : elements_of(from)) {
+    const auto number = integer(each);
+    if (!number || *number < 0) return std::nullopt;
+    numbers.push_back(static_cast<std::uint64_t>(*number));
+  }
+  return numbers;
+}
+
+std::optional<PickleGlobal> PickleTree::global_of(PickleRef ref) const {
+  if (ref.is_literal()) return std::nullopt;
+  if (graph_.type(ref) == PickleType::kPersistent) {
+    // PyTorch before 1.6 kept a class with its source: ('module', class, file, source).
+    const PickleRef id = graph_.persistent_id(ref);
+    if (id.is_literal() || graph_.type(id) != PickleType::kTuple) return std::nullopt;
+    const auto parts = elements_of(id);
+    if (parts.size() != 4 || !parts[0].is_literal() || parts[1].is_literal()) return std::nullopt;
+    if (as_text(graph_.literal(parts[0]).bytes) != "module") return std::nullopt;
+    if (graph_.type(parts[1]) != PickleType::kGlobal) return std::nullopt;
+    return graph_.global(parts[1]);
+  }
+  if (graph_.type(ref) != PickleType::kGlobal) return std::nullopt;
+  return graph_.global(ref);
+}
+
+// Shapes.
+
+PickleShape PickleTree::shape_of(Node node) {
+  return node.shape != 0 ? shapes_[node.shape - 1] : shape_of_ref(node.ref);
+}
+
+PickleShape PickleTree::shape_of_ref(PickleRef ref) {
+  if (ref.is_literal()) return literal(ref);
+  const std::uint32_t known = known_[ref.number()];
+  if (known != 0) return shapes_[known - 1];
+  // A parameter of a parameter of a parameter, ten thousand times, would exhaust the stack.
+  if (++nesting_ > kMaxNesting) {
+    --nesting_;
+    return refuse("calls in this pickle are nested too deep");
+  }
+  const PickleShape shape = shape_object(ref);
+  --nesting_;
+  // Those that have made fields or texts must be made once.
+  const bool is_large = espalier::is_container(shape.kind) && graph_.element_count(ref) > 16;
+  if (shape.from == From::kFields || shape.from == From::kNodes || shape.from == From::kText ||
+      is_large) {
+    shapes_.push_back(shape);
+    known_[ref.number()] = static_cast<std::uint32_t>(shapes_.size());
+  }
+  return shape;
+}
+
+PickleShape PickleTree::shape_object(PickleRef ref) {
+  switch (graph_.type(ref)) {
+    case PickleType::kTuple:
+      return elements(Kind::kTuple, ref, {});
+    case PickleType::kList:
+      return elements(Kind::kList, ref, {});
+    case PickleType::kSet:
+      return elements(Kind::kSet, ref, {});
+    case PickleType::kFrozenSet:
+      return elements(Kind::kSet, ref, "frozenset");
+    case PickleType::kDict:
+      return dict(ref, From::kItems, {});
+    case PickleType::kGlobal: {
+      const PickleGlobal global = graph_.global(ref);
+      if (const auto shape = shape_global(global)) return *shape;
+      return text(name_of(global), "python.global");
+    }
+    case PickleType::kPersistent:
+      return shape_persistent(ref);
+    case PickleType::kCall: {
+      const PickleCall call = graph_.call(ref);
+      const auto function = global_of(call.callable);
+      // Calls of what another call returned: getattr(module, "name")(...).
+      if (!function) return shape_opaque(ref, {"pickle", "call"}, call.args);
+      const auto args = elements_of(call.args);
+      if (const auto shape = shape_call(*function, ref, args)) return whole(*shape, ref);
+      if (const auto shape = shape_python(*function, ref, args)) return whole(*shape, ref);
+      if (const auto shape = shape_numpy(*function, ref, args)) return whole(*shape, ref);
+      return shape_opaque(ref, *function, call.args);
+    }
+    case PickleType::kNew: {
+      const PickleCall call = graph_.call(ref);
+      const auto cls = global_of(call.callable);
+      if (!cls) return shape_opaque(ref, {"pickle", "new"}, call.args);
+      if (const auto shape = shape_call(*cls, ref, elements_of(call.args))) {
+        return whole(*shape, ref);
+      }
+      return shape_instance(ref, *cls, call.args);
+    }
+    default:
+      return {};
+  }
+}
+
+std::optional<PickleShape> PickleTree::shape_call(PickleGlobal, PickleRef,
+                                                  std::span<const PickleRef>) {
+  return std::nullopt;
+}
+std::optional<PickleShape> PickleTree::shape_global(PickleGlobal) { return std::nullopt; }
+PickleShape PickleTree::shape_persistent(PickleRef) {
+  return refuse("the pickle refers to an object outside it that is not a torch storage");
+}
+
+// The types of Python itself, with the labels that the Python package gives them.
+std::optional<PickleShape> PickleTree::shape_python(PickleGlobal function, PickleRef ref,
+                                                    std::span<const PickleRef> args) {
+  const auto container_of = [&](Kind kind, std::string_view label) -> std::optional<PickleShape> {
+    if (args.empty()) return elements(kind, ref, label);  // what was appended to it
+    if (args.size() != 1 || args[0].is_literal()) return std::nullopt;
+    const PickleType type = graph_.type(args[0]);
+    const bool is_sequence = type == PickleType::kTuple || type == PickleType::kList ||
+                             type == PickleType::kSet || type == PickleType::kFrozenSet;
+    if (!is_sequence || graph_.element_count(ref) > 0) return std::nullopt;
+    return elements(kind, args[0], label);
+  };
+  if (function.module == "collections") {
+    const auto set_items = [&](std::string_view label) {
+      PickleShape shape = dict(ref, From::kSetItems, label);
+      shape.has_state = true;  // keep_attributes() does
+      return shape;
+    };
+    if (function.name == "OrderedDict" && args.empty()) return set_items("collections.OrderedDict");
+    if (function.name == "Counter" && args.size() <= 1) {
+      if (args.empty()) return set_items("collections.Counter");
+      if (graph_.type(args[0]) == PickleType::kDict) {
+        return dict(args[0], From::kItems, "collections.Counter");
+      }
+    }
+    if (function.name == "defaultdict" && args.size() <= 1) {
+      if (args.empty() || graph_.type(args[0]) == PickleType::kNone) {
+        return set_items("collections.defaultdict");
+      }
+      const auto factory = global_of(args[0]);
+      if (!factory) return std::nullopt;
+      const std::string name(module_of(*factory) == "builtins" ? std::string(factory->name)
+                                                               : std::string(name_of(*factory)));
+      return set_items(keep("collections.defaultdict[" + name + "]"));
+    }
+    const bool is_empty_first =
+        args.empty() || (!args[0].is_literal() && elements_of(args[0]).empty());
+    if (function.name == "deque" && args.size() <= 2 && is_empty_first) {
+      const auto longest = args.size() == 2 ? integer(args[1]) : std::nullopt;
+      if (args.size() == 2 && !longest) return std::nullopt;
+      const std::string_view label =
+          longest ? keep("collections.deque[" + std::to_string(*longest) + "]")
+                  : std::string_view("collections.deque");
+      PickleShape shape = elements(Kind::kList, ref, label);
+      shape.has_state = true;
+      return shape;
+    }
+  }
+  if (is(function, "_codecs", "encode") && args.size() == 2) {
+    // How bytes stand in a pickle of protocol 2.
+    return PickleShape{.from = From::kLiteral, .kind = Kind::kBytes, .ref = ref};
+  }
+  if (module_of(function) == "builtins") {
+    if (function.name == "set") return container_of(Kind::kSet, {});
+    if (function.name == "frozenset") return container_of(Kind::kSet, "frozenset");
+    if (function.name == "list") return container_of(Kind::kList, {});
+    if (function.name == "tuple") return container_of(Kind::kTuple, {});
+    if (function.name == "slice" || function.name == "range" || function.name == "xrange") {
+      return elements(Kind::kTuple, graph_.call(ref).args,
+                      function.name == "slice" ? "slice" : "range");
+    }
+    if (function.name == "complex" && args.size() == 2 && real(args[0]) && real(args[1])) {
+      return PickleShape{.from = From::kLiteral, .kind = Kind::kComplex128, .ref = ref};
+    }
+    if (function.name == "bytearray" && args.size() <= 2) {
+      if (args.size() != 1) {
+        return PickleShape{
+            .from = From::kLiteral, .kind = Kind::kBytes, .label = "bytearray", .ref = ref};
+      }
+      if (graph_.type(args[0]) == PickleType::kBytes) {
+        return labelled(literal(args[0]), "bytearray");
+      }
+      if (graph_.type(args[0]) == PickleType::kCall && encoded_latin(args[0])) {
+        return PickleShape{
+            .from = From::kLiteral, .kind = Kind::kBytes, .label = "bytearray", .ref = args[0]};
+      }
+    }
+    if (function.name == "bytes" && args.empty()) {
+      return PickleShape{.from = From::kLiteral, .kind = Kind::kBytes, .ref = ref};
+    }
+  }
+  if (is(function, "copyreg", "_reconstructor") && args.size() == 3) {
+    if (const auto cls = global_of(args[0]))
+      return shape_instance(ref, *cls, graph_.call(ref).args);
+  }
+  if (function.module == "pathlib" || function.module == "pathlib._local") {
+    std::string path;
+    for (const PickleRef part : args) {
+      const auto name = text_of(part);
+      if (!name) return std::nullopt;
+      if (!path.empty() && !path.ends_with('/')) path += '/';
+      path += *name;
+    }
+    return text(keep(std::move(path)), keep("pathlib." + std::string(function.name)));
+  }
+  return std::nullopt;
+}
+
+std::optional<PickleShape> PickleTree::shape_numpy(PickleGlobal function, PickleRef ref,
+                                                   std::span<const PickleRef> args) {
+  if (is_numpy(function, "multiarray", "_reconstruct") && graph_.state(ref) != nullptr) {
+    PickleShape shape = tensor(ref);
+    shape.has_state = true;
+    return shape;
+  }
+  if (is_numpy(function, "numeric", "_frombuffer") && args.size() == 4) return tensor(ref);
+  if (is_numpy(function, "multiarray", "scalar") && args.size() == 2) {
+    const auto code = numpy_code(args[0]);
+    const NumpyType* const type = code ? find_numpy_type(*code) : nullptr;
+    if (type == nullptr) return std::nullopt;
+    return tensor(ref, keep("numpy." + std::string(type->name)));
+  }
+  if (function.module == "numpy" && function.name == "dtype" && !args.empty()) {
+    if (const auto name = text_of(args[0])) {
+      std::string spelled(*name);
+      if (const PickleRef* state = graph_.state(ref)) {
+        const auto parts = elements_of(*state);
+        const auto order = parts.size() > 1 ? text_of(parts[1]) : std::nullopt;
+        if (order && (*order == "<" || *order == ">")) spelled.insert(0, *order);
+      }
+      PickleShape shape = text(keep(std::move(spelled)), "numpy.dtype");
+      shape.has_state = true;
+      return shape;
+    }
+  }
+  return std::nullopt;
+}
+
+// An instance of a class that nobody imports: its fields are what it had in its __dict__.
+PickleShape PickleTree::shape_instance(PickleRef ref, PickleGlobal cls, PickleRef args) {
+  const std::string_view label = name_of(cls);
+  const PickleRef* const state = graph_.state(ref);
+  const auto given = elements_of(args);
+  std::vector<PickleRef> items;
+  graph_.items(ref, items);
+  const bool is_plain = graph_.element_count(ref) == 0 && items.empty();
+  const bool is_object = graph_.type(ref) == PickleType::kCall || given.empty();
+  if (is_plain && is_object && state != nullptr && graph_.type(*state) == PickleType::kDict) {
+    const auto pairs = elements_of(*state);
+    if (are_keys(pairs, true)) {
+      std::vector<Field> named;
+      for (std::size_t i = 0; i < pairs.size(); i += 2) {
+        named.push_back({key_of(pairs[i], true)->text, pairs[i + 1]});
+      }
+      return fields(label, named);
+    }
+  }
+  if (is_plain && state == nullptr && is_object) return fields(label, {});
+  // A namedtuple, whose class has the names of the fields.
+  if (is_plain && state == nullptr) return elements(Kind::kTuple, args, label);
+  std::vector<Field> named;
+  if (!given.empty() && graph_.type(ref) == PickleType::kNew) named.push_back({"args", args});
+  add_parts(named, ref, {});
+  return fields(label, named);
+}
+
+// What was set on an object, but for what `shape` shows already.
+void PickleTree::add_parts(std::vector<Field>& named, PickleRef ref, const PickleShape& shape) {
+  const auto is_shown = [&](From from) { return shape.from == from && shape.ref == ref; };
+  const PickleRef* const state = graph_.state(ref);
+  if (state != nullptr && !shape.has_state) named.push_back({"state", *state});
+  if (graph_.element_count(ref) > 0 && !is_shown(From::kElements)) {
+    named.push_back({"elements", made(elements(Kind::kList, ref, {}))});
+  }
+  std::vector<PickleRef> items;
+  graph_.items(ref, items);
+  if (!items.empty() && !is_shown(From::kSetItems)) {
+    named.push_back({"items", made(dict(ref, From::kSetItems, {}))});
+  }
+}
+
+// `shape`, or a record of it and of what else was set on the object.
+PickleShape PickleTree::whole(const PickleShape& shape, PickleRef ref) {
+  std::vector<Field> named;
+  // shape_instance() has all parts.
+  if (shape.from != From::kFields) add_parts(named, ref, shape);
+  if (named.empty()) return shape;
+  named.insert(named.begin(), {"data", made(shape)});
+  return fields(shape.label, named);
+}
+
+PickleShape PickleTree::shape_opaque(PickleRef ref, PickleGlobal function, PickleRef args) {
+  const std::string_view name = name_of(function);
+  note_call(name, walk_ != nullptr);
+  std::vector<Field> named;
+  named.push_back({"args", args});
+  add_parts(named, ref, {});
+  return fields(keep("call:" + std::string(name)), named);
+}
+
+void PickleTree::note_call(std::string_view name, bool is_shown) {
+  ++call_count_;
+  if (first_call_.empty()) first_call_ = name;
+  note(Note::Kind::kWarning,
+       "Loading this with pickle would call " + std::string(name) +
+           (is_shown ? "; nothing was called, and its arguments are shown."
+                     : ", whose result is no part of the tree; nothing was called."));
+}
+
+std::optional<KeyView> PickleTree::key_of(PickleRef ref, bool is_field) {
+  if (!ref.is_literal()) return std::nullopt;
+  const PickleLiteral literal = graph_.literal(ref);
+  if (is_text(literal.type)) {
+    const auto text = text_of(ref);
+    return text ? std::optional(KeyView::of(*text)) : std::nullopt;
+  }
+  const bool is_int = literal.type == PickleType::kInt || literal.type == PickleType::kBool;
+  return is_int && !is_field ? std::optional(KeyView::of(literal.integer)) : std::nullopt;
+}
+
+bool PickleTree::are_keys(std::span<const PickleRef> items, bool are_fields) {
+  for (std::size_t i = 0; i < items.size(); i += 2) {
+    if (!key_of(items[i], are_fields)) return false;
+  }
+  return true;
+}
+
+// Arrays of numpy.
+
+// "f4" of numpy.dtype('f4', False, True).
+std::optional<std::string_view> PickleTree::numpy_code(PickleRef ref) {
+  if (ref.is_literal() || graph_.type(ref) != PickleType::kCall) return std::nullopt;
+  const auto function = global_of(graph_.call(ref).callable);
+  if (!function || function->module != "numpy" || function->name != "dtype") return std::nullopt;
+  const auto args = elements_of(graph_.call(ref).args);
+  return args.empty() ? std::nullopt : text_of(args[0]);
+}
+
+bool PickleTree::read_numpy_dtype(PickleRef ref, ForeignTensor& tensor, std::string& missing) {
+  missing = "its dtype has no counterpart here";
+  const auto name = numpy_code(ref);
+  if (!name) return false;
+  const NumpyType* const found = find_numpy_type(*name);
+  if (found == nullptr) return false;
+  tensor.dtype = found->dtype;
+  if (const PickleRef* state = graph_.state(ref)) {
+    const auto parts = elements_of(*state);
+    const auto order = parts.size() > 1 ? text_of(parts[1]) : std::nullopt;
+    if (order == ">" && dtype_bits(tensor.dtype) > 8) tensor.flags |= kStorageSwapped;
+  }
+  missing.clear();
+  return true;
+}
+
+bool PickleTree::read_array(PickleRef ref, ForeignTensor& tensor, std::string& missing) {
+  const PickleCall call = graph_.call(ref);
+  const auto args = elements_of(call.args);
+  PickleRef dtype = ref;
+  PickleRef data = ref;
+  bool is_fortran = false;
+  missing = "its array is not one that numpy writes";
+  if (const PickleRef* state = graph_.state(ref)) {  // (version, shape, dtype, is_fortran, bytes)
+    const auto parts = elements_of(*state);
+    if (parts.size() != 5) return false;
+    auto shape = sizes(parts[1]);
+    if (!shape) return false;
+    tensor.shape = std::move(*shape);
+    dtype = parts[2];
+    const auto order = boolean(parts[3]);
+    if (!order) return false;
+    is_fortran = *order;
+    data = parts[4];
+  } else if (args.size() == 4) {  // _frombuffer(bytes, dtype, shape, order)
+    auto shape = sizes(args[2]);
+    if (!shape) return false;
+    tensor.shape = std::move(*shape);
+    data = args[0];
+    dtype = args[1];
+    is_fortran = text_of(args[3]) == "F";
+  } else if (args.size() == 2) {  // scalar(dtype, bytes)
+    dtype = args[0];
+    data = args[1];
+  } else {
+    return false;
+  }
+  if (!read_numpy_dtype(dtype, tensor, missing)) return false;
+  if (is_fortran && tensor.shape.size() > 1) {
+    std::uint64_t stride = 1;
+    for (const std::uint64_t axis : tensor.shape) {
+      tensor.strides.push_back(stride);
+      stride *= std::max<std::uint64_t>(axis, 1);
+    }
+  }
+  const auto needed = tensor_bytes(tensor.dtype, tensor.shape);
+  const auto found = bytes_of(data);
+  if (!found) {
+    missing = "it holds Python objects, or its bytes are not in the pickle";
+    return false;
+  }
+  const ByteSpan bytes = *found;
+  if (!needed || bytes.size() != *needed) {
+    missing = "its bytes do not fit its shape";
+    return false;
+  }
+  const auto place = place_bytes(bytes);
+  if (!place) return missing = "its bytes cannot be kept", false;
+  tensor.file = place->file;
+  tensor.offset = place->offset;
+  missing.clear();
+  return true;
+}
+
+std::optional<ByteSpan> PickleTree::bytes_of(PickleRef ref) {
+  if (!ref.is_literal()) {
+    if (graph_.type(ref) != PickleType::kCall) return std::nullopt;
+    auto decoded = encoded_latin(ref);
+    return decoded ? std::optional(as_bytes(keep(std::move(*decoded)))) : std::nullopt;
+  }
+  const PickleLiteral literal = graph_.literal(ref);
+  switch (literal.type) {
+    case PickleType::kBytes:
+    case PickleType::kByteArray:
+      return literal.bytes;
+    case PickleType::kOldText:
+      return as_bytes(unescaped(ref, literal));
+    default:
+      return std::nullopt;
+  }
+}
+
+// What _codecs.encode(text, 'latin1') gives: a byte for each character.
+std::optional<std::string> PickleTree::encoded_latin(PickleRef ref) {
+  const PickleCall call = graph_.call(ref);
+  const auto function = global_of(call.callable);
+  const auto args = elements_of(call.args);
+  const bool is_known =
+      function && (is(*function, "_codecs", "encode") || is(*function, "builtins", "bytearray"));
+  if (!is_known || args.size() != 2) return std::nullopt;
+  const auto codec = text_of(args[1]);
+  const auto text = text_of(args[0]);
+  if (!text || (codec != "latin1" && codec != "latin-1")) return std::nullopt;
+  std::string bytes;
+  for (std::size_t at = 0; at < text->size();) {
+    const Utf8Char character = decode_utf8(*text, at);
+    if (character.code_point > 0xFF) return std::nullopt;
+    bytes += static_cast<char>(character.code_point);
+    at += character.length;
+  }
+  return bytes;
+}
+
+bool PickleTree::read_tensor(PickleRef ref, ForeignTensor& tensor, std::string& missing) {
+  return read_array(ref, tensor, missing);
+}
+
+// The Source of a walk.
+
+bool PickleTree::add_literal(TableBuilder& builder, PickleRef ref) {
+  const PickleLiteral literal = graph_.literal(ref);
+  switch (literal.type) {
+    case PickleType::kNone:
+      builder.null();
+      break;
+    case PickleType::kBool:
+      builder.boolean(literal.integer != 0);
+      break;
+    case PickleType::kInt:
+      builder.integer(literal.integer);
+      break;
+    case PickleType::kFloat:
+      builder.real(literal.real);
+      break;
+    case PickleType::kText:
+    case PickleType::kOldText: {
+      const std::string_view text = unescaped(ref, literal);
+      if (find_invalid_utf8(text)) {
+        builder.label("str");
+        builder.bytes(as_bytes(text));
+      } else {
+        builder.string(text);
+      }
+      break;
+    }
+    case PickleType::kBytes:
+    case PickleType::kByteArray:
+      builder.bytes(literal.bytes);
+      break;
+    case PickleType::kBigInt:
+      add_bigint(builder, literal);
+      break;
+    default:
+      builder.null();
+  }
+  return builder.ok();
+}
+
+void PickleTree::add_bigint(TableBuilder& builder, const PickleLiteral& literal) {
+  const auto too_long = [&] {
+    builder.refuse("an integer takes more than the bytes that Limits::bigint_bytes allows",
+                   ErrorCode::kLimitExceeded);
+  };
+  if (literal.is_decimal) {
+    const auto number = BigInt::from_decimal(as_text(literal.bytes), limits_.bigint_bytes);
+    if (number) return builder.bigint(number->bytes());
+    if (number.error().code == ErrorCode::kLimitExceeded) return too_long();
+    return builder.refuse("an integer has needless zeros", ErrorCode::kForeignInvalid);
+  }
+  // In as few bytes as it needs.
+  ByteSpan bytes = literal.bytes;
+  const auto is_sign = [](std::byte last, std::byte before) {
+    const bool is_negative = (before & std::byte{0x80}) != std::byte{0};
+    return last == (is_negative ? std::byte{0xFF} : std::byte{0});
+  };
+  while (bytes.size() > 1 && is_sign(bytes.back(), bytes[bytes.size() - 2])) {
+    bytes = bytes.first(bytes.size() - 1);
+  }
+  if (bytes.size() > limits_.bigint_bytes) return too_long();
+  if (bytes.size() > sizeof(std::int64_t)) return builder.bigint(bytes);
+  std::int64_t value = (bytes.back() & std::byte{0x80}) != std::byte{0} ? -1 : 0;
+  std::copy(bytes.begin(), bytes.end(), reinterpret_cast<std::byte*>(&value));
+  builder.integer(value);
+}
+
+bool PickleTree::add_tensor(TableBuilder& builder, PickleRef ref) {
+  if (const std::uint32_t known = tensors_[ref.number()]; known != 0) {
+    builder.known_tensor(known - 1);
+    return builder.ok();
+  }
+  ForeignTensor tensor;
+  std::string missing;
+  const bool is_given = read_tensor(ref, tensor, missing);
+  if (error_) return false;
+  ++tensor_count_;
+  if (!is_given) {
+    if (!missing.empty()) {
+      note(Note::Kind::kLoss, "This tensor cannot be given: " + missing + ".");
+    }
+    if (!tensor_bytes(tensor.dtype, tensor.shape, tensor.block)) tensor.shape.clear();
+    builder.placeholder({tensor.dtype, tensor.shape, tensor.block});
+    return builder.ok();
+  }
+  words_.assign({static_cast<std::uint64_t>(tensor.dtype), tensor.flags, tensor.file, tensor.offset,
+                 tensor.shape.size()});
+  words_.insert(words_.end(), tensor.shape.begin(), tensor.shape.end());
+  words_.insert(words_.end(), tensor.strides.begin(), tensor.strides.end());
+  const std::uint32_t number = builder.tensor_count();
+  const auto [tied, is_new] = tied_.try_emplace(hash128(std::as_bytes(std::span(words_))), number);
+  tensors_[ref.number()] = tied->second + 1;
+  if (is_new) {
+    add_foreign_tensor(builder, tensor);
+  } else {
+    builder.known_tensor(tied->second);
+  }
+  return builder.ok();
+}
+
+bool PickleTree::add(TableBuilder& builder, Node node, bool in_metadata) {
+  if (const auto depth = open_depth(node)) {
+    note(Note::Kind::kLoss, "This object is inside itself; a null stands in its place.");
+    builder.label(keep("pickle.cycle:" + walk_->path_of(*depth)));
+    builder.null();
+    return builder.ok();
+  }
+  const PickleShape shape = shape_of(node);
+  if (error_) {
+    builder.refuse(error_->message, error_->code);
+    return false;
+  }
+  if (!shape.label.empty()) builder.label(shape.label);
+  switch (shape.from) {
+    case From::kNothing:
+      builder.null();
+      break;
+    case From::kLiteral:
+      if (shape.ref.is_literal()) return add_literal(builder, shape.ref);
+      return add_called(builder, shape);
+    case From::kText:
+      builder.string(shape.text);
+      break;
+    case From::kTensor:
+      if (in_metadata) {
+        note(Note::Kind::kLoss, "This tensor is in an attribute, where none can be kept.");
+        builder.null();
+        break;
+      }
+      return add_tensor(builder, shape.ref);
+    default:
+      builder.container(shape.kind);
+  }
+  return builder.ok();
+}
+
+// Literals that are calls: bytes of protocol 2, complex numbers.
+bool PickleTree::add_called(TableBuilder& builder, const PickleShape& shape) {
+  const auto args = elements_of(graph_.call(shape.ref).args);
+  if (shape.kind == Kind::kComplex128) {
+    std::array<double, 2> parts = {};
+    for (std::size_t i = 0; i < 2; ++i) parts[i] = real(args[i]).value_or(0);
+    builder.complex({parts[0], parts[1]});
+  } else if (args.empty()) {
+    builder.bytes({});
+  } else if (const auto decoded = encoded_latin(shape.ref)) {
+    builder.bytes(as_bytes(*decoded));
+  } else {
+    builder.refuse("bytes are encoded in another way than Python does", ErrorCode::kForeignInvalid);
+  }
+  return builder.ok();
+}
+
+bool PickleTree::is_container(Node node) {
+  if (error_ || open_depth(node)) return false;
+  // The usual case, without its shape.
+  if (node.shape == 0 && !node.ref.is_literal() && tensors_[node.ref.number()] != 0 &&
+      known_[node.ref.number()] == 0) {
+    return false;
+  }
+  return espalier::is_container(shape_of(node).kind);
+}
+
+std::string PickleTree::path() const {
+  return walk_ == nullptr ? std::string() : walk_->current_path();
+}
+
+std::optional<std::size_t> PickleTree::open_depth(Node node) const {
+  if (node.shape != 0 || node.ref.is_literal() || open_[node.ref.number()] == 0) return {};
+  return open_[node.ref.number()] - 1;
+}
+
+PickleTree::Children PickleTree::children(Node node) {
+  if (node.shape == kMetadataShape + 1) {
+    PickleShape& metadata = shapes_[kMetadataShape];
+    if (!attributes_.empty()) {
+      PickleShape all = fields({}, attributes_);
+      all.kind = Kind::kDict;
+      const Field named[] = {{"torch.attributes", made(all)}};
+      PickleShape root = fields({}, named);
+      root.kind = Kind::kDict;
+      shapes_[kMetadataShape] = root;
+    } else {
+      metadata.count = 0;
+    }
+  }
+  const PickleShape shape = shape_of(node);
+  const bool is_object = node.shape == 0 && !node.ref.is_literal();
+  Children found(*this, is_object ? std::optional(node.ref) : std::nullopt);
+  if (is_object) {
+    open_[node.ref.number()] = static_cast<std::uint32_t>(walk_->depth() + 1);
+    keep_attributes(node.ref);
+  }
+  fill(found, shape);
+  // Objects that share others stand for many more nodes than there are objects: 222 bytes of tuples
+  // of twice the same tuple are 2^30.
+  nodes_ += found.size();
+  if (nodes_ > graph_.size() + kFreeNodes && !error_) {
+    refuse(
+        "objects in this pickle are shared so often that its tree would have more nodes than "
+        "the pickle has bytes",
+        ErrorCode::kLimitExceeded);
+    found.keys_.clear();
+    found.nodes_.clear();
+  }
+  return found;
+}
+
+void PickleTree::fill(Children& found, const PickleShape& shape) {
+  if (shape.from == From::kFields || shape.from == From::kNodes) {
+    for (std::uint32_t i = 0; i < shape.count; ++i) {
+      const Field& field = fields_[shape.first + i];
+      if (shape.from == From::kFields) found.keys_.push_back(KeyView::of(field.name));
+      found.nodes_.push_back(field.node);
+    }
+    return;
+  }
+  std::vector<PickleRef> items;
+  if (shape.from == From::kSetItems) {
+    graph_.items(shape.ref, items);
+  } else {
+    graph_.elements(shape.ref, items);
+  }
+  if (shape.from == From::kElements) {
+    found.nodes_.assign(items.begin(), items.end());
+    return;
+  }
+  found.keys_.reserve(items.size() / 2);
+  found.nodes_.reserve(items.size() / 2);
+  for (std::size_t i = 0; i < items.size(); i += 2) {
+    found.keys_.push_back(*key_of(items[i], false));
+    found.nodes_.push_back(items[i + 1]);
+  }
+}
+
+Result<void> PickleTree::add_to(TableBuilder& builder) {
+  TreeWalk<PickleTree> walk(*this, builder, limits_);
+  walk_ = &walk;
+  const bool is_whole = walk.run(graph_.root(), PickleNode::made(kMetadataShape));
+  walk_ = nullptr;
+  if (!is_whole) failed_path_ = walk.current_path();
+  if (is_whole) note_hidden_calls();
+  if (error_) return tl::unexpected<Error>(*error_);
+  return {};
+}
+
+// A call whose result is thrown away, or stands where only the form of an argument is looked at, is
+// in no node of the tree. Attackers put theirs there, beside tensors that look harmless.
+void PickleTree::note_hidden_calls() {
+  for (std::uint32_t number = 0; number < graph_.object_count() && !error_; ++number) {
+    const PickleRef ref = PickleRef::object(number);
+    if (known_[number] != 0 || tensors_[number] != 0) continue;
+    if (graph_.type(ref) == PickleType::kCall) shape_of_ref(ref);
+  }
+}
+
+// A state_dict's _metadata is an attribute of its OrderedDict, and no entry of it.
+void PickleTree::keep_attributes(PickleRef ref) {
+  const PickleRef* const state = graph_.state(ref);
+  if (state == nullptr || graph_.type(ref) != PickleType::kCall) return;
+  const auto function = global_of(graph_.call(ref).callable);
+  if (!function || function->module != "collections") return;
+  const bool is_empty = !state->is_literal() && graph_.element_count(*state) == 0;
+  if (!is_empty) attributes_.push_back({keep(path()), *state});
+}
+
+}  // namespace espalier

@@ -1,0 +1,48 @@
+// The index of a model in several files: JSON that maps names of tensors to names of files.
+#ifndef ESPALIER_FOREIGN_SHARDS_INDEX_H_
+#define ESPALIER_FOREIGN_SHARDS_INDEX_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "espalier/base/bytes.h"
+#include "espalier/base/error.h"
+#include "espalier/base/limits.h"
+#include "espalier/foreign/json_tree.h"
+
+namespace espalier {
+
+/// The member of the index that maps names to files.
+inline constexpr char kWeightMap[] = "weight_map";
+/// The key of the index's other members in the checkpoint's metadata. No shard has this name.
+inline constexpr char kIndexKey[] = "index";
+
+/// Files that a checkpoint can have, the index among them: their numbers have 16 bits.
+inline constexpr std::size_t kMaxFiles = 65536;
+
+/// Whether a file that begins with `front` is the index of a model in several files.
+bool looks_like_shard_index(ByteSpan front, std::uint64_t file_size);
+
+/// What an index says. Movable; texts are valid as long as it lives.
+struct ShardIndex {
+  struct Entry {
+    std::string_view tensor;
+    std::uint32_t file;  // position in `files`
+  };
+
+  JsonTree json;
+  /// The names of the files, in the order in which they are mentioned first.
+  std::vector<std::string_view> files = {};
+  /// In the order of the index.
+  std::vector<Entry> entries = {};
+};
+
+/// Parses an index. kForeignInvalid if it is not JSON, has no map from texts to texts, or names a
+/// file by more than a plain name; kLimitExceeded for kMaxFiles files or deep JSON.
+[[nodiscard]] Result<ShardIndex> parse_shard_index(std::string_view text, const Limits& limits);
+
+}  // namespace espalier
+
+#endif  // ESPALIER_FOREIGN_SHARDS_INDEX_H_

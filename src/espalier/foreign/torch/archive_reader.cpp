@@ -1,0 +1,230 @@
+#include "espalier/foreign/torch/archive_reader.h"
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "espalier/base/counted.h"
+#include "espalier/base/merge_sort.h"
+#include "espalier/foreign/pickle/pickle_graph.h"
+#include "espalier/foreign/torch/pickle_checkpoint.h"
+#include "espalier/foreign/torch/torch_tree.h"
+
+namespace espalier {
+namespace {
+
+constexpr std::string_view kPickle = "data.pkl";
+
+// The folder of an entry named <folder>/data.pkl, with its slash.
+std::optional<std::string_view> folder_of_pickle(const ZipEntry& entry) {
+  const std::size_t slash = entry.name.find('/');
+  if (slash == std::string_view::npos || slash == 0) return std::nullopt;
+  if (entry.name.substr(slash + 1) != kPickle) return std::nullopt;
+  return entry.name.substr(0, slash + 1);
+}
+
+// The storages of an archive: the entries <folder>/data/<key>.
+class ArchiveStorages final : public TorchStorages {
+ public:
+  ArchiveStorages(ZipArchive& archive, std::string_view folder, std::uint32_t pickle,
+                  ByteSpan pickle_bytes)
+      : archive_(archive),
+        name_(std::string(folder) + "data/"),
+        folder_bytes_(name_.size()),
+        pickle_(pickle),
+        bytes_(pickle_bytes) {}
+
+  Result<TorchStorage> find(std::string_view key) override {
+    name_.resize(folder_bytes_);
+    name_ += key;
+    const auto number = archive_.directory().find(name_);
+    if (!number) {
+      return fail(ErrorCode::kForeignInvalid,
+                  "data/" + std::string(key) + " is not in the archive; the file is incomplete");
+    }
+    const auto place = archive_.place(*number);
+    if (!place) return propagate(place);
+    return TorchStorage{place->file, place->offset, archive_.entry(*number).length};
+  }
+
+  Result<TorchStorage> keep(ByteSpan bytes) override {
+    const std::less_equal<> is_before;
+    const bool is_in_pickle = is_before(bytes_.data(), bytes.data()) &&
+                              is_before(bytes.data() + bytes.size(), bytes_.data() + bytes_.size());
+    if (is_in_pickle && !archive_.entry(pickle_).is_deflated) {
+      const auto place = archive_.place(pickle_);
+      if (!place) return propagate(place);
+      const auto at = static_cast<std::uint64_t>(bytes.data() - bytes_.data());
+      return TorchStorage{place->file, place->offset + at, bytes.size()};
+    }
+    const auto place = archive_.keep(bytes);
+    if (!place) return propagate(place);
+    return TorchStorage{place->file, place->offset, bytes.size()};
+  }
+
+  bool is_storage(const ZipEntry& entry) const {
+    return entry.name.starts_with(std::string_view(name_).substr(0, folder_bytes_));
+  }
+
+ private:
+  ZipArchive& archive_;
+  std::string name_;  // of a storage's entry, and how much of it is the folder
+  std::size_t folder_bytes_;
+  std::uint32_t pickle_;
+  ByteSpan bytes_;
+};
+
+// Bytes of storages that no tensor of `tables` reaches.
+std::uint64_t unreached_bytes(const OwnedTables& tables, std::uint64_t stored) {
+  std::vector<std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>> runs;
+  runs.reserve(tables.tensors.size());
+  for (const ChunkRecord& chunk : tables.chunks) {
+    if (!runs.empty() && std::get<0>(runs.back()) == chunk.file &&
+        std::get<2>(runs.back()) == chunk.offset) {
+      std::get<2>(runs.back()) += chunk.stored;
+    } else {
+      runs.emplace_back(chunk.file, chunk.offset, chunk.offset + chunk.stored);
+    }
+  }
+  merge_sort_runs(runs, std::less<>());
+  std::uint64_t reached = 0;
+  std::uint32_t file = 0;
+  std::uint64_t end = 0;
+  for (const auto& [in, from, to] : runs) {
+    if (in != file) end = 0;
+    file = in;
+    if (to > end) reached += to - std::max(from, end);
+    end = std::max(end, to);
+  }
+  return stored - std::min(stored, reached);
+}
+
+class TorchReader final : public ContentReader {
+ public:
+  explicit TorchReader(TorchCalls* calls = nullptr) : calls_(calls) {}
+
+  Result<bool> step(ZipArchive& archive) override {
+    if (!pickle_) {
+      if (auto ok = find_pickle(archive.directory()); !ok) return propagate(ok);
+      const ZipEntry& entry = archive.entry(*pickle_);
+      if (entry.length > archive.options().limits.pickle_bytes) {
+        return fail(ErrorCode::kLimitExceeded,
+                    "the pickle has " + counted(entry.length, "byte") +
+                        " and Limits::pickle_bytes allows " +
+                        std::to_string(archive.options().limits.pickle_bytes),
+                    entry.header_offset);
+      }
+      pickle_ticket_ = archive.want(*pickle_);
+      if (const auto order = archive.directory().find(folder_ + "byteorder")) {
+        order_ticket_ = archive.want(*order, 16);
+      }
+      return false;
+    }
+    return true;
+  }
+
+  Result<ForeignParts> build(ZipArchive& archive) override {
+    ForeignParts parts;
+    parts.format = FileFormat::kTorch;
+    bool is_big = false;
+    if (order_ticket_) {
+      const auto order = archive.bytes(*order_ticket_);
+      if (!order) return propagate(order);
+      is_big = as_text(*order) == "big";
+      if (!is_big && as_text(*order) != "little") {
+        return fail(ErrorCode::kForeignInvalid, "the byte order is neither little nor big");
+      }
+    }
+    const auto bytes = archive.bytes(pickle_ticket_);
+    if (!bytes) return propagate(bytes);
+    ArchiveStorages storages(archive, folder_, *pickle_, *bytes);
+    const std::uint64_t offset = archive.entry(*pickle_).data_offset;
+    const ErrorCode code = ErrorCode::kForeignInvalid;
+    auto graph = run_pickle(*bytes, offset);
+    if (!graph) {
+      // The entry is complete, so it is not a download that ended early.
+      if (graph.error().code == ErrorCode::kTruncated) graph.error().code = code;
+      return propagate(graph);
+    }
+    if (graph->size() != bytes->size()) {
+      return fail(code, "the pickle goes on after its end", offset + graph->size());
+    }
+    auto tables =
+        torch_tables(*graph, storages, is_big, archive.options().limits, parts.notes, calls_);
+    if (!tables) return propagate(tables);
+    parts.tables = std::move(*tables);
+    add_notes(archive, storages, parts);
+    return parts;
+  }
+
+ private:
+  Result<void> find_pickle(const ZipDirectory& directory) {
+    const auto entries = directory.entries();
+    for (std::uint32_t i = 0; i < entries.size(); ++i) {
+      const auto folder = folder_of_pickle(entries[i]);
+      if (!folder) continue;
+      if (pickle_) {
+        return fail(ErrorCode::kForeignInvalid,
+                    "the archive has two data.pkl, and programs take either of them",
+                    entries[i].header_offset);
+      }
+      pickle_ = i;
+      folder_ = *folder;
+    }
+    return {};
+  }
+
+  void add_notes(const ZipArchive& archive, const ArchiveStorages& storages,
+                 ForeignParts& parts) const {
+    std::uint64_t stored = 0;
+    std::uint64_t code = 0;
+    std::uint64_t constants = 0;
+    for (const ZipEntry& entry : archive.directory().entries()) {
+      if (storages.is_storage(entry)) stored += entry.length;
+      if (!entry.name.starts_with(folder_)) continue;
+      const std::string_view rest = entry.name.substr(folder_.size());
+      if (rest.starts_with("code/")) ++code;
+      if (rest.starts_with("constants/")) ++constants;
+    }
+    if (const std::uint64_t lost = unreached_bytes(parts.tables, stored); lost > 0) {
+      parts.notes.add({Note::Kind::kWarning, "",
+                       counted(lost, "byte") +
+                           " of the storages belong to no tensor; a converted file lacks them."});
+    }
+    if (code > 0) {
+      parts.notes.add({Note::Kind::kLoss, "",
+                       "The archive holds TorchScript code, which is neither shown nor run."});
+    }
+    if (constants > 0) {
+      parts.notes.add({Note::Kind::kLoss, "",
+                       "The archive holds " + counted(constants, "constant") +
+                           " of TorchScript code, which are not shown."});
+    }
+  }
+
+  TorchCalls* calls_;
+  std::optional<std::uint32_t> pickle_;
+  std::string folder_;
+  std::size_t pickle_ticket_ = 0;
+  std::optional<std::size_t> order_ticket_;
+};
+
+}  // namespace
+
+bool is_torch_archive(const ZipDirectory& directory) {
+  const auto entries = directory.entries();
+  return std::any_of(entries.begin(), entries.end(),
+                     [](const ZipEntry& entry) { return folder_of_pickle(entry).has_value(); });
+}
+
+std::unique_ptr<ContentReader> make_torch_reader() { return std::make_unique<TorchReader>(); }
+
+std::unique_ptr<ContentReader> make_torch_part_reader(TorchCalls& calls) {
+  return std::make_unique<TorchReader>(&calls);
+}
+
+}  // namespace espalier

@@ -1,0 +1,134 @@
+#include "espalier/foreign/torch/pickle_opener.h"
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "espalier/base/counted.h"
+#include "espalier/foreign/torch/pickle_checkpoint.h"
+#include "espalier/foreign/torch/torch_tree.h"
+#include "espalier/format/catalog.h"
+
+namespace espalier {
+namespace {
+
+constexpr std::uint64_t kGrowth = 8;
+constexpr std::size_t kCountBytes = 8;
+
+class FileStorages final : public TorchStorages {
+ public:
+  FileStorages(const LegacyFile* file, ByteSpan pickles, FileSet& files, KeptBytes& kept)
+      : file_(file), pickles_(pickles), files_(files), kept_(kept) {}
+
+  Result<TorchStorage> find(std::string_view key) override {
+    const LegacyStorage* const found = file_ == nullptr ? nullptr : file_->find(key);
+    if (found != nullptr) return TorchStorage{0, found->data_offset(), found->length()};
+    return fail(ErrorCode::kForeignInvalid,
+                "storage " + std::string(key) + " is not in the file; the file is incomplete");
+  }
+
+  Result<TorchStorage> keep(ByteSpan bytes) override {
+    const std::less_equal<> is_before;
+    if (is_before(pickles_.data(), bytes.data()) &&
+        is_before(bytes.data() + bytes.size(), pickles_.data() + pickles_.size())) {
+      return TorchStorage{0, static_cast<std::uint64_t>(bytes.data() - pickles_.data()),
+                          bytes.size()};
+    }
+    const auto place = kept_.keep(files_, bytes);
+    if (!place) return propagate(place);
+    return TorchStorage{place->file, place->offset, bytes.size()};
+  }
+
+ private:
+  const LegacyFile* file_;
+  ByteSpan pickles_;
+  FileSet& files_;
+  KeptBytes& kept_;
+};
+
+}  // namespace
+
+bool looks_like_pickle(ByteSpan front, std::uint64_t) {
+  return front.size() >= 2 && front[0] == std::byte{0x80} && front[1] >= std::byte{2} &&
+         front[1] <= std::byte{5};
+}
+
+PickleOpener::PickleOpener(const OpenOptions& options) : StepOpener(options) {}
+
+Result<void> PickleOpener::want_more() {
+  const std::uint64_t most = std::min(options().file_size, options().limits.pickle_bytes);
+  const std::uint64_t have = pickles_.size();
+  if (have >= most) {
+    return fail(ErrorCode::kLimitExceeded,
+                "the pickle has more than the " + counted(options().limits.pickle_bytes, "byte") +
+                    " that Limits::pickle_bytes allows",
+                have);
+  }
+  const std::uint64_t length = std::min(most, have * kGrowth) - have;
+  pickles_.resize(static_cast<std::size_t>(have + length));
+  want({0, have, length}, MutableByteSpan(pickles_).subspan(static_cast<std::size_t>(have)));
+  return {};
+}
+
+Result<void> PickleOpener::parse_legacy_file() {
+  auto parsed = parse_legacy(pickles_, options().file_size, 0);
+  if (!parsed && parsed.error().code == ErrorCode::kIncomplete) return want_more();
+  if (!parsed) return propagate(parsed);
+  legacy_ = std::move(*parsed);
+  counts_.resize(legacy_->storages.size() * kCountBytes);
+  for (std::size_t i = 0; i < legacy_->storages.size(); ++i) {
+    want({0, legacy_->storages[i].offset, kCountBytes},
+         MutableByteSpan(counts_).subspan(i * kCountBytes, kCountBytes));
+  }
+  return {};
+}
+
+Result<void> PickleOpener::parse_plain() {
+  auto graph = run_pickle(pickles_, 0);
+  if (!graph && graph.error().code == ErrorCode::kTruncated &&
+      pickles_.size() < options().file_size) {
+    return want_more();
+  }
+  if (!graph) return propagate(graph);
+  if (graph->size() != options().file_size) {
+    return fail(ErrorCode::kTrailingBytes,
+                "the file goes on for " + counted(options().file_size - graph->size(), "byte") +
+                    " after its pickle; if joblib wrote it, load it with joblib and save it again",
+                graph->size());
+  }
+  plain_ = std::move(*graph);
+  return {};
+}
+
+Result<void> PickleOpener::step() {
+  if (legacy_) {
+    for (std::size_t i = 0; i < legacy_->storages.size(); ++i) {
+      auto ok = check_legacy_count(legacy_->storages[i],
+                                   ByteSpan(counts_).subspan(i * kCountBytes, kCountBytes),
+                                   legacy_->is_big_endian, 0);
+      if (!ok) return ok;
+    }
+    return {};
+  }
+  if (plain_) return {};
+  if (pickles_.empty()) pickles_.assign(front().begin(), front().end());
+  return looks_like_legacy_torch(pickles_) ? parse_legacy_file() : parse_plain();
+}
+
+Result<Checkpoint> PickleOpener::build() {
+  ForeignParts parts;
+  parts.format = FileFormat::kTorch;
+  FileStorages storages(legacy_ ? &*legacy_ : nullptr, pickles_, files(), kept_);
+  auto tables = torch_tables(legacy_ ? legacy_->graph : *plain_, storages,
+                             legacy_ && legacy_->is_big_endian, options().limits, parts.notes);
+  if (!tables) return propagate(tables);
+  parts.tables = std::move(*tables);
+  parts.files = std::move(files());
+  parts.nest = options().nest;
+  auto catalog = Catalog::from_foreign(std::move(parts), options().limits);
+  if (!catalog) return propagate(catalog);
+  return Checkpoint(std::move(*catalog));
+}
+
+}  // namespace espalier

@@ -1,0 +1,117 @@
+#include "espalier/read/step_opener.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "espalier/base/merge_sort.h"
+
+namespace espalier {
+namespace {
+
+// Bytes are gathered in parts of this size. As one part, what comes in smaller buffers would be
+// assembled beside its destination first, and so held twice.
+constexpr std::uint64_t kPieceBytes = std::uint64_t{1} << 20;
+
+}  // namespace
+
+StepOpener::StepOpener(const OpenOptions& options)
+    : options_(options),
+      files_{{.length = options.file_size}},
+      front_(static_cast<std::size_t>(std::min(options.file_size, kFirstReadBytes))) {
+  want({0, 0, front_.size()}, front_);
+  begin_gathering();
+}
+
+std::span<const WantedFile> StepOpener::wants() const {
+  return error_ ? std::span<const WantedFile>() : std::span(wanted_files_).subspan(answered_);
+}
+
+std::span<const Extent> StepOpener::needs() const {
+  return error_ ? std::span<const Extent>() : gather_.needs();
+}
+
+void StepOpener::want(const Extent& extent, MutableByteSpan to) {
+  for (std::uint64_t at = 0; at < extent.length; at += kPieceBytes) {
+    const std::uint64_t length = std::min(kPieceBytes, extent.length - at);
+    next_.push_back({{extent.file, extent.offset + at, length},
+                     to.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(length))});
+  }
+}
+
+std::uint32_t StepOpener::want_file(std::string name) {
+  const auto number = static_cast<std::uint32_t>(files_.size());
+  files_.push_back({.name = name});
+  wanted_files_.push_back({number, std::move(name)});
+  return number;
+}
+
+void StepOpener::begin_gathering() {
+  wanted_ = std::move(next_);
+  next_.clear();
+  merge_sort_runs(wanted_, [](const Want& a, const Want& b) {
+    return std::tie(a.extent.file, a.extent.offset) < std::tie(b.extent.file, b.extent.offset);
+  });
+  std::vector<Extent> extents;
+  extents.reserve(wanted_.size());
+  for (const Want& want : wanted_) extents.push_back(want.extent);
+  gather_ = Gather(std::move(extents));
+}
+
+Result<void> StepOpener::go_on() {
+  while (gather_.is_complete() && answered_ == wanted_files_.size() && !is_done_) {
+    if (auto ok = step(); !ok) {
+      error_ = ok.error();
+      return ok;
+    }
+    is_done_ = next_.empty() && answered_ == wanted_files_.size();
+    begin_gathering();
+  }
+  return {};
+}
+
+Result<void> StepOpener::answer(std::uint32_t number, const Result<std::uint64_t>& size) {
+  if (error_) return tl::unexpected<Error>(*error_);
+  if (wants().empty() || wants().front().number != number) {
+    return OpeningMachine::answer(number, size);
+  }
+  ++answered_;
+  if (size) {
+    files_[number].length = *size;
+  } else {
+    files_[number].problem = size.error();
+  }
+  return go_on();
+}
+
+Result<void> StepOpener::feed(const Extent& extent, ByteSpan bytes) {
+  if (error_) return tl::unexpected<Error>(*error_);
+  for (;;) {
+    auto fed = gather_.feed(extent, bytes, [&](std::size_t i, ByteSpan piece) {
+      std::copy(piece.begin(), piece.end(), wanted_[i].to.begin());
+      return Result<void>{};
+    });
+    if (!fed) {
+      error_ = fed.error();
+      return fed;
+    }
+    if (!gather_.is_complete() || is_done_) return {};
+    if (auto ok = go_on(); !ok) return ok;
+    // The same bytes may hold what the next step wants, as when a whole mapped file is fed at once.
+    const auto is_in = [&](const Extent& need) {
+      return need.file == extent.file && need.offset < extent.offset + extent.length &&
+             extent.offset < need.offset + need.length;
+    };
+    if (std::none_of(needs().begin(), needs().end(), is_in)) return {};
+  }
+}
+
+Result<Checkpoint> StepOpener::finish() {
+  if (error_) return tl::unexpected<Error>(*error_);
+  // Nothing is fed of an empty file.
+  if (auto ok = go_on(); !ok) return propagate(ok);
+  if (!is_done_) return fail(ErrorCode::kIncomplete, "the opener still needs bytes of the file");
+  return build();
+}
+
+}  // namespace espalier

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Opens the files that flax made, and compares all of them with what flax read.
+
+Usage: ESPALIER=path/to/espalier test_msgpack.py
+"""
+
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+ESPALIER = os.environ["ESPALIER"]
+EXPECTED = json.loads((HERE / "expected.json").read_text())
+DTYPES = {"bfloat16": "bf16", "float": "f", "int": "i", "uint": "u", "complex": "c"}
+OPAQUE = ("datetime64[D]",)
+
+
+def run(*args):
+    return subprocess.run([ESPALIER, *map(str, args)], check=True, capture_output=True, timeout=100).stdout.decode()
+
+
+def short(dtype):
+    for long, prefix in DTYPES.items():
+        if dtype.startswith(long):
+            return prefix + dtype[len(long) :]
+    return dtype
+
+
+class Msgpack(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def check(self, file, node, expected):
+        path, kind = node["path"], expected["kind"]
+        if kind in ("dict", "list"):
+            self.assertEqual(node["kind"], kind, path)
+            children = expected["children"]
+            children = list(children.values()) if kind == "dict" else children
+            self.assertEqual(len(node["children"]), len(children), path)
+            if kind == "dict":
+                keys = [child["path"][len(path) :].lstrip("/") for child in node["children"]]
+                self.assertEqual(keys, [key or "~2" for key in expected["children"]])
+            for child, wanted in zip(node["children"], children, strict=True):
+                self.check(file, child, wanted)
+        elif kind == "tensor":
+            self.check_tensor(file, node, expected)
+        elif kind == "complex128":
+            self.assertEqual(complex(*node["value"]), complex(expected["value"].strip("()")), path)
+        else:
+            if kind == "int":
+                self.assertIn(node["kind"], ("int64", "bigint"), path)
+                self.assertEqual(str(node["value"]), expected["value"], path)
+                return
+            self.assertEqual(node["kind"], kind, path)
+            value = expected.get("value")
+            self.assertEqual(node["value"], float(value) if kind == "float64" else value, path)
+
+    def check_tensor(self, file, node, expected):
+        path = node["path"]
+        self.assertEqual(node["kind"], "tensor", path)
+        if expected["dtype"] in OPAQUE:
+            self.assertEqual((node["dtype"], node["shape"]), ("opaque", expected["shape"] or [1]), path)
+        else:
+            self.assertEqual((node["dtype"].replace("_", ""), node["shape"]),
+                             (short(expected["dtype"]).replace("_", ""), expected["shape"]), path)  # fmt: skip
+        self.assertEqual(node.get("label"), "numpy." + expected["dtype"] if expected["scalar"] else None, path)
+        out = self.folder / "tensor.raw"
+        run("extract", "-q", file, out, path, "--force")
+        self.assertEqual(hashlib.sha256(out.read_bytes()).hexdigest(), expected["sha256"], path)
+
+    def check_file(self, name, path=None):
+        path = path or HERE / f"{name}.msgpack"
+        self.check(path, json.loads(run("tree", "--json", path))["tree"], EXPECTED[name])
+
+    def test_training_state(self):
+        self.check_file("train")
+
+    def test_every_kind_of_value(self):
+        self.check_file("odd")
+        notes = json.loads(run("ls", "--json", HERE / "odd.msgpack"))["notes"]
+        self.assertEqual([note["path"] for note in notes], ["times", "time"])
+
+    def test_chunks_that_cannot_be_joined(self):
+        self.check_file("chunked")
+
+    def test_conversion(self):
+        for name in EXPECTED:
+            run("convert", "-q", HERE / f"{name}.msgpack", self.folder / f"{name}.espalier")
+            run("verify", self.folder / f"{name}.espalier")
+            self.check_file(name, self.folder / f"{name}.espalier")
+        run("convert", "-q", HERE / "train.msgpack", self.folder / "a.safetensors", "--unrepresentable=metadata")
+
+    def test_every_command(self):
+        for command in ("ls", "tree", "stats", "verify"):
+            run(command, HERE / "odd.msgpack")
+            run(command, HERE / "odd.msgpack", "--json")
+        run("show", HERE / "train.msgpack", "params/Dense_0/bias")
+
+
+if __name__ == "__main__":
+    unittest.main()

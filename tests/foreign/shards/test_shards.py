@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Opens the sharded model that huggingface_hub made, and compares all of it with what safetensors read.
+
+Usage: ESPALIER=path/to/espalier test_shards.py
+"""
+
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+ESPALIER = os.environ["ESPALIER"]
+INDEX = "model.safetensors.index.json"
+EXPECTED = json.loads((HERE / "expected.json").read_text())
+OK, CHECK_FAILED, IO = 0, 1, 4
+
+
+def run(*args, expect=OK):
+    done = subprocess.run([ESPALIER, *map(str, args)], capture_output=True, timeout=100)
+    if done.returncode != expect:
+        raise AssertionError((args, done.returncode, done.stdout, done.stderr))
+    return done.stdout.decode()
+
+
+def read_safetensors(path):
+    """A dict of (dtype, shape, SHA-256), and the metadata."""
+    content = path.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    header, data = json.loads(content[8 : 8 + length]), content[8 + length :]
+    metadata = header.pop("__metadata__", {})
+    return {
+        name: (entry["dtype"].lower(), entry["shape"], hashlib.sha256(data[slice(*entry["data_offsets"])]).hexdigest())
+        for name, entry in header.items()
+    }, metadata
+
+
+class Shards(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def copy(self):
+        return pathlib.Path(shutil.copytree(HERE / "model", self.folder / "model"))
+
+    def check_tensors(self, path):
+        tensors, _ = read_safetensors(path)
+        wanted = {t["name"]: (t["dtype"], t["shape"], t["sha256"]) for t in EXPECTED["tensors"]}
+        self.assertEqual(tensors, wanted)
+
+    def test_every_tensor(self):
+        listed = json.loads(run("ls", "--json", HERE / "model" / INDEX))
+        self.assertEqual(listed["format"], "sharded")
+        self.assertNotIn("notes", listed)
+        self.assertEqual([node["path"] for node in listed["nodes"]], [t["name"] for t in EXPECTED["tensors"]])
+        run("convert", "-q", HERE / "model" / INDEX, self.folder / "flat.safetensors", "--no-metadata")
+        self.check_tensors(self.folder / "flat.safetensors")
+
+    def test_through_an_espalier_file(self):
+        run("convert", "-q", HERE / "model" / INDEX, self.folder / "a.espalier")
+        run("verify", self.folder / "a.espalier")
+        run("convert", "-q", self.folder / "a.espalier", self.folder / "a.safetensors", "--no-metadata")
+        self.check_tensors(self.folder / "a.safetensors")
+
+    def test_metadata(self):
+        def plain(node):
+            return {child["path"][len(node["path"]) :].lstrip("/"): plain(child) if child["kind"] == "dict" else child["value"]
+                    for child in node["children"]}  # fmt: skip
+
+        metadata = plain(json.loads(run("tree", "--json", "--metadata", HERE / "model" / INDEX))["tree"])
+        self.assertEqual(metadata.pop("index"), {"metadata": EXPECTED["index"]})
+        self.assertEqual(metadata, EXPECTED["metadata"])
+
+    def test_every_command(self):
+        for command in ("ls", "tree", "stats", "verify"):
+            run(command, HERE / "model" / INDEX)
+            run(command, HERE / "model" / INDEX, "--json")
+        run("tree", HERE / "model" / INDEX, "--nest")
+        run("show", HERE / "model" / INDEX, "model.scalar")
+
+    def test_a_missing_file(self):
+        model = self.copy()
+        gone = EXPECTED["tensors"][0]["file"]
+        (model / gone).unlink()
+        listed = json.loads(run("ls", "--json", model / INDEX))
+        self.assertEqual([node["path"] for node in listed["nodes"]], [t["name"] for t in EXPECTED["tensors"]])
+        lost = {node["path"] for node in listed["nodes"] if node["kind"] == "placeholder"}
+        self.assertEqual(lost, {t["name"] for t in EXPECTED["tensors"] if t["file"] == gone})
+        self.assertIn(gone, " ".join(note["message"] for note in listed["notes"]))
+        # A file that lacks tensors is not taken for the whole model.
+        run("convert", "-q", model / INDEX, self.folder / "a.espalier", expect=IO)
+        run("verify", model / INDEX, expect=CHECK_FAILED)
+
+
+if __name__ == "__main__":
+    unittest.main()

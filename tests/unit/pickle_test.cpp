@@ -1,0 +1,188 @@
+// Files that begin with a pickle: what they may do to a reader, and what it says.
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "support/feed.h"
+#include <doctest/doctest.h>
+
+#include "espalier/foreign/torch/pickle_opener.h"
+#include "espalier/read/walker.h"
+
+namespace espalier {
+namespace {
+
+using namespace std::string_literals;
+
+Result<Checkpoint> open(const std::string& file, const Limits& limits = {}) {
+  PickleOpener opener({.file_size = file.size(), .limits = limits});
+  if (auto ok = testing::feed_steps(opener, as_bytes(file), 7); !ok) return propagate(ok);
+  return opener.finish();
+}
+
+std::string times(int count, const std::string& text) {
+  std::string all;
+  for (int i = 0; i < count; ++i) all += text;
+  return all;
+}
+
+// A storage of two floats, as PyTorch names it: the id is left on the stack.
+const std::string kStorage =
+    "(X\x07\0\0\0storagectorch\nFloatStorage\nX\x01\0\0\0aX\x03\0\0\0cpuK\x02tQ"s;
+
+TEST_CASE("Pickles that no program writes are refused with a sentence") {
+  struct Case {
+    std::string what;
+    std::string pickle;  // after the opcode of the protocol
+    ErrorCode code;
+    const char* sentence;
+  };
+  const Case cases[] = {
+      {"calls something", "cposix\nsystem\nX\x02\0\0\0id\x85R."s, ErrorCode::kForeignInvalid,
+       "would call posix.system"},
+      {"calls what was called", "cbuiltins\ngetattr\nX\x01\0\0\0a\x85R)R."s,
+       ErrorCode::kForeignInvalid, "would call"},
+      {"takes from an empty stack", "R.", ErrorCode::kForeignInvalid, "more from the stack"},
+      {"takes below a mark", "N(R.", ErrorCode::kForeignInvalid, "more from the stack"},
+      {"has no mark", "t.", ErrorCode::kForeignInvalid, "no mark"},
+      {"names nothing", "h\x07.", ErrorCode::kForeignInvalid, "GET 7 names nothing"},
+      {"does not end", "N", ErrorCode::kTruncated, "ends in the middle"},
+      {"ends in a text", "X\x09\0\0\0a."s, ErrorCode::kTruncated, "ends in the middle"},
+      {"goes on", "N.N.", ErrorCode::kTrailingBytes, "2 bytes after its pickle"},
+      {"leaves values", "NN.", ErrorCode::kForeignInvalid, "values left"},
+      {"has a negative length", "T\xFF\xFF\xFF\xFF."s, ErrorCode::kForeignInvalid, "negative"},
+      {"has a length of 2^63", "\x8E\0\0\0\0\0\0\0\x80."s, ErrorCode::kTruncated, "ends in"},
+      {"has an unknown opcode", "\xFF.", ErrorCode::kForeignInvalid, "opcode 0xff"},
+      {"needs the registry", "\x82\x01.", ErrorCode::kUnsupportedFeature, "outside it"},
+      {"needs a buffer", "\x97.", ErrorCode::kUnsupportedFeature, "outside it"},
+      {"is of a later protocol", "\x80\x06N.", ErrorCode::kUnsupportedVersion, "protocol 6"},
+      {"has a key twice", "}(K\x01NK\x01Nu.", ErrorCode::kForeignInvalid, "same key twice"},
+      {"has True and 1", "}(\x88NK\x01Nu.", ErrorCode::kForeignInvalid, "same key twice"},
+      {"has a key alone", "}(K\x01u.", ErrorCode::kForeignInvalid, "without a value"},
+      {"appends to None", "NNa.", ErrorCode::kForeignInvalid, "adds elements to None"},
+      {"sets the state of a text", "X\x01\0\0\0a}b."s, ErrorCode::kForeignInvalid, "the state of"},
+      {"sets the state of a class", "cbuiltins\nint\n}b."s, ErrorCode::kForeignInvalid,
+       "the state of"},
+      {"throws away what a call gives", "cposix\nsystem\nX\x02\0\0\0id\x85R0N."s,
+       ErrorCode::kForeignInvalid, "would call posix.system"},
+      {"names a class by a number", "K\x01K\x01\x93.", ErrorCode::kForeignInvalid, "no text"},
+      {"names no storage", "K\x01Q.", ErrorCode::kForeignInvalid, "not a torch storage"},
+      {"names a storage that is not there", kStorage + ".", ErrorCode::kForeignInvalid,
+       "storage a is not in the file"},
+      {"is nested too deep", times(300, "(") + times(300, "l") + ".", ErrorCode::kLimitExceeded,
+       "Limits::depth"},
+      {"is shared too often", "]" + times(40, "2\x86") + ".", ErrorCode::kLimitExceeded,
+       "more nodes than"},
+      {"calls in calls",
+       times(50, "ctorch._utils\n_rebuild_parameter\n") + "N" + times(50, "\x88N\x87R") + ".",
+       ErrorCode::kForeignInvalid, "nested too deep"},
+      {"takes memory", times(2'000'000, "]") + "N.", ErrorCode::kLimitExceeded, "4 times"},
+      {"has a name of 10,000 bytes", "c" + times(10'000, "a") + "\nb\n.",
+       ErrorCode::kForeignInvalid, "more than 4096 bytes"},
+      {"has an int that is none", "I1x\n.", ErrorCode::kForeignInvalid, "malformed"},
+      {"has a string without its quote", "S'a\n.", ErrorCode::kForeignInvalid, "malformed"},
+  };
+  for (const Case& each : cases) {
+    CAPTURE(each.what);
+    const auto opened = open("\x80\x02" + each.pickle);
+    REQUIRE_FALSE(opened);
+    CHECK(to_string(opened.error().code) == to_string(each.code));
+    CHECK(opened.error().message.find(each.sentence) != std::string::npos);
+    CAPTURE(opened.error().message);
+  }
+}
+
+// Beside a tensor, a file opens; what loading it with pickle would do is noted all the same.
+TEST_CASE("Calls beside tensors are noted, wherever they hide") {
+  const std::string call = "cposix\nsystem\nX\x02\0\0\0id\x85R"s;
+  const std::string layout = "K\0K\x02\x85K\x01\x85"s;
+  const auto tensor = [](const std::string& offset_size_stride, const std::string& tracked,
+                         const std::string& hooks) {
+    return "ctorch._utils\n_rebuild_tensor_v2\n((X\x07\0\0\0storagectorch\nFloatStorage\nX\x01\0\0"
+           "\0aX\x04\0\0\0metaK\x02tQ"s +
+           offset_size_stride + tracked + hooks + "tR";
+  };
+  const std::string plain = tensor(layout, "\x89", "N");
+  const std::string dtype = "cnumpy\ndtype\nX\x02\0\0\0f4\x85R"s;
+  const auto array = [](const std::string& type) {
+    return "cnumpy.core.multiarray\nscalar\n" + type + "C\x04\0\0\0\0\x86R"s;
+  };
+  struct Case {
+    const char* where;
+    std::string pickle;
+    std::size_t notes;
+  };
+  const Case cases[] = {
+      {"nowhere", plain, 0},
+      {"nowhere, with a scalar of numpy", array(dtype), 0},
+      {"thrown away", call + "0" + plain, 1},
+      {"thrown away in the middle", plain + call + "0", 1},
+      {"as hooks", tensor(layout, "\x89", call), 1},
+      {"in place of a bool", tensor(layout, call, "N"), 2},
+      {"beside the dtype", array(dtype + call + "0"), 1},
+      {"in the arguments of the dtype", array("cnumpy\ndtype\nX\x02\0\0\0f4"s + call + "\x86R"), 1},
+      {"as what a factory would be", plain + "ccollections\ndefaultdict\n" + call + "\x85R\x86", 2},
+  };
+  for (const Case& each : cases) {
+    CAPTURE(each.where);
+    const auto opened = open("\x80\x02" + each.pickle + ".");
+    REQUIRE_MESSAGE(opened, opened.error().describe());
+    const auto& notes = opened->catalog().notes();
+    CHECK(notes.count() == each.notes);
+    if (each.notes == 0) continue;
+    CHECK(std::any_of(notes.listed().begin(), notes.listed().end(), [](const Note& note) {
+      return note.message.find("would call posix.system") != std::string::npos;
+    }));
+  }
+}
+
+TEST_CASE("What is set on a value that is no instance becomes a record with the value") {
+  const auto opened = open(
+      "\x80\x02"
+      "ctorch\ndevice\nX\x03\0\0\0cpu\x85R}X\x01\0\0\0aK\x01sb."s);
+  REQUIRE(opened);
+  CHECK(opened->state().at("data")->as_string() == "cpu");
+  CHECK(opened->state().at("state/a")->as_int64() == 1);
+}
+
+TEST_CASE("A list that holds itself opens, with a null and a note in its place") {
+  const auto opened = open(
+      "\x80\x02]q\0K\x05"
+      "ah\0a."s);
+  REQUIRE(opened);
+  CHECK(opened->state().size() == 2);
+  CHECK(opened->state().child(1).kind() == Kind::kNull);
+  CHECK(opened->state().child(1).label() == "pickle.cycle:");
+  CHECK(opened->catalog().notes().count() == 1);
+  CHECK(opened->catalog().notes().listed()[0].path == "1");
+}
+
+TEST_CASE("A memo number beyond all others takes no memory") {
+  const auto opened = open("\x80\x02K\x05r\xFF\xFF\xFF\xFFj\xFF\xFF\xFF\xFF\x86."s);
+  REQUIRE(opened);
+  CHECK(opened->state().child(1).as_int64() == 5);
+}
+
+TEST_CASE("The opcodes of protocol 0 and those of old classes") {
+  // {'a': [1L, True, -2, 1.5, u'\xe9\u2603', "x\n"], 'o': an instance with x = 1}
+  const auto opened = open(
+      "\x80\x02(dp0\nS'a'\np1\n(lp2\nL1L\naI01\naI-2\naF1.5\naV\xE9\\u2603\np3\naS'x\\n'\nas"
+      "S'o'\n(i__main__\nThing\n(dS'x'\nI1\nsbs.");
+  REQUIRE(opened);
+  std::string text;
+  for (Walker walk(opened->state()); walk.next();) {
+    const NodeRef node = walk.node();
+    text += std::string(walk.path()) + '=' + std::string(kind_name(node.kind()));
+    if (const auto number = node.as_int64()) text += std::to_string(*number);
+    if (const auto string = node.as_string()) text += *string;
+    text += ' ';
+  }
+  CHECK(text ==
+        "=dict a=list a/0=int641 a/1=bool a/2=int64-2 a/3=float64 a/4=string\xC3\xA9\xE2\x98\x83 "
+        "a/5=stringx\n o=record o/x=int641 ");
+  CHECK(opened->state().find(KeyView::of("o"))->label() == "__main__.Thing");
+}
+
+}  // namespace
+}  // namespace espalier

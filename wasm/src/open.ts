@@ -8,7 +8,7 @@ import { Opening, type Tree } from './core/tree.js'
 import { LocalEngine } from './engine/local.js'
 import type { WorkerEngine } from './engine/remote.js'
 import type { OnProgress } from './engine/run.js'
-import { endWorker, isWorker, type WorkerLike } from './engine/start-worker.js'
+import { endWorker, isWorker, watch, type WorkerLike } from './engine/start-worker.js'
 import { errorFromCode } from './errors.js'
 import { loadMadeFiles, loadRemote } from './later.js'
 import { RangeReader, type RangeReaderOptions } from './fetch/range-reader.js'
@@ -60,7 +60,8 @@ export interface OpenOptions extends HttpOptions, Pick<RangeReaderOptions, 'cach
   readonly nest?: boolean | undefined
   /**
    * Decodes, checks and computes statistics in a worker. Pass true for a new worker, or a worker that runs
-   * `espalier/worker`. The checkpoint then owns the worker, even if opening fails.
+   * `espalier/worker`. The checkpoint then owns the worker, even if opening fails. Pass a worker as soon as it is made: a
+   * failure before this call is not seen.
    */
   readonly worker?: boolean | WorkerLike | undefined
 }
@@ -82,6 +83,7 @@ export async function open(input: SourceInput, options?: OpenOptions): Promise<C
   const { worker, signal, onProgress, cache, maxGap, siblings, nest = false, ...others } = options ?? {}
   let reader: RangeReader | undefined
   let remote: WorkerEngine | undefined
+  const watched = isWorker(worker) ? watch(worker) : undefined
   try {
     if (!(worker === undefined || typeof worker === 'boolean' || isWorker(worker))) {
       throw errorFromCode('invalid_argument', "the option 'worker' must be true, false or a Worker")
@@ -126,7 +128,7 @@ export async function open(input: SourceInput, options?: OpenOptions): Promise<C
       })
     }
     const core = await (opener === likely ? loading : load(opener))
-    if (worker) remote = await (await loadRemote()).WorkerEngine.start(worker, decoder)
+    if (worker) remote = await (await loadRemote()).WorkerEngine.start(watched, decoder)
     let tree = await openWith(core)
     if (opener === 'core' && nest && !tree.isNested && tree.hasDottedKeys) tree = await openWith(await load('fullCore'))
     if (tree.madeFiles.length > 0) (await loadMadeFiles()).addMadeFiles(tree, files)

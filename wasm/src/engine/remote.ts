@@ -6,7 +6,7 @@ import type { RegionTask } from './decoder.js'
 import type { Engine, ReadJob, StatisticsJob } from './engine.js'
 import type { Plan } from './plan.js'
 import { fromPlain, type Answer, type Call, type PieceMessage } from './protocol.js'
-import { endWorker, listen, startWorker, type WorkerLike } from './start-worker.js'
+import { endWorker, listen, startWorker, watch, type WatchedWorker, type WorkerLike } from './start-worker.js'
 import type { StatisticsResult } from './statistics.js'
 
 /** A call without its id. */
@@ -32,23 +32,20 @@ export class WorkerEngine implements Engine {
   #next = 0
   #failure: EspalierError | undefined
 
-  private constructor(worker: WorkerLike, input: () => CoreInput) {
+  private constructor({ worker, failed }: WatchedWorker, input: () => CoreInput) {
     this.#worker = worker
     this.#input = input
-    listen(
-      worker,
-      (answer) => this.#take(answer as Answer | null | undefined),
-      (reason) => this.#fail(errorFromCode('worker_failed', `the worker has failed: ${reason}; open the file again`)),
-    )
+    listen(worker, (answer) => this.#take(answer as Answer | null | undefined))
+    void failed.then((reason) => this.#fail(errorFromCode('worker_failed', `the worker has failed: ${reason}; open the file again`)))
   }
 
   /**
    * Starts a worker.
-   * @param worker a worker that runs `espalier/worker`, which the engine then owns; true for a new one
+   * @param worker a worker that runs `espalier/worker`, which the engine then owns; undefined for a new one
    * @param input the location of decoder.wasm
    */
-  static async start(worker: true | WorkerLike, input: () => CoreInput): Promise<WorkerEngine> {
-    return new WorkerEngine(worker === true ? await startWorker() : worker, input)
+  static async start(worker: WatchedWorker | undefined, input: () => CoreInput): Promise<WorkerEngine> {
+    return new WorkerEngine(worker ?? watch(await startWorker()), input)
   }
 
   /** Waits until the worker answers. @throws EspalierError worker_failed; the reason of `signal` */

@@ -11,12 +11,18 @@ export interface WorkerLike {
   unref?(): void
 }
 
+/** A worker that is listened to, and why it failed, if it does. */
+export interface WatchedWorker {
+  readonly worker: WorkerLike
+  readonly failed: Promise<string>
+}
+
 /** The reasons that browsers omit when they refuse. */
 const NEEDS = 'it must come from the origin of the page, which a Content-Security-Policy must allow in worker-src'
 
 /**
  * Starts a worker that runs `espalier/worker`.
- * @throws EspalierError worker_failed if the host refuses; often that happens only later, see listen()
+ * @throws EspalierError worker_failed if the host refuses; often that happens only later, see watch()
  */
 export async function startWorker(): Promise<WorkerLike> {
   try {
@@ -46,19 +52,33 @@ export function endWorker(worker: WorkerLike): void {
   void (async () => worker.terminate())().catch(() => {})
 }
 
-/** Reports a worker's messages, and its failure. */
-export function listen(worker: WorkerLike, onMessage: (data: unknown) => void, onFailure: (reason: string) => void): void {
-  if (worker.addEventListener) {
-    worker.addEventListener('message', (event: MessageEvent) => onMessage(event.data))
-    worker.addEventListener('messageerror', () => onFailure('a message could not be read'))
-    worker.addEventListener('error', (event: ErrorEvent) => {
-      event.preventDefault?.()
-      onFailure(event.message || `its script cannot be loaded: ${NEEDS}`)
-    })
-    return
-  }
-  worker.on?.('message', onMessage)
-  worker.on?.('messageerror', () => onFailure('a message could not be read'))
-  worker.on?.('error', (error: Error) => onFailure(String(error)))
-  worker.on?.('exit', (code: number) => onFailure(`it has ended with code ${code}`))
+/**
+ * Listens for a worker's failure from now on. A browser reports once that a script cannot be loaded, and does so while the
+ * file is still being fetched: a later listener waits for ever.
+ */
+export function watch(worker: WorkerLike): WatchedWorker {
+  const failed = new Promise<string>((fail) => {
+    on(worker, 'messageerror', () => fail('a message could not be read'))
+    if (worker.addEventListener) {
+      on(worker, 'error', (event: ErrorEvent) => {
+        event.preventDefault?.()
+        fail(event.message || `its script cannot be loaded: ${NEEDS}`)
+      })
+    } else {
+      on(worker, 'error', (error: Error) => fail(String(error)))
+      on(worker, 'exit', (code: number) => fail(`it has ended with code ${code}`))
+    }
+  })
+  return { worker, failed }
+}
+
+/** Reports a worker's messages. */
+export function listen(worker: WorkerLike, onMessage: (data: unknown) => void): void {
+  if (worker.addEventListener) on(worker, 'message', (event: MessageEvent) => onMessage(event.data))
+  else on(worker, 'message', onMessage)
+}
+
+function on<T>(worker: WorkerLike, type: string, listener: (value: T) => void): void {
+  if (worker.addEventListener) worker.addEventListener(type, listener as (event: never) => void)
+  else worker.on?.(type, listener as (value: never) => void)
 }

@@ -136,10 +136,18 @@ inEachBrowser((kind, openPage) => {
     test(`a worker whose script ${what}`, { timeout: 60_000 }, async () => {
       const url = await serve(golden('tied'))
       const error = await page.evaluate(async (url, path) => {
-        return failure(espalier.open(url, { worker: new Worker(path, { type: 'module' }) }))
+        const file = await (await fetch(url)).blob()
+        // The file comes long after the browser has reported the failure.
+        const source = {
+          size: () => file.size,
+          read: async (offset, length) => {
+            await new Promise((resolve) => setTimeout(resolve, 1000))
+            return new Uint8Array(await file.slice(offset, offset + length).arrayBuffer())
+          },
+        }
+        return failure(espalier.open(source, { worker: new Worker(path, { type: 'module' }) }))
       }, url, path)
       assert.deepEqual([error.typed, error.code], [true, 'worker_failed'])
-      assert.ok(server.requests.length <= 1)
     })
   }
 

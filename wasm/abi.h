@@ -10,6 +10,7 @@
 //     names and compares
 //   - core-torch.wasm is the same for the files of PyTorch and NumPy; it also nests names and makes
 //     files
+//   - core-all.wasm is the same for every format
 //   - decoder.wasm turns stored bytes into checked ones and computes statistics; it knows no
 //     file and no tree
 //   - writer.wasm writes
@@ -304,9 +305,10 @@ ESPALIER_ABI Opening* espalier_open(std::uint64_t file_size, std::uint32_t index
 /// Writes up to `capacity` extents that are still needed and returns how many there are.
 ESPALIER_ABI std::uint32_t espalier_open_needs(Opening* opening, Extent* out,
                                                std::uint32_t capacity);
-/// The next further file that still needs an answer; 0 if there is none. The name is valid until
-/// the answer.
-ESPALIER_ABI std::uint32_t espalier_open_wants(Opening* opening, WantedFile* out);
+/// Writes up to `capacity` further files that still need an answer and returns how many there are.
+/// The names are valid until the next answer.
+ESPALIER_ABI std::uint32_t espalier_open_wants(Opening* opening, WantedFile* out,
+                                               std::uint32_t capacity);
 /// Answers a wanted file with its size in bytes.
 ESPALIER_ABI Status espalier_open_answer(Opening* opening, std::uint32_t file, std::uint64_t size);
 /// Answers a wanted file with the error that prevents reading it. Tensors in other files can still

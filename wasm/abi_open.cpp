@@ -53,12 +53,13 @@ std::uint32_t espalier_open_needs(Opening* opening, Extent* out, std::uint32_t c
   return static_cast<std::uint32_t>(needs.size());
 }
 
-std::uint32_t espalier_open_wants(Opening* opening, WantedFile* out) {
+std::uint32_t espalier_open_wants(Opening* opening, WantedFile* out, std::uint32_t capacity) {
   const auto wants = opening->machine->wants();
-  if (wants.empty()) return 0;
-  const espalier::WantedFile& file = wants.front();
-  *out = {file.number, is_sibling_name(file.name) ? 1u : 0u, text_of(file.name)};
-  return 1;
+  for (std::uint32_t i = 0; i < std::min<std::size_t>(capacity, wants.size()); ++i) {
+    const espalier::WantedFile& file = wants[i];
+    out[i] = {file.number, is_sibling_name(file.name) ? 1u : 0u, text_of(file.name)};
+  }
+  return static_cast<std::uint32_t>(wants.size());
 }
 
 Status espalier_open_answer(Opening* opening, std::uint32_t file, std::uint64_t size) {

@@ -55,6 +55,7 @@ console.log(
     core: file('core.wasm'),
     full: file('core-full.wasm'),
     torch: file('core-torch.wasm'),
+    all: file('core-all.wasm'),
     decoder: file('decoder.wasm'),
     writer: file('writer.wasm'),
     package: packageBytes(),

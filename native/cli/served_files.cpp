@@ -12,24 +12,46 @@
 #include "urls.h"
 #include <fmt/format.h>
 
+#include "espalier/native/checkpoint_folder.h"
 #include "espalier/native/regular_file.h"
 
 namespace espalier::cli {
 namespace {
 
-// Opens the file if it may be served.
-Result<RegularFile> open_served(const std::string& name, bool force) {
+// A file, and the further files in its folder that have bytes of the same checkpoint.
+struct Opened {
+  RegularFile file;
+  std::string name;
+  std::vector<std::pair<std::string, RegularFile>> siblings;
+};
+
+// Opens the file, and those that belong to it, if it may be served. Nothing else in its folder is
+// served.
+Result<Opened> open_served(const std::string& name, bool force) {
   if (auto ok = check_file_name(name, "input"); !ok) return propagate(ok);
   if (is_url(name)) {
     return fail(ErrorCode::kInvalidArgument,
                 "view serves files of this machine; download the file first");
   }
-  auto file = open_regular_file(name);
+  const auto path = file_to_open(name);
+  if (!path) return propagate(path);
+  auto file = open_regular_file(*path);
+  if (!file) return propagate(file);
+  Opened opened{std::move(*file), path->filename().string(), {}};
   // Read, not mapped: another program that truncates a mapped file would kill this one.
-  if (const auto checkpoint = open_file(name, {.no_mmap = true}); file && !force && !checkpoint) {
-    return propagate(checkpoint);
+  const auto checkpoint = open_file(name, {.no_mmap = true});
+  if (!checkpoint) return force ? Result<Opened>(std::move(opened)) : propagate(checkpoint);
+  for (const FileEntry& entry : checkpoint->checkpoint().catalog().files()) {
+    if (entry.name.empty() || entry.maker || entry.problem) continue;
+    auto sibling = open_regular_file(path->parent_path() / entry.name);
+    if (!sibling) return propagate(sibling);
+    opened.siblings.emplace_back(entry.name, std::move(*sibling));
   }
-  return file;
+  return opened;
+}
+
+std::unique_ptr<serve::FileResource> resource_of(RegularFile file) {
+  return std::make_unique<serve::FileResource>("application/octet-stream", std::move(file.file));
 }
 
 std::string list_of(const std::vector<ServedFile>& files) {
@@ -53,10 +75,12 @@ tl::expected<std::vector<ServedFile>, Failure> add_files(serve::Site& site,
     if (!opened) return about(file, opened);
     // The number keeps files of the same name apart.
     const std::string folder = "files/" + std::to_string(served.size()) + "/";
-    const std::string name = std::filesystem::path(file).filename().string();
-    served.push_back({name, folder + serve::percent_encoded(name), opened->size()});
-    site.add(folder + name, std::make_unique<serve::FileResource>("application/octet-stream",
-                                                                  std::move(opened->file)));
+    served.push_back(
+        {opened->name, folder + serve::percent_encoded(opened->name), opened->file.size()});
+    site.add(folder + opened->name, resource_of(std::move(opened->file)));
+    for (auto& [name, sibling] : opened->siblings) {
+      site.add(folder + name, resource_of(std::move(sibling)));
+    }
   }
   site.add("files.json",
            std::make_unique<serve::TextResource>("application/json", list_of(served)));

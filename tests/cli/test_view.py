@@ -555,6 +555,21 @@ class Ranges(View):
 
 
 class Files(View):
+    def test_the_files_of_a_checkpoint_and_no_others_beside_it(self):
+        foreign = pathlib.Path(__file__).resolve().parent.parent / "foreign"
+        model = pathlib.Path(shutil.copytree(foreign / "shards" / "model", self.new("model")))
+        distributed = pathlib.Path(shutil.copytree(foreign / "dcp" / "files" / "sharded.dcp", self.new("step-7")))
+        parts = [(0, name) for name in os.listdir(model)] + [(1, name) for name in os.listdir(distributed)]
+        for folder in (model, distributed):
+            (folder / "config.json").write_text("{}")
+        server = self.serve(model / "model.safetensors.index.json", distributed)
+        listed = json.loads(server.ask("files.json").content)
+        self.assertEqual([entry["url"] for entry in listed], ["files/0/model.safetensors.index.json", "files/1/.metadata"])
+        for i, name in parts:
+            self.assertEqual(server.ask(f"files/{i}/{name}").content, ((model, distributed)[i] / name).read_bytes())
+        for i in (0, 1):
+            self.assertEqual(server.ask(f"files/{i}/config.json").status, 404)
+
     def test_several_files_with_odd_names(self):
         names = ["a b", "#hash", "what?", "100%", "%41", "+", "ünï 漢字", "\"quotes\"", "it's", "back\\slash",
                  "&amp;=", "new\nline",

@@ -2,7 +2,7 @@
 import { Checkpoint } from './api/checkpoint.js'
 import { openTree } from './api/open-tree.js'
 import { FRONT_BYTES, likelyOpener, openerOf, type Opener } from './core/choose.js'
-import { coreAddress, decoderAddress, fullCoreAddress, torchCoreAddress, type CoreInput } from './core/module.js'
+import { allCoreAddress, coreAddress, decoderAddress, fullCoreAddress, torchCoreAddress, type CoreInput } from './core/module.js'
 import { Core } from './core/core.js'
 import { Opening, type Tree } from './core/tree.js'
 import { LocalEngine } from './engine/local.js'
@@ -39,6 +39,11 @@ export interface OpenOptions extends HttpOptions, Pick<RangeReaderOptions, 'cach
   readonly fullCore?: CoreInput | undefined
   /** Where the core for the files of PyTorch and NumPy is, likewise. It is fetched in place of the others to open one. */
   readonly torchCore?: CoreInput | undefined
+  /**
+   * Where the core for every format is, likewise. It is fetched in place of the others to open the index of a model in
+   * several files, or the `.metadata` of a distributed checkpoint.
+   */
+  readonly allCore?: CoreInput | undefined
   /** Where the WebAssembly decoder is, likewise. It is fetched at the first read. */
   readonly decoder?: CoreInput | undefined
   /**
@@ -100,6 +105,7 @@ export async function open(input: SourceInput, options?: OpenOptions): Promise<C
       core: () => others.core ?? coreAddress(),
       fullCore: () => others.fullCore ?? fullCoreAddress(),
       torchCore: () => others.torchCore ?? torchCoreAddress(),
+      allCore: () => others.allCore ?? allCoreAddress(),
     }
     const load = (which: Opener): Promise<Core> => Core.load(cores[which](), 'espalier_open', signal)
     const files = reader

@@ -5,6 +5,7 @@ import { recall, remember } from './data/memory'
 import { EXAMPLE, type OpenFile } from './data/open-file'
 import { useFiles } from './data/use-files'
 import { useDrop } from './open/drop-zone'
+import type { FileGroup } from './open/folders'
 import { OpenBar } from './open/open-bar'
 import { Opening } from './open/opening'
 import { servedFiles, type ServedFile } from './open/served-files'
@@ -30,7 +31,10 @@ export function App() {
   const select = useCallback((file: OpenFile, item: number) => setSelected((before) => ({ ...before, [file.number]: item })), [])
   const files = useFiles(select)
   const { current, opening, failure, add } = files
-  const isOver = useDrop(add)
+  const addGroups = useCallback((groups: readonly FileGroup[]) => {
+    for (const { inputs, siblings } of groups) void add(inputs, { siblings })
+  }, [])
+  const isOver = useDrop(addGroups)
   const last = useRef(files)
   last.current = files
 
@@ -42,7 +46,7 @@ export function App() {
       // Another node of an open file: no need to open it again.
       last.current.show(known)
       select(known, node)
-    } else if (link.url !== undefined) void add([link.url], link.key)
+    } else if (link.url !== undefined) void add([link.url], { key: link.key })
     else if (link.files) {
       servedFiles().then(
         (list) => {
@@ -79,7 +83,7 @@ export function App() {
     <>
       <header>
         <h1 class="brand"><a href="./">Espalier</a></h1>
-        <OpenBar served={served} onOpen={add} />
+        <OpenBar served={served} onOpen={add} onFolder={addGroups} />
         {files.files.length > 0 && (
           <ul class="files" aria-label="Open files">
             {files.files.map((file) => (
@@ -100,7 +104,7 @@ export function App() {
             error={problem.error}
             onRetry={() => {
               setListProblem(undefined)
-              if (failure) void add([failure.input], failure.key)
+              if (failure) void add([failure.input], failure)
               else follow()
             }}
             onDismiss={() => {

@@ -67,6 +67,13 @@ export class Checkpoint {
     return this.#opened.tree.info.fileLength
   }
 
+  /** The names of the further files that have bytes of the checkpoint, also of those that are missing; empty for one file. */
+  get fileNames(): readonly string[] {
+    const { fileNames, madeFiles } = this.#opened.tree
+    const made = new Set(madeFiles.map(({ number }) => number))
+    return fileNames.filter((name, number) => name !== undefined && !made.has(number)) as string[]
+  }
+
   /** The tree digest in hex; files with the same state have the same digest. Undefined if the format has none. */
   get digest(): string | undefined {
     return this.hasHashes ? this.#opened.tree.info.digest : undefined

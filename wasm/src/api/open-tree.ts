@@ -19,24 +19,47 @@ export async function openTree(opening: Opening, reader: RangeReader, options: O
   const { signal, front, onLoaded, addSibling } = options
   let loaded = 0
   for (;;) {
+    // Those of many files are fetched together.
     const wanted = opening.wants()
-    if (wanted) {
-      if (wanted.isSibling) await addSibling(wanted.number, wanted.name)
-      opening.answer(wanted.number, reader.has(wanted.number) ? await sizeOf(reader, wanted.number, signal) : MISSING)
+    if (wanted.length > 0) {
+      const answers = await Promise.all(
+        wanted.map(async ({ number, name, isSibling }) => {
+          if (isSibling) await addSibling(number, name)
+          return reader.has(number) ? sizeOf(reader, number, signal) : MISSING
+        }),
+      )
+      wanted.forEach(({ number }, i) => opening.answer(number, answers[i]!))
       continue
     }
-    const need = opening.need()
-    if (!need) return opening.finish()
-    const end = need.offset + need.length
-    const bytes =
-      need.file === 0 && end <= front.length
-        ? front.subarray(need.offset, end)
-        : await reader.readOne(need, { signal, maxRequestBytes: Number.MAX_SAFE_INTEGER })
-    opening.feed(need.file, need.offset, bytes)
-    loaded += bytes.length
-    onLoaded?.(loaded, opening.need()?.length ?? 0)
+    const needs = atOnce(opening.needs())
+    if (needs.length === 0) return opening.finish()
+    const isHere = ({ file, offset, length }: Need): boolean => file === 0 && offset + length <= front.length
+    const bytes = needs.map(({ offset, length }) => front.subarray(offset, offset + length))
+    const absent = needs.flatMap((need, i) => (isHere(need) ? [] : [i]))
+    const ranges = absent.map((i) => needs[i]!)
+    for await (const read of reader.read(ranges, { signal, maxRequestBytes: Number.MAX_SAFE_INTEGER })) bytes[absent[read.index]!] = read.bytes
+    // What is no longer needed after the bytes before, the core ignores.
+    needs.forEach(({ file, offset }, i) => opening.feed(file, offset, bytes[i]!))
+    loaded += total(needs)
+    onLoaded?.(loaded, total(atOnce(opening.needs())))
   }
 }
+
+type Need = ReturnType<Opening['needs']>[number]
+
+/** The first needs, whose bytes lie in memory together; at least one. */
+function atOnce(needs: readonly Need[]): readonly Need[] {
+  let bytes = 0
+  const end = needs.findIndex(({ length }, i) => (bytes += length) > AT_ONCE && i > 0)
+  return end < 0 ? needs : needs.slice(0, end)
+}
+
+function total(needs: readonly Need[]): number {
+  return needs.reduce((sum, { length }) => sum + length, 0)
+}
+
+/** Bytes that are fetched before the first of them are fed. */
+const AT_ONCE = 2 ** 23
 
 const MISSING: SiblingAnswer = {
   isMissing: true,

@@ -1,7 +1,7 @@
 // Which core opens which file.
 
-/** The cores: for Espalier files, for most formats, and for the files of PyTorch and NumPy. */
-export type Opener = 'core' | 'fullCore' | 'torchCore'
+/** The cores: for Espalier files, for most formats, for the files of PyTorch and NumPy, and for checkpoints in several files. */
+export type Opener = 'core' | 'fullCore' | 'torchCore' | 'allCore'
 
 /** Bytes of a file's front that openerOf() and every opener need: `kFirstReadBytes` of the core. */
 export const FRONT_BYTES = 65536
@@ -16,20 +16,38 @@ const LEAST_HEADER = 2
 export function openerOf(front: Uint8Array, size: number): Opener {
   const begins = (magic: readonly number[]): boolean => magic.every((byte, i) => front[i] === byte)
   if (begins(MAGIC)) return 'core'
-  if (OF_TORCH.some(begins) || (isPickle(front) && !isSafetensors(front, size))) return 'torchCore'
-  return 'fullCore'
+  if (OF_TORCH.some(begins)) return 'torchCore'
+  if (isShardIndex(front, size)) return 'allCore'
+  if (!isPickle(front) || isSafetensors(front, size)) return 'fullCore'
+  return isDistributed(front) ? 'allCore' : 'torchCore'
 }
 
 /** The core that a file of this name probably needs, to load it while the first bytes are on their way. */
 export function likelyOpener(name: string): Opener {
+  if (/(\.json|^\.metadata)$/i.test(name)) return 'allCore'
   if (/\.(pt|pth|bin|ckpt|pkl|pickle|npy|npz)$/i.test(name)) return 'torchCore'
   return /\.(safetensors|gguf|msgpack)$/i.test(name) ? 'fullCore' : 'core'
 }
 
-/** A pickle of protocol 2 to 5, but for the `.metadata` of a distributed checkpoint, which core-full names. */
+/** A pickle of protocol 2 to 5. */
 function isPickle(front: Uint8Array): boolean {
-  const begins = front[0] === 0x80 && front[1]! >= 2 && front[1]! <= 5
-  return begins && !String.fromCharCode(...front.subarray(0, 512)).includes('state_dict_metadata')
+  return front[0] === 0x80 && front[1]! >= 2 && front[1]! <= 5
+}
+
+/** As looks_like_dcp() of the core: the `.metadata` of a distributed checkpoint of PyTorch. */
+function isDistributed(front: Uint8Array): boolean {
+  return /Metadata[^]*state_dict_metadata/.test(latin(front.subarray(0, 512)))
+}
+
+/** As looks_like_shard_index() of the core: the JSON of a model in several files. */
+function isShardIndex(front: Uint8Array, size: number): boolean {
+  if (front[0] !== 0x7b || front.subarray(0, 8).includes(0)) return false
+  const text = latin(front)
+  return text.includes('"weight_map"') || (front.length < size && /^\{[ \t\r\n]*"metadata"/.test(text))
+}
+
+function latin(bytes: Uint8Array): string {
+  return new TextDecoder('latin1').decode(bytes)
 }
 
 /** As looks_like_safetensors() of the core: the length of a header may begin like a pickle. */

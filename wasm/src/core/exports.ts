@@ -14,7 +14,7 @@ export interface CoreExports {
 
   espalier_open(fileSize: bigint, indexBytes: number, nest: number, name: number, nameLength: number): number
   espalier_open_needs(opening: number, out: number, capacity: number): number
-  espalier_open_wants(opening: number, out: number): number
+  espalier_open_wants(opening: number, out: number, capacity: number): number
   espalier_open_answer(opening: number, file: number, size: bigint): number
   espalier_open_refuse(opening: number, file: number, isMissing: number, message: number, length: number): number
   espalier_open_feed(opening: number, file: number, offset: bigint, bytes: number, length: number): number

@@ -32,6 +32,11 @@ export function torchCoreAddress(): URL {
   return new URL('../core-torch.wasm', import.meta.url)
 }
 
+/** The address of the core for every format, which opens checkpoints in several files. It needs no SIMD. */
+export function allCoreAddress(): URL {
+  return new URL('../core-all.wasm', import.meta.url)
+}
+
 /** The address of the decoder, likewise. */
 export function decoderAddress(): URL {
   return hasSimd() ? new URL('../decoder.wasm', import.meta.url) : new URL('../decoder-plain.wasm', import.meta.url)
@@ -76,7 +81,7 @@ async function compile(input: object): Promise<WebAssembly.Module> {
   const bytes = bytesOf(input)
   // "\0asm", as a number. Bundlers' servers answer with a page if a file is missing.
   if (!bytes || bytes.length < 8 || new DataView(bytes.buffer, bytes.byteOffset).getUint32(0) !== 0x61736d) {
-    throw unusable('is missing: the answer is not WebAssembly', "a bundler may have moved it; exclude 'espalier' from its dependency optimisation, or pass the option 'core', 'fullCore', 'torchCore', 'decoder' or 'writer'")
+    throw unusable('is missing: the answer is not WebAssembly', "a bundler may have moved it; exclude 'espalier' from its dependency optimisation, or pass the option 'core', 'fullCore', 'torchCore', 'allCore', 'decoder' or 'writer'")
   }
   try {
     return await WebAssembly.compile(bytes as Uint8Array<ArrayBuffer>)
@@ -97,7 +102,7 @@ async function fetchBytes(address: string, signal: AbortSignal): Promise<object>
     if (!response.ok) throw new Error(`status ${response.status}`)
     return await response.arrayBuffer()
   } catch (error) {
-    throw unusable(`cannot be read from ${address}; the option 'core', 'fullCore', 'torchCore', 'decoder' or 'writer' says where else it is`, error)
+    throw unusable(`cannot be read from ${address}; the option 'core', 'fullCore', 'torchCore', 'allCore', 'decoder' or 'writer' says where else it is`, error)
   }
 }
 

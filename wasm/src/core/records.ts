@@ -7,6 +7,8 @@ export const NONE = 0xffffffff
 
 /** Bytes of each struct. */
 export const SIZE = {
+  /** Of the scratch memory for answers: any record, or dozens of small ones. */
+  out: 1024,
   text: 8,
   failure: 40,
   wanted: 16,

@@ -326,13 +326,16 @@ export class Opening {
   }
 
   /** The next further file that needs an answer; undefined if there is none. */
-  wants(): { number: number; isSibling: boolean; name: string } | undefined {
+  wants(): { number: number; isSibling: boolean; name: string }[] {
     const { core } = this
-    if (core.call.espalier_open_wants(this.#handle, core.out) === 0) return undefined
-    const wanted = readWanted(core.view, core.out)
-    const name = core.text(wanted.name)
-    this.#fileNames[wanted.number] = name
-    return { ...wanted, name }
+    const most = Math.floor(SIZE.out / SIZE.wanted)
+    const count = Math.min(core.call.espalier_open_wants(this.#handle, core.out, most), most)
+    return Array.from({ length: count }, (_, i) => {
+      const wanted = readWanted(core.view, core.out + i * SIZE.wanted)
+      const name = core.text(wanted.name)
+      this.#fileNames[wanted.number] = name
+      return { ...wanted, name }
+    })
   }
 
   /** Gives the answer for a wanted file. */
@@ -345,10 +348,11 @@ export class Opening {
   }
 
   /** The next bytes that are needed; undefined if there are none. If no file is wanted either, call finish(). */
-  need(): { file: number; offset: number; length: number } | undefined {
+  needs(): { file: number; offset: number; length: number }[] {
     const { core } = this
-    if (core.call.espalier_open_needs(this.#handle, core.out, 1) === 0) return undefined
-    return readExtent(core.view, core.out)
+    const most = Math.floor(SIZE.out / SIZE.extent)
+    const count = Math.min(core.call.espalier_open_needs(this.#handle, core.out, most), most)
+    return Array.from({ length: count }, (_, i) => readExtent(core.view, core.out + i * SIZE.extent))
   }
 
   /** Feeds bytes of a file. @throws EspalierError as soon as they show that the file is bad */

@@ -7,9 +7,10 @@ function compiled(name) {
 
 const fullCore = compiled('core-full.wasm')
 const torchCore = compiled('core-torch.wasm')
+const allCore = compiled('core-all.wasm')
 
 /** Pairs of a name and the compiled modules, as options of open(). */
 export const BUILDS = [
-  ['with SIMD', { core: compiled('core.wasm'), fullCore, torchCore, decoder: compiled('decoder.wasm') }],
-  ['without SIMD', { core: fullCore, fullCore, torchCore, decoder: compiled('decoder-plain.wasm') }],
+  ['with SIMD', { core: compiled('core.wasm'), fullCore, torchCore, allCore, decoder: compiled('decoder.wasm') }],
+  ['without SIMD', { core: fullCore, fullCore, torchCore, allCore, decoder: compiled('decoder-plain.wasm') }],
 ]

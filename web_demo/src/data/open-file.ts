@@ -12,7 +12,7 @@ export interface OpenFile {
   readonly number: number
   readonly input: Input
   /** Local files that may belong to the same checkpoint. */
-  readonly siblings: OpenOptions['siblings']
+  readonly siblings: readonly File[] | undefined
   /** Whether its dotted names are shown as a tree. */
   readonly areNamesNested: boolean
   readonly name: string
@@ -48,7 +48,7 @@ export function nameOf(input: Input): string {
  * Opens a file. A Worker decodes it unless it is small or Workers are not available.
  * @throws EspalierError for files that cannot be opened, TypeError for text that is not an address
  */
-export async function openFile(input: Input, options: Pick<OpenOptions, 'signal' | 'onProgress' | 'siblings' | 'nest'>): Promise<OpenFile> {
+export async function openFile(input: Input, options: Pick<OpenOptions, 'signal' | 'onProgress' | 'nest'> & { readonly siblings: readonly File[] | undefined }): Promise<OpenFile> {
   const source = typeof input === 'string' ? new URL(input, location.href).href : input
   const isSmall = typeof input === 'string' ? input === EXAMPLE : input.size <= SMALL
   const checkpoint = await (isSmall ? open : openInWorker)(source, options).catch((error: unknown) => {

@@ -10,6 +10,15 @@ export interface Failure {
   readonly error: unknown
   readonly input: Input
   readonly key: string | undefined
+  readonly siblings: readonly Input[] | undefined
+}
+
+/** What belongs to the inputs that add() opens. */
+export interface HowToAdd {
+  /** The key path to select. */
+  readonly key?: string | undefined
+  /** Files of this machine that may belong to the same checkpoints; by default those that are opened. */
+  readonly siblings?: readonly Input[] | undefined
 }
 
 /** The open files, and the actions on them. */
@@ -18,8 +27,8 @@ export interface Files {
   readonly current: OpenFile | undefined
   readonly opening: OpeningState | undefined
   readonly failure: Failure | undefined
-  /** Opens files one after the other, shows the last one, selects `key` in it, and returns it. */
-  add(inputs: readonly Input[], key?: string): Promise<OpenFile | undefined>
+  /** Opens files one after the other, but for those that are parts of others, shows the last one, and returns it. */
+  add(inputs: readonly Input[], how?: HowToAdd): Promise<OpenFile | undefined>
   /** Fetches the whole file from a server without range support, then opens it. */
   addWhole(address: string): Promise<OpenFile | undefined>
   /** Opens a file again, with dotted names split into a tree or as stored. */
@@ -34,7 +43,7 @@ interface HowToOpen {
   /** The key path to select. */
   readonly key?: string | undefined
   /** Files of this machine that may belong to the same checkpoint. */
-  readonly siblings?: OpenFile['siblings']
+  readonly siblings?: readonly File[] | undefined
   /** Whether dotted names become a tree. */
   readonly nest?: boolean | undefined
   /** The file that the new one replaces. */
@@ -68,20 +77,26 @@ export function useFiles(onKey: (file: OpenFile, item: number) => void): Files {
       setCurrent(file)
       return file
     } catch (error) {
-      if (!signal.aborted) setFailure({ name, error, input, key })
+      if (!signal.aborted) setFailure({ name, error, input, key, siblings })
       return undefined
     } finally {
       setOpening(undefined)
     }
   }
 
-  const add = useCallback((inputs: readonly Input[], key?: string): Promise<OpenFile | undefined> => {
+  const add = useCallback((inputs: readonly Input[], { key, siblings = inputs }: HowToAdd = {}): Promise<OpenFile | undefined> => {
     const result = queue.current.then(async () => {
       setFailure(undefined)
       // Local files opened together may form one checkpoint. Further files of an address are beside it.
-      const files = inputs.filter((input) => typeof input !== 'string')
+      const local = siblings.filter((input) => typeof input !== 'string')
+      const parts = new Set<Input>()
       let last: OpenFile | undefined
-      for (const input of inputs) last = (await openOne(input, { key, siblings: typeof input === 'string' ? undefined : files })) ?? last
+      for (const input of firstOfSeveral(inputs)) {
+        if (parts.has(input)) continue
+        const file = await openOne(input, { key, siblings: typeof input === 'string' ? undefined : local })
+        for (const name of file?.checkpoint.fileNames ?? []) parts.add(local.find((other) => other.name === name) ?? name)
+        last = file ?? last
+      }
       return last
     })
     queue.current = result.then(() => {})
@@ -106,7 +121,7 @@ export function useFiles(onKey: (file: OpenFile, item: number) => void): Files {
       // The browser keeps large blobs on the disk.
       return await add([new File([await response.blob()], name)])
     } catch (error) {
-      if (!stop.signal.aborted) setFailure({ name, error, input: address, key: undefined })
+      if (!stop.signal.aborted) setFailure({ name, error, input: address, key: undefined, siblings: undefined })
       return undefined
     } finally {
       setOpening(undefined)
@@ -125,6 +140,12 @@ export function useFiles(onKey: (file: OpenFile, item: number) => void): Files {
   }
 
   return { files, current, opening, failure, add, addWhole, setNested, show: setCurrent, close, dismiss: () => setFailure(undefined) }
+}
+
+/** The inputs, first those that name others: these are then not opened again. */
+function firstOfSeveral(inputs: readonly Input[]): readonly Input[] {
+  const rank = (input: Input): number => (typeof input !== 'string' && /\.json$|^\.metadata$|-0*1-of-\d+\.gguf$/i.test(input.name) ? 0 : 1)
+  return [...inputs].sort((a, b) => rank(a) - rank(b))
 }
 
 function safely<T>(look: () => T): T | undefined {

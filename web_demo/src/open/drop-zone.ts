@@ -1,8 +1,9 @@
 // Accepts files dropped anywhere on the page.
 import { useEffect, useState } from 'preact/hooks'
+import { droppedGroups, type FileGroup } from './folders'
 
-/** Handles dropped files. Returns whether files are being dragged over the page. */
-export function useDrop(onFiles: (files: readonly File[]) => void): boolean {
+/** Handles dropped files and folders. Returns whether files are being dragged over the page. */
+export function useDrop(onFiles: (groups: readonly FileGroup[]) => void): boolean {
   const [isOver, setOver] = useState(false)
   useEffect(() => {
     const hasFiles = (event: DragEvent): boolean => event.dataTransfer?.types.includes('Files') ?? false
@@ -19,7 +20,7 @@ export function useDrop(onFiles: (files: readonly File[]) => void): boolean {
       if (!hasFiles(event)) return
       event.preventDefault()
       setOver(false)
-      onFiles([...event.dataTransfer!.files])
+      void droppedGroups(event.dataTransfer!).then(onFiles)
     }
     addEventListener('dragover', onOverPage)
     addEventListener('dragleave', onLeave)

@@ -3,11 +3,17 @@ import { useRef, useState } from 'preact/hooks'
 import type { Input } from '../data/open-file'
 import { forgetAddresses, recentAddresses } from '../data/memory'
 import { visible } from '../ui/visible'
+import { chosenGroups, type FileGroup } from './folders'
 import type { ServedFile } from './served-files'
 
 /** The fields of the header. */
-export function OpenBar({ served, onOpen }: { served: readonly ServedFile[] | undefined; onOpen: (inputs: readonly Input[]) => void }) {
+export function OpenBar({ served, onOpen, onFolder }: {
+  served: readonly ServedFile[] | undefined
+  onOpen: (inputs: readonly Input[]) => void
+  onFolder: (groups: readonly FileGroup[]) => void
+}) {
   const picker = useRef<HTMLInputElement>(null)
+  const folderPicker = useRef<HTMLInputElement>(null)
   const recent = useRef<HTMLDetailsElement>(null)
   const [address, setAddress] = useState('')
   // Read when the list is opened.
@@ -23,6 +29,19 @@ export function OpenBar({ served, onOpen }: { served: readonly ServedFile[] | un
         aria-label="Checkpoint files"
         onChange={({ currentTarget }) => {
           onOpen([...(currentTarget.files ?? [])])
+          currentTarget.value = ''
+        }}
+      />
+      <button type="button" title="A folder with a checkpoint in several files" onClick={() => folderPicker.current!.click()}>Open folder</button>
+      <input
+        ref={folderPicker}
+        type="file"
+        {...{ webkitdirectory: true }}
+        hidden
+        aria-label="Folder of a checkpoint"
+        onChange={({ currentTarget }) => {
+          const files = [...(currentTarget.files ?? [])]
+          if (files.length > 0) onFolder(chosenGroups(files))
           currentTarget.value = ''
         }}
       />

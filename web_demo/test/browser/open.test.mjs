@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
+import { cpSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { drop, inEachBrowser, press, rows, said, tree } from './support/page.mjs'
@@ -56,6 +57,58 @@ inEachBrowser((kind, browser) => {
     assert.deepEqual(page.faults, [])
     await page.close()
   })
+
+  const model = join(testFiles, 'foreign/shards/model')
+  const INDEX = 'model.safetensors.index.json'
+  const names = (page) => page.$$eval('.files li button:first-child', (list) => list.map((button) => button.textContent))
+
+  test('the files of a model are dropped, and are one checkpoint, which its files are not opened again for', async () => {
+    const page = await browser.visit('#url=example.espalier')
+    await tree(page)
+    await drop(page, readdirSync(model).map((name) => [name, readFileSync(join(model, name))]))
+    await page.waitForFunction(() => document.querySelectorAll('.files li').length === 2)
+    await said(page, '.files .is-current', /model\.safetensors\.index\.json/)
+    await said(page, 'body', /sharded, without hashes/)
+    assert.deepEqual(await names(page), ['example.espalier', INDEX])
+    assert.deepEqual(page.faults, [])
+    await page.close()
+  })
+
+  test('a model in several files opens from its address', async () => {
+    const page = await browser.visit(`#url=tests/foreign/shards/model/${INDEX}`)
+    await tree(page)
+    await said(page, '.meter', /14 requests/)
+    assert.deepEqual(page.faults, [])
+    await page.close()
+  })
+
+  // Only Chrome lets a test drop or choose a folder.
+  if (kind === 'chrome') {
+    test('folders are dropped and chosen, with folders in them', async () => {
+      const page = await browser.visit('#url=example.espalier')
+      await tree(page)
+      const folder = mkdtempSync(join(tmpdir(), 'espalier-'))
+      try {
+        cpSync(model, join(folder, 'run/model'), { recursive: true })
+        cpSync(join(testFiles, 'foreign/dcp/files/training.dcp'), join(folder, 'run/step-7'), { recursive: true })
+        writeFileSync(join(folder, 'run/README.md'), 'no checkpoint')
+        const devtools = await page.createCDPSession()
+        for (const type of ['dragEnter', 'dragOver', 'drop']) {
+          await devtools.send('Input.dispatchDragEvent', { type, x: 300, y: 300, data: { items: [], files: [join(folder, 'run')], dragOperationsMask: 1 } })
+        }
+        await page.waitForFunction(() => document.querySelectorAll('.files li').length === 3)
+        assert.deepEqual((await names(page)).sort(), ['.metadata', 'example.espalier', INDEX])
+        const picker = await page.$('input[aria-label="Folder of a checkpoint"]')
+        await picker.uploadFile(join(folder, 'run/model'))
+        await page.waitForFunction(() => document.querySelectorAll('.files li').length === 4)
+        assert.equal((await names(page)).at(-1), INDEX)
+      } finally {
+        rmSync(folder, { recursive: true })
+      }
+      assert.deepEqual(page.faults, [])
+      await page.close()
+    })
+  }
 
   test('an address is typed, relative to the page, and then in the link', async () => {
     const page = await browser.visit('#url=example.espalier')

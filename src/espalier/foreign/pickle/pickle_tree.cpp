@@ -6,6 +6,7 @@
 
 #include "espalier/base/checked.h"
 #include "espalier/base/utf8.h"
+#include "espalier/codec/hash.h"
 #include "espalier/format/shape.h"
 #include "espalier/format/tree_walk.h"
 #include "espalier/tree/bigint.h"
@@ -768,7 +769,8 @@ bool PickleTree::add_tensor(TableBuilder& builder, PickleRef ref) {
   words_.insert(words_.end(), tensor.shape.begin(), tensor.shape.end());
   words_.insert(words_.end(), tensor.strides.begin(), tensor.strides.end());
   const std::uint32_t number = builder.tensor_count();
-  const auto [tied, is_new] = tied_.try_emplace(hash128(std::as_bytes(std::span(words_))), number);
+  const Hash128 hash = hash128(std::as_bytes(std::span(words_)));
+  const auto [tied, is_new] = tied_.try_emplace({hash.low, hash.high}, number);
   tensors_[ref.number()] = tied->second + 1;
   if (is_new) {
     add_foreign_tensor(builder, tensor);

@@ -9,12 +9,10 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "espalier/base/limits.h"
-#include "espalier/codec/hash.h"
 #include "espalier/foreign/foreign_tensor.h"
 #include "espalier/foreign/pickle/pickle_graph.h"
 #include "espalier/format/notes.h"
@@ -225,10 +223,7 @@ class PickleTree {
   std::vector<std::uint32_t> known_;
   std::vector<std::uint32_t> tensors_;
   // Tensors by a hash of all that tells them apart.
-  struct HashOfHash {
-    std::size_t operator()(const Hash128& hash) const { return static_cast<std::size_t>(hash.low); }
-  };
-  std::unordered_map<Hash128, std::uint32_t, HashOfHash> tied_;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint32_t> tied_;
   std::vector<Field> fields_;
   // By object: if the walk is inside it, how many containers are around it, plus 1.
   std::vector<std::uint32_t> open_;

@@ -1,0 +1,65 @@
+"""Files that other libraries write open as what these load."""
+
+import json
+
+import espalier
+import numpy as np
+import pytest
+from test_types import same as same_values
+
+torch = pytest.importorskip("torch")
+safetensors = pytest.importorskip("safetensors.torch")
+import torch.distributed.checkpoint as dcp  # noqa: E402
+from test_torch import same  # noqa: E402
+
+
+def trained():
+    torch.manual_seed(1)
+    model = torch.nn.Linear(4, 3)
+    optimizer = torch.optim.AdamW(model.parameters())
+    model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+    return {"model": dict(model.state_dict()), "optimizer": optimizer.state_dict(), "epoch": 3, "seen": [1, None, "two"]}
+
+
+@pytest.mark.filterwarnings("ignore:torch.distributed is unavailable")
+def test_a_distributed_checkpoint_of_torch(tmp_path):
+    state = trained()
+    dcp.save(state, checkpoint_id=tmp_path / "step-1", no_dist=True)
+    expected = {key: value for key, value in state.items() if key != "optimizer"}
+    for path in (tmp_path / "step-1", tmp_path / "step-1" / ".metadata"):
+        loaded = espalier.load(path, framework="torch")
+        same({key: loaded[key] for key in expected}, expected)
+        same(loaded["optimizer"]["state"][0], state["optimizer"]["state"][0])
+    with espalier.open(tmp_path / "step-1") as file:
+        assert file.format == "dcp" and file.at("model/weight").shape == (3, 4)
+    (tmp_path / "step-1" / "__0_0.distcp").unlink()
+    with pytest.raises(espalier.EspalierError, match="__0_0.distcp"):
+        espalier.load(tmp_path / "step-1")
+
+
+def test_a_model_in_several_files(tmp_path):
+    parts = {"model-1.safetensors": {"a": torch.rand(3)}, "model-2.safetensors": {"b": torch.arange(4).bfloat16()}}
+    for name, part in parts.items():
+        safetensors.save_file(part, tmp_path / name)
+    weight_map = {key: name for name, part in parts.items() for key in part}
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text(json.dumps({"metadata": {"total_size": 20}, "weight_map": weight_map}))
+    same(espalier.load(index, framework="torch"), parts["model-1.safetensors"] | parts["model-2.safetensors"])
+    espalier.save(tmp_path / "model.espalier", espalier.load(index, exact=True))
+    same(espalier.load(tmp_path / "model.espalier", framework="torch"), espalier.load(index, framework="torch"))
+
+
+def test_a_file_of_flax(tmp_path):
+    serialization = pytest.importorskip("flax.serialization")
+    state = {"params": {"kernel": np.arange(6, dtype=np.float32).reshape(2, 3)}, "step": 7}
+    (tmp_path / "state.msgpack").write_bytes(serialization.to_bytes(state))
+    same_values(espalier.load(tmp_path / "state.msgpack"), state)
+
+
+def test_a_file_of_gguf(repository):
+    folder = repository / "tests/foreign/gguf"
+    files = sorted(folder.glob("**/*.gguf"))
+    assert files
+    with espalier.open(files[0]) as file:
+        assert file.format == "gguf" and len(file.metadata) > 0

@@ -1,0 +1,15 @@
+// What core-all.wasm opens: every format, as native programs do (foreign/formats.cpp). JavaScript
+// loads it for checkpoints in several files, whose files may be in any format.
+// wasm/src/core/choose.ts knows them by their first bytes.
+#include "foreign_options.h"
+#include "opening_machine.h"
+
+#include "espalier/foreign/any_opener.h"
+
+namespace espalier::abi {
+
+std::unique_ptr<OpeningMachine> make_opening_machine(const OpenOptions& options) {
+  return std::make_unique<AnyOpener>(foreign_options(options));
+}
+
+}  // namespace espalier::abi

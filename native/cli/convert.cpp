@@ -10,6 +10,7 @@
 #include "command.h"
 #include "content.h"
 #include "json_writer.h"
+#include "notes.h"
 #include "targets.h"
 #include "urls.h"
 #include "values.h"
@@ -37,6 +38,7 @@ tl::expected<Written, Failure> convert(const Route& route, SaveFormat format,
                                        const Options& options) {
   auto content = read_content(route.source, options.common, carried_tree(format, options), true);
   if (!content) return tl::unexpected<Failure>(std::move(content.error()));
+  tell_losses(route.source, content->file.checkpoint().catalog());
   if (format == SaveFormat::kEspalier && !options.write.no_metadata) {
     if (auto ok = keep_foreign_header(*content); !ok) return about(route.source, ok);
   }

@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <span>
 #include <string_view>
-#include <vector>
 
 #include "text.h"
 
 #include "espalier/base/counted.h"
+#include "espalier/format/all_notes.h"
 
 namespace espalier::cli {
 namespace {
@@ -18,23 +17,6 @@ constexpr std::size_t kPrintedNotes = 5;
 
 std::string_view kind_text(Note::Kind kind) {
   return kind == Note::Kind::kLoss ? "loss" : "warning";
-}
-
-struct AllNotes {
-  std::uint64_t count = 0;
-  std::vector<Note> listed;
-};
-
-// An unreadable file is a loss too; the driver noticed it, not the opener.
-AllNotes all_notes(const Catalog& catalog) {
-  AllNotes notes;
-  for (const FileEntry& file : catalog.files()) {
-    if (file.problem) notes.listed.push_back({Note::Kind::kLoss, {}, file.problem->describe()});
-  }
-  notes.count = notes.listed.size() + catalog.notes().count();
-  const auto opener = catalog.notes().listed();
-  notes.listed.insert(notes.listed.end(), opener.begin(), opener.end());
-  return notes;
 }
 
 }  // namespace
@@ -50,6 +32,21 @@ void print_notes(Output& out, const Catalog& catalog) {
     out.print("  {}: {}{}\n", out.colors().paint(style, kind_text(note.kind)),
               note.path.empty() ? "" : mention_text(note.path) + ": ",
               escaped(shortened(note.message, kMaxMessageBytes)));
+  }
+}
+
+void tell_losses(const std::string& file, const Catalog& catalog) {
+  const AllNotes notes = all_notes(catalog);
+  std::size_t told = 0;
+  for (const Note& note : notes.listed) {
+    if (note.kind != Note::Kind::kLoss) continue;
+    if (++told > kPrintedNotes) {
+      print_error("more is lost; `espalier ls` lists it");
+      return;
+    }
+    print_error(escaped(file) +
+                ": loss: " + (note.path.empty() ? "" : mention_text(note.path) + ": ") +
+                escaped(shortened(note.message, kMaxMessageBytes)));
   }
 }
 

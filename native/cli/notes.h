@@ -2,6 +2,8 @@
 #ifndef ESPALIER_CLI_NOTES_H_
 #define ESPALIER_CLI_NOTES_H_
 
+#include <string>
+
 #include "json_writer.h"
 #include "output.h"
 
@@ -11,6 +13,10 @@ namespace espalier::cli {
 
 /// Prints the number of notes and the first few; prints nothing without notes.
 void print_notes(Output& out, const Catalog& catalog);
+
+/// Says on the standard error what `catalog`, which was opened as `file`, lacks. For commands that
+/// write all of it to a new file.
+void tell_losses(const std::string& file, const Catalog& catalog);
 
 /// Writes the members "note_count" and "notes" with all notes of the catalog. Without notes it
 /// writes nothing, so the output for other checkpoints is unchanged.

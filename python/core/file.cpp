@@ -17,10 +17,12 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include "espalier/codec/hash.h"
+#include "espalier/format/all_notes.h"
 #include "espalier/native/checkpoint_file.h"
 #include "espalier/read/plan.h"
 #include "espalier/read/walker.h"
@@ -203,6 +205,18 @@ class File {
     return to_hex(*digest);
   }
 
+  std::string_view format() const { return format_name(file_.checkpoint().catalog().format()); }
+
+  // (number of notes, [(is a loss, path, message)])
+  nb::tuple notes() const {
+    const AllNotes notes = all_notes(file_.checkpoint().catalog());
+    nb::list listed;
+    for (const Note& note : notes.listed) {
+      listed.append(nb::make_tuple(note.kind == Note::Kind::kLoss, note.path, note.message));
+    }
+    return nb::make_tuple(notes.count, listed);
+  }
+
   // (has hashes, chunks, bytes, number of errors, exceptions)
   nb::tuple verify(const nb::object& progress) const {
     std::optional<VerifyReport> report;
@@ -381,9 +395,12 @@ void bind_file(nb::module_& module) {
            nb::sig("def slice(self, node: int, axes: collections.abc.Sequence[tuple[int | None, "
                    "int | None, int]], framework: str = 'numpy') -> typing.Any"))
       .def_prop_ro("digest", &File::digest)
+      .def_prop_ro("format", &File::format)
+      .def("notes", &File::notes,
+           nb::sig("def notes(self) -> tuple[int, list[tuple[bool, str, str]]]"))
       .def("verify", &File::verify, "progress"_a.none(), nb::call_guard<Call>(),
            nb::sig("def verify(self, progress: collections.abc.Callable[[int, int], object] "
-                   "| None) -> tuple[bool, int, int, int, list[typing.Any]]"));
+                   "| None) -> tuple[bool, int, int, int, int, list[typing.Any]]"));
 }
 
 }  // namespace espalier::python

@@ -74,6 +74,11 @@ class Cli(unittest.TestCase):
     def new(self, name):
         return os.path.join(self.folder, name)
 
+    def write(self, content):
+        with open(self.new("bad"), "wb") as file:
+            file.write(content)
+        return self.new("bad")
+
     def run_cli(self, *args, expect=OK, **options):
         """Runs the program; returns its standard output as bytes. Errors must be one clean line."""
         options.setdefault("stdout", subprocess.PIPE)
@@ -557,11 +562,6 @@ class BadInput(Cli):
         self.run_cli("diff", self.path("sample"), file, expect=code)
         self.run_cli("convert", file, self.new("out.espalier"), expect=code)
         self.run_cli("extract", file, self.new("out.espalier"), expect=code)
-
-    def write(self, content):
-        with open(self.new("bad"), "wb") as file:
-            file.write(content)
-        return self.new("bad")
 
     def sample(self):
         with open(self.path("sample"), "rb") as file:

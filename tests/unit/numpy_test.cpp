@@ -174,19 +174,23 @@ TEST_CASE("An array of an archive that cannot be read leaves the others as they 
   const Kind kinds[] = {Kind::kTensor,      Kind::kNull, Kind::kNull,  Kind::kNull,
                         Kind::kPlaceholder, Kind::kNull, Kind::kTensor};
   for (std::uint32_t i = 0; i < 7; ++i) CHECK(state.child(i).kind() == kinds[i]);
-  const Notes& notes = checkpoint->catalog().notes();
-  REQUIRE(notes.count() == 5);
-  CHECK(notes.listed()[0].path == "short");
-  CHECK(notes.listed()[0].message ==
+  // The first is a problem of the file, so that it does not verify; all others are notes.
+  const auto& files = checkpoint->catalog().files();
+  REQUIRE(files.size() == 3);
+  REQUIRE(files.back().problem);
+  CHECK(files.back().problem->path == "short");
+  CHECK(files.back().problem->message ==
         "this array cannot be read: its header asks for 8 bytes of elements and the archive has 7");
-  CHECK(notes.listed()[1].message ==
+  const Notes& notes = checkpoint->catalog().notes();
+  REQUIRE(notes.count() == 4);
+  CHECK(notes.listed()[0].path == "no array");
+  CHECK(notes.listed()[0].message ==
         "this array cannot be read: the array does not begin as .npy files do");
-  CHECK(notes.listed()[2].message == "this array cannot be read: its .npy header is cut");
-  CHECK(notes.listed()[3].message.starts_with("this is an array of Python objects"));
-  CHECK(notes.listed()[4].message.starts_with("this array cannot be read: the entry 'bad.npy'"));
+  CHECK(notes.listed()[1].message == "this array cannot be read: its .npy header is cut");
+  CHECK(notes.listed()[2].message.starts_with("this is an array of Python objects"));
+  CHECK(notes.listed()[3].message.starts_with("this array cannot be read: the entry 'bad.npy'"));
   for (const Note& note : notes.listed()) CHECK(note.kind == Note::Kind::kLoss);
   CHECK(checkpoint->catalog().format() == FileFormat::kNpz);
-  CHECK(checkpoint->catalog().files().size() == 2);
 }
 
 TEST_CASE("An archive of something else is named") {

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from . import torch as torch
     from ._api import load, load_bytes, open, save, save_async, save_bytes, save_safetensors
     from ._async import AsyncSave, NotInThisProcess
-    from ._checkpoint import Checkpoint, Node, Tensor, VerifyReport
+    from ._checkpoint import Checkpoint, Node, Note, Tensor, VerifyReport
     from ._checkpointer import Checkpointer, DamagedCheckpoint
     from ._errors import (
         Cancelled,
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         Corrupt,
         EspalierError,
         KeyPathError,
+        LossWarning,
         Unsupported,
     )
     from ._like import ANY, SKIP, Ledger, Mismatch, TreeMismatch, spec
@@ -36,9 +37,9 @@ else:
     _NAMES_OF = {
         "_api": "load load_bytes open save save_async save_bytes save_safetensors",
         "_async": "AsyncSave NotInThisProcess",
-        "_checkpoint": "Checkpoint Node Tensor VerifyReport",
+        "_checkpoint": "Checkpoint Node Note Tensor VerifyReport",
         "_checkpointer": "Checkpointer DamagedCheckpoint",
-        "_errors": "Cancelled CheckpointExists CheckpointNotFound CheckpointOSError Corrupt EspalierError KeyPathError Unsupported",
+        "_errors": "Cancelled CheckpointExists CheckpointNotFound CheckpointOSError Corrupt EspalierError KeyPathError LossWarning Unsupported",
         "_like": "ANY SKIP Ledger Mismatch TreeMismatch spec",
         "_registry": "register",
         "_wrappers": "AxisNamed Labelled OrderedSet Packed Placeholder Record",
@@ -63,7 +64,7 @@ else:
 __all__ = [
     "ANY", "AsyncSave", "AxisNamed", "Cancelled", "Checkpoint", "CheckpointExists", "CheckpointNotFound",
     "CheckpointOSError", "Checkpointer", "Corrupt", "DamagedCheckpoint", "EspalierError", "KeyPathError",
-    "Labelled", "Ledger", "Mismatch", "Node", "NotInThisProcess", "OrderedSet", "Packed", "Placeholder", "Record",
+    "Labelled", "Ledger", "LossWarning", "Mismatch", "Node", "Note", "NotInThisProcess", "OrderedSet", "Packed", "Placeholder", "Record",
     "SKIP", "Tensor", "TreeMismatch", "Unsupported", "VerifyReport", "__version__", "load", "load_bytes", "open", "register",
     "save", "save_async", "save_bytes", "save_safetensors", "spec",
 ]  # fmt: skip

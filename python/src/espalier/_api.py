@@ -231,6 +231,7 @@ def _load(
 ) -> Any:
     check_bool("exact", exact)
     opened = checkpoint._opened
+    checkpoint._tell_losses()
     node, where = (opened.state, "") if at is None else find_path(checkpoint, opened.state, at)
     if like is None:
         if strict is not True or keys != "exact" or cast is not None:

@@ -23,6 +23,16 @@ Check = Literal["hashes", "nothing"]
 Progress = bool | Callable[[int, int], object] | None
 
 
+class Note(NamedTuple):
+    """What was noticed when a file of another format was opened."""
+
+    kind: Literal["loss", "warning"]
+    """A loss: the checkpoint lacks something that the file has. A warning: something may not be what it seems."""
+    path: str
+    """The key path that it is about; empty for the whole file."""
+    message: str
+
+
 class VerifyReport(NamedTuple):
     """What verify() checked, all of it intact."""
 
@@ -376,6 +386,7 @@ class Node(_Handle):
     ) -> Any:
         """All below this node as Python objects: see espalier.load()."""
         _check_exact(exact, framework)
+        self._file._tell_losses()
         return load_node(self._file, self._node, self.path, _checks(check), exact, framework, progress)
 
     def __repr__(self) -> str:
@@ -412,6 +423,8 @@ class Checkpoint:
     Immutable, so threads can share it. It pickles as its path and digest, and is opened again where it is unpickled.
     close() ends reads through it; arrays that it gave out stay valid.
     """
+
+    _told = False
 
     def __init__(
         self,
@@ -481,6 +494,34 @@ class Checkpoint:
     def digest(self) -> str | None:
         """One hash of the whole tree, equal for equal states however they are stored; None without hashes."""
         return self._opened.digest
+
+    @property
+    def format(self) -> str:
+        """The file's format: "espalier", "safetensors", "torch", "npz", "gguf", "sharded", "dcp" and so on."""
+        return self._opened.format
+
+    @property
+    def notes(self) -> list[Note]:
+        """What the checkpoint lacks, or what may be wrong with it, although it opened: files that are missing, then the
+        first 1,000 notes of other kinds. An intact Espalier file has none.
+        """
+        _, listed = self._opened.notes()
+        return [Note("loss" if is_loss else "warning", path, message) for is_loss, path, message in listed]
+
+    def _tell_losses(self) -> None:
+        """Warns, once, if a load of all cannot give what the file has."""
+        if self._told or self.format == "espalier":
+            return
+        self._told = True
+        count, listed = self._opened.notes()
+        losses = [f"{path}: {message}" if path else message for is_loss, path, message in listed if is_loss]
+        if losses:
+            import warnings
+
+            from ._errors import LossWarning
+
+            others = f" ({count - 1:,} more: open(...).notes)" if count > 1 else ""
+            warnings.warn(f"{self.name}: {losses[0]}{others}", LossWarning, stacklevel=4)
 
     @functools.cached_property
     def _attributes(self) -> Any:
@@ -552,6 +593,7 @@ class Checkpoint:
     ) -> Any:
         """The whole state as Python objects: see espalier.load()."""
         _check_exact(exact, framework)
+        self._tell_losses()
         return load_node(self, self._opened.state, "", _checks(check), exact, framework, progress)
 
     def verify(self, *, progress: Progress = None) -> VerifyReport:

@@ -57,6 +57,10 @@ class CheckpointExists(CheckpointOSError, FileExistsError):
     """A file of that name exists, and may not be replaced."""
 
 
+class LossWarning(UserWarning):
+    """A file of another format has something that its checkpoint lacks. `Checkpoint.notes` lists all of it."""
+
+
 _UNSUPPORTED = {"unsupported_version", "unsupported_feature", "unsupported_codec", "unrepresentable"}
 _REQUESTS = {
     "invalid_key_path", "invalid_pattern", "wrong_kind", "invalid_slice", "invalid_argument", "invalid_tree",

@@ -121,8 +121,15 @@ Result<ForeignParts> NpzReader::build(ZipArchive& archive) {
     }
     if (!member.problem.empty()) {
       builder.null();
-      note = Note{.kind = Note::Kind::kLoss,
-                  .message = "this array cannot be read: " + member.problem};
+      const std::string message = "this array cannot be read: " + member.problem;
+      if (parts.files.empty()) {
+        // Makes verification fail, and a conversion of the whole.
+        Error error{ErrorCode::kForeignInvalid, Error::kNoOffset, {}, message};
+        append_path(error.path, KeyView::of(key), DigitMark::kNever);
+        parts.files.push_back({.problem = std::move(error)});
+        continue;
+      }
+      note = Note{.kind = Note::Kind::kLoss, .message = message};
     }
     if (!note) continue;
     append_path(note->path, KeyView::of(key), DigitMark::kNever);

@@ -25,7 +25,8 @@ class ContentReader {
   /// and wanted nothing, it runs again at once.
   [[nodiscard]] virtual Result<bool> step(ZipArchive& archive) = 0;
 
-  /// Gives format, tables and notes, once, after the last step. The opener adds files and `nest`.
+  /// Gives format, tables and notes, once, after the last step. Its files are problems of parts of
+  /// the archive, in which no tensor lies. The opener adds those of the archive, and `nest`.
   /// Tensors are placed by ZipArchive::place().
   [[nodiscard]] virtual Result<ForeignParts> build(ZipArchive& archive) = 0;
 };

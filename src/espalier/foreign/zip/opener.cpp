@@ -1,5 +1,6 @@
 #include "espalier/foreign/zip/opener.h"
 
+#include <iterator>
 #include <utility>
 
 #include "espalier/format/catalog.h"
@@ -44,7 +45,9 @@ Result<Checkpoint> ZipOpener::build() {
   auto parts = reader_->build(archive_);
   if (!parts) return propagate(parts);
   archive_.add_notes(parts->notes);
-  parts->files = std::move(files());
+  FileSet problems = std::exchange(parts->files, std::move(files()));
+  parts->files.insert(parts->files.end(), std::make_move_iterator(problems.begin()),
+                      std::make_move_iterator(problems.end()));
   parts->files.front().checksums = archive_.checksums();
   parts->nest = options().nest;
   auto catalog = Catalog::from_foreign(std::move(*parts), options().limits);

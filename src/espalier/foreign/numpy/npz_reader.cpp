@@ -124,9 +124,9 @@ Result<ForeignParts> NpzReader::build(ZipArchive& archive) {
       const std::string message = "this array cannot be read: " + member.problem;
       if (parts.files.empty()) {
         // Makes verification fail, and a conversion of the whole.
-        Error error{ErrorCode::kForeignInvalid, Error::kNoOffset, {}, message};
-        append_path(error.path, KeyView::of(key), DigitMark::kNever);
-        parts.files.push_back({.problem = std::move(error)});
+        FileEntry& damage = parts.files.emplace_back();
+        damage.problem.emplace(Error{ErrorCode::kForeignInvalid, Error::kNoOffset, {}, message});
+        append_path(damage.problem->path, KeyView::of(key), DigitMark::kNever);
         continue;
       }
       note = Note{.kind = Note::Kind::kLoss, .message = message};

@@ -1,6 +1,5 @@
 #include "espalier/foreign/zip/opener.h"
 
-#include <iterator>
 #include <utility>
 
 #include "espalier/format/catalog.h"
@@ -46,8 +45,7 @@ Result<Checkpoint> ZipOpener::build() {
   if (!parts) return propagate(parts);
   archive_.add_notes(parts->notes);
   FileSet problems = std::exchange(parts->files, std::move(files()));
-  parts->files.insert(parts->files.end(), std::make_move_iterator(problems.begin()),
-                      std::make_move_iterator(problems.end()));
+  for (FileEntry& problem : problems) parts->files.push_back(std::move(problem));
   parts->files.front().checksums = archive_.checksums();
   parts->nest = options().nest;
   auto catalog = Catalog::from_foreign(std::move(*parts), options().limits);

@@ -619,7 +619,7 @@ class Files(View):
         damaged = self.new("damaged", b"\x89ESP" + bytes(200))
         self.refused(BAD_INPUT, damaged, "--page", self.page)
         for force in ([], ["--force"]):
-            self.assertIn("this is a directory", self.refused(BAD_INPUT, self.folder, "--page", self.page,
+            self.assertIn("this is a folder", self.refused(BAD_INPUT, self.folder, "--page", self.page,
                                                               *force))
             self.assertIn("this is a FIFO", self.refused(BAD_INPUT, self.new("fifo"), "--page", self.page,
                                                          *force))

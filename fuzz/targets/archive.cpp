@@ -60,7 +60,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::visit(*checkpoint);
   fuzz::visit(*remote);
   const auto files = checkpoint->catalog().files();
-  for (std::size_t i = 1; i < files.size(); ++i) fuzz::make(file, files[i], random);
+  for (const FileEntry& entry : files) {
+    if (entry.maker) fuzz::make(file, entry, random);
+  }
   if (!fuzz::is_one_file(*checkpoint)) return 0;
   for (std::uint32_t i = 0; i < checkpoint->tensor_count(); ++i) {
     const TensorRef tensor = checkpoint->tensor(i);

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <iterator>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "json_writer.h"
@@ -41,8 +42,14 @@ Result<Opened> open_served(const std::string& name, bool force) {
   // Read, not mapped: another program that truncates a mapped file would kill this one.
   const auto checkpoint = open_file(name, {.no_mmap = true});
   if (!checkpoint) return force ? Result<Opened>(std::move(opened)) : propagate(checkpoint);
-  for (const FileEntry& entry : checkpoint->checkpoint().catalog().files()) {
+  const Catalog& catalog = checkpoint->checkpoint().catalog();
+  std::set<std::uint32_t> used;
+  for (const ChunkRecord& chunk : catalog.tables().chunks) used.insert(chunk.file);
+  for (std::uint32_t number = 1; number < catalog.files().size(); ++number) {
+    const FileEntry& entry = catalog.files()[number];
     if (entry.name.empty() || entry.maker || entry.problem) continue;
+    // A checkpoint can name any file beside it: only one that turned out to be a part is served.
+    if (!used.contains(number) && entry.checksums.empty()) continue;
     auto sibling = open_regular_file(path->parent_path() / entry.name);
     if (!sibling) return propagate(sibling);
     opened.siblings.emplace_back(entry.name, std::move(*sibling));

@@ -37,6 +37,28 @@ def test_a_distributed_checkpoint_of_torch(tmp_path):
         espalier.load(tmp_path / "step-1")
 
 
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
+def test_a_distributed_checkpoint_fills_an_optimizer(tmp_path):
+    def made():
+        model = torch.nn.Linear(2, 2)
+        return model, torch.optim.AdamW(model.parameters())
+
+    model, optimizer = made()
+    model(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+    state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+    dcp.save(state, checkpoint_id=tmp_path / "run", no_dist=True)
+    other, fresh = made()
+    assert espalier.torch.load_into({"model": other, "optimizer": fresh}, tmp_path / "run") == {}
+    same(fresh.state_dict(), optimizer.state_dict())
+    # By name, as FSDP keeps it: an optimizer would drop its state.
+    named = {**optimizer.state_dict(), "state": {"weight": optimizer.state_dict()["state"][0]}}
+    espalier.save(tmp_path / "named.espalier", {"optimizer": named})
+    with pytest.raises(espalier.EspalierError, match="under 'weight' and the like"):
+        espalier.torch.load_into({"optimizer": fresh}, tmp_path / "named.espalier")
+    same(fresh.state_dict(), optimizer.state_dict())
+
+
 def test_what_is_lost_is_told(tmp_path):
     np.savez(tmp_path / "x.npz", a=np.arange(3), b=np.ones(2), c=np.array([None, "an object"]))
     with espalier.open(tmp_path / "x.npz") as file:

@@ -77,7 +77,7 @@ TEST_CASE("Pickles that no program writes are refused with a sentence") {
       {"calls in calls",
        times(50, "ctorch._utils\n_rebuild_parameter\n") + "N" + times(50, "\x88N\x87R") + ".",
        ErrorCode::kForeignInvalid, "nested too deep"},
-      {"takes memory", times(2'000'000, "]") + "N.", ErrorCode::kLimitExceeded, "4 times"},
+      {"takes memory", times(20'000'000, "]") + "N.", ErrorCode::kLimitExceeded, "16 times"},
       {"has a name of 10,000 bytes", "c" + times(10'000, "a") + "\nb\n.",
        ErrorCode::kForeignInvalid, "more than 4096 bytes"},
       {"has an int that is none", "I1x\n.", ErrorCode::kForeignInvalid, "malformed"},

@@ -231,8 +231,8 @@ def _load(
 ) -> Any:
     check_bool("exact", exact)
     opened = checkpoint._opened
-    checkpoint._tell_losses()
     node, where = (opened.state, "") if at is None else find_path(checkpoint, opened.state, at)
+    checkpoint._tell_losses(where)
     if like is None:
         if strict is not True or keys != "exact" or cast is not None:
             raise EspalierError("strict=, keys= and cast= say how a template is matched; pass like=")

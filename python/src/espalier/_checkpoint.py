@@ -386,7 +386,7 @@ class Node(_Handle):
     ) -> Any:
         """All below this node as Python objects: see espalier.load()."""
         _check_exact(exact, framework)
-        self._file._tell_losses()
+        self._file._tell_losses(self.path)
         return load_node(self._file, self._node, self.path, _checks(check), exact, framework, progress)
 
     def __repr__(self) -> str:
@@ -508,19 +508,20 @@ class Checkpoint:
         _, listed = self._opened.notes()
         return [Note("loss" if is_loss else "warning", path, message) for is_loss, path, message in listed]
 
-    def _tell_losses(self) -> None:
-        """Warns, once, if a load of all cannot give what the file has."""
+    def _tell_losses(self, within: str = "") -> None:
+        """Warns, once, if a load of what is at the path `within` cannot give what the file has."""
         if self._told or self.format == "espalier":
             return
         self._told = True
         count, listed = self._opened.notes()
-        losses = [f"{path}: {message}" if path else message for is_loss, path, message in listed if is_loss]
+        losses = [f"{path}: {message}" if path else message for is_loss, path, message in listed
+                  if is_loss and (not path or not within or path == within or path.startswith(within + "/"))]  # fmt: skip
         if losses:
             import warnings
 
             from ._errors import LossWarning
 
-            others = f" ({count - 1:,} more: open(...).notes)" if count > 1 else ""
+            others = " (open(...).notes has all)" if count > 1 else ""
             warnings.warn(f"{self.name}: {losses[0]}{others}", LossWarning, stacklevel=4)
 
     @functools.cached_property

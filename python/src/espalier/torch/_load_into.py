@@ -153,6 +153,8 @@ def _fill(objects: Any, loaded: Any, template: Any, path: str, assign: bool | No
             _fill_module(objects, {name: value for name, value in loaded.items() if value is not ANY}, assign)
     elif hasattr(objects, "load_state_dict"):
         if not of_modules and loaded is not ANY and loaded is not template:
+            if isinstance(objects, torch.optim.Optimizer):
+                loaded = _with_numbers(loaded, path)
             try:
                 objects.load_state_dict(loaded)
             except Exception as error:
@@ -172,6 +174,23 @@ def _fill(objects: Any, loaded: Any, template: Any, path: str, assign: bool | No
         pairs = [dict(enumerate(each)) for each in (objects, loaded, template)]
         return _fill_all(pairs[0], pairs[1], pairs[2], {}, path, assign, of_modules)
     return _TAKEN
+
+
+def _with_numbers(state: dict[str, Any], path: str) -> dict[str, Any]:
+    """With the numbers of parameters as torch has them: in files of torch.distributed.checkpoint they are texts, which an
+    optimizer would take for no parameters of its own, and drop what it had."""
+    kept = state.get("state")
+    if not isinstance(kept, dict) or not kept:
+        return state
+    numbers = {number for group in state["param_groups"] for number in group["params"]}
+    made = {int(key) if isinstance(key, str) and key.isascii() and key.isdecimal() else key: value for key, value in kept.items()}
+    if numbers and not numbers & made.keys():
+        raise EspalierError(
+            f"{below(path, 'state')}: what the file keeps for each parameter is under {next(iter(made))!r} and the like, which "
+            "are no parameters of the groups; load it with load(), and give it the optimizer's own keys",
+            path=below(path, "state"),
+        )
+    return {**state, "state": made}
 
 
 def _fill_all(

@@ -15,8 +15,8 @@ namespace {
 // Items that are opened at the same time: their ends take 4 KiB each.
 constexpr std::size_t kBatchItems = 4096;
 
-Error item_error(std::string message) {
-  return {ErrorCode::kForeignInvalid, Error::kNoOffset, {}, std::move(message)};
+Error item_error(std::string message, ErrorCode code = ErrorCode::kForeignInvalid) {
+  return {code, Error::kNoOffset, {}, std::move(message)};
 }
 
 // Whether the error is about more than one item: the caller can raise the limit, or has given up.
@@ -75,12 +75,15 @@ void DcpOpener::order_items() {
     if (file.problem) {
       problem = file.problem;
     } else if (!item.transform.empty()) {
-      problem = item_error("it was written with the extension '" + std::string(item.transform) +
-                           "', which is not supported; load the checkpoint with torch and save it "
-                           "without extensions");
+      problem =
+          item_error("it was written with the extension '" + std::string(item.transform) +
+                         "', which is not supported; load the checkpoint with torch and save it "
+                         "without extensions",
+                     ErrorCode::kUnsupportedFeature);
     } else if (file.name.ends_with(".safetensors")) {
       problem =
-          item_error("it lies in " + file.name + ", which is a file of safetensors; open that");
+          item_error("it lies in " + file.name + ", which is a file of safetensors; open that",
+                     ErrorCode::kUnsupportedFeature);
     } else if (!range_fits(item.offset, item.length, file.length)) {
       problem = item_error("it lies beyond the end of " + file.name + ", which has " +
                            counted(file.length, "byte") + "; copy or download that again");
@@ -164,9 +167,26 @@ Result<bool> DcpOpener::go_on_with(std::uint32_t number, DcpItemOpener& opener) 
   return true;
 }
 
+// The first item that is damaged in a file that can be read. As a problem of the checkpoint, it
+// makes verification fail, and a conversion of the whole.
+std::optional<Error> DcpOpener::find_damage() {
+  for (std::size_t i = 0; i < items_.size(); ++i) {
+    const FileEntry& file = files()[metadata_.items[i].file + 1];
+    const std::optional<Error>& problem = items_[i].problem;
+    if (!problem || file.problem || problem->code == ErrorCode::kUnsupportedFeature) continue;
+    Error damage = *problem;
+    damage.message = "an item is lost: " + problem->message;
+    damage.file = file.name;
+    return damage;
+  }
+  return std::nullopt;
+}
+
 Result<Checkpoint> DcpOpener::build() {
+  auto damage = find_damage();
   auto parts = join_dcp(metadata_, items_, std::move(files()), std::move(notes_), options().limits);
   if (!parts) return propagate(parts);
+  if (damage) parts->files.push_back({.problem = std::move(damage)});
   parts->nest = options().nest;
   auto catalog = Catalog::from_foreign(std::move(*parts), options().limits);
   if (!catalog) return propagate(catalog);

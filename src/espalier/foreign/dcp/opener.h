@@ -32,6 +32,7 @@ class DcpOpener final : public StepOpener {
   [[nodiscard]] Result<void> read_metadata();
   void order_items();
   [[nodiscard]] Result<void> go_on();
+  std::optional<Error> find_damage();
   [[nodiscard]] Result<bool> go_on_with(std::uint32_t number, DcpItemOpener& opener);
 
   enum class Stage { kFront, kMetadata, kItems };

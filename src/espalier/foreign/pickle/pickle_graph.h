@@ -91,7 +91,7 @@ struct PickleCall {
 /// kMostMemory times their size and a MiB.
 class PickleGraph {
  public:
-  static constexpr std::uint64_t kMostMemory = 4;
+  static constexpr std::uint64_t kMostMemory = 16;
 
   PickleRef root() const { return root_; }
   /// Bytes of the pickle up to and with its STOP.

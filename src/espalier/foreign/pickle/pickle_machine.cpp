@@ -59,8 +59,7 @@ class PickleMachine {
       if (memory_ > kFreeMemory + PickleGraph::kMostMemory * at_) {
         return fail(ErrorCode::kLimitExceeded,
                     "the pickle's objects take more than " +
-                        std::to_string(PickleGraph::kMostMemory) +
-                        " times the memory of its bytes; no program writes such pickles",
+                        std::to_string(PickleGraph::kMostMemory) + " times the memory of its bytes",
                     file_offset_ + at_);
       }
     }

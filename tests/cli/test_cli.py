@@ -546,6 +546,16 @@ class Verify(Cli):
         content[directory + 16 : directory + 20] = content[local + 14 : local + 18] = bytes(4)
         self.assertRegex(self.text("verify", self.write(content)), r"1 CRC-32 of the .*; \d+ bytes of tensors have none")
 
+    def test_damaged_items_of_a_distributed_checkpoint(self):
+        foreign = pathlib.Path(__file__).resolve().parent.parent / "foreign"
+        folder = pathlib.Path(shutil.copytree(foreign / "dcp/files/flat.dcp", self.new("run")))
+        self.text("verify", folder)
+        with open(folder / "__0_0.distcp", "r+b") as file:
+            file.truncate(100)
+        self.assertIn("an item is lost: ", self.text("verify", folder, expect=CHECK_FAILED))
+        self.run_cli("convert", folder, self.new("out.espalier"), expect=BAD_INPUT)
+        self.assertFalse(os.path.exists(self.new("out.espalier")))
+
     def test_goes_on_after_a_bad_file(self):
         out = self.text("verify", self.new("none"), self.path("sample"), expect=IO)
         self.assertIn("sample.espalier: ok", out)

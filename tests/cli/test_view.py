@@ -569,6 +569,13 @@ class Files(View):
             self.assertEqual(server.ask(f"files/{i}/{name}").content, ((model, distributed)[i] / name).read_bytes())
         for i in (0, 1):
             self.assertEqual(server.ask(f"files/{i}/config.json").status, 404)
+        # What .metadata names must have turned out to be a part.
+        part = distributed / "__1_0.distcp"
+        part.unlink()
+        part.symlink_to("/etc/passwd")
+        server = self.serve(distributed)
+        self.assertEqual(server.ask("files/0/__1_0.distcp").status, 404)
+        self.assertEqual(server.ask("files/0/__2_0.distcp").status, 200)
 
     def test_several_files_with_odd_names(self):
         names = ["a b", "#hash", "what?", "100%", "%41", "+", "ünï 漢字", "\"quotes\"", "it's", "back\\slash",

@@ -82,6 +82,14 @@ def test_what_is_lost_is_told(tmp_path):
         assert (file.format, file.notes) == ("espalier", [])
 
 
+def test_an_element_without_a_type(tmp_path):
+    np.savez(tmp_path / "x.npz", a=np.array(["one", "two"]))
+    with espalier.open(tmp_path / "x.npz") as file:
+        assert isinstance(file["a"][0:1], espalier.Packed)
+        with pytest.raises(IndexError, match=r"a: its elements have no type here"):
+            file["a"][0]
+
+
 def test_a_model_in_several_files(tmp_path):
     parts = {"model-1.safetensors": {"a": torch.rand(3)}, "model-2.safetensors": {"b": torch.arange(4).bfloat16()}}
     for name, part in parts.items():

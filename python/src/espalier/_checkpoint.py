@@ -264,6 +264,8 @@ class Tensor(_Handle):
             ranges.append((position, position + 1, 1))
             dropped.append(axis)
         array = self._core.slice(self._node, ranges, framework)
+        if dropped and isinstance(array, Packed):
+            raise IndexError(f"{self.path or 'the tensor'}: its elements have no type here, so none can be taken; take a slice, [0:1]")
         return array.squeeze(tuple(dropped)) if dropped else array
 
     def __len__(self) -> int:

@@ -148,6 +148,7 @@ inEachBrowser((kind, openPage) => {
         return failure(espalier.open(source, { worker: new Worker(path, { type: 'module' }) }))
       }, url, path)
       assert.deepEqual([error.typed, error.code], [true, 'worker_failed'])
+      assert.equal(server.requests.length, 1)
     })
   }
 

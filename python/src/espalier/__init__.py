@@ -58,7 +58,10 @@ else:
         return found
 
     def __dir__():
-        return sorted({*globals(), *__all__, "torch"})
+        from importlib.util import find_spec
+
+        # help() imports what is listed.
+        return sorted({*globals(), *__all__, *(["torch"] if find_spec("torch") else [])})
 
 
 __all__ = [

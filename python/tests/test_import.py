@@ -2,8 +2,8 @@
 
 import ast
 import copy
-import pathlib
 import importlib.util
+import pathlib
 import pickle
 import pydoc
 import subprocess

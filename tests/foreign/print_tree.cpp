@@ -129,9 +129,11 @@ class Printer {
   }
 
   void tensor(const TensorRef& tensor) {
-    text_ += "[\"";
-    text_ += dtype_name(tensor.dtype());
-    text_ += "\",";
+    text_ += '[';
+    std::string dtype(dtype_name(tensor.dtype()));
+    if (tensor.dtype() == DType::kOpaque) dtype.append(1, ' ').append(tensor.block().name);
+    quoted(dtype);
+    text_ += ',';
     append_json_array(text_, tensor.shape());
     if (tensor.is_placeholder()) {
       text_ += ",null,null]";

@@ -93,6 +93,117 @@ TEST_CASE("Pickles that no program writes are refused with a sentence") {
   }
 }
 
+// A pickle is run to its end before its calls are looked at. Python makes each call at once.
+TEST_CASE("What a call saw of a list or dict that grows afterwards is not shown as what it saw") {
+  const std::string begin =
+      "ctorch._utils\n_rebuild_tensor_v2\n((X\x07\0\0\0storagectorch\nFloatStorage\n"
+      "X\x01\0\0\0aX\x04\0\0\0metaK\x04tQK\0"s;
+  const std::string layout = "K\x02\x85K\x01\x85"s;
+  const std::string end = "\x89NtR";
+  struct Case {
+    const char* what;
+    std::string pickle;
+    std::size_t notes;
+    Kind kind;
+    std::size_t children;
+  };
+  const std::string set =
+      "cbuiltins\nset\n(]q\0K\x01"
+      "atR"s;
+  const std::string instance = "cm\nC\n)\x81}q\0X\x01\0\0\0aK\x01sb"s;
+  const Case cases[] = {
+      {"a size that is a list",
+       begin +
+           "]K\x02"
+           "aK\x01\x85" +
+           end,
+       1, Kind::kPlaceholder, 0},
+      {"a tuple", begin + layout + end, 0, Kind::kPlaceholder, 0},
+      {"metadata that stays", begin + layout + "\x89N}q\0tR"s, 0, Kind::kPlaceholder, 0},
+      {"metadata that grows", begin + layout + "\x89N}q\0tRh\0X\x03\0\0\0neg\x88s0"s, 1,
+       Kind::kPlaceholder, 0},
+      {"the list of a set that stays", set, 0, Kind::kSet, 1},
+      {"the list of a set that grows",
+       set + "h\0K\x02"
+             "a0"s,
+       1, Kind::kRecord, 1},
+      {"the state of an instance that stays", instance, 0, Kind::kRecord, 1},
+      {"the state of an instance that grows", instance + "h\0X\x01\0\0\0bK\x02s0"s, 0,
+       Kind::kRecord, 1},
+  };
+  for (const Case& each : cases) {
+    CAPTURE(each.what);
+    const auto opened = open("\x80\x02" + begin + layout + end + each.pickle + "\x86.");
+    REQUIRE_MESSAGE(opened, opened.error().describe());
+    const NodeRef node = opened->state().child(1);
+    CHECK(node.kind() == each.kind);
+    CHECK(node.size() == each.children);
+    CHECK(opened->catalog().notes().count() == each.notes);
+  }
+  const auto grown = open("\x80\x02" + instance + "h\0X\x01\0\0\0bK\x02s0."s);
+  REQUIRE(grown);
+  CHECK(grown->state().find(KeyView::of("a")) == std::nullopt);
+}
+
+// Each of these took seconds or a gigabyte: what a few bytes name was read or copied every time.
+TEST_CASE(
+    "Values that are shared a hundred thousand times cost no more than the pickle has bytes") {
+  const auto text = [](char opcode, std::uint32_t size, char letter) {
+    std::string bytes(1, opcode);
+    for (int shift = 0; shift < 32; shift += 8) bytes += static_cast<char>(size >> shift & 0xFF);
+    return bytes + std::string(size, letter);
+  };
+  const std::string name = text('X', 4000, 'A') + "\x94" + text('X', 4000, 'B') + "\x94";
+  struct Case {
+    const char* what;
+    std::string pickle;
+    const char* sentence;
+  };
+  const Case cases[] = {
+      {"the name of a class", name + "](" + times(60'000, "h\0h\x01\x93)R"s) + "e",
+       "used so often"},
+      {"the arguments of calls",
+       "(" + times(100'000, "N") +
+           "t\x94"
+           "cm\nf\n\x94(" +
+           times(20'000, "h\x01h\0R0"s) + "t",
+       "used so often"},
+      {"the dict of counters",
+       "}\x94(" + times(60'000, "M\xFF\x01N") + "uccollections\nCounter\n\x94h\0\x85\x94("s +
+           times(60'000, "h\x01h\x02R0") + "t",
+       "used so often"},
+      {"the state of instances",
+       "}\x94(" + times(60'000, "X\0\0\0\0N"s) + "ucm\nC\n\x94(" +
+           times(60'000, "h\x01)\x81h\0b"s) + "t",
+       "used so often"},
+      {"a key", text('X', 500'000, 'k') + "\x94(" + times(100'000, "}h\0Ns"s) + "t",
+       "used so often"},
+      {"a text", text('X', 500'000, 'k') + "\x94(" + times(100'000, "h\0"s) + "t", "used so often"},
+      {"bytes", text('B', 500'000, 'k') + "\x94(" + times(100'000, "h\0"s) + "t", "used so often"},
+      {"a path",
+       "cpathlib\nPath\n\x94" + text('X', 500'000, 'k') + "\x85\x94(" +
+           times(100'000, "h\0h\x01R"s) + "t",
+       "used so often"},
+  };
+  for (const Case& each : cases) {
+    CAPTURE(each.what);
+    const auto opened = open("\x80\x04(" + each.pickle + "t.");
+    REQUIRE_FALSE(opened);
+    CHECK(to_string(opened.error().code) == to_string(ErrorCode::kLimitExceeded));
+    CHECK(opened.error().message.find(each.sentence) != std::string::npos);
+    CAPTURE(opened.error().message);
+  }
+  // Different names of the same parts.
+  std::string parts;
+  for (char i = 0; i < 64; ++i) parts += text('X', 4000, static_cast<char>('0' + i)) + "\x94";
+  for (char i = 0; i < 64; ++i) {
+    for (char j = 0; j < 64; ++j) parts += std::string("h") + i + 'h' + j + "\x93)R";
+  }
+  const auto opened = open("\x80\x04(" + parts + "t.");
+  REQUIRE_FALSE(opened);
+  CHECK(opened.error().message.find("names in this pickle are longer") != std::string::npos);
+}
+
 // Beside a tensor, a file opens; what loading it with pickle would do is noted all the same.
 TEST_CASE("Calls beside tensors are noted, wherever they hide") {
   const std::string call = "cposix\nsystem\nX\x02\0\0\0id\x85R"s;

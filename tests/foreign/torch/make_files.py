@@ -59,7 +59,7 @@ NAMES = {
     "int16": "i16", "int8": "i8", "uint8": "u8", "bool": "bool", "complex64": "c64", "complex128": "c128",
     "uint16": "u16", "uint32": "u32", "uint64": "u64", "float8_e4m3fn": "f8_e4m3fn", "float8_e5m2": "f8_e5m2",
     "float8_e4m3fnuz": "f8_e4m3fnuz", "float8_e5m2fnuz": "f8_e5m2fnuz", "float8_e8m0fnu": "f8_e8m0fnu",
-    "complex32": "opaque",
+    "complex32": "opaque torch.complex32",
 }  # fmt: skip
 
 
@@ -141,8 +141,15 @@ def tensor(value, label, ties):
 
 
 def array(value, label, ties):
-    packed = numpy.ascontiguousarray(value).astype(value.dtype.newbyteorder("<"))
-    return ["tensor", label, [NAMES[value.dtype.name], list(value.shape), packed.tobytes().hex(), ties.setdefault(object(), len(ties))]]
+    number = ties.setdefault(object(), len(ties)) if value.size else None
+    if value.dtype.name in NAMES:
+        packed = numpy.ascontiguousarray(value).astype(value.dtype.newbyteorder("<"))
+        return ["tensor", label, [NAMES[value.dtype.name], list(value.shape), packed.tobytes().hex(), number]]
+    if label:
+        label = "numpy." + type(value[()]).__name__
+    descr = numpy.lib.format.dtype_to_descr(value.dtype)
+    name = "opaque " + (descr if isinstance(descr, str) else repr(descr))
+    return ["tensor", label, [name, list(value.shape) or [1], value.tobytes().hex(), number]]
 
 
 def training():
@@ -237,6 +244,19 @@ def odd_tensors():
     return made
 
 
+def numpy_kinds():
+    fields = numpy.array([(1, 2.5, [1, 2, 3])], [("a", "<i4"), ("b", ">f8"), ("c", "u1", (3,))])
+    inner = numpy.zeros(2, [("p", [("q", "<f4"), ("r", "S3", (2, 2))])])
+    return {
+        "empty": numpy.zeros((0, 3), numpy.float32), "no axes": numpy.array(3), "text": numpy.array(["abc", "de"]),
+        "bytes": numpy.array([b"abc"]), "days": numpy.array(["2020-01-01", "NaT"], "M8[D]"),
+        "spans": numpy.array([5], "m8[25s]"), "span": numpy.array([5], "m8"), "fields": fields, "inner": inner,
+        "padded": numpy.zeros(3, numpy.dtype([("x", "u1"), ("y", "<f4")], align=True)), "raw": numpy.zeros(2, "V5"),
+        "date": numpy.datetime64("2020-01-01T00:00:00"), "word": numpy.str_("hi"), "record": fields[0],
+        "long double": numpy.array([1.5], numpy.longdouble), "tensor": torch.ones(2),
+    }  # fmt: skip
+
+
 CASES = {
     "training": (training, {}),
     "training-legacy": (training, {"_use_new_zipfile_serialization": False}),
@@ -250,6 +270,8 @@ CASES = {
     "views-legacy": (views, {"_use_new_zipfile_serialization": False}),
     "odd-tensors": (odd_tensors, {}),
     "odd-tensors-protocol-5": (odd_tensors, {"pickle_protocol": 5}),
+    "numpy-kinds": (numpy_kinds, {}),
+    "numpy-kinds-protocol-5": (numpy_kinds, {"pickle_protocol": 5}),
     "tensor": (lambda: torch.arange(4), {}),
     "list": (lambda: [torch.arange(4), 3], {}),
 }

@@ -8,6 +8,7 @@
 #include "espalier/base/checked.h"
 #include "espalier/base/counted.h"
 #include "espalier/base/utf8.h"
+#include "espalier/foreign/numpy/numpy_type.h"
 
 namespace espalier {
 namespace {
@@ -16,89 +17,6 @@ constexpr std::string_view kMagic = "\x93NUMPY";
 // Structured elements inside structured elements; NumPy's own descriptions are far flatter.
 constexpr int kMaxNesting = 32;
 constexpr std::size_t kMaxAxes = 64;
-
-// One scalar type of NumPy, such as "<f4".
-struct Scalar {
-  DType dtype = DType::kOpaque;
-  std::uint64_t bytes = 0;
-  bool is_swapped = false;
-  bool has_objects = false;
-};
-
-DType number_dtype(char kind, std::uint64_t bytes) {
-  struct Number {
-    char kind;
-    std::uint8_t bytes;
-    DType dtype;
-  };
-  constexpr Number kNumbers[] = {
-      {'b', 1, DType::kBool}, {'i', 1, DType::kI8},   {'u', 1, DType::kU8},  {'i', 2, DType::kI16},
-      {'u', 2, DType::kU16},  {'i', 4, DType::kI32},  {'u', 4, DType::kU32}, {'i', 8, DType::kI64},
-      {'u', 8, DType::kU64},  {'f', 2, DType::kF16},  {'f', 4, DType::kF32}, {'f', 8, DType::kF64},
-      {'c', 8, DType::kC64},  {'c', 16, DType::kC128}};
-  for (const Number& number : kNumbers) {
-    if (number.kind == kind && number.bytes == bytes) return number.dtype;
-  }
-  return DType::kOpaque;
-}
-
-// "<f4", "|S2", "<M8[ns]", "|O"; nothing for any other text.
-std::optional<Scalar> parse_scalar(std::string_view text) {
-  constexpr std::string_view kOrders = "<>|=";
-  char order = '<';
-  if (!text.empty() && kOrders.find(text.front()) != std::string_view::npos) {
-    order = text.front();
-    text.remove_prefix(1);
-  }
-  if (text.empty()) return std::nullopt;
-  const char kind = text.front();
-  text.remove_prefix(1);
-  Scalar scalar;
-  if (kind == '?' && text.empty()) return Scalar{DType::kBool, 1};
-  std::uint64_t count = 0;
-  const char* const end = text.data() + text.size();
-  const auto [after, error] = std::from_chars(text.data(), end, count);
-  const bool has_count = error == std::errc{};
-  const std::string_view unit(after, static_cast<std::size_t>(end - after));
-  if (kind == 'O') {
-    if (!unit.empty()) return std::nullopt;
-    scalar.has_objects = true;
-    scalar.bytes = sizeof(std::uint64_t);
-    return scalar;
-  }
-  constexpr std::uint64_t kMostBytes = 0xFFFFFFFF;  // BlockType::bytes
-  constexpr std::uint64_t kCharacterBytes = 4;
-  if (!has_count || count > kMostBytes) return std::nullopt;
-  scalar.bytes = kind == 'U' ? count * kCharacterBytes : count;
-  if (scalar.bytes > kMostBytes) return std::nullopt;
-  switch (kind) {
-    case 'M':
-    case 'm':
-      if (!unit.empty() && (unit.front() != '[' || unit.back() != ']')) return std::nullopt;
-      return scalar.bytes == 8 ? std::optional(scalar) : std::nullopt;
-    case 'S':
-    case 'a':
-    case 'U':
-    case 'V':
-      return unit.empty() ? std::optional(scalar) : std::nullopt;
-    case 'b':
-    case 'i':
-    case 'u':
-    case 'f':
-    case 'c':
-      if (!unit.empty() || scalar.bytes == 0) return std::nullopt;
-      scalar.dtype = number_dtype(kind, scalar.bytes);
-      // Of the others there is only long double, with 10 to 16 bytes.
-      if (scalar.dtype == DType::kOpaque) {
-        const std::uint64_t part = kind == 'f' ? scalar.bytes : kind == 'c' ? scalar.bytes / 2 : 0;
-        if (part < 10 || part > 16) return std::nullopt;
-      }
-      scalar.is_swapped = order == '>' && scalar.bytes > 1 && scalar.dtype != DType::kOpaque;
-      return scalar;
-    default:
-      return std::nullopt;
-  }
-}
 
 // A grammar of its own for the one Python literal that a header is: a dict with three members.
 // Python's would accept expressions, and a search for substrings finds them in field names.
@@ -227,19 +145,19 @@ class HeaderParser {
   void descr() {
     skip_space();
     const std::size_t begin = at_;
-    Scalar scalar;
+    NumpyType scalar;
     std::string_view name;
     if (is_next('[')) {
       scalar = fields(0);
       name = text_.substr(begin, at_ - begin);
     } else {
       name = string();
-      const auto parsed = parse_scalar(name);
+      const auto parsed = parse_numpy_type(name);
       if (!parsed && !error_) {
         refuse("has a descr of no type that NumPy stores: '" + std::string(name.substr(0, 100)) +
                "'");
       }
-      scalar = parsed.value_or(Scalar{});
+      scalar = parsed.value_or(NumpyType{});
     }
     array_.dtype = scalar.dtype;
     array_.item_bytes = scalar.bytes;
@@ -253,8 +171,8 @@ class HeaderParser {
 
   // [('a', '<f4'), (('title', 'b'), '<i2', (3,)), ('c', [('d', '|u1')])]: its size and whether it
   // has objects.
-  Scalar fields(int depth) {
-    Scalar all;
+  NumpyType fields(int depth) {
+    NumpyType all;
     if (depth == kMaxNesting) {
       refuse("nests its fields too deeply");
       return all;
@@ -272,10 +190,10 @@ class HeaderParser {
         string();
       }
       expect(',');
-      Scalar field;
+      NumpyType field;
       if (is_next('[')) {
         field = fields(depth + 1);
-      } else if (const auto parsed = parse_scalar(string()); parsed) {
+      } else if (const auto parsed = parse_numpy_type(string()); parsed) {
         field = *parsed;
       } else {
         refuse("has a field of no type that NumPy stores");

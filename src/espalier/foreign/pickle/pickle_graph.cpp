@@ -160,13 +160,45 @@ std::uint64_t PickleGraph::element_count(PickleRef ref) const {
   }
 }
 
+bool PickleGraph::has_elements(PickleRef ref) const {
+  const Object& from = object(ref);
+  switch (from.type) {
+    case PickleType::kTuple:
+    case PickleType::kFrozenSet:
+      return from.b != 0;
+    case PickleType::kList:
+    case PickleType::kDict:
+    case PickleType::kSet:
+      return from.a != 0;
+    default:
+      const Extras* more = extras(ref);
+      return more != nullptr && more->elements.first != 0;
+  }
+}
+
+std::span<const PickleRef> PickleGraph::tuple(PickleRef ref) const {
+  if (ref.is_literal() || object(ref).type != PickleType::kTuple) return {};
+  return std::span(refs_).subspan(object(ref).a, object(ref).b);
+}
+
+bool PickleGraph::is_changed_since(PickleRef container, PickleRef user) const {
+  const Object& changed = object(container);
+  if (changed.b == 0) return false;
+  // Refs are only appended, so their numbers tell what came first.
+  const Extras* const more = extras(user);
+  const bool is_state = more != nullptr && more->refs_before != 0 && more->state == container;
+  const std::uint32_t used = is_state ? more->refs_before - 1 : object(user).a;
+  const Batch& last = batches_[changed.b - 1];
+  return last.first + last.count > used;
+}
+
 void PickleGraph::items(PickleRef ref, std::vector<PickleRef>& out) const {
   if (const Extras* more = extras(ref)) append(more->items, out);
 }
 
 const PickleRef* PickleGraph::state(PickleRef ref) const {
   const Extras* more = extras(ref);
-  return more == nullptr || !more->has_state ? nullptr : &more->state;
+  return more == nullptr || more->refs_before == 0 ? nullptr : &more->state;
 }
 
 PickleGlobal PickleGraph::global(PickleRef ref) const {

@@ -107,12 +107,19 @@ class PickleGraph {
   /// The elements of a tuple, list, set or frozenset; keys and values by turns of a dict. Elements
   /// that were added to a call or an instance as if it were a list. Appended to `out`.
   void elements(PickleRef ref, std::vector<PickleRef>& out) const;
-  /// How many elements() gives.
+  /// How many elements() gives. In linear time.
   std::uint64_t element_count(PickleRef ref) const;
+  /// Whether elements() gives any.
+  bool has_elements(PickleRef ref) const;
+  /// The elements of a tuple; none for any other value.
+  std::span<const PickleRef> tuple(PickleRef ref) const;
   /// Keys and values by turns that were set on a call or an instance as if it were a dict.
   void items(PickleRef ref, std::vector<PickleRef>& out) const;
   /// What BUILD would have set on a call or an instance, if anything; null for other types.
   const PickleRef* state(PickleRef ref) const;
+  /// Whether the list, dict or set `container` got elements after `user`, a call or an instance,
+  /// was made, or after its state was set if `container` is that: Python used it without them.
+  bool is_changed_since(PickleRef container, PickleRef user) const;
 
   PickleGlobal global(PickleRef ref) const;
   /// The id of a kPersistent.
@@ -143,8 +150,8 @@ class PickleGraph {
   };
   // What few objects have.
   struct Extras {
-    bool has_state = false;
     PickleRef state = PickleRef::object(0);
+    std::uint32_t refs_before = 0;  // how many of refs_ there were when the state was set, plus 1
     Chain elements;
     Chain items;
   };

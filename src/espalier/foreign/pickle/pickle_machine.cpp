@@ -278,7 +278,7 @@ class PickleMachine {
     const PickleRef args = pop();
     const PickleRef both[] = {args, keywords};
     const bool has_keywords =
-        graph_.type(keywords) != PickleType::kDict || graph_.element_count(keywords) > 0;
+        graph_.type(keywords) != PickleType::kDict || graph_.has_elements(keywords);
     return push_pair(PickleType::kNew, pop(), has_keywords ? tuple(both) : args);
   }
 
@@ -292,8 +292,8 @@ class PickleMachine {
     if (more == nullptr) {
       return bad("it sets the state of " + std::string(type_name(type)));
     }
-    if (more->has_state) return bad("it sets the state of one object twice");
-    more->has_state = true;
+    if (more->refs_before != 0) return bad("it sets the state of one object twice");
+    more->refs_before = static_cast<std::uint32_t>(graph_.refs_.size()) + 1;
     more->state = state;
     return true;
   }

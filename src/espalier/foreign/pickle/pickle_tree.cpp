@@ -7,6 +7,7 @@
 #include "espalier/base/checked.h"
 #include "espalier/base/utf8.h"
 #include "espalier/codec/hash.h"
+#include "espalier/foreign/numpy/numpy_type.h"
 #include "espalier/format/shape.h"
 #include "espalier/format/tree_walk.h"
 #include "espalier/tree/bigint.h"
@@ -15,7 +16,20 @@ namespace espalier {
 namespace {
 
 constexpr std::uint64_t kFreeNodes = 65'536;
+// Values that many calls share are read for each of them: a million calls with one tuple of a
+// million elements would take hours. So reading takes at most so many steps for each byte of the
+// pickle, and texts that are made of others, such as names of classes, so many bytes.
+constexpr std::uint64_t kMostSteps = 8;
+constexpr std::uint64_t kFreeSteps = std::uint64_t{1} << 20;
+constexpr std::uint64_t kMostText = 4;
+constexpr std::uint64_t kFreeText = std::uint64_t{1} << 20;
+// What hashing and checking a text costs.
+constexpr std::uint64_t kTextBytesPerStep = 16;
+constexpr std::uint64_t kMadeBytesPerStep = 4;
+// What keeping a field costs.
+constexpr std::uint64_t kStepsPerField = 4;
 constexpr std::uint32_t kMaxNesting = 32;
+constexpr int kMaxFieldNesting = 8;
 
 bool is_text(PickleType type) { return type == PickleType::kText || type == PickleType::kOldText; }
 
@@ -38,25 +52,32 @@ bool is_numpy(PickleGlobal global, std::string_view module, std::string_view nam
   return rest.starts_with("core.") && rest.substr(5) == module;
 }
 
-struct NumpyType {
-  std::string_view code;  // of its dtype
-  std::string_view name;  // of its scalars
-  DType dtype;
-};
-constexpr NumpyType kNumpyTypes[] = {
-    {"b1", "bool", DType::kBool},     {"i1", "int8", DType::kI8},
-    {"u1", "uint8", DType::kU8},      {"i2", "int16", DType::kI16},
-    {"u2", "uint16", DType::kU16},    {"i4", "int32", DType::kI32},
-    {"u4", "uint32", DType::kU32},    {"i8", "int64", DType::kI64},
-    {"u8", "uint64", DType::kU64},    {"f2", "float16", DType::kF16},
-    {"f4", "float32", DType::kF32},   {"f8", "float64", DType::kF64},
-    {"c8", "complex64", DType::kC64}, {"c16", "complex128", DType::kC128},
-};
+// The class of numpy's scalars of a type, such as "f4".
+std::string numpy_scalar(std::string_view code) {
+  constexpr std::pair<char, std::string_view> kNumbers[] = {
+      {'i', "int"}, {'u', "uint"}, {'f', "float"}, {'c', "complex"}};
+  constexpr std::pair<char, std::string_view> kOthers[] = {
+      {'b', "bool"}, {'M', "datetime64"}, {'m', "timedelta64"},
+      {'U', "str_"}, {'S', "bytes_"},     {'V', "void"}};
+  std::string name = "numpy.";
+  for (const auto& [kind, word] : kNumbers) {
+    const auto type = code.starts_with(kind) ? parse_numpy_type(code) : std::nullopt;
+    if (type) return name.append(word) + std::to_string(type->bytes * 8);
+  }
+  for (const auto& [kind, word] : kOthers) {
+    if (code.starts_with(kind)) name += word;
+  }
+  return name;
+}
 
-const NumpyType* find_numpy_type(std::string_view code) {
-  const auto* found = std::find_if(std::begin(kNumpyTypes), std::end(kNumpyTypes),
-                                   [&](const NumpyType& type) { return type.code == code; });
-  return found == std::end(kNumpyTypes) ? nullptr : found;
+// Python's repr() of a text without line ends.
+std::string quoted(std::string_view text) {
+  std::string out = "'";
+  for (const char c : text) {
+    if (c == '\'' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + "'";
 }
 
 }  // namespace
@@ -84,8 +105,22 @@ void PickleTree::note(Note::Kind kind, std::string message) {
 }
 
 std::string_view PickleTree::keep(std::string text) {
-  texts_.push_back(std::move(text));
-  return texts_.back();
+  count_steps(text.size() / kMadeBytesPerStep);
+  const auto [kept, is_new] = texts_.insert(std::move(text));
+  if (is_new) text_bytes_ += kept->size();
+  if (text_bytes_ > kMostText * graph_.size() + kFreeText) {
+    refuse("the names in this pickle are longer together than a checkpoint's are",
+           ErrorCode::kLimitExceeded);
+  }
+  return *kept;
+}
+
+void PickleTree::count_steps(std::uint64_t steps) {
+  steps_ += steps;
+  if (steps_ > kMostSteps * graph_.size() + kFreeSteps) {
+    refuse("values in this pickle are used so often that reading it would take too long",
+           ErrorCode::kLimitExceeded);
+  }
 }
 
 std::string_view PickleTree::name_of(PickleGlobal global) {
@@ -123,6 +158,7 @@ PickleShape PickleTree::elements(Kind kind, PickleRef ref, std::string_view labe
 
 PickleShape PickleTree::fields(std::string_view label, std::span<const Field> named) {
   const auto first = static_cast<std::uint32_t>(fields_.size());
+  count_steps(kStepsPerField * named.size());
   fields_.insert(fields_.end(), named.begin(), named.end());
   return {.from = From::kFields,
           .kind = Kind::kRecord,
@@ -151,12 +187,7 @@ PickleNode PickleTree::made(PickleShape shape) {
 }
 
 PickleShape PickleTree::dict(PickleRef ref, From from, std::string_view label) {
-  std::vector<PickleRef> items;
-  if (from == From::kItems) {
-    graph_.elements(ref, items);
-  } else {
-    graph_.items(ref, items);
-  }
+  const std::vector<PickleRef> items = from == From::kItems ? elements_of(ref) : items_of(ref);
   if (are_keys(items, false)) {
     return {.from = from, .kind = Kind::kDict, .label = label, .ref = ref};
   }
@@ -170,10 +201,26 @@ PickleShape PickleTree::dict(PickleRef ref, From from, std::string_view label) {
 
 // Readers of arguments.
 
-std::vector<PickleRef> PickleTree::elements_of(PickleRef ref) const {
+std::vector<PickleRef> PickleTree::elements_of(PickleRef ref) {
   std::vector<PickleRef> found;
-  if (!ref.is_literal()) graph_.elements(ref, found);
+  graph_.elements(ref, found);
+  count_steps(found.size());
   return found;
+}
+
+std::vector<PickleRef> PickleTree::items_of(PickleRef ref) {
+  std::vector<PickleRef> found;
+  graph_.items(ref, found);
+  count_steps(found.size());
+  return found;
+}
+
+bool PickleTree::is_settled(PickleRef ref, PickleRef user) const {
+  if (ref.is_literal()) return true;
+  const PickleType type = graph_.type(ref);
+  const bool can_change =
+      type == PickleType::kList || type == PickleType::kDict || type == PickleType::kSet;
+  return !can_change || !graph_.is_changed_since(ref, user);
 }
 
 std::optional<std::int64_t> PickleTree::integer(PickleRef ref) const {
@@ -198,22 +245,18 @@ std::optional<double> PickleTree::real(PickleRef ref) const {
   return std::nullopt;
 }
 
-// Kept, because a pickle may use one long text a million times.
-std::string_view PickleTree::unescaped(PickleRef ref, const PickleLiteral& literal) {
+std::string_view PickleTree::unescaped(const PickleLiteral& literal) {
+  count_steps(literal.bytes.size() / kTextBytesPerStep);
   if (!literal.is_escaped) return as_text(literal.bytes);
-  const auto [found, is_new] = unescaped_.try_emplace(ref.number());
-  if (is_new) {
-    const std::vector<char> plain = PickleGraph::unescape(literal);
-    found->second = keep(std::string(plain.begin(), plain.end()));
-  }
-  return found->second;
+  const std::vector<char> plain = PickleGraph::unescape(literal);
+  return keep(std::string(plain.begin(), plain.end()));
 }
 
 std::optional<std::string_view> PickleTree::text_of(PickleRef ref) {
   if (!ref.is_literal()) return std::nullopt;
   const PickleLiteral literal = graph_.literal(ref);
   if (!is_text(literal.type)) return std::nullopt;
-  const std::string_view text = unescaped(ref, literal);
+  const std::string_view text = unescaped(literal);
   if (find_invalid_utf8(text)) return std::nullopt;
   return text;
 }
@@ -222,14 +265,14 @@ std::optional<std::vector<std::uint64_t>> PickleTree::sizes(PickleRef ref) {
   PickleRef from = ref;
   if (!from.is_literal() && graph_.type(from) == PickleType::kCall) {  // torch.Size((2, 3))
     const auto function = global_of(graph_.call(from).callable);
-    const auto args = elements_of(graph_.call(from).args);
+    const auto args = args_of(from);
     if (!function || !is(*function, "torch", "Size") || args.size() != 1) return std::nullopt;
     from = args[0];
   }
-  const PickleType type = graph_.type(from);
-  if (type != PickleType::kTuple && type != PickleType::kList) return std::nullopt;
+  if (graph_.type(from) != PickleType::kTuple) return std::nullopt;
   std::vector<std::uint64_t> numbers;
-  for (const PickleRef each : elements_of(from)) {
+  count_steps(tuple(from).size());
+  for (const PickleRef each : tuple(from)) {
     const auto number = integer(each);
     if (!number || *number < 0) return std::nullopt;
     numbers.push_back(static_cast<std::uint64_t>(*number));
@@ -243,7 +286,7 @@ std::optional<PickleGlobal> PickleTree::global_of(PickleRef ref) const {
     // PyTorch before 1.6 kept a class with its source: ('module', class, file, source).
     const PickleRef id = graph_.persistent_id(ref);
     if (id.is_literal() || graph_.type(id) != PickleType::kTuple) return std::nullopt;
-    const auto parts = elements_of(id);
+    const auto parts = tuple(id);
     if (parts.size() != 4 || !parts[0].is_literal() || parts[1].is_literal()) return std::nullopt;
     if (as_text(graph_.literal(parts[0]).bytes) != "module") return std::nullopt;
     if (graph_.type(parts[1]) != PickleType::kGlobal) return std::nullopt;
@@ -304,7 +347,9 @@ PickleShape PickleTree::shape_object(PickleRef ref) {
       const auto function = global_of(call.callable);
       // Calls of what another call returned: getattr(module, "name")(...).
       if (!function) return shape_opaque(ref, {"pickle", "call"}, call.args);
-      const auto args = elements_of(call.args);
+      if (!is_tuple(call.args)) return shape_opaque(ref, *function, call.args);
+      const auto args = tuple(call.args);
+      count_steps(args.size());
       if (const auto shape = shape_call(*function, ref, args)) return whole(*shape, ref);
       if (const auto shape = shape_python(*function, ref, args)) return whole(*shape, ref);
       if (const auto shape = shape_numpy(*function, ref, args)) return whole(*shape, ref);
@@ -314,7 +359,8 @@ PickleShape PickleTree::shape_object(PickleRef ref) {
       const PickleCall call = graph_.call(ref);
       const auto cls = global_of(call.callable);
       if (!cls) return shape_opaque(ref, {"pickle", "new"}, call.args);
-      if (const auto shape = shape_call(*cls, ref, elements_of(call.args))) {
+      if (!is_tuple(call.args)) return shape_opaque(ref, *cls, call.args);
+      if (const auto shape = shape_call(*cls, ref, tuple(call.args))) {
         return whole(*shape, ref);
       }
       return shape_instance(ref, *cls, call.args);
@@ -342,7 +388,7 @@ std::optional<PickleShape> PickleTree::shape_python(PickleGlobal function, Pickl
     const PickleType type = graph_.type(args[0]);
     const bool is_sequence = type == PickleType::kTuple || type == PickleType::kList ||
                              type == PickleType::kSet || type == PickleType::kFrozenSet;
-    if (!is_sequence || graph_.element_count(ref) > 0) return std::nullopt;
+    if (!is_sequence || graph_.has_elements(ref) || !is_settled(args[0], ref)) return std::nullopt;
     return elements(kind, args[0], label);
   };
   if (function.module == "collections") {
@@ -354,7 +400,7 @@ std::optional<PickleShape> PickleTree::shape_python(PickleGlobal function, Pickl
     if (function.name == "OrderedDict" && args.empty()) return set_items("collections.OrderedDict");
     if (function.name == "Counter" && args.size() <= 1) {
       if (args.empty()) return set_items("collections.Counter");
-      if (graph_.type(args[0]) == PickleType::kDict) {
+      if (graph_.type(args[0]) == PickleType::kDict && is_settled(args[0], ref)) {
         return dict(args[0], From::kItems, "collections.Counter");
       }
     }
@@ -369,7 +415,9 @@ std::optional<PickleShape> PickleTree::shape_python(PickleGlobal function, Pickl
       return set_items(keep("collections.defaultdict[" + name + "]"));
     }
     const bool is_empty_first =
-        args.empty() || (!args[0].is_literal() && elements_of(args[0]).empty());
+        args.empty() ||
+        (!args[0].is_literal() && !graph_.has_elements(args[0]) &&
+         (graph_.type(args[0]) == PickleType::kTuple || graph_.type(args[0]) == PickleType::kList));
     if (function.name == "deque" && args.size() <= 2 && is_empty_first) {
       const auto longest = args.size() == 2 ? integer(args[1]) : std::nullopt;
       if (args.size() == 2 && !longest) return std::nullopt;
@@ -441,19 +489,13 @@ std::optional<PickleShape> PickleTree::shape_numpy(PickleGlobal function, Pickle
   if (is_numpy(function, "numeric", "_frombuffer") && args.size() == 4) return tensor(ref);
   if (is_numpy(function, "multiarray", "scalar") && args.size() == 2) {
     const auto code = numpy_code(args[0]);
-    const NumpyType* const type = code ? find_numpy_type(*code) : nullptr;
-    if (type == nullptr) return std::nullopt;
-    return tensor(ref, keep("numpy." + std::string(type->name)));
+    if (!code || !parse_numpy_type(*code)) return std::nullopt;
+    return tensor(ref, keep(numpy_scalar(*code)));
   }
   if (function.module == "numpy" && function.name == "dtype" && !args.empty()) {
-    if (const auto name = text_of(args[0])) {
-      std::string spelled(*name);
-      if (const PickleRef* state = graph_.state(ref)) {
-        const auto parts = elements_of(*state);
-        const auto order = parts.size() > 1 ? text_of(parts[1]) : std::nullopt;
-        if (order && (*order == "<" || *order == ">")) spelled.insert(0, *order);
-      }
-      PickleShape shape = text(keep(std::move(spelled)), "numpy.dtype");
+    if (auto element = numpy_element(ref, 0)) {
+      if (element->name.starts_with('|')) element->name.erase(0, 1);
+      PickleShape shape = text(keep(std::move(element->name)), "numpy.dtype");
       shape.has_state = true;
       return shape;
     }
@@ -465,12 +507,11 @@ std::optional<PickleShape> PickleTree::shape_numpy(PickleGlobal function, Pickle
 PickleShape PickleTree::shape_instance(PickleRef ref, PickleGlobal cls, PickleRef args) {
   const std::string_view label = name_of(cls);
   const PickleRef* const state = graph_.state(ref);
-  const auto given = elements_of(args);
-  std::vector<PickleRef> items;
-  graph_.items(ref, items);
-  const bool is_plain = graph_.element_count(ref) == 0 && items.empty();
+  const auto given = tuple(args);
+  const bool is_plain = !graph_.has_elements(ref) && items_of(ref).empty();
   const bool is_object = graph_.type(ref) == PickleType::kCall || given.empty();
-  if (is_plain && is_object && state != nullptr && graph_.type(*state) == PickleType::kDict) {
+  if (is_plain && is_object && state != nullptr && graph_.type(*state) == PickleType::kDict &&
+      is_settled(*state, ref)) {
     const auto pairs = elements_of(*state);
     if (are_keys(pairs, true)) {
       std::vector<Field> named;
@@ -494,12 +535,10 @@ void PickleTree::add_parts(std::vector<Field>& named, PickleRef ref, const Pickl
   const auto is_shown = [&](From from) { return shape.from == from && shape.ref == ref; };
   const PickleRef* const state = graph_.state(ref);
   if (state != nullptr && !shape.has_state) named.push_back({"state", *state});
-  if (graph_.element_count(ref) > 0 && !is_shown(From::kElements)) {
+  if (graph_.has_elements(ref) && !is_shown(From::kElements)) {
     named.push_back({"elements", made(elements(Kind::kList, ref, {}))});
   }
-  std::vector<PickleRef> items;
-  graph_.items(ref, items);
-  if (!items.empty() && !is_shown(From::kSetItems)) {
+  if (!items_of(ref).empty() && !is_shown(From::kSetItems)) {
     named.push_back({"items", made(dict(ref, From::kSetItems, {}))});
   }
 }
@@ -557,35 +596,107 @@ std::optional<std::string_view> PickleTree::numpy_code(PickleRef ref) {
   if (ref.is_literal() || graph_.type(ref) != PickleType::kCall) return std::nullopt;
   const auto function = global_of(graph_.call(ref).callable);
   if (!function || function->module != "numpy" || function->name != "dtype") return std::nullopt;
-  const auto args = elements_of(graph_.call(ref).args);
+  const auto args = args_of(ref);
   return args.empty() ? std::nullopt : text_of(args[0]);
 }
 
-bool PickleTree::read_numpy_dtype(PickleRef ref, ForeignTensor& tensor, std::string& missing) {
-  missing = "its dtype has no counterpart here";
-  const auto name = numpy_code(ref);
-  if (!name) return false;
-  const NumpyType* const found = find_numpy_type(*name);
-  if (found == nullptr) return false;
-  tensor.dtype = found->dtype;
-  if (const PickleRef* state = graph_.state(ref)) {
-    const auto parts = elements_of(*state);
-    const auto order = parts.size() > 1 ? text_of(parts[1]) : std::nullopt;
-    if (order == ">" && dtype_bits(tensor.dtype) > 8) tensor.flags |= kStorageSwapped;
+// The state of a dtype is (version, order, (base, shape) of a subarray, names of fields,
+// {name: (dtype, offset)}, bytes, alignment, flags), and ({}, (unit, count, ...)) for dates.
+std::optional<PickleTree::NumpyElement> PickleTree::numpy_element(PickleRef ref, int depth) {
+  const auto code = numpy_code(ref);
+  if (!code || error_ || depth > kMaxFieldNesting) return std::nullopt;
+  const PickleRef* const state = graph_.state(ref);
+  const auto parts = state == nullptr ? std::span<const PickleRef>() : tuple(*state);
+  const auto order = parts.size() > 1 ? text_of(parts[1]) : std::nullopt;
+  std::string name(order.value_or(""));
+  const auto type = parse_numpy_type(name += *code);
+  if (!type) return std::nullopt;
+  if (parts.size() > 8 && tuple(parts[8]).size() == 2) {
+    const auto dates = tuple(tuple(parts[8])[1]);
+    const auto unit = dates.size() > 1 ? bytes_of(dates[0]) : std::nullopt;
+    const auto count = unit ? integer(dates[1]) : std::nullopt;
+    if (count && as_text(*unit) != "generic") {
+      name += '[' + (*count == 1 ? std::string() : std::to_string(*count));
+      name.append(as_text(*unit)) += ']';
+    }
   }
+  if (parts.size() > 4 && is_tuple(parts[3])) {
+    auto fields = numpy_fields(parts[3], parts[4], type->bytes, depth);
+    if (!fields) return std::nullopt;
+    name = std::move(*fields);
+  }
+  std::string axes;
+  if (parts.size() > 4 && tuple(parts[2]).size() == 2) {
+    const auto shape = sizes(tuple(parts[2])[1]);
+    auto base = shape ? numpy_element(tuple(parts[2])[0], depth + 1) : std::nullopt;
+    if (!base) return std::nullopt;
+    for (const std::uint64_t axis : *shape) axes += std::to_string(axis) + ", ";
+    if (!axes.empty()) axes.resize(axes.size() - (shape->size() == 1 ? 1 : 2));
+    name = std::move(base->name);
+  }
+  return NumpyElement{*type, std::move(name), std::move(axes)};
+}
+
+// As a .npy file says it: [('a', '<f4'), ('b', '<i8', (3,))]. Nothing if fields overlap.
+std::optional<std::string> PickleTree::numpy_fields(PickleRef names, PickleRef fields,
+                                                    std::uint64_t bytes, int depth) {
+  if (fields.is_literal() || graph_.type(fields) != PickleType::kDict) return std::nullopt;
+  std::string all = "[";
+  std::uint64_t at = 0;
+  const auto pad_to = [&](std::uint64_t offset) {
+    if (offset > at) all += "('', '|V" + std::to_string(offset - at) + "'), ";
+  };
+  const auto of = elements_of(fields);
+  for (const PickleRef each : tuple(names)) {
+    count_steps(of.size());
+    const auto name = text_of(each);
+    std::span<const PickleRef> place;
+    for (std::size_t i = 0; name && i < of.size(); i += 2) {
+      if (text_of(of[i]) == name) place = tuple(of[i + 1]);
+    }
+    const auto offset = place.size() == 2 ? integer(place[1]) : std::nullopt;
+    const auto element = offset ? numpy_element(place[0], depth + 1) : std::nullopt;
+    if (!element || *offset < 0 || static_cast<std::uint64_t>(*offset) < at) return std::nullopt;
+    pad_to(static_cast<std::uint64_t>(*offset));
+    at = static_cast<std::uint64_t>(*offset) + element->type.bytes;
+    const bool is_plain = !element->name.starts_with('[');
+    all += '(' + quoted(*name) + ", " + (is_plain ? quoted(element->name) : element->name);
+    if (!element->axes.empty()) all += ", (" + element->axes + ')';
+    all += "), ";
+  }
+  if (at > bytes) return std::nullopt;
+  pad_to(bytes);
+  if (all.size() > 1) all.resize(all.size() - 2);
+  return all + ']';
+}
+
+bool PickleTree::read_numpy_dtype(PickleRef ref, ForeignTensor& tensor, std::string& missing) {
+  auto element = numpy_element(ref, 0);
+  if (!element || element->type.bytes == 0) {
+    return missing = "its dtype has no counterpart here", false;
+  }
+  tensor.dtype = element->type.dtype;
+  if (tensor.dtype == DType::kOpaque) {
+    tensor.block = {keep(std::move(element->name)), 1,
+                    static_cast<std::uint32_t>(element->type.bytes)};
+    if (tensor.shape.empty()) {  // Blocks need an axis to lie along.
+      tensor.shape.push_back(1);
+      note(Note::Kind::kWarning, "This has no axes; as it is opaque here, it is shown with one.");
+    }
+  }
+  if (element->type.is_swapped) tensor.flags |= kStorageSwapped;
   missing.clear();
   return true;
 }
 
 bool PickleTree::read_array(PickleRef ref, ForeignTensor& tensor, std::string& missing) {
-  const PickleCall call = graph_.call(ref);
-  const auto args = elements_of(call.args);
+  const auto args = args_of(ref);
   PickleRef dtype = ref;
   PickleRef data = ref;
   bool is_fortran = false;
   missing = "its array is not one that numpy writes";
   if (const PickleRef* state = graph_.state(ref)) {  // (version, shape, dtype, is_fortran, bytes)
-    const auto parts = elements_of(*state);
+    const auto parts = tuple(*state);
     if (parts.size() != 5) return false;
     auto shape = sizes(parts[1]);
     if (!shape) return false;
@@ -610,13 +721,16 @@ bool PickleTree::read_array(PickleRef ref, ForeignTensor& tensor, std::string& m
   }
   if (!read_numpy_dtype(dtype, tensor, missing)) return false;
   if (is_fortran && tensor.shape.size() > 1) {
+    if (tensor.dtype == DType::kOpaque) {
+      return missing = "it has Fortran order and elements that are no numbers", false;
+    }
     std::uint64_t stride = 1;
     for (const std::uint64_t axis : tensor.shape) {
       tensor.strides.push_back(stride);
       stride *= std::max<std::uint64_t>(axis, 1);
     }
   }
-  const auto needed = tensor_bytes(tensor.dtype, tensor.shape);
+  const auto needed = tensor_bytes(tensor.dtype, tensor.shape, tensor.block);
   const auto found = bytes_of(data);
   if (!found) {
     missing = "it holds Python objects, or its bytes are not in the pickle";
@@ -639,7 +753,9 @@ std::optional<ByteSpan> PickleTree::bytes_of(PickleRef ref) {
   if (!ref.is_literal()) {
     if (graph_.type(ref) != PickleType::kCall) return std::nullopt;
     auto decoded = encoded_latin(ref);
-    return decoded ? std::optional(as_bytes(keep(std::move(*decoded)))) : std::nullopt;
+    if (!decoded) return std::nullopt;
+    latin_ = std::move(*decoded);
+    return as_bytes(latin_);
   }
   const PickleLiteral literal = graph_.literal(ref);
   switch (literal.type) {
@@ -647,7 +763,7 @@ std::optional<ByteSpan> PickleTree::bytes_of(PickleRef ref) {
     case PickleType::kByteArray:
       return literal.bytes;
     case PickleType::kOldText:
-      return as_bytes(unescaped(ref, literal));
+      return as_bytes(unescaped(literal));
     default:
       return std::nullopt;
   }
@@ -655,16 +771,19 @@ std::optional<ByteSpan> PickleTree::bytes_of(PickleRef ref) {
 
 // What _codecs.encode(text, 'latin1') gives: a byte for each character.
 std::optional<std::string> PickleTree::encoded_latin(PickleRef ref) {
-  const PickleCall call = graph_.call(ref);
-  const auto function = global_of(call.callable);
-  const auto args = elements_of(call.args);
+  const auto function = global_of(graph_.call(ref).callable);
+  const auto args = args_of(ref);
+  if (!function) return std::nullopt;
+  // Empty bytes are bytes().
+  if (args.empty() && is(*function, "builtins", "bytes")) return std::string();
   const bool is_known =
-      function && (is(*function, "_codecs", "encode") || is(*function, "builtins", "bytearray"));
+      is(*function, "_codecs", "encode") || is(*function, "builtins", "bytearray");
   if (!is_known || args.size() != 2) return std::nullopt;
   const auto codec = text_of(args[1]);
   const auto text = text_of(args[0]);
   if (!text || (codec != "latin1" && codec != "latin-1")) return std::nullopt;
   std::string bytes;
+  count_steps(text->size() / kMadeBytesPerStep);
   for (std::size_t at = 0; at < text->size();) {
     const Utf8Char character = decode_utf8(*text, at);
     if (character.code_point > 0xFF) return std::nullopt;
@@ -697,7 +816,7 @@ bool PickleTree::add_literal(TableBuilder& builder, PickleRef ref) {
       break;
     case PickleType::kText:
     case PickleType::kOldText: {
-      const std::string_view text = unescaped(ref, literal);
+      const std::string_view text = unescaped(literal);
       if (find_invalid_utf8(text)) {
         builder.label("str");
         builder.bytes(as_bytes(text));
@@ -708,6 +827,7 @@ bool PickleTree::add_literal(TableBuilder& builder, PickleRef ref) {
     }
     case PickleType::kBytes:
     case PickleType::kByteArray:
+      count_steps(literal.bytes.size());
       builder.bytes(literal.bytes);
       break;
     case PickleType::kBigInt:
@@ -752,6 +872,7 @@ bool PickleTree::add_tensor(TableBuilder& builder, PickleRef ref) {
     return builder.ok();
   }
   ForeignTensor tensor;
+  tensor.dtype = DType::kOpaque;
   std::string missing;
   const bool is_given = read_tensor(ref, tensor, missing);
   if (error_) return false;
@@ -759,6 +880,10 @@ bool PickleTree::add_tensor(TableBuilder& builder, PickleRef ref) {
   if (!is_given) {
     if (!missing.empty()) {
       note(Note::Kind::kLoss, "This tensor cannot be given: " + missing + ".");
+    }
+    if (tensor.dtype == DType::kOpaque && tensor.block.name.empty()) {
+      tensor.block = {"unknown", 1, 1};
+      if (tensor.shape.empty()) tensor.shape.push_back(1);
     }
     if (!tensor_bytes(tensor.dtype, tensor.shape, tensor.block)) tensor.shape.clear();
     builder.placeholder({tensor.dtype, tensor.shape, tensor.block});
@@ -818,7 +943,7 @@ bool PickleTree::add(TableBuilder& builder, Node node, bool in_metadata) {
 
 // Literals that are calls: bytes of protocol 2, complex numbers.
 bool PickleTree::add_called(TableBuilder& builder, const PickleShape& shape) {
-  const auto args = elements_of(graph_.call(shape.ref).args);
+  const auto args = args_of(shape.ref);
   if (shape.kind == Kind::kComplex128) {
     std::array<double, 2> parts = {};
     for (std::size_t i = 0; i < 2; ++i) parts[i] = real(args[i]).value_or(0);
@@ -897,12 +1022,8 @@ void PickleTree::fill(Children& found, const PickleShape& shape) {
     }
     return;
   }
-  std::vector<PickleRef> items;
-  if (shape.from == From::kSetItems) {
-    graph_.items(shape.ref, items);
-  } else {
-    graph_.elements(shape.ref, items);
-  }
+  const std::vector<PickleRef> items =
+      shape.from == From::kSetItems ? items_of(shape.ref) : elements_of(shape.ref);
   if (shape.from == From::kElements) {
     found.nodes_.assign(items.begin(), items.end());
     return;
@@ -942,7 +1063,7 @@ void PickleTree::keep_attributes(PickleRef ref) {
   if (state == nullptr || graph_.type(ref) != PickleType::kCall) return;
   const auto function = global_of(graph_.call(ref).callable);
   if (!function || function->module != "collections") return;
-  const bool is_empty = !state->is_literal() && graph_.element_count(*state) == 0;
+  const bool is_empty = !state->is_literal() && !graph_.has_elements(*state);
   if (!is_empty) attributes_.push_back({keep(path()), *state});
 }
 

@@ -3,9 +3,9 @@
 #define ESPALIER_FOREIGN_PICKLE_PICKLE_TREE_H_
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,6 +14,7 @@
 
 #include "espalier/base/limits.h"
 #include "espalier/foreign/foreign_tensor.h"
+#include "espalier/foreign/numpy/numpy_type.h"
 #include "espalier/foreign/pickle/pickle_graph.h"
 #include "espalier/format/notes.h"
 #include "espalier/format/table_builder.h"
@@ -161,13 +162,24 @@ class PickleTree {
   PickleShape nodes(Kind kind, std::string_view label, std::span<const Node> children);
   PickleShape tensor(PickleRef ref, std::string_view label = {}) const;
   Node made(PickleShape shape);
-  /// Keeps text as long as the tree.
+  /// Keeps text as long as the tree, once if it comes again.
   std::string_view keep(std::string text);
   /// "module.name", kept.
   std::string_view name_of(PickleGlobal global);
 
-  // Readers of arguments.
-  std::vector<PickleRef> elements_of(PickleRef ref) const;
+  // Readers of arguments. Python reads them when it makes the call, so only what can't change later
+  // tells what it saw: a tuple can't, and is_settled() says whether something else did.
+  std::span<const PickleRef> tuple(PickleRef ref) const { return graph_.tuple(ref); }
+  bool is_tuple(PickleRef ref) const {
+    return !ref.is_literal() && graph_.type(ref) == PickleType::kTuple;
+  }
+  /// Of a call or an instance.
+  std::span<const PickleRef> args_of(PickleRef ref) const { return tuple(graph_.call(ref).args); }
+  /// Whether a value is as `user` saw it, the call or instance whose argument or state it is.
+  bool is_settled(PickleRef ref, PickleRef user) const;
+  /// The elements of a container, or the items that were set on an object.
+  std::vector<PickleRef> elements_of(PickleRef ref);
+  std::vector<PickleRef> items_of(PickleRef ref);
   std::optional<std::int64_t> integer(PickleRef ref) const;
   /// A bool, or an int in place of one.
   std::optional<bool> boolean(PickleRef ref) const;
@@ -175,9 +187,9 @@ class PickleTree {
   std::optional<double> real(PickleRef ref) const;
   /// Text that is UTF-8.
   std::optional<std::string_view> text_of(PickleRef ref);
-  /// Bytes, also those that protocol 2 keeps as text.
+  /// Bytes, also those that protocol 2 keeps as text, which stay until the next call.
   std::optional<ByteSpan> bytes_of(PickleRef ref);
-  /// The numbers of a tuple, list or torch.Size of ints from 0 on.
+  /// The numbers of a tuple or torch.Size of ints from 0 on.
   std::optional<std::vector<std::uint64_t>> sizes(PickleRef ref);
   std::optional<PickleGlobal> global_of(PickleRef ref) const;
 
@@ -192,6 +204,14 @@ class PickleTree {
   bool add_tensor(TableBuilder& builder, PickleRef ref);
   bool read_array(PickleRef ref, ForeignTensor& tensor, std::string& missing);
   std::optional<std::string_view> numpy_code(PickleRef ref);
+  struct NumpyElement {
+    NumpyType type;
+    std::string name;  // as a .npy file has it
+    std::string axes;  // of a subarray: "2, 3", or "3,"
+  };
+  std::optional<NumpyElement> numpy_element(PickleRef ref, int depth);
+  std::optional<std::string> numpy_fields(PickleRef names, PickleRef fields, std::uint64_t bytes,
+                                          int depth);
   bool read_numpy_dtype(PickleRef ref, ForeignTensor& tensor, std::string& missing);
   PickleShape shape_instance(PickleRef ref, PickleGlobal cls, PickleRef args);
   PickleShape shape_opaque(PickleRef ref, PickleGlobal function, PickleRef args);
@@ -199,6 +219,7 @@ class PickleTree {
   void add_parts(std::vector<Field>& named, PickleRef ref, const PickleShape& shape);
   void note_hidden_calls();
   void fill(Children& found, const PickleShape& shape);
+  void count_steps(std::uint64_t steps);
   PickleShape dict(PickleRef ref, From from, std::string_view label);
   /// The key that a value of the pickle is, if it can be one.
   std::optional<KeyView> key_of(PickleRef ref, bool is_field);
@@ -207,7 +228,7 @@ class PickleTree {
   bool add_called(TableBuilder& builder, const PickleShape& shape);
   void add_bigint(TableBuilder& builder, const PickleLiteral& literal);
   std::optional<std::string> encoded_latin(PickleRef ref);
-  std::string_view unescaped(PickleRef ref, const PickleLiteral& literal);
+  std::string_view unescaped(const PickleLiteral& literal);
   std::optional<std::size_t> open_depth(Node node) const;
   std::string path() const;
   void keep_attributes(PickleRef ref);
@@ -216,8 +237,10 @@ class PickleTree {
   const Limits& limits_;
   Notes& notes_;
   const TreeWalk<PickleTree>* walk_ = nullptr;
-  std::deque<std::string> texts_;
-  std::map<std::uint32_t, std::string_view> unescaped_;
+  std::set<std::string> texts_;
+  std::uint64_t text_bytes_ = 0;
+  std::uint64_t steps_ = 0;
+  std::string latin_;  // what bytes_of() decoded last
   std::vector<PickleShape> shapes_;
   // By object: the number of the shape that is kept for it, plus 1, and that of its tensor, plus 1.
   std::vector<std::uint32_t> known_;

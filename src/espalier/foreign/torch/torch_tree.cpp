@@ -13,6 +13,13 @@
 
 namespace espalier {
 
+namespace {
+
+// An attacker's pickle may make a tensor from a list, and append to the list afterwards.
+constexpr std::string_view kChanged = "its size, stride or metadata may have changed since";
+
+}  // namespace
+
 std::optional<PickleShape> TorchTree::shape_global(PickleGlobal global) {
   if (global.module != "torch") return std::nullopt;
   if (!find_torch_type(global.name)) return std::nullopt;
@@ -28,7 +35,7 @@ std::optional<PickleShape> TorchTree::shape_call(PickleGlobal function, PickleRe
     const auto rebuild = global_of(args[0]);
     const auto type = global_of(args[1]);
     if (!rebuild || !type) return std::nullopt;
-    const auto inner = shape_call(*rebuild, ref, elements_of(args[2]));
+    const auto inner = shape_call(*rebuild, ref, tuple(args[2]));
     if (!inner) return std::nullopt;
     return with_state(*inner, args[3], name_of(*type));
   }
@@ -96,7 +103,7 @@ PickleShape TorchTree::with_state(PickleShape shape, PickleRef state, std::strin
   const PickleType type = graph().type(state);
   const bool is_empty =
       type == PickleType::kNone ||
-      (!state.is_literal() && type == PickleType::kDict && graph().element_count(state) == 0);
+      (!state.is_literal() && type == PickleType::kDict && !graph().has_elements(state));
   if (is_empty) {
     shape.label = label;
     return shape;
@@ -106,7 +113,7 @@ PickleShape TorchTree::with_state(PickleShape shape, PickleRef state, std::strin
 }
 
 PickleShape TorchTree::shape_quantised(std::span<const PickleRef> args, PickleRef ref) {
-  const auto parameters = elements_of(args[4]);
+  const auto parameters = tuple(args[4]);
   std::vector<Field> named = {{"data", made(tensor(ref))}};
   // (scheme, scale, zero_point) or (scheme, scales, zero_points, axis).
   const bool is_by_channel = parameters.size() == 4;
@@ -120,7 +127,7 @@ PickleShape TorchTree::shape_quantised(std::span<const PickleRef> args, PickleRe
 }
 
 std::optional<PickleShape> TorchTree::shape_sparse(std::span<const PickleRef> args) {
-  const auto parts = elements_of(args[1]);
+  const auto parts = tuple(args[1]);
   std::string_view layout;
   if (const PickleShape shape = shape_of_ref(args[0]); shape.label == "torch.layout") {
     layout = shape.text;
@@ -154,7 +161,7 @@ std::optional<TorchTree::Storage> TorchTree::storage(PickleRef ref) {
   if (ref.is_literal() || graph().type(ref) != PickleType::kPersistent) return foreign();
   const PickleRef id = graph().persistent_id(ref);
   if (id.is_literal() || graph().type(id) != PickleType::kTuple) return foreign();
-  const auto parts = elements_of(id);
+  const auto parts = tuple(id);
   if (parts.size() < 5 || text_of(parts[0]) != "storage") return foreign();
   const auto cls = global_of(parts[1]);
   const auto key = text_of(parts[2]);
@@ -184,7 +191,7 @@ std::optional<TorchTree::Storage> TorchTree::storage(PickleRef ref) {
   }
   // Until 0.4, a storage could be a part of another: (key, first element, elements).
   if (parts.size() < 6 || graph().type(parts[5]) != PickleType::kTuple) return found;
-  const auto view = elements_of(parts[5]);
+  const auto view = tuple(parts[5]);
   const auto first = view.size() == 3 ? integer(view[1]) : std::nullopt;
   const auto count = view.size() == 3 ? integer(view[2]) : std::nullopt;
   if (!first || !count || *first < 0 || *count < 0 ||
@@ -206,9 +213,8 @@ std::optional<TorchTree::Storage> TorchTree::inner_storage(PickleRef ref) {
     storage.is_unknown = true;
     return storage;
   };
-  const PickleCall call = graph().call(ref);
-  const auto function = global_of(call.callable);
-  const auto args = elements_of(call.args);
+  const auto function = global_of(graph().call(ref).callable);
+  const auto args = args_of(ref);
   const bool is_file = function && function->module == "torch.storage" &&
                        function->name == "_load_from_bytes" && args.size() == 1;
   if (!is_file) return unknown();
@@ -271,6 +277,7 @@ bool TorchTree::read_dtype(PickleRef ref, ForeignTensor& tensor, bool& is_pairs,
 bool TorchTree::read_layout(PickleRef storage_ref, std::int64_t first, PickleRef size,
                             PickleRef stride, ForeignTensor& tensor, std::string& missing,
                             bool has_dtype, bool is_pairs) {
+  if (is_list(size) || is_list(stride)) return missing = kChanged, false;
   auto shape = sizes(size);
   auto strides = sizes(stride);
   if (!shape || !strides || first < 0 || shape->size() != strides->size()) {
@@ -322,7 +329,7 @@ bool TorchTree::read_layout(PickleRef storage_ref, std::int64_t first, PickleRef
   return true;
 }
 
-bool TorchTree::read_rebuilt(std::string_view name, std::span<const PickleRef> args,
+bool TorchTree::read_rebuilt(std::string_view name, PickleRef ref, std::span<const PickleRef> args,
                              ForeignTensor& tensor, std::string& missing) {
   const bool is_third = name == "_rebuild_tensor_v3";
   const bool is_quantised = name == "_rebuild_qtensor";
@@ -334,7 +341,8 @@ bool TorchTree::read_rebuilt(std::string_view name, std::span<const PickleRef> a
   }
   // The other functions have the metadata of a lazily negated or conjugated tensor at the end.
   const std::size_t metadata = is_third ? 7 : 6;
-  if (!is_quantised && args.size() > metadata) {
+  if (!is_quantised && args.size() > metadata && !args[metadata].is_literal()) {
+    if (!is_settled(args[metadata], ref)) return missing = kChanged, false;
     const auto pairs = elements_of(args[metadata]);
     for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) {
       const auto key = text_of(pairs[i]);
@@ -355,7 +363,7 @@ bool TorchTree::read_rebuilt(std::string_view name, std::span<const PickleRef> a
 bool TorchTree::read_meta(std::span<const PickleRef> args, ForeignTensor& tensor) {
   bool is_pairs = false;
   std::string missing;
-  if (!read_dtype(args[0], tensor, is_pairs, missing)) tensor.dtype = DType::kU8;
+  read_dtype(args[0], tensor, is_pairs, missing);
   if (auto shape = sizes(args[1])) tensor.shape = std::move(*shape);
   return false;
 }
@@ -372,20 +380,19 @@ bool TorchTree::read_tensor(PickleRef ref, ForeignTensor& tensor, std::string& m
     if (found->is_big_endian && dtype_bits(tensor.dtype) > 8) tensor.flags |= kStorageSwapped;
     return !found->is_meta;
   }
-  const PickleCall call = graph().call(ref);
-  const auto function = global_of(call.callable);
-  auto args = elements_of(call.args);
+  const auto function = global_of(graph().call(ref).callable);
+  const auto args = args_of(ref);
   if (!function) return missing = "it is made in an unknown way", false;
   if (function->name == "_rebuild_from_type_v2") {
     const auto rebuild = global_of(args[0]);
-    const auto inner = elements_of(args[2]);
+    const auto inner = tuple(args[2]);
     if (!rebuild) return missing = "it is made in an unknown way", false;
     if (rebuild->name == "_rebuild_meta_tensor_no_storage") return read_meta(inner, tensor);
-    return read_rebuilt(rebuild->name, inner, tensor, missing);
+    return read_rebuilt(rebuild->name, ref, inner, tensor, missing);
   }
   if (function->name == "_rebuild_meta_tensor_no_storage") return read_meta(args, tensor);
   if (torch_class_dtype(*function, "Tensor")) {
-    const auto state = elements_of(*graph().state(ref));
+    const auto state = tuple(*graph().state(ref));
     if (state.size() == 4) {
       if (const auto first = integer(state[1])) {
         return read_layout(state[0], *first, state[2], state[3], tensor, missing, false, false);
@@ -394,7 +401,7 @@ bool TorchTree::read_tensor(PickleRef ref, ForeignTensor& tensor, std::string& m
     return missing = "its state is malformed", false;
   }
   if (function->module != "torch._utils") return PickleTree::read_tensor(ref, tensor, missing);
-  return read_rebuilt(function->name, args, tensor, missing);
+  return read_rebuilt(function->name, ref, args, tensor, missing);
 }
 
 std::optional<PickleTree::Place> TorchTree::place_bytes(ByteSpan bytes) {

@@ -65,11 +65,14 @@ class TorchTree final : public PickleTree {
     TorchStorage place;
     std::string_view key;
   };
+  bool is_list(PickleRef ref) const {
+    return !ref.is_literal() && graph().type(ref) == PickleType::kList;
+  }
   /// The storage that a persistent id names. Refuses the file if it is none.
   std::optional<Storage> storage(PickleRef ref);
   std::optional<Storage> inner_storage(PickleRef ref);
-  bool read_rebuilt(std::string_view name, std::span<const PickleRef> args, ForeignTensor& tensor,
-                    std::string& missing);
+  bool read_rebuilt(std::string_view name, PickleRef ref, std::span<const PickleRef> args,
+                    ForeignTensor& tensor, std::string& missing);
   bool read_meta(std::span<const PickleRef> args, ForeignTensor& tensor);
   bool read_layout(PickleRef storage_ref, std::int64_t first, PickleRef size, PickleRef stride,
                    ForeignTensor& tensor, std::string& missing, bool has_dtype, bool is_pairs);

@@ -169,7 +169,7 @@ class Requests(Urls):
         shutil.copytree(SHARDS, self.samples / "shards", dirs_exist_ok=True)
         index, url = "shards/model.safetensors.index.json", self.server.url("shards/model.safetensors.index.json")
         files = sorted(file.name for file in SHARDS.iterdir())
-        self.assertEqual(len(files), 14)
+        self.assertEqual(len(files), 17)
         for command in ("ls", "verify"):
             self.server.forget()
             self.run_cli(command, url)

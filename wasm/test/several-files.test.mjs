@@ -65,9 +65,9 @@ test('a dropped folder of a model opens as one checkpoint', async () => {
 })
 
 test('a model at a URL takes one request for the index, and then one for each file, all at the same time', { timeout: 60_000 }, async (t) => {
-  const { url, asked } = await serve(t, model, 13)
+  const { url, asked } = await serve(t, model, 16)
   const checkpoint = await open(`${url}/${INDEX}`)
-  assert.deepEqual([asked.length, new Set(asked).size], [14, 14])
+  assert.deepEqual([asked.length, new Set(asked).size], [17, 17])
   await checkModel(checkpoint)
   await checkpoint.close()
 })

@@ -21,7 +21,7 @@ DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.uint8
 def state_dict():
     torch.manual_seed(7)
     state = {"model.embed.weight": torch.randn(64, 16)}
-    for layer in range(12):
+    for layer in range(13):
         for i, name in enumerate(["q_proj", "k_proj", "mlp.up", "norm"]):
             dtype = DTYPES[(layer + i) % len(DTYPES)]
             shape = [(16, 16), (4, 16), (16, 32), (16,)][i]
@@ -36,7 +36,7 @@ def state_dict():
 def main():
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir()
-    save_torch_state_dict(state_dict(), FOLDER, max_shard_size=2500, metadata={"format": "pt", "made": "for a test"})
+    save_torch_state_dict(state_dict(), FOLDER, max_shard_size=2000, metadata={"format": "pt", "made": "for a test"})
     index = json.loads((FOLDER / "model.safetensors.index.json").read_text())
     tensors, metadata = [], {}
     for name, file in index["weight_map"].items():

@@ -33,7 +33,8 @@ async function content(node) {
   if (kind === 'complex128') return [real(value.re), real(value.im)]
   if (kind === 'bytes') return hex(value)
   if (node.tensor) {
-    const { dtype, shape, isPlaceholder, id } = node.tensor
+    const { shape, block, isPlaceholder, id } = node.tensor
+    const dtype = block ? `opaque ${block.name}` : node.tensor.dtype
     if (isPlaceholder) return [dtype, [...shape], null, null]
     return [dtype, [...shape], hex(rawBytes(await node.tensor.read())), id]
   }

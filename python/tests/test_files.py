@@ -4,7 +4,6 @@ import _thread
 import math
 import os
 import pickle
-import signal
 import sys
 import threading
 import time
@@ -284,14 +283,6 @@ def test_progress_and_what_it_raises(file):
     with pytest.raises(Stop):
         espalier.save(file, {**large(), "c": 1}, compression=9, progress=stop)
     assert file.read_bytes() == before and os.listdir(file.parent) == [file.name]
-
-
-@pytest.fixture
-def handled_interrupts():
-    """A shell's background job ignores them."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 def test_ctrl_c_leaves_the_old_file(file, handled_interrupts):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ... import _checkpoint, _core
 from ..._checkpoint import Checkpoint, Tensor
-from ..._errors import EspalierError
+from ..._errors import EspalierError, SliceError
 from ..._tree import DICT, DTYPE_NAMES, RECORD, TENSOR
 from ..._wrappers import Packed
 
@@ -110,10 +110,6 @@ class Converter:
         return {name: self.make(each, name) for name, each in zip(names, loaded, strict=True)}
 
 
-class SliceError(EspalierError, IndexError):
-    """An index that a tensor does not have, or does not take."""
-
-
 def _positions(item: Any) -> list[int] | None:
     """The ints of a list or of an array of one axis; None for all else."""
     if getattr(item, "ndim", 0) == 1 and hasattr(item, "tolist"):
@@ -161,7 +157,7 @@ class Slice:
 
         shape, count = self._tensor.shape, sum(item is not Ellipsis for item in axes)
         if count > len(shape) or len(axes) - count > 1:
-            raise IndexError(f"an index has at most {len(shape)} axes here, and one ellipsis")
+            raise SliceError(f"an index has at most {len(shape)} axes here, and one ellipsis")
         reading: list[Any] = []
         after: list[Any] = []
         for item, positions in zip(axes, lists, strict=True):
@@ -177,7 +173,7 @@ class Slice:
             length = shape[axis]
             for position in positions:
                 if not -length <= position < length:
-                    raise IndexError(f"index {position} is outside of axis {axis}, which has {length} elements")
+                    raise SliceError(f"index {position} is outside of axis {axis}, which has {length} elements")
             places = [position % length for position in positions]
             first = min(places, default=0)
             reading.append(slice(first, max(places, default=-1) + 1))

@@ -133,6 +133,8 @@ def test_a_folder(tmp_path):
         metadata = espalier.open(ck.path(30)).metadata
         assert metadata["metrics"] == {"val/loss": 0.0} and abs(metadata["time"] - time.time()) < 600
         assert ck.save(101, state, force=True) and not ck.save(102, state)
+        with pytest.raises(espalier.TreeMismatch, match="step_00000101.espalier: the file differs"):
+            ck.restore(like={"v": F32})
 
 
 def test_a_damaged_checkpoint_is_passed_over(tmp_path):

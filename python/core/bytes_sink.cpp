@@ -69,8 +69,7 @@ Result<void> BytesSink::grow(std::size_t size) {
 }
 
 nb::bytes BytesSink::take() {
-  nb::object made =
-      nb::steal(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(size_)));
+  nb::object made = nb::steal(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(size_)));
   if (!made.is_valid()) throw nb::python_error();
   char* const to = PyBytes_AsString(made.ptr());
   if (size_ <= kAtOnce) {

@@ -57,7 +57,7 @@ class CheckpointExists(CheckpointOSError, FileExistsError):
     """A file of that name exists, and may not be replaced."""
 
 
-class MissingPackage(EspalierError, ImportError):
+class MissingPackage(EspalierError, ImportError):  # type: ignore[misc]  # ImportError has a path, too: of a module
     """A package that has to be installed for this."""
 
     __str__ = Exception.__str__

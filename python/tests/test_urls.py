@@ -311,7 +311,7 @@ def test_servers_without_ranges():
         assert isinstance(raised.value, espalier.EspalierError) and len(server.ranges) < 32
 
 
-def test_errors_of_servers_are_errors_of_the_package(tmp_path):
+def test_errors_of_servers_are_errors_of_the_package(monkeypatch):
     pytest.importorskip("aiohttp")
     with serving(espalier.save_bytes(7)) as (server, url):
         with pytest.raises(espalier.EspalierError, match="nothing can be saved to such a URL: 501 .*save a file") as refused:
@@ -326,6 +326,13 @@ def test_errors_of_servers_are_errors_of_the_package(tmp_path):
     with pytest.raises(FileNotFoundError, match="memory://none: no file is there") as none:
         espalier.load("memory://none")
     assert isinstance(stopped.value, espalier.EspalierError) and not isinstance(stopped.value, FileNotFoundError)
+    # What other file systems raise has causes, too, and is what it says.
+    def info(self, *arguments, **options):
+        raise FileNotFoundError("x") from Broken("404")
+
+    monkeypatch.setattr(MemoryFileSystem, "info", info)
+    with pytest.raises(FileNotFoundError, match="no file is there"):
+        espalier.load("memory://none")
     for error in (refused, missing, none):
         assert isinstance(error.value, espalier.EspalierError) and "secret" not in str(error.value)
         assert error.value.__cause__ is not None

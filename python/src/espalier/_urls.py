@@ -64,10 +64,11 @@ def _file_system(url: str, options: Options) -> tuple[Any, str]:
         with _told(url):
             return fsspec.url_to_fs(url, **(options or {}))  # type: ignore[no-any-return]
     except CheckpointOSError as error:
-        if type(error.__cause__) is not ValueError:
+        if not isinstance(error.__cause__, (TypeError, ValueError)):
             raise
         raise EspalierError(
-            f"{shown(url)}: fsspec cannot open such URLs: {error.__cause__}; correct what is before ://, or install the package for it"
+            f"{shown(url)}: fsspec cannot open this: {str(error.__cause__).replace(url, shown(url))}; correct the URL or storage_options=, or install the package "
+            "for such URLs"
         ) from error.__cause__
 
 
@@ -84,9 +85,14 @@ def _told(url: str) -> Iterator[None]:
 
 def _explained(error: Exception, url: str) -> EspalierError:
     name = shown(url)
+    reason: BaseException = error
+    cause = error.__cause__
     # fsspec has FileNotFoundError for all that keeps it from a file of HTTP, with the reason as its cause.
-    reason = error.__cause__ if isinstance(error, FileNotFoundError) and error.__cause__ is not None else error
+    is_of_http = isinstance(cause, TimeoutError) or type(cause).__module__.startswith(("aiohttp", "asyncio"))
+    if isinstance(error, FileNotFoundError) and cause is not None and is_of_http:
+        reason = cause
     status = getattr(reason, "status", None)
+    # With its status comes the whole URL.
     why = f"{status} {getattr(reason, 'message', '')}" if type(status) is int else str(reason).replace(url, name)
     why = why or type(reason).__name__
     if isinstance(reason, FileNotFoundError) or status in (404, 410):
@@ -149,6 +155,7 @@ class Reader:
         """Reads the head, as a stream: a server that ignores ranges would send all of the file, whatever its size."""
         end = min(_HEAD, size)
         headers = {**self._fs.kwargs.get("headers", {}), "Range": f"bytes=0-{end - 1}"}
+        data = b""
         with self._fs.open(self._path, block_size=0, size=size, headers=headers) as stream:
             has_ranges = stream.r.status == 206
             if not has_ranges and size > _WHOLE:
@@ -158,7 +165,8 @@ class Reader:
                     "io_error",
                 )
             wanted = end if has_ranges else size
-            data = b"".join(iter(lambda: stream.read(wanted), b""))
+            while len(data) < wanted and (more := stream.read(wanted - len(data))):
+                data += more
         if len(data) != wanted:
             raise CheckpointOSError(
                 f"{shown(self._url)}: {len(data)} bytes came for {wanted}; the file was replaced; open it again", "file_changed", offset=0

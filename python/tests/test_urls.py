@@ -343,7 +343,8 @@ def test_a_package_that_a_url_needs(monkeypatch):
     monkeypatch.setitem(sys.modules, "s3fs", None)
     with pytest.raises(ImportError, match="s3://bucket/x: a package is missing.*[Ii]nstall s3fs") as raised:
         espalier.open("s3://bucket/x")
-    assert isinstance(raised.value, espalier.EspalierError)
+    again = pickle.loads(pickle.dumps(raised.value))
+    assert isinstance(raised.value, espalier.MissingPackage) and (type(again), str(again)) == (espalier.MissingPackage, str(raised.value))
 
 
 class Missing(Ranges):

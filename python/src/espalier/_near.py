@@ -106,7 +106,8 @@ def explained(error: KeyPathError, file: _core.File, node: int) -> KeyPathError:
 
 
 def _joined(file: _core.File, node: int, rest: list[str], between: str) -> tuple[int, str, int] | None:
-    """The child whose key has dots or slashes `between` segments, such as "0.weight" of a state dict, that key, and its segments."""
+    """The child whose key has one of the letters `between` segments, such as "0.weight" of a state dict; that key, and how many
+    segments it is."""
     if not _has_keys(file, node) or sum(map(len, rest)) > _SEGMENTS * _LENGTH:
         return None
     for count in range(len(rest), 1, -1):

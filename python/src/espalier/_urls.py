@@ -66,9 +66,9 @@ def _file_system(url: str, options: Options) -> tuple[Any, str]:
     except CheckpointOSError as error:
         if not isinstance(error.__cause__, (TypeError, ValueError)):
             raise
+        why = str(error.__cause__).replace(url, shown(url))
         raise EspalierError(
-            f"{shown(url)}: fsspec cannot open this: {str(error.__cause__).replace(url, shown(url))}; correct the URL or storage_options=, or install the package "
-            "for such URLs"
+            f"{shown(url)}: fsspec cannot open this: {why}; correct the URL or storage_options=, or install the package for such URLs"
         ) from error.__cause__
 
 
@@ -169,7 +169,9 @@ class Reader:
                 data += more
         if len(data) != wanted:
             raise CheckpointOSError(
-                f"{shown(self._url)}: {len(data)} bytes came for {wanted}; the file was replaced; open it again", "file_changed", offset=0
+                f"{shown(self._url)}: {len(data)} bytes came for {wanted}; the file was replaced, so open it again",
+                "file_changed",
+                offset=0,
             )
         if has_ranges:
             head = _Block(0, end)

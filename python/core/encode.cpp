@@ -219,6 +219,10 @@ class Encoder {
           {static_cast<const std::byte*>(nb::borrow<nb::bytes>(encoded).data()), length - 1});
     }
     if (!big) raise(big.error());
+    if (const std::size_t size = big->bytes().size(); size > Limits{}.bigint_bytes) {
+      refuse("an int of " + std::to_string(size) + " bytes, and a checkpoint has those of up to " +
+             std::to_string(Limits{}.bigint_bytes) + "; save what its to_bytes() returns");
+    }
     return Value::integer(std::move(*big));
   }
 

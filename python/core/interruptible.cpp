@@ -16,13 +16,15 @@ namespace nb = nanobind;
 namespace {
 
 struct State {
+  explicit State(std::atomic<bool>& flag) : cancel(flag) {}
+
   std::mutex mutex;
   std::condition_variable ended;
   std::uint64_t done = 0;
   std::uint64_t total = 0;
   std::optional<Result<void>> result;
   std::exception_ptr thrown;
-  std::atomic<bool> cancel = false;
+  std::atomic<bool>& cancel;
 };
 
 void run(State& state, const Work& work) {
@@ -85,7 +87,13 @@ void end_calls() {
 void forget_other_calls() { g_native_codes = g_own_native_codes; }
 
 Result<void> run_interruptibly(const nb::object& progress, const Work& work) {
-  State state;
+  std::atomic<bool> cancel = false;
+  return run_interruptibly(progress, cancel, work);
+}
+
+Result<void> run_interruptibly(const nb::object& progress, std::atomic<bool>& cancel,
+                               const Work& work) {
+  State state(cancel);
   std::thread thread;
   try {
     thread = std::thread([&] { run(state, work); });
@@ -120,7 +128,7 @@ Result<void> run_interruptibly(const nb::object& progress, const Work& work) {
       }
     } catch (nb::python_error& error) {
       raised.emplace(std::move(error));
-      state.cancel = true;
+      cancel = true;
     }
   }
   {

@@ -50,6 +50,10 @@ using Work = std::function<Result<void>(const Progress& progress, const std::ato
 /// has ended. To be called within a Call.
 Result<void> run_interruptibly(const nanobind::object& progress, const Work& work);
 
+/// The same with a flag of the caller's, which may live longer than the call.
+Result<void> run_interruptibly(const nanobind::object& progress, std::atomic<bool>& cancel,
+                               const Work& work);
+
 }  // namespace espalier::python
 
 #endif  // ESPALIER_PYTHON_INTERRUPTIBLE_H_

@@ -1,4 +1,5 @@
 // Saving: to a file, to memory, in the background, and to folders of checkpoints.
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "bindings.h"
+#include "bytes_sink.h"
 #include "encode.h"
 #include "errors.h"
 #include "interruptible.h"
@@ -22,7 +24,6 @@
 #include "espalier/native/save.h"
 #include "espalier/native/save_async.h"
 #include "espalier/native/save_safetensors.h"
-#include "espalier/native/sink.h"
 
 namespace espalier::python {
 
@@ -72,16 +73,11 @@ void save_file(const nb::bytes& name, nb::handle state, nb::handle metadata, int
 nb::bytes save_bytes(nb::handle state, nb::handle metadata, int compression, unsigned threads,
                      bool copy_views) {
   const Encoded encoded = encode(state, views_of(copy_views));
-  std::vector<std::byte> file;
+  BytesSink sink;
   save_interruptibly(
       nb::none(), options_of(encoded.with_attributes(metadata), compression, true, true, threads),
-      "", [&](const SaveOptions& options) -> Result<void> {
-        auto bytes = save_to_memory(encoded.value, options);
-        if (!bytes) return propagate(bytes);
-        file = std::move(*bytes);
-        return {};
-      });
-  return nb::bytes(file.data(), file.size());
+      "", [&](const SaveOptions& options) { return save(sink, encoded.value, options); });
+  return sink.take();
 }
 
 Unrepresentable unrepresentable_of(const std::string& name) {
@@ -138,22 +134,38 @@ nb::bytes save_safetensors_bytes(nb::handle state, nb::handle metadata,
   const Encoded encoded = encode(state, views_of(copy_views));
   const SaveOptions options =
       options_of(carried(encoded, metadata, policy), kNoCompression, true, true, threads);
-  MemorySink sink;
+  BytesSink sink;
   Result<Losses> saved = Losses();
   save_interruptibly(nb::none(), options, "", [&](const SaveOptions& told) -> Result<void> {
     saved = save_safetensors(sink, encoded.value, policy, told);
     return {};
   });
   losses_of(std::move(saved), "");
-  const auto file = sink.take();
-  return nb::bytes(file.data(), file.size());
+  return sink.take();
 }
 
 // A save in the background. The arrays were copied, so nothing of Python's is used any more.
 class Saving {
  public:
-  Saving(AsyncSave save, std::string where)
-      : save_(std::make_unique<AsyncSave>(std::move(save))), where_(std::move(where)) {}
+  // Calls begin(options), whose copy of the arrays Ctrl-C ends.
+  template <class Begin>
+  Saving(SaveOptions options, std::string where, const Begin& begin)
+      : cancel_(std::make_unique<std::atomic<bool>>(false)), where_(std::move(where)) {
+    options.cancel = cancel_.get();
+    try {
+      auto begun = run_interruptibly(
+          nb::none(), *cancel_, [&](const Progress&, const std::atomic<bool>&) -> Result<void> {
+            save_ = std::make_unique<AsyncSave>(begin(options));
+            return {};
+          });
+      must(std::move(begun), where_);
+    } catch (...) {  // It may have begun all the same, and its end takes a while.
+      const nb::gil_scoped_release released;
+      if (save_ != nullptr) save_->cancel();
+      save_.reset();
+      throw;
+    }
+  }
   Saving(Saving&&) noexcept = default;
   Saving& operator=(Saving&&) = delete;
   // Waits for the save, which may take minutes.
@@ -176,6 +188,8 @@ class Saving {
   }
 
  private:
+  // Before the save, which looks at it until it is done.
+  std::unique_ptr<std::atomic<bool>> cancel_;
   std::unique_ptr<AsyncSave> save_;
   std::string where_;
 };
@@ -185,12 +199,11 @@ Saving save_in_background(const nb::bytes& name, nb::handle state, nb::handle me
                           bool copy_views) {
   const std::string path = path_of(name);
   Encoded encoded = encode(state, views_of(copy_views));
-  const SaveOptions options =
-      options_of(encoded.with_attributes(metadata), compression, sync, replace, threads);
-  const nb::gil_scoped_release released;
-  return {
-      save_async(std::filesystem::path(path), std::move(encoded.value), Snapshot::kCopy, options),
-      path};
+  return {options_of(encoded.with_attributes(metadata), compression, sync, replace, threads), path,
+          [&](const SaveOptions& options) {
+            return save_async(std::filesystem::path(path), std::move(encoded.value),
+                              Snapshot::kCopy, options);
+          }};
 }
 
 class Folder {
@@ -211,10 +224,10 @@ class Folder {
   Saving save_async(std::uint64_t step, nb::handle state, nb::handle metadata, int compression,
                     bool sync, unsigned threads, bool copy_views) const {
     Encoded encoded = encode(state, views_of(copy_views));
-    const SaveOptions options =
-        options_of(encoded.with_attributes(metadata), compression, sync, true, threads);
-    const nb::gil_scoped_release released;
-    return {dir_.save_async(step, std::move(encoded.value), Snapshot::kCopy, options), where_};
+    return {options_of(encoded.with_attributes(metadata), compression, sync, true, threads), where_,
+            [&](const SaveOptions& options) {
+              return dir_.save_async(step, std::move(encoded.value), Snapshot::kCopy, options);
+            }};
   }
 
   std::vector<std::uint64_t> steps() const { return must(dir_.steps(), where_); }

@@ -11,6 +11,7 @@ process, or several with the same state (DDP): the first one saves, and all read
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import espalier
@@ -20,13 +21,16 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 class EspalierCheckpoint(Callback):
     def __init__(self, folder: str, **options: Any):
         """The options are those of espalier.Checkpointer."""
-        self.checkpointer = espalier.Checkpointer(folder, **options)
+        self._make = functools.partial(espalier.Checkpointer, folder, **options)
+        self.checkpointer = self._make()
+        self._best = (options.get("best") or [None])[0]
 
     def objects(self, trainer: Trainer, module: LightningModule) -> dict[str, Any]:
         schedulers = [config.scheduler for config in trainer.lr_scheduler_configs]
         return {"model": module, "optimizers": list(trainer.optimizers), "schedulers": schedulers}
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.checkpointer = self._make()  # The one of a fit() before is closed.
         rest, step = self.checkpointer.restore(into=self.objects(trainer, pl_module))
         if step:
             trainer.fit_loop.load_state_dict(rest["loop"])
@@ -39,7 +43,9 @@ class EspalierCheckpoint(Callback):
             if trainer.global_step != self.checkpointer.latest:
                 metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
                 state = {**self.objects(trainer, pl_module), "loop": trainer.fit_loop.state_dict()}
-                self.checkpointer.save(trainer.global_step, state, metrics=metrics)
+                # Before the first validation, some are not measured.
+                measured = metrics if self._best is None or self._best in metrics else None
+                self.checkpointer.save(trainer.global_step, state, metrics=measured)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.checkpointer.close()

@@ -11,6 +11,7 @@ same state (DDP): the first one saves, and all read the folder.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import espalier
@@ -22,11 +23,13 @@ SAVED = ("model", "optimizer", "lr_scheduler")
 class EspalierCheckpoint(TrainerCallback):
     def __init__(self, folder: str, **options: Any):
         """The options are those of espalier.Checkpointer."""
-        self.checkpointer = espalier.Checkpointer(folder, **options)
+        self._make = functools.partial(espalier.Checkpointer, folder, **options)
+        self.checkpointer = self._make()
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **objects: Any
     ) -> None:
+        self.checkpointer = self._make()  # The one of a train() before is closed.
         _, step = self.checkpointer.restore(into={name: objects[name] for name in SAVED})
         if step:
             state.global_step = step

@@ -1,5 +1,6 @@
 import os
 import pathlib
+import signal
 
 import pytest
 
@@ -11,6 +12,14 @@ os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_p
 @pytest.fixture
 def file(tmp_path):
     return tmp_path / "run.espalier"
+
+
+@pytest.fixture
+def handled_interrupts():
+    """A shell's background job ignores them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")

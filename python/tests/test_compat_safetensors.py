@@ -167,7 +167,7 @@ def test_errors(tmp_path):
         lambda: opened.get_slice("x"),
         lambda: part[2],
         lambda: part[::-1],
-        lambda: part[None],
+        lambda: part[True],
         lambda: part[0, 0, 0],
         lambda: our_numpy.save({"a": np.zeros(2, np.complex128)}),
         lambda: our_numpy.save({"a": np.array(["text"])}),

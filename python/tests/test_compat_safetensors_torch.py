@@ -72,6 +72,19 @@ def test_slices_by_lists_are_those_of_torch(tmp_path):
                     part[index]
 
 
+NEW_AXES = [
+    None, (None, 1), (slice(None), None), (1, None), (None, None), (..., None), (None, slice(None), None), (None, [0, 2]),
+    (None, slice(0, 2), None, 1), (slice(1, 99), None), (slice(0, 2), ..., None, -1), (slice(7, 9), None), ([1], None, [0]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("index", NEW_AXES, ids=repr)
+def test_new_axes_are_those_of_safetensors(tmp_path, index):
+    their_torch.save_file({"w": torch.arange(24.0).reshape(4, 3, 2)}, tmp_path / "x.safetensors")
+    with safetensors.safe_open(tmp_path / "x.safetensors", "pt") as theirs, ours.safe_open(tmp_path / "x.safetensors", "pt") as file:
+        assert same(file.get_slice("w")[index], theirs.get_slice("w")[index])
+
+
 def test_deserialize():
     data = our_torch.save(many())
     assert dict(ours.deserialize(data)) == dict(safetensors.deserialize(data))  # theirs in any order

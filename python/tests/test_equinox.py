@@ -76,6 +76,31 @@ def test_functions_are_compared_by_name_and_stay_the_template_s(file):
         espalier.load(file, like=mlp())
 
 
+def tied(seed=0):
+    embedding, linear = eqx.nn.Embedding(5, 3, key=jax.random.key(seed)), eqx.nn.Linear(3, 5, key=jax.random.key(seed))
+    return {"lm": eqx.nn.Shared((embedding, linear), lambda pair: pair[1].weight, lambda pair: pair[0].weight), "step": 3}
+
+
+def test_shared_layers_come_back_tied(file):
+    espalier.save(file, tied())
+    with espalier.open(file) as opened:  # once, and a mark in the other place
+        assert [path for path, found in opened.find("**/weight") if isinstance(found, espalier.Tensor)] == ["lm/pytree/0/weight"]
+    loaded = espalier.load(file, like=tied(1))
+    assert same(loaded["lm"](), tied()["lm"]()) and loaded["step"] == 3
+    embedding, linear = loaded["lm"]()
+    assert embedding.weight is linear.weight
+    assert same(espalier.load(file, like=eqx.filter_eval_shape(tied, 1))["lm"](), tied()["lm"]())
+    # Files of the arrays alone, and templates of these.
+    arrays = eqx.filter(tied(), eqx.is_array)
+    assert same(espalier.load(file, like={**eqx.filter(tied(1), eqx.is_array), "step": 0})["lm"], arrays["lm"])
+    espalier.save(file, {**arrays, "step": 3})
+    assert same(espalier.load(file, like=tied(1))["lm"](), tied()["lm"]())
+    # An array in its place is no mark.
+    espalier.save(file, {"lm": eqx.tree_at(lambda lm: lm.pytree[1].weight, tied()["lm"], jnp.ones(3)), "step": 3})
+    with pytest.raises(espalier.TreeMismatch, match=r"lm/pytree/1/weight: f32 \[3\] in the file"):
+        espalier.load(file, like=tied(1))
+
+
 class Net(eqx.Module):
     functions: list
 

@@ -4,7 +4,6 @@ import _thread
 import math
 import os
 import pickle
-import signal
 import sys
 import threading
 import time
@@ -79,8 +78,11 @@ def test_handles(saved):
                 model[missing]
         with pytest.raises(KeyError, match="at\\(\\) a key path"):
             checkpoint["model/layers"]
-        with pytest.raises(IndexError, match="1 elements"):
+        with pytest.raises(espalier.SliceError, match="1 elements"):
             model["layers"][1]
+        with pytest.raises(espalier.SliceError, match=r"model/layers is a list of 1 elements; .*load\(\) it for slices") as caught:
+            model["layers"][0:1]
+        assert isinstance(caught.value, IndexError) and caught.value.code == "invalid_slice"
         assert model.get("x", 5) == 5 and True not in checkpoint["optimizer"]
         assert "20, 30" in repr(weight) and "digest" in repr(checkpoint)
         array = weight.numpy()
@@ -99,7 +101,7 @@ def test_slices_are_those_of_numpy(data, file):
     steps = [item.step for item in (index if isinstance(index, tuple) else (index,)) if isinstance(item, slice)]
     tensor = espalier.open(file).state
     if any(step is not None and step < 1 for step in steps):
-        with pytest.raises(IndexError, match="positive"):
+        with pytest.raises(espalier.SliceError, match="positive"):
             tensor[index]
     else:
         assert np.array_equal(tensor[index], array[index])
@@ -112,7 +114,7 @@ def test_slices_are_those_of_numpy(data, file):
     ids=repr,
 )  # fmt: skip
 def test_an_index_that_tensors_do_not_take_is_an_index_error(index, saved):
-    with pytest.raises(IndexError, match="ellipsis"):
+    with pytest.raises(espalier.SliceError, match="ellipsis"):
         espalier.open(saved).at("model/layers/0/weight")[index]
 
 
@@ -228,6 +230,13 @@ def test_a_key_that_is_missing_brings_those_that_are_near(file):
             opened.at(path)
         assert hint in str(missing.value), path
         assert (missing.value.code, missing.value.path) == ("not_found", path)
+    espalier.save(file, {"a.b": {"c": 1}, "a/b": 2})
+    for path, key in {"a/b": "a~1b", "a/b/c": "a~1b", "a.b/c": None}.items():
+        if key is None:
+            assert espalier.load(file, at=path) == 1
+            continue
+        with pytest.raises(espalier.KeyPathError, match=f"did you mean '{key}', one key"):
+            espalier.load(file, at=path)
     with pytest.raises(KeyError, match="did you mean '0.weight'"):
         opened["model"].at("0/weight")
     with pytest.raises(KeyError, match="did you mean 'model'\\?$"):
@@ -284,14 +293,6 @@ def test_progress_and_what_it_raises(file):
     with pytest.raises(Stop):
         espalier.save(file, {**large(), "c": 1}, compression=9, progress=stop)
     assert file.read_bytes() == before and os.listdir(file.parent) == [file.name]
-
-
-@pytest.fixture
-def handled_interrupts():
-    """A shell's background job ignores them."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 def test_ctrl_c_leaves_the_old_file(file, handled_interrupts):

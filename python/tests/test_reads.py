@@ -69,14 +69,6 @@ def test_what_progress_raises_ends_the_read(large, name):
 
 
 @pytest.fixture
-def handled_interrupts():
-    """A shell's background job ignores them."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.fixture
 def slow(large, monkeypatch):
     """A URL of `large`. Each read of it takes 5 ms. Counts them, and sends Ctrl-C to the program in one of them."""
     fsspec = pytest.importorskip("fsspec")

@@ -358,6 +358,60 @@ def test_an_optimizer_of_another_kind_or_size_is_a_difference(file):
     assert same(weights({"model": other}), before)
 
 
+def test_all_that_another_optimizer_keeps_is_listed(file):
+    model = Net()
+    adam = torch.optim.AdamW(model.parameters())
+    torch.optim.lr_scheduler.CosineAnnealingLR(adam, 5)
+    espalier.save(file, adam)
+    espalier.torch.load_into(torch.optim.AdamW(model.parameters()), file)  # what the scheduler put there is no difference
+    with pytest.raises(espalier.TreeMismatch) as caught:
+        espalier.torch.load_into(torch.optim.RMSprop(model.parameters()), file)
+    told = str(caught.value)
+    assert "param_groups/0/alpha: missing in the file" in told and "param_groups/0/centered: missing" in told
+    assert "param_groups/0/betas: in the file alone" in told and "param_groups/0/amsgrad: in the file alone" in told
+
+
+def stepped(make, width):
+    parameters = [nn.Parameter(torch.ones(width, 3)), nn.Parameter(torch.ones(3))]
+    optimizer = make(parameters)
+    for parameter in parameters:
+        parameter.grad = torch.ones_like(parameter)
+    optimizer.step()
+    return optimizer
+
+
+class OfAnother(torch.optim.AdamW):
+    pass
+
+
+@pytest.mark.parametrize("make", [torch.optim.AdamW, torch.optim.RMSprop, torch.optim.Adagrad, torch.optim.Rprop, OfAnother])
+@pytest.mark.parametrize("key", ["optimizer", "texts"])
+def test_the_state_of_parameters_of_other_shapes_is_a_difference(file, make, key):
+    saved = stepped(make, 4).state_dict()
+    if key == "texts":  # as in files of torch.distributed.checkpoint
+        saved["state"] = {str(number): kept for number, kept in saved["state"].items()}
+    espalier.save(file, {"optimizer": saved})
+    wrong = stepped(make, 5)
+    before = {name: value.clone() for name, value in next(iter(wrong.state.values())).items()}
+    with pytest.raises(espalier.TreeMismatch, match=r"optimizer/state/(~2)?0/\w+: f32 \[4, 3\] in the file, \[5, 3\] in the template"):
+        espalier.torch.load_into({"optimizer": wrong}, file)
+    assert same(next(iter(wrong.state.values())), before)
+    espalier.torch.load_into({"optimizer": stepped(make, 4)}, file)
+    fresh = make([nn.Parameter(torch.ones(5, 3)), nn.Parameter(torch.ones(3))])
+    if make is OfAnother:  # whose state may be of any shape, and is not there yet
+        espalier.torch.load_into({"optimizer": fresh}, file)
+    else:
+        with pytest.raises(espalier.TreeMismatch, match=r"\[5, 3\] in the template"):
+            espalier.torch.load_into({"optimizer": fresh}, file)
+
+
+def test_factored_states_load(file):
+    espalier.save(file, stepped(torch.optim.Adafactor, 4))
+    fresh = torch.optim.Adafactor([nn.Parameter(torch.ones(4, 3)), nn.Parameter(torch.ones(3))])
+    espalier.torch.load_into(fresh, file)
+    assert [tuple(kept["row_var"].shape) for kept in fresh.state.values() if "row_var" in kept] == [(4, 1)]
+
+
 def test_an_object_that_refuses_is_named_and_modules_stay(file):
     class Picky:
         def load_state_dict(self, state):

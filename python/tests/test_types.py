@@ -212,6 +212,9 @@ REFUSED = [
     (np.array([object()]), "list"), (np.array(["x"]), "list of str"), (np.zeros(2, "V3"), "no elements"),
     (np.zeros(1, [("a", "f4")]), "no elements"), (np.longdouble(1), "no elements"), (np.ma.array([1]), "masked"),
     (np.zeros(1).view(np.recarray), "recarray"), (Color, "is code"), (memoryview(b"x"), "cannot be saved"),
+    (np.zeros(3, ml_dtypes.int4), "multiple of 2, or save astype"), (np.zeros((2, 3), ml_dtypes.int2), "multiple of 4"),
+    (1 << 9000, "an int of 1126 bytes, and a checkpoint has those of up to 1024; save what its to_bytes"),
+    (collections.UserDict(), "^model/1: a collections.UserDict"), (iter([]), "^model/1: a list_iterator"),
     (datetime.datetime(2026, 1, 1, tzinfo=type("Zone", (datetime.tzinfo,), {})()), "time zone"),
 ]  # fmt: skip
 

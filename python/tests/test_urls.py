@@ -143,10 +143,11 @@ def test_what_the_file_system_raises_is_raised(monkeypatch):
         opened.verify,
         lambda: espalier.open("memory://x"),
     ):
-        with pytest.raises(Broken, match="the network"):
+        with pytest.raises(OSError, match="memory://x: .*the network; see that") as raised:
             read()
+        assert isinstance(raised.value, espalier.EspalierError) and type(raised.value.__cause__) is Broken
     monkeypatch.setattr(MemoryFileSystem, "cat_ranges", lambda self, paths, *_, **__: [Broken("one")] * len(paths))
-    with pytest.raises(Broken, match="one"):
+    with pytest.raises(espalier.EspalierError, match="one"):
         opened.load()
     monkeypatch.setattr(MemoryFileSystem, "cat_ranges", lambda self, paths, *_, **__: [b"short"] * len(paths))
     with pytest.raises(OSError, match="5 bytes came"):
@@ -257,8 +258,8 @@ class Ranges(http.server.BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def serving(data):
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Ranges) as server:
+def serving(data, handler=Ranges):
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         server.daemon_threads, server.block_on_close = True, False
         server.data, server.ranges = data, []
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -281,6 +282,74 @@ def test_http():
             server.ranges.clear()
             assert np.array_equal(opened["2"][1], state["2"][1]) and len(server.ranges) == 1
             opened.verify()
+
+
+class NoRanges(Ranges):
+    """One that sends all of a file whatever is asked for, as that of Python does."""
+
+    def answer(self, has_body):
+        data = self.server.data
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        for begin in range(0, len(data) if has_body else 0, MIB):
+            self.wfile.write(data[begin : begin + MIB])
+            self.server.ranges.append((begin, begin + MIB))
+
+
+def test_servers_without_ranges():
+    pytest.importorskip("aiohttp")
+    for state in ({"step": 7}, {"a": random(15, MIB // 4), "b": [random(5), 7]}):
+        with serving(espalier.save_bytes(state), NoRanges) as (server, url):
+            loaded = espalier.load(url)
+            assert all(str(loaded[key]) == str(state[key]) for key in state)
+            # Once, and whole.
+            assert sum(end - begin for begin, end in server.ranges) <= len(server.data) + MIB
+    with serving(espalier.save_bytes(random(64, MIB // 4)), NoRanges) as (server, url):
+        with pytest.raises(OSError, match=r"x.espalier: the server ignores ranges, and so large a file \(67,.*copy it") as raised:
+            espalier.open(url)
+        assert isinstance(raised.value, espalier.EspalierError) and len(server.ranges) < 32
+
+
+def test_errors_of_servers_are_errors_of_the_package(monkeypatch):
+    pytest.importorskip("aiohttp")
+    with serving(espalier.save_bytes(7)) as (server, url):
+        with pytest.raises(espalier.EspalierError, match="nothing can be saved to such a URL: 501 .*save a file") as refused:
+            espalier.save(url + "?token=secret", 1)
+        server.RequestHandlerClass = Missing
+        with pytest.raises(FileNotFoundError, match="^http://127.*no file is there; correct the URL$") as missing:
+            espalier.open(url + "?token=secret")
+    with pytest.raises(OSError, match="could not reach or use it: .*try again") as stopped:
+        espalier.load(url)
+    with pytest.raises(espalier.EspalierError, match="foo://x: .*Protocol not known: foo; correct") as unknown:
+        espalier.load("foo://x")
+    with pytest.raises(FileNotFoundError, match="memory://none: no file is there") as none:
+        espalier.load("memory://none")
+    assert isinstance(stopped.value, espalier.EspalierError) and not isinstance(stopped.value, FileNotFoundError)
+    # What other file systems raise has causes, too, and is what it says.
+    def info(self, *arguments, **options):
+        raise FileNotFoundError("x") from Broken("404")
+
+    monkeypatch.setattr(MemoryFileSystem, "info", info)
+    with pytest.raises(FileNotFoundError, match="no file is there"):
+        espalier.load("memory://none")
+    for error in (refused, missing, none):
+        assert isinstance(error.value, espalier.EspalierError) and "secret" not in str(error.value)
+        assert error.value.__cause__ is not None
+    assert none.value.filename == "memory://none" and unknown.value.code == "invalid_argument"
+
+
+def test_a_package_that_a_url_needs(monkeypatch):
+    monkeypatch.setitem(sys.modules, "s3fs", None)
+    with pytest.raises(ImportError, match="s3://bucket/x: a package is missing.*[Ii]nstall s3fs") as raised:
+        espalier.open("s3://bucket/x")
+    again = pickle.loads(pickle.dumps(raised.value))
+    assert isinstance(raised.value, espalier.MissingPackage) and (type(again), str(again)) == (espalier.MissingPackage, str(raised.value))
+
+
+class Missing(Ranges):
+    def answer(self, has_body):
+        self.send_error(404)
 
 
 def test_importing_does_not_import_fsspec():

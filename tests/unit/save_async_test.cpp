@@ -125,6 +125,22 @@ TEST_CASE("Saves to one target end in the order in which they began") {
   }
 }
 
+TEST_CASE("A save is cancelled while it copies the state") {
+  const TemporaryFolder folder;
+  Gate gate;
+  const Bytes bytes(1'000'000);
+  Tensor large{.dtype = DType::kU8, .shape = {bytes.size()}};
+  large.data = TensorData::borrowed(bytes);
+  const std::atomic<bool> stop = true;
+  const AsyncSave save =
+      save_async(folder / "file", Value::list({Value::tensor(std::move(large)), gated(gate, 1)}),
+                 Snapshot::kCopy, {.cancel = &stop});
+  CHECK(save.is_done());  // It never came to the gate.
+  gate.open();
+  check_error(save.wait(), ErrorCode::kCancelled, "", "cancelled");
+  CHECK(std::filesystem::is_empty(folder.path()));
+}
+
 TEST_CASE("A save that fails or is cancelled lets the next one pass, and leaves the old file") {
   const TemporaryFolder folder;
   const auto state = [](int n) { return Value::dict({{"n", Value::integer(n)}}); };

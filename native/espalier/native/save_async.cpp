@@ -88,7 +88,7 @@ class AsyncStarter {
     run_->sink = std::move(sink);
     run_->place = std::move(place);
     if (how == Snapshot::kCopy) {
-      auto copy = snapshot(std::move(state), options.threads);
+      auto copy = snapshot(std::move(state), options.threads, options.cancel);
       if (!copy) return fail(std::move(copy.error()));
       state = std::move(*copy);
     }

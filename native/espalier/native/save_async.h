@@ -76,8 +76,8 @@ class [[nodiscard]] AsyncSave {
 /// kOutOfMemory for the copy or the thread. Only the handle itself throws std::bad_alloc. `path` is
 /// looked up now: later changes of the current folder do not matter. Saves to one target by this
 /// process, these and save()s that begin after them, complete in the order in which they began.
-/// `options.ops`, and all that producers use, must live until the save is done; `options.progress`
-/// is called in the background.
+/// `options.ops`, `options.cancel` and all that producers use must live until the save is done;
+/// `options.progress` is called in the background. `options.cancel` also ends the copy.
 AsyncSave save_async(const std::filesystem::path& path, Value state, Snapshot snapshot,
                      const SaveOptions& options = {});
 

@@ -51,7 +51,7 @@ void for_each_in_memory(Value& state, const Visit& visit) {
 
 }  // namespace
 
-Result<Value> snapshot(Value state, unsigned threads) try {
+Result<Value> snapshot(Value state, unsigned threads, const std::atomic<bool>* cancel) try {
   std::unordered_map<const Tensor*, Copying> copies;
   std::uint64_t total = 0;
   for_each_in_memory(state, [&](const Value&, const std::shared_ptr<const Tensor>& tensor) {
@@ -75,6 +75,9 @@ Result<Value> snapshot(Value state, unsigned threads) try {
   std::sort(shares.begin(), shares.end(),
             [](const Share& a, const Share& b) { return a.to < b.to; });
   auto copied = parallel_for(shares.size(), threads, [&](unsigned, std::size_t i) -> Result<void> {
+    if (cancel != nullptr && cancel->load(std::memory_order_relaxed)) {
+      return fail(ErrorCode::kCancelled, "the save was cancelled; nothing was saved");
+    }
     std::memcpy(shares[i].to, shares[i].from, shares[i].size);
     return {};
   });

@@ -2,6 +2,8 @@
 #ifndef ESPALIER_NATIVE_SNAPSHOT_H_
 #define ESPALIER_NATIVE_SNAPSHOT_H_
 
+#include <atomic>
+
 #include "espalier/base/error.h"
 #include "espalier/tree/value.h"
 
@@ -9,8 +11,9 @@ namespace espalier {
 
 /// Copies the tensors that are in memory, each once, with up to `threads` threads (0: every CPU),
 /// into one block of memory. Ties stay; producers, readers and placeholders are shared.
-/// kOutOfMemory.
-[[nodiscard]] Result<Value> snapshot(Value state, unsigned threads);
+/// kOutOfMemory; kCancelled soon after `cancel`, if it is not null, is set.
+[[nodiscard]] Result<Value> snapshot(Value state, unsigned threads,
+                                     const std::atomic<bool>* cancel = nullptr);
 
 }  // namespace espalier
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
         EspalierError,
         KeyPathError,
         LossWarning,
+        MissingPackage,
+        SliceError,
         Unsupported,
     )
     from ._like import ANY, SKIP, Ledger, Mismatch, TreeMismatch, spec
@@ -39,7 +41,7 @@ else:
         "_async": "AsyncSave NotInThisProcess",
         "_checkpoint": "Checkpoint Node Note Tensor VerifyReport",
         "_checkpointer": "Checkpointer DamagedCheckpoint",
-        "_errors": "Cancelled CheckpointExists CheckpointNotFound CheckpointOSError Corrupt EspalierError KeyPathError LossWarning Unsupported",
+        "_errors": "Cancelled CheckpointExists CheckpointNotFound CheckpointOSError Corrupt EspalierError KeyPathError LossWarning MissingPackage SliceError Unsupported",
         "_like": "ANY SKIP Ledger Mismatch TreeMismatch spec",
         "_registry": "register",
         "_wrappers": "AxisNamed Labelled OrderedSet Packed Placeholder Record",
@@ -67,7 +69,7 @@ else:
 __all__ = [
     "ANY", "AsyncSave", "AxisNamed", "Cancelled", "Checkpoint", "CheckpointExists", "CheckpointNotFound",
     "CheckpointOSError", "Checkpointer", "Corrupt", "DamagedCheckpoint", "EspalierError", "KeyPathError",
-    "Labelled", "Ledger", "LossWarning", "Mismatch", "Node", "Note", "NotInThisProcess", "OrderedSet", "Packed", "Placeholder", "Record",
-    "SKIP", "Tensor", "TreeMismatch", "Unsupported", "VerifyReport", "__version__", "load", "load_bytes", "open", "register",
+    "Labelled", "Ledger", "LossWarning", "Mismatch", "MissingPackage", "Node", "Note", "NotInThisProcess", "OrderedSet", "Packed", "Placeholder",
+    "Record", "SKIP", "SliceError", "Tensor", "TreeMismatch", "Unsupported", "VerifyReport", "__version__", "load", "load_bytes", "open", "register",
     "save", "save_async", "save_bytes", "save_safetensors", "spec",
 ]  # fmt: skip

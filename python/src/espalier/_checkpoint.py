@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from . import _core, _frameworks, _near, _urls
-from ._errors import Corrupt, EspalierError, KeyPathError, Unsupported
+from ._errors import Corrupt, EspalierError, KeyPathError, SliceError, Unsupported
 from ._options import check_bool, check_text, check_threads
 from ._progress import reporting
 from ._tree import ATTRIBUTES, DICT, DTYPE_NAMES, KIND_NAMES, PLACEHOLDER, RECORD, TENSOR, below
@@ -245,27 +245,27 @@ class Tensor(_Handle):
         at = next((i for i, item in enumerate(axes) if item is Ellipsis), None)
         if at is not None:
             if any(item is Ellipsis for item in axes[at + 1 :]):
-                raise IndexError("an index has at most one ellipsis")
+                raise SliceError("an index has at most one ellipsis")
             axes[at : at + 1] = [slice(None)] * (self.ndim - len(axes) + 1)
         if len(axes) > self.ndim:
-            raise IndexError(f"{self.path or 'the tensor'} has {self.ndim} axes, and {len(axes)} are indexed")
+            raise SliceError(f"{self.path or 'the tensor'} has {self.ndim} axes, and {len(axes)} are indexed")
         ranges, dropped = [], []
         for axis, (item, length) in enumerate(zip(axes, self.shape, strict=False)):
             if isinstance(item, slice):
                 step = 1 if item.step is None else position_of(item.step)
                 if step < 1:
-                    raise IndexError("a step must be positive; turn the array around once it is read")
+                    raise SliceError("a step must be positive; turn the array around once it is read")
                 ranges.append((_index(item.start), _index(item.stop), step))
                 continue
             position = position_of(item)
             if not -length <= position < length:
-                raise IndexError(f"index {position} is outside of axis {axis}, which has {length} elements")
+                raise SliceError(f"index {position} is outside of axis {axis}, which has {length} elements")
             position %= length
             ranges.append((position, position + 1, 1))
             dropped.append(axis)
         array = self._core.slice(self._node, ranges, framework)
         if dropped and isinstance(array, Packed):
-            raise IndexError(f"{self.path or 'the tensor'}: its elements have no type here, so none can be taken; take a slice, [0:1]")
+            raise SliceError(f"{self.path or 'the tensor'}: its elements have no type here, so none can be taken; take a slice, [0:1]")
         return array.squeeze(tuple(dropped)) if dropped else array
 
     def __len__(self) -> int:
@@ -294,7 +294,7 @@ def position_of(value: Any) -> int:
             return operator.index(value)
         except TypeError:
             pass
-    raise IndexError(
+    raise SliceError(
         f"{type(value).__name__} is no index of a tensor in a file: ints, slices and an ellipsis are; for more, "
         "index the array of numpy()"
     )
@@ -360,7 +360,8 @@ class Node(_Handle):
         if found is None:
             kind = self.kind
             if not self._has_keys:
-                raise IndexError(f"{self.path or 'the root'} is a {kind} of {len(self)} elements; {key!r} is not in it")
+                hint = "; [] takes one position, so load() it for slices" if isinstance(key, slice) else ""
+                raise SliceError(f"{self.path or 'the root'} is a {kind} of {len(self)} elements; {key!r} is not in it{hint}")
             hint = _near.hint(self._core, self._node, key) if isinstance(key, str | int) else ""
             if isinstance(key, str) and ("/" in key or "." in key):
                 hint += "; [] takes one key, and at() a key path"

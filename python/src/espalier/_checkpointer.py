@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from . import _api, _core, _urls
-from ._async import AsyncSave
+from ._async import AsyncSave, NotInThisProcess
 from ._checkpoint import Path, Progress
 from ._errors import EspalierError
 from ._options import check_bool, check_compression, check_int, check_metadata, check_threads
@@ -48,12 +48,14 @@ class Checkpointer:
     """Saves to a folder as training goes on, keeps the latest and the best, and finds where to go on.
 
     Each step is a file, step_00001000.espalier, with the metrics and the time in its metadata. A save is in the background
-    unless `background=False`; its error is raised by the next call of save(), wait() or close(). One save goes on at a time:
-    with `busy="wait"` the next one waits for it, with "skip" it is left out, with "raise" it is an error.
+    unless `background=False`; its error is raised by the next call of save(), wait(), restore() or close(). A save() that
+    raises it has begun its own save before, so whoever catches it loses no further step. One save goes on at a time: with
+    `busy="wait"` the next one waits for it, with "skip" it is left out, with "raise" it is an error.
 
     `every` steps, or when `every_minutes` have passed, save() saves; with neither, always. `keep` is the number of latest
     steps to keep (None: all), `keep_every` keeps each step that is its multiple, and `best=("val_loss", "min", 2)` the best by
-    a metric. Old files go only once a new one is on the disk, and never a file that no Checkpointer wrote.
+    a metric, which the `metrics` of a save then have; a save without any is of a step that was not measured. Old files go
+    only once a new one is on the disk, and never a file that no Checkpointer wrote.
     """
 
     def __init__(
@@ -88,6 +90,8 @@ class Checkpointer:
         rule = self._best and (below("metrics", self._best.name), self._best.is_greatest, self._best.kept)
         self._core = _core.Folder(os.fsencode(folder), keep, keep_every, rule, threads)
         self._saving: AsyncSave | None = None
+        self._failure: Exception | None = None  # of a save that is done, until it is raised
+        self._is_closed = False
         self._last_save = time.monotonic()
         self._problems: set[str] = set()
 
@@ -109,14 +113,17 @@ class Checkpointer:
         force: bool = False,
         views: Literal["error", "copy"] = "error",
     ) -> bool:
-        """Saves the step if it is due, or with `force`. Returns whether it does.
+        """Saves the step if it is due, or with `force`, as for the last one. Returns whether it does.
 
-        The state is copied, or saved, before the call returns. Raises the error of the save before.
+        The state is copied, or saved, before the call returns. If the save before failed, raises its error, once this one
+        has begun.
         """
+        if self._is_closed:
+            raise EspalierError(f"{self.folder}: this checkpointer was closed, and step {step} would not be saved; make another")
         step = check_int("step", step, 0, 2**63 - 1)
         if not (force or self.is_due(step)):
             return False
-        described = check_metadata(metadata)
+        described, measured = check_metadata(metadata), self._measured(step, metrics)
         if taken := sorted({"step", "metrics", "time"} & set(described)):
             raise EspalierError(f"the metadata have {', '.join(taken)}, which save() writes itself; choose another key")
         if self._saving is not None and not self._saving.done():
@@ -124,35 +131,64 @@ class Checkpointer:
                 return False
             if self._busy == "raise":
                 raise EspalierError(f"{self.folder}: the save before step {step} goes on")
-        self.wait()
+        self._finish()
         described = {"time": time.time(), **described, "step": step}
-        if metrics is not None:
-            # Scalars of numpy and of frameworks are tensors, which metadata do not hold.
-            described["metrics"] = {
-                name: value if type(value) in (int, float) else float(value) for name, value in check_metadata(metrics, "metrics").items()
-            }
+        if measured is not None:
+            described["metrics"] = measured
         copy = _api.copies_views(views)
         if self._background:
             saving = self._core.save_async(step, state, described, self._compression, self._sync, self._threads, copy)
             self._saving = AsyncSave(saving, self.path(step))
         else:
             self._core.save(step, state, described, self._compression, self._sync, self._threads, copy, None)
-            self._warn()
+            self._warn(stacklevel=3)
         self._last_save = time.monotonic()
+        self._raise_failure(f"; the save of step {step} has {'begun' if self._background else 'been made'}")
         return True
+
+    def _measured(self, step: int, metrics: Mapping[str, float] | None) -> dict[str, float] | None:
+        """The metrics as metadata hold them, which no scalars of numpy and of frameworks are."""
+        if metrics is None:
+            return None
+        given = check_metadata(metrics, "metrics")
+        if self._best is not None and self._best.name not in given:
+            raise EspalierError(
+                f"step {step} has the metrics {', '.join(map(repr, given)) or 'of an empty dict'}, and best= goes by "
+                f"{self._best.name!r}; correct one of them, or leave out metrics= where it is not measured"
+            )
+        return {name: value if type(value) in (int, float) else float(value) for name, value in given.items()}
 
     def wait(self) -> None:
         """Waits for the save that goes on, and raises its error."""
-        saving, self._saving = self._saving, None
-        if saving is not None:
-            saving.result()
+        self._finish()
+        self._raise_failure()
+
+    def _finish(self) -> None:
+        """Waits for the save that goes on, and keeps its error."""
+        if self._saving is None:
+            return
+        try:
+            self._failure = self._saving.exception()  # Ctrl-C may end the wait, and the save is still ours.
+        except NotInThisProcess:
+            self._saving = None
+            raise
+        self._saving = None
+        if self._failure is None:
             self._warn()
 
-    def _warn(self) -> None:
-        for problem in map(str, self._core.problems()):
-            if problem not in self._problems:
-                self._problems.add(problem)
-                warnings.warn(problem, DamagedCheckpoint, stacklevel=3)
+    def _raise_failure(self, note: str = "") -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            failure.args = (f"{failure}{note}",)
+            raise failure
+
+    def _warn(self, stacklevel: int = 4) -> None:
+        for problem in self._core.problems():
+            if str(problem) not in self._problems:
+                self._problems.add(str(problem))
+                # Nothing is damaged where no file has the metric of best=.
+                is_damage = getattr(problem, "code", None) != "not_found"
+                warnings.warn(str(problem), DamagedCheckpoint if is_damage else UserWarning, stacklevel=stacklevel)
 
     @property
     def steps(self) -> list[int]:
@@ -222,7 +258,8 @@ class Checkpointer:
         return _api.load(self.path(step), like=like, **options), step
 
     def close(self) -> None:
-        """Waits for the save that goes on, and raises its error."""
+        """Waits for the save that goes on, and raises its error. No save() may follow."""
+        self._is_closed = True
         self.wait()
 
     def __enter__(self) -> Checkpointer:
@@ -233,8 +270,10 @@ class Checkpointer:
             self.close()
             return
         # The exception that ends the block is the one to see; the save is finished all the same.
-        saving, self._saving = self._saving, None
-        if saving is not None and (failure := saving.exception()) is not None:
+        self._is_closed = True
+        self._finish()
+        failure, self._failure = self._failure, None
+        if failure is not None:
             warnings.warn(f"the last save failed: {failure}", DamagedCheckpoint, stacklevel=2)
 
     def __repr__(self) -> str:

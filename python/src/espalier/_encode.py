@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -143,6 +144,12 @@ def array_parts(array: Any) -> Parts:
     data = np.array(array, dtype=native, order="C", copy=None)
     is_private = not np.may_share_memory(data, array) if data.size else True
     if name in _dtypes.PACKED:
+        fitting = 8 // math.gcd(8, _dtypes.PACKED[name])
+        if data.size % fitting:
+            raise Unsupported(
+                f"an array of {data.dtype} with {data.size} elements, which fill no whole bytes; pad its last axis, so that the "
+                f"number of elements is a multiple of {fitting}, or save astype() of it"
+            )
         data, is_private = _dtypes.pack(data, _dtypes.PACKED[name]), True
     return TENSOR, label, TensorParts(_dtypes.NUMBERS[name], array.shape, data, is_private=is_private)
 
@@ -213,16 +220,17 @@ def encode_other(value: Any) -> Parts:
 
 def _refusal(value: Any) -> str:
     name = public_name(type(value))
+    article = "an" if name[0] in "aeiouAEIOU" else "a"
     for known in (dict, list, tuple, set, str, bytes, int, float):
         if isinstance(value, known):
             return (
-                f"a {name}, a subclass of {known.__name__} that would come back as {known.__name__}; save "
+                f"{article} {name}, a subclass of {known.__name__} that would come back as {known.__name__}; save "
                 f"{known.__name__}() of it, or register the class"
             )
     if isinstance(value, Iterator):
-        return f"a {name}, which can be read only once; save list() of it"
+        return f"{article} {name}, which can be read only once; save list() of it"
     if isinstance(value, Mapping):
-        return f"a {name}; save dict() of it, or register the class"
+        return f"{article} {name}; save dict() of it, or register the class"
     if callable(value):
-        return f"a {name} is code, and a checkpoint holds none; leave it out"
-    return f"a {name} cannot be saved; save what it is made of, or register the class with espalier.register()"
+        return f"{article} {name} is code, and a checkpoint holds none; leave it out"
+    return f"{article} {name} cannot be saved; save what it is made of, or register the class with espalier.register()"

@@ -57,6 +57,19 @@ class CheckpointExists(CheckpointOSError, FileExistsError):
     """A file of that name exists, and may not be replaced."""
 
 
+class MissingPackage(EspalierError, ImportError):  # type: ignore[misc]  # ImportError has a path, too: of a module
+    """A package that has to be installed for this."""
+
+    __str__ = Exception.__str__
+
+
+class SliceError(EspalierError, IndexError):
+    """An index that a tensor, list, tuple or set of a file does not have, or does not take."""
+
+    def __init__(self, message: str, code: str = "invalid_slice", path: str = "", offset: int | None = None):
+        super().__init__(message, code, path, offset)
+
+
 class LossWarning(UserWarning):
     """A file of another format has something that its checkpoint lacks. `Checkpoint.notes` lists all of it."""
 
@@ -105,9 +118,16 @@ def make(code: str, message: str, path: str, offset: int | None, where: str) -> 
         kind = EspalierError
     else:
         kind = Corrupt
+    if kind is CheckpointNotFound:
+        return not_found(text, where or None, path, offset)
     made = kind(text, code, path, offset)
-    if isinstance(made, FileNotFoundError):
-        made.errno, made.filename = errno.ENOENT, where or None
-    elif isinstance(made, FileExistsError):
+    if isinstance(made, FileExistsError):
         made.errno, made.filename = errno.EEXIST, where or None
+    return made
+
+
+def not_found(message: str, where: str | None, path: str = "", offset: int | None = None) -> CheckpointNotFound:
+    """That no file is at `where`."""
+    made = CheckpointNotFound(message, "file_not_found", path, offset)
+    made.errno, made.filename = errno.ENOENT, where
     return made

@@ -392,6 +392,11 @@ def _disowned(child: Any) -> Any:
 
 
 def _is_code(value: Any) -> bool:
+    """Whether a file has only the name of a value: a function, or what Equinox has in the place of a shared one."""
+    if "equinox" in sys.modules and type(value).__name__ == "SharedNode":
+        from ._equinox import is_shared
+
+        return is_shared(value)
     if not callable(value) or dataclasses.is_dataclass(value) and not isinstance(value, type):
         return False
     return _registry.of_class(type(value)) is None and not hasattr(value, "state_dict") and node(value) is None

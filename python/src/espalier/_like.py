@@ -158,7 +158,8 @@ class Matcher:
             shown = "".join(f"\n  {line}" for line in lines[:_SHOWN])
             more = f"\n  and {len(lines) - _SHOWN} more: see the error's `ledger`" if len(lines) > _SHOWN else ""
             plural = "places" if len(lines) > 1 else "place"
-            raise TreeMismatch(f"the file differs from the template at {len(lines)} {plural}:{shown}{more}", self.ledger)
+            name = self._checkpoint.name
+            raise TreeMismatch(f"{name}: the file differs from the template at {len(lines)} {plural}:{shown}{more}", self.ledger)
         values = {}
         for framework, nodes in self._nodes.items():
             with reporting(progress, f"loading {self._checkpoint.name}") as report:

@@ -91,7 +91,7 @@ def explained(error: KeyPathError, file: _core.File, node: int) -> KeyPathError:
     while segments:
         found, count = _child(file, node, segments[0]), 1
         rest = [_key(each) for each in segments[:_SEGMENTS]]
-        joined = None if found else _joined(file, node, rest)
+        joined = None if found else _joined(file, node, rest, "./" if is_dotted else "/.")
         if joined and is_dotted:
             found, count = joined[:2], joined[2]
         if found is None:
@@ -105,13 +105,14 @@ def explained(error: KeyPathError, file: _core.File, node: int) -> KeyPathError:
     return error
 
 
-def _joined(file: _core.File, node: int, rest: list[str]) -> tuple[int, str, int] | None:
-    """The child whose key has dots or slashes in it, such as "0.weight" of a state dict, that key, and its segments."""
+def _joined(file: _core.File, node: int, rest: list[str], between: str) -> tuple[int, str, int] | None:
+    """The child whose key has one of the letters `between` segments, such as "0.weight" of a state dict; that key, and how many
+    segments it is."""
     if not _has_keys(file, node) or sum(map(len, rest)) > _SEGMENTS * _LENGTH:
         return None
     for count in range(len(rest), 1, -1):
-        for between in "./":
-            key = between.join(rest[:count])
+        for letter in between:
+            key = letter.join(rest[:count])
             found = file.find_key(node, key)
             if found is not None:
                 return found, key, count

@@ -6,13 +6,14 @@ Retries, credentials and timeouts are fsspec's.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ._errors import CheckpointExists, CheckpointOSError, EspalierError
+from ._errors import CheckpointExists, CheckpointOSError, EspalierError, MissingPackage, not_found
 
 Options = Mapping[str, Any] | None
 
@@ -21,6 +22,10 @@ _LONG_READ = 32 << 20
 _REQUEST = 4 << 20
 # Bytes that were fetched and are not used yet, with those between chunks that were fetched as one.
 _KEPT = 64 << 20
+# What an HTTP server is first asked for: the head of a file, and mostly its index.
+_HEAD = 64 << 10
+# A file of so many bytes is taken whole from a server that ignores ranges, as the command line does.
+_WHOLE = 16 << 20
 
 
 def is_url(path: object) -> bool:
@@ -52,10 +57,59 @@ def _file_system(url: str, options: Options) -> tuple[Any, str]:
     try:
         fsspec: Any = importlib.import_module("fsspec.core")
     except ImportError as error:
-        raise ImportError(
+        raise MissingPackage(
             f"{shown(url)} is a URL, which needs the package fsspec: pip install fsspec ({error})"
         ) from error
-    return fsspec.url_to_fs(url, **(options or {}))  # type: ignore[no-any-return]
+    try:
+        with _told(url):
+            return fsspec.url_to_fs(url, **(options or {}))  # type: ignore[no-any-return]
+    except CheckpointOSError as error:
+        if not isinstance(error.__cause__, (TypeError, ValueError)):
+            raise
+        why = str(error.__cause__).replace(url, shown(url))
+        raise EspalierError(
+            f"{shown(url)}: fsspec cannot open this: {why}; correct the URL or storage_options=, or install the package for such URLs"
+        ) from error.__cause__
+
+
+@contextlib.contextmanager
+def _told(url: str) -> Iterator[None]:
+    """What a file system raises, as an error of this package that names the URL, and what raised it as the cause."""
+    try:
+        yield
+    except (EspalierError, MemoryError):
+        raise
+    except Exception as error:
+        raise _explained(error, url) from error
+
+
+def _explained(error: Exception, url: str) -> EspalierError:
+    name = shown(url)
+    reason: BaseException = error
+    cause = error.__cause__
+    # fsspec has FileNotFoundError for all that keeps it from a file of HTTP, with the reason as its cause.
+    is_of_http = isinstance(cause, TimeoutError) or type(cause).__module__.startswith(("aiohttp", "asyncio"))
+    if isinstance(error, FileNotFoundError) and cause is not None and is_of_http:
+        reason = cause
+    status = getattr(reason, "status", None)
+    # With its status comes the whole URL.
+    why = f"{status} {getattr(reason, 'message', '')}" if type(status) is int else str(reason).replace(url, name)
+    why = why or type(reason).__name__
+    if isinstance(reason, FileNotFoundError) or status in (404, 410):
+        return not_found(f"{name}: no file is there; correct the URL", name)
+    if isinstance(reason, ImportError):
+        return MissingPackage(f"{name}: a package is missing that fsspec needs for this URL: {why}")
+    if isinstance(reason, PermissionError) or status in (401, 403):
+        return CheckpointOSError(f"{name}: access was refused: {why}; pass credentials in storage_options=", "io_error")
+    if isinstance(reason, NotImplementedError) or status in (405, 501):
+        return CheckpointOSError(f"{name}: nothing can be saved to such a URL: {why}; save a file, and copy it", "io_error")
+    return CheckpointOSError(
+        f"{name}: fsspec could not reach or use it: {why}; see that it can be reached, and try again", "io_error"
+    )
+
+
+def _protocols(fs: Any) -> tuple[str, ...]:
+    return (fs.protocol,) if isinstance(fs.protocol, str) else tuple(fs.protocol)
 
 
 class _Block:
@@ -80,7 +134,8 @@ class Reader:
     def __init__(self, url: str, options: Options = None):
         self._url = url
         self._fs, self._path = _file_system(url, options)
-        size = self._fs.info(self._path).get("size")
+        with _told(url):
+            size = self._fs.info(self._path).get("size")
         if not isinstance(size, int):
             raise CheckpointOSError(
                 f"{shown(url)}: the server does not say how long the file is; copy it first", "io_error"
@@ -91,6 +146,39 @@ class Reader:
         self._blocks: list[_Block] = []
         self._is_long = False
         self._long_end: int | None = None
+        self._whole: bytes | None = None
+        if size and "http" in _protocols(self._fs):
+            with _told(url):
+                self._begin_http(size)
+
+    def _begin_http(self, size: int) -> None:
+        """Reads the head, as a stream: a server that ignores ranges would send all of the file, whatever its size."""
+        end = min(_HEAD, size)
+        headers = {**self._fs.kwargs.get("headers", {}), "Range": f"bytes=0-{end - 1}"}
+        data = b""
+        with self._fs.open(self._path, block_size=0, size=size, headers=headers) as stream:
+            has_ranges = stream.r.status == 206
+            if not has_ranges and size > _WHOLE:
+                raise CheckpointOSError(
+                    f"{shown(self._url)}: the server ignores ranges, and so large a file ({size:,} bytes) is not read whole; "
+                    "copy it, and open the copy",
+                    "io_error",
+                )
+            wanted = end if has_ranges else size
+            while len(data) < wanted and (more := stream.read(wanted - len(data))):
+                data += more
+        if len(data) != wanted:
+            raise CheckpointOSError(
+                f"{shown(self._url)}: {len(data)} bytes came for {wanted}; the file was replaced, so open it again",
+                "file_changed",
+                offset=0,
+            )
+        if has_ranges:
+            head = _Block(0, end)
+            head.data = data
+            self._blocks.append(head)
+        else:
+            self._whole = data
 
     def expect(self, is_long: bool) -> None:
         with self._changed:
@@ -98,13 +186,15 @@ class Reader:
 
     def prefetch(self, offset: int, length: int) -> None:
         with self._changed:
-            if length and self._find(offset, offset + length) is None:
+            if length and self._whole is None and self._find(offset, offset + length) is None:
                 self._announced.append((offset, offset + length))
 
     def read(self, offset: int, length: int) -> bytes:
         if not length:
             return b""
         end = offset + length
+        if self._whole is not None:
+            return self._whole[offset:end]
         while True:
             with self._changed:
                 found = self._find(offset, end)
@@ -177,10 +267,12 @@ class Reader:
 
     def _ranges(self, parts: list[tuple[int, int]]) -> list[bytes]:
         starts, ends = [begin for begin, _ in parts], [end for _, end in parts]
-        answers = self._fs.cat_ranges([self._path] * len(parts), starts, ends)
+        with _told(self._url):
+            answers = self._fs.cat_ranges([self._path] * len(parts), starts, ends)
+            for answer in answers:
+                if isinstance(answer, BaseException):
+                    raise answer
         for answer, begin, end in zip(answers, starts, ends, strict=True):
-            if isinstance(answer, BaseException):
-                raise answer
             if len(answer) != end - begin:
                 raise CheckpointOSError(
                     f"{shown(self._url)}: {len(answer)} bytes came for {end - begin} at {begin}; the file was "
@@ -196,10 +288,13 @@ def put(url: str, options: Options, replace: bool, save: Callable[[str], None]) 
     import tempfile  # which takes time, and few need
 
     fs, path = _file_system(url, options)
-    if not replace and fs.exists(path):
+    with _told(url):
+        is_taken = not replace and fs.exists(path)
+    if is_taken:
         raise CheckpointExists(f"{shown(url)}: a file of that name exists", "file_exists")
     with tempfile.TemporaryDirectory(prefix="espalier-") as folder:
         # With the ending, which says what the file is to be.
         local = os.path.join(folder, "checkpoint" + os.path.splitext(path)[1])
         save(local)
-        fs.put_file(local, path)
+        with _told(url):
+            fs.put_file(local, path)

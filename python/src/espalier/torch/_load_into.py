@@ -11,10 +11,15 @@ from .. import _core
 from .._checkpoint import Check, Checkpoint, Path, Progress, _checks, find_path
 from .._errors import EspalierError
 from .._like import ANY, Matcher, Mismatch, Strict
-from .._tree import DICT, RECORD, below
+from .._tree import DICT, DTYPE_NAMES, RECORD, below
 
 # What a module's state_dict() has under names of this ending is any object that its set_extra_state() takes.
 _EXTRA = "_extra_state"
+# What the optimizers of torch keep for each parameter, element by element.
+_OF_THE_PARAMETER_S_SHAPE = (
+    "acc_delta", "ax", "exp_avg", "exp_avg_sq", "exp_inf", "grad_avg", "max_exp_avg_sq", "momentum_buffer", "prev", "square_avg",
+    "step_size", "sum",
+)  # fmt: skip
 
 
 def load_into(
@@ -42,7 +47,8 @@ def load_into(
     differs, and then no object was changed. `strict="template"` lets the file have more for a module, `strict="file"` less;
     with `strict=False` the result is the rest and an espalier.Ledger. `cast="float"` converts floats. Other objects take
     what the file has for them and check it themselves: an optimizer needs no state yet, but as many parameters, and groups
-    with what its class keeps. An error of an object itself comes before any module changes.
+    with what its class keeps. The file's tensors for a parameter must have the shapes of those that the optimizer has; before
+    its first step, this is known of torch's own optimizers alone. An error of an object itself comes before any module changes.
 
     Tensors are copied into those of a module. With `assign` they take their place, as they must in modules on the device
     "meta", where it is the default: their memory is then the page cache of the file until they are written to. Ctrl-C ends
@@ -52,7 +58,7 @@ def load_into(
         file = checkpoint._opened
         node, where = (file.state, "") if at is None else find_path(checkpoint, file.state, at)
         matcher = Matcher(checkpoint, "exact", cast, "torch")
-        template = _Planner(file, matcher).plan(node, where, objects)
+        template = _Planner(file, matcher, strict).plan(node, where, objects)
         loaded = matcher.load(node, where, template, strict, _checks(check), progress)
     # Modules come last: theirs cannot fail any more.
     _fill(objects, loaded, template, where, assign, of_modules=False)
@@ -65,9 +71,10 @@ def load_into(
 class _Planner:
     """Makes the template for live objects."""
 
-    def __init__(self, file: _core.File, matcher: Matcher):
+    def __init__(self, file: _core.File, matcher: Matcher, strict: Strict):
         self._file = file
         self._matcher = matcher
+        self._strict = strict
 
     def plan(self, node: int | None, path: str, objects: Any) -> Any:
         if isinstance(objects, torch.nn.Module):
@@ -79,6 +86,7 @@ class _Planner:
                     state[f"{prefix}.{_EXTRA}" if prefix else _EXTRA] = ANY
             return state
         if isinstance(objects, torch.optim.Optimizer):
+            self._check_states(node, path, objects)
             return self._optimizer(node, objects)
         if hasattr(objects, "load_state_dict"):
             return ANY
@@ -107,9 +115,32 @@ class _Planner:
         groups = []
         for i, group in enumerate(template["param_groups"]):
             own = {key: value if key == "params" else ANY for key, value in group.items()}
-            groups.append({**own, **{key: ANY for key in self._children(there.get(i)) if key not in own}})
+            children = self._children(there.get(i))
+            # More may come of a scheduler. But where something is missing, it is another optimizer, and both are told.
+            if self._strict is True and any(key not in children for key in own):
+                children = {}
+            groups.append({**own, **{key: ANY for key in children if key not in own}})
         others = {key: ANY for key in [*template, *self._children(node)]}
         return {**others, "param_groups": groups}
+
+    def _check_states(self, node: int | None, path: str, optimizer: torch.optim.Optimizer) -> None:
+        """That what the file keeps for a parameter has the shapes that it needs: torch takes any."""
+        there = self._children(node)
+        states, groups = self._children(there.get("state")), self._children(there.get("param_groups"))
+        for i, group in enumerate(optimizer.param_groups if states else ()):
+            numbers = self._children(self._children(groups.get(i)).get("params"))
+            for parameter, place in zip(group["params"], numbers.values(), strict=False):  # The matcher compares how many.
+                number = self._file.load(place, False, False)
+                if type(number) not in (int, str):
+                    continue
+                found = number if number in states else str(number)
+                wanted = _state_shapes(optimizer, parameter)
+                for name, each in self._children(states.get(found)).items():
+                    about = self._file.array(each) if name in wanted else None
+                    if about is not None and about[2] != wanted[name]:
+                        where = below(below(below(path, "state"), found), name)
+                        kept = f"{DTYPE_NAMES[about[1]]} {list(about[2])}"
+                        self._matcher.ledger.mismatched.append(Mismatch(where, f"{list(wanted[name])}", kept))
 
     def _children(self, node: int | None) -> dict[Any, int]:
         if node is None or not DICT <= self._file.kind(node) <= RECORD:
@@ -141,6 +172,16 @@ class _Planner:
                 self._matcher.ledger.mismatched.append(
                     Mismatch(below(path, name), f"the same tensor as {below(path, other)}", "another tensor")
                 )
+
+
+def _state_shapes(optimizer: torch.optim.Optimizer, parameter: torch.Tensor) -> dict[str, tuple[int, ...]]:
+    """The shapes of the tensors that an optimizer keeps for a parameter, as far as they are known: those of the state that it
+    has, or, before its first step, those of torch's own classes, which have the parameter's shape. Others may keep any."""
+    kept = optimizer.state.get(parameter)
+    if isinstance(kept, Mapping) and kept:
+        return {name: tuple(value.shape) for name, value in kept.items() if isinstance(value, torch.Tensor)}
+    is_of_torch = f"{type(optimizer).__module__}.".startswith("torch.optim.")
+    return dict.fromkeys(_OF_THE_PARAMETER_S_SHAPE, tuple(parameter.shape)) if is_of_torch else {}
 
 
 _TAKEN = object()  # All of it went into the objects.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ... import _checkpoint, _core
 from ..._checkpoint import Checkpoint, Tensor
-from ..._errors import EspalierError
+from ..._errors import EspalierError, SliceError
 from ..._tree import DICT, DTYPE_NAMES, RECORD, TENSOR
 from ..._wrappers import Packed
 
@@ -110,10 +110,6 @@ class Converter:
         return {name: self.make(each, name) for name, each in zip(names, loaded, strict=True)}
 
 
-class SliceError(EspalierError, IndexError):
-    """An index that a tensor does not have, or does not take."""
-
-
 def _positions(item: Any) -> list[int] | None:
     """The ints of a list or of an array of one axis; None for all else."""
     if getattr(item, "ndim", 0) == 1 and hasattr(item, "tolist"):
@@ -141,7 +137,7 @@ class Slice:
         lists = [_positions(axis) for axis in axes]
         after: tuple[Any, ...] | None = None
         try:
-            if any(positions is not None for positions in lists):
+            if any(axis is None or positions is not None for axis, positions in zip(axes, lists, strict=True)):
                 axes, after = self._covering(axes, lists)
             sliced = self._tensor._slice(tuple(axes), self._converter.core)
         except IndexError as error:
@@ -153,18 +149,21 @@ class Slice:
             raise SliceError(f"{self._name!r}: {error}") from None
 
     def _covering(self, axes: list[Any], lists: list[list[int] | None]) -> tuple[list[Any], tuple[Any, ...]]:
-        """The index of the slice that has all that lists of positions need, and what to index it with then.
+        """The index of the slice that has all that lists of positions need, and what to index it with then. None is a new axis.
 
         The framework does the rest: what several lists and ints mean together differs between torch and numpy.
         """
         import numpy as np
 
-        shape, count = self._tensor.shape, sum(item is not Ellipsis for item in axes)
-        if count > len(shape) or len(axes) - count > 1:
-            raise IndexError(f"an index has at most {len(shape)} axes here, and one ellipsis")
+        shape, count = self._tensor.shape, sum(item is not Ellipsis and item is not None for item in axes)
+        if count > len(shape) or sum(item is Ellipsis for item in axes) > 1:
+            raise SliceError(f"an index has at most {len(shape)} axes here, and one ellipsis")
         reading: list[Any] = []
         after: list[Any] = []
         for item, positions in zip(axes, lists, strict=True):
+            if item is None:
+                after.append(None)
+                continue
             if item is Ellipsis or isinstance(item, slice):
                 axis_count = len(shape) - count if item is Ellipsis else 1
                 reading += [slice(None) if item is Ellipsis else item] * axis_count
@@ -177,7 +176,7 @@ class Slice:
             length = shape[axis]
             for position in positions:
                 if not -length <= position < length:
-                    raise IndexError(f"index {position} is outside of axis {axis}, which has {length} elements")
+                    raise SliceError(f"index {position} is outside of axis {axis}, which has {length} elements")
             places = [position % length for position in positions]
             first = min(places, default=0)
             reading.append(slice(first, max(places, default=-1) + 1))

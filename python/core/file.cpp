@@ -70,12 +70,20 @@ class File {
     return File(must(CheckpointFile::open(std::move(copy), options)), "");
   }
 
-  // Of an object that reads: see make_python_source().
-  static File open_source(nb::object reader, const std::string& where, bool nest,
-                          unsigned threads) {
+  // Of an object that reads: see make_python_source(). `sibling` makes one of the name of a further
+  // file, or gives None if there is none.
+  static File open_source(nb::object reader, const nb::object& sibling, const std::string& name,
+                          const std::string& where, bool nest, unsigned threads) {
     OpenFileOptions options;
     options.threads = threads;
     options.nest = nest;
+    options.name = name;
+    // They mostly wait for the network.
+    options.sibling_threads = 8;
+    // By reference, because copies of the function come and go without the GIL.
+    options.sibling = [&sibling](const std::string& wanted) {
+      return open_sibling(sibling, wanted);
+    };
     auto source = make_python_source(std::move(reader));
     auto file = [&] {
       const nb::gil_scoped_release released;
@@ -338,6 +346,14 @@ class File {
     return std::move(*sliced);
   }
 
+  static Result<std::shared_ptr<const Source>> open_sibling(const nb::object& sibling,
+                                                            const std::string& name) {
+    const nb::gil_scoped_acquire acquired;
+    nb::object reader = sibling(name);
+    if (reader.is_none()) return fail(ErrorCode::kFileMissing, "no file of that name is there");
+    return make_python_source(std::move(reader));
+  }
+
   nb::object decode_value(const Value& value, bool exact, const std::string& framework) const {
     Arrays arrays(framework, file_.source().mapping(),
                   std::make_shared<const CheckpointFile>(file_));
@@ -356,8 +372,8 @@ void bind_file(nb::module_& module) {
                   nb::call_guard<Call>())
       .def_static("open_bytes", &File::open_bytes, "data"_a, "nest"_a, "threads"_a,
                   nb::call_guard<Call>())
-      .def_static("open_source", &File::open_source, "reader"_a, "where"_a, "nest"_a, "threads"_a,
-                  nb::call_guard<Call>())
+      .def_static("open_source", &File::open_source, "reader"_a, "sibling"_a, "name"_a, "where"_a,
+                  "nest"_a, "threads"_a, nb::call_guard<Call>())
       .def_prop_ro("state", &File::state)
       .def_prop_ro("metadata", &File::metadata)
       .def("kind", &File::kind, "node"_a)

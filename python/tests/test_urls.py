@@ -4,10 +4,12 @@ import contextlib
 import gc
 import http.server
 import os
+import pathlib
 import pickle
 import subprocess
 import sys
 import threading
+import urllib.parse
 import weakref
 
 import espalier
@@ -236,8 +238,11 @@ class Ranges(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.answer(True)
 
+    def data(self):
+        return self.server.data
+
     def answer(self, has_body):
-        data = self.server.data
+        data = self.data()
         begin, end, status = 0, len(data), 200
         asked = self.headers.get("Range")
         if asked is not None:
@@ -282,6 +287,43 @@ def test_http():
             server.ranges.clear()
             assert np.array_equal(opened["2"][1], state["2"][1]) and len(server.ranges) == 1
             opened.verify()
+
+
+SHARDS = pathlib.Path(__file__).resolve().parent.parent.parent / "tests/foreign/shards/model"
+
+
+class Folder(Ranges):
+    """A server of files, whose names are quoted in URLs."""
+
+    def data(self):
+        return (SHARDS / urllib.parse.unquote(self.path.split("?")[0].rpartition("/")[2])).read_bytes()
+
+
+def test_further_files_lie_beside_the_first(memory):
+    pytest.importorskip("aiohttp")
+    index = "model.safetensors.index.json"
+    whole = espalier.load(SHARDS / index)
+    for file in SHARDS.iterdir():
+        memory.pipe(f"/m/{file.name}", file.read_bytes())
+
+    def check(loaded):
+        assert len(loaded) == 55 and loaded.keys() == whole.keys()
+        assert all(loaded[name].tobytes() == array.tobytes() for name, array in whole.items())
+
+    check(espalier.load(f"memory://m/{index}"))
+    with serving(b"", Folder) as (server, url):
+        check(espalier.load(url.replace("x.espalier", f"{index}?token=1")))
+    memory.rm("/m/model-00003-of-00016.safetensors")
+    with espalier.open(f"memory://m/{index}") as opened:
+        assert "model-00003-of-00016.safetensors" in opened.notes[0].message and opened.notes[0].kind == "loss"
+    for url, beside in {
+        "https://user:pw@host/a%20b/x.json?k=v/w#f": "https://user:pw@host/a%20b/n%2F%3F%20",
+        "s3://bucket/x.json": "s3://bucket/n/? ",
+        "memory://x.json": "memory:///n/? ",
+        "zip://in/x.json::https://host/a.zip": "zip://in/n/? ::https://host/a.zip",
+        "simplecache::s3://bucket/a/x.json": "simplecache::s3://bucket/a/n/? ",
+    }.items():
+        assert _urls._beside(url, "n/? ") == beside
 
 
 class NoRanges(Ranges):

@@ -447,7 +447,7 @@ class Checkpoint:
             self._path = os.fsdecode(path)
             self.name = _urls.shown(self._path)
             reader = _urls.Reader(self._path, storage_options)
-            self._open = _core.File.open_source(reader, self.name, nest, threads)
+            self._open = _core.File.open_source(reader, reader.sibling, reader.name, self.name, nest, threads)
         else:
             _urls.check_options(storage_options)
             self.name = os.fsdecode(path)

@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import re
 import threading
+import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -35,8 +37,6 @@ def is_url(path: object) -> bool:
 
 def shown(url: str) -> str:
     """The URL as messages may have it: without a password or a token, which end up in logs."""
-    import re
-
     # A password may have an @ or a / in it, though it should not.
     without_user = re.sub(r"://(?:[^/]*:.*|[^/]*)@", "://…@", url, flags=re.DOTALL)
     return re.sub(r"([?#]).*", r"\1…", without_user, count=1, flags=re.DOTALL)
@@ -112,6 +112,18 @@ def _protocols(fs: Any) -> tuple[str, ...]:
     return (fs.protocol,) if isinstance(fs.protocol, str) else tuple(fs.protocol)
 
 
+def _beside(url: str, name: str) -> str:
+    """The URL of the file `name` in the folder of `url`. Without its query, which may sign that one file."""
+    # In a chain of file systems, "zip://a.pt::https://host/b.zip", the first path is the file's.
+    links = url.split("::")
+    i = next(i for i, link in enumerate(links) if "://" in link)
+    scheme, _, path = links[i].partition("://")
+    if scheme in ("http", "https"):
+        path, name = re.split(r"[?#]", path)[0], urllib.parse.quote(name, safe="")
+    links[i] = f"{scheme}://{path.rpartition('/')[0]}/{name}"
+    return "::".join(links)
+
+
 class _Block:
     """Bytes that are fetched together, or are being fetched."""
 
@@ -133,6 +145,7 @@ class Reader:
 
     def __init__(self, url: str, options: Options = None):
         self._url = url
+        self._options = options
         self._fs, self._path = _file_system(url, options)
         with _told(url):
             size = self._fs.info(self._path).get("size")
@@ -150,6 +163,19 @@ class Reader:
         if size and "http" in _protocols(self._fs):
             with _told(url):
                 self._begin_http(size)
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        name = self._path.rpartition("/")[2]
+        return urllib.parse.unquote(re.split(r"[?#]", name)[0]) if "http" in _protocols(self._fs) else name
+
+    def sibling(self, name: str) -> Reader | None:
+        """A reader of the file of that name beside this one; None if there is none."""
+        try:
+            return Reader(_beside(self._url, name), self._options)
+        except FileNotFoundError:
+            return None
 
     def _begin_http(self, size: int) -> None:
         """Reads the head, as a stream: a server that ignores ranges would send all of the file, whatever its size."""

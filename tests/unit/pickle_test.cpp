@@ -131,9 +131,10 @@ TEST_CASE("What a call saw of a list or dict that grows afterwards is not shown 
       {"the state of an instance that grows", instance + "h\0X\x01\0\0\0bK\x02s0"s, 0,
        Kind::kRecord, 1},
   };
+  const std::string tensor = "\x80\x02" + begin + layout + end;
   for (const Case& each : cases) {
     CAPTURE(each.what);
-    const auto opened = open("\x80\x02" + begin + layout + end + each.pickle + "\x86.");
+    const auto opened = open(tensor + each.pickle + "\x86.");
     REQUIRE_MESSAGE(opened, opened.error().describe());
     const NodeRef node = opened->state().child(1);
     CHECK(node.kind() == each.kind);

@@ -258,6 +258,28 @@ TEST_CASE("What is set on a value that is no instance becomes a record with the 
   CHECK(opened->state().at("state/a")->as_int64() == 1);
 }
 
+TEST_CASE("An OrderedDict of Python 2 is made of a list of pairs") {
+  const std::string begin =
+      "\x80\x02"
+      "ccollections\nOrderedDict\n]q\0(]q\x01(X\x01\0\0\0bK\x07"
+      "e]("s;
+  const auto opened = open(begin +
+                           "X\x01\0\0\0aK\x08"
+                           "ee\x85R}X\x09\0\0\0_metadataK\x05sb."s);
+  REQUIRE_MESSAGE(opened, opened.error().describe());
+  CHECK(opened->state().label() == "collections.OrderedDict");
+  CHECK(opened->state().key(0).text == "b");
+  CHECK(opened->state().at("a")->as_int64() == 8);
+  CHECK(opened->metadata().size() == 1);
+  // What is no pair, or changes after the call, stays an opaque call; without tensors, it is
+  // refused.
+  CHECK_FALSE(open(begin + "K\x08"
+                           "ee\x85R."s));
+  CHECK_FALSE(open(begin + "X\x01\0\0\0aK\x08"
+                           "ee\x85Rh\x01K\x09"
+                           "a0."s));
+}
+
 TEST_CASE("A list that holds itself opens, with a null and a note in its place") {
   const auto opened = open(
       "\x80\x02]q\0K\x05"

@@ -187,7 +187,7 @@ PickleNode PickleTree::made(PickleShape shape) {
 }
 
 PickleShape PickleTree::dict(PickleRef ref, From from, std::string_view label) {
-  const std::vector<PickleRef> items = from == From::kItems ? elements_of(ref) : items_of(ref);
+  const std::vector<PickleRef> items = items_of(ref, from);
   if (are_keys(items, false)) {
     return {.from = from, .kind = Kind::kDict, .label = label, .ref = ref};
   }
@@ -213,6 +213,32 @@ std::vector<PickleRef> PickleTree::items_of(PickleRef ref) {
   graph_.items(ref, found);
   count_steps(found.size());
   return found;
+}
+
+std::vector<PickleRef> PickleTree::items_of(PickleRef ref, From from) {
+  if (from == From::kSetItems) return items_of(ref);
+  std::vector<PickleRef> found = elements_of(ref);
+  if (from != From::kPairs) return found;
+  std::vector<PickleRef> items;
+  for (const PickleRef pair : found) graph_.elements(pair, items);
+  return items;
+}
+
+// Whether `ref`, the argument of `user`, has pairs of keys and values, as OrderedDict had it in
+// Python 2.
+bool PickleTree::are_pairs(PickleRef ref, PickleRef user) {
+  const auto is_sequence = [&](PickleRef each) {
+    return !each.is_literal() && is_settled(each, user) &&
+           (is_tuple(each) || graph_.type(each) == PickleType::kList);
+  };
+  if (!is_sequence(ref)) return false;
+  for (const PickleRef pair : elements_of(ref)) {
+    if (!is_sequence(pair)) return false;
+    const std::uint64_t count = graph_.element_count(pair);
+    count_steps(count);
+    if (count != 2) return false;
+  }
+  return true;
 }
 
 bool PickleTree::is_settled(PickleRef ref, PickleRef user) const {
@@ -398,6 +424,11 @@ std::optional<PickleShape> PickleTree::shape_python(PickleGlobal function, Pickl
       return shape;
     };
     if (function.name == "OrderedDict" && args.empty()) return set_items("collections.OrderedDict");
+    if (function.name == "OrderedDict" && args.size() == 1 && are_pairs(args[0], ref)) {
+      PickleShape shape = dict(args[0], From::kPairs, "collections.OrderedDict");
+      shape.has_state = true;
+      return shape;
+    }
     if (function.name == "Counter" && args.size() <= 1) {
       if (args.empty()) return set_items("collections.Counter");
       if (graph_.type(args[0]) == PickleType::kDict && is_settled(args[0], ref)) {
@@ -1022,8 +1053,7 @@ void PickleTree::fill(Children& found, const PickleShape& shape) {
     }
     return;
   }
-  const std::vector<PickleRef> items =
-      shape.from == From::kSetItems ? items_of(shape.ref) : elements_of(shape.ref);
+  const std::vector<PickleRef> items = items_of(shape.ref, shape.from);
   if (shape.from == From::kElements) {
     found.nodes_.assign(items.begin(), items.end());
     return;

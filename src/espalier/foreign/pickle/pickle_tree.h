@@ -48,6 +48,7 @@ struct PickleShape {
     kElements,  // children: the elements of `ref`
     kItems,     // a dict: the elements of the dict `ref`
     kSetItems,  // a dict: what was set on `ref`
+    kPairs,     // a dict: the elements of `ref`, each a key and its value
     kFields,    // named children: fields
     kNodes,     // children: fields without their names
     kTensor,    // what read_tensor() finds at `ref`
@@ -180,6 +181,9 @@ class PickleTree {
   /// The elements of a container, or the items that were set on an object.
   std::vector<PickleRef> elements_of(PickleRef ref);
   std::vector<PickleRef> items_of(PickleRef ref);
+  /// The keys and values by turns of a dict of this origin.
+  std::vector<PickleRef> items_of(PickleRef ref, From from);
+  bool are_pairs(PickleRef ref, PickleRef user);
   std::optional<std::int64_t> integer(PickleRef ref) const;
   /// A bool, or an int in place of one.
   std::optional<bool> boolean(PickleRef ref) const;

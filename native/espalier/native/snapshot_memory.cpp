@@ -33,6 +33,8 @@ class Block {
     if (bytes_ != nullptr) ::munmap(bytes_, size_);
   }
 
+  void set_reused() { is_reused_ = true; }
+  bool is_reused() const { return is_reused_; }
   std::byte* bytes() const { return bytes_; }
   std::size_t size() const { return size_; }
 
@@ -48,10 +50,12 @@ class Block {
   void swap(Block& other) noexcept {
     std::swap(bytes_, other.bytes_);
     std::swap(size_, other.size_);
+    std::swap(is_reused_, other.is_reused_);
   }
 
   std::byte* bytes_ = nullptr;
   std::size_t size_ = 0;
+  bool is_reused_ = false;
 };
 
 // The block that waits for the next snapshot.
@@ -62,10 +66,11 @@ class Spare {
     Block taken;
     const std::lock_guard lock(mutex_);
     if (spare_.size() >= size && spare_.size() / 2 <= size) taken = std::move(spare_);
+    taken.set_reused();
     return taken;
   }
   void put(Block block) {
-    block.give_up_pages();
+    if (!block.is_reused()) block.give_up_pages();
     const std::lock_guard lock(mutex_);
     // A block that was not taken was too small or too large: keep the one of use.
     spare_ = std::move(block);

@@ -141,6 +141,7 @@ class Encoder {
       value = begin(PyList_GetItem(frame.children.ptr(), i));  // may add a frame
     }
     check_views(*value);
+    if (has_run_code_) check_memory(*value);
     return {std::move(*value), std::move(kept_), std::move(attributes_)};
   }
 
@@ -379,6 +380,7 @@ class Encoder {
                bool is_private) {
     tensor.data = TensorData::borrowed({begin, static_cast<std::size_t>(length)});
     kept_.push_back(nb::borrow(object));
+    if (length != 0) borrowed_.push_back({object, {begin, static_cast<std::size_t>(length)}});
     if (length != 0 && !is_private) {
       auto& there = by_address_[begin];
       for (const auto& other : there) {
@@ -402,6 +404,7 @@ class Encoder {
   std::optional<Value> other(nb::handle object) {
     if (auto found = labelled_.find(object.ptr()); found != labelled_.end()) return found->second;
     nb::object made;
+    has_run_code_ = true;
     try {
       made = encode_other_(object);
     } catch (nb::python_error& error) {
@@ -492,6 +495,60 @@ class Encoder {
     }
   }
 
+  // That arrays still have their memory: a state_dict() or a `to=` of a later part of the state may
+  // free or move it, and the save would read what is no longer theirs.
+  void check_memory(const Value& root) const {
+    for (const auto& [object, bytes] : borrowed_) {
+      if (has_memory(object, bytes)) continue;
+      const std::string path = path_to(root, bytes);
+      raise(encoder_.attr("at_path")(
+          encoder_.attr("Unsupported")("this array lost or changed its memory while other parts of "
+                                       "the state were encoded; save a copy of it"),
+          path));
+    }
+  }
+
+  bool has_memory(nb::handle object, ByteSpan bytes) const {
+    const auto needed = reinterpret_cast<std::uintptr_t>(bytes.data());
+    const auto has = [&](std::uintptr_t begin, std::uint64_t size) {
+      return needed >= begin && range_fits(needed - begin, bytes.size(), size);
+    };
+    if (torch_tensor_.is_valid() && nb::isinstance(object, torch_tensor_)) {
+      const nb::object storage = nb::getattr(object, names_.untyped_storage)();
+      return has(nb::cast<std::uintptr_t>(nb::getattr(storage, names_.data_ptr)()),
+                 nb::cast<std::uint64_t>(nb::getattr(storage, names_.nbytes)()));
+    }
+    if (ndarray_.is_valid() && nb::isinstance(object, ndarray_)) {
+      const nb::object capsule = nb::getattr(object, names_.array_struct);
+      const auto* const layout =
+          static_cast<const ArrayInterface*>(PyCapsule_GetPointer(capsule.ptr(), nullptr));
+      if (layout == nullptr) throw nb::python_error();
+      return has(reinterpret_cast<std::uintptr_t>(layout->data),
+                 nb::cast<std::uint64_t>(nb::getattr(object, names_.nbytes)));
+    }
+    return true;  // Others don't move theirs.
+  }
+
+  // The path to a tensor of this memory.
+  static std::string path_to(const Value& root, ByteSpan bytes) {
+    std::vector<std::pair<const Value*, KeyPath>> pending = {{&root, {}}};
+    while (!pending.empty()) {
+      auto [value, path] = std::move(pending.back());
+      pending.pop_back();
+      if (const auto& tensor = value->as_tensor(); tensor != nullptr && tensor->data.memory() &&
+                                                   tensor->data.memory()->data() == bytes.data()) {
+        return path.to_string();
+      }
+      for (std::size_t i = 0; i < value->children().size(); ++i) {
+        KeyPath below = path;
+        below.push_back(value->keys().empty() ? Key(static_cast<std::int64_t>(i))
+                                              : value->keys()[i]);
+        pending.emplace_back(&value->children()[i], std::move(below));
+      }
+    }
+    return {};
+  }
+
   // To the object that is encoded, or, while a key is, to the container that has it.
   std::string path(bool is_of_child = true) const {
     KeyPath path;
@@ -530,6 +587,9 @@ class Encoder {
   std::vector<std::shared_ptr<const Tensor>> tied_;
   std::vector<Range> ranges_;
   std::vector<nb::object> kept_;
+  // Arrays, which kept_ keeps, and the memory that the save will read.
+  std::vector<std::pair<nb::handle, ByteSpan>> borrowed_;
+  bool has_run_code_ = false;  // of the program
   nb::list attributes_;
 };
 

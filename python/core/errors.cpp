@@ -6,17 +6,12 @@ namespace espalier::python {
 
 namespace nb = nanobind;
 
-namespace {
-
-// Names of files and keys need not be UTF-8: `errors` says what becomes of other bytes.
 nb::object text(const std::string& bytes, const char* errors) {
   PyObject* const made =
       PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), errors);
   if (made == nullptr) throw nb::python_error();
   return nb::steal(made);
 }
-
-}  // namespace
 
 nb::object exception_of(const Error& error, const std::string& where) {
   const nb::object offset =

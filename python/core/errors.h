@@ -10,6 +10,10 @@
 
 namespace espalier::python {
 
+/// A str of what need not be UTF-8, such as names of files, keys, and texts of a stranger's file:
+/// `errors` says what becomes of other bytes.
+nanobind::object text(const std::string& bytes, const char* errors);
+
 /// The exception that espalier/_errors.py makes of an error; `where` names the file, or is empty.
 nanobind::object exception_of(const Error& error, const std::string& where = {});
 

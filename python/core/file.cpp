@@ -220,7 +220,9 @@ class File {
     const AllNotes notes = all_notes(file_.checkpoint().catalog());
     nb::list listed;
     for (const Note& note : notes.listed) {
-      listed.append(nb::make_tuple(note.kind == Note::Kind::kLoss, note.path, note.message));
+      listed.append(nb::make_tuple(note.kind == Note::Kind::kLoss,
+                                   text(note.path, "backslashreplace"),
+                                   text(note.message, "backslashreplace")));
     }
     return nb::make_tuple(notes.count, listed);
   }

@@ -4,6 +4,7 @@ import fractions
 import subprocess
 import sys
 import time
+import zipfile
 
 import espalier
 import numpy as np
@@ -178,3 +179,21 @@ def test_a_metric_that_is_none_is_passed_over(tmp_path):
         checkpointer.wait()
         espalier.save(checkpointer.path(2), 1, metadata={"step": 2, "metrics": [1]})
         assert checkpointer.best == 1
+
+
+def test_texts_of_notes_need_not_be_utf_8(tmp_path):
+    header = b"{'descr': '\xd3f8', 'fortran_order': False, 'shape': (1,), }\n"
+    path = tmp_path / "a.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("bad.npy", b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + bytes(8))
+        with archive.open("good.npy", "w") as member:
+            np.save(member, np.ones(2))
+    with espalier.open(path) as opened, pytest.warns(espalier.LossWarning):
+        assert "\\xd3f8" in opened.notes[0].message
+        assert opened.load()["good"].tolist() == [1, 1]
+
+
+def test_a_time_zone_that_is_none_is_text():
+    for name in ("America", "x" * 3000):
+        data = espalier.save_bytes(espalier.Labelled("datetime.datetime", f"2020-01-01T00:00:00[{name}]"))
+        assert espalier.load_bytes(data) == f"2020-01-01T00:00:00[{name}]"

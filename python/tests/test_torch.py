@@ -405,6 +405,53 @@ def test_the_state_of_parameters_of_other_shapes_is_a_difference(file, make, key
             espalier.torch.load_into({"optimizer": fresh}, file)
 
 
+def test_tensors_that_are_one_in_several_objects_must_be_equal_in_the_file(file):
+    tensors = {"a": torch.ones(2, 2), "b": torch.zeros(2, 2)}
+    espalier.save(file, {name: {"weight": value} for name, value in tensors.items()})
+    shared = torch.nn.Linear(2, 2, bias=False)
+    before = shared.weight.detach().clone()
+    for objects in ({"a": shared, "b": shared}, {"a": {"weight": shared.weight}, "b": {"weight": shared.weight}}):
+        with pytest.raises(espalier.TreeMismatch, match="b/weight.*the same tensor as a/weight"):
+            espalier.torch.load_into(objects, file)
+        assert torch.equal(shared.weight, before)
+
+
+def test_tensors_that_torch_cannot_fill_are_refused_before_any_changes(file):
+    espalier.save(file, {"a": {"weight": torch.ones(2, 2)}, "b": torch.ones(3)})
+    module = torch.nn.Linear(2, 2, bias=False)
+    before = module.weight.detach().clone()
+    with torch.inference_mode():
+        made = torch.zeros(3)
+    for target, why in ((torch.zeros(1).expand(3), "is expanded"), (made, "inference mode")):
+        with pytest.raises(espalier.EspalierError, match=f"b: the tensor .*{why}.*clone"):
+            espalier.torch.load_into({"a": module, "b": target}, file)
+        assert torch.equal(module.weight, before)
+
+
+@pytest.mark.parametrize("move", ["free", "grow", "numpy"])
+def test_memory_that_a_later_part_of_the_state_frees(move, file):
+    """Reading it would end the process."""
+    tensor, array = torch.ones(1_000_000), np.ones(1_000_000)
+
+    class Moves:
+        def state_dict(self):
+            if move == "free":
+                tensor.untyped_storage().resize_(0)
+            elif move == "grow":
+                tensor.resize_(4_000_000)
+            else:
+                array.resize(10, refcheck=False)
+            return {}
+
+    espalier.save(file, 1)
+    before = file.read_bytes()
+    for save in (espalier.save_bytes, lambda state: espalier.save(file, state)):
+        tensor, array = torch.ones(1_000_000), np.ones(1_000_000)
+        with pytest.raises(espalier.Unsupported, match="x/0.*changed its memory"):
+            save({"x": [array if move == "numpy" else tensor], "y": Moves()})
+    assert file.read_bytes() == before
+
+
 def test_factored_states_load(file):
     espalier.save(file, stepped(torch.optim.Adafactor, 4))
     fresh = torch.optim.Adafactor([nn.Parameter(torch.ones(4, 3)), nn.Parameter(torch.ones(3))])

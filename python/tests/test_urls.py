@@ -207,6 +207,12 @@ def test_messages_have_no_secrets():
     assert _urls.shown("s3://bucket/a@b") == "s3://bucket/a@b"
 
 
+def test_what_a_file_system_says_shows_no_token():
+    said = "Max retries: /webhdfs/v1/x?delegation=SECRET&op=OPEN; to ftp://user:SECRET@h/x?token=SECRET (refused)"
+    message = str(_urls._explained(RuntimeError(said), "webhdfs://h/x"))
+    assert "SECRET" not in message and "Max retries: /webhdfs/v1/x?… to ftp://…@h/x?… (refused)" in message
+
+
 def test_without_fsspec(tmp_path):
     code = (
         "import sys; sys.modules['fsspec'] = None; import espalier\n"

@@ -102,7 +102,7 @@ def decode_other(kind: int, label: str | None, content: Any, exact: bool) -> Any
             made = _frameworks.decode(kind, label, content) if decoder is None else decoder(content)
             if made is not NotImplemented:
                 return made
-        except (TypeError, ValueError, ArithmeticError, LookupError):
+        except (TypeError, ValueError, ArithmeticError, LookupError, OSError):  # OSError: names of time zones
             pass
     if kind == RECORD:
         return Record(label, zipped(content))

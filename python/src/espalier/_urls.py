@@ -94,7 +94,8 @@ def _explained(error: Exception, url: str) -> EspalierError:
     status = getattr(reason, "status", None)
     # With its status comes the whole URL.
     why = f"{status} {getattr(reason, 'message', '')}" if type(status) is int else str(reason).replace(url, name)
-    why = why or type(reason).__name__
+    # Those that a file system or a redirect made have tokens, too.
+    why = re.sub(r"//[^/\s]*@", "//…@", re.sub(r"\?\S+", "?…", why)) or type(reason).__name__
     if isinstance(reason, FileNotFoundError) or status in (404, 410):
         return not_found(f"{name}: no file is there; correct the URL", name)
     if isinstance(reason, ImportError):

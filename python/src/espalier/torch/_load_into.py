@@ -48,7 +48,8 @@ def load_into(
     with `strict=False` the result is the rest and an espalier.Ledger. `cast="float"` converts floats. Other objects take
     what the file has for them and check it themselves: an optimizer needs no state yet, but as many parameters, and groups
     with what its class keeps. The file's tensors for a parameter must have the shapes of those that the optimizer has; before
-    its first step, this is known of torch's own optimizers alone. An error of an object itself comes before any module changes.
+    its first step, this is known of torch's own optimizers alone. An error of an object's own load_state_dict() or
+    set_extra_state() passes through as it is; what was filled before it keeps what it got.
 
     Tensors are copied into those of a module. With `assign` they take their place, as they must in modules on the device
     "meta", where it is the default: their memory is then the page cache of the file until they are written to. Ctrl-C ends
@@ -58,7 +59,7 @@ def load_into(
         file = checkpoint._opened
         node, where = (file.state, "") if at is None else find_path(checkpoint, file.state, at)
         matcher = Matcher(checkpoint, "exact", cast, "torch")
-        template = _Planner(file, matcher, strict).plan(node, where, objects)
+        template = _Planner(file, matcher, strict, bool(assign)).plan(node, where, objects)
         loaded = matcher.load(node, where, template, strict, _checks(check), progress)
     # Modules come last: theirs cannot fail any more.
     _fill(objects, loaded, template, where, assign, of_modules=False)
@@ -71,10 +72,13 @@ def load_into(
 class _Planner:
     """Makes the template for live objects."""
 
-    def __init__(self, file: _core.File, matcher: Matcher, strict: Strict):
+    def __init__(self, file: _core.File, matcher: Matcher, strict: Strict, assign: bool):
         self._file = file
         self._matcher = matcher
         self._strict = strict
+        self._assign = assign
+        # By memory: the path of the first target there, and what the file has for it.
+        self._first: dict[Any, tuple[str, Any]] = {}
 
     def plan(self, node: int | None, path: str, objects: Any) -> Any:
         if isinstance(objects, torch.nn.Module):
@@ -93,6 +97,9 @@ class _Planner:
         if isinstance(objects, torch.Tensor):
             if objects.is_meta:
                 raise EspalierError(f"{path or 'the root'}: a tensor on meta has no memory to load into", path=path)
+            self._check_writable(path, objects)
+            if node is not None and objects.numel():
+                self._check_tie(node, path, _memory_of(objects))
             return objects.detach()
         if isinstance(objects, dict) and all(type(key) in (str, int) for key in objects):
             children = self._children(node)
@@ -151,7 +158,6 @@ class _Planner:
     def _check_ties(self, node: int, path: str, module: torch.nn.Module) -> None:
         """That tensors which are one in the module are equal in the file: else the last of them would win in silence."""
         children = self._children(node)
-        first: dict[Any, tuple[str, Any]] = {}
         # On meta, tensors have no address.
         parameters = {name: id(each) for name, each in module.named_parameters(remove_duplicate=False)}
         for name, value in module.state_dict().items():
@@ -160,18 +166,30 @@ class _Planner:
                 continue
             if value.is_meta and name not in parameters:
                 continue
-            try:
-                parts = self._file.tensor(there)
-            except TypeError:  # not a tensor, which the matcher reports
-                continue
-            content = parts[8] or parts[0]  # its hash, or its number
-            memory = (value.device, value.data_ptr(), value.shape, value.stride(), value.dtype)
-            same = parameters[name] if value.is_meta else memory
-            other, before = first.setdefault(same, (name, content))
-            if before != content:
-                self._matcher.ledger.mismatched.append(
-                    Mismatch(below(path, name), f"the same tensor as {below(path, other)}", "another tensor")
-                )
+            if not self._assign:
+                self._check_writable(below(path, name), value)
+            self._check_tie(there, below(path, name), parameters[name] if value.is_meta else _memory_of(value))
+
+    def _check_tie(self, node: int, path: str, same: Any) -> None:
+        try:
+            parts = self._file.tensor(node)
+        except TypeError:  # not a tensor, which the matcher reports
+            return
+        content = parts[8] or parts[0]  # its hash, or its number
+        other, before = self._first.setdefault(same, (path, content))
+        if before != content:
+            self._matcher.ledger.mismatched.append(Mismatch(path, f"the same tensor as {other}", "another tensor"))
+
+    def _check_writable(self, path: str, tensor: torch.Tensor) -> None:
+        """torch refuses to write to these once other tensors have changed."""
+        is_expanded = any(size > 1 and step == 0 for size, step in zip(tensor.shape, tensor.stride(), strict=True))
+        if not tensor.is_meta and (is_expanded or tensor.is_inference()):
+            what = "is expanded" if is_expanded else "was made in inference mode"
+            raise EspalierError(f"{path or 'the root'}: the tensor {what}, so nothing can be loaded into it; clone() it first", path=path)
+
+
+def _memory_of(tensor: torch.Tensor) -> Any:
+    return tensor.device, tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
 
 
 def _state_shapes(optimizer: torch.optim.Optimizer, parameter: torch.Tensor) -> dict[str, tuple[int, ...]]:

@@ -108,17 +108,14 @@ std::string_view PickleTree::keep(std::string text) {
   count_steps(text.size() / kMadeBytesPerStep);
   const auto [kept, is_new] = texts_.insert(std::move(text));
   if (is_new) text_bytes_ += kept->size();
-  if (text_bytes_ > kMostText * graph_.size() + kFreeText) {
-    refuse("the names in this pickle are longer together than a checkpoint's are",
-           ErrorCode::kLimitExceeded);
-  }
   return *kept;
 }
 
 void PickleTree::count_steps(std::uint64_t steps) {
   steps_ += steps;
-  if (steps_ > kMostSteps * graph_.size() + kFreeSteps) {
-    refuse("values in this pickle are used so often that reading it would take too long",
+  if (steps_ > kMostSteps * graph_.size() + kFreeSteps ||
+      text_bytes_ > kMostText * graph_.size() + kFreeText) {
+    refuse("values in this pickle are used so often that reading it would take too much",
            ErrorCode::kLimitExceeded);
   }
 }

@@ -77,7 +77,7 @@ inEachBrowser((kind, browser) => {
   test('a model in several files opens from its address', async () => {
     const page = await browser.visit(`#url=tests/foreign/shards/model/${INDEX}`)
     await tree(page)
-    await said(page, '.meter', /14 requests/)
+    await said(page, '.meter', /17 requests/)
     assert.deepEqual(page.faults, [])
     await page.close()
   })

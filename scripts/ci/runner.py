@@ -65,7 +65,8 @@ def pytest(output, is_ok):
     line = re.findall(r"^.*\b\d+ [a-z]+.* in [\d.]+s.*$", output, re.M)[-1:]
     totals = {name: int(count) for count, name in re.findall(r"(\d+) ([a-z]+)", "".join(line).split(" in ")[0])}
     passed = totals.pop("passed", 0)
-    totals.pop("warnings", 0)
+    for word in ("warning", "warnings"):
+        totals.pop(word, 0)
     names = re.findall(r"^(?:FAILED|ERROR) (\S+)", output, re.M)
     broken = sum(totals.values())
     return of_suite(passed + broken, broken, last_lines(output, 60), names, output, is_ok)

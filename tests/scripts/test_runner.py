@@ -59,7 +59,8 @@ class Runner(unittest.TestCase):
             file.flush()
             pytest_output = "FAILED a::b\n1 failed, 3 passed, 1 skipped in 0.01s\nmore\n"
             for report, expected in ((tap(tap_output, False), (3, 2)), (junit(file.name)("", False), (2, 3)),
-                                     (pytest(pytest_output, False), (3, 2))):
+                                     (pytest(pytest_output, False), (3, 2)),
+                                     (pytest("3 passed, 1 warning in 0.01s\n", True), (3, 0))):
                 self.assertEqual((report.passed, report.failed), expected)
 
     def test_no_report_is_a_failure(self):

@@ -174,7 +174,11 @@ inEachBrowser((kind, browser) => {
     const page = await browser.visit('#files')
     await page.evaluate(() => {
       const { fetch } = window
-      window.fetch = (input, options) => String(input).includes('slow') ? new Promise((_, reject) => options.signal.addEventListener('abort', () => reject(options.signal.reason))) : fetch(input, options)
+      const never = (signal) => new Promise((_, reject) => {
+        signal.addEventListener('abort', () => reject(signal.reason))
+        if (signal.aborted) reject(signal.reason) // pressed before it was called
+      })
+      window.fetch = (input, options) => String(input).includes('slow') ? never(options.signal) : fetch(input, options)
       location.hash = '#url=slow.espalier'
     })
     await said(page, '.opening', /slow\.espalier/)

@@ -171,7 +171,7 @@ TEST_CASE(
        "used so often"},
       {"the dict of counters",
        "}\x94(" + times(60'000, "M\xFF\x01N") + "uccollections\nCounter\n\x94h\0\x85\x94("s +
-           times(60'000, "h\x01h\x02R0") + "t",
+           times(60'000, "h\x01h\x02R") + "t",
        "used so often"},
       {"the state of instances",
        "}\x94(" + times(60'000, "X\0\0\0\0N"s) + "ucm\nC\n\x94(" +

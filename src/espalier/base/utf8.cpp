@@ -49,15 +49,23 @@ std::optional<std::size_t> find_invalid_utf8(std::string_view text) {
   const ByteSpan bytes = as_bytes(text);
   std::size_t offset = 0;
   while (offset < bytes.size()) {
-    if (bytes.size() - offset >= sizeof(std::uint64_t)) {
-      const auto high = load_le<std::uint64_t>(bytes.data() + offset) & kHighBits;
-      if (high == 0) {
-        offset += sizeof(std::uint64_t);
-        continue;
+    // The end of a text is read as if zeros followed: most texts are short.
+    const std::size_t size = std::min(sizeof(std::uint64_t), bytes.size() - offset);
+    std::uint64_t word = 0;
+    if (size == sizeof word) {
+      word = load_le<std::uint64_t>(bytes.data() + offset);
+    } else {
+      for (std::size_t i = 0; i < size; ++i) {
+        word |= std::to_integer<std::uint64_t>(bytes[offset + i]) << (8 * i);
       }
-      // Little-endian: the lowest set bit belongs to the first byte that is not ASCII.
-      offset += static_cast<std::size_t>(std::countr_zero(high)) / 8;
     }
+    const std::uint64_t high = word & kHighBits;
+    if (high == 0) {
+      offset += size;
+      continue;
+    }
+    // Little-endian: the lowest set bit belongs to the first byte that is not ASCII.
+    offset += static_cast<std::size_t>(std::countr_zero(high)) / 8;
     const std::size_t length = decode_utf8(text, offset).length;
     if (length == 0) return offset;
     offset += length;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "espalier/base/error.h"
@@ -26,6 +27,13 @@ struct ForeignTensor {
   /// Where the first element lies.
   std::uint16_t file = 0;
   std::uint64_t offset = 0;
+
+  /// Makes it as new, and keeps the memory of its vectors.
+  void clear() {
+    shape.clear();
+    strides.clear();
+    *this = {.shape = std::move(shape), .strides = std::move(strides)};
+  }
 };
 
 /// Elements of the storage from the first to the last that `tensor` reaches; 0 if it has none.

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "espalier/base/counted.h"
+#include "espalier/base/release.h"
 #include "espalier/format/access.h"
 #include "espalier/format/index.h"
 #include "espalier/format/nest_names.h"
@@ -110,12 +111,12 @@ void Catalog::nest_names(const Limits& limits) {
   if (tree_digest_) return;
   // Without a digest, nothing looks at the stored tree again.
   stored_ = tables_;
-  owned_.nodes = {};
-  owned_.words = {};
-  owned_.text_ends = {};
-  owned_.text = {};
-  owned_.bytes = {};
-  owned_.order = {};
+  release_memory(owned_.nodes);
+  release_memory(owned_.words);
+  release_memory(owned_.text_ends);
+  release_memory(owned_.text);
+  release_memory(owned_.bytes);
+  release_memory(owned_.order);
 }
 
 }  // namespace espalier

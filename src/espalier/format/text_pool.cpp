@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "espalier/base/merge_sort.h"
+#include "espalier/base/release.h"
 
 namespace espalier {
 namespace {
@@ -52,7 +53,7 @@ void TextPool::grow() {
 }
 
 void TextPool::finish(OwnedTables& tables) {
-  slots_ = {};
+  release_memory(slots_);
   merge_sort_runs(texts_, [](const Text& a, const Text& b) { return a.view() < b.view(); });
   std::size_t bytes = 0;
   for (const Text& text : texts_) bytes += text.size;
@@ -68,7 +69,7 @@ void TextPool::finish(OwnedTables& tables) {
     final_[text.number] = static_cast<std::uint32_t>(tables.text_ends.size() - 1);
     before = &text;
   }
-  texts_ = {};
+  release_memory(texts_);
 }
 
 }  // namespace espalier

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "espalier/base/release.h"
 #include "espalier/format/access.h"
 #include "espalier/format/digest.h"
 #include "espalier/format/element_layout.h"
@@ -347,7 +348,7 @@ Result<Writer::Front> Writer::finish() {
   }
   if (auto ok = check_carried(); !ok) return propagate(ok);
   // The pieces are no longer needed, and digests need memory.
-  layout_.tensors = {};
+  release_memory(layout_.tensors);
   auto digests = node_digests(std::as_const(layout_.index).tables());
   if (!digests) {
     digests.error().code = ErrorCode::kInvalidTree;

@@ -7,6 +7,7 @@
 
 #include "espalier/base/checked.h"
 #include "espalier/base/counted.h"
+#include "espalier/base/release.h"
 #include "espalier/foreign/dcp/tree.h"
 
 namespace espalier {
@@ -157,7 +158,7 @@ Result<bool> DcpOpener::go_on_with(std::uint32_t number, DcpItemOpener& opener) 
   if (built) {
     auto& checksums = files()[metadata_.items[number].file + 1].checksums;
     checksums.insert(checksums.end(), built->checksums.begin(), built->checksums.end());
-    built->checksums = {};
+    release_memory(built->checksums);
     items_[number] = std::move(*built);
     return true;
   }

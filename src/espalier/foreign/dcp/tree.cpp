@@ -11,6 +11,7 @@
 
 #include "espalier/base/checked.h"
 #include "espalier/base/counted.h"
+#include "espalier/base/release.h"
 #include "espalier/foreign/dcp/boxes.h"
 #include "espalier/foreign/foreign_tensor.h"
 #include "espalier/foreign/node_copier.h"
@@ -589,7 +590,7 @@ class Joiner {
         copy.to += *begin;
         copies.push_back(std::move(copy));
       }
-      found.copies = {};
+      release_memory(found.copies);
       found.tensor.file = number;
       found.tensor.offset = *begin;
       file.length = *end;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "espalier/base/counted.h"
+#include "espalier/base/release.h"
 #include "espalier/foreign/gguf/tables.h"
 #include "espalier/format/catalog.h"
 
@@ -113,7 +114,7 @@ void GgufOpener::open_further_files() {
 // What lies in the other files can be opened.
 void GgufOpener::lose(Part& part, Error error) {
   part.is_lost = true;
-  part.bytes = {};
+  release_memory(part.bytes);
   FileEntry& file = files()[part.file];
   error.file = file.name;
   file.problem = std::move(error);

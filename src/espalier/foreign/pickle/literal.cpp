@@ -9,12 +9,6 @@
 namespace espalier {
 namespace {
 
-std::uint64_t load_length(const std::byte* at, std::uint8_t bytes) {
-  std::uint64_t length = 0;
-  std::memcpy(&length, at, bytes);
-  return length;
-}
-
 // Python's repr() of a float, in any locale.
 double read_real([[maybe_unused]] std::string_view text) {
   double value = std::numeric_limits<double>::quiet_NaN();
@@ -84,105 +78,14 @@ PickleLiteral read_quoted(ByteSpan line) {
 
 }  // namespace
 
-OpArgument argument_of(PickleOp op) {
-  switch (op) {
-    case PickleOp::kFloat:
-    case PickleOp::kInt:
-    case PickleOp::kLong:
-    case PickleOp::kString:
-    case PickleOp::kUnicode:
-    case PickleOp::kGet:
-    case PickleOp::kPut:
-    case PickleOp::kPersId:
-      return {.is_line = true};
-    case PickleOp::kBinInt1:
-    case PickleOp::kBinGet:
-    case PickleOp::kBinPut:
-    case PickleOp::kProto:
-    case PickleOp::kExt1:
-      return {.fixed = 1};
-    case PickleOp::kBinInt2:
-    case PickleOp::kExt2:
-      return {.fixed = 2};
-    case PickleOp::kBinInt:
-    case PickleOp::kLongBinGet:
-    case PickleOp::kLongBinPut:
-    case PickleOp::kExt4:
-      return {.fixed = 4};
-    case PickleOp::kBinFloat:
-    case PickleOp::kFrame:
-      return {.fixed = 8};
-    case PickleOp::kShortBinString:
-    case PickleOp::kShortBinBytes:
-    case PickleOp::kShortBinUnicode:
-    case PickleOp::kLong1:
-      return {.length_bytes = 1};
-    case PickleOp::kBinUnicode:
-    case PickleOp::kBinBytes:
-      return {.length_bytes = 4};
-    case PickleOp::kBinString:
-    case PickleOp::kLong4:
-      return {.length_bytes = 4, .is_signed = true};
-    case PickleOp::kBinUnicode8:
-    case PickleOp::kBinBytes8:
-    case PickleOp::kByteArray8:
-      return {.length_bytes = 8};
-    default:
-      return {};
-  }
-}
-
-std::optional<OpSpan> find_argument(ByteSpan pickle, std::size_t at) {
-  const OpArgument argument = argument_of(static_cast<PickleOp>(pickle[at]));
-  const std::size_t begin = at + 1 + argument.length_bytes;
-  if (begin > pickle.size()) return std::nullopt;
-  if (argument.is_line) {
-    const auto* first = pickle.data() + begin;
-    const void* found =
-        begin == pickle.size() ? nullptr : std::memchr(first, '\n', pickle.size() - begin);
-    if (found == nullptr) return std::nullopt;
-    const std::size_t end =
-        begin + static_cast<std::size_t>(static_cast<const std::byte*>(found) - first);
-    return OpSpan{begin, end, end + 1};
-  }
-  std::uint64_t length = argument.fixed;
-  if (argument.length_bytes != 0) {
-    length = load_length(pickle.data() + at + 1, argument.length_bytes);
-  }
-  if (!range_fits(begin, length, pickle.size())) return std::nullopt;
-  const std::size_t end = begin + static_cast<std::size_t>(length);
-  return OpSpan{begin, end, end};
-}
-
-bool is_literal(PickleOp op) {
-  switch (op) {
-    case PickleOp::kNone:
-    case PickleOp::kNewTrue:
-    case PickleOp::kNewFalse:
-    case PickleOp::kInt:
-    case PickleOp::kLong:
-    case PickleOp::kBinInt:
-    case PickleOp::kBinInt1:
-    case PickleOp::kBinInt2:
-    case PickleOp::kLong1:
-    case PickleOp::kLong4:
-    case PickleOp::kFloat:
-    case PickleOp::kBinFloat:
-    case PickleOp::kString:
-    case PickleOp::kBinString:
-    case PickleOp::kShortBinString:
-    case PickleOp::kUnicode:
-    case PickleOp::kBinUnicode:
-    case PickleOp::kShortBinUnicode:
-    case PickleOp::kBinUnicode8:
-    case PickleOp::kBinBytes:
-    case PickleOp::kShortBinBytes:
-    case PickleOp::kBinBytes8:
-    case PickleOp::kByteArray8:
-      return true;
-    default:
-      return false;
-  }
+std::optional<OpSpan> find_line(ByteSpan pickle, std::size_t begin) {
+  const auto* first = pickle.data() + begin;
+  const void* found =
+      begin == pickle.size() ? nullptr : std::memchr(first, '\n', pickle.size() - begin);
+  if (found == nullptr) return std::nullopt;
+  const std::size_t end =
+      begin + static_cast<std::size_t>(static_cast<const std::byte*>(found) - first);
+  return OpSpan{begin, end, end + 1};
 }
 
 bool is_valid_line(PickleOp op, std::string_view line) {

@@ -6,23 +6,11 @@
 #include <optional>
 
 #include "espalier/base/bytes.h"
+#include "espalier/base/checked.h"
 #include "espalier/foreign/pickle/opcode.h"
 #include "espalier/foreign/pickle/pickle_graph.h"
 
 namespace espalier {
-
-/// How the argument of an opcode is delimited.
-struct OpArgument {
-  /// Bytes of a length before the argument: 1, 2, 4 or 8; 0 if there is none.
-  std::uint8_t length_bytes = 0;
-  /// Bytes of the argument if it has a fixed size.
-  std::uint8_t fixed = 0;
-  /// Whether it is a line, which ends with a newline.
-  bool is_line = false;
-  /// Whether the length is an i32, which must not be negative.
-  bool is_signed = false;
-};
-OpArgument argument_of(PickleOp op);
 
 /// Where the argument of the opcode at `at` begins and ends, and where the next opcode stands.
 struct OpSpan {
@@ -30,14 +18,38 @@ struct OpSpan {
   std::size_t end = 0;
   std::size_t next = 0;
 };
+/// The line that begins at `begin`; nothing if it has no end.
+std::optional<OpSpan> find_line(ByteSpan pickle, std::size_t begin);
+
+/// The little-endian number of 1, 2, 4 or 8 bytes at `at`.
+inline std::uint64_t load_number(const std::byte* at, std::size_t bytes) {
+  switch (bytes) {
+    case 1:
+      return load_le<std::uint8_t>(at);
+    case 2:
+      return load_le<std::uint16_t>(at);
+    case 4:
+      return load_le<std::uint32_t>(at);
+    default:
+      return load_le<std::uint64_t>(at);
+  }
+}
+
 /// Nothing if the argument goes past the end of `pickle`.
-std::optional<OpSpan> find_argument(ByteSpan pickle, std::size_t at);
+inline std::optional<OpSpan> find_argument(ByteSpan pickle, std::size_t at) {
+  const OpForm form = form_of(static_cast<PickleOp>(pickle[at]));
+  const std::size_t begin = at + 1 + form.length_bytes;
+  if (begin > pickle.size()) return std::nullopt;
+  if (form.is_line) return find_line(pickle, begin);
+  const std::uint64_t length =
+      form.length_bytes == 0 ? form.fixed : load_number(pickle.data() + at + 1, form.length_bytes);
+  if (!range_fits(begin, length, pickle.size())) return std::nullopt;
+  const std::size_t end = begin + static_cast<std::size_t>(length);
+  return OpSpan{begin, end, end};
+}
 
 /// Whether the argument of an opcode of protocol 0 is what Python writes there.
 bool is_valid_line(PickleOp op, std::string_view line);
-
-/// Whether `op` pushes a literal.
-bool is_literal(PickleOp op);
 
 /// The literal that the opcode at `at` pushes; its argument must be there.
 PickleLiteral read_literal(ByteSpan pickle, std::size_t at);

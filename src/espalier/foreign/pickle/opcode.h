@@ -2,6 +2,8 @@
 #ifndef ESPALIER_FOREIGN_PICKLE_OPCODE_H_
 #define ESPALIER_FOREIGN_PICKLE_OPCODE_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 namespace espalier {
@@ -76,6 +78,88 @@ enum class PickleOp : std::uint8_t {
   kNextBuffer = 0x97,
   kReadonlyBuffer = 0x98,
 };
+
+/// How the argument of an opcode is delimited, and whether it is a literal.
+struct OpForm {
+  /// Bytes of a length before the argument: 1, 2, 4 or 8; 0 if there is none.
+  std::uint8_t length_bytes = 0;
+  /// Bytes of the argument if it has a fixed size.
+  std::uint8_t fixed = 0;
+  /// Whether it is a line, which ends with a newline.
+  bool is_line = false;
+  /// Whether the length is an i32, which must not be negative.
+  bool is_signed = false;
+  /// Whether the opcode pushes a literal.
+  bool is_literal = false;
+};
+
+constexpr OpForm make_form(PickleOp op) {
+  switch (op) {
+    case PickleOp::kFloat:
+    case PickleOp::kInt:
+    case PickleOp::kLong:
+    case PickleOp::kString:
+    case PickleOp::kUnicode:
+      return {.is_line = true, .is_literal = true};
+    case PickleOp::kGet:
+    case PickleOp::kPut:
+    case PickleOp::kPersId:
+      return {.is_line = true};
+    case PickleOp::kBinGet:
+    case PickleOp::kBinPut:
+    case PickleOp::kProto:
+    case PickleOp::kExt1:
+      return {.fixed = 1};
+    case PickleOp::kExt2:
+      return {.fixed = 2};
+    case PickleOp::kLongBinGet:
+    case PickleOp::kLongBinPut:
+    case PickleOp::kExt4:
+      return {.fixed = 4};
+    case PickleOp::kFrame:
+      return {.fixed = 8};
+    case PickleOp::kNone:
+    case PickleOp::kNewTrue:
+    case PickleOp::kNewFalse:
+      return {.is_literal = true};
+    case PickleOp::kBinInt1:
+      return {.fixed = 1, .is_literal = true};
+    case PickleOp::kBinInt2:
+      return {.fixed = 2, .is_literal = true};
+    case PickleOp::kBinInt:
+      return {.fixed = 4, .is_literal = true};
+    case PickleOp::kBinFloat:
+      return {.fixed = 8, .is_literal = true};
+    case PickleOp::kShortBinString:
+    case PickleOp::kShortBinBytes:
+    case PickleOp::kShortBinUnicode:
+    case PickleOp::kLong1:
+      return {.length_bytes = 1, .is_literal = true};
+    case PickleOp::kBinUnicode:
+    case PickleOp::kBinBytes:
+      return {.length_bytes = 4, .is_literal = true};
+    case PickleOp::kBinString:
+    case PickleOp::kLong4:
+      return {.length_bytes = 4, .is_signed = true, .is_literal = true};
+    case PickleOp::kBinUnicode8:
+    case PickleOp::kBinBytes8:
+    case PickleOp::kByteArray8:
+      return {.length_bytes = 8, .is_literal = true};
+    default:
+      return {};
+  }
+}
+
+/// A table: a pickle has thirty opcodes for each tensor.
+inline constexpr auto kOpForms = [] {
+  std::array<OpForm, 256> forms = {};
+  for (std::size_t i = 0; i < forms.size(); ++i) {
+    forms[i] = make_form(static_cast<PickleOp>(i));
+  }
+  return forms;
+}();
+
+inline OpForm form_of(PickleOp op) { return kOpForms[static_cast<std::uint8_t>(op)]; }
 
 }  // namespace espalier
 

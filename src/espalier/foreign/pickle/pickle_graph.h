@@ -85,6 +85,8 @@ struct PickleGlobal {
 struct PickleCall {
   PickleRef callable;  // or the class
   PickleRef args;
+
+  friend bool operator==(const PickleCall&, const PickleCall&) = default;
 };
 
 /// The values of one pickle. Views into the pickle's bytes, which must outlive it. Takes at most
@@ -117,6 +119,8 @@ class PickleGraph {
   void items(PickleRef ref, std::vector<PickleRef>& out) const;
   /// What BUILD would have set on a call or an instance, if anything; null for other types.
   const PickleRef* state(PickleRef ref) const;
+  /// Whether nothing was set on a call or an instance, or added to it.
+  bool is_bare(PickleRef ref) const { return extras(ref) == nullptr; }
   /// Whether the list, dict or set `container` got elements after `user`, a call or an instance,
   /// was made, or after its state was set if `container` is that: Python used it without them.
   bool is_changed_since(PickleRef container, PickleRef user) const;

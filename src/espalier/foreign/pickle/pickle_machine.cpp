@@ -49,13 +49,15 @@ class PickleMachine {
         bad("a length is negative");
         return tl::unexpected<Error>(*error_);
       }
-      if (at_ == bytes_.size() || !(span_ = find_argument(bytes_, at_))) {
+      const auto span = at_ < bytes_.size() ? find_argument(bytes_, at_) : std::nullopt;
+      if (!span) {
         return fail(ErrorCode::kTruncated,
                     "the pickle ends in the middle; copy or download the file again",
                     file_offset_ + bytes_.size());
       }
+      span_ = *span;
       if (!execute(static_cast<PickleOp>(bytes_[at_]))) return tl::unexpected<Error>(*error_);
-      at_ = span_->next;
+      at_ = span_.next;
       if (memory_ > kFreeMemory + PickleGraph::kMostMemory * at_) {
         return fail(ErrorCode::kLimitExceeded,
                     "the pickle's objects take more than " +
@@ -64,6 +66,9 @@ class PickleMachine {
       }
     }
     graph_.size_ = at_;
+    // The tree is built beside it.
+    graph_.objects_.shrink_to_fit();
+    graph_.refs_.shrink_to_fit();
     return std::move(graph_);
   }
 
@@ -78,11 +83,9 @@ class PickleMachine {
     return false;
   }
 
-  ByteSpan argument() const { return bytes_.subspan(span_->begin, span_->end - span_->begin); }
+  ByteSpan argument() const { return bytes_.subspan(span_.begin, span_.end - span_.begin); }
   std::uint64_t fixed_argument() const {
-    std::uint64_t value = 0;
-    std::copy(argument().begin(), argument().end(), reinterpret_cast<std::byte*>(&value));
-    return value;
+    return load_number(bytes_.data() + span_.begin, span_.end - span_.begin);
   }
 
   // The stack.
@@ -230,7 +233,7 @@ class PickleMachine {
       return bad("it ends in the name of a class", ErrorCode::kTruncated);
     }
     if (module > kLongestName || name - module - 1 > kLongestName) return long_name();
-    span_->next = at_ + 1 + name + 1;
+    span_.next = at_ + 1 + name + 1;
     return push(add_object(PickleType::kGlobal, static_cast<std::uint32_t>(at_ + 1)));
   }
   bool long_name() {
@@ -332,8 +335,7 @@ class PickleMachine {
   }
 
   bool push_literal(PickleOp op) {
-    const OpArgument form = argument_of(op);
-    if (form.is_line && !is_valid_line(op, as_text(argument()))) {
+    if (form_of(op).is_line && !is_valid_line(op, as_text(argument()))) {
       return bad("a literal of protocol 0 is malformed");
     }
     return push(PickleRef::literal(static_cast<std::uint32_t>(at_)));
@@ -349,12 +351,12 @@ class PickleMachine {
 
   // An i32 below 0 is 2 GiB or more as a u32, which no argument has.
   bool has_negative_length() const {
-    return at_ + 5 <= bytes_.size() && argument_of(static_cast<PickleOp>(bytes_[at_])).is_signed &&
+    return form_of(static_cast<PickleOp>(bytes_[at_])).is_signed && at_ + 5 <= bytes_.size() &&
            load_le<std::int32_t>(bytes_.data() + at_ + 1) < 0;
   }
 
   bool execute(PickleOp op) {
-    if (is_literal(op)) return push_literal(op);
+    if (form_of(op).is_literal) return push_literal(op);
     switch (op) {
       case PickleOp::kProto:
         if (fixed_argument() > kLastProtocol) {
@@ -489,8 +491,8 @@ class PickleMachine {
   std::map<std::uint64_t, PickleRef> sparse_memo_;
   std::optional<PickleRef> empty_tuple_;
   std::size_t at_ = 0;
-  std::optional<OpSpan> span_;  // of the argument of the opcode at `at_`
-  std::size_t highest_ = 0;     // the stack's
+  OpSpan span_;              // of the argument of the opcode at `at_`
+  std::size_t highest_ = 0;  // the stack's
   std::uint64_t memory_ = 0;
   bool is_stopped_ = false;
   std::optional<Error> error_;

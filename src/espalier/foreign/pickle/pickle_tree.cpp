@@ -284,23 +284,29 @@ std::optional<std::string_view> PickleTree::text_of(PickleRef ref) {
   return text;
 }
 
-std::optional<std::vector<std::uint64_t>> PickleTree::sizes(PickleRef ref) {
+bool PickleTree::equals_text(PickleRef ref, std::string_view text) const {
+  if (!ref.is_literal()) return false;
+  const PickleLiteral literal = graph_.literal(ref);
+  return is_text(literal.type) && !literal.is_escaped && as_text(literal.bytes) == text;
+}
+
+bool PickleTree::read_sizes(PickleRef ref, std::vector<std::uint64_t>& numbers) {
+  numbers.clear();
   PickleRef from = ref;
   if (!from.is_literal() && graph_.type(from) == PickleType::kCall) {  // torch.Size((2, 3))
     const auto function = global_of(graph_.call(from).callable);
     const auto args = args_of(from);
-    if (!function || !is(*function, "torch", "Size") || args.size() != 1) return std::nullopt;
+    if (!function || !is(*function, "torch", "Size") || args.size() != 1) return false;
     from = args[0];
   }
-  if (graph_.type(from) != PickleType::kTuple) return std::nullopt;
-  std::vector<std::uint64_t> numbers;
+  if (!is_tuple(from)) return false;
   count_steps(tuple(from).size());
   for (const PickleRef each : tuple(from)) {
     const auto number = integer(each);
-    if (!number || *number < 0) return std::nullopt;
+    if (!number || *number < 0) return numbers.clear(), false;
     numbers.push_back(static_cast<std::uint64_t>(*number));
   }
-  return numbers;
+  return true;
 }
 
 std::optional<PickleGlobal> PickleTree::global_of(PickleRef ref) const {
@@ -655,11 +661,12 @@ std::optional<PickleTree::NumpyElement> PickleTree::numpy_element(PickleRef ref,
   }
   std::string axes;
   if (parts.size() > 4 && tuple(parts[2]).size() == 2) {
-    const auto shape = sizes(tuple(parts[2])[1]);
-    auto base = shape ? numpy_element(tuple(parts[2])[0], depth + 1) : std::nullopt;
+    std::vector<std::uint64_t> shape;
+    const bool is_shape = read_sizes(tuple(parts[2])[1], shape);
+    auto base = is_shape ? numpy_element(tuple(parts[2])[0], depth + 1) : std::nullopt;
     if (!base) return std::nullopt;
-    for (const std::uint64_t axis : *shape) axes += std::to_string(axis) + ", ";
-    if (!axes.empty()) axes.resize(axes.size() - (shape->size() == 1 ? 1 : 2));
+    for (const std::uint64_t axis : shape) axes += std::to_string(axis) + ", ";
+    if (!axes.empty()) axes.resize(axes.size() - (shape.size() == 1 ? 1 : 2));
     name = std::move(base->name);
   }
   return NumpyElement{*type, std::move(name), std::move(axes)};
@@ -726,18 +733,14 @@ bool PickleTree::read_array(PickleRef ref, ForeignTensor& tensor, std::string& m
   if (const PickleRef* state = graph_.state(ref)) {  // (version, shape, dtype, is_fortran, bytes)
     const auto parts = tuple(*state);
     if (parts.size() != 5) return false;
-    auto shape = sizes(parts[1]);
-    if (!shape) return false;
-    tensor.shape = std::move(*shape);
+    if (!read_sizes(parts[1], tensor.shape)) return false;
     dtype = parts[2];
     const auto order = boolean(parts[3]);
     if (!order) return false;
     is_fortran = *order;
     data = parts[4];
   } else if (args.size() == 4) {  // _frombuffer(bytes, dtype, shape, order)
-    auto shape = sizes(args[2]);
-    if (!shape) return false;
-    tensor.shape = std::move(*shape);
+    if (!read_sizes(args[2], tensor.shape)) return false;
     data = args[0];
     dtype = args[1];
     is_fortran = text_of(args[3]) == "F";
@@ -899,7 +902,8 @@ bool PickleTree::add_tensor(TableBuilder& builder, PickleRef ref) {
     builder.known_tensor(known - 1);
     return builder.ok();
   }
-  ForeignTensor tensor;
+  ForeignTensor& tensor = tensor_;
+  tensor.clear();
   tensor.dtype = DType::kOpaque;
   std::string missing;
   const bool is_given = read_tensor(ref, tensor, missing);
@@ -923,7 +927,9 @@ bool PickleTree::add_tensor(TableBuilder& builder, PickleRef ref) {
   words_.insert(words_.end(), tensor.strides.begin(), tensor.strides.end());
   const std::uint32_t number = builder.tensor_count();
   const Hash128 hash = hash128(std::as_bytes(std::span(words_)));
-  const auto [tied, is_new] = tied_.try_emplace({hash.low, hash.high}, number);
+  const std::size_t before = tied_.size();
+  const auto tied = tied_.try_emplace(tied_.end(), {tensor.offset, hash.low, hash.high}, number);
+  const bool is_new = tied_.size() > before;
   tensors_[ref.number()] = tied->second + 1;
   if (is_new) {
     add_foreign_tensor(builder, tensor);
@@ -1077,10 +1083,18 @@ Result<void> PickleTree::add_to(TableBuilder& builder) {
 // A call whose result is thrown away, or stands where only the form of an argument is looked at, is
 // in no node of the tree. Attackers put theirs there, beside tensors that look harmless.
 void PickleTree::note_hidden_calls() {
+  std::optional<PickleCall> harmless;
   for (std::uint32_t number = 0; number < graph_.object_count() && !error_; ++number) {
     const PickleRef ref = PickleRef::object(number);
     if (known_[number] != 0 || tensors_[number] != 0) continue;
-    if (graph_.type(ref) == PickleType::kCall) shape_of_ref(ref);
+    if (graph_.type(ref) != PickleType::kCall) continue;
+    const PickleCall call = graph_.call(ref);
+    const bool is_bare = graph_.is_bare(ref);
+    // torch makes the same empty OrderedDict for the hooks of every tensor.
+    if (is_bare && call == harmless) continue;
+    const std::uint64_t before = call_count_;
+    shape_of_ref(ref);
+    if (is_bare && call_count_ == before) harmless = call;
   }
 }
 

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -191,10 +192,13 @@ class PickleTree {
   std::optional<double> real(PickleRef ref) const;
   /// Text that is UTF-8.
   std::optional<std::string_view> text_of(PickleRef ref);
+  /// Whether it is this text, of ASCII, written without escapes.
+  bool equals_text(PickleRef ref, std::string_view text) const;
   /// Bytes, also those that protocol 2 keeps as text, which stay until the next call.
   std::optional<ByteSpan> bytes_of(PickleRef ref);
-  /// The numbers of a tuple or torch.Size of ints from 0 on.
-  std::optional<std::vector<std::uint64_t>> sizes(PickleRef ref);
+  /// Sets `numbers` to those of a tuple or torch.Size of ints from 0 on; to none, and false, for
+  /// anything else.
+  bool read_sizes(PickleRef ref, std::vector<std::uint64_t>& numbers);
   std::optional<PickleGlobal> global_of(PickleRef ref) const;
 
  private:
@@ -249,14 +253,17 @@ class PickleTree {
   // By object: the number of the shape that is kept for it, plus 1, and that of its tensor, plus 1.
   std::vector<std::uint32_t> known_;
   std::vector<std::uint32_t> tensors_;
-  // Tensors by a hash of all that tells them apart.
-  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint32_t> tied_;
+  // Tensors by where they lie and a hash of all that tells them apart. Most files have them in the
+  // order of their storages, so most come last.
+  std::map<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>, std::uint32_t> tied_;
   std::vector<Field> fields_;
   // By object: if the walk is inside it, how many containers are around it, plus 1.
   std::vector<std::uint32_t> open_;
   std::uint64_t nodes_ = 2;
   std::uint32_t nesting_ = 0;
-  std::vector<std::uint64_t> words_;  // scratch
+  // Scratch, whose memory every tensor uses again.
+  ForeignTensor tensor_;
+  std::vector<std::uint64_t> words_;
   std::uint64_t tensor_count_ = 0;
   std::vector<Field> attributes_;
   std::uint64_t call_count_ = 0;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "espalier/base/counted.h"
+#include "espalier/base/release.h"
 
 namespace espalier {
 namespace {
@@ -99,7 +100,7 @@ Result<void> ShardsOpener::read_index() {
   auto index = parse_shard_index(text_, options_.limits);
   if (!index) return propagate(index);
   index_ = std::move(*index);
-  text_ = {};
+  release_memory(text_);
   shards_.resize(index_->files.size());
   machines_.resize(shards_.size());
   for (const std::string_view file : index_->files) {

@@ -41,14 +41,20 @@ class ArchiveStorages final : public TorchStorages {
   Result<TorchStorage> find(std::string_view key) override {
     name_.resize(folder_bytes_);
     name_ += key;
-    const auto number = archive_.directory().find(name_);
-    if (!number) {
-      return fail(ErrorCode::kForeignInvalid,
-                  "data/" + std::string(key) + " is not in the archive; the file is incomplete");
+    const auto entries = archive_.directory().entries();
+    // Most files have the storages in the order of the tensors.
+    if (next_ >= entries.size() || entries[next_].name != name_) {
+      const auto number = archive_.directory().find(name_);
+      if (!number) {
+        return fail(ErrorCode::kForeignInvalid,
+                    "data/" + std::string(key) + " is not in the archive; the file is incomplete");
+      }
+      next_ = *number;
     }
-    const auto place = archive_.place(*number);
+    const std::uint32_t number = next_++;
+    const auto place = archive_.place(number);
     if (!place) return propagate(place);
-    return TorchStorage{place->file, place->offset, archive_.entry(*number).length};
+    return TorchStorage{place->file, place->offset, entries[number].length};
   }
 
   Result<TorchStorage> keep(ByteSpan bytes) override {
@@ -76,6 +82,7 @@ class ArchiveStorages final : public TorchStorages {
   std::size_t folder_bytes_;
   std::uint32_t pickle_;
   ByteSpan bytes_;
+  std::uint32_t next_ = 0;  // the entry after the last that was found
 };
 
 // Bytes of storages that no tensor of `tables` reaches.

@@ -162,17 +162,16 @@ std::optional<TorchTree::Storage> TorchTree::storage(PickleRef ref) {
   const PickleRef id = graph().persistent_id(ref);
   if (id.is_literal() || graph().type(id) != PickleType::kTuple) return foreign();
   const auto parts = tuple(id);
-  if (parts.size() < 5 || text_of(parts[0]) != "storage") return foreign();
+  if (parts.size() < 5 || !equals_text(parts[0], "storage")) return foreign();
   const auto cls = global_of(parts[1]);
   const auto key = text_of(parts[2]);
-  const auto location = text_of(parts[3]);
   const auto numel = integer(parts[4]);
-  if (!cls || !key || !location || !numel || *numel < 0) return foreign();
+  if (!cls || !key || !text_of(parts[3]) || !numel || *numel < 0) return foreign();
   Storage found;
   found.is_big_endian = is_big_endian_;
   found.key = *key;
   found.numel = static_cast<std::uint64_t>(*numel);
-  found.is_meta = *location == "meta";
+  found.is_meta = equals_text(parts[3], "meta");
   found.dtype = torch_class_dtype(*cls, "Storage");
   if (!found.dtype && !is_untyped_storage(*cls)) found.is_unknown = true;
   if (found.is_meta || found.is_unknown) return found;
@@ -278,14 +277,11 @@ bool TorchTree::read_layout(PickleRef storage_ref, std::int64_t first, PickleRef
                             PickleRef stride, ForeignTensor& tensor, std::string& missing,
                             bool has_dtype, bool is_pairs) {
   if (is_list(size) || is_list(stride)) return missing = kChanged, false;
-  auto shape = sizes(size);
-  auto strides = sizes(stride);
-  if (!shape || !strides || first < 0 || shape->size() != strides->size()) {
+  if (!read_sizes(size, tensor.shape) || !read_sizes(stride, tensor.strides) || first < 0 ||
+      tensor.shape.size() != tensor.strides.size()) {
     refuse("a tensor's size, stride or offset is malformed");
     return false;
   }
-  tensor.shape = std::move(*shape);
-  tensor.strides = std::move(*strides);
   const auto found = storage(storage_ref);
   if (!found) return false;
   if (found->is_unknown) return missing = "the class of its storage is unknown", false;
@@ -336,7 +332,7 @@ bool TorchTree::read_rebuilt(std::string_view name, PickleRef ref, std::span<con
   bool is_pairs = false;
   if (is_third && args.size() < 7) return missing = "its arguments are malformed", false;
   if (is_third && !read_dtype(args[6], tensor, is_pairs, missing)) {
-    if (auto shape = sizes(args[2])) tensor.shape = std::move(*shape);
+    read_sizes(args[2], tensor.shape);
     return false;
   }
   // The other functions have the metadata of a lazily negated or conjugated tensor at the end.
@@ -364,7 +360,7 @@ bool TorchTree::read_meta(std::span<const PickleRef> args, ForeignTensor& tensor
   bool is_pairs = false;
   std::string missing;
   read_dtype(args[0], tensor, is_pairs, missing);
-  if (auto shape = sizes(args[1])) tensor.shape = std::move(*shape);
+  read_sizes(args[1], tensor.shape);
   return false;
 }
 

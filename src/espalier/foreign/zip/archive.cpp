@@ -8,6 +8,7 @@
 
 #include "espalier/base/checked.h"
 #include "espalier/base/counted.h"
+#include "espalier/base/release.h"
 #include "espalier/foreign/zip/inflate.h"
 #include "espalier/foreign/zip/inflate_maker.h"
 
@@ -71,8 +72,8 @@ Result<bool> ZipArchive::open() {
         want_headers();
         return false;
       }
-      headers_ = {};
-      header_entries_ = {};
+      release_memory(headers_);
+      release_memory(header_entries_);
       stage_ = Stage::kOpen;
       return true;
     case Stage::kOpen:
@@ -168,7 +169,7 @@ Result<ByteSpan> ZipArchive::bytes(std::size_t ticket) {
       return tl::unexpected<Error>(std::move(error));
     }
     piece.inflated.resize(made->made);
-    piece.stored = {};
+    release_memory(piece.stored);
   }
   const ByteSpan all = result();
   if (piece.length == e.length && e.has_crc() &&
@@ -182,8 +183,8 @@ Result<ByteSpan> ZipArchive::bytes(std::size_t ticket) {
 }
 
 void ZipArchive::drop(std::size_t ticket) {
-  pieces_[ticket].stored = {};
-  pieces_[ticket].inflated = {};
+  release_memory(pieces_[ticket].stored);
+  release_memory(pieces_[ticket].inflated);
 }
 
 Result<ZipArchive::Place> ZipArchive::place(std::uint32_t number) {

@@ -1,9 +1,7 @@
-#include "mutator.h"
-
 #include <algorithm>
-#include <array>
 #include <cstring>
-#include <span>
+
+#include "mutators/mutator.h"
 
 #include "espalier/base/arena.h"
 #include "espalier/base/bytes.h"
@@ -18,66 +16,8 @@
 namespace espalier::fuzz {
 namespace {
 
-using Bytes = std::vector<std::uint8_t>;
-
-ByteSpan view(const std::uint8_t* data, std::size_t size) {
-  return {reinterpret_cast<const std::byte*>(data), size};
-}
-
-// Numbers that break range and sum checks.
-std::uint64_t interesting(testing::Random& random, std::uint64_t old) {
-  constexpr std::array<std::uint64_t, 16> kNumbers = {
-      0,          1,          2,           0x7F,        0x80,     0xFF,
-      0xFFFF,     0x7FFFFFFF, 0x80000000u, 0xFFFFFFFFu, 1u << 20, (1u << 20) + 1,
-      1ull << 62, 1ull << 63, ~0ull,       ~0ull >> 1};
-  switch (random.below(5)) {
-    case 0:
-      return old + 1;
-    case 1:
-      return old - 1;
-    case 2:
-      return old ^ (std::uint64_t{1} << random.below(64));
-    case 3:
-      return random.below(64);
-    default:
-      return kNumbers[static_cast<std::size_t>(random.below(kNumbers.size()))];
-  }
-}
-
-// Changes one aligned number of a section, or gives it the value of another.
-template <class T>
-void change_number(std::span<std::uint8_t> section, testing::Random& random) {
-  const std::size_t count = section.size() / sizeof(T);
-  if (count == 0) return;
-  const auto at = [&] { return section.data() + random.below(count) * sizeof(T); };
-  std::uint8_t* target = at();
-  T value;
-  std::memcpy(&value, random.one_in(4) ? at() : target, sizeof value);
-  if (!random.one_in(4)) value = static_cast<T>(interesting(random, value));
-  std::memcpy(target, &value, sizeof value);
-}
-
-void change_numbers(std::span<std::uint8_t> section, testing::Random& random) {
-  for (std::uint64_t n = 1 + random.below(3); n > 0; --n) {
-    switch (random.below(4)) {
-      case 0:
-        change_number<std::uint8_t>(section, random);
-        break;
-      case 1:
-        change_number<std::uint16_t>(section, random);
-        break;
-      case 2:
-        change_number<std::uint64_t>(section, random);
-        break;
-      default:
-        change_number<std::uint32_t>(section, random);
-        break;
-    }
-  }
-}
-
 std::uint64_t index_length_of(const Bytes& file) {
-  const auto header = decode_header(view(file.data(), file.size()), {}, ~std::uint64_t{0});
+  const auto header = decode_header(view(file), {}, ~std::uint64_t{0});
   const std::uint64_t recorded = header ? header->index_length : 0;
   return std::min<std::uint64_t>(recorded, file.size() - kHeaderBytes);
 }
@@ -89,7 +29,7 @@ void set_hash(const ChunkRecord& chunk, const Hash128& hash) {
 
 void seal(std::uint8_t* frame, std::size_t sealed) {
   if (sealed < kSealBytes) return;
-  const std::uint64_t hash = hash64(view(frame, sealed - kSealBytes));
+  const std::uint64_t hash = hash64(view({frame, sealed - kSealBytes}));
   std::memcpy(frame + sealed - kSealBytes, &hash, sizeof hash);
 }
 
@@ -129,7 +69,7 @@ void mend_compressed(const Tables& tables, Bytes& file) {
       } else {
         seal_planes(stored, chunk.stored, layout.width, logical.size() / layout.width);
       }
-      if (decoder.decode(static_cast<Codec>(chunk.codec), layout, view(stored, chunk.stored),
+      if (decoder.decode(static_cast<Codec>(chunk.codec), layout, view({stored, chunk.stored}),
                          logical)) {
         set_hash(chunk, hash128(logical));
       }
@@ -151,7 +91,7 @@ void mend(Bytes& file, std::size_t index_length) {
     for (const ChunkRecord& chunk : tables->chunks) {
       header.features |= feature_of(chunk.codec);
       if (chunk.offset > file.size() || chunk.stored > file.size() - chunk.offset) continue;
-      set_hash(chunk, hash128(view(file.data() + chunk.offset, chunk.stored)));
+      set_hash(chunk, hash128(view(std::span(file).subspan(chunk.offset, chunk.stored))));
     }
     const FileEntry entry{.length = file.size(), .data_begin = header.index_end()};
     const FileFacts facts{.placement = Placement::kCanonical,
@@ -163,25 +103,17 @@ void mend(Bytes& file, std::size_t index_length) {
     }
   }
   std::memcpy(index, arena->bytes().data(), index_length);
-  header.index_hash = hash128(view(index, index_length));
+  header.index_hash = hash128(view({index, index_length}));
   const auto encoded = encode_header(header);
   std::memcpy(file.data(), encoded.data(), encoded.size());
 }
 
-Bytes mutate_file(const Bytes& file, std::size_t most, testing::Random& random,
-                  const MutateBytes& mutate) {
-  const auto anything = [&](Bytes bytes, std::size_t room) {
-    const std::size_t size = bytes.size();
-    bytes.resize(std::max(size, room));
-    if (bytes.empty()) return bytes;  // libFuzzer needs a nonzero size.
-    bytes.resize(mutate(bytes.data(), size, bytes.size()));
-    return bytes;
-  };
-  const bool is_checkpoint =
-      file.size() >= kHeaderBytes && has_magic(view(file.data(), file.size()));
-  if (most < file.size() || random.one_in(16)) return anything(file, most);
+Bytes mutate_checkpoint(const Bytes& file, std::size_t most, testing::Random& random,
+                        const MutateBytes& mutate) {
+  const bool is_checkpoint = file.size() >= kHeaderBytes && has_magic(view(file));
+  if (most < file.size() || random.one_in(16)) return mutate_anything(file, most, mutate);
   if (!is_checkpoint) {
-    if (random.one_in(2)) return anything(file, most);
+    if (random.one_in(2)) return mutate_anything(file, most, mutate);
     Bytes changed = file;
     change_numbers(changed, random);
     return changed;
@@ -197,10 +129,10 @@ Bytes mutate_file(const Bytes& file, std::size_t most, testing::Random& random,
       change_numbers(header, random);
       break;
     case 1:
-      blobs = anything(blobs, blobs.size() + spare);
+      blobs = mutate_anything(std::move(blobs), blobs.size() + spare, mutate);
       break;
     case 2:
-      index = anything(index, index.size() + spare);
+      index = mutate_anything(std::move(index), index.size() + spare, mutate);
       break;
     default:
       change_numbers(index, random);

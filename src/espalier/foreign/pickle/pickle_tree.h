@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "espalier/base/limits.h"
+#include "espalier/codec/hash.h"
 #include "espalier/foreign/foreign_tensor.h"
 #include "espalier/foreign/numpy/numpy_type.h"
 #include "espalier/foreign/pickle/pickle_graph.h"
@@ -25,6 +26,9 @@ namespace espalier {
 
 template <class Source>
 class TreeWalk;
+
+inline constexpr std::string_view kRepeatedKey =
+    "a dict has the same key twice; Python writes no such pickle";
 
 /// A node of the tree: a value of the pickle, or a shape that was made for it.
 struct PickleNode {
@@ -198,6 +202,8 @@ class PickleTree {
   std::optional<PickleGlobal> global_of(PickleRef ref) const;
 
  private:
+  using ByHash = std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint32_t>;
+
   static constexpr std::uint32_t kMetadataShape = 0;
 
   PickleShape shape_object(PickleRef ref);
@@ -228,6 +234,7 @@ class PickleTree {
   /// The key that a value of the pickle is, if it can be one.
   std::optional<KeyView> key_of(PickleRef ref, bool is_field);
   bool are_keys(std::span<const PickleRef> items, bool are_fields);
+  Hash128 identity_of(PickleRef key, int depth);
   bool add_literal(TableBuilder& builder, PickleRef ref);
   bool add_called(TableBuilder& builder, const PickleShape& shape);
   void add_bigint(TableBuilder& builder, const PickleLiteral& literal);
@@ -250,7 +257,7 @@ class PickleTree {
   std::vector<std::uint32_t> known_;
   std::vector<std::uint32_t> tensors_;
   // Tensors by a hash of all that tells them apart.
-  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint32_t> tied_;
+  ByHash tied_;
   std::vector<Field> fields_;
   // By object: if the walk is inside it, how many containers are around it, plus 1.
   std::vector<std::uint32_t> open_;

@@ -8,8 +8,8 @@
 //   - core.wasm opens Espalier files, holds the tree, and plans reads and verifications
 //   - core-full.wasm is the same for Espalier files, safetensors, GGUF and msgpack; it also nests
 //     names and compares
-//   - core-torch.wasm is the same for the files of PyTorch and NumPy; it also nests names and makes
-//     files
+//   - core-torch.wasm is the same for the files of PyTorch and NumPy; it also nests names, makes
+//     files and compares checksums
 //   - core-all.wasm is the same for every format
 //   - decoder.wasm turns stored bytes into checked ones and computes statistics; it knows no
 //     file and no tree
@@ -76,10 +76,10 @@ struct WantedFile {
 
 /// A file whose bytes espalier_make() makes.
 struct MadeFile {
-  std::uint32_t number;  // 0
-  std::uint32_t zero;    // 4
-  std::uint64_t length;  // 8
-  Text name;             // 16: a label, not a path
+  std::uint32_t number;        // 0
+  std::uint32_t has_checksum;  // 4: 0 or 1: whether making it checks its bytes
+  std::uint64_t length;        // 8
+  Text name;                   // 16: a label, not a path
 };
 
 /// A range of a file; file 0 is the opened one.
@@ -229,6 +229,13 @@ struct Report {
   std::uint64_t errors;      // 24: all errors found
 };
 
+/// What the checksums of a format cover.
+struct ChecksumInfo {
+  std::uint32_t pieces;     // 0
+  std::uint32_t checksums;  // 4
+  std::uint64_t unchecked;  // 8: bytes of tensors that have none
+};
+
 /// Statistics of the elements. Everything except the counts covers only finite elements.
 struct Statistics {
   std::uint64_t finite;      // 0
@@ -269,6 +276,7 @@ class Matches;
 class Read;
 class Making;
 class Verification;
+class Checksums;
 class Decoding;
 class Counting;
 class Write;
@@ -455,6 +463,25 @@ ESPALIER_ABI Status espalier_verify_finish(Verification* verification, Report* o
 ESPALIER_ABI Status espalier_verify_error(Verification* verification, std::uint32_t i,
                                           Failure* out);
 ESPALIER_ABI void espalier_verify_free(Verification* verification);
+
+// Checksums (core-torch.wasm, core-all.wasm) -----------------------------------------------------
+
+/// 1 if a file has checksums in place of hashes, such as the CRC-32 of a zip archive's entries.
+ESPALIER_ABI std::uint32_t espalier_has_checksums(Tree* tree);
+/// Plans to compare all of them, except for those of made files, which espalier_make_finish()
+/// compares. The tree must outlive the plan.
+ESPALIER_ABI Checksums* espalier_checksums(Tree* tree);
+ESPALIER_ABI void espalier_checksums_info(Checksums* checksums, ChecksumInfo* out);
+/// Piece `i` of what they cover.
+ESPALIER_ABI Status espalier_checksums_piece(Checksums* checksums, std::uint32_t i, Extent* out);
+/// Feeds the CRC-32 of piece `i`.
+ESPALIER_ABI Status espalier_checksums_feed(Checksums* checksums, std::uint32_t i,
+                                            std::uint32_t crc);
+/// Finishes `verification`, of the same tree, once all pieces are fed; in place of
+/// espalier_verify_finish().
+ESPALIER_ABI void espalier_checksums_finish(Checksums* checksums, Verification* verification,
+                                            Report* out);
+ESPALIER_ABI void espalier_checksums_free(Checksums* checksums);
 
 // Decoding (decoder.wasm) ------------------------------------------------------------------------
 

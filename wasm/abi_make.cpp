@@ -50,7 +50,10 @@ std::uint32_t espalier_made_file(Tree* tree, std::uint32_t from, MadeFile* out) 
   for (std::uint32_t i = from; i < files.size(); ++i) {
     const FileEntry* const file = made_file(tree, i);
     if (file == nullptr) continue;
-    *out = {.number = i, .zero = 0, .length = file->length, .name = text_of(file->name)};
+    *out = {.number = i,
+            .has_checksum = file->maker->has_checksum() ? 1u : 0u,
+            .length = file->length,
+            .name = text_of(file->name)};
     return 1;
   }
   return 0;

@@ -9,27 +9,14 @@
 #include "failure.h"
 #include "task.h"
 #include "tree_handle.h"
+#include "verification.h"
 
 #include "espalier/read/verify.h"
 
 namespace espalier::abi {
 
-static_assert(sizeof(Report) == 32);
 static_assert(sizeof(RegionTask) == 24 && offsetof(RegionTask, chunks) == 16);
 static_assert(sizeof(DamagedSpot) == 16);
-
-class Verification {
- public:
-  explicit Verification(const Tree& tree) : plan(tree.checkpoint, kRegionBytes) {}
-  VerifyPlan plan;
-  std::vector<Damage> damage;
-  VerifyReport report;
-  std::vector<ChunkTask> tasks;  // of the last espalier_verify_task()
-
- private:
-  // Small regions: network reads come in small pieces, and several are in memory at once.
-  static constexpr std::uint64_t kRegionBytes = std::uint64_t{1} << 20;
-};
 
 Verification* espalier_verify(Tree* tree) { return new Verification(*tree); }
 
@@ -74,12 +61,7 @@ std::uint32_t espalier_verify_damaged(Verification* verification) {
 
 Status espalier_verify_finish(Verification* verification, Report* out) {
   verification->report = verification->plan.report(std::move(verification->damage));
-  const VerifyReport& report = verification->report;
-  *out = {.has_hashes = report.has_hashes ? 1u : 0u,
-          .listed = static_cast<std::uint32_t>(report.errors.size()),
-          .chunks = report.chunks,
-          .bytes = report.bytes,
-          .errors = report.error_count};
+  *out = report_of(verification->report);
   return 0;
 }
 

@@ -68,7 +68,7 @@ void print_text(Output& out, const Verdict& verdict, bool quiet) {
                                             " of tensors have none, and were not checked");
     } else {
       out.print(
-          "{}: structure ok ({}, {}); this format has no hashes and no checksums, so the "
+          "{}: structure ok ({}, {}); this file has no hashes and no checksums, so the "
           "tensors' bytes were not checked\n",
           name, tensors, size);
     }

@@ -521,6 +521,11 @@ class Verify(Cli):
         for name in ("torch/files/training.pt", "numpy/all.npz", "numpy/all-compressed.npz"):
             text = self.text("verify", foreign / name)
             self.assertRegex(text, r": ok \(\d+ tensors, \d+ CRC-32s of the zip archive, [^;]*\)\n$")
+        # The storages of skip_data() have none; the other file has none at all.
+        text = self.text("verify", foreign / "torch/files/training-skip-data.pt")
+        self.assertRegex(text, r": ok \(25 tensors, 6 CRC-32s .*\); 532 bytes of tensors have none, and were not checked\n$")
+        text = self.text("verify", foreign / "torch/files/training-without-crc.pt")
+        self.assertIn("structure ok (25 tensors, 8.9 KiB); this file has no hashes and no checksums", text)
         content = bytearray((foreign / "torch/files/training.pt").read_bytes())
         node = [each for each in self.json("ls", "--long", foreign / "torch/files/training.pt")["nodes"]
                 if each.get("offset")][-1]

@@ -338,6 +338,7 @@ TEST_CASE("Tensors whose parts do not make them are placeholders with a note") {
     std::string what;
     std::string note;
     std::function<void(Folder&)> make;
+    bool is_damage = true;
   };
   const auto two = [](const Sizes& first, const Sizes& first_size, const Sizes& second,
                       const Sizes& second_size) {
@@ -379,7 +380,7 @@ TEST_CASE("Tensors whose parts do not make them are placeholders with a note") {
       {"another shape", "another dtype or shape", one(saved({2, 2}, "abcd"))},
       {"fewer elements", "another dtype or shape", one(saved({3}, "abc"))},
       {"another dtype", "another dtype or shape", one(saved({4}, "abcd", {}, "CharStorage"))},
-      {"an unknown dtype", "its dtype is unknown", one(saved({4}, "abcd"), "uint7")},
+      {"an unknown dtype", "its dtype is unknown", one(saved({4}, "abcd"), "uint7"), false},
       {"beyond the file", "it lies beyond the end of __0_0.distcp",
        one(saved({4}, "abcd"), "uint8", "", 1)},
       {"at the end of all numbers", "it lies beyond the end of __0_0.distcp",
@@ -395,7 +396,8 @@ TEST_CASE("Tensors whose parts do not make them are placeholders with a note") {
       {"no pickle", "it is a zip archive without a data.pkl", one(testing::make_zip({{"a", "b"}}))},
       {"an extension", "the extension 'stream.zstd/1'",
        one(saved({4}, "abcd"), "uint8",
-           text("transform_descriptors") + list(text("stream.zstd/1")))},
+           text("transform_descriptors") + list(text("stream.zstd/1"))),
+       false},
       {"a storage that is too short", "storage 0 has 3 bytes", one(saved({4}, "abc"))},
       {"the same place for two parts", "it overlaps another item in __0_0.distcp",
        [](Folder& folder) {
@@ -408,7 +410,15 @@ TEST_CASE("Tensors whose parts do not make them are placeholders with a note") {
          const Item item = folder.add(saved({2}, "ab"), "a.safetensors");
          folder.state = text("w") + tensor({2}, chunk({0}, {2}));
          folder.storage = index("w", Sizes{0}) + info(item);
-       }},
+       },
+       false},
+      {"a part that is no tensor", "a tensor of a special class, or no tensor",
+       [](Folder& folder) {
+         folder.add_tensor("w", {4}, {{{0}, {2}, "ab"}});
+         folder.state = text("w") + tensor({4}, chunk({0}, {2}) + chunk({2}, {2}));
+         folder.storage += index("w", Sizes{2}) + info(folder.add(saved_value(number(5))));
+       },
+       false},
   };
   for (const Case& c : cases) {
     INFO(c.what);
@@ -423,6 +433,13 @@ TEST_CASE("Tensors whose parts do not make them are placeholders with a note") {
     const std::string all = notes(*file);
     CHECK_MESSAGE(all.starts_with("w: this tensor cannot be read: "), all);
     CHECK_MESSAGE(all.find(c.note) != std::string::npos, all);
+    // Verification says the same, and fails, unless only this library cannot read it.
+    const auto report = file->verify();
+    REQUIRE(report);
+    CHECK(report->error_count == (c.is_damage ? 1 : 0));
+    if (!c.is_damage) continue;
+    CHECK_MESSAGE(report->errors[0].message.find(c.note) != std::string::npos,
+                  report->errors[0].message);
   }
 }
 

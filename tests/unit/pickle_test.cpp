@@ -1,5 +1,6 @@
 // Files that begin with a pickle: what they may do to a reader, and what it says.
 #include <algorithm>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -316,6 +317,97 @@ TEST_CASE("The opcodes of protocol 0 and those of old classes") {
         "=dict a=list a/0=int641 a/1=bool a/2=int64-2 a/3=float64 a/4=string\xC3\xA9\xE2\x98\x83 "
         "a/5=stringx\n o=record o/x=int641 ");
   CHECK(opened->state().find(KeyView::of("o"))->label() == "__main__.Thing");
+}
+
+TEST_CASE("Numbers of protocol 0 are those that both of Python's readers take") {
+  struct Float {
+    std::string line;
+    const char* value;  // as Python prints it; null for what one of its readers refuses
+  };
+  const Float floats[] = {
+      {"1e5", "100000"},   {"+1.5", "1.5"},    {"1.", "1"},         {".5", "0.5"},
+      {"5", "5"},          {"1E+2", "100"},    {"inf", "inf"},      {"-Infinity", "-inf"},
+      {"NaN", "nan"},      {"-0.0", "-0"},     {"1e-400", "0"},     {"5e-324", "4.94066e-324"},
+      {"0.1", "0.1"},      {"1e400", nullptr}, {"-1e400", nullptr}, {"1_0.5", nullptr},
+      {" 1.5", nullptr},   {"1.5 ", nullptr},  {"1.5\r", nullptr},  {"1.5\0"s, nullptr},
+      {"1.5abc", nullptr}, {"0x1p3", nullptr}, {"nan(1)", nullptr}, {"infi", nullptr},
+      {"1e", nullptr},     {"e5", nullptr},    {".", nullptr},      {"--1", nullptr},
+      {"", nullptr},
+  };
+  for (const Float& each : floats) {
+    CAPTURE(each.line);
+    const auto opened = open("\x80\x02" + ("F" + each.line) + "\n.");
+    CHECK(opened.has_value() == (each.value != nullptr));
+    if (!opened || each.value == nullptr) continue;
+    std::ostringstream printed;
+    printed << opened->state().as_double().value_or(-1);
+    CHECK(printed.str() == each.value);
+  }
+  for (const std::string& line :
+       {"I010"s, "I-01"s, "I+5"s, "I 5"s, "I0x5"s, "I"s, "I1_0"s, "L010L"s, "L+5L"s}) {
+    CAPTURE(line);
+    CHECK(!open("\x80\x02" + line + "\n."));
+  }
+  CHECK(open("\x80\x02I0\n.")->state().as_int64() == 0);
+  CHECK(open("\x80\x02I00\n.")->state().as_bool() == false);
+  CHECK(open("\x80\x02L-10L\n.")->state().as_int64() == -10);
+}
+
+TEST_CASE("Keys that are equal in Python are one, also beside keys that are no texts") {
+  const std::string repeated[] = {
+      "K\x01NNNK\x01N"s,                                // 1, None, 1
+      "K\x01NNN\x88N"s,                                 // 1, None, True
+      "K\x01NNNG\x3F\xF0\0\0\0\0\0\0N"s,                // 1, None, 1.0
+      "NNNN"s,                                          // None, None
+      "G\x3F\xF8\0\0\0\0\0\0NG\x3F\xF8\0\0\0\0\0\0N"s,  // 1.5, 1.5
+      "X\x01\0\0\0aNNNX\x01\0\0\0aN"s,                  // 'a', None, 'a'
+      "C\x01zNC\x01zN"s,                                // b'z', b'z'
+      "K\x01K\x02\x86NK\x01K\x02\x86N"s,                // (1, 2), (1, 2)
+      "K\x01K\x02\x86N\x88K\x02\x86N"s,                 // (1, 2), (True, 2)
+      "ca\nb\nNca\nb\nN"s,                              // a class twice
+  };
+  for (const std::string& items : repeated) {
+    CAPTURE(items);
+    const auto opened = open("\x80\x02}(" + items + "u.");
+    REQUIRE(!opened);
+    CHECK(opened.error().code == ErrorCode::kForeignInvalid);
+    CHECK(opened.error().message.find("same key twice") != std::string::npos);
+  }
+  const std::string different[] = {
+      "NNK\0N\x88NX\x01\0\0\0001NC\x01"s +
+          "1NG\x3F\xF8\0\0\0\0\0\0N"s,                         // None, 0, True, '1', b'1', 1.5
+      "K\x01K\x02\x86NK\x02K\x01\x86NK\x01\x85K\x02\x86N)N"s,  // (1, 2), (2, 1), ((1,), 2), ()
+      "ca\nb\nNca\nc\nNX\x03\0\0\0a.bN"s,                      // two classes and a text
+      "G\x7F\xF8\0\0\0\0\0\0NG\x7F\xF8\0\0\0\0\0\0N"s,         // NaN is not itself
+  };
+  for (const std::string& items : different) {
+    CAPTURE(items);
+    const auto opened = open("\x80\x02}(" + items + "u.");
+    REQUIRE(opened);
+    CHECK(opened->state().label() == "dict.items");
+  }
+}
+
+TEST_CASE("A deque keeps its longest length, and one that is longer is a record") {
+  const auto deque = [](const std::string& longest, const std::string& elements) {
+    // Beside a tensor without data, calls are records.
+    return open("\x80\x02](ccollections\ndeque\n)" + longest + "\x86R(" + elements +
+                "ectorch._utils\n_rebuild_tensor_v2\n((X\x07\0\0\0storagectorch\nFloatStorage\n"
+                "X\x01\0\0\0aX\x04\0\0\0metaK\x02tQK\0K\x02\x85K\x01\x85\x89NtRe."s);
+  };
+  const auto kept = deque("K\x02", "K\x01K\x05");
+  REQUIRE(kept);
+  CHECK(kept->state().child(0).label() == "collections.deque[2]");
+  CHECK(kept->state().child(0).size() == 2);
+  // Python has only [5].
+  for (const std::string& longest : {"K\x01"s, "J\xFF\xFF\xFF\xFF"s}) {
+    const auto full = deque(longest, "K\x01K\x05");
+    REQUIRE(full);
+    const NodeRef node = full->state().child(0);
+    CHECK(node.label() == "call:collections.deque");
+    CHECK(node.find(KeyView::of("args"))->size() == 2);
+    CHECK(node.find(KeyView::of("elements"))->size() == 2);
+  }
 }
 
 }  // namespace

@@ -10,22 +10,12 @@ import { EspalierError, open, write } from 'espalier'
 import { countingSource } from './support.mjs'
 import { checkTree, rawBytes } from './support/described.mjs'
 import { native, nativeErrors } from './support/native.mjs'
+import { crc32 } from './support/zip.mjs'
 
 const folder = new URL('../../tests/foreign/', import.meta.url)
 const bytesOf = (name) => new Uint8Array(readFileSync(new URL(name, folder)))
 const json = (name) => JSON.parse(readFileSync(new URL(name, folder), 'utf8'))
 const torch = readdirSync(new URL('torch/files/', folder)).filter((name) => /\.(pt|pkl)$/.test(name))
-
-const CRC = Uint32Array.from({ length: 256 }, (_, byte) => {
-  let crc = byte
-  for (let bit = 0; bit < 8; bit++) crc = crc & 1 ? (crc >>> 1) ^ 0xedb88320 : crc >>> 1
-  return crc
-})
-function crc32(bytes) {
-  let crc = ~0
-  for (const byte of bytes) crc = CRC[(crc ^ byte) & 0xff] ^ (crc >>> 8)
-  return ~crc >>> 0
-}
 
 for (const name of torch) {
   test(`${name} is the tree that torch.load() gives`, async () => {

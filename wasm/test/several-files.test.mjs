@@ -102,7 +102,7 @@ test('files of several formats make one model', async () => {
   await Promise.all([checkpoint.close(), alone.close()])
 })
 
-for (const name of ['flat', 'training', 'sharded']) {
+for (const name of ['flat', 'training', 'sharded', 'views']) {
   const files = filesOf(`dcp/files/${name}.dcp/`)
   test(`the distributed checkpoint '${name}' is the tree that torch loads`, async (t) => {
     const { url, asked } = await serve(t, files, 0)

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "espalier/base/merge_sort.h"
 #include "espalier/foreign/zip/inflate.h"
 
 namespace espalier {
@@ -14,7 +15,7 @@ ChecksumPlan::ChecksumPlan(const Catalog& catalog, std::uint64_t piece_bytes) : 
     if (entry.problem) continue;
     for (const Checksum& checksum : entry.checksums) ranges_.push_back({file, checksum, kNoChunk});
   }
-  std::sort(ranges_.begin(), ranges_.end(), [](const Range& a, const Range& b) {
+  merge_sort_runs(ranges_, [](const Range& a, const Range& b) {
     return std::pair(a.file, a.checksum.offset) < std::pair(b.file, b.checksum.offset);
   });
   for (const Range& range : ranges_) {

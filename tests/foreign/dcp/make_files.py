@@ -105,7 +105,13 @@ def sharded():
     }
 
 
-CASES = {"training": (training, 1, {}), "flat": (flat, 1, {"flatten_state_dict": False}), "sharded": (sharded, PROCESSES, {})}
+# Parameters, views, strides: DCP saves each as a tensor of its own, and parameters as plain ones.
+CASES = {
+    "training": (training, 1, {}),
+    "views": (torch_files.views, 1, {}),
+    "flat": (flat, 1, {"flatten_state_dict": False}),
+    "sharded": (sharded, PROCESSES, {}),
+}
 
 
 def save(make, folder, options):

@@ -1,12 +1,23 @@
-"""Makes the PyTorch files in `files`, and beside each the tree that torch.load() gives, as JSON.
+r"""Makes the PyTorch files in `files`, and beside each the tree that torch.load() gives, as JSON.
 
-    python make_files.py [FILES]
+    python make_files.py [FILES [NAME...]]
 
-Needs torch and numpy. The tree is in the words of `describe()` below, which the test prints of a checkpoint too.
+Needs torch (2.6 or later) and numpy. The tree is in the words of `describe()` below, which the test prints of a
+checkpoint too.
+
+With a torch before 2.0, the script makes the files of OLD_CASES only, as NAME-torch-VERSION. Those in `files` are of the
+torch 1.13 in Debian 12, in whose archives there is no `byteorder`:
+
+    apt-get download $(apt-get install -s --no-install-recommends python3-torch | awk '/^Inst/{print $2}')
+    for deb in *.deb; do dpkg-deb -x $deb root; done
+    python3.11 -m venv env && env/bin/pip install 'numpy<2'
+    LD_LIBRARY_PATH=$(find $PWD/root -name '*.so*' -printf '%h\n' | sort -u | paste -sd:) \
+      PYTHONPATH=root/usr/lib/python3/dist-packages env/bin/python make_files.py
 """
 
 import argparse
 import collections
+import contextlib
 import dataclasses
 import json
 import pathlib
@@ -18,6 +29,7 @@ import numpy
 import torch
 
 HERE = pathlib.Path(__file__).resolve().parent
+IS_OLD = torch.__version__.startswith("1.")
 
 
 class Point(collections.namedtuple("Point", "x y")):
@@ -67,9 +79,11 @@ def describe(value, ties):
     """A value of Python: [kind, label, what it is]."""
     if isinstance(value, torch.Tensor) and value.layout is torch.sparse_coo:
         # Not coalesced: values() would refuse it.
-        return ["record", "torch.sparse_coo", [
-            ["indices", describe(value._indices(), ties)], ["values", describe(value._values(), ties)],
-            ["size", describe(value.shape, ties)], ["is_coalesced", describe(value.is_coalesced(), ties)]]]
+        parts = [["indices", describe(value._indices(), ties)], ["values", describe(value._values(), ties)],
+                 ["size", describe(value.shape, ties)]]
+        if not IS_OLD:  # Files of torch 1.13 do not say it.
+            parts.append(["is_coalesced", describe(value.is_coalesced(), ties)])
+        return ["record", "torch.sparse_coo", parts]
     if isinstance(value, torch.Tensor) and value.is_quantized:
         fields = [["data", tensor(value.int_repr(), None, ties)],
                   ["qscheme", ["string", "python.global", str(value.qscheme())]],
@@ -134,7 +148,9 @@ def tensor(value, label, ties):
     name = NAMES[str(value.dtype).removeprefix("torch.")]
     if value.device.type == "meta":
         return ["placeholder", label, [name, list(value.shape), None, None]]
-    key = (value.untyped_storage().data_ptr(), value.storage_offset(), value.shape, value.stride(), value.dtype,
+    # A torch before 2.0 has no untyped_storage().
+    storage = value.untyped_storage() if hasattr(value, "untyped_storage") else value.storage()
+    key = (storage.data_ptr(), value.storage_offset(), value.shape, value.stride(), value.dtype,
            value.is_neg(), value.is_conj())
     number = ties.setdefault(key, len(ties)) if value.numel() else None
     return ["tensor", label, [name, list(value.shape), elements(value), number]]
@@ -202,7 +218,7 @@ def dtypes():
     made = {}
     for name in NAMES:
         dtype = getattr(torch, name, None)
-        if dtype is None:
+        if dtype is None or (IS_OLD and name == "complex32"):  # which torch 1.13 has, and cannot save
             continue
         size = torch.empty(0, dtype=dtype).element_size()
         raw = torch.arange(6 * size, dtype=torch.uint8)
@@ -277,16 +293,48 @@ CASES = {
 }
 
 
+OLD_CASES = ["training", "training-legacy", "values", "dtypes", "views", "odd-tensors", "numpy-kinds"]
+
+
+@contextlib.contextmanager
+def without_crc():
+    """No CRC-32: torch writes 0 for each."""
+    torch.serialization.set_crc32_options(False)
+    yield
+    torch.serialization.set_crc32_options(True)
+
+
+# Saved under these.
+CONTEXTS = {
+    "training-without-crc": (training, without_crc),
+    "views-without-crc": (views, without_crc),
+    # The storages are holes in the file: zeros.
+    "training-skip-data": (training, lambda: torch.serialization.skip_data()),
+}
+
+
 def main():
     folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "files"
     folder.mkdir(exist_ok=True)
-    for name, (make, options) in CASES.items():
+    wanted = sys.argv[2:]
+    if IS_OLD:
+        suffix = "-torch-" + ".".join(torch.__version__.split(".")[:2])
+        cases = {name + suffix: (*CASES[name], contextlib.nullcontext) for name in OLD_CASES}
+    else:
+        cases = {name: (*case, contextlib.nullcontext) for name, case in CASES.items()}
+        cases |= {name: (make, {}, context) for name, (make, context) in CONTEXTS.items()}
+    for name, (make, options, context) in cases.items():
+        if wanted and name not in wanted:
+            continue
         state = make()
         path = folder / f"{name}.pt"
-        torch.save(state, path, **options)
+        with context():
+            torch.save(state, path, **options)
         loaded = torch.load(path, weights_only=False)
         expected = describe(loaded, {})
         (folder / f"{name}.json").write_text(json.dumps(expected, indent=0, ensure_ascii=True) + "\n")
+    if IS_OLD or "plain" not in (wanted or ["plain"]):
+        return
     state = {"a": [1, 2], "b": numpy.arange(4.0), "c": torch.arange(3)}
     (folder / "plain.pkl").write_bytes(pickle.dumps(state, protocol=4))
     (folder / "plain.json").write_text(json.dumps(describe(state, {}), indent=0) + "\n")

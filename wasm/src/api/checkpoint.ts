@@ -57,6 +57,11 @@ export class Checkpoint {
     return this.#opened.tree.info.hasHashes
   }
 
+  /** Whether the file has checksums in place of hashes, such as the CRC-32 of zip archives. Only verify() compares them. */
+  get hasChecksums(): boolean {
+    return this.#opened.tree.hasChecksums
+  }
+
   /** Whether the option `nest` turned dotted names into dicts. The tree then differs from the one in the file. */
   get isNested(): boolean {
     return this.#opened.tree.isNested
@@ -168,8 +173,9 @@ export class Checkpoint {
   }
 
   /**
-   * Fetches and checks every byte of the file. Damage is not an error: it is in the report. For a format without hashes
-   * nothing is fetched, because opening already checked everything that can be checked.
+   * Fetches and checks every byte of the file. Damage is not an error: it is in the report. For a format without hashes,
+   * this compares what checksums the file has. Without any, nothing is fetched, because opening already checked
+   * everything that can be checked.
    * @throws EspalierError those of the source
    */
   async verify(options: VerifyOptions = {}): Promise<VerifyReport> {

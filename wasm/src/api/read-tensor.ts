@@ -118,6 +118,8 @@ export async function verify(opened: Opened, tensor: Tensor, options: RunOptions
   return {
     ok: errors.length === 0,
     hasHashes,
+    checksums: 0,
+    unchecked: hasHashes ? 0 : plan.stored,
     chunks: hasHashes ? plan.chunks.length : 0,
     bytes: hasHashes ? plan.stored : 0,
     errorCount: errors.length,

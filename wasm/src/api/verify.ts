@@ -1,28 +1,80 @@
 // Checks a whole file. Loaded at the first such call.
+import { Checksums } from '../engine/checksums.js'
 import { Verification, type VerifyReport } from '../engine/plan.js'
 import { forEachRange } from '../engine/run.js'
+import { EspalierError } from '../errors.js'
 import type { VerifyOptions } from './checkpoint.js'
 import type { Opened } from './opened.js'
 
 /** See Checkpoint.verify(). */
 export async function verify(opened: Opened, options: VerifyOptions): Promise<VerifyReport> {
-  const { engine, reader, tree } = opened
-  const { signal, onProgress } = options
-  const verification = new Verification(tree)
-  const { regions } = verification
-  let damaged = 0
+  const verification = new Verification(opened.tree)
   try {
-    const follow = onProgress && { onProgress: (progress: { loaded: number; total: number }) => onProgress({ ...progress, damaged }) }
-    const take = (i: number, spots: Uint8Array): void => {
-      damaged = verification.take(i, spots)
-    }
-    const ready = regions.length > 0 ? engine.ready(signal) : undefined
-    await forEachRange(reader, regions, { signal, ready, ...follow }, (i, bytes) => {
-      const spots = engine.check(verification.task(i), bytes)
-      return spots instanceof Uint8Array ? take(i, spots) : spots.then((found) => take(i, found))
-    })
-    return verification.finish()
+    const { tree } = opened
+    if (tree.hasChecksums) return await compareChecksums(opened, verification, options)
+    await checkRegions(opened, verification, options)
+    const report = verification.finish()
+    const { hasHashes, stateRoot, metadataRoot } = tree.info
+    return hasHashes ? report : { ...report, unchecked: tree.totals(stateRoot).stored + tree.totals(metadataRoot).stored }
   } finally {
     verification.close()
   }
 }
+
+async function checkRegions({ engine, reader }: Opened, verification: Verification, { signal, onProgress }: VerifyOptions): Promise<void> {
+  const { regions } = verification
+  let damaged = 0
+  const follow = onProgress && { onProgress: (progress: { loaded: number; total: number }) => onProgress({ ...progress, damaged }) }
+  const take = (i: number, spots: Uint8Array): void => {
+    damaged = verification.take(i, spots)
+  }
+  const ready = regions.length > 0 ? engine.ready(signal) : undefined
+  await forEachRange(reader, regions, { signal, ready, ...follow }, (i, bytes) => {
+    const spots = engine.check(verification.task(i), bytes)
+    return spots instanceof Uint8Array ? take(i, spots) : spots.then((found) => take(i, found))
+  })
+}
+
+/** Compares the checksums of the files, then those of compressed entries, which are inflated for it. */
+async function compareChecksums({ reader, tree }: Opened, verification: Verification, { signal, onProgress }: VerifyOptions): Promise<VerifyReport> {
+  const checksums = new Checksums(tree)
+  try {
+    const { pieces } = checksums
+    const made = tree.madeFiles.filter(({ hasChecksum, length }) => hasChecksum && length > 0)
+    const total = [...pieces, ...made].reduce((sum, { length }) => sum + length, 0)
+    const errors: EspalierError[] = []
+    let loaded = 0
+    const tell = (): void => onProgress?.({ loaded, total, damaged: errors.length })
+    await forEachRange(reader, pieces, { signal }, (i, bytes) => {
+      checksums.take(i, bytes)
+      loaded += bytes.length
+      tell()
+    })
+    for (const { number, length } of made) {
+      try {
+        // The first byte: its maker makes and checks all of them.
+        await reader.readOne({ file: number, offset: 0, length: 1 }, { signal })
+      } catch (error) {
+        if (!(error instanceof EspalierError) || error.code !== 'foreign_invalid') throw error // of the source, or of memory
+        errors.push(error)
+      }
+      loaded += length
+      tell()
+    }
+    const report = verification.finishWith(checksums)
+    const errorCount = report.errorCount + errors.length
+    return {
+      ...report,
+      ok: errorCount === 0,
+      checksums: report.checksums + made.length,
+      bytes: total,
+      errorCount,
+      errors: [...report.errors, ...errors.slice(0, MOST_ERRORS)],
+    }
+  } finally {
+    checksums.close()
+  }
+}
+
+/** As in the core: kMaxReportedErrors. */
+const MOST_ERRORS = 1000

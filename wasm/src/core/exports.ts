@@ -70,6 +70,14 @@ export interface CoreExports {
   espalier_verify_error(verification: number, i: number, out: number): number
   espalier_verify_free(verification: number): void
 
+  espalier_has_checksums(tree: number): number
+  espalier_checksums(tree: number): number
+  espalier_checksums_info(checksums: number, out: number): void
+  espalier_checksums_piece(checksums: number, i: number, out: number): number
+  espalier_checksums_feed(checksums: number, i: number, crc: number): number
+  espalier_checksums_finish(checksums: number, verification: number, out: number): void
+  espalier_checksums_free(checksums: number): void
+
   espalier_decoding(copy: number, words: number, chunks: number): number
   espalier_decode(decoding: number, task: number, stored: number, length: number, out: number): number
   espalier_decoding_free(decoding: number): void

@@ -77,7 +77,7 @@ export function readWanted(view: DataView, at: number) {
 
 /** `MadeFile`. */
 export function readMade(view: DataView, at: number) {
-  return { number: view.getUint32(at, true), length: readSize(view, at + 8), name: readText(view, at + 16) }
+  return { number: view.getUint32(at, true), hasChecksum: view.getUint32(at + 4, true) !== 0, length: readSize(view, at + 8), name: readText(view, at + 16) }
 }
 
 /** `Extent`. */
@@ -256,6 +256,11 @@ export function readReport(view: DataView, at: number) {
     bytes: readSize(view, at + 16),
     errors: readSize(view, at + 24),
   }
+}
+
+/** `ChecksumInfo`. */
+export function readChecksumInfo(view: DataView, at: number) {
+  return { pieces: view.getUint32(at, true), checksums: view.getUint32(at + 4, true), unchecked: readSize(view, at + 8) }
 }
 
 /** `Statistics`. Minimum and maximum are undefined without finite elements. */

@@ -75,6 +75,8 @@ export type Key = string | number | bigint
 /** A file whose bytes the core makes from those of others when they are read. */
 export interface MadeFile {
   readonly number: number
+  /** Whether making it compares a checksum. */
+  readonly hasChecksum: boolean
   readonly length: number
   readonly name: string
 }
@@ -104,6 +106,12 @@ export class Tree {
   /** Whether text keys of the state have dots, at which the full core could split them. */
   get hasDottedKeys(): boolean {
     return this.core.call.espalier_has_dotted_keys(this.handle) !== 0
+  }
+
+  /** Whether the file has checksums in place of hashes. Only modules for such formats have the function. */
+  get hasChecksums(): boolean {
+    const { call } = this.core
+    return 'espalier_has_checksums' in call && call.espalier_has_checksums(this.handle) !== 0
   }
 
   /** What node `id` is. */
@@ -381,9 +389,9 @@ const PIECE = 1 << 20
 function* listMadeFiles(core: Core, tree: number): Generator<MadeFile> {
   if (!('espalier_made_file' in core.call)) return
   for (let from = 0; core.call.espalier_made_file(tree, from, core.out) !== 0; ) {
-    const { number, length, name } = readMade(core.view, core.out)
-    yield { number, length, name: core.text(name) }
-    from = number + 1
+    const made = readMade(core.view, core.out)
+    yield { ...made, name: core.text(made.name) }
+    from = made.number + 1
   }
 }
 

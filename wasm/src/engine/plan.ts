@@ -3,6 +3,7 @@ import { readChunk, readExtent, readPlan, readRegionTask, readReport, SIZE, type
 import type { Tree } from '../core/tree.js'
 import { errorFromCode, EspalierError } from '../errors.js'
 import type { ByteRange } from '../fetch/plan.js'
+import type { Checksums } from './checksums.js'
 import type { DecodeTask, RegionTask } from './decoder.js'
 
 /** How to read a tensor, or a slice of it. */
@@ -91,10 +92,14 @@ const OF_CHUNKS: ReadonlySet<string> = new Set(['chunk_corrupt', 'truncated', 'u
 
 /** The result of a verification. */
 export interface VerifyReport {
-  /** Whether nothing is damaged. Without hashes, the tensors' bytes are not checked. */
+  /** Whether nothing is damaged. Without hashes and checksums, the tensors' bytes are not checked. */
   readonly ok: boolean
   /** Whether the format has hashes: safetensors has none. */
   readonly hasHashes: boolean
+  /** Without hashes: the number of checksums that were compared, such as the CRC-32 of a zip archive's entries. */
+  readonly checksums: number
+  /** Without hashes: the bytes of tensors that no checksum covers. */
+  readonly unchecked: number
   /** The number of checked chunks and bytes. */
   readonly chunks: number
   readonly bytes: number
@@ -138,13 +143,24 @@ export class Verification {
   finish(): VerifyReport {
     const { core } = this.#tree
     core.check(core.call.espalier_verify_finish(this.#handle, core.out))
+    return this.#report()
+  }
+
+  /** The same in a format with checksums, once they were compared. */
+  finishWith(checksums: Checksums): VerifyReport {
+    checksums.finish(this.#handle)
+    return { ...this.#report(), checksums: checksums.count, unchecked: checksums.unchecked }
+  }
+
+  #report(): VerifyReport {
+    const { core } = this.#tree
     const { hasHashes, listed, chunks, bytes, errors: errorCount } = readReport(core.view, core.out)
     const errors: EspalierError[] = []
     for (let i = 0; i < listed; i++) {
       core.check(core.call.espalier_verify_error(this.#handle, i, core.out))
       errors.push(core.failure(core.out))
     }
-    return { ok: errorCount === 0, hasHashes, chunks, bytes, errorCount, errors }
+    return { ok: errorCount === 0, hasHashes, checksums: 0, unchecked: 0, chunks, bytes, errorCount, errors }
   }
 
   close(): void {

@@ -71,7 +71,7 @@ export async function openFile(input: Input, options: Pick<OpenOptions, 'signal'
     checkpoint,
     outline,
     rows,
-    hashes: new HashStates(outline, checkpoint.hasHashes),
+    hashes: new HashStates(outline, checkpoint.hasHashes || checkpoint.hasChecksums),
   }
 }
 

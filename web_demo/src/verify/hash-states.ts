@@ -1,20 +1,20 @@
 // The verification state of a file's items.
 import type { Outline } from '../tree/outline'
 
-/** none: the format has no hashes. */
+/** none: the file has neither hashes nor checksums. */
 export type HashState = 'none' | 'unchecked' | 'ok' | 'bad'
 
 /** Stores verification results. */
 export class HashStates {
   readonly #outline: Outline
-  readonly #hasHashes: boolean
+  readonly #canBeChecked: boolean
   readonly #bad = new Set<number>()
   /** Items that are fully verified, except for bad ones. */
   readonly #done = new Set<number>()
 
-  constructor(outline: Outline, hasHashes: boolean) {
+  constructor(outline: Outline, canBeChecked: boolean) {
     this.#outline = outline
-    this.#hasHashes = hasHashes
+    this.#canBeChecked = canBeChecked
   }
 
   /** Items that contain damage. */
@@ -24,7 +24,7 @@ export class HashStates {
 
   /** The state of an item; bad if anything in it is bad. */
   of(item: number): HashState {
-    if (!this.#hasHashes) return 'none'
+    if (!this.#canBeChecked) return 'none'
     if (this.#bad.has(item)) return 'bad'
     for (let at: number | undefined = item; at !== undefined; at = this.#outline.parent(at)) if (this.#done.has(at)) return 'ok'
     return 'unchecked'

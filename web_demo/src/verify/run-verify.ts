@@ -9,6 +9,9 @@ export interface Verified {
   /** The number of checked chunks and bytes. */
   readonly chunks: number
   readonly bytes: number
+  /** Without hashes: the number of compared checksums, and the bytes of tensors that have none. */
+  readonly checksums: number
+  readonly unchecked: number
   readonly errorCount: number
   /** The first errors. */
   readonly errors: readonly EspalierError[]
@@ -42,8 +45,9 @@ export async function verifyItem(file: OpenFile, item: number, signal: AbortSign
     }
     // Damage without a path belongs to the file itself, or to a tensor at the root.
     const bad = verified.errors.some(({ path }) => path === undefined) ? [root] : []
-    // Not all damage is listed, and the rest may be anywhere.
-    hashes.note(item, [...bad, ...(await nodesOf(file, tensors, signal))], verified.errorCount === verified.errors.length)
+    // Not all damage is listed, and the rest may be anywhere. A checksum is of all tensors in its range, and names one.
+    const areAllKnown = checkpoint.hasHashes ? verified.errorCount === verified.errors.length : verified.ok && verified.unchecked === 0
+    hashes.note(item, [...bad, ...(await nodesOf(file, tensors, signal))], areAllKnown)
     return verified
   }
   const damaged = new Set<number>()
@@ -119,5 +123,5 @@ async function verifyTensors(tensors: readonly Tensor[], bad: Set<number>, signa
     stop.abort()
   }
   errors.sort((a, b) => Number(a.offset ?? 0) - Number(b.offset ?? 0))
-  return { ok: damaged === 0, chunks, bytes, errorCount: damaged, errors }
+  return { ok: damaged === 0, chunks, bytes, checksums: 0, unchecked: 0, errorCount: damaged, errors }
 }

@@ -1,4 +1,4 @@
-// Checks the hashes of the whole file, or of the selection.
+// Checks the hashes of the whole file, or of the selection; of other formats, the checksums of the whole file.
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { OpenFile } from '../data/open-file'
 import { formatBytes, formatExact } from '../ui/format'
@@ -28,8 +28,9 @@ export function VerifyPane({ file, selected, onSelect, onHashes }: VerifyPanePro
   const running = useRef<AbortController>()
   useEffect(() => () => running.current?.abort(), [])
 
-  if (!checkpoint.hasHashes) {
-    return <p>This file is {checkpoint.format}, which has no hashes: damage to its tensors cannot be seen. Convert it with <code>espalier convert</code> to have them.</p>
+  const { hasHashes, hasChecksums } = checkpoint
+  if (!hasHashes && !hasChecksums) {
+    return <p>This file is {checkpoint.format}, which has no hashes, and it has no checksums: damage to its tensors cannot be seen. Convert it with <code>espalier convert</code> to have hashes.</p>
   }
 
   const nameOf = (item: number): string => (item === root ? 'the whole file' : outline.node(item).path || 'metadata')
@@ -59,9 +60,10 @@ export function VerifyPane({ file, selected, onSelect, onHashes }: VerifyPanePro
   return (
     <section class="verify">
       <fieldset disabled={progress !== undefined}>
-        <legend>Check against the hashes</legend>
+        <legend>{hasHashes ? 'Check against the hashes' : 'Compare with the CRC-32 of each entry of the zip archive'}</legend>
         <label><input type="radio" name="verify-what" checked={isAll} onChange={() => setAll(true)} /> the whole file, {formatBytes(checkpoint.fileLength)}</label>
-        <label><input type="radio" name="verify-what" checked={!isAll} disabled={selected === root} onChange={() => setAll(false)} /> what is selected: <code>{visible(nameOf(selected))}</code></label>
+        {/* An entry may have the bytes of many tensors. */}
+        {hasHashes && <label><input type="radio" name="verify-what" checked={!isAll} disabled={selected === root} onChange={() => setAll(false)} /> what is selected: <code>{visible(nameOf(selected))}</code></label>}
       </fieldset>
       <p class="actions">
         {progress
@@ -73,8 +75,9 @@ export function VerifyPane({ file, selected, onSelect, onHashes }: VerifyPanePro
         {progress && progress.damaged > 0 && <p class="bad">{formatExact(progress.damaged)} damaged so far</p>}
         {failure && <p>{visible(failure)}</p>}
         {result && (result.verified.ok
-          ? <p class="good">{visible(result.of)}: all is well. {counted(result.verified.chunks, 'chunk')}, {formatBytes(result.verified.bytes)} checked.</p>
-          : <p class="bad">{visible(result.of)}: DAMAGED. {counted(result.verified.errorCount, 'error')} in {counted(result.verified.chunks, 'chunk')}.</p>)}
+          ? <p class="good">{visible(result.of)}: all is well. {howMuch(result.verified)}, {formatBytes(result.verified.bytes)} checked.</p>
+          : <p class="bad">{visible(result.of)}: DAMAGED. {counted(result.verified.errorCount, 'error')} in {howMuch(result.verified)}.</p>)}
+        {result && result.verified.unchecked > 0 && <p>{formatBytes(result.verified.unchecked)} of tensors have no CRC-32 and were not checked.</p>}
       </div>
       {result && !result.verified.ok && (
         <ul class="errors">
@@ -94,6 +97,10 @@ export function VerifyPane({ file, selected, onSelect, onHashes }: VerifyPanePro
       )}
     </section>
   )
+}
+
+function howMuch({ chunks, checksums }: Verified): string {
+  return checksums > 0 ? counted(checksums, 'CRC-32') : counted(chunks, 'chunk')
 }
 
 function counted(count: number, noun: string): string {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { before, test } from 'node:test'
-import { tensor, write } from 'espalier'
+import { open, tensor, write } from 'espalier'
 import { choose, hashes, inEachBrowser, press, said, tree } from './support/page.mjs'
 import { testFiles } from './support/site.mjs'
 
@@ -109,10 +109,46 @@ inEachBrowser((kind, browser) => {
     const other = await browser.visit('#url=tests/data/digits/digits.safetensors')
     await tree(other)
     await press(other, 'Verify')
-    await said(other, '#panel-verify', /safetensors, which has no hashes/)
+    await said(other, '#panel-verify', /safetensors, which has no hashes, and it has no checksums/)
     assert.deepEqual([...new Set(Object.values(await hashes(other)))], [''])
     assert.deepEqual([...page.faults, ...other.faults], [])
     await other.close()
+  })
+
+  test('a .pt is compared with its CRC-32s; it matches, is damaged, or has none', async () => {
+    const folder = 'tests/foreign/torch/files'
+    const page = await visit(`${folder}/training.pt`)
+    assert.match(await page.$eval('#panel-verify legend', ({ textContent }) => textContent), /CRC-32 of each entry/)
+    assert.equal((await page.$$('#panel-verify label')).length, 1, 'an entry is no part of the tree')
+    assert.match(await verify(page, 'the whole file'), /^the whole file: all is well\. \d+ CRC-32s, [\d.]+ KiB checked\.$/)
+    assert.equal((await hashes(page)).state, 'ok')
+    await page.close()
+
+    const bytes = readFileSync(join(testFiles, 'foreign/torch/files/training.pt'))
+    const ckpt = await open(new Uint8Array(bytes))
+    const weight = await ckpt.get('model/0.weight').tensor.read()
+    browser.site.made.set('/damaged.pt', damaged(bytes, bytes.indexOf(Buffer.from(weight.data.buffer))))
+    const bad = await visit('damaged.pt')
+    assert.match(await verify(bad, 'the whole file'), /^the whole file: DAMAGED\. 1 error in \d+ CRC-32s\.$/)
+    const list = await errors(bad)
+    assert.equal(list.length, 1)
+    assert.match(list[0], /^model\/0\.weight at byte [\d,]+: .*CRC-32/)
+    const states = await hashes(bad)
+    assert.equal(states.state, 'BAD')
+    assert.ok(!Object.values(states).includes('ok'), 'another tensor may have bytes of the same entry')
+    await bad.close()
+
+    const some = await visit(`${folder}/training-skip-data.pt`)
+    assert.match(await verify(some, 'the whole file'), /all is well\..* of tensors have no CRC-32 and were not checked\.$/)
+    assert.equal((await hashes(some)).state, 'unchecked')
+    await some.close()
+
+    const none = await browser.visit(`#url=${folder}/training-without-crc.pt`)
+    await tree(none)
+    await press(none, 'Verify')
+    await said(none, '#panel-verify', /torch, which has no hashes, and it has no checksums/)
+    assert.deepEqual([page, bad, some, none].flatMap(({ faults }) => faults), [])
+    await none.close()
   })
 
   test('a slow one says how fast it is and what is left, and is cancelled; then all over again', async () => {

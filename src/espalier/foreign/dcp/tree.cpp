@@ -97,6 +97,7 @@ class Joiner {
       return propagate(tables);
     }
     parts_.tables = std::move(*tables);
+    if (contradiction_) parts_.files.push_back({.problem = std::move(contradiction_)});
     return std::move(parts_);
   }
 
@@ -330,10 +331,11 @@ class Joiner {
   void find(std::uint32_t number) {
     const DcpEntry& entry = metadata_.entries[number];
     std::string problem;
+    is_contradictory_ = false;
     if (entry.is_tensor) {
       problem = find_tensor(number);
     } else if (!entry.item) {
-      problem = "no item in the files belongs to it";
+      problem = contradictory("no item in the files belongs to it");
     } else if (const OpenedItem& item = items_[*entry.item]; item.problem) {
       problem = problem_of(*entry.item);
     } else if (!copy(number, *entry.item)) {
@@ -344,11 +346,22 @@ class Joiner {
     }
     if (problem.empty()) return;
     found_[number] = {};
-    if (problem != kFileProblem) {
-      note(Note::Kind::kLoss, number,
-           (entry.is_tensor ? "this tensor cannot be read: " : "this value cannot be read: ") +
-               problem);
+    if (problem == kFileProblem) return;
+    problem.insert(
+        0, entry.is_tensor ? "this tensor cannot be read: " : "this value cannot be read: ");
+    if (is_contradictory_ && !contradiction_) {
+      contradiction_ =
+          Error{ErrorCode::kForeignInvalid, Error::kNoOffset, path_of(number), problem};
     }
+    note(Note::Kind::kLoss, number, std::move(problem));
+  }
+
+  // Marks what .metadata and the files cannot both be right about. Torch loads some of it without a
+  // word, and tensors then have elements that nobody saved. The first such problem is one of the
+  // checkpoint, which makes verification fail, and a conversion of the whole.
+  std::string contradictory(std::string what) {
+    is_contradictory_ = true;
+    return what;
   }
 
   // Why an item cannot be opened. What a whole file has is one note for all of its items.
@@ -404,11 +417,11 @@ class Joiner {
       const Box box{metadata_.offsets(entry, part), metadata_.sizes(entry, part)};
       // Processes without a share of a tensor write parts without elements.
       if (shape_elements(box.size) == 0) continue;
-      if (!part.item) return "no item in the files belongs to a part of it";
+      if (!part.item) return contradictory("no item in the files belongs to a part of it");
       boxes.emplace_back(box, *part.item);
     }
     if (shape_elements(entry.shape) == 0) {
-      if (!boxes.empty()) return "a part of it reaches beyond its shape";
+      if (!boxes.empty()) return contradictory("a part of it reaches beyond its shape");
       if (!entry.element) return "its dtype is unknown";
       found.kind = Found::Kind::kPlaced;
       found.tensor.dtype = entry.element->dtype;
@@ -422,7 +435,7 @@ class Joiner {
       if (items_[item].problem && problem.empty()) problem = problem_of(item);
     }
     if (!problem.empty()) return problem;
-    if (boxes.empty()) return "nothing was saved of it";
+    if (boxes.empty()) return contradictory("nothing was saved of it");
     const auto& [box, item] = boxes.front();
     const bool is_one = boxes.size() == 1 &&
                         std::equal(box.size.begin(), box.size.end(), entry.shape.begin()) &&
@@ -436,8 +449,9 @@ class Joiner {
     if (!entry.element) return "its dtype is unknown";
     for (const auto& [part, part_item] : boxes) {
       const auto& tensor = items_[part_item].tensor;
-      if (!tensor || !agrees(*entry.element, part.size, *tensor)) {
-        return "an item of it has another dtype or shape than .metadata says";
+      if (!tensor) return "a part of it is a tensor of a special class, or no tensor";
+      if (!agrees(*entry.element, part.size, *tensor)) {
+        return contradictory("an item of it has another dtype or shape than .metadata says");
       }
       add_notes_of(part_item, number);
     }
@@ -464,11 +478,11 @@ class Joiner {
       case Cover::kExact:
         break;
       case Cover::kBeyond:
-        return "a part of it reaches beyond its shape";
+        return contradictory("a part of it reaches beyond its shape");
       case Cover::kOverlap:
-        return "two parts of it overlap";
+        return contradictory("two parts of it overlap");
       case Cover::kHole:
-        return "its parts do not make all of it";
+        return contradictory("its parts do not make all of it");
       case Cover::kTangled:
         return "it is cut into parts in a way that no program cuts";
     }
@@ -636,6 +650,8 @@ class Joiner {
 
   static constexpr std::string_view kFileProblem = "file";
 
+  bool is_contradictory_ = false;  // the entry that find() is at
+  std::optional<Error> contradiction_;
   const DcpMetadata& metadata_;
   const std::vector<OpenedItem>& items_;
   const Limits& limits_;

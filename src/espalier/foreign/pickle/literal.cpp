@@ -1,20 +1,88 @@
 #include "espalier/foreign/pickle/literal.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <limits>
+#include <system_error>
 
 #include "espalier/base/checked.h"
 
 namespace espalier {
 namespace {
 
-// Python's repr() of a float, in any locale.
-double read_real([[maybe_unused]] std::string_view text) {
-  double value = std::numeric_limits<double>::quiet_NaN();
+// Bools of protocols 0 and 1 are ints with a zero before them.
+constexpr std::string_view kFalse = "00";
+constexpr std::string_view kTrue = "01";
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+std::string_view without_sign(std::string_view text) {
+  if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
+  return text;
+}
+
+std::string_view without_digits(std::string_view text) {
+  while (!text.empty() && is_digit(text.front())) text.remove_prefix(1);
+  return text;
+}
+
+bool equals_ignoring_case(std::string_view text, std::string_view lower) {
+  return std::equal(text.begin(), text.end(), lower.begin(), lower.end(),
+                    [](char a, char b) { return a == b || (a >= 'A' && a <= 'Z' && a + 32 == b); });
+}
+
+bool is_infinity(std::string_view text) {
+  return equals_ignoring_case(text, "inf") || equals_ignoring_case(text, "infinity");
+}
+
+// The digits of a finite float, with a point and an exponent that may be missing.
+bool is_finite(std::string_view text) {
+  std::string_view rest = without_digits(text);
+  std::size_t digits = text.size() - rest.size();
+  if (rest.starts_with('.')) {
+    rest.remove_prefix(1);
+    const std::size_t before = rest.size();
+    rest = without_digits(rest);
+    digits += before - rest.size();
+  }
+  if (digits == 0) return false;
+  if (!rest.starts_with('e') && !rest.starts_with('E')) return rest.empty();
+  rest = without_sign(rest.substr(1));
+  return !rest.empty() && without_digits(rest).empty();
+}
+
+// Without standard library support, as in WebAssembly, no digits are read: protocols since 2, which
+// are the ones that open, write floats in 8 bytes.
 #if __cpp_lib_to_chars >= 201611L
-  std::from_chars(text.data(), text.data() + text.size(), value);
+// In any locale. Nothing beyond the range of a double, which Python refuses too.
+std::optional<double> parse_finite(std::string_view text) {
+  double value = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (parsed.ec == std::errc()) return value;
+  // from_chars() does not say which of the two ends was passed. A line is too short to pass either
+  // without an exponent.
+  const std::size_t exponent = text.find_first_of("eE");
+  const bool is_small =
+      exponent != std::string_view::npos && text.substr(exponent + 1).starts_with('-');
+  return is_small ? std::optional(0.0) : std::nullopt;
+}
+#else
+std::optional<double> parse_finite(std::string_view) { return std::nullopt; }
 #endif
+
+// What both of Python's readers take: the one in C, which pickle.load() is, and that in Python.
+std::optional<double> parse_real(std::string_view text) {
+  const std::string_view positive = without_sign(text);
+  std::optional<double> value;
+  if (is_infinity(positive)) {
+    value = std::numeric_limits<double>::infinity();
+  } else if (equals_ignoring_case(positive, "nan")) {
+    value = std::numeric_limits<double>::quiet_NaN();
+  } else if (is_finite(positive)) {
+    value = parse_finite(positive);
+  }
+  if (value && text.starts_with('-')) value = -*value;
   return value;
 }
 
@@ -59,9 +127,10 @@ PickleLiteral read_decimal(std::string_view text) {
 bool is_decimal(std::string_view text) {
   if (text.ends_with('L')) text.remove_suffix(1);
   if (text.starts_with('-')) text.remove_prefix(1);
-  if (text.empty()) return false;
+  // Python's reader in C takes 010 for octal, and that in Python refuses it.
+  if (text.empty() || (text.size() > 1 && text.front() == '0')) return false;
   for (const char c : text) {
-    if (c < '0' || c > '9') return false;
+    if (!is_digit(c)) return false;
   }
   return true;
 }
@@ -93,11 +162,12 @@ bool is_valid_line(PickleOp op, std::string_view line) {
   constexpr std::size_t kLongestNumber = 64;
   switch (op) {
     case PickleOp::kInt:
+      if (line == kFalse || line == kTrue) return true;
       return line.size() <= kLongestNumber && is_decimal(line) && !line.ends_with('L');
     case PickleOp::kLong:
       return is_decimal(line);
     case PickleOp::kFloat:
-      return !line.empty() && line.size() <= kLongestNumber;
+      return line.size() <= kLongestNumber && parse_real(line).has_value();
     case PickleOp::kString:
       return line.size() >= 2 && line.front() == line.back() &&
              (line.front() == '\'' || line.front() == '"');
@@ -116,8 +186,8 @@ PickleLiteral read_literal(ByteSpan pickle, std::size_t at) {
     case PickleOp::kNewFalse:
       return boolean(op == PickleOp::kNewTrue);
     case PickleOp::kInt:
-      if (as_text(argument) == "00" || as_text(argument) == "01") {
-        return boolean(as_text(argument) == "01");
+      if (as_text(argument) == kFalse || as_text(argument) == kTrue) {
+        return boolean(as_text(argument) == kTrue);
       }
       return read_decimal(as_text(argument));
     case PickleOp::kLong:
@@ -132,7 +202,7 @@ PickleLiteral read_literal(ByteSpan pickle, std::size_t at) {
     case PickleOp::kLong4:
       return read_long(argument);
     case PickleOp::kFloat:
-      return {.type = PickleType::kFloat, .real = read_real(as_text(argument))};
+      return {.type = PickleType::kFloat, .real = parse_real(as_text(argument)).value_or(0)};
     case PickleOp::kBinFloat:
       return {.type = PickleType::kFloat, .real = load_big_endian_real(argument.data())};
     case PickleOp::kString:

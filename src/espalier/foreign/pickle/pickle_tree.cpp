@@ -189,11 +189,75 @@ PickleShape PickleTree::dict(PickleRef ref, From from, std::string_view label) {
     return {.from = from, .kind = Kind::kDict, .label = label, .ref = ref};
   }
   std::vector<Node> pairs;
+  std::set<std::pair<std::uint64_t, std::uint64_t>> seen;
   for (std::size_t i = 0; i < items.size(); i += 2) {
+    const Hash128 identity = identity_of(items[i], 0);
+    if (error_) return {};
+    // Python keeps the last value of a key, so this list would show what is not in the dict.
+    if (!seen.emplace(identity.low, identity.high).second) {
+      return refuse(std::string(kRepeatedKey));
+    }
     const Node pair[] = {items[i], items[i + 1]};
     pairs.push_back(made(nodes(Kind::kTuple, {}, pair)));
   }
   return nodes(Kind::kList, "dict.items", pairs);
+}
+
+// A hash that is the same for keys that are equal in Python: 1, 1.0 and True are. Objects other
+// than tuples and classes are equal to themselves alone.
+Hash128 PickleTree::identity_of(PickleRef key, int depth) {
+  const auto hash_of = [](char type, ByteSpan bytes) {
+    const Hash128 inner = hash128(bytes);
+    const std::uint64_t parts[] = {static_cast<std::uint64_t>(type), inner.low, inner.high};
+    return hash128(std::as_bytes(std::span(parts)));
+  };
+  const auto hash_of_number = [&](char type, std::uint64_t number) {
+    return hash_of(type, std::as_bytes(std::span(&number, 1)));
+  };
+  if (key.is_literal()) {
+    const PickleLiteral literal = graph_.literal(key);
+    count_steps(literal.bytes.size() / kTextBytesPerStep);
+    switch (literal.type) {
+      case PickleType::kNone:
+        return hash_of('n', {});
+      case PickleType::kBool:
+      case PickleType::kInt:
+        return hash_of_number('i', bits_as<std::uint64_t>(literal.integer));
+      case PickleType::kFloat: {
+        constexpr double kIntegers = 9'223'372'036'854'775'808.0;  // 2^63
+        const bool is_in_range = literal.real >= -kIntegers && literal.real < kIntegers;
+        const auto integer = is_in_range ? static_cast<std::int64_t>(literal.real) : 0;
+        if (static_cast<double>(integer) == literal.real) {
+          return hash_of_number('i', bits_as<std::uint64_t>(integer));
+        }
+        if (literal.real != literal.real) break;  // NaN
+        return hash_of_number('f', bits_as<std::uint64_t>(literal.real));
+      }
+      case PickleType::kText:
+      case PickleType::kOldText:
+        return hash_of('s', as_bytes(unescaped(literal)));
+      case PickleType::kBytes:
+        return hash_of('b', literal.bytes);
+      case PickleType::kBigInt:
+        return hash_of(literal.is_decimal ? 'd' : 'l', literal.bytes);
+      default:
+        break;
+    }
+    return hash_of_number('o', ~std::uint64_t{key.number()});
+  }
+  const PickleType type = graph_.type(key);
+  if (type == PickleType::kGlobal) return hash_of('g', as_bytes(name_of(graph_.global(key))));
+  if (type == PickleType::kTuple && depth < kMaxFieldNesting) {
+    std::vector<std::uint64_t> parts;
+    count_steps(tuple(key).size());
+    for (const PickleRef part : tuple(key)) {
+      if (error_) break;
+      const Hash128 hash = identity_of(part, depth + 1);
+      parts.insert(parts.end(), {hash.low, hash.high});
+    }
+    return hash_of('t', std::as_bytes(std::span(parts)));
+  }
+  return hash_of_number('o', key.number());
 }
 
 // Readers of arguments.
@@ -455,6 +519,10 @@ std::optional<PickleShape> PickleTree::shape_python(PickleGlobal function, Pickl
     if (function.name == "deque" && args.size() <= 2 && is_empty_first) {
       const auto longest = args.size() == 2 ? integer(args[1]) : std::nullopt;
       if (args.size() == 2 && !longest) return std::nullopt;
+      // Of more elements than it may have, Python keeps the last.
+      const bool is_full = longest && (*longest < 0 || graph_.element_count(ref) >
+                                                           static_cast<std::uint64_t>(*longest));
+      if (is_full) return std::nullopt;
       const std::string_view label =
           longest ? keep("collections.deque[" + std::to_string(*longest) + "]")
                   : std::string_view("collections.deque");

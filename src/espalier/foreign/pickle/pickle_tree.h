@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "espalier/base/limits.h"
+#include "espalier/codec/hash.h"
 #include "espalier/foreign/foreign_tensor.h"
 #include "espalier/foreign/numpy/numpy_type.h"
 #include "espalier/foreign/pickle/pickle_graph.h"
@@ -26,6 +27,9 @@ namespace espalier {
 
 template <class Source>
 class TreeWalk;
+
+inline constexpr std::string_view kRepeatedKey =
+    "a dict has the same key twice; Python writes no such pickle";
 
 /// A node of the tree: a value of the pickle, or a shape that was made for it.
 struct PickleNode {
@@ -232,6 +236,7 @@ class PickleTree {
   /// The key that a value of the pickle is, if it can be one.
   std::optional<KeyView> key_of(PickleRef ref, bool is_field);
   bool are_keys(std::span<const PickleRef> items, bool are_fields);
+  Hash128 identity_of(PickleRef key, int depth);
   bool add_literal(TableBuilder& builder, PickleRef ref);
   bool add_called(TableBuilder& builder, const PickleShape& shape);
   void add_bigint(TableBuilder& builder, const PickleLiteral& literal);

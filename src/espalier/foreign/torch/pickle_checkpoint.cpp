@@ -17,7 +17,7 @@ Result<OwnedTables> torch_tables(const PickleGraph& graph, TorchStorages& storag
     if (!is_whole) tables.error().path = tree.failed_path();
     make_reader_error(tables.error());
     if (builder.repeated_key()) {
-      tables.error().message = "a dict has the same key twice; Python writes no such pickle";
+      tables.error().message = kRepeatedKey;
     }
     return propagate(tables);
   }

@@ -15,11 +15,14 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import espalier_cases
+import pickle_cases
 import safetensors_cases
+import zip_cases
 
 LARGEST = 4096
 # The suffix of most of its files, and a module of cases.
-MODULES = [("espalier", espalier_cases), ("safetensors", safetensors_cases)]
+MODULES = [("espalier", espalier_cases), ("safetensors", safetensors_cases), ("npz", zip_cases),
+           ("pkl", pickle_cases)]  # fmt: skip
 
 
 def make():

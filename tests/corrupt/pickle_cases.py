@@ -267,6 +267,8 @@ def calls():
                        ("as-keywords", b"cm\nC\n)" + SYSTEM_CALL + b"\x92"),
                        ("replaced-in-memo", SYSTEM_CALL + b"q\0" + b"0Nq\0")):  # fmt: skip
         yield refused(f"call-hidden-{name}", pickled(body, 4), "would call posix.system")
+    # Python makes the call before it comes to the damage, which hid such pickles from scanners.
+    yield refused("call-before-damage", pickled(SYSTEM_CALL + b"0h\7"), DAMAGED + "GET 7 names nothing")
     # torch.load() in torch.load().
     within = call("torch.storage", "_load_from_bytes", b"C\2N.\x85")
     yield refused("call-of-load-from-bytes", pickled(within, 3), only.format("torch.storage._load_from_bytes"))

@@ -30,7 +30,7 @@ B = GOOD.index(b"PK\3\4", 1)
 def cases():
     assert set(check_zip(GOOD)) == {"a.npy", "b.npy"}
     yield opens("zip-good", GOOD)
-    for group in (ends, zip64, directory, places, local, strangers, deflated, checksums, limits, npz, npy_files):
+    for group in (ends, zip64, directory, places, local, strangers, others, deflated, checksums, limits, npz, npy_files):
         yield from group()
 
 
@@ -254,6 +254,30 @@ def strangers():
     # Without a folder, it is not PyTorch's.
     yield refused("zip-pickle-without-folder", archive([Entry(b"data.pkl", b"N.")]), "it is a zip archive; unpack it", 0,
                   code="not_a_checkpoint", suffix="pt")  # fmt: skip
+
+
+def others():
+    """Files of other programs are refused by name."""
+
+    def other(name, front, says, suffix="bin"):
+        data = front + bytes(600 - len(front))
+        return refused(f"other-{name}", data, f"neither an Espalier nor a safetensors file; {says}", 0,
+                       code="not_a_checkpoint", suffix=suffix)  # fmt: skip
+
+    # Scanners that knew the zip archive behind it by its end let the pickle in it run.
+    yield refused("other-zip-behind-descriptor", b"PK\7\x08" + GOOD, "neither an Espalier nor a safetensors file", 0,
+                  code="not_a_checkpoint", suffix="pt")  # fmt: skip
+    yield other("7z", b"7z\xbc\xaf\x27\x1c", "it is a 7z archive; unpack it first: 7z x FILE", "pt")
+    yield other("rar", b"Rar!\x1a\x07", "it is a RAR archive; unpack it first")
+    yield other("gzip", b"\x1f\x8b\x08", "it is compressed with gzip; unpack it first")
+    yield other("zstd", b"\x28\xb5\x2f\xfd", "it is compressed with zstd; unpack it first")
+    yield other("xz", b"\xfd7zXZ\0", "it is compressed with xz; unpack it first")
+    yield other("bzip2", b"BZh9", "it is compressed with bzip2; unpack it first")
+    yield other("lz4", b"\x04\x22\x4d\x18", "it is compressed with lz4; unpack it first")
+    yield other("tar", b"storages".ljust(257, b"\0") + b"ustar", "it is a tar archive; unpack it first: tar -xf FILE", "tar")
+    yield other("hdf5", b"\x89HDF\r\n\x1a\n", "it is an HDF5 file, as Keras and h5py write", "h5")
+    yield other("lfs", b"version https://git-lfs.github.com/spec/v1", "it is a Git LFS pointer; run 'git lfs pull'")
+    yield other("page", b"<!DOCTYPE html>", "it looks like a web page instead of the downloaded file")
 
 
 LARGE = npy(bytes(300), shape="(300,)")

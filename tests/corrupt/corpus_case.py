@@ -19,8 +19,10 @@ class Case:
     """`at` is the byte to blame: a number, a (vector, row) of the index, or bytes of the file to find.
 
     None where a reader has a choice. The same holds for `path`. `found_by` is the first step that
-    must fail: "open", "verify" (every byte is read) or "restore" (of the tree that a safetensors
-    file carries). `limits` are those of the reader; others are the defaults. `reference_accepts`:
+    must fail: "open", "verify" (every byte is read, and the tensors stay readable), "read" (the same, but
+    they do not) or "restore" (of the tree that a safetensors file carries). "opens": the file opens all
+    the same, and a note says so; `code` is then "-". `says` is a part of the message, or of that of the
+    note. `suffix` is that of the file, if not the usual one of its module. `limits` are those of the reader; others are the defaults. `reference_accepts`:
     the independent reader knows no limits.
     """
 
@@ -32,6 +34,8 @@ class Case:
     found_by: str = "open"
     limits: dict = field(default_factory=dict)
     reference_accepts: bool = False
+    says: "str | None" = None
+    suffix: "str | None" = None
 
     def offset(self):
         if isinstance(self.at, tuple):

@@ -164,12 +164,12 @@ def hashes():
     yield Case("index-bit-flipped", "index_corrupt", flip(good, INDEX + 40), INDEX)
 
     wrong = broken(value, row("chunks", 1, hash=bytes(16)))
-    yield Case("hash-of-chunk", "chunk_corrupt", wrong, second, "b", "verify")
-    yield Case("chunk-bit-flipped-first", "chunk_corrupt", flip(good, first), first, "a", "verify")
-    yield Case("chunk-bit-flipped-last", "chunk_corrupt", flip(good, second), second, "b", "verify")
+    yield Case("hash-of-chunk", "chunk_corrupt", wrong, second, "b", "read")
+    yield Case("chunk-bit-flipped-first", "chunk_corrupt", flip(good, first), first, "a", "read")
+    yield Case("chunk-bit-flipped-last", "chunk_corrupt", flip(good, second), second, "b", "read")
     exchanged = bytearray(good)
     exchanged[first], exchanged[second] = good[second], good[first]
-    yield Case("chunks-exchanged", "chunk_corrupt", bytes(exchanged), first, "a", "verify")
+    yield Case("chunks-exchanged", "chunk_corrupt", bytes(exchanged), first, "a", "read")
 
     yield Case("padding-after-index", "padding_corrupt", flip(good, first - 1), first - 1, "a", "verify")
     yield Case("padding-between-blobs", "padding_corrupt", flip(good, first + 1), first + 1, "b", "verify")
@@ -723,7 +723,7 @@ def codecs():
         # Opens, so that it is the stored bytes that are refused.
         reference.open_file(data)
         at = len(data) - len(chunk.stored)
-        yield Case(f"codec-{chunk.name}", "chunk_corrupt", data, at, "a", "verify")
+        yield Case(f"codec-{chunk.name}", "chunk_corrupt", data, at, "a", "read")
 
     def refused(name, chunk, code="chunk_invalid", at=("chunks", 0), path="a", **header):
         tables = from_tree({"a": chunk.array()})
@@ -757,13 +757,13 @@ def codecs():
     for name, good in (("zstd", zstd), ("planes", flat)):
         data = good.file()
         at = len(data) - len(good.stored)
-        yield Case(f"codec-{name}-flipped-first", "chunk_corrupt", flip(data, at), at, "a", "verify")
-        yield Case(f"codec-{name}-flipped-last", "chunk_corrupt", flip(data, len(data) - 1), at, "a", "verify")
+        yield Case(f"codec-{name}-flipped-first", "chunk_corrupt", flip(data, at), at, "a", "read")
+        yield Case(f"codec-{name}-flipped-last", "chunk_corrupt", flip(data, len(data) - 1), at, "a", "read")
         wrong = build(compress_with(good, hash=bytes(16)))
-        yield Case(f"codec-{name}-hash-of-chunk", "chunk_corrupt", wrong, at, "a", "verify")
+        yield Case(f"codec-{name}-hash-of-chunk", "chunk_corrupt", wrong, at, "a", "read")
         # The hash is of the bytes before the codec.
         wrong = build(compress_with(good, hash=h128(good.stored)))
-        yield Case(f"codec-{name}-hash-of-stored", "chunk_corrupt", wrong, at, "a", "verify")
+        yield Case(f"codec-{name}-hash-of-stored", "chunk_corrupt", wrong, at, "a", "read")
         wrong = build(good.tables(), header={"tree_digest": bytes(16)})
         yield Case(f"codec-{name}-tree-digest", "digest_mismatch", wrong, 64, None, "verify")
 

@@ -271,7 +271,7 @@ int main(int argc, char** argv) {
   for (int i = first_folder; i < argc; ++i) {
     for (const auto& entry : std::filesystem::directory_iterator(argv[i])) {
       const auto extension = entry.path().extension();
-      if (extension != ".espalier" && extension != ".safetensors") continue;
+      if (extension == ".json" || extension == ".md" || extension == ".cpp") continue;
       const auto file = read_whole(entry.path());
       const Cost cost = open_and_measure(file);
       most = std::max(most, cost.bytes);

@@ -5,28 +5,36 @@
 #define ESPALIER_TESTS_CORRUPT_JUDGE_H_
 
 #include <cstdint>
-#include <optional>
 #include <string_view>
+#include <vector>
 
 #include "espalier/base/bytes.h"
 #include "espalier/base/error.h"
 #include "espalier/base/limits.h"
+#include "espalier/format/notes.h"
 #include "espalier/read/checkpoint.h"
+#include "espalier/read/verify_report.h"
+#include "espalier/tree/value.h"
 
 namespace espalier::testing {
 
 /// The first thing that is wrong with a file.
 struct Verdict {
-  /// The step that found it: "open", "verify", "read" or "restore".
-  std::string_view found_by;
+  /// The step that found it: "open", "verify" if the tensors can be read all the same, "read" if
+  /// they cannot, "restore"; "opens" if nothing is wrong.
+  std::string_view found_by = "opens";
   Error error = {};
-  /// Whether all tensors could be read all the same; of interest after "verify".
-  bool readable = false;
+  /// What the opener noticed in a file that is not refused.
+  std::vector<Note> notes = {};
 };
 
-/// Judges a file that is fed `step` bytes at a time, or whole if `step` is 0. Nothing if it is
-/// good.
-std::optional<Verdict> judge(ByteSpan file, const Limits& limits, std::uint64_t step);
+/// Judges a file that is fed `step` bytes at a time, or whole if `step` is 0. `is_remote` is that
+/// of OpenOptions.
+Verdict judge(ByteSpan file, const Limits& limits, std::uint64_t step, bool is_remote = false);
+
+/// The steps after opening, with what verifying and loading both roots gave.
+Verdict judge_contents(const Checkpoint& checkpoint, const Limits& limits,
+                       Result<VerifyReport> report, Result<Value> state, Result<Value> metadata);
 
 }  // namespace espalier::testing
 

@@ -18,14 +18,18 @@ import espalier_cases
 import safetensors_cases
 
 LARGEST = 4096
+# The suffix of most of its files, and a module of cases.
+MODULES = [("espalier", espalier_cases), ("safetensors", safetensors_cases)]
 
 
 def make():
     """The contents of every file of the corpus, by its path."""
     made, expected, rows = {}, [], []
-    for suffix, cases in (("espalier", espalier_cases), ("safetensors", safetensors_cases)):
+    for usual_suffix, cases in MODULES:
         for case in cases.cases():
+            suffix = case.suffix or usual_suffix
             file = f"{case.name}.{suffix}"
+            assert (case.found_by == "opens") == (case.code == "-"), file
             assert f"files/{file}" not in made, f"{file} is there twice"
             assert len(case.data) <= LARGEST, f"{file} has {len(case.data)} bytes"
             made[f"files/{file}"] = case.data
@@ -34,13 +38,16 @@ def make():
                 entry["offset"] = case.offset()
             if case.path is not None:
                 entry["path"] = case.path
+            if case.says is not None:
+                entry["says"] = case.says
             if case.limits:
                 entry["limits"] = case.limits
             if suffix == "espalier":
                 entry["reference"] = "accepts" if case.reference_accepts else "refuses"
             expected.append(entry)
             limits = ",".join(f"{name}={value}" for name, value in case.limits.items())
-            rows.append([file, case.found_by, case.code, str(entry.get("offset", "-")), case.path or "-", limits or "-"])
+            rows.append([file, case.found_by, case.code, str(entry.get("offset", "-")), case.path or "-", limits or "-",
+                         case.says or "-"])  # fmt: skip
     same = {}
     for file, data in made.items():
         assert data not in same, f"{file} and {same[data]} are the same"

@@ -17,7 +17,7 @@ namespace espalier::testing {
 struct TableRow {
   std::string file;
   std::string found_by;
-  /// The name of the code.
+  /// The name of the code; "-" if the file opens all the same.
   std::string code;
   // Where a reader has a choice, nothing is expected.
   std::optional<std::uint64_t> offset = {};
@@ -27,15 +27,17 @@ struct TableRow {
   /// file is good.
   bool limited = false;
   Limits eased = {};
+  /// A part of the message, or of that of a note if the file opens.
+  std::optional<std::string> says = {};
 };
 
-/// The rows of table.txt: a line for each file, of six columns with a tab between them (file, step,
-/// code, offset, key path, limits as `name=number` with commas; `-` for nothing). Empty if it is
-/// malformed.
+/// The rows of table.txt: a line for each file, of seven columns with a tab between them (file,
+/// step, code, offset, key path, limits as `name=number` with commas, a part of the message; `-`
+/// for nothing). Empty if it is malformed.
 std::vector<TableRow> parse_table(std::string_view text);
 
 /// How a verdict differs from what the row expects; empty if it does not.
-std::string difference(const TableRow& row, const std::optional<Verdict>& verdict);
+std::string difference(const TableRow& row, const Verdict& verdict);
 
 }  // namespace espalier::testing
 

@@ -11,9 +11,14 @@ const table = readFileSync(join(testFiles, 'corrupt/table.txt'), 'utf8').trimEnd
   return { file, step, code, offset, path, limits }
 })
 
-/** Whether the page accepts the file: it does not read carried trees, and it uses the default limits. */
-function isGood({ step, code, limits }) {
-  return step === 'restore' || (code === 'limit_exceeded' && limits !== undefined)
+/**
+ * Whether the page accepts the file: it does not read carried trees, and it uses the default limits. Where local headers
+ * of a zip archive are, it predicts, and its verifying reads hashes alone.
+ */
+function isGood({ file, step, code, limits }) {
+  if (step === 'opens' || step === 'restore' || (code === 'limit_exceeded' && limits !== undefined)) return true
+  const isDeferred = step === 'read' || (step === 'verify' && code === 'chunk_corrupt')
+  return file.startsWith('zip-local-') || (isDeferred && !file.endsWith('.espalier'))
 }
 
 /** Milliseconds that each file may take at most, on the slowest machine. */
@@ -81,7 +86,7 @@ inEachBrowser((kind, browser) => {
       const { file, step, code, offset, path } = row
       const { problem, verified } = await look(page, file)
       if (isGood(row)) {
-        assert.match(verified ?? problem, file.endsWith('.safetensors') ? /has no hashes/ : /all is well/, file)
+        assert.match(verified ?? problem, file.endsWith('.espalier') ? /all is well/ : /has no hashes/, file)
         seen.good++
       } else if (step === 'open') {
         assert.ok(problem, `${file} was opened`)

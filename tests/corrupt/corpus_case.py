@@ -36,6 +36,8 @@ class Case:
     reference_accepts: bool = False
     says: "str | None" = None
     suffix: "str | None" = None
+    opens: "str | None" = None
+    beside: dict = field(default_factory=dict)
 
     def offset(self):
         if isinstance(self.at, tuple):

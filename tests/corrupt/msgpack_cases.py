@@ -106,10 +106,9 @@ def arrays():
     yield raw("data-text", BAD_ARRAY, b"\x93\x91\x02\xa4int8\xa2ab")
     yield raw("data-nil", BAD_ARRAY, b"\x93\x91\x00\xa4int8\xc0")
     parts = "the parts of an array take more or less than its {} bytes".format
-    yield raw("data-too-short", parts(11), b"\x93\x91\x02\xa4int8\xc4\x01a")
-    yield raw("byte-after-data", parts(12), b"\x93\x91\x02\xa4int8\xc4\x02abc")
-    yield raw("data-longer-than-it", parts(11), b"\x93\x91\x02\xa4int8\xc4\x03ab")
-    yield raw("data-largest", parts(14), b"\x93\x91\x02\xa4int8\xc6\xff\xff\xff\xffab")
+    yield raw("byte-after-data", parts(13), b"\x93\x91\x02\xa4int8\xc4\x02abc")
+    yield raw("data-longer-than-it", parts(12), b"\x93\x91\x02\xa4int8\xc4\x03ab")
+    yield raw("data-largest", parts(15), b"\x93\x91\x02\xa4int8\xc6\xff\xff\xff\xffab")
     # The extension ends inside its parts; what follows would complete them.
     yield inside("array-parts-past-its-end", parts(3), b"\xc7\x03\x01" + b"\x93" + whole)
     axes = "an array has {} axes, more than 64".format

@@ -56,20 +56,34 @@ def cases():
 
 def containers():
     counted = "a container says that it has {} values, more than the rest of the file can hold".format
-    for name, head, count in (("list-of-15", b"\x9f", 15), ("list-of-16-bits", b"\xdc\xff\xff", 65535),
-                              ("list-of-32-bits", b"\xdd\xff\xff\xff\xff", 2**32 - 1), ("map-of-15", b"\x8f", 15),
-                              ("map-of-16-bits", b"\xde\xff\xff", 65535), ("map-of-32-bits", b"\xdf\xff\xff\xff\xff", 2**32 - 1),
-                              # Twice as many values, in 32 bits none.
-                              ("map-that-wraps", b"\xdf\x80\x00\x00\x00", 2**31)):  # fmt: skip
+    for name, head, count in (
+        ("list-of-15", b"\x9f", 15),
+        ("list-of-16-bits", b"\xdc\xff\xff", 65535),
+        ("list-of-32-bits", b"\xdd\xff\xff\xff\xff", 2**32 - 1),
+        ("map-of-15", b"\x8f", 15),
+        ("map-of-16-bits", b"\xde\xff\xff", 65535),
+        ("map-of-32-bits", b"\xdf\xff\xff\xff\xff", 2**32 - 1),
+        # Twice as many values, in 32 bits none.
+        ("map-that-wraps", b"\xdf\x80\x00\x00\x00", 2**31),
+    ):
         yield inside(f"{name}-in-3-bytes", counted(count), head + b"\xc0\xc0\xc0")
     yield inside("list-one-too-many", counted(4), b"\x94\xc0\xc0\xc0")
     # Two values each.
     yield inside("map-one-too-many", counted(2), b"\x82\xa0\xc0\x00")
     yield refused("root-largest", counted(2**32 - 1), b"\xdf\xff\xff\xff\xff\xa1a\x01", 0)
-    for name, key in (("nil", b"\xc0"), ("bool", b"\xc3"), ("float", b"\xca" + bytes(4)), ("bytes", b"\xc4\x01x"),
-                      ("list", b"\x90"), ("list-of-one", b"\x91\xc0"), ("map", b"\x80"), ("array", GOOD),
-                      ("extension", b"\xd4\x05x"), ("u64-over-int64", b"\xcf" + number(2**63, 8)),
-                      ("complex", extension(2, b"\x92\xca" + bytes(4) + b"\xca" + bytes(4)))):  # fmt: skip
+    for name, key in (
+        ("nil", b"\xc0"),
+        ("bool", b"\xc3"),
+        ("float", b"\xca" + bytes(4)),
+        ("bytes", b"\xc4\x01x"),
+        ("list", b"\x90"),
+        ("list-of-one", b"\x91\xc0"),
+        ("map", b"\x80"),
+        ("array", GOOD),
+        ("extension", b"\xd4\x05x"),
+        ("u64-over-int64", b"\xcf" + number(2**63, 8)),
+        ("complex", extension(2, b"\x92\xca" + bytes(4) + b"\xca" + bytes(4))),
+    ):
         yield inside(f"key-{name}", BAD_KEY, b"\x81" + key + b"\xc0", 4)
     twice = "a map has the same key twice"
     yield refused("key-twice", twice, b"\x82\xa1a\x01\xa1a\x02", path="a")
@@ -80,7 +94,12 @@ def containers():
 
 def texts():
     bad = "a text is not UTF-8"
-    for name, raw in (("lone-byte", b"\xff"), ("overlong", b"\xc0\xaf"), ("surrogate", b"\xed\xa0\x80"), ("cut-character", b"a\xc3")):
+    for name, raw in (
+        ("lone-byte", b"\xff"),
+        ("overlong", b"\xc0\xaf"),
+        ("surrogate", b"\xed\xa0\x80"),
+        ("cut-character", b"a\xc3"),
+    ):
         yield inside(f"text-{name}", bad, text(raw))
         yield inside(f"key-{name}", bad, b"\x81" + text(raw) + b"\x01", 4)
     yield inside("byte-c1", "the byte 0xC1 begins no msgpack object", b"\x91\xc1", 4, "a/0")
@@ -117,18 +136,31 @@ def arrays():
     yield raw("of-2-32-axes", axes(2**32 - 1), b"\x93\xdd\xff\xff\xff\xff" + b"\x01" * 70)
     fit = "the array has {}, which do not fit its shape and its dtype '{}'".format
     for name, shape, dtype, data in (
-        ("more-elements", (3,), "int8", b"ab"), ("fewer-elements", (1,), "int8", b"ab"), ("no-elements", (0,), "int8", b"ab"),
-        ("no-axes", (), "int8", b"ab"), ("another-dtype", (2,), "int16", b"ab"), ("elements-wrap", (2**63, 2), "int8", b""),
-        ("elements-wrap-to-2", (2**63 + 1, 2), "int8", b"ab"), ("bytes-wrap", (2**61 + 1,), "float64", b"abcdefgh"),
-        ("bytes-2-63", (2**63,), "int8", b""), ("unknown-dtype", (3,), "text", b"ab"),
-        ("unknown-dtype-of-nothing", (3,), "text", b""), ("unknown-dtype-wraps", (2**63, 2), "text", b""),
-        ("unknown-dtype-wraps-to-2", (2**63 + 1, 2), "text", b"ab"), ("unknown-dtype-of-none", (0,), "text", b"ab"),
-    ):  # fmt: skip
+        ("more-elements", (3,), "int8", b"ab"),
+        ("fewer-elements", (1,), "int8", b"ab"),
+        ("no-elements", (0,), "int8", b"ab"),
+        ("no-axes", (), "int8", b"ab"),
+        ("another-dtype", (2,), "int16", b"ab"),
+        ("elements-wrap", (2**63, 2), "int8", b""),
+        ("elements-wrap-to-2", (2**63 + 1, 2), "int8", b"ab"),
+        ("bytes-wrap", (2**61 + 1,), "float64", b"abcdefgh"),
+        ("bytes-2-63", (2**63,), "int8", b""),
+        ("unknown-dtype", (3,), "text", b"ab"),
+        ("unknown-dtype-of-nothing", (3,), "text", b""),
+        ("unknown-dtype-wraps", (2**63, 2), "text", b""),
+        ("unknown-dtype-wraps-to-2", (2**63 + 1, 2), "text", b"ab"),
+        ("unknown-dtype-of-none", (0,), "text", b"ab"),
+    ):
         size = "1 byte" if len(data) == 1 else f"{len(data)} bytes"
         yield inside(f"array-{name}", fit(size, dtype), array(shape, dtype, data), None)
     yield inside("scalar-of-two", fit("2 bytes", "int8"), array((), "int8", b"ab", 3), None)
     # As chunks of an array that flax cut, they could be one; alone, each must fit.
-    yield inside("array-line-in-dtype", None, array((3,), "a\nb", b"ab"), None)
+    yield inside(
+        "array-line-in-dtype",
+        "the array has 2 bytes, which do not fit its shape and its dtype",
+        array((3,), "a\nb", b"ab"),
+        None,
+    )
 
 
 def numbers():
@@ -157,10 +189,20 @@ def ends():
     yield inside("bytes-largest", CUT, b"\xc6\xff\xff\xff\xffx", **cut)
     yield inside("extension-largest", CUT, b"\xc9\xff\xff\xff\xff\x05x", **cut)
     yield inside("list-cut", CUT, b"\x92\x01\xa5", 5, "a/1", **cut)
-    yield refused("trailing-byte", "the file goes on for 1 byte after its object", array_end + b"\xc0", len(array_end),
-                  code="trailing_bytes")  # fmt: skip
-    yield refused("twice", f"the file goes on for {len(array_end)} bytes after its object", array_end * 2, len(array_end),
-                  code="trailing_bytes")  # fmt: skip
+    yield refused(
+        "trailing-byte",
+        "the file goes on for 1 byte after its object",
+        array_end + b"\xc0",
+        len(array_end),
+        code="trailing_bytes",
+    )
+    yield refused(
+        "twice",
+        f"the file goes on for {len(array_end)} bytes after its object",
+        array_end * 2,
+        len(array_end),
+        code="trailing_bytes",
+    )
     deep = "the tree is deeper than the 256 levels that Limits::depth allows"
     yield inside("deep", deep, b"\x91" * 3000 + b"\xc0", code="limit_exceeded", at=258, path=None)
     yield inside("deep-maps", deep, b"\x81\xa0" * 1000 + b"\xc0", code="limit_exceeded", at=None, path=None)
@@ -171,20 +213,74 @@ def limits():
     limited = dict(code="limit_exceeded")
     axes = (1, 2)
     complexes = extension(2, b"\x92\xca" + bytes(4) + b"\xcb" + bytes(8))
-    good = mapping(w=array(axes, "int8", b"ab"), l=b"\x93\xc0\xc3\xcf" + number(2**63, 8), d=b"\x82\x01\xd0\xff\xa1x" + complexes,
-                   s=array((), "float16", b"ab", 3), e=extension(5, b"x"), t=text("text"), b=binary(b"text"))  # fmt: skip
+    good = mapping(
+        w=array(axes, "int8", b"ab"),
+        l=b"\x93\xc0\xc3\xcf" + number(2**63, 8),
+        d=b"\x82\x01\xd0\xff\xa1x" + complexes,
+        s=array((), "float16", b"ab", 3),
+        e=extension(5, b"x"),
+        t=text("text"),
+        b=binary(b"text"),
+    )
     # What is not in arrays.
     plain = len(good) - 4
     says = "what is not in arrays takes more than the {} bytes that Limits::foreign_header_bytes allows".format
     yield refused("limit-header", says(plain - 1), good, limits={"foreign_header_bytes": plain - 1}, **limited)
     many = mapping(a=b"\xdc\x00\x64" + b"\x01" * 100)
-    yield refused("limit-nodes", None, many, limits={"nodes": 102}, **limited)
+    yield refused(
+        "limit-nodes",
+        "the tree has more nodes than the 102 that readers accept (Limits::nodes)",
+        many,
+        limits={"nodes": 102},
+        **limited,
+    )
     keys = mapping(**{f"k{i}": b"\x01" for i in range(12)})
-    yield refused("limit-nodes-of-map", None, keys, limits={"nodes": 13}, **limited)
-    yield refused("limit-depth", "the tree is deeper than the 2 levels that Limits::depth allows",
-                  mapping(a=b"\x91\x91\xc0"), 4, "a/0", limits={"depth": 2}, **limited)  # fmt: skip
-    yield refused("limit-rank", None, good, path="w", limits={"rank": 1}, **limited)
-    yield refused("limit-bigint", None, good, path="l/2", limits={"bigint_bytes": 8}, **limited)
-    yield refused("limit-chunks", None, good, limits={"index_bytes": 63}, **limited)
-    yield refused("limit-path", None, mapping(long=b"\xc0"), limits={"path_bytes": 3}, **limited)
-    yield refused("limit-text", None, mapping(k=text("long")), limits={"text_bytes": 4}, **limited)
+    yield refused(
+        "limit-nodes-of-map",
+        "the tree has more nodes than the 13 that readers accept (Limits::nodes)",
+        keys,
+        limits={"nodes": 13},
+        **limited,
+    )
+    yield refused(
+        "limit-depth",
+        "the tree is deeper than the 2 levels that Limits::depth allows",
+        mapping(a=b"\x91\x91\xc0"),
+        4,
+        "a/0",
+        limits={"depth": 2},
+        **limited,
+    )
+    yield refused(
+        "limit-rank",
+        "a tensor has 2 axes and readers accept 1 (Limits::rank)",
+        good,
+        path="w",
+        limits={"rank": 1},
+        **limited,
+    )
+    yield refused(
+        "limit-bigint",
+        "an integer takes more than the 8 bytes that readers accept (Limits::bigint_bytes)",
+        good,
+        path="l/2",
+        limits={"bigint_bytes": 8},
+        **limited,
+    )
+    yield refused(
+        "limit-chunks",
+        "the file has more chunks than fit in Limits::index_bytes",
+        good,
+        limits={"index_bytes": 63},
+        **limited,
+    )
+    yield refused(
+        "limit-path",
+        "a key path is longer than the 3 bytes that Limits::path_bytes allows",
+        mapping(long=b"\xc0"),
+        limits={"path_bytes": 3},
+        **limited,
+    )
+    yield refused(
+        "limit-text", "Limits::text_bytes allows 4", mapping(k=text("long")), limits={"text_bytes": 4}, **limited
+    )

@@ -436,6 +436,7 @@ def limits():
             array("a", "string", 2, text("x") + text("")),
             pair("b", "bool", b"\1"),
             array("l", "bool", 3, b"\0\1\1"),
+            array("u", "u8", 64, bytes(64)),
         ],
         [W, tensor("q", (32, 2), Q4_0, 32), tensor("f", (2, 3), F32, 96)],
         120,

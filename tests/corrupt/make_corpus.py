@@ -18,12 +18,14 @@ import espalier_cases
 import folder_cases
 import gguf_cases
 import msgpack_cases
+import pickle_cases
 import safetensors_cases
+import zip_cases
 
 LARGEST = 4096
 # The suffix of most of its files, and a module of cases.
 MODULES = [
-    ("espalier", espalier_cases), ("safetensors", safetensors_cases),
+    ("espalier", espalier_cases), ("safetensors", safetensors_cases), ("npz", zip_cases), ("pkl", pickle_cases),
     ("gguf", gguf_cases), ("msgpack", msgpack_cases), ("", folder_cases),
 ]  # fmt: skip
 

@@ -155,6 +155,10 @@ TEST_CASE(
     return bytes + std::string(size, letter);
   };
   const std::string name = text('X', 4000, 'A') + "\x94" + text('X', 4000, 'B') + "\x94";
+  // How a file of torch.save() from before 1.6 begins. The pickle that follows does not end.
+  const std::string file =
+      "\x80\x02\x8A\x0Al\xFC\x9C"
+      "F\xF9 j\xA8P\x19.\x80\x02M\xE9\x03.\x80\x02"s;
   struct Case {
     const char* what;
     std::string pickle;
@@ -181,6 +185,11 @@ TEST_CASE(
        "used so often"},
       {"a text", text('X', 500'000, 'k') + "\x94(" + times(100'000, "h\0"s) + "t", "used so often"},
       {"bytes", text('B', 500'000, 'k') + "\x94(" + times(100'000, "h\0"s) + "t", "used so often"},
+      {"the file in place of a storage",
+       "ctorch.storage\n_load_from_bytes\n\x94" + text('B', 500'000, 'N').replace(5, 23, file) +
+           "\x85\x94K\x02\x85\x94K\x01\x85\x94ctorch._utils\n_rebuild_tensor_v2\n\x94(" +
+           times(20'000, "h\x04(h\0h\x01RK\0h\x02h\x03\x89NtR"s) + "t",
+       "used so often"},
       {"a path",
        "cpathlib\nPath\n\x94" + text('X', 500'000, 'k') + "\x85\x94(" +
            times(100'000, "h\0h\x01R"s) + "t",
@@ -299,11 +308,13 @@ TEST_CASE("A memo number beyond all others takes no memory") {
 }
 
 TEST_CASE("The opcodes of protocol 0 and those of old classes") {
-  // {'a': [1L, True, -2, 1.5, u'\xe9\u2603', "x\n"], 'o': an instance with x = 1}
+  // {'a': [1L, True, -2, 1.5, u'\xe9\u2603', "x\n"], 'o': what a class gives, with x = 1, 't': a
+  // tensor on no device}
   const auto opened = open(
       "\x80\x02(dp0\nS'a'\np1\n(lp2\nL1L\naI01\naI-2\naF1.5\naV\xE9\\u2603\np3\naS'x\\n'\nas"
-      "S'o'\n(i__main__\nThing\n(dS'x'\nI1\nsbs.");
-  REQUIRE(opened);
+      "S'o'\n(i__main__\nThing\n(dS'x'\nI1\nsbsS't'\n"
+      "ctorch._utils\n_rebuild_meta_tensor_no_storage\n(ctorch\nfloat32\n))\x89tRs.");
+  REQUIRE_MESSAGE(opened, opened.error().describe());
   std::string text;
   for (Walker walk(opened->state()); walk.next();) {
     const NodeRef node = walk.node();
@@ -314,8 +325,11 @@ TEST_CASE("The opcodes of protocol 0 and those of old classes") {
   }
   CHECK(text ==
         "=dict a=list a/0=int641 a/1=bool a/2=int64-2 a/3=float64 a/4=string\xC3\xA9\xE2\x98\x83 "
-        "a/5=stringx\n o=record o/x=int641 ");
-  CHECK(opened->state().find(KeyView::of("o"))->label() == "__main__.Thing");
+        "a/5=stringx\n o=record o/args=tuple o/state=dict o/state/x=int641 t=placeholder ");
+  // The name may be that of a function: Python would call it.
+  CHECK(opened->state().find(KeyView::of("o"))->label() == "call:__main__.Thing");
+  CHECK(opened->catalog().notes().listed()[0].message.find("would call __main__.Thing") !=
+        std::string::npos);
 }
 
 }  // namespace

@@ -257,9 +257,9 @@ class PickleMachine {
     return push_pair(type, pop(), args);
   }
 
-  // An instance of the class below, or of the class that the opcode names, with what is above the
-  // mark as its arguments.
-  bool instance(bool names_class) {
+  // OBJ and INST: of the class below, or of the one that the opcode names, with what is above the
+  // mark as arguments. Python calls whatever the name stands for, so this is a call.
+  bool call_marked(bool names_class) {
     if (names_class && !make_global()) return false;
     const std::optional<PickleRef> named = names_class ? std::optional(pop()) : std::nullopt;
     const auto mark = take_mark();
@@ -269,7 +269,7 @@ class PickleMachine {
     const PickleRef of = named ? *named : stack_[*mark];
     const PickleRef args = tuple(std::span(stack_).subspan(first));
     stack_.resize(*mark, of);
-    return push_pair(PickleType::kNew, of, args);
+    return push_pair(PickleType::kCall, of, args);
   }
 
   bool new_with_keywords() {
@@ -436,9 +436,9 @@ class PickleMachine {
       case PickleOp::kNewObjEx:
         return new_with_keywords();
       case PickleOp::kObj:
-        return instance(false);
+        return call_marked(false);
       case PickleOp::kInst:
-        return instance(true);
+        return call_marked(true);
       case PickleOp::kBuild:
         return build();
       case PickleOp::kBinPersId: {

@@ -88,6 +88,7 @@ PickleTree::PickleTree(const PickleGraph& graph, const Limits& limits, Notes& no
       notes_(notes),
       known_(graph.object_count()),
       tensors_(graph.object_count()),
+      is_explained_(graph.object_count()),
       open_(graph.object_count()) {
   // The metadata: its fields are set when its children are asked for.
   shapes_.push_back({.from = From::kFields, .kind = Kind::kDict});
@@ -491,8 +492,12 @@ std::optional<PickleShape> PickleTree::shape_python(PickleGlobal function, Pickl
     }
   }
   if (is(function, "copyreg", "_reconstructor") && args.size() == 3) {
-    if (const auto cls = global_of(args[0]))
+    // With another base, it calls the __init__ of that.
+    const auto cls = global_of(args[0]);
+    const auto base = global_of(args[1]);
+    if (cls && base && is(*base, "builtins", "object")) {
       return shape_instance(ref, *cls, graph_.call(ref).args);
+    }
   }
   if (function.module == "pathlib" || function.module == "pathlib._local") {
     std::string path;
@@ -1079,7 +1084,7 @@ Result<void> PickleTree::add_to(TableBuilder& builder) {
 void PickleTree::note_hidden_calls() {
   for (std::uint32_t number = 0; number < graph_.object_count() && !error_; ++number) {
     const PickleRef ref = PickleRef::object(number);
-    if (known_[number] != 0 || tensors_[number] != 0) continue;
+    if (known_[number] != 0 || tensors_[number] != 0 || is_explained_[number]) continue;
     if (graph_.type(ref) == PickleType::kCall) shape_of_ref(ref);
   }
 }

@@ -149,6 +149,10 @@ class PickleTree {
   void note(Note::Kind kind, std::string message);
   /// Notes a call that Python would make. `is_shown`: whether its arguments are in the tree.
   void note_call(std::string_view name, bool is_shown);
+  /// A call that is understood although it is no node of the tree: it is not noted.
+  void explain_call(PickleRef ref) { is_explained_[ref.number()] = true; }
+  /// Counts work on values that many calls may share. Refuses the file if it is too much.
+  void count_steps(std::uint64_t steps);
 
   // Makers of shapes.
   PickleShape literal(PickleRef ref) const;
@@ -223,7 +227,6 @@ class PickleTree {
   void add_parts(std::vector<Field>& named, PickleRef ref, const PickleShape& shape);
   void note_hidden_calls();
   void fill(Children& found, const PickleShape& shape);
-  void count_steps(std::uint64_t steps);
   PickleShape dict(PickleRef ref, From from, std::string_view label);
   /// The key that a value of the pickle is, if it can be one.
   std::optional<KeyView> key_of(PickleRef ref, bool is_field);
@@ -249,6 +252,7 @@ class PickleTree {
   // By object: the number of the shape that is kept for it, plus 1, and that of its tensor, plus 1.
   std::vector<std::uint32_t> known_;
   std::vector<std::uint32_t> tensors_;
+  std::vector<bool> is_explained_;
   // Tensors by a hash of all that tells them apart.
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint32_t> tied_;
   std::vector<Field> fields_;

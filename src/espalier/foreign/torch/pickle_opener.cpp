@@ -112,7 +112,11 @@ Result<void> PickleOpener::step() {
     return {};
   }
   if (plain_) return {};
-  if (pickles_.empty()) pickles_.assign(front().begin(), front().end());
+  if (pickles_.empty()) {
+    const ByteSpan first = front();
+    const auto length = std::min<std::uint64_t>(first.size(), options().limits.pickle_bytes);
+    pickles_.assign(first.begin(), first.begin() + static_cast<std::ptrdiff_t>(length));
+  }
   return looks_like_legacy_torch(pickles_) ? parse_legacy_file() : parse_plain();
 }
 

@@ -221,7 +221,10 @@ std::optional<TorchTree::Storage> TorchTree::inner_storage(PickleRef ref) {
   const auto bytes = bytes_of(args[0]);
   if (!bytes || !looks_like_legacy_torch(*bytes)) return unknown();
   const auto file = parse_legacy(*bytes, bytes->size(), 0);
-  if (!file || file->storages.size() != 1) return unknown();
+  // Many calls may share the bytes: only the storage itself costs nothing.
+  const bool is_one = file && file->storages.size() == 1;
+  count_steps(is_one ? file->storages[0].offset : bytes->size());
+  if (!is_one) return unknown();
   const LegacyStorage& inner = file->storages[0];
   // It may hold calls of its own, which torch would make.
   if (const auto hidden = file->graph.first_call()) {
@@ -255,6 +258,7 @@ std::optional<TorchTree::Storage> TorchTree::inner_storage(PickleRef ref) {
     found.dtype = torch_class_dtype(file->graph.global(parts[1]), "Storage");
   }
   found.is_big_endian = file->is_big_endian;
+  explain_call(ref);
   return found;
 }
 

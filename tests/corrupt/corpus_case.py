@@ -22,8 +22,10 @@ class Case:
     must fail: "open", "verify" (every byte is read, and the tensors stay readable), "read" (the same, but
     they do not) or "restore" (of the tree that a safetensors file carries). "opens": the file opens all
     the same, and a note says so; `code` is then "-". `says` is a part of the message, or of that of the
-    note. `suffix` is that of the file, if not the usual one of its module. `limits` are those of the reader; others are the defaults. `reference_accepts`:
-    the independent reader knows no limits.
+    note. `suffix` is that of the file, if not the usual one of its module. A checkpoint in several files
+    is a folder: `opens` is the name of the file to open, and `beside` the other files by name. `limits`
+    are those of the reader; others are the defaults. `reference_accepts`: the independent reader knows
+    no limits.
     """
 
     name: str
@@ -36,6 +38,8 @@ class Case:
     reference_accepts: bool = False
     says: "str | None" = None
     suffix: "str | None" = None
+    opens: "str | None" = None
+    beside: dict = field(default_factory=dict)
 
     def offset(self):
         if isinstance(self.at, tuple):

@@ -29,30 +29,41 @@ Verdict judge_file(const std::filesystem::path& path, const Limits& limits, Acce
                         file->load(file->metadata()));
 }
 
+// A file, and those beside it if it has a folder of its own.
+OpenedFolder read_files(const std::filesystem::path& path, bool has_folder) {
+  OpenedFolder read{path.filename().string(), {}};
+  read.files[read.name] = read_whole(path);
+  if (!has_folder) return read;
+  for (const auto& entry : std::filesystem::directory_iterator(path.parent_path())) {
+    read.files[entry.path().filename().string()] = read_whole(entry.path());
+  }
+  return read;
+}
+
 class Walk {
  public:
   explicit Walk(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
   void visit(const TableRow& row) {
     const auto path = folder_ / "files" / row.file;
-    const auto bytes = read_whole(path);
     check(row, "table", std::filesystem::exists(path) ? "" : "there is no such file");
+    const OpenedFolder files = read_files(path, path.parent_path() != folder_ / "files");
     const auto start = std::chrono::steady_clock::now();
     for (const std::uint64_t step : {0u, 1000u, 7u}) {
       const std::string how = step == 0 ? "whole" : "by " + std::to_string(step) + " bytes";
-      check(row, how, difference(row, judge(bytes, row.limits, step)));
+      check(row, how, difference(row, judge(files, row.limits, step)));
     }
     check(row, "mapped", difference(row, judge_file(path, row.limits, Access::kMapped)));
     check(row, "read", difference(row, judge_file(path, row.limits, Access::kRead)));
     // Over a network, local headers of a zip archive are predicted and not read.
-    const Verdict remote = judge(bytes, row.limits, 0, true);
+    const Verdict remote = judge(files, row.limits, 0, true);
     const bool is_local = row.file.starts_with("zip-local-");
     check(row, "over a network",
           is_local && remote.found_by == "opens" ? "" : difference(row, remote));
     times_.push_back({std::chrono::steady_clock::now() - start, row.file});
     // Nothing but the limit was the reason, and it is not off by one.
     if (row.limited && row.code == "limit_exceeded") {
-      const Verdict verdict = judge(bytes, row.eased, 0);
+      const Verdict verdict = judge(files, row.eased, 0);
       check(row, "with one more", verdict.found_by == "opens" ? "" : verdict.error.describe());
     }
     codes_.insert(row.code);

@@ -273,7 +273,8 @@ int main(int argc, char** argv) {
   }
   std::size_t most = 0;
   for (int i = first_folder; i < argc; ++i) {
-    for (const auto& entry : std::filesystem::directory_iterator(argv[i])) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(argv[i])) {
+      if (!entry.is_regular_file()) continue;
       const auto extension = entry.path().extension();
       if (extension == ".json" || extension == ".md" || extension == ".cpp") continue;
       const auto file = read_whole(entry.path());

@@ -19,37 +19,44 @@
 namespace espalier::testing {
 namespace {
 
-// Feeds a machine that needs bytes of the file alone.
-template <class Machine>
-Result<void> feed(Machine& machine, ByteSpan file, std::uint64_t step) {
-  if (step > 0) return feed_steps(machine, file, step);
-  return machine.needs().empty() ? Result<void>() : feed_whole(machine, file);
+// Tells the opener of a file that it wants.
+Result<void> answer(OpeningMachine& opener, const OpenedFolder& folder) {
+  const WantedFile wanted = opener.wants().front();
+  const auto file = folder.files.find(wanted.name);
+  if (file != folder.files.end()) return opener.answer(wanted.number, file->second.size());
+  const Result<std::uint64_t> missing = fail(ErrorCode::kFileMissing, "there is no such file");
+  return opener.answer(wanted.number, missing);
 }
 
-// No file lies beside the one in memory.
-Result<void> refuse_wanted(OpeningMachine& opener) {
-  while (!opener.wants().empty()) {
-    const Result<std::uint64_t> missing = fail(ErrorCode::kFileMissing, "there is no such file");
-    if (auto ok = opener.answer(opener.wants().front().number, missing); !ok) return ok;
-  }
-  return {};
-}
-
-Result<Checkpoint> open(ByteSpan file, const OpenOptions& options, std::uint64_t step) {
+Result<Checkpoint> open(const OpenedFolder& folder, const OpenOptions& options,
+                        std::uint64_t step) {
+  std::vector<ByteSpan> files = {folder.files.at(folder.name)};
   AnyOpener opener(options);
-  for (;;) {
-    if (auto ok = feed(opener, file, step); !ok) return propagate(ok);
-    if (auto ok = refuse_wanted(opener); !ok) return propagate(ok);
-    if (opener.needs().empty() && opener.wants().empty()) return opener.finish();
+  while (!opener.wants().empty() || !opener.needs().empty()) {
+    Result<void> ok;
+    if (!opener.wants().empty()) {
+      const auto file = folder.files.find(opener.wants().front().name);
+      files.push_back(file != folder.files.end() ? ByteSpan(file->second) : ByteSpan());
+      ok = answer(opener, folder);
+    } else {
+      Extent extent = opener.needs().front();
+      if (step > 0) extent.length = std::min(extent.length, step);
+      // Everything at once, wanted or not.
+      if (step == 0) extent = {extent.file, 0, files[extent.file].size()};
+      ok = opener.feed(extent, bytes_at(files[extent.file], extent));
+    }
+    if (!ok) return propagate(ok);
   }
+  return opener.finish();
 }
 
-// The files of a checkpoint: the one in memory, and those that are made of it at the first use.
+// The files of a checkpoint: those in memory, and those that are made of them at the first use.
 class Files {
  public:
-  Files(const Catalog& catalog, ByteSpan file, const Limits& limits, std::uint64_t step)
+  Files(const Catalog& catalog, const OpenedFolder& folder, const Limits& limits,
+        std::uint64_t step)
       : catalog_(catalog),
-        file_(file),
+        folder_(folder),
         step_(step),
         left_(limits.made_bytes),
         made_(catalog.files().size()) {}
@@ -57,7 +64,7 @@ class Files {
   Result<ByteSpan> bytes(std::uint32_t number) {
     const FileEntry& entry = catalog_.files()[number];
     if (entry.problem) return tl::unexpected<Error>(*entry.problem);
-    if (!entry.maker) return file_;
+    if (!entry.maker) return folder_.files.at(number == 0 ? folder_.name : entry.name);
     auto& made = made_[number];
     if (!made) made = make(entry);
     if (!*made) return propagate(*made);
@@ -87,15 +94,13 @@ class Files {
     left_ -= entry.length;
     std::vector<std::byte> out(static_cast<std::size_t>(entry.length));
     const auto machine = entry.maker->start(out);
-    if (auto ok = testing::feed_steps(*machine, file_, step_ > 0 ? step_ : file_.size()); !ok) {
-      return propagate(ok);
-    }
+    if (auto ok = feed(*machine); !ok) return propagate(ok);
     if (auto ok = machine->finish(); !ok) return propagate(ok);
     return out;
   }
 
   const Catalog& catalog_;
-  ByteSpan file_;
+  const OpenedFolder& folder_;
   std::uint64_t step_;
   std::uint64_t left_;
   std::vector<std::optional<Result<std::vector<std::byte>>>> made_;
@@ -149,11 +154,16 @@ Result<VerifyReport> verify(const Checkpoint& checkpoint, Files& files) {
 
 }  // namespace
 
-Verdict judge(ByteSpan file, const Limits& limits, std::uint64_t step, bool is_remote) {
-  auto checkpoint =
-      open(file, {.file_size = file.size(), .limits = limits, .is_remote = is_remote}, step);
+Verdict judge(const OpenedFolder& folder, const Limits& limits, std::uint64_t step,
+              bool is_remote) {
+  auto checkpoint = open(folder,
+                         {.file_size = folder.files.at(folder.name).size(),
+                          .limits = limits,
+                          .name = folder.name,
+                          .is_remote = is_remote},
+                         step);
   if (!checkpoint) return {"open", std::move(checkpoint.error())};
-  Files files(checkpoint->catalog(), file, limits, step);
+  Files files(checkpoint->catalog(), folder, limits, step);
   auto report = verify(*checkpoint, files);
   auto state = load(checkpoint->state(), files);
   auto metadata = load(checkpoint->metadata(), files);

@@ -1,10 +1,12 @@
-// The library's verdict on a file in memory after all steps: open, verify, read, restore.
+// The library's verdict on files in memory after all steps: open, verify, read, restore.
 //
 // No I/O and no exceptions, so that the same table can be walked wherever the core runs.
 #ifndef ESPALIER_TESTS_CORRUPT_JUDGE_H_
 #define ESPALIER_TESTS_CORRUPT_JUDGE_H_
 
 #include <cstdint>
+#include <map>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -28,9 +30,16 @@ struct Verdict {
   std::vector<Note> notes = {};
 };
 
+/// The file to open, and all files of its folder by name, itself among them.
+struct OpenedFolder {
+  std::string name;
+  std::map<std::string, std::vector<std::byte>> files;
+};
+
 /// Judges a file that is fed `step` bytes at a time, or whole if `step` is 0. `is_remote` is that
 /// of OpenOptions.
-Verdict judge(ByteSpan file, const Limits& limits, std::uint64_t step, bool is_remote = false);
+Verdict judge(const OpenedFolder& folder, const Limits& limits, std::uint64_t step,
+              bool is_remote = false);
 
 /// The steps after opening, with what verifying and loading both roots gave.
 Verdict judge_contents(const Checkpoint& checkpoint, const Limits& limits,

@@ -15,27 +15,39 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import espalier_cases
+import folder_cases
+import gguf_cases
+import msgpack_cases
 import pickle_cases
 import safetensors_cases
 import zip_cases
 
 LARGEST = 4096
 # The suffix of most of its files, and a module of cases.
-MODULES = [("espalier", espalier_cases), ("safetensors", safetensors_cases), ("npz", zip_cases),
-           ("pkl", pickle_cases)]  # fmt: skip
+MODULES = [
+    ("espalier", espalier_cases), ("safetensors", safetensors_cases), ("npz", zip_cases), ("pkl", pickle_cases),
+    ("gguf", gguf_cases), ("msgpack", msgpack_cases), ("", folder_cases),
+]  # fmt: skip
 
 
 def make():
     """The contents of every file of the corpus, by its path."""
-    made, expected, rows = {}, [], []
+    made, expected, rows, same = {}, [], [], {}
     for usual_suffix, cases in MODULES:
         for case in cases.cases():
             suffix = case.suffix or usual_suffix
-            file = f"{case.name}.{suffix}"
+            file = f"{case.name}/{case.opens}" if case.opens else f"{case.name}.{suffix}"
+            folder = {f"files/{case.name}/{other}": data for other, data in case.beside.items()}
             assert (case.found_by == "opens") == (case.code == "-"), file
             assert f"files/{file}" not in made, f"{file} is there twice"
-            assert len(case.data) <= LARGEST, f"{file} has {len(case.data)} bytes"
-            made[f"files/{file}"] = case.data
+            folder[f"files/{file}"] = case.data
+            for path, data in folder.items():
+                assert len(data) <= LARGEST, f"{path} has {len(data)} bytes"
+            made |= folder
+            # Nothing but the limits may differ: a file that is good without them is that of many cases.
+            content = (case.opens, case.data, *sorted(case.beside.items()), *case.limits.items())
+            assert content not in same, f"{file} and {same[content]} are the same"
+            same[content] = file
             entry = {"file": file, "found_by": case.found_by, "code": case.code}
             if case.at is not None:
                 entry["offset"] = case.offset()
@@ -45,16 +57,12 @@ def make():
                 entry["says"] = case.says
             if case.limits:
                 entry["limits"] = case.limits
-            if suffix == "espalier":
+            if suffix == "espalier" and not case.opens:
                 entry["reference"] = "accepts" if case.reference_accepts else "refuses"
             expected.append(entry)
             limits = ",".join(f"{name}={value}" for name, value in case.limits.items())
             rows.append([file, case.found_by, case.code, str(entry.get("offset", "-")), case.path or "-", limits or "-",
                          case.says or "-"])  # fmt: skip
-    same = {}
-    for file, data in made.items():
-        assert data not in same, f"{file} and {same[data]} are the same"
-        same[data] = file
     made["expected.json"] = ("[\n" + ",\n".join(map(json.dumps, expected)) + "\n]\n").encode()
     made["table.txt"] = "".join("\t".join(row) + "\n" for row in rows).encode()
     return made
@@ -63,10 +71,11 @@ def make():
 def write(folder):
     (folder / "files").mkdir(parents=True, exist_ok=True)
     made = make()
-    for old in (folder / "files").iterdir():
-        if f"files/{old.name}" not in made:
-            old.unlink()
+    for old in files_of(folder):
+        if old not in made:
+            (folder / old).unlink()
     for path, data in made.items():
+        (folder / path).parent.mkdir(exist_ok=True)
         (folder / path).write_bytes(data)
     print(f"{len(made) - 2} files written")
     return 0
@@ -75,11 +84,16 @@ def write(folder):
 def compare(folder):
     made = make()
     failures = [path for path, data in made.items() if not is_same(folder / path, data)]
-    failures += [path.name for path in (folder / "files").iterdir() if f"files/{path.name}" not in made]
+    failures += [path for path in files_of(folder) if path not in made]
     for path in failures:
         print(f"{path} is not what this program makes")
     print(f"{len(made) - len(failures)} passed, {len(failures)} failed")
     return 1 if failures else 0
+
+
+def files_of(folder):
+    """The paths of all files of the corpus that are there."""
+    return [path.relative_to(folder).as_posix() for path in (folder / "files").rglob("*") if path.is_file()]
 
 
 def is_same(path, data):

@@ -43,7 +43,7 @@ def is_good_by_default(entry):
 
 
 def check_convert(entry, source, target):
-    """`convert` reads everything: one clear line, exit code 3, and nothing is written."""
+    """`convert` reads everything: one clear line, exit code 3 (4 for a file that is missing), and nothing is written."""
     code, output, errors = run("convert", source, target)
     if is_good_by_default(entry):
         # What the new file lacks is said on the way.
@@ -52,7 +52,8 @@ def check_convert(entry, source, target):
         target.unlink(missing_ok=True)
         return
     said = LINE.match(errors)
-    check(entry, code == 3 and not output and said, f"convert: exit code {code}, {output!r}, {errors!r}")
+    expected = 4 if entry["code"] == "file_missing" else 3
+    check(entry, code == expected and not output and said, f"convert: exit code {code}, {output!r}, {errors!r}")
     check(entry, not target.exists(), "convert wrote a file")
     target.unlink(missing_ok=True)
     if said:

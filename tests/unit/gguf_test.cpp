@@ -428,8 +428,12 @@ TEST_CASE("gguf: limits") {
   limits.gguf_header_bytes = header - 1;
   CHECK(refusal(limits).find("Limits::gguf_header_bytes") != std::string::npos);
   limits = {};
-  limits.nodes = 17;  // 2 roots, 3 tensors, 6 pairs, 3 + 2 elements; and u8s and a part count as if
+  limits.nodes = 15;  // 2 roots, 3 tensors, 6 pairs, 3 + 2 elements
   CHECK(refusal(limits).find("Limits::nodes") != std::string::npos);
+  limits.nodes = 16;
+  CHECK(open(file, limits));
+  limits.nodes = 2;  // before its elements are looked at
+  CHECK(refusal(limits).find("the array has 3 elements") != std::string::npos);
   limits = {};
   limits.rank = 1;
   CHECK(refusal(limits).find("Limits::rank") != std::string::npos);

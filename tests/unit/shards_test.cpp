@@ -273,6 +273,8 @@ TEST_CASE("A bad index is refused") {
       {R"({"weight_map": {}, "weight_map": {}})", "", "does not have one weight_map"},
       {R"({"": {"weight_map": {}}})", "", "does not have one weight_map"},
       {R"({"weight_map": {"x": 1}})", "x", "with a text"},
+      {R"({"weight_map": {"x": "\udc00"}})", "x", "with a text"},
+      {"{\"weight_map\": {\"x\": \"\xff\"}}", "x", "with a text"},
       {R"({"weight_map": {"x": "one", "y": "two", "x": "one"}})", "x", "the same name twice"},
       {R"({"a": 1, "a": 2, "weight_map": {}})", "(metadata)/index/a", "the same name twice"},
       {R"({"weight_map": {"a.b": "../one"}})", "a.b", "names the file '../one'"},

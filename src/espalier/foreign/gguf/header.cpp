@@ -191,7 +191,7 @@ bool GgufHeader::read_pair() {
     return false;
   }
   pairs_.push_back(pair);
-  if (pair.type == GgufType::kArray) array_elements_ += pair.count;
+  if (pair.has_elements()) array_elements_ += pair.count;
   return true;
 }
 
@@ -209,7 +209,7 @@ bool GgufHeader::read_array(GgufPair& pair) {
   pair.element = static_cast<GgufType>(element);
   const std::uint32_t width = gguf_type_width(pair.element);
   if (!check_count(count, width != 0 ? width : size_width(), "element")) return false;
-  if (count > limits_.nodes) {
+  if (pair.has_elements() && count > limits_.nodes) {
     return bad("the array has " + counted(count, "element") + " and Limits::nodes allows " +
                    std::to_string(limits_.nodes),
                ErrorCode::kLimitExceeded);

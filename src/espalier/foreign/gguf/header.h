@@ -53,6 +53,9 @@ struct GgufPair {
   /// The value, or the elements of the array; of a string, its text alone. Strings in an array
   /// stand behind their lengths.
   GgufPiece value;
+
+  /// Whether it is an array whose elements are nodes of the tree. Those of u8 are bytes together.
+  bool has_elements() const { return type == GgufType::kArray && element != GgufType::kU8; }
 };
 
 /// One tensor.
@@ -91,7 +94,7 @@ class GgufHeader {
   std::uint64_t data_end() const { return data_begin_ + expected_offset_; }
   /// Bytes of a length or a count: 4 in version 1, 8 since.
   std::uint32_t size_width() const { return version_ == 1 ? 4 : 8; }
-  /// Values in arrays.
+  /// Values in arrays, but for those of u8.
   std::uint64_t array_elements() const { return array_elements_; }
 
  private:

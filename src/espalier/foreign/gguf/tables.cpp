@@ -50,7 +50,8 @@ class HeaderTables {
 
   // Growing vectors would take twice the memory.
   Result<void> reserve() {
-    std::uint64_t nodes = 2;
+    // The state. Each part has a dict of pairs.
+    std::uint64_t nodes = 1;
     std::size_t tensors = 0;
     for (const GgufPart& part : parts_) {
       tensors += part.header->tensors().size();
@@ -140,7 +141,7 @@ class HeaderTables {
                            std::uint32_t node) {
     for (const GgufPair& pair : pairs) {
       const std::uint32_t array = node++;
-      if (pair.type != GgufType::kArray || pair.element == GgufType::kU8) continue;
+      if (!pair.has_elements()) continue;
       if (!builder_.open(array, pair.count)) return node;
       ByteSpan rest = piece(part, pair.value);
       const std::size_t width = gguf_type_width(pair.element);

@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "espalier/base/utf8.h"
 #include "espalier/read/opening_machine.h"
 #include "espalier/tree/key_path.h"
 
@@ -61,7 +62,9 @@ Result<ShardIndex> parse_shard_index(std::string_view text, const Limits& limits
   index.entries.reserve(map->value.size());
   for (const auto& [tensor, value] : map->value.members()) {
     const auto file = value.text();
-    if (!file) return bad("weight_map does not name the file of a tensor with a text", tensor);
+    if (!file || find_invalid_utf8(*file)) {
+      return bad("weight_map does not name the file of a tensor with a text", tensor);
+    }
     const auto next = static_cast<std::uint32_t>(index.files.size());
     const auto [number, is_new] = numbers.try_emplace(*file, next);
     index.entries.push_back({tensor, number->second});

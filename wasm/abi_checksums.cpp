@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -65,9 +64,10 @@ void espalier_checksums_finish(Checksums* checksums, Verification* verification,
   report = verification->plan.report(std::move(verification->damage));
   report.bytes = checksums->plan.bytes();
   report.error_count += errors.size();
-  errors.resize(std::min(errors.size(), kMaxReportedErrors));
-  report.errors.insert(report.errors.end(), std::make_move_iterator(errors.begin()),
-                       std::make_move_iterator(errors.end()));
+  for (Error& error : errors) {
+    if (report.errors.size() == kMaxReportedErrors) break;
+    report.errors.push_back(std::move(error));
+  }
   *out = report_of(report);
 }
 

@@ -132,7 +132,7 @@ inEachBrowser((kind, browser) => {
     assert.match(await verify(bad, 'the whole file'), /^the whole file: DAMAGED\. 1 error in \d+ CRC-32s\.$/)
     const list = await errors(bad)
     assert.equal(list.length, 1)
-    assert.match(list[0], /^model\/0\.weight at byte [\d,]+: .*CRC-32/)
+    assert.match(list[0], /^model\/0\/weight at byte [\d,]+: .*CRC-32/)
     const states = await hashes(bad)
     assert.equal(states.state, 'BAD')
     assert.ok(!Object.values(states).includes('ok'), 'another tensor may have bytes of the same entry')

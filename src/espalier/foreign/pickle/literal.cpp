@@ -22,11 +22,6 @@ std::string_view without_sign(std::string_view text) {
   return text;
 }
 
-std::string_view without_digits(std::string_view text) {
-  while (!text.empty() && is_digit(text.front())) text.remove_prefix(1);
-  return text;
-}
-
 bool equals_ignoring_case(std::string_view text, std::string_view lower) {
   return std::equal(text.begin(), text.end(), lower.begin(), lower.end(),
                     [](char a, char b) { return a == b || (a >= 'A' && a <= 'Z' && a + 32 == b); });
@@ -34,6 +29,14 @@ bool equals_ignoring_case(std::string_view text, std::string_view lower) {
 
 bool is_infinity(std::string_view text) {
   return equals_ignoring_case(text, "inf") || equals_ignoring_case(text, "infinity");
+}
+
+// Without standard library support, as in WebAssembly, no digits are read: protocols since 2, which
+// are the ones that open, write floats in 8 bytes.
+#if __cpp_lib_to_chars >= 201611L
+std::string_view without_digits(std::string_view text) {
+  while (!text.empty() && is_digit(text.front())) text.remove_prefix(1);
+  return text;
 }
 
 // The digits of a finite float, with a point and an exponent that may be missing.
@@ -52,11 +55,9 @@ bool is_finite(std::string_view text) {
   return !rest.empty() && without_digits(rest).empty();
 }
 
-// Without standard library support, as in WebAssembly, no digits are read: protocols since 2, which
-// are the ones that open, write floats in 8 bytes.
-#if __cpp_lib_to_chars >= 201611L
 // In any locale. Nothing beyond the range of a double, which Python refuses too.
 std::optional<double> parse_finite(std::string_view text) {
+  if (!is_finite(text)) return std::nullopt;
   double value = 0;
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
   if (parsed.ec == std::errc()) return value;
@@ -79,7 +80,7 @@ std::optional<double> parse_real(std::string_view text) {
     value = std::numeric_limits<double>::infinity();
   } else if (equals_ignoring_case(positive, "nan")) {
     value = std::numeric_limits<double>::quiet_NaN();
-  } else if (is_finite(positive)) {
+  } else {
     value = parse_finite(positive);
   }
   if (value && text.starts_with('-')) value = -*value;

@@ -208,9 +208,9 @@ PickleShape PickleTree::dict(PickleRef ref, From from, std::string_view label) {
 // than tuples and classes are equal to themselves alone.
 Hash128 PickleTree::identity_of(PickleRef key, int depth) {
   const auto hash_of = [](char type, ByteSpan bytes) {
-    const Hash128 inner = hash128(bytes);
-    const std::uint64_t parts[] = {static_cast<std::uint64_t>(type), inner.low, inner.high};
-    return hash128(std::as_bytes(std::span(parts)));
+    Hash128 hash = hash128(bytes);
+    hash.low += static_cast<std::uint64_t>(type);
+    return hash;
   };
   const auto hash_of_number = [&](char type, std::uint64_t number) {
     return hash_of(type, std::as_bytes(std::span(&number, 1)));

@@ -117,7 +117,8 @@ Result<void> PickleOpener::step() {
     const auto length = std::min<std::uint64_t>(first.size(), options().limits.pickle_bytes);
     pickles_.assign(first.begin(), first.begin() + static_cast<std::ptrdiff_t>(length));
   }
-  return looks_like_legacy_torch(pickles_) ? parse_legacy_file() : parse_plain();
+  // By the whole front: a tight limit must not turn one format into another.
+  return looks_like_legacy_torch(front()) ? parse_legacy_file() : parse_plain();
 }
 
 Result<Checkpoint> PickleOpener::build() {

@@ -4,7 +4,10 @@
 #include <cstdlib>
 #include <type_traits>
 
+#include "support/memory_file.h"
+
 #include "espalier/base/checked.h"
+#include "espalier/codec/hash.h"
 #include "espalier/foreign/any_opener.h"
 #include "espalier/read/walker.h"
 
@@ -114,6 +117,41 @@ void check_limited(const Result<Checkpoint>& verdict, const Result<Checkpoint>& 
   if (!limited && limited.error().code == ErrorCode::kLimitExceeded) return;
   require(verdict.has_value() == limited.has_value(), "limits change whether a file opens");
   require(verdict || verdict.error() == limited.error(), "limits change an error");
+}
+
+Result<Checkpoint> check_opening(ByteSpan input,
+                                 const std::function<Result<Checkpoint>(const Drive&)>& open) {
+  auto checkpoint = open({});
+  testing::Random random(hash128(input).low);
+  // One of them: a campaign tries three times as many inputs so, and each of them in every way that
+  // others like it do not.
+  switch (random.below(3)) {
+    case 0:
+      check_limited(checkpoint, open({.limits = tight_limits(random)}));
+      break;
+    case 1: {
+      const auto in_pieces = open({.piece = 1 + random.below(100)});
+      require(checkpoint.has_value() == in_pieces.has_value(), "pieces change the verdict");
+      require(checkpoint || checkpoint.error() == in_pieces.error(), "pieces change the error");
+      break;
+    }
+    default: {
+      const auto nested = open({.nest = true});
+      require(nested.has_value() || !checkpoint, "a file that opens does not open nested");
+      if (nested) visit(*nested);
+      break;
+    }
+  }
+  if (!checkpoint) return checkpoint;
+  visit(*checkpoint);
+  if (!is_one_file(*checkpoint) || checkpoint->catalog().has_hashes()) return checkpoint;
+  for (std::uint32_t i = 0; i < checkpoint->tensor_count(); ++i) {
+    const TensorRef tensor = checkpoint->tensor(i);
+    if (tensor.is_placeholder()) continue;
+    require(testing::read_tensor(input, tensor).has_value(),
+            "a tensor of a file without hashes cannot be read");
+  }
+  return checkpoint;
 }
 
 void visit(const Checkpoint& checkpoint) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -37,6 +38,19 @@ void visit(const Checkpoint& checkpoint);
 
 /// Limits, some so low that small files exceed them.
 Limits tight_limits(testing::Random& random);
+
+/// How an opener is driven: `piece` bytes at most are fed at once.
+struct Drive {
+  Limits limits = {};
+  bool nest = false;
+  std::uint64_t piece = ~std::uint64_t{0};
+};
+
+/// Opens an input as usual and in one other way, which its hash chooses: with tight limits, in
+/// pieces, or nested. Checks that the verdicts agree, visits what opens, and reads every tensor of
+/// it that lies in the input. Gives the checkpoint.
+Result<Checkpoint> check_opening(ByteSpan input,
+                                 const std::function<Result<Checkpoint>(const Drive&)>& open);
 
 /// Checks that tighter limits turn a verdict into kLimitExceeded or leave it unchanged.
 void check_limited(const Result<Checkpoint>& verdict, const Result<Checkpoint>& limited);

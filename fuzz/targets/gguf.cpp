@@ -23,11 +23,12 @@ std::vector<std::byte> second_of(ByteSpan file) {
   return second;
 }
 
-Result<Checkpoint> open(ByteSpan file, const Limits& limits, bool nest = false,
-                        std::uint64_t piece = ~std::uint64_t{0}) {
+Result<Checkpoint> open(ByteSpan file, const Drive& drive) {
   const std::vector<std::byte> second = second_of(file);
-  GgufOpener opener(
-      {.file_size = file.size(), .limits = limits, .nest = nest, .name = "m-00001-of-00002.gguf"});
+  GgufOpener opener({.file_size = file.size(),
+                     .limits = drive.limits,
+                     .nest = drive.nest,
+                     .name = "m-00001-of-00002.gguf"});
   while (!opener.needs().empty() || !opener.wants().empty()) {
     if (!opener.wants().empty()) {
       if (auto ok = opener.answer(opener.wants().front().number, second.size()); !ok) {
@@ -36,7 +37,7 @@ Result<Checkpoint> open(ByteSpan file, const Limits& limits, bool nest = false,
       continue;
     }
     Extent extent = opener.needs().front();
-    extent.length = std::min(extent.length, piece);
+    extent.length = std::min(extent.length, drive.piece);
     const ByteSpan from = extent.file == 0 ? file : ByteSpan(second);
     if (auto ok = opener.feed(extent, testing::bytes_at(from, extent)); !ok) return propagate(ok);
   }
@@ -49,20 +50,7 @@ Result<Checkpoint> open(ByteSpan file, const Limits& limits, bool nest = false,
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace espalier;
   const auto file = fuzz::copy_input(data, size);
-  const auto checkpoint = fuzz::open(file, {});
-  testing::Random random(hash128(file).low);
-  fuzz::check_limited(checkpoint, fuzz::open(file, fuzz::tight_limits(random)));
-  const auto pieces = fuzz::open(file, {}, false, 1 + random.below(size + 1));
-  fuzz::require(pieces.has_value() == checkpoint.has_value(), "pieces change whether a file opens");
-  fuzz::require(checkpoint || pieces.error() == checkpoint.error(), "pieces change an error");
-  if (!checkpoint) return 0;
-  fuzz::visit(*checkpoint);
-  const auto nested = fuzz::open(file, {}, true);
-  fuzz::require(nested.has_value(), "a file that opens does not open nested");
-  fuzz::visit(*nested);
-  for (std::uint32_t i = 0; i < checkpoint->tensor_count(); ++i) {
-    const auto tensor = testing::read_tensor(file, checkpoint->tensor(i));
-    fuzz::require(tensor.has_value(), "a tensor of a file without hashes cannot be read");
-  }
+  (void)fuzz::check_opening(file,
+                            [&](const fuzz::Drive& drive) { return fuzz::open(file, drive); });
   return 0;
 }

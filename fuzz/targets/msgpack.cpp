@@ -11,10 +11,9 @@
 namespace espalier::fuzz {
 namespace {
 
-Result<Checkpoint> open(ByteSpan file, const Limits& limits, bool nest = false,
-                        std::uint64_t step = ~std::uint64_t{0}) {
-  MsgpackOpener opener({.file_size = file.size(), .limits = limits, .nest = nest});
-  if (auto ok = testing::feed_steps(opener, file, step); !ok) return propagate(ok);
+Result<Checkpoint> open(ByteSpan file, const Drive& drive) {
+  MsgpackOpener opener({.file_size = file.size(), .limits = drive.limits, .nest = drive.nest});
+  if (auto ok = testing::feed_steps(opener, file, drive.piece); !ok) return propagate(ok);
   return opener.finish();
 }
 
@@ -24,23 +23,8 @@ Result<Checkpoint> open(ByteSpan file, const Limits& limits, bool nest = false,
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace espalier;
   const auto file = fuzz::copy_input(data, size);
-  const auto checkpoint = fuzz::open(file, {});
   (void)looks_like_msgpack(file, file.size());
-  testing::Random random(hash128(file).low);
-  fuzz::check_limited(checkpoint, fuzz::open(file, fuzz::tight_limits(random)));
-  const auto in_pieces = fuzz::open(file, {}, false, 1 + random.below(100));
-  fuzz::require(checkpoint.has_value() == in_pieces.has_value(), "pieces change the verdict");
-  if (!checkpoint) {
-    fuzz::require(checkpoint.error() == in_pieces.error(), "pieces change the error");
-    return 0;
-  }
-  fuzz::visit(*checkpoint);
-  const auto nested = fuzz::open(file, {}, true);
-  fuzz::require(nested.has_value(), "a file that opens does not open nested");
-  fuzz::visit(*nested);
-  for (std::uint32_t i = 0; i < checkpoint->tensor_count(); ++i) {
-    fuzz::require(testing::read_tensor(file, checkpoint->tensor(i)).has_value(),
-                  "a tensor of a file without hashes cannot be read");
-  }
+  (void)fuzz::check_opening(file,
+                            [&](const fuzz::Drive& drive) { return fuzz::open(file, drive); });
   return 0;
 }

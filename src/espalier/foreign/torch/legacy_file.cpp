@@ -41,7 +41,8 @@ class Parser {
       : front_(front), file_bytes_(file_bytes), base_(base) {}
 
   Result<LegacyFile> run() {
-    at_ = sizeof kMagic;
+    // A tight limit may have cut the magic.
+    at_ = std::min(sizeof kMagic, front_.size());
     auto system = next();
     if (!system) return propagate(system);
     auto object = next();

@@ -6,7 +6,7 @@ import struct
 import zlib
 
 import gguf_cases as gguf
-from corpus_case import Case
+from corpus_case import Case, build, from_tree
 
 
 def cases():
@@ -177,6 +177,9 @@ def parts():
     )
     yield lost("int-keys", "foreign_invalid", b"\x82\xa1y\xc0\x01\xc0", "the file is not a dict whose keys are names")
     yield lost("gguf-cut", "truncated", gguf.file([], [gguf.W], 16)[:-1], "the file ends before the end of the tensor")
+    own = build(from_tree({"y": None}))
+    alone = "a file of format espalier cannot be a part of a sharded model; open it by itself"
+    yield lost("espalier", "foreign_invalid", own, alone)
     yield lost("name-twice", "foreign_invalid", b"\x82\xa1y\xc0\xa1y\xc0", "a map has the same key twice")
 
 
@@ -445,10 +448,14 @@ def pickled(state, storage, paths=None, **more):
     )
 
 
-def zipped(entries):
+def zipped(entries, deflated=()):
     made, directory = b"", b""
     for name, data in entries.items():
-        common = struct.pack("<HHHIIIIH", 20, 0, 0, 0, zlib.crc32(data), len(data), len(data), len(name))
+        method, crc, length = 8 * (name in deflated), zlib.crc32(data), len(data)
+        if method:
+            # One block that is stored.
+            data = b"\1" + struct.pack("<HH", length, ~length & 0xFFFF) + data
+        common = struct.pack("<HHHIIIIH", 20, 0, method, 0, crc, len(data), length, len(name))
         directory += (
             b"PK\1\2" + struct.pack("<H", 20) + common + bytes(12) + struct.pack("<I", len(made)) + name.encode()
         )
@@ -457,8 +464,8 @@ def zipped(entries):
     return made + directory + b"PK\5\6" + end
 
 
-def saved(shape, data, strides=None, storage="ByteStorage", width=1):
-    """A file of torch.save() with a tensor."""
+def saved(shape, data, strides=None, storage="ByteStorage", width=1, deflated=(), around=lambda made: made):
+    """A file of torch.save() with a tensor, or with what `around` makes of it."""
     if strides is None:
         strides = [1] * len(shape)
         for axis in range(len(shape) - 1, 0, -1):
@@ -474,7 +481,7 @@ def saved(shape, data, strides=None, storage="ByteStorage", width=1):
         b"\x89",
         call("collections", "OrderedDict"),
     )
-    return zipped({"a/data.pkl": b"\x80\x02" + rebuilt + b".", "a/data/0": data})
+    return zipped({"a/data.pkl": b"\x80\x02" + around(rebuilt) + b".", "a/data/0": data}, deflated)
 
 
 def saved_value(opcodes):
@@ -616,6 +623,23 @@ def items():
         **opens,
     )
 
+    # Taken for a plain tensor, the bytes would be those of something else.
+    other = "the item of this tensor holds something else"
+    yield one("deflated", other, saved((4,), b"abcd", deflated=("a/data/0",)), **opens)
+    parameter = lambda made: call(
+        "torch._utils", "_rebuild_parameter", made, b"\x88", call("collections", "OrderedDict")
+    )
+    yield one("parameter", other, saved((4,), b"abcd", around=parameter), **opens)
+    meta = lambda made: call(
+        "torch._utils",
+        "_rebuild_meta_tensor_no_storage",
+        named("torch", "uint8"),
+        group(integer(4)),
+        group(integer(1)),
+        b"\x89",
+    )
+    yield one("of-meta", other, saved((4,), b"abcd", around=meta), **opens)
+
     missing = quarters()
     del missing.files[FILE]
     yield missing.case("file-missing", None, "file_missing", found_by="verify")
@@ -722,6 +746,8 @@ def metadata():
         ("of-other-module", instance("MetadataIndex", fields(fqn=text("v")), "builtins")),
         ("name-number", instance("MetadataIndex", fields(fqn=integer(1)))),
         ("name-no-utf-8", instance("MetadataIndex", fields(fqn=text(b"\xff")))),
+        ("list", instance("MetadataIndex", listed(text("fqn"), text("v")))),
+        ("call", call(METADATA, "MetadataIndex", text("v"))),
     ):
         yield changed(f"index-{name}", index_bad, stored(value, good))
     offset = "the offset of a part of a tensor is malformed"
@@ -743,6 +769,7 @@ def metadata():
     one = dict(relative_path=text(FILE), offset=integer(0), length=integer(1))
     for name, value in (
         ("no-instance", text(FILE)),
+        ("of-65-fields", storage_info(**one, **{f"f{number}": b"N" for number in range(62)})),
         ("dict", fields(**one)),
         ("offset-negative", storage_info(**one | {"offset": integer(-1)})),
         ("length-negative", storage_info(**one | {"length": integer(-1)})),
@@ -760,12 +787,14 @@ def metadata():
     added = lambda value, key=text("v"): lambda folder: folder.state.append((key, value))
     yield changed("name-number", "a name in .metadata is not a text", added(VALUE, integer(1)))
     yield changed("name-no-utf-8", "a name in .metadata is not a text", added(VALUE, text(b"\xff")))
+    yield changed("name-escaped", "a name in .metadata is not a text", added(VALUE, b"V\\u0076\n"))
     yield changed("name-twice", "a name is in .metadata twice", added(VALUE, text("w")), path="w")
     bad = "the metadata of a tensor are malformed"
     tensor_of = lambda **values: instance("TensorStorageMetadata", fields(**values))
     for name, value in (
         ("none", b"N"),
         ("text", text("w")),
+        ("call", call(METADATA, "BytesStorageMetadata")),
         ("of-other-class", instance("Tensor", fields(size=size(()), chunks=listed()))),
         ("without-size", tensor_of(chunks=listed())),
         ("without-chunks", tensor_of(size=size(()))),
@@ -921,8 +950,17 @@ def paths():
 def metadata_limits():
     """With one more of each, all of these are good: so they are the files of the others, unbroken."""
     limited = dict(code="limit_exceeded")
+
+    # As many fields as an instance may have.
+    def wide():
+        folder = quarters()
+        fields_more = {f"f{number}": b"N" for number in range(61)}
+        where, _ = folder.storage[0]
+        folder.storage[0] = (where, info(0, len(folder.files["__1_0.distcp"]), "__1_0.distcp", **fields_more))
+        return folder
+
     good = lambda: (
-        quarters()
+        wide()
         .value("v", listed(b"N", integer(7)))
         .path("w", text("model"), text("w"))
         .path("v", text("list"), integer(0))

@@ -623,6 +623,14 @@ def items():
         **opens,
     )
 
+    names = lambda count: listed(*[text("x")] * count)
+    for form, value, shown in (
+        ("tuple", group(text("x")), "x"),
+        ("64", names(64), "x"),
+        ("65", names(65), "an unknown extension"),
+    ):
+        said_so = extension.format(shown)
+        yield one(f"of-extensions-{form}", said_so, good, transform_descriptors=value, **opens)
     # Taken for a plain tensor, the bytes would be those of something else.
     other = "the item of this tensor holds something else"
     yield one("deflated", other, saved((4,), b"abcd", deflated=("a/data/0",)), **opens)
@@ -716,6 +724,21 @@ def boxes():
     twice.storage.append(part)
     twice.state.append((text("w"), tensor((2,), box((0,), (2,)), box((0,), (2,)))))
     yield twice.case("parts-twice", said + overlap, **opens)
+    # The item of another part, and that of another name, would fit.
+    elsewhere = Folder()
+    elsewhere.storage += [(place("w", (at,)), info(*elsewhere.item(saved((2,), b"ab")))) for at in (0, 3)]
+    elsewhere.state.append((text("w"), tensor((4,), box((0,), (2,)), box((2,), (2,)))))
+    yield elsewhere.case("parts-with-item-elsewhere", said + "no item in the files belongs to a part of it", **opens)
+    named_first = Folder()
+    named_first.state, named_first.storage = [], []
+    named_first.value("v", b"N").state.append((text("planner_data"), VALUE))
+    yield named_first.case(
+        "value-with-item-of-another",
+        "this value cannot be read: no item in the files belongs to it",
+        "-",
+        path="planner_data",
+        found_by="opens",
+    )
     huge = Folder().cut("w", (2**40, 2**20), ((0, 0), (1, 1), b"x"), ((1, 0), (1, 1), b"x"))
     yield huge.case("parts-of-huge", said + hole, **opens)
     strided = Folder()
@@ -936,6 +959,20 @@ def paths():
     same = "two values of the checkpoint are at the same path"
     yield quarters().path("w", text("other")).case("path-of-another", same, path="other")
     noted = dict(code="-", found_by="opens")
+    folder = quarters()
+    yield folder.case(
+        "path-of-unknown-planner",
+        "the planner data of .metadata are those of an unknown planner, so names are not nested",
+        data=b"\x80\2"
+        + instance(
+            "Metadata",
+            fields(
+                state_dict_metadata=mapped(folder.state), planner_data=integer(1), storage_data=mapped(folder.storage)
+            ),
+        )
+        + b".",
+        **noted,
+    )
     through = "the path of this name leads to another value or through one, so it stands under the name itself"
     yield quarters().path("w", text("other"), text("x")).case("path-through-a-tensor", through, path="w", **noted)
     no_name = ".metadata has a path for this name, and nothing is saved under it"
@@ -1004,6 +1041,13 @@ def metadata_limits():
     chunks = b"](" + box((0,), (1,)) + b"q\1" + b"h\1" * 99 + b"e"
     made = instance("TensorStorageMetadata", fields(size=size((1,)), chunks=chunks)) + b"q\2"
     shared.state += [(text(str(number)), b"h\2" if number else made) for number in range(40)]
+    # As many parts as bytes are allowed.
+    shared.more = {"version": text("")}
+    free = 100 * 40 + 1 - len(pickled(shared.state, shared.storage, shared.paths, **shared.more))
+    shared.more = {"version": text("x" * free)}
+    no_item = "this tensor cannot be read: no item in the files belongs to a part of it"
+    yield shared.case("parts-shared-once-less", no_item, "-", path="0", found_by="opens")
+    shared.more = {"version": text("x" * (free - 1))}
     yield shared.case(
         "parts-shared",
         "objects in .metadata are shared so often that there would be more parts of tensors than bytes",

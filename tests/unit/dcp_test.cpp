@@ -669,6 +669,68 @@ TEST_CASE("A folder that is no checkpoint says what it is") {
   says("readme", "a checkpoint is one file");
 }
 
+TEST_CASE("Only pickles of the right class look like a distributed checkpoint") {
+  const auto looks = [](std::string_view front) {
+    return looks_like_dcp(as_bytes(front), front.size());
+  };
+  const std::string_view names = "Metadata state_dict_metadata";
+  for (const char protocol : {'\2', '\3', '\4', '\5'}) {
+    CHECK(looks("\x80"s + protocol + std::string(names)));
+  }
+  for (const char protocol : {'\1', '\6'}) CHECK_FALSE(looks("\x80"s + protocol + std::string(names)));
+  CHECK_FALSE(looks("\x81\x02"s + std::string(names)));
+  CHECK_FALSE(looks("\x80\x02state_dict_metadata Metadata"));
+  CHECK_FALSE(looks(""));
+  CHECK_FALSE(looks("\x80"));
+}
+
+TEST_CASE("A checkpoint may name 65535 files") {
+  const auto read = [](int files) {
+    // The same index for all, which is found out later.
+    const std::string one = global("torch.distributed.checkpoint.filesystem", "_StorageInfo");
+    std::string storage = index("w", Sizes{0}) + "q\x01" + info({"first", 0, 1});
+    storage +=
+        text("relative_path") + "q\x02" + text("offset") + "q\x03" + text("length") + "q\x04";
+    storage.insert(storage.size(), "000");  // they are a key and a value of the dict by turns
+    for (int i = 1; i < files; ++i) {
+      storage +=
+          "h\x01" + one + ")\x81}(h\x02" + text(std::to_string(i)) + "h\x03K\x01h\x04K\x01ub";
+    }
+    const std::string file = "\x80\x02" +
+                             instance("Metadata", dict(text("state_dict_metadata") + dict("") +
+                                                       text("storage_data") + dict(storage))) +
+                             '.';
+    Notes notes;
+    return read_dcp_metadata(as_bytes(file), {}, notes);
+  };
+  check_error(read(65535), ErrorCode::kForeignInvalid, "", "the same index twice");
+  check_error(read(65536), ErrorCode::kLimitExceeded, "", "more than 65535 files");
+}
+
+TEST_CASE("Boxes are put together from the bytes that were asked for alone") {
+  BoxCopy copy{.from = {1, 100, 4}, .to = 0, .run = 2, .axes = {{2, 4}}};
+  const BoxMaker maker({copy});
+  std::vector<std::byte> out(8);
+  const auto machine = maker.start(out);
+  REQUIRE(machine->needs().size() == 1);
+  const auto bytes = as_bytes(std::string_view("abcde"));
+  for (const Extent& wrong : {Extent{2, 100, 4}, Extent{1, 101, 3}, Extent{1, 100, 5}}) {
+    const auto fed = machine->feed(wrong, bytes.first(static_cast<std::size_t>(wrong.length)));
+    REQUIRE_FALSE(fed);
+    CHECK(to_string(fed.error().code) == to_string(ErrorCode::kInvalidArgument));
+  }
+  REQUIRE(machine->feed({1, 100, 3}, bytes.first(3)));
+  const auto early = machine->finish();
+  REQUIRE_FALSE(early);
+  CHECK(to_string(early.error().code) == to_string(ErrorCode::kIncomplete));
+  REQUIRE(machine->feed({1, 103, 1}, bytes.subspan(3, 1)));
+  CHECK(machine->finish());
+  CHECK(std::string(as_text(out)) == "ab\0\0cd\0\0"s);
+  const auto more = machine->feed({1, 104, 1}, bytes.first(1));
+  REQUIRE_FALSE(more);
+  CHECK(to_string(more.error().code) == to_string(ErrorCode::kInvalidArgument));
+}
+
 TEST_CASE("A cover is exact, or says what is wrong") {
   testing::Random random(7);
   for (int round = 0; round < 300; ++round) {

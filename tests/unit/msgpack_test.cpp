@@ -211,6 +211,7 @@ TEST_CASE("An array in chunks is one tensor if they are whole MiB") {
   for (const std::string& odd :
        {chunked({kChunkBytes}, {short_first, "b"}), chunked({kChunkBytes}, {first}),
         chunked({7}, {}), chunked({kChunkBytes, 0}, {second, ""}),
+        chunked({kChunkBytes}, {second, ""}),
         chunked({2 * kChunkBytes, 1u << 31, 1u << 31, 4}, {first})}) {
     const auto checkpoint = open(map({{"w", odd}}));
     REQUIRE_MESSAGE(checkpoint, checkpoint.error().describe());

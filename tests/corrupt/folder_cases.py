@@ -724,6 +724,13 @@ def boxes():
     twice.storage.append(part)
     twice.state.append((text("w"), tensor((2,), box((0,), (2,)), box((0,), (2,)))))
     yield twice.case("parts-twice", said + overlap, **opens)
+    texts = instance(
+        "TensorStorageMetadata",
+        fields(properties=instance("TensorProperties", group(text("uint8"))), size=size(()), chunks=listed()),
+    )
+    folder = Folder()
+    folder.state.append((text("w"), texts))
+    yield folder.case("parts-none-of-dtype-as-text", said + "nothing was saved of it", **opens)
     # The item of another part, and that of another name, would fit.
     elsewhere = Folder()
     elsewhere.storage += [(place("w", (at,)), info(*elsewhere.item(saved((2,), b"ab")))) for at in (0, 3)]
@@ -779,6 +786,7 @@ def metadata():
         ("text", text("0")),
         ("of-texts", group(text("0"))),
         ("of-floats", group(b"G" + bytes(8))),
+        ("of-call-of-call", call("a", "b") + group(group(integer(0))) + b"R"),
         ("of-other-call", call("torch", "size", group(integer(0)))),
         ("of-two", call("torch", "Size", group(), group())),
         ("of-size-of-size-of-size", call("torch", "Size", call("torch", "Size", size((0,))))),
@@ -849,6 +857,11 @@ def metadata():
     state, storage = mapped(folder.state), mapped(folder.storage)
     foreign = "the pickle is not the metadata of a distributed checkpoint"
     yield folder.case("without-storage", foreign, data=whole(state_dict_metadata=state))
+    yield folder.case("without-state", foreign, data=whole(x=text("state_dict_metadata"), storage_data=storage))
+    no_dict = "the storage data of .metadata are not a dict"
+    yield folder.case(
+        "storage-instance", no_dict, data=whole(state_dict_metadata=state, storage_data=instance("Storage", storage))
+    )
     yield folder.case(
         "dict",
         foreign,
@@ -892,6 +905,7 @@ def metadata():
     bare = Folder()
     bare.state, bare.storage, bare.files, bare.more = [], [], {}, {"version": bomb}
     yield bare.case("call-in-metadata", calls)
+    yield from storage_metas()
     noted = quarters()
     noted.more = {"version": bomb}
     yield noted.case(
@@ -900,6 +914,30 @@ def metadata():
         "-",
         found_by="opens",
     )
+
+
+def storage_metas():
+    """What .metadata says of the checkpoint as a whole."""
+
+    def noted(name, says, **more):
+        folder = quarters()
+        folder.more = more
+        return folder.case(name, says, "-", found_by="opens")
+
+    def id_of(*parts):
+        return instance("StorageMeta", fields(checkpoint_id=call("pathlib", "PosixPath", *parts)))
+
+    lost = "the field 'checkpoint_id' of storage_meta in .metadata is not shown"
+    yield noted("storage-meta-number", "the field 'storage_meta' of .metadata is not shown", storage_meta=integer(1))
+    yield noted("id-of-nothing", lost, storage_meta=id_of())
+    yield noted("id-of-number", lost, storage_meta=id_of(integer(1)))
+    yield noted("id-of-65-parts", lost, storage_meta=id_of(*[text("a")] * 65))
+    # No note: nothing is lost.
+    yield noted("id-of-64-parts", None, storage_meta=id_of(*[text("a")] * 64))
+    yield noted("field-of-none", None, unknown=b"N")
+    yield noted("field-unknown", "the field 'unknown' of .metadata is not shown", unknown=integer(1))
+    folder = Folder()
+    yield folder.case("without-paths", None, "-", data=pickled(folder.state, folder.storage), found_by="opens")
 
 
 def metadata_names():
@@ -992,7 +1030,7 @@ def metadata_limits():
     def wide():
         folder = quarters()
         fields_more = {f"f{number}": b"N" for number in range(61)}
-        where, _ = folder.storage[0]
+        where = instance("MetadataIndex", fields(fqn=text("other"), offset=listed(integer(0)), index=b"N"))
         folder.storage[0] = (where, info(0, len(folder.files["__1_0.distcp"]), "__1_0.distcp", **fields_more))
         return folder
 

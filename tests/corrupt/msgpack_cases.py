@@ -184,6 +184,8 @@ def chunks():
         ("shape-key-number", cut(shape=b"\x81\x00\x02")),
         ("shape-key-1", cut(shape=mapping(**{"1": b"\x02"}))),
         ("shape-key-00", cut(shape=mapping(**{"00": b"\x02"}))),
+        ("shape-number-of-one", cut(shape=b"\x02", parts=mapping(**{"0": array((1,), "int8", b"a")}))),
+        ("shape-bool", cut(shape=mapping(**{"0": b"\xc3"}), parts=mapping(**{"0": array((1,), "int8", b"a")}))),
         ("shape-negative", cut(shape=mapping(**{"0": b"\xfe"}))),
         ("shape-text", cut(shape=mapping(**{"0": text("2")}))),
         ("shape-of-others", cut(shape=mapping(**{"0": b"\x03"}))),

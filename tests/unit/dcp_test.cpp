@@ -677,11 +677,31 @@ TEST_CASE("Only pickles of the right class look like a distributed checkpoint") 
   for (const char protocol : {'\2', '\3', '\4', '\5'}) {
     CHECK(looks("\x80"s + protocol + std::string(names)));
   }
-  for (const char protocol : {'\1', '\6'}) CHECK_FALSE(looks("\x80"s + protocol + std::string(names)));
+  for (const char protocol : {'\1', '\6'})
+    CHECK_FALSE(looks("\x80"s + protocol + std::string(names)));
   CHECK_FALSE(looks("\x81\x02"s + std::string(names)));
   CHECK_FALSE(looks("\x80\x02state_dict_metadata Metadata"));
   CHECK_FALSE(looks(""));
   CHECK_FALSE(looks("\x80"));
+}
+
+TEST_CASE("The names of modules are nodes of the tree, and as many of them are read") {
+  const std::string modules = list(text("a") + text("b") + text("c"));
+  const std::string file =
+      "\x80\x02" +
+      instance("Metadata", dict(text("state_dict_metadata") + dict("") + text("storage_data") +
+                                dict("") + text("storage_meta") +
+                                instance("StorageMeta", dict(text("modules") + modules)))) +
+      '.';
+  for (const std::uint64_t nodes : {2u, 3u}) {
+    Limits limits;
+    limits.nodes = nodes;
+    Notes notes;
+    const auto metadata = read_dcp_metadata(as_bytes(file), limits, notes);
+    REQUIRE(metadata);
+    CHECK(metadata->modules.size() == (nodes == 3 ? 3 : 0));
+    CHECK(notes.count() == (nodes == 3 ? 0 : 1));
+  }
 }
 
 TEST_CASE("A checkpoint may name 65535 files") {

@@ -206,10 +206,12 @@ TEST_CASE("An array in chunks is one tensor if they are whole MiB") {
     CHECK(bytes_of(file, tensor) == first + second + std::string(3072, 'c'));
     CHECK_FALSE(tensor.raw_extent());
   }
+  std::string of_two_dtypes = chunked({2 * kChunkBytes}, {second, second});
+  of_two_dtypes.replace(of_two_dtypes.rfind("uint8"), 5, "int16");
   // Others stay as they are.
   const std::string short_first(kChunkBytes - 1, 'a');
   for (const std::string& odd :
-       {chunked({kChunkBytes}, {short_first, "b"}), chunked({kChunkBytes}, {first}),
+       {of_two_dtypes, chunked({kChunkBytes}, {short_first, "b"}), chunked({kChunkBytes}, {first}),
         chunked({7}, {}), chunked({kChunkBytes, 0}, {second, ""}),
         chunked({kChunkBytes}, {second, ""}),
         chunked({2 * kChunkBytes, 1u << 31, 1u << 31, 4}, {first})}) {

@@ -206,8 +206,8 @@ TEST_CASE("An array in chunks is one tensor if they are whole MiB") {
     CHECK(bytes_of(file, tensor) == first + second + std::string(3072, 'c'));
     CHECK_FALSE(tensor.raw_extent());
   }
-  std::string of_two_dtypes = chunked({2 * kChunkBytes}, {second, second});
-  of_two_dtypes.replace(of_two_dtypes.rfind("uint8"), 5, "int16");
+  std::string of_two_dtypes = chunked({2 * kChunkBytes}, {second, second}, "int8");
+  of_two_dtypes.replace(of_two_dtypes.rfind("int8"), 4, "bool");
   // Others stay as they are.
   const std::string short_first(kChunkBytes - 1, 'a');
   for (const std::string& odd :

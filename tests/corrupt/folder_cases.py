@@ -464,7 +464,7 @@ def zipped(entries, deflated=()):
     return made + directory + b"PK\5\6" + end
 
 
-def saved(shape, data, strides=None, storage="ByteStorage", width=1, deflated=(), around=lambda made: made):
+def saved(shape, data, strides=None, storage="ByteStorage", width=1, deflated=(), around=lambda made: made, more=b""):
     """A file of torch.save() with a tensor, or with what `around` makes of it."""
     if strides is None:
         strides = [1] * len(shape)
@@ -480,12 +480,17 @@ def saved(shape, data, strides=None, storage="ByteStorage", width=1, deflated=()
         group(*map(integer, strides)),
         b"\x89",
         call("collections", "OrderedDict"),
+        more,
     )
     return zipped({"a/data.pkl": b"\x80\x02" + around(rebuilt) + b".", "a/data/0": data}, deflated)
 
 
 def saved_value(opcodes):
     return zipped({"a/data.pkl": b"\x80\x02" + opcodes + b"."})
+
+
+def parameter(made):
+    return call("torch._utils", "_rebuild_parameter", made, b"\x88", call("collections", "OrderedDict"))
 
 
 class Folder:
@@ -634,9 +639,6 @@ def items():
     # Taken for a plain tensor, the bytes would be those of something else.
     other = "the item of this tensor holds something else"
     yield one("deflated", other, saved((4,), b"abcd", deflated=("a/data/0",)), **opens)
-    parameter = lambda made: call(
-        "torch._utils", "_rebuild_parameter", made, b"\x88", call("collections", "OrderedDict")
-    )
     yield one("parameter", other, saved((4,), b"abcd", around=parameter), **opens)
     meta = lambda made: call(
         "torch._utils",
@@ -693,6 +695,8 @@ def boxes():
         filled = [(offset, axes, b"x" * (axes[0] * axes[1])) for offset, axes in parts]
         return Folder().cut("w", shape, *filled).case(f"parts-{name}", said + says, **opens)
 
+    unusual = said + "a part of it is stored in an unusual form"
+    negated = mapped([(text("neg"), b"\x88")])
     overlap, hole, beyond = (
         "two parts of it overlap",
         "its parts do not make all of it",
@@ -724,6 +728,15 @@ def boxes():
     twice.storage.append(part)
     twice.state.append((text("w"), tensor((2,), box((0,), (2,)), box((0,), (2,)))))
     yield twice.case("parts-twice", said + overlap, **opens)
+    differs = said + "an item of it has another dtype or shape than .metadata says"
+    for name, says, dtype, made in (
+        ("of-parameters", differs, "uint8", saved((1,), b"a", around=parameter)),
+        ("negated", unusual, "float32", saved((1,), bytes(4), storage="FloatStorage", width=4, more=negated)),
+    ):
+        folder = Folder()
+        folder.storage += [(place("w", (at,)), info(*folder.item(made))) for at in (0, 1)]
+        folder.state.append((text("w"), tensor((2,), box((0,), (1,)), box((1,), (1,)), dtype=dtype)))
+        yield folder.case(f"parts-{name}", says, **opens)
     texts = instance(
         "TensorStorageMetadata",
         fields(properties=instance("TensorProperties", group(text("uint8"))), size=size(()), chunks=listed()),
@@ -752,7 +765,7 @@ def boxes():
     for row in (0, 1):
         strided.storage.append((place("w", (row, 0)), info(*strided.item(saved((1, 2), b"a-b", strides=(3, 2))))))
     strided.state.append((text("w"), tensor((2, 2), box((0, 0), (1, 2)), box((1, 0), (1, 2)))))
-    yield strided.case("parts-with-gaps", said + "a part of it is stored in an unusual form", **opens)
+    yield strided.case("parts-with-gaps", unusual, **opens)
 
 
 def metadata():
@@ -996,6 +1009,8 @@ def paths():
     yield value_twice.case("index-of-value-twice", "the storage data of .metadata have the same index twice")
     same = "two values of the checkpoint are at the same path"
     yield quarters().path("w", text("other")).case("path-of-another", same, path="other")
+    inside = quarters().path("other", text("m"), text("x")).path("w", text("m"))
+    yield inside.case("path-of-a-dict", same, path="m")
     noted = dict(code="-", found_by="opens")
     folder = quarters()
     yield folder.case(
@@ -1018,6 +1033,10 @@ def paths():
     deep = "the tree is deeper than the 256 levels that readers accept (Limits::depth)"
     yield path("deep", deep, text("l"), *([b"K\0"] * 256), path="w", code="limit_exceeded")
     holes = "the lists in .metadata lack more elements than the file has bytes"
+    length = len(quarters().path("w", text("l"), integer(0)).case("", "").data)
+    many = f"{length} elements of lists are null because nothing was saved for them, as for empty dicts"
+    yield path("list-with-as-many-holes-as-bytes", many, text("l"), integer(length), code="-", found_by="opens")
+    yield path("list-with-one-hole-more", holes, text("l"), integer(length + 1), code="limit_exceeded")
     for number in (2**20, 2**40, 2**63 - 1):
         yield path(f"list-of-{number}", holes, text("l"), integer(number), code="limit_exceeded")
 

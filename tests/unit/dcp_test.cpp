@@ -442,6 +442,40 @@ TEST_CASE("A file that is missing is a note, and all else opens") {
       "(file_missing)\n");
 }
 
+TEST_CASE("Each file that is missing is a note, which counts a tensor once") {
+  Folder folder = quarters();
+  folder.add_tensor("x", {2}, {{{0}, {1}, "a", "__1_0.distcp"}, {{1}, {1}, "b", "__1_0.distcp"}});
+  folder.files.erase("__1_0.distcp");
+  folder.files.erase("__10_0.distcp");
+  const auto file = folder.open();
+  REQUIRE(file);
+  const std::string lost = ", which cannot be opened (file_missing)\n";
+  CHECK(notes(*file) ==
+        ": only the names are known of 2 entries with bytes in __1_0.distcp" + lost +
+            ": only the names are known of 1 entry with bytes in __10_0.distcp" + lost);
+}
+
+TEST_CASE("Parts of whole mebibytes that are no runs, or do not ascend, are put together") {
+  const auto side = static_cast<std::size_t>(kChunkBytes);
+  const std::string row(side, 'a');
+  const std::string other(side, 'b');
+  Folder folder;
+  // Each part has two runs.
+  folder.add_tensor(
+      "w", {2, 2 * kChunkBytes},
+      {{{0, 0}, {2, kChunkBytes}, row + other}, {{0, kChunkBytes}, {2, kChunkBytes}, other + row}});
+  folder.add_tensor("x", {2 * kChunkBytes},
+                    {{{0}, {kChunkBytes}, row, "__1_0.distcp"},
+                     {{kChunkBytes}, {kChunkBytes}, other, "__0_0.distcp"}});
+  folder.add_tensor("y", {2 * kChunkBytes},
+                    {{{kChunkBytes}, {kChunkBytes}, other}, {{0}, {kChunkBytes}, row}});
+  const auto file = folder.open();
+  REQUIRE_MESSAGE(file, file.error().message);
+  CHECK((letters(*file, "w") == row + other + other + row));
+  CHECK((letters(*file, "x") == row + other));
+  CHECK((letters(*file, "y") == row + other));
+}
+
 TEST_CASE("Paths that collide keep both values, or the checkpoint is refused") {
   Folder folder;
   folder.add_tensor("a", {1}, {{{0}, {1}, "1"}});
@@ -683,6 +717,15 @@ TEST_CASE("Only pickles of the right class look like a distributed checkpoint") 
   CHECK_FALSE(looks("\x80\x02state_dict_metadata Metadata"));
   CHECK_FALSE(looks(""));
   CHECK_FALSE(looks("\x80"));
+}
+
+TEST_CASE("An item whose pickle does not fit in what is read first opens in more steps") {
+  Folder folder = quarters();
+  folder.add_value("v", list(text(std::string(10'000, 'a')) + text(std::string(80'000, 'b'))));
+  const auto file = folder.open();
+  REQUIRE_MESSAGE(file, file.error().message);
+  CHECK(notes(*file) == "");
+  CHECK(file->state().at("v/1")->as_string() == std::string(80'000, 'b'));
 }
 
 TEST_CASE("The names of modules are nodes of the tree, and as many of them are read") {

@@ -6,7 +6,7 @@ import struct
 import zlib
 
 import gguf_cases as gguf
-from corpus_case import Case
+from corpus_case import Case, build, from_tree
 
 
 def cases():
@@ -177,6 +177,9 @@ def parts():
     )
     yield lost("int-keys", "foreign_invalid", b"\x82\xa1y\xc0\x01\xc0", "the file is not a dict whose keys are names")
     yield lost("gguf-cut", "truncated", gguf.file([], [gguf.W], 16)[:-1], "the file ends before the end of the tensor")
+    own = build(from_tree({"y": None}))
+    alone = "a file of format espalier cannot be a part of a sharded model; open it by itself"
+    yield lost("espalier", "foreign_invalid", own, alone)
     yield lost("name-twice", "foreign_invalid", b"\x82\xa1y\xc0\xa1y\xc0", "a map has the same key twice")
 
 
@@ -445,10 +448,14 @@ def pickled(state, storage, paths=None, **more):
     )
 
 
-def zipped(entries):
+def zipped(entries, deflated=()):
     made, directory = b"", b""
     for name, data in entries.items():
-        common = struct.pack("<HHHIIIIH", 20, 0, 0, 0, zlib.crc32(data), len(data), len(data), len(name))
+        method, crc, length = 8 * (name in deflated), zlib.crc32(data), len(data)
+        if method:
+            # One block that is stored.
+            data = b"\1" + struct.pack("<HH", length, ~length & 0xFFFF) + data
+        common = struct.pack("<HHHIIIIH", 20, 0, method, 0, crc, len(data), length, len(name))
         directory += (
             b"PK\1\2" + struct.pack("<H", 20) + common + bytes(12) + struct.pack("<I", len(made)) + name.encode()
         )
@@ -457,8 +464,8 @@ def zipped(entries):
     return made + directory + b"PK\5\6" + end
 
 
-def saved(shape, data, strides=None, storage="ByteStorage", width=1):
-    """A file of torch.save() with a tensor."""
+def saved(shape, data, strides=None, storage="ByteStorage", width=1, deflated=(), around=lambda made: made, more=b""):
+    """A file of torch.save() with a tensor, or with what `around` makes of it."""
     if strides is None:
         strides = [1] * len(shape)
         for axis in range(len(shape) - 1, 0, -1):
@@ -473,12 +480,17 @@ def saved(shape, data, strides=None, storage="ByteStorage", width=1):
         group(*map(integer, strides)),
         b"\x89",
         call("collections", "OrderedDict"),
+        more,
     )
-    return zipped({"a/data.pkl": b"\x80\x02" + rebuilt + b".", "a/data/0": data})
+    return zipped({"a/data.pkl": b"\x80\x02" + around(rebuilt) + b".", "a/data/0": data}, deflated)
 
 
 def saved_value(opcodes):
     return zipped({"a/data.pkl": b"\x80\x02" + opcodes + b"."})
+
+
+def parameter(made):
+    return call("torch._utils", "_rebuild_parameter", made, b"\x88", call("collections", "OrderedDict"))
 
 
 class Folder:
@@ -616,6 +628,28 @@ def items():
         **opens,
     )
 
+    names = lambda count: listed(*[text("x")] * count)
+    for form, value, shown in (
+        ("tuple", group(text("x")), "x"),
+        ("64", names(64), "x"),
+        ("65", names(65), "an unknown extension"),
+    ):
+        said_so = extension.format(shown)
+        yield one(f"of-extensions-{form}", said_so, good, transform_descriptors=value, **opens)
+    # Taken for a plain tensor, the bytes would be those of something else.
+    other = "the item of this tensor holds something else"
+    yield one("deflated", other, saved((4,), b"abcd", deflated=("a/data/0",)), **opens)
+    yield one("parameter", other, saved((4,), b"abcd", around=parameter), **opens)
+    meta = lambda made: call(
+        "torch._utils",
+        "_rebuild_meta_tensor_no_storage",
+        named("torch", "uint8"),
+        group(integer(4)),
+        group(integer(1)),
+        b"\x89",
+    )
+    yield one("of-meta", other, saved((4,), b"abcd", around=meta), **opens)
+
     missing = quarters()
     del missing.files[FILE]
     yield missing.case("file-missing", None, "file_missing", found_by="verify")
@@ -661,6 +695,8 @@ def boxes():
         filled = [(offset, axes, b"x" * (axes[0] * axes[1])) for offset, axes in parts]
         return Folder().cut("w", shape, *filled).case(f"parts-{name}", said + says, **opens)
 
+    unusual = said + "a part of it is stored in an unusual form"
+    negated = mapped([(text("neg"), b"\x88")])
     overlap, hole, beyond = (
         "two parts of it overlap",
         "its parts do not make all of it",
@@ -692,13 +728,44 @@ def boxes():
     twice.storage.append(part)
     twice.state.append((text("w"), tensor((2,), box((0,), (2,)), box((0,), (2,)))))
     yield twice.case("parts-twice", said + overlap, **opens)
+    differs = said + "an item of it has another dtype or shape than .metadata says"
+    for name, says, dtype, made in (
+        ("of-parameters", differs, "uint8", saved((1,), b"a", around=parameter)),
+        ("negated", unusual, "float32", saved((1,), bytes(4), storage="FloatStorage", width=4, more=negated)),
+    ):
+        folder = Folder()
+        folder.storage += [(place("w", (at,)), info(*folder.item(made))) for at in (0, 1)]
+        folder.state.append((text("w"), tensor((2,), box((0,), (1,)), box((1,), (1,)), dtype=dtype)))
+        yield folder.case(f"parts-{name}", says, **opens)
+    texts = instance(
+        "TensorStorageMetadata",
+        fields(properties=instance("TensorProperties", group(text("uint8"))), size=size(()), chunks=listed()),
+    )
+    folder = Folder()
+    folder.state.append((text("w"), texts))
+    yield folder.case("parts-none-of-dtype-as-text", said + "nothing was saved of it", **opens)
+    # The item of another part, and that of another name, would fit.
+    elsewhere = Folder()
+    elsewhere.storage += [(place("w", (at,)), info(*elsewhere.item(saved((2,), b"ab")))) for at in (0, 3)]
+    elsewhere.state.append((text("w"), tensor((4,), box((0,), (2,)), box((2,), (2,)))))
+    yield elsewhere.case("parts-with-item-elsewhere", said + "no item in the files belongs to a part of it", **opens)
+    named_first = Folder()
+    named_first.state, named_first.storage = [], []
+    named_first.value("v", b"N").state.append((text("planner_data"), VALUE))
+    yield named_first.case(
+        "value-with-item-of-another",
+        "this value cannot be read: no item in the files belongs to it",
+        "-",
+        path="planner_data",
+        found_by="opens",
+    )
     huge = Folder().cut("w", (2**40, 2**20), ((0, 0), (1, 1), b"x"), ((1, 0), (1, 1), b"x"))
     yield huge.case("parts-of-huge", said + hole, **opens)
     strided = Folder()
     for row in (0, 1):
         strided.storage.append((place("w", (row, 0)), info(*strided.item(saved((1, 2), b"a-b", strides=(3, 2))))))
     strided.state.append((text("w"), tensor((2, 2), box((0, 0), (1, 2)), box((1, 0), (1, 2)))))
-    yield strided.case("parts-with-gaps", said + "a part of it is stored in an unusual form", **opens)
+    yield strided.case("parts-with-gaps", unusual, **opens)
 
 
 def metadata():
@@ -722,6 +789,8 @@ def metadata():
         ("of-other-module", instance("MetadataIndex", fields(fqn=text("v")), "builtins")),
         ("name-number", instance("MetadataIndex", fields(fqn=integer(1)))),
         ("name-no-utf-8", instance("MetadataIndex", fields(fqn=text(b"\xff")))),
+        ("list", instance("MetadataIndex", listed(text("fqn"), text("v")))),
+        ("call", call(METADATA, "MetadataIndex", text("v"))),
     ):
         yield changed(f"index-{name}", index_bad, stored(value, good))
     offset = "the offset of a part of a tensor is malformed"
@@ -730,6 +799,7 @@ def metadata():
         ("text", text("0")),
         ("of-texts", group(text("0"))),
         ("of-floats", group(b"G" + bytes(8))),
+        ("of-call-of-call", call("a", "b") + group(group(integer(0))) + b"R"),
         ("of-other-call", call("torch", "size", group(integer(0)))),
         ("of-two", call("torch", "Size", group(), group())),
         ("of-size-of-size-of-size", call("torch", "Size", call("torch", "Size", size((0,))))),
@@ -743,6 +813,7 @@ def metadata():
     one = dict(relative_path=text(FILE), offset=integer(0), length=integer(1))
     for name, value in (
         ("no-instance", text(FILE)),
+        ("of-65-fields", storage_info(**one, **{f"f{number}": b"N" for number in range(62)})),
         ("dict", fields(**one)),
         ("offset-negative", storage_info(**one | {"offset": integer(-1)})),
         ("length-negative", storage_info(**one | {"length": integer(-1)})),
@@ -760,12 +831,14 @@ def metadata():
     added = lambda value, key=text("v"): lambda folder: folder.state.append((key, value))
     yield changed("name-number", "a name in .metadata is not a text", added(VALUE, integer(1)))
     yield changed("name-no-utf-8", "a name in .metadata is not a text", added(VALUE, text(b"\xff")))
+    yield changed("name-escaped", "a name in .metadata is not a text", added(VALUE, b"V\\u0076\n"))
     yield changed("name-twice", "a name is in .metadata twice", added(VALUE, text("w")), path="w")
     bad = "the metadata of a tensor are malformed"
     tensor_of = lambda **values: instance("TensorStorageMetadata", fields(**values))
     for name, value in (
         ("none", b"N"),
         ("text", text("w")),
+        ("call", call(METADATA, "BytesStorageMetadata")),
         ("of-other-class", instance("Tensor", fields(size=size(()), chunks=listed()))),
         ("without-size", tensor_of(chunks=listed())),
         ("without-chunks", tensor_of(size=size(()))),
@@ -797,6 +870,11 @@ def metadata():
     state, storage = mapped(folder.state), mapped(folder.storage)
     foreign = "the pickle is not the metadata of a distributed checkpoint"
     yield folder.case("without-storage", foreign, data=whole(state_dict_metadata=state))
+    yield folder.case("without-state", foreign, data=whole(x=text("state_dict_metadata"), storage_data=storage))
+    no_dict = "the storage data of .metadata are not a dict"
+    yield folder.case(
+        "storage-instance", no_dict, data=whole(state_dict_metadata=state, storage_data=instance("Storage", storage))
+    )
     yield folder.case(
         "dict",
         foreign,
@@ -840,6 +918,7 @@ def metadata():
     bare = Folder()
     bare.state, bare.storage, bare.files, bare.more = [], [], {}, {"version": bomb}
     yield bare.case("call-in-metadata", calls)
+    yield from storage_metas()
     noted = quarters()
     noted.more = {"version": bomb}
     yield noted.case(
@@ -848,6 +927,30 @@ def metadata():
         "-",
         found_by="opens",
     )
+
+
+def storage_metas():
+    """What .metadata says of the checkpoint as a whole."""
+
+    def noted(name, says, **more):
+        folder = quarters()
+        folder.more = more
+        return folder.case(name, says, "-", found_by="opens")
+
+    def id_of(*parts):
+        return instance("StorageMeta", fields(checkpoint_id=call("pathlib", "PosixPath", *parts)))
+
+    lost = "the field 'checkpoint_id' of storage_meta in .metadata is not shown"
+    yield noted("storage-meta-number", "the field 'storage_meta' of .metadata is not shown", storage_meta=integer(1))
+    yield noted("id-of-nothing", lost, storage_meta=id_of())
+    yield noted("id-of-number", lost, storage_meta=id_of(integer(1)))
+    yield noted("id-of-65-parts", lost, storage_meta=id_of(*[text("a")] * 65))
+    # No note: nothing is lost.
+    yield noted("id-of-64-parts", None, storage_meta=id_of(*[text("a")] * 64))
+    yield noted("field-of-none", None, unknown=b"N")
+    yield noted("field-unknown", "the field 'unknown' of .metadata is not shown", unknown=integer(1))
+    folder = Folder()
+    yield folder.case("without-paths", None, "-", data=pickled(folder.state, folder.storage), found_by="opens")
 
 
 def metadata_names():
@@ -906,7 +1009,23 @@ def paths():
     yield value_twice.case("index-of-value-twice", "the storage data of .metadata have the same index twice")
     same = "two values of the checkpoint are at the same path"
     yield quarters().path("w", text("other")).case("path-of-another", same, path="other")
+    inside = quarters().path("other", text("m"), text("x")).path("w", text("m"))
+    yield inside.case("path-of-a-dict", same, path="m")
     noted = dict(code="-", found_by="opens")
+    folder = quarters()
+    yield folder.case(
+        "path-of-unknown-planner",
+        "the planner data of .metadata are those of an unknown planner, so names are not nested",
+        data=b"\x80\2"
+        + instance(
+            "Metadata",
+            fields(
+                state_dict_metadata=mapped(folder.state), planner_data=integer(1), storage_data=mapped(folder.storage)
+            ),
+        )
+        + b".",
+        **noted,
+    )
     through = "the path of this name leads to another value or through one, so it stands under the name itself"
     yield quarters().path("w", text("other"), text("x")).case("path-through-a-tensor", through, path="w", **noted)
     no_name = ".metadata has a path for this name, and nothing is saved under it"
@@ -914,6 +1033,10 @@ def paths():
     deep = "the tree is deeper than the 256 levels that readers accept (Limits::depth)"
     yield path("deep", deep, text("l"), *([b"K\0"] * 256), path="w", code="limit_exceeded")
     holes = "the lists in .metadata lack more elements than the file has bytes"
+    length = len(quarters().path("w", text("l"), integer(0)).case("", "").data)
+    many = f"{length} elements of lists are null because nothing was saved for them, as for empty dicts"
+    yield path("list-with-as-many-holes-as-bytes", many, text("l"), integer(length), code="-", found_by="opens")
+    yield path("list-with-one-hole-more", holes, text("l"), integer(length + 1), code="limit_exceeded")
     for number in (2**20, 2**40, 2**63 - 1):
         yield path(f"list-of-{number}", holes, text("l"), integer(number), code="limit_exceeded")
 
@@ -921,8 +1044,17 @@ def paths():
 def metadata_limits():
     """With one more of each, all of these are good: so they are the files of the others, unbroken."""
     limited = dict(code="limit_exceeded")
+
+    # As many fields as an instance may have.
+    def wide():
+        folder = quarters()
+        fields_more = {f"f{number}": b"N" for number in range(61)}
+        where = instance("MetadataIndex", fields(fqn=text("other"), offset=listed(integer(0)), index=b"N"))
+        folder.storage[0] = (where, info(0, len(folder.files["__1_0.distcp"]), "__1_0.distcp", **fields_more))
+        return folder
+
     good = lambda: (
-        quarters()
+        wide()
         .value("v", listed(b"N", integer(7)))
         .path("w", text("model"), text("w"))
         .path("v", text("list"), integer(0))
@@ -966,6 +1098,13 @@ def metadata_limits():
     chunks = b"](" + box((0,), (1,)) + b"q\1" + b"h\1" * 99 + b"e"
     made = instance("TensorStorageMetadata", fields(size=size((1,)), chunks=chunks)) + b"q\2"
     shared.state += [(text(str(number)), b"h\2" if number else made) for number in range(40)]
+    # As many parts as bytes are allowed.
+    shared.more = {"version": text("")}
+    free = 100 * 40 + 1 - len(pickled(shared.state, shared.storage, shared.paths, **shared.more))
+    shared.more = {"version": text("x" * free)}
+    no_item = "this tensor cannot be read: no item in the files belongs to a part of it"
+    yield shared.case("parts-shared-once-less", no_item, "-", path="0", found_by="opens")
+    shared.more = {"version": text("x" * (free - 1))}
     yield shared.case(
         "parts-shared",
         "objects in .metadata are shared so often that there would be more parts of tensors than bytes",

@@ -50,7 +50,7 @@ def inside(name, says, value, at=3, path="a", **more):
 
 
 def cases():
-    for group in (containers, texts, arrays, numbers, ends, limits):
+    for group in (containers, texts, arrays, chunks, numbers, ends, limits):
         yield from group()
 
 
@@ -161,6 +161,45 @@ def arrays():
         array((3,), "a\nb", b"ab"),
         None,
     )
+
+
+def chunks():
+    """What looks like an array that flax has cut, and is none: it stays a dict."""
+    joined = "this looks like an array in chunks, but they cannot be joined; it stays a dict"
+    mark, two = text("__msgpack_chunked_array__"), mapping(**{"0": b"\x02"})
+    whole = mapping(**{"0": GOOD})
+
+    def cut(shape=two, parts=whole, value=b"\xc3", second=text("shape"), third=text("chunks")):
+        return b"\x83" + mark + value + second + shape + third + parts
+
+    for name, made in (
+        ("mark-false-number", cut(value=b"\x01")),
+        ("mark-nil", cut(value=b"\xc0")),
+        ("second-key-number", cut(second=b"\x01")),
+        ("second-key-of-others", cut(second=text("shapes"))),
+        ("third-key-number", cut(third=b"\x01")),
+        ("third-key-of-others", cut(third=text("chunk"))),
+        ("shape-list", cut(shape=b"\x91\x02")),
+        ("shape-number", cut(shape=b"\x02")),
+        ("shape-key-number", cut(shape=b"\x81\x00\x02")),
+        ("shape-key-1", cut(shape=mapping(**{"1": b"\x02"}))),
+        ("shape-key-00", cut(shape=mapping(**{"00": b"\x02"}))),
+        ("shape-number-of-one", cut(shape=b"\x02", parts=mapping(**{"0": array((1,), "int8", b"a")}))),
+        ("shape-bool", cut(shape=mapping(**{"0": b"\xc3"}), parts=mapping(**{"0": array((1,), "int8", b"a")}))),
+        ("shape-negative", cut(shape=mapping(**{"0": b"\xfe"}))),
+        ("shape-text", cut(shape=mapping(**{"0": text("2")}))),
+        ("shape-of-others", cut(shape=mapping(**{"0": b"\x03"}))),
+        ("list", cut(parts=b"\x91" + GOOD)),
+        ("none", cut(parts=b"\x80")),
+        ("key-1", cut(parts=mapping(**{"1": GOOD}))),
+        ("no-array", cut(parts=mapping(**{"0": binary(b"ab")}))),
+        ("scalar", cut(shape=b"\x80", parts=mapping(**{"0": array((), "int8", b"a", 3)}))),
+        ("of-unknown-dtype", cut(parts=mapping(**{"0": array((2,), "text", b"ab")}))),
+        ("of-two-dtypes", cut(parts=mapping(**{"0": array((0,), "int8", b""), "1": array((2,), "uint8", b"ab")}))),
+        ("no-mib", cut(mapping(**{"0": b"\x04"}), mapping(**{"0": GOOD, "1": GOOD}))),
+        ("empty", cut(mapping(**{"0": b"\x00"}), mapping(**{"0": array((0,), "int8", b"")}))),
+    ):
+        yield inside(f"chunks-{name}", joined, made, None, code="-", found_by="opens")
 
 
 def numbers():

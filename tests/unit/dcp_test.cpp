@@ -459,6 +459,40 @@ TEST_CASE("A file that is missing is a note, and all else opens") {
       "(file_missing)\n");
 }
 
+TEST_CASE("Each file that is missing is a note, which counts a tensor once") {
+  Folder folder = quarters();
+  folder.add_tensor("x", {2}, {{{0}, {1}, "a", "__1_0.distcp"}, {{1}, {1}, "b", "__1_0.distcp"}});
+  folder.files.erase("__1_0.distcp");
+  folder.files.erase("__10_0.distcp");
+  const auto file = folder.open();
+  REQUIRE(file);
+  const std::string lost = ", which cannot be opened (file_missing)\n";
+  CHECK(notes(*file) ==
+        ": only the names are known of 2 entries with bytes in __1_0.distcp" + lost +
+            ": only the names are known of 1 entry with bytes in __10_0.distcp" + lost);
+}
+
+TEST_CASE("Parts of whole mebibytes that are no runs, or do not ascend, are put together") {
+  const auto side = static_cast<std::size_t>(kChunkBytes);
+  const std::string row(side, 'a');
+  const std::string other(side, 'b');
+  Folder folder;
+  // Each part has two runs.
+  folder.add_tensor(
+      "w", {2, 2 * kChunkBytes},
+      {{{0, 0}, {2, kChunkBytes}, row + other}, {{0, kChunkBytes}, {2, kChunkBytes}, other + row}});
+  folder.add_tensor("x", {2 * kChunkBytes},
+                    {{{0}, {kChunkBytes}, row, "__1_0.distcp"},
+                     {{kChunkBytes}, {kChunkBytes}, other, "__0_0.distcp"}});
+  folder.add_tensor("y", {2 * kChunkBytes},
+                    {{{kChunkBytes}, {kChunkBytes}, other}, {{0}, {kChunkBytes}, row}});
+  const auto file = folder.open();
+  REQUIRE_MESSAGE(file, file.error().message);
+  CHECK((letters(*file, "w") == row + other + other + row));
+  CHECK((letters(*file, "x") == row + other));
+  CHECK((letters(*file, "y") == row + other));
+}
+
 TEST_CASE("Paths that collide keep both values, or the checkpoint is refused") {
   Folder folder;
   folder.add_tensor("a", {1}, {{{0}, {1}, "1"}});
@@ -684,6 +718,97 @@ TEST_CASE("A folder that is no checkpoint says what it is") {
   says("__0_0.distcp", "without their .metadata");
   says("step-1.espalier", "open one of them, such as step-1.espalier");
   says("readme", "a checkpoint is one file");
+}
+
+TEST_CASE("Only pickles of the right class look like a distributed checkpoint") {
+  const auto looks = [](std::string_view front) {
+    return looks_like_dcp(as_bytes(front), front.size());
+  };
+  const std::string_view names = "Metadata state_dict_metadata";
+  for (const char protocol : {'\2', '\3', '\4', '\5'}) {
+    CHECK(looks("\x80"s + protocol + std::string(names)));
+  }
+  for (const char protocol : {'\1', '\6'})
+    CHECK_FALSE(looks("\x80"s + protocol + std::string(names)));
+  CHECK_FALSE(looks("\x81\x02"s + std::string(names)));
+  CHECK_FALSE(looks("\x80\x02state_dict_metadata Metadata"));
+  CHECK_FALSE(looks(""));
+  CHECK_FALSE(looks("\x80"));
+}
+
+TEST_CASE("An item whose pickle does not fit in what is read first opens in more steps") {
+  Folder folder = quarters();
+  folder.add_value("v", list(text(std::string(10'000, 'a')) + text(std::string(80'000, 'b'))));
+  const auto file = folder.open();
+  REQUIRE_MESSAGE(file, file.error().message);
+  CHECK(notes(*file) == "");
+  CHECK(file->state().at("v/1")->as_string() == std::string(80'000, 'b'));
+}
+
+TEST_CASE("The names of modules are nodes of the tree, and as many of them are read") {
+  const std::string modules = list(text("a") + text("b") + text("c"));
+  const std::string file =
+      "\x80\x02" +
+      instance("Metadata", dict(text("state_dict_metadata") + dict("") + text("storage_data") +
+                                dict("") + text("storage_meta") +
+                                instance("StorageMeta", dict(text("modules") + modules)))) +
+      '.';
+  for (const std::uint64_t nodes : {2u, 3u}) {
+    Limits limits;
+    limits.nodes = nodes;
+    Notes notes;
+    const auto metadata = read_dcp_metadata(as_bytes(file), limits, notes);
+    REQUIRE(metadata);
+    CHECK(metadata->modules.size() == (nodes == 3 ? 3 : 0));
+    CHECK(notes.count() == (nodes == 3 ? 0 : 1));
+  }
+}
+
+TEST_CASE("A checkpoint may name 65535 files") {
+  const auto read = [](int files) {
+    // The same index for all, which is found out later.
+    const std::string one = global("torch.distributed.checkpoint.filesystem", "_StorageInfo");
+    std::string storage = index("w", Sizes{0}) + "q\x01" + info({"first", 0, 1});
+    storage +=
+        text("relative_path") + "q\x02" + text("offset") + "q\x03" + text("length") + "q\x04";
+    storage.insert(storage.size(), "000");  // they are a key and a value of the dict by turns
+    for (int i = 1; i < files; ++i) {
+      storage +=
+          "h\x01" + one + ")\x81}(h\x02" + text(std::to_string(i)) + "h\x03K\x01h\x04K\x01ub";
+    }
+    const std::string file = "\x80\x02" +
+                             instance("Metadata", dict(text("state_dict_metadata") + dict("") +
+                                                       text("storage_data") + dict(storage))) +
+                             '.';
+    Notes notes;
+    return read_dcp_metadata(as_bytes(file), {}, notes);
+  };
+  check_error(read(65535), ErrorCode::kForeignInvalid, "", "the same index twice");
+  check_error(read(65536), ErrorCode::kLimitExceeded, "", "more than 65535 files");
+}
+
+TEST_CASE("Boxes are put together from the bytes that were asked for alone") {
+  BoxCopy copy{.from = {1, 100, 4}, .to = 0, .run = 2, .axes = {{2, 4}}};
+  const BoxMaker maker({copy});
+  std::vector<std::byte> out(8);
+  const auto machine = maker.start(out);
+  REQUIRE(machine->needs().size() == 1);
+  const auto bytes = as_bytes(std::string_view("abcde"));
+  for (const Extent& wrong : {Extent{2, 100, 4}, Extent{1, 101, 3}, Extent{1, 100, 5}}) {
+    const auto fed = machine->feed(wrong, bytes.first(static_cast<std::size_t>(wrong.length)));
+    REQUIRE_FALSE(fed);
+    CHECK(to_string(fed.error().code) == to_string(ErrorCode::kInvalidArgument));
+  }
+  REQUIRE(machine->feed({1, 100, 3}, bytes.first(3)));
+  const auto early = machine->finish();
+  REQUIRE_FALSE(early);
+  CHECK(to_string(early.error().code) == to_string(ErrorCode::kIncomplete));
+  REQUIRE(machine->feed({1, 103, 1}, bytes.subspan(3, 1)));
+  CHECK(machine->finish());
+  CHECK(std::string(as_text(out)) == "ab\0\0cd\0\0"s);
+  const auto more = machine->feed({1, 104, 1}, bytes.first(1));
+  REQUIRE_FALSE(more);
+  CHECK(to_string(more.error().code) == to_string(ErrorCode::kInvalidArgument));
 }
 
 TEST_CASE("A cover is exact, or says what is wrong") {

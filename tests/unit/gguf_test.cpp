@@ -188,6 +188,16 @@ TEST_CASE("gguf: bytes are asked for once, in growing windows") {
   CHECK(requests == 2);
 }
 
+TEST_CASE("gguf: a header of several windows is read on where the last one ended") {
+  GgufBytes file(0, 9000);
+  for (int i = 0; i < 9000; ++i) file.key("k" + std::to_string(i), kU32).number(i);
+  REQUIRE(file.bytes().size() > 2 * kFirstReadBytes);
+  const auto checkpoint = open(file.bytes());
+  REQUIRE_MESSAGE(checkpoint, checkpoint.error().describe());
+  CHECK(checkpoint->metadata().size() == 9000);
+  CHECK(checkpoint->metadata().at("k8999")->as_int64() == 8999);
+}
+
 TEST_CASE("gguf: the verdict does not depend on how the bytes come") {
   const std::string file = sample().bytes();
   for (std::size_t cut = 0; cut <= file.size(); cut += 3) {
@@ -388,6 +398,10 @@ TEST_CASE("gguf: what is refused, and how it is said") {
 TEST_CASE("gguf: what is odd and opens") {
   // The padding after the last tensor may be missing; the file's end is its data's.
   CHECK(open(GgufBytes(1, 0).tensor("w", {4}, 0, 0).pad().data(16).bytes()));
+  // The padding may be there.
+  const auto padded = open(GgufBytes(1, 0).tensor("w", {8}, 0, 0).pad().data(32).bytes());
+  REQUIRE(padded);
+  CHECK(padded->catalog().notes().count() == 0);
   // Neither tensors nor pairs, and no padding.
   CHECK(open(GgufBytes(0, 0).bytes()));
   // Empty tensors take no bytes, also where the data would begin after the file's end.

@@ -206,11 +206,14 @@ TEST_CASE("An array in chunks is one tensor if they are whole MiB") {
     CHECK(bytes_of(file, tensor) == first + second + std::string(3072, 'c'));
     CHECK_FALSE(tensor.raw_extent());
   }
+  std::string of_two_dtypes = chunked({2 * kChunkBytes}, {second, second}, "int8");
+  of_two_dtypes.replace(of_two_dtypes.rfind("int8"), 4, "bool");
   // Others stay as they are.
   const std::string short_first(kChunkBytes - 1, 'a');
   for (const std::string& odd :
-       {chunked({kChunkBytes}, {short_first, "b"}), chunked({kChunkBytes}, {first}),
+       {of_two_dtypes, chunked({kChunkBytes}, {short_first, "b"}), chunked({kChunkBytes}, {first}),
         chunked({7}, {}), chunked({kChunkBytes, 0}, {second, ""}),
+        chunked({kChunkBytes}, {second, ""}),
         chunked({2 * kChunkBytes, 1u << 31, 1u << 31, 4}, {first})}) {
     const auto checkpoint = open(map({{"w", odd}}));
     REQUIRE_MESSAGE(checkpoint, checkpoint.error().describe());
@@ -284,6 +287,8 @@ TEST_CASE("A bad file is refused with its sentence") {
       {map({{"a", std::string(300, '\x91') + "\xC0"}}), nullptr, "Limits::depth",
        ErrorCode::kLimitExceeded},
   };
+  CHECK(open(map(
+      {{"a", extension(1, "\x93\xDC\x00\x40"s + std::string(64, '\x01') + "\xA4int8\xC4\x01x")}})));
   for (const Case& c : cases) {
     CAPTURE(&c - cases);
     const auto checkpoint = open(c.file);
@@ -342,13 +347,27 @@ TEST_CASE("No other format is taken for msgpack") {
   AnyOpener opener({.file_size = brace.size()});
   REQUIRE(opener.feed({0, 0, brace.size()}, as_bytes(brace)));
   CHECK(opener.finish()->catalog().format() == FileFormat::kMsgpack);
-  for (const std::string& other :
-       {"\x80\x02}q\x00."s, "\x80\x04\x95"s, "\x80\xA1x\x01"s, "\x89HDF\r\n\x1A\n"s,
-        "\x89PNG\r\n\x1A\n"s,
-        "\x89"
-        "ESPL\r\x1A\n"s,
-        "\x93NUMPY\x01"s, "\x81\xA1x\xC1"s, "\x81\xA1\xFF\x01"s, "\x81\xA0\x01"s, "\x81\x01\x01"s,
-        "\x81"s, "\xDE\x00"s, "\x81\xA5x"s, ""s, "{}"s}) {
+  for (const std::string& other : {"\x80\x02}q\x00."s,
+                                   "\x80\x04\x95"s,
+                                   "\x80\xA1x\x01"s,
+                                   "\x89HDF\r\n\x1A\n"s,
+                                   "\x89PNG\r\n\x1A\n"s,
+                                   "\x89"
+                                   "ESPL\r\x1A\n"s,
+                                   "\x93NUMPY\x01"s,
+                                   "abcde\xA1x\x01"s,
+                                   "\x81\xDA\x01"s,
+                                   "\x81\x61x\x01"s,
+                                   "\x81\xA1x"s,
+                                   "\x81\xA1x\xC1"s,
+                                   "\x81\xA1\xFF\x01"s,
+                                   "\x81\xA0\x01"s,
+                                   "\x81\x01\x01"s,
+                                   "\x81"s,
+                                   "\xDE\x00"s,
+                                   "\x81\xA5x"s,
+                                   ""s,
+                                   "{}"s}) {
     CHECK_FALSE(looks(other));
   }
   // Every length of a safetensors header that begins like a map.

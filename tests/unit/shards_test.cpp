@@ -296,6 +296,50 @@ TEST_CASE("A bad index is refused") {
   }
 }
 
+TEST_CASE("An index may name 65535 files") {
+  const auto parse = [](int files) {
+    std::string map;
+    for (int i = 0; i < files; ++i) {
+      const std::string name = '"' + std::to_string(i) + '"';
+      map += (i == 0 ? "" : ",") + name + ':' + name;
+    }
+    return parse_shard_index(R"({"weight_map":{)" + map + "}}", {});
+  };
+  const auto most = parse(65535);
+  REQUIRE(most);
+  CHECK(most->files.size() == 65535);
+  testing::check_error(parse(65536), ErrorCode::kLimitExceeded, "", "more than 65535 files");
+}
+
+TEST_CASE("The opener of an index stays failed, and is incomplete until it has all") {
+  const auto is_incomplete = [](OpeningMachine& machine) {
+    const auto checkpoint = machine.finish();
+    REQUIRE_FALSE(checkpoint);
+    return checkpoint.error().code == ErrorCode::kIncomplete;
+  };
+  const Files files = small_model();
+  const std::string& text = files.at(kIndexName);
+  AnyOpener opener({.file_size = text.size()});
+  REQUIRE(opener.feed({0, 0, text.size() - 1}, as_bytes(text).first(text.size() - 1)));
+  CHECK(is_incomplete(opener));
+  REQUIRE(opener.feed({0, 0, text.size()}, as_bytes(text)));
+  CHECK(is_incomplete(opener));
+  for (const std::uint32_t number : {1u, 2u})
+    REQUIRE(opener.answer(number, files.at("one").size()));
+  CHECK(opener.wants().empty());
+  CHECK(is_incomplete(opener));
+
+  const std::string bad = R"({"weight_map": 1})";
+  AnyOpener failed({.file_size = bad.size()});
+  const auto fed = failed.feed({0, 0, bad.size()}, as_bytes(bad));
+  REQUIRE_FALSE(fed);
+  for (const std::string& later :
+       {failed.feed({0, 0, 1}, as_bytes(bad).first(1)).error().message,
+        failed.answer(1, std::uint64_t{1}).error().message, failed.finish().error().message}) {
+    CHECK(later == fed.error().message);
+  }
+}
+
 TEST_CASE("What an index says beside its map is metadata, and is not believed") {
   Files files = small_model();
   // As that of BLOOM, with 72 digits.

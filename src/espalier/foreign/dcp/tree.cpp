@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -429,10 +430,13 @@ class Joiner {
       found.tensor.shape = shape_of(*entry.element, entry.shape);
       return {};
     }
-    // Counted for all of its files, so that each of them gets its note.
+    // Counted once for each of its files, so that all that are missing get their notes.
     std::string problem;
+    std::set<std::uint32_t> counted;
     for (const auto& [box, item] : boxes) {
-      if (items_[item].problem && problem.empty()) problem = problem_of(item);
+      if (!items_[item].problem || !counted.insert(metadata_.items[item].file).second) continue;
+      const std::string why = problem_of(item);
+      if (problem.empty()) problem = why;
     }
     if (!problem.empty()) return problem;
     if (boxes.empty()) return contradictory("nothing was saved of it");

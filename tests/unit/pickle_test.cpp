@@ -6,9 +6,11 @@
 #include <vector>
 
 #include "support/feed.h"
+#include "support/temporary_folder.h"
 #include <doctest/doctest.h>
 
 #include "espalier/foreign/torch/pickle_opener.h"
+#include "espalier/native/checkpoint_file.h"
 #include "espalier/read/walker.h"
 
 namespace espalier {
@@ -27,6 +29,10 @@ std::string times(int count, const std::string& text) {
   for (int i = 0; i < count; ++i) all += text;
   return all;
 }
+
+// How a file of torch.save() from before 1.6 begins.
+const std::string kLegacy =
+    "\x80\x02\x8A\x0A\x6C\xFC\x9C\x46\xF9\x20\x6A\xA8\x50\x19.\x80\x02M\xE9\x03."s;
 
 // A storage of two floats, as PyTorch names it: the id is left on the stack.
 const std::string kStorage =
@@ -165,10 +171,8 @@ TEST_CASE(
     return bytes + std::string(size, letter);
   };
   const std::string name = text('X', 4000, 'A') + "\x94" + text('X', 4000, 'B') + "\x94";
-  // How a file of torch.save() from before 1.6 begins. The pickle that follows does not end.
-  const std::string file =
-      "\x80\x02\x8A\x0Al\xFC\x9C"
-      "F\xF9 j\xA8P\x19.\x80\x02M\xE9\x03.\x80\x02"s;
+  // With a pickle that does not end.
+  const std::string file = kLegacy + "\x80\x02";
   struct Case {
     const char* what;
     std::string pickle;
@@ -309,6 +313,29 @@ TEST_CASE("A list that holds itself opens, with a null and a note in its place")
   CHECK(opened->state().child(1).label() == "pickle.cycle:");
   CHECK(opened->catalog().notes().count() == 1);
   CHECK(opened->catalog().notes().listed()[0].path == "1");
+}
+
+// Four bytes may stand for terabytes: a step of 0 is legal.
+TEST_CASE("A view that repeats one element opens, and is read within Limits::decoded_bytes") {
+  std::string storage = kStorage;
+  storage.replace(storage.rfind("K\x02"), 2, "K\x01");
+  const std::string file = kLegacy + "\x80\x02}.\x80\x02" + "ctorch._utils\n_rebuild_tensor_v2\n(" +
+                           storage + "K\0\x8A\x06\0\0\0\0\0\x01\x85K\0\x85\x89NtR."s +
+                           "\x80\x02](X\x01\0\0\0ae.\x01\0\0\0\0\0\0\0four"s;
+  const testing::TemporaryFolder folder;
+  const auto path = folder / "file.pt";
+  testing::write_whole(path, as_bytes(file));
+  const auto opened = CheckpointFile::open(path);
+  REQUIRE_MESSAGE(opened, opened.error().describe());
+  const TensorRef tensor = opened->checkpoint().tensor(0);
+  CHECK(tensor.bytes() == std::uint64_t{1} << 42);
+  const auto whole = opened->load(opened->state());
+  REQUIRE_FALSE(whole);
+  CHECK(to_string(whole.error().code) == "limit_exceeded");
+  const Slice part[] = {{.start = 0, .stop = 2}};
+  std::vector<std::byte> two(8);
+  REQUIRE(opened->read_into(tensor, part, two));
+  CHECK(as_text(two) == "fourfour");
 }
 
 TEST_CASE("A memo number beyond all others takes no memory") {

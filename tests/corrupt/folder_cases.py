@@ -759,7 +759,7 @@ def boxes():
         path="planner_data",
         found_by="opens",
     )
-    huge = Folder().cut("w", (2**40, 2**20), ((0, 0), (1, 1), b"x"), ((1, 0), (1, 1), b"x"))
+    huge = Folder().cut("w", (2**30, 2**20), ((0, 0), (1, 1), b"x"), ((1, 0), (1, 1), b"x"))
     yield huge.case("parts-of-huge", said + hole, **opens)
     strided = Folder()
     for row in (0, 1):

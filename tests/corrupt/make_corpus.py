@@ -74,6 +74,9 @@ def write(folder):
     for old in files_of(folder):
         if old not in made:
             (folder / old).unlink()
+    for old in (folder / "files").iterdir():
+        if old.is_dir() and not any(old.iterdir()):
+            old.rmdir()
     for path, data in made.items():
         (folder / path).parent.mkdir(exist_ok=True)
         (folder / path).write_bytes(data)

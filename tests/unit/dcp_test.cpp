@@ -480,7 +480,7 @@ TEST_CASE("Parts of whole mebibytes that are no runs, or do not ascend, are put 
   // Each part has two runs.
   folder.add_tensor(
       "w", {2, 2 * kChunkBytes},
-      {{{0, 0}, {2, kChunkBytes}, row + other}, {{0, kChunkBytes}, {2, kChunkBytes}, other + row}});
+      {{{0, 0}, {2, kChunkBytes}, row + other}, {{0, kChunkBytes}, {2, kChunkBytes}, row + other}});
   folder.add_tensor("x", {2 * kChunkBytes},
                     {{{0}, {kChunkBytes}, row, "__1_0.distcp"},
                      {{kChunkBytes}, {kChunkBytes}, other, "__0_0.distcp"}});
@@ -488,7 +488,7 @@ TEST_CASE("Parts of whole mebibytes that are no runs, or do not ascend, are put 
                     {{{kChunkBytes}, {kChunkBytes}, other}, {{0}, {kChunkBytes}, row}});
   const auto file = folder.open();
   REQUIRE_MESSAGE(file, file.error().message);
-  CHECK((letters(*file, "w") == row + other + other + row));
+  CHECK((letters(*file, "w") == row + row + other + other));
   CHECK((letters(*file, "x") == row + other));
   CHECK((letters(*file, "y") == row + other));
 }

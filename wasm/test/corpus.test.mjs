@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { EspalierError, open } from 'espalier'
 import { openerOf } from '../dist/core/choose.js'
 import { Core } from '../dist/core/core.js'
+import { describe } from '../dist/core/notes.js'
 import { Opening } from '../dist/core/tree.js'
 import { countingSource } from './support.mjs'
 import { BUILDS } from './support/cores.mjs'
@@ -79,7 +80,7 @@ function checkError(row, error) {
   if (row.path !== undefined) assert.equal(error.path, row.path, what)
   // Unknown paths are left out: '' would be the root.
   assert.notEqual(error.path, '', what)
-  assert.ok(error.message && !error.message.includes('\n'), what)
+  assert.ok(error.message && !describe(error).includes('\n'), what)
   if (row.says !== undefined) assert.ok(error.message.includes(row.says), what)
 }
 
@@ -202,6 +203,11 @@ test('all that the command line says, word for word', { skip: native ? false : '
   for (const [i, row] of rows.entries()) {
     // Its limits, which it cannot be told either, are the package's own.
     const { errors } = await judge(row.bytes, { name: row.name, siblings: row.siblings })
-    assert.deepEqual(errors.map(asNative), said[i], row.file)
+    // No CRC-32 is compared here.
+    if (row.code === 'chunk_corrupt' && !row.file.endsWith('.espalier')) continue
+    const errorsAsNative = errors.map(asNative)
+    // Only the package has such an option.
+    for (const error of errorsAsNative) error.message = error.message.replace(", or pass the option 'siblings'", '')
+    assert.deepEqual(errorsAsNative, said[i], row.file)
   }
 })

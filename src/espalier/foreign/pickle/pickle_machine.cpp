@@ -45,7 +45,7 @@ class PickleMachine {
       return fail(ErrorCode::kLimitExceeded, "the pickle has 2 GiB or more", file_offset_);
     }
     while (!is_stopped_) {
-      if (at_ < bytes_.size() && has_negative_length()) {
+      if (has_negative_length()) {
         bad("a length is negative");
         return tl::unexpected<Error>(*error_);
       }
@@ -332,8 +332,7 @@ class PickleMachine {
   }
 
   bool push_literal(PickleOp op) {
-    const OpArgument form = argument_of(op);
-    if (form.is_line && !is_valid_line(op, as_text(argument()))) {
+    if (argument_of(op).is_line && !is_valid_line(op, as_text(argument()))) {
       return bad("a literal of protocol 0 is malformed");
     }
     return push(PickleRef::literal(static_cast<std::uint32_t>(at_)));

@@ -182,6 +182,9 @@ class Seen(dict):
     def __setstate__(self, state):
         self.state = state
 
+    def __call__(self, *arguments):
+        return Seen(*arguments)
+
     def append(self, value):
         pass
 

@@ -19,7 +19,7 @@ LIMITED = {"code": "limit_exceeded"}
 
 def cases():
     for group in (good, damaged, literals, names, containers, outside, calls, hidden, calls_beside, shared, limits, archives,
-                  storages, layouts, arrays, legacies, legacy_lists, inner):  # fmt: skip
+                  storages, layouts, arrays, dtypes, legacies, legacy_lists, inner, forged, beside_known):  # fmt: skip
         yield from group()
 
 
@@ -93,8 +93,11 @@ def damaged():
     yield plain("get-text-7", b"g7\n", memo.format(7), b"Np7\ng7\n\x86", 2)
     yield plain("get-long-of-ones", b"j\xff\xff\xff\xff", memo.format(2**32 - 1), b"Nr\1\0\0\0j\1\0\0\0\x86", 2)
     yield plain("get-before-put", b"h\0Nq\0\x86", memo.format(0), b"Nq\0h\0\x86", 2)
+    for number in (0, 9, 21474836470):  # The last one has 2^31 - 1 before its last digit.
+        line = str(number).encode() + b"\n"
+        yield opens(f"pickle-memo-{number}", pickled(b"Np" + line + b"g" + line + b"\x86"))
     number = DAMAGED + "the number of a memo is no number"
-    for name, line in (("negative", b"-1"), ("letter", b"x"), ("hexadecimal", b"0x1"), ("of-21-digits", b"9" * 21)):
+    for name, line in (("negative", b"-1"), ("sign-alone", b"-"), ("colon", b":"), ("letter", b"x"), ("hexadecimal", b"0x1"), ("of-21-digits", b"9" * 21)):
         yield plain(f"put-{name}", b"Np" + line + b"\n", number, b"Np1\n", 3)
         yield plain(f"get-{name}", b"Nq\1g" + line + b"\n\x86", number, b"Nq\1g1\n\x86", 5)
     yield plain("put-nothing", b"Np\n", DAMAGED + "a memo has no number", b"Np0\n", 3)
@@ -353,7 +356,7 @@ def limits():
     yield refused("pickle-limit-nodes", pickled(b"](K\1K\2K\3K\4e"), "Limits::nodes", limits={"nodes": 5}, **LIMITED)
     yield refused("pickle-limit-depth", pickled(b"]]]aa"), "Limits::depth", limits={"depth": 1}, **LIMITED)
     number = b"\x8a\x11" + bytes(16) + b"\1"
-    yield refused("pickle-limit-bigint", pickled(number), "Limits::bigint_bytes", path="", limits={"bigint_bytes": 16}, **LIMITED)
+    yield refused("pickle-limit-bigint", pickled(number), "than the bytes that Limits::bigint_bytes allows", path="", limits={"bigint_bytes": 16}, **LIMITED)
     digits = b"L" + str(2**128).encode() + b"L\n"
     yield refused("pickle-limit-decimal", pickled(digits), "Limits::bigint_bytes", path="", limits={"bigint_bytes": 16}, **LIMITED)
     yield refused("pickle-bigint-of-1025", pickled(b"\x8b\1\4\0\0" + bytes(1024) + b"\1"), "Limits::bigint_bytes", **LIMITED)
@@ -384,6 +387,8 @@ def archives():
     yield pt("pickle-damaged", torch_archive(pickled(b"h\7")), DAMAGED + "GET 7 names nothing")
     yield pt("pickle-of-protocol-6", torch_archive(pickled(b"N", 6)), "the pickle has protocol 6", code="unsupported_version")
     yield pt("pickle-calls", torch_archive(pickled(SYSTEM_CALL)), "would call posix.system")
+    rooted = archive([Entry(b"/data.pkl", pickle), Entry(b"/data/0", bytes(16))])
+    yield pt("folder-without-name", rooted, "it is a zip archive; unpack it first", 0, code="not_a_checkpoint")
     wrong = "the entry 'archive/data.pkl' of the zip archive does not match its size and CRC-32"
     other = {"central": {"crc": 1}, "local": {"crc": 1}}
     yield pt("pickle-crc", archive([Entry(b"archive/data.pkl", pickle, **other), Entry(b"archive/data/0", bytes(16))]), wrong)
@@ -404,6 +409,8 @@ def archives():
         yield pt(f"byteorder-{name}", file(more=[Entry(b"archive/byteorder", value)]), order)
     yield pt("byteorder-crc", file(more=[Entry(b"archive/byteorder", b"little", **other)]),
              "the entry 'archive/byteorder' of the zip archive does not match its size and CRC-32")  # fmt: skip
+    for value in (b"little", b"big"):
+        yield opens(f"torch-byteorder-{value.decode()}", file(more=[Entry(b"archive/byteorder", value)]), suffix="pt")
     yield opens("torch-byteorder-elsewhere", file(more=[Entry(b"other/byteorder", b"middle")]), suffix="pt")
     unused = torch_archive(pickle, {"0": bytes(16), "1": bytes(5)})
     yield opens("torch-unreached", unused, "5 bytes of the storages belong to no tensor; a converted file lacks them.", "", "pt")
@@ -451,6 +458,14 @@ def storages():
     for name, view in (("of-two", tuple_of(text("0"), integer(0))), ("offset-text", tuple_of(text("0"), text("0"), integer(4))),
                        ("count-none", tuple_of(text("0"), integer(0), b"N"))):  # fmt: skip
         yield pt(f"part-{name}", tensor(storage(view=view)), part)
+    half = storage(view=tuple_of(text("0"), integer(0), integer(2)))
+    yield opens("torch-part-first", torch_archive(pickled(tensor(half, size=(2,)))), "8 bytes of the storages belong", "", "pt")
+    nothing = tensor(storage(numel=0), size=(0,))
+    yield opens("torch-numel-0", torch_archive(pickled(nothing), {"0": b""}), suffix="pt")
+    yield opens("torch-cuda", torch_archive(pickled(tensor(storage(module="torch.cuda")))), suffix="pt")
+    # As long as the ending of the names that are known.
+    other_end = tensor(storage(cls="FloatSt0rage"))
+    yield opens("torch-storage-with-another-end", torch_archive(pickled(beside(other_end))), "the class of its storage is unknown", "1", "pt")
     unknown = storage(cls="StrangeStorage")
     placeholder = "This tensor cannot be given: the class of its storage is unknown."
     yield opens("torch-storage-unknown", torch_archive(pickled(beside(tensor(unknown)))), placeholder, "1", "pt")
@@ -476,7 +491,14 @@ def layouts():
                         ("bytes-wrap", {"size": (2**62 + 1,)}), ("bytes-just-wrap", {"size": (2**62,)})):  # fmt: skip
         yield pt(f"tensor-{name}", tensor(**shape), needs + "more than 2^64")
     yield pt("tensor-product-wraps", tensor(size=(2**32, 2**32), stride=(0, 0)), needs + "more than 2^64")
+    for name, value in (("empty-beyond", tensor(offset=100, size=(0,))), ("strided", tensor(size=(2,), stride=(2,))),
+                        ("metadata-none", tensor(more=b"\x89)N")), ("negated", tensor(more=b"\x89)}" + text("neg") + b"\x88s")),
+                        ("requires-grad-int", tensor(more=b"K\1)")),
+                        ("conjugated", tensor(storage(numel=2, cls="ComplexFloatStorage"), size=(2,), more=b"\x89)}" + text("conj") + b"\x88s")),
+                        ("metadata-false", tensor(more=b"\x89)}" + text("other") + b"\x89s"))):  # fmt: skip
+        yield opens(f"torch-{name}", torch_archive(pickled(beside(value))), suffix="pt")
     malformed = "a tensor's size, stride or offset is malformed"
+    yield pt("size-by-call-of-call", tensor().replace(sizes(4), call("posix", "system", b")") + b")R", 1), malformed)
     yield pt("size-negative", tensor(size=(-4,)), malformed)
     yield pt("stride-negative", tensor(stride=(-1,)), malformed)
     yield pt("offset-negative", tensor(offset=-1), malformed)
@@ -519,7 +541,9 @@ def layouts():
     halves = "its elements are strided and have no whole bytes."
     yield noted("pairs-strided", strided(b"ctorch\nfloat4_e2m1fn_x2\n"), halves)
     yield noted("opaque-strided", strided(b"ctorch\ncomplex32\n"), halves)
+    yield opens("torch-pairs", torch_archive(pickled(beside(third(b"ctorch\nfloat4_e2m1fn_x2\n")))), suffix="pt")
     big = [Entry(b"archive/byteorder", b"big")]
+    yield opens("torch-opaque-bytes-big-endian", torch_archive(pickled(beside(third(b"ctorch\nbits8\n"))), more=big), suffix="pt")
     value = third(b"ctorch\ncomplex32\n")
     says = "its elements are big-endian and of a type unknown here."
     yield opens("torch-opaque-big-endian", torch_archive(pickled(beside(value)), more=big), f"This tensor cannot be given: {says}", "1", "pt")
@@ -571,10 +595,165 @@ def arrays():
     yield noted("size-wraps", array(size=sizes(2**62, 2**62)), fit)
     yield noted("size-wraps-to-4", array(size=sizes(2**62 + 1, 4)), fit)
     yield noted("fortran-texts", array(size=sizes(2, 2), dtype=kind("S1"), order=b"\x88"), "it has Fortran order and elements that are no")
+    yield noted("dtype-list", array(dtype=b"]"), dtype)
+    yield noted("dtype-of-other-module", array(dtype=call("other", "dtype", tuple_of(text("u1")))), dtype)
+    yield noted("dtype-of-other-name", array(dtype=call("numpy", "dtypes", tuple_of(text("u1")))), dtype)
+    yield noted("dtype-by-call-of-call", array(dtype=call("numpy", "dtype", b")") + b")R"), dtype)
+    yield noted("data-by-call-of-call", array(data=call("_codecs", "encode", b")") + b")R"), lacks)
+    encoded = lambda *values: call("_codecs", "encode", tuple_of(*values))
+    yield noted("data-encoded-from-int", array(data=encoded(integer(7), text("latin1"))), lacks)
+    yield noted("data-encoded-by-three", array(data=encoded(text("data"), text("latin1"), text("strict"))), lacks)
+    yield noted("data-encoded-by-one", array(data=encoded(text("data"))), lacks)
+    for codec in ("latin1", "latin-1"):
+        yield opens(f"array-data-{codec}", pickled(array(data=encoded(text("dat\u00ff"), text(codec)))))
+    yield opens("array-texts", pickled(array(size=sizes(2, 2), dtype=kind("S1")), 3))
+    yield opens("array-texts-of-one-axis", pickled(array(dtype=kind("S1"), order=b"\x88"), 3))
+    buffer = lambda size: call("numpy.core.numeric", "_frombuffer", tuple_of(b"C\4data", kind("u1"), size, text("C")))
+    yield opens("array-buffer", pickled(buffer(sizes(4)), 3))
+    yield noted("buffer-size-negative", buffer(sizes(-4)), unlike)
+    # What is in the list was made by a call that would give its bytes.
+    twisted = encoded(text("data"), text("latin1")) + b"0" + array(data=b"]Na0]Na")
+    yield noted("data-list-like-a-call", twisted, lacks)
     scalar = lambda dtype, data: call("numpy.core.multiarray", "scalar", dtype + data + b"\x86")
     yield opens("array-scalar", pickled(scalar(kind("f4"), b"C\4data"), 3))
     yield noted("scalar-short", scalar(kind("f4"), b"C\3dat"), fit)
     yield opens("array-scalar-opaque", pickled(scalar(kind("S4"), b"C\4data"), 3), "This has no axes; as it is opaque here", "")
+
+
+def dtypes():
+    """Structured elements, whose description may be as wrong as anything."""
+
+    def structured(names, fields, size, code="V", base=b"N"):
+        """(version, order, (base, shape), names, {name: (dtype, offset)}, bytes, alignment, flags)"""
+        made = call("numpy", "dtype", tuple_of(text(f"{code}{size}"), b"\x89", b"\x88"))
+        return made + tuple_of(integer(3), text("|"), base, names, fields, integer(size), integer(1), integer(0)) + b"b"
+
+    def fields(*of):
+        return b"}(" + b"".join(text(name) + tuple_of(dtype, offset) for name, dtype, offset in of) + b"u"
+
+    def array(dtype, data=b"C\4data"):
+        made = call("numpy.core.multiarray", "_reconstruct", tuple_of(b"cnumpy\nndarray\n", sizes(0), b"C\1b"))
+        return made + tuple_of(integer(1), sizes(1), dtype, b"\x89", data) + b"b"
+
+    def noted(name, dtype):
+        data = pickled(b"](" + array(dtype) + b"K\7e", 3)
+        check_pickle(data)
+        return opens(f"dtype-{name}", data, "This tensor cannot be given: its dtype has no counterpart here.", "0")
+
+    u2 = call("numpy", "dtype", tuple_of(text("u2"), b"\x89", b"\x88"))
+    names = tuple_of(text("a"), text("b"))
+    valid = structured(names, fields(("a", u2, integer(0)), ("b", u2, integer(2))), 4)
+    yield opens("dtype-structured", pickled(array(valid), 3))
+    yield noted("fields-none", structured(names, b"N", 4))
+    yield noted("fields-list", structured(names, b"]", 4))
+    yield noted("field-missing", structured(names, fields(("a", u2, integer(0))), 4))
+    yield noted("field-name-int", structured(tuple_of(integer(1)), fields(("a", u2, integer(0))), 4))
+    yield noted("field-offset-text", structured(names, fields(("a", u2, text("0")), ("b", u2, integer(2))), 4))
+    yield noted("field-offset-negative", structured(names, fields(("a", u2, integer(-2)), ("b", u2, integer(2))), 4))
+    yield noted("fields-overlap", structured(names, fields(("a", u2, integer(0)), ("b", u2, integer(1))), 4))
+    yield noted("field-beyond", structured(names, fields(("a", u2, integer(0)), ("b", u2, integer(3))), 4))
+    yield noted("field-dtype-text", structured(names, fields(("a", text("u2"), integer(0)), ("b", u2, integer(2))), 4))
+    parts = lambda size: structured(b"N", b"N", 4, base=tuple_of(u2, size))
+    yield opens("dtype-of-two-numbers", pickled(array(parts(sizes(2))), 3))
+    yield noted("base-shape-text", parts(text("2")))
+    yield noted("base-dtype-text", structured(b"N", b"N", 4, base=tuple_of(text("u2"), sizes(2))))
+    for depth in (8, 9):
+        inner = call("numpy", "dtype", tuple_of(text("u4"), b"\x89", b"\x88"))
+        for _ in range(depth):
+            inner = structured(tuple_of(text("a")), fields(("a", inner, integer(0))), 4)
+        if depth == 8:
+            yield opens("dtype-of-8-levels", pickled(array(inner), 3))
+        else:
+            yield noted("of-9-levels", inner)
+
+
+def forged():
+    """Objects whose number is the offset of a literal: a reader that takes one for the other sees that literal."""
+
+    def number_2(literal, then):
+        """A list that is object number 2, with the literal at offset 2, is GET 99 in `then`."""
+        return pickled(literal + b"0]0]0]qc0" + then, 4)
+
+    it = b"hc"
+    no_text = DAMAGED + "the name of a class is no text"
+    yield refused("forged-class", number_2(text("m"), it + text("b") + b"\x93"), no_text)
+    key = number_2(text("a"), b"}(" + text("a") + b"N" + it + b"Nu")
+    yield opens("forged-key", key)
+    yield refused("forged-reference", number_2(text("storage"), it + b"Q"), "that is not a torch storage", path="")
+
+    def pt(name, literal, value, says, path="1"):
+        data = torch_archive(number_2(literal, b"](" + tensor() + value + b"e"))
+        return opens(f"forged-{name}", data, says, path, "pt")
+
+    malformed = "a tensor's size, stride or offset is malformed"
+    offset = tensor().replace(b"QK\0", b"Q" + it, 1)
+    yield refused("forged-offset", torch_archive(number_2(integer(0), b"](" + offset + b"e")), malformed, path="0", suffix="pt")
+    size = tensor().replace(sizes(4), tuple_of(it), 1)
+    yield refused("forged-size", torch_archive(number_2(integer(4), b"](" + size + b"e")), malformed, path="0", suffix="pt")
+    yield pt("requires-grad", b"\x88", tensor(more=it + b")"), "would call torch._utils._rebuild_tensor_v2")
+    yield pt("real", b"G12345678", call("builtins", "complex", it + b"K\1\x86"), "would call builtins.complex")
+    yield pt("device", text("cpu"), call("torch", "device", it + b"\x85"), "would call torch.device")
+    # What PyTorch before 1.6 wrote for a class: ('module', class, file, source).
+    source = lambda *parts: tuple_of(*parts) + b"Q)\x81"
+    parts = [text("module"), b"cm\nC\n", text("f"), text("s")]
+    yield opens("torch-class-with-source", file(source(*parts)), suffix="pt")
+    new = "Loading this with pickle would call pickle.new"
+    for name, value in (("of-three", source(*parts[:3])), ("of-five", source(*parts, b"N")), ("of-int", b"K\1Q)\x81"),
+                        ("of-list", b"]Q)\x81"), ("of-other-kind", source(text("other!"), *parts[1:])),
+                        ("of-text", source(parts[0], text("m.C"), *parts[2:])), ("of-a-list", source(parts[0], b"]", *parts[2:]))):  # fmt: skip
+        yield opens(f"torch-class-with-source-{name}", file(value), new, "1", "pt")
+    yield pt("class-with-source", text("module"), source(it, *parts[1:]), new)
+    data = number_2(b"C\4data", call("numpy.core.multiarray", "scalar", call("numpy", "dtype", text("f4") + b"\x85") + it + b"\x86"))
+    yield opens("forged-data", data, "it holds Python objects, or its bytes are not in the pickle", "")
+    # A list whose first batch of elements has the number of the offset of a class.
+    twisted = b"ctorch\nFloatStorage\n0" + b"]Na0" * 2 + b"]Naqc0"
+    of = tuple_of(text("storage"), it, text("0"), text("cpu"), integer(4), b"N") + b"Q"
+    yield refused("legacy-forged-class", legacy(twisted + tensor(of=of)), "a storage has no size, or a type that is unknown", suffix="pt")
+    numel = tuple_of(text("storage"), b"ctorch\nFloatStorage\n", text("0"), text("cpu"), it, b"N") + b"Q"
+    yield refused("legacy-forged-numel", legacy(integer(4) + b"0]0]0]qc0" + tensor(of=numel)), "a storage has no size, or a type",
+                  suffix="pt")  # fmt: skip
+    yield refused("legacy-forged-key", legacy(tensor(of=storage(view=b"N")), key_list=b"U\x0100]0]0]qc0]" + it + b"a"),
+                  "the key of a storage is no text", suffix="pt")  # fmt: skip
+
+
+def beside_known():
+    """Calls that are known, with arguments that they never have: what they are is not known then."""
+    od = "ccollections\nOrderedDict\n"
+    for name, value, says in (
+        ("list-of-arguments", od.encode() + b"]R", "collections.OrderedDict"), ("new-with-list", b"cm\nC\n]\x81", "m.C"),
+        ("set-of-two", call("builtins", "set", b"NN\x86"), "builtins.set"), ("set-of-int", call("builtins", "set", b"K\1\x85"), "builtins.set"),
+        ("set-and-elements", call("builtins", "set", b"]K\1a\x85") + b"(K\2\x90", "builtins.set"),
+        ("pairs-of-int", call("collections", "OrderedDict", b"]K\1a\x85"), "collections.OrderedDict"),
+        ("pairs-int", call("collections", "OrderedDict", b"K\1\x85"), "collections.OrderedDict"),
+        ("pairs-of-three", call("collections", "OrderedDict", b"](NNNta\x85"), "collections.OrderedDict"),
+        ("deque-length-text", call("collections", "deque", b")" + text("5") + b"\x86"), "collections.deque"),
+        ("scalar-dtype-unknown", call("numpy.core.multiarray", "scalar", call("numpy", "dtype", text("x1") + b"\x85") + b"C\1a\x86"),
+         "numpy.core.multiarray.scalar"), ("scalar-dtype-text", call("numpy.core.multiarray", "scalar", text("u1") + b"C\1a\x86"),
+                                           "numpy.core.multiarray.scalar"),
+        ("scalar-of-other-module", call("other.core.multiarray", "scalar", text("u1") + b"C\1a\x86"), "other.core.multiarray.scalar"),
+        ("rebuild-of-text", call("torch._tensor", "_rebuild_from_type_v2", tuple_of(text("f"), b"ctorch\nTensor\n", b")", b"}")),
+         "torch._tensor._rebuild_from_type_v2"),
+        ("rebuild-for-text", call("torch._tensor", "_rebuild_from_type_v2",
+                                  tuple_of(b"ctorch._utils\n_rebuild_tensor_v2\n", text("t"), b")", b"}")), "torch._tensor._rebuild"),
+        ("device-number-text", call("torch", "device", text("cpu") + text("1") + b"\x86"), "torch.device"),
+        ("parameter-of-text", call("torch._utils", "_rebuild_parameter", b")" + text("yes") + b"N\x87"), "torch._utils._rebuild_parameter"),
+    ):  # fmt: skip
+        yield opens(f"torch-{name}", file(value), f"Loading this with pickle would call {says}", "1", "pt")
+    plain = legacy(storage(view=b"N"))
+    argument = b"B" + struct.pack("<I", len(plain)) + plain + b"\x85"
+    other = tensor(of=call("other", "_load_from_bytes", argument))
+    yield opens("inner-by-other-call", pickled(b"](" + other + b"e", 3), "would call other._load_from_bytes", "")
+    as_text = tensor(of=call("torch.storage", "_load_from_bytes", text("data") + b"\x85"))
+    yield opens("inner-text", pickled(b"](" + as_text + b"e", 3), "the class of its storage is unknown.", "0")
+    hooks = b"}" + text("x") + b"\x88s"
+    scale = tuple_of(b"ctorch\nper_tensor_affine\n", b"G12345678", integer(0))
+    quantised = (b"ctorch._utils\n_rebuild_qtensor\n(" + storage(numel=16, cls="QInt8Storage") + integer(0) + sizes(16) + sizes(1) + scale +
+                 b"\x89" + hooks + b"tR")  # fmt: skip
+    yield opens("torch-quantised", torch_archive(pickled(beside(quantised)[:1] + b"(" + quantised + b"e")), suffix="pt")
+    for name, value in (("deque", call("collections", "deque", b")\x85")), ("deque-of-5", call("collections", "deque", b")K\5\x86")),
+                        ("device", call("torch", "device", text("cpu") + b"\x85")), ("counter", call("collections", "Counter", b"}\x85")),
+                        ("device-of-number", call("torch", "device", text("cuda") + b"K\1\x86"))):  # fmt: skip
+        yield opens(f"known-{name}", pickled(value))
 
 
 def legacies():
@@ -610,6 +789,11 @@ def legacies():
     yield old("count-big-endian", swapped, says.format(f"{4 << 56} elements"), data_at)
     big = SYSTEM.replace(b"\x88u", b"\x89u")
     yield opens("legacy-big-endian", legacy(plain, storages=[(4 << 56, bytes(16))], system=big), suffix="pt")
+    for name, system in (("list", b"]" + text("little_endian") + b"a"), ("tuple", text("little_endian") + b"\x85"), ("int", integer(1))):
+        yield opens(f"legacy-system-{name}", legacy(plain, system=system), suffix="pt")
+    yield opens("legacy-numel-0", legacy(tensor(of=storage(numel=0, view=b"N"), size=(0,)), storages=[(0, b"")]), suffix="pt")
+    twice = b"](" + plain + tensor(of=storage(view=b"N"), size=(1,)) + b"e"
+    yield opens("legacy-storage-twice", legacy(twice), suffix="pt")
     beside_object = "a pickle beside the object holds calls, where PyTorch writes plain values"
     yield old("call-in-system", legacy(plain, system=b"}" + text("a") + SYSTEM_CALL + b"s"), beside_object)
     yield old("call-in-system-popped", legacy(plain, system=SYSTEM_CALL + b"0}"), beside_object)

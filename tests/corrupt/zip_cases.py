@@ -132,6 +132,7 @@ def directory():
     for name, raw in (("empty", b""), ("with-zero", b"a\0.npy"), ("latin-1", b"\xe4.npy"),
                       ("surrogate", b"\xed\xa0\x80.npy"), ("overlong", b"\xc0\xaf.npy")):  # fmt: skip
         yield refused(f"zip-name-{name}", archive([Entry(raw, npy()), Entry(b"b.npy", npy())]), text)
+    yield refused("zip-name-empty-last", archive([Entry(b"a.npy", npy()), Entry(b"")]), text)
     for bit in (0, 6, 13):
         wrong = two({"flags": 1 << bit})
         yield refused(f"zip-encrypted-by-bit-{bit}", wrong, "the entry 'a.npy' of the zip archive is encrypted", first)
@@ -157,6 +158,7 @@ def directory():
                         ("short", struct.pack("<HHQ", 1, 8, 132)), ("shorter", struct.pack("<HHI", 1, 4, 132)),
                         ("by-one-short", both[:2] + b"\x0f\0" + both[4:19])):  # fmt: skip
         yield refused(f"zip-extra-{name}", two({"central_extra": extra, "central": large}), fields, first)
+    yield opens("zip-extra-empty-at-end", two({"central_extra": struct.pack("<HH", 0x4246, 0)}))
     # Twice, and neither is needed.
     yield refused("zip-extra-twice-unused", two({"central_extra": b"\1\0\0\0" * 2}), fields, first)
 
@@ -320,6 +322,8 @@ def deflated():
     lengths = b"\0" + raw_deflate(LARGE[:280])[1:] + b"\1\x94\0\0\0" + LARGE[280:]
     yield damaged("lengths-differ", "is damaged; copy or download the file again", packed=lengths)
 
+    yield opens("deflate-crc-0", archive([deflated_entry(central={"crc": 0}, local={"crc": 0})]))
+
     size = "does not match its size and CRC-32; copy or download the file again"
     small = npy()
     yield unread("header-crc", f"the entry 'a.npy' of the zip archive {size}", data=small, central={"crc": 1},
@@ -338,6 +342,9 @@ def deflated():
     data, packed = claims(137 * 1032 + 1032)
     assert packed == 137
     yield refused("deflate-bomb", data, bomb, directory_at(data))
+    data, _ = claims(137 * 1032)
+    says = "this array cannot be read: its header asks for 4 bytes of elements and the archive has 141256"
+    yield refused("deflate-bomb-just-possible", data, says, found_by="verify", path="a")
     data, _ = claims(2**32 - 2)
     yield refused("deflate-bomb-of-4-gib", data, bomb, directory_at(data))
     data, _ = claims(1032, b"")
@@ -368,6 +375,8 @@ def limits():
     three = archive([Entry(b"a.npy", npy()), Entry(b"b.npy", npy()), Entry(b"c.npy", npy())])
     yield refused("zip-limit-nodes", three, "the archive has 3 arrays, and with its roots Limits::nodes allows 4",
                   limits={"nodes": 4}, **limited)  # fmt: skip
+    yield refused("zip-limit-nodes-of-roots", archive([]), "the archive has 0 arrays, and with its roots Limits::nodes allows 1",
+                  limits={"nodes": 1}, **limited)  # fmt: skip
     both = archive([deflated_entry(), deflated_entry(name=b"b.npy", data=LARGE[:-1] + b"b")])
     yield refused("zip-limit-made", both, "and Limits::made_bytes leaves 427", limits={"made_bytes": 2 * len(LARGE) - 1},
                   found_by="read", **limited)  # fmt: skip
@@ -389,6 +398,7 @@ def npz():
     yield broken("magic", b"\x93NUMPX" + npy()[6:], "the array does not begin as .npy files do")
     yield broken("empty", b"", "the array does not begin as .npy files do")
     yield broken("cut-in-magic", npy()[:11], "the .npy header is cut")
+    yield broken("cut-after-length", npy()[:12], "its .npy header is cut")
     yield broken("cut-in-header", npy()[:100], "its .npy header is cut")
     yield broken("cut", npy()[:-1], "its header asks for 4 bytes of elements and the archive has 3")
     yield broken("trailing", npy() + b"x", "its header asks for 4 bytes of elements and the archive has 5")
@@ -418,6 +428,12 @@ def npy_files():
     check_npy(good)
     yield opens("npy-good", good, suffix="npy")
     yield opens("npy-ml-dtypes", npy(descr="'<V2'", shape="(2,)"), "NumPy stores elements of ml_dtypes", "", "npy")
+    yield opens("npy-ml-dtypes-of-1-byte", npy(descr="'<V1'"), "NumPy stores elements of ml_dtypes", "", "npy")
+    for descr in ("<f10", "<f16", "<c20", "<c32"):
+        data = bytes(int(descr[2:]))
+        yield opens(f"npy-long-double-{descr[1:]}", npy(data, descr=f"'{descr}'", shape="(1,)"), suffix="npy")
+    yield opens("npy-dates", npy(bytes(8), descr="'<M8[s]'", shape="(1,)"), suffix="npy")
+    yield opens("npy-field-of-just-4-gib", npy(b"", descr="[('a', '|V4294967295')]", shape="(0,)"), suffix="npy")
     yield opens("npy-empty-texts", npy(b"", descr="'<U0'"), "the elements of this array have no bytes", "", "npy")
     yield opens("npy-opaque-without-axes", npy(descr="'|S4'", shape="()"), "this array has one element and no axes", "", "npy")
     cut = {"code": "truncated", "says": "the .npy header is cut; copy or download the file again"}
@@ -496,7 +512,8 @@ def npy_files():
                         ("bool-with-size", "?1"), ("date-of-4", "<M4"), ("date-unit-open", "<M8[s"),
                         ("date-unit-closed", "<M8s]"), ("text-with-unit", "<U4[s]"), ("int-with-unit", "<i4[s]"),
                         ("objects-with-unit", "|O8x"), ("size-over-u32", "|S4294967296"),
-                        ("characters-over-u32", "<U1073741824"), ("size-over-u64", "|V18446744073709551616")):  # fmt: skip
+                        ("characters-over-u32", "<U1073741824"), ("characters-wrap", "<U4611686018427387905"),
+                        ("size-over-u64", "|V18446744073709551616")):  # fmt: skip
         yield header(f"descr-{name}", npy_text(f"'{descr}'"), f"{unknown}{descr}'")
     yield header("descr-none", npy_text("None"), lacks.format("'"))
     fields = lambda inner: npy_text(f"[{inner}]", shape="(1,)")

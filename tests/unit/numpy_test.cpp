@@ -193,6 +193,21 @@ TEST_CASE("An array of an archive that cannot be read leaves the others as they 
   CHECK(checkpoint->catalog().format() == FileFormat::kNpz);
 }
 
+TEST_CASE("An array with more axes than Limits::rank is no reason to refuse the others") {
+  const std::string file = make_zip({{"a.npy", npy(descr("'|u1'", "(1, 1, 2)"), "12")}});
+  Limits limits;
+  limits.rank = 3;
+  const auto whole = open(file, limits);
+  REQUIRE(whole);
+  CHECK(whole->state().child(0).kind() == Kind::kTensor);
+  limits.rank = 2;
+  const auto lacking = open(file, limits);
+  REQUIRE(lacking);
+  CHECK(lacking->state().child(0).kind() == Kind::kNull);
+  CHECK(lacking->catalog().files().back().problem->message ==
+        "this array cannot be read: it has 3 axes and Limits::rank allows 2");
+}
+
 TEST_CASE("An archive of something else is named") {
   const auto is = [](const std::vector<testing::ZipPart>& parts, std::string_view what) {
     const std::string text = outcome(make_zip(parts));

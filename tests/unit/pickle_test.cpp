@@ -6,11 +6,9 @@
 #include <vector>
 
 #include "support/feed.h"
-#include "support/temporary_folder.h"
 #include <doctest/doctest.h>
 
 #include "espalier/foreign/torch/pickle_opener.h"
-#include "espalier/native/checkpoint_file.h"
 #include "espalier/read/walker.h"
 
 namespace espalier {
@@ -85,8 +83,13 @@ TEST_CASE("Pickles that no program writes are refused with a sentence") {
        times(50, "ctorch._utils\n_rebuild_parameter\n") + "N" + times(50, "\x88N\x87R") + ".",
        ErrorCode::kForeignInvalid, "nested too deep"},
       {"takes memory", times(20'000'000, "]") + "N.", ErrorCode::kLimitExceeded, "16 times"},
-      {"has a name of 10,000 bytes", "c" + times(10'000, "a") + "\nb\n.",
+      {"has a module of 4,097 bytes", "c" + times(4'097, "a") + "\nb\n.",
        ErrorCode::kForeignInvalid, "more than 4096 bytes"},
+      {"has a name of 4,097 bytes", "ca\n" + times(4'097, "b") + "\n.", ErrorCode::kForeignInvalid,
+       "more than 4096 bytes"},
+      {"has a text of 4,097 bytes for a name",
+       "X\x01\0\0\0aX\x01\x10\0\0"s + times(4'097, "b") + "\x93.", ErrorCode::kForeignInvalid,
+       "more than 4096 bytes"},
       {"has an int that is none", "I1x\n.", ErrorCode::kForeignInvalid, "malformed"},
       {"has a string without its quote", "S'a\n.", ErrorCode::kForeignInvalid, "malformed"},
   };
@@ -201,7 +204,8 @@ TEST_CASE(
       {"bytes", text('B', 500'000, 'k') + "\x94(" + times(100'000, "h\0"s) + "t", "used so often"},
       {"the file in place of a storage",
        "ctorch.storage\n_load_from_bytes\n\x94" + text('B', 500'000, 'N').replace(5, 23, file) +
-           "\x85\x94K\x02\x85\x94K\x01\x85\224ctorch._utils\n_rebuild_tensor_v2\n\x94(" +
+           "\x85\x94K\x02\x85\x94K\x01\x85\x94"
+           "ctorch._utils\n_rebuild_tensor_v2\n\x94(" +
            times(20'000, "h\x04(h\0h\x01RK\0h\x02h\x03\x89NtR"s) + "t",
        "used so often"},
       {"a path",
@@ -315,33 +319,29 @@ TEST_CASE("A list that holds itself opens, with a null and a note in its place")
   CHECK(opened->catalog().notes().listed()[0].path == "1");
 }
 
-// Four bytes may stand for terabytes: a step of 0 is legal.
-TEST_CASE("A view that repeats one element opens, and is read within Limits::decoded_bytes") {
-  std::string storage = kStorage;
-  storage.replace(storage.rfind("K\x02"), 2, "K\x01");
-  const std::string file = kLegacy + "\x80\x02}.\x80\x02" + "ctorch._utils\n_rebuild_tensor_v2\n(" +
-                           storage + "K\0\x8A\x06\0\0\0\0\0\x01\x85K\0\x85\x89NtR."s +
-                           "\x80\x02](X\x01\0\0\0ae.\x01\0\0\0\0\0\0\0four"s;
-  const testing::TemporaryFolder folder;
-  const auto path = folder / "file.pt";
-  testing::write_whole(path, as_bytes(file));
-  const auto opened = CheckpointFile::open(path);
-  REQUIRE_MESSAGE(opened, opened.error().describe());
-  const TensorRef tensor = opened->checkpoint().tensor(0);
-  CHECK(tensor.bytes() == std::uint64_t{1} << 42);
-  const auto whole = opened->load(opened->state());
-  REQUIRE_FALSE(whole);
-  CHECK(to_string(whole.error().code) == "limit_exceeded");
-  const Slice part[] = {{.start = 0, .stop = 2}};
-  std::vector<std::byte> two(8);
-  REQUIRE(opened->read_into(tensor, part, two));
-  CHECK(as_text(two) == "fourfour");
-}
-
 TEST_CASE("A memo number beyond all others takes no memory") {
   const auto opened = open("\x80\x02K\x05r\xFF\xFF\xFF\xFFj\xFF\xFF\xFF\xFF\x86."s);
   REQUIRE(opened);
   CHECK(opened->state().child(1).as_int64() == 5);
+}
+
+TEST_CASE("Only the dtypes of torch itself are dtypes") {
+  const auto opened = open("\x80\x02(ctorch\nfloat32\ncother\nfloat32\nctorch\nfloat7\nt."s);
+  REQUIRE(opened);
+  const std::string_view labels[] = {"torch.dtype", "python.global", "python.global"};
+  for (std::uint32_t i = 0; i < 3; ++i) CHECK(opened->state().child(i).label() == labels[i]);
+}
+
+TEST_CASE("The name of a class may have 4,096 bytes") {
+  const std::string name = times(4'096, "a");
+  const auto by_line = open(
+      "\x80\x02"
+      "c" +
+      name + "\n" + name + "\n.");
+  REQUIRE(by_line);
+  CHECK(by_line->state().as_string() == name + "." + name);
+  const std::string text = "X\0\x10\0\0"s + name;
+  CHECK(open("\x80\x02" + text + text + "\x93."));
 }
 
 TEST_CASE("The opcodes of protocol 0 and those of old classes") {

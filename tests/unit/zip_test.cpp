@@ -105,6 +105,9 @@ TEST_CASE("An archive gives the bytes of its entries") {
 TEST_CASE("An archive may be empty, have comments, folders and ZIP64 records") {
   CHECK(outcome(make_zip({})) == "ok");
   CHECK(outcome(make_zip({{"folder/", ""}, {"folder/a", "1"}})) == "ok");
+  std::string records = zip64(0, 0, 0);
+  records[56 + 8] = '\0';  // where they begin
+  CHECK(outcome(records + make_zip({})) == "ok");
   std::string commented = two_entries();
   commented[kEnd + 20] = 3;
   CHECK(outcome(commented + "abc") == "ok");
@@ -278,12 +281,13 @@ TEST_CASE("Over a network, local headers are predicted, and read where that is i
   CHECK(far.wanted.size() == 1);
   // With entries outside of front and tail.
   const ZipPart big{"big", std::string(100'000, 'b')};
-  Opened far_padded(make_zip({torch, odd, big, {"big2", big.data}, numpy}), true, 64);
+  const ZipPart late{.name = "l", .data = "7", .flags = 8, .descriptor = descriptor};
+  Opened far_padded(make_zip({torch, odd, late, big, {"big2", big.data}, numpy}), true, 64);
   REQUIRE(far_padded.open());
   CHECK(far_padded.wanted.size() == 2);
   Opened near_padded(far_padded.bytes, false, 64);
   REQUIRE(near_padded.open());
-  CHECK(near_padded.wanted.size() == 4);
+  CHECK(near_padded.wanted.size() == 5);
 }
 
 TEST_CASE("Deflated entries are inflated, checked, and made into files") {
@@ -342,6 +346,39 @@ TEST_CASE("Deflated entries are inflated, checked, and made into files") {
       CHECK(make(damaged, step).starts_with(bad.message));
     }
   }
+}
+
+TEST_CASE("The machine that inflates takes no bytes but those that it asked for") {
+  Opened opened(make_zip({{.name = "d", .data = "12", .packed = deflated("12"), .method = 8}}));
+  REQUIRE(opened.open());
+  REQUIRE(opened.archive.place(0));
+  std::string out(2, '-');
+  const auto machine = opened.files[1].maker->start(std::as_writable_bytes(std::span(out)));
+  const Extent need = machine->needs().front();
+  const auto code_of_feeding = [&](const Extent& extent) {
+    const std::vector<std::byte> bytes(static_cast<std::size_t>(extent.length));
+    const auto ok = machine->feed(extent, bytes);
+    return ok ? ErrorCode::kIncomplete : ok.error().code;
+  };
+  const ErrorCode refused = ErrorCode::kInvalidArgument;
+  CHECK(code_of_feeding({need.file + 1, need.offset, 1}) == refused);
+  CHECK(code_of_feeding({need.file, need.offset + 1, 1}) == refused);
+  CHECK(code_of_feeding({need.file, need.offset, need.length + 1}) == refused);
+  CHECK(machine->finish().error().code == ErrorCode::kIncomplete);
+}
+
+TEST_CASE("A checkpoint has room for 65,535 files") {
+  std::vector<ZipPart> parts;
+  for (int i = 0; i < 0xFFFF; ++i) {
+    parts.push_back({.name = std::to_string(i), .data = "1", .packed = deflated("1"), .method = 8});
+  }
+  Opened opened(make_zip(parts));
+  REQUIRE(opened.open());
+  for (std::uint32_t i = 0; i < 0xFFFE; ++i) REQUIRE(opened.archive.place(i)->file == i + 1);
+  const auto beyond = opened.archive.place(0xFFFE);
+  REQUIRE_FALSE(beyond);
+  CHECK(beyond.error().code == ErrorCode::kLimitExceeded);
+  CHECK(beyond.error().message.find("more than the 65534 compressed entries") != std::string::npos);
 }
 
 TEST_CASE("A whole entry must match its CRC-32 unless none was recorded") {

@@ -46,7 +46,7 @@ Result<void> NpyOpener::step() {
 }
 
 Result<Checkpoint> NpyOpener::build() {
-  if (array_.has_objects && !npy_data_bytes(array_)) {
+  if (!npy_data_bytes(array_)) {
     return fail(ErrorCode::kForeignInvalid, "the array has more than 2^63 elements");
   }
   TableBuilder builder(options().limits);

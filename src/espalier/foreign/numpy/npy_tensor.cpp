@@ -25,7 +25,7 @@ std::vector<std::uint64_t> fortran_strides(const std::vector<std::uint64_t>& sha
 // types of 8 bits or fewer.
 std::optional<Note> note_on(const NpyArray& array) {
   const std::string_view name = array.block.name;
-  if (array.dtype != DType::kOpaque || (name != "<V2" && name != "<V1")) return std::nullopt;
+  if (name != "<V2" && name != "<V1") return std::nullopt;
   return Note{.message = std::string("NumPy stores elements of ml_dtypes, such as ") +
                          (name == "<V2" ? "bfloat16" : "float8_e4m3fn") +
                          ", without their type: they are opaque here, and "

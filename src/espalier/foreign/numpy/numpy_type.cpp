@@ -67,7 +67,7 @@ std::optional<NumpyType> parse_numpy_type(std::string_view text) {
     case 'u':
     case 'f':
     case 'c':
-      if (!unit.empty() || scalar.bytes == 0) return std::nullopt;
+      if (!unit.empty()) return std::nullopt;
       scalar.dtype = number_dtype(kind, scalar.bytes);
       // Of the others there is only long double, with 10 to 16 bytes.
       if (scalar.dtype == DType::kOpaque) {

@@ -153,7 +153,7 @@ class HeaderParser {
     } else {
       name = string();
       const auto parsed = parse_numpy_type(name);
-      if (!parsed && !error_) {
+      if (!parsed) {
         refuse("has a descr of no type that NumPy stores: '" + std::string(name.substr(0, 100)) +
                "'");
       }

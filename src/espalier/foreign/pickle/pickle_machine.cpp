@@ -45,7 +45,7 @@ class PickleMachine {
       return fail(ErrorCode::kLimitExceeded, "the pickle has 2 GiB or more", file_offset_);
     }
     while (!is_stopped_) {
-      if (at_ < bytes_.size() && has_negative_length()) {
+      if (has_negative_length()) {
         bad("a length is negative");
         return tl::unexpected<Error>(*error_);
       }

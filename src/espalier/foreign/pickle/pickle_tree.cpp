@@ -375,13 +375,10 @@ bool PickleTree::read_sizes(PickleRef ref, std::vector<std::uint64_t>& numbers) 
 }
 
 std::optional<PickleGlobal> PickleTree::global_of(PickleRef ref) const {
-  if (ref.is_literal()) return std::nullopt;
   if (graph_.type(ref) == PickleType::kPersistent) {
     // PyTorch before 1.6 kept a class with its source: ('module', class, file, source).
-    const PickleRef id = graph_.persistent_id(ref);
-    if (id.is_literal() || graph_.type(id) != PickleType::kTuple) return std::nullopt;
-    const auto parts = tuple(id);
-    if (parts.size() != 4 || !parts[0].is_literal() || parts[1].is_literal()) return std::nullopt;
+    const auto parts = tuple(graph_.persistent_id(ref));
+    if (parts.size() != 4 || !parts[0].is_literal()) return std::nullopt;
     if (as_text(graph_.literal(parts[0]).bytes) != "module") return std::nullopt;
     if (graph_.type(parts[1]) != PickleType::kGlobal) return std::nullopt;
     return graph_.global(parts[1]);
@@ -700,7 +697,7 @@ bool PickleTree::are_keys(std::span<const PickleRef> items, bool are_fields) {
 
 // "f4" of numpy.dtype('f4', False, True).
 std::optional<std::string_view> PickleTree::numpy_code(PickleRef ref) {
-  if (ref.is_literal() || graph_.type(ref) != PickleType::kCall) return std::nullopt;
+  if (graph_.type(ref) != PickleType::kCall) return std::nullopt;
   const auto function = global_of(graph_.call(ref).callable);
   if (!function || function->module != "numpy" || function->name != "dtype") return std::nullopt;
   const auto args = args_of(ref);
@@ -748,7 +745,7 @@ std::optional<PickleTree::NumpyElement> PickleTree::numpy_element(PickleRef ref,
 // As a .npy file says it: [('a', '<f4'), ('b', '<i8', (3,))]. Nothing if fields overlap.
 std::optional<std::string> PickleTree::numpy_fields(PickleRef names, PickleRef fields,
                                                     std::uint64_t bytes, int depth) {
-  if (fields.is_literal() || graph_.type(fields) != PickleType::kDict) return std::nullopt;
+  if (graph_.type(fields) != PickleType::kDict) return std::nullopt;
   std::string all = "[";
   std::uint64_t at = 0;
   const auto pad_to = [&](std::uint64_t offset) {

@@ -75,7 +75,7 @@ class Parser {
   }
 
   static bool is_big_endian(const PickleGraph& system) {
-    if (system.root().is_literal() || system.type(system.root()) != PickleType::kDict) return false;
+    if (system.type(system.root()) != PickleType::kDict) return false;
     std::vector<PickleRef> items;
     system.elements(system.root(), items);
     for (std::size_t i = 0; i < items.size(); i += 2) {
@@ -86,7 +86,7 @@ class Parser {
   }
 
   Result<void> list_storages(const PickleGraph& keys, LegacyFile& file) {
-    if (keys.root().is_literal() || keys.type(keys.root()) != PickleType::kList) {
+    if (keys.type(keys.root()) != PickleType::kList) {
       return bad("the list of storages is no list");
     }
     std::vector<PickleRef> names;

@@ -158,10 +158,8 @@ std::optional<TorchTree::Storage> TorchTree::storage(PickleRef ref) {
     return std::nullopt;
   };
   if (!ref.is_literal() && graph().type(ref) == PickleType::kCall) return inner_storage(ref);
-  if (ref.is_literal() || graph().type(ref) != PickleType::kPersistent) return foreign();
-  const PickleRef id = graph().persistent_id(ref);
-  if (id.is_literal() || graph().type(id) != PickleType::kTuple) return foreign();
-  const auto parts = tuple(id);
+  if (graph().type(ref) != PickleType::kPersistent) return foreign();
+  const auto parts = tuple(graph().persistent_id(ref));
   if (parts.size() < 5 || !equals_text(parts[0], "storage")) return foreign();
   const auto cls = global_of(parts[1]);
   const auto key = text_of(parts[2]);
@@ -193,7 +191,8 @@ std::optional<TorchTree::Storage> TorchTree::storage(PickleRef ref) {
   const auto view = tuple(parts[5]);
   const auto first = view.size() == 3 ? integer(view[1]) : std::nullopt;
   const auto count = view.size() == 3 ? integer(view[2]) : std::nullopt;
-  if (!first || !count || *first < 0 || *count < 0 ||
+  // Below 0, they are beyond all storages once they have no sign.
+  if (!first || !count ||
       !range_fits(static_cast<std::uint64_t>(*first), static_cast<std::uint64_t>(*count),
                   found.numel)) {
     refuse("a part of storage " + std::string(*key) + " goes beyond it");
@@ -235,7 +234,7 @@ std::optional<TorchTree::Storage> TorchTree::inner_storage(PickleRef ref) {
     return unknown();
   }
   const auto object = file->graph.root();
-  if (object.is_literal() || file->graph.type(object) != PickleType::kPersistent) return unknown();
+  if (file->graph.type(object) != PickleType::kPersistent) return unknown();
   std::vector<PickleRef> parts;
   file->graph.elements(file->graph.persistent_id(object), parts);
   const auto data = bytes->subspan(static_cast<std::size_t>(inner.data_offset()),

@@ -77,7 +77,7 @@ bool is_untyped_storage(PickleGlobal global) {
 }
 
 std::optional<std::uint64_t> storage_width(const PickleGraph& graph, PickleRef ref) {
-  if (ref.is_literal() || graph.type(ref) != PickleType::kGlobal) return std::nullopt;
+  if (graph.type(ref) != PickleType::kGlobal) return std::nullopt;
   const PickleGlobal global = graph.global(ref);
   if (is_untyped_storage(global)) return 1;
   const auto dtype = torch_class_dtype(global, "Storage");

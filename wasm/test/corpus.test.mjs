@@ -46,26 +46,52 @@ const NATIVE_LIMITS = [
   'safetensors-limit-text.safetensors',
   // `indexBytes` bounds the header as well, and strikes there first.
   'safetensors-limit-chunks.safetensors',
+  'zip-limit-nodes.npz',
+  'zip-limit-nodes-of-roots.npz',
+  'zip-limit-made.npz',
+  'zip-limit-path.npz',
+  'zip-limit-text.npz',
+  'npy-limit-rank.npy',
+  'pickle-limit-nodes.pkl',
+  'pickle-limit-depth.pkl',
+  'pickle-limit-bigint.pkl',
+  'pickle-limit-decimal.pkl',
+  'pickle-limit-path.pkl',
+  'pickle-limit-text.pkl',
+  'torch-limit-rank.pt',
+  // `indexBytes` bounds the directory of an archive, too.
+  'zip-limit-chunks.npz',
+  'torch-limit-chunks.pt',
 ]
+
+/** What `indexBytes` bounds, by the ending of a file's name. */
+const BOUNDS = {
+  espalier: 'index_bytes', safetensors: 'foreign_header_bytes', npy: 'index_bytes', npz: 'zip_directory_bytes',
+  pkl: 'pickle_bytes', pt: 'pickle_bytes',
+}
 
 /** Whether the package can be told of all the row's limits, one by one. */
 function canLimit({ file, limits }) {
-  const names = Object.keys(limits)
-  if (file.endsWith('.safetensors')) return names.every((name) => name === 'foreign_header_bytes')
-  return names.every((name) => name === 'index_bytes')
+  return Object.keys(limits).every((name) => name === BOUNDS[file.split('.').pop()])
+}
+
+/** Whether the command line says more: here, local headers of zip archives are predicted, and verify() reads hashes alone. */
+function isDeferred({ file, step, code }) {
+  const isChecksum = step === 'read' || (step === 'verify' && code === 'chunk_corrupt')
+  return file.startsWith('zip-local-') || (isChecksum && !file.endsWith('.espalier'))
 }
 
 /** Whether nothing that the package does refuses the file. */
-function isGood({ file, step, code }) {
+function isGood(row) {
+  const { file, step } = row
   if (NATIVE_LIMITS.includes(file)) return true
   // Other programs restore the JSON tree in a safetensors file; here it is metadata text.
   if (step === 'opens' || step === 'restore') return true
-  // Here, local headers of a zip archive are predicted, and no CRC-32 of stored bytes is compared.
-  return file.startsWith('zip-local-') || (step === 'verify' && code === 'chunk_corrupt')
+  return isDeferred(row) && step !== 'read'
 }
 
 function indexBytes(row) {
-  const bound = canLimit(row) ? (row.limits.index_bytes ?? row.limits.foreign_header_bytes) : undefined
+  const [bound] = canLimit(row) ? Object.values(row.limits) : []
   return bound === undefined ? undefined : Number(bound)
 }
 
@@ -191,8 +217,11 @@ test('all that the command line says, word for word', { skip: native ? false : '
   const said = nativeErrors(rows.map(({ file }) => fileURLToPath(new URL(`files/${file}`, folder))))
   assert.equal(said.length, rows.length)
   for (const [i, row] of rows.entries()) {
+    if (isDeferred(row)) continue
     // Its limits, which it cannot be told either, are the package's own.
     const { errors } = await judge(row.bytes)
-    assert.deepEqual(errors.map(asNative), said[i], row.file)
+    // Checksums, which the command line compares, come last.
+    const same = row.step === 'verify' && !row.file.endsWith('.espalier') ? said[i].slice(0, 1) : said[i]
+    assert.deepEqual(errors.map(asNative), same, row.file)
   }
 })

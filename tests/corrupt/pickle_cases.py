@@ -346,8 +346,10 @@ def shared():
 def limits():
     body = b"](" + text("limit") + b"K\1K\2K\3e"
     yield refused("pickle-limit-bytes", pickled(body), "Limits::pickle_bytes", limits={"pickle_bytes": len(body) + 2}, **LIMITED)
-    data = file(text("limit"))
-    size = len(pickled(beside(text("limit"))))
+    # Of more bytes than the directory has, which has a limit of its own.
+    long = text("limit" * 40)
+    data = file(long)
+    size = len(pickled(beside(long)))
     yield refused("torch-limit-bytes", data, f"the pickle has {size} bytes and Limits::pickle_bytes allows {size - 1}", 0, suffix="pt",
                   limits={"pickle_bytes": size - 1}, **LIMITED)  # fmt: skip
     data = legacy(b"](" + tensor(of=storage(view=b"N")) + text("limit") + b"e")
@@ -730,6 +732,10 @@ def beside_known():
         ("scalar-dtype-unknown", call("numpy.core.multiarray", "scalar", call("numpy", "dtype", text("x1") + b"\x85") + b"C\1a\x86"),
          "numpy.core.multiarray.scalar"), ("scalar-dtype-text", call("numpy.core.multiarray", "scalar", text("u1") + b"C\1a\x86"),
                                            "numpy.core.multiarray.scalar"),
+        ("array-of-other-function", call("numpy.core.multiarray", "rebuild", b")") + tuple_of(integer(1)) + b"b",
+         "numpy.core.multiarray.rebuild"),
+        ("array-of-other-module", call("numpyX_core.multiarray", "_reconstruct", b")") + tuple_of(integer(1)) + b"b",
+         "numpyX_core.multiarray._reconstruct"),
         ("scalar-of-other-module", call("other.core.multiarray", "scalar", text("u1") + b"C\1a\x86"), "other.core.multiarray.scalar"),
         ("rebuild-of-text", call("torch._tensor", "_rebuild_from_type_v2", tuple_of(text("f"), b"ctorch\nTensor\n", b")", b"}")),
          "torch._tensor._rebuild_from_type_v2"),

@@ -190,6 +190,32 @@ Bytes block(std::initializer_list<Length> literals, std::initializer_list<Length
   return packed;
 }
 
+// A last block of 257 literals and one distance, whose code lengths have codes of one bit: '0' for
+// a length of 1, and '1' for `other`, which is 16 or 18.
+Bytes repeating(unsigned other, const std::string& lengths) {
+  std::string bits = "10100000000000111";
+  for (int i = 0; i < 18; ++i) bits += i == (other == 16 ? 0 : 2) || i == 17 ? "100" : "000";
+  bits += lengths;
+  Bytes packed((bits.size() + 7) / 8);
+  for (std::size_t i = 0; i < bits.size(); ++i) {
+    if (bits[i] == '1') packed[i / 8] |= std::byte(1u << i % 8);
+  }
+  return packed;
+}
+
+TEST_CASE("Code lengths that repeat are refused as zlib refuses them") {
+  const std::string most = "11111111";    // 138 zeros
+  const std::string others = "10101011";  // 117 zeros
+  const std::string least = "10000000";   // 11 zeros
+  const std::string end = "1";            // of the block
+  CHECK(verdict(repeating(18, "0" + most + others + "00" + end)) == "end");
+  CHECK(verdict(repeating(18, most + others + "000" + end)) == "end");
+  // Beyond the last length.
+  CHECK(verdict(repeating(18, "0" + most + others + "0" + least + end)) == "bad");
+  // The length before the first one.
+  CHECK(verdict(repeating(16, "100" + std::string(300, '0'))) == "bad");
+}
+
 TEST_CASE("Blocks and codes are refused as zlib refuses them") {
   CHECK(verdict(bytes({0x03, 0x00})) == "end");                 // no bytes
   CHECK(verdict(bytes({0x07})) == "bad");                       // a block of type 3

@@ -351,7 +351,7 @@ class PickleMachine {
 
   // An i32 below 0 is 2 GiB or more as a u32, which no argument has.
   bool has_negative_length() const {
-    return form_of(static_cast<PickleOp>(bytes_[at_])).is_signed && at_ + 5 <= bytes_.size() &&
+    return at_ + 5 <= bytes_.size() && form_of(static_cast<PickleOp>(bytes_[at_])).is_signed &&
            load_le<std::int32_t>(bytes_.data() + at_ + 1) < 0;
   }
 

@@ -29,9 +29,8 @@ export function VerifyPane({ file, selected, onSelect, onHashes }: VerifyPanePro
   useEffect(() => () => running.current?.abort(), [])
 
   const { hasHashes, hasChecksums } = checkpoint
-  if (!hasHashes && !hasChecksums) {
-    return <p>This file is {checkpoint.format}, which has no hashes, and it has no checksums: damage to its tensors cannot be seen. Convert it with <code>espalier convert</code> to have hashes.</p>
-  }
+  // Without them, parts that are missing or contradict each other are still found.
+  const canCompare = hasHashes || hasChecksums
 
   const nameOf = (item: number): string => (item === root ? 'the whole file' : outline.node(item).path || 'metadata')
   const start = async (): Promise<void> => {
@@ -59,8 +58,9 @@ export function VerifyPane({ file, selected, onSelect, onHashes }: VerifyPanePro
 
   return (
     <section class="verify">
+      {!canCompare && <p>This file is {checkpoint.format}, which has no hashes, and it has no checksums. Convert it with <code>espalier convert</code> to have hashes.</p>}
       <fieldset disabled={progress !== undefined}>
-        <legend>{hasHashes ? 'Check against the hashes' : 'Compare with the CRC-32 of each entry of the zip archive'}</legend>
+        <legend>{hasHashes ? 'Check against the hashes' : hasChecksums ? 'Compare with the CRC-32 of each entry of the zip archive' : 'Look for parts that are missing'}</legend>
         <label><input type="radio" name="verify-what" checked={isAll} onChange={() => setAll(true)} /> the whole file, {formatBytes(checkpoint.fileLength)}</label>
         {/* An entry may have the bytes of many tensors. */}
         {hasHashes && <label><input type="radio" name="verify-what" checked={!isAll} disabled={selected === root} onChange={() => setAll(false)} /> what is selected: <code>{visible(nameOf(selected))}</code></label>}
@@ -74,10 +74,12 @@ export function VerifyPane({ file, selected, onSelect, onHashes }: VerifyPanePro
       <div role="status">
         {progress && progress.damaged > 0 && <p class="bad">{formatExact(progress.damaged)} damaged so far</p>}
         {failure && <p>{visible(failure)}</p>}
-        {result && (result.verified.ok
+        {result && (result.verified.ok && !canCompare
+          ? <p>{visible(result.of)}: no part is missing. Damage to its tensors cannot be seen.</p>
+          : result.verified.ok
           ? <p class="good">{visible(result.of)}: all is well. {howMuch(result.verified)}, {formatBytes(result.verified.bytes)} checked.</p>
           : <p class="bad">{visible(result.of)}: DAMAGED. {counted(result.verified.errorCount, 'error')} in {howMuch(result.verified)}.</p>)}
-        {result && result.verified.unchecked > 0 && <p>{formatBytes(result.verified.unchecked)} of tensors have no CRC-32 and were not checked.</p>}
+        {result && canCompare && result.verified.unchecked > 0 && <p>{formatBytes(result.verified.unchecked)} of tensors have no CRC-32 and were not checked.</p>}
       </div>
       {result && !result.verified.ok && (
         <ul class="errors">

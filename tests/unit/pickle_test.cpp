@@ -156,6 +156,28 @@ TEST_CASE("What a call saw of a list or dict that grows afterwards is not shown 
   CHECK(grown->state().find(KeyView::of("a")) == std::nullopt);
 }
 
+// torch.load() would read the archive in it.
+TEST_CASE("A pickle that is a tar archive, too, is refused") {
+  const auto with_sum = [&](const std::string& sum) {
+    return "\x80\x02\x8E" + std::string("\xF5\x01\0\0\0\0\0\0", 8) + std::string(137, 'a') + sum +
+           std::string(356, 'a') + ".";
+  };
+  std::int64_t sum = 0;
+  for (const char c : with_sum("        ").substr(0, 512)) sum += static_cast<unsigned char>(c);
+  const auto octal = [](std::int64_t number) {
+    std::ostringstream text;
+    text << std::oct << number;
+    std::string digits = text.str();
+    digits.insert(0, 6 - digits.size(), '0');
+    return digits + std::string("\0 ", 2);
+  };
+  for (const std::int64_t off : {0, 1}) {
+    const auto opened = open(with_sum(octal(sum + off)));
+    CHECK(opened.has_value() == (off == 1));
+    if (!opened) CHECK(opened.error().message.find("tar archive") != std::string::npos);
+  }
+}
+
 // The limit cut the magic that tells the two, so the error was that of the other format.
 TEST_CASE("A tight limit does not turn a file from before PyTorch 1.6 into a plain pickle") {
   const std::string file =

@@ -37,8 +37,11 @@ class Notes {
 
   void add(Note note) {
     ++count_;
-    if (listed_.size() < kMaxListed) listed_.push_back(std::move(note));
+    if (is_listing()) listed_.push_back(std::move(note));
   }
+
+  /// Whether the next one is listed. The path of a millionth note is not worth making.
+  bool is_listing() const { return listed_.size() < kMaxListed; }
 
   /// All of them, listed or not.
   std::uint64_t count() const { return count_; }

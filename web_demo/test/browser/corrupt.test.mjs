@@ -73,7 +73,7 @@ function look(page, file) {
     }
     await until('what is in it', () => {
       const pane = find('[role=tabpanel]:not([hidden])')
-      return pane?.textContent && !/Loading|Adding up/.test(pane.textContent)
+      return pane?.textContent && !/Loading\.\.\.|Adding up/.test(pane.textContent)
     })
     press('expand all')
     press('Verify')

@@ -19,6 +19,7 @@ namespace {
 constexpr std::size_t kMaxFiles = 65536;
 // Instances of torch's classes have a handful of fields.
 constexpr std::uint64_t kMostFields = 64;
+constexpr std::uint64_t kFreeCopies = 65'536;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -178,12 +179,24 @@ class Reader {
     }
     Refs axes;
     graph_.elements(ref, axes);
+    if (!count_copies(axes.size(), {})) return std::nullopt;
     for (const PickleRef axis : axes) {
       const auto number = integer(axis);
       if (!number || *number < 0) return std::nullopt;
       out.push_back(static_cast<std::uint64_t>(*number));
     }
     return axes.size();
+  }
+
+  // Numbers and keys are copied for each use of the object that has them, and many may share one: a
+  // megabyte that names one box of 64 axes over and over took a gigabyte.
+  bool count_copies(std::uint64_t count, std::string_view name) {
+    copies_ += count;
+    if (copies_ <= graph_.size() + kFreeCopies) return true;
+    return refuse(
+        "objects in .metadata are shared so often that there would be more numbers and keys than "
+        "bytes",
+        name, ErrorCode::kLimitExceeded);
   }
 
   bool read_root() {
@@ -572,6 +585,7 @@ class Reader {
                         " that readers accept (Limits::depth)",
                     name_of(entry), ErrorCode::kLimitExceeded);
     }
+    if (!count_copies(count, name_of(entry))) return false;
     Refs parts;
     graph_.elements(ref, parts);
     entry.first_key = found_.keys.size();
@@ -609,6 +623,7 @@ class Reader {
   std::vector<Place> places_;
   std::vector<std::uint64_t> offsets_;
   std::uint64_t box_count_ = 0;
+  std::uint64_t copies_ = 0;
   std::optional<Error> error_;
 };
 

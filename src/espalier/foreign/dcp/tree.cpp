@@ -323,7 +323,7 @@ class Joiner {
 
   void note(Note::Kind kind, std::uint32_t entry, std::string message) {
     // Beyond those that are listed, a path would be made in vain.
-    const bool is_listed = parts_.notes.listed().size() < Notes::kMaxListed;
+    const bool is_listed = parts_.notes.is_listing();
     parts_.notes.add({kind, is_listed ? path_of(entry) : std::string(), std::move(message)});
   }
 

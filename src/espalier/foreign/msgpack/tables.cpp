@@ -157,7 +157,8 @@ class Source {
   void label(std::string text) { builder_.label(*labels_.insert(std::move(text)).first); }
 
   void warn(std::string message) {
-    notes_.add({Note::Kind::kWarning, walk_.current_path(), std::move(message)});
+    notes_.add({Note::Kind::kWarning, notes_.is_listing() ? walk_.current_path() : std::string(),
+                std::move(message)});
   }
 
   void add_extension(const MsgpackNode& node) {

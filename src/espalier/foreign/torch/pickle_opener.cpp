@@ -47,6 +47,35 @@ class FileStorages final : public TorchStorages {
   KeptBytes& kept_;
 };
 
+// torch.load() takes a file for its format from before 0.1.10, a tar archive, if the first 512
+// bytes are the header of one, and these may begin like a pickle. An attacker's file would be a
+// harmless pickle here, and what runs there. What tells is the sum of the bytes, in octal digits
+// or, after a first byte of 0x80 or 0xFF, as a number; Python takes it of signed bytes, too.
+bool is_tar_header(ByteSpan front) {
+  constexpr std::size_t kHeader = 512;
+  constexpr std::size_t kField = 148;
+  constexpr std::size_t kFieldBytes = 8;
+  if (front.size() < kHeader) return false;
+  std::int64_t plain = 0;
+  std::int64_t of_signed = 0;
+  for (std::size_t i = 0; i < kHeader; ++i) {
+    const bool is_field = i >= kField && i < kField + kFieldBytes;
+    const std::uint8_t byte = is_field ? ' ' : std::to_integer<std::uint8_t>(front[i]);
+    plain += byte;
+    of_signed += static_cast<std::int8_t>(byte);
+  }
+  std::int64_t octal = 0;
+  std::int64_t number = 0;
+  for (std::size_t i = 0; i < kFieldBytes; ++i) {
+    const auto byte = std::to_integer<std::uint8_t>(front[kField + i]);
+    if (byte >= '0' && byte <= '7') octal = octal * 8 + (byte - '0');
+    // Its low bytes: a sum is less than 2^17.
+    if (i >= kFieldBytes - 3) number = number << 8 | byte;
+  }
+  const auto is_sum = [&](std::int64_t sum) { return sum == plain || sum == of_signed; };
+  return is_sum(octal) || is_sum(number) || is_sum(number - (std::int64_t{1} << 24));
+}
+
 }  // namespace
 
 bool looks_like_pickle(ByteSpan front, std::uint64_t) {
@@ -113,6 +142,11 @@ Result<void> PickleOpener::step() {
   }
   if (plain_) return {};
   if (pickles_.empty()) {
+    if (is_tar_header(front())) {
+      return fail(ErrorCode::kForeignInvalid,
+                  "the file is both a pickle and a tar archive, and programs take either of them",
+                  0);
+    }
     const ByteSpan first = front();
     const auto length = std::min<std::uint64_t>(first.size(), options().limits.pickle_bytes);
     pickles_.assign(first.begin(), first.begin() + static_cast<std::ptrdiff_t>(length));

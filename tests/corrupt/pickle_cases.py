@@ -255,6 +255,9 @@ def calls():
     # A class without arguments is made, and a function is called.
     yield refused("call-by-inst-without-arguments", pickled(b"(iposix\nabort\n"), only.format("posix.abort"))
     yield refused("call-by-obj-without-arguments", pickled(b"(cposix\nabort\no"), only.format("posix.abort"))
+    # The one of MEMOIZE is the number of entries, one of which was there before those below it.
+    memo = b"Nq\1" + b"0Nq\0" + b"0Nq\1" + b"0cpathlib\nPurePosixPath\nq\3" + b"0cposix\nsystem\n\x940"
+    yield refused("call-by-number-of-memoize", pickled(memo + b"h\3" + text("id") + b"\x85R", 4), evil)
     yield refused("call-of-a-call", pickled(call("builtins", "getattr", tuple_of(text("a"), text("b"))) + b")R"),
                   "would call")  # fmt: skip
     yield refused("call-with-list-of-arguments", pickled(b"cposix\nsystem\n]" + text("id") + b"aR"), evil)
@@ -303,6 +306,10 @@ def hidden():
     yield opens("torch-call-by-reconstructor", file(popen), "would call copyreg._reconstructor", "1", "pt")
     wrapped = call("torch._tensor", "_rebuild_from_type_v2", tuple_of(b"cposix\nsystem\n", b"ctorch\nTensor\n", text("id") + b"\x85", b"}"))
     yield opens("torch-call-by-rebuild", file(wrapped), "would call torch._tensor._rebuild_from_type_v2", "1", "pt")
+    rebuild = b"ctorch._tensor\n_rebuild_from_type_v2\n"
+    args = tuple_of(rebuild, b"ctorch\nTensor\n", tuple_of(b"N", b"N", b"N", b"N"), b"N")
+    twice = call("torch._tensor", "_rebuild_from_type_v2", tuple_of(rebuild, b"ctorch\nTensor\n", args, b"N"))
+    yield opens("torch-rebuild-in-rebuild", file(twice), "would call torch._tensor._rebuild_from_type_v2", "1", "pt")
     # A storage of a plain pickle is a whole file, which torch.load() would run.
     inner = pickled(call("posix", "system", text("id") + b"\x85"))
     within = call("torch.storage", "_load_from_bytes", b"C" + bytes([len(inner)]) + inner + b"\x85")
@@ -406,6 +413,20 @@ def archives():
     yield deflated("damaged", b"\7" + raw_deflate(pickle)[1:], broken)
     yield deflated("cut", raw_deflate(pickle)[:-1], wrong)
     yield deflated("crc", raw_deflate(pickle), wrong, **other)
+    claims = {"length": 2 << 20}
+    bomb = Entry(b"archive/data.pkl", pickle, raw_deflate(pickle) + bytes(2100), method=8, central=claims, local=claims)
+    says = f"the pickle has {2 << 20} bytes and its deflated form {len(bomb.packed)}, which no checkpoint needs"
+    yield pt("pickle-deflated-bomb", archive([bomb, Entry(b"archive/data/0", bytes(16))]), says, 0, code="limit_exceeded")
+    # PyTorch finds entries in any letters, and takes the first.
+    letters = "in capital letters alone, and programs take either of them"
+    storage_0 = Entry(b"a/data/0", bytes(16))
+    capitals = Entry(b"a/DATA.PKL", pickled(SYSTEM_CALL))
+    yield pt("pickle-in-capitals", archive([capitals, Entry(b"a/data.pkl", pickle), storage_0]), letters, 0)
+    yield pt("storage-in-capitals", archive([Entry(b"a/data.pkl", pickle), storage_0, Entry(b"a/Data/0", bytes(16))]), letters)
+    twice = [Entry(b"a/X", b"x"), Entry(b"A/x", b"x")]
+    yield pt("names-in-capitals", archive([Entry(b"a/data.pkl", pickle), storage_0, *twice]), letters)
+    yield pt("byteorder-in-capitals", archive([Entry(b"a/data.pkl", pickle), storage_0, Entry(b"a/ByteOrder", b"big")]), letters)
+    yield opens("torch-folder-in-capitals", archive([Entry(b"A/data.pkl", pickle), Entry(b"A/data/0", bytes(16))]), suffix="pt")
     order = "the byte order is neither little nor big"
     for name, value in (("empty", b""), ("middle", b"middle"), ("capitals", b"Big"), ("line", b"big\n"), ("long", b"little" + bytes(20))):
         yield pt(f"byteorder-{name}", file(more=[Entry(b"archive/byteorder", value)]), order)

@@ -156,6 +156,41 @@ TEST_CASE("What a call saw of a list or dict that grows afterwards is not shown 
   CHECK(grown->state().find(KeyView::of("a")) == std::nullopt);
 }
 
+// Their bytes are the same, their meaning is not.
+TEST_CASE("Opaque arrays of two types are two tensors") {
+  const auto array = [](const std::string& code) {
+    return "cnumpy._core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\0\x85"
+           "C\x01"
+           "b\x87R(K\x01K\x01\x85"
+           "cnumpy\ndtype\nX\x02\0\0\0"s +
+           code + "\x89\x88\x87R(K\x03X\x01\0\0\0|NNNK\x01K\x01K\0tb\x89"s;
+  };
+  const auto opened = open("\x80\x03(" + array("S1") + "C\x01xq\0tb"s + array("V1") + "h\0tbt."s);
+  REQUIRE_MESSAGE(opened, opened.error().describe());
+  REQUIRE(opened->tensor_count() == 2);
+  CHECK(opened->tensor(0).block().name == "|S1");
+  CHECK(opened->tensor(1).block().name == "|V1");
+}
+
+TEST_CASE("Calls in calls do not exhaust the stack, nor shared names of fields the memory") {
+  const std::string rebuild =
+      "ctorch._tensor\n_rebuild_from_type_v2\nq\0000ctorch\nTensor\nq\0010"s;
+  const auto nested = open("\x80\x02" + rebuild + "h\0"s + times(100'000, "(h\0h\x01"s) + ")Nt" +
+                           times(99'999, "Nt") + "R.");
+  REQUIRE_FALSE(nested);
+  CHECK(to_string(nested.error().code) == to_string(ErrorCode::kLimitExceeded));
+  const std::string dtype = "cnumpy\ndtype\nX\x02\0\0\0"s;
+  const std::string made = "\x89\x88\x87R("s;
+  const std::string unit = "B\x20\xA1\x07\0"s + std::string(500'000, 'x');
+  const std::string inner = dtype + "V0" + made + "K\x04X\x01\0\0\0|NNNK\0K\x01K\0}("s + unit +
+                            "K\x01K\x01K\x01t\x86tbq\x01"s;
+  const auto fields = open("\x80\x03" + inner + "0" + dtype + "V8" + made +
+                           "K\x04X\x01\0\0\0|N(X\x01\0\0\0nq\x02"s + times(20'000, "h\x02") +
+                           "t}h\x02h\x01K\0\x86sK\x08K\x01K\0tb."s);
+  REQUIRE_FALSE(fields);
+  CHECK(to_string(fields.error().code) == to_string(ErrorCode::kLimitExceeded));
+}
+
 // torch.load() would read the archive in it.
 TEST_CASE("A pickle that is a tar archive, too, is refused") {
   const auto with_sum = [&](const std::string& sum) {

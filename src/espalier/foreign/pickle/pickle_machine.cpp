@@ -309,6 +309,8 @@ class PickleMachine {
     } else if (number == memo_.size()) {
       memory_ += sizeof(PickleRef);
       memo_.push_back(stack_.back());
+      // MEMOIZE counts the entries, and this one must not count twice.
+      sparse_memo_.erase(number);
     } else {
       memory_ += 8 * sizeof(PickleRef);
       sparse_memo_.insert_or_assign(number, stack_.back());

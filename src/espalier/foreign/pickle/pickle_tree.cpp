@@ -105,6 +105,12 @@ void PickleTree::note(Note::Kind kind, std::string message) {
   notes_.add({kind, is_listed ? path() : std::string(), std::move(message)});
 }
 
+void PickleTree::give_axis(ForeignTensor& tensor) {
+  if (!tensor.shape.empty()) return;
+  tensor.shape.push_back(1);
+  note(Note::Kind::kWarning, "This has no axes; as it is opaque here, it is shown with one.");
+}
+
 std::string_view PickleTree::keep(std::string text) {
   count_steps(text.size() / kMadeBytesPerStep);
   const auto [kept, is_new] = texts_.insert(std::move(text));
@@ -720,6 +726,7 @@ std::optional<PickleTree::NumpyElement> PickleTree::numpy_element(PickleRef ref,
     const auto unit = dates.size() > 1 ? bytes_of(dates[0]) : std::nullopt;
     const auto count = unit ? integer(dates[1]) : std::nullopt;
     if (count && as_text(*unit) != "generic") {
+      count_steps(unit->size() / kMadeBytesPerStep);
       name += '[' + (*count == 1 ? std::string() : std::to_string(*count));
       name.append(as_text(*unit)) += ']';
     }
@@ -762,6 +769,9 @@ std::optional<std::string> PickleTree::numpy_fields(PickleRef names, PickleRef f
     const auto offset = place.size() == 2 ? integer(place[1]) : std::nullopt;
     const auto element = offset ? numpy_element(place[0], depth + 1) : std::nullopt;
     if (!element || *offset < 0 || static_cast<std::uint64_t>(*offset) < at) return std::nullopt;
+    // Fields may share a name or a type of half a megabyte.
+    count_steps((name->size() + element->name.size()) / kMadeBytesPerStep);
+    if (error_) return std::nullopt;
     pad_to(static_cast<std::uint64_t>(*offset));
     at = static_cast<std::uint64_t>(*offset) + element->type.bytes;
     const bool is_plain = !element->name.starts_with('[');
@@ -784,10 +794,7 @@ bool PickleTree::read_numpy_dtype(PickleRef ref, ForeignTensor& tensor, std::str
   if (tensor.dtype == DType::kOpaque) {
     tensor.block = {keep(std::move(element->name)), 1,
                     static_cast<std::uint32_t>(element->type.bytes)};
-    if (tensor.shape.empty()) {  // Blocks need an axis to lie along.
-      tensor.shape.push_back(1);
-      note(Note::Kind::kWarning, "This has no axes; as it is opaque here, it is shown with one.");
-    }
+    give_axis(tensor);
   }
   if (element->type.is_swapped) tensor.flags |= kStorageSwapped;
   missing.clear();
@@ -995,6 +1002,11 @@ bool PickleTree::add_tensor(TableBuilder& builder, PickleRef ref) {
                  tensor.shape.size()});
   words_.insert(words_.end(), tensor.shape.begin(), tensor.shape.end());
   words_.insert(words_.end(), tensor.strides.begin(), tensor.strides.end());
+  // Bytes of two types are two tensors, as |S4 and |V4 are.
+  if (tensor.dtype == DType::kOpaque) {
+    words_.insert(words_.end(),
+                  {hash64(as_bytes(tensor.block.name)), tensor.block.elements, tensor.block.bytes});
+  }
   const std::uint32_t number = builder.tensor_count();
   const Hash128 hash = hash128(std::as_bytes(std::span(words_)));
   const std::size_t before = tied_.size();
@@ -1010,6 +1022,10 @@ bool PickleTree::add_tensor(TableBuilder& builder, PickleRef ref) {
 }
 
 bool PickleTree::add(TableBuilder& builder, Node node, bool in_metadata) {
+  if (error_) {
+    builder.refuse(error_->message, error_->code);
+    return false;
+  }
   if (const auto depth = open_depth(node)) {
     note(Note::Kind::kLoss, "This object is inside itself; a null stands in its place.");
     builder.label(keep("pickle.cycle:" + walk_->path_of(*depth)));

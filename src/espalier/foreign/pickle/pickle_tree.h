@@ -152,6 +152,8 @@ class PickleTree {
   PickleShape refuse(std::string message, ErrorCode code = ErrorCode::kForeignInvalid);
   /// Notes something at the node that is being added.
   void note(Note::Kind kind, std::string message);
+  /// Gives an opaque tensor without axes one, along which its block lies, and notes it.
+  void give_axis(ForeignTensor& tensor);
   /// Notes a call that Python would make. `is_shown`: whether its arguments are in the tree.
   void note_call(std::string_view name, bool is_shown);
   /// A call that is understood although it is no node of the tree: it is not noted.

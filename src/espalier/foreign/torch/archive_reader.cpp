@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -18,6 +19,21 @@ namespace espalier {
 namespace {
 
 constexpr std::string_view kPickle = "data.pkl";
+constexpr std::string_view kByteOrder = "byteorder";
+
+// A pickle may take sixteen times its bytes, so one that deflates to nothing would take gigabytes
+// from a small file. PyTorch stores its pickles as they are.
+constexpr std::uint64_t kMostInflated = 64;
+constexpr std::uint64_t kFreeInflated = std::uint64_t{1} << 20;
+
+// In small letters, of ASCII alone.
+std::string lowered(std::string_view name) {
+  std::string text(name);
+  for (char& c : text) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 'a' - 'A');
+  }
+  return text;
+}
 
 // The folder of an entry named <folder>/data.pkl, with its slash.
 std::optional<std::string_view> folder_of_pickle(const ZipEntry& entry) {
@@ -125,8 +141,16 @@ class TorchReader final : public ContentReader {
                         std::to_string(archive.options().limits.pickle_bytes),
                     entry.header_offset);
       }
+      if (entry.is_deflated && entry.length > kFreeInflated &&
+          entry.length / kMostInflated > entry.stored) {
+        return fail(ErrorCode::kLimitExceeded,
+                    "the pickle has " + counted(entry.length, "byte") + " and its deflated form " +
+                        std::to_string(entry.stored) + ", which no checkpoint needs",
+                    entry.header_offset);
+      }
+      if (auto ok = check_letters(archive.directory()); !ok) return propagate(ok);
       pickle_ticket_ = archive.want(*pickle_);
-      if (const auto order = archive.directory().find(folder_ + "byteorder")) {
+      if (const auto order = archive.directory().find(folder_ + std::string(kByteOrder))) {
         order_ticket_ = archive.want(*order, 16);
       }
       return false;
@@ -181,6 +205,24 @@ class TorchReader final : public ContentReader {
       }
       pickle_ = i;
       folder_ = *folder;
+    }
+    return {};
+  }
+
+  // PyTorch finds an entry in small or capital letters, and takes the first. An attacker puts
+  // a/DATA.PKL before a/data.pkl, and what is shown here is not what runs there.
+  Result<void> check_letters(const ZipDirectory& directory) const {
+    std::set<std::string> names;
+    for (const ZipEntry& entry : directory.entries()) {
+      std::string name = lowered(entry.name);
+      if (name == entry.name) continue;
+      const bool is_order = name == lowered(folder_) + std::string(kByteOrder) &&
+                            entry.name != folder_ + std::string(kByteOrder);
+      if (!is_order && !directory.find(name) && names.insert(std::move(name)).second) continue;
+      return fail(ErrorCode::kForeignInvalid,
+                  "a name in the archive differs from another, or from byteorder, in capital "
+                  "letters alone, and programs take either of them",
+                  entry.header_offset);
     }
     return {};
   }

@@ -34,7 +34,8 @@ std::optional<PickleShape> TorchTree::shape_call(PickleGlobal function, PickleRe
     // What args[0](*args[2]) gives, as an instance of the type args[1], with the state args[3].
     const auto rebuild = global_of(args[0]);
     const auto type = global_of(args[1]);
-    if (!rebuild || !type) return std::nullopt;
+    // Of itself, thousands of times, it would exhaust the stack; torch writes no such call.
+    if (!rebuild || !type || rebuild->name == name) return std::nullopt;
     const auto inner = shape_call(*rebuild, ref, tuple(args[2]));
     if (!inner) return std::nullopt;
     return with_state(*inner, args[3], name_of(*type));
@@ -356,7 +357,15 @@ bool TorchTree::read_rebuilt(std::string_view name, PickleRef ref, std::span<con
     refuse("a tensor's size, stride or offset is malformed");
     return false;
   }
-  return read_layout(args[0], *first, args[2], args[3], tensor, missing, is_third, is_pairs);
+  if (!read_layout(args[0], *first, args[2], args[3], tensor, missing, is_third, is_pairs)) {
+    return false;
+  }
+  if (tensor.dtype != DType::kOpaque) return true;
+  if ((tensor.flags & (kStorageNegated | kStorageConjugated)) != 0) {
+    return missing = "it is negated or conjugated, and its elements are opaque here", false;
+  }
+  give_axis(tensor);
+  return true;
 }
 
 bool TorchTree::read_meta(std::span<const PickleRef> args, ForeignTensor& tensor) {

@@ -334,7 +334,9 @@ bool TorchTree::read_rebuilt(std::string_view name, PickleRef ref, std::span<con
   const bool is_third = name == "_rebuild_tensor_v3";
   const bool is_quantised = name == "_rebuild_qtensor";
   bool is_pairs = false;
-  if (is_third && args.size() < 7) return missing = "its arguments are malformed", false;
+  // A class in place of a function, whose arguments were not looked at, has any number of them.
+  const std::size_t least = is_third ? 7 : 4;
+  if (args.size() < least) return missing = "its arguments are malformed", false;
   if (is_third && !read_dtype(args[6], tensor, is_pairs, missing)) {
     read_sizes(args[2], tensor.shape);
     return false;

@@ -261,7 +261,7 @@ def limits():
         t=text("text"),
         b=binary(b"text"),
     )
-    # What is not in arrays.
+    # Values outside arrays.
     plain = len(good) - 4
     says = "what is not in arrays takes more than the {} bytes that Limits::foreign_header_bytes allows".format
     yield refused("limit-header", says(plain - 1), good, limits={"foreign_header_bytes": plain - 1}, **limited)

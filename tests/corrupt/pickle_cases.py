@@ -1,6 +1,6 @@
 """The hostile files of PyTorch: archives, files from before 1.6, plain pickles (docs/formats.md).
 
-Nothing in them may run. What is wrong with a plain pickle is also tried beside a tensor, where a file opens.
+Nothing in them may run. Faults of a plain pickle are also tried beside a tensor, where a file opens.
 """
 
 import struct
@@ -54,7 +54,7 @@ def good():
 
 
 def damaged():
-    """A plain pickle, and one of which it differs in one way."""
+    """A plain pickle that differs in one way from a valid one."""
 
     def plain(name, body, says, valid, at=None, **more):
         check_pickle(pickled(valid))
@@ -255,7 +255,7 @@ def calls():
     # A class without arguments is made, and a function is called.
     yield refused("call-by-inst-without-arguments", pickled(b"(iposix\nabort\n"), only.format("posix.abort"))
     yield refused("call-by-obj-without-arguments", pickled(b"(cposix\nabort\no"), only.format("posix.abort"))
-    # The one of MEMOIZE is the number of entries, one of which was there before those below it.
+    # MEMOIZE takes the number of entries; one entry was there before those with smaller numbers.
     memo = b"Nq\1" + b"0Nq\0" + b"0Nq\1" + b"0cpathlib\nPurePosixPath\nq\3" + b"0cposix\nsystem\n\x940"
     yield refused("call-by-number-of-memoize", pickled(memo + b"h\3" + text("id") + b"\x85R", 4), evil)
     yield refused("call-of-a-call", pickled(call("builtins", "getattr", tuple_of(text("a"), text("b"))) + b")R"),
@@ -634,7 +634,7 @@ def arrays():
     buffer = lambda size: call("numpy.core.numeric", "_frombuffer", tuple_of(b"C\4data", kind("u1"), size, text("C")))
     yield opens("array-buffer", pickled(buffer(sizes(4)), 3))
     yield noted("buffer-size-negative", buffer(sizes(-4)), unlike)
-    # What is in the list was made by a call that would give its bytes.
+    # A call that would give its bytes made the value in the list.
     twisted = encoded(text("data"), text("latin1")) + b"0" + array(data=b"]Na0]Na")
     yield noted("data-list-like-a-call", twisted, lacks)
     scalar = lambda dtype, data: call("numpy.core.multiarray", "scalar", dtype + data + b"\x86")

@@ -126,7 +126,7 @@ def directory():
         length = {f"{part}_bytes": 6 if part == "name" else 1}
         yield refused(f"zip-entry-{part}-beyond", two(None, {"central": length}), beyond, second)
         yield refused(f"zip-entry-{part}-of-65535", two(None, {"central": {f"{part}_bytes": 65535}}), beyond, second)
-    # The name of the first entry reaches over the second, of which nothing is left.
+    # The name of the first entry reaches over the whole second entry.
     yield refused("zip-entry-over-the-next", two({"central": {"comment_bytes": 50}}), missing.format(2), second + 50)
     text = "an entry of the zip archive has a name that is empty or not UTF-8 text"
     for name, raw in (("empty", b""), ("with-zero", b"a\0.npy"), ("latin-1", b"\xe4.npy"),

@@ -1,7 +1,7 @@
 // The CRC-32 of zip archives.
 
 /**
- * What a byte adds to the CRC-32 if none to three others follow it in a step: four tables, one after the other. With one
+ * A byte's part of the CRC-32 when up to three bytes follow it in a step: four tables, one after the other. With one
  * byte a step, it takes three times as long. Made when the first checksum is compared.
  */
 let table: Int32Array | undefined

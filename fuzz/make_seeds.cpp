@@ -1,22 +1,28 @@
 // Makes the seeds of every campaign and replay; always the same ones.
 //
 //   make_seeds FOLDER     writes FOLDER/checkpoints, FOLDER/indexes, FOLDER/safetensors,
-//                         FOLDER/gguf, FOLDER/paths, FOLDER/codec; and FOLDER/large, which is too
-//                         large to be mutated
+//                         FOLDER/gguf, FOLDER/paths, FOLDER/codec, FOLDER/patch, FOLDER/shards; and
+//                         FOLDER/large, which is too large to be mutated
 #include <bit>
 #include <cstdio>
 #include <filesystem>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "mutators/mutator.h"
 #include "support/gguf_bytes.h"
 #include "support/memory_file.h"
 #include "support/random_tree.h"
 #include "support/temporary_folder.h"
 
+#include "espalier/codec/patch_encoder.h"
 #include "espalier/foreign/safetensors/writer.h"
 #include "espalier/format/header.h"
+#include "espalier/native/checkpoint_file.h"
+#include "espalier/native/save.h"
 
 namespace espalier::fuzz {
 namespace {
@@ -69,6 +75,83 @@ bool make_chunks(const fs::path& folder) {
       seed.insert(seed.end(), encoded->bytes.begin(), encoded->bytes.end());
       ok &= write(folder, "chunk-" + std::to_string(number++), seed);
     }
+  }
+  return ok;
+}
+
+// Patches in the form of the target `patch`: a byte for the element, two for the number of
+// elements, and the stored bytes, for the base that the target makes.
+bool make_patches(const fs::path& folder) {
+  bool ok = true;
+  PatchEncoder encoder;
+  int number = 0;
+  for (const std::size_t width : {1u, 2u, 4u, 8u}) {
+    const ElementLayout layout{static_cast<std::uint8_t>(width), false};
+    for (const std::size_t elements : {std::size_t{40}, std::size_t{1000}}) {
+      std::vector<std::byte> base(elements * width);
+      for (std::size_t i = 0; i < base.size(); ++i) base[i] = static_cast<std::byte>(i * 37);
+      // Few changes, changes far apart, most elements and all of them.
+      for (const std::size_t every : {29u, 300u, 3u, 1u}) {
+        std::vector<std::byte> logical = base;
+        for (std::size_t i = 0; i < elements; ++i) {
+          if (every == 3 ? i % 3 == 0 : i % every != 0) continue;
+          logical[i * width] ^= static_cast<std::byte>(1 + i / 5 % 3);
+        }
+        const auto patch = encoder.encode(base, logical, layout, base.size());
+        if (!patch) return false;
+        if (!*patch) continue;
+        std::vector<std::byte> seed(3);
+        seed[0] = static_cast<std::byte>(std::countr_zero(width) | 8);
+        store_le(seed.data() + 1, static_cast<std::uint16_t>(elements - 1));
+        seed.insert(seed.end(), (*patch)->begin(), (*patch)->end());
+        ok &= write(folder, "patch-" + std::to_string(number++), seed);
+      }
+    }
+  }
+  return ok && number > 20;
+}
+
+// Checkpoints that lie in several files, with the files in the order in which they are wanted: of
+// patches of patches, and references.
+bool make_sets(const fs::path& folder) {
+  const auto state_at = [](std::size_t step) {
+    std::vector<std::byte> bytes(600);
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * i * 7);
+    Tensor still{.dtype = DType::kF32, .shape = {75}};
+    still.data = TensorData::owned({bytes.begin(), bytes.begin() + 300});
+    for (std::size_t i = 0; i < step; ++i) bytes[40 * i] ^= std::byte{3};
+    Tensor moving{.dtype = DType::kBF16, .shape = {2, 150}};
+    moving.data = TensorData::owned(std::move(bytes));
+    return Value::dict({{"still", Value::tensor(std::move(still))},
+                        {"moving", Value::tensor(std::move(moving))},
+                        {"step", Value::integer(static_cast<std::int64_t>(step))}});
+  };
+  std::vector<std::vector<std::byte>> files;
+  bool ok = true;
+  for (std::size_t step = 0; step < 4; ++step) {
+    SaveOptions options{.most_of_full = 10};
+    std::optional<CheckpointFile> base;
+    if (step > 0) {
+      OpenFileOptions open;
+      open.sibling = [&](const std::string& name) -> Result<std::shared_ptr<const Source>> {
+        return memory_source(files[static_cast<std::size_t>(name[0] - 'a')]);
+      };
+      auto opened = CheckpointFile::open(files.back(), nullptr, open);
+      if (!opened) return false;
+      base = std::move(*opened);
+      const char name = static_cast<char>('a' + step - 1);
+      options.bases = {{&*base, std::string(1, name)}};
+    }
+    auto saved = save_to_memory(state_at(step), options);
+    if (!saved) return false;
+    files.push_back(std::move(*saved));
+    std::vector<std::byte> set = files.back();
+    for (std::size_t i = 0; i < step; ++i) {
+      const ByteSpan between = as_bytes(kBetweenFiles);
+      set.insert(set.end(), between.begin(), between.end());
+      set.insert(set.end(), files[i].begin(), files[i].end());
+    }
+    ok &= write(folder, "set-" + std::to_string(step), set);
   }
   return ok;
 }
@@ -128,6 +211,8 @@ bool make(const fs::path& folder) {
     }
   }
   ok &= make_chunks(folder / "codec");
+  ok &= make_patches(folder / "patch");
+  ok &= make_sets(folder / "shards");
   ok &= make_gguf(folder / "gguf");
   // Their index and header take more than one read.
   Value many = Value::dict();

@@ -172,7 +172,8 @@ struct PlanInfo {
   std::uint32_t copy_words;    // 28
 };
 
-/// The decoder's input for a chunk. JavaScript passes it on unchanged.
+/// The decoder's input for a chunk. JavaScript passes it on unchanged, with the tasks of its bases
+/// behind it.
 struct ChunkTask {
   std::uint64_t begin;    // 0: its first byte: for a read, in the tensor; for a region, in the file
   std::uint8_t hash[16];  // 8
@@ -183,6 +184,22 @@ struct ChunkTask {
   std::uint8_t is_float;  // 34
   std::uint8_t has_hash;  // 35
   std::uint8_t number[4];  // 36: NumberForm of src/espalier/codec/number_form.h, field by field
+  std::uint32_t bases;     // 40: of a patch
+  std::uint32_t zero;      // 44
+};
+
+/// The decoder's input for a base of a patch.
+struct BaseTask {
+  std::uint8_t hash[16];  // 0
+  std::uint32_t stored;   // 16: bytes in the file
+  std::uint8_t codec;     // 20
+  std::uint8_t zero[3];   // 21
+};
+
+/// A base of a patch: where its stored bytes lie.
+struct PlannedBase {
+  Extent stored;  // 0
+  BaseTask task;  // 24
 };
 
 /// One chunk that a plan needs, and its part of the result.
@@ -206,7 +223,7 @@ struct RegionTask {
 struct DamagedSpot {
   std::uint64_t offset;  // 0: in the file
   std::uint32_t chunk;   // 8: the damaged chunk, counted within the region
-  std::uint32_t fault;   // 12: Fault of src/espalier/codec/region_check.h
+  std::uint32_t fault;   // 12: Fault of src/espalier/codec/region_check.h, and the base * 256
 };
 
 struct DamagedSpots {
@@ -421,6 +438,9 @@ ESPALIER_ABI Read* espalier_read(Tree* tree, std::uint32_t tensor, const SliceSp
 ESPALIER_ABI void espalier_read_info(Read* read, PlanInfo* out);
 /// Chunk number `i` of the read, in file order.
 ESPALIER_ABI Status espalier_read_chunk(Read* read, std::uint32_t i, PlannedChunk* out);
+/// Base number `base` of that chunk; 0 if there is none.
+ESPALIER_ABI std::uint32_t espalier_read_base(Read* read, std::uint32_t i, std::uint32_t base,
+                                              PlannedBase* out);
 ESPALIER_ABI void espalier_read_free(Read* read);
 
 // Making files (core-torch.wasm)
@@ -449,7 +469,11 @@ ESPALIER_ABI Verification* espalier_verify(Tree* tree);
 ESPALIER_ABI std::uint32_t espalier_verify_regions(Verification* verification);
 ESPALIER_ABI Status espalier_verify_region(Verification* verification, std::uint32_t i,
                                            Extent* out);
-/// The decoder's input for region `i`. Valid until the next call for this verification.
+/// Base number `base` of the patch that is region `i`; 0 if there is none.
+ESPALIER_ABI std::uint32_t espalier_verify_base(Verification* verification, std::uint32_t i,
+                                                std::uint32_t base, PlannedBase* out);
+/// The decoder's input for region `i`, without bases. Valid until the next call for this
+/// verification.
 ESPALIER_ABI Status espalier_verify_task(Verification* verification, std::uint32_t i,
                                          RegionTask* out);
 /// Feeds the damage that the decoder found in region `i`.
@@ -488,14 +512,16 @@ ESPALIER_ABI void espalier_checksums_free(Checksums* checksums);
 /// Begins to decode the chunks of one read: `copy` and `chunks` are the plan's. Never null.
 ESPALIER_ABI Decoding* espalier_decoding(const std::uint64_t* copy, std::uint32_t words,
                                          std::uint32_t chunks);
-/// Decodes and checks the stored bytes of a chunk. Returns their part of the result, and its
-/// offset. The part may be `stored` itself; it is valid until the next call of any function. Chunks
-/// may come in any order, each once. If chunks are spread over the result, all parts are empty
-/// except that of the last call, which is the whole result. Errors have no offset and no path.
+/// Decodes and checks the stored bytes of a chunk, and of its bases behind them. Returns their part
+/// of the result, and its offset. The part may be `stored` itself; it is valid until the next call
+/// of any function. Chunks may come in any order, each once. If chunks are spread over the result,
+/// all parts are empty except that of the last call, which is the whole result. Errors have no
+/// offset and no path; that of a wrong base has the base's number in place of an offset.
 ESPALIER_ABI Status espalier_decode(Decoding* decoding, const ChunkTask* task,
                                     const std::byte* stored, std::uint32_t length, Piece* out);
 ESPALIER_ABI void espalier_decoding_free(Decoding* decoding);
-/// Checks a region: `task` is the verification's. Damage is not a failure. The result is valid
+/// Checks a region: `task` is the verification's, with the tasks of bases behind its chunks, as
+/// `bytes` has their bytes behind the region's. Damage is not a failure. The result is valid
 /// until the next call.
 ESPALIER_ABI Status espalier_check_region(const RegionTask* task, const std::byte* bytes,
                                           std::uint32_t length, DamagedSpots* out);

@@ -29,9 +29,12 @@ class Checksums {
 
 std::uint32_t espalier_has_checksums(Tree* tree) {
   const auto files = tree->checkpoint.catalog().files();
+  const auto is_of_contents = [](const Checksum& checksum) { return !checksum.is_of_header; };
   return std::any_of(files.begin(), files.end(),
-                     [](const FileEntry& file) {
-                       return !file.checksums.empty() || (file.maker && file.maker->has_checksum());
+                     [&](const FileEntry& file) {
+                       return std::any_of(file.checksums.begin(), file.checksums.end(),
+                                          is_of_contents) ||
+                              (file.maker && file.maker->has_checksum());
                      })
              ? 1
              : 0;

@@ -58,7 +58,9 @@ Decoding* espalier_decoding(const std::uint64_t* copy, std::uint32_t words, std:
 
 Status espalier_decode(Decoding* decoding, const ChunkTask* task, const std::byte* stored,
                        std::uint32_t length, Piece* out) {
-  const auto logical = shared().gate.open(stored_chunk(*task), {stored, length});
+  const StoredChunk chunk = stored_chunk(*task, reinterpret_cast<const BaseTask*>(task + 1));
+  const auto layers = layers_of({stored, length}, chunk.stored, chunk.bases);
+  const auto logical = shared().gate.open(chunk, std::span<const ByteSpan>(layers));
   if (!logical) return set_failure(logical.error());
   const ResultPart part = decoding->take(task->begin, *logical, shared().scratch);
   *out = {part.bytes.data(), static_cast<std::uint32_t>(part.bytes.size()), part.begin};
@@ -71,16 +73,22 @@ Status espalier_check_region(const RegionTask* task, const std::byte* bytes, std
                              DamagedSpots* out) {
   std::vector<RegionChunk> chunks;
   chunks.reserve(task->count);
+  // A patch is alone in its region.
+  const auto* bases = reinterpret_cast<const BaseTask*>(task->chunks + task->count);
   for (const ChunkTask& chunk : std::span(task->chunks, task->count)) {
-    chunks.push_back({chunk.begin, stored_chunk(chunk)});
+    chunks.push_back({chunk.begin, stored_chunk(chunk, bases)});
   }
-  const auto damage =
-      check_region({task->begin, task->length, chunks}, {bytes, length}, shared().gate);
+  const auto layers =
+      layers_of({bytes, length}, task->length,
+                chunks.empty() ? std::span<const StoredBase>() : chunks.front().chunk.bases);
+  const auto damage = check_region({task->begin, task->length, chunks},
+                                   std::span<const ByteSpan>(layers), shared().gate);
   if (!damage) return set_failure(damage.error());
   auto& spots = shared().spots;
   spots.clear();
   for (const Damage& spot : *damage) {
-    spots.push_back({spot.offset, spot.chunk, static_cast<std::uint32_t>(spot.fault)});
+    spots.push_back(
+        {spot.offset, spot.chunk, static_cast<std::uint32_t>(spot.fault) | spot.base << 8});
   }
   *out = {spots.data(), static_cast<std::uint32_t>(spots.size())};
   return 0;

@@ -26,10 +26,11 @@ namespace {
 
 // wasm/src/core/diff.ts copies a Tables: the address and the count of each span, whose items have
 // these sizes.
-static_assert(sizeof(Tables) == std::size_t{17} * 8);
+static_assert(sizeof(Tables) == std::size_t{19} * 8);
 static_assert(sizeof(NodeRecord) == 16 && sizeof(TensorRecord) == 12 && sizeof(ChunkRecord) == 32);
 static_assert(sizeof(LabelRecord) == 8 && sizeof(DictOrderRecord) == 8 && sizeof(AxesRecord) == 8);
 static_assert(sizeof(BlockRecord) == 12 && sizeof(StorageRecord) == 32);
+static_assert(sizeof(FileRecord) == 48);
 
 template <class T>
 std::vector<T> copied(std::span<const T> items) {
@@ -52,6 +53,8 @@ OwnedTables copied(const Tables& t) {
           .axes = copied(t.axes),
           .axis_names = copied(t.axis_names),
           .blocks = copied(t.blocks),
+          .files = copied(t.files),
+          .bases = copied(t.bases),
           .storages = copied(t.storages),
           .strides = copied(t.strides)};
 }

@@ -15,7 +15,7 @@ namespace {
 
 static_assert(sizeof(SliceSpec) == 32);
 static_assert(sizeof(PlanInfo) == 32);
-static_assert(sizeof(PlannedChunk) == 80 && offsetof(PlannedChunk, task) == 40);
+static_assert(sizeof(PlannedChunk) == 88 && offsetof(PlannedChunk, task) == 40);
 
 }  // namespace
 
@@ -68,6 +68,15 @@ Status espalier_read_chunk(Read* read, std::uint32_t i, PlannedChunk* out) {
           .is_direct = is_direct ? 1u : 0u,
           .task = task_of(chunk.begin, stored)};
   return 0;
+}
+
+std::uint32_t espalier_read_base(Read* read, std::uint32_t i, std::uint32_t base,
+                                 PlannedBase* out) {
+  if (i >= read->plan.chunks().size()) return 0;
+  const auto bases = read->plan.chunks()[i].bases;
+  if (base >= bases.size()) return 0;
+  *out = planned_base(bases[base]);
+  return 1;
 }
 
 void espalier_read_free(Read* read) { delete read; }

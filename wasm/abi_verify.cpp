@@ -30,6 +30,15 @@ Status espalier_verify_region(Verification* verification, std::uint32_t i, Exten
   return 0;
 }
 
+std::uint32_t espalier_verify_base(Verification* verification, std::uint32_t i, std::uint32_t base,
+                                   PlannedBase* out) {
+  if (i >= verification->plan.regions().size()) return 0;
+  const auto bases = verification->plan.bases(i);
+  if (base >= bases.size()) return 0;
+  *out = planned_base(bases[base]);
+  return 1;
+}
+
 Status espalier_verify_task(Verification* verification, std::uint32_t i, RegionTask* out) {
   if (i >= verification->plan.regions().size()) return no_such("region", i);
   verification->tasks.clear();
@@ -48,9 +57,15 @@ Status espalier_verify_damage(Verification* verification, std::uint32_t i, const
   const Region& region = verification->plan.regions()[i];
   for (const DamagedSpot& spot : std::span(spots, count)) {
     if (spot.chunk >= region.chunk_count) return no_such("chunk", spot.chunk);
-    if (spot.fault > static_cast<std::uint32_t>(kLastFault)) return no_such("fault", spot.fault);
-    verification->damage.push_back(
-        {static_cast<Fault>(spot.fault), spot.offset, region.first_chunk + spot.chunk});
+    const std::uint32_t fault = spot.fault & 0xFFu;
+    const std::uint32_t base = spot.fault >> 8;
+    if (fault > static_cast<std::uint32_t>(kLastFault)) return no_such("fault", fault);
+    const bool is_base = fault == static_cast<std::uint32_t>(Fault::kWrongBase);
+    if (is_base ? base >= verification->plan.bases(i).size() : base != 0) {
+      return no_such("base", base);
+    }
+    verification->damage.push_back({static_cast<Fault>(fault), spot.offset,
+                                    verification->plan.chunk(region, spot.chunk), base});
   }
   return 0;
 }

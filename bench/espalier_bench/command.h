@@ -69,6 +69,8 @@ void save_async(const Options& options);
 void edit(const Options& options);
 /// Loading into memory of the caller, beside loading into memory of the library's own.
 void load_into(const Options& options);
+/// Patches of simulated weights, beside the exclusive or and zstd, and a copy.
+void patch(const Options& options);
 /// Statistics of elements in memory.
 void stats(const Options& options);
 

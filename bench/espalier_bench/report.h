@@ -26,6 +26,7 @@ class Report {
     return add(name, fmt::format(R"("{}")", value));
   }
   Report& with(const char* name, bool value) { return add(name, value ? "true" : "false"); }
+  Report& with(const char* name, double value) { return with(std::string(name), value); }
   template <std::integral T>
   Report& with(const char* name, T value) {
     return add(name, std::to_string(value));

@@ -1,5 +1,8 @@
 #include <algorithm>
 #include <cstring>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "mutators/mutator.h"
 
@@ -9,6 +12,7 @@
 #include "espalier/format/access.h"
 #include "espalier/format/digest.h"
 #include "espalier/format/element_layout.h"
+#include "espalier/format/file_table.h"
 #include "espalier/format/header.h"
 #include "espalier/format/index.h"
 #include "espalier/format/validate.h"
@@ -33,16 +37,36 @@ void seal(std::uint8_t* frame, std::size_t sealed) {
   std::memcpy(frame + sealed - kSealBytes, &hash, sizeof hash);
 }
 
-// Seals a plane whose length is between that of a seal and that of a raw plane.
-void seal_planes(std::uint8_t* stored, std::size_t size, std::size_t width, std::size_t n) {
-  std::size_t at = width * sizeof(std::uint32_t);
-  for (std::size_t k = 0; k < width && at <= size; ++k) {
-    std::uint32_t length = 0;
-    if (size < (k + 1) * sizeof length) return;
-    std::memcpy(&length, stored + k * sizeof length, sizeof length);
+std::uint32_t u32_at(const std::uint8_t* stored, std::size_t i) {
+  std::uint32_t number = 0;
+  std::memcpy(&number, stored + i * sizeof number, sizeof number);
+  return number;
+}
+
+// Seals the streams that are frames. `lengths` says how long each is once it is decoded, and their
+// stored lengths are numbers `first` and following of `stored`.
+void seal_streams(std::uint8_t* stored, std::size_t size, std::size_t first,
+                  std::span<const std::size_t> lengths) {
+  std::size_t at = (first + lengths.size()) * sizeof(std::uint32_t);
+  if (size < at) return;
+  for (std::size_t k = 0; k < lengths.size(); ++k) {
+    const std::size_t length = u32_at(stored, first + k);
     if (length > size - at) return;
-    if (length > 1 && length < n) seal(stored + at, length);
+    if (length > 1 && length < lengths[k]) seal(stored + at, length);
     at += length;
+  }
+}
+
+void seal_chunk(Codec codec, std::uint8_t* stored, std::size_t size, std::size_t width,
+                std::size_t elements) {
+  if (codec == Codec::kZstd) {
+    seal(stored, size);
+  } else if (codec == Codec::kPlanes) {
+    seal_streams(stored, size, 0, std::vector(width, elements));
+  } else if (size >= 2 * sizeof(std::uint32_t)) {
+    std::vector<std::size_t> lengths(1 + width, u32_at(stored, 0));
+    lengths[0] = u32_at(stored, 1);
+    seal_streams(stored, size, 2, lengths);
   }
 }
 
@@ -58,19 +82,15 @@ void mend_compressed(const Tables& tables, Bytes& file) {
     const ElementLayout layout = element_layout(static_cast<DType>(tensor.dtype));
     for (std::size_t i = 0; i < chunks.size(); ++i) {
       const ChunkRecord& chunk = chunks[i];
-      if (chunk.codec == static_cast<std::uint8_t>(Codec::kRaw)) continue;
+      if (chunk.codec == static_cast<std::uint8_t>(Codec::kRaw) || chunk.file != 0) continue;
       std::vector<std::byte> logical(
           static_cast<std::size_t>(chunk_length(table_tensor_bytes(tables, tensor), i)));
       decoded += logical.size();
       if (decoded > kMostDecoded) return;
       std::uint8_t* stored = file.data() + chunk.offset;
-      if (chunk.codec == static_cast<std::uint8_t>(Codec::kZstd)) {
-        seal(stored, chunk.stored);
-      } else {
-        seal_planes(stored, chunk.stored, layout.width, logical.size() / layout.width);
-      }
-      if (decoder.decode(static_cast<Codec>(chunk.codec), layout, view({stored, chunk.stored}),
-                         logical)) {
+      const auto codec = static_cast<Codec>(chunk.codec);
+      seal_chunk(codec, stored, chunk.stored, layout.width, logical.size() / layout.width);
+      if (decoder.decode(codec, layout, view({stored, chunk.stored}), logical)) {
         set_hash(chunk, hash128(logical));
       }
     }
@@ -87,17 +107,21 @@ void mend(Bytes& file, std::size_t index_length) {
   Header header;
   header.file_length = file.size();
   header.index_length = index_length;
-  if (const auto tables = decode_index(arena->bytes(), 0)) {
+  const auto minor = load_le<std::uint16_t>(view(file).data() + 10);
+  if (const auto tables = decode_index(arena->bytes(), 0, minor)) {
+    header.features = features_of(*tables);
     for (const ChunkRecord& chunk : tables->chunks) {
-      header.features |= feature_of(chunk.codec);
+      if (chunk.file != 0) continue;
       if (chunk.offset > file.size() || chunk.stored > file.size() - chunk.offset) continue;
       set_hash(chunk, hash128(view(std::span(file).subspan(chunk.offset, chunk.stored))));
     }
-    const FileEntry entry{.length = file.size(), .data_begin = header.index_end()};
-    const FileFacts facts{.placement = Placement::kCanonical,
-                          .features = header.features,
-                          .files = std::span(&entry, 1)};
-    if (validate(*tables, facts, {})) {
+    FileSet files;
+    if (check_file_table(*tables, std::as_const(*arena).bytes().data(), {})) {
+      files = file_set(*tables, {.length = file.size(), .data_begin = header.index_end()});
+    }
+    const FileFacts facts{
+        .placement = Placement::kCanonical, .features = header.features, .files = files};
+    if (!files.empty() && validate(*tables, facts, {})) {
       mend_compressed(*tables, file);
       if (const auto digests = node_digests(*tables)) header.tree_digest = digests->front();
     }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "support/random.h"
@@ -16,6 +17,9 @@
 namespace espalier::fuzz {
 
 using Bytes = std::vector<std::uint8_t>;
+
+/// What stands between the files of an input that has several.
+inline constexpr std::string_view kBetweenFiles = "\n---\n";
 
 /// Changes `bytes` in place, to at most `most` bytes; returns the new length.
 using MutateBytes =
@@ -40,6 +44,11 @@ Bytes mutate_npy(const Bytes& file, std::size_t most, testing::Random& random,
 /// A msgpack object: whole objects in it. Counts and lengths are right.
 Bytes mutate_msgpack(const Bytes& file, std::size_t most, testing::Random& random,
                      const MutateBytes& mutate);
+
+/// Several files with kBetweenFiles between them. The lengths and heads that an Espalier file tells
+/// of the others are right three times in four.
+Bytes mutate_files(const Bytes& files, std::size_t most, testing::Random& random,
+                   const MutateBytes& mutate);
 
 /// `bytes`, mutated without knowledge of a format, with at most `most` bytes.
 Bytes mutate_anything(Bytes bytes, std::size_t most, const MutateBytes& mutate);

@@ -3,11 +3,14 @@
 #include "espalier/format/index.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "fuzz.h"
 
 #include "espalier/base/arena.h"
+#include "espalier/format/access.h"
 #include "espalier/format/catalog.h"
+#include "espalier/format/file_table.h"
 #include "espalier/read/to_value.h"
 
 namespace espalier::fuzz {
@@ -18,13 +21,18 @@ Header header_for(const Arena& index) {
   header.index_length = index.bytes().size();
   header.index_hash = hash128(index.bytes());
   header.file_length = header.index_end();
-  if (const auto tables = decode_index(index.bytes(), 0); tables && !tables->chunks.empty()) {
-    // The end of the file from the last chunk, unless that is absurd.
-    const ChunkRecord& last = tables->chunks.back();
-    header.file_length = (last.offset >> 62 == 0 ? last.offset : 0) + last.stored;
-    for (const ChunkRecord& chunk : tables->chunks) {
-      header.features |= feature_of(chunk.codec);
-    }
+  // Of the version that it is.
+  auto tables = decode_index(index.bytes(), 0, 0);
+  if (!tables) {
+    tables = decode_index(index.bytes(), 0, 1);
+    header.minor = 1;
+  }
+  if (!tables) return header;
+  header.features = features_of(*tables);
+  // The end of the file from the last chunk in it, unless that is absurd.
+  for (const ChunkRecord& chunk : tables->chunks) {
+    if (chunk.file != 0) continue;
+    header.file_length = (chunk.offset >> 62 == 0 ? chunk.offset : 0) + chunk.stored;
   }
   return header;
 }
@@ -34,7 +42,13 @@ Result<Checkpoint> open(ByteSpan input, const Limits& limits) {
   if (!index) return propagate(index);
   std::ranges::copy(input, index->bytes().begin());
   const Header header = header_for(*index);
-  auto catalog = Catalog::from_index(header, std::move(*index), limits);
+  const ByteSpan bytes = std::as_const(*index).bytes();
+  const auto tables = open_index(header, bytes);
+  if (!tables) return propagate(tables);
+  if (auto ok = check_file_table(*tables, bytes.data(), limits); !ok) return propagate(ok);
+  FileSet files =
+      file_set(*tables, {.length = header.file_length, .data_begin = header.index_end()});
+  auto catalog = Catalog::from_index(header, std::move(*index), *tables, std::move(files), limits);
   if (!catalog) return propagate(catalog);
   return Checkpoint(std::move(*catalog));
 }

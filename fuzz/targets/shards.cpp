@@ -1,29 +1,35 @@
-// Opens a sharded model, or a distributed checkpoint of torch, whose files stand in the input one
-// after the other, the index or .metadata first, with "\n---\n" between them: with the usual limits
-// and with tight ones.
+// Opens a sharded model, a distributed checkpoint of torch, or an Espalier file with chunks in
+// other files. All of its files stand in the input one after the other, the index or .metadata
+// first, with "\n---\n" between them: with the usual limits and with tight ones.
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <set>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "fuzz.h"
+#include "mutators/mutator.h"
 
 #include "espalier/foreign/any_opener.h"
 #include "espalier/foreign/dcp/metadata.h"
 #include "espalier/foreign/dcp/opener.h"
 #include "espalier/foreign/shards/opener.h"
+#include "espalier/format/header.h"
+#include "espalier/native/checkpoint_file.h"
+#include "espalier/read/opener.h"
 
 namespace espalier::fuzz {
 namespace {
 
 std::vector<ByteSpan> split(ByteSpan input) {
-  constexpr std::string_view kBetween = "\n---\n";
   std::vector<ByteSpan> files;
   for (std::string_view rest = as_text(input);;) {
-    const std::size_t end = std::min(rest.find(kBetween), rest.size());
+    const std::size_t end = std::min(rest.find(kBetweenFiles), rest.size());
     files.push_back(as_bytes(rest.substr(0, end)));
     if (end == rest.size()) return files;
-    rest.remove_prefix(end + kBetween.size());
+    rest.remove_prefix(end + kBetweenFiles.size());
   }
 }
 
@@ -36,7 +42,9 @@ Result<Checkpoint> open(const std::vector<ByteSpan>& files, const Limits& limits
                         bool nest = false) {
   const OpenOptions options{.file_size = files[0].size(), .limits = limits, .nest = nest};
   std::unique_ptr<OpeningMachine> machine;
-  if (looks_like_dcp(files[0], files[0].size())) {
+  if (has_magic(files[0])) {
+    machine = std::make_unique<Opener>(options);
+  } else if (looks_like_dcp(files[0], files[0].size())) {
     machine = std::make_unique<DcpOpener>(options);
   } else {
     machine = std::make_unique<ShardsOpener>(options, make_any);
@@ -60,6 +68,45 @@ Result<Checkpoint> open(const std::vector<ByteSpan>& files, const Limits& limits
   return opener.finish();
 }
 
+// Reads all tensors of an Espalier file, and compares with what verifying it finds.
+void read_all(const std::vector<ByteSpan>& files, const Checkpoint& checkpoint) {
+  std::map<std::string, std::size_t> number_of;
+  const auto& entries = checkpoint.catalog().files();
+  for (std::size_t i = 1; i < entries.size(); ++i) number_of.emplace(entries[i].name, i);
+  OpenFileOptions options;
+  options.threads = 1;
+  options.sibling = [&](const std::string& name) -> Result<std::shared_ptr<const Source>> {
+    const std::size_t number = number_of.at(name);
+    if (number < files.size()) return memory_source(files[number]);
+    return fail(ErrorCode::kFileMissing, "the file is missing");
+  };
+  const auto file = CheckpointFile::open(files[0], nullptr, options);
+  require(file.has_value(), "a file that opens does not open natively");
+  const auto report = file->verify();
+  require(report.has_value(), "verifying does not come to an end");
+  std::set<std::string> damaged;
+  for (const Error& error : report->errors) {
+    const bool is_of_chunk =
+        error.code == ErrorCode::kChunkCorrupt || error.code == ErrorCode::kBaseMismatch;
+    // A file that is another one is an error without an offset.
+    if (is_of_chunk && error.offset != Error::kNoOffset) damaged.insert(error.path);
+  }
+  const bool is_complete = report->errors.size() == report->error_count;
+  for (std::uint32_t i = 0; i < checkpoint.tensor_count(); ++i) {
+    const TensorRef tensor = file->checkpoint().tensor(i);
+    if (tensor.is_placeholder()) continue;
+    const auto read = file->slice(tensor, {});
+    if (!check_readable(tensor)) {
+      require(!read.has_value(), "a tensor is read out of a file that is missing");
+      continue;
+    }
+    if (!read && read.error().code == ErrorCode::kLimitExceeded) continue;
+    if (!is_complete && !read) continue;
+    require(read.has_value() != damaged.contains(tensor_path(tensor)),
+            "verifying and reading disagree");
+  }
+}
+
 }  // namespace
 }  // namespace espalier::fuzz
 
@@ -75,6 +122,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::check_limited(checkpoint, limited);
   if (!checkpoint) return 0;
   fuzz::visit(*checkpoint);
+  if (has_magic(files[0])) fuzz::read_all(files, *checkpoint);
   const auto nested = fuzz::open(files, {}, true);
   fuzz::require(nested.has_value(), "a model that opens does not open nested");
   fuzz::visit(*nested);

@@ -32,7 +32,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const Error& error : report->errors) {
     fuzz::require(error.offset == Error::kNoOffset || error.offset < size,
                   "an error's offset is outside the file");
-    if (error.code == ErrorCode::kChunkCorrupt) damaged.insert(error.path);
+    if (error.code == ErrorCode::kChunkCorrupt || error.code == ErrorCode::kBaseMismatch)
+      damaged.insert(error.path);
   }
   if (report->errors.size() != report->error_count) return 0;
   for (std::uint32_t i = 0; i < checkpoint->tensor_count(); ++i) {

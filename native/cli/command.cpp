@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "key_maps.h"
 #include "mapped_files.h"
 #include "text.h"
 #include "urls.h"
@@ -21,7 +22,7 @@ std::string describe(const Failure& failure) {
 
 std::string describe(const Error& error) {
   Error shown = error;
-  shown.file = shown_name(error.file);
+  shown.file = escaped(shown_name(error.file));
   // Such a message quotes what was typed, perhaps a URL with a password.
   const bool quotes_argument = error.code == ErrorCode::kInvalidPattern;
   shown.path = escaped(shortened(error.path, kMaxMentionBytes));
@@ -30,7 +31,7 @@ std::string describe(const Error& error) {
   return shown.describe();
 }
 
-void add_read_options(CLI::App& command, CommonOptions& options) {
+void add_open_options(CLI::App& command, CommonOptions& options) {
   command.add_option("--threads", options.threads, "Threads to use; 0 uses every CPU")
       ->type_name("N")
       ->check(CLI::Range(0u, 1024u).description(""))
@@ -39,6 +40,10 @@ void add_read_options(CLI::App& command, CommonOptions& options) {
       .add_flag("--no-mmap", options.no_mmap,
                 "Read the file instead of mapping it; safe if other programs change it meanwhile")
       ->group(kReadingGroup);
+}
+
+void add_read_options(CLI::App& command, CommonOptions& options) {
+  add_open_options(command, options);
   command
       .add_flag("--nest", options.nest,
                 "Split names at every dot: layers.0.weight becomes layers/0/weight")
@@ -85,9 +90,14 @@ Result<CheckpointFile> open_file(const std::string& file, const CommonOptions& o
   open.access = options.no_mmap ? Access::kRead : Access::kMapped;
   open.threads = options.threads;
   open.nest = options.nest;
-  if (is_url(file)) return open_url(file, open);
-  if (auto ok = check_scheme(file); !ok) return propagate(ok);
-  return options.no_mmap ? CheckpointFile::open(file, open) : open_mapped(file, open);
+  if (!is_url(file)) {
+    if (auto ok = check_scheme(file); !ok) return propagate(ok);
+  }
+  auto opened = is_url(file)      ? open_url(file, open)
+                : options.no_mmap ? CheckpointFile::open(file, open)
+                                  : open_mapped(file, open);
+  if (!opened || options.map.name.empty()) return opened;
+  return open_through_map(*opened, options.map, open);
 }
 
 }  // namespace espalier::cli

@@ -50,6 +50,14 @@ tl::unexpected<Failure> about(std::string file, Result<T>& failed) {
   return fail_about(std::move(file), std::move(failed.error()));
 }
 
+/// A key map, and what it must know besides: see key_maps.h.
+struct MapOptions {
+  std::string name;  // empty: none
+  bool reverse = false;
+  std::vector<std::string> sizes;  // "p=64"
+  std::string config;
+};
+
 /// Options of all commands: how to read files, and how much to print, for people or programs.
 struct CommonOptions {
   unsigned threads = 0;
@@ -57,9 +65,13 @@ struct CommonOptions {
   bool nest = false;
   bool json = false;
   bool quiet = false;
+  /// Of the commands that show a checkpoint through a map.
+  MapOptions map = {};
 };
 
-/// Adds --threads, --no-mmap and --nest.
+/// Adds --threads and --no-mmap.
+void add_open_options(CLI::App& command, CommonOptions& options);
+/// Adds these and --nest.
 void add_read_options(CLI::App& command, CommonOptions& options);
 /// Adds --json.
 void add_json_option(CLI::App& command, CommonOptions& options);
@@ -96,7 +108,17 @@ void add_verify(CLI::App& app, Action& action);
 void add_diff(CLI::App& app, Action& action);
 void add_extract(CLI::App& app, Action& action);
 void add_convert(CLI::App& app, Action& action);
+void add_delta(CLI::App& app, Action& action);
+void add_flatten(CLI::App& app, Action& action);
+void add_log(CLI::App& app, Action& action);
+void add_map(CLI::App& app, Action& action);
+void add_apply(CLI::App& app, Action& action);
+void add_fold(CLI::App& app, Action& action);
+void add_rebase(CLI::App& app, Action& action);
+void add_prune(CLI::App& app, Action& action);
 void add_merge(CLI::App& app, Action& action);
+void add_index(CLI::App& app, Action& action);
+void add_needs(CLI::App& app, Action& action);
 void add_view(CLI::App& app, Action& action);
 void add_help(CLI::App& app, Action& action);
 void add_completion(CLI::App& app, Action& action);

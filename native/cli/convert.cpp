@@ -1,12 +1,15 @@
 // espalier convert: writes the same states to other files, or in another format.
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
+#include "bases.h"
 #include "command.h"
 #include "content.h"
 #include "json_writer.h"
@@ -15,6 +18,7 @@
 #include "urls.h"
 #include "values.h"
 #include "write_result.h"
+#include <fmt/format.h>
 
 namespace espalier::cli {
 namespace {
@@ -22,6 +26,7 @@ namespace {
 struct Options {
   CommonOptions common;
   TargetOptions write;
+  BaseOptions bases;
   std::vector<std::string> names;  // without -o, the last one is OUT
   std::optional<std::string> output;
   bool flat = false;
@@ -34,6 +39,19 @@ CarriedTree carried_tree(SaveFormat target, const Options& options) {
                                                           : CarriedTree::kLeave;
 }
 
+// A file that the source itself needs would be lost, and the source with it.
+Result<void> check_needs_not(const Checkpoint& source, const Route& route) {
+  if (source.catalog().format() != FileFormat::kEspalier) return {};
+  const auto folder = std::filesystem::path(route.source).parent_path();
+  for (const FileEntry& each : source.catalog().files().subspan(1)) {
+    std::error_code error;
+    if (!std::filesystem::equivalent(folder / each.name, route.target, error)) continue;
+    return fail(ErrorCode::kInvalidArgument,
+                "the input needs this file, which would be replaced; write another one");
+  }
+  return {};
+}
+
 tl::expected<Written, Failure> convert(const Route& route, SaveFormat format,
                                        const Options& options) {
   auto content = read_content(route.source, options.common, carried_tree(format, options), true);
@@ -42,8 +60,16 @@ tl::expected<Written, Failure> convert(const Route& route, SaveFormat format,
   if (format == SaveFormat::kEspalier && !options.write.no_metadata) {
     if (auto ok = keep_foreign_header(*content); !ok) return about(route.source, ok);
   }
+  std::vector<OpenBase> bases;
+  for (const std::string& name : options.bases.names) {
+    auto base = open_base(name, route.target, options.common);
+    if (!base) return about(name, base);
+    bases.push_back(std::move(*base));
+  }
+  if (auto ok = check_needs_not(content->file.checkpoint(), route); !ok)
+    return about(route.target, ok);
   auto written = write_file(route, format, content->state, std::move(content->metadata),
-                            options.write, options.common);
+                            options.write, options.common, against(options.bases, bases));
   if (!written && content->was_carried && written.error().error.code == ErrorCode::kInvalidTree) {
     // Only the writer finds equal elements of a set and paths that are too long.
     written.error().file = route.source;
@@ -101,10 +127,23 @@ Outcome convert_several(const std::vector<Conversion>& conversions, const Option
 Outcome run(const Options& options, Output& out) {
   auto conversions = plan_conversions(options.names, options.output, options.write);
   if (!conversions) return tl::unexpected<Failure>(std::move(conversions.error()));
+  for (const Conversion& each : *conversions) {
+    if (options.bases.names.empty() || each.format == SaveFormat::kEspalier) continue;
+    return fail_about("--base", {ErrorCode::kInvalidArgument,
+                                 Error::kNoOffset,
+                                 {},
+                                 "only Espalier files can refer to others"});
+  }
   if (conversions->size() > 1) return convert_several(*conversions, options, out);
   const auto& [route, format] = conversions->front();
   auto written = convert(route, format, options);
   if (!written) return tl::unexpected<Failure>(std::move(written.error()));
+  if (!options.bases.names.empty()) {
+    const std::string alone =
+        fmt::format("written whole: less than {} % of it is taken from the base (see --most)\n",
+                    100 - options.bases.most_percent);
+    return report_with_needs(out, *written, options.common, alone);
+  }
   if (written->stopped_by != 0) return ended_by(written->stopped_by);
   if (options.common.json) {
     JsonWriter json(out);
@@ -116,6 +155,14 @@ Outcome run(const Options& options, Output& out) {
     print_written(out, *written);
   }
   return ExitCode::kOk;
+}
+
+void add_written_options(CLI::App& command, Options& options) {
+  add_new_file_options(command, options.write);
+  add_compress_option(command, options.write);
+  add_json_option(command, options.common);
+  add_quiet_option(command, options.common, "lines about what was written");
+  add_read_options(command, options.common);
 }
 
 }  // namespace
@@ -138,14 +185,65 @@ void add_convert(CLI::App& app, Action& action) {
       ->type_name("OUT");
   command->add_flag("--flat", options->flat,
                     "Take a safetensors file's tensors as they are, even if it carries a tree");
+  add_base_option(*command, options->bases);
+  add_patch_options(*command, options->bases);
+  for (const char* name : {"--only-references", "--most"}) {
+    command->get_option(name)->needs(command->get_option("--base"));
+  }
   add_target_options(*command, options->write, Formats::kAll);
   add_json_option(*command, options->common);
   add_quiet_option(*command, options->common, "lines about what was written");
   add_read_options(*command, options->common);
   set_examples(*command, {"espalier convert model.safetensors model.espalier --nest",
-                          "espalier convert run.espalier small.espalier --compress"});
+                          "espalier convert run.espalier small.espalier --compress",
+                          "espalier convert step-2.pt step-2.espalier --base step-1.espalier",
+                          "espalier convert model.pt model.safetensors --unrepresentable drop"});
   command->callback(
       [options, &action] { action = [options](Output& out) { return run(*options, out); }; });
+}
+
+void add_delta(CLI::App& app, Action& action) {
+  auto options = std::make_shared<Options>();
+  auto base = std::make_shared<std::string>();
+  auto source = std::make_shared<std::string>();
+  CLI::App* command =
+      app.add_subcommand("delta", "Write a checkpoint as its differences to another one, its base");
+  command->add_option("BASE", *base, "The checkpoint that OUT needs from then on, in its folder")
+      ->required();
+  command->add_option("NEW", *source, "The checkpoint to write (a file or a URL)")->required();
+  command
+      ->add_option("-o,--output", options->output,
+                   "The file to write: it holds all of NEW for whoever has BASE")
+      ->type_name("OUT")
+      ->required();
+  add_patch_options(*command, options->bases);
+  add_written_options(*command, *options);
+  set_examples(*command, {"espalier delta step-1.espalier step-2.espalier -o step-2.delta.espalier",
+                          "espalier delta base.safetensors tuned.safetensors -o tuned.espalier"});
+  command->callback([options, base, source, &action] {
+    options->bases.names = {*base};
+    options->names = {*source};
+    options->write.format = "espalier";
+    options->write.espalier_only = true;
+    action = [options](Output& out) { return run(*options, out); };
+  });
+}
+
+void add_flatten(CLI::App& app, Action& action) {
+  auto options = std::make_shared<Options>();
+  auto source = std::make_shared<std::string>();
+  CLI::App* command = app.add_subcommand(
+      "flatten", "Write a checkpoint that lies in several files as one that needs no other");
+  command->add_option("IN", *source, "The checkpoint (a file or a URL)")->required();
+  command->add_option("OUT", options->output, "The file to write")->required();
+  add_written_options(*command, *options);
+  set_examples(*command, {"espalier flatten step-9.espalier whole.espalier"});
+  command->callback([options, source, &action] {
+    options->names = {*source};
+    options->write.format = "espalier";
+    options->write.espalier_only = true;
+    action = [options](Output& out) { return run(*options, out); };
+  });
 }
 
 }  // namespace espalier::cli

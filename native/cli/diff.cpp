@@ -8,6 +8,7 @@
 #include "command.h"
 #include "data_diff.h"
 #include "json_writer.h"
+#include "key_maps.h"
 #include "selection.h"
 #include "text.h"
 #include "tolerance.h"
@@ -313,7 +314,9 @@ Outcome run(const Options& options, Output& out) {
   if (!patterns) return about("", patterns);
   auto file_a = open_file(options.a, options.common);
   if (!file_a) return about(options.a, file_a);
-  auto file_b = open_file(options.b, options.common);
+  CommonOptions as_it_is = options.common;
+  as_it_is.map = {};
+  auto file_b = open_file(options.b, as_it_is);
   if (!file_b) return about(options.b, file_b);
   const NamedFile a{options.a, std::move(*file_a)};
   const NamedFile b{options.b, std::move(*file_b)};
@@ -375,6 +378,7 @@ void add_diff(CLI::App& app, Action& action) {
   add_json_option(*command, options->common);
   add_quiet_option(*command, options->common, "output, only the exit code");
   add_read_options(*command, options->common);
+  add_map_options(*command, options->common.map, "Compare what a key map makes of A with B");
   set_examples(*command, {"espalier diff step-1000.espalier step-2000.espalier",
                           "espalier diff step-1000.espalier step-2000.espalier 'model/**'"});
   command->callback(

@@ -117,6 +117,31 @@ Result<SaveFormat> format_of(const Options& options) {
               "`espalier extract FILE OUT PATTERN`; or pass --to to write a file of this name");
 }
 
+// The attributes of dicts, such as the _metadata of PyTorch's state dicts, stand in the metadata by
+// the paths of the dicts. Those below the new root get their new paths, and the others are left
+// out.
+Result<void> move_attributes(Value& metadata, const CheckpointFile& file, const std::string& root) {
+  constexpr std::string_view kName = "torch.attributes";
+  const Value* const attributes = metadata.find(Key(kName));
+  if (root.empty() || attributes == nullptr || attributes->kind() != Kind::kDict) return {};
+  const auto keys = file.state().resolve(root);
+  if (!keys) return propagate(keys);
+  const std::string before = printed_path(file.state(), *keys);
+  Value moved = Value::dict();
+  for (std::size_t i = 0; i < attributes->keys().size(); ++i) {
+    const KeyView key = attributes->keys()[i].view();
+    if (key.is_int) continue;
+    std::string_view path = key.text;
+    if (!path.starts_with(before)) continue;
+    path.remove_prefix(before.size());
+    if (!path.empty() && path.front() != '/') continue;
+    moved.add(Key(path.substr(path.empty() ? 0 : 1)), attributes->children()[i]);
+  }
+  const KeyPath place{Key(kName)};
+  if (moved.children().empty()) return metadata.erase(place);
+  return metadata.set(place, std::move(moved));
+}
+
 Outcome run(const Options& options, Output& out) {
   auto slice = SliceSpec::parse(options.slice);
   if (!slice) return about("--slice", slice);
@@ -130,6 +155,9 @@ Outcome run(const Options& options, Output& out) {
   if (!state) return about(options.file, state);
   Value metadata = to_value(file->metadata());
   forget_header(metadata);  // It describes the whole file.
+  if (auto ok = move_attributes(metadata, *file, options.root); !ok) {
+    return about(options.file, ok);
+  }
   const auto written = write_file({options.file, options.target}, *format, *state,
                                   std::move(metadata), options.write, options.common);
   if (!written) return tl::unexpected<Failure>(written.error());

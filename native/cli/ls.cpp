@@ -8,6 +8,7 @@
 
 #include "command.h"
 #include "json_writer.h"
+#include "key_maps.h"
 #include "natural_order.h"
 #include "node_filter.h"
 #include "notes.h"
@@ -244,6 +245,7 @@ void add_ls(CLI::App& app, Action& action) {
   add_json_option(*command, options->common);
   add_quiet_option(*command, options->common, "line of titles and no line of totals");
   add_read_options(*command, options->common);
+  add_map_options(*command, options->common.map, "Show what a key map makes of the file");
   set_examples(*command, {"espalier ls run.espalier",
                           "espalier ls run.espalier 'model/**/weight' --sort size",
                           "espalier ls run.espalier optimizer --dtype bf16,f32 --larger 1MiB"});

@@ -1,6 +1,7 @@
 // The command line `espalier`: sets up the subcommands, and turns errors into exit codes.
 
 #include <algorithm>
+#include <climits>
 #include <csignal>
 #include <cstdlib>
 #include <iterator>
@@ -15,6 +16,7 @@
 #include "urls.h"
 #include "usage_error.h"
 #include "version.h"
+#include <sys/resource.h>
 #include <unistd.h>
 
 namespace espalier::cli {
@@ -124,7 +126,17 @@ void add_commands(CLI::App& app, Action& action) {
   add_diff(app, action);
   add_extract(app, action);
   add_convert(app, action);
+  add_delta(app, action);
+  add_flatten(app, action);
   add_merge(app, action);
+  add_map(app, action);
+  add_index(app, action);
+  add_needs(app, action);
+  add_log(app, action);
+  add_apply(app, action);
+  add_fold(app, action);
+  add_rebase(app, action);
+  add_prune(app, action);
   add_view(app, action);
   add_help(app, action);
   add_completion(app, action);
@@ -167,12 +179,27 @@ int run(int argc, char** argv) {
   return to_int(exit_code(outcome.error().error.code));
 }
 
+// A model may have thousands of files, which all stay open. The usual soft limit is low for the
+// sake of programs that call select().
+void allow_many_files() {
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+#ifdef __APPLE__
+  // More is refused.
+  limit.rlim_cur = std::min<rlim_t>(limit.rlim_cur, OPEN_MAX);
+#endif
+  // If it fails, opening too many files says what to do.
+  (void)::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 }  // namespace
 }  // namespace espalier::cli
 
 int main(int argc, char** argv) {
   using espalier::cli::ExitCode;
   espalier::cli::reserve_standard_streams();
+  espalier::cli::allow_many_files();
   // With SIGXFSZ ignored, a file at its size limit is an error of write(), and the save cleans up.
   std::signal(SIGXFSZ, SIG_IGN);
   try {

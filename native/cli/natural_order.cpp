@@ -4,10 +4,10 @@
 #include <cstddef>
 #include <numeric>
 
+#include "espalier/base/ascii.h"
+
 namespace espalier::cli {
 namespace {
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // Takes the digits at the front of `text`, without leading zeros.
 std::string_view take_number(std::string_view& text) {

@@ -44,7 +44,9 @@ Result<Opened> open_served(const std::string& name, bool force) {
   if (!checkpoint) return force ? Result<Opened>(std::move(opened)) : propagate(checkpoint);
   const Catalog& catalog = checkpoint->checkpoint().catalog();
   std::set<std::uint32_t> used;
-  for (const ChunkRecord& chunk : catalog.tables().chunks) used.insert(chunk.file);
+  for (const auto records : {catalog.tables().chunks, catalog.tables().bases}) {
+    for (const ChunkRecord& record : records) used.insert(record.file);
+  }
   for (std::uint32_t number = 1; number < catalog.files().size(); ++number) {
     const FileEntry& entry = catalog.files()[number];
     if (entry.name.empty() || entry.maker || entry.problem) continue;

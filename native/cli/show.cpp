@@ -6,6 +6,7 @@
 #include "array_text.h"
 #include "command.h"
 #include "json_writer.h"
+#include "key_maps.h"
 #include "selection.h"
 #include "slice_spec.h"
 #include "storage.h"
@@ -148,6 +149,7 @@ void add_show(CLI::App& app, Action& action) {
   command->add_flag("--metadata", options->metadata, "PATH is in the file's metadata");
   add_json_option(*command, options->common);
   add_read_options(*command, options->common);
+  add_map_options(*command, options->common.map, "Show what a key map makes of the file");
   set_examples(*command, {"espalier show run.espalier model/embedding/weight",
                           "espalier show run.espalier model/embedding/weight --slice=-2:,0:4"});
   command->callback(

@@ -9,6 +9,7 @@
 #include "chunk_groups.h"
 #include "command.h"
 #include "json_writer.h"
+#include "key_maps.h"
 #include "progress.h"
 #include "selection.h"
 #include "several_files.h"
@@ -241,6 +242,7 @@ void add_stats(CLI::App& app, Action& action) {
   add_file_or_pattern_arguments(*command, options->patterns);
   add_json_option(*command, options->common);
   add_read_options(*command, options->common);
+  add_map_options(*command, options->common.map, "Show what a key map makes of the file");
   set_examples(*command,
                {"espalier stats run.espalier", "espalier stats run.espalier 'model/**/weight'"});
   command->callback(

@@ -1,5 +1,7 @@
 #include "storage.h"
 
+#include <iterator>
+
 #include "text.h"
 
 namespace espalier::cli {
@@ -7,13 +9,13 @@ namespace {
 
 std::string codec_text(const TensorRef& tensor) {
   const auto chunks = tensor.catalog().tables().chunks;
-  bool used[3] = {};
+  static constexpr const char* kNames[] = {"raw", "zstd", "planes", "patch"};
+  bool used[std::size(kNames)] = {};
   for (std::uint32_t i = 0; i < tensor.chunk_count(); ++i) {
-    used[chunks[tensor.first_chunk() + i].codec % 3] = true;
+    used[chunks[tensor.first_chunk() + i].codec % std::size(kNames)] = true;
   }
-  static constexpr const char* kNames[] = {"raw", "zstd", "planes"};
   std::string text;
-  for (std::size_t codec = 0; codec < 3; ++codec) {
+  for (std::size_t codec = 0; codec < std::size(kNames); ++codec) {
     if (!used[codec]) continue;
     if (!text.empty()) text += '+';
     text += kNames[codec];

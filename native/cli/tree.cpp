@@ -5,6 +5,7 @@
 
 #include "command.h"
 #include "json_writer.h"
+#include "key_maps.h"
 #include "selection.h"
 #include "text.h"
 #include "tree_text.h"
@@ -60,6 +61,7 @@ void add_tree(CLI::App& app, Action& action) {
   command->add_flag("--metadata", options->metadata, "PATH is in the file's metadata");
   add_json_option(*command, options->common);
   add_read_options(*command, options->common);
+  add_map_options(*command, options->common.map, "Show what a key map makes of the file");
   set_examples(*command,
                {"espalier tree run.espalier", "espalier tree run.espalier optimizer --depth 2"});
   command->callback(

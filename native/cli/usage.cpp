@@ -73,6 +73,7 @@ std::string CommandUsage::synopsis() const {
   for (const ArgumentUsage& argument : arguments) {
     text += argument.is_required ? " " + argument.shown() : " [" + argument.shown() + "]";
   }
+  for (const std::string& option : required_options) text += " " + option;
   return commands.empty() ? text : text + " COMMAND ...";
 }
 
@@ -86,6 +87,10 @@ CommandUsage usage_of(const CLI::App& command) {
       usage.arguments.push_back(argument_usage(*option));
     } else {
       add_option(usage.groups, *option);
+      if (option->get_required()) {
+        const OptionUsage required = option_usage(*option);
+        usage.required_options.push_back(required.names.front() + " " + required.value.name);
+      }
     }
   }
   for (const CLI::App* subcommand : command.get_subcommands({})) {

@@ -51,6 +51,7 @@ struct CommandUsage {
   std::string name;     // "espalier ls"
   std::string summary;  // one sentence without a full stop
   std::vector<ArgumentUsage> arguments;
+  std::vector<std::string> required_options;  // "-o OUT"
   std::vector<OptionGroup> groups;
   std::vector<CommandUsage> commands;  // without hidden ones
   std::vector<std::string> examples;   // command lines

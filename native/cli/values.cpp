@@ -251,6 +251,8 @@ void write_error_members(JsonWriter& json, const Error& error) {
   error.offset == Error::kNoOffset ? json.null() : json.value(error.offset);
   json.key("path");
   error.path.empty() ? json.null() : json.value(std::string_view(error.path));
+  // Of a checkpoint in several files, the one that the error is about.
+  if (!error.file.empty()) json.member("file", std::string_view(error.file));
 }
 
 }  // namespace espalier::cli

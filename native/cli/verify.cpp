@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "command.h"
 #include "json_writer.h"
+#include "notes.h"
 #include "progress.h"
 #include "text.h"
 #include "urls.h"
@@ -20,6 +23,7 @@ constexpr std::size_t kShownErrors = 20;
 struct Options {
   CommonOptions common;
   std::vector<std::string> files;
+  bool is_local = false;
 };
 
 // The result for one file: a report, or the error that prevented reading it.
@@ -27,6 +31,7 @@ struct Verdict {
   std::string file;
   std::uint32_t tensors = 0;
   std::uint64_t file_bytes = 0;
+  std::optional<CheckpointFile> opened;  // empty if that failed
   Result<VerifyReport> report;
 
   ExitCode exit_code() const {
@@ -35,7 +40,7 @@ struct Verdict {
   }
 };
 
-Verdict verify(const std::string& name, const CommonOptions& common) {
+Verdict verify(const std::string& name, const CommonOptions& common, FileScope scope) {
   Verdict verdict;
   verdict.file = name;
   auto file = open_file(name, common);
@@ -46,7 +51,8 @@ Verdict verify(const std::string& name, const CommonOptions& common) {
   verdict.tensors = file->checkpoint().tensor_count();
   verdict.file_bytes = file->source().size();
   ProgressBar progress("checking");
-  verdict.report = file->verify({.progress = progress.callback()});
+  verdict.report = file->verify({.progress = progress.callback()}, scope);
+  verdict.opened = std::move(*file);
   return verdict;
 }
 
@@ -59,7 +65,10 @@ void print_text(Output& out, const Verdict& verdict, bool quiet) {
     const std::string tensors = counted(verdict.tensors, "tensor");
     const std::string size = format_size(verdict.file_bytes);
     if (report.has_hashes) {
-      out.print("{}: ok ({}, {}, {})\n", name, tensors, counted(report.chunks, "chunk"), size);
+      out.print("{}: ok ({}, {}, {}){}\n", name, tensors, counted(report.chunks, "chunk"), size,
+                report.unchecked == 0 ? std::string()
+                                      : "; " + format_size(report.unchecked) +
+                                            " are patches of other files, and were not checked");
     } else if (report.checksums > 0) {
       out.print("{}: ok ({}, {} of the zip archive, {}){}\n", name, tensors,
                 counted(report.checksums, "CRC-32"), size,
@@ -112,6 +121,7 @@ void write_json(JsonWriter& json, const Verdict& verdict) {
     json.end_object();
   }
   json.end_array();
+  write_notes(json, verdict.opened->checkpoint().catalog());
   json.end_object();
 }
 
@@ -124,12 +134,16 @@ Outcome run(const Options& options, Output& out) {
   }
   ExitCode worst = ExitCode::kOk;
   for (const std::string& name : options.files) {
-    const Verdict verdict = verify(name, options.common);
+    const Verdict verdict =
+        verify(name, options.common, options.is_local ? FileScope::kOwn : FileScope::kAll);
     worst = std::max(worst, verdict.exit_code());
     if (options.common.json) {
       write_json(json, verdict);
     } else {
       print_text(out, verdict, options.common.quiet);
+      if (verdict.report && !options.common.quiet) {
+        print_notes(out, verdict.opened->checkpoint().catalog());
+      }
     }
     if (!verdict.report) print_error(describe({name, verdict.report.error()}));
   }
@@ -148,6 +162,9 @@ void add_verify(CLI::App& app, Action& action) {
   CLI::App* command =
       app.add_subcommand("verify", "Check every byte of files against their hashes");
   command->add_option("FILE", options->files, kCheckpointsHelp)->required()->expected(-1);
+  command->add_flag("--local", options->is_local,
+                    "Check what lies in FILE itself, and nothing that it has in other files; for "
+                    "formats of others, this changes nothing");
   add_json_option(*command, options->common);
   add_quiet_option(*command, options->common, "lines for files that are intact");
   add_read_options(*command, options->common);

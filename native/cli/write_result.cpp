@@ -14,6 +14,7 @@
 #include "urls.h"
 #include "values.h"
 
+#include "espalier/native/rewrite_references.h"
 #include "espalier/native/save.h"
 #include "espalier/native/save_npy.h"
 #include "espalier/native/save_safetensors.h"
@@ -128,9 +129,14 @@ Result<Losses> save_one_tensor(const std::string& target, SaveFormat format, con
 
 Result<Losses> save_any(const std::string& target, SaveFormat format, const Value& state,
                         const TargetOptions& options, const SaveOptions& save_options,
-                        Written& written) {
+                        const References* references, Written& written) {
   switch (format) {
     case SaveFormat::kEspalier:
+      if (references != nullptr) {
+        auto ok = write_with_references(target, state, *references, save_options);
+        if (!ok) return propagate(ok);
+        return Losses();
+      }
       if (auto ok = save(target, state, save_options); !ok) return propagate(ok);
       return Losses();
     case SaveFormat::kSafetensors:
@@ -152,12 +158,7 @@ void add_target_options(CLI::App& command, TargetOptions& options, Formats forma
   command.add_option("--to", options.format, text)
       ->check(CLI::IsMember(names).description(""))
       ->type_name(words);
-  command
-      .add_flag("--compress", options.compress,
-                "Compress tensors. --compress=LEVEL: 1 (the default) is fast; 2 to 9 suit sparse "
-                "and structured tensors and are increasingly slow; 0 is none. Without this option "
-                "nothing is compressed, even if the input is")
-      ->type_name("");
+  add_compress_option(command, options);
   command
       .add_option(
           "--unrepresentable", options.unrepresentable,
@@ -166,6 +167,21 @@ void add_target_options(CLI::App& command, TargetOptions& options, Formats forma
           "back exact")
       ->check(CLI::IsMember({"error", "drop", "metadata"}).description(""))
       ->type_name("error|drop|metadata");
+  add_new_file_options(command, options);
+}
+
+void add_compress_option(CLI::App& command, TargetOptions& options) {
+  command
+      .add_flag("--compress", options.compress,
+                "Compress tensors. --compress=LEVEL: 1 (the default) is fast; 2 to 9 suit sparse "
+                "and structured tensors and are increasingly slow; 0 is none. Without this option "
+                "nothing is compressed, even if the input is")
+      ->type_name("")
+      ->group(kWritingGroup);
+}
+
+void add_new_file_options(CLI::App& command, TargetOptions& options) {
+  command.option_defaults()->group(kWritingGroup);
   command.add_flag("--no-metadata", options.no_metadata, "Leave the file's metadata out");
   command.add_flag("-f,--force", options.force, "Replace OUT if it exists");
   command.add_flag("--no-sync", options.no_sync,
@@ -179,6 +195,15 @@ Result<void> check_target(const std::string& target, const TargetOptions& option
   const auto status = std::filesystem::status(target, error);
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
     return fail(ErrorCode::kInvalidArgument, "this is not a regular file; choose another name");
+  }
+  if (options.espalier_only) {
+    const FormatEnding* const ending = find_format_ending(target);
+    if (ending != nullptr && ending->format != SaveFormat::kEspalier) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "the name ends in " + std::string(ending->ending) +
+                      ", and this command writes Espalier files; end it in .espalier, and use "
+                      "`espalier convert` for other formats");
+    }
   }
   if (options.force) return {};
   const auto itself = std::filesystem::symlink_status(target, error);
@@ -210,7 +235,7 @@ Result<SaveFormat> target_format(const std::string& target, const TargetOptions&
 
 tl::expected<Written, Failure> write_file(const Route& route, SaveFormat format, const Value& state,
                                           Value metadata, const TargetOptions& options,
-                                          const CommonOptions& common) {
+                                          const CommonOptions& common, const Against& against) {
   const int level = compression_level(options).value_or(kNoCompression);  // target_format() checked
   Written written;
   written.route = route;
@@ -226,9 +251,13 @@ tl::expected<Written, Failure> write_file(const Route& route, SaveFormat format,
         .compression_level = level,
         .check_ending = false,  // --to decides
         .carry = false,         // who trusts the exit code wants every byte checked
+        .bases = against.bases,
+        .patches = against.patches,
+        .most_of_full = against.most_of_full,
         .progress = progress.callback(),
         .ops = &ops};
-    saved = save_any(route.target, format, state, options, save_options, written);
+    saved =
+        save_any(route.target, format, state, options, save_options, against.references, written);
     written.stopped_by = ops.stopped_by();
     written.bytes = ops.length();
   }

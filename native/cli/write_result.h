@@ -6,11 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "bases.h"
 #include "command.h"
 #include "json_writer.h"
 #include "output.h"
 
 #include "espalier/foreign/flatten.h"
+#include "espalier/native/save.h"
 #include "espalier/native/save_format.h"
 #include "espalier/tree/value.h"
 
@@ -22,7 +24,8 @@ struct TargetOptions {
   bool no_metadata = false;
   std::string format;
   std::string unrepresentable = "error";
-  std::string compress;  // a level, or "true" for the fast one
+  std::string compress;        // a level, or "true" for the fast one
+  bool espalier_only = false;  // whether the command writes no other format
 };
 
 /// Which formats a command writes.
@@ -35,6 +38,12 @@ constexpr bool holds_one_tensor(SaveFormat format) {
 
 /// Adds --to, --compress, --unrepresentable, --no-metadata, --force and --no-sync.
 void add_target_options(CLI::App& command, TargetOptions& options, Formats formats);
+
+/// Adds --compress alone.
+void add_compress_option(CLI::App& command, TargetOptions& options);
+
+/// Adds --no-metadata, --force and --no-sync alone.
+void add_new_file_options(CLI::App& command, TargetOptions& options);
 
 /// Checks that `target` may be written. kInvalidArgument if it is not a file name, if it exists and
 /// is not a regular file, or if it exists and --force is not given.
@@ -67,10 +76,11 @@ struct Written {
 /// Saves a tree, or the only tensor in it, as a file of `format`, with a progress bar. Errors of
 /// the tensors' producers (with an Error::file, or exit code 3) name the source, or if there are
 /// several, the one that Error::file names; all others name the target. After a signal the target
-/// is unchanged, and there is no temporary file.
+/// is unchanged, and there is no temporary file. An Espalier file refers to what it has in common
+/// with the bases it is written `against`.
 tl::expected<Written, Failure> write_file(const Route& route, SaveFormat format, const Value& state,
                                           Value metadata, const TargetOptions& options,
-                                          const CommonOptions& common);
+                                          const CommonOptions& common, const Against& against = {});
 
 /// Prints "TARGET: 1.2 MiB written" and what was left out.
 void print_written(Output& out, const Written& written);

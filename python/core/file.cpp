@@ -1,10 +1,12 @@
 // espalier._core.File: reading.
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -23,6 +25,7 @@
 
 #include "espalier/codec/hash.h"
 #include "espalier/format/all_notes.h"
+#include "espalier/native/apply.h"
 #include "espalier/native/checkpoint_file.h"
 #include "espalier/read/plan.h"
 #include "espalier/read/walker.h"
@@ -244,6 +247,34 @@ class File {
                           report->error_count, errors);
   }
 
+  // An update of the tensors at `nodes`, whose memory is at these addresses. Who calls keeps it
+  // alive.
+  PreparedUpdate prepare_update(const std::vector<std::uint32_t>& nodes,
+                                const std::vector<std::pair<std::uintptr_t, std::size_t>>& memory,
+                                bool read_others, unsigned threads,
+                                const nb::object& progress) const {
+    if (nodes.size() != memory.size()) throw nb::value_error("not as much memory as nodes");
+    std::vector<LiveTensor> live;
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      auto* begin = reinterpret_cast<std::byte*>(memory[i].first);
+      live.push_back({tensor_of(nodes[i]), MutableByteSpan(begin, memory[i].second)});
+    }
+    std::optional<PreparedUpdate> update;
+    auto result = run_interruptibly(
+        progress, [&](const Progress& tell, const std::atomic<bool>& cancel) -> Result<void> {
+          auto prepared = PreparedUpdate::prepare(file_, live,
+                                                  {.read_others = read_others,
+                                                   .threads = threads,
+                                                   .progress = tell,
+                                                   .cancel = &cancel});
+          if (!prepared) return propagate(prepared);
+          update = std::move(*prepared);
+          return {};
+        });
+    must(std::move(result), where_);
+    return std::move(*update);
+  }
+
  private:
   NodeRef at(std::uint32_t node) const {
     const Catalog& catalog = file_.checkpoint().catalog();
@@ -351,7 +382,14 @@ class File {
   static Result<std::shared_ptr<const Source>> open_sibling(const nb::object& sibling,
                                                             const std::string& name) {
     const nb::gil_scoped_acquire acquired;
-    nb::object reader = sibling(name);
+    nb::object reader;
+    try {
+      reader = sibling(name);
+    } catch (const nb::python_error& error) {
+      // One file that cannot be read is no reason not to open the others.
+      if (!error.matches(nb::module_::import_("espalier._errors").attr("CheckpointOSError"))) throw;
+      return fail(ErrorCode::kIoError, nb::str(error.value()).c_str());
+    }
     if (reader.is_none()) return fail(ErrorCode::kFileMissing, "no file of that name is there");
     return make_python_source(std::move(reader));
   }
@@ -369,6 +407,15 @@ class File {
 }  // namespace
 
 void bind_file(nb::module_& module) {
+  nb::class_<PreparedUpdate>(module, "PreparedUpdate")
+      .def("commit", &PreparedUpdate::commit, nb::call_guard<nb::gil_scoped_release>())
+      // (chunks, unchanged, patched, read, bytes that change)
+      .def_prop_ro("counts", [](const PreparedUpdate& update) {
+        const auto& counts = update.counts();
+        return std::make_tuple(counts.chunks, counts.unchanged, counts.patched, counts.read,
+                               counts.changed_bytes);
+      });
+
   nb::class_<File>(module, "File")
       .def_static("open", &File::open, "path"_a, "mapped"_a, "nest"_a, "threads"_a,
                   nb::call_guard<Call>())
@@ -416,6 +463,8 @@ void bind_file(nb::module_& module) {
       .def_prop_ro("format", &File::format)
       .def("notes", &File::notes,
            nb::sig("def notes(self) -> tuple[int, list[tuple[bool, str, str]]]"))
+      .def("prepare_update", &File::prepare_update, "nodes"_a, "memory"_a, "read_others"_a,
+           "threads"_a, "progress"_a.none(), nb::call_guard<Call>())
       .def("verify", &File::verify, "progress"_a.none(), nb::call_guard<Call>(),
            nb::sig("def verify(self, progress: collections.abc.Callable[[int, int], object] "
                    "| None) -> tuple[bool, int, int, int, int, list[typing.Any]]"));

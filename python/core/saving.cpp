@@ -21,6 +21,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "espalier/native/checkpoint_dir.h"
+#include "espalier/native/open_base.h"
 #include "espalier/native/save.h"
 #include "espalier/native/save_async.h"
 #include "espalier/native/save_safetensors.h"
@@ -58,16 +59,32 @@ void save_interruptibly(const nb::object& progress, SaveOptions options, const s
   must(std::move(result), where);
 }
 
+// Opens the bases of a save at `path`; the exception of one that fails names it.
+std::vector<OpenBase> open_bases(const std::vector<nb::bytes>& names, const std::string& path) {
+  std::vector<OpenBase> bases;
+  for (const nb::bytes& name : names) {
+    const std::string base = path_of(name);
+    bases.push_back(must(
+        open_base(base, path,
+                  [](const std::filesystem::path& file) { return CheckpointFile::open(file); }),
+        base));
+  }
+  return bases;
+}
+
 void save_file(const nb::bytes& name, nb::handle state, nb::handle metadata, int compression,
                bool sync, bool replace, unsigned threads, bool copy_views,
-               const nb::object& progress) {
+               const std::vector<nb::bytes>& base_names, bool patches, const nb::object& progress) {
   const std::string path = path_of(name);
   const Encoded encoded = encode(state, views_of(copy_views));
-  save_interruptibly(
-      progress, options_of(encoded.with_attributes(metadata), compression, sync, replace, threads),
-      path, [&](const SaveOptions& options) {
-        return save(std::filesystem::path(path), encoded.value, options);
-      });
+  const auto bases = open_bases(base_names, path);
+  SaveOptions options =
+      options_of(encoded.with_attributes(metadata), compression, sync, replace, threads);
+  options.bases = bases_of(bases);
+  options.patches = patches;
+  save_interruptibly(progress, std::move(options), path, [&](const SaveOptions& told) {
+    return save(std::filesystem::path(path), encoded.value, told);
+  });
 }
 
 nb::bytes save_bytes(nb::handle state, nb::handle metadata, int compression, unsigned threads,
@@ -209,14 +226,17 @@ Saving save_in_background(const nb::bytes& name, nb::handle state, nb::handle me
 class Folder {
  public:
   Folder(const nb::bytes& name, std::optional<std::size_t> last, std::uint64_t every,
-         const std::optional<std::tuple<std::string, bool, std::size_t>>& best, unsigned threads)
-      : where_(path_of(name)), dir_(open(where_, last, every, best, threads)) {}
+         const std::optional<std::tuple<std::string, bool, std::size_t>>& best, bool incremental,
+         bool patches, unsigned threads)
+      : where_(path_of(name)),
+        dir_(open(where_, last, every, best, incremental, threads)),
+        patches_(patches) {}
 
   void save(std::uint64_t step, nb::handle state, nb::handle metadata, int compression, bool sync,
             unsigned threads, bool copy_views, const nb::object& progress) const {
     const Encoded encoded = encode(state, views_of(copy_views));
     save_interruptibly(
-        progress, options_of(encoded.with_attributes(metadata), compression, sync, true, threads),
+        progress, step_options(encoded.with_attributes(metadata), compression, sync, threads),
         where_,
         [&](const SaveOptions& options) { return dir_.save(step, encoded.value, options); });
   }
@@ -224,7 +244,7 @@ class Folder {
   Saving save_async(std::uint64_t step, nb::handle state, nb::handle metadata, int compression,
                     bool sync, unsigned threads, bool copy_views) const {
     Encoded encoded = encode(state, views_of(copy_views));
-    return {options_of(encoded.with_attributes(metadata), compression, sync, true, threads), where_,
+    return {step_options(encoded.with_attributes(metadata), compression, sync, threads), where_,
             [&](const SaveOptions& options) {
               return dir_.save_async(step, std::move(encoded.value), Snapshot::kCopy, options);
             }};
@@ -265,11 +285,19 @@ class Folder {
   }
 
  private:
+  SaveOptions step_options(nb::handle metadata, int compression, bool sync,
+                           unsigned threads) const {
+    SaveOptions options = options_of(metadata, compression, sync, true, threads);
+    options.patches = patches_;
+    return options;
+  }
+
   static CheckpointDir open(const std::string& path, std::optional<std::size_t> last,
                             std::uint64_t every,
                             const std::optional<std::tuple<std::string, bool, std::size_t>>& best,
-                            unsigned threads) {
+                            bool incremental, unsigned threads) {
     CheckpointDirOptions options;
+    options.incremental = incremental;
     options.open.threads = threads;
     options.keep.reset();
     if (last) {
@@ -286,14 +314,15 @@ class Folder {
 
   std::string where_;
   CheckpointDir dir_;
+  bool patches_;
 };
 
 }  // namespace
 
 void bind_saving(nb::module_& module) {
   module.def("save", &save_file, "path"_a, "state"_a.none(), "metadata"_a, "compression"_a,
-             "sync"_a, "replace"_a, "threads"_a, "copy_views"_a, "progress"_a.none(),
-             nb::call_guard<Call>());
+             "sync"_a, "replace"_a, "threads"_a, "copy_views"_a, "bases"_a, "patches"_a,
+             "progress"_a.none(), nb::call_guard<Call>());
   module.def("save_bytes", &save_bytes, "state"_a.none(), "metadata"_a, "compression"_a,
              "threads"_a, "copy_views"_a, nb::call_guard<Call>());
   module.def("save_async", &save_in_background, "path"_a, "state"_a.none(), "metadata"_a,
@@ -318,9 +347,10 @@ void bind_saving(nb::module_& module) {
 
   nb::class_<Folder>(module, "Folder")
       .def(nb::init<const nb::bytes&, std::optional<std::size_t>, std::uint64_t,
-                    const std::optional<std::tuple<std::string, bool, std::size_t>>&, unsigned>(),
-           "path"_a, "last"_a.none(), "every"_a, "best"_a.none(), "threads"_a,
-           nb::call_guard<Call>())
+                    const std::optional<std::tuple<std::string, bool, std::size_t>>&, bool, bool,
+                    unsigned>(),
+           "path"_a, "last"_a.none(), "every"_a, "best"_a.none(), "incremental"_a, "patches"_a,
+           "threads"_a, nb::call_guard<Call>())
       .def("save", &Folder::save, "step"_a, "state"_a.none(), "metadata"_a, "compression"_a,
            "sync"_a, "threads"_a, "copy_views"_a, "progress"_a.none(), nb::call_guard<Call>())
       .def("save_async", &Folder::save_async, "step"_a, "state"_a.none(), "metadata"_a,

@@ -144,6 +144,33 @@ def test_pickles_open_the_file_again(saved):
     assert (type(error), error.code, error.path, error.offset) == (espalier.Corrupt, "chunk_corrupt", "a/b", 7)
 
 
+def test_a_save_against_a_base_writes_what_changed(tmp_path):
+    random = np.random.default_rng(1)
+    state = {"frozen": random.standard_normal((3, 1 << 17)), "adapter": np.zeros(1000), "step": 1}
+    espalier.save(tmp_path / "one.espalier", state, sync=False)
+    state.update(adapter=np.ones(1000), step=2)
+    for bases in (tmp_path / "one.espalier", [str(tmp_path / "one.espalier")]):
+        espalier.save(tmp_path / "two.espalier", state, base=bases, sync=False)
+        assert (tmp_path / "two.espalier").stat().st_size < 2000  # The adapter differs by 1.0, and is a patch.
+        assert equal(espalier.load(tmp_path / "two.espalier"), state)
+    espalier.open(tmp_path / "two.espalier").verify()
+    np.savez(tmp_path / "arrays.npz", frozen=state["frozen"])
+    espalier.save(tmp_path / "three.espalier", state, base=[tmp_path / "arrays.npz", tmp_path / "one.espalier"], patches=False, sync=False)
+    assert equal(espalier.load(tmp_path / "three.espalier"), state)
+    (tmp_path / "one.espalier").rename(tmp_path / "away")
+    espalier.open(tmp_path / "three.espalier").verify()
+    checkpoint = espalier.open(tmp_path / "two.espalier")
+    assert checkpoint["step"] == 2
+    with pytest.raises(espalier.CheckpointOSError, match="one.espalier") as raised:
+        checkpoint["frozen"].numpy()
+    assert (raised.value.code, raised.value.path) == ("file_missing", "frozen")
+    (tmp_path / "below").mkdir()
+    with pytest.raises(espalier.EspalierError, match="in another folder"):
+        espalier.save(tmp_path / "below/x.espalier", state, base=tmp_path / "two.espalier")
+    with pytest.raises(espalier.EspalierError, match="would replace one that it refers to"):
+        espalier.save(tmp_path / "two.espalier", state, base=tmp_path / "two.espalier")
+
+
 def test_errors(saved, tmp_path):
     with pytest.raises(FileNotFoundError) as missing:
         espalier.load(tmp_path / "none")

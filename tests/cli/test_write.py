@@ -7,6 +7,7 @@ import io
 import json
 import os
 import pathlib
+import shutil
 import struct
 import sys
 import unittest
@@ -198,6 +199,19 @@ class Exclude(Writing):
     def test_root(self):
         self.extract("--root", "layers/1", "--exclude", "layers/1/n")
         self.assertEqual(self.paths(), ["", "w"])
+
+    def test_attributes_of_dicts_follow_the_root(self):
+        files = pathlib.Path(__file__).resolve().parent.parent / "foreign/torch/files"
+
+        def attributes(*options):
+            self.run_cli("extract", files / "training.pt", self.new("out.espalier"), "--force", *options)
+            lines = self.text("tree", "--metadata", self.new("out.espalier")).splitlines()
+            return [line.split("\u2500 ")[1] for line in lines[1:4]]
+
+        self.assertEqual(attributes()[:2], ["torch.attributes: dict", "model: dict"])
+        # ~2 stands for the empty key: the root.
+        self.assertEqual(attributes("--root", "/model/")[:2], ["torch.attributes: dict", "~2: dict"])
+        self.assertEqual(attributes("--root", "optimizer"), [])
 
     def test_one_tensor(self):
         self.extract("layers", "--exclude", "layers/*/n", "--exclude", "layers/0/w", out="w.npy")
@@ -446,6 +460,426 @@ class KeptHeaders(Writing):
                      ["merge", self.new("there.espalier"), DIGITS, self.new("part.espalier")]):
             self.text(*args, "--force")
             self.assertNotIn("safetensors.header", self.text("tree", self.new("part.espalier")))
+
+
+class References(Writing):
+    """Files that refer to chunks of files beside them."""
+
+    def save(self, name, **tensors):
+        self.write(name, safetensors([(key, "F32", array.shape, array.tobytes()) for key, array in tensors.items()]))
+
+    def setUp(self):
+        super().setUp()
+        random = numpy.random.default_rng(3)
+        self.frozen = random.standard_normal((3, 1 << 18), dtype="f4")  # 3 MiB
+        self.first = random.standard_normal(1 << 18, dtype="f4")
+        self.second = self.first.copy()
+        self.second[7] += 1
+        self.save("one.safetensors", frozen=self.frozen, trained=self.first)
+        self.save("two.safetensors", frozen=self.frozen, trained=self.second)
+
+    def size(self, name):
+        return os.path.getsize(self.new(name))
+
+    def needs(self, name):
+        return self.json("needs", self.new(name))["files"][0]["needs"]
+
+    def test_a_conversion_against_a_base_writes_what_changed(self):
+        self.run_cli("convert", self.new("one.safetensors"), self.new("one.espalier"))
+        self.run_cli("convert", self.new("two.safetensors"), self.new("two.espalier"),
+                     "--base", self.new("one.espalier"), "--only-references")  # fmt: skip
+        self.assertLess(self.size("two.espalier"), (1 << 20) + 2000)
+        self.assertEqual(self.text("needs", self.new("two.espalier")), self.new("one.espalier") + "\n")
+        need, = self.needs("two.espalier")
+        self.assertEqual([need["name"], need["chunks"], need["bytes"]], ["one.espalier", 3, 3 << 20])
+        self.assertIn(": ok (2 tensors, 4 chunks", self.text("verify", self.new("two.espalier")))
+        # Made whole, it is the file that would have been written without the base.
+        self.run_cli("convert", self.new("two.espalier"), self.new("flat.espalier"))
+        self.run_cli("convert", self.new("two.safetensors"), self.new("whole.espalier"))
+        self.assertEqual(*(pathlib.Path(self.new(name)).read_bytes() for name in ("flat.espalier", "whole.espalier")))
+        self.assertEqual(self.text("needs", self.new("flat.espalier")), "")
+        self.assertIn("equal", self.text("diff", self.new("two.espalier"), self.new("whole.espalier")))
+
+    def test_an_index_seals_files_that_are_there(self):
+        for options in ([self.new("two.safetensors"), self.new("two.espalier")],
+                        [self.new("two.safetensors"), "-o", self.new("again.espalier")]):
+            out = self.text("index", *options)
+            self.assertIn("4.0 MiB of tensors lie in two.safetensors, 0 B here", out)
+        self.assertLess(self.size("two.espalier"), 2000)
+        self.assertIn(": ok", self.text("verify", self.new("two.espalier")))
+        with open(self.new("two.safetensors"), "r+b") as file:
+            file.seek(-5, os.SEEK_END)
+            file.write(b"x")
+        out = self.text("verify", self.new("two.espalier"), expect=CHECK_FAILED)
+        self.assertIn("in file two.safetensors", out)
+        self.assertIn("in trained)", out)
+
+    def test_several_files_are_joined(self):
+        self.save("a.safetensors", a=self.first)
+        self.save("b.safetensors", b=self.second)
+        files = [self.new("a.safetensors"), self.new("b.safetensors")]
+        self.run_cli("index", *files, self.new("both.espalier"))
+        self.assertEqual([need["name"] for need in self.needs("both.espalier")], ["a.safetensors", "b.safetensors"])
+        out = self.json("ls", self.new("both.espalier"))
+        self.assertEqual([node["path"] for node in out["nodes"]], ["a", "b"])
+        self.run_cli("index", files[0], *files, self.new("twice.espalier"), expect=USAGE)
+        self.assertIn("has the same key", self.stderr)
+
+    def test_what_is_missing_is_said(self):
+        self.run_cli("index", self.new("two.safetensors"), self.new("two.espalier"))
+        os.rename(self.new("two.safetensors"), self.new("away"))
+        self.assertIn("file_missing", self.text("needs", "--long", self.new("two.espalier"), expect=CHECK_FAILED))
+        self.assertIn("file_missing", self.text("verify", self.new("two.espalier"), expect=CHECK_FAILED))
+        self.run_cli("show", self.new("two.espalier"), "frozen", expect=test_cli.IO)
+        self.assertEqual(len(self.json("ls", self.new("two.espalier"))["nodes"]), 2)
+        self.save("two.safetensors", frozen=self.frozen)
+        out = self.text("verify", self.new("two.espalier"), expect=CHECK_FAILED)
+        self.assertIn("base_mismatch", out)
+
+    def test_mistakes(self):
+        one, two = self.new("one.safetensors"), self.new("two.safetensors")
+        self.run_cli("convert", two, self.new("two.npy"), "--base", one, expect=USAGE)
+        self.assertIn("only Espalier files can refer", self.stderr)
+        os.mkdir(self.new("sub"))
+        self.run_cli("convert", two, self.new("sub/two.espalier"), "--base", one, expect=USAGE)
+        self.assertIn("in another folder", self.stderr)
+        self.run_cli("index", one, self.new("sub/one.espalier"), expect=USAGE)
+        self.run_cli("index", one, expect=USAGE)
+        self.assertIn("OUT is missing", self.stderr)
+        self.run_cli("index", one, one, "--force", expect=USAGE)
+        self.assertIn("this command writes Espalier files", self.stderr)
+        whole = self.new("whole.espalier")
+        self.run_cli("convert", one, whole)
+        self.run_cli("index", whole, whole, "--force", expect=USAGE)
+        self.assertIn("would replace one that it refers to", self.stderr)
+        os.rename(one, self.new("my model.safetensors"))
+        self.run_cli("index", self.new("my model.safetensors"), self.new("one.espalier"), expect=USAGE)
+        self.assertIn("rename it", self.stderr)
+        self.assertFalse(os.path.exists(self.new("one.espalier")))
+
+
+class Patches(Writing):
+    """Files whose chunks are stored as their differences to those of files beside them."""
+
+    def setUp(self):
+        super().setUp()
+        random = numpy.random.default_rng(4)
+        weights = random.integers(0, 2**12, 3 << 19, dtype="u2")  # 3 MiB, which compress a little
+        self.states = []
+        for step in range(4):
+            self.write(f"{step}.safetensors", safetensors([("w", "BF16", weights.shape, weights.tobytes())]))
+            self.run_cli("convert", self.new(f"{step}.safetensors"), self.new(f"whole-{step}.espalier"))
+            weights = weights + (random.random(weights.shape) < 0.01).astype("u2")
+        self.run_cli("convert", self.new("0.safetensors"), self.new("0.espalier"))
+        for step in (1, 2, 3):
+            self.run_cli("delta", self.new(f"{step - 1}.espalier"), self.new(f"{step}.safetensors"), "-o", self.new(f"{step}.espalier"))
+
+    def size(self, name):
+        return os.path.getsize(self.new(name))
+
+    def log(self, name, expect=0):
+        entry, = self.json("log", self.new(name), expect=expect)["files"]
+        return entry
+
+    def check_whole(self, name, step):
+        """That it is intact, and is made whole to what a conversion without a base gives."""
+        self.assertIn(": ok", self.text("verify", self.new(name)))
+        self.run_cli("flatten", self.new(name), self.new("flat.espalier"), "--force")
+        whole = pathlib.Path(self.new(f"whole-{step}.espalier")).read_bytes()
+        self.assertEqual(pathlib.Path(self.new("flat.espalier")).read_bytes(), whole)
+        self.assertEqual(self.log(name)["digest"], self.log(f"whole-{step}.espalier")["digest"])
+
+    def test_each_costs_what_changed(self):
+        for step in (1, 2, 3):
+            self.assertLess(self.size(f"{step}.espalier"), self.size("0.espalier") / 80)
+            self.check_whole(f"{step}.espalier", step)
+            entry = self.log(f"{step}.espalier")
+            self.assertEqual([entry[key] for key in ("chunks_here", "chunks_referred", "chunks_patched", "layers")], [0, 0, 3, step])
+        self.assertIn("3.0 MiB of tensors are patches of what lies in 0.espalier",
+                      self.text("delta", self.new("0.espalier"), self.new("1.safetensors"), "-o", self.new("again.espalier")))  # fmt: skip
+
+    def test_only_references_and_most(self):
+        arguments = ["delta", self.new("0.espalier"), self.new("1.safetensors"), "-o", self.new("x.espalier"), "--force"]
+        for more in (["--only-references"], ["--most", "0"]):
+            self.assertIn("written whole", self.text(*arguments, *more))
+            self.assertEqual(self.log("x.espalier")["chunks_here"], 3)
+        self.run_cli(*arguments, "--most", "101", expect=USAGE)
+
+    def test_fold_needs_no_base_and_frees_what_lies_between(self):
+        os.rename(self.new("0.espalier"), self.new("away"))
+        self.assertIn("not checked", self.text("fold", self.new("3.espalier"), self.new("folded.espalier")))
+        os.rename(self.new("away"), self.new("0.espalier"))
+        self.assertEqual(self.log("folded.espalier")["layers"], 1)
+        self.assertEqual(self.text("needs", self.new("folded.espalier")), self.new("0.espalier") + "\n")
+        self.check_whole("folded.espalier", 3)
+        self.assertLess(self.size("folded.espalier"), sum(self.size(f"{step}.espalier") for step in (1, 2, 3)))
+
+    def served(self, step, *options):
+        """A copy of a step in a folder of its own, under another name."""
+        os.makedirs(self.new("served"), exist_ok=True)
+        self.run_cli("convert", self.new(f"whole-{step}.espalier"), self.new("served/model.espalier"), "--force", *options)
+        return self.new("served/model.espalier")
+
+    def check_served(self, step):
+        self.run_cli("convert", self.new("served/model.espalier"), self.new("flat.espalier"), "--force")
+        whole = pathlib.Path(self.new(f"whole-{step}.espalier")).read_bytes()
+        self.assertEqual(pathlib.Path(self.new("flat.espalier")).read_bytes(), whole)
+        self.assertEqual(self.text("needs", self.new("served/model.espalier")), "")
+
+    def test_apply_replaces_any_copy_of_an_earlier_step(self):
+        os.remove(self.new("0.espalier"))  # The copy stands in for it.
+        for options in ([], ["--compress"]):
+            for step in (0, 1, 2, 3):
+                model = self.served(step, *options)
+                self.assertIn("written", self.text("apply", self.new("3.espalier"), model))
+                self.check_served(3)
+                self.run_cli("apply", self.new("3.espalier"), model)  # It may be repeated.
+                self.check_served(3)
+            small = os.path.getsize(model) < os.path.getsize(self.new("whole-3.espalier"))
+            self.assertEqual(small, bool(options))  # It stays compressed.
+        self.assertEqual(os.listdir(self.new("served")), ["model.espalier"])
+
+    def test_apply_refuses_what_it_was_not_made_for(self):
+        model = self.served(0)
+        before = pathlib.Path(model).read_bytes()
+        os.remove(self.new("1.espalier"))
+        os.remove(self.new("0.espalier"))
+        self.run_cli("apply", self.new("3.espalier"), model, expect=IO)
+        self.assertIn("apply the updates in between first (code file_missing, in file 1.espalier, in w)", self.stderr)
+        # Of another run, although all that 3.espalier needs is there.
+        model = self.served(0)
+        os.rename(self.new("whole-1.espalier"), self.new("1.espalier"))
+        self.write("other.safetensors", safetensors([("w", "BF16", (3 << 19,), bytes(3 << 20))]))
+        self.run_cli("convert", self.new("other.safetensors"), model, "--force")
+        self.run_cli("delta", self.new("whole-0.espalier"), self.new("3.safetensors"), "-o", self.new("from-0.espalier"))
+        self.run_cli("apply", self.new("from-0.espalier"), model, expect=BAD_INPUT)
+        self.assertIn("--read-others", self.stderr)
+        self.run_cli("apply", self.new("from-0.espalier"), model, "--read-others")
+        self.check_served(3)
+        model = self.served(0)
+        self.run_cli("apply", self.new("3.safetensors"), model, expect=USAGE)
+        self.run_cli("apply", model, model, expect=USAGE)
+        self.run_cli("apply", self.new("3.espalier"), self.new("3.safetensors"), expect=USAGE)
+        self.run_cli("apply", self.new("none.espalier"), model, expect=IO)
+        with open(self.new("3.espalier"), "r+b") as damaged:
+            damaged.seek(-1, 2)
+            last = damaged.read(1)
+            damaged.seek(-1, 2)
+            damaged.write(bytes([last[0] ^ 1]))
+        self.run_cli("apply", self.new("3.espalier"), self.served(2), expect=BAD_INPUT)
+        self.check_served(2)
+        self.served(0)
+        self.assertEqual(pathlib.Path(model).read_bytes(), before)
+
+    def chain_of_zeros(self, folder):
+        """Steps whose tensor has equal chunks, of which the last one changes, under the name of the base that apply uses itself."""
+        os.mkdir(self.new(folder))
+        zeros = numpy.zeros(3 << 19, "u2")
+        names = [f"{folder}/base.espalier", f"{folder}/1.espalier", f"{folder}/2.espalier"]
+        for step, name in enumerate(names):
+            self.write("now.safetensors", safetensors([("w", "BF16", zeros.shape, zeros.tobytes()), ("v", "BF16", zeros.shape, (zeros + 5).tobytes())]))
+            self.run_cli("convert", self.new("now.safetensors"), self.new(name), *(["--base", self.new(names[step - 1])] if step else []))
+            self.run_cli("convert", self.new("now.safetensors"), self.new(f"zeros-{step}.espalier"), "--force")
+            zeros[-1000::50] += 1
+        return [self.new(name) for name in names]
+
+    def test_equal_chunks_each_have_their_own_place(self):
+        base, one, two = self.chain_of_zeros("zeros")
+        self.run_cli("rebase", two, "--onto", base, "-o", self.new("zeros/rebased.espalier"))
+        self.run_cli("fold", two, self.new("zeros/folded.espalier"))
+        shutil.copy(one, self.new("served.espalier"))
+        shutil.copy(base, self.new("base.espalier"))
+        self.run_cli("apply", two, self.new("served.espalier"))
+        self.run_cli("apply", two, self.new("base.espalier"))
+        whole = pathlib.Path(self.new("zeros-2.espalier")).read_bytes()
+        for name in ("zeros/rebased", "zeros/folded", "served", "base"):
+            self.run_cli("flatten", self.new(f"{name}.espalier"), self.new("flat.espalier"), "--force")
+            self.assertEqual(pathlib.Path(self.new("flat.espalier")).read_bytes(), whole, name)
+
+    def test_links_do_not_hide_what_is_needed(self):
+        os.symlink("0.espalier", self.new("link.espalier"))
+        before = pathlib.Path(self.new("0.espalier")).read_bytes()
+        self.run_cli("delta", self.new("link.espalier"), self.new("1.safetensors"), "-o", self.new("0.espalier"), "-f", expect=USAGE)
+        self.assertIn("would replace one that it refers to", self.stderr)
+        os.mkdir(self.new("elsewhere"))
+        os.symlink("../0.espalier", self.new("elsewhere/link.espalier"))
+        self.run_cli("apply", self.new("1.espalier"), self.new("elsewhere/link.espalier"), expect=USAGE)
+        self.assertIn("would lose their base", self.stderr)
+        # NEW itself needs what would be replaced.
+        self.run_cli("delta", self.new("0.espalier"), self.new("3.espalier"), "-o", self.new("2.espalier"), "-f", expect=USAGE)
+        self.assertIn("the input needs this file", self.stderr)
+        shutil.copy(self.new("2.espalier"), self.new("elsewhere/2.espalier"))
+        self.run_cli("flatten", self.new("3.espalier"), self.new("elsewhere/2.espalier"), "--force")
+        self.assertEqual(pathlib.Path(self.new("0.espalier")).read_bytes(), before)
+
+    def test_fold_and_rebase_check_what_they_can(self):
+        with open(self.new("2.espalier"), "r+b") as damaged:
+            damaged.seek(-5, 2)
+            last = damaged.read(1)
+            damaged.seek(-5, 2)
+            damaged.write(bytes([last[0] ^ 1]))
+        self.run_cli("fold", self.new("3.espalier"), self.new("x.espalier"), expect=BAD_INPUT)
+        self.run_cli("rebase", self.new("3.espalier"), "--onto", self.new("whole-0.espalier"), "-o", self.new("x.espalier"), expect=BAD_INPUT)
+        self.assertFalse(os.path.exists(self.new("x.espalier")))
+
+    def test_apply_leaves_a_file_that_others_need(self):
+        self.run_cli("apply", self.new("1.espalier"), self.new("0.espalier"), expect=USAGE)
+        self.assertIn("would lose their base", self.stderr)
+        os.remove(self.new("2.espalier"))
+        os.remove(self.new("3.espalier"))
+        # Only the update itself refers to it, and is of no further use.
+        self.run_cli("apply", self.new("1.espalier"), self.new("0.espalier"))
+        self.check_whole("0.espalier", 1)
+        self.assertIn("base_mismatch", self.text("verify", self.new("1.espalier"), expect=CHECK_FAILED))
+
+    def test_fold_of_what_changed_back_has_nothing(self):
+        self.run_cli("delta", self.new("1.espalier"), self.new("0.safetensors"), "-o", self.new("back.espalier"))
+        self.run_cli("fold", self.new("back.espalier"), self.new("folded.espalier"))
+        self.assertEqual(self.log("folded.espalier")["chunks_referred"], 3)
+        self.check_whole("folded.espalier", 0)
+
+    def test_rebase_finds_the_base_by_its_hashes(self):
+        self.run_cli("convert", self.new("0.espalier"), self.new("small.espalier"), "--compress")
+        os.remove(self.new("0.espalier"))
+        self.run_cli("rebase", self.new("2.espalier"), "--onto", self.new("small.espalier"), "-o", self.new("new.espalier"))
+        self.assertEqual([need["name"] for need in self.json("needs", self.new("new.espalier"))["files"][0]["needs"]],
+                         ["1.espalier", "small.espalier"])  # fmt: skip
+        self.check_whole("new.espalier", 2)
+        # Onto a file in the middle: fewer layers.
+        self.run_cli("rebase", self.new("3.espalier"), "--onto", self.new("whole-2.espalier"), "-o", self.new("near.espalier"))
+        self.assertEqual(self.log("near.espalier")["layers"], 1)
+        self.check_whole("near.espalier", 3)
+        # Onto another format, whose hashes are not known.
+        self.run_cli("rebase", self.new("3.espalier"), "--onto", self.new("2.safetensors"), "-o", self.new("flat-base.espalier"))
+        self.check_whole("flat-base.espalier", 3)
+        self.run_cli("rebase", self.new("3.espalier"), "--onto", self.new("3.espalier"), "-o", self.new("none.espalier"), expect=test_cli.IO)
+        self.assertIn("file_missing", self.stderr)
+
+    def test_verify_local_reads_no_other_file(self):
+        os.remove(self.new("0.espalier"))
+        self.assertIn("were not checked", self.text("verify", "--local", self.new("1.espalier")))
+        self.text("verify", self.new("1.espalier"), expect=CHECK_FAILED)
+        entry = self.log("1.espalier", expect=CHECK_FAILED)
+        self.assertEqual([each["code"] for each in entry["missing"]], ["file_missing"])
+
+    def test_mistakes(self):
+        for command in (["fold", "3.espalier", "2.espalier"], ["fold", "0.safetensors", "x.espalier"],
+                        ["fold", "3.espalier", "0.espalier"], ["rebase", "3.espalier", "--onto", "0.espalier", "-o", "1.espalier"]):  # fmt: skip
+            arguments = [part if part.startswith("-") or part in ("fold", "rebase") else self.new(part) for part in command]
+            before = {name: pathlib.Path(self.new(name)).read_bytes() for name in ("0.espalier", "1.espalier", "2.espalier")}
+            self.run_cli(*arguments, expect=USAGE)
+            # What FILE or OUT needs is never replaced.
+            self.run_cli(*arguments, "--force", expect=USAGE)
+            for name, data in before.items():
+                self.assertEqual(pathlib.Path(self.new(name)).read_bytes(), data, command)
+
+
+class Prune(Writing):
+    """Removing checkpoints that nothing needs."""
+
+    def setUp(self):
+        super().setUp()
+        os.mkdir(self.new("run"))
+        weights = numpy.random.default_rng(5).integers(0, 2**16, 1 << 17, dtype="u2")
+        for step in range(1, 13):
+            self.write("now.safetensors", safetensors([("w", "BF16", weights.shape, weights.tobytes())]))
+            against = ["--base", self.step(10)] if step > 10 else []
+            self.run_cli("convert", self.new("now.safetensors"), self.step(step), *against)
+            weights[step::100] += 1
+        self.write("run/notes.txt", b"not a checkpoint")
+        self.age()
+
+    def step(self, step):
+        return self.new(f"run/step_{step}.espalier")
+
+    def age(self):
+        for name in os.listdir(self.new("run")):
+            os.utime(os.path.join(self.new("run"), name), (0, 0))
+
+    def steps(self):
+        return sorted(int(name[5:-9]) for name in os.listdir(self.new("run")) if name.startswith("step_"))
+
+    def prune(self, *options, **more):
+        return self.json("prune", self.new("run"), *options, **more)
+
+    def test_rules_and_what_is_needed(self):
+        everything = self.steps()
+        found = self.prune("--keep-last", "1", "--keep-every", "4")
+        self.assertEqual(self.steps(), everything)  # Nothing goes without --delete.
+        self.assertEqual({each["file"]: each["kept_by"] for each in found["files"] if not each["removed"]},
+                         {"step_4.espalier": "its number", "step_8.espalier": "its number",
+                          "step_10.espalier": "needed", "step_12.espalier": "one of the last"})  # fmt: skip
+        self.prune("--keep-last", "1", "--keep-every", "4", "--delete")
+        self.assertEqual(self.steps(), [4, 8, 10, 12])
+        self.assertIn(": ok", self.text("verify", self.step(12)))
+        self.assertTrue(os.path.exists(self.new("run/notes.txt")))
+
+    def test_names_links_and_young_files(self):
+        os.rename(self.step(3), self.new("run/best.espalier"))
+        self.prune("--keep", "best*", "--delete")
+        self.assertEqual(self.steps(), [])
+        self.assertTrue(os.path.exists(self.new("run/best.espalier")))
+        self.remake()
+        # The base under another name, which is a link to it.
+        os.rename(self.step(10), self.new("run/kept.bin"))
+        os.symlink("kept.bin", self.step(10))
+        self.age()
+        self.prune("--keep-last", "1", "--delete")
+        self.assertTrue(os.path.exists(self.new("run/kept.bin")))
+        self.assertIn(": ok", self.text("verify", self.step(12)))
+        self.remake()
+        os.symlink("step_5.espalier", self.new("run/latest.espalier"))
+        self.prune("--keep-last", "1", "--delete")
+        self.assertEqual(self.steps(), [5, 10, 12])
+        self.remake()
+        os.utime(self.step(5))
+        self.prune("--keep-last", "1", "--delete")
+        self.assertEqual(self.steps(), [5, 10, 12])
+
+    def remake(self):
+        shutil.rmtree(self.new("run"))
+        os.mkdir(self.new("run"))
+        weights = numpy.random.default_rng(5).integers(0, 2**16, 1 << 17, dtype="u2")
+        for step in (5, 10, 12):
+            self.write("now.safetensors", safetensors([("w", "BF16", weights.shape, weights.tobytes())]))
+            self.run_cli("convert", self.new("now.safetensors"), self.step(step), *(["--base", self.step(10)] if step > 10 else []))
+            weights[step::100] += 1
+        self.age()
+
+    def test_nothing_is_removed_on_a_guess(self):
+        everything = self.steps()
+        with open(self.step(7), "r+b") as file:
+            file.truncate(100)
+        self.age()
+        self.run_cli("prune", self.new("run"), "--keep-last", "1", "--delete", expect=test_cli.BAD_INPUT)
+        self.assertIn("nothing was removed", self.stderr)
+        self.assertEqual(self.steps(), everything)
+        self.run_cli("prune", self.new("run"), "--delete", expect=USAGE)
+        self.assertIn("say what to keep", self.stderr)
+
+    def test_rules_that_keep_nothing_are_slips(self):
+        everything = self.steps()
+        for rule, what in ((("--keep", "step_1"), "nothing there has a name like --keep step_1"), (("--keep-every", "1000"), "keep no checkpoint at all")):
+            self.run_cli("prune", self.new("run"), *rule, "--delete", expect=USAGE)
+            self.assertIn(what, self.stderr)
+        self.assertEqual(self.steps(), everything)
+
+    def test_what_is_needed_stays_whole(self):
+        shutil.rmtree(self.new("run"))
+        os.mkdir(self.new("run"))
+        random = numpy.random.default_rng(6)
+        parts = {name: random.bytes(1 << 18) for name in "ab"}
+        # Step 3 needs step 2 for "b" alone, and step 2 needs step 1 for "a".
+        for step, changed in ((1, ""), (2, "b"), (3, "a")):
+            parts |= {name: random.bytes(1 << 18) for name in changed}
+            self.write("now.safetensors", safetensors([(name, "U8", [1 << 18], data) for name, data in parts.items()]))
+            against = ["--base", self.step(step - 1)] if changed else []
+            self.run_cli("convert", self.new("now.safetensors"), self.step(step), *against)
+        self.age()
+        self.assertEqual(self.text("needs", self.step(3)), self.step(2) + "\n")
+        self.prune("--keep-last", "1", "--delete")
+        self.assertEqual(self.steps(), [1, 2, 3])
+        self.assertIn(": ok", self.text("verify", self.step(2)))
 
 
 if __name__ == "__main__":

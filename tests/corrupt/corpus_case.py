@@ -53,8 +53,9 @@ def offset_of_row(data, name, number):
     """Where row `number` of a vector lies, by the references in the index itself."""
     (length,) = struct.unpack_from("<Q", data, 40)
     index = data[INDEX : INDEX + length]
-    names = [row[0] for row in reference.VECTORS]
-    size = reference.np.dtype(reference.RECORDS[reference.VECTORS[names.index(name)][1]]).itemsize
+    vectors = reference.VECTORS_OF_11
+    names = [row[0] for row in vectors]
+    size = reference.np.dtype(reference.RECORDS[vectors[names.index(name)][1]]).itemsize
     return INDEX + vector(names.index(name))(index) + 4 + number * size
 
 

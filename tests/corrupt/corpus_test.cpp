@@ -55,14 +55,7 @@ class Walk {
     }
     check(row, "mapped", difference(row, judge_file(path, row.limits, Access::kMapped)));
     check(row, "read", difference(row, judge_file(path, row.limits, Access::kRead)));
-    // Over a network, local headers of a zip archive are predicted and not read.
-    const Verdict remote = judge(files, row.limits, 0, true);
-    const bool is_local = row.file.starts_with("zip-local-");
-    const bool is_predicted = is_local && remote.found_by == "opens";
-    check(row, "over a network",
-          is_predicted ? ""
-          : is_local   ? "it was refused"
-                       : difference(row, remote));
+    check(row, "over a network", difference(row, judge(files, row.limits, 0, true)));
     times_.push_back({std::chrono::steady_clock::now() - start, row.file});
     // Nothing but the limit was the reason, and it is not off by one.
     if (row.limited && row.code == "limit_exceeded") {

@@ -100,7 +100,8 @@ def headers():
     yield with_header("major-0", "unsupported_version", 8, major=0)
     yield with_header("major-2", "unsupported_version", 8, major=2)
     yield with_header("major-65535", "unsupported_version", 8, major=65535)
-    yield with_header("minor-1", "unsupported_version", 8, minor=1)
+    yield with_header("minor-1", "header_invalid", 10, minor=1)
+    yield with_header("minor-2", "unsupported_version", 8, minor=2)
     # Another version may keep its hash elsewhere, and may have a shorter header.
     newer = broken(value, header={"major": 2, "header_hash": b"elsewhere"[:8]})
     yield Case("header-newer-without-our-hash", "unsupported_version", newer, 8)
@@ -109,7 +110,9 @@ def headers():
     words = b"".join(good[i : i + 4][::-1] for i in range(0, size - size % 4, 4))
     yield Case("header-words-swapped", "not_a_checkpoint", words, 0)
 
-    for bit in (2, 3, 63):
+    yield with_header("feature-2", "header_invalid", 10, features=4)
+    yield with_header("feature-3", "header_invalid", 10, features=8)
+    for bit in (4, 63):
         yield with_header(f"feature-{bit}", "unsupported_feature", 16, features=1 << bit)
     for bit in (0, 1):
         yield with_header(f"feature-{bit}-unused", "header_invalid", INDEX, features=1 << bit)
@@ -675,14 +678,15 @@ def chunks():
     yield case("inside-header", two(), row("chunks", 0, offset=0))
     yield case("inside-index", two(), row("chunks", 0, offset=INDEX))
     yield case("codec-3", two(), row("chunks", 0, codec=3))
+    yield case("codec-4", two(), row("chunks", 0, codec=4))
     yield case("codec-255", two(), row("chunks", 0, codec=255))
     yield case("raw-and-shorter", two_named(), row("chunks", 1, stored=1), **second)
     yield case("raw-and-longer", two(), row("chunks", 0, stored=2))
     yield case("raw-and-empty", two(), row("chunks", 0, stored=0))
     yield case("raw-and-largest", two(), row("chunks", 0, stored=2**32 - 1))
     yield case("other-file", two(), row("chunks", 0, file=1))
-    yield case("other-file-with-feature", two(), row("chunks", 0, file=1), at=16, path=None,
-               header={"features": 4}, code="unsupported_feature")  # fmt: skip
+    yield case("other-file-with-feature", two(), row("chunks", 0, file=1), at=10, path=None,
+               header={"features": 4}, code="header_invalid")  # fmt: skip
     yield case("reserved-field", two(), row("chunks", 0, zero=1))
     yield case("left-over", two(), append("chunks", ChunkRecord(b"c", True)), at=("chunks", 2), path=None)
     yield case("missing", two(), drop("chunks"), at=("nodes", 3), path="b")

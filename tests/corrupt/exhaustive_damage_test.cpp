@@ -95,7 +95,8 @@ class Subject {
   // to.
   ErrorCode code_at(std::uint64_t position) const {
     if (position < kMagic.size()) return ErrorCode::kNotACheckpoint;
-    if (position < 12) return ErrorCode::kUnsupportedVersion;
+    const bool is_known = position == 10 && file_[10] <= std::byte{kVersionMinor};
+    if (position < 12 && !is_known) return ErrorCode::kUnsupportedVersion;
     if (position < kHeaderBytes) return ErrorCode::kHeaderCorrupt;
     if (position < data_begin_) return ErrorCode::kIndexCorrupt;
     const auto chunks = opened_.catalog().tables().chunks;

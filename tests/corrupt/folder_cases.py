@@ -184,29 +184,31 @@ def parts():
 
 
 def disagreements():
-    def opens(name, says, text, shards, path):
-        return model(name, says, text, shards, "-", path=path, found_by="opens")
+    def lost(name, says, text, shards, path):
+        return model(name, says, text, shards, "foreign_invalid", path=path, found_by="verify")
 
-    yield opens(
+    yield lost(
         "tensor-elsewhere",
         "the index says that this tensor is in one, which does not have it",
         index({"x": "one", "y": "one"}),
         {"one": safetensors("x")},
         "y",
     )
-    yield opens(
+    yield lost(
         "tensor-in-two-files",
         "two has another tensor of this name, which is left out because the index does not name it",
         index(MAP),
         SHARDS | {"two": safetensors("y", "x")},
         "x",
     )
-    yield opens(
+    yield model(
         "tensor-unnamed",
         "the index does not name this tensor, which is in two",
         index(MAP),
         SHARDS | {"two": safetensors("y", "z")},
-        "z",
+        "-",
+        path="z",
+        found_by="opens",
     )
 
 

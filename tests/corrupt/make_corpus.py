@@ -15,18 +15,21 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import espalier_cases
+import file_table_cases
 import folder_cases
 import gguf_cases
 import msgpack_cases
+import patch_cases
 import pickle_cases
 import safetensors_cases
 import zip_cases
+from corpus_case import reference
 
 LARGEST = 4096
 # The suffix of most of its files, and a module of cases.
 MODULES = [
     ("espalier", espalier_cases), ("safetensors", safetensors_cases), ("npz", zip_cases), ("pkl", pickle_cases),
-    ("gguf", gguf_cases), ("msgpack", msgpack_cases), ("", folder_cases),
+    ("", file_table_cases), ("espalier", patch_cases), ("gguf", gguf_cases), ("msgpack", msgpack_cases), ("", folder_cases),
 ]  # fmt: skip
 
 
@@ -57,8 +60,11 @@ def make():
                 entry["says"] = case.says
             if case.limits:
                 entry["limits"] = case.limits
-            if suffix == "espalier" and not case.opens:
+            if file.endswith(".espalier"):
                 entry["reference"] = "accepts" if case.reference_accepts else "refuses"
+                rule = broken_rule(case)
+                if rule:
+                    entry["rule"] = rule
             expected.append(entry)
             limits = ",".join(f"{name}={value}" for name, value in case.limits.items())
             rows.append([file, case.found_by, case.code, str(entry.get("offset", "-")), case.path or "-", limits or "-",
@@ -66,6 +72,16 @@ def make():
     made["expected.json"] = ("[\n" + ",\n".join(map(json.dumps, expected)) + "\n]\n").encode()
     made["table.txt"] = "".join("\t".join(row) + "\n" for row in rows).encode()
     return made
+
+
+def broken_rule(case):
+    """The number of the rule of docs/format.md that the independent reader finds broken first."""
+    files = case.beside | {case.opens: case.data} if case.opens else {}
+    try:
+        reference.verify(reference.open_file(case.data, files))
+    except reference.FormatError as error:
+        return error.rule
+    return None
 
 
 def write(folder):

@@ -148,8 +148,8 @@ def literals():
         ("int-letter", b"I1x", b"I1"), ("int-empty", b"I", b"I1"), ("int-sign-alone", b"I-", b"I-1"),
         ("int-long", b"I1L", b"I1"), ("int-of-65-digits", b"I" + b"9" * 65, b"I" + b"9" * 64), ("int-plus", b"I+1", b"I1"),
         ("int-space", b"I 1", b"I1"), ("int-slash", b"I/", b"I0"), ("int-colon", b"I:", b"I0"), ("long-empty", b"L", b"L1L"),
-        ("long-letter", b"L1x", b"L1L"), ("long-two-signs", b"L--1L", b"L-1L"), ("float-empty", b"F", b"F1"),
-        ("float-of-65", b"F" + b"1" * 65, b"F" + b"1" * 64), ("string-open", b"S'a", b"S'a'"), ("string-unopened", b"Sa'", b"S'a'"),
+        ("long-letter", b"L1x", b"L1L"), ("long-two-signs", b"L--1L", b"L-1L"), ("float", b"F1", b"I1"),
+        ("string-open", b"S'a", b"S'a'"), ("string-unopened", b"Sa'", b"S'a'"),
         ("string-quote-alone", b"S'", b"S''"), ("string-empty", b"S", b"S''"), ("string-two-quotes", b"S'a\"", b"S'a'"),
         ("string-bare", b"Saa", b"S'a'"), ("string-of-backquotes", b"S`a`", b"S'a'"),
     ):  # fmt: skip
@@ -387,6 +387,18 @@ def archives():
     pickle = pickled(beside())
     twice = archive([Entry(b"a/data.pkl", pickle), Entry(b"a/data/0", bytes(16)), Entry(b"b/data.pkl", pickle)])
     yield pt("two-pickles", twice, "the archive has two data.pkl, and programs take either of them", twice.rindex(b"PK\3\4"))
+    # PyTorch finds entries by names in any case.
+    upper = torch_archive(pickle, folder=b"b", more=[Entry(b"a/DATA.PKL", pickle)])
+    yield pt("two-pickles-in-cases", upper, "the archive has two data.pkl", upper.rindex(b"PK\3\4"))
+    cases = "the archive has two entries whose names differ only in case, and programs take either of them"
+    more = [Entry(b"archive/byteorder", b"little"), Entry(b"archive/ByteOrder", b"big")]
+    yield pt("two-byte-orders-in-cases", torch_archive(pickle, more=more), cases)
+    yield pt("two-storages-in-cases", torch_archive(pickle, {"0": bytes(16), "k": bytes(16), "K": bytes(16)}), cases)
+    other = "the archive has its {} under a name in other letters, which not all programs find"
+    yield pt("pickle-in-capitals", archive([Entry(b"a/DATA.PKL", pickle), Entry(b"a/data/0", bytes(16))]), other.format("data.pkl"), 0)
+    for name in (b"archive/BYTEORDER", b"ARCHIVE/byteorder"):
+        swapped = torch_archive(pickle, more=[Entry(name, b"big")])
+        yield pt(f"byte-order-as-{name.decode().replace('/', '-')}", swapped, other.format("byteorder"), swapped.rindex(b"PK\3\4"))
     # The pickle begins after a header and its name.
     yield pt("pickle-then-another", torch_archive(pickle + pickled(SYSTEM_CALL)), "the pickle goes on after its end", 46 + len(pickle))
     yield pt("pickle-then-byte", torch_archive(pickle + b"\0"), "the pickle goes on after its end")
@@ -417,15 +429,6 @@ def archives():
     bomb = Entry(b"archive/data.pkl", pickle, raw_deflate(pickle) + bytes(2100), method=8, central=claims, local=claims)
     says = f"the pickle has {2 << 20} bytes and its deflated form {len(bomb.packed)}, which no checkpoint needs"
     yield pt("pickle-deflated-bomb", archive([bomb, Entry(b"archive/data/0", bytes(16))]), says, 0, code="limit_exceeded")
-    # PyTorch finds entries in any letters, and takes the first.
-    letters = "in capital letters alone, and programs take either of them"
-    storage_0 = Entry(b"a/data/0", bytes(16))
-    capitals = Entry(b"a/DATA.PKL", pickled(SYSTEM_CALL))
-    yield pt("pickle-in-capitals", archive([capitals, Entry(b"a/data.pkl", pickle), storage_0]), letters, 0)
-    yield pt("storage-in-capitals", archive([Entry(b"a/data.pkl", pickle), storage_0, Entry(b"a/Data/0", bytes(16))]), letters)
-    twice = [Entry(b"a/X", b"x"), Entry(b"A/x", b"x")]
-    yield pt("names-in-capitals", archive([Entry(b"a/data.pkl", pickle), storage_0, *twice]), letters)
-    yield pt("byteorder-in-capitals", archive([Entry(b"a/data.pkl", pickle), storage_0, Entry(b"a/ByteOrder", b"big")]), letters)
     yield opens("torch-folder-in-capitals", archive([Entry(b"A/data.pkl", pickle), Entry(b"A/data/0", bytes(16))]), suffix="pt")
     order = "the byte order is neither little nor big"
     for name, value in (("empty", b""), ("middle", b"middle"), ("capitals", b"Big"), ("line", b"big\n"), ("long", b"little" + bytes(20))):
@@ -564,6 +567,11 @@ def layouts():
     halves = "its elements are strided and have no whole bytes."
     yield noted("pairs-strided", strided(b"ctorch\nfloat4_e2m1fn_x2\n"), halves)
     yield noted("opaque-strided", strided(b"ctorch\ncomplex32\n"), halves)
+    unknown = "it is conjugated or negated, and its elements are of a type unknown here."
+    yield noted("opaque-conjugated", third(b"ctorch\ncomplex32\n", b"}" + text("conj") + b"\x88s"), unknown)
+    single = tensor(storage("1", 4, cls="UntypedStorage", module="torch.storage"), size=(), stride=(),
+                    more=b"\x89)ctorch\ncomplex32\n", name="_rebuild_tensor_v3")  # fmt: skip
+    yield opens("torch-opaque-single", torch_archive(pickled(beside(single)), {"0": bytes(16), "1": bytes(4)}), "This has no axes; as it is opaque here", "1", "pt")
     yield opens("torch-pairs", torch_archive(pickled(beside(third(b"ctorch\nfloat4_e2m1fn_x2\n")))), suffix="pt")
     big = [Entry(b"archive/byteorder", b"big")]
     yield opens("torch-opaque-bytes-big-endian", torch_archive(pickled(beside(third(b"ctorch\nbits8\n"))), more=big), suffix="pt")

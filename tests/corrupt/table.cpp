@@ -35,6 +35,7 @@ bool set_limit(Limits& limits, std::string_view name, std::uint64_t value) {
   if (name == "path_bytes") return set(limits.path_bytes);
   if (name == "text_bytes") return set(limits.text_bytes);
   if (name == "rank") return set(limits.rank);
+  if (name == "files") return set(limits.files);
   if (name == "bigint_bytes") return set(limits.bigint_bytes);
   if (name == "foreign_header_bytes") return set(limits.foreign_header_bytes);
   if (name == "pickle_bytes") return set(limits.pickle_bytes);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The hostile files before the command line, and before the independent reader of tests/reference.
 
+Usage: test_cli_and_reference.py [N], for every Nth file alone.
 Environment: ESPALIER, the program. The last line is "N passed, N failed".
 """
 
@@ -18,7 +19,7 @@ sys.path.insert(0, str(HERE.parent / "reference"))
 import espalier_reference as reference
 
 ESPALIER = os.environ.get("ESPALIER") or sys.exit("ESPALIER must name the command line")
-LINE = re.compile(r"\Aespalier: [\x20-\x7e\u0080-\uffff]+ \(code ([a-z_]+)(?:, at byte (\d+))?(?:, in (.+))?\)\n\Z")
+LINE = re.compile(r"\Aespalier: [\x20-\x7e\u0080-\uffff]+ \(code ([a-z_]+)(?:, in file [^,]+?)?(?:, at byte (\d+))?(?:, in (.+))?\)\n\Z")
 
 passed = 0
 failures = []
@@ -76,9 +77,11 @@ def check_notes(entry, source):
     check(entry, code == 0 and entry.get("says", "") in output + errors, f"ls: exit code {code}, {output!r}, {errors!r}")
 
 
-def check_reference(entry, data):
+def check_reference(entry, source):
+    beside = source.parent.iterdir() if "/" in entry["file"] else ()
+    files = {each.name: each.read_bytes() for each in beside if each.is_file()}
     try:
-        reference.verify(reference.open_file(data))
+        reference.verify(reference.open_file(source.read_bytes(), files))
         said = "accepts"
     except reference.FormatError:
         said = "refuses"
@@ -87,14 +90,15 @@ def check_reference(entry, data):
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        for entry in json.loads((HERE / "expected.json").read_text(encoding="ascii")):
+        entries = json.loads((HERE / "expected.json").read_text(encoding="ascii"))
+        for entry in entries[:: int(sys.argv[1]) if len(sys.argv) > 1 else 1]:
             source = HERE / "files" / entry["file"]
             check_convert(entry, source, pathlib.Path(folder) / "out.espalier")
             check_verify(entry, source)
             if entry["found_by"] == "opens":
                 check_notes(entry, source)
             if "reference" in entry:
-                check_reference(entry, source.read_bytes())
+                check_reference(entry, source)
     for failure in failures:
         print(failure)
     print(f"{passed} passed, {len(failures)} failed")

@@ -1,8 +1,4 @@
-"""The hostile zip archives, .npz and .npy files (docs/formats.md).
-
-The names of those that only a reader of local headers can refuse begin with zip-local-: over a network, and in
-WebAssembly, these headers are predicted.
-"""
+"""The hostile zip archives, .npz and .npy files (docs/formats.md)."""
 
 import struct
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "support/temporary_folder.h"
 
 #include "espalier/native/checkpoint_file.h"
+#include "espalier/native/out_of_memory.h"
 #include "espalier/native/save.h"
 #include "espalier/native/save_safetensors.h"
 
@@ -36,41 +38,6 @@ inline Value lazily_loaded(const Value& state) {
   auto contents = load_contents(folder / "file");
   return saved && contents ? std::move(contents->state) : Value::string("no file");
 }
-
-/// A way to save.
-struct Format {
-  const char* name;
-  Result<void> (*write)(const std::filesystem::path& path, const Value& state, SaveOptions options);
-  /// What `write` is given.
-  Value (*prepare)(const Value& state) = as_it_is;
-
-  Result<void> save(const std::filesystem::path& path, const Value& state,
-                    const SaveOptions& options) const {
-    return write(path, prepare(state), options);
-  }
-};
-
-inline const Format kFormats[] = {
-    {"espalier", [](const std::filesystem::path& path, const Value& state,
-                    SaveOptions options) { return save(path, state, options); }},
-    {"compressed",
-     [](const std::filesystem::path& path, const Value& state, SaveOptions options) {
-       options.compression_level = kFastCompression;
-       return save(path, state, options);
-     }},
-    {"edited",
-     [](const std::filesystem::path& path, const Value& state, SaveOptions options) {
-       return save(path, state, options);
-     },
-     lazily_loaded},
-    {"safetensors",
-     [](const std::filesystem::path& path, const Value& state,
-        SaveOptions options) -> Result<void> {
-       auto saved = save_safetensors(path, state, Unrepresentable::kError, options);
-       if (!saved) return propagate(saved);
-       return {};
-     }},
-};
 
 /// A tensor of `size` bytes that compress well.
 inline Value even_tensor(std::uint64_t size) {
@@ -101,6 +68,66 @@ inline Value state_of(std::uint64_t seed) {
                       {"dd", even_tensor(9'000)},
                       {"e", random_tensor(0, seed + 4)}});
 }
+
+/// A file in memory that has some of state_of(2)'s chunks, and some that differ in a few bytes.
+inline const CheckpointFile& base_of_2() {
+  static const CheckpointFile file = [] {
+    Tensor near = *state_of(2).find(Key("d"))->as_tensor();
+    const ByteSpan before = *near.data.memory();
+    Bytes bytes(before.begin(), before.end());
+    for (std::size_t i = 0; i < bytes.size(); i += 1000) bytes[i] ^= std::byte{1};
+    near.data = TensorData::owned(std::move(bytes));
+    const Value state =
+        Value::dict({{"a", *state_of(2).find(Key("a"))}, {"d", Value::tensor(near)}});
+    return *CheckpointFile::open(*save_to_memory(state));
+  }();
+  return file;
+}
+
+/// A way to save.
+struct Format {
+  const char* name;
+  Result<void> (*write)(const std::filesystem::path& path, const Value& state, SaveOptions options);
+  /// What `write` is given.
+  Value (*prepare)(const Value& state) = as_it_is;
+
+  Result<void> save(const std::filesystem::path& path, const Value& state,
+                    const SaveOptions& options) const {
+    return write(path, prepare(state), options);
+  }
+};
+
+inline const Format kFormats[] = {
+    {"espalier", [](const std::filesystem::path& path, const Value& state,
+                    SaveOptions options) { return save(path, state, options); }},
+    {"compressed",
+     [](const std::filesystem::path& path, const Value& state, SaveOptions options) {
+       options.compression_level = kFastCompression;
+       return save(path, state, options);
+     }},
+    {"edited",
+     [](const std::filesystem::path& path, const Value& state, SaveOptions options) {
+       return save(path, state, options);
+     },
+     lazily_loaded},
+    {"incremental",
+     [](const std::filesystem::path& path, const Value& state,
+        SaveOptions options) -> Result<void> {
+       try {
+         options.bases = {{&base_of_2(), "base.espalier"}};
+       } catch (const std::bad_alloc&) {  // of this line, and not of the save
+         return out_of_memory();
+       }
+       return save(path, state, options);
+     }},
+    {"safetensors",
+     [](const std::filesystem::path& path, const Value& state,
+        SaveOptions options) -> Result<void> {
+       auto saved = save_safetensors(path, state, Unrepresentable::kError, options);
+       if (!saved) return propagate(saved);
+       return {};
+     }},
+};
 
 }  // namespace espalier::testing
 

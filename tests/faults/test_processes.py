@@ -10,6 +10,7 @@ import concurrent.futures
 import mmap
 import os
 import pathlib
+import random
 import re
 import resource
 import shutil
@@ -98,33 +99,45 @@ class Place:
                    self.target, *self.options(), **keywords)
 
 
-def calls_of_a_save(has_old):
-    """Every system call from the first one about the target on, but for hints: its name, and which of that name it is."""
+def trace(folder, *command):
+    """Every system call of a command from the first one about the folder on, but for hints: its name, which of that name
+    it is, and the line about it."""
     if not shutil.which("strace"):
         raise Skip("strace is not installed")
-    with Place(has_old) as place, tempfile.NamedTemporaryFile("r") as log:
-        done = run("strace", "-f", "-qq", "-o", log.name, ESPALIER, "convert", "--threads", "1", NEW, place.target,
-                   *place.options())
+    with tempfile.NamedTemporaryFile("r") as log:
+        done = run("strace", "-f", "-qq", "-o", log.name, ESPALIER, *command)
         lines = log.read().splitlines()
         if not lines and "ptrace" in done.stderr:
             raise Skip(f"strace may not trace here: {done.stderr.strip()}")
-        check(done.returncode == 0 and place.is_new(), f"an undisturbed save: {done.stderr}")
+        check(done.returncode == 0, f"undisturbed, {command[0]} fails: {done.stderr}")
     numbers = collections.Counter()
     calls = []
-    is_begun = is_saving = is_placed = False
+    is_begun = False
     for line in lines:
         match = re.match(r"\d+ +(\w+)\(", line)
         if not match:
             continue
         name = match[1]
         numbers[name] += 1
-        is_begun = is_begun or (place.folder.name in line and name != "execve")
+        is_begun = is_begun or (folder.name in line and name != "execve")
+        # How often bytes are fetched ahead depends on what the page cache has by then.
+        if is_begun and name != "madvise":
+            calls.append((name, numbers[name], line))
+    return calls
+
+
+def calls_of_a_save(has_old):
+    """The system calls of a save, and how far it is at each of them."""
+    with Place(has_old) as place:
+        traced = trace(place.folder, "convert", "--threads", "1", NEW, place.target, *place.options())
+        check(place.is_new(), "an undisturbed save")
+    calls = []
+    is_saving = is_placed = False
+    for name, number, line in traced:
         is_saving = is_saving or (name == "openat" and ".espalier-" in line)
         # Renaming to a temporary name only finds out whether that works.
         is_placing = name in ("renameat", "renameat2") and place.target.name in line
-        # How often bytes are fetched ahead depends on what the page cache has by then.
-        if is_begun and name != "madvise":
-            calls.append(Call(name, numbers[name], is_saving, is_placing, is_placed))
+        calls.append(Call(name, number, is_saving, is_placing, is_placed))
         is_placed = is_placed or is_placing
     check(is_placed and {call.name for call in calls} >= FILE_CALLS - {"unlinkat", "fchmod", "renameat", "renameat2"},
           f"the calls of a save: {sorted({call.name for call in calls})}")
@@ -400,6 +413,88 @@ def cut_files():
             check([path.name for path in place.folder.iterdir()] == [source.name], f"{what}: something is left")
 
 
+def safetensors_of(numbers):
+    header = b'{"w":{"dtype":"U16","shape":[%d],"data_offsets":[0,%d]}}' % (len(numbers) // 2, len(numbers))
+    return struct.pack("<Q", len(header)) + header + numbers
+
+
+def make_chain(folder):
+    """Steps 0 to 2 of which each needs the one before, the same whole, and one that nobody needs: all two hours old."""
+    draw = random.Random(1)
+    weights = bytearray(draw.randbytes(300_000))
+    for step in range(3):
+        (folder / f"{step}.safetensors").write_bytes(safetensors_of(weights))
+        for position in draw.sample(range(0, len(weights), 2), 1000):
+            weights[position] ^= 1
+        source = folder / f"{step}.safetensors"
+        against = ("--base", folder / f"{step - 1}.espalier") if step else ()
+        for target, options in ((f"{step}.espalier", against), (f"whole-{step}.espalier", ())):
+            done = convert(source, folder / target, *options)
+            check(done.returncode == 0, f"making {target}: {done.stderr}")
+    check((folder / "2.espalier").stat().st_size < 20_000, "steps 1 and 2 are no patches")
+    for path in folder.iterdir():
+        os.utime(path, (time.time() - 7200,) * 2)
+
+
+def chains():
+    """kill -9 at every system call of commands on checkpoints that need each other: whatever was whole stays so, and the
+    command can be repeated."""
+    with tempfile.TemporaryDirectory(prefix="espalier-test-") as name:
+        origin = pathlib.Path(name)
+        make_chain(origin)
+        whole = (origin / "whole-2.espalier").read_bytes()
+
+        def is_step_2(path):
+            with tempfile.TemporaryDirectory(prefix="espalier-test-") as other:
+                flat = pathlib.Path(other) / "flat.espalier"
+                done = run(ESPALIER, "flatten", path, flat)
+                return done.returncode == 0 and flat.read_bytes() == whole
+
+        def one_or_the_other(folder, target, before):
+            there = target.read_bytes() if target.exists() else None
+            return there == before or is_step_2(target)
+
+        # What is run in a copy of the folder, what must hold whenever it is killed, and once it was repeated.
+        cases = {
+            "apply": (lambda folder: ("apply", folder / "2.espalier", folder / "whole-1.espalier", "--threads", "1"),
+                      lambda folder: one_or_the_other(folder, folder / "whole-1.espalier", (origin / "whole-1.espalier").read_bytes()),
+                      lambda folder: (folder / "whole-1.espalier").read_bytes() == whole),
+            "delta": (lambda folder: ("delta", folder / "1.espalier", folder / "2.safetensors", "-o", folder / "out.espalier", "--force", "--threads", "1"),
+                      lambda folder: one_or_the_other(folder, folder / "out.espalier", None),
+                      lambda folder: is_step_2(folder / "out.espalier")),
+            "fold": (lambda folder: ("fold", folder / "2.espalier", folder / "out.espalier", "--force", "--threads", "1"),
+                     lambda folder: one_or_the_other(folder, folder / "out.espalier", None),
+                     lambda folder: is_step_2(folder / "out.espalier")),
+            "prune": (lambda folder: ("prune", folder, "--keep", "2.espalier", "--delete"),
+                      lambda folder: True,
+                      lambda folder: {path.name for path in folder.glob("*.espalier")} == {f"{step}.espalier" for step in range(3)}),
+        }  # fmt: skip
+
+        def once(command, number):
+            arguments, holds, is_done = cases[command]
+            what = f"{command} killed at {number[0]} number {number[1]}"
+            with tempfile.TemporaryDirectory(prefix="espalier-test-") as other:
+                folder = pathlib.Path(other) / "run"
+                shutil.copytree(origin, folder)
+                done = run("strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={number[0]}", "-e",
+                           f"inject={number[0]}:signal=KILL:when={number[1]}", ESPALIER, *arguments(folder))
+                check(done.returncode in (-signal.SIGKILL, 128 + signal.SIGKILL), f"{what}: {done.returncode}")
+                check(holds(folder), f"{what}: neither the old file nor the new one")
+                check(is_step_2(folder / "2.espalier"), f"{what}: step 2 is lost")
+                again = run(ESPALIER, *arguments(folder))
+                check(again.returncode == 0 and is_done(folder), f"{what}: again, {again.stderr}")
+
+        runs = []
+        for command, (arguments, _, is_done) in cases.items():
+            with tempfile.TemporaryDirectory(prefix="espalier-test-") as other:
+                folder = pathlib.Path(other) / "run-to-trace"
+                shutil.copytree(origin, folder)
+                calls = [(call, number) for call, number, _ in trace(folder, *arguments(folder))]
+                check(is_done(folder), f"an undisturbed {command}")
+            runs += [(command, call) for call in calls]
+        in_parallel(once, runs, "kill points")
+
+
 ALICE, BOB, CAROL = 61001, 61002, 61003
 FINANCE, USERS = 62001, 62002
 
@@ -513,7 +608,7 @@ def other_users():
                     (victim / "file.espalier").unlink(missing_ok=True)
 
 
-PARTS = {part.__name__: part for part in (other_users, kill, errors, signals, limits, full_disk, in_full_disk, meetings, in_flight, cut_files)}
+PARTS = {part.__name__: part for part in (other_users, kill, errors, signals, limits, full_disk, in_full_disk, meetings, in_flight, cut_files, chains)}
 
 
 def main():

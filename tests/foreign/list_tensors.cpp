@@ -5,7 +5,7 @@
 #include <iostream>
 #include <string>
 
-#include "espalier/foreign/json_text.h"
+#include "espalier/base/json_text.h"
 #include "espalier/foreign/zip/inflate.h"
 #include "espalier/native/checkpoint_file.h"
 #include "espalier/read/walker.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "espalier/foreign/json_text.h"
+#include "espalier/base/json_text.h"
 #include "espalier/native/checkpoint_file.h"
 
 namespace {

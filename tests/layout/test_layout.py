@@ -20,13 +20,14 @@ ALLOWED = {
     "src/espalier/read": BASE | {"tree", "codec", "format"},
     "src/espalier/report": BASE | {"tree", "codec", "format", "read"},
     "src/espalier/write": BASE | {"tree", "codec", "format"},
+    "src/espalier/map": BASE | {"tree", "codec"},
     "src/espalier/foreign": BASE | {"tree", "codec", "format", "read", "write"},
-    "native/espalier/native": BASE | {"tree", "codec", "format", "read", "write", "foreign"},
+    "native/espalier/native": BASE | {"tree", "codec", "format", "read", "write", "foreign", "map"},
     "wasm": BASE | {"tree", "codec", "format", "read", "report", "write", "foreign"},
     "native/c": BASE | {"tree", "codec", "format", "read", "report", "write", "foreign", "native"},
     "native/serve": BASE | {"native"},
     "native/http": BASE | {"native"},
-    "native/cli": BASE | {"tree", "codec", "format", "read", "report", "write", "foreign", "native", "serve",
+    "native/cli": BASE | {"tree", "codec", "format", "read", "report", "write", "foreign", "map", "native", "serve",
                                                                               "http"},
 }
 # The core does no I/O, holds no threads and knows no operating system.

@@ -152,6 +152,22 @@ class ChunkRecord:
 
 
 @dataclass
+class FileRecord:
+    """A file beside this one; `name` is the number of a text."""
+
+    length: int
+    head_hash: bytes
+    tree_digest: bytes
+    name: int
+    head: int
+
+    def pack(self) -> bytes:
+        return struct.pack(
+            "<Q16s16sII", self.length, self.head_hash, self.tree_digest, self.name, self.head
+        )
+
+
+@dataclass
 class Tables:
     """The index: one list per vector, under the names and in the order of section 2.
 
@@ -174,6 +190,9 @@ class Tables:
     axes: list[tuple] = field(default_factory=list)
     axis_names: list[int] = field(default_factory=list)
     blocks: list[tuple] = field(default_factory=list)
+    # Section 11. None is version 1.0, whose index lacks both vectors.
+    files: list["FileRecord"] | None = None
+    bases: list[ChunkRecord] = field(default_factory=list)
     tree_digest: bytes = b"\0" * 16
 
     def set_texts(self, texts: list[bytes]) -> None:
@@ -446,8 +465,9 @@ class _Downward:
         self.align(4, 4)
         return self.push_u32(self.size - target + 4)
 
-    def vector(self, rows: list[bytes], alignment: int) -> int:
-        data = b"".join(rows)
+    def vector(self, rows: list[bytes] | bytes, alignment: int) -> int:
+        """`rows`: the elements. Those of one byte may come as `bytes`, as there are up to 64 MiB of them."""
+        data = rows if isinstance(rows, bytes) else b"".join(rows)
         self.align(len(data), 4)
         self.align(len(data), alignment)
         self.push(data)
@@ -457,16 +477,15 @@ class _Downward:
 def lay_out_index(
     tables: Tables,
     places: list[int] | None = None,
-    vector_order: Iterable[int] = range(15),
-    field_order: Iterable[int] = range(15),
+    vector_order: Iterable[int] | None = None,
+    field_order: Iterable[int] | None = None,
 ) -> bytes:
     """The index as a FlatBuffer, laid out as section 2 says. `places`: where the chunks lie.
 
-    Other orders than 0 to 14 give FlatBuffers that are well-formed, but not the one of section 2.
+    Other orders than that of the fields give FlatBuffers that are well-formed, but not the one of section 2.
     """
     u32s = lambda values: [struct.pack("<I", value) for value in values]
     u64s = lambda values: [struct.pack("<Q", value) for value in values]
-    u8s = lambda data: [data[i : i + 1] for i in range(len(data))]
     tuples = lambda rows: [b"".join(u32s(row)) for row in rows]
     places = [0] * len(tables.chunks) if places is None else places
     vectors = [
@@ -477,8 +496,8 @@ def lay_out_index(
         (u64s(tables.dims), 8),
         (u64s(tables.words), 8),
         (u32s(tables.text_ends), 4),
-        (u8s(tables.text), 1),
-        (u8s(tables.bytes), 1),
+        (bytes(tables.text), 1),
+        (bytes(tables.bytes), 1),
         (tuples(tables.labels), 4),
         (tuples(tables.dict_orders), 4),
         (u32s(tables.order), 4),
@@ -486,10 +505,13 @@ def lay_out_index(
         (u32s(tables.axis_names), 4),
         (tuples(tables.blocks), 4),
     ]
+    if tables.files is not None:
+        vectors.append(([file.pack() for file in tables.files], 8))
+        vectors.append(([base.pack(0) for base in tables.bases], 8))
     out = _Downward()
-    positions = {n: out.vector(*vectors[n]) for n in vector_order}
+    positions = {n: out.vector(*vectors[n]) for n in vector_order or range(len(vectors))}
     end_of_table = out.size
-    entries = {n: out.push_reference(positions[n]) for n in field_order}
+    entries = {n: out.push_reference(positions[n]) for n in field_order or range(len(vectors))}
     vtable_size = 4 + 2 * len(vectors)
     table = out.push_u32(vtable_size)  # The vtable stands just before the table.
     offsets = [table - entries[n] for n in range(len(vectors))]
@@ -498,6 +520,78 @@ def lay_out_index(
     out.push(b"ESPL")
     out.push_reference(table)
     return b"".join(reversed(out.pieces))
+
+
+def refer(
+    tables: Tables, files: dict[str, bytes], chunks: dict[int, tuple[str, int]]
+) -> None:
+    """Makes tables of version 1.1 whose `chunks`, by number, lie at an offset of one of `files`."""
+    old, names = tables.texts(), {name.encode() for name in files}
+    texts = sorted({*old, *names})
+    renumber = [texts.index(text) for text in old]
+    for node in tables.nodes:
+        if node.key_kind == 1:
+            node.key = renumber[node.key]
+        if node.kind == 7:
+            node.value = renumber[node.value]
+    tables.labels = [(node, renumber[text]) for node, text in tables.labels]
+    tables.axis_names = [renumber[text] for text in tables.axis_names]
+    tables.blocks = [(renumber[name], *sizes) for name, *sizes in tables.blocks]
+    tables.set_texts(texts)
+    order = sorted(files)
+    tables.files = []
+    for name in order:
+        data = files[name]
+        is_ours = data[:8] == b"\x89ESPL\r\n\x1a"
+        head = 128 if is_ours else min(len(data), 65536)
+        digest = data[64:80] if is_ours else bytes(16)
+        number = texts.index(name.encode())
+        tables.files.append(FileRecord(len(data), h128(data[:head]), digest, number, head))
+    for number, (name, offset) in chunks.items():
+        chunk = tables.chunks[number]
+        chunk.stored, chunk.hash = len(chunk.data), chunk.hash or h128(chunk.data)
+        chunk.offset, chunk.file = offset, order.index(name) + 1
+    for number, chunk in enumerate(tables.chunks):  # Section 11: what comes after one elsewhere.
+        if number and tables.chunks[number - 1].file and not chunk.file:
+            chunk.starts_tensor = True
+
+
+def zigzag(value: int, width: int) -> int:
+    """Section 12: of a difference modulo 2^(8 width)."""
+    value %= 1 << 8 * width
+    signed = value - (1 << 8 * width) if value >> (8 * width - 1) else value
+    return 2 * signed if signed >= 0 else -2 * signed - 1
+
+
+def leb128(value: int) -> bytes:
+    out = b""
+    while value >= 0x80:
+        out += bytes([value & 0x7F | 0x80])
+        value >>= 7
+    return out + bytes([value])
+
+
+def patch(width: int, base: bytes, data: bytes, store: Callable[[bytes], bytes] = bytes, dense: bool = False) -> bytes:
+    """The stored bytes of a patch (section 12) with elements of `width` bytes; `store` is given each stream."""
+    split = lambda raw: [int.from_bytes(raw[i : i + width], "little") for i in range(0, len(raw), width)]
+    pairs = list(zip(split(base), split(data)))
+    changed = [i for i, (a, b) in enumerate(pairs) if a != b or dense]
+    is_dense = len(changed) == len(pairs)
+    before = [-1, *changed]
+    gaps = b"" if is_dense else b"".join(leb128(i - last - 1) for last, i in zip(before, changed))
+    numbers = [zigzag(pairs[i][1] - pairs[i][0], width).to_bytes(width, "little") for i in changed]
+    streams = [gaps, *(bytes(number[k] for number in numbers) for k in range(width))]
+    stored = [store(stream) if stream else b"" for stream in streams]
+    head = struct.pack(f"<{3 + width}I", len(changed), len(gaps), *map(len, stored))
+    return head + b"".join(stored)
+
+
+def put_patch(tables: Tables, number: int, stored: bytes, bases: list[ChunkRecord]) -> None:
+    """Makes chunk `number` a patch with these bytes. Call it in the order of chunks."""
+    chunk = tables.chunks[number]
+    chunk.hash, chunk.codec, chunk.data = h128(chunk.data), 3, stored
+    tables.files = tables.files or []
+    tables.bases += bases
 
 
 def build(
@@ -521,19 +615,28 @@ def build(
     # The length of an index does not depend on the numbers in it, so the places follow from it.
     places, blobs, end = [], b"", 128 + len(index)
     for chunk in tables.chunks:
+        if chunk.file and tables.files is not None:  # It lies in another file, where it says.
+            places.append(chunk.offset)
+            continue
         gap = -end % 64 if chunk.starts_tensor else 0
         blobs += bytes([padding]) * gap + chunk.data
         places.append(end + gap)
+        for base in tables.bases:  # One that shares a chunk's bytes has its record.
+            if base.data is chunk.data and not base.file:
+                base.offset = end + gap
         end += gap + len(chunk.data)
     index = lay_out_index(tables, places, **layout or {})
     if edit_index:
         index = edit_index(index)
 
-    features = sum(1 << bit for bit in (0, 1) if any(c.codec == bit + 1 for c in tables.chunks))
+    records = tables.chunks + tables.bases
+    features = sum(1 << bit for bit in (0, 1) if any(record.codec == bit + 1 for record in records))
+    if tables.files is not None:
+        features |= 4 * any(record.file for record in records) + 8 * any(record.codec == 3 for record in records)
     values = {
         "magic": b"\x89ESPL\r\n\x1a",
         "major": 1,
-        "minor": 0,
+        "minor": 0 if tables.files is None else 1,
         "zero": 0,
         "features": features,
         "file_length": 128 + len(index) + len(blobs),

@@ -7,7 +7,7 @@ back into a tree and built again with these must come out the same: `rebuild(dat
 import struct
 
 import espalier_reference as reference
-from espalier_build import Array, Labelled, Placeholder, Record, Set, build, from_tree, h128
+from espalier_build import Array, ChunkRecord, Labelled, Placeholder, Record, Set, build, from_tree, h128
 
 
 def tree_of(file, root=0):
@@ -74,4 +74,9 @@ def rebuild(data, raw=False):
         if codec != reference.RAW and not raw:
             chunk.hash = h128(chunk.data)
             chunk.codec, chunk.data = codec, data[offset : offset + stored]
+    if file.header["version"] != "1.0" and not raw:
+        assert not file.others, "the chunks of other files are not here"
+        tables.files = []
+        for offset, hash_, stored, _, codec, _ in file.index.bases.rows:
+            tables.bases.append(ChunkRecord(b"", False, offset, hash_, stored, 0, codec))
     return build(tables)

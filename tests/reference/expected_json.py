@@ -91,7 +91,7 @@ class Expected:
     def stored(self, number):
         tensor = self.file.tensors[number]
         chunks = [self.file.index.chunks.rows[c] for c, _ in reference.chunks_of(tensor)]
-        names = {reference.RAW: "raw", reference.ZSTD: "zstd", reference.PLANES: "planes"}
+        names = {reference.RAW: "raw", reference.ZSTD: "zstd", reference.PLANES: "planes", reference.PATCH: "patch"}
         codecs = "+".join(names[codec] for codec in sorted({chunk[4] for chunk in chunks}))
         digest = None if tensor.placeholder else reference.tensor_digest(self.file, tensor).hex()
         return {"offset": chunks[0][0] if chunks else None, "chunks": len(chunks),

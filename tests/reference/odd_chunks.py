@@ -159,8 +159,8 @@ def odd_planes():
     noise, framed, seven, last = PARTS[0], seal(frame(PARTS[1])), b"\7", b"\x3f"
     good = [noise, framed, seven, last]
     sizes = [len(part) for part in good]
-    length = lambda k, size: f"plane {k} has the length {size}"
-    cut, behind, wrong = "is cut short", "stands after the planes", "chunk 0 is damaged"
+    length = lambda k, size: f"stream {k} has the length {size}"
+    cut, behind, wrong = "is cut short", "stands after the streams", "chunk 0 is damaged"
 
     def with_plane(k, part):
         return join([*good[:k], part, *good[k + 1 :]])
@@ -175,16 +175,16 @@ def odd_planes():
     yield "of-2^31", with_length(0, 2**31), length(0, 2**31)
     yield "and-a-byte", join(good) + b"\0", behind
     yield "and-a-frame", join(good) + framed, behind
-    yield "last-missing", join(good)[:-1], "plane 3 " + cut
-    yield "all-missing", join([], sizes), "plane 0 " + cut
-    yield "lengths-missing", b"".join(good)[:12], "the planes have no lengths"
-    yield "lengths-cut", join(good)[:15], "the planes have no lengths"
-    yield "lengths-of-one-byte", b"\1", "the planes have no lengths"
+    yield "last-missing", join(good)[:-1], "stream 3 " + cut
+    yield "all-missing", join([], sizes), "stream 0 " + cut
+    yield "lengths-missing", b"".join(good)[:12], "the streams have no lengths"
+    yield "lengths-cut", join(good)[:15], "the streams have no lengths"
+    yield "lengths-of-one-byte", b"\1", "the streams have no lengths"
     swapped = struct.pack(">4I", *sizes) + b"".join(good)
     yield "lengths-swapped", swapped, length(0, 64 << 24)
-    yield "one-fewer", join(good[:3]) + b"\x3f", "plane 1 " + cut
+    yield "one-fewer", join(good[:3]) + b"\x3f", "stream 1 " + cut
     yield "sum-too-short", with_length(0, 63), "its seal is wrong"
-    yield "sum-too-long", with_length(3, 2), "plane 3 " + cut
+    yield "sum-too-long", with_length(3, 2), "stream 3 " + cut
     yield "constant-twice", with_plane(2, b"\7\7"), "too short for a seal"
     yield "without-seal", with_plane(1, frame(PARTS[1])), "its seal is wrong"
     for size in (1, 63, 65, 256):

@@ -62,7 +62,7 @@ def other_number(random, number, bits):
 NODE = {"kind": 8, "key_kind": 8, "zero": 16, "key": 32, "value": 32, "count": 32}
 TENSOR = {"dtype": 8, "zero": 8, "block": 16, "shape": 32, "first_chunk": 32}
 CHUNK = {"offset": 64, "stored": 32, "file": 16, "codec": 8, "zero": 8}
-WIDTHS = {"nodes": NODE, "tensors": TENSOR, "chunks": CHUNK, "dims": 64, "words": 64}
+WIDTHS = {"nodes": NODE, "tensors": TENSOR, "chunks": CHUNK, "bases": CHUNK, "dims": 64, "words": 64}
 
 
 def change_tables(random, tables):

@@ -19,12 +19,14 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "support")]
 import espalier_reference as reference
 import random_damage
 import report
-from espalier_build import build, from_tree
+import test_vectors
+from espalier_build import Array, build, from_tree
 from espalier_codecs import at_random, compress
 from espalier_rebuild import rebuild
-from expected_json import Expected, exact
+from expected_json import Expected, cli_element, exact
 from odd_chunks import good_chunks
-from random_trees import RandomTree, edge_trees
+from odd_patches import chain, good_bases, good_patches
+from random_trees import BITS, RandomTree, edge_trees
 from test_reference import broken_files
 
 ESPALIER = os.environ.get("ESPALIER") or sys.exit("ESPALIER must name the command line")
@@ -78,6 +80,9 @@ class GoodFiles(Folder):
             made = RandomTree(generator, compressible=True)
             tables = from_tree(made.tree, made.metadata)
             cls.files[f"compressed {seed}"] = build(compress(tables, at_random(generator)))
+        for good in good_patches():
+            cls.files[f"patch {good.name}"] = good.file()
+        cls.files |= dict(good_bases())
         for chunk in good_chunks():
             cls.files[f"chunk {chunk.name}"] = chunk.file()
         cls.paths = {name: cls.write(f"{n}.espalier", data)
@@ -156,6 +161,19 @@ class GoodFiles(Folder):
                 self.assertTrue(same, "other bytes than those of the independent builder")
 
 
+class Elements(Folder):
+    def test_values_of_the_page(self):
+        """What section 17 says of the elements of every dtype."""
+        for dtype, data, _ in test_vectors.element_rows():
+            tensor = Array(dtype, (8 * len(data) // BITS[dtype],), data)
+            path = self.write(f"{dtype}.espalier", build(from_tree({"t": tensor})))
+            found = run_json("show", path, "t")["node"]["values"]
+            expected = [cli_element(value) for value in test_vectors.values_of(dtype, data)]
+            narrow = dtype not in ("f64", "c128")  # Floats of at most 32 bits are printed as f32.
+            with self.subTest(dtype=dtype):
+                self.assertEqual(exact(found, narrow), exact(expected, narrow), found)
+
+
 def verdict(data):
     """The independent reader's verdict: "ok", "damaged" (it opens) or "refused"; and the reason."""
     try:
@@ -230,6 +248,14 @@ class WrongFiles(Folder):
 
     def test_wrong_anything_in_compressed_files(self):
         self.random_files(random_damage.wrong_anything, 200, compressed=True)
+
+    def test_wrong_numbers_of_patched_files(self):
+        good = [odd.tables() for odd in good_patches()] + [chain(4), chain(9)]
+        files = {}
+        for seed in range(500):
+            generator = random.Random(f"patched {seed}")
+            files[seed] = random_damage.wrong_number(generator, generator.choice(good))
+        self.compare(files, range(20, 200))
 
     def test_wrong_chunks(self):
         """Some are as good as others, such as a byte of a frame that nothing depends on."""

@@ -17,6 +17,7 @@ import sys
 import tempfile
 import traceback
 import unittest
+from dataclasses import replace
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "support")]
@@ -40,6 +41,7 @@ from espalier_build import (
     h128,
     lay_out_index,
     tree_digest,
+    refer,
 )
 from espalier_reference import FormatError
 from espalier_codecs import PLANES, ZSTD, at_random, compress, frame, seal, smallest
@@ -56,6 +58,7 @@ from index_edits import (
     vtable,
 )
 from odd_chunks import OddChunk, good_chunks, odd_chunks
+from odd_patches import good_bases, good_patches, odd_bases, odd_patches
 from random_trees import RandomTree
 from table_edits import add_text, append, both, drop, node, put, retext, row, swap, tree
 
@@ -151,6 +154,22 @@ class PageAndConstants(unittest.TestCase):
             expected = [(name, (sizes[size], int(at))) for at, size, name in found]
             fields = [(n, (dtype[n].itemsize, dtype.fields[n][1])) for n in dtype.names]
             self.assertEqual(fields, expected, record)
+
+    def test_rules(self):
+        """Rules are numbered in sequence; the reader names those of its checks, and the page all that it refers to."""
+        defined = re.findall(r"^- \*\*R-(\d+)\.(\d+)\*\* ", PAGE, re.MULTILINE)
+        numbers = [(int(section), int(rule)) for section, rule in defined]
+        for section, rules in itertools.groupby(numbers, lambda number: number[0]):
+            rules = [rule for _, rule in rules]
+            self.assertEqual(rules, list(range(1, len(rules) + 1)), f"section {section}")
+            self.assertIn(f"R-{section}.1**", PAGE.split(f"\n## {section}. ")[1].split("\n## ")[0])
+        defined = {f"R-{section}.{rule}" for section, rule in numbers}
+        self.assertEqual(set(re.findall(r"R-\d+\.\d+", PAGE)) - defined, set())
+        named = set(re.findall(r'"(R-\d+\.\d+)"', inspect.getsource(reference)))
+        self.assertEqual(named - defined, set())
+        # Key paths are in no file, and the vectors of 1.1 are checked with the layout of the index.
+        unchecked = {rule for rule in defined if rule.startswith("R-10.")} | {"R-11.1"}
+        self.assertEqual(defined - named, unchecked)
 
     def test_header(self):
         rows = self.rows("## 1. Header", 3)
@@ -327,6 +346,24 @@ class Codecs(unittest.TestCase):
         for chunk in odd_chunks():
             self.assertEqual(chunk.tables().chunks[0].codec, chunk.codec, chunk.name)
             reference.open_file(chunk.file())
+
+    def test_every_good_patch(self):
+        names = set()
+        for good in good_patches():
+            with self.subTest(name=good.name):
+                self.assertEqual(reference.read_tensor(check(good.file()), 1), good.data)
+                self.assertNotIn(good.name, names)
+                names.add(good.name)
+        self.assertGreater(len(names), 60)
+        for name, data in good_bases():
+            with self.subTest(name=name):
+                file = check(data)
+                self.assertEqual(file.header["version"], "1.1")
+                self.assertTrue(file.bases)
+
+    def test_every_odd_patch_is_refused_for_its_stored_bytes(self):
+        for odd in odd_patches():
+            reference.open_file(odd.file())
 
     def test_files_differ_only_in_codecs(self):
         """The same state and the same digest with any codecs."""
@@ -675,14 +712,15 @@ BROKEN = {
     "chunk of no bytes": (both(tree(Array("u8", (0,), b"")),
                                append("chunks", ChunkRecord(b"", True))), "chunk 0 has no tensor"),
     "chunk reserved": (row("chunks", 0, zero=1), "reserved field of chunk 0"),
-    "chunk elsewhere": (row("chunks", 0, file=1), "lies in another file"),
+    "chunk elsewhere": (row("chunks", 0, file=1), "lies in a file that is not listed"),
     "zstd not shorter": (row("chunks", 0, codec=1), "chunk 0 has the wrong length"),
     "zstd longer": (row("chunks", 0, codec=1, stored=25), "chunk 0 has the wrong length"),
     "zstd of nothing": (row("chunks", 0, codec=1, data=b""), "chunk 0 has the wrong length"),
     "planes not shorter": (row("chunks", 0, codec=2), "chunk 0 has the wrong length"),
     "planes of nothing": (row("chunks", 0, codec=2, data=b""), "chunk 0 has the wrong length"),
     "planes of a block": (row("chunks", 1, codec=2, data=bytes(9)), "opaque, which has no planes"),
-    "codec 3": (row("chunks", 0, codec=3), "unknown codec 3"),
+    "codec 3": (row("chunks", 0, codec=3, stored=1), "is a patch, and the version is 1.0"),
+    "codec 4": (row("chunks", 0, codec=4), "unknown codec 4"),
     "stored too short": (row("chunks", 0, stored=23), "chunk 0 has the wrong length"),
     "stored too long": (row("chunks", 0, stored=25), "chunk 0 has the wrong length"),
     "stored nothing": (row("chunks", 0, stored=0), "chunk 0 has the wrong length"),
@@ -709,7 +747,7 @@ BROKEN = {
 
 # Name: (edit of the index, words of the error).
 BROKEN_INDEX = {
-    "no index": (lambda index: b"", "position of the root table lies outside"),
+    "no index": (lambda index: b"", "the index is said to have 0 bytes"),
     "index of 7 bytes": (lambda index: index[:7], "wrong file identifier"),
     "index cut off": (lambda index: index[:-1], "`nodes` does not stand"),
     "identifier": (poke("<4s", lambda i: 4, b"ESPM"), "wrong file identifier"),
@@ -753,20 +791,23 @@ BROKEN_HEADER = {
     "magic": ({"magic": b"\x89ESPL\n\x1a\n"}, "wrong magic"),
     "major": ({"major": 2}, "version 2.0 is unknown"),
     "major 0": ({"major": 0}, "version 0.0 is unknown"),
-    "minor": ({"minor": 1}, "version 1.1 is unknown"),
+    "minor": ({"minor": 1}, "features 0x0 do not belong to version 1.1"),
+    "minor 2": ({"minor": 2}, "version 1.2 is unknown"),
     "reserved after the version": ({"zero": 1}, "reserved bytes after the version"),
     "feature 0 without use": ({"features": 1}, "that the file uses are 0x0"),
     "feature 1 without use": ({"features": 2}, "that the file uses are 0x0"),
     "wrong feature of zstd": ({"features": 2, "codec": 1, "data": b"zstd"}, "file uses are 0x1"),
     "wrong feature of planes": ({"features": 1, "codec": 2, "data": b"p"}, "file uses are 0x2"),
     "one feature too many": ({"features": 3, "codec": 1, "data": b"zstd"}, "file uses are 0x1"),
-    "feature 2": ({"features": 4}, "unknown features 0x4"),
+    "feature 2": ({"features": 4}, "features 0x4 do not belong to version 1.0"),
+    "feature 3": ({"features": 8}, "do not belong to version 1.0"),
+    "feature 4": ({"features": 16}, "unknown features 0x10"),
     "feature 63": ({"features": 1 << 63}, "unknown features 0x8"),
     "codec without its feature": ({"features": 0, "codec": 1, "data": b"zstd"}, "uses are 0x1"),
     "file length too large": ({"file_length": 2**64 - 1}, "the file is truncated"),
     "file length too small": ({"file_length": 128}, "the file has trailing bytes"),
     "index offset": ({"index_offset": 136}, "the index is said to stand at 136"),
-    "index length of 2^31": ({"index_length": 2**31}, "the index is too long"),
+    "index length of 2^31": ({"index_length": 2**31}, "the index is said to have 2147483648 bytes"),
     "index length beyond the file": ({"index_length": 2**31 - 1}, "reaches beyond the file"),
     "index length short": ({"index_length": 64}, "the index is damaged"),
     "index hash": ({"index_hash": bytes(16)}, "the index is damaged"),
@@ -808,11 +849,51 @@ def broken_files():
     tailed = build(sample(), header=longer, tail=b"\0")
     yield "byte after the last chunk", tailed, "does not end with its last chunk"
     yield "padding", build(sample(), padding=1), "padding is not zero"
+    for name, (changes, words) in BROKEN_FILES_TABLE.items():
+        yield "other files: " + name, build(referring(*changes)), words
     for chunk in odd_chunks():
         yield f"chunk: {chunk.name}", chunk.file(), chunk.words
+    for odd in odd_patches():
+        yield f"patch: {odd.name}", odd.file(), odd.words
+    for name, data, words in odd_bases():
+        yield f"base: {name}", data, words
     for dtype in ("bool", "i8", "u8", "f8_e5m2", "i4", "opaque"):
         chunk = OddChunk("", dtype, bytes(64), PLANES, b"planes")
         yield f"chunk: planes of {dtype}", chunk.file(), f"{dtype}, which has no planes"
+
+
+# Section 11: what stands beside a file is not there in these tests.
+MIB = 1 << 20
+BESIDE = ("base", "other")
+
+
+def referring(*changes):
+    tables = from_tree({"a": Array("u8", (2 * MIB,), bytes(2 * MIB)), "b": Array("u8", (1,), b"b"), "zz": 1})
+    beside = {name: bytes(MIB * 3) for name in BESIDE}
+    refer(tables, beside, {0: ("base", 0), 1: ("other", MIB)})
+    for change in changes:
+        change(tables)
+    return tables
+
+
+def third_file(tables):
+    tables.files.append(replace(tables.files[0], name=len(tables.text_ends) - 1))
+
+
+BROKEN_FILES_TABLE = {
+    "missing": ([], "lies in a file that is missing"),
+    "too many": ([lambda tables: tables.files.extend([tables.files[0]] * 65533)], "too many other files"),
+    "unsorted": ([lambda tables: tables.files.reverse()], "is out of order"),
+    "no name": ([row("files", 0, name=99)], "text 99 does not exist"),
+    "name": ([row("files", 1, name=0), row("files", 0, name=0)], "is out of order"),
+    "device": ([retext(b"base", b"con.x")], "is no name of a file"),
+    "same in another case": ([retext(b"base", b"nAme"), retext(b"other", b"name")], "differs from another name only in case"),
+    "ends with a dot": ([retext(b"base", b"c.")], "is no name of a file"),
+    "head": ([row("files", 0, head=0)], "has 0 bytes"),
+    "unused": ([third_file], "file 3 has no chunk"),
+    "beyond": ([row("chunks", 0, offset=3 * MIB)], "reaches beyond its file"),
+    "shared": ([row("chunks", 1, offset=MIB - 1, file=1), row("chunks", 2, offset=0, file=2)], "shares bytes"),
+}
 
 
 class BrokenFiles(unittest.TestCase):
@@ -837,7 +918,7 @@ class BrokenFiles(unittest.TestCase):
             except FormatError as error:
                 failed.update(f.lineno for f in traceback.extract_tb(error.__traceback__))
         missed = {a for a, b in checks.items() if not any(a <= line <= b for line in failed)}
-        missed = {a for a in missed if "FormatError(sentence, offset)" not in lines[a - 1]}
+        missed = {a for a in missed if "FormatError(rule, sentence, offset)" not in lines[a - 1]}
         self.assertEqual([lines[a - 1].strip() for a in sorted(missed)], [])
 
 
@@ -1106,7 +1187,7 @@ class Program(unittest.TestCase):
     def test_bad_file(self):
         result = self.run_on(build(sample())[:-1])
         self.assertEqual((result.returncode, result.stdout), (3, ""))
-        line = r"\Athe file is truncated: \d+ of \d+ bytes \(byte \d+\)\n\Z"
+        line = r"\Athe file is truncated: \d+ of \d+ bytes \(byte \d+, R-1\.8\)\n\Z"
         self.assertRegex(result.stderr, line)
 
     def test_no_file(self):

@@ -8,6 +8,8 @@
 #include "support/tables_copy.h"
 #include <doctest/doctest.h>
 
+#include "espalier/format/file_table.h"
+#include "espalier/format/index.h"
 #include "espalier/read/checkpoint.h"
 #include "espalier/read/fetch.h"
 #include "espalier/read/verify.h"
@@ -25,7 +27,13 @@ Result<std::shared_ptr<const Catalog>> from_index(ByteSpan file, const Limits& l
   REQUIRE(arena);
   const auto index = file.subspan(kHeaderBytes, header->index_length);
   std::copy(index.begin(), index.end(), arena->bytes().begin());
-  return Catalog::from_index(*header, std::move(*arena), limits);
+  const ByteSpan bytes = std::as_const(*arena).bytes();
+  const auto tables = open_index(*header, bytes);
+  if (!tables) return propagate(tables);
+  REQUIRE(check_file_table(*tables, bytes.data(), limits));
+  FileSet files =
+      file_set(*tables, {.length = header->file_length, .data_begin = header->index_end()});
+  return Catalog::from_index(*header, std::move(*arena), *tables, std::move(files), limits);
 }
 
 Value one_tensor() {

@@ -275,13 +275,14 @@ TEST_CASE("The decoder itself refuses what a chunk's hash would find later") {
   CHECK_FALSE(decoder.decode(Codec::kPlanes, kBF16, planes, elements));
 }
 
-TEST_CASE("There are no planes of single bytes, and no codec 3") {
+TEST_CASE("There are no planes of single bytes, no patches without a base, and no codec 4") {
   Bytes out(64);
   ChunkDecoder decoder;
   Bytes planes(4 + 64);
   store_le(planes.data(), std::uint32_t{64});
   CHECK_FALSE(decoder.decode(Codec::kPlanes, kBytes, planes, out));
-  CHECK_FALSE(decoder.decode(static_cast<Codec>(3), kBytes, planes, out));
+  CHECK_FALSE(decoder.decode(static_cast<Codec>(4), kBytes, planes, out));
+  CHECK_FALSE(decoder.decode(Codec::kPatch, kBytes, planes, out));
   CHECK_FALSE(decoder.decode(Codec::kRaw, kBytes, planes, out));
 }
 

@@ -87,6 +87,31 @@ TEST_CASE("An extent is complete once, for any pieces") {
   }
 }
 
+TEST_CASE("Extents that overlap all get their bytes") {
+  const auto file = counting(700);
+  Gather joined({{0, 10, 20}, {0, 15, 5}, {0, 25, 10}, {1, 0, 4}, {1, 0, 4}});
+  CHECK(Extents(joined.needs().begin(), joined.needs().end()) == Extents{{0, 10, 25}, {1, 0, 4}});
+  testing::Random random(6);
+  for (int round = 0; round < 300; ++round) {
+    Extents wanted;
+    for (std::size_t i = 1 + random.below(30); i > 0; --i) {
+      wanted.push_back({0, random.below(600), 1 + random.below(random.one_in(3) ? 100 : 8)});
+      if (random.one_in(4)) wanted.push_back(wanted.back());
+    }
+    std::sort(wanted.begin(), wanted.end(),
+              [](const Extent& a, const Extent& b) { return a.offset < b.offset; });
+    Collector whole(wanted, file);
+    CHECK(testing::feed_whole(whole, file));
+    CHECK(whole.has_all());
+    Collector bytewise(wanted, file);
+    CHECK(testing::feed_steps(bytewise, file, 1));
+    CHECK(bytewise.has_all());
+    Collector scrambled(wanted, file);
+    CHECK(testing::feed_scrambled(scrambled, file, random));
+    CHECK(scrambled.has_all());
+  }
+}
+
 TEST_CASE("A driver's mistakes are errors, and change nothing") {
   const auto file = counting(100);
   Gather gather({{0, 10, 5}});

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "espalier/codec/hash.h"
+#include "espalier/format/tables.h"
 
 namespace espalier {
 namespace {
@@ -113,7 +114,7 @@ TEST_CASE("An intact header that contradicts itself is invalid") {
 TEST_CASE("Unknown versions and features are refused, known features are not") {
   check_refused(with(8, std::uint16_t{2}), ErrorCode::kUnsupportedVersion, 8);
   check_refused(with(8, std::uint16_t{0}), ErrorCode::kUnsupportedVersion, 8);
-  check_refused(with(10, std::uint16_t{1}), ErrorCode::kUnsupportedVersion, 8);
+  check_refused(with(10, std::uint16_t{2}), ErrorCode::kUnsupportedVersion, 8);
   // Another version's header may be shorter.
   const auto newer = with(8, std::uint16_t{2});
   for (std::size_t size = 12; size < kHeaderBytes; ++size) {
@@ -127,6 +128,21 @@ TEST_CASE("Unknown versions and features are refused, known features are not") {
   const auto known = decode_header(with(16, std::uint64_t{1}), {}, 1);
   REQUIRE(known);
   CHECK(known->features == 1);
+}
+
+TEST_CASE("A header has the lowest version that has its features") {
+  check_refused(with(10, std::uint16_t{1}), ErrorCode::kHeaderInvalid, 10);
+  Header header = example();
+  header.features = kFeatureOtherFiles;
+  Bytes bytes = encode_header(header);
+  CHECK(load_le<std::uint16_t>(&bytes[10]) == 1);
+  const auto decoded = decode_header(bytes, {}, kFeatureOtherFiles);
+  REQUIRE(decoded);
+  CHECK(decoded->minor == 1);
+  check_refused(bytes, ErrorCode::kUnsupportedFeature, 16);
+  store_le(bytes.data() + 10, std::uint16_t{0});
+  store_le(bytes.data() + 120, hash64(ByteSpan(bytes).first(120)));
+  CHECK(decode_header(bytes, {}, kFeatureOtherFiles).error().code == ErrorCode::kHeaderInvalid);
 }
 
 TEST_CASE("An index over the limit is refused before anything is allocated") {

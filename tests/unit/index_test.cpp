@@ -63,7 +63,7 @@ struct Aligned {
 
 TEST_CASE("An index comes back as it was encoded") {
   const EncodedIndex index = example();
-  const auto tables = decode_index(index.bytes(), 128);
+  const auto tables = decode_index(index.bytes(), 128, 0);
   REQUIRE(tables);
   CHECK(tables->nodes.size() == 3);
   CHECK(tables->nodes[2].value == 77);
@@ -83,7 +83,7 @@ TEST_CASE("Empty vectors are fine, in every combination of sizes") {
         t.words.resize(words);
         const auto encoded = EncodedIndex::encode(std::move(t), chunks);
         REQUIRE(encoded);
-        const auto tables = decode_index(encoded->bytes(), 0);
+        const auto tables = decode_index(encoded->bytes(), 0, 0);
         REQUIRE(tables);
         CHECK(tables->text.size() == texts);
         CHECK(tables->words.size() == words);
@@ -105,19 +105,19 @@ TEST_CASE("An index cut short or followed by something is refused") {
   for (std::size_t size = 0; size < index.bytes().size(); ++size) {
     CAPTURE(size);
     Aligned cut(index.bytes().first(size));
-    const auto tables = decode_index(cut.view(), 128);
+    const auto tables = decode_index(cut.view(), 128, 0);
     REQUIRE_FALSE(tables);
     CHECK(tables.error().code == ErrorCode::kIndexInvalid);
     CHECK(tables.error().offset >= 128);
   }
   std::vector<std::byte> longer(index.bytes().begin(), index.bytes().end());
   longer.resize(longer.size() + 8);
-  CHECK_FALSE(decode_index(Aligned(longer).view(), 128));
+  CHECK_FALSE(decode_index(Aligned(longer).view(), 128, 0));
 }
 
 // Every content has one layout: an accepted index encodes to the same bytes.
 bool is_refused_or_canonical(Aligned& bytes) {
-  const auto tables = decode_index(bytes.view(), 128);
+  const auto tables = decode_index(bytes.view(), 128, 0);
   if (!tables) return tables.error().code == ErrorCode::kIndexInvalid;
   auto encoded = EncodedIndex::encode(copy(*tables), tables->chunks.size());
   if (!encoded) return false;
@@ -136,7 +136,7 @@ TEST_CASE("A damaged byte of an index is refused, or is that of another index") 
       CAPTURE(i);
       CAPTURE(value);
       REQUIRE(is_refused_or_canonical(damaged));
-      refused += decode_index(damaged.view(), 128) ? 0 : 1;
+      refused += decode_index(damaged.view(), 128, 0) ? 0 : 1;
     }
   }
   // The root, its vtable, fifteen references and fifteen lengths are some 170 bytes.

@@ -87,7 +87,7 @@ TEST_CASE("Regions of any size cover everything after the index once") {
     std::uint32_t chunk = 0;
     for (const Region& region : plan.regions()) {
       CHECK(region.extent.offset == end);
-      CHECK(region.first_chunk == chunk);
+      CHECK(region.first == chunk);
       CHECK(region.chunk_count > 0);
       end += region.extent.length;
       chunk += region.chunk_count;

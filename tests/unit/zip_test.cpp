@@ -290,6 +290,33 @@ TEST_CASE("Over a network, local headers are predicted, and read where that is i
   CHECK(near_padded.wanted.size() == 5);
 }
 
+TEST_CASE("Over a network, no data are taken that begin elsewhere than a header says") {
+  const std::string gap = std::string(17, '\0') + "678";
+  for (const std::string& behind : {std::string(), gap}) {
+    const std::string file = make_zip({{.name = "p", .data = "345", .descriptor = behind},
+                                       {.name = "n", .data = "12", .local_extra = gap}});
+    Opened near(file);
+    REQUIRE(near.open());
+    CHECK(near.text("p") == "345");
+    Opened far(file, true);
+    REQUIRE(far.open());
+    std::vector<bool> fits;
+    for (const Checksum& checksum : far.archive.checksums()) {
+      const ByteSpan range = as_bytes(file).subspan(checksum.offset, checksum.length);
+      if (checksum.is_of_header) fits.push_back(crc32_after(0, range) == checksum.crc);
+    }
+    CHECK(fits == std::vector<bool>{behind.empty(), true});
+    if (behind.empty()) {
+      CHECK(far.text("p", 2) == "34");
+      CHECK(far.text("n") == "12");
+      CHECK(far.archive.checksums().size() == 2);
+    } else {
+      CHECK(far.archive.entry(0).is_predicted);
+      CHECK(far.text("p", 1).find("where no known writer puts them") != std::string::npos);
+    }
+  }
+}
+
 TEST_CASE("Deflated entries are inflated, checked, and made into files") {
   const std::string data = "what a deflated entry holds";
   const auto part = [&](const std::string& packed) {
@@ -394,6 +421,23 @@ TEST_CASE("A whole entry must match its CRC-32 unless none was recorded") {
   Opened unchecked(file);
   REQUIRE(unchecked.open());
   CHECK(unchecked.text("a") == "Xbc");
+}
+
+TEST_CASE("Names are also found in any case, however many spellings there are") {
+  Opened opened(make_zip({{"x/ab", ""}, {"x/aB", ""}, {"c", ""}, {"x/Ab", ""}}));
+  REQUIRE(opened.open());
+  const ZipDirectory& directory = opened.archive.directory();
+  CHECK(directory.find("x/ab") == 0u);
+  CHECK(directory.find("x/aB") == 1u);
+  CHECK(directory.find("x/Ab") == 3u);
+  CHECK_FALSE(directory.find("x/AB"));
+  CHECK(directory.find_in_any_case("X/AB") == 3u);
+  CHECK(directory.find_in_any_case("C") == 2u);
+  CHECK_FALSE(directory.find_in_any_case("x/abc"));
+  CHECK(directory.find_case_twin());
+  Opened plain(make_zip({{"a", ""}, {"b", ""}, {"A{", ""}, {"A[", ""}}));
+  REQUIRE(plain.open());
+  CHECK_FALSE(plain.archive.directory().find_case_twin());
 }
 
 TEST_CASE("Names are found among very many, and repeated ones too") {

@@ -1,6 +1,6 @@
 // The public exports of the package.
 export { open, openInWorker, type OpenOptions, type WorkerOpenOptions } from './open.js'
-export { Checkpoint, type CheckpointMeter, type VerifyOptions } from './api/checkpoint.js'
+export { Checkpoint, type CheckpointMeter, type FurtherFile, type VerifyOptions } from './api/checkpoint.js'
 export { Node, type FindOptions, type Path, type TensorOptions } from './api/node.js'
 export { Tensor, type ReadOptions } from './api/tensor.js'
 export type { Comparison, Difference } from './api/compare.js'

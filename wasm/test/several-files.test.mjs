@@ -1,8 +1,11 @@
 // Models in several files, and distributed checkpoints of PyTorch: from memory and over HTTP, whole and with files missing.
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { readFileSync, readdirSync } from 'node:fs'
+import { cpSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { open } from 'espalier'
 import { checkTree, rawBytes } from './support/described.mjs'
@@ -120,4 +123,113 @@ for (const name of ['flat', 'training', 'sharded', 'views']) {
 test('an index of nothing but a number, and one that is cut, are refused', async () => {
   const refused = [['{"weight_map": 7}', /weight_map/], ['{"metadata": {}, "weight_map": {"a": "b.safe', /not JSON/]]
   for (const [text, message] of refused) await assert.rejects(open(new TextEncoder().encode(text)), { code: 'foreign_invalid', message })
+})
+
+/** An index over the model's files, made by the command line: an Espalier file whose every chunk lies in another one. */
+async function sealed(t) {
+  const made = mkdtempSync(join(tmpdir(), 'espalier-'))
+  t.after(() => rmSync(made, { recursive: true }))
+  cpSync(new URL('shards/model/', folder), made, { recursive: true })
+  execFileSync(process.env.ESPALIER, ['index', join(made, INDEX), join(made, 'model.espalier')])
+  return new File([readFileSync(join(made, 'model.espalier'))], 'model.espalier')
+}
+
+async function checkSealed(checkpoint) {
+  assert.equal(checkpoint.format, 'espalier')
+  const found = []
+  for await (const { tensor, data } of checkpoint.read()) {
+    found.push([tensor.path, [...data.shape], createHash('sha256').update(rawBytes(data)).digest('hex')])
+  }
+  assert.deepEqual(found.sort(), expected.tensors.map(({ name, shape, sha256 }) => [name, shape, sha256]).sort())
+}
+
+test('an Espalier file whose chunks lie in other files opens with them, from memory and from a URL', { timeout: 60_000 }, async (t) => {
+  const index = await sealed(t)
+  const others = model.filter(({ name }) => name !== INDEX)
+  const checkpoint = await open(index, { siblings: others })
+  await checkSealed(checkpoint)
+  assert.equal((await checkpoint.verify()).ok, true)
+  await checkpoint.close()
+  const { url, asked } = await serve(t, [index, ...others], 16)
+  const remote = await open(`${url}/model.espalier`)
+  assert.deepEqual([asked.length, new Set(asked).size], [17, 17])
+  await checkSealed(remote)
+  await remote.close()
+})
+
+test('a file that is missing, or another one than an Espalier file means, costs its tensors alone', async (t) => {
+  const index = await sealed(t)
+  const [gone, other] = [...new Set(expected.tensors.map(({ file }) => file))]
+  const files = []
+  for (const file of model) {
+    const bytes = new Uint8Array(await file.arrayBuffer())
+    if (file.name === gone) continue
+    if (file.name === other) bytes[9] ^= 1
+    files.push(new File([bytes], file.name))
+  }
+  const checkpoint = await open(index, { siblings: files })
+  const codes = new Map([[gone, 'file_missing'], [other, 'base_mismatch']])
+  assert.deepEqual(checkpoint.furtherFiles.map(({ name, problem }) => [name, problem?.code]), checkpoint.fileNames.map((name) => [name, codes.get(name)]))
+  for (const { name, file } of expected.tensors) {
+    const read = checkpoint.get([name]).tensor.read()
+    const code = codes.get(file)
+    if (code) await assert.rejects(read, { code })
+    else await read
+  }
+  const report = await checkpoint.verify()
+  assert.deepEqual(report.errors.map(({ code }) => code).sort(), ['base_mismatch', 'file_missing'])
+  await checkpoint.close()
+})
+
+/** Three steps of 1.5 million numbers, each a file against the one before: one in 300 grows by one. Made by the command line. */
+function steps(t) {
+  const made = mkdtempSync(join(tmpdir(), 'espalier-'))
+  t.after(() => rmSync(made, { recursive: true }))
+  const numbers = Uint16Array.from({ length: 1_500_000 }, (_, i) => (i * 40_503) >> 3)
+  const states = []
+  for (let step = 0; step < 3; step++) {
+    const header = `{'descr': '<u2', 'fortran_order': False, 'shape': (${numbers.length},), }`.padEnd(117) + '\n'
+    writeFileSync(join(made, 'step.npy'), Buffer.concat([Buffer.from(`\x93NUMPY\x01\x00${String.fromCharCode(118, 0)}${header}`, 'latin1'), new Uint8Array(numbers.buffer)]))
+    const base = step > 0 ? ['--base', join(made, `${step - 1}.espalier`)] : []
+    execFileSync(process.env.ESPALIER, ['convert', join(made, 'step.npy'), join(made, `${step}.espalier`), ...base])
+    states.push(numbers.slice())
+    for (let i = step; i < numbers.length; i += 300) numbers[i]++
+  }
+  return { states, files: [0, 1, 2].map((step) => new File([readFileSync(join(made, `${step}.espalier`))], `${step}.espalier`)) }
+}
+
+test('chunks that are patches of other files are read, summed up and verified, from memory and from a URL', { timeout: 60_000 }, async (t) => {
+  const { states, files } = steps(t)
+  assert.ok(files[2].size < files[0].size / 50)
+  const { url } = await serve(t, files, 0)
+  for (const checkpoint of [await open(files[2], { siblings: files }), await open(`${url}/2.espalier`)]) {
+    const { tensor } = checkpoint.root
+    assert.deepEqual((await tensor.read()).data, states[2])
+    assert.deepEqual((await tensor.read({ slice: [[1_000_000, 1_100_000, 7]] })).data, states[2].slice(1_000_000, 1_100_000).filter((_, i) => i % 7 === 0))
+    for await (const { data } of checkpoint.read()) assert.deepEqual(data.data, states[2])
+    assert.equal((await tensor.stats()).max, states[2].reduce((most, x) => Math.max(most, x)))
+    assert.deepEqual((await checkpoint.verify()).errors, [])
+    assert.equal((await tensor.verify()).ok, true)
+    await checkpoint.close()
+  }
+})
+
+test('a base that is damaged or missing is named', async (t) => {
+  const { files } = steps(t)
+  for (const step of [0, 1]) {
+    const bytes = new Uint8Array(await files[step].arrayBuffer())
+    bytes[bytes.length - 1] ^= 1
+    const siblings = files.map((file, i) => (i === step ? new File([bytes], file.name) : file))
+    const checkpoint = await open(files[2], { siblings })
+    const expected = { code: 'base_mismatch', file: `${step}.espalier` }
+    const error = await checkpoint.root.tensor.read().then(() => assert.fail('it was read'), (reason) => reason)
+    assert.deepEqual({ code: error.code, file: error.file }, expected)
+    const { errors } = await checkpoint.verify()
+    assert.deepEqual(errors.map(({ code, file, offset }) => ({ code, file, offset })), [{ ...expected, offset: error.offset }])
+    await checkpoint.close()
+  }
+  const alone = await open(files[2], { siblings: [files[0]] })
+  await assert.rejects(alone.root.tensor.read(), { code: 'file_missing' })
+  assert.deepEqual((await alone.verify()).errors.map(({ code }) => code), ['file_missing'])
+  await alone.close()
 })

@@ -31,12 +31,16 @@ export function App() {
   const select = useCallback((file: OpenFile, item: number) => setSelected((before) => ({ ...before, [file.number]: item })), [])
   const files = useFiles(select)
   const { current, opening, failure, add } = files
-  const addGroups = useCallback((groups: readonly FileGroup[]) => {
-    for (const { inputs, siblings } of groups) void add(inputs, { siblings })
-  }, [])
-  const isOver = useDrop(addGroups)
   const last = useRef(files)
   last.current = files
+  const addGroups = useCallback((groups: readonly FileGroup[]) => {
+    for (const { inputs, siblings } of groups) {
+      const open = last.current.files.find((file) => isPartOf(inputs, file))
+      if (open) last.current.addParts(open, siblings)
+      else void add(inputs, { siblings })
+    }
+  }, [])
+  const isOver = useDrop(addGroups)
 
   const follow = useCallback(() => {
     const link = parseLink(location.hash)
@@ -119,13 +123,20 @@ export function App() {
         {current && item !== undefined ? (
           <div class="work" key={current.number}>
             <TreePane file={current} selected={item} version={hashesVersion} onSelect={(to) => select(current, to)} onNested={(isNested) => files.setNested(current, isNested)} onEnter={focusPane} />
-            <Pane file={current} files={files.files} selected={item} version={hashesVersion} onSelect={(to) => select(current, to)} onHashes={() => noteHashes(undefined)} />
+            <Pane file={current} files={files.files} selected={item} version={hashesVersion} onSelect={(to) => select(current, to)} onParts={(parts) => files.addParts(current, parts)} onHashes={() => noteHashes(undefined)} />
           </div>
         ) : !opening && !problem && <Welcome served={served} onOpen={add} />}
       </main>
       {current && <Meter key={current.number} checkpoint={current.checkpoint} />}
     </>
   )
+}
+
+/** Whether all of these files are ones that an open local file lacks. */
+function isPartOf(inputs: readonly File[], { address, checkpoint }: OpenFile): boolean {
+  if (address !== undefined || inputs.length === 0) return false
+  const lacking = new Set(checkpoint.furtherFiles.filter(({ problem }) => problem).map(({ name }) => name))
+  return lacking.size > 0 && inputs.every(({ name }) => lacking.has(name))
 }
 
 function nodeAt({ checkpoint }: OpenFile, key: string): number | undefined {

@@ -1,9 +1,11 @@
 #include "espalier/native/checkpoint_dir.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <new>
@@ -18,12 +20,16 @@
 #include <unistd.h>
 
 #include "espalier/base/counted.h"
+#include "espalier/format/header.h"
 #include "espalier/native/async_targets.h"
 #include "espalier/native/file_sink.h"
 #include "espalier/native/folder_files.h"
 #include "espalier/native/folder_lock.h"
+#include "espalier/native/needed_files.h"
+#include "espalier/native/open_base.h"
 #include "espalier/native/out_of_memory.h"
 #include "espalier/native/posix.h"
+#include "espalier/native/source.h"
 #include "espalier/native/start_async.h"
 #include "espalier/native/temporary_files.h"
 
@@ -196,6 +202,9 @@ struct CheckpointDir::Folder {
   Result<std::optional<CheckpointFile>> open_own(std::uint64_t step) const;
   Result<Known> look_at(std::uint64_t step);
   Result<void> remove(std::uint64_t step);
+  Result<void> keep_needed(const std::vector<std::uint64_t>& steps,
+                           std::set<std::uint64_t>& kept) const;
+  Result<void> check_references(std::uint64_t step, std::span<const SaveBase> bases) const;
 };
 
 Result<std::optional<CheckpointFile>> CheckpointDir::Folder::open_own(std::uint64_t step) const {
@@ -301,6 +310,7 @@ Result<void> CheckpointDir::Folder::try_rotate(std::uint64_t saved, std::vector<
   if (!std::binary_search(steps->begin(), steps->end(), saved)) return {};
   std::set<std::uint64_t> kept = to_keep(*steps, *options.keep, found);
   kept.insert(saved);
+  if (auto ok = keep_needed(*steps, kept); !ok) return ok;
   for (const std::uint64_t step : *steps) {
     if (kept.count(step) != 0) continue;
     auto gone = remove(step);
@@ -309,6 +319,75 @@ Result<void> CheckpointDir::Folder::try_rotate(std::uint64_t saved, std::vector<
     found.push_back(std::move(gone.error()));
   }
   return {};
+}
+
+// Keeps also what files that stay refer to, and what those refer to.
+Result<void> CheckpointDir::Folder::keep_needed(const std::vector<std::uint64_t>& steps,
+                                                std::set<std::uint64_t>& kept) const {
+  for (;;) {
+    std::set<std::string> leaving;
+    for (const std::uint64_t step : steps) {
+      if (!kept.contains(step)) leaving.insert(file_name(step));
+    }
+    if (leaving.empty()) return {};
+    const auto needed = needed_files(path, leaving);
+    if (!needed) return propagate(needed);
+    const std::size_t before = kept.size();
+    for (const std::uint64_t step : steps) {
+      if (needed->contains(file_name(step))) kept.insert(step);
+    }
+    if (kept.size() == before) return {};
+  }
+}
+
+namespace {
+
+// Whether the file at `path` begins like file `number` of `source`, which was opened before: an
+// Espalier file's header seals all the rest.
+bool is_still_there(const fs::path& path, const Source& source, std::uint32_t number,
+                    std::uint64_t length) {
+  const auto now = open_source(path, Access::kRead);
+  if (!now || (*now)->size() != length) return false;
+  std::array<std::byte, kHeaderBytes> before;
+  std::array<std::byte, kHeaderBytes> after;
+  const auto front = static_cast<std::size_t>(std::min<std::uint64_t>(length, kHeaderBytes));
+  return source.copy({number, 0, front}, MutableByteSpan(before).first(front)) &&
+         (*now)->copy({0, 0, front}, MutableByteSpan(after).first(front)) &&
+         std::memcmp(before.data(), after.data(), front) == 0;
+}
+
+}  // namespace
+
+// Another process may have removed a base since it was opened, and a file that replaces one to
+// which others refer would break them. The caller holds the folder's lock.
+Result<void> CheckpointDir::Folder::check_references(std::uint64_t step,
+                                                     std::span<const SaveBase> bases) const {
+  for (const SaveBase& base : bases) {
+    for (const FileEntry& file : base.file->checkpoint().catalog().files()) {
+      if (file.problem || file.maker) continue;
+      const std::string& name = file.name.empty() ? base.name : file.name;
+      const auto number =
+          static_cast<std::uint32_t>(&file - base.file->checkpoint().catalog().files().data());
+      if (is_still_there(path / name, base.file->source(), number, file.length)) continue;
+      Error gone{
+          ErrorCode::kFileMissing,
+          Error::kNoOffset,
+          {},
+          "this file, to which the new checkpoint refers, was removed or replaced during the "
+          "save; save again"};
+      gone.file = name;
+      return tl::unexpected<Error>(std::move(gone));
+    }
+  }
+  std::error_code error;
+  if (!fs::exists(path / file_name(step), error)) return {};
+  const auto needed = needed_files(path, {file_name(step)});
+  if (!needed) return propagate(needed);
+  if (!needed->contains(file_name(step))) return {};
+  return fail(ErrorCode::kFileExists,
+              "another checkpoint of the folder refers to the file of this step, which would be "
+              "replaced; remove that checkpoint first (`espalier needs` tells which), or save "
+              "another step");
 }
 
 void CheckpointDir::Folder::rotate(std::uint64_t saved) {
@@ -327,8 +406,14 @@ void CheckpointDir::Folder::rotate(std::uint64_t saved) {
 // A file of the folder that removes old ones once it is in place.
 class CheckpointDir::RotatingSink : public Sink {
  public:
-  RotatingSink(FileSink file, std::shared_ptr<Folder> folder, std::uint64_t step)
-      : file_(std::move(file)), folder_(std::move(folder)), step_(step) {}
+  /// `base` is kept open until the save is over.
+  RotatingSink(FileSink file, std::shared_ptr<Folder> folder, std::uint64_t step,
+               std::vector<SaveBase> bases, std::shared_ptr<const OpenBase> base)
+      : file_(std::move(file)),
+        folder_(std::move(folder)),
+        step_(step),
+        bases_(std::move(bases)),
+        base_(std::move(base)) {}
 
   const SaveTarget& target() const { return file_.target(); }
 
@@ -341,6 +426,7 @@ class CheckpointDir::RotatingSink : public Sink {
       // Otherwise a process that is about to remove an old file of this step would remove this one.
       const auto lock = FolderLock::share(folder_->path);
       if (!lock) return propagate(lock);
+      if (auto ok = folder_->check_references(step_, bases_); !ok) return ok;
       if (auto ok = file_.commit(); !ok) return ok;
     }
     folder_->rotate(step_);
@@ -351,6 +437,8 @@ class CheckpointDir::RotatingSink : public Sink {
   FileSink file_;
   std::shared_ptr<Folder> folder_;
   std::uint64_t step_;
+  std::vector<SaveBase> bases_;
+  std::shared_ptr<const OpenBase> base_;
 };
 
 Result<CheckpointDir> CheckpointDir::open(const fs::path& requested,
@@ -398,8 +486,27 @@ Result<SaveOptions> CheckpointDir::with_step(std::uint64_t step, const SaveOptio
   return marked;
 }
 
+// The newest checkpoint of another step that opens; null if there is none.
+std::shared_ptr<const OpenBase> CheckpointDir::find_base(std::uint64_t step) const {
+  const auto steps = steps_in(folder_->path);
+  if (!steps) return nullptr;
+  for (auto each = steps->rbegin(); each != steps->rend(); ++each) {
+    if (*each == step) continue;
+    auto file = folder_->open_own(*each);
+    if (file && *file) {
+      return std::make_shared<const OpenBase>(OpenBase{std::move(**file), file_name(*each)});
+    }
+  }
+  return nullptr;
+}
+
 Result<std::unique_ptr<CheckpointDir::RotatingSink>> CheckpointDir::begin(
-    std::uint64_t step, const SaveOptions& options) const {
+    std::uint64_t step, SaveOptions& options) const {
+  std::shared_ptr<const OpenBase> base;
+  if (folder_->options.incremental && options.bases.empty()) {
+    base = find_base(step);
+    if (base) options.bases.push_back(base->as_base());
+  }
   // Behind a link that somebody planted, the file would not have the step's name.
   auto file = FileSink::create(path(step), {.sync = options.sync,
                                             .replace = options.replace,
@@ -411,12 +518,13 @@ Result<std::unique_ptr<CheckpointDir::RotatingSink>> CheckpointDir::begin(
         "either); move it away or save another step";
   }
   if (!file) return propagate(file);
-  return std::make_unique<RotatingSink>(std::move(*file), folder_, step);
+  return std::make_unique<RotatingSink>(std::move(*file), folder_, step, options.bases,
+                                        std::move(base));
 }
 
 Result<void> CheckpointDir::save(std::uint64_t step, const Value& state,
                                  const SaveOptions& options) const try {
-  const auto marked = with_step(step, options);
+  auto marked = with_step(step, options);
   if (!marked) return propagate(marked);
   auto sink = begin(step, *marked);
   if (!sink) return propagate(sink);
@@ -428,7 +536,7 @@ Result<void> CheckpointDir::save(std::uint64_t step, const Value& state,
 
 AsyncSave CheckpointDir::save_async(std::uint64_t step, Value state, Snapshot snapshot,
                                     const SaveOptions& options) const try {
-  const auto marked = with_step(step, options);
+  auto marked = with_step(step, options);
   if (!marked) return failed_async(marked.error());
   auto sink = begin(step, *marked);
   if (!sink) return failed_async(std::move(sink.error()));

@@ -52,9 +52,17 @@ struct Retention {
 struct CheckpointDirOptions {
   /// nullopt keeps everything.
   std::optional<Retention> keep = Retention();
+  /// Whether a save refers to what the newest checkpoint of another step has already, unless
+  /// SaveOptions::bases says to what: see there. A save then costs what changed, which pays where
+  /// much stays the same: frozen weights under an adapter. All such checkpoints share the bytes
+  /// that stay the same, so damage there is damage of all of them. With SaveOptions::patches, a
+  /// step can need up to 16 of the steps before it, and these stay beside what `keep` says.
+  bool incremental = false;
   /// How latest() opens files, and retention reads their metadata.
   OpenFileOptions open = {};
 };
+
+struct OpenBase;
 
 /// A step whose file cannot be used, and why.
 struct SkippedStep {
@@ -80,6 +88,9 @@ struct LatestCheckpoint {
 ///   file. So there is always an intact checkpoint, unless the disk damages it.
 /// - only files that a CheckpointDir named: regular files of such a name that open, have hashes,
 ///   and whose metadata say the step. A damaged file stays, and is in problems().
+/// - no file that another checkpoint of the folder refers to, whatever the rules say. If a file
+/// that
+///   may refer to others does not open, nothing is removed at all, and it is in problems().
 /// - temporary files that a save left when its process was ended. Those of a live save, of this or
 ///   another process, are locked, and stay. A file system without locks keeps them all.
 class CheckpointDir {
@@ -96,7 +107,8 @@ class CheckpointDir {
   /// tensors come from may be removed, what load_lazily() and contents() found is read and checked
   /// (kChunkCorrupt), and what load() found is saved as it is in memory. A checkpoint of the same
   /// step is replaced; kNotARegularFile if anything but a regular file has its name: a symbolic
-  /// link is not followed. The metadata get the key "step"; kInvalidArgument if they have another
+  /// link is not followed, and kFileExists if another file refers to the one of this step. The
+  /// metadata get the key "step"; kInvalidArgument if they have another
   /// value there. Errors are those of espalier::save(), and then nothing is removed. What cannot be
   /// removed is no error: it is in problems(), and the next save tries again.
   [[nodiscard]] Result<void> save(std::uint64_t step, const Value& state,
@@ -138,8 +150,9 @@ class CheckpointDir {
   explicit CheckpointDir(std::shared_ptr<Folder> folder) : folder_(std::move(folder)) {}
 
   [[nodiscard]] Result<SaveOptions> with_step(std::uint64_t step, const SaveOptions& options) const;
+  std::shared_ptr<const OpenBase> find_base(std::uint64_t step) const;
   [[nodiscard]] Result<std::unique_ptr<RotatingSink>> begin(std::uint64_t step,
-                                                            const SaveOptions& options) const;
+                                                            SaveOptions& options) const;
 
   std::shared_ptr<Folder> folder_;
 };

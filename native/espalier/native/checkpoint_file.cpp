@@ -83,6 +83,8 @@ Result<ReadPlan> plan_read(const TensorRef& tensor, std::span<const Slice> slice
 bool is_contiguous(const TensorRef& tensor) {
   if (tensor.is_placeholder()) return true;
   if (tensor.storage() != nullptr) return false;
+  // Ours may lie in several files, which readers need not know.
+  if (tensor.catalog().format() == FileFormat::kEspalier) return true;
   const auto chunks = table_chunks(tensor.catalog().tables(), tensor.number());
   for (std::size_t i = 1; i < chunks.size(); ++i) {
     if (chunks[i].file != chunks[i - 1].file ||
@@ -121,7 +123,7 @@ class CheckpointFile::Read {
   void expect(std::uint64_t bytes) { total_ += bytes; }
   void expect(std::span<const Reading> readings) {
     for (const Reading& reading : readings) {
-      for (const PlannedChunk& chunk : reading.plan.chunks()) expect(chunk.stored.length);
+      for (const PlannedChunk& chunk : reading.plan.chunks()) expect(chunk.stored_bytes());
     }
   }
 
@@ -265,18 +267,48 @@ Result<ByteSpan> CheckpointFile::read_stored(const Extent& extent,
   if (bytes) {
     if (auto ok = check_answer(extent, *bytes); !ok) bytes = propagate(ok);
   }
-  if (!bytes) bytes.error().file = file.name;
+  if (!bytes && bytes.error().file.empty()) bytes.error().file = file.name;
   return bytes;
+}
+
+// The stored bytes of a chunk, or a region, and of its bases, in the mapping or in `buffer`.
+template <class ReadStored>
+Result<StoredLayers> CheckpointFile::read_layers(const Extent& extent,
+                                                 std::span<const ChunkRecord> bases,
+                                                 ChunkBuffer& buffer, ReadStored read) const {
+  buffer.layers.clear();
+  auto bytes = (this->*read)(extent, buffer.stored);
+  if (!bytes) return propagate(bytes);
+  buffer.layers.push_back(*bytes);
+  if (buffer.bases.size() < bases.size()) buffer.bases.resize(bases.size());
+  for (std::size_t i = 0; i < bases.size(); ++i) {
+    const ChunkRecord& base = bases[i];
+    bytes = (this->*read)({base.file, base.offset, base.stored}, buffer.bases[i]);
+    if (!bytes) return propagate(bytes);
+    buffer.layers.push_back(*bytes);
+  }
+  return StoredLayers(buffer.layers);
 }
 
 Result<ByteSpan> CheckpointFile::read_chunk(const TensorRef& tensor, std::uint32_t i,
                                             ChunkBuffer& buffer) const try {
   if (has_strides(tensor)) return read_strided_chunk(tensor, i, buffer);
-  const Extent extent = stored_extent(tensor, i);
-  auto bytes = read_stored(extent, buffer.stored);
-  if (bytes) bytes = buffer.reader.open(tensor, i, *bytes);
+  const auto stored =
+      read_layers(stored_extent(tensor, i), tensor.bases(i), buffer, &CheckpointFile::read_stored);
+  auto bytes = stored ? buffer.reader.open(tensor, i, *stored) : propagate(stored);
   if (!bytes) bytes.error().path = tensor_path(tensor);
   return bytes;
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
+}
+
+Result<void> CheckpointFile::patch_chunk(const TensorRef& tensor, std::uint32_t i, std::size_t base,
+                                         MutableByteSpan bytes, ChunkBuffer& buffer) const try {
+  const auto stored = read_layers(stored_extent(tensor, i), tensor.bases(i).first(base), buffer,
+                                  &CheckpointFile::copy_stored);
+  auto ok = stored ? buffer.reader.patch(tensor, i, base, *stored, bytes) : propagate(stored);
+  if (!ok) ok.error().path = tensor_path(tensor);
+  return ok;
 } catch (const std::bad_alloc&) {
   return out_of_memory();
 }
@@ -476,7 +508,7 @@ Result<void> CheckpointFile::read_all(std::span<const Reading> readings, Read& r
   ReadAhead ahead(*source_);
   for (std::size_t i = 0; i < readings.size(); ++i) {
     const auto& chunks = readings[i].plan.chunks();
-    for (const PlannedChunk& chunk : chunks) ahead.add(chunk.stored);
+    for (const PlannedChunk& chunk : chunks) ahead.add(chunk.stored, chunk.bases);
     // Chunks that share bytes of the result come one after the other.
     const std::size_t step = readings[i].plan.is_concurrent() ? 1 : chunks.size();
     for (std::size_t chunk = 0; chunk < chunks.size(); chunk += step) {
@@ -489,7 +521,7 @@ Result<void> CheckpointFile::read_all(std::span<const Reading> readings, Read& r
       places.size(), options_.threads, [&](unsigned worker, std::size_t i) -> Result<void> {
         const Reading& reading = readings[places[i].reading];
         for (std::size_t chunk = places[i].begin; chunk < places[i].end; ++chunk) {
-          const auto length = reading.plan.chunks()[chunk].stored.length;
+          const auto length = reading.plan.chunks()[chunk].stored_bytes();
           auto ok = read.chunk(length, [&] {
             ahead.use(length);
             return read_planned_chunk(reading.plan, chunk, reading.out, buffers[worker]);
@@ -519,18 +551,19 @@ Result<ByteSpan> CheckpointFile::copy_stored(const Extent& extent,
 Result<void> CheckpointFile::read_planned_chunk(const ReadPlan& plan, std::size_t i,
                                                 MutableByteSpan out, ChunkBuffer& buffer) const {
   const Extent& extent = plan.chunks()[i].stored;
-  const auto length = static_cast<std::size_t>(extent.length);
   if (const auto direct = plan.direct_offset(i)) {
+    const auto length = static_cast<std::size_t>(extent.length);
     const auto target = out.subspan(static_cast<std::size_t>(*direct), length);
     if (auto ok = source_->copy(extent, target); !ok) {
       ok.error().file = checkpoint_.catalog().files()[extent.file].name;
       return ok;
     }
-    return plan.deliver(i, target, out, buffer.reader);
+    return plan.deliver(i, ByteSpan(target), out, buffer.reader);
   }
-  auto bytes = copy_stored(extent, buffer.stored);
-  if (!bytes) return propagate(bytes);
-  return plan.deliver(i, *bytes, out, buffer.reader);
+  const auto stored =
+      read_layers(extent, plan.chunks()[i].bases, buffer, &CheckpointFile::copy_stored);
+  if (!stored) return propagate(stored);
+  return plan.deliver(i, *stored, out, buffer.reader);
 }
 
 // The tensors below a node, each once: those in the mapping, and those to read into memory.
@@ -647,7 +680,8 @@ Result<Value> CheckpointFile::load_lazily(const NodeRef& node) const try {
 Result<Contents> CheckpointFile::contents() const try {
   auto state = load_lazily(this->state());
   if (!state) return propagate(state);
-  const bool is_compressed = has_compressed(checkpoint_.catalog().tables().chunks);
+  const Tables& t = checkpoint_.catalog().tables();
+  const bool is_compressed = has_compressed(t.chunks) || has_compressed(t.bases);
   return Contents{.state = std::move(*state),
                   .metadata = to_value(metadata()),
                   .compression_level = is_compressed ? kFastCompression : kNoCompression};
@@ -760,33 +794,36 @@ Result<ByteSpan> CheckpointFile::read_strided_chunk(const TensorRef& tensor, std
   return ByteSpan(buffer.stored);
 }
 
-Result<VerifyReport> CheckpointFile::verify(const ReadOptions& options) const try {
+Result<VerifyReport> CheckpointFile::verify(const ReadOptions& options, FileScope scope) const try {
   if (!checkpoint_.catalog().has_hashes()) return verify_checksums(options);
   // Regions of a chunk or a little more: each thread holds one if the file is not mapped.
-  const VerifyPlan plan(checkpoint_, kChunkBytes);
+  const VerifyPlan plan(checkpoint_, kChunkBytes, scope);
   std::mutex mutex;
   std::vector<Damage> damage;
   std::vector<ChunkBuffer> buffers(thread_count(options_.threads));
   Read read(options);
   read.expect(plan.bytes());
   ReadAhead ahead(*source_);
-  for (const Region& region : plan.regions()) ahead.add(region.extent);
+  for (std::size_t i = 0; i < plan.regions().size(); ++i) {
+    ahead.add(plan.regions()[i].extent, plan.bases(i));
+  }
   ahead.start();
-  auto checked = parallel_for(plan.regions().size(), options_.threads,
-                              [&](unsigned worker, std::size_t i) -> Result<void> {
-                                const Extent& extent = plan.regions()[i].extent;
-                                return read.chunk(extent.length, [&]() -> Result<void> {
-                                  ahead.use(extent.length);
-                                  ChunkBuffer& buffer = buffers[worker];
-                                  auto bytes = read_stored(extent, buffer.stored);
-                                  if (!bytes) return propagate(bytes);
-                                  const auto found = plan.check_region(i, *bytes, buffer.reader);
-                                  if (!found) return propagate(found);
-                                  const std::lock_guard lock(mutex);
-                                  damage.insert(damage.end(), found->begin(), found->end());
-                                  return {};
-                                });
-                              });
+  auto checked = parallel_for(
+      plan.regions().size(), options_.threads, [&](unsigned worker, std::size_t i) -> Result<void> {
+        const Extent& extent = plan.regions()[i].extent;
+        return read.chunk(plan.bytes(i), [&]() -> Result<void> {
+          ahead.use(plan.bytes(i));
+          ChunkBuffer& buffer = buffers[worker];
+          const auto bytes =
+              read_layers(extent, plan.bases(i), buffer, &CheckpointFile::read_stored);
+          if (!bytes) return propagate(bytes);
+          const auto found = plan.check_region(i, *bytes, buffer.reader);
+          if (!found) return propagate(found);
+          const std::lock_guard lock(mutex);
+          damage.insert(damage.end(), found->begin(), found->end());
+          return {};
+        });
+      });
   if (!checked) return propagate(checked);
   return plan.report(std::move(damage));
 } catch (const std::bad_alloc&) {

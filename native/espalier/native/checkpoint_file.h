@@ -30,6 +30,7 @@
 #include "espalier/base/bytes.h"
 #include "espalier/base/error.h"
 #include "espalier/base/limits.h"
+#include "espalier/format/file_set.h"
 #include "espalier/native/contents.h"
 #include "espalier/native/parallel.h"
 #include "espalier/native/source.h"
@@ -236,6 +237,9 @@ class CheckpointFile {
   /// State for reading chunks: memory for stored bytes, and a decoder. One per thread.
   struct ChunkBuffer {
     std::vector<std::byte> stored;
+    /// Of a patch: the stored bytes of its bases, and views of all.
+    std::vector<std::vector<std::byte>> bases;
+    std::vector<ByteSpan> layers;
     ChunkReader reader;
     /// The part of a strided tensor that was read last.
     std::optional<TensorRef> band_of;
@@ -251,6 +255,13 @@ class CheckpointFile {
   /// until the file or `buffer` changes or is destroyed. Errors are those of slice().
   [[nodiscard]] Result<ByteSpan> read_chunk(const TensorRef& tensor, std::uint32_t i,
                                             ChunkBuffer& buffer) const;
+
+  /// Turns an earlier state of a chunk into the one of this checkpoint, in place. Chunk `i` of the
+  /// tensor is a patch (TensorRef::bases()), and `bytes` holds its base number `base`, as its hash
+  /// there says. Reads the patches alone, and not the base. `bytes` is unspecified after an error;
+  /// kChunkCorrupt if it held anything else. Other errors are those of read_chunk().
+  [[nodiscard]] Result<void> patch_chunk(const TensorRef& tensor, std::uint32_t i, std::size_t base,
+                                         MutableByteSpan bytes, ChunkBuffer& buffer) const;
 
   /// Returns the tree below `node` with all tensors, exactly as it was saved. Tensors are view()s,
   /// so raw tensors of a mapped file take no memory. kLimitExceeded if the others together take
@@ -284,8 +295,10 @@ class CheckpointFile {
 
   /// Checks every byte of the file, whatever ReadOptions::check is; of a format without hashes, the
   /// bytes that it has checksums of. Fails only if the file cannot be read, or with kCancelled;
-  /// damage is in the report.
-  [[nodiscard]] Result<VerifyReport> verify(const ReadOptions& options = {}) const;
+  /// damage is in the report. Of FileScope::kOwn, further files are left out, and so are patches of
+  /// what lies there, which are counted as unchecked.
+  [[nodiscard]] Result<VerifyReport> verify(const ReadOptions& options = {},
+                                            FileScope scope = FileScope::kAll) const;
 
  private:
   [[nodiscard]] Result<VerifyReport> verify_checksums(const ReadOptions& options) const;
@@ -300,6 +313,10 @@ class CheckpointFile {
   /// The same, always in `memory`.
   [[nodiscard]] Result<ByteSpan> copy_stored(const Extent& extent,
                                              std::vector<std::byte>& memory) const;
+  template <class ReadStored>
+  [[nodiscard]] Result<StoredLayers> read_layers(const Extent& extent,
+                                                 std::span<const ChunkRecord> bases,
+                                                 ChunkBuffer& buffer, ReadStored read) const;
   /// Whether the tensor is used where it lies in the mapping.
   bool is_in_place(const TensorRef& tensor) const;
   class Read;

@@ -24,9 +24,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kPrefix = ".espalier-";
-constexpr std::string_view kSuffix = ".tmp";
-constexpr std::string_view kDigits = "0123456789abcdefghijklmnopqrstuvwxyz";
+constexpr std::string_view kTemporaryPrefix = ".espalier-";
+constexpr std::string_view kTemporarySuffix = ".tmp";
+constexpr std::string_view kRandomDigits = "0123456789abcdefghijklmnopqrstuvwxyz";
 constexpr std::size_t kDigitCount = 12;
 // Blocks of file systems that share them have this size or, rarely, a multiple.
 constexpr std::uint64_t kBlockBytes = 4096;
@@ -34,10 +34,10 @@ constexpr std::uint64_t kBlockBytes = 4096;
 // The length does not depend on the target's name, which may be as long as the file system allows.
 Result<std::string> temporary_name() try {
   std::random_device random;
-  std::uniform_int_distribution<std::size_t> digit(0, kDigits.size() - 1);
-  std::string name(kPrefix);
-  for (std::size_t i = 0; i < kDigitCount; ++i) name += kDigits[digit(random)];
-  return name += kSuffix;
+  std::uniform_int_distribution<std::size_t> digit(0, kRandomDigits.size() - 1);
+  std::string name(kTemporaryPrefix);
+  for (std::size_t i = 0; i < kDigitCount; ++i) name += kRandomDigits[digit(random)];
+  return name += kTemporarySuffix;
 } catch (const std::runtime_error&) {
   // std::random_device throws if it has no source.
   return fail(ErrorCode::kIoError, "the system provides no random numbers for a temporary name");
@@ -182,10 +182,10 @@ Result<void> FileSink::choose_placing() {
 
 bool FileSink::is_temporary_name(std::string_view name) {
   // Exactly: programs remove such files, and must leave a user's ".espalier-precious.tmp" alone.
-  if (name.size() != kPrefix.size() + kDigitCount + kSuffix.size()) return false;
-  const auto digits = name.substr(kPrefix.size(), kDigitCount);
-  return name.starts_with(kPrefix) && name.ends_with(kSuffix) &&
-         digits.find_first_not_of(kDigits) == std::string_view::npos;
+  if (name.size() != kTemporaryPrefix.size() + kDigitCount + kTemporarySuffix.size()) return false;
+  const auto digits = name.substr(kTemporaryPrefix.size(), kDigitCount);
+  return name.starts_with(kTemporaryPrefix) && name.ends_with(kTemporarySuffix) &&
+         digits.find_first_not_of(kRandomDigits) == std::string_view::npos;
 }
 
 FileSink::~FileSink() { remove_temporary(); }

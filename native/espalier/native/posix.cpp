@@ -18,7 +18,9 @@ int FileDescriptor::close() {
 tl::unexpected<Error> fail_with_errno(int number, const std::string& what, std::uint64_t offset) {
   const ErrorCode code =
       number == ENOENT || number == ENOTDIR ? ErrorCode::kFileNotFound : ErrorCode::kIoError;
-  return fail(code, "cannot " + what + ": " + std::generic_category().message(number), offset);
+  std::string message = "cannot " + what + ": " + std::generic_category().message(number);
+  if (number == EMFILE) message += "; raise the limit with `ulimit -n`";
+  return fail(code, std::move(message), offset);
 }
 
 }  // namespace espalier

@@ -5,9 +5,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "espalier/base/extent.h"
+#include "espalier/format/tables.h"
 #include "espalier/native/source.h"
 
 namespace espalier {
@@ -26,6 +28,11 @@ class ReadAhead {
 
   /// The next extent in order.
   void add(const Extent& extent);
+  /// And then those of the bases of a patch there.
+  void add(const Extent& extent, std::span<const ChunkRecord> bases) {
+    add(extent);
+    for (const ChunkRecord& base : bases) add({base.file, base.offset, base.stored});
+  }
 
   /// Prefetches the first extents.
   void start();

@@ -5,7 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "espalier/native/find_references.h"
 #include "espalier/native/out_of_memory.h"
+#include "espalier/native/rewrite_references.h"
 #include "espalier/native/save_format.h"
 #include "espalier/native/write_file.h"
 #include "espalier/write/writer.h"
@@ -56,25 +58,43 @@ class EspalierContents : public FileContents {
 
 // `target` is a path or a sink.
 template <class Target>
-Result<void> save_to(Target& target, const Value& state, const SaveOptions& options,
-                     Carry carry) try {
+Result<void> save_referring(Target& target, const Value& state, const References& references,
+                            const SaveOptions& options, Carry carry) {
   auto writer = Writer::plan(state, options.metadata,
                              {.compression_level = options.compression_level,
                               .carry = options.carry ? carry : Carry::kNothing,
-                              .limits = options.limits});
+                              .limits = options.limits,
+                              .references = &references});
   if (!writer) return propagate(writer);
   EspalierContents contents(std::move(*writer), thread_count(options.threads));
   return write_file(target, contents, options);
+}
+
+template <class Target>
+Result<void> save_to(Target& target, const Value& state, const SaveOptions& options,
+                     Carry carry) try {
+  auto references = find_references(state, options.bases,
+                                    {.patches = options.patches,
+                                     .most_of_full = options.most_of_full,
+                                     .compression_level = options.compression_level,
+                                     .threads = options.threads,
+                                     .progress = options.progress,
+                                     .cancel = options.cancel});
+  if (!references) return propagate(references);
+  return save_referring(target, state, *references, options, carry);
 } catch (const std::bad_alloc&) {
   return out_of_memory();
 }
 
 Result<void> save_at(const std::filesystem::path& path, const Value& state,
-                     const SaveOptions& options, Carry carry) {
+                     const SaveOptions& options, Carry carry) try {
   if (options.check_ending) {
     if (auto ok = check_format_ending(path, SaveFormat::kEspalier); !ok) return ok;
   }
+  if (auto ok = check_is_no_base(path, options.bases); !ok) return ok;
   return save_to(path, state, options, carry);
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
 }
 
 }  // namespace
@@ -90,6 +110,28 @@ Result<void> save(const std::filesystem::path& path, const Contents& contents,
   as_there.metadata = contents.metadata;
   as_there.compression_level = contents.compression_level;
   return save_at(path, contents.state, as_there, Carry::kStored);
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
+}
+
+Result<void> write_with_references(const std::filesystem::path& path, const Value& state,
+                                   const References& references, const SaveOptions& options) try {
+  if (options.check_ending) {
+    if (auto ok = check_format_ending(path, SaveFormat::kEspalier); !ok) return ok;
+  }
+  return save_referring(path, state, references, options, Carry::kStored);
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
+}
+
+Result<std::vector<std::byte>> write_with_references(const Value& state,
+                                                     const References& references,
+                                                     const SaveOptions& options) try {
+  MemorySink sink;
+  if (auto ok = save_referring(sink, state, references, options, Carry::kStored); !ok) {
+    return propagate(ok);
+  }
+  return sink.take();
 } catch (const std::bad_alloc&) {
   return out_of_memory();
 }

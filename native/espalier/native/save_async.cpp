@@ -16,6 +16,7 @@
 
 #include "espalier/native/async_targets.h"
 #include "espalier/native/file_sink.h"
+#include "espalier/native/find_references.h"
 #include "espalier/native/out_of_memory.h"
 #include "espalier/native/snapshot.h"
 #include "espalier/native/start_async.h"
@@ -178,6 +179,7 @@ AsyncSave failed_async(Error error) { return AsyncStarter().fail(std::move(error
 
 AsyncSave save_async(const std::filesystem::path& path, Value state, Snapshot snapshot,
                      const SaveOptions& options) try {
+  if (auto ok = check_is_no_base(path, options.bases); !ok) return failed_async(ok.error());
   auto sink = FileSink::create(
       path, {.sync = options.sync, .replace = options.replace, .ops = options.ops});
   if (!sink) return failed_async(std::move(sink.error()));

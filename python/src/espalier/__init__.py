@@ -15,6 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from . import torch as torch
     from ._api import load, load_bytes, open, save, save_async, save_bytes, save_safetensors
+    from ._apply import Update, apply, prepare_update
     from ._async import AsyncSave, NotInThisProcess
     from ._checkpoint import Checkpoint, Node, Note, Tensor, VerifyReport
     from ._checkpointer import Checkpointer, DamagedCheckpoint
@@ -38,6 +39,7 @@ else:
     # The same for Python, which imports a module when the first of its names is used. A test compares the two lists.
     _NAMES_OF = {
         "_api": "load load_bytes open save save_async save_bytes save_safetensors",
+        "_apply": "Update apply prepare_update",
         "_async": "AsyncSave NotInThisProcess",
         "_checkpoint": "Checkpoint Node Note Tensor VerifyReport",
         "_checkpointer": "Checkpointer DamagedCheckpoint",
@@ -70,6 +72,6 @@ __all__ = [
     "ANY", "AsyncSave", "AxisNamed", "Cancelled", "Checkpoint", "CheckpointExists", "CheckpointNotFound",
     "CheckpointOSError", "Checkpointer", "Corrupt", "DamagedCheckpoint", "EspalierError", "KeyPathError",
     "Labelled", "Ledger", "LossWarning", "Mismatch", "MissingPackage", "Node", "Note", "NotInThisProcess", "OrderedSet", "Packed", "Placeholder",
-    "Record", "SKIP", "SliceError", "Tensor", "TreeMismatch", "Unsupported", "VerifyReport", "__version__", "load", "load_bytes", "open", "register",
+    "Record", "SKIP", "SliceError", "Tensor", "TreeMismatch", "Unsupported", "Update", "VerifyReport", "__version__", "apply", "load", "load_bytes", "open", "prepare_update", "register",
     "save", "save_async", "save_bytes", "save_safetensors", "spec",
 ]  # fmt: skip

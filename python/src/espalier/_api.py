@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import _core, _urls
@@ -53,6 +53,8 @@ def save(
     views: Literal["error", "copy"] = "error",
     progress: Progress = None,
     threads: int = 0,
+    base: Path | Sequence[Path] = (),
+    patches: bool = True,
     storage_options: Mapping[str, Any] | None = None,
 ) -> None:
     """Saves nested state to a file, completely or not at all.
@@ -62,6 +64,13 @@ def save(
     `views="copy"` saves arrays that share some of their memory each in full. `progress` is True, or a function of the
     bytes done and in total. Do not change arrays during the call. Ctrl-C leaves the old file.
 
+    `base` names one or more checkpoints, of any format, in the folder of the new file. Each MiB of an array that is equal at
+    the same key path of a base is not written again: the file refers to it, and needs the base for as long as it lives
+    (`espalier needs FILE` in the shell lists what a file needs). With `patches`, one that differs a little is written as its
+    differences, where they take at most 3/4 of the space; the file then also needs the files that the base refers to.
+    A file that would come to more than 60 % of one without a base is written without. Everything opens such files as any
+    other.
+
     A path with "://" is a URL: the file is written to a temporary folder, and fsspec puts it there. `storage_options`
     are for fsspec. `replace=False` then only looks whether the file exists.
 
@@ -70,12 +79,16 @@ def save(
     copy, plain = copies_views(views), check_metadata(metadata)
     level, count = check_compression(compression), check_threads(threads)
     sync, replace = check_bool("sync", sync), check_bool("replace", replace)
+    patches = check_bool("patches", patches)
+    bases = [os.fsencode(each) for each in ([base] if isinstance(base, (str, bytes, os.PathLike)) else base)]
 
     def write(file: Path, sync: bool) -> None:
         with reporting(progress, f"saving {_urls.shown(os.fsdecode(path))}") as report:
-            _core.save(os.fsencode(file), state, plain, level, sync, replace, count, copy, report)
+            _core.save(os.fsencode(file), state, plain, level, sync, replace, count, copy, bases, patches, report)
 
     if _urls.is_url(path):
+        if bases:
+            raise EspalierError("a file at a URL cannot refer to a base; save it beside the base, and copy both")
         _urls.put(os.fsdecode(path), storage_options, replace, lambda file: write(file, False))
         return
     _urls.check_options(storage_options)

@@ -56,6 +56,13 @@ class Checkpointer:
     steps to keep (None: all), `keep_every` keeps each step that is its multiple, and `best=("val_loss", "min", 2)` the best by
     a metric, which the `metrics` of a save then have; a save without any is of a step that was not measured. Old files go
     only once a new one is on the disk, and never a file that no Checkpointer wrote.
+
+    With `incremental`, a save writes only what the newest step before it does not have: each MiB of an array that is equal
+    there stays in that step's file, and the new file refers to it. That pays where much stays the same, as frozen weights
+    under an adapter. A step to which others refer stays, whatever `keep` says; copy the folder as a whole, or make one
+    step whole with `espalier flatten`. The steps share what they have in common, and so its damage, too. With `patches`, a
+    MiB that differs a little is written as its differences, as by save(base=): a step of reinforcement learning then takes
+    a hundredth. Each such step needs those before it, so up to 16 of them stay beside what `keep` says.
     """
 
     def __init__(
@@ -70,6 +77,8 @@ class Checkpointer:
         background: bool = True,
         busy: Literal["wait", "skip", "raise"] = "wait",
         compression: int = 0,
+        incremental: bool = False,
+        patches: bool = False,
         sync: bool = True,
         threads: int = 0,
     ):
@@ -88,7 +97,10 @@ class Checkpointer:
         self._background, self._busy = background, busy
         self._compression, self._sync, self._threads = compression, check_bool("sync", sync), threads
         rule = self._best and (below("metrics", self._best.name), self._best.is_greatest, self._best.kept)
-        self._core = _core.Folder(os.fsencode(folder), keep, keep_every, rule, threads)
+        how = check_bool("incremental", incremental), check_bool("patches", patches)
+        if patches and not incremental:
+            raise EspalierError("patches=True is for incremental saves; set incremental=True as well")
+        self._core = _core.Folder(os.fsencode(folder), keep, keep_every, rule, *how, threads)
         self._saving: AsyncSave | None = None
         self._failure: Exception | None = None  # of a save that is done, until it is raised
         self._is_closed = False

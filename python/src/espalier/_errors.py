@@ -90,6 +90,7 @@ _IN_PYTHON = (
     ("CheckpointDir saved", "Checkpointer saved"),
     ("correct Best::metric", "correct the name in best="),
     ("Access::kRead reads it", "mapped=False reads it"),
+    ("have other chunks read whole", "pass read_others=True"),
     (", or use a Walker", ""),
     ("Limits::", "the limit "),
 )

@@ -52,6 +52,10 @@ std::string_view to_string(ErrorCode code) {
       return "unsupported_codec";
     case ErrorCode::kForeignInvalid:
       return "foreign_invalid";
+    case ErrorCode::kBaseMismatch:
+      return "base_mismatch";
+    case ErrorCode::kMapData:
+      return "map_data";
     case ErrorCode::kInvalidKeyPath:
       return "invalid_key_path";
     case ErrorCode::kInvalidPattern:
@@ -74,6 +78,22 @@ std::string_view to_string(ErrorCode code) {
       return "file_exists";
     case ErrorCode::kNotContiguous:
       return "not_contiguous";
+    case ErrorCode::kMapInvalid:
+      return "map_invalid";
+    case ErrorCode::kMapUnmatched:
+      return "map_unmatched";
+    case ErrorCode::kMapAmbiguous:
+      return "map_ambiguous";
+    case ErrorCode::kMapIncomplete:
+      return "map_incomplete";
+    case ErrorCode::kMapShape:
+      return "map_shape";
+    case ErrorCode::kMapUndetermined:
+      return "map_undetermined";
+    case ErrorCode::kMapTemplate:
+      return "map_template";
+    case ErrorCode::kMapNotInvertible:
+      return "map_not_invertible";
     case ErrorCode::kUnrepresentable:
       return "unrepresentable";
     case ErrorCode::kIoError:

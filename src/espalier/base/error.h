@@ -42,20 +42,30 @@ enum class ErrorCode : std::uint16_t {
   kSafetensorsInvalid = 21,  // The file breaks the safetensors specification.
   kUnsupportedCodec = 22,    // A known codec that this build cannot decode.
   kForeignInvalid = 23,      // The file breaks the rules of its own, other format.
+  kBaseMismatch = 24,        // A further file is not the one that the checkpoint was made with.
+  kMapData = 25,             // Tensors that a key map takes for equal, or for zero, are not.
 
   // 40..59: the request is wrong. Command line exit code 2.
-  kInvalidKeyPath = 40,   // Text that is not a key path.
-  kInvalidPattern = 41,   // Text that is not a pattern.
-  kNotFound = 42,         // No node at that key path.
-  kWrongKind = 43,        // The node is of another kind than the operation needs.
-  kInvalidSlice = 44,     // A slice does not fit the tensor.
-  kInvalidArgument = 45,  // Any other invalid argument.
-  kInvalidTree = 46,      // A tree that cannot be written: duplicate keys, wrong sizes, ...
-  kIncomplete = 47,       // `finish()` before every needed byte was fed.
-  kNameCollision = 48,    // Two nodes would get the same name in the target format.
-  kUnrepresentable = 49,  // The target format cannot hold this value.
-  kFileExists = 50,       // A file of that name exists, and may not be replaced.
-  kNotContiguous = 51,    // The tensor's layout in the file is not its layout in memory.
+  kInvalidKeyPath = 40,    // Text that is not a key path.
+  kInvalidPattern = 41,    // Text that is not a pattern.
+  kNotFound = 42,          // No node at that key path.
+  kWrongKind = 43,         // The node is of another kind than the operation needs.
+  kInvalidSlice = 44,      // A slice does not fit the tensor.
+  kInvalidArgument = 45,   // Any other invalid argument.
+  kInvalidTree = 46,       // A tree that cannot be written: duplicate keys, wrong sizes, ...
+  kIncomplete = 47,        // `finish()` before every needed byte was fed.
+  kNameCollision = 48,     // Two nodes would get the same name in the target format.
+  kUnrepresentable = 49,   // The target format cannot hold this value.
+  kFileExists = 50,        // A file of that name exists, and may not be replaced.
+  kNotContiguous = 51,     // The tensor's layout in the file is not its layout in memory.
+  kMapInvalid = 52,        // Text that is not a key map.
+  kMapUnmatched = 53,      // A tensor that no rule of a key map takes.
+  kMapAmbiguous = 54,      // A tensor that two rules take, or a name that reads back differently.
+  kMapIncomplete = 55,     // A rule that finds some of its tensors but not all.
+  kMapShape = 56,          // A tensor whose shape or dtype does not fit its rule.
+  kMapUndetermined = 57,   // A size that a key map needs and nothing tells.
+  kMapTemplate = 58,       // What a key map makes is not what the template has.
+  kMapNotInvertible = 59,  // A key map that cannot be used in this direction.
 
   // 60..79: the operating system or the user refused. Command line exit code 4.
   kIoError = 60,            // Reading or writing failed.
@@ -68,6 +78,13 @@ enum class ErrorCode : std::uint16_t {
 
 /// The code's name in snake_case, e.g. "chunk_corrupt". Never empty; "unknown" for other numbers.
 std::string_view to_string(ErrorCode code);
+
+/// Whether an error concerns all files of a checkpoint although it was met in one: the caller can
+/// raise the limit, or has given up.
+constexpr bool ends_all(ErrorCode code) {
+  return code == ErrorCode::kLimitExceeded || code == ErrorCode::kOutOfMemory ||
+         code == ErrorCode::kCancelled;
+}
 
 /// One failure. A plain value: copy, move and compare freely.
 struct Error {

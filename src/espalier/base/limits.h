@@ -25,6 +25,9 @@ struct Limits {
   std::uint32_t rank = 64;
   /// Bytes of one arbitrary-precision integer. Stops quadratic decimal conversion.
   std::uint32_t bigint_bytes = 1024;
+  /// Files beside the opened one that an Espalier file has bytes in; the format itself allows
+  /// 65,534. Stops a file that has ever more of them asked for.
+  std::uint32_t files = 1024;
   /// Bytes that one read may produce in memory that the library itself allocates. Stops a shape
   /// that claims petabytes.
   std::uint64_t decoded_bytes = std::uint64_t{1} << 40;

@@ -1,11 +1,13 @@
 #include "espalier/codec/chunk_decoder.h"
 
+#include <algorithm>
 #include <cstdint>
 
 #include <zstd.h>
 
 #include "espalier/codec/frame.h"
 #include "espalier/codec/hash.h"
+#include "espalier/codec/patch.h"
 #include "espalier/codec/planes.h"
 
 namespace espalier {
@@ -30,6 +32,8 @@ Result<void> ChunkDecoder::decode(Codec codec, ElementLayout layout, ByteSpan st
       return decode_frame(stored, logical);
     case Codec::kPlanes:
       return decode_planes(layout, stored, logical);
+    case Codec::kPatch:
+      break;
   }
   return corrupt();
 }
@@ -49,6 +53,28 @@ Result<void> ChunkDecoder::decode_frame(ByteSpan sealed, MutableByteSpan out) {
   return {};
 }
 
+MutableByteSpan ChunkDecoder::scratch(std::size_t size) {
+  // Never shrunk: chunk sizes vary.
+  if (scratch_.size() < size) scratch_.resize(size);
+  return MutableByteSpan(scratch_).first(size);
+}
+
+// Takes a stream of `decoded.size()` bytes, stored in `length` bytes, off the front of `rest`.
+// Returns its bytes, which are `decoded` unless they are stored as they are.
+Result<const std::byte*> ChunkDecoder::take_stream(std::size_t length, ByteSpan& rest,
+                                                   MutableByteSpan decoded) {
+  if (length > decoded.size() || length > rest.size()) return corrupt();
+  const ByteSpan stored = rest.first(length);
+  rest = rest.subspan(length);
+  if (length == decoded.size()) return stored.data();
+  if (length == 1) {
+    std::memset(decoded.data(), std::to_integer<int>(stored[0]), decoded.size());
+  } else if (auto ok = decode_frame(stored, decoded); !ok) {
+    return propagate(ok);
+  }
+  return decoded.data();
+}
+
 Result<void> ChunkDecoder::decode_planes(ElementLayout layout, ByteSpan stored,
                                          MutableByteSpan logical) {
   const std::size_t width = layout.width;
@@ -57,27 +83,58 @@ Result<void> ChunkDecoder::decode_planes(ElementLayout layout, ByteSpan stored,
   if (!layout.has_planes() || n == 0 || n * width != logical.size() || stored.size() < lengths) {
     return corrupt();
   }
-  // Never shrunk: chunk sizes vary.
-  if (planes_.size() < logical.size()) planes_.resize(logical.size());
+  const MutableByteSpan decoded = scratch(logical.size());
   PlanePointers<const std::byte> planes = {};
   ByteSpan rest = stored.subspan(lengths);
   for (std::size_t k = 0; k < width; ++k) {
     const auto length = load_le<std::uint32_t>(stored.data() + k * sizeof(std::uint32_t));
-    if (length == 0 || length > n || length > rest.size()) return corrupt();
-    const ByteSpan plane = rest.first(length);
-    rest = rest.subspan(length);
-    const auto decoded = MutableByteSpan(planes_).subspan(k * n, n);
-    planes[k] = decoded.data();
-    if (length == n) {
-      planes[k] = plane.data();
-    } else if (length == 1) {
-      std::memset(decoded.data(), std::to_integer<int>(plane[0]), n);
-    } else if (auto ok = decode_frame(plane, decoded); !ok) {
-      return ok;
-    }
+    const auto plane = take_stream(length, rest, decoded.subspan(k * n, n));
+    if (!plane) return propagate(plane);
+    planes[k] = *plane;
   }
   if (!rest.empty()) return corrupt();
   merge_planes(layout, planes, logical);
+  return {};
+}
+
+Result<void> ChunkDecoder::apply_patch(ElementLayout layout, ByteSpan stored,
+                                       MutableByteSpan logical) {
+  const std::size_t width = layout.width;
+  const std::size_t n = logical.size() / width;
+  if (n * width != logical.size() || stored.size() < patch_head_bytes(width)) return corrupt();
+  const std::size_t count = load_le<std::uint32_t>(stored.data());
+  const std::size_t gap_bytes = load_le<std::uint32_t>(stored.data() + sizeof(std::uint32_t));
+  const bool is_dense = count == n;
+  if (count == 0 || count > n ||
+      (is_dense ? gap_bytes != 0 : gap_bytes < count || gap_bytes > logical.size())) {
+    return corrupt();
+  }
+  const std::byte* length = stored.data() + 2 * sizeof(std::uint32_t);
+  ByteSpan rest = stored.subspan(patch_head_bytes(width));
+  // A byte after the gaps, for apply_changes().
+  const MutableByteSpan decoded = scratch(gap_bytes + 1 + count * width);
+  const MutableByteSpan gaps = decoded.first(gap_bytes + 1);
+  if (const auto stream = take_stream(load_le<std::uint32_t>(length), rest, gaps.first(gap_bytes));
+      !stream) {
+    return propagate(stream);
+  } else if (*stream != gaps.data()) {
+    std::copy_n(*stream, gap_bytes, gaps.data());
+  }
+  gaps.back() = std::byte{0};
+  PlanePointers<const std::byte> planes = {};
+  for (std::size_t k = 0; k < width; ++k) {
+    length += sizeof(std::uint32_t);
+    const auto plane = take_stream(load_le<std::uint32_t>(length), rest,
+                                   decoded.subspan(gaps.size() + k * count, count));
+    if (!plane) return propagate(plane);
+    planes[k] = *plane;
+  }
+  if (!rest.empty()) return corrupt();
+  if (is_dense) {
+    add_differences(width, planes, logical);
+    return {};
+  }
+  if (!apply_changes(width, gaps, planes, count, logical)) return corrupt();
   return {};
 }
 

@@ -12,7 +12,8 @@ enum class Codec : std::uint8_t {
   kRaw = 0,   // as they are
   kZstd = 1,  // one zstd frame, sealed
   kPlanes =
-      2,  // the elements' bytes sorted by significance; each plane stored in its smallest form
+      2,       // the elements' bytes sorted by significance; each plane stored in its smallest form
+  kPatch = 3,  // the elements that differ from those of another chunk, its base
 };
 
 /// Bytes after each zstd frame: its seal, XXH3-64 of the frame. The seal detects damage before

@@ -9,6 +9,7 @@ namespace {
 Fault fault_of(const Error& error) {
   if (error.code == ErrorCode::kUnsupportedCodec) return Fault::kNoDecoder;
   if (error.code == ErrorCode::kTruncated) return Fault::kEndsEarly;
+  if (error.code == ErrorCode::kBaseMismatch) return Fault::kWrongBase;
   return error.message == kUndecodable ? Fault::kNotDecodable : Fault::kWrongHash;
 }
 
@@ -22,6 +23,8 @@ ErrorCode code_of(Fault fault) {
       return ErrorCode::kPaddingCorrupt;
     case Fault::kNoDecoder:
       return ErrorCode::kUnsupportedCodec;
+    case Fault::kWrongBase:
+      return ErrorCode::kBaseMismatch;
     case Fault::kNotDecodable:
     case Fault::kWrongHash:
     case Fault::kWrongChecksum:
@@ -40,6 +43,8 @@ std::string_view message_of(Fault fault) {
       return "this build has no decoder for the codec of these tensor bytes, so they are unchecked";
     case Fault::kNotDecodable:
       return kUndecodable;
+    case Fault::kWrongBase:
+      return kBaseChanged;
     case Fault::kWrongChecksum:
       return "the bytes do not match the CRC-32 that the zip archive has for them; copy or "
              "download "
@@ -50,12 +55,15 @@ std::string_view message_of(Fault fault) {
   return kHashMismatch;
 }
 
-Result<std::vector<Damage>> check_region(const RegionTask& region, ByteSpan bytes,
+Result<std::vector<Damage>> check_region(const RegionTask& region, StoredLayers stored,
                                          ChunkGate& gate) {
+  const ByteSpan bytes = stored.chunk();
   if (bytes.size() != region.length) {
     return std::vector<Damage>{{Fault::kEndsEarly, region.begin + bytes.size(), 0}};
   }
   std::vector<Damage> damage;
+  std::vector<ByteSpan> layers(stored.size());
+  for (std::size_t i = 1; i < layers.size(); ++i) layers[i] = stored.base(i - 1);
   std::size_t at = 0;
   for (std::uint32_t i = 0; i < region.chunks.size(); ++i) {
     const auto& [offset, chunk] = region.chunks[i];
@@ -67,9 +75,13 @@ Result<std::vector<Damage>> check_region(const RegionTask& region, ByteSpan byte
       const auto before = static_cast<std::size_t>(dirty - padding.begin());
       damage.push_back({Fault::kDirtyPadding, region.begin + at + before, i});
     }
-    if (const auto opened = gate.open(chunk, bytes.subspan(begin, chunk.stored)); !opened) {
-      if (opened.error().code == ErrorCode::kOutOfMemory) return propagate(opened);
-      damage.push_back({fault_of(opened.error()), offset, i});
+    layers.front() = bytes.subspan(begin, chunk.stored);
+    if (const auto opened = gate.open(chunk, std::span<const ByteSpan>(layers)); !opened) {
+      const Error& error = opened.error();
+      if (error.code == ErrorCode::kOutOfMemory) return propagate(opened);
+      const bool is_base = error.code == ErrorCode::kBaseMismatch;
+      damage.push_back(
+          {fault_of(error), offset, i, is_base ? static_cast<std::uint32_t>(error.offset) : 0});
     }
     at = begin + chunk.stored;
   }

@@ -15,7 +15,7 @@ constexpr std::size_t kBefore = 4;          // elements before an element
 // The lines of a group whose words are looked at. Every distance modulo the group's length lies
 // between two of them (a perfect difference set).
 constexpr std::size_t kLine = 64;  // bytes
-constexpr std::size_t kGroup = 21;
+constexpr std::size_t kGroupLines = 21;
 constexpr std::array<std::size_t, 5> kChosen = {0, 1, 4, 14, 16};
 
 constexpr int kSlotBits = 12;
@@ -58,7 +58,7 @@ std::size_t count_repeats(std::span<const std::uint64_t> hashes) {
 template <class AnyWord>
 bool has_repeats(ByteSpan bytes, Least least) {
   if (bytes.size() < sizeof(AnyWord)) return false;
-  const std::size_t groups = (bytes.size() - sizeof(AnyWord)) / (kLine * kGroup) + 1;
+  const std::size_t groups = (bytes.size() - sizeof(AnyWord)) / (kLine * kGroupLines) + 1;
   constexpr std::uint64_t kAll = ~std::uint64_t{0};
   const std::size_t words = groups * kChosen.size();
   const std::uint64_t last_kept = words <= kKept ? kAll : kAll / words * kKept;
@@ -68,7 +68,7 @@ bool has_repeats(ByteSpan bytes, Least least) {
   std::uint64_t before = ~hash_of(load_le<AnyWord>(bytes.data()));
   for (std::size_t group = 0; group < groups; ++group) {
     for (const std::size_t line : kChosen) {
-      const std::size_t at = (group * kGroup + line) * kLine;
+      const std::size_t at = (group * kGroupLines + line) * kLine;
       if (at + sizeof(AnyWord) > bytes.size()) break;
       const std::uint64_t hash = hash_of(load_le<AnyWord>(bytes.data() + at));
       // Without a branch, because the processor could not predict it. Runs count apart: their word

@@ -10,12 +10,12 @@
 namespace espalier {
 namespace {
 
-struct Stranger {
+struct OtherArchive {
   std::string_view name_end;
   std::string_view what;
 };
 // The first one whose name an entry has counts.
-constexpr Stranger kStrangers[] = {
+constexpr OtherArchive kOtherArchives[] = {
     {"model.weights.h5",
      "it is a Keras model (.keras); load it with keras.saving.load_model() and save its weights "
      "with "
@@ -34,8 +34,8 @@ Result<std::unique_ptr<ContentReader>> choose_content_reader(const ZipDirectory&
     if (kind.is_in(directory)) return kind.make();
   }
   const auto entries = directory.entries();
-  const auto* stranger =
-      std::find_if(std::begin(kStrangers), std::end(kStrangers), [&](const Stranger& candidate) {
+  const auto* stranger = std::find_if(
+      std::begin(kOtherArchives), std::end(kOtherArchives), [&](const OtherArchive& candidate) {
         return candidate.name_end.empty() ||
                std::any_of(entries.begin(), entries.end(), [&](const ZipEntry& entry) {
                  return entry.name.ends_with(candidate.name_end);

@@ -19,11 +19,13 @@ ChecksumPlan::ChecksumPlan(const Catalog& catalog, std::uint64_t piece_bytes) : 
     return std::pair(a.file, a.checksum.offset) < std::pair(b.file, b.checksum.offset);
   });
   for (const Range& range : ranges_) {
-    const auto [offset, length, crc] = range.checksum;
+    const auto [offset, length, crc, is_of_header] = range.checksum;
     for (std::uint64_t at = 0; at < length; at += piece_bytes) {
       pieces_.push_back({range.file, offset + at, std::min(piece_bytes, length - at)});
     }
+    if (is_of_header) continue;
     bytes_ += length;
+    ++checksums_;
   }
   cover_chunks();
 }
@@ -62,7 +64,14 @@ void ChecksumPlan::compare(std::span<const std::uint32_t> crcs, std::vector<Dama
       crc = crc32_joined(crc, crcs[piece], pieces_[piece].length);
     }
     if (crc == range.checksum.crc) continue;
-    if (range.first_chunk != kNoChunk) {
+    if (range.checksum.is_of_header) {
+      errors.push_back({ErrorCode::kForeignInvalid,
+                        range.checksum.offset,
+                        {},
+                        "the data behind this header begin elsewhere than predicted, so programs "
+                        "disagree about them; download the file and open it there",
+                        catalog_.files()[range.file].name});
+    } else if (range.first_chunk != kNoChunk) {
       damage.push_back({Fault::kWrongChecksum, range.checksum.offset, range.first_chunk});
     } else {
       errors.push_back({code_of(Fault::kWrongChecksum),

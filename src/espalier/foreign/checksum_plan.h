@@ -22,9 +22,9 @@ class ChecksumPlan {
   ChecksumPlan(const Catalog& catalog, std::uint64_t piece_bytes);
 
   std::span<const Extent> pieces() const { return pieces_; }
-  /// Bytes of all pieces.
+  /// Bytes of all checksums but those of headers, and how many these are.
   std::uint64_t bytes() const { return bytes_; }
-  std::size_t checksums() const { return ranges_.size(); }
+  std::size_t checksums() const { return checksums_; }
   /// Bytes of tensors in files that are there which no checksum covers. A tensor that has another's
   /// bytes counts as well.
   std::uint64_t unchecked() const { return unchecked_; }
@@ -50,6 +50,7 @@ class ChecksumPlan {
   std::vector<Range> ranges_;   // by file and offset
   std::vector<Extent> pieces_;  // of the ranges, in their order
   std::uint64_t bytes_ = 0;
+  std::size_t checksums_ = 0;
   std::uint64_t unchecked_ = 0;
 };
 

@@ -73,10 +73,18 @@ inline std::span<const ChunkRecord> table_chunks(const Tables& t, std::uint32_t 
                           static_cast<std::size_t>(chunk_count(table_storage_bytes(t, tensor))));
 }
 
-/// Whether any of the chunks is not stored raw.
+/// Whether any of the chunks is stored by a codec that needs no base.
 inline bool has_compressed(std::span<const ChunkRecord> chunks) {
   for (const ChunkRecord& chunk : chunks) {
-    if (chunk.codec != static_cast<std::uint8_t>(Codec::kRaw)) return true;
+    if (chunk.codec != static_cast<std::uint8_t>(Codec::kRaw) && !chunk.is_patch()) return true;
+  }
+  return false;
+}
+
+/// Whether any of the chunks is a patch.
+inline bool has_patches(std::span<const ChunkRecord> chunks) {
+  for (const ChunkRecord& chunk : chunks) {
+    if (chunk.is_patch()) return true;
   }
   return false;
 }
@@ -86,6 +94,23 @@ inline std::uint32_t table_tensor_of(const Tables& t, std::uint32_t chunk, std::
   for (;; ++from) {
     if (chunk - t.tensors[from].first_chunk < table_chunks(t, from).size()) return from;
   }
+}
+
+/// Whether chunk `i` of a tensor, which lies in file 0, begins at a multiple of kTensorAlignment:
+/// it is the first one, or comes after one in another file.
+inline bool is_aligned_chunk(const Tables& t, const TensorRecord& tensor, std::uint32_t i) {
+  return i == 0 || t.chunks[tensor.first_chunk + i - 1].file != 0;
+}
+
+/// The features that a file with these tables needs.
+inline std::uint64_t features_of(const Tables& t) {
+  std::uint64_t features = 0;
+  for (const auto records : {t.chunks, t.bases}) {
+    for (const ChunkRecord& record : records) {
+      features |= feature_of(record.codec) | (record.file != 0 ? kFeatureOtherFiles : 0);
+    }
+  }
+  return features;
 }
 
 /// The texts that name the axes of a tensor with `rank` axes; empty if they have no names.

@@ -1,14 +1,22 @@
 #include "espalier/format/all_notes.h"
 
+#include <algorithm>
+
 namespace espalier {
 
 AllNotes all_notes(const Catalog& catalog) {
   AllNotes notes;
+  const auto opener = catalog.notes().listed();
   for (const FileEntry& file : catalog.files()) {
-    if (file.problem) notes.listed.push_back({Note::Kind::kLoss, {}, file.problem->describe()});
+    if (!file.problem) continue;
+    // What is wrong with one tensor is a note on it, too.
+    const bool is_noted = std::any_of(opener.begin(), opener.end(), [&](const Note& note) {
+      return !note.path.empty() && note.path == file.problem->path &&
+             note.message == file.problem->message;
+    });
+    if (!is_noted) notes.listed.push_back({Note::Kind::kLoss, {}, file.problem->describe()});
   }
   notes.count = notes.listed.size() + catalog.notes().count();
-  const auto opener = catalog.notes().listed();
   notes.listed.insert(notes.listed.end(), opener.begin(), opener.end());
   return notes;
 }

@@ -1,5 +1,7 @@
 #include "espalier/format/catalog.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 
 #include "espalier/base/counted.h"
@@ -12,31 +14,37 @@ namespace espalier {
 
 std::string_view format_name(FileFormat format) {
   constexpr std::string_view kNames[] = {"espalier", "safetensors", "sharded", "npy", "npz",
-                                         "torch",    "gguf",        "msgpack", "dcp"};
+                                         "torch",    "gguf",        "msgpack", "dcp", "value"};
   return kNames[static_cast<std::size_t>(format)];
 }
 
+std::span<const ChunkRecord> Catalog::bases(std::uint32_t chunk) const {
+  const auto& patched = pool_facts_.patched;
+  const auto found = std::lower_bound(
+      patched.begin(), patched.end(), chunk,
+      [](const PatchedChunk& patch, std::uint32_t number) { return patch.chunk < number; });
+  if (found == patched.end() || found->chunk != chunk) return {};
+  const auto next = std::next(found);
+  const std::size_t end = next == patched.end() ? tables_.bases.size() : next->first_base;
+  return tables_.bases.subspan(found->first_base, end - found->first_base);
+}
+
 Result<std::shared_ptr<const Catalog>> Catalog::from_index(const Header& header, Arena index,
+                                                           const Tables& tables, FileSet files,
                                                            const Limits& limits, bool nest) {
   const ByteSpan bytes = std::as_const(index).bytes();
-  if (hash128(bytes) != header.index_hash) {
-    return fail(ErrorCode::kIndexCorrupt,
-                "the index does not match its hash; copy or download the file again", kHeaderBytes);
-  }
-  auto tables = decode_index(bytes, kHeaderBytes);
-  if (!tables) return propagate(tables);
   auto catalog = std::make_shared<Catalog>(Token{});
-  catalog->files_.push_back({.length = header.file_length, .data_begin = header.index_end()});
+  catalog->files_ = std::move(files);
   const FileFacts facts{.placement = Placement::kCanonical,
                         .features = header.features,
                         .files = catalog->files_,
                         .index = bytes.data(),
                         .index_offset = kHeaderBytes};
-  auto facts_of_pools = validate(*tables, facts, limits);
+  auto facts_of_pools = validate(tables, facts, limits);
   if (!facts_of_pools) return propagate(facts_of_pools);
   catalog->tree_digest_ = header.tree_digest;
   catalog->arena_ = std::move(index);
-  catalog->tables_ = catalog->stored_ = *tables;
+  catalog->tables_ = catalog->stored_ = tables;
   catalog->pool_facts_ = std::move(*facts_of_pools);
   if (nest) catalog->nest_names(limits);
   return catalog;
@@ -102,6 +110,7 @@ void Catalog::nest_names(const Limits& limits) {
   tables_.chunks = stored_.chunks;
   tables_.shape_ends = stored_.shape_ends;
   tables_.dims = stored_.dims;
+  tables_.bases = stored_.bases;
   tables_.storages = stored_.storages;
   tables_.strides = stored_.strides;
   pool_facts_.plain_texts.clear();

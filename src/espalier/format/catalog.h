@@ -31,9 +31,10 @@ enum class FileFormat : std::uint8_t {
   kGguf = 6,
   kMsgpack = 7,
   kDcp = 8,
+  kValue = 9,  // no file: a state tree in memory
 };
 
-/// "espalier", "safetensors", "sharded", "npy", "npz", "torch", "gguf", "msgpack" or "dcp".
+/// "espalier", "safetensors", "sharded", "npy", "npz", "torch", "gguf", "msgpack", "dcp" or "value".
 std::string_view format_name(FileFormat format);
 
 /// All that an opener of another format found.
@@ -54,12 +55,13 @@ struct ForeignParts {
 /// shared_ptr, which keeps all views into it alive.
 class Catalog {
  public:
-  /// From an Espalier file: `index` holds the bytes of its index. Checks hash and structure. With
-  /// `nest`, dotted names become nested dicts (see nest_names()).
-  [[nodiscard]] static Result<std::shared_ptr<const Catalog>> from_index(const Header& header,
-                                                                         Arena index,
-                                                                         const Limits& limits,
-                                                                         bool nest = false);
+  /// From an Espalier file: `index` holds the bytes of its index, and `tables`, as open_index()
+  /// gave them, are views of it. `files` are those of check_file_table(), with the problems of
+  /// those that cannot be read. Checks the structure. With `nest`, dotted names become nested dicts
+  /// (see nest_names()).
+  [[nodiscard]] static Result<std::shared_ptr<const Catalog>> from_index(
+      const Header& header, Arena index, const Tables& tables, FileSet files, const Limits& limits,
+      bool nest = false);
 
   /// From files of another format. A made file that Limits::made_bytes does not allow cannot be
   /// read: it gets a problem. kInvalidArgument for a digest with storages, whose chunks do not hold
@@ -92,6 +94,9 @@ class Catalog {
   const Tables& stored_tables() const { return stored_; }
   /// Whether the tree has dicts that the file has not, made of dotted names.
   bool is_nested() const { return !nested_.nodes.empty(); }
+  /// What chunk number `chunk` is applied to, if it is a patch: a record of its base; if that is a
+  /// patch, too, of the base's base; and so on. Otherwise empty.
+  std::span<const ChunkRecord> bases(std::uint32_t chunk) const;
   /// Elements of shape number `shape` of the pool.
   std::uint64_t shape_elements(std::uint32_t shape) const {
     return pool_facts_.shape_elements[shape];

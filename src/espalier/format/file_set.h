@@ -13,11 +13,17 @@
 
 namespace espalier {
 
+/// Which files of a checkpoint something is about: all, or number 0 alone.
+enum class FileScope : std::uint8_t { kAll, kOwn };
+
 /// A CRC-32 that a file's format has of a range of its bytes, as zip archives have of each entry.
 struct Checksum {
   std::uint64_t offset = 0;
   std::uint64_t length = 0;
   std::uint32_t crc = 0;
+  /// Of a part of the format that was predicted and not read, in place of contents: it is compared
+  /// and not counted.
+  bool is_of_header = false;
 };
 
 /// One file of a checkpoint.

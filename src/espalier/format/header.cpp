@@ -5,6 +5,7 @@
 
 #include "espalier/base/checked.h"
 #include "espalier/base/counted.h"
+#include "espalier/format/tables.h"
 
 namespace espalier {
 namespace {
@@ -20,6 +21,8 @@ constexpr std::size_t kAtIndexLength = 40;
 constexpr std::size_t kAtIndexHash = 48;
 constexpr std::size_t kAtReserved = 80;
 constexpr std::size_t kAtHeaderHash = 120;
+
+std::uint16_t minor_of(std::uint64_t features) { return (features & kFeaturesOf11) != 0 ? 1 : 0; }
 
 }  // namespace
 
@@ -53,11 +56,11 @@ Result<Header> decode_header(ByteSpan bytes, const Limits& limits, std::uint64_t
   const auto major = load_le<std::uint16_t>(p + kAtMajor);
   const auto minor = load_le<std::uint16_t>(p + kAtMinor);
   // Check the version first: another version may have a shorter header, or its hash elsewhere.
-  if (major != kVersionMajor || minor != kVersionMinor) {
+  if (major != kVersionMajor || minor > kVersionMinor) {
     return fail(ErrorCode::kUnsupportedVersion,
                 "the file has format version " + std::to_string(major) + "." +
                     std::to_string(minor) +
-                    " and this library reads 1.0; use a newer Espalier, or "
+                    " and this library reads 1.0 and 1.1; use a newer Espalier, or "
                     "copy the file again if no newer one wrote it",
                 kAtMajor);
   }
@@ -68,6 +71,7 @@ Result<Header> decode_header(ByteSpan bytes, const Limits& limits, std::uint64_t
                 kAtHeaderHash);
   }
   Header header;
+  header.minor = minor;
   header.features = load_le<std::uint64_t>(p + kAtFeatures);
   header.file_length = load_le<std::uint64_t>(p + kAtFileLength);
   header.index_length = load_le<std::uint64_t>(p + kAtIndexLength);
@@ -78,6 +82,11 @@ Result<Header> decode_header(ByteSpan bytes, const Limits& limits, std::uint64_t
                 "the file needs feature bits " + std::to_string(header.features & ~known_features) +
                     " that this library does not know; use a newer Espalier",
                 kAtFeatures);
+  }
+  if (minor != minor_of(header.features)) {
+    return fail(ErrorCode::kHeaderInvalid,
+                "the version of the header is not the lowest that has the features of the file",
+                kAtMinor);
   }
   if (load_le<std::uint32_t>(p + kAtZero) != 0 ||
       std::any_of(p + kAtReserved, p + kAtHeaderHash,
@@ -112,7 +121,7 @@ std::array<std::byte, kHeaderBytes> encode_header(const Header& header) {
   std::byte* p = bytes.data();
   std::memcpy(p, kMagic.data(), kMagic.size());
   store_le(p + kAtMajor, kVersionMajor);
-  store_le(p + kAtMinor, kVersionMinor);
+  store_le(p + kAtMinor, minor_of(header.features));
   store_le(p + kAtFeatures, header.features);
   store_le(p + kAtFileLength, header.file_length);
   store_le(p + kAtIndexOffset, std::uint64_t{kHeaderBytes});

@@ -20,10 +20,12 @@ inline constexpr std::uint64_t kTreeDigestOffset = 64;
 inline constexpr std::array<unsigned char, 8> kMagic = {0x89, 0x45, 0x53, 0x50,
                                                         0x4C, 0x0D, 0x0A, 0x1A};
 inline constexpr std::uint16_t kVersionMajor = 1;
-inline constexpr std::uint16_t kVersionMinor = 0;
+/// The newest minor version that is known.
+inline constexpr std::uint16_t kVersionMinor = 1;
 
-/// The fields of a header. The version is left out: there is only one.
+/// The fields of a header.
 struct Header {
+  std::uint16_t minor = 0;
   std::uint64_t features = 0;
   std::uint64_t file_length = 0;
   std::uint64_t index_length = 0;
@@ -42,7 +44,8 @@ bool has_magic(ByteSpan bytes);
 [[nodiscard]] Result<Header> decode_header(ByteSpan bytes, const Limits& limits,
                                            std::uint64_t known_features);
 
-/// The bytes of a header, its own hash included.
+/// The bytes of a header, its own hash included, in the version that its features need: `minor` is
+/// not looked at.
 std::array<std::byte, kHeaderBytes> encode_header(const Header& header);
 
 /// Checks the recorded length of the file against its actual size.

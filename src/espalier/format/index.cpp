@@ -27,11 +27,13 @@ static_assert(same_layout<LabelRecord, fbs::Label>());
 static_assert(same_layout<DictOrderRecord, fbs::DictOrder>());
 static_assert(same_layout<AxesRecord, fbs::Axes>());
 static_assert(same_layout<BlockRecord, fbs::Block>());
+static_assert(same_layout<FileRecord, fbs::File>());
 
 constexpr std::uint64_t kMaxBytes = FLATBUFFERS_MAX_BUFFER_SIZE;
 
 template <class Ours, class Vector>
 VectorSize view(const Vector* vector, std::span<const Ours>& out) {
+  if (vector == nullptr) return {0, sizeof(Ours), alignof(Ours)};
   out = {reinterpret_cast<const Ours*>(vector->Data()), vector->size()};
   return {vector->size(), sizeof(Ours), alignof(Ours)};
 }
@@ -50,9 +52,13 @@ void move_into(std::span<const Ours> place, std::vector<Ours>& records) {
   std::vector<Ours>().swap(records);
 }
 
+VectorSizes of_version(std::span<const VectorSize, kMaxIndexVectors> sizes, std::uint16_t minor) {
+  return minor == 0 ? sizes.first(kIndexVectors) : sizes;
+}
+
 }  // namespace
 
-Result<Tables> decode_index(ByteSpan bytes, std::uint64_t file_offset) {
+Result<Tables> decode_index(ByteSpan bytes, std::uint64_t file_offset, std::uint16_t minor) {
   // The verifier's constructor asserts this, so check it first: a hostile file must not abort.
   if (bytes.size() >= kMaxBytes) {
     return fail(ErrorCode::kLimitExceeded, "the index is larger than a FlatBuffer can be",
@@ -69,7 +75,7 @@ Result<Tables> decode_index(ByteSpan bytes, std::uint64_t file_offset) {
   }
   const fbs::Index* index = fbs::GetIndex(data);
   Tables tables;
-  const VectorSizes sizes = {
+  const VectorSize sizes[kMaxIndexVectors] = {
       view(index->nodes(), tables.nodes),
       view(index->tensors(), tables.tensors),
       view(index->chunks(), tables.chunks),
@@ -85,10 +91,13 @@ Result<Tables> decode_index(ByteSpan bytes, std::uint64_t file_offset) {
       view(index->axes(), tables.axes),
       view(index->axis_names(), tables.axis_names),
       view(index->blocks(), tables.blocks),
+      view(index->files(), tables.files),
+      view(index->bases(), tables.bases),
   };
   // FlatBuffers' verifier allows vectors that overlap, leave gaps or are misaligned. Reading
   // records of 8-byte numbers there in place would be undefined behaviour.
-  if (const auto misplaced = find_misplaced(bytes, sizes)) {
+  // Nor does it mind fields of another version, or missing ones.
+  if (const auto misplaced = find_misplaced(bytes, of_version(sizes, minor))) {
     return fail(
         ErrorCode::kIndexInvalid,
         "the index is not laid out as the format requires; it was not written by a correct writer",
@@ -97,8 +106,17 @@ Result<Tables> decode_index(ByteSpan bytes, std::uint64_t file_offset) {
   return tables;
 }
 
+Result<Tables> open_index(const Header& header, ByteSpan bytes) {
+  if (hash128(bytes) != header.index_hash) {
+    return fail(ErrorCode::kIndexCorrupt,
+                "the index does not match its hash; copy or download the file again", kHeaderBytes);
+  }
+  return decode_index(bytes, kHeaderBytes, header.minor);
+}
+
 Result<EncodedIndex> EncodedIndex::encode(OwnedTables tables, std::size_t chunks) {
-  const VectorSizes sizes = {
+  const std::uint16_t minor = tables.files.empty() && tables.bases.empty() ? 0 : 1;
+  const VectorSize all_sizes[kMaxIndexVectors] = {
       size_of(tables.nodes),
       size_of(tables.tensors),
       {chunks, sizeof(ChunkRecord), alignof(ChunkRecord)},
@@ -114,8 +132,11 @@ Result<EncodedIndex> EncodedIndex::encode(OwnedTables tables, std::size_t chunks
       size_of(tables.axes),
       size_of(tables.axis_names),
       size_of(tables.blocks),
+      size_of(tables.files),
+      size_of(tables.bases),
   };
-  // Fifteen vectors of at most 4 + 7 bytes of framing, and the root table.
+  const VectorSizes sizes = of_version(all_sizes, minor);
+  // Seventeen vectors of at most 4 + 7 bytes of framing, and the root table.
   constexpr std::uint64_t kFraming = 512;
   std::uint64_t payload = 0;
   for (const VectorSize& size : sizes) payload += size.bytes();
@@ -129,7 +150,7 @@ Result<EncodedIndex> EncodedIndex::encode(OwnedTables tables, std::size_t chunks
   auto memory = Arena::allocate(index_bytes(sizes));
   if (!memory) return propagate(memory);
   write_index_frame(sizes, memory->bytes());
-  EncodedIndex encoded(std::move(*memory));
+  EncodedIndex encoded(std::move(*memory), minor);
   const Tables places = encoded.tables();
   // Filling the index takes memory. Large tables come first, so that they are freed before the rest
   // is copied. Chunks come last, because they have no source to free.
@@ -147,6 +168,8 @@ Result<EncodedIndex> EncodedIndex::encode(OwnedTables tables, std::size_t chunks
   move_into(places.axes, tables.axes);
   move_into(places.axis_names, tables.axis_names);
   move_into(places.blocks, tables.blocks);
+  move_into(places.files, tables.files);
+  move_into(places.bases, tables.bases);
   const auto chunk_records = encoded.chunks();
   std::fill(chunk_records.begin(), chunk_records.end(), ChunkRecord{});
   return encoded;
@@ -154,7 +177,7 @@ Result<EncodedIndex> EncodedIndex::encode(OwnedTables tables, std::size_t chunks
 
 Tables EncodedIndex::tables() const {
   // Our own bytes: decoding cannot fail unless there is a bug, which shows as an empty view.
-  return decode_index(bytes(), 0).value_or(Tables{});
+  return decode_index(bytes(), 0, minor_).value_or(Tables{});
 }
 
 std::span<ChunkRecord> EncodedIndex::chunks() {

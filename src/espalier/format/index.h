@@ -10,20 +10,27 @@
 #include "espalier/base/arena.h"
 #include "espalier/base/bytes.h"
 #include "espalier/base/error.h"
+#include "espalier/format/header.h"
 #include "espalier/format/tables.h"
 
 namespace espalier {
 
 /// Views of the vectors of an index. Checks that it is a well-formed, aligned FlatBuffer of the
 /// schema and nothing about what it says: that is validate()'s job. `bytes` must be aligned to 8
-/// and outlive the views. Errors give offsets from the start of the index plus `file_offset`.
-[[nodiscard]] Result<Tables> decode_index(ByteSpan bytes, std::uint64_t file_offset);
+/// and outlive the views. `minor` is the format's minor version, 0 or 1, which decides what vectors
+/// there are. Errors give offsets from the start of the index plus `file_offset`.
+[[nodiscard]] Result<Tables> decode_index(ByteSpan bytes, std::uint64_t file_offset,
+                                          std::uint16_t minor);
+
+/// The same for the index that `header` describes, after checking that `bytes` match its hash.
+[[nodiscard]] Result<Tables> open_index(const Header& header, ByteSpan bytes);
 
 /// An encoded index that can still be patched. Movable.
 class EncodedIndex {
  public:
   /// The canonical FlatBuffer of `tables`, with `chunks` chunk records that are all zero, to be
-  /// filled in place; `tables.chunks` is not looked at. An index of millions of tensors is not held
+  /// filled in place; `tables.chunks` is not looked at. It is one of version 1.1 if there are files
+  /// or bases. An index of millions of tensors is not held
   /// twice: each table is freed as soon as it is in there. kLimitExceeded if the index would pass
   /// 2^31 - 1 bytes; kOutOfMemory.
   [[nodiscard]] static Result<EncodedIndex> encode(OwnedTables tables, std::size_t chunks);
@@ -35,9 +42,10 @@ class EncodedIndex {
   std::span<ChunkRecord> chunks();
 
  private:
-  explicit EncodedIndex(Arena memory) : memory_(std::move(memory)) {}
+  EncodedIndex(Arena memory, std::uint16_t minor) : memory_(std::move(memory)), minor_(minor) {}
 
   Arena memory_;
+  std::uint16_t minor_;
 };
 
 }  // namespace espalier

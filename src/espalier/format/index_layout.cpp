@@ -10,8 +10,11 @@ constexpr std::array<std::byte, 4> kIdentifier = {std::byte{'E'}, std::byte{'S'}
 constexpr std::uint64_t kFrontBytes = 8;  // the position of the root table, and the file identifier
 constexpr std::uint64_t kLengthBytes = 4;
 constexpr std::uint64_t kReferenceBytes = 4;
-constexpr std::uint64_t kTableBytes = 4 + kIndexVectors * kReferenceBytes;
-constexpr std::uint64_t kVtableBytes = 4 + kIndexVectors * 2;
+
+constexpr std::uint64_t table_bytes(VectorSizes sizes) {
+  return 4 + sizes.size() * kReferenceBytes;
+}
+constexpr std::uint64_t vtable_bytes(VectorSizes sizes) { return 4 + sizes.size() * 2; }
 
 constexpr std::uint64_t align(std::uint64_t value, std::uint64_t alignment) {
   return (value + alignment - 1) / alignment * alignment;
@@ -19,14 +22,14 @@ constexpr std::uint64_t align(std::uint64_t value, std::uint64_t alignment) {
 
 // A FlatBuffer grows from its end to its start, so offsets are first distances from the end.
 struct Layout {
-  std::array<std::uint64_t, kIndexVectors> vectors;  // offset of each vector's length
+  std::array<std::uint64_t, kMaxIndexVectors> vectors;  // offset of each vector's length
   std::uint64_t table;
   std::uint64_t size;
 
-  explicit Layout(const VectorSizes& sizes) {
+  explicit Layout(VectorSizes sizes) {
     std::uint64_t distance = 0;
     std::uint64_t widest = 4;
-    for (std::size_t i = 0; i < kIndexVectors; ++i) {
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
       // The elements of an empty vector need no alignment.
       const std::uint64_t alignment =
           sizes[i].elements > 0 ? std::max<std::uint64_t>(sizes[i].alignment, 4) : 4;
@@ -34,9 +37,9 @@ struct Layout {
       distance = align(distance + sizes[i].bytes(), alignment) + kLengthBytes;
       vectors[i] = distance;
     }
-    table = distance + kTableBytes;
-    size = align(table + kVtableBytes + kFrontBytes, widest);
-    for (std::uint64_t& vector : vectors) vector = size - vector;
+    table = distance + table_bytes(sizes);
+    size = align(table + vtable_bytes(sizes) + kFrontBytes, widest);
+    for (std::size_t i = 0; i < sizes.size(); ++i) vectors[i] = size - vectors[i];
     table = size - table;
   }
 };
@@ -44,15 +47,15 @@ struct Layout {
 // Calls `visit` with the offset and the value of every number that is neither an element nor
 // padding.
 template <class Visit>
-void visit_frame(const Layout& layout, const VectorSizes& sizes, const Visit& visit) {
-  const std::uint64_t vtable = layout.table - kVtableBytes;
+void visit_frame(const Layout& layout, VectorSizes sizes, const Visit& visit) {
+  const std::uint64_t vtable = layout.table - vtable_bytes(sizes);
   visit(0, static_cast<std::uint32_t>(layout.table));
-  visit(vtable, static_cast<std::uint16_t>(kVtableBytes));
-  visit(vtable + 2, static_cast<std::uint16_t>(kTableBytes));
-  visit(layout.table, static_cast<std::uint32_t>(kVtableBytes));
-  for (std::size_t i = 0; i < kIndexVectors; ++i) {
+  visit(vtable, static_cast<std::uint16_t>(vtable_bytes(sizes)));
+  visit(vtable + 2, static_cast<std::uint16_t>(table_bytes(sizes)));
+  visit(layout.table, static_cast<std::uint32_t>(vtable_bytes(sizes)));
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
     // The first field comes last in the table.
-    const std::uint64_t field = kTableBytes - (i + 1) * kReferenceBytes;
+    const std::uint64_t field = table_bytes(sizes) - (i + 1) * kReferenceBytes;
     const std::uint64_t reference = layout.table + field;
     visit(vtable + 4 + 2 * i, static_cast<std::uint16_t>(field));
     visit(reference, static_cast<std::uint32_t>(layout.vectors[i] - reference));
@@ -62,9 +65,9 @@ void visit_frame(const Layout& layout, const VectorSizes& sizes, const Visit& vi
 
 // Calls `visit` with the begin and the end of every range of padding.
 template <class Visit>
-void visit_padding(const Layout& layout, const VectorSizes& sizes, const Visit& visit) {
-  visit(kFrontBytes, layout.table - kVtableBytes);
-  for (std::size_t i = 0; i < kIndexVectors; ++i) {
+void visit_padding(const Layout& layout, VectorSizes sizes, const Visit& visit) {
+  visit(kFrontBytes, layout.table - vtable_bytes(sizes));
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
     visit(layout.vectors[i] + kLengthBytes + sizes[i].bytes(),
           i == 0 ? layout.size : layout.vectors[i - 1]);
   }
@@ -72,9 +75,9 @@ void visit_padding(const Layout& layout, const VectorSizes& sizes, const Visit& 
 
 }  // namespace
 
-std::uint64_t index_bytes(const VectorSizes& sizes) { return Layout(sizes).size; }
+std::uint64_t index_bytes(VectorSizes sizes) { return Layout(sizes).size; }
 
-void write_index_frame(const VectorSizes& sizes, MutableByteSpan index) {
+void write_index_frame(VectorSizes sizes, MutableByteSpan index) {
   const Layout layout(sizes);
   visit_frame(layout, sizes,
               [&](std::uint64_t at, auto value) { store_le(index.data() + at, value); });
@@ -84,7 +87,7 @@ void write_index_frame(const VectorSizes& sizes, MutableByteSpan index) {
   std::copy(kIdentifier.begin(), kIdentifier.end(), index.begin() + 4);
 }
 
-std::optional<std::uint64_t> find_misplaced(ByteSpan index, const VectorSizes& sizes) {
+std::optional<std::uint64_t> find_misplaced(ByteSpan index, VectorSizes sizes) {
   const Layout layout(sizes);
   if (layout.size != index.size()) return std::min<std::uint64_t>(layout.size, index.size());
   std::optional<std::uint64_t> misplaced;

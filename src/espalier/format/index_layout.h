@@ -2,17 +2,18 @@
 #ifndef ESPALIER_FORMAT_INDEX_LAYOUT_H_
 #define ESPALIER_FORMAT_INDEX_LAYOUT_H_
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "espalier/base/bytes.h"
 
 namespace espalier {
 
-/// Vectors of an index: the fields of its root table.
+/// Vectors of an index of version 1.0, and of 1.1: the fields of its root table.
 inline constexpr std::size_t kIndexVectors = 15;
+inline constexpr std::size_t kMaxIndexVectors = 17;
 
 /// The size of one vector of an index.
 struct VectorSize {
@@ -22,20 +23,21 @@ struct VectorSize {
 
   std::uint64_t bytes() const { return elements * element_bytes; }
 };
-using VectorSizes = std::array<VectorSize, kIndexVectors>;
+/// Of all vectors of an index, by field: kIndexVectors or kMaxIndexVectors.
+using VectorSizes = std::span<const VectorSize>;
 
 /// Bytes of an index of vectors of these sizes.
-std::uint64_t index_bytes(const VectorSizes& sizes);
+std::uint64_t index_bytes(VectorSizes sizes);
 
 /// Writes all of an index of vectors of these sizes but their elements. `index` must have
 /// index_bytes() bytes.
-void write_index_frame(const VectorSizes& sizes, MutableByteSpan index);
+void write_index_frame(VectorSizes sizes, MutableByteSpan index);
 
 /// The first byte of `index` that does not stand where the one canonical layout of vectors of these
 /// sizes has it, or that is padding and not zero; nothing if all is in its place. It looks at all
 /// but the vectors' elements. The sizes must be those that the index itself gives, which is how
 /// they are known to fit.
-std::optional<std::uint64_t> find_misplaced(ByteSpan index, const VectorSizes& sizes);
+std::optional<std::uint64_t> find_misplaced(ByteSpan index, VectorSizes sizes);
 
 }  // namespace espalier
 

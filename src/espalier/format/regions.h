@@ -7,24 +7,36 @@
 #include <vector>
 
 #include "espalier/base/extent.h"
-#include "espalier/format/file_set.h"
-#include "espalier/format/tables.h"
+#include "espalier/format/catalog.h"
 
 namespace espalier {
 
 /// A run of whole chunks that lie one after the other in one file, with the padding before each.
-/// Many small tensors share a region, and a large one has several.
+/// Many small tensors share a region, and a large one has several. A patch is alone in its region,
+/// because its bases are read with it.
 struct Region {
   Extent extent;
-  std::uint32_t first_chunk = 0;
+  /// The chunks: `chunk_count` from place `first` on in Regions::chunk().
+  std::uint32_t first = 0;
   std::uint32_t chunk_count = 0;
 };
 
-/// The regions of all files that can be read; each ends as soon as it has `target_bytes` bytes. In
-/// a canonical layout, those of file 0 cover all that follows its index. Elsewhere, bytes between
-/// chunks mean nothing to us, and no region has them.
-std::vector<Region> divide_into_regions(const Tables& tables, std::span<const FileEntry> files,
-                                        bool is_canonical, std::uint64_t target_bytes);
+/// All regions, sorted by file and offset. Those of other files than 0 may overlap in a canonical
+/// layout: several tensors may refer to the same bytes.
+struct Regions {
+  std::vector<Region> list;
+  /// The chunks in the order of their regions; empty if that is the order of their numbers.
+  std::vector<std::uint32_t> order;
+
+  std::uint32_t chunk(std::uint32_t place) const { return order.empty() ? place : order[place]; }
+};
+
+/// The regions of all files of `scope` that can be read, without patches that have a base in
+/// another; each ends as soon as it has `target_bytes` bytes. In an Espalier file, those of file 0
+/// cover all that follows its index. Elsewhere, bytes between chunks mean nothing to us, and no
+/// region has them.
+Regions divide_into_regions(const Catalog& catalog, std::uint64_t target_bytes,
+                            FileScope scope = FileScope::kAll);
 
 }  // namespace espalier
 

@@ -267,6 +267,11 @@ std::uint32_t TableBuilder::add_text(std::string_view text, const char* what) {
   return check_text(text, what) ? texts_.add(text) : 0;
 }
 
+void TableBuilder::file(std::string_view name, FileRecord file) {
+  file.name = add_text(name, "the name of a file");
+  t_.files.push_back(file);
+}
+
 Result<OwnedTables> TableBuilder::finish() {
   if (error_) return tl::unexpected<Error>(std::move(*error_));
   finish_pools();
@@ -287,6 +292,7 @@ void TableBuilder::finish_pools() {
   }
   for (LabelRecord& label : t_.labels) renumber(label.text);
   for (std::uint32_t& name : t_.axis_names) renumber(name);
+  for (FileRecord& file : t_.files) renumber(file.name);
 
   auto shapes = shapes_.canonical();
   t_.shape_ends = std::move(shapes.ends);

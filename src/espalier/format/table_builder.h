@@ -109,6 +109,9 @@ class TableBuilder {
   /// have in the pool of texts, the names of axes and block types.
   void keep_tensors(const Tables& t);
 
+  /// A further file that chunks lie in; `file.name` is not looked at. In ascending order of names.
+  void file(std::string_view name, FileRecord file);
+
   std::uint32_t node_count() const { return static_cast<std::uint32_t>(t_.nodes.size()); }
   std::uint32_t tensor_count() const { return static_cast<std::uint32_t>(t_.tensors.size()); }
   /// Bytes of the last tensor, or what a placeholder would take; those of the storage after

@@ -21,10 +21,14 @@ enum class KeyKind : std::uint8_t { kNone = 0, kText = 1, kInt = 2 };
 inline constexpr std::uint64_t kFeatureZstd = 1u << 0;
 inline constexpr std::uint64_t kFeaturePlanes = 1u << 1;
 inline constexpr std::uint64_t kFeatureOtherFiles = 1u << 2;
+inline constexpr std::uint64_t kFeaturePatches = 1u << 3;
+/// A file with any of these has version 1.1.
+inline constexpr std::uint64_t kFeaturesOf11 = kFeatureOtherFiles | kFeaturePatches;
 
 /// The feature that a chunk of this codec needs; 0 for kRaw and for unknown codecs.
 constexpr std::uint64_t feature_of(std::uint8_t codec) {
   if (codec == static_cast<std::uint8_t>(Codec::kZstd)) return kFeatureZstd;
+  if (codec == static_cast<std::uint8_t>(Codec::kPatch)) return kFeaturePatches;
   return codec == static_cast<std::uint8_t>(Codec::kPlanes) ? kFeaturePlanes : 0;
 }
 
@@ -37,6 +41,8 @@ inline constexpr std::uint64_t kTensorAlignment = 64;
 inline constexpr std::uint32_t kMaxRank = 64;
 /// A dict with more children than this has its keys in order, or an entry in dict_orders.
 inline constexpr std::uint32_t kSmallDict = 8;
+/// Patches that lie one upon the other, and so the most bases of one chunk.
+inline constexpr std::uint32_t kMaxPatches = 32;
 /// `TensorRecord::first_chunk` of a placeholder.
 inline constexpr std::uint32_t kNoChunk = ~std::uint32_t{0};
 /// The roots of the state tree and of the metadata.
@@ -69,6 +75,9 @@ struct ChunkRecord {
   std::uint16_t file = 0;
   std::uint8_t codec = 0;
   std::uint8_t zero = 0;
+
+  bool is_patch() const { return codec == static_cast<std::uint8_t>(Codec::kPatch); }
+  friend bool operator==(const ChunkRecord&, const ChunkRecord&) = default;
 };
 static_assert(sizeof(ChunkRecord) == 32);
 
@@ -92,6 +101,16 @@ struct BlockRecord {
   std::uint32_t elements = 0;
   std::uint32_t bytes = 0;
 };
+
+/// A further file that has chunks: what it is, and not where.
+struct FileRecord {
+  std::uint64_t length = 0;
+  Hash128 head_hash;
+  Hash128 tree_digest;
+  std::uint32_t name = 0;
+  std::uint32_t head = 0;
+};
+static_assert(sizeof(FileRecord) == 48);
 
 /// How a tensor of another format differs from one of ours, whose elements are packed in C order
 /// and in the byte order of the host. No file of ours has such a record.
@@ -132,6 +151,10 @@ struct Tables {
   std::span<const AxesRecord> axes;
   std::span<const std::uint32_t> axis_names;
   std::span<const BlockRecord> blocks;
+  // Of version 1.1: file number 1 first, which a tree that was nested has not
+  // (Catalog::stored_tables() has them), and what patches are applied to: see Catalog::bases().
+  std::span<const FileRecord> files;
+  std::span<const ChunkRecord> bases;
   // Not in our own index: see StorageRecord.
   std::span<const StorageRecord> storages;
   std::span<const std::uint64_t> strides;
@@ -154,6 +177,8 @@ struct OwnedTables {
   std::vector<AxesRecord> axes;
   std::vector<std::uint32_t> axis_names;
   std::vector<BlockRecord> blocks;
+  std::vector<FileRecord> files = {};
+  std::vector<ChunkRecord> bases = {};
   std::vector<StorageRecord> storages = {};
   std::vector<std::uint64_t> strides = {};
 

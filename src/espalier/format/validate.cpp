@@ -11,9 +11,10 @@ Result<PoolFacts> Validator::run() {
   // The tree comes before the nodes' values, so that later errors can name key paths.
   for (const auto step :
        {&Validator::check_counts, &Validator::check_texts, &Validator::check_shapes,
-        &Validator::check_blocks, &Validator::check_keys, &Validator::check_tree,
-        &Validator::check_values, &Validator::check_labels, &Validator::check_axes,
-        &Validator::check_text_bytes, &Validator::check_uses, &Validator::check_end}) {
+        &Validator::check_blocks, &Validator::check_files, &Validator::check_keys,
+        &Validator::check_tree, &Validator::check_values, &Validator::check_labels,
+        &Validator::check_axes, &Validator::check_text_bytes, &Validator::check_uses,
+        &Validator::check_end}) {
     if (!(this->*step)()) return tl::unexpected<Error>(std::move(*error_));
   }
   return std::move(pool_facts_);
@@ -90,6 +91,12 @@ bool Validator::check_uses() {
   }
   if (next_storage_ != t_.storages.size() || next_stride_ != t_.strides.size()) {
     return bad_table(ErrorCode::kTensorInvalid, "some storages or strides belong to no tensor");
+  }
+  if (const auto file = files_.first_unused(); file && facts_.placement == Placement::kCanonical) {
+    return bad(ErrorCode::kIndexInvalid, "a further file has no chunk", t_.files[*file - 1]);
+  }
+  if (next_base_ != t_.bases.size()) {
+    return bad(ErrorCode::kChunkInvalid, "a base belongs to no patch", t_.bases[next_base_]);
   }
   if (const auto text = texts_.first_unused()) {
     return bad(ErrorCode::kTextInvalid, "a string is unused", t_.text_ends[*text]);

@@ -35,6 +35,12 @@ struct FileFacts {
   std::uint64_t index_offset = 0;
 };
 
+/// A chunk that is a patch, and the first of the base records that it takes.
+struct PatchedChunk {
+  std::uint32_t chunk = 0;
+  std::uint32_t first_base = 0;
+};
+
 /// Facts about the entries of the pools found by validation, so that readers need not compute them
 /// for every tensor.
 struct PoolFacts {
@@ -42,6 +48,8 @@ struct PoolFacts {
   std::vector<std::uint64_t> shape_elements;
   /// Whether each text of the pool, as a key, stands in a printed key path as it is.
   std::vector<bool> plain_texts;
+  /// By chunk.
+  std::vector<PatchedChunk> patched;
 };
 
 /// Checks all of docs/format.md section 9.1 in time linear in the size of the tables, with scratch

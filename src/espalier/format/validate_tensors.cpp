@@ -2,6 +2,7 @@
 #include <tuple>
 #include <utility>
 
+#include "espalier/base/merge_sort.h"
 #include "espalier/format/element_layout.h"
 #include "espalier/format/shape.h"
 #include "espalier/format/validator.h"
@@ -154,9 +155,112 @@ inline bool Validator::is_placed(const ChunkRecord& chunk, bool is_first) const 
     return is_first || chunk.file > last_file_ ||
            (chunk.file == last_file_ && chunk.offset >= next_byte_);
   }
+  if (chunk.file != 0) return true;
   // A gap could hide bytes, an overlap could show one blob under two names.
   const auto expected = is_first ? checked_align(next_byte_, kTensorAlignment) : next_byte_;
-  return chunk.file == 0 && expected == chunk.offset;
+  return expected == chunk.offset;
+}
+
+// The files themselves were checked when the table was read; see check_file_table().
+bool Validator::check_files() {
+  files_.mark(0);
+  for (const FileRecord& file : t_.files) {
+    if (file.name >= t_.text_ends.size()) {
+      return bad(ErrorCode::kIndexInvalid, "the name of a file is not in the string pool", file);
+    }
+    texts_.mark(file.name);
+  }
+  return true;
+}
+
+// Code that reads several chunks of a tensor at once relies on this.
+[[gnu::cold]] bool Validator::check_referred(std::uint32_t index,
+                                             std::span<const ChunkRecord> chunks) {
+  referred_.clear();
+  for (std::uint32_t i = 0; i < chunks.size(); ++i) {
+    if (chunks[i].file != 0) referred_.push_back(i);
+  }
+  sort_numbers(referred_, [&](std::uint32_t a, std::uint32_t b) {
+    const ChunkRecord& x = chunks[a];
+    const ChunkRecord& y = chunks[b];
+    return x.file != y.file ? x.file < y.file : x.offset < y.offset;
+  });
+  for (std::size_t i = 1; i < referred_.size(); ++i) {
+    const ChunkRecord& before = chunks[referred_[i - 1]];
+    const ChunkRecord& chunk = chunks[referred_[i]];
+    if (before.file == chunk.file && before.offset + before.stored > chunk.offset) {
+      return bad_node(ErrorCode::kChunkInvalid, "two chunks of a tensor share bytes of a file",
+                      index);
+    }
+  }
+  return true;
+}
+
+// Of a chunk that is not raw, or of a base.
+bool Validator::check_compressed(std::uint32_t index, const TensorRecord& tensor,
+                                 std::uint64_t length, const ChunkRecord& chunk) {
+  const std::uint64_t feature = feature_of(chunk.codec);
+  if (feature == 0) {
+    return bad_chunk(ErrorCode::kChunkInvalid,
+                     "a chunk has the unknown codec " + std::to_string(chunk.codec), chunk, index);
+  }
+  if (chunk.stored == 0 || chunk.stored >= length) {
+    return bad_chunk(ErrorCode::kChunkInvalid,
+                     "a compressed chunk is not shorter than its contents", chunk, index);
+  }
+  if (chunk.codec == static_cast<std::uint8_t>(Codec::kPlanes) &&
+      !element_layout(static_cast<DType>(tensor.dtype)).has_planes()) {
+    return bad_chunk(ErrorCode::kChunkInvalid,
+                     "a chunk is stored as planes and its elements are single bytes", chunk, index);
+  }
+  used_features_ |= feature;
+  return true;
+}
+
+// Whether a base in file 0 repeats the record of a chunk before: no byte of our own file may belong
+// to no chunk.
+bool Validator::is_own_chunk(const ChunkRecord& base) const {
+  const auto found = std::lower_bound(
+      own_.begin(), own_.end(), base.offset,
+      [&](std::uint32_t chunk, std::uint64_t offset) { return t_.chunks[chunk].offset < offset; });
+  return found != own_.end() && t_.chunks[*found] == base;
+}
+
+// The bases of a patch: each is what the record before it is applied to. So the whole recipe stands
+// in one index, and the work for a chunk has a bound.
+bool Validator::check_patch(std::uint32_t index, const TensorRecord& tensor, std::uint64_t length,
+                            std::uint32_t number) {
+  const std::uint32_t first = next_base_;
+  pool_facts_.patched.push_back({number, first});
+  const ChunkRecord* record = &t_.chunks[number];
+  while (record->is_patch()) {
+    if (next_base_ == t_.bases.size()) {
+      return bad_chunk(ErrorCode::kChunkInvalid, "a patch has no base", *record, index);
+    }
+    record = &t_.bases[next_base_++];
+    const auto refuse = [&](std::string_view message) {
+      return bad_chunk(ErrorCode::kChunkInvalid, message, *record, index);
+    };
+    if (next_base_ - first > kMaxPatches) return refuse("a chunk has more than 32 patches");
+    if (record->file >= facts_.files.size() || record->zero != 0) {
+      return refuse("the record of a base is malformed");
+    }
+    if (record->codec == static_cast<std::uint8_t>(Codec::kRaw)) {
+      if (record->stored != length) return refuse("a raw base has the wrong length");
+    } else if (!check_compressed(index, tensor, length, *record)) {
+      return false;
+    }
+    if (record->file == 0) {
+      if (!is_own_chunk(*record)) return refuse("a base in this file is no chunk before its patch");
+      continue;
+    }
+    if (!range_fits(record->offset, record->stored, facts_.files[record->file].length)) {
+      return refuse("a base reaches past the end of its file");
+    }
+    files_.mark(record->file);
+    used_features_ |= kFeatureOtherFiles;
+  }
+  return true;
 }
 
 [[gnu::always_inline]] inline bool Validator::check_chunks(std::uint32_t index,
@@ -168,52 +272,52 @@ inline bool Validator::is_placed(const ChunkRecord& chunk, bool is_first) const 
                     "a tensor's chunks do not follow those of the tensor before it", index);
   }
   next_chunk_ += count;
+  const bool is_canonical = facts_.placement == Placement::kCanonical;
+  bool is_referred_before = false;
+  bool has_referred = false;
   for (std::uint64_t i = 0; i < count; ++i) {
     const ChunkRecord& chunk = t_.chunks[static_cast<std::size_t>(tensor.first_chunk + i)];
     const std::uint64_t length = chunk_length(bytes, i);
     if (chunk.file >= facts_.files.size() || chunk.zero != 0) {
       return bad_chunk(ErrorCode::kChunkInvalid, "a chunk's record is malformed", chunk, index);
     }
-    switch (chunk.codec) {
-      case static_cast<std::uint8_t>(Codec::kRaw):
-        if (chunk.stored != length) {
-          return bad_chunk(ErrorCode::kChunkInvalid, "a raw chunk has the wrong length", chunk,
-                           index);
-        }
-        break;
-      case static_cast<std::uint8_t>(Codec::kZstd):
-      case static_cast<std::uint8_t>(Codec::kPlanes):
-        if (chunk.stored == 0 || chunk.stored >= length) {
-          return bad_chunk(ErrorCode::kChunkInvalid,
-                           "a compressed chunk is not shorter than its contents", chunk, index);
-        }
-        if (chunk.codec == static_cast<std::uint8_t>(Codec::kPlanes) &&
-            !element_layout(static_cast<DType>(tensor.dtype)).has_planes()) {
-          return bad_chunk(ErrorCode::kChunkInvalid,
-                           "a chunk is stored as planes and its elements are single bytes", chunk,
-                           index);
-        }
-        used_features_ |= feature_of(chunk.codec);
-        break;
-      default:
-        return bad_chunk(ErrorCode::kChunkInvalid,
-                         "a chunk has the unknown codec " + std::to_string(chunk.codec), chunk,
+    if (chunk.codec == static_cast<std::uint8_t>(Codec::kRaw)) {
+      if (chunk.stored != length) {
+        return bad_chunk(ErrorCode::kChunkInvalid, "a raw chunk has the wrong length", chunk,
                          index);
+      }
+    } else if (!check_compressed(index, tensor, length, chunk)) {
+      return false;
     }
-    if (!is_placed(chunk, i == 0)) {
+    const bool is_referred = is_canonical && chunk.file != 0;
+    if (!is_placed(chunk, i == 0 || is_referred_before)) {
       return bad_chunk(ErrorCode::kChunkInvalid, "a chunk is not where the layout puts it", chunk,
                        index);
     }
     const FileEntry& file = facts_.files[chunk.file];
-    if (!file.problem &&
+    // Our own files say how long the others are.
+    if ((!file.problem || is_canonical) &&
         (chunk.offset < file.data_begin || !range_fits(chunk.offset, chunk.stored, file.length))) {
       return bad_chunk(ErrorCode::kChunkInvalid, "a chunk reaches past the end of the file", chunk,
                        index);
     }
+    if (chunk.is_patch() &&
+        !check_patch(index, tensor, length, static_cast<std::uint32_t>(tensor.first_chunk + i))) {
+      return false;
+    }
+    is_referred_before = is_referred;
+    if (is_referred) {
+      has_referred = true;
+      files_.mark(chunk.file);
+      used_features_ |= kFeatureOtherFiles;
+      continue;
+    }
+    if (!t_.bases.empty()) own_.push_back(static_cast<std::uint32_t>(tensor.first_chunk + i));
     next_byte_ = chunk.offset + chunk.stored;
     last_file_ = chunk.file;
   }
-  return true;
+  return !has_referred || check_referred(index, t_.chunks.subspan(tensor.first_chunk,
+                                                                  static_cast<std::size_t>(count)));
 }
 
 bool Validator::check_axes() {

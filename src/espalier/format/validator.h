@@ -55,6 +55,7 @@ class Validator {
         texts_(tables.text_ends.size()),
         shapes_(tables.shape_ends.size()),
         blocks_(tables.blocks.size()),
+        files_(facts.files.size()),
         next_byte_(facts.files.front().data_begin) {}
 
   [[nodiscard]] Result<PoolFacts> run();
@@ -141,9 +142,16 @@ class Validator {
   // validate_tensors.cpp: shapes, block types, tensors and their chunks.
   bool check_shapes();
   bool check_blocks();
+  bool check_files();
   bool check_tensor(std::uint32_t index);
   bool is_placed(const ChunkRecord& chunk, bool is_first) const;
+  bool check_referred(std::uint32_t index, std::span<const ChunkRecord> chunks);
   bool check_chunks(std::uint32_t index, const TensorRecord& tensor, std::uint64_t bytes);
+  bool check_compressed(std::uint32_t index, const TensorRecord& tensor, std::uint64_t length,
+                        const ChunkRecord& chunk);
+  bool check_patch(std::uint32_t index, const TensorRecord& tensor, std::uint64_t length,
+                   std::uint32_t number);
+  bool is_own_chunk(const ChunkRecord& base) const;
   std::optional<std::uint64_t> check_storage(std::uint32_t index, const TensorRecord& tensor,
                                              std::uint64_t bytes);
   bool check_axes();
@@ -154,6 +162,7 @@ class Validator {
   Uses texts_;
   Uses shapes_;
   Uses blocks_;
+  Uses files_;
   static constexpr std::uint64_t kTooManyElements = ~std::uint64_t{0};  // for any dtype
   PoolFacts pool_facts_;
   std::uint64_t longest_text_ = 0;
@@ -168,6 +177,9 @@ class Validator {
   std::uint64_t next_byte_;
   std::uint32_t last_file_ = 0;
   std::uint64_t used_features_ = 0;
+  std::vector<std::uint32_t> referred_;  // chunks of one tensor
+  std::uint32_t next_base_ = 0;
+  std::vector<std::uint32_t> own_;  // the chunks in file 0 so far, if there are bases
   std::optional<Error> error_;
 };
 

@@ -60,14 +60,22 @@ Result<void> check_readable(const TensorRef& tensor) {
   const Catalog& catalog = tensor.catalog();
   // File 0 has been read; most checkpoints have no other.
   if (catalog.files().size() == 1 || tensor.is_placeholder()) return {};
-  for (const ChunkRecord& chunk : table_chunks(catalog.tables(), tensor.number())) {
-    if (const auto& problem = catalog.files()[chunk.file].problem) {
-      Error error = *problem;
-      error.path = tensor_path(tensor);
-      return tl::unexpected<Error>(std::move(error));
+  const auto check = [&](std::span<const ChunkRecord> records) -> Result<void> {
+    for (const ChunkRecord& record : records) {
+      if (const auto& problem = catalog.files()[record.file].problem) {
+        Error error = *problem;
+        error.path = tensor_path(tensor);
+        return tl::unexpected<Error>(std::move(error));
+      }
     }
+    return {};
+  };
+  auto ok = check(table_chunks(catalog.tables(), tensor.number()));
+  for (std::uint32_t i = 0; ok && !catalog.tables().bases.empty() && i < tensor.chunk_count();
+       ++i) {
+    ok = check(tensor.bases(i));
   }
-  return {};
+  return ok;
 }
 
 std::string tensor_path(const TensorRef& tensor) {

@@ -50,12 +50,17 @@ class TensorRef {
     if (const auto bytes = usual_tensor_bytes(dtype(), elements())) return *bytes;
     return table_tensor_bytes(catalog_->tables(), record());
   }
-  /// Bytes in the file: less than bytes() if compressed, 0 for a placeholder.
+  /// Bytes of its chunks in their files, without bases: less than bytes() if compressed, 0 for a
+  /// placeholder.
   std::uint64_t stored_bytes() const;
   bool is_placeholder() const { return record().first_chunk == kNoChunk; }
   /// Numbers of its chunks in the checkpoint: `chunk_count()` from `first_chunk()` on.
   std::uint32_t first_chunk() const;
   std::uint32_t chunk_count() const;
+  /// What its chunk `i` is applied to: see Catalog::bases().
+  std::span<const ChunkRecord> bases(std::uint32_t i) const {
+    return catalog_->bases(first_chunk() + i);
+  }
   /// How the tensor is stored, if not packed in C order and in the byte order of the host; null for
   /// every tensor of an Espalier file.
   const StorageRecord* storage() const { return table_storage(catalog_->tables(), number_); }

@@ -12,11 +12,14 @@ const ChunkRecord& record_of(const TensorRef& tensor, std::uint32_t i) {
   return tensor.catalog().tables().chunks[tensor.first_chunk() + i];
 }
 
-// Adds the chunk's file, offset and path to its error.
+// Adds file and offset of the chunk, or of its base, to an error.
 template <class T>
 Result<T> located(Result<T> result, const TensorRef& tensor, std::uint32_t i) {
   if (result) return result;
-  const ChunkRecord& record = record_of(tensor, i);
+  const bool is_base = result.error().code == ErrorCode::kBaseMismatch;
+  const ChunkRecord& record = is_base
+                                  ? tensor.bases(i)[static_cast<std::size_t>(result.error().offset)]
+                                  : record_of(tensor, i);
   result.error().offset = record.offset;
   result.error().file = tensor.catalog().files()[record.file].name;
   return result;
@@ -39,16 +42,24 @@ StoredChunk stored_chunk(const TensorRef& tensor, std::uint32_t i) {
                     .stored = record.stored,
                     .length = static_cast<std::uint32_t>(chunk_length(tensor.storage_bytes(), i))};
   if (tensor.catalog().has_hashes()) chunk.hash = record.hash;
+  for (const ChunkRecord& base : tensor.bases(i)) {
+    chunk.bases.push_back({static_cast<Codec>(base.codec), base.stored, base.hash});
+  }
   return chunk;
 }
 
-Result<ByteSpan> ChunkReader::open(const TensorRef& tensor, std::uint32_t i, ByteSpan stored) {
+Result<ByteSpan> ChunkReader::open(const TensorRef& tensor, std::uint32_t i, StoredLayers stored) {
   return located(gate_.open(stored_chunk(tensor, i), stored), tensor, i);
 }
 
-Result<void> ChunkReader::open_into(const TensorRef& tensor, std::uint32_t i, ByteSpan stored,
+Result<void> ChunkReader::open_into(const TensorRef& tensor, std::uint32_t i, StoredLayers stored,
                                     MutableByteSpan out) {
   return located(gate_.open_into(stored_chunk(tensor, i), stored, out), tensor, i);
+}
+
+Result<void> ChunkReader::patch(const TensorRef& tensor, std::uint32_t i, std::size_t base,
+                                StoredLayers stored, MutableByteSpan bytes) {
+  return located(gate_.patch(stored_chunk(tensor, i), base, stored, bytes), tensor, i);
 }
 
 }  // namespace espalier

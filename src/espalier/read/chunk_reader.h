@@ -19,16 +19,23 @@ StoredChunk stored_chunk(const TensorRef& tensor, std::uint32_t i);
 class ChunkReader {
  public:
   /// The bytes of chunk `i` of `tensor` (of its storage, if it has strides): a view of `stored` if
-  /// they are raw, and of memory of the reader, valid until its next call, otherwise. kTruncated if
-  /// `stored` has not as many bytes as the chunk's record says; kChunkCorrupt if they cannot be
-  /// decoded or do not match their hash (in a format that has hashes); kOutOfMemory. Errors name
-  /// the chunk's file and offset, and not the tensor.
-  [[nodiscard]] Result<ByteSpan> open(const TensorRef& tensor, std::uint32_t i, ByteSpan stored);
+  /// they are raw, and of memory of the reader, valid until its next call, otherwise. `stored` has
+  /// the bytes of its bases, too: see TensorRef::bases(). kTruncated if it has not as many bytes as
+  /// the records say; kChunkCorrupt if they cannot be decoded or do not match their hash (in a
+  /// format that has hashes); kBaseMismatch if those of a base do not; kOutOfMemory. Errors name
+  /// the file and offset of the chunk or base, and not the tensor.
+  [[nodiscard]] Result<ByteSpan> open(const TensorRef& tensor, std::uint32_t i,
+                                      StoredLayers stored);
 
-  /// The same into `out`, which has as many bytes as the chunk. `out` may be `stored` itself; it
-  /// holds anything after an error.
-  [[nodiscard]] Result<void> open_into(const TensorRef& tensor, std::uint32_t i, ByteSpan stored,
-                                       MutableByteSpan out);
+  /// The same into `out`, which has as many bytes as the chunk. `out` may be the stored bytes of a
+  /// raw chunk; it holds anything after an error.
+  [[nodiscard]] Result<void> open_into(const TensorRef& tensor, std::uint32_t i,
+                                       StoredLayers stored, MutableByteSpan out);
+
+  /// Turns base number `base` of a patch into chunk `i` of `tensor`, in place: see
+  /// ChunkGate::patch().
+  [[nodiscard]] Result<void> patch(const TensorRef& tensor, std::uint32_t i, std::size_t base,
+                                   StoredLayers stored, MutableByteSpan bytes);
 
   /// For chunks that are described without their checkpoint.
   ChunkGate& gate() { return gate_; }

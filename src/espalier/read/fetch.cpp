@@ -3,20 +3,20 @@
 namespace espalier {
 namespace {
 
-std::vector<Extent> extents_of(const ReadPlan& plan) {
-  std::vector<Extent> extents;
-  extents.reserve(plan.chunks().size());
-  for (const PlannedChunk& chunk : plan.chunks()) extents.push_back(chunk.stored);
-  return extents;
+GroupGather gather_of(const ReadPlan& plan) {
+  GroupGather gather;
+  for (const PlannedChunk& chunk : plan.chunks()) gather.add(chunk.stored, chunk.bases);
+  gather.start();
+  return gather;
 }
 
 }  // namespace
 
 Fetch::Fetch(ReadPlan plan, MutableByteSpan out)
-    : plan_(std::move(plan)), out_(out), gather_(extents_of(plan_)) {}
+    : plan_(std::move(plan)), out_(out), gather_(gather_of(plan_)) {}
 
 Result<void> Fetch::feed(const Extent& extent, ByteSpan bytes) {
-  auto fed = gather_.feed(extent, bytes, [&](std::size_t i, ByteSpan stored) {
+  auto fed = gather_.feed(extent, bytes, [&](std::size_t i, StoredLayers stored) {
     return plan_.deliver(i, stored, out_, reader_);
   });
   failed_ = failed_ || !fed;

@@ -6,7 +6,7 @@
 
 #include "espalier/base/error.h"
 #include "espalier/base/extent.h"
-#include "espalier/read/gather.h"
+#include "espalier/read/group_gather.h"
 #include "espalier/read/plan.h"
 
 namespace espalier {
@@ -28,7 +28,7 @@ class Fetch {
  private:
   ReadPlan plan_;
   MutableByteSpan out_;
-  Gather gather_;
+  GroupGather gather_;
   ChunkReader reader_;
   bool failed_ = false;
 };

@@ -51,7 +51,29 @@ Result<void> check_fed(const Extent& extent, ByteSpan bytes) {
 Gather::Gather(std::vector<Extent> wanted) : wanted_(std::move(wanted)) {
   std::erase_if(wanted_, [](const Extent& extent) { return extent.length == 0; });
   done_.assign(wanted_.size(), false);
-  for (const Extent& extent : wanted_) append_joined(needs_, extent);
+  for (std::size_t i = 0; i < wanted_.size(); ++i) {
+    const Extent& extent = wanted_[i];
+    const bool overlaps = !needs_.empty() && needs_.back().file == extent.file &&
+                          end_of(needs_.back()) > extent.offset;
+    if (!overlaps) {
+      append_joined(needs_, extent);
+    } else {
+      const std::uint64_t end = end_of(needs_.back());
+      if (end_of(extent) > end) needs_.back().length += end_of(extent) - end;
+      if (reach_.empty())
+        reach_.assign(wanted_.begin(), wanted_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    if (!reach_.empty()) {
+      reach_.push_back({extent.file, extent.offset, end_of(needs_.back()) - extent.offset});
+    }
+  }
+}
+
+// The first of wanted_ that may have bytes of `fed`.
+std::size_t Gather::first_reached(const Extent& fed) const {
+  const std::vector<Extent>& extents = reach_.empty() ? wanted_ : reach_;
+  return static_cast<std::size_t>(first_ending_after(extents.begin(), extents.end(), fed) -
+                                  extents.begin());
 }
 
 void Gather::remove_from_needs(const Extent& fed) {
@@ -83,15 +105,13 @@ void Gather::remove_from_needs(const Extent& fed) {
 
 Result<void> Gather::feed(const Extent& extent, ByteSpan bytes, const Complete& complete) {
   if (auto ok = check_fed(extent, bytes); !ok) return ok;
-  const auto first = first_ending_after(wanted_.begin(), wanted_.end(), extent);
   Result<void> result;
   Extent taken = extent;
-  for (auto i = static_cast<std::size_t>(first - wanted_.begin()); i < wanted_.size() && result;
-       ++i) {
+  for (std::size_t i = first_reached(extent); i < wanted_.size() && result; ++i) {
     const Extent& wanted = wanted_[i];
+    if (wanted.file != extent.file || wanted.offset >= end_of(extent)) break;
     const Extent shared = intersect(wanted, extent);
-    if (shared.length == 0) break;
-    if (done_[i]) continue;
+    if (done_[i] || shared.length == 0) continue;
     const ByteSpan piece = bytes.subspan(static_cast<std::size_t>(shared.offset - extent.offset),
                                          static_cast<std::size_t>(shared.length));
     if (shared == wanted) {

@@ -3,6 +3,7 @@
 #define ESPALIER_READ_GATHER_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -14,6 +15,10 @@
 
 namespace espalier {
 
+/// Long extents are gathered in parts of this size. As one part, what is fed in smaller buffers
+/// would be assembled beside its destination first, and so held twice.
+inline constexpr std::uint64_t kGatheredPiece = std::uint64_t{1} << 20;
+
 /// Wants a list of extents and takes bytes in pieces of any size and order, until each extent has
 /// come together. An extent that arrives in one piece is passed on without a copy. Not thread-safe.
 class Gather {
@@ -22,7 +27,7 @@ class Gather {
   using Complete = std::function<Result<void>(std::size_t i, ByteSpan bytes)>;
 
   Gather() = default;
-  /// `wanted` is sorted by file and offset, and its extents do not overlap.
+  /// `wanted` is sorted by file and offset. Extents may overlap: each gets its bytes.
   explicit Gather(std::vector<Extent> wanted);
 
   /// The bytes still missing, neighbours joined, sorted. Valid until the next feed().
@@ -38,9 +43,12 @@ class Gather {
     std::vector<std::byte> bytes;
     std::vector<Extent> missing;
   };
+  std::size_t first_reached(const Extent& fed) const;
   void remove_from_needs(const Extent& fed);
 
   std::vector<Extent> wanted_;
+  // How far each of wanted_, or any before it in its file, reaches; empty if none overlap.
+  std::vector<Extent> reach_;
   std::vector<bool> done_;
   std::vector<std::unique_ptr<Partial>> partial_;  // one for each of wanted_, once any is partial
   // The missing extents, from needs_begin_ on: usually bytes arrive in order, and then nothing

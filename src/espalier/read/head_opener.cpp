@@ -5,13 +5,6 @@
 #include <vector>
 
 namespace espalier {
-namespace {
-
-// The body is gathered in parts of this size. As one part, a body fed in smaller buffers would be
-// assembled beside the arena first, and so held twice.
-constexpr std::uint64_t kPieceBytes = std::uint64_t{1} << 20;
-
-}  // namespace
 
 HeadOpener::HeadOpener(const OpenOptions& options)
     : options_(options), gather_({{0, 0, std::min(options.file_size, kFirstReadBytes)}}) {}
@@ -24,15 +17,16 @@ Result<void> HeadOpener::feed(const Extent& extent, ByteSpan bytes) {
   if (error_) return tl::unexpected<Error>(*error_);
   auto fed = gather_.feed(extent, bytes, [&](std::size_t i, ByteSpan piece) {
     if (!arena_) return take_front(piece);
-    std::copy(piece.begin(), piece.end(),
-              arena_->bytes().begin() + static_cast<std::ptrdiff_t>(in_front_ + i * kPieceBytes));
+    std::copy(
+        piece.begin(), piece.end(),
+        arena_->bytes().begin() + static_cast<std::ptrdiff_t>(in_front_ + i * kGatheredPiece));
     return Result<void>{};
   });
   if (fed && arena_ && in_front_ < body_.length && !is_rest_wanted_) {
     is_rest_wanted_ = true;
     std::vector<Extent> pieces;
-    for (std::uint64_t at = in_front_; at < body_.length; at += kPieceBytes) {
-      pieces.push_back({0, body_.offset + at, std::min(kPieceBytes, body_.length - at)});
+    for (std::uint64_t at = in_front_; at < body_.length; at += kGatheredPiece) {
+      pieces.push_back({0, body_.offset + at, std::min(kGatheredPiece, body_.length - at)});
     }
     gather_ = Gather(std::move(pieces));
     // The same bytes may hold the rest too, for example if a whole mapped file is fed at once.

@@ -1,10 +1,13 @@
 #include "espalier/read/plan.h"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
+#include <utility>
 
 #include "espalier/base/checked.h"
 #include "espalier/base/counted.h"
+#include "espalier/base/merge_sort.h"
 #include "espalier/format/access.h"
 
 namespace espalier {
@@ -99,8 +102,22 @@ void ReadPlan::find_chunks() {
     chunks_.push_back({tensor_.first_chunk() + i,
                        {records[i].file, records[i].offset, records[i].stored},
                        begin,
-                       static_cast<std::uint32_t>(length)});
+                       static_cast<std::uint32_t>(length),
+                       tensor_.bases(i)});
   }
+  // An Espalier file may have some here and some in other files; see Validator::check_referred().
+  if (tensor_.catalog().files().size() == 1) return;
+  std::vector<std::uint32_t> order(chunks_.size());
+  std::iota(order.begin(), order.end(), 0u);
+  sort_numbers(order, [&](std::uint32_t a, std::uint32_t b) {
+    const Extent& x = chunks_[a].stored;
+    const Extent& y = chunks_[b].stored;
+    return x.file != y.file ? x.file < y.file : x.offset < y.offset;
+  });
+  std::vector<PlannedChunk> sorted;
+  sorted.reserve(order.size());
+  for (const std::uint32_t i : order) sorted.push_back(chunks_[i]);
+  chunks_ = std::move(sorted);
 }
 
 std::optional<std::uint64_t> ReadPlan::direct_offset(std::size_t i) const {
@@ -109,7 +126,7 @@ std::optional<std::uint64_t> ReadPlan::direct_offset(std::size_t i) const {
   return copy_.landing(chunks_[i].begin, chunks_[i].length);
 }
 
-Result<void> ReadPlan::deliver(std::size_t i, ByteSpan stored, MutableByteSpan out,
+Result<void> ReadPlan::deliver(std::size_t i, StoredLayers stored, MutableByteSpan out,
                                ChunkReader& reader) const {
   const PlannedChunk& chunk = chunks_[i];
   if (out.size() != bytes_) {
@@ -136,7 +153,7 @@ Extent ReadPlan::part_extent(std::size_t i) const {
   return {0, part.begin, part.length};
 }
 
-Result<ResultPart> ReadPlan::open_part(std::size_t i, ByteSpan stored, ChunkReader& reader,
+Result<ResultPart> ReadPlan::open_part(std::size_t i, StoredLayers stored, ChunkReader& reader,
                                        std::vector<std::byte>& scratch) const {
   const PlannedChunk& chunk = chunks_[i];
   auto logical = reader.open(tensor_, chunk.chunk - tensor_.first_chunk(), stored);

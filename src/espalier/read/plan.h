@@ -28,6 +28,15 @@ struct PlannedChunk {
   /// The tensor's bytes that it holds: `length` from byte `begin` on.
   std::uint64_t begin = 0;
   std::uint32_t length = 0;
+  /// What it is applied to, if it is a patch: see TensorRef::bases().
+  std::span<const ChunkRecord> bases = {};
+
+  /// Stored bytes of the chunk and its bases.
+  std::uint64_t stored_bytes() const {
+    std::uint64_t bytes = stored.length;
+    for (const ChunkRecord& base : bases) bytes += base.stored;
+    return bytes;
+  }
 };
 
 /// How to read a tensor, or a slice of one, into contiguous memory. Immutable; const use is
@@ -57,18 +66,20 @@ class ReadPlan {
   /// then read the file straight to that place and hand the same bytes to deliver().
   std::optional<std::uint64_t> direct_offset(std::size_t i) const;
 
-  /// Takes the stored bytes of chunk `i`: decodes them with `reader`, checks their hash (if the
-  /// format has hashes) and puts what the result needs into `out`, which must have bytes() bytes.
-  /// Errors are those of ChunkReader::open(), and name the tensor; the chunk's part of `out` holds
-  /// anything then. Thread-safe for different chunks and readers if is_concurrent().
-  [[nodiscard]] Result<void> deliver(std::size_t i, ByteSpan stored, MutableByteSpan out,
+  /// Takes the stored bytes of chunk `i`, and of its bases: decodes them with `reader`, checks
+  /// their hash (if the format has hashes) and puts what the result needs into `out`, which must
+  /// have bytes() bytes. Errors are those of ChunkReader::open(), and name the tensor; the chunk's
+  /// part of `out` holds anything then. Thread-safe for different chunks and readers if
+  /// is_concurrent().
+  [[nodiscard]] Result<void> deliver(std::size_t i, StoredLayers stored, MutableByteSpan out,
                                      ChunkReader& reader) const;
 
   /// The same for results that are put together elsewhere: gives the part that chunk `i` holds, by
   /// itself. It is a view of `stored`, of memory of `reader` or of `scratch`, valid until one of
   /// them is used again. If not is_concurrent(), bits of the first and last byte that belong to
   /// other chunks are 0 in it. Thread-safe for different readers and scratches.
-  [[nodiscard]] Result<ResultPart> open_part(std::size_t i, ByteSpan stored, ChunkReader& reader,
+  [[nodiscard]] Result<ResultPart> open_part(std::size_t i, StoredLayers stored,
+                                             ChunkReader& reader,
                                              std::vector<std::byte>& scratch) const;
 
   /// Where the part of chunk `i` begins in the result and how many bytes it has.

@@ -1,19 +1,12 @@
 #include "espalier/read/step_opener.h"
 
 #include <algorithm>
-#include <tuple>
+#include <numeric>
 #include <utility>
 
 #include "espalier/base/merge_sort.h"
 
 namespace espalier {
-namespace {
-
-// Bytes are gathered in parts of this size. As one part, what comes in smaller buffers would be
-// assembled beside its destination first, and so held twice.
-constexpr std::uint64_t kPieceBytes = std::uint64_t{1} << 20;
-
-}  // namespace
 
 StepOpener::StepOpener(const OpenOptions& options)
     : options_(options),
@@ -32,8 +25,8 @@ std::span<const Extent> StepOpener::needs() const {
 }
 
 void StepOpener::want(const Extent& extent, MutableByteSpan to) {
-  for (std::uint64_t at = 0; at < extent.length; at += kPieceBytes) {
-    const std::uint64_t length = std::min(kPieceBytes, extent.length - at);
+  for (std::uint64_t at = 0; at < extent.length; at += kGatheredPiece) {
+    const std::uint64_t length = std::min(kGatheredPiece, extent.length - at);
     next_.push_back({{extent.file, extent.offset + at, length},
                      to.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(length))});
   }
@@ -47,14 +40,22 @@ std::uint32_t StepOpener::want_file(std::string name) {
 }
 
 void StepOpener::begin_gathering() {
-  wanted_ = std::move(next_);
-  next_.clear();
-  merge_sort_runs(wanted_, [](const Want& a, const Want& b) {
-    return std::tie(a.extent.file, a.extent.offset) < std::tie(b.extent.file, b.extent.offset);
+  std::vector<std::uint32_t> order(next_.size());
+  std::iota(order.begin(), order.end(), 0u);
+  sort_numbers(order, [this](std::uint32_t a, std::uint32_t b) {
+    const Extent& x = next_[a].extent;
+    const Extent& y = next_[b].extent;
+    return x.file != y.file ? x.file < y.file : x.offset < y.offset;
   });
   std::vector<Extent> extents;
-  extents.reserve(wanted_.size());
-  for (const Want& want : wanted_) extents.push_back(want.extent);
+  extents.reserve(order.size());
+  wanted_.clear();
+  wanted_.reserve(order.size());
+  for (const std::uint32_t i : order) {
+    wanted_.push_back(next_[i]);
+    extents.push_back(next_[i].extent);
+  }
+  next_.clear();
   gather_ = Gather(std::move(extents));
 }
 

@@ -16,11 +16,13 @@
 namespace espalier {
 namespace {
 
-std::vector<Extent> extents_of(const VerifyPlan& plan) {
-  std::vector<Extent> extents;
-  extents.reserve(plan.regions().size());
-  for (const Region& region : plan.regions()) extents.push_back(region.extent);
-  return extents;
+GroupGather gather_of(const VerifyPlan& plan) {
+  GroupGather gather;
+  for (std::uint32_t i = 0; i < plan.regions().size(); ++i) {
+    gather.add(plan.regions()[i].extent, plan.bases(i));
+  }
+  gather.start();
+  return gather;
 }
 
 // Sets the key path of each error to that of its chunk's tensor. One walk finds all of them: a
@@ -55,48 +57,71 @@ void name_tensors(const Checkpoint& checkpoint, std::span<const Damage> damage,
 
 }  // namespace
 
-VerifyPlan::VerifyPlan(Checkpoint checkpoint, std::uint64_t region_bytes)
-    : checkpoint_(std::move(checkpoint)) {
+VerifyPlan::VerifyPlan(Checkpoint checkpoint, std::uint64_t region_bytes, FileScope scope)
+    : checkpoint_(std::move(checkpoint)), scope_(scope) {
   const Catalog& catalog = checkpoint_.catalog();
   if (catalog.has_hashes()) {
-    regions_ = divide_into_regions(catalog.tables(), catalog.files(),
-                                   catalog.format() == FileFormat::kEspalier, region_bytes);
+    regions_ = divide_into_regions(catalog, region_bytes, scope);
     std::uint32_t tensor = 0;
-    for (const Region& region : regions_) {
-      tensor = table_tensor_of(catalog.tables(), region.first_chunk, tensor);
+    if (!regions_.order.empty()) {
+      for (std::uint32_t i = 0; i < catalog.tables().chunks.size(); ++i) {
+        tensor = table_tensor_of(catalog.tables(), i, tensor);
+        tensors_.push_back(tensor);
+      }
+    }
+    tensor = 0;
+    for (const Region& region : regions_.list) {
+      tensor = tensor_of(chunk(region, 0), tensor);
       first_tensors_.push_back(tensor);
     }
   }
 }
 
+// The tensor of a chunk; `from` is that of one with a lower number.
+std::uint32_t VerifyPlan::tensor_of(std::uint32_t chunk, std::uint32_t from) const {
+  return tensors_.empty() ? table_tensor_of(checkpoint_.catalog().tables(), chunk, from)
+                          : tensors_[chunk];
+}
+
 std::uint64_t VerifyPlan::bytes() const {
   std::uint64_t total = 0;
-  for (const Region& region : regions_) total += region.extent.length;
+  for (std::size_t i = 0; i < regions_.list.size(); ++i) total += bytes(i);
   return total;
 }
 
+std::uint64_t VerifyPlan::bytes(std::size_t i) const {
+  std::uint64_t total = regions_.list[i].extent.length;
+  for (const ChunkRecord& base : bases(i)) total += base.stored;
+  return total;
+}
+
+std::span<const ChunkRecord> VerifyPlan::bases(std::size_t i) const {
+  return checkpoint_.catalog().bases(chunk(regions_.list[i], 0));
+}
+
 std::vector<RegionChunk> VerifyPlan::region_chunks(std::size_t i) const {
-  const Region& region = regions_[i];
-  const Tables& tables = checkpoint_.catalog().tables();
+  const Region& region = regions_.list[i];
+  const auto records = checkpoint_.catalog().tables().chunks;
   std::vector<RegionChunk> chunks(region.chunk_count);
   std::uint32_t number = first_tensors_[i];
   for (std::uint32_t k = 0; k < region.chunk_count; ++k) {
-    const std::uint32_t chunk = region.first_chunk + k;
-    number = table_tensor_of(tables, chunk, number);
+    const std::uint32_t number_of_chunk = chunk(region, k);
+    number = tensor_of(number_of_chunk, number);
     const TensorRef tensor = checkpoint_.tensor(number);
-    chunks[k] = {tables.chunks[chunk].offset, stored_chunk(tensor, chunk - tensor.first_chunk())};
+    chunks[k] = {records[number_of_chunk].offset,
+                 stored_chunk(tensor, number_of_chunk - tensor.first_chunk())};
   }
   return chunks;
 }
 
-Result<std::vector<Damage>> VerifyPlan::check_region(std::size_t i, ByteSpan bytes,
+Result<std::vector<Damage>> VerifyPlan::check_region(std::size_t i, StoredLayers bytes,
                                                      ChunkReader& reader) const {
-  const Region& region = regions_[i];
+  const Region& region = regions_.list[i];
   const auto chunks = region_chunks(i);
   auto damage = espalier::check_region({region.extent.offset, region.extent.length, chunks}, bytes,
                                        reader.gate());
   if (!damage) return damage;
-  for (Damage& spot : *damage) spot.chunk += region.first_chunk;
+  for (Damage& spot : *damage) spot.chunk = chunk(region, spot.chunk);
   return damage;
 }
 
@@ -105,7 +130,7 @@ VerifyReport VerifyPlan::report(std::vector<Damage> damage) const {
   VerifyReport report;
   report.has_hashes = catalog.has_hashes();
   report.bytes = bytes();
-  for (const Region& region : regions_) report.chunks += region.chunk_count;
+  for (const Region& region : regions_.list) report.chunks += region.chunk_count;
   report.error_count = damage.size();
 
   merge_sort_runs(damage, [](const Damage& a, const Damage& b) {
@@ -113,18 +138,29 @@ VerifyReport VerifyPlan::report(std::vector<Damage> damage) const {
   });
   damage.resize(std::min(damage.size(), kMaxReportedErrors));
   for (const Damage& spot : damage) {
-    const auto file = catalog.tables().chunks[spot.chunk].file;
+    const bool is_base = spot.fault == Fault::kWrongBase;
+    const ChunkRecord& record =
+        is_base ? catalog.bases(spot.chunk)[spot.base] : catalog.tables().chunks[spot.chunk];
     report.errors.push_back({code_of(spot.fault),
-                             spot.offset,
+                             is_base ? record.offset : spot.offset,
                              {},
                              std::string(message_of(spot.fault)),
-                             catalog.files()[file].name});
+                             catalog.files()[record.file].name});
   }
   name_tensors(checkpoint_, damage, report.errors);
   for (const FileEntry& file : catalog.files()) {
-    if (!file.problem) continue;
+    if (!file.problem || scope_ == FileScope::kOwn) continue;
     ++report.error_count;
     report.errors.insert(report.errors.begin(), *file.problem);
+  }
+  if (scope_ == FileScope::kOwn) {
+    const auto chunks = catalog.tables().chunks;
+    for (std::uint32_t i = 0; i < chunks.size(); ++i) {
+      const auto bases = catalog.bases(i);
+      const bool is_elsewhere = std::any_of(bases.begin(), bases.end(),
+                                            [](const ChunkRecord& base) { return base.file != 0; });
+      if (chunks[i].file == 0 && is_elsewhere) report.unchecked += chunks[i].stored;
+    }
   }
 
   if (auto digests = node_digests(catalog.stored_tables()); !digests) {
@@ -141,10 +177,10 @@ VerifyReport VerifyPlan::report(std::vector<Damage> damage) const {
   return report;
 }
 
-Verify::Verify(Checkpoint checkpoint) : plan_(std::move(checkpoint)), gather_(extents_of(plan_)) {}
+Verify::Verify(Checkpoint checkpoint) : plan_(std::move(checkpoint)), gather_(gather_of(plan_)) {}
 
 Result<void> Verify::feed(const Extent& extent, ByteSpan bytes) {
-  return gather_.feed(extent, bytes, [&](std::size_t i, ByteSpan region) {
+  return gather_.feed(extent, bytes, [&](std::size_t i, StoredLayers region) {
     const auto found = plan_.check_region(i, region, reader_);
     if (!found) return Result<void>(propagate(found));
     damage_.insert(damage_.end(), found->begin(), found->end());

@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 
+#include "espalier/base/ascii.h"
 #include "espalier/base/counted.h"
 
 namespace espalier {
@@ -54,8 +55,6 @@ bool has_needless_byte(ByteSpan bytes) {
   const std::byte fill = sign_bit(bytes[bytes.size() - 2]) ? std::byte{0xFF} : std::byte{};
   return bytes.back() == fill;
 }
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 tl::unexpected<Error> too_large(std::size_t max_bytes) {
   return fail(ErrorCode::kLimitExceeded,

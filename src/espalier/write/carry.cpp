@@ -39,6 +39,8 @@ std::vector<std::span<const ChunkRecord>> choose_carried(const Layout& layout, b
     const Tables& there = stored->catalog->tables();
     if (!fits(t, t.tensors[i], there, there.tensors[stored->number])) continue;
     const auto chunks = table_chunks(there, stored->number);
+    // The new file would need their bases.
+    if (has_patches(chunks)) continue;
     if (!is_compressed) {
       if (!has_compressed(chunks)) chosen[i] = chunks;
       continue;

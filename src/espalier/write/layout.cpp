@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "espalier/base/checked.h"
+#include "espalier/base/counted.h"
 #include "espalier/format/access.h"
+#include "espalier/format/file_table.h"
 #include "espalier/format/find_path.h"
 #include "espalier/format/header.h"
 #include "espalier/format/shape.h"
@@ -26,8 +28,10 @@ bool place_chunks(const Tables& t, std::span<ChunkRecord> chunks, std::uint64_t&
     const std::uint64_t bytes = table_tensor_bytes(t, tensor);
     for (std::uint64_t i = 0; i < chunk_count(bytes); ++i) {
       ChunkRecord& chunk = chunks[static_cast<std::size_t>(tensor.first_chunk + i)];
-      chunk.stored = static_cast<std::uint32_t>(chunk_length(bytes, i));
-      const auto begin = i == 0 ? checked_align(end, kTensorAlignment) : end;
+      if (chunk.file != 0) continue;
+      if (!chunk.is_patch()) chunk.stored = static_cast<std::uint32_t>(chunk_length(bytes, i));
+      const bool is_aligned = is_aligned_chunk(t, tensor, static_cast<std::uint32_t>(i));
+      const auto begin = is_aligned ? checked_align(end, kTensorAlignment) : end;
       const auto next = begin ? checked_add(*begin, chunk.stored) : std::nullopt;
       if (!next || *next > kMaxFileBytes) return false;
       chunk.offset = *begin;
@@ -37,11 +41,60 @@ bool place_chunks(const Tables& t, std::span<ChunkRecord> chunks, std::uint64_t&
   return true;
 }
 
+// What is known of the chunks of a tensor; null if nothing is.
+const std::vector<ReferredChunk>* find_chunks(const References& references, const Tensor* tensor) {
+  const auto found = references.chunks.find(tensor);
+  return found == references.chunks.end() ? nullptr : &found->second;
+}
+
+// The bases of all patches, in the order of chunks.
+std::vector<ChunkRecord> bases_of(const References& references,
+                                  std::span<const std::shared_ptr<const Tensor>> tensors) {
+  std::vector<ChunkRecord> bases;
+  if (references.chunks.empty()) return bases;
+  for (const auto& tensor : tensors) {
+    const auto* chunks = find_chunks(references, tensor.get());
+    if (chunks == nullptr) continue;
+    for (const ReferredChunk& chunk : *chunks) {
+      if (!chunk.is_referred()) continue;
+      bases.insert(bases.end(), chunk.bases.begin(), chunk.bases.end());
+    }
+  }
+  return bases;
+}
+
+// Copies the records of chunks that lie in other files, and those of patches.
+Result<void> refer(const References& references, Layout& layout) {
+  if (references.chunks.empty()) return {};
+  const Tables t = layout.index.tables();
+  const auto records = layout.index.chunks();
+  for (std::size_t i = 0; i < layout.tensors.size(); ++i) {
+    const auto* chunks = find_chunks(references, layout.tensors[i].get());
+    if (chunks == nullptr) continue;
+    const auto places = table_chunks(t, static_cast<std::uint32_t>(i));
+    if (chunks->size() != places.size()) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "a tensor that lies in other files has " + counted(chunks->size(), "chunk") +
+                      " there, and needs " + std::to_string(places.size()));
+    }
+    for (std::uint32_t k = 0; k < places.size(); ++k) {
+      const ReferredChunk& chunk = (*chunks)[k];
+      if (!chunk.is_referred()) continue;
+      const std::uint32_t number = t.tensors[i].first_chunk + k;
+      records[number] = chunk.record;
+      if (chunk.patch != nullptr) layout.patches.emplace(number, chunk.patch);
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
-Result<Layout> lay_out(const Value& state, const Value& metadata, const Limits& limits) {
-  auto made = make_tables(state, metadata, limits);
+Result<Layout> lay_out(const Value& state, const Value& metadata, const Limits& limits,
+                       const References& references) {
+  auto made = make_tables(state, metadata, references.files, limits);
   if (!made) return propagate(made);
+  made->tables.bases = bases_of(references, made->tensors);
   auto encoded = EncodedIndex::encode(std::move(made->tables), made->chunk_count);
   if (!encoded) {
     if (encoded.error().code == ErrorCode::kLimitExceeded) {
@@ -52,6 +105,7 @@ Result<Layout> lay_out(const Value& state, const Value& metadata, const Limits& 
   Layout layout(std::move(*encoded));
   layout.tensors = std::move(made->tensors);
   const Tables tables = layout.index.tables();
+  if (auto ok = refer(references, layout); !ok) return propagate(ok);
   const std::uint64_t data_begin = kHeaderBytes + layout.index.bytes().size();
   layout.file_length = data_begin;
   if (!place_chunks(tables, layout.index.chunks(), layout.file_length)) {
@@ -59,8 +113,13 @@ Result<Layout> lay_out(const Value& state, const Value& metadata, const Limits& 
   }
   // What our own reader would refuse must not be written: this is where limits on paths and the
   // like are enforced, by the one function that knows them all.
-  const FileEntry file{.length = layout.file_length, .data_begin = data_begin};
-  const FileFacts facts{.placement = Placement::kCanonical, .files = std::span(&file, 1)};
+  if (auto ok = check_file_table(tables, std::as_const(layout.index).bytes().data(), limits); !ok) {
+    ok.error().code = ErrorCode::kInvalidTree;
+    return propagate(ok);
+  }
+  const FileSet files = file_set(tables, {.length = layout.file_length, .data_begin = data_begin});
+  const FileFacts facts{
+      .placement = Placement::kCanonical, .features = features_of(tables), .files = files};
   if (auto valid = validate(tables, facts, limits); !valid) {
     valid.error().code = ErrorCode::kInvalidTree;
     return propagate(valid);

@@ -4,12 +4,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "espalier/base/error.h"
 #include "espalier/base/limits.h"
 #include "espalier/format/index.h"
 #include "espalier/tree/value.h"
+#include "espalier/write/references.h"
 
 namespace espalier {
 
@@ -21,6 +23,8 @@ struct Layout {
   EncodedIndex index;
   /// By tensor number; each tied tensor once. Placeholders are among them.
   std::vector<std::shared_ptr<const Tensor>> tensors;
+  /// The stored bytes of patches, by chunk number.
+  std::unordered_map<std::uint32_t, std::shared_ptr<const std::vector<std::byte>>> patches;
   std::uint64_t file_length = 0;
 };
 
@@ -28,8 +32,10 @@ struct Layout {
 /// what the format cannot hold: equal keys in a container, text that is not UTF-8, a tensor whose
 /// data do not fit its shape, and whatever a reader with `limits` would refuse. Linear but for
 /// sorting texts and keys; the result shares the tensors with `state`.
+/// Chunks of `references` get their records, which are complete, and no place in the file, unless
+/// they are patches.
 [[nodiscard]] Result<Layout> lay_out(const Value& state, const Value& metadata,
-                                     const Limits& limits = {});
+                                     const Limits& limits = {}, const References& references = {});
 
 }  // namespace espalier
 

@@ -19,7 +19,8 @@ class ValueWalk {
  public:
   explicit ValueWalk(const Limits& limits) : limits_(limits), builder_(limits) {}
 
-  Result<ValueTables> run(const Value& state, const Value& metadata) {
+  Result<ValueTables> run(const Value& state, const Value& metadata,
+                          std::span<const ReferredFile> files) {
     if (metadata.kind() != Kind::kDict) {
       return fail(ErrorCode::kInvalidTree, "the metadata must be a dict");
     }
@@ -27,6 +28,12 @@ class ValueWalk {
     TreeWalk<ValueWalk> walk(*this, builder_, limits_);
     const bool is_whole = walk.run(&state, &metadata);
     const auto chunks = static_cast<std::size_t>(builder_.chunk_count());
+    for (const ReferredFile& file : files) {
+      builder_.file(file.name, {.length = file.length,
+                                .head_hash = file.head_hash,
+                                .tree_digest = file.tree_digest,
+                                .head = file.head});
+    }
     auto tables = builder_.finish();
     if (!tables) {
       if (!is_whole) tables.error().path = walk.current_path();
@@ -165,8 +172,9 @@ class ValueWalk {
 
 }  // namespace
 
-Result<ValueTables> make_tables(const Value& state, const Value& metadata, const Limits& limits) {
-  return ValueWalk(limits).run(state, metadata);
+Result<ValueTables> make_tables(const Value& state, const Value& metadata,
+                                std::span<const ReferredFile> files, const Limits& limits) {
+  return ValueWalk(limits).run(state, metadata, files);
 }
 
 }  // namespace espalier

@@ -4,12 +4,14 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "espalier/base/error.h"
 #include "espalier/base/limits.h"
 #include "espalier/format/tables.h"
 #include "espalier/tree/value.h"
+#include "espalier/write/references.h"
 
 namespace espalier {
 
@@ -23,8 +25,10 @@ struct ValueTables {
 };
 
 /// Makes the tables of `state` and `metadata` (a dict without tensors). kInvalidTree, with the key
-/// path, for values that the format cannot hold. The result shares the tensors with `state`.
+/// path, for values that the format cannot hold. The result shares the tensors with `state`, and
+/// lists `files`.
 [[nodiscard]] Result<ValueTables> make_tables(const Value& state, const Value& metadata,
+                                              std::span<const ReferredFile> files,
                                               const Limits& limits);
 
 }  // namespace espalier

@@ -33,7 +33,8 @@ std::uint64_t align(std::uint64_t offset) {
 Result<Writer> Writer::plan(const Value& state, const Value& metadata,
                             const WriteOptions& options) {
   if (auto ok = check_compression_level(options.compression_level); !ok) return propagate(ok);
-  auto layout = lay_out(state, metadata, options.limits);
+  auto layout = lay_out(state, metadata, options.limits,
+                        options.references != nullptr ? *options.references : References());
   if (!layout) return propagate(layout);
   Writer writer(std::move(*layout), options);
   writer.carried_ = choose_carried(writer.layout_, writer.is_compressed(), options.carry);
@@ -76,11 +77,25 @@ bool Writer::fits(const Piece& piece, std::uint32_t tensor, const ChunkRecord& c
   const Tables t = layout_.index.tables();
   const std::uint64_t begin = t.chunks[piece.first_chunk].offset;
   if (chunk.offset + chunk.stored - begin > kPieceBytes) return false;
+  // Patches are made already.
+  if (is_patches(piece) != chunk.is_patch()) return false;
   if (tensor == piece.tensor) return true;
-  if (stands_alone(piece.tensor) || stands_alone(tensor)) return false;
+  if (!chunk.is_patch() && (stands_alone(piece.tensor) || stands_alone(tensor))) return false;
   // A compressed piece gets its offset later. A piece that begins with a tensor has an aligned
   // offset, so the offsets within it are known now.
-  return !is_compressed() || piece.first_chunk == t.tensors[piece.tensor].first_chunk;
+  return !is_compressed() || begins_aligned(piece);
+}
+
+// Whether the first chunk of a piece begins at a multiple of kTensorAlignment.
+bool Writer::begins_aligned(const Piece& piece) const {
+  const Tables t = std::as_const(layout_.index).tables();
+  const TensorRecord& tensor = t.tensors[piece.tensor];
+  return is_aligned_chunk(t, tensor, piece.first_chunk - tensor.first_chunk);
+}
+
+// Whether the piece has patches, and nothing else.
+bool Writer::is_patches(const Piece& piece) const {
+  return std::as_const(layout_.index).tables().chunks[piece.first_chunk].is_patch();
 }
 
 void Writer::divide_into_pieces() {
@@ -89,12 +104,15 @@ void Writer::divide_into_pieces() {
   for (std::uint32_t i = 0; i < t.chunks.size(); ++i) {
     const ChunkRecord& chunk = t.chunks[i];
     tensor = table_tensor_of(t, i, tensor);
-    if (pieces_.empty() || !fits(pieces_.back(), tensor, chunk)) {
+    if (chunk.file != 0) continue;
+    const bool follows =
+        !pieces_.empty() && i == pieces_.back().first_chunk + pieces_.back().chunk_count;
+    if (!follows || !fits(pieces_.back(), tensor, chunk)) {
       pieces_.push_back({.first_chunk = i, .tensor = tensor});
     }
     Piece& piece = pieces_.back();
     ++piece.chunk_count;
-    piece.is_streamed |= layout_.tensors[tensor]->data.is_streamed();
+    piece.is_streamed |= !chunk.is_patch() && layout_.tensors[tensor]->data.is_streamed();
     piece.length = chunk.offset + chunk.stored - t.chunks[piece.first_chunk].offset;
   }
   made_.assign(pieces_.size(), 0);
@@ -105,7 +123,7 @@ std::uint64_t Writer::scratch_bytes() const {
   std::uint64_t piece_bytes = 0;  // of the longest piece that needs a buffer
   std::uint64_t chunk_bytes = 0;
   for (const Piece& piece : pieces_) {
-    if (!is_compressed() && memory_to_borrow(piece.tensor)) continue;
+    if (!is_compressed() && memory_to_borrow(piece.tensor) && !is_patches(piece)) continue;
     piece_bytes = std::max(piece_bytes, piece.length);
     const std::uint64_t logical = piece.is_streamed ? piece.length : kChunkBytes;
     chunk_bytes = std::max(chunk_bytes, std::min(logical, piece.length));
@@ -143,7 +161,9 @@ Result<void> Writer::read(std::size_t i, Scratch& scratch) {
 
 std::optional<Writer::StoredPiece> Writer::carry(std::size_t i) {
   const Piece& piece = pieces_[i];
-  if (carried_[piece.tensor].empty() || !stands_alone(piece.tensor)) return std::nullopt;
+  if (carried_[piece.tensor].empty() || !stands_alone(piece.tensor) || is_patches(piece)) {
+    return std::nullopt;
+  }
   const ChunkRecord* from = carried(piece.tensor, piece.first_chunk);
   Extent extent{from->file, from->offset, from->stored};
   for (std::uint32_t k = 1; k < piece.chunk_count; ++k) {
@@ -212,6 +232,10 @@ Result<void> Writer::check_carried() const {
 }
 
 Result<ByteSpan> Writer::make(std::size_t i, Scratch& scratch) {
+  if (is_patches(pieces_[i])) {
+    made_[i] = 1;
+    return make_patches(pieces_[i], scratch);
+  }
   if (const auto stored = carry(i)) return make_carried(pieces_[i], *stored, scratch);
   if (pieces_[i].is_streamed && scratch.read_ != i) {
     if (auto ok = read(i, scratch); !ok) return propagate(ok);
@@ -239,6 +263,25 @@ Result<ByteSpan> Writer::logical_bytes(std::uint32_t tensor, std::uint32_t chunk
     return propagate(ok);
   }
   return ByteSpan(room);
+}
+
+// Chunk offsets are relative to the piece in a compressed file: see make_compressed().
+ByteSpan Writer::make_patches(const Piece& piece, Scratch& scratch) {
+  const auto chunks = layout_.index.chunks().subspan(piece.first_chunk, piece.chunk_count);
+  const std::uint64_t base = chunks.front().offset;
+  if (scratch.piece_.size() < piece.length) {
+    scratch.piece_.resize(static_cast<std::size_t>(piece.length));
+  }
+  const MutableByteSpan out =
+      MutableByteSpan(scratch.piece_).first(static_cast<std::size_t>(piece.length));
+  std::fill(out.begin(), out.end(), std::byte{0});
+  for (std::uint32_t k = 0; k < piece.chunk_count; ++k) {
+    const auto begin = chunks[k].offset - base;
+    const auto& patch = *layout_.patches.at(piece.first_chunk + k);
+    std::copy(patch.begin(), patch.end(), out.begin() + static_cast<std::ptrdiff_t>(begin));
+    if (is_compressed()) chunks[k].offset = begin;
+  }
+  return out;
 }
 
 Result<ByteSpan> Writer::make_plain(const Piece& piece, Scratch& scratch) {
@@ -291,7 +334,8 @@ Result<ByteSpan> Writer::make_compressed(const Piece& piece, Scratch& scratch) {
     const std::uint32_t in_tensor = piece.first_chunk + k - record.first_chunk;
     const auto length =
         static_cast<std::size_t>(chunk_length(table_tensor_bytes(t, record), in_tensor));
-    const auto begin = in_tensor == 0 ? static_cast<std::size_t>(align(filled)) : filled;
+    const auto begin =
+        is_aligned_chunk(t, record, in_tensor) ? static_cast<std::size_t>(align(filled)) : filled;
     std::fill(scratch.piece_.data() + filled, scratch.piece_.data() + begin, std::byte{0});
     if (const ChunkRecord* from = carried(tensor, piece.first_chunk + k)) {
       const auto room = MutableByteSpan(scratch.piece_).subspan(begin, from->stored);
@@ -330,15 +374,13 @@ Extent Writer::place(std::size_t i) {
   const Piece& piece = pieces_[i];
   const auto chunks = layout_.index.chunks().subspan(piece.first_chunk, piece.chunk_count);
   if (is_compressed()) {
-    const Tables t = std::as_const(layout_.index).tables();
-    const bool begins_tensor = piece.first_chunk == t.tensors[piece.tensor].first_chunk;
-    const std::uint64_t base = begins_tensor ? align(end_) : end_;
+    const std::uint64_t base = begins_aligned(piece) ? align(end_) : end_;
     for (ChunkRecord& chunk : chunks) chunk.offset += base;
     end_ = chunks.back().offset + chunks.back().stored;
     if (++placed_ == pieces_.size()) layout_.file_length = end_;
   }
   const std::uint64_t begin = chunks.front().offset;
-  return {chunks.front().file, begin, chunks.back().offset + chunks.back().stored - begin};
+  return {0, begin, chunks.back().offset + chunks.back().stored - begin};
 }
 
 Result<Writer::Front> Writer::finish() {
@@ -354,10 +396,8 @@ Result<Writer::Front> Writer::finish() {
     digests.error().code = ErrorCode::kInvalidTree;
     return propagate(digests);
   }
-  std::uint64_t features = 0;
-  for (const ChunkRecord& chunk : layout_.index.chunks()) features |= feature_of(chunk.codec);
   const ByteSpan index = layout_.index.bytes();
-  return Front{encode_header({.features = features,
+  return Front{encode_header({.features = features_of(std::as_const(layout_.index).tables()),
                               .file_length = layout_.file_length,
                               .index_length = index.size(),
                               .index_hash = hash128(index),

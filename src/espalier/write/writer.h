@@ -32,6 +32,7 @@
 #include "espalier/tree/value.h"
 #include "espalier/write/carry.h"
 #include "espalier/write/layout.h"
+#include "espalier/write/references.h"
 
 namespace espalier {
 
@@ -43,6 +44,8 @@ struct WriteOptions {
   Carry carry = Carry::kNothing;
   /// Limits that the file's readers are assumed to have.
   Limits limits = {};
+  /// Chunks that are not written, because they lie in other files. Must live until plan() returns.
+  const References* references = nullptr;
 };
 
 /// The machine that writes an Espalier file. It does no I/O and holds no thread. Movable.
@@ -136,6 +139,8 @@ class Writer {
       : layout_(std::move(layout)), options_(options) {}
 
   void divide_into_pieces();
+  bool begins_aligned(const Piece& piece) const;
+  bool is_patches(const Piece& piece) const;
   bool fits(const Piece& piece, std::uint32_t tensor, const ChunkRecord& chunk) const;
   std::optional<ByteSpan> memory_to_borrow(std::uint32_t tensor) const;
   std::optional<ByteSpan> borrowed(const Piece& piece) const;
@@ -147,6 +152,7 @@ class Writer {
                                               MutableByteSpan room) const;
   [[nodiscard]] Result<ByteSpan> make_carried(const Piece& piece, const StoredPiece& stored,
                                               Scratch& scratch) const;
+  ByteSpan make_patches(const Piece& piece, Scratch& scratch);
   [[nodiscard]] Result<ByteSpan> make_plain(const Piece& piece, Scratch& scratch);
   [[nodiscard]] Result<ByteSpan> make_compressed(const Piece& piece, Scratch& scratch);
   MutableByteSpan room_for(const Piece& piece, Scratch& scratch) const;

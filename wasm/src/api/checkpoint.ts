@@ -2,7 +2,7 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 import type { VerifyReport } from '../engine/plan.js'
 import type { RunOptions } from '../engine/run.js'
-import { errorFromCode } from '../errors.js'
+import { errorFromCode, type EspalierError } from '../errors.js'
 import type { Meter } from '../fetch/range-reader.js'
 import type { Comparison } from './compare.js'
 import { loadComparison, loadReadAll, loadVerification } from '../later.js'
@@ -23,6 +23,14 @@ export interface VerifyOptions extends Pick<RunOptions, 'signal'> {
   readonly onProgress?:
     | ((progress: { readonly loaded: number; readonly total: number; readonly damaged: number }) => void)
     | undefined
+}
+
+/** A further file that has bytes of a checkpoint. */
+export interface FurtherFile {
+  /** Its name in the folder of the first file. It comes from the file: escape it before a terminal or a page shows it. */
+  readonly name: string
+  /** Why it cannot be read: `file_missing`, or `base_mismatch` for another file of this name. Undefined if it can. */
+  readonly problem: EspalierError | undefined
 }
 
 /** The costs of a checkpoint so far. */
@@ -77,6 +85,12 @@ export class Checkpoint {
     const { fileNames, madeFiles } = this.#opened.tree
     const made = new Set(madeFiles.map(({ number }) => number))
     return fileNames.filter((name, number) => name !== undefined && !made.has(number)) as string[]
+  }
+
+  /** The same files, and why those that cannot be read cannot: missing, or another file than the checkpoint was made with. */
+  get furtherFiles(): readonly FurtherFile[] {
+    const problems = new Map(this.#allNotes.problems.map((problem) => [problem.file, problem]))
+    return this.fileNames.map((name) => ({ name, problem: problems.get(name) }))
   }
 
   /** The tree digest in hex; files with the same state have the same digest. Undefined if the format has none. */

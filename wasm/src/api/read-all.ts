@@ -1,9 +1,9 @@
 // Reads several tensors together.
 import { TensorData, viewAs } from '../data/tensor-data.js'
+import { readLayers, type LayeredRange } from '../engine/layers.js'
 import type { Plan } from '../engine/plan.js'
 import { takingTurns, type RunOptions } from '../engine/run.js'
 import { errorFromCode } from '../errors.js'
-import type { ByteRange } from '../fetch/plan.js'
 import type { Opened } from './opened.js'
 import { allocate, planRead } from './read-tensor.js'
 import { Reading } from './reading.js'
@@ -41,7 +41,7 @@ export async function* readAll(
     if (tied) tied.push(tensor)
     else if (!tensor.isPlaceholder) byId.set(tensor.id, [tensor])
   }
-  const ranges: ByteRange[] = []
+  const ranges: LayeredRange[] = []
   const chunks: { readonly of: Pending; readonly i: number }[] = []
   let total = 0
   let loaded = 0
@@ -63,7 +63,7 @@ export async function* readAll(
   }
   const started = new Set<Reading>()
   try {
-    for await (const { index, bytes } of opened.reader.read(ranges, { signal })) {
+    for await (const { index, bytes } of readLayers(opened.reader, ranges, { signal })) {
       signal?.throwIfAborted()
       const { of, i } = chunks[index]!
       if (!of.reading) started.add((of.reading = new Reading(opened, of.plan, allocate(of.tensors[0]!, of.plan.bytes))))

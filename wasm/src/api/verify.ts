@@ -67,7 +67,7 @@ async function compareChecksums({ reader, tree }: Opened, verification: Verifica
       ...report,
       ok: errorCount === 0,
       checksums: report.checksums + made.length,
-      bytes: total,
+      bytes: made.reduce((sum, { length }) => sum + length, report.bytes),
       errorCount,
       errors: [...report.errors, ...errors.slice(0, MOST_ERRORS)],
     }

@@ -51,7 +51,7 @@ export class TreeDiff {
 }
 
 /** Bytes of an item of each table, in the order of `Tables` in src/espalier/format/tables.h. */
-const ITEM_BYTES = [16, 12, 32, 4, 8, 8, 4, 1, 1, 8, 8, 4, 8, 4, 12, 32, 8]
+const ITEM_BYTES = [16, 12, 32, 4, 8, 8, 4, 1, 1, 8, 8, 4, 8, 4, 12, 48, 32, 32, 8]
 const DIGEST_BYTES = 16
 
 /**

@@ -51,6 +51,7 @@ export interface CoreExports {
   espalier_read(tree: number, tensor: number, slices: number, count: number): number
   espalier_read_info(read: number, out: number): void
   espalier_read_chunk(read: number, i: number, out: number): number
+  espalier_read_base(read: number, i: number, base: number, out: number): number
   espalier_read_free(read: number): void
 
   espalier_made_file(tree: number, from: number, out: number): number
@@ -63,6 +64,7 @@ export interface CoreExports {
   espalier_verify(tree: number): number
   espalier_verify_regions(verification: number): number
   espalier_verify_region(verification: number, i: number, out: number): number
+  espalier_verify_base(verification: number, i: number, base: number, out: number): number
   espalier_verify_task(verification: number, i: number, out: number): number
   espalier_verify_damage(verification: number, i: number, spots: number, count: number): number
   espalier_verify_damaged(verification: number): number

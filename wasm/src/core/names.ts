@@ -32,7 +32,7 @@ export function dtypeBits(dtype: DType): number {
 }
 
 /** File formats, indexed by their number. */
-export const FORMATS = ['espalier', 'safetensors', 'sharded', 'npy', 'npz', 'torch', 'gguf', 'msgpack', 'dcp'] as const
+export const FORMATS = ['espalier', 'safetensors', 'sharded', 'npy', 'npz', 'torch', 'gguf', 'msgpack', 'dcp', 'value'] as const
 
 /** A file format. */
 export type Format = (typeof FORMATS)[number]
@@ -43,8 +43,10 @@ export const ERROR_CODES = {
   6: 'header_corrupt', 7: 'header_invalid', 8: 'index_corrupt', 9: 'index_invalid', 10: 'tree_invalid',
   11: 'tensor_invalid', 12: 'chunk_invalid', 13: 'text_invalid', 14: 'key_invalid', 15: 'limit_exceeded',
   16: 'out_of_memory', 17: 'chunk_corrupt', 18: 'padding_corrupt', 19: 'digest_mismatch', 20: 'not_a_regular_file',
-  21: 'safetensors_invalid', 22: 'unsupported_codec', 23: 'foreign_invalid', 40: 'invalid_key_path', 41: 'invalid_pattern', 42: 'not_found',
+  21: 'safetensors_invalid', 22: 'unsupported_codec', 23: 'foreign_invalid', 24: 'base_mismatch', 25: 'map_data', 40: 'invalid_key_path', 41: 'invalid_pattern', 42: 'not_found',
   43: 'wrong_kind', 44: 'invalid_slice', 45: 'invalid_argument', 46: 'invalid_tree', 47: 'incomplete',
-  48: 'name_collision', 49: 'unrepresentable', 50: 'file_exists', 51: 'not_contiguous', 60: 'io_error',
+  48: 'name_collision', 49: 'unrepresentable', 50: 'file_exists', 51: 'not_contiguous', 52: 'map_invalid', 53: 'map_unmatched',
+  54: 'map_ambiguous', 55: 'map_incomplete', 56: 'map_shape', 57: 'map_undetermined', 58: 'map_template',
+  59: 'map_not_invertible', 60: 'io_error',
   61: 'file_not_found', 62: 'file_changed', 63: 'durability_unknown', 64: 'file_missing', 65: 'cancelled',
 } as const

@@ -18,6 +18,8 @@ export interface Note {
 
 /** The notes on a checkpoint, as `espalier ls --json` has them. */
 export interface Notes {
+  /** Why files cannot be read, each with the file's name. */
+  readonly problems: readonly EspalierError[]
   /** All of them, listed or not. */
   readonly count: number
   /** Files that cannot be read, then the first 1000 notes of the opener. */
@@ -31,12 +33,15 @@ const LOSS = 2
 /** The notes on an open file. */
 export function readNotes({ core, handle, info }: Tree): Notes {
   const listed: Note[] = []
+  const problems: EspalierError[] = []
   let count = info.notes
   for (;;) {
     const what = core.call.espalier_note(handle, listed.length, core.out)
-    if (what === 0) return { count, listed }
+    if (what === 0) return { count, listed, problems }
     if (what === PROBLEM) {
-      listed.push({ kind: 'loss', path: '', message: describe(core.failure(core.out)) })
+      const problem = core.failure(core.out)
+      problems.push(problem)
+      listed.push({ kind: 'loss', path: '', message: describe(problem) })
       count++
     } else {
       const { path, message } = readFailure(core.view, core.out)

@@ -22,8 +22,9 @@ export const SIZE = {
   tensor: 88,
   slice: 32,
   plan: 32,
-  task: 40,
-  chunk: 80,
+  task: 48,
+  base: 24,
+  chunk: 88,
   region: 24,
   spot: 16,
   piece: 16,
@@ -216,7 +217,13 @@ export function readChunk(view: DataView, at: number) {
     resultBytes: view.getUint32(at + 32, true),
     isDirect: view.getUint32(at + 36, true) !== 0,
     taskAt: at + 40,
+    bases: view.getUint32(at + 80, true),
   }
+}
+
+/** `PlannedBase`. */
+export function readBase(view: DataView, at: number) {
+  return { ...readExtent(view, at), taskAt: at + 24 }
 }
 
 /** `RegionTask`. */

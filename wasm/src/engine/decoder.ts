@@ -12,11 +12,13 @@ export interface DecodeTask {
   readonly count: number
 }
 
-/** The decoder's input for a region to verify: `chunks` are the core's tasks, one after the other. */
+/** The decoder's input for a region to verify: `chunks` are the core's tasks, and then those of bases, one after the other. */
 export interface RegionTask {
   readonly begin: number
   readonly length: number
   readonly chunks: Uint8Array
+  /** The number of chunks. */
+  readonly count: number
 }
 
 /** A part of a result: its address in the decoder's memory, valid until the next call, and its offset in the result. */
@@ -45,10 +47,10 @@ export class Decoder {
   }
 
   /** Checks a region: returns the damaged spots in the core's form. */
-  check({ begin, length, chunks }: RegionTask, bytes: Uint8Array): Uint8Array {
+  check({ begin, length, chunks, count }: RegionTask, bytes: Uint8Array): Uint8Array {
     const { core } = this
     return core.withMemory(SIZE.region + chunks.length, (at) => {
-      writeRegionTask(core.view, at, begin, length, at + SIZE.region, chunks.length / SIZE.task)
+      writeRegionTask(core.view, at, begin, length, at + SIZE.region, count)
       core.bytes.set(chunks, at + SIZE.region)
       core.check(core.call.espalier_check_region(at, core.put(bytes), bytes.length, core.out))
       const spots = readSpots(core.view, core.out)
@@ -71,7 +73,12 @@ export class Decoding {
     })
   }
 
-  /** Decodes and checks a chunk. @throws EspalierError chunk_corrupt, truncated, unsupported_codec, out_of_memory */
+  /**
+   * Decodes and checks a chunk.
+   * @param task with the tasks of its bases behind it, as `stored` has their bytes
+   * @throws EspalierError chunk_corrupt, base_mismatch (its offset is the number of the base), truncated,
+   *   unsupported_codec, out_of_memory
+   */
   decode(task: Uint8Array, stored: Uint8Array): DecodedPart {
     const { core } = this
     const at = core.put(stored)

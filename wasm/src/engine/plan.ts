@@ -1,10 +1,11 @@
 // Plans the fetches for a tensor, a slice of one, or a verification.
-import { readChunk, readExtent, readPlan, readRegionTask, readReport, SIZE, type SlicePart } from '../core/records.js'
+import { readBase, readChunk, readExtent, readPlan, readRegionTask, readReport, SIZE, type SlicePart } from '../core/records.js'
 import type { Tree } from '../core/tree.js'
 import { errorFromCode, EspalierError } from '../errors.js'
 import type { ByteRange } from '../fetch/plan.js'
 import type { Checksums } from './checksums.js'
 import type { DecodeTask, RegionTask } from './decoder.js'
+import { joined, type LayeredRange } from './layers.js'
 
 /** How to read a tensor, or a slice of it. */
 export class Plan implements DecodeTask {
@@ -12,9 +13,9 @@ export class Plan implements DecodeTask {
   readonly bytes: number
   readonly shape: readonly number[]
   readonly copy: Uint8Array
-  /** The chunks' extents in the files, in tensor order. */
-  readonly chunks: readonly ByteRange[]
-  /** Stored bytes of all chunks. */
+  /** The chunks' extents in the files, in file order. */
+  readonly chunks: readonly LayeredRange[]
+  /** Stored bytes of all chunks and bases. */
   readonly stored: number
   /** Whether no two chunks share a byte of the result. */
   readonly isExclusive: boolean
@@ -25,6 +26,8 @@ export class Plan implements DecodeTask {
   readonly #tree: Tree
   readonly #tensor: number
   readonly #tasks: Uint8Array
+  /** Of chunks that are patches: their task, and those of their bases. */
+  readonly #patches = new Map<number, Uint8Array>()
 
   /**
    * Plans a read.
@@ -45,7 +48,7 @@ export class Plan implements DecodeTask {
       this.bytes = info.bytes
       this.shape = info.shape
       this.copy = core.bytes.slice(info.copyAt, info.copyAt + info.copyBytes)
-      const chunks: ByteRange[] = []
+      const chunks: LayeredRange[] = []
       this.#tasks = new Uint8Array(SIZE.task * info.chunks)
       let stored = 0
       let parts = 0
@@ -57,8 +60,15 @@ export class Plan implements DecodeTask {
         isDirect &&= i === 0 || (file === chunks[0]!.file && offset === chunks[0]!.offset + stored)
         stored += length
         parts += chunk.resultBytes
-        chunks.push({ file, offset, length })
         this.#tasks.set(core.bytes.subarray(chunk.taskAt, chunk.taskAt + SIZE.task), SIZE.task * i)
+        if (chunk.bases === 0) {
+          chunks.push({ file, offset, length })
+          continue
+        }
+        const bases = readBases(tree, (base) => core.call.espalier_read_base(handle, i, base, core.out))
+        chunks.push({ file, offset, length, bases: bases.ranges })
+        stored += bases.ranges.reduce((sum, range) => sum + range.length, 0)
+        this.#patches.set(i, joined([this.task(i), bases.tasks]))
       }
       this.chunks = chunks
       this.stored = stored
@@ -74,21 +84,34 @@ export class Plan implements DecodeTask {
     return this.chunks.length
   }
 
-  /** The decoder's input for chunk `i`. */
+  /** The decoder's input for chunk `i`, and for its bases. */
   task(i: number): Uint8Array {
-    return this.#tasks.subarray(SIZE.task * i, SIZE.task * (i + 1))
+    return this.#patches.get(i) ?? this.#tasks.subarray(SIZE.task * i, SIZE.task * (i + 1))
   }
 
   /** Adds the chunk's position, which the decoder does not know, to its error about chunk `i`. */
   locate(error: unknown, i: number): unknown {
     if (!(error instanceof EspalierError) || this.#tree.core.isBroken || !OF_CHUNKS.has(error.code)) return error
-    const { offset, file = 0 } = this.chunks[i]!
+    const chunk = this.chunks[i]!
+    const { offset, file = 0 } = error.code === 'base_mismatch' ? chunk.bases![Number(error.offset)]! : chunk
     const details = { offset, path: this.#tree.tensorPath(this.#tensor), file: this.#tree.fileNames[file] }
     return errorFromCode(error.code, error.message, details)
   }
 }
 
-const OF_CHUNKS: ReadonlySet<string> = new Set(['chunk_corrupt', 'truncated', 'unsupported_codec'])
+const OF_CHUNKS: ReadonlySet<string> = new Set(['chunk_corrupt', 'base_mismatch', 'truncated', 'unsupported_codec'])
+
+/** The bases of a patch, as `next` puts them into the core's answer: where they lie, and the decoder's input. */
+function readBases({ core }: Tree, next: (base: number) => number): { ranges: ByteRange[]; tasks: Uint8Array } {
+  const ranges: ByteRange[] = []
+  const tasks: Uint8Array[] = []
+  while (next(ranges.length) !== 0) {
+    const { file, offset, length, taskAt } = readBase(core.view, core.out)
+    ranges.push({ file, offset, length })
+    tasks.push(core.bytes.slice(taskAt, taskAt + SIZE.base))
+  }
+  return { ranges, tasks: joined(tasks) }
+}
 
 /** The result of a verification. */
 export interface VerifyReport {
@@ -110,7 +133,8 @@ export interface VerifyReport {
 
 /** A verification of all files, region by region. */
 export class Verification {
-  readonly regions: readonly ByteRange[]
+  readonly regions: readonly LayeredRange[]
+  readonly #bases = new Map<number, Uint8Array>()
   readonly #tree: Tree
   readonly #handle: number
 
@@ -120,7 +144,11 @@ export class Verification {
     this.#handle = core.pointer(core.call.espalier_verify(tree.handle))
     this.regions = Array.from({ length: core.call.espalier_verify_regions(this.#handle) >>> 0 }, (_, i) => {
       core.check(core.call.espalier_verify_region(this.#handle, i, core.out))
-      return readExtent(core.view, core.out)
+      const region = readExtent(core.view, core.out)
+      const bases = readBases(tree, (base) => core.call.espalier_verify_base(this.#handle, i, base, core.out))
+      if (bases.ranges.length === 0) return region
+      this.#bases.set(i, bases.tasks)
+      return { ...region, bases: bases.ranges }
     })
   }
 
@@ -129,7 +157,9 @@ export class Verification {
     const { core } = this.#tree
     core.check(core.call.espalier_verify_task(this.#handle, i, core.out))
     const { begin, length, chunksAt, count } = readRegionTask(core.view, core.out)
-    return { begin, length, chunks: core.bytes.slice(chunksAt, chunksAt + SIZE.task * count) }
+    const chunks = core.bytes.slice(chunksAt, chunksAt + SIZE.task * count)
+    const bases = this.#bases.get(i)
+    return { begin, length, chunks: bases ? joined([chunks, bases]) : chunks, count }
   }
 
   /** Adds the decoder's findings in region `i`; returns the number of damaged spots so far. */

@@ -1,5 +1,6 @@
 // Fetches chunks and processes them, a few at a time.
 import type { ByteRange } from '../fetch/plan.js'
+import { readLayers, type LayeredRange } from './layers.js'
 
 /** Called now and then with the processed bytes of the file, and the bytes in total. */
 export type OnProgress = (progress: { readonly loaded: number; readonly total: number }) => void
@@ -44,7 +45,7 @@ export function takingTurns(signal: AbortSignal | undefined): () => Promise<void
  */
 export async function forEachRange(
   reader: RangeSource,
-  ranges: readonly ByteRange[],
+  ranges: readonly LayeredRange[],
   options: RunOptions & { readonly inOrder?: boolean; readonly ready?: Promise<void> | undefined },
   work: (index: number, bytes: Uint8Array) => void | Promise<void>,
 ): Promise<void> {
@@ -52,12 +53,13 @@ export async function forEachRange(
   // It is awaited below; if a fetch fails first, that failure is reported.
   ready?.catch(() => {})
   signal?.throwIfAborted()
-  const total = ranges.reduce((sum, range) => sum + range.length, 0)
+  const size = (sum: number, range: ByteRange): number => sum + range.length
+  const total = ranges.reduce((sum, range) => (range.bases ?? []).reduce(size, size(sum, range)), 0)
   let loaded = 0
   const flights: Promise<void>[] = []
   const turn = takingTurns(signal)
   try {
-    const arriving = reader.read(ranges, { signal, inOrder })
+    const arriving = readLayers(reader, ranges, { signal, inOrder })
     for await (const { index, bytes } of inOrder ? sorted(arriving) : arriving) {
       if (ready) await ready
       signal?.throwIfAborted()

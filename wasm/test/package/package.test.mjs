@@ -11,8 +11,8 @@ import { golden, goldenPath } from '../browser/support/files.mjs'
 import { packageFolder, Site } from '../browser/support/site.mjs'
 import { pack, Project } from './support/project.mjs'
 
-// 1.2 MB are the seven modules, of which a page loads two: a core for the file, and the decoder.
-const LIMIT = 1_700_000
+// 1.34 MB are the seven modules, of which a page loads two: a core for the file, and the decoder.
+const LIMIT = 1_800_000
 
 let packed
 before(async () => (packed = await pack()))
@@ -27,7 +27,7 @@ async function withProject(files, use) {
   }
 }
 
-test('the tarball holds what it should and nothing else, in less than 1.7 MB', (context) => {
+test('the tarball holds what it should and nothing else, in less than 1.8 MB', (context) => {
   const sources = readdirSync(join(packageFolder, 'src'), { recursive: true }).filter((name) => name.endsWith('.ts'))
   const built = sources.flatMap((name) => ['.js', '.d.ts'].map((end) => `dist/${name.slice(0, -3)}${end}`))
   const expected = [

@@ -6,7 +6,7 @@ export const native = process.env.ESPALIER || undefined
 
 /**
  * The result of `espalier verify` for each file: a list of errors, empty for an intact file. An error has code,
- * message, offset and path; null for what it does not say.
+ * message, offset and path, null for what it does not say; and `file` where it is about another than the opened one.
  */
 export function nativeErrors(files) {
   const options = { encoding: 'utf8', maxBuffer: 1 << 28, stdio: ['ignore', 'pipe', 'ignore'] }
@@ -29,6 +29,6 @@ function run(files, options) {
 }
 
 /** An error of the package as the command line says it. */
-export function asNative({ code, message, offset, path }) {
-  return { code, message, offset: offset ?? null, path: path ?? null }
+export function asNative({ code, message, offset, path, file }) {
+  return { code, message, offset: offset ?? null, path: path ?? null, ...(file && { file }) }
 }

@@ -31,6 +31,8 @@ export interface Files {
   add(inputs: readonly Input[], how?: HowToAdd): Promise<OpenFile | undefined>
   /** Fetches the whole file from a server without range support, then opens it. */
   addWhole(address: string): Promise<OpenFile | undefined>
+  /** Opens a local file again with more files that may belong to it. */
+  addParts(file: OpenFile, parts: readonly File[]): void
   /** Opens a file again, with dotted names split into a tree or as stored. */
   setNested(file: OpenFile, isNested: boolean): void
   show(file: OpenFile): void
@@ -94,7 +96,11 @@ export function useFiles(onKey: (file: OpenFile, item: number) => void): Files {
       for (const input of firstOfSeveral(inputs)) {
         if (parts.has(input)) continue
         const file = await openOne(input, { key, siblings: typeof input === 'string' ? undefined : local })
-        for (const name of file?.checkpoint.fileNames ?? []) parts.add(local.find((other) => other.name === name) ?? name)
+        for (const name of file?.checkpoint.fileNames ?? []) {
+          const part = local.find((other) => other.name === name)
+          // An Espalier file is a checkpoint of its own, too: an earlier step.
+          if (part && !part.name.endsWith('.espalier')) parts.add(part)
+        }
         last = file ?? last
       }
       return last
@@ -107,6 +113,15 @@ export function useFiles(onKey: (file: OpenFile, item: number) => void): Files {
     queue.current = queue.current.then(async () => {
       setFailure(undefined)
       await openOne(file.input, { siblings: file.siblings, nest: isNested, old: file })
+    })
+  }
+
+  const addParts = (file: OpenFile, parts: readonly File[]): void => {
+    queue.current = queue.current.then(async () => {
+      setFailure(undefined)
+      const names = new Set(parts.map(({ name }) => name))
+      const siblings = [...(file.siblings ?? []).filter(({ name }) => !names.has(name)), ...parts]
+      await openOne(file.input, { siblings, nest: file.areNamesNested, old: file })
     })
   }
 
@@ -139,7 +154,7 @@ export function useFiles(onKey: (file: OpenFile, item: number) => void): Files {
     setTimeout(() => void file.checkpoint.close().catch(() => {}))
   }
 
-  return { files, current, opening, failure, add, addWhole, setNested, show: setCurrent, close, dismiss: () => setFailure(undefined) }
+  return { files, current, opening, failure, add, addParts, addWhole, setNested, show: setCurrent, close, dismiss: () => setFailure(undefined) }
 }
 
 /** The inputs, first those that name others: these are then not opened again. */

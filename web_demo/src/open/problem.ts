@@ -36,6 +36,7 @@ const ADVICE: Readonly<Record<string, string>> = {
   digest_mismatch: 'Save it again from its source.',
   safetensors_invalid: 'Copy or download it again. If the error stays, the program that wrote it is at fault.',
   file_not_found: 'Check the address.',
+  base_mismatch: 'Find the file that the checkpoint was made with, and open both together.',
   file_missing: 'Open it together with the other files of the checkpoint: select or drop them all at once.',
   file_changed: 'Open it again when its writer has finished.',
   range_not_supported: 'Use a server that answers Range requests (espalier view does), or fetch the whole file.',

@@ -8,6 +8,7 @@ import { Tabs } from '../ui/tabs'
 const TensorPane = lazy(async () => (await import('../tensor/tensor-pane')).TensorPane)
 const StatePane = lazy(async () => (await import('../state/state-pane')).StatePane)
 const Icicle = lazy(async () => (await import('../map/icicle')).Icicle)
+const FurtherFiles = lazy(async () => (await import('./further-files')).FurtherFiles)
 const Notes = lazy(async () => (await import('./notes')).Notes)
 const Summary = lazy(async () => (await import('./summary')).Summary)
 const VerifyPane = lazy(async () => (await import('../verify/verify-pane')).VerifyPane)
@@ -23,12 +24,14 @@ interface PaneProps {
   /** Increments when hash results change. */
   readonly version: number
   onSelect(item: number): void
+  /** Called with files that the checkpoint lacks. */
+  onParts(parts: readonly File[]): void
   /** Called when hash results change. */
   onHashes(): void
 }
 
 /** Shows the selection in a file. Use a new component for another file. */
-export function Pane({ file, files, selected, version, onSelect, onHashes }: PaneProps) {
+export function Pane({ file, files, selected, version, onSelect, onParts, onHashes }: PaneProps) {
   const { checkpoint, outline } = file
   const [tab, setTab] = useState<Tab>('node')
   const [visited, setVisited] = useState<ReadonlySet<Tab>>(new Set(['node']))
@@ -57,6 +60,7 @@ export function Pane({ file, files, selected, version, onSelect, onHashes }: Pan
       <Tabs<Tab> label="Panes" tabs={tabs} current={tab} onChange={setTab} />
       {panel('node', tab === 'node' && (
         <>
+          {selected === outline.tops[0] && checkpoint.fileNames.length > 0 && <FurtherFiles file={file} onParts={onParts} />}
           {selected === outline.tops[0] && checkpoint.noteCount > 0 && <Notes file={file} onSelect={selectNoted} />}
           {tensor
             ? <TensorPane key={tensor.node.id} tensor={tensor} file={file} />

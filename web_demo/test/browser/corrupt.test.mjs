@@ -12,11 +12,10 @@ const table = readFileSync(join(testFiles, 'corrupt/table.txt'), 'utf8').trimEnd
 })
 
 /**
- * Whether the page accepts the file: it does not read carried trees, it uses the default limits, and where local headers of
- * a zip archive are, it predicts.
+ * Whether the page accepts the file: it does not read carried trees, and it uses the default limits.
  */
-function isGood({ file, step, code, limits }) {
-  return step === 'opens' || step === 'restore' || (code === 'limit_exceeded' && limits !== undefined) || file.startsWith('zip-local-')
+function isGood({ step, code, limits }) {
+  return step === 'opens' || step === 'restore' || (code === 'limit_exceeded' && limits !== undefined)
 }
 
 /** Whether it is a checkpoint in several files, which has a folder of its own. */

@@ -40,6 +40,32 @@ inEachBrowser((kind, browser) => {
     await page.close()
   })
 
+  test('files that a checkpoint refers to are listed, and asked for where they are missing', async () => {
+    const page = await browser.visit('#url=example.espalier')
+    await tree(page)
+    const folder = join(testFiles, 'conformance/files/patch-of-other-file')
+    const states = () => page.$$eval('.further-files tbody tr', (list) => list.map(({ textContent }) => textContent))
+    for (const give of [
+      async () => (await page.$('input[aria-label="Missing files"]')).uploadFile(join(folder, 'base.espalier')),
+      () => drop(page, [['base.espalier', readFileSync(join(folder, 'base.espalier'))]]),
+    ]) {
+      await (await page.$('input[type=file]')).uploadFile(join(folder, 'opened.espalier'))
+      await said(page, '.further-files', /choose it/)
+      assert.deepEqual(await states(), ['base.espaliermissing'])
+      await give()
+      await said(page, '.further-files td', /here/)
+      assert.deepEqual(await states(), ['base.espalierhere'])
+      assert.equal(await page.$('.further-files input'), null)
+      assert.deepEqual(await page.$$eval('.files li button:first-child', (list) => list.map((button) => button.textContent)), ['example.espalier', 'opened.espalier'])
+      await page.click('.files li:last-child [aria-label^=Close]')
+    }
+    // Another file under its name.
+    await drop(page, [['opened.espalier', readFileSync(join(folder, 'opened.espalier'))], ['base.espalier', readFileSync(join(folder, 'opened.espalier'))]])
+    await said(page, '.further-files td', /another file of this name/)
+    assert.deepEqual(page.faults, [])
+    await page.close()
+  })
+
   test('a .pt and a compressed .npz are dropped, and their tensors read', async () => {
     const page = await browser.visit('#url=example.espalier')
     await tree(page)

@@ -11,7 +11,7 @@ namespace {
 
 // The pickle of a tensor and what stands before its bytes take less than half of this, and so do
 // the entries after them with the directory.
-constexpr std::uint64_t kEndBytes = 2048;
+constexpr std::uint64_t kItemEndBytes = 2048;
 
 // The tensor that is all of an item, if it lies in the item's file.
 std::optional<DcpTensor> tensor_of(const Checkpoint& item) {
@@ -45,18 +45,20 @@ DcpItemOpener::DcpItemOpener(const Extent& where, const OpenOptions& options, Zi
     : where_(where),
       options_(options),
       want_([this, want = std::move(want)](const Extent& extent, MutableByteSpan to) {
+        // An entry without bytes, say: waiting for them would leave the item half open.
+        if (extent.length == 0) return;
         has_wanted_ = true;
         want({where_.file, extent.offset, extent.length}, to);
       }),
       files_{{.length = where.offset + where.length, .data_begin = where.offset}} {}
 
 void DcpItemOpener::start() {
-  const bool is_small = where_.length <= 2 * kEndBytes;
-  front_.resize(static_cast<std::size_t>(is_small ? where_.length : kEndBytes));
+  const bool is_small = where_.length <= 2 * kItemEndBytes;
+  front_.resize(static_cast<std::size_t>(is_small ? where_.length : kItemEndBytes));
   want_({0, where_.offset, front_.size()}, front_);
   if (is_small) return;
-  tail_.resize(kEndBytes);
-  want_({0, where_.offset + where_.length - kEndBytes, kEndBytes}, tail_);
+  tail_.resize(kItemEndBytes);
+  want_({0, where_.offset + where_.length - kItemEndBytes, kItemEndBytes}, tail_);
 }
 
 Result<bool> DcpItemOpener::step() {

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "espalier/base/ascii.h"
 #include "espalier/base/checked.h"
 #include "espalier/base/counted.h"
 #include "espalier/base/utf8.h"
@@ -16,12 +17,10 @@ namespace espalier {
 namespace {
 
 // Files that a checkpoint can have, this one among them: their numbers have 16 bits.
-constexpr std::size_t kMaxFiles = 65536;
+constexpr std::size_t kMaxDcpFiles = 65536;
 // Instances of torch's classes have a handful of fields.
 constexpr std::uint64_t kMostFields = 64;
 constexpr std::uint64_t kFreeCopies = 65'536;
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // Whether `a` comes before `b` where numbers in names count as numbers.
 bool natural_less(std::string_view a, std::string_view b) {
@@ -410,7 +409,7 @@ class Reader {
                       own_name);
       }
       found_.files.push_back(file_name);
-      if (found_.files.size() >= kMaxFiles) {
+      if (found_.files.size() >= kMaxDcpFiles) {
         return refuse("the checkpoint names more than 65535 files", {}, ErrorCode::kLimitExceeded);
       }
     }
@@ -426,15 +425,15 @@ class Reader {
   }
 
   std::string_view transform_name(PickleRef ref) {
-    constexpr std::string_view kUnknown = "an unknown extension";
-    if (!is(ref, PickleType::kList) && !is(ref, PickleType::kTuple)) return kUnknown;
+    constexpr std::string_view kUnknownExtension = "an unknown extension";
+    if (!is(ref, PickleType::kList) && !is(ref, PickleType::kTuple)) return kUnknownExtension;
     const std::uint64_t count = graph_.element_count(ref);
     if (count == 0) return {};
-    if (count > kMostFields) return kUnknown;
+    if (count > kMostFields) return kUnknownExtension;
     Refs names;
     graph_.elements(ref, names);
     const auto first = text(names[0]);
-    return first && !first->empty() ? *first : kUnknown;
+    return first && !first->empty() ? *first : kUnknownExtension;
   }
 
   Place* find_place(std::uint32_t name, bool has_offset, std::span<const std::uint64_t> offset) {

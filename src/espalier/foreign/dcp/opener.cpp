@@ -20,12 +20,6 @@ Error item_error(std::string message, ErrorCode code = ErrorCode::kForeignInvali
   return {code, Error::kNoOffset, {}, std::move(message)};
 }
 
-// Whether the error is about more than one item: the caller can raise the limit, or has given up.
-bool ends_all(ErrorCode code) {
-  return code == ErrorCode::kLimitExceeded || code == ErrorCode::kOutOfMemory ||
-         code == ErrorCode::kCancelled;
-}
-
 }  // namespace
 
 DcpOpener::DcpOpener(const OpenOptions& options) : StepOpener(options) {}

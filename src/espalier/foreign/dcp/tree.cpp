@@ -28,7 +28,7 @@ namespace {
 
 constexpr std::uint64_t kMostFiles = std::uint64_t{std::numeric_limits<std::uint16_t>::max()} + 1;
 // The key of all that .metadata says of the checkpoint.
-constexpr std::string_view kMetadataKey = "torch.distributed.checkpoint";
+constexpr std::string_view kDistributedKey = "torch.distributed.checkpoint";
 
 // What an entry becomes.
 struct Found {
@@ -64,10 +64,10 @@ std::vector<std::uint64_t> shape_of(const TorchElement& element,
   return own;
 }
 
-class Joiner {
+class DcpJoiner {
  public:
-  Joiner(const DcpMetadata& metadata, const std::vector<OpenedItem>& items, FileSet files,
-         Notes notes, const Limits& limits)
+  DcpJoiner(const DcpMetadata& metadata, const std::vector<OpenedItem>& items, FileSet files,
+            Notes notes, const Limits& limits)
       : metadata_(metadata), items_(items), limits_(limits), builder_(limits) {
     parts_.format = FileFormat::kDcp;
     parts_.files = std::move(files);
@@ -88,7 +88,7 @@ class Joiner {
     if (auto ok = make_files(); !ok) return propagate(ok);
     const std::uint32_t metadata_root = list_metadata();
     builder_.reserve(metadata_.entries.size() + branches_.size(), metadata_.entries.size());
-    TreeWalk<Joiner> walk(*this, builder_, limits_);
+    TreeWalk<DcpJoiner> walk(*this, builder_, limits_);
     const bool is_whole =
         walk.run({Node::Type::kBranch, 0, 0}, {Node::Type::kBranch, metadata_root, 0});
     auto tables = builder_.finish();
@@ -103,7 +103,7 @@ class Joiner {
   }
 
  private:
-  friend class TreeWalk<Joiner>;
+  friend class TreeWalk<DcpJoiner>;
 
   // For TreeWalk.
   struct Node {
@@ -642,7 +642,7 @@ class Joiner {
     }
     Branch root;
     if (!said.children.empty()) {
-      root.children.push_back({KeyView::of(kMetadataKey), add_branch(said)});
+      root.children.push_back({KeyView::of(kDistributedKey), add_branch(said)});
     }
     return add_branch(root).number;
   }
@@ -674,7 +674,7 @@ class Joiner {
 
 Result<ForeignParts> join_dcp(const DcpMetadata& metadata, const std::vector<OpenedItem>& items,
                               FileSet files, Notes notes, const Limits& limits) {
-  return Joiner(metadata, items, std::move(files), std::move(notes), limits).run();
+  return DcpJoiner(metadata, items, std::move(files), std::move(notes), limits).run();
 }
 
 }  // namespace espalier

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint32_t kVersions = 3;
 // Pieces have 32-bit offsets, whatever the limits say.
-constexpr std::uint64_t kMaxHeaderBytes = (std::uint64_t{1} << 32) - 1;
+constexpr std::uint64_t kMaxGgufHeaderBytes = (std::uint64_t{1} << 32) - 1;
 // What a pair takes beside its key's length: a type and a value.
 constexpr std::uint64_t kLeastPairBytes = 4 + 1;
 // What a tensor takes beside its name's length: rank, type, offset.
@@ -41,7 +41,7 @@ std::string_view gguf_type_name(GgufType type) {
 
 GgufHeader::GgufHeader(std::uint64_t file_size, const Limits& limits)
     : file_size_(file_size),
-      limit_(std::min(limits.gguf_header_bytes, kMaxHeaderBytes)),
+      limit_(std::min(limits.gguf_header_bytes, kMaxGgufHeaderBytes)),
       limits_(limits) {}
 
 Result<bool> GgufHeader::read_on(ByteSpan bytes) {

@@ -24,9 +24,9 @@ constexpr std::string_view kArrayLabels[kLastGgufType + 1] = {
     "gguf.array.i32", "gguf.array.f32", "gguf.array.bool", "gguf.array.string", "",
     "gguf.array.u64", "gguf.array.i64", "gguf.array.f64"};
 
-class HeaderTables {
+class GgufTables {
  public:
-  HeaderTables(std::span<const GgufPart> parts, const Limits& limits)
+  GgufTables(std::span<const GgufPart> parts, const Limits& limits)
       : parts_(parts), limits_(limits), builder_(limits) {}
 
   Result<OwnedTables> run() {
@@ -230,7 +230,7 @@ class HeaderTables {
 }  // namespace
 
 Result<OwnedTables> gguf_tables(std::span<const GgufPart> parts, const Limits& limits) {
-  return HeaderTables(parts, limits).run();
+  return GgufTables(parts, limits).run();
 }
 
 }  // namespace espalier

@@ -6,7 +6,7 @@ namespace espalier {
 namespace {
 
 // By number, as in ggml.h. What has no size was removed.
-constexpr GgufTensorType kTypes[] = {
+constexpr GgufTensorType kGgufTypes[] = {
     {"gguf.f32", DType::kF32},
     {"gguf.f16", DType::kF16},
     {"gguf.q4_0", DType::kOpaque, 32, 18},
@@ -55,7 +55,7 @@ constexpr GgufTensorType kTypes[] = {
 }  // namespace
 
 GgufTensorType gguf_tensor_type(std::uint32_t number) {
-  return number < std::size(kTypes) ? kTypes[number] : GgufTensorType{};
+  return number < std::size(kGgufTypes) ? kGgufTypes[number] : GgufTensorType{};
 }
 
 }  // namespace espalier

@@ -25,7 +25,7 @@ using Type = MsgpackNode::Type;
 
 // The DType of numpy's or ml_dtypes' "bfloat16", here "bf16". numpy gives a byte to narrower
 // elements, unlike our types of these names.
-std::optional<DType> dtype_of(std::string_view name) {
+std::optional<DType> numpy_dtype(std::string_view name) {
   if (name == "bool") return DType::kBool;
   constexpr std::pair<std::string_view, std::string_view> kPrefixes[] = {
       {"float", "f"}, {"bfloat", "bf"}, {"int", "i"}, {"uint", "u"}, {"complex", "c"}};
@@ -170,7 +170,7 @@ class Source {
 
   void add_tensor(const MsgpackTree::Tensor& tensor, bool is_scalar) {
     if (is_scalar) label("numpy." + std::string(tensor.dtype));
-    const auto dtype = dtype_of(tensor.dtype);
+    const auto dtype = numpy_dtype(tensor.dtype);
     if (!dtype) return add_opaque(tensor);
     const auto bytes = usual_tensor_bytes(*dtype, tensor.shape);
     if (bytes != tensor.bytes) return refuse_bytes(tensor);
@@ -276,7 +276,7 @@ class Source {
       bytes += tensor.bytes;
       array.chunks.push_back(&tensor);
     }
-    const auto dtype = dtype_of(name);
+    const auto dtype = numpy_dtype(name);
     if (!dtype || usual_tensor_bytes(*dtype, array.shape) != bytes) return std::nullopt;
     array.dtype = *dtype;
     return array;

@@ -9,7 +9,6 @@
 namespace espalier {
 namespace {
 
-constexpr std::string_view kMagic = "\x93NUMPY";
 // The magic, two bytes of version, and the u16 length of the rest.
 constexpr std::size_t kFixedBytes = 10;
 constexpr std::size_t kAlignment = 64;
@@ -78,10 +77,10 @@ Result<std::vector<std::byte>> npy_header(DType dtype, std::span<const std::uint
   text += '\n';
 
   std::vector<std::byte> header(kFixedBytes + text.size());
-  std::copy_n(as_bytes(kMagic).begin(), kMagic.size(), header.begin());
-  header[kMagic.size()] = std::byte{1};
+  std::copy_n(as_bytes(kNpyMagic).begin(), kNpyMagic.size(), header.begin());
+  header[kNpyMagic.size()] = std::byte{1};
   // Even 64 axes of 20 digits leave the length far below 2^16.
-  store_le(header.data() + kMagic.size() + 2, static_cast<std::uint16_t>(text.size()));
+  store_le(header.data() + kNpyMagic.size() + 2, static_cast<std::uint16_t>(text.size()));
   std::copy_n(as_bytes(text).begin(), text.size(), header.begin() + kFixedBytes);
   return header;
 }

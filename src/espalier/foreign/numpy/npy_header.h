@@ -5,12 +5,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "espalier/base/error.h"
 #include "espalier/tree/dtype.h"
 
 namespace espalier {
+
+/// What every .npy file begins with.
+inline constexpr std::string_view kNpyMagic = "\x93NUMPY";
 
 /// Everything before the elements of a .npy file (format version 1.0), byte for byte as
 /// `numpy.save` of NumPy 1.23 and later writes it. The elements follow packed, in C order,

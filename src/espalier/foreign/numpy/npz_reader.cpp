@@ -50,7 +50,7 @@ Result<bool> NpzReader::step(ZipArchive& archive) {
     }
     case Stage::kFronts:
       for (Member& member : members_) {
-        read_header(archive, member);
+        if (auto ok = read_header(archive, member); !ok) return propagate(ok);
         if (member.wanted == 0) continue;
         archive.drop(member.ticket);
         member.ticket = archive.want(member.entry, member.wanted);
@@ -60,7 +60,7 @@ Result<bool> NpzReader::step(ZipArchive& archive) {
     case Stage::kHeaders:
       for (Member& member : members_) {
         if (member.wanted == 0) continue;
-        read_header(archive, member);
+        if (auto ok = read_header(archive, member); !ok) return propagate(ok);
         if (member.wanted > 0) member.problem = "its .npy header is cut";
       }
       return true;
@@ -68,26 +68,28 @@ Result<bool> NpzReader::step(ZipArchive& archive) {
   return true;
 }
 
-void NpzReader::read_header(ZipArchive& archive, Member& member) {
+Result<void> NpzReader::read_header(ZipArchive& archive, Member& member) {
   const auto bytes = archive.bytes(member.ticket);
+  // The archive is wrong, and not this array.
+  if (!bytes && archive.entry(member.entry).is_predicted) return propagate(bytes);
   const auto length = bytes ? npy_header_bytes(*bytes) : propagate(bytes);
   member.wanted = 0;
   if (length && *length > bytes->size()) {
     member.wanted = *length;
-    return;
+    return {};
   }
   auto array =
       length ? read_npy_header(bytes->first(static_cast<std::size_t>(*length))) : propagate(length);
   if (!array) {
     member.problem = array.error().message;
-    return;
+    return {};
   }
   member.array = std::move(*array);
   const std::uint32_t most_axes = archive.options().limits.rank;
   if (member.array.shape.size() > most_axes) {
     member.problem = "it has " + counted(member.array.shape.size(), "axis") +
                      " and Limits::rank allows " + std::to_string(most_axes);
-    return;
+    return {};
   }
   const auto data = npy_data_bytes(member.array);
   const std::uint64_t room = archive.entry(member.entry).length - *length;
@@ -96,6 +98,7 @@ void NpzReader::read_header(ZipArchive& archive, Member& member) {
                      (data ? counted(*data, "byte") : "more than 2^63 bytes") +
                      " of elements and the archive has " + std::to_string(room);
   }
+  return {};
 }
 
 Result<ForeignParts> NpzReader::build(ZipArchive& archive) {

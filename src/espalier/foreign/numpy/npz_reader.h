@@ -36,7 +36,7 @@ class NpzReader final : public ContentReader {
     std::uint64_t wanted = 0;
   };
 
-  static void read_header(ZipArchive& archive, Member& member);
+  [[nodiscard]] static Result<void> read_header(ZipArchive& archive, Member& member);
 
   Stage stage_ = Stage::kBegin;
   std::vector<Member> members_;

@@ -8,12 +8,12 @@
 #include "espalier/base/checked.h"
 #include "espalier/base/counted.h"
 #include "espalier/base/utf8.h"
+#include "espalier/foreign/numpy/npy_header.h"
 #include "espalier/foreign/numpy/numpy_type.h"
 
 namespace espalier {
 namespace {
 
-constexpr std::string_view kMagic = "\x93NUMPY";
 // Structured elements inside structured elements; NumPy's own descriptions are far flatter.
 constexpr int kMaxNesting = 32;
 constexpr std::size_t kMaxAxes = 64;
@@ -231,7 +231,7 @@ class HeaderParser {
 
 }  // namespace
 
-bool looks_like_npy(ByteSpan front, std::uint64_t) { return as_text(front).starts_with(kMagic); }
+bool looks_like_npy(ByteSpan front, std::uint64_t) { return as_text(front).starts_with(kNpyMagic); }
 
 Result<std::uint64_t> npy_header_bytes(ByteSpan front) {
   if (!looks_like_npy(front, 0)) {

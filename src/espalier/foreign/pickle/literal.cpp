@@ -1,11 +1,8 @@
 #include "espalier/foreign/pickle/literal.h"
 
-#include <algorithm>
-#include <charconv>
 #include <cstring>
-#include <limits>
-#include <system_error>
 
+#include "espalier/base/ascii.h"
 #include "espalier/base/checked.h"
 
 namespace espalier {
@@ -14,78 +11,6 @@ namespace {
 // Bools of protocols 0 and 1 are ints with a zero before them.
 constexpr std::string_view kFalse = "00";
 constexpr std::string_view kTrue = "01";
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-std::string_view without_sign(std::string_view text) {
-  if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
-  return text;
-}
-
-bool equals_ignoring_case(std::string_view text, std::string_view lower) {
-  return std::equal(text.begin(), text.end(), lower.begin(), lower.end(),
-                    [](char a, char b) { return a == b || (a >= 'A' && a <= 'Z' && a + 32 == b); });
-}
-
-bool is_infinity(std::string_view text) {
-  return equals_ignoring_case(text, "inf") || equals_ignoring_case(text, "infinity");
-}
-
-// Without standard library support, as in WebAssembly, no digits are read: protocols since 2, which
-// are the ones that open, write floats in 8 bytes.
-#if __cpp_lib_to_chars >= 201611L
-std::string_view without_digits(std::string_view text) {
-  while (!text.empty() && is_digit(text.front())) text.remove_prefix(1);
-  return text;
-}
-
-// The digits of a finite float, with a point and an exponent that may be missing.
-bool is_finite(std::string_view text) {
-  std::string_view rest = without_digits(text);
-  std::size_t digits = text.size() - rest.size();
-  if (rest.starts_with('.')) {
-    rest.remove_prefix(1);
-    const std::size_t before = rest.size();
-    rest = without_digits(rest);
-    digits += before - rest.size();
-  }
-  if (digits == 0) return false;
-  if (!rest.starts_with('e') && !rest.starts_with('E')) return rest.empty();
-  rest = without_sign(rest.substr(1));
-  return !rest.empty() && without_digits(rest).empty();
-}
-
-// In any locale. Nothing beyond the range of a double, which Python refuses too.
-std::optional<double> parse_finite(std::string_view text) {
-  if (!is_finite(text)) return std::nullopt;
-  double value = 0;
-  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (parsed.ec == std::errc()) return value;
-  // from_chars() does not say which of the two ends was passed. A line is too short to pass either
-  // without an exponent.
-  const std::size_t exponent = text.find_first_of("eE");
-  const bool is_small =
-      exponent != std::string_view::npos && text.substr(exponent + 1).starts_with('-');
-  return is_small ? std::optional(0.0) : std::nullopt;
-}
-#else
-std::optional<double> parse_finite(std::string_view) { return std::nullopt; }
-#endif
-
-// What both of Python's readers take: the one in C, which pickle.load() is, and that in Python.
-std::optional<double> parse_real(std::string_view text) {
-  const std::string_view positive = without_sign(text);
-  std::optional<double> value;
-  if (is_infinity(positive)) {
-    value = std::numeric_limits<double>::infinity();
-  } else if (equals_ignoring_case(positive, "nan")) {
-    value = std::numeric_limits<double>::quiet_NaN();
-  } else {
-    value = parse_finite(positive);
-  }
-  if (value && text.starts_with('-')) value = -*value;
-  return value;
-}
 
 double load_big_endian_real(const std::byte* at) {
   std::uint64_t bits = 0;
@@ -167,8 +92,8 @@ bool is_valid_line(PickleOp op, std::string_view line) {
       return line.size() <= kLongestNumber && is_decimal(line) && !line.ends_with('L');
     case PickleOp::kLong:
       return is_decimal(line);
-    case PickleOp::kFloat:
-      return line.size() <= kLongestNumber && parse_real(line).has_value();
+    case PickleOp::kFloat:  // No protocol that opens writes floats in digits.
+      return false;
     case PickleOp::kString:
       return line.size() >= 2 && line.front() == line.back() &&
              (line.front() == '\'' || line.front() == '"');
@@ -202,8 +127,6 @@ PickleLiteral read_literal(ByteSpan pickle, std::size_t at) {
     case PickleOp::kLong1:
     case PickleOp::kLong4:
       return read_long(argument);
-    case PickleOp::kFloat:
-      return {.type = PickleType::kFloat, .real = parse_real(as_text(argument)).value_or(0)};
     case PickleOp::kBinFloat:
       return {.type = PickleType::kFloat, .real = load_big_endian_real(argument.data())};
     case PickleOp::kString:

@@ -58,24 +58,34 @@ void unescape_unicode(std::string_view text, std::vector<char>& out) {
   }
 }
 
-// The escapes that repr() of Python 2 writes.
+// The escapes of Python's bytes.
 void unescape_string(std::string_view text, std::vector<char>& out) {
+  constexpr std::string_view kEscapes = "abfnrtv\\'\"";
+  constexpr std::string_view kMeanings = "\a\b\f\n\r\t\v\\'\"";
+  const auto is_octal = [&](std::size_t at) { return text[at] >= '0' && text[at] <= '7'; };
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '\\' || i + 1 == text.size()) {
-      out.push_back(text[i]);
-      continue;
+    char plain = text[i];
+    if (plain == '\\' && i + 1 < text.size()) {
+      const char escaped = text[++i];
+      const std::int64_t code = escaped == 'x' ? read_hex(text, i + 1, 2) : -1;
+      const std::size_t known = kEscapes.find(escaped);
+      if (code >= 0) {
+        plain = static_cast<char>(code);
+        i += 2;
+      } else if (known != std::string_view::npos) {
+        plain = kMeanings[known];
+      } else if (is_octal(i)) {
+        int number = escaped - '0';
+        for (int more = 0; more < 2 && i + 1 < text.size() && is_octal(i + 1); ++more) {
+          number = number * 8 + (text[++i] - '0');
+        }
+        plain = static_cast<char>(number);
+      } else {
+        out.push_back(plain);
+        plain = escaped;
+      }
     }
-    const char escaped = text[++i];
-    const std::int64_t code = escaped == 'x' ? read_hex(text, i + 1, 2) : -1;
-    if (code >= 0) {
-      out.push_back(static_cast<char>(code));
-      i += 2;
-    } else if (escaped == 'n' || escaped == 't' || escaped == 'r') {
-      out.push_back(escaped == 'n' ? '\n' : escaped == 't' ? '\t' : '\r');
-    } else {
-      if (escaped != '\\' && escaped != '\'' && escaped != '"') out.push_back('\\');
-      out.push_back(escaped);
-    }
+    out.push_back(plain);
   }
 }
 

@@ -370,8 +370,9 @@ class PickleMachine {
           return false;
         }
         return true;
-      case PickleOp::kFrame:
-        return true;
+      case PickleOp::kFrame:  // Python reads all of it before what is in it.
+        return fixed_argument() <= bytes_.size() - span_.next ||
+               bad("it ends in a frame", ErrorCode::kTruncated);
       case PickleOp::kStop:
         return stop();
       case PickleOp::kMark:

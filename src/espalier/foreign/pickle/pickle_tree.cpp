@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstring>
 #include <limits>
+#include <utility>
 
 #include "espalier/base/checked.h"
 #include "espalier/base/utf8.h"
@@ -28,7 +31,7 @@ constexpr std::uint64_t kTextBytesPerStep = 16;
 constexpr std::uint64_t kMadeBytesPerStep = 4;
 // What keeping a field costs.
 constexpr std::uint64_t kStepsPerField = 4;
-constexpr std::uint32_t kMaxNesting = 32;
+constexpr std::uint32_t kMaxStateNesting = 32;
 constexpr int kMaxFieldNesting = 8;
 
 bool is_text(PickleType type) { return type == PickleType::kText || type == PickleType::kOldText; }
@@ -71,13 +74,43 @@ std::string numpy_scalar(std::string_view code) {
 }
 
 // Python's repr() of a text without line ends.
-std::string quoted(std::string_view text) {
+std::string repr(std::string_view text) {
   std::string out = "'";
   for (const char c : text) {
     if (c == '\'' || c == '\\') out += '\\';
     out += c;
   }
   return out + "'";
+}
+
+// Little-endian two's complement in as few bytes as it needs.
+ByteSpan shortest(ByteSpan bytes) {
+  const auto is_sign = [](std::byte last, std::byte before) {
+    const bool is_negative = (before & std::byte{0x80}) != std::byte{0};
+    return last == (is_negative ? std::byte{0xFF} : std::byte{0});
+  };
+  while (bytes.size() > 1 && is_sign(bytes.back(), bytes[bytes.size() - 2])) {
+    bytes = bytes.first(bytes.size() - 1);
+  }
+  return bytes;
+}
+
+// The number that 1 to 8 such bytes are.
+std::uint64_t small_bits(ByteSpan bytes) {
+  std::uint64_t value = (bytes.back() & std::byte{0x80}) != std::byte{0} ? ~std::uint64_t{0} : 0;
+  std::memcpy(&value, bytes.data(), bytes.size());
+  return value;
+}
+
+// Such bytes of a finite number beyond 2^62, which is a whole one.
+std::string whole_bytes(double value) {
+  const auto bits = bits_as<std::uint64_t>(value);
+  constexpr std::uint64_t kHidden = std::uint64_t{1} << 52;
+  const std::uint64_t shift = (bits >> 52 & 0x7FF) - 1075;
+  std::uint64_t top = (kHidden | (bits & (kHidden - 1))) << shift % 8;
+  if (value < 0) top = 0 - top;
+  std::string bytes(static_cast<std::size_t>(shift / 8), '\0');
+  return bytes.append(reinterpret_cast<const char*>(&top), sizeof top);
 }
 
 }  // namespace
@@ -103,12 +136,6 @@ void PickleTree::note(Note::Kind kind, std::string message) {
   // The path of a millionth note is not worth making.
   const bool is_listed = notes_.listed().size() < Notes::kMaxListed;
   notes_.add({kind, is_listed ? path() : std::string(), std::move(message)});
-}
-
-void PickleTree::give_axis(ForeignTensor& tensor) {
-  if (!tensor.shape.empty()) return;
-  tensor.shape.push_back(1);
-  note(Note::Kind::kWarning, "This has no axes; as it is opaque here, it is shown with one.");
 }
 
 std::string_view PickleTree::keep(std::string text) {
@@ -196,22 +223,24 @@ PickleShape PickleTree::dict(PickleRef ref, From from, std::string_view label) {
     return {.from = from, .kind = Kind::kDict, .label = label, .ref = ref};
   }
   std::vector<Node> pairs;
-  std::set<std::pair<std::uint64_t, std::uint64_t>> seen;
+  Identities seen;
   for (std::size_t i = 0; i < items.size(); i += 2) {
-    const Hash128 identity = identity_of(items[i], 0);
-    if (error_) return {};
     // Python keeps the last value of a key, so this list would show what is not in the dict.
-    if (!seen.emplace(identity.low, identity.high).second) {
-      return refuse(std::string(kRepeatedKey));
-    }
+    if (!is_first(items[i], seen)) return refuse(std::string(kRepeatedKey));
+    if (error_) return {};
     const Node pair[] = {items[i], items[i + 1]};
     pairs.push_back(made(nodes(Kind::kTuple, {}, pair)));
   }
   return nodes(Kind::kList, "dict.items", pairs);
 }
 
+bool PickleTree::is_first(PickleRef key, Identities& seen) {
+  const Hash128 identity = identity_of(key, 0);
+  return seen.emplace(identity.low, identity.high).second;
+}
+
 // A hash that is the same for keys that are equal in Python: 1, 1.0 and True are. Objects other
-// than tuples and classes are equal to themselves alone.
+// than tuples, frozensets and classes are equal to themselves alone.
 Hash128 PickleTree::identity_of(PickleRef key, int depth) {
   const auto hash_of = [](char type, ByteSpan bytes) {
     Hash128 hash = hash128(bytes);
@@ -237,7 +266,10 @@ Hash128 PickleTree::identity_of(PickleRef key, int depth) {
         if (static_cast<double>(integer) == literal.real) {
           return hash_of_number('i', bits_as<std::uint64_t>(integer));
         }
-        if (literal.real != literal.real) break;  // NaN
+        if (std::isnan(literal.real)) break;
+        if (!is_in_range && std::isfinite(literal.real)) {
+          return hash_of('l', shortest(as_bytes(whole_bytes(literal.real))));
+        }
         return hash_of_number('f', bits_as<std::uint64_t>(literal.real));
       }
       case PickleType::kText:
@@ -245,8 +277,16 @@ Hash128 PickleTree::identity_of(PickleRef key, int depth) {
         return hash_of('s', as_bytes(unescaped(literal)));
       case PickleType::kBytes:
         return hash_of('b', literal.bytes);
-      case PickleType::kBigInt:
-        return hash_of(literal.is_decimal ? 'd' : 'l', literal.bytes);
+      case PickleType::kBigInt: {
+        if (literal.is_decimal) {
+          count_steps(literal.bytes.size());
+          const auto number = BigInt::from_decimal(as_text(literal.bytes), limits_.bigint_bytes);
+          return number ? hash_of('l', number->bytes()) : hash_of('d', literal.bytes);
+        }
+        const ByteSpan bytes = shortest(literal.bytes);
+        return bytes.size() > sizeof(std::int64_t) ? hash_of('l', bytes)
+                                                   : hash_of_number('i', small_bits(bytes));
+      }
       default:
         break;
     }
@@ -254,15 +294,20 @@ Hash128 PickleTree::identity_of(PickleRef key, int depth) {
   }
   const PickleType type = graph_.type(key);
   if (type == PickleType::kGlobal) return hash_of('g', as_bytes(name_of(graph_.global(key))));
-  if (type == PickleType::kTuple && depth < kMaxFieldNesting) {
+  const bool is_set = type == PickleType::kFrozenSet;
+  if ((type == PickleType::kTuple || is_set) && depth < kMaxFieldNesting) {
     std::vector<std::uint64_t> parts;
-    count_steps(tuple(key).size());
-    for (const PickleRef part : tuple(key)) {
+    for (const PickleRef part : elements_of(key)) {
       if (error_) break;
       const Hash128 hash = identity_of(part, depth + 1);
-      parts.insert(parts.end(), {hash.low, hash.high});
+      if (is_set && !parts.empty()) {  // In any order: Python writes no element twice.
+        parts[0] += hash.low;
+        parts[1] += hash.high;
+      } else {
+        parts.insert(parts.end(), {hash.low, hash.high});
+      }
     }
-    return hash_of('t', std::as_bytes(std::span(parts)));
+    return hash_of(is_set ? 'z' : 't', std::as_bytes(std::span(parts)));
   }
   return hash_of_number('o', key.number());
 }
@@ -295,18 +340,19 @@ std::vector<PickleRef> PickleTree::items_of(PickleRef ref, From from) {
 // Whether `ref`, the argument of `user`, has pairs of keys and values, as OrderedDict had it in
 // Python 2.
 bool PickleTree::are_pairs(PickleRef ref, PickleRef user) {
-  const auto is_sequence = [&](PickleRef each) {
-    return !each.is_literal() && is_settled(each, user) &&
-           (is_tuple(each) || graph_.type(each) == PickleType::kList);
-  };
-  if (!is_sequence(ref)) return false;
+  if (!is_sequence(ref, user)) return false;
   for (const PickleRef pair : elements_of(ref)) {
-    if (!is_sequence(pair)) return false;
+    if (!is_sequence(pair, user)) return false;
     const std::uint64_t count = graph_.element_count(pair);
     count_steps(count);
     if (count != 2) return false;
   }
   return true;
+}
+
+bool PickleTree::is_sequence(PickleRef ref, PickleRef user) const {
+  const PickleType type = graph_.type(ref);
+  return type == PickleType::kTuple || (type == PickleType::kList && is_settled(ref, user));
 }
 
 bool PickleTree::is_settled(PickleRef ref, PickleRef user) const {
@@ -404,7 +450,7 @@ PickleShape PickleTree::shape_of_ref(PickleRef ref) {
   const std::uint32_t known = known_[ref.number()];
   if (known != 0) return shapes_[known - 1];
   // A parameter of a parameter of a parameter, ten thousand times, would exhaust the stack.
-  if (++nesting_ > kMaxNesting) {
+  if (++nesting_ > kMaxStateNesting) {
     --nesting_;
     return refuse("calls in this pickle are nested too deep");
   }
@@ -775,7 +821,7 @@ std::optional<std::string> PickleTree::numpy_fields(PickleRef names, PickleRef f
     pad_to(static_cast<std::uint64_t>(*offset));
     at = static_cast<std::uint64_t>(*offset) + element->type.bytes;
     const bool is_plain = !element->name.starts_with('[');
-    all += '(' + quoted(*name) + ", " + (is_plain ? quoted(element->name) : element->name);
+    all += '(' + repr(*name) + ", " + (is_plain ? repr(element->name) : element->name);
     if (!element->axes.empty()) all += ", (" + element->axes + ')';
     all += "), ";
   }
@@ -799,6 +845,13 @@ bool PickleTree::read_numpy_dtype(PickleRef ref, ForeignTensor& tensor, std::str
   if (element->type.is_swapped) tensor.flags |= kStorageSwapped;
   missing.clear();
   return true;
+}
+
+void PickleTree::give_axis(ForeignTensor& tensor) {
+  if (tensor.dtype != DType::kOpaque || !tensor.shape.empty()) return;
+  tensor.shape.push_back(1);
+  tensor.strides.clear();
+  note(Note::Kind::kWarning, "This has no axes; as it is opaque here, it is shown with one.");
 }
 
 bool PickleTree::read_array(PickleRef ref, ForeignTensor& tensor, std::string& missing) {
@@ -958,20 +1011,10 @@ void PickleTree::add_bigint(TableBuilder& builder, const PickleLiteral& literal)
     if (number.error().code == ErrorCode::kLimitExceeded) return too_long();
     return builder.refuse("an integer has needless zeros", ErrorCode::kForeignInvalid);
   }
-  // In as few bytes as it needs.
-  ByteSpan bytes = literal.bytes;
-  const auto is_sign = [](std::byte last, std::byte before) {
-    const bool is_negative = (before & std::byte{0x80}) != std::byte{0};
-    return last == (is_negative ? std::byte{0xFF} : std::byte{0});
-  };
-  while (bytes.size() > 1 && is_sign(bytes.back(), bytes[bytes.size() - 2])) {
-    bytes = bytes.first(bytes.size() - 1);
-  }
+  const ByteSpan bytes = shortest(literal.bytes);
   if (bytes.size() > limits_.bigint_bytes) return too_long();
   if (bytes.size() > sizeof(std::int64_t)) return builder.bigint(bytes);
-  std::int64_t value = (bytes.back() & std::byte{0x80}) != std::byte{0} ? -1 : 0;
-  std::copy(bytes.begin(), bytes.end(), reinterpret_cast<std::byte*>(&value));
-  builder.integer(value);
+  builder.integer(bits_as<std::int64_t>(small_bits(bytes)));
 }
 
 bool PickleTree::add_tensor(TableBuilder& builder, PickleRef ref) {
@@ -990,11 +1033,10 @@ bool PickleTree::add_tensor(TableBuilder& builder, PickleRef ref) {
     if (!missing.empty()) {
       note(Note::Kind::kLoss, "This tensor cannot be given: " + missing + ".");
     }
-    if (tensor.dtype == DType::kOpaque && tensor.block.name.empty()) {
-      tensor.block = {"unknown", 1, 1};
-      if (tensor.shape.empty()) tensor.shape.push_back(1);
-    }
+    const bool is_opaque = tensor.dtype == DType::kOpaque;
+    if (is_opaque && tensor.block.name.empty()) tensor.block = {"unknown", 1, 1};
     if (!tensor_bytes(tensor.dtype, tensor.shape, tensor.block)) tensor.shape.clear();
+    if (is_opaque && tensor.shape.empty()) tensor.shape.push_back(1);
     builder.placeholder({tensor.dtype, tensor.shape, tensor.block});
     return builder.ok();
   }
@@ -1022,17 +1064,15 @@ bool PickleTree::add_tensor(TableBuilder& builder, PickleRef ref) {
 }
 
 bool PickleTree::add(TableBuilder& builder, Node node, bool in_metadata) {
+  PickleShape shape;
   if (error_) {
-    builder.refuse(error_->message, error_->code);
-    return false;
-  }
-  if (const auto depth = open_depth(node)) {
+    // Paths of cycles count as work, so the one before may have been too much.
+  } else if (const auto depth = open_depth(node)) {
     note(Note::Kind::kLoss, "This object is inside itself; a null stands in its place.");
-    builder.label(keep("pickle.cycle:" + walk_->path_of(*depth)));
-    builder.null();
-    return builder.ok();
+    shape.label = keep("pickle.cycle:" + walk_->path_of(*depth));
+  } else {
+    shape = shape_of(node);
   }
-  const PickleShape shape = shape_of(node);
   if (error_) {
     builder.refuse(error_->message, error_->code);
     return false;
@@ -1099,6 +1139,7 @@ std::optional<std::size_t> PickleTree::open_depth(Node node) const {
 
 PickleTree::Children PickleTree::children(Node node) {
   if (node.shape == kMetadataShape + 1) {
+    has_metadata_ = true;
     PickleShape& metadata = shapes_[kMetadataShape];
     if (!attributes_.empty()) {
       PickleShape all = fields({}, attributes_);
@@ -1144,7 +1185,18 @@ void PickleTree::fill(Children& found, const PickleShape& shape) {
   }
   const std::vector<PickleRef> items = items_of(shape.ref, shape.from);
   if (shape.from == From::kElements) {
-    found.nodes_.assign(items.begin(), items.end());
+    Identities seen;  // A set has equal elements once, and the first of them stays.
+    bool has_nan = false;
+    for (const PickleRef item : items) {
+      if (shape.kind == Kind::kSet && !is_first(item, seen)) continue;
+      if (shape.kind == Kind::kSet &&
+          std::isnan(real(item).value_or(0))) {  // NaNs differ for Python, but not here.
+        if (has_nan)
+          note(Note::Kind::kLoss, "This set has NaN more than once; one of them is kept.");
+        if (std::exchange(has_nan, true)) continue;
+      }
+      found.nodes_.push_back(item);
+    }
     return;
   }
   found.keys_.reserve(items.size() / 2);
@@ -1191,7 +1243,12 @@ void PickleTree::keep_attributes(PickleRef ref) {
   const auto function = global_of(graph_.call(ref).callable);
   if (!function || function->module != "collections") return;
   const bool is_empty = !state->is_literal() && !graph_.has_elements(*state);
-  if (!is_empty) attributes_.push_back({keep(path()), *state});
+  if (is_empty) return;
+  if (has_metadata_) {
+    return note(Note::Kind::kLoss,
+                "The attributes of this attribute are lost: it is kept without.");
+  }
+  attributes_.push_back({keep(path()), *state});
 }
 
 }  // namespace espalier

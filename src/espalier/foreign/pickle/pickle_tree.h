@@ -139,6 +139,8 @@ class PickleTree {
   /// Reads the tensor that a shape of From::kTensor stands for. If it cannot be given, sets
   /// `missing` to the reason, a clause: it becomes a placeholder.
   virtual bool read_tensor(PickleRef ref, ForeignTensor& tensor, std::string& missing);
+  /// Gives an opaque tensor without axes one of length 1, with a note: blocks lie along an axis.
+  void give_axis(ForeignTensor& tensor);
   /// Where bytes of the pickle, or others that must be kept, can be read as bytes of a file.
   struct Place {
     std::uint16_t file = 0;
@@ -152,8 +154,6 @@ class PickleTree {
   PickleShape refuse(std::string message, ErrorCode code = ErrorCode::kForeignInvalid);
   /// Notes something at the node that is being added.
   void note(Note::Kind kind, std::string message);
-  /// Gives an opaque tensor without axes one, along which its block lies, and notes it.
-  void give_axis(ForeignTensor& tensor);
   /// Notes a call that Python would make. `is_shown`: whether its arguments are in the tree.
   void note_call(std::string_view name, bool is_shown);
   /// A call that is understood although it is no node of the tree: it is not noted.
@@ -189,6 +189,8 @@ class PickleTree {
   std::span<const PickleRef> args_of(PickleRef ref) const { return tuple(graph_.call(ref).args); }
   /// Whether a value is as `user` saw it, the call or instance whose argument or state it is.
   bool is_settled(PickleRef ref, PickleRef user) const;
+  /// Whether it is a tuple, or a list that is as `user` saw it.
+  bool is_sequence(PickleRef ref, PickleRef user) const;
   /// The elements of a container, or the items that were set on an object.
   std::vector<PickleRef> elements_of(PickleRef ref);
   std::vector<PickleRef> items_of(PickleRef ref);
@@ -241,7 +243,10 @@ class PickleTree {
   /// The key that a value of the pickle is, if it can be one.
   std::optional<KeyView> key_of(PickleRef ref, bool is_field);
   bool are_keys(std::span<const PickleRef> items, bool are_fields);
+  using Identities = std::set<std::pair<std::uint64_t, std::uint64_t>>;
   Hash128 identity_of(PickleRef key, int depth);
+  /// Whether no key that is equal in Python was seen before.
+  bool is_first(PickleRef key, Identities& seen);
   bool add_literal(TableBuilder& builder, PickleRef ref);
   bool add_called(TableBuilder& builder, const PickleShape& shape);
   void add_bigint(TableBuilder& builder, const PickleLiteral& literal);
@@ -277,6 +282,7 @@ class PickleTree {
   std::vector<std::uint64_t> words_;
   std::uint64_t tensor_count_ = 0;
   std::vector<Field> attributes_;
+  bool has_metadata_ = false;  // It has the attributes.
   std::uint64_t call_count_ = 0;
   std::string first_call_;
   std::string failed_path_;

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "espalier/base/json_tree.h"
 #include "espalier/base/utf8.h"
-#include "espalier/foreign/json_tree.h"
 #include "espalier/foreign/safetensors/carried_tree.h"
 #include "espalier/format/shape.h"
 

@@ -15,7 +15,7 @@ struct NamedDType {
 };
 
 // In the order of the reference library's enumeration, which it sorts by: rank 1 is the first.
-constexpr std::array<NamedDType, 22> kTypes = {{
+constexpr std::array<NamedDType, 22> kSafetensorsTypes = {{
     {"BOOL", DType::kBool},
     {"F4", DType::kF4E2M1FN},
     {"F6_E2M3", DType::kF6E2M3FN},
@@ -43,22 +43,22 @@ constexpr std::array<NamedDType, 22> kTypes = {{
 }  // namespace
 
 std::optional<DType> dtype_from_safetensors(std::string_view name) {
-  for (const NamedDType& type : kTypes) {
+  for (const NamedDType& type : kSafetensorsTypes) {
     if (type.name == name) return type.dtype;
   }
   return std::nullopt;
 }
 
 std::uint8_t safetensors_dtype_rank(DType dtype) {
-  for (std::size_t i = 0; i < kTypes.size(); ++i) {
-    if (kTypes[i].dtype == dtype) return static_cast<std::uint8_t>(i + 1);
+  for (std::size_t i = 0; i < kSafetensorsTypes.size(); ++i) {
+    if (kSafetensorsTypes[i].dtype == dtype) return static_cast<std::uint8_t>(i + 1);
   }
   return 0;
 }
 
 std::string_view safetensors_dtype_name(DType dtype) {
   const std::uint8_t rank = safetensors_dtype_rank(dtype);
-  return rank == 0 ? std::string_view() : kTypes[rank - 1u].name;
+  return rank == 0 ? std::string_view() : kSafetensorsTypes[rank - 1u].name;
 }
 
 Result<std::uint64_t> safetensors_tensor_bytes(DType dtype, std::span<const std::uint64_t> shape) {

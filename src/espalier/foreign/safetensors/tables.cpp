@@ -15,10 +15,10 @@
 namespace espalier {
 namespace {
 
-class HeaderTables {
+class SafetensorsTables {
  public:
-  HeaderTables(SafetensorsHeader& header, const char* json, std::uint64_t header_length,
-               std::uint64_t file_length, const Limits& limits)
+  SafetensorsTables(SafetensorsHeader& header, const char* json, std::uint64_t header_length,
+                    std::uint64_t file_length, const Limits& limits)
       : header_(header),
         json_(json),
         data_begin_(kSafetensorsLengthBytes + header_length),
@@ -144,7 +144,7 @@ class HeaderTables {
 Result<OwnedTables> safetensors_tables(SafetensorsHeader& header, const char* json,
                                        std::uint64_t header_length, std::uint64_t file_length,
                                        const Limits& limits) {
-  return HeaderTables(header, json, header_length, file_length, limits).run();
+  return SafetensorsTables(header, json, header_length, file_length, limits).run();
 }
 
 }  // namespace espalier

@@ -9,9 +9,9 @@
 
 #include "espalier/base/checked.h"
 #include "espalier/base/counted.h"
+#include "espalier/base/json_text.h"
 #include "espalier/base/merge_sort.h"
 #include "espalier/base/utf8.h"
-#include "espalier/foreign/json_text.h"
 #include "espalier/foreign/safetensors/carried_tree.h"
 #include "espalier/foreign/safetensors/dtype.h"
 #include "espalier/foreign/safetensors/header.h"

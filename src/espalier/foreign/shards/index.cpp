@@ -12,7 +12,7 @@ namespace espalier {
 namespace {
 
 // The JSON reader recurses. An index has no use for more.
-constexpr std::uint32_t kMaxDepth = 256;
+constexpr std::uint32_t kMaxIndexDepth = 256;
 // A file of safetensors may begin with a brace, too, as the length of its header. But that length
 // has zeros among its eight bytes, and JSON has none.
 constexpr std::size_t kLengthBytes = 8;
@@ -40,7 +40,7 @@ bool looks_like_shard_index(ByteSpan front, std::uint64_t file_size) {
 }
 
 Result<ShardIndex> parse_shard_index(std::string_view text, const Limits& limits) {
-  auto json = JsonTree::parse(text, std::min(limits.depth, kMaxDepth));
+  auto json = JsonTree::parse(text, std::min(limits.depth, kMaxIndexDepth));
   if (!json) {
     if (json.error().code == ErrorCode::kInvalidArgument) {
       json.error() = {ErrorCode::kForeignInvalid,
@@ -76,7 +76,7 @@ Result<ShardIndex> parse_shard_index(std::string_view text, const Limits& limits
                  tensor);
     }
     // File 0 is the index itself.
-    if (next + 1 >= kMaxFiles) {
+    if (next + 1 >= kMaxShards) {
       return fail(ErrorCode::kLimitExceeded, "the index names more than 65535 files");
     }
     index.files.push_back(*file);

@@ -20,10 +20,10 @@
 namespace espalier {
 namespace {
 
-class Joiner {
+class ShardJoiner {
  public:
-  Joiner(const ShardIndex& index, std::uint64_t index_length, std::span<const Shard> shards,
-         const Limits& limits)
+  ShardJoiner(const ShardIndex& index, std::uint64_t index_length, std::span<const Shard> shards,
+              const Limits& limits)
       : index_(index), shards_(shards), limits_(limits), builder_(limits) {
     parts_.format = FileFormat::kSharded;
     parts_.files.push_back({.length = index_length, .data_begin = index_length});
@@ -34,7 +34,7 @@ class Joiner {
     list_state();
     list_metadata();
     builder_.reserve(2 + state_.size(), state_.size());
-    TreeWalk<Joiner> walk(*this, builder_, limits_);
+    TreeWalk<ShardJoiner> walk(*this, builder_, limits_);
     const bool is_whole = walk.run(&state_, &metadata_);
     auto tables = builder_.finish();
     if (!tables) {
@@ -42,11 +42,12 @@ class Joiner {
       return explain(tables);
     }
     parts_.tables = std::move(*tables);
+    if (contradiction_) parts_.files.push_back({.problem = std::move(contradiction_)});
     return std::move(parts_);
   }
 
  private:
-  friend class TreeWalk<Joiner>;
+  friend class TreeWalk<ShardJoiner>;
 
   struct Root;
   struct Missing {};
@@ -71,7 +72,7 @@ class Joiner {
     explicit Children(const Root& root) : root_(&root) {}
     explicit Children(std::vector<Child> children, bool has_keys)
         : children_(std::move(children)), has_keys_(has_keys) {}
-    Children(const Joiner& joiner, ShardNode parent)
+    Children(const ShardJoiner& joiner, ShardNode parent)
         : shard_(parent),
           parent_(joiner.node_ref(parent)),
           has_keys_(espalier::has_keys(parent_->kind())) {}
@@ -169,10 +170,24 @@ class Joiner {
     return {};
   }
 
-  void note(Note::Kind kind, std::string_view tensor, std::string message) {
+  static std::string path_of(std::string_view tensor) {
     std::string path;
     append_path(path, KeyView::of(tensor), DigitMark::kNever);
-    parts_.notes.add({kind, std::move(path), std::move(message)});
+    return path;
+  }
+
+  void note(Note::Kind kind, std::string_view tensor, std::string message) {
+    parts_.notes.add({kind, path_of(tensor), std::move(message)});
+  }
+
+  // Notes what the index and a file cannot both be right about. The first such problem is one of
+  // the checkpoint, which makes verification fail, and a conversion of the whole.
+  void contradict(std::string_view tensor, std::string message) {
+    if (!contradiction_) {
+      contradiction_ =
+          Error{ErrorCode::kForeignInvalid, Error::kNoOffset, path_of(tensor), message};
+    }
+    note(Note::Kind::kLoss, tensor, std::move(message));
   }
 
   std::string file_name(std::uint32_t shard) const { return std::string(index_.files[shard]); }
@@ -197,9 +212,8 @@ class Joiner {
       state_.push_back({KeyView::of(tensor), Missing()});
       ++missing[shard];
       if (shards_[shard].checkpoint) {
-        note(Note::Kind::kLoss, tensor,
-             "the index says that this tensor is in " + file_name(shard) +
-                 ", which does not have it");
+        contradict(tensor, "the index says that this tensor is in " + file_name(shard) +
+                               ", which does not have it");
       }
     }
     for (std::uint32_t i = 0; i < shards_.size(); ++i) {
@@ -235,10 +249,9 @@ class Joiner {
         note(Note::Kind::kWarning, key.text,
              "the index does not name this tensor, which is in " + file_name(shard));
       } else {
-        note(Note::Kind::kLoss, key.text,
-             file_name(shard) +
-                 " has another tensor of this name, which is left out because the "
-                 "index does not name it");
+        contradict(key.text, file_name(shard) +
+                                 " has another tensor of this name, which is left out because the "
+                                 "index does not name it");
       }
     }
   }
@@ -293,6 +306,7 @@ class Joiner {
   const Limits& limits_;
   TableBuilder builder_;
   ForeignParts parts_;
+  std::optional<Error> contradiction_;
   Root state_;
   Root metadata_;
   Root index_members_;
@@ -319,7 +333,7 @@ std::optional<Error> defect_of_shard(const Checkpoint& shard) {
 
 Result<ForeignParts> join_shards(const ShardIndex& index, std::uint64_t index_length,
                                  std::span<const Shard> shards, const Limits& limits) {
-  return Joiner(index, index_length, shards, limits).run();
+  return ShardJoiner(index, index_length, shards, limits).run();
 }
 
 }  // namespace espalier

@@ -9,23 +9,15 @@
 namespace espalier {
 namespace {
 
-// The index is gathered in parts of this size, which come to their place without a second copy.
-constexpr std::uint64_t kPieceBytes = std::uint64_t{1} << 20;
 // Extents that are asked for at the same time: more than any driver makes requests for.
 constexpr std::size_t kNeedsAtOnce = 256;
 
 std::vector<Extent> pieces_of(std::uint64_t length) {
   std::vector<Extent> pieces;
-  for (std::uint64_t at = 0; at < length; at += kPieceBytes) {
-    pieces.push_back({0, at, std::min(kPieceBytes, length - at)});
+  for (std::uint64_t at = 0; at < length; at += kGatheredPiece) {
+    pieces.push_back({0, at, std::min(kGatheredPiece, length - at)});
   }
   return pieces;
-}
-
-// Whether the error is about more than one file: the caller can raise the limit, or has given up.
-bool ends_all(ErrorCode code) {
-  return code == ErrorCode::kLimitExceeded || code == ErrorCode::kOutOfMemory ||
-         code == ErrorCode::kCancelled;
 }
 
 }  // namespace
@@ -86,7 +78,7 @@ Result<void> ShardsOpener::feed(const Extent& extent, ByteSpan bytes) {
   } else if (!index_) {
     fed = gather_.feed(extent, bytes, [&](std::size_t i, ByteSpan piece) {
       std::copy(piece.begin(), piece.end(),
-                reinterpret_cast<std::byte*>(text_.data()) + i * kPieceBytes);
+                reinterpret_cast<std::byte*>(text_.data()) + i * kGatheredPiece);
       return Result<void>{};
     });
     if (fed && gather_.is_complete()) fed = read_index();

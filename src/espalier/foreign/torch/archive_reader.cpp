@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
-#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -23,23 +22,20 @@ constexpr std::string_view kByteOrder = "byteorder";
 
 // A pickle may take sixteen times its bytes, so one that deflates to nothing would take gigabytes
 // from a small file. PyTorch stores its pickles as they are.
-constexpr std::uint64_t kMostInflated = 64;
+constexpr std::uint64_t kMostInflatedPickle = 64;
 constexpr std::uint64_t kFreeInflated = std::uint64_t{1} << 20;
 
-// In small letters, of ASCII alone.
-std::string lowered(std::string_view name) {
-  std::string text(name);
-  for (char& c : text) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 'a' - 'A');
-  }
-  return text;
+bool is_in_any_case(std::string_view text, std::string_view small) {
+  return std::equal(text.begin(), text.end(), small.begin(), small.end(), [](char a, char b) {
+    return (a >= 'A' && a <= 'Z' ? static_cast<char>(a - 'A' + 'a') : a) == b;
+  });
 }
 
-// The folder of an entry named <folder>/data.pkl, with its slash.
+// The folder of an entry named <folder>/data.pkl in any case, with its slash.
 std::optional<std::string_view> folder_of_pickle(const ZipEntry& entry) {
   const std::size_t slash = entry.name.find('/');
   if (slash == std::string_view::npos || slash == 0) return std::nullopt;
-  if (entry.name.substr(slash + 1) != kPickle) return std::nullopt;
+  if (!is_in_any_case(entry.name.substr(slash + 1), kPickle)) return std::nullopt;
   return entry.name.substr(0, slash + 1);
 }
 
@@ -132,7 +128,7 @@ class TorchReader final : public ContentReader {
 
   Result<bool> step(ZipArchive& archive) override {
     if (!pickle_) {
-      if (auto ok = find_pickle(archive.directory()); !ok) return propagate(ok);
+      if (auto ok = find_entries(archive.directory()); !ok) return propagate(ok);
       const ZipEntry& entry = archive.entry(*pickle_);
       if (entry.length > archive.options().limits.pickle_bytes) {
         return fail(ErrorCode::kLimitExceeded,
@@ -142,17 +138,14 @@ class TorchReader final : public ContentReader {
                     entry.header_offset);
       }
       if (entry.is_deflated && entry.length > kFreeInflated &&
-          entry.length / kMostInflated > entry.stored) {
+          entry.length / kMostInflatedPickle > entry.stored) {
         return fail(ErrorCode::kLimitExceeded,
                     "the pickle has " + counted(entry.length, "byte") + " and its deflated form " +
                         std::to_string(entry.stored) + ", which no checkpoint needs",
                     entry.header_offset);
       }
-      if (auto ok = check_letters(archive.directory()); !ok) return propagate(ok);
       pickle_ticket_ = archive.want(*pickle_);
-      if (const auto order = archive.directory().find(folder_ + std::string(kByteOrder))) {
-        order_ticket_ = archive.want(*order, 16);
-      }
+      if (order_) order_ticket_ = archive.want(*order_, 16);
       return false;
     }
     return true;
@@ -193,7 +186,8 @@ class TorchReader final : public ContentReader {
   }
 
  private:
-  Result<void> find_pickle(const ZipDirectory& directory) {
+  // PyTorch finds entries by names in any case, so what it finds must be what is found here.
+  Result<void> find_entries(const ZipDirectory& directory) {
     const auto entries = directory.entries();
     for (std::uint32_t i = 0; i < entries.size(); ++i) {
       const auto folder = folder_of_pickle(entries[i]);
@@ -206,23 +200,20 @@ class TorchReader final : public ContentReader {
       pickle_ = i;
       folder_ = *folder;
     }
-    return {};
-  }
-
-  // PyTorch finds an entry in small or capital letters, and takes the first. An attacker puts
-  // a/DATA.PKL before a/data.pkl, and what is shown here is not what runs there.
-  Result<void> check_letters(const ZipDirectory& directory) const {
-    std::set<std::string> names;
-    for (const ZipEntry& entry : directory.entries()) {
-      std::string name = lowered(entry.name);
-      if (name == entry.name) continue;
-      const bool is_order = name == lowered(folder_) + std::string(kByteOrder) &&
-                            entry.name != folder_ + std::string(kByteOrder);
-      if (!is_order && !directory.find(name) && names.insert(std::move(name)).second) continue;
+    order_ = directory.find_in_any_case(folder_ + std::string(kByteOrder));
+    if (const auto twin = directory.find_case_twin()) {
       return fail(ErrorCode::kForeignInvalid,
-                  "a name in the archive differs from another, or from byteorder, in capital "
-                  "letters alone, and programs take either of them",
-                  entry.header_offset);
+                  "the archive has two entries whose names differ only in case, and programs take "
+                  "either of them",
+                  entries[*twin].header_offset);
+    }
+    for (const auto& [number, name] :
+         {std::pair(pickle_, kPickle), std::pair(order_, kByteOrder)}) {
+      if (!number || entries[*number].name == folder_ + std::string(name)) continue;
+      return fail(ErrorCode::kForeignInvalid,
+                  "the archive has its " + std::string(name) +
+                      " under a name in other letters, which not all programs find",
+                  entries[*number].header_offset);
     }
     return {};
   }
@@ -259,6 +250,7 @@ class TorchReader final : public ContentReader {
   std::optional<std::uint32_t> pickle_;
   std::string folder_;
   std::size_t pickle_ticket_ = 0;
+  std::optional<std::uint32_t> order_;
   std::optional<std::size_t> order_ticket_;
 };
 

@@ -16,9 +16,9 @@ namespace espalier {
 namespace {
 
 // Two pickles: of the number 0x1950a86a20f9469cfc6c, and of the protocol version 1001.
-constexpr unsigned char kMagic[] = {0x80, 0x02, 0x8A, 0x0A, 0x6C, 0xFC, 0x9C,
-                                    0x46, 0xF9, 0x20, 0x6A, 0xA8, 0x50, 0x19,
-                                    0x2E, 0x80, 0x02, 0x4D, 0xE9, 0x03, 0x2E};
+constexpr unsigned char kLegacyMagic[] = {0x80, 0x02, 0x8A, 0x0A, 0x6C, 0xFC, 0x9C,
+                                          0x46, 0xF9, 0x20, 0x6A, 0xA8, 0x50, 0x19,
+                                          0x2E, 0x80, 0x02, 0x4D, 0xE9, 0x03, 0x2E};
 
 std::optional<std::string_view> plain_text(const PickleGraph& graph, PickleRef ref) {
   if (!ref.is_literal()) return std::nullopt;
@@ -35,14 +35,14 @@ std::optional<std::uint64_t> count_of(const PickleGraph& graph, PickleRef ref) {
   return static_cast<std::uint64_t>(literal.integer);
 }
 
-class Parser {
+class LegacyParser {
  public:
-  Parser(ByteSpan front, std::uint64_t file_bytes, std::uint64_t base)
+  LegacyParser(ByteSpan front, std::uint64_t file_bytes, std::uint64_t base)
       : front_(front), file_bytes_(file_bytes), base_(base) {}
 
   Result<LegacyFile> run() {
     // A tight limit may have cut the magic.
-    at_ = std::min(sizeof kMagic, front_.size());
+    at_ = std::min(sizeof kLegacyMagic, front_.size());
     auto system = next();
     if (!system) return propagate(system);
     auto object = next();
@@ -174,8 +174,8 @@ class Parser {
 }  // namespace
 
 bool looks_like_legacy_torch(ByteSpan bytes) {
-  return bytes.size() >= sizeof kMagic &&
-         std::equal(std::begin(kMagic), std::end(kMagic), bytes.begin(),
+  return bytes.size() >= sizeof kLegacyMagic &&
+         std::equal(std::begin(kLegacyMagic), std::end(kLegacyMagic), bytes.begin(),
                     [](unsigned char a, std::byte b) { return a == std::to_integer<int>(b); });
 }
 
@@ -188,7 +188,7 @@ const LegacyStorage* LegacyFile::find(std::string_view key) const {
 }
 
 Result<LegacyFile> parse_legacy(ByteSpan front, std::uint64_t file_bytes, std::uint64_t base) {
-  return Parser(front, file_bytes, base).run();
+  return LegacyParser(front, file_bytes, base).run();
 }
 
 Result<void> check_legacy_count(const LegacyStorage& storage, ByteSpan count, bool is_big_endian,

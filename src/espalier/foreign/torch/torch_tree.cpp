@@ -34,13 +34,13 @@ std::optional<PickleShape> TorchTree::shape_call(PickleGlobal function, PickleRe
     // What args[0](*args[2]) gives, as an instance of the type args[1], with the state args[3].
     const auto rebuild = global_of(args[0]);
     const auto type = global_of(args[1]);
-    // Of itself, thousands of times, it would exhaust the stack; torch writes no such call.
-    if (!rebuild || !type || rebuild->name == name) return std::nullopt;
-    const auto inner = shape_call(*rebuild, ref, tuple(args[2]));
+    // PyTorch names its own functions alone, and read_tensor() knows the arguments of those.
+    if (!rebuild || !type || rebuild->module != "torch._utils") return std::nullopt;
+    const auto inner = shape_utils(rebuild->name, ref, tuple(args[2]));
     if (!inner) return std::nullopt;
     return with_state(*inner, args[3], name_of(*type));
   }
-  if (module == "torch" && name == "Size" && args.size() == 1 && !args[0].is_literal()) {
+  if (module == "torch" && name == "Size" && args.size() == 1 && is_sequence(args[0], ref)) {
     return elements(Kind::kTuple, args[0], "torch.Size");
   }
   if (module == "torch" && name == "device" && (args.size() == 1 || args.size() == 2)) {
@@ -313,11 +313,16 @@ bool TorchTree::read_layout(PickleRef storage_ref, std::int64_t first, PickleRef
   if (found->is_big_endian && tensor.dtype == DType::kOpaque && width > 1) {
     return missing = "its elements are big-endian and of a type unknown here", false;
   }
+  if (tensor.dtype == DType::kOpaque && tensor.flags != 0) {
+    return missing = "it is conjugated or negated, and its elements are of a type unknown here",
+           false;
+  }
   if (found->is_big_endian && needs_order) tensor.flags |= kStorageSwapped;
   const bool has_form = is_packed(tensor);
   if (!has_form && (is_pairs || tensor.dtype == DType::kOpaque)) {
     return missing = "its elements are strided and have no whole bytes", false;
   }
+  give_axis(tensor);
   if (is_pairs) {  // The last axis counts bytes, of two elements each.
     tensor.strides.clear();
     if (tensor.shape.empty()) {
@@ -359,15 +364,7 @@ bool TorchTree::read_rebuilt(std::string_view name, PickleRef ref, std::span<con
     refuse("a tensor's size, stride or offset is malformed");
     return false;
   }
-  if (!read_layout(args[0], *first, args[2], args[3], tensor, missing, is_third, is_pairs)) {
-    return false;
-  }
-  if (tensor.dtype != DType::kOpaque) return true;
-  if ((tensor.flags & (kStorageNegated | kStorageConjugated)) != 0) {
-    return missing = "it is negated or conjugated, and its elements are opaque here", false;
-  }
-  give_axis(tensor);
-  return true;
+  return read_layout(args[0], *first, args[2], args[3], tensor, missing, is_third, is_pairs);
 }
 
 bool TorchTree::read_meta(std::span<const PickleRef> args, ForeignTensor& tensor) {

@@ -11,7 +11,7 @@ struct TorchType {
   DType dtype;
 };
 // https://pytorch.org/docs/stable/tensor_attributes.html
-constexpr TorchType kTypes[] = {
+constexpr TorchType kTorchTypes[] = {
     {"float64", "Double", DType::kF64},
     {"float32", "Float", DType::kF32},
     {"float16", "Half", DType::kF16},
@@ -52,7 +52,7 @@ constexpr OpaqueType kOpaqueTypes[] = {
 }  // namespace
 
 std::optional<TorchElement> find_torch_type(std::string_view name) {
-  for (const TorchType& type : kTypes) {
+  for (const TorchType& type : kTorchTypes) {
     if (type.name == name) return TorchElement{type.dtype, {}, name == kPairs};
   }
   for (const OpaqueType& type : kOpaqueTypes) {
@@ -65,7 +65,7 @@ std::optional<DType> torch_class_dtype(PickleGlobal global, std::string_view end
   if (global.module != "torch" && global.module != "torch.cuda") return std::nullopt;
   if (!global.name.ends_with(ending)) return std::nullopt;
   const std::string_view stem = global.name.substr(0, global.name.size() - ending.size());
-  for (const TorchType& type : kTypes) {
+  for (const TorchType& type : kTorchTypes) {
     if (!type.stem.empty() && type.stem == stem) return type.dtype;
   }
   return std::nullopt;

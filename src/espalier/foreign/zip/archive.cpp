@@ -17,7 +17,7 @@ namespace {
 
 // Local headers are read in batches, so that those of a million entries take little memory.
 constexpr std::size_t kBatchEntries = 1 << 14;
-constexpr std::size_t kMaxFiles = 0xFFFF;  // ChunkRecord::file
+constexpr std::size_t kMaxArchiveFiles = 0xFFFF;  // ChunkRecord::file
 
 // Bytes of a deflate stream that surely make `length` bytes: incompressible ones take 5 more for
 // each block, and before the first come the tables of its codes.
@@ -137,19 +137,22 @@ std::size_t ZipArchive::want(std::uint32_t number, std::uint64_t length) {
   piece.length = std::min(length, e.length);
   const std::uint64_t stored =
       e.is_deflated ? std::min(e.stored, packed_bytes_for(piece.length)) : piece.length;
+  const std::uint64_t begin = e.is_predicted ? e.header_offset : e.data_offset;
   // Stored bytes lie in a file that is there, so their number is no lie, but it may be too large
   // for the memory of a 32-bit host: bytes() says so.
-  const auto size = narrow_size(stored);
+  const auto size = narrow_size(e.data_offset - begin + stored);
   piece.fits = size.has_value();
   piece.stored.resize(size.value_or(0));
-  want_bytes(e.data_offset, piece.stored);
+  if (piece.fits) piece.header_bytes = static_cast<std::size_t>(e.data_offset - begin);
+  want_bytes(begin, piece.stored);
   return pieces_.size() - 1;
 }
 
 Result<ByteSpan> ZipArchive::bytes(std::size_t ticket) {
   Piece& piece = pieces_[ticket];
   const ZipEntry& e = entry(piece.entry);
-  const auto result = [&]() -> ByteSpan { return e.is_deflated ? piece.inflated : piece.stored; };
+  const auto stored = [&] { return ByteSpan(piece.stored).subspan(piece.header_bytes); };
+  const auto result = [&]() -> ByteSpan { return e.is_deflated ? piece.inflated : stored(); };
   if (piece.is_ready) return result();
   const std::string name = "the entry '" + std::string(e.name) + "' of the zip archive ";
   const std::uint64_t offset = where_.offset + e.data_offset;
@@ -158,10 +161,14 @@ Result<ByteSpan> ZipArchive::bytes(std::size_t ticket) {
                 name + "has " + counted(piece.length, "byte") + ", more than fit in memory",
                 offset);
   }
+  if (e.is_predicted) {
+    const ByteSpan header = ByteSpan(piece.stored).first(piece.header_bytes);
+    if (auto ok = directory_.check_local_header(piece.entry, header); !ok) return propagate(ok);
+  }
   if (e.is_deflated) {
     // The directory's check bounds it by the bytes that are stored.
     piece.inflated.resize(static_cast<std::size_t>(piece.length));
-    const auto made = Inflater().run(piece.stored, piece.inflated);
+    const auto made = Inflater().run(stored(), piece.inflated);
     if (!made) {
       Error error = made.error();
       error.message = name + "cannot be read: " + error.message;
@@ -194,9 +201,9 @@ Result<ZipArchive::Place> ZipArchive::place(std::uint32_t number) {
     return Place{static_cast<std::uint16_t>(where_.file), offset};
   }
   if (made_files_[number] == 0) {
-    if (files_.size() >= kMaxFiles) {
+    if (files_.size() >= kMaxArchiveFiles) {
       return fail(ErrorCode::kLimitExceeded,
-                  "the zip archive has more than the " + std::to_string(kMaxFiles - 1) +
+                  "the zip archive has more than the " + std::to_string(kMaxArchiveFiles - 1) +
                       " compressed entries that one checkpoint can hold",
                   offset);
     }
@@ -213,7 +220,9 @@ Result<ZipArchive::Place> ZipArchive::place(std::uint32_t number) {
 std::vector<Checksum> ZipArchive::checksums() const {
   std::vector<Checksum> checksums;
   for (const ZipEntry& e : directory_.entries()) {
-    if (e.is_deflated || !e.has_crc() || e.length == 0) continue;
+    if (e.length == 0) continue;
+    if (e.is_predicted) checksums.push_back(directory_.header_checksum(e));
+    if (e.is_deflated || !e.has_crc()) continue;
     checksums.push_back({where_.offset + e.data_offset, e.length, e.crc});
   }
   return checksums;

@@ -55,12 +55,15 @@ class ZipArchive {
   const OpenOptions& options() const { return options_; }
 
   /// Wants the first `length` bytes of entry `number`, or all of it if it has fewer. At the next
-  /// step bytes() has them. In one step at most one call for each entry.
+  /// step bytes() has them. In one step at most one call for each entry. A local header that was
+  /// predicted comes with them, and bytes() checks it: what an opener reads of a file is the same
+  /// on every host.
   std::size_t want(std::uint32_t number, std::uint64_t length = ~std::uint64_t{0});
   /// What want() returned `ticket` for, inflated if it was deflated. Valid as long as the archive
   /// or until drop(). Fewer bytes than were wanted if a deflate stream is so bad that more of it
   /// would be needed. Bytes of a whole entry match its CRC-32 if it has one. kForeignInvalid if
-  /// they do not or cannot be inflated, kLimitExceeded for a size that does not fit in memory.
+  /// they do not or cannot be inflated, and as of ZipDirectory::check_local_header();
+  /// kLimitExceeded for a size that does not fit in memory.
   [[nodiscard]] Result<ByteSpan> bytes(std::size_t ticket);
   /// Frees the memory of a ticket.
   void drop(std::size_t ticket);
@@ -77,7 +80,7 @@ class ZipArchive {
   [[nodiscard]] Result<Place> keep(ByteSpan bytes) { return kept_.keep(files_, bytes); }
 
   /// The CRC-32 of the stored entries, for FileEntry::checksums. Those of deflated entries are
-  /// checked when their files are made.
+  /// checked when their files are made. Also those of local headers that are still predictions.
   std::vector<Checksum> checksums() const;
   /// Adds what is worth knowing about the whole archive: gaps.
   void add_notes(Notes& notes) const;
@@ -90,6 +93,7 @@ class ZipArchive {
     bool is_ready = false;
     std::vector<std::byte> stored;
     std::vector<std::byte> inflated;
+    std::size_t header_bytes = 0;  // of `stored`, if the entry was predicted
     std::uint64_t length = 0;
   };
 

@@ -1,6 +1,7 @@
 #include "espalier/foreign/zip/directory.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <string>
 
@@ -9,6 +10,7 @@
 #include "espalier/base/merge_sort.h"
 #include "espalier/base/utf8.h"
 #include "espalier/codec/hash.h"
+#include "espalier/foreign/zip/inflate.h"
 
 namespace espalier {
 namespace {
@@ -290,16 +292,44 @@ Result<void> ZipDirectory::check_order(const ZipEnd& end) {
   return {};
 }
 
+namespace {
+
+char capital(char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; }
+
+int compare_folded(std::string_view a, std::string_view b) {
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    const auto [x, y] = std::pair(capital(a[i]), capital(b[i]));
+    if (x != y) return x < y ? -1 : 1;
+  }
+  return a.size() == b.size() ? 0 : a.size() < b.size() ? -1 : 1;
+}
+
+std::string capitals(std::string_view text) {
+  std::string result(text);
+  std::transform(text.begin(), text.end(), result.begin(), capital);
+  return result;
+}
+
+std::uint64_t folded_hash(std::string_view name) { return hash64(as_bytes(capitals(name))); }
+
+// The order of names with equal hashes: those that differ only in case stand together.
+bool is_before(std::string_view a, std::string_view b) {
+  const int order = compare_folded(a, b);
+  return order != 0 ? order < 0 : a < b;
+}
+
+}  // namespace
+
 Result<void> ZipDirectory::check_names() {
   by_name_.reserve(entries_.size());
   for (std::uint32_t i = 0; i < entries_.size(); ++i) {
-    by_name_.emplace_back(hash64(as_bytes(entries_[i].name)), i);
+    by_name_.emplace_back(folded_hash(entries_[i].name), i);
   }
   // Names with equal hashes stand in the order of the names, so even hashes that were made to be
   // equal cost little.
-  merge_sort_runs(by_name_, [&](const auto& a, const auto& b) {
+  merge_sort_runs(by_name_, [&](const Name& a, const Name& b) {
     if (a.first != b.first) return a.first < b.first;
-    return entries_[a.second].name < entries_[b.second].name;
+    return is_before(entries_[a.second].name, entries_[b.second].name);
   });
   for (std::size_t i = 1; i < by_name_.size(); ++i) {
     const ZipEntry& entry = entries_[by_name_[i].second];
@@ -314,17 +344,39 @@ Result<void> ZipDirectory::check_names() {
   return {};
 }
 
+std::span<const ZipDirectory::Name> ZipDirectory::names_from(std::string_view name) const {
+  const std::uint64_t hash = folded_hash(name);
+  const auto at =
+      std::lower_bound(by_name_.begin(), by_name_.end(), hash, [&](const Name& a, std::uint64_t) {
+        if (a.first != hash) return a.first < hash;
+        return is_before(entries_[a.second].name, name);
+      });
+  return std::span(by_name_).subspan(static_cast<std::size_t>(at - by_name_.begin()));
+}
+
 std::optional<std::uint32_t> ZipDirectory::find(std::string_view name) const {
-  const std::uint64_t hash = hash64(as_bytes(name));
-  auto at = std::lower_bound(by_name_.begin(), by_name_.end(), std::pair(hash, std::uint32_t{0}),
-                             [&](const auto& a, const auto&) {
-                               if (a.first != hash) return a.first < hash;
-                               return entries_[a.second].name < name;
-                             });
-  if (at == by_name_.end() || at->first != hash || entries_[at->second].name != name) {
+  const auto names = names_from(name);
+  if (names.empty() || entries_[names[0].second].name != name) return std::nullopt;
+  return names[0].second;
+}
+
+std::optional<std::uint32_t> ZipDirectory::find_in_any_case(std::string_view name) const {
+  // The first of all spellings.
+  const auto names = names_from(capitals(name));
+  if (names.empty() || compare_folded(entries_[names[0].second].name, name) != 0)
     return std::nullopt;
+  return names[0].second;
+}
+
+std::optional<std::uint32_t> ZipDirectory::find_case_twin() const {
+  for (std::size_t i = 1; i < by_name_.size(); ++i) {
+    const std::uint32_t number = by_name_[i].second;
+    if (by_name_[i].first == by_name_[i - 1].first &&
+        compare_folded(entries_[number].name, entries_[by_name_[i - 1].second].name) == 0) {
+      return number;
+    }
   }
-  return at->second;
+  return std::nullopt;
 }
 
 Result<void> ZipDirectory::check_local_header(std::uint32_t i, ByteSpan bytes) {
@@ -360,7 +412,14 @@ Result<void> ZipDirectory::check_local_header(std::uint32_t i, ByteSpan bytes) {
   const std::uint64_t extra = load_le<std::uint16_t>(header + 28);
   const std::uint64_t descriptor = entry.has_descriptor ? kDescriptorSizes[0] : 0;
   if (extra + descriptor > room) return bad_header("makes its entry overlap the next one");
-  entry.data_offset = entry.header_offset + kZipLocalBytes + entry.name.size() + extra;
+  const std::uint64_t begin = entry.header_offset + kZipLocalBytes + entry.name.size() + extra;
+  if (entry.is_predicted && begin != entry.data_offset) {
+    return bad_header(
+        "makes its data begin where no known writer puts them, so programs disagree "
+        "about its contents; download the file and open it there");
+  }
+  entry.data_offset = begin;
+  entry.is_predicted = false;
 
   const std::uint64_t after = room - extra;
   const bool is_descriptor = std::find(std::begin(kDescriptorSizes), std::end(kDescriptorSizes),
@@ -392,7 +451,20 @@ bool ZipDirectory::predict_data_offset(std::uint32_t i) {
   constexpr std::uint64_t kBothSizes = 20;
   if (back != front && back != front + kBothSizes && back != aligned) return false;
   entry.data_offset = back;
+  entry.is_predicted = true;
   return true;
+}
+
+Checksum ZipDirectory::header_checksum(const ZipEntry& entry) const {
+  // The two sizes and the name. They are bytes 26 and on.
+  std::array<std::byte, 4> sizes;
+  const std::uint64_t name_end = entry.header_offset + kZipLocalBytes + entry.name.size();
+  store_le(sizes.data(), static_cast<std::uint16_t>(entry.name.size()));
+  store_le(sizes.data() + 2, static_cast<std::uint16_t>(entry.data_offset - name_end));
+  return {.offset = base_ + entry.header_offset + kZipLocalBytes - sizes.size(),
+          .length = sizes.size() + entry.name.size(),
+          .crc = crc32_after(crc32_after(0, sizes), as_bytes(entry.name)),
+          .is_of_header = true};
 }
 
 }  // namespace espalier

@@ -18,6 +18,7 @@
 #include "espalier/base/bytes.h"
 #include "espalier/base/error.h"
 #include "espalier/base/limits.h"
+#include "espalier/format/file_set.h"
 
 namespace espalier {
 
@@ -60,6 +61,8 @@ struct ZipEntry {
   bool is_deflated = false;
   /// Whether a data descriptor follows the data, and so the local header may lack sizes.
   bool has_descriptor = false;
+  /// Whether data_offset is a prediction that no local header has confirmed.
+  bool is_predicted = false;
 
   bool is_folder() const { return name.ends_with('/'); }
   bool has_crc() const { return crc != 0 || length == 0; }
@@ -79,9 +82,14 @@ class ZipDirectory {
   std::span<const ZipEntry> entries() const { return entries_; }
   /// The number of the entry with this name.
   std::optional<std::uint32_t> find(std::string_view name) const;
+  /// The same regardless of the case of ASCII letters: the first if there are several.
+  std::optional<std::uint32_t> find_in_any_case(std::string_view name) const;
+  /// The number of an entry whose name another one has but for the case of ASCII letters.
+  std::optional<std::uint32_t> find_case_twin() const;
 
   /// Checks the local header of entry number `i` and sets its data_offset. `bytes` are the
-  /// kZipLocalBytes at header_offset and the name, which is as long as the entry's.
+  /// kZipLocalBytes at header_offset and the name, which is as long as the entry's. Also refuses
+  /// data that begin elsewhere than was predicted.
   [[nodiscard]] Result<void> check_local_header(std::uint32_t i, ByteSpan bytes);
 
   /// Sets the data_offset of entry number `i` without its local header, if two independent ways to
@@ -90,16 +98,24 @@ class ZipDirectory {
   /// returns false: the header must be read.
   bool predict_data_offset(std::uint32_t i);
 
+  /// A CRC-32 of that part of the local header of a predicted entry which says where its data
+  /// begin: it matches if they begin as predicted.
+  Checksum header_checksum(const ZipEntry& entry) const;
+
   /// Bytes between entries that belong to none, among those whose local header has been read.
   std::uint64_t gap_bytes() const { return gap_bytes_; }
 
  private:
+  // A hash of a name in capital letters, and the number of its entry.
+  using Name = std::pair<std::uint64_t, std::uint32_t>;
+
   [[nodiscard]] Result<void> check_order(const ZipEnd& end);
   [[nodiscard]] Result<void> check_names();
+  // From the first that is `name` or behind it.
+  std::span<const Name> names_from(std::string_view name) const;
 
   std::vector<ZipEntry> entries_;
-  // A hash of each name and the number of its entry, sorted.
-  std::vector<std::pair<std::uint64_t, std::uint32_t>> by_name_;
+  std::vector<Name> by_name_;  // sorted
   std::uint64_t base_ = 0;
   std::uint64_t gap_bytes_ = 0;
 };

@@ -39,7 +39,7 @@ def write(tensors: dict[str, Any], filename: str | os.PathLike[str], metadata: M
     _urls.check_local(filename, "save_file()")
     path = os.fsencode(filename)
     if path.lower().endswith(b".espalier"):
-        _core.save(path, tensors, dict(metadata or {}), 0, True, True, 0, True, None)
+        _core.save(path, tensors, dict(metadata or {}), 0, True, True, 0, True, [], False, None)
         return
     # Without a look at the ending, as safetensors does. What "drop" drops was checked: all that is left is that one
     # array has two names, and then it is written twice.

@@ -1,0 +1,37 @@
+// Key maps on the command line: --map and the options beside it.
+#ifndef ESPALIER_CLI_KEY_MAPS_H_
+#define ESPALIER_CLI_KEY_MAPS_H_
+
+#include <string>
+#include <vector>
+
+#include "command.h"
+#include <CLI/CLI.hpp>
+
+#include "espalier/map/key_map.h"
+#include "espalier/map/plan.h"
+#include "espalier/native/checkpoint_file.h"
+
+namespace espalier::cli {
+
+/// Adds --map, whose help says `what` it does, --set and --config, and a flag to read the map from
+/// right to left: --reverse, or for commands that sort in reverse, another name.
+void add_map_options(CLI::App& command, MapOptions& options, const std::string& what,
+                     const char* reverse_flag = "--map-reverse");
+
+/// The map of the library with this name, or that of a file: one whose name has a slash or ends in
+/// ".json".
+tl::expected<KeyMap, Failure> find_map(const std::string& name);
+
+/// What those options say.
+tl::expected<MapPlanOptions, Failure> plan_options(const MapOptions& options);
+
+/// What the map makes of a file, as an open checkpoint. Without that flag, a map that does not take
+/// the file from left to right is tried from right to left.
+[[nodiscard]] Result<CheckpointFile> open_through_map(const CheckpointFile& file,
+                                                      const MapOptions& options,
+                                                      const OpenFileOptions& open);
+
+}  // namespace espalier::cli
+
+#endif  // ESPALIER_CLI_KEY_MAPS_H_

@@ -1,0 +1,85 @@
+// Makes the tensors of a key map's targets from the files that have their sources, part by part and
+// in bounded memory.
+#ifndef ESPALIER_NATIVE_MAP_TARGETS_H_
+#define ESPALIER_NATIVE_MAP_TARGETS_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "espalier/base/bytes.h"
+#include "espalier/base/error.h"
+#include "espalier/map/compute.h"
+#include "espalier/map/plan.h"
+#include "espalier/native/checkpoint_file.h"
+
+namespace espalier {
+
+/// A checkpoint that a map reads.
+struct MapInput {
+  CheckpointFile file;
+  /// The label of its names, "lora" of "lora::layers.0.weight"; empty for the main one.
+  std::string label = {};
+  /// What errors and the ledger call it.
+  std::string name = {};
+};
+
+/// Where the bytes of a leaf are.
+struct MapOrigin {
+  /// The number of the input.
+  std::size_t input = 0;
+  TensorRef tensor;
+};
+
+/// The tensors of a plan. Copies share everything. Thread-safe.
+class MapTargets {
+ public:
+  struct Options {
+    /// Bytes for panels and what is read at once; a larger value reads the sources less often. At
+    /// least 8 MiB are taken.
+    std::uint64_t memory = std::uint64_t{256} << 20;
+    /// Threads that make one panel; 0 uses every CPU.
+    unsigned threads = 0;
+  };
+
+  /// `origins` has the place of each leaf of the plan; of those that are no tensors it means
+  /// nothing.
+  MapTargets(std::shared_ptr<const MapPlan> plan, std::vector<MapInput> inputs,
+             std::vector<std::optional<MapOrigin>> origins, const Options& options);
+
+  /// Bytes of a target that is a tensor.
+  std::uint64_t bytes(std::size_t target) const;
+
+  /// Fills `out` with the bytes of a target from `offset` on. Every byte of a source that it needs
+  /// is checked against its hash. Errors are those of CheckpointFile::read_chunk();
+  /// kLimitExceeded if a computation needs more of its operands at once than the memory.
+  [[nodiscard]] Result<void> read(std::size_t target, std::uint64_t offset,
+                                  MutableByteSpan out) const;
+
+  /// How often the sources of a target are read to make it from its first byte to its last.
+  std::uint64_t passes(std::size_t target) const;
+
+  /// Checks what only the tensors can tell: those that must be equal (other leaves are the caller's),
+  /// and `zeros` that must be
+  /// zero. kMapData, with both names and the first element.
+  [[nodiscard]] Result<void> check(const std::atomic<bool>* cancel = nullptr) const;
+
+  /// What of the sources no target gets although it is not zero: elements that `pad` lost.
+  /// Complete after check().
+  std::uint64_t lost_elements() const;
+
+  /// What rounding did to the targets that were read, each from its first byte to its last.
+  MapRounding rounding() const;
+
+ private:
+  struct Shared;
+  std::shared_ptr<Shared> shared_;
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_NATIVE_MAP_TARGETS_H_

@@ -1,0 +1,22 @@
+// Which files of a folder others there refer to: what must not be deleted.
+#ifndef ESPALIER_NATIVE_NEEDED_FILES_H_
+#define ESPALIER_NATIVE_NEEDED_FILES_H_
+
+#include <filesystem>
+#include <set>
+#include <string>
+
+#include "espalier/base/error.h"
+
+namespace espalier {
+
+/// The names of all files that the Espalier files in `folder` refer to, those named in `leaving`
+/// not counted; of a link, the file of the folder that it leads to as well. An error, with
+/// Error::file, if one of them may refer to files and does not open: then nothing may be deleted on
+/// a guess.
+[[nodiscard]] Result<std::set<std::string>> needed_files(const std::filesystem::path& folder,
+                                                         const std::set<std::string>& leaving);
+
+}  // namespace espalier
+
+#endif  // ESPALIER_NATIVE_NEEDED_FILES_H_

@@ -1,0 +1,9 @@
+#include "espalier/base/merge_sort.h"
+
+namespace espalier {
+
+void sort_numbers(std::vector<std::uint32_t>& numbers, const NumberLess& less) {
+  merge_sort_runs(numbers, less);
+}
+
+}  // namespace espalier

@@ -1,0 +1,212 @@
+"""Runs `espalier map`, and other commands through a key map.
+
+Usage: ESPALIER=path/to/espalier MAKE_SAMPLE=path/to/make_sample python3 test_map.py
+"""
+
+import json
+import os
+import pathlib
+import struct
+import sys
+
+from test_cli import BAD_INPUT, CHECK_FAILED, OK, USAGE
+from test_write import Writing, safetensors
+
+
+def f32(*values):
+    return struct.pack(f"<{len(values)}f", *values)
+
+
+def flat(values):
+    return [each for value in values for each in flat(value)] if isinstance(values, list) else [values]
+
+
+def counting(count, first=0):
+    return f32(*range(first, first + count))
+
+
+# Rotary pairs, fused rows, a transpose, layers that are stacked, and a rename.
+RULES = """{
+  // Comments and trailing commas are allowed.
+  "espalier_map": 1, "name": "example", "left": "a", "right": {"label": "b", "tree": "flat"},
+  "sizes": {"p": "head_dim / 2"},
+  "rules": [
+    "l.{i}.q [(h 2 p) n], l.{i}.k [(h 2 p) n] <-> qk.{i} [(h p 2)+(h p 2) n]",
+    "l.{i}.o [o n] <-> out [i n o]",
+    "norm <-> final_norm",
+    "l.{i}.inv_freq -> drop",
+  ],
+}"""
+
+
+class Map(Writing):
+    def setUp(self):
+        super().setUp()
+        self.map = self.write("example.json", RULES.encode())
+        self.input = self.write("in.safetensors", safetensors(
+            [(f"l.{i}.{name}", "F32", [4, 2], counting(8, 100 * i + 10 * k)) for i in range(2) for k, name in enumerate("qk")]
+            + [(f"l.{i}.o", "F32", [2, 3], counting(6, 1000 + 100 * i)) for i in range(2)]
+            + [("norm", "F32", [2], f32(1, 2))], {"by": "me"}))
+
+    def values(self, name, path):
+        return flat(self.json("show", self.new(name), path)["node"]["values"])
+
+    def errors(self, *args, expect=USAGE):
+        self.run_cli(*args, expect=expect)
+        return self.stderr
+
+    def run_map(self, *args, out="out.espalier"):
+        return self.text("map", *args, self.new(out), "--map", self.map)
+
+    def map_errors(self, *args, out="none.espalier", expect=USAGE):
+        return self.errors("map", *args, self.new(out), "--map", self.map, expect=expect)
+
+    def test_both_ways(self):
+        text = self.run_map(self.input, "--set", "p=2")
+        self.assertEqual(text.splitlines()[1], "4 targets: 1 renamed, 3 gathered, 0 computed; 0 sources dropped")
+        # Rows 0 2 1 3 of each: pairs of halves become pairs of neighbours.
+        self.assertEqual(self.values("out.espalier", "qk.1"),
+                         [100, 101, 104, 105, 102, 103, 106, 107, 110, 111, 114, 115, 112, 113, 116, 117])
+        self.assertEqual(self.values("out.espalier", "out"),
+                         [1000, 1003, 1001, 1004, 1002, 1005, 1100, 1103, 1101, 1104, 1102, 1105])
+        self.assertIn(": ok ", self.text("verify", self.new("out.espalier")))
+        said = {node["path"]: node["value"] for node in
+                self.json("tree", self.new("out.espalier"), "--metadata")["tree"]["children"]}
+        self.assertEqual(said["by"], "me")
+        note = json.loads(said["espalier.map"])
+        self.assertEqual((note["name"], note["reverse"], note["sizes"]), ("example", False, {"p": 2}))
+        self.run_map(self.new("out.espalier"), "--set", "p=2", "--reverse", out="back.espalier")
+        self.assertEqual(self.text("diff", self.input, self.new("back.espalier"), "--no-metadata"), "equal\n")
+
+    def test_sizes_from_a_configuration(self):
+        config = self.write("config.json", b'{"head_dim": 4, "text": {"head_dim": 8}}')
+        self.run_map(self.input, "--config", config)
+        self.assertEqual(self.values("out.espalier", "qk.0")[:4], [0, 1, 4, 5])
+        self.assertIn("code map_undetermined", self.map_errors(self.input))
+
+    def test_other_commands_read_through_a_map(self):
+        self.run_map(self.input, "--set", "p=2")
+        mapped, sizes = self.new("out.espalier"), ("--map", self.map, "--set", "p=2")
+        self.assertEqual(self.text("diff", self.input, mapped, *sizes, "--no-metadata"), "equal\n")
+        # From right to left, without being told.
+        self.assertEqual(self.text("diff", mapped, self.input, *sizes, "--no-metadata"), "equal\n")
+        other = self.write("other.safetensors", self.read("in.safetensors").replace(f32(1, 2), f32(1, 3)))
+        self.assertIn("final_norm", self.text("diff", other, mapped, *sizes, "--no-metadata", expect=CHECK_FAILED))
+        names = [node["path"] for node in self.json("ls", self.input, *sizes)["nodes"]]
+        self.assertEqual(sorted(names), ["final_norm", "out", "qk.0", "qk.1"])
+        self.assertEqual(self.json("show", self.input, "final_norm", *sizes)["node"]["values"], [1, 2])
+        self.assertIn("final_norm", self.text("stats", self.input, *sizes))
+        self.assertIn("final_norm", self.text("tree", self.input, *sizes))
+
+    def test_plan_and_explanation_write_nothing(self):
+        text = self.text("map", self.input, self.new("no.espalier"), "--map", self.map, "--set", "p=2", "--plan")
+        self.assertEqual(text.splitlines()[0], "example: a -> b; exact; invertible")
+        self.assertIn("rule 1  4  -> 2  strided", text)
+        self.assertFalse(os.path.exists(self.new("no.espalier")))
+        plan = self.json("map", self.input, "--map", self.map, "--set", "p=2", "--plan")
+        self.assertEqual((plan["totals"]["sources"], plan["totals"]["targets"], plan["exact"]), (7, 4, True))
+        text = self.text("map", self.input, "--map", self.map, "--set", "p=2", "--explain", "qk.1")
+        self.assertIn("rule 1: strided", text)
+        self.assertIn("from l.1.k f32 [4, 2]", text)
+        self.assertIn("code not_found", self.errors("map", self.input, "--map", self.map, "--set", "p=2", "--explain", "nix"))
+
+    def test_ledger(self):
+        ledger = self.new("ledger.jsonl")
+        self.run_map(self.input, "--set", "p=2", "--ledger", ledger)
+        lines = [json.loads(line) for line in self.read("ledger.jsonl").decode().splitlines()]
+        self.assertEqual({line["target"]: line["rule"] for line in lines[:-1]}, {"qk.0": 1, "qk.1": 1, "out": 2, "final_norm": 3})
+        self.assertEqual([source["name"] for source in lines[0]["sources"]], ["l.0.q", "l.0.k"])
+        self.assertEqual(lines[-1]["totals"]["bytes"], 4 * (32 + 12 + 2))
+        # A file that is there is not lost to a wrong name.
+        self.map_errors(self.input, "--set", "p=2", "--ledger", self.input)
+        self.assertTrue(self.read("in.safetensors"))
+
+    def test_errors_name_rules_and_tensors(self):
+        lacks = self.write("lacks.safetensors", safetensors(
+            [("l.0.q", "F32", [4, 2], counting(8)), ("norm", "F32", [2], f32(1, 2))]))
+        errors = self.map_errors(lacks, "--set", "p=2")
+        self.assertIn("rule 1: found l.0.q but not l.0.k", errors.replace("'", ""))
+        self.assertIn("code map_incomplete", errors)
+        bad = self.write("bad.json", b'{"espalier_map": 1, "rules": ["a [n] <-> b [m]"]}')
+        self.assertIn("code map_invalid", self.errors("map", self.input, self.new("x.espalier"), "--map", bad))
+        self.assertIn("--list", self.errors("map", self.input, self.new("x.espalier"), "--map", "nix"))
+        self.assertIn("--map", self.errors("map", self.input, self.new("x.espalier")))
+        self.assertFalse(os.path.exists(self.new("x.espalier")))
+
+    def test_damage_is_found_and_the_old_file_stays(self):
+        self.run_map(self.input, "--set", "p=2")
+        content = bytearray(self.read("out.espalier"))
+        at = content.index(f32(100, 101))
+        content[at] ^= 1
+        damaged = self.write("damaged.espalier", bytes(content))
+        target = self.write("target.espalier", b"old")
+        self.assertIn("code chunk_corrupt", self.map_errors(damaged, "--set", "p=2", "--reverse", "--force",
+                                                            out="target.espalier", expect=BAD_INPUT))
+        self.assertEqual(self.read("target.espalier"), b"old")
+
+    def test_template(self):
+        self.run_map(self.input, "--set", "p=2", out="like.espalier")
+        self.run_map(self.input, "--set", "p=2", "--like", self.new("like.espalier"))
+        self.assertEqual(self.text("diff", self.new("like.espalier"), self.new("out.espalier")), "equal\n")
+        other = self.write("other.safetensors", safetensors([("final_norm", "F32", [3], f32(1, 2, 3))]))
+        errors = self.map_errors(self.input, "--set", "p=2", "--like", other)
+        self.assertIn("code map_template", errors)
+
+    def test_ties_are_compared(self):
+        tie = self.write("tie.json", b'{"espalier_map": 1, "rules": ["a = b <-> c"]}')
+        same = self.write("same.safetensors", safetensors([(n, "F32", [2], f32(1, 2)) for n in "ab"]))
+        self.text("map", same, self.new("c.espalier"), "--map", tie)
+        self.assertEqual(self.values("c.espalier", "c"), [1, 2])
+        differ = self.write("differ.safetensors", safetensors([("a", "F32", [2], f32(1, 2)), ("b", "F32", [2], f32(1, 3))]))
+        errors = self.errors("map", differ, self.new("d.espalier"), "--map", tie, expect=BAD_INPUT)
+        self.assertIn("differ from element 1 on", errors)
+        self.assertFalse(os.path.exists(self.new("d.espalier")))
+
+    def test_labels_are_files(self):
+        shards = self.write("shards.json", b'{"espalier_map": 1, "rules": ["rank{r}::w [m n] <-> w [m (r n)]"]}')
+        ranks = [self.write(f"r{i}.safetensors", safetensors([("w", "F32", [2, 2], counting(4, 10 * i))])) for i in range(2)]
+        self.text("map", "-o", self.new("whole.espalier"), "--map", shards, "--in", f"rank0={ranks[0]}", "--in", f"rank1={ranks[1]}")
+        self.assertEqual(self.values("whole.espalier", "w"), [0, 1, 10, 11, 2, 3, 12, 13])
+        os.mkdir(self.new("folder"))
+        self.text("map", self.new("whole.espalier"), "-o", self.new("folder"), "--map", shards, "--reverse", "--set", "r=2",
+                  "--to", "safetensors", "--no-metadata")
+        for i in range(2):
+            self.assertEqual(self.text("diff", ranks[i], self.new(f"folder/rank{i}.safetensors")), "equal\n")
+
+    def test_state_follows_its_parameter(self):
+        state = self.write("state.safetensors", safetensors(
+            [(f"model.{p}", "F32", [2, 2], counting(4, at)) for at, p in ((0, "a"), (10, "b"))]
+            + [(f"opt.{p}.{slot}", "F32", [2, 2], counting(4, at)) for at, p, slot in
+               ((20, "a", "exp_avg"), (30, "b", "exp_avg"), (40, "a", "exp_avg_sq"), (50, "b", "exp_avg_sq"))]
+            + [(f"opt.{p}.step", "F32", [], f32(7)) for p in "ab"] + [("rng", "F32", [1], f32(9))]))
+        join = self.write("join.json", b'{"espalier_map": 1, "rules": ["a [o n], b [o n] <-> ab [n o+o]"]}')
+        options = ("--map", join, "--at", "model", "--along", "opt.{param}.{slot}")
+        self.text("map", state, self.new("ab.espalier"), *options)
+        self.assertEqual(self.values("ab.espalier", "model.ab"), [0, 2, 10, 12, 1, 3, 11, 13])
+        self.assertEqual(self.values("ab.espalier", "opt.ab.exp_avg_sq"), [40, 42, 50, 52, 41, 43, 51, 53])
+        self.assertEqual((self.values("ab.espalier", "opt.ab.step"), self.values("ab.espalier", "rng")), ([7], [9]))
+        self.text("map", self.new("ab.espalier"), self.new("again.espalier"), "--reverse", "--no-metadata", *options)
+        self.assertEqual(self.text("diff", state, self.new("again.espalier"), "--no-metadata"), "equal\n")
+        differ = self.write("steps.safetensors", self.read("state.safetensors").replace(f32(7, 7), f32(7, 8)))
+        self.assertIn("code map_data", self.errors("map", differ, self.new("no.espalier"), *options, expect=BAD_INPUT))
+        scale = self.write("scale.json", b'{"espalier_map": 1, "rules": ["a * 2 <-> A", "b <-> B"]}')
+        scaled = ("--map", scale, "--at", "model", "--along", "opt.{param}.{slot}")
+        self.assertIn("--along-scaled", self.errors("map", state, self.new("no.espalier"), *scaled))
+        self.text("map", state, self.new("scaled.espalier"), *scaled, "--along-scaled")
+        self.assertEqual(self.values("scaled.espalier", "model.A"), [0, 2, 4, 6])
+        self.assertEqual(self.values("scaled.espalier", "opt.A.exp_avg"), [10, 10.5, 11, 11.5])
+        self.assertEqual(self.values("scaled.espalier", "opt.A.exp_avg_sq"), [10, 10.25, 10.5, 10.75])
+
+    def test_known_maps(self):
+        maps = {each["name"] for each in self.json("map", "--list")["maps"]}
+        self.assertIn("llama-torchtune", maps)
+        self.assertIn("unwrap", maps)
+        wrapped = self.write("wrapped.safetensors", safetensors([("module._orig_mod.a.w", "F32", [1], f32(1))]))
+        self.text("map", wrapped, self.new("plain.espalier"), "--map", "unwrap")
+        self.assertEqual(self.values("plain.espalier", "a.w"), [1])
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+    import report
+    sys.exit(report.main())

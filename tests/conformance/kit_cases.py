@@ -1,0 +1,334 @@
+"""The files of the kit that are not the golden ones and not the hostile ones, by the builder of ../reference."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+from dataclasses import dataclass, field
+from typing import Callable, Iterator
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent / "reference")]
+
+import espalier_reference as reference
+from espalier_build import (
+    MIB,
+    Array,
+    ChunkRecord,
+    Labelled,
+    Placeholder,
+    Record,
+    Tables,
+    build,
+    from_tree,
+    h128,
+    patch,
+    put_patch,
+    refer,
+)
+from espalier_codecs import PLANES, RAW, ZSTD, frame, planes, seal
+from odd_chunks import good_chunks
+from odd_patches import BASE, DATA, good_bases, good_patches, odd_bases, sparse
+from random_trees import edge_trees
+
+OPENED = "opened.espalier"
+ACCEPT, REFUSE, INCOMPLETE = "accept", "refuse", "incomplete"
+
+
+@dataclass
+class KitCase:
+    """A file of the kit; `beside` has the further files by name, and the case is then a folder.
+
+    `large`: the file is made when it is needed, and only its verdict and its digest are expected.
+    """
+
+    name: str
+    about: str
+    data: bytes
+    beside: dict[str, bytes] = field(default_factory=dict)
+    verdict: str = ACCEPT
+    large: bool = False
+
+    def path(self) -> str:
+        return f"{self.name}/{OPENED}" if self.beside or self.verdict == INCOMPLETE else f"{self.name}.espalier"
+
+
+def cases() -> Iterator[KitCase]:
+    yield from trees()
+    yield from codecs()
+    yield from references()
+    yield from patches()
+    yield from missing_files()
+    yield from refused()
+    yield from limits()
+
+
+def large_cases() -> Iterator[KitCase]:
+    """Files at the limits of section 16 that are too large to be checked in."""
+    index = 64 * MIB
+    room = index - len(build(from_tree({"b": b""}))) + 128
+    yield KitCase("limit-index", "an index of 64 MiB", build(from_tree({"b": bytes(room)})), large=True)
+    yield KitCase("limit-nodes", "1,048,576 nodes", build(from_tree([None] * (2**20 - 2))), large=True)
+    text = "v" * 65536
+    yield KitCase("limit-texts", "64 MiB of texts, counted once for each use", build(from_tree([text] * 1024)), large=True)
+    beside = {f"f{n:03}.bin": bytes([n]) for n in range(256)}
+    tables = from_tree([Array("u8", (1,), bytes([n])) for n in range(256)])
+    refer(tables, beside, {n: (f"f{n:03}.bin", 0) for n in range(256)})
+    yield KitCase("limit-files", "chunks in 256 other files", build(tables), beside, large=True)
+
+
+# --- Version 1.0 ----------------------------------------------------------------------------------
+
+
+def trees() -> Iterator[KitCase]:
+    wanted = {
+        "leaf": "the root is null",
+        "tensor": "the root is a tensor",
+        "set of everything": "a set of elements of many kinds",
+        "ties": "tensors with several nodes",
+        "zeros": "0.0 and -0.0 differ, and so do 0 and false",
+        "64 axes": "64 axes, with names",
+        "no elements": "tensors without elements",
+        "many children": "a dict whose order needs an entry",
+        "many fields": "a record whose order needs an entry",
+        "letters": "the edges of UTF-8",
+        "labelled roots": "labels of both roots",
+        "keys of metadata": "keys of all kinds in the metadata",
+    }
+    made = edge_trees()
+    for name, about in wanted.items():
+        tree, metadata = made[name]
+        yield KitCase(f"tree-{name.replace(' ', '-')}", about, build(from_tree(tree, metadata)))
+    names = {"axes": [Array("u8", (1, 2), b"ab", ("", "")), Array("u8", (1, 2), b"ab")]}
+    yield KitCase("tree-empty-axis-names", "axis names that are all empty, beside none", build(from_tree(names)))
+    truths = Array("bool", (4,), b"\0\1\2\xff")
+    yield KitCase("tree-bool-bytes", "bytes of a bool other than 0 and 1", build(from_tree({"b": truths})))
+    types = {name: element_row(name, data) for name, data in elements().items()}
+    yield KitCase("dtypes", "the elements of section 17", build(from_tree(types)))
+
+
+def elements() -> dict[str, bytes]:
+    """The bytes of each dtype in section 17."""
+    import test_vectors
+
+    return {dtype: data for dtype, data, _ in test_vectors.element_rows()}
+
+
+def element_row(dtype: str, data: bytes) -> Array:
+    bits = next(bits for name, bits in reference.DTYPES.values() if name == dtype)
+    return Array(dtype, (8 * len(data) // bits,), data)
+
+
+def codecs() -> Iterator[KitCase]:
+    """Every form of a compressed chunk, each as a tensor of one file."""
+    chunks = list(good_chunks())
+    tables = from_tree({chunk.name: chunk.array() for chunk in chunks})
+    for record, chunk in zip(tables.chunks, chunks, strict=True):
+        record.hash, record.codec, record.data = h128(chunk.data), chunk.codec, chunk.stored
+    yield KitCase("codecs", "every form of zstd and planes", build(tables))
+
+
+# --- Section 11 -----------------------------------------------------------------------------------
+
+
+def bytes_of(data: bytes) -> Array:
+    return Array("u8", (len(data),), data)
+
+
+def referred(
+    tree: dict, beside: dict[str, bytes], chunks: dict[int, tuple[str, int]], change: Callable[[Tables], None] | None = None
+) -> bytes:
+    tables = from_tree(tree)
+    refer(tables, beside, chunks)
+    if change:
+        change(tables)
+    return build(tables)
+
+
+BASE_FILE = build(from_tree({"x": bytes_of(b"0123456789")}))
+BLOB = len(BASE_FILE) - 10
+
+
+def references() -> Iterator[KitCase]:
+    base = {"base.espalier": BASE_FILE}
+    tree = {"a": bytes_of(b"0123"), "b": bytes_of(b"here")}
+    yield KitCase("refer-espalier", "a chunk in another Espalier file", referred(tree, base, {0: ("base.espalier", BLOB)}), base)
+    alone = {"a": bytes_of(b"3456")}
+    yield KitCase("refer-all", "no chunk in this file", referred(alone, base, {0: ("base.espalier", BLOB + 3)}), base)
+    other = {"model.bin": b"some bytes of any format"}
+    foreign = {"a": bytes_of(b"bytes")}
+    yield KitCase("refer-foreign", "a chunk in a file of another format, unaligned", referred(foreign, other, {0: ("model.bin", 5)}), other)
+    tied = {"a": bytes_of(b"0123"), "b": bytes_of(b"2345"), "c": bytes_of(b"2345")}
+    places = {n: ("base.espalier", BLOB + at) for n, at in enumerate((0, 2, 2))}
+    yield KitCase("refer-shared", "tensors that share bytes of another file", referred(tied, base, places), base)
+    yield KitCase("refer-metadata", "metadata and labels beside chunks in another file", labelled(base), base)
+
+    names = ["a", "Z" * 128, "com", "com10", "con_", "nul-1", "x.con", "1", "_", "a..b", "lpt.x"]
+    many = {name: name.encode() for name in names}
+    each = {f"t{n:02}": bytes_of(name.encode()) for n, name in enumerate(names)}
+    places = {n: (name, 0) for n, name in enumerate(names)}
+    yield KitCase("refer-names", "names that are just allowed", referred(each, many, places), many)
+
+    # Compressed chunks elsewhere, and a tensor of several chunks some of which are here. A run of bytes is short as a frame.
+    run = bytes(MIB)
+    stored = seal(frame(run))
+    flat = planes("u16", bytes(64))
+    packed = {"packed.bin": b"xy" + stored + flat}
+
+    def compress(tables: Tables) -> None:
+        for number, codec, place in ((0, ZSTD, 2), (3, PLANES, 2 + len(stored)), (4, ZSTD, 2)):
+            chunk = tables.chunks[number]
+            chunk.codec, chunk.stored, chunk.offset = codec, len(flat if codec == PLANES else stored), place
+        for number in (1, 2):
+            chunk = tables.chunks[number]
+            chunk.hash, chunk.codec = h128(chunk.data), ZSTD
+            chunk.data = seal(frame(chunk.data))
+
+    several = {
+        "a": Array("u8", (2 * MIB + 100,), run + b"\1" * MIB + b"\2" * 100),
+        "b": Array("u16", (32,), bytes(64)),
+        "c": Array("u8", (MIB + 3,), run + b"end"),
+    }
+    places = {0: ("packed.bin", 2), 3: ("packed.bin", 2 + len(stored)), 4: ("packed.bin", 2)}
+    made = referred(several, packed, places, compress)
+    yield KitCase("refer-compressed", "compressed chunks in another file, between chunks here", made, packed)
+
+
+def labelled(base: dict[str, bytes]) -> bytes:
+    tree = {"m": Record({"w": Labelled("torch.nn.Parameter", Array("u8", (2, 2), b"0123", ("row", "")))}), "hole": Placeholder("f32", (3,))}
+    tables = from_tree(tree, {"step": 7, "notes": ["base.espalier"]})
+    refer(tables, base, {0: ("base.espalier", BLOB)})
+    return build(tables)
+
+
+# --- Section 12 -----------------------------------------------------------------------------------
+
+
+def patches() -> Iterator[KitCase]:
+    for odd in good_patches():
+        wanted = ("bf16-every-7-small", "f32-every-2-raw", "f64-every-60-raw", "u8-every-7-raw", "c64-every-7-small", "bool-every-60-raw",
+                  "i4-every-7-small", "opaque-every-60-raw", "bf16-every-1-small")  # fmt: skip
+        name = odd.name.removeprefix("good-").removeprefix("dense-")
+        if name in wanted or not name.startswith(tuple(reference.ELEMENTS) + ("u8", "bool", "f8", "i4", "opaque")):
+            kind = "dense" if "every-1-" in name or "dense" in odd.name else "sparse"
+            yield KitCase(f"patch-{kind}-{name}", f"a {kind} patch of a chunk in this file", odd.file())
+    abouts = {
+        "base-here": "the base is a chunk of this file",
+        "base-of-many": "the base is one of many chunks",
+        "chain-of-2": "a patch of a patch",
+        "chain-of-32": "32 layers, each a chunk of this file",
+        "base-framed": "the base is a chunk of zstd",
+        "base-of-planes": "the base is a chunk of planes",
+    }
+    for name, data in good_bases():
+        yield KitCase(f"patch-{name}", abouts[name], data)
+
+    base_file = build(from_tree({"x": bytes_of(BASE)}))
+    place = len(base_file) - len(BASE)
+    base = {"base.espalier": base_file}
+    yield KitCase("patch-of-other-file", "the base is in another file", against(base, place), base)
+    framed = seal(frame(bytes(300)))
+    data = bytes([1]) + bytes(299)
+    other = {"packed.bin": b"-" + framed}
+    record = ChunkRecord(framed, False, 1, h128(bytes(300)), len(framed), 1, ZSTD)
+    made = against(other, 1, data=data, stored=patch(1, bytes(300), data), bases=[record])
+    yield KitCase("patch-of-compressed-other-file", "the base is a chunk of zstd in another file", made, other)
+    yield layers(base_file, place)
+
+
+def against(
+    beside: dict[str, bytes], place: int, *, data: bytes = DATA, stored: bytes | None = None, bases: list[ChunkRecord] | None = None
+) -> bytes:
+    """A file with a patch of bytes of the first of the files beside it, and a tensor of its own."""
+    tables = from_tree({"a": bytes_of(b"own"), "b": bytes_of(data)})
+    refer(tables, beside, {})
+    bases = bases or [ChunkRecord(BASE, False, place, h128(BASE), len(BASE), 1, RAW)]
+    put_patch(tables, 1, stored or sparse(), bases)
+    return build(tables)
+
+
+def layers(base_file: bytes, place: int) -> KitCase:
+    """Thirty-one patches in a file of their own, and one more here: 32 records and 32 layers."""
+    made, data = [], BASE
+    for i in range(32):
+        following = data[:i] + bytes([data[i] ^ 1]) + data[i + 1 :]
+        made.append((patch(1, data, following), following))
+        data = following
+    bases = [ChunkRecord(BASE, False, place, h128(BASE), len(BASE), 1, RAW)]
+    at = 0
+    for stored, following in made[:-1]:
+        bases.insert(0, ChunkRecord(stored, False, at, h128(following), len(stored), 2, 3))
+        at += len(stored)
+    beside = {"base.espalier": base_file, "patches.bin": b"".join(stored for stored, _ in made[:-1])}
+    return KitCase("patch-32-layers", "32 layers in other files", against(beside, place, data=data, stored=made[-1][0], bases=bases), beside)
+
+
+# --- Files that are not there ---------------------------------------------------------------------
+
+
+def missing_files() -> Iterator[KitCase]:
+    base = {"base.espalier": BASE_FILE}
+    data = referred({"a": bytes_of(b"0123"), "b": bytes_of(b"here"), "c": 7}, base, {0: ("base.espalier", BLOB)})
+    another = bytearray(BASE_FILE)
+    another[127] ^= 1
+    for name, about, beside in (
+        ("absent", "the other file is not there", {}),
+        ("longer", "the other file has another length", {"base.espalier": BASE_FILE + b"\0"}),
+        ("another", "the other file begins differently", {"base.espalier": bytes(another)}),
+    ):
+        yield KitCase(f"missing-{name}", about, data, beside, INCOMPLETE)
+    base_file = build(from_tree({"x": bytes_of(BASE)}))
+    made = against({"base.espalier": base_file}, len(base_file) - len(BASE))
+    yield KitCase("missing-base", "the file of a patch's base is not there", made, {}, INCOMPLETE)
+
+
+# --- What is too large for the hostile corpus -----------------------------------------------------
+
+
+def refused() -> Iterator[KitCase]:
+    run = bytes(MIB)
+    stored = seal(frame(run))
+    packed = {"packed.bin": stored}
+
+    def compress(tables: Tables) -> None:
+        for chunk in tables.chunks:
+            chunk.codec, chunk.stored, chunk.offset = ZSTD, len(stored), 0
+
+    twice = referred({"a": Array("u8", (2 * MIB,), run + run)}, packed, {0: ("packed.bin", 0), 1: ("packed.bin", 0)}, compress)
+    yield KitCase("refused-shared-bytes", "two chunks of one tensor share bytes of another file", twice, packed, REFUSE)
+    (longest,) = (data for name, data, _ in odd_bases() if name == "chain-of-33")
+    yield KitCase("refused-33-layers", "a chunk that takes 33 records", longest, verdict=REFUSE)
+
+
+# --- Section 16 -----------------------------------------------------------------------------------
+
+
+def limits() -> Iterator[KitCase]:
+    deep: object = None
+    for _ in range(128):
+        deep = [deep]
+    yield KitCase("limit-depth", "128 containers inside each other", build(from_tree(deep)))
+    yield KitCase("limit-depth-of-metadata", "the same in the metadata", build(from_tree(None, {"m": nested(127)})))
+    path: object = 1
+    for _ in range(4):
+        path = {"k" * 1024: path}
+    yield KitCase("limit-path", "4,096 bytes of text keys on the way to a node", build(from_tree(path)))
+    yield KitCase("limit-key", "one key of 4,096 bytes", build(from_tree({"k" * 4096: 1})))
+    large = 2 ** (8 * 1024 - 2)
+    yield KitCase("limit-bigint", "bigints of 1,024 bytes", build(from_tree([large, -large])))
+    largest = 2**53 - 1
+    shapes = [Placeholder("u8", (largest,)), Array("f32", (largest, 0), b""), Placeholder("opaque", (largest,), None, ("q", 1, 1))]
+    yield KitCase("limit-shape", "axes, elements and bytes of 2^53 - 1", build(from_tree(shapes)))
+
+
+def nested(depth: int) -> object:
+    value: object = None
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def zstd_frames() -> dict[str, bytes]:
+    """The files whose frames break R-6.10. They are checked in, because only tools of ours make such frames."""
+    return {path.stem: path.read_bytes() for path in sorted((HERE / "zstd-frames").glob("*.espalier"))}
+

@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""Makes the conformance kit: its files, what readers must say of them, and the manifest.
+
+    make_kit.py write FOLDER     writes everything
+    make_kit.py compare FOLDER   makes everything anew and compares: the last line is "N passed, N failed"
+    make_kit.py large FOLDER     writes the large files, which are not checked in
+
+See README.md.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+TESTS = HERE.parent
+sys.path[:0] = [str(HERE), str(HERE / "readers"), str(TESTS / "reference"), str(TESTS / "support")]
+
+import espalier_reference as reference
+import kit_cases
+import reference as reader
+
+GOLDEN = {
+    "empty": "an empty dict",
+    "every_kind": "every kind of node",
+    "every_dtype": "every dtype",
+    "tied": "tied tensors",
+    "chunks": "tensors of several chunks",
+    "keys": "odd keys, and orders",
+    "metadata": "metadata",
+    "compressed": "zstd and planes, by the library",
+    "compressed_9": "the same, compressed harder",
+}
+
+
+def described(data: bytes, beside: dict[str, bytes]) -> dict:
+    """What the reference reader says of a file that it opens."""
+    file = reference.open_file(data, beside)
+    unreadable: list[int] = []
+    reference.verify(file, unreadable)
+    return reader.describe(file, set(unreadable))
+
+
+def rule_of(data: bytes, beside: dict[str, bytes]) -> str:
+    try:
+        reference.verify(reference.open_file(data, beside))
+    except reference.FormatError as error:
+        return error.rule
+    raise AssertionError("the reference reader accepts a file of the kit that it must refuse")
+
+
+def text_of(expected: dict) -> bytes:
+    """A line for each part, so that a difference shows where it is."""
+    parts = []
+    for name, part in expected.items():
+        if name == "tensors":
+            parts.append(f'"{name}": [' + ",".join("\n " + json.dumps(tensor) for tensor in part) + "]")
+        else:
+            parts.append(f'"{name}": ' + json.dumps(part))
+    return ("{" + ",\n".join(parts) + "}\n").encode("ascii")
+
+
+def make() -> dict[str, bytes]:
+    """The contents of everything that is checked in, by path."""
+    made: dict[str, bytes] = {}
+    rows: list[dict] = []
+
+    def add(name: str, file: str, about: str, data: bytes, beside: dict[str, bytes]) -> None:
+        expected = described(data, beside)
+        made[f"expected/{name}.json"] = text_of(expected)
+        rows.append({"file": file, "verdict": expected["verdict"], "version": expected["version"], "expected": f"expected/{name}.json", "about": about})
+
+    assert sorted(GOLDEN) == sorted(path.stem for path in (TESTS / "golden").glob("*.espalier"))
+    for name, about in GOLDEN.items():
+        add(f"golden-{name}", f"../golden/{name}.espalier", about, (TESTS / "golden" / f"{name}.espalier").read_bytes(), {})
+    for case in kit_cases.cases():
+        assert len(case.data) <= 80 << 10, f"{case.name} has {len(case.data)} bytes"
+        path = f"files/{case.path()}"
+        made[path] = case.data
+        made |= {f"{pathlib.PurePosixPath(path).parent}/{name}": data for name, data in case.beside.items()}
+        if case.verdict == kit_cases.REFUSE:
+            rows.append({"file": path, "verdict": "refuse", "rule": rule_of(case.data, case.beside), "about": case.about})
+            continue
+        add(case.name, path, case.about, case.data, case.beside)
+        assert rows[-1]["verdict"] == case.verdict, case.name
+    for name in kit_cases.zstd_frames():
+        rows.append({"file": f"zstd-frames/{name}.espalier", "verdict": "either", "rule": "R-6.10", "about": name.replace("-", " ")})
+    for case in kit_cases.large_cases():
+        digest = case.data[64:80].hex()
+        rows.append({"file": f"large/{case.path()}", "verdict": "accept", "digest": digest, "about": case.about})
+    rows += hostile_files()
+    made["manifest.json"] = ("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n").encode("ascii")
+    return made
+
+
+def hostile_files() -> list[dict]:
+    """The Espalier files of ../corrupt, which stay where they are."""
+    rows = []
+    for entry in json.loads((TESTS / "corrupt" / "expected.json").read_text(encoding="ascii")):
+        if not entry["file"].endswith(".espalier"):
+            continue
+        row = {"file": f"../corrupt/files/{entry['file']}"}
+        if "rule" in entry:
+            # A file that is missing, or another one, is no error of this file.
+            verdict = "incomplete" if entry["rule"] == "R-11.9" else "refuse"
+            row |= {"verdict": verdict, "rule": entry["rule"]}
+        elif "limits" in entry:
+            row |= {"verdict": "accept", "about": "within the limits that every reader has"}
+        else:
+            row |= {"verdict": "either", "about": "beyond the limits that every reader has"}
+        rows.append(row)
+    return rows
+
+
+def write_large(folder: pathlib.Path) -> None:
+    for case in kit_cases.large_cases():
+        path = folder / case.path()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(case.data)
+        for name, data in case.beside.items():
+            (path.parent / name).write_bytes(data)
+
+
+def files_of(folder: pathlib.Path) -> list[str]:
+    """The paths of all made files that are there."""
+    return [path.relative_to(folder).as_posix() for part in ("files", "expected") for path in (folder / part).rglob("*") if path.is_file()]
+
+
+def write(folder: pathlib.Path) -> int:
+    made = make()
+    for old in files_of(folder):
+        if old not in made:
+            (folder / old).unlink()
+    for path, data in made.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(data)
+    print(f"{len(made)} files written")
+    return 0
+
+
+def compare(folder: pathlib.Path) -> int:
+    made = make()
+    failures = [path for path, data in made.items() if not (folder / path).is_file() or (folder / path).read_bytes() != data]
+    failures += [path for path in files_of(folder) if path not in made]
+    for path in failures:
+        print(f"{path} is not what this program makes")
+    print(f"{len(made) - len(failures)} passed, {len(failures)} failed")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3 or sys.argv[1] not in ("write", "compare", "large"):
+        sys.exit(__doc__)
+    sys.setrecursionlimit(20_000)
+    sys.exit({"write": write, "compare": compare, "large": write_large}[sys.argv[1]](pathlib.Path(sys.argv[2])))

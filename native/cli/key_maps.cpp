@@ -4,18 +4,14 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <map>
-#include <memory>
-#include <optional>
-#include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "text.h"
 
-#include "espalier/base/json_tree.h"
 #include "espalier/map/known_maps.h"
+#include "espalier/map/numbers.h"
 #include "espalier/native/mapped_checkpoint.h"
 
 namespace espalier::cli {
@@ -45,36 +41,8 @@ Result<std::string> read_text(const std::string& file) {
   return text;
 }
 
-// The number of a word like "text_config.head_dim" in a model's configuration.
-std::optional<double> number_of(const JsonTree& json, std::string_view word) {
-  JsonRef at = json.root();
-  for (;;) {
-    const std::size_t end = word.find('.');
-    if (!at.is_object()) return std::nullopt;
-    const auto member = at.member(word.substr(0, end));
-    if (!member) return std::nullopt;
-    at = *member;
-    if (end == std::string_view::npos) break;
-    word.remove_prefix(end + 1);
-  }
-  if (const auto integer = at.int64()) return static_cast<double>(*integer);
-  return at.real();
-}
-
-tl::expected<std::function<std::optional<double>(const std::string&)>, Failure> read_config(
-    const std::string& file) {
-  constexpr std::uint32_t kMaxDepth = 32;
-  auto text = read_text(file);
-  if (!text) return about(file, text);
-  const auto kept = std::make_shared<const std::string>(std::move(*text));
-  auto json = JsonTree::parse(*kept, kMaxDepth);
-  if (!json) return about(file, json);
-  const auto tree = std::make_shared<const JsonTree>(std::move(*json));
-  return [kept, tree](const std::string& word) { return number_of(*tree, word); };
-}
-
-// "p=64": a size if it is a whole number, and else a number for arithmetic.
-Result<void> set_sizes(const std::vector<std::string>& texts, MapPlanOptions& plan) {
+// "p=64".
+Result<std::map<std::string, double>> parse_numbers(const std::vector<std::string>& texts) {
   std::map<std::string, double> numbers;
   for (const std::string& text : texts) {
     const std::size_t at = text.find('=');
@@ -87,21 +55,9 @@ Result<void> set_sizes(const std::vector<std::string>& texts, MapPlanOptions& pl
       return fail(ErrorCode::kInvalidArgument,
                   escaped(text) + " is no word and its number, such as p=64");
     }
-    const std::string word = text.substr(0, at);
-    if (value >= 0 && value < 1e15 && std::floor(value) == value) {
-      plan.sizes[word] = static_cast<std::uint64_t>(value);
-    } else {
-      numbers[word] = value;
-    }
+    numbers[text.substr(0, at)] = value;
   }
-  if (numbers.empty()) return {};
-  plan.config = [numbers = std::move(numbers),
-                 other = std::move(plan.config)](const std::string& word) {
-    const auto found = numbers.find(word);
-    if (found != numbers.end()) return std::optional(found->second);
-    return other ? other(word) : std::nullopt;
-  };
-  return {};
+  return numbers;
 }
 
 }  // namespace
@@ -132,11 +88,15 @@ tl::expected<MapPlanOptions, Failure> plan_options(const MapOptions& options) {
   MapPlanOptions plan;
   plan.reverse = options.reverse;
   if (!options.config.empty()) {
-    auto config = read_config(options.config);
-    if (!config) return tl::unexpected(config.error());
+    auto text = read_text(options.config);
+    if (!text) return about(options.config, text);
+    auto config = numbers_of(std::move(*text));
+    if (!config) return about(options.config, config);
     plan.config = std::move(*config);
   }
-  if (auto ok = set_sizes(options.sizes, plan); !ok) return about("--set", ok);
+  auto numbers = parse_numbers(options.sizes);
+  if (!numbers) return about("--set", numbers);
+  if (auto ok = set_numbers(*numbers, plan); !ok) return about("--set", ok);
   return plan;
 }
 

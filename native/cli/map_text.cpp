@@ -40,23 +40,6 @@ bool is_tensor(const MapPlan& plan, const MapTarget& target) {
   return target.source == MapPiece::kZeros || plan.leaves()[target.source].is_tensor;
 }
 
-// The leaves that a target is made of, each once, in order.
-std::vector<std::uint32_t> sources_of(const MapTarget& target) {
-  std::vector<std::uint32_t> sources;
-  const auto add = [&](std::uint32_t source) {
-    if (source == MapPiece::kZeros) return;
-    if (std::find(sources.begin(), sources.end(), source) == sources.end()) {
-      sources.push_back(source);
-    }
-  };
-  add(target.source);
-  for (const MapPiece& piece : target.pieces) add(piece.source);
-  for (const MapTerm& term : target.terms) {
-    for (const MapOperand& operand : term.operands) add(operand.source);
-  }
-  return sources;
-}
-
 std::string direction_text(const KeyMap& map, bool reverse) {
   const std::string& from = map.side(!reverse).label;
   const std::string& to = map.side(reverse).label;
@@ -96,7 +79,7 @@ Totals totals_of(const MappedCheckpoint& mapped) {
         ++totals.computed;
         break;
     }
-    for (const std::uint32_t source : sources_of(target)) {
+    for (const std::uint32_t source : target.sources()) {
       if (const auto& origin = mapped.origin(source)) totals.reads += origin->tensor.bytes();
     }
   }
@@ -155,7 +138,7 @@ void write_target_members(JsonWriter& json, const MappedCheckpoint& mapped,
   }
   json.key("sources");
   json.begin_array();
-  for (const std::uint32_t source : sources_of(target)) {
+  for (const std::uint32_t source : target.sources()) {
     json.begin_object();
     json.member("name", plan.leaves()[source].name);
     if (const auto& origin = mapped.origin(source)) {
@@ -387,7 +370,7 @@ Result<void> print_explanation(Output& out, const MappedCheckpoint& mapped, cons
     out.print("  {}\n", shortened(escaped(map.rules()[target.rule].text), kMaxMessageBytes));
   }
   constexpr std::size_t kMostShown = 20;
-  const auto sources = sources_of(target);
+  const auto sources = target.sources();
   for (std::size_t i = 0; i < sources.size() && i < kMostShown; ++i) {
     const MapLeaf& leaf = plan.leaves()[sources[i]];
     out.print("  from {}", mention_text(leaf.name));

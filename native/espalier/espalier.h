@@ -20,7 +20,8 @@
 //   espalier/native/temporary_files.h   remove what saves left behind when their process was ended
 //   espalier/native/mdspan.h            tensors as std::mdspan, with C++23
 //   espalier/native/mapped_checkpoint.h  turn a checkpoint into another framework's, by a key map
-//   espalier/map/known_maps.h           the key maps that come with the library
+//   espalier/map/known_maps.h           the key maps that come with the library, and
+//   espalier/map/numbers.h              numbers that they compute with
 //   espalier/native/open_value.h        a state tree as an open checkpoint, without a file
 //   espalier/read/opening_machine.h     open a format of your own
 //   espalier.h                          the C interface

@@ -10,6 +10,7 @@
 namespace espalier::python {
 
 void bind_file(nanobind::module_& module);
+void bind_mapping(nanobind::module_& module);
 void bind_saving(nanobind::module_& module);
 
 /// A path as os.fsencode() makes it, because names of files need not be UTF-8.

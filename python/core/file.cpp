@@ -1,4 +1,6 @@
 // espalier._core.File: reading.
+#include "file.h"
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -94,6 +96,8 @@ class File {
     }();
     return File(must(std::move(file), where), where);
   }
+
+  const CheckpointFile& checkpoint() const { return file_; }
 
   std::uint32_t state() const { return file_.state().number(); }
   std::uint32_t metadata() const { return file_.metadata().number(); }
@@ -405,6 +409,14 @@ class File {
 };
 
 }  // namespace
+
+const CheckpointFile& checkpoint_of(nb::handle file) {
+  return nb::cast<const File&>(file).checkpoint();
+}
+
+nb::object make_file(CheckpointFile file, const std::string& where) {
+  return nb::cast(File(std::move(file), where));
+}
 
 void bind_file(nb::module_& module) {
   nb::class_<PreparedUpdate>(module, "PreparedUpdate")

@@ -11,5 +11,6 @@ NB_MODULE(_core, module) {
   module.def("end_calls", &espalier::python::end_calls);
   module.def("forget_other_calls", &espalier::python::forget_other_calls);
   espalier::python::bind_file(module);
+  espalier::python::bind_mapping(module);
   espalier::python::bind_saving(module);
 }

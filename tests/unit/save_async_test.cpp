@@ -37,12 +37,19 @@ class Gate {
   }
   void pass() {
     std::unique_lock lock(mutex_);
+    ++arrived_;
+    changed_.notify_all();
     changed_.wait(lock, [this] { return is_open_; });
+  }
+  void wait_for(int producers) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return arrived_ >= producers; });
   }
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
+  int arrived_ = 0;
   bool is_open_ = false;
 };
 
@@ -208,9 +215,14 @@ TEST_CASE("The destructor and assignment wait for the save") {
 TEST_CASE("A forked child leaves the parent's save alone") {
   const TemporaryFolder folder;
   Gate gate;
-  const AsyncSave saving = save_async(folder / "file", gated(gate, 1), Snapshot::kBorrow);
-  auto* const shared = new AsyncSave(
-      save_async(folder / "other", gated(gate, 2), Snapshot::kCopy));  // destroyed in both
+  const SaveOptions one_thread{.threads = 1};
+  const AsyncSave saving =
+      save_async(folder / "file", gated(gate, 1), Snapshot::kBorrow, one_thread);
+  auto* const shared = new AsyncSave(save_async(folder / "other", gated(gate, 2), Snapshot::kCopy,
+                                                one_thread));  // destroyed in both
+  // A thread at work could hold the lock of the allocator, which AddressSanitizer would then keep
+  // closed in the child for ever.
+  gate.wait_for(2);
   CHECK(testing::in_child([&] {
           const auto waited = saving.wait();
           if (waited || waited.error().code != ErrorCode::kIncomplete) return 1;

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         Unsupported,
     )
     from ._like import ANY, SKIP, Ledger, Mismatch, TreeMismatch, spec
+    from ._map import MappedCheckpoint, MapTarget, key_maps, map
     from ._registry import register
     from ._wrappers import AxisNamed, Labelled, OrderedSet, Packed, Placeholder, Record
 else:
@@ -45,6 +46,7 @@ else:
         "_checkpointer": "Checkpointer DamagedCheckpoint",
         "_errors": "Cancelled CheckpointExists CheckpointNotFound CheckpointOSError Corrupt EspalierError KeyPathError LossWarning MissingPackage SliceError Unsupported",
         "_like": "ANY SKIP Ledger Mismatch TreeMismatch spec",
+        "_map": "MapTarget MappedCheckpoint key_maps map",
         "_registry": "register",
         "_wrappers": "AxisNamed Labelled OrderedSet Packed Placeholder Record",
     }
@@ -71,7 +73,7 @@ else:
 __all__ = [
     "ANY", "AsyncSave", "AxisNamed", "Cancelled", "Checkpoint", "CheckpointExists", "CheckpointNotFound",
     "CheckpointOSError", "Checkpointer", "Corrupt", "DamagedCheckpoint", "EspalierError", "KeyPathError",
-    "Labelled", "Ledger", "LossWarning", "Mismatch", "MissingPackage", "Node", "Note", "NotInThisProcess", "OrderedSet", "Packed", "Placeholder",
-    "Record", "SKIP", "SliceError", "Tensor", "TreeMismatch", "Unsupported", "Update", "VerifyReport", "__version__", "apply", "load", "load_bytes", "open", "prepare_update", "register",
+    "Labelled", "Ledger", "LossWarning", "MapTarget", "MappedCheckpoint", "Mismatch", "MissingPackage", "Node", "Note", "NotInThisProcess", "OrderedSet", "Packed", "Placeholder",
+    "Record", "SKIP", "SliceError", "Tensor", "TreeMismatch", "Unsupported", "Update", "VerifyReport", "__version__", "apply", "key_maps", "load", "load_bytes", "map", "open", "prepare_update", "register",
     "save", "save_async", "save_bytes", "save_safetensors", "spec",
 ]  # fmt: skip

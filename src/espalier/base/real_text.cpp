@@ -6,10 +6,23 @@
 #include <xlocale.h>
 #endif
 
-#include <rapidjson/stringbuffer.h>
+#include <utility>
+
 #include <rapidjson/writer.h>
 
 namespace espalier {
+namespace {
+
+// Not rapidjson::StringBuffer: that computes with a null pointer while it is empty.
+struct TextStream {
+  using Ch = char;
+  std::string text = {};
+
+  void Put(char c) { text += c; }
+  void Flush() {}
+};
+
+}  // namespace
 
 double parse_real(const char* digits) {
 #ifdef __EMSCRIPTEN__
@@ -22,10 +35,10 @@ double parse_real(const char* digits) {
 
 // Not std::to_chars(): the library of Emscripten has it for integers alone.
 std::string print_real(double value) {
-  rapidjson::StringBuffer text;
-  rapidjson::Writer<rapidjson::StringBuffer> writer(text);
+  TextStream stream;
+  rapidjson::Writer<TextStream> writer(stream);
   writer.Double(value);
-  return text.GetString();
+  return std::move(stream.text);
 }
 
 }  // namespace espalier

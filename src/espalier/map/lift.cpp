@@ -30,17 +30,6 @@ constexpr NamedSlot kSlots[] = {
     {"sum", MapAlong::Slot::kMoment2},         {"trace", MapAlong::Slot::kMoment1},
 };
 
-// A pattern of `along`: how names of state are read and written.
-struct Place {
-  std::string text;
-  NamePattern read;
-  NamePattern write;
-  std::size_t words = 0;
-  std::size_t param = 0;
-  std::optional<std::size_t> slot_word;
-  std::string slot_name;  // without such a word: what the pattern says
-};
-
 void replace_all(std::string& text, std::string_view from, std::string_view to) {
   for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
     text.replace(at, from.size(), to);
@@ -105,6 +94,16 @@ class MapLifter {
   }
 
  private:
+  // A pattern of `along`: how names of state are read and written.
+  struct Place {
+    std::string text;
+    NamePattern read;
+    NamePattern write;
+    std::size_t words = 0;
+    std::size_t param = 0;
+    std::optional<std::size_t> slot_word;
+    std::string slot_name;  // without such a word: what the pattern says
+  };
   // The leaves of one slot, and the names of their parameters.
   struct State {
     const Place* place = nullptr;
@@ -291,17 +290,11 @@ class MapLifter {
   // Remembers the parameters of a target, for its scalars.
   void note(const MapPlan& made, const MapTarget& target) {
     Made all{target.name, {}, target.rule};
-    const auto add_source = [&](std::uint32_t source) {
-      if (source == MapPiece::kZeros) return;
+    for (const std::uint32_t source : target.sources()) {
       const std::string& name = made.leaves_[source].name;
       if (std::find(all.params.begin(), all.params.end(), name) == all.params.end()) {
         all.params.push_back(name);
       }
-    };
-    add_source(target.source);
-    for (const MapPiece& piece : target.pieces) add_source(piece.source);
-    for (const MapTerm& term : target.terms) {
-      for (const MapOperand& operand : term.operands) add_source(operand.source);
     }
     made_.push_back(std::move(all));
   }

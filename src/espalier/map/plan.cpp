@@ -179,6 +179,20 @@ std::string_view work_name(MapWork work) {
   return {};
 }
 
+std::vector<std::uint32_t> MapTarget::sources() const {
+  std::vector<std::uint32_t> found;
+  std::unordered_set<std::uint32_t> known;
+  const auto add = [&](std::uint32_t leaf) {
+    if (leaf != MapPiece::kZeros && known.insert(leaf).second) found.push_back(leaf);
+  };
+  add(source);
+  for (const MapPiece& piece : pieces) add(piece.source);
+  for (const MapTerm& term : terms) {
+    for (const MapOperand& operand : term.operands) add(operand.source);
+  }
+  return found;
+}
+
 std::string inverse_problem(const Rule& rule, bool reverse) {
   if (is_drop(rule)) return {};
   return is_active(rule, !reverse) ? std::string() : "it goes one way";

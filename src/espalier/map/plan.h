@@ -127,6 +127,9 @@ struct MapTarget {
   /// In place of pieces, if the target is computed from several tensors. In the order of the
   /// target's loops.
   std::vector<MapTerm> terms = {};
+
+  /// The leaves that it is made of, each once, in order.
+  std::vector<std::uint32_t> sources() const;
 };
 
 /// Tensors that must be equal: a tie whose names are read, copies.

@@ -1,0 +1,195 @@
+// espalier._core.Mapped: what a key map makes of checkpoints.
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "bindings.h"
+#include "errors.h"
+#include "file.h"
+#include "interruptible.h"
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include "espalier/map/known_maps.h"
+#include "espalier/map/numbers.h"
+#include "espalier/native/mapped_checkpoint.h"
+#include "espalier/native/save.h"
+#include "espalier/native/save_safetensors.h"
+
+namespace espalier::python {
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+std::optional<MapRest> rest_of(const std::optional<std::string>& name) {
+  if (!name) return std::nullopt;
+  if (*name == "error") return MapRest::kError;
+  if (*name == "keep") return MapRest::kKeep;
+  if (*name == "drop") return MapRest::kDrop;
+  throw nb::value_error("not what becomes of others");  // The package checks it.
+}
+
+// None for what no rule took.
+nb::object rule_of(std::uint32_t rule) {
+  return rule == MapTarget::kKept ? nb::object(nb::none()) : nb::cast(rule + 1);
+}
+
+class Mapped {
+ public:
+  // Inputs are (File, label, name).
+  static Mapped make(const std::string& text,
+                     const std::vector<std::tuple<nb::object, std::string, std::string>>& files,
+                     bool reverse, bool partial, const std::map<std::string, double>& numbers,
+                     const std::optional<std::string>& config, const std::string& at,
+                     const std::vector<std::string>& along, bool along_scaled,
+                     const std::optional<std::string>& rest, const nb::object& like,
+                     std::uint64_t memory, unsigned threads, const std::string& where) {
+    std::vector<MapInput> inputs;
+    for (const auto& [file, label, name] : files) {
+      inputs.push_back({checkpoint_of(file), label, name});
+    }
+    MappedOptions options;
+    if (!like.is_none()) options.like = checkpoint_of(like);
+    MapPlanOptions& plan = options.lift.plan;
+    plan.reverse = reverse;
+    plan.partial = partial;
+    plan.rest = rest_of(rest);
+    if (config) plan.config = must(numbers_of(*config), "config");
+    must(set_numbers(numbers, plan));
+    options.lift.at = at;
+    options.lift.along = along;
+    options.lift.scales_moments = along_scaled;
+    options.targets.memory = memory;
+    options.targets.threads = threads;
+    const nb::gil_scoped_release released;
+    auto map = KeyMap::parse(text);
+    auto made = map ? MappedCheckpoint::make(*map, std::move(inputs), options)
+                    : Result<MappedCheckpoint>(propagate(map));
+    const nb::gil_scoped_acquire acquired;
+    return Mapped(must(std::move(made), where), where);
+  }
+
+  // Of data that must be equal or zero.
+  void check() const {
+    auto result = run_interruptibly(
+        nb::none(), [&](const Progress&, const std::atomic<bool>& cancel) -> Result<void> {
+          return mapped_.check(&cancel);
+        });
+    must(std::move(result), where_);
+  }
+
+  nb::object open() const {
+    auto file = [&] {
+      const nb::gil_scoped_release released;
+      return mapped_.open();
+    }();
+    return make_file(must(std::move(file), where_), where_);
+  }
+
+  // (name, further names, rule or None, work, dtype or None, shape, names of sources)
+  nb::list targets() const {
+    const MapPlan& plan = mapped_.plan();
+    nb::list targets;
+    for (const MapTarget& target : plan.targets()) {
+      nb::list sources;
+      for (const std::uint32_t leaf : target.sources()) sources.append(plan.leaves()[leaf].name);
+      const bool is_tensor =
+          target.source == MapPiece::kZeros || plan.leaves()[target.source].is_tensor;
+      nb::list shape;
+      for (const std::uint64_t length : target.shape) shape.append(length);
+      targets.append(nb::make_tuple(
+          target.name, nb::tuple(nb::cast(target.tied)), rule_of(target.rule),
+          std::string(work_name(target.work)),
+          is_tensor ? nb::cast(static_cast<int>(target.dtype)) : nb::object(nb::none()),
+          nb::tuple(shape), nb::tuple(sources)));
+    }
+    return targets;
+  }
+
+  nb::dict dropped() const {
+    nb::dict dropped;
+    for (const auto& [leaf, rule] : mapped_.plan().dropped()) {
+      dropped[mapped_.plan().leaves()[leaf].name.c_str()] = rule_of(rule);
+    }
+    return dropped;
+  }
+
+  std::vector<std::string> labels() const {
+    std::vector<std::string> labels;
+    for (auto& output : must(mapped_.outputs(), where_)) labels.push_back(std::move(output.label));
+    return labels;
+  }
+
+  void save(const nb::bytes& name, const std::string& label, bool safetensors, int compression,
+            bool sync, bool replace, unsigned threads, const nb::object& progress) const {
+    const std::string path = path_of(name);
+    SaveOptions options;
+    options.metadata = must(mapped_.metadata(), where_);
+    options.compression_level = compression;
+    options.sync = sync;
+    options.replace = replace;
+    options.threads = threads;
+    const auto outputs = must(mapped_.outputs(), where_);
+    for (const auto& output : outputs) {
+      if (output.label != label) continue;
+      auto result = run_interruptibly(
+          progress, [&](const Progress& tell, const std::atomic<bool>& cancel) -> Result<void> {
+            options.progress = tell;
+            options.cancel = &cancel;
+            if (!safetensors) {
+              return espalier::save(std::filesystem::path(path), output.state, options);
+            }
+            auto saved = save_safetensors(std::filesystem::path(path), output.state,
+                                          Unrepresentable::kError, options);
+            if (!saved) return propagate(saved);
+            return {};
+          });
+      must(std::move(result), path);
+    }
+  }
+
+ private:
+  Mapped(MappedCheckpoint mapped, std::string where)
+      : mapped_(std::move(mapped)), where_(std::move(where)) {}
+
+  MappedCheckpoint mapped_;
+  std::string where_;
+};
+
+}  // namespace
+
+void bind_mapping(nb::module_& module) {
+  module.def("key_maps", [] {
+    std::vector<std::tuple<std::string, std::string>> maps;
+    for (const KnownMap& map : known_maps()) maps.emplace_back(map.name, map.text);
+    return maps;
+  });
+
+  nb::class_<Mapped>(module, "Mapped")
+      .def_static("make", &Mapped::make, "text"_a, "files"_a, "reverse"_a, "partial"_a, "numbers"_a,
+                  "config"_a.none(), "at"_a, "along"_a, "along_scaled"_a, "rest"_a.none(),
+                  "like"_a.none(), "memory"_a, "threads"_a, "where"_a, nb::call_guard<Call>())
+      .def("check", &Mapped::check, nb::call_guard<Call>())
+      .def("open", &Mapped::open, nb::call_guard<Call>(), nb::sig("def open(self) -> File"))
+      .def("targets", &Mapped::targets,
+           nb::sig("def targets(self) -> list[tuple[str, tuple[str, ...], int | None, str, "
+                   "int | None, tuple[int, ...], tuple[str, ...]]]"))
+      .def("dropped", &Mapped::dropped, nb::sig("def dropped(self) -> dict[str, int | None]"))
+      .def("labels", &Mapped::labels)
+      .def("save", &Mapped::save, "path"_a, "label"_a, "safetensors"_a, "compression"_a, "sync"_a,
+           "replace"_a, "threads"_a, "progress"_a.none(), nb::call_guard<Call>());
+}
+
+}  // namespace espalier::python

@@ -1,0 +1,270 @@
+"""Key maps: checkpoints of one framework as those of another."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from . import _core, _urls
+from ._api import _load
+from ._checkpoint import Check, Checkpoint, Path, Progress
+from ._errors import EspalierError
+from ._frameworks import Framework
+from ._options import check_bool, check_compression, check_int, check_threads
+from ._progress import reporting
+from ._tree import DTYPE_NAMES
+
+if TYPE_CHECKING:
+    from ._like import Strict
+
+Work = Literal["rename", "block gather", "strided", "arithmetic"]
+
+
+@dataclass(frozen=True)
+class MapTarget:
+    """What a map makes: a tensor, or with `dtype` None another value, which is kept as it is.
+
+    `tied` are further names of the same tensor. `rule` counts from 1, and is None for what no rule took. `work` says how it
+    is made, and `sources` of which tensors of the inputs.
+    """
+
+    name: str
+    tied: tuple[str, ...]
+    rule: int | None
+    work: Work
+    dtype: str | None
+    shape: tuple[int, ...]
+    sources: tuple[str, ...]
+
+
+class MappedCheckpoint(Checkpoint):
+    """What a key map makes of checkpoints: see map(). It is an open checkpoint, whose tensors are made when they are read.
+
+    Threads can share it. It does not pickle. Keep the files as they are for as long as it is used.
+    """
+
+    _mapped: _core.Mapped
+
+    @functools.cached_property
+    def targets(self) -> tuple[MapTarget, ...]:
+        """What the map makes, and of what. Nothing was read for it but names, dtypes and shapes."""
+        return tuple(
+            MapTarget(name, tied, rule, _work(work), None if dtype is None else DTYPE_NAMES[dtype], shape, sources)
+            for name, tied, rule, work, dtype, shape, sources in self._mapped.targets()
+        )
+
+    @functools.cached_property
+    def dropped(self) -> dict[str, int | None]:
+        """The tensors of the inputs that nothing is made of, and the rule that drops each; None for rest="drop"."""
+        return self._mapped.dropped()
+
+    def check(self) -> None:
+        """Checks what only data can tell: that tensors which the map ties are equal, and zeros are zero. save() does so, too.
+        Raises EspalierError with code "map_data"."""
+        self._mapped.check()
+
+    def load(  # type: ignore[override]  # takes more: a template
+        self,
+        *,
+        at: str | None = None,
+        like: Any = None,
+        strict: Strict = True,
+        keys: Literal["exact", "text"] = "exact",
+        cast: Literal["float"] | None = None,
+        check: Check = "hashes",
+        exact: bool = False,
+        framework: Framework = "numpy",
+        progress: Progress = None,
+    ) -> Any:
+        """The state that the map makes, or what is `at` a key path of it. The options are those of espalier.load()."""
+        self.check()
+        return _load(self, at, like, strict, keys, cast, check, exact, framework, progress)
+
+    def save(
+        self,
+        path: Path,
+        *,
+        compression: int = 0,
+        sync: bool = True,
+        replace: bool = True,
+        progress: Progress = None,
+        threads: int = 0,
+    ) -> None:
+        """Saves what the map makes, completely or not at all, in bounded memory. The file's format is that of its ending:
+        .safetensors, or .espalier and any other one.
+
+        A map that writes names with labels makes a file for each: `path` is then a folder, which gets LABEL.espalier. The
+        metadata of the inputs comes along, and "espalier.map" says which map it was. The other options are those of
+        espalier.save().
+        """
+        if _urls.is_url(path):
+            raise EspalierError("a mapped checkpoint is saved to a file of this machine; put that one where the URL says")
+        level, count = check_compression(compression), check_threads(threads)
+        flags = check_bool("sync", sync), check_bool("replace", replace)
+        labels = self._mapped.labels()
+        names = {"": os.fsdecode(path)} if labels == [""] else _files_of(os.fsdecode(path), labels)
+        self.check()
+        for label, name in names.items():
+            is_safetensors = name.endswith(".safetensors")
+            if is_safetensors and level:
+                raise EspalierError("a safetensors file is not compressed; leave out compression=, or save to .espalier")
+            with reporting(progress, f"saving {name}") as report:
+                self._mapped.save(os.fsencode(name), label, is_safetensors, level, *flags, count, report)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError(f"{self.name}: a mapped checkpoint does not pickle; map the files again where it is needed")
+
+
+def _work(name: str) -> Work:
+    return name  # type: ignore[return-value]  # of the library's names
+
+
+def _files_of(folder: str, labels: list[str]) -> dict[str, str]:
+    if not os.path.isdir(folder):
+        raise EspalierError(f"{folder}: the map makes a file for each label, so this must be a folder")
+    files = {}
+    for label in labels:
+        name = label or "model"
+        # A label may come from a map of a stranger.
+        if name.startswith(".") or any(c in name for c in "/\\\0"):
+            raise EspalierError(f"the label {label!r} is no name of a file")
+        files[label] = os.path.join(folder, f"{name}.espalier")
+    return files
+
+
+def key_maps() -> dict[str, str]:
+    """The maps that come with the package: their names, and their texts in JSON with comments."""
+    return dict(_core.key_maps())
+
+
+def _text_of(key_map: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[str, str]:
+    """A map's text, and what errors call it."""
+    if isinstance(key_map, Mapping):
+        try:
+            return json.dumps(dict(key_map), allow_nan=False), "the key map"
+        except (TypeError, ValueError) as error:
+            raise EspalierError(f"the key map is no JSON object: {error}", "map_invalid") from None
+    if not isinstance(key_map, (str, os.PathLike)):
+        raise EspalierError(f"a key map is a name, a file or a dict, not a {type(key_map).__name__}")
+    name = os.fspath(key_map)
+    if isinstance(key_map, str) and "/" not in name and not name.endswith(".json"):
+        known = key_maps()
+        if name not in known:
+            raise EspalierError(f"there is no key map called {name!r}; there are {', '.join(known)}; the name of a file ends in .json")
+        return known[name], f"key map {name}"
+    return _read_text(name), name
+
+
+def _read_text(name: str) -> str:
+    most = 4 << 20
+    try:
+        with open(name, "rb") as file:
+            content = file.read(most + 1)
+    except FileNotFoundError:
+        from ._errors import not_found
+
+        raise not_found(f"{name}: no such file", name) from None
+    if len(content) > most:
+        raise EspalierError(f"{name} has more than the {most} bytes that are read of such a file", "limit_exceeded")
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise EspalierError(f"{name} is not UTF-8: {error.reason} at byte {error.start}", "map_invalid") from None
+
+
+def _config_of(config: Any) -> str | None:
+    if config is None:
+        return None
+    if hasattr(config, "to_dict"):  # of transformers
+        config = config.to_dict()
+    if isinstance(config, Mapping):
+        return json.dumps(dict(config), default=lambda _: None)  # what is no number is not asked for
+    if isinstance(config, (str, os.PathLike)):
+        return _read_text(os.fspath(config))
+    raise EspalierError(f"config must be a dict, or the name of a JSON file, not a {type(config).__name__}")
+
+
+def _numbers_of(sizes: Mapping[str, float]) -> dict[str, float]:
+    if not isinstance(sizes, Mapping):
+        raise EspalierError(f"sizes must be a dict of words and numbers, not a {type(sizes).__name__}")
+    numbers = {}
+    for word, value in sizes.items():
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            number = math.nan
+        if not isinstance(word, str) or isinstance(value, str) or not math.isfinite(number):
+            raise EspalierError(f"sizes has {word!r}: {value!r}, which is no word and its number")
+        numbers[word] = number
+    return numbers
+
+
+def map(
+    inputs: Path | Checkpoint | Mapping[str, Path | Checkpoint],
+    key_map: str | os.PathLike[str] | Mapping[str, Any],
+    *,
+    reverse: bool = False,
+    sizes: Mapping[str, float] = {},
+    config: Any = None,
+    at: str = "",
+    along: str | Iterable[str] = (),
+    along_scaled: bool = False,
+    rest: Literal["error", "keep", "drop"] | None = None,
+    partial: bool = False,
+    like: Path | Checkpoint | None = None,
+    memory: int = 256 << 20,
+    threads: int = 0,
+) -> MappedCheckpoint:
+    """What a key map makes of checkpoints of another framework, planned and proved before a tensor is read.
+
+        espalier.map("hf.safetensors", "llama-torchtune", config="config.json").save("torchtune.espalier")
+        state = espalier.map("pytorch_model.bin", "llama-meta", reverse=True).load(framework="torch")
+
+    `inputs` is a checkpoint of any format, or a dict of labels and checkpoints: `{"": "base.safetensors", "lora":
+    "adapter.safetensors"}` for a map whose names start with `lora::`. `key_map` is a name of key_maps(), a file that ends in
+    .json, or a dict. `reverse` reads it from right to left. `sizes` gives words of the map their sizes and numbers, and
+    `config` is a model's configuration that has them: a dict, a file, or an object with to_dict().
+
+    `at` is where the parameters stand, such as "model"; what stands elsewhere is kept. `along` says where the optimizer's
+    state stands, with {param} and {slot}: "optimizer.state.{param}.{slot}". It follows its parameters; `along_scaled` also
+    lets it follow those that the map multiplies. `rest` says what becomes of tensors that no rule takes, in place of what the
+    map says. `partial` leaves out the rules that go the other way only. `like` is a checkpoint with the names, shapes and
+    dtypes that must come out, such as one of spec() or of meta tensors. `memory` bounds the bytes of tensors that are put
+    together at a time.
+
+    docs/key-maps.md describes the language. Raises EspalierError, whose code starts with "map_", and which names the rule,
+    the tensors and the mend.
+    """
+    flags = {"reverse": reverse, "along_scaled": along_scaled, "partial": partial}
+    for name, value in flags.items():
+        check_bool(name, value)
+    if rest not in (None, "error", "keep", "drop"):
+        raise EspalierError(f'rest must be "error", "keep" or "drop", not {rest!r}')
+    text, map_name = _text_of(key_map)
+    named = inputs if isinstance(inputs, Mapping) else {"": inputs}
+    if not named:
+        raise EspalierError("there are no inputs to map")
+    count = check_threads(threads)
+    files = []
+    for label, each in named.items():
+        checkpoint = each if isinstance(each, Checkpoint) else Checkpoint(each, threads=count)
+        files.append((checkpoint._opened, str(label), checkpoint.name))
+    template = like if like is None or isinstance(like, Checkpoint) else Checkpoint(like, threads=count)
+    where = map_name if len(files) > 1 else f"{files[0][2]}: {map_name}"
+    mapped = _core.Mapped.make(
+        text, files, reverse, partial, _numbers_of(sizes), _config_of(config), at, [along] if isinstance(along, str) else list(along),
+        along_scaled, rest, None if template is None else template._opened, check_int("memory", memory, 1, 2**62), count, where,
+    )  # fmt: skip
+    made = MappedCheckpoint.__new__(MappedCheckpoint)
+    made._options, made.name, made._path = {}, where, ""
+    made._mapped = mapped
+    made._open = mapped.open()
+    return made
+
+
+__all__ = ["MapTarget", "MappedCheckpoint", "key_maps", "map"]

@@ -1,0 +1,116 @@
+"""Key maps: planned, read through, saved, and what is wrong with them."""
+
+import json
+import pickle
+
+import espalier
+import numpy as np
+import pytest
+
+MAP = {
+    "espalier_map": 1,
+    "name": "example",
+    "left": {"label": "a", "names": "dotted", "tree": "flat"},
+    "right": {"label": "b", "names": "dotted", "tree": "nested"},
+    "along": {"left": ["opt.{param}.{slot}"], "right": ["moments.{slot}.{param}"]},
+    "rules": [
+        "l.{i}.q [(h p 2) n], l.{i}.k [(h p 2) n] <-> layers.{i}.qk [(h 2 p)+(h 2 p) n]",
+        "norm [n] <-> final_norm [n]",
+        "? gone [n] -> drop",
+    ],
+}
+
+
+def state():
+    made = {f"l.{i}.{name}": np.arange(16, dtype=np.float32).reshape(8, 2) + 100 * i + 50 * (name == "k") for i in (0, 1) for name in "qk"}
+    return {**made, "norm": np.ones(2, np.float32)}
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "in.safetensors"
+    espalier.save_safetensors(path, state(), metadata={"by": "me"})
+    return path
+
+
+def test_a_mapped_checkpoint_is_a_checkpoint(source, tmp_path):
+    mapped = espalier.map(source, MAP, sizes={"p": 2})
+    assert [target.name for target in mapped.targets] == ["layers.0.qk", "layers.1.qk", "final_norm"]
+    first = mapped.targets[0]
+    assert (first.rule, first.work, first.dtype, first.shape) == (1, "strided", "f32", (16, 2))
+    assert first.sources == ("l.0.q", "l.0.k")
+    made = mapped.load()
+    want = state()["l.1.q"].reshape(2, 2, 2, 2).transpose(0, 2, 1, 3).reshape(8, 2)
+    assert np.array_equal(made["layers"]["1"]["qk"][:8], want)
+    assert np.array_equal(mapped["layers"]["1"]["qk"][2:4], want[2:4])
+    assert np.array_equal(mapped.load(at="layers/1/qk"), made["layers"]["1"]["qk"])
+    with pytest.raises(espalier.TreeMismatch):
+        mapped.load(like={"layers": {"0": {"qk": np.zeros((3, 2), np.float32)}}})
+
+    for name in ("out.espalier", "out.safetensors"):
+        if name.endswith("safetensors"):  # which has no nested dicts
+            mapped = espalier.map(source, {**MAP, "right": {"tree": "flat"}}, sizes={"p": 2})
+        mapped.save(tmp_path / name)
+        with espalier.open(tmp_path / name) as saved:
+            note = json.loads(saved.metadata["espalier.map"])
+            assert (note["name"], note["sizes"], saved.metadata["by"]) == ("example", {"p": 2}, "me")
+        back = espalier.map(tmp_path / name, MAP, reverse=True, config={"p": 2}).load()
+        assert back.keys() == state().keys()
+        assert all(np.array_equal(back[key], value) for key, value in state().items())
+    with pytest.raises(espalier.EspalierError, match="not compressed"):
+        mapped.save(tmp_path / "out.safetensors", compression=3)
+    with pytest.raises(TypeError, match="does not pickle"):
+        pickle.dumps(mapped)
+
+
+def test_state_follows_its_parameters(tmp_path):
+    moments = {name: {"exp_avg": value * 2, "step": np.float32(7)} for name, value in state().items()}
+    path = tmp_path / "run.espalier"
+    espalier.save(path, {"model": state(), "opt": moments, "epoch": 3})
+    mapped = espalier.map(path, MAP, at="model", sizes={"p": 2})
+    made = mapped.load()
+    assert made["epoch"] == 3
+    assert np.array_equal(made["moments"]["exp_avg"]["layers"]["0"]["qk"], made["model"]["layers"]["0"]["qk"] * 2)
+    assert made["moments"]["step"]["layers"]["0"]["qk"] == 7
+
+
+def test_what_is_wrong_is_named(source, tmp_path):
+    def code_of(*arguments, **options):
+        with pytest.raises(espalier.EspalierError) as error:
+            espalier.map(*arguments, **options)
+        return error.value.code, str(error.value)
+
+    assert code_of(source, MAP) == ("map_undetermined", code_of(source, MAP)[1])
+    assert "in.safetensors: the key map" in code_of(source, MAP)[1]
+    code, message = code_of(source, {"espalier_map": 1, "rules": ["a [n] <-> b [m]"]})
+    assert code == "map_invalid" and "rule 1" in message
+    assert "llama-meta" in code_of(source, "llama")[1]
+    assert code_of(source, tmp_path / "none.json")[0] == "file_not_found"
+    assert code_of(source, {"rules": [np.zeros(1)]})[0] == "map_invalid"
+    assert code_of(source, MAP, sizes={"p": "2"})[0] == "invalid_argument"
+    assert code_of(source, MAP, sizes={"p": float("nan")})[0] == "invalid_argument"
+    assert code_of(source, MAP, config="{")[0] == "file_not_found"
+    assert code_of(source, MAP, sizes={"p": 2}, rest="leave")[0] == "invalid_argument"
+    like = tmp_path / "like.espalier"
+    espalier.save(like, {"final_norm": np.zeros(2, np.float32)})
+    assert code_of(source, MAP, sizes={"p": 2}, like=like)[0] == "map_template"
+    rules = {"espalier_map": 1, "rest": "drop", "rules": ["norm [n] = l.0.q [n 2] <-> one [n]"]}
+    assert code_of(source, rules)[0].startswith("map_")
+
+
+def test_labels_make_files_of_a_folder(source, tmp_path):
+    rules = {"espalier_map": 1, "rules": ["norm [n] <-> rest::norm [n]", "l.{i}.{w:q|k} <-> layers::{w:q|k}.{i}"]}
+    mapped = espalier.map(source, rules)
+    with pytest.raises(espalier.EspalierError, match="must be a folder"):
+        mapped.save(tmp_path / "out.espalier")
+    mapped.save(tmp_path)
+    assert np.array_equal(espalier.load(tmp_path / "rest.espalier")["norm"], state()["norm"])
+    files = {"rest": tmp_path / "rest.espalier", "layers": espalier.open(tmp_path / "layers.espalier")}
+    back = espalier.map(files, rules, reverse=True).load()
+    assert all(np.array_equal(back[key], value) for key, value in state().items())
+
+
+def test_known_maps():
+    maps = espalier.key_maps()
+    assert "llama-torchtune" in maps
+    assert all('"espalier_map": 1' in text for text in maps.values())

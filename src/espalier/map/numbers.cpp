@@ -1,0 +1,66 @@
+#include "espalier/map/numbers.h"
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "espalier/base/json_tree.h"
+#include "espalier/map/map_error.h"
+
+namespace espalier {
+namespace {
+
+std::optional<double> number_in(const JsonTree& json, std::string_view word) {
+  JsonRef at = json.root();
+  for (;;) {
+    const std::size_t end = word.find('.');
+    if (!at.is_object()) return std::nullopt;
+    const auto member = at.member(word.substr(0, end));
+    if (!member) return std::nullopt;
+    at = *member;
+    if (end == std::string_view::npos) break;
+    word.remove_prefix(end + 1);
+  }
+  if (const auto integer = at.int64()) return static_cast<double>(*integer);
+  return at.real();
+}
+
+}  // namespace
+
+Result<std::function<std::optional<double>(const std::string& word)>> numbers_of(std::string json) {
+  constexpr std::uint32_t kMaxDepth = 32;
+  const auto text = std::make_shared<const std::string>(std::move(json));
+  auto parsed = JsonTree::parse(*text, kMaxDepth);
+  if (!parsed) return propagate(parsed);
+  const auto tree = std::make_shared<const JsonTree>(std::move(*parsed));
+  return [text, tree](const std::string& word) { return number_in(*tree, word); };
+}
+
+Result<void> set_numbers(const std::map<std::string, double>& numbers, MapPlanOptions& plan) {
+  constexpr double kMaxSize = 1e15;
+  std::map<std::string, double> others;
+  for (const auto& [word, value] : numbers) {
+    if (!std::isfinite(value)) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "the number of " + in_quotes(word) + " is not finite");
+    }
+    if (value >= 0 && value < kMaxSize && std::floor(value) == value) {
+      plan.sizes[word] = static_cast<std::uint64_t>(value);
+    } else {
+      others[word] = value;
+    }
+  }
+  if (others.empty()) return {};
+  plan.config = [others = std::move(others),
+                 config = std::move(plan.config)](const std::string& word) {
+    const auto found = others.find(word);
+    if (found != others.end()) return std::optional(found->second);
+    return config ? config(word) : std::nullopt;
+  };
+  return {};
+}
+
+}  // namespace espalier

@@ -22,17 +22,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct ApplyOptions {
   CommonOptions common;
   TargetOptions write;
   std::string update;
   std::string target;
   bool read_others = false;
 };
-
-Error invalid(std::string message) {
-  return {ErrorCode::kInvalidArgument, Error::kNoOffset, {}, std::move(message)};
-}
 
 fs::path folder_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
@@ -44,7 +40,7 @@ bool is_same_file(const fs::path& a, const fs::path& b) {
 }
 
 // Whoever refers to the file that is replaced could not read it any more.
-tl::expected<void, Failure> check_not_needed(const Options& options, const fs::path& target) {
+tl::expected<void, Failure> check_not_needed(const ApplyOptions& options, const fs::path& target) {
   const fs::path folder = folder_of(target);
   std::set<std::string> leaving;
   // The update itself has no further use there.
@@ -59,14 +55,14 @@ tl::expected<void, Failure> check_not_needed(const Options& options, const fs::p
   }
   for (const std::string& name : *needed) {
     if (!is_same_file(folder / name, target)) continue;
-    return fail_about(options.target,
-                      invalid("other checkpoints of the folder refer to this one, and would lose "
-                              "their base; write a new file: espalier flatten"));
+    return refuse(options.target,
+                  "other checkpoints of the folder refer to this one, and would lose "
+                  "their base; write a new file: espalier flatten");
   }
   return {};
 }
 
-Outcome run(const Options& options, Output& out) {
+Outcome run_apply(const ApplyOptions& options, Output& out) {
   TargetOptions write = options.write;
   write.force = true;
   write.espalier_only = true;
@@ -74,18 +70,20 @@ Outcome run(const Options& options, Output& out) {
   auto base = open_file(options.target, options.common);
   if (!base) return about(options.target, base);
   if (base->checkpoint().catalog().format() != FileFormat::kEspalier) {
-    return fail_about(options.target, invalid("only an Espalier file can be replaced by its later "
-                                              "state; `espalier convert UPDATE FILE --force` "
-                                              "writes other formats"));
+    return refuse(options.target,
+                  "only an Espalier file can be replaced by its later "
+                  "state; `espalier convert UPDATE FILE --force` "
+                  "writes other formats");
   }
   auto update = open_file(options.update, options.common);
   if (!update) return about(options.update, update);
   if (update->checkpoint().catalog().format() != FileFormat::kEspalier) {
-    return fail_about(options.update, invalid("only Espalier files are updates; `espalier convert` "
-                                              "writes one"));
+    return refuse(options.update,
+                  "only Espalier files are updates; `espalier convert` "
+                  "writes one");
   }
   if (!is_url(options.update) && is_same_file(options.update, options.target)) {
-    return fail_about(options.update, invalid("a file cannot be applied to itself"));
+    return refuse(options.update, "a file cannot be applied to itself");
   }
   std::error_code ignored;
   for (const fs::path& target :
@@ -130,7 +128,7 @@ Outcome run(const Options& options, Output& out) {
 }  // namespace
 
 void add_apply(CLI::App& app, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ApplyOptions>();
   CLI::App* command = app.add_subcommand(
       "apply", "Bring a checkpoint to the state of a later one that was made against it");
   command
@@ -162,7 +160,7 @@ void add_apply(CLI::App& app, Action& action) {
   add_open_options(*command, options->common);
   set_examples(*command, {"espalier apply step-2.delta.espalier served.espalier"});
   command->callback(
-      [options, &action] { action = [options](Output& out) { return run(*options, out); }; });
+      [options, &action] { action = [options](Output& out) { return run_apply(*options, out); }; });
 }
 
 }  // namespace espalier::cli

@@ -44,6 +44,10 @@ using Action = std::function<Outcome(Output& out)>;
 inline tl::unexpected<Failure> fail_about(std::string file, Error error) {
   return tl::unexpected<Failure>({std::move(file), std::move(error)});
 }
+inline tl::unexpected<Failure> refuse(std::string file, std::string message) {
+  return fail_about(std::move(file),
+                    {ErrorCode::kInvalidArgument, Error::kNoOffset, {}, std::move(message)});
+}
 /// Passes on the error of a Result: `if (!x) return about(file, x);`.
 template <class T>
 tl::unexpected<Failure> about(std::string file, Result<T>& failed) {

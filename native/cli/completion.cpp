@@ -13,11 +13,11 @@
 namespace espalier::cli {
 namespace {
 
-struct Options {
+struct CompletionOptions {
   std::string shell;
 };
 
-Outcome print_script(const CLI::App& app, const Options& options, Output& out) {
+Outcome print_script(const CLI::App& app, const CompletionOptions& options, Output& out) {
   const CommandUsage usage = usage_of(app);
   if (options.shell == "bash") out.write(bash_completion(usage));
   if (options.shell == "zsh") out.write(zsh_completion(usage));
@@ -70,7 +70,7 @@ Outcome print_paths(const PathOptions& options, Output& out) {
 }  // namespace
 
 void add_completion(CLI::App& app, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CompletionOptions>();
   CLI::App* command =
       app.add_subcommand("completion", "Print a script that completes commands in a shell");
   command->add_option("SHELL", options->shell, "bash, zsh or fish")

@@ -8,7 +8,7 @@
 namespace espalier::cli {
 namespace {
 
-using Kind = ValueName::Kind;
+using ValueKind = ValueName::Kind;
 
 std::string joined(const std::vector<std::string>& words, std::string_view separator) {
   return fmt::format("{}", fmt::join(words, separator));
@@ -35,19 +35,19 @@ void for_each_option(const CommandUsage& command, Use use) {
   }
 }
 
-std::string kind_word(Kind kind) {
+std::string kind_word(ValueKind kind) {
   switch (kind) {
-    case Kind::kAny:
+    case ValueKind::kAny:
       return "any";
-    case Kind::kWords:
+    case ValueKind::kWords:
       return "words";
-    case Kind::kFile:
+    case ValueKind::kFile:
       return "file";
-    case Kind::kFolder:
+    case ValueKind::kFolder:
       return "folder";
-    case Kind::kKeyPath:
+    case ValueKind::kKeyPath:
       return "path";
-    case Kind::kCommand:
+    case ValueKind::kCommand:
       return "command";
   }
   return "any";
@@ -55,8 +55,8 @@ std::string kind_word(Kind kind) {
 
 // The words that a value may be, if they are known.
 std::vector<std::string> words_of(const ValueName& value, const CommandUsage& program) {
-  if (value.kind() == Kind::kCommand) return names_of(program.commands);
-  return value.kind() == Kind::kWords ? value.words() : std::vector<std::string>();
+  if (value.kind() == ValueKind::kCommand) return names_of(program.commands);
+  return value.kind() == ValueKind::kWords ? value.words() : std::vector<std::string>();
 }
 
 // bash: `kind` and `words` of a value.
@@ -69,16 +69,16 @@ std::string bash_value(const ValueName& value, const CommandUsage& program) {
 // zsh: a description of what _arguments completes.
 std::string zsh_action(const ValueName& value, const CommandUsage& program) {
   switch (value.kind()) {
-    case Kind::kFile:
+    case ValueKind::kFile:
       return "_files";
-    case Kind::kFolder:
+    case ValueKind::kFolder:
       return "_files -/";
-    case Kind::kKeyPath:
+    case ValueKind::kKeyPath:
       return "_espalier_paths";
-    case Kind::kWords:
-    case Kind::kCommand:
+    case ValueKind::kWords:
+    case ValueKind::kCommand:
       return "(" + joined(words_of(value, program), " ") + ")";
-    case Kind::kAny:
+    case ValueKind::kAny:
       break;
   }
   return " ";
@@ -102,7 +102,8 @@ std::string zsh_option(const OptionUsage& option, const CommandUsage& program) {
     if (!option.value.name.empty()) text += name.starts_with("--") ? "=" : "+";
     text += "[" + zsh_text(option.description) + "]";
     if (!option.value.name.empty()) {
-      text += ":" + zsh_text(option.value.kind() == Kind::kWords ? "word" : option.value.name) +
+      text += ":" +
+              zsh_text(option.value.kind() == ValueKind::kWords ? "word" : option.value.name) +
               ":" + zsh_action(option.value, program);
     }
     specifications += " \\\n        " + single_quoted(text);
@@ -301,12 +302,12 @@ std::string fish_completion(const CommandUsage& program) {
       const auto words = words_of(option.value, program);
       if (!words.empty()) {
         line += " -x -a " + single_quoted(joined(words, " "));
-      } else if (option.value.kind() == Kind::kFolder) {
+      } else if (option.value.kind() == ValueKind::kFolder) {
         line += " -x -a '(__fish_complete_directories)'";
-      } else if (option.value.kind() == Kind::kKeyPath) {
+      } else if (option.value.kind() == ValueKind::kKeyPath) {
         line += " -x -a '(__espalier_paths)'";
       } else if (!option.value.name.empty()) {
-        line += option.value.kind() == Kind::kFile ? " -r -F" : " -x";
+        line += option.value.kind() == ValueKind::kFile ? " -r -F" : " -x";
       }
       lines += line + " -d " + single_quoted(option.description) + "\n";
     });
@@ -323,7 +324,7 @@ std::string fish_completion(const CommandUsage& program) {
       if (!words.empty()) {
         lines += fmt::format("complete -c espalier -n {} -f -a {}\n", single_quoted(condition),
                              single_quoted(joined(words, " ")));
-      } else if (value.kind() == Kind::kKeyPath) {
+      } else if (value.kind() == ValueKind::kKeyPath) {
         lines += fmt::format(
             "complete -c espalier -n {} -f -a '(__espalier_paths)'\n",
             single_quoted(condition + "; and __espalier_wants_path " + std::to_string(i)));

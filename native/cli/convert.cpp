@@ -23,7 +23,7 @@
 namespace espalier::cli {
 namespace {
 
-struct Options {
+struct ConvertOptions {
   CommonOptions common;
   TargetOptions write;
   BaseOptions bases;
@@ -34,7 +34,7 @@ struct Options {
 
 // Only Espalier files get the tree that a safetensors file carries in its metadata. Another
 // safetensors file keeps it there.
-CarriedTree carried_tree(SaveFormat target, const Options& options) {
+CarriedTree carried_tree(SaveFormat target, const ConvertOptions& options) {
   return target == SaveFormat::kEspalier && !options.flat ? CarriedTree::kRestore
                                                           : CarriedTree::kLeave;
 }
@@ -53,7 +53,7 @@ Result<void> check_needs_not(const Checkpoint& source, const Route& route) {
 }
 
 tl::expected<Written, Failure> convert(const Route& route, SaveFormat format,
-                                       const Options& options) {
+                                       const ConvertOptions& options) {
   auto content = read_content(route.source, options.common, carried_tree(format, options), true);
   if (!content) return tl::unexpected<Failure>(std::move(content.error()));
   tell_losses(route.source, content->file.checkpoint().catalog());
@@ -80,7 +80,7 @@ tl::expected<Written, Failure> convert(const Route& route, SaveFormat format,
 }
 
 // Reports one conversion of several. A failure does not keep the others from being converted.
-ExitCode report(Output& out, JsonWriter& json, const Options& options, const Route& route,
+ExitCode report(Output& out, JsonWriter& json, const ConvertOptions& options, const Route& route,
                 const tl::expected<Written, Failure>& written) {
   if (options.common.json) {
     json.begin_object();
@@ -102,7 +102,7 @@ ExitCode report(Output& out, JsonWriter& json, const Options& options, const Rou
   return exit_code(written.error().error.code);
 }
 
-Outcome convert_several(const std::vector<Conversion>& conversions, const Options& options,
+Outcome convert_several(const std::vector<Conversion>& conversions, const ConvertOptions& options,
                         Output& out) {
   JsonWriter json(out);
   if (options.common.json) {
@@ -124,7 +124,7 @@ Outcome convert_several(const std::vector<Conversion>& conversions, const Option
   return worst;
 }
 
-Outcome run(const Options& options, Output& out) {
+Outcome run_convert(const ConvertOptions& options, Output& out) {
   auto conversions = plan_conversions(options.names, options.output, options.write);
   if (!conversions) return tl::unexpected<Failure>(std::move(conversions.error()));
   for (const Conversion& each : *conversions) {
@@ -157,7 +157,7 @@ Outcome run(const Options& options, Output& out) {
   return ExitCode::kOk;
 }
 
-void add_written_options(CLI::App& command, Options& options) {
+void add_written_options(CLI::App& command, ConvertOptions& options) {
   add_new_file_options(command, options.write);
   add_compress_option(command, options.write);
   add_json_option(command, options.common);
@@ -168,7 +168,7 @@ void add_written_options(CLI::App& command, Options& options) {
 }  // namespace
 
 void add_convert(CLI::App& app, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ConvertOptions>();
   CLI::App* command = app.add_subcommand(
       "convert", "Check a whole checkpoint and write it to a new file, in any format");
   command
@@ -198,12 +198,13 @@ void add_convert(CLI::App& app, Action& action) {
                           "espalier convert run.espalier small.espalier --compress",
                           "espalier convert step-2.pt step-2.espalier --base step-1.espalier",
                           "espalier convert model.pt model.safetensors --unrepresentable drop"});
-  command->callback(
-      [options, &action] { action = [options](Output& out) { return run(*options, out); }; });
+  command->callback([options, &action] {
+    action = [options](Output& out) { return run_convert(*options, out); };
+  });
 }
 
 void add_delta(CLI::App& app, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ConvertOptions>();
   auto base = std::make_shared<std::string>();
   auto source = std::make_shared<std::string>();
   CLI::App* command =
@@ -225,12 +226,12 @@ void add_delta(CLI::App& app, Action& action) {
     options->names = {*source};
     options->write.format = "espalier";
     options->write.espalier_only = true;
-    action = [options](Output& out) { return run(*options, out); };
+    action = [options](Output& out) { return run_convert(*options, out); };
   });
 }
 
 void add_flatten(CLI::App& app, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ConvertOptions>();
   auto source = std::make_shared<std::string>();
   CLI::App* command = app.add_subcommand(
       "flatten", "Write a checkpoint that lies in several files as one that needs no other");
@@ -242,7 +243,7 @@ void add_flatten(CLI::App& app, Action& action) {
     options->names = {*source};
     options->write.format = "espalier";
     options->write.espalier_only = true;
-    action = [options](Output& out) { return run(*options, out); };
+    action = [options](Output& out) { return run_convert(*options, out); };
   });
 }
 

@@ -28,7 +28,7 @@ namespace {
 
 constexpr std::size_t kMaxShownBytes = 64;
 
-struct Options {
+struct DiffCommandOptions {
   CommonOptions common;
   std::string a;
   std::string b;
@@ -83,7 +83,7 @@ bool have_equal_digests(const CheckpointFile& a, const CheckpointFile& b) {
 // Compares the tensors of all kData differences, tied ones once, and drops differences whose
 // tensors are equal.
 tl::expected<void, Failure> compare_all_data(const NamedFile& a, const NamedFile& b,
-                                             const Options& options, Report& report) {
+                                             const DiffCommandOptions& options, Report& report) {
   const Checkpoint& checkpoint_a = a.file.checkpoint();
   const Checkpoint& checkpoint_b = b.file.checkpoint();
   for (const Difference& difference : report.state) {
@@ -228,7 +228,7 @@ class TextPrinter {
   SubtreeTotals totals_b_;
 };
 
-void print_text(Output& out, const Options& options, const Side& a, const Side& b,
+void print_text(Output& out, const DiffCommandOptions& options, const Side& a, const Side& b,
                 const Report& report) {
   TextPrinter printer(out, a, b, report, options.tolerance);
   for (const Difference& difference : report.state) printer.print(difference, "");
@@ -267,7 +267,7 @@ void write_data(JsonWriter& json, const TensorRef& tensor, const DataDiff& diff)
   has_numbers ? json.value(diff.not_comparable) : json.null();
 }
 
-void print_json(Output& out, const Options& options, const Side& a, const Side& b,
+void print_json(Output& out, const DiffCommandOptions& options, const Side& a, const Side& b,
                 const Report& report) {
   JsonWriter json(out);
   json.begin_object();
@@ -307,7 +307,7 @@ Result<void> check_tolerance(double value) {
   return fail(ErrorCode::kInvalidArgument, "a tolerance is a finite number, 0 or more");
 }
 
-Outcome run(const Options& options, Output& out) {
+Outcome run_diff(const DiffCommandOptions& options, Output& out) {
   if (auto ok = check_tolerance(options.tolerance.rtol); !ok) return about("--rtol", ok);
   if (auto ok = check_tolerance(options.tolerance.atol); !ok) return about("--atol", ok);
   auto patterns = parse_patterns(options.patterns);
@@ -358,7 +358,7 @@ Outcome run(const Options& options, Output& out) {
 }  // namespace
 
 void add_diff(CLI::App& app, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DiffCommandOptions>();
   CLI::App* command =
       app.add_subcommand("diff", "Compare two checkpoints: structure, values, tensors");
   command->add_option("A", options->a, kCheckpointHelp)->required();
@@ -382,7 +382,7 @@ void add_diff(CLI::App& app, Action& action) {
   set_examples(*command, {"espalier diff step-1000.espalier step-2000.espalier",
                           "espalier diff step-1000.espalier step-2000.espalier 'model/**'"});
   command->callback(
-      [options, &action] { action = [options](Output& out) { return run(*options, out); }; });
+      [options, &action] { action = [options](Output& out) { return run_diff(*options, out); }; });
 }
 
 }  // namespace espalier::cli

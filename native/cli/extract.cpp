@@ -19,7 +19,7 @@
 namespace espalier::cli {
 namespace {
 
-struct Options {
+struct ExtractOptions {
   CommonOptions common;
   TargetOptions write;
   std::string file;
@@ -54,7 +54,7 @@ Result<Tensor> whole(const CheckpointFile& file, const std::string& name, const 
 }
 
 // Which nodes --exclude names, by number.
-Result<std::vector<bool>> find_excluded(const CheckpointFile& file, const Options& options) {
+Result<std::vector<bool>> find_excluded(const CheckpointFile& file, const ExtractOptions& options) {
   std::vector<bool> excluded;
   if (options.excluded.empty()) return excluded;
   const auto nodes = select_nodes(file, options.excluded, true);
@@ -66,7 +66,7 @@ Result<std::vector<bool>> find_excluded(const CheckpointFile& file, const Option
   return excluded;
 }
 
-Result<Value> select_state(const CheckpointFile& file, const Options& options,
+Result<Value> select_state(const CheckpointFile& file, const ExtractOptions& options,
                            const SliceSpec& slice, SaveFormat format, Cast& cast) {
   auto patterns = parse_patterns(options.patterns);
   if (!patterns) return propagate(patterns);
@@ -100,13 +100,13 @@ Result<Value> select_state(const CheckpointFile& file, const Options& options,
 }
 
 // Whether the user left OUT out, so that the first pattern stands in its place.
-bool is_pattern(const Options& options) {
+bool is_pattern(const ExtractOptions& options) {
   if (options.target.find_first_of("*?[{") != std::string::npos) return true;
   const auto file = open_file(options.file, options.common);
   return file && !options.target.empty() && file->state().at(options.target).has_value();
 }
 
-Result<SaveFormat> format_of(const Options& options) {
+Result<SaveFormat> format_of(const ExtractOptions& options) {
   auto format = target_format(options.target, options.write, Formats::kAll);
   if (format || !options.write.format.empty() || find_format_ending(options.target) != nullptr ||
       !is_pattern(options)) {
@@ -142,7 +142,7 @@ Result<void> move_attributes(Value& metadata, const CheckpointFile& file, const 
   return metadata.set(place, std::move(moved));
 }
 
-Outcome run(const Options& options, Output& out) {
+Outcome run_extract(const ExtractOptions& options, Output& out) {
   auto slice = SliceSpec::parse(options.slice);
   if (!slice) return about("--slice", slice);
   if (auto ok = check_target(options.target, options.write); !ok) return about(options.target, ok);
@@ -179,7 +179,7 @@ Outcome run(const Options& options, Output& out) {
 }  // namespace
 
 void add_extract(CLI::App& app, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExtractOptions>();
   CLI::App* command = app.add_subcommand("extract", "Write part of a checkpoint to a new file");
   command->add_option("FILE", options->file, kCheckpointHelp)->required();
   command
@@ -208,8 +208,9 @@ void add_extract(CLI::App& app, Action& action) {
   add_read_options(*command, options->common);
   set_examples(*command, {"espalier extract run.espalier model.espalier 'model/**'",
                           "espalier extract run.espalier model.safetensors --root model"});
-  command->callback(
-      [options, &action] { action = [options](Output& out) { return run(*options, out); }; });
+  command->callback([options, &action] {
+    action = [options](Output& out) { return run_extract(*options, out); };
+  });
 }
 
 }  // namespace espalier::cli

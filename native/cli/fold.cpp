@@ -21,7 +21,7 @@
 namespace espalier::cli {
 namespace {
 
-struct Options {
+struct FoldOptions {
   CommonOptions common;
   TargetOptions write;
   std::string source;
@@ -44,7 +44,7 @@ tl::expected<bool, Failure> check_whole(const OpenBase& source, const std::strin
   return true;
 }
 
-Outcome run(const Options& options, bool is_fold, Output& out) {
+Outcome run_fold(const FoldOptions& options, bool is_fold, Output& out) {
   if (auto ok = check_target(options.target, options.write); !ok) return about(options.target, ok);
   std::vector<OpenBase> files;
   for (const std::string& name : options.onto) {
@@ -91,7 +91,7 @@ Outcome run(const Options& options, bool is_fold, Output& out) {
   return outcome;
 }
 
-void add_options(CLI::App& command, Options& options) {
+void add_options(CLI::App& command, FoldOptions& options) {
   options.write.espalier_only = true;
   add_new_file_options(command, options.write);
   add_json_option(command, options.common);
@@ -102,7 +102,7 @@ void add_options(CLI::App& command, Options& options) {
 }  // namespace
 
 void add_fold(CLI::App& app, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<FoldOptions>();
   CLI::App* command = app.add_subcommand(
       "fold",
       "Make one patch of several that lie one upon the other, so that files between can go");
@@ -114,12 +114,13 @@ void add_fold(CLI::App& app, Action& action) {
   command->add_option("OUT", options->target, "The file to write, in the same folder")->required();
   add_options(*command, *options);
   set_examples(*command, {"espalier fold step-9.espalier folded-9.espalier"});
-  command->callback(
-      [options, &action] { action = [options](Output& out) { return run(*options, true, out); }; });
+  command->callback([options, &action] {
+    action = [options](Output& out) { return run_fold(*options, true, out); };
+  });
 }
 
 void add_rebase(CLI::App& app, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<FoldOptions>();
   CLI::App* command = app.add_subcommand(
       "rebase",
       "Let a checkpoint depend on another copy of its base: compressed, renamed or flattened");
@@ -142,7 +143,7 @@ void add_rebase(CLI::App& app, Action& action) {
   set_examples(*command,
                {"espalier rebase step-9.espalier --onto base-small.espalier -o new.espalier"});
   command->callback([options, &action] {
-    action = [options](Output& out) { return run(*options, false, out); };
+    action = [options](Output& out) { return run_fold(*options, false, out); };
   });
 }
 

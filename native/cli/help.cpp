@@ -11,15 +11,14 @@
 namespace espalier::cli {
 namespace {
 
-struct Options {
+struct HelpOptions {
   std::string command;
 };
 
-Outcome run(const CLI::App& app, const Options& options, Output& out) {
+Outcome run_help(const CLI::App& app, const HelpOptions& options, Output& out) {
   const CLI::App* subject = options.command.empty() ? &app : find_command(app, options.command);
   if (subject == nullptr) {
-    return fail_about("", {ErrorCode::kInvalidArgument, Error::kNoOffset, "",
-                           no_such_command(app, options.command)});
+    return refuse("", no_such_command(app, options.command));
   }
   out.write(help_text(usage_of(*subject), terminal_columns(STDOUT_FILENO)));
   return ExitCode::kOk;
@@ -28,12 +27,12 @@ Outcome run(const CLI::App& app, const Options& options, Output& out) {
 }  // namespace
 
 void add_help(CLI::App& app, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<HelpOptions>();
   CLI::App* command = app.add_subcommand("help", "Print the help on a command");
   command->add_option("COMMAND", options->command, "The command; without it, all are listed");
   set_examples(*command, {"espalier help ls"});
   command->callback([&app, options, &action] {
-    action = [&app, options](Output& out) { return run(app, *options, out); };
+    action = [&app, options](Output& out) { return run_help(app, *options, out); };
   });
 }
 

@@ -16,7 +16,7 @@
 namespace espalier::cli {
 namespace {
 
-struct Options {
+struct IndexOptions {
   CommonOptions common;
   TargetOptions write;
   std::vector<std::string> files;
@@ -38,11 +38,9 @@ tl::expected<Value, Failure> join(const std::vector<OpenBase>& bases,
     if (!state) return about(names[i], state);
     if (bases.size() == 1) return std::move(*state);
     if (state->kind() != Kind::kDict) {
-      return fail_about(names[i], {ErrorCode::kInvalidArgument,
-                                   Error::kNoOffset,
-                                   {},
-                                   "several files are joined key by key, and the root of this one "
-                                   "is no dict; index it by itself"});
+      return refuse(names[i],
+                    "several files are joined key by key, and the root of this one "
+                    "is no dict; index it by itself");
     }
     for (std::size_t k = 0; k < state->keys().size(); ++k) {
       const Key& key = state->keys()[k];
@@ -68,16 +66,13 @@ Value join_metadata(const std::vector<OpenBase>& bases) {
   return joined;
 }
 
-Outcome run(const Options& options, Output& out) {
+Outcome run_index(const IndexOptions& options, Output& out) {
   // Without -o, the last name is the file to write, as for merge.
   std::vector<std::string> names = options.files;
   const std::string target = options.output.value_or(names.back());
   if (!options.output) names.pop_back();
   if (names.empty()) {
-    return fail_about(target, {ErrorCode::kInvalidArgument,
-                               Error::kNoOffset,
-                               {},
-                               "OUT is missing: the file to write comes last"});
+    return refuse(target, "OUT is missing: the file to write comes last");
   }
   if (auto ok = check_target(target, options.write); !ok) return about(target, ok);
   std::vector<OpenBase> bases;
@@ -98,7 +93,7 @@ Outcome run(const Options& options, Output& out) {
 }  // namespace
 
 void add_index(CLI::App& app, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<IndexOptions>();
   CLI::App* command = app.add_subcommand(
       "index", "Give files a tree with hashes, in a small file beside them that copies nothing");
   command
@@ -119,7 +114,7 @@ void add_index(CLI::App& app, Action& action) {
   set_examples(*command, {"espalier index model.safetensors.index.json model.espalier --nest",
                           "espalier index model-*.safetensors -o model.espalier"});
   command->callback(
-      [options, &action] { action = [options](Output& out) { return run(*options, out); }; });
+      [options, &action] { action = [options](Output& out) { return run_index(*options, out); }; });
 }
 
 }  // namespace espalier::cli

@@ -19,10 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Error invalid(std::string message) {
-  return {ErrorCode::kInvalidArgument, Error::kNoOffset, {}, std::move(message)};
-}
-
 // The most that is read of a map or a configuration.
 constexpr std::uintmax_t kMaxTextBytes = KeyMap::kMaxBytes;
 
@@ -74,9 +70,9 @@ tl::expected<KeyMap, Failure> find_map(const std::string& name) {
       if (known.name == name) text = known.text;
     }
     if (text.empty()) {
-      return fail_about("--map", invalid("there is no map called " + escaped(name) +
-                                         "; `espalier map --list` prints those that there are, and "
-                                         "the name of a file ends in .json"));
+      return refuse("--map", "there is no map called " + escaped(name) +
+                                 "; `espalier map --list` prints those that there are, and "
+                                 "the name of a file ends in .json");
     }
   }
   auto map = KeyMap::parse(text);

@@ -17,7 +17,7 @@
 namespace espalier::cli {
 namespace {
 
-struct Options {
+struct LogOptions {
   CommonOptions common;
   std::vector<std::string> files;
 };
@@ -92,7 +92,7 @@ void write_json(JsonWriter& json, const std::string& name, const CheckpointFile&
   json.end_object();
 }
 
-Outcome run(const Options& options, Output& out) {
+Outcome run_log(const LogOptions& options, Output& out) {
   JsonWriter json(out);
   if (options.common.json) {
     json.begin_object();
@@ -130,7 +130,7 @@ Outcome run(const Options& options, Output& out) {
 }  // namespace
 
 void add_log(CLI::App& app, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<LogOptions>();
   CLI::App* command = app.add_subcommand(
       "log",
       "Tell how checkpoints are stored: chunks here, in other files and patched, and what is "
@@ -140,7 +140,7 @@ void add_log(CLI::App& app, Action& action) {
   add_read_options(*command, options->common);
   set_examples(*command, {"espalier log run/*.espalier"});
   command->callback(
-      [options, &action] { action = [options](Output& out) { return run(*options, out); }; });
+      [options, &action] { action = [options](Output& out) { return run_log(*options, out); }; });
 }
 
 }  // namespace espalier::cli

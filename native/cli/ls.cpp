@@ -26,7 +26,7 @@
 namespace espalier::cli {
 namespace {
 
-struct Options {
+struct LsOptions {
   CommonOptions common;
   std::string file;
   std::vector<std::string> patterns;
@@ -66,7 +66,7 @@ struct Listing {
   Storage storage;
 };
 
-void sort(Nodes& nodes, const Listing& listing, const Options& options) {
+void sort(Nodes& nodes, const Listing& listing, const LsOptions& options) {
   const auto by = [&](auto less) { std::stable_sort(nodes.begin(), nodes.end(), less); };
   using Number = std::uint32_t;
   if (options.order == "path") by([&](Number a, Number b) { return listing.paths.less(a, b); });
@@ -96,7 +96,7 @@ Totals totals_of(const Listing& listing, const Nodes& nodes) {
 }
 
 // The aligned columns of one line.
-void fill(Table::Cells& cells, Listing& listing, const NodeRef& node, const Options& options) {
+void fill(Table::Cells& cells, Listing& listing, const NodeRef& node, const LsOptions& options) {
   const auto tensor = node.tensor();
   if (tensor) {
     cells = {dtype_text(*tensor), shape_text(tensor->shape()),
@@ -122,7 +122,7 @@ std::string name_of(const Listing& listing, const Ties& ties, const NodeRef& nod
 }
 
 // Why nothing is listed: what the patterns select, and what was left out of it.
-std::string explain_nothing(const CheckpointFile& file, const Options& options) {
+std::string explain_nothing(const CheckpointFile& file, const LsOptions& options) {
   const auto all = select_nodes(file, options.patterns, true);
   const std::string nodes = counted(all ? all->size() : 0, "node");
   const std::string selected =
@@ -131,7 +131,7 @@ std::string explain_nothing(const CheckpointFile& file, const Options& options) 
   return selected + ", and none is a tensor; --all lists them";
 }
 
-Table table_for(const Options& options, Colors colors) {
+Table table_for(const LsOptions& options, Colors colors) {
   using Align = Table::Align;
   std::vector<Table::Column> columns = {{Align::kLeft, Style::kType}, {}, {Align::kRight}};
   if (options.with_storage) {
@@ -141,7 +141,7 @@ Table table_for(const Options& options, Colors colors) {
 }
 
 void print_text(Output& out, const CheckpointFile& file, Listing& listing, const Nodes& nodes,
-                const Options& options) {
+                const LsOptions& options) {
   const bool has_titles = options.with_storage && !options.common.quiet && !nodes.empty();
   Table table = table_for(options, out.colors());
   Table::Cells cells(kTitles.begin(), kTitles.end());
@@ -171,7 +171,7 @@ void print_text(Output& out, const CheckpointFile& file, Listing& listing, const
   print_notes(out, listing.checkpoint.catalog());
 }
 
-void write_json(JsonWriter& json, Listing& listing, const Nodes& nodes, const Options& options) {
+void write_json(JsonWriter& json, Listing& listing, const Nodes& nodes, const LsOptions& options) {
   json.begin_object();
   json.member("file", shown_name(options.file));
   json.member("format", format_name(listing.checkpoint.catalog().format()));
@@ -193,7 +193,7 @@ void write_json(JsonWriter& json, Listing& listing, const Nodes& nodes, const Op
   json.end_object();
 }
 
-Outcome run_on_file(const Options& options, Output& out, JsonWriter* json) {
+Outcome run_on_file(const LsOptions& options, Output& out, JsonWriter* json) {
   auto file = open_file(options.file, options.common);
   if (!file) return about(options.file, file);
   const NodeFilter filter(options.filters);
@@ -212,10 +212,10 @@ Outcome run_on_file(const Options& options, Output& out, JsonWriter* json) {
   return ExitCode::kOk;
 }
 
-Outcome run(const Options& options, Output& out) {
+Outcome run_ls(const LsOptions& options, Output& out) {
   auto told = tell_apart(options.file, options.patterns, options.common);
   if (!told) return tl::unexpected<Failure>(std::move(told.error()));
-  Options one = options;
+  LsOptions one = options;
   one.patterns = std::move(told->patterns);
   return for_each_file(told->files, options.common, out,
                        [&](const std::string& file, Output& output, JsonWriter* json) {
@@ -227,7 +227,7 @@ Outcome run(const Options& options, Output& out) {
 }  // namespace
 
 void add_ls(CLI::App& app, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<LsOptions>();
   CLI::App* command = app.add_subcommand("ls", "List tensors: type, shape, size, key path");
   command->add_option("FILE", options->file, kCheckpointHelp)->required();
   add_file_or_pattern_arguments(*command, options->patterns);
@@ -250,7 +250,7 @@ void add_ls(CLI::App& app, Action& action) {
                           "espalier ls run.espalier 'model/**/weight' --sort size",
                           "espalier ls run.espalier optimizer --dtype bf16,f32 --larger 1MiB"});
   command->callback(
-      [options, &action] { action = [options](Output& out) { return run(*options, out); }; });
+      [options, &action] { action = [options](Output& out) { return run_ls(*options, out); }; });
 }
 
 }  // namespace espalier::cli

@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct MapCommandOptions {
   CommonOptions common;
   TargetOptions write;
   std::vector<std::string> names;     // without -o, --plan and --explain the last one is OUT
@@ -48,11 +48,7 @@ struct Options {
   bool writes_nothing() const { return plan || !explain.empty(); }
 };
 
-Error invalid(std::string message) {
-  return {ErrorCode::kInvalidArgument, Error::kNoOffset, {}, std::move(message)};
-}
-
-tl::expected<std::vector<MapInput>, Failure> open_inputs(const Options& options) {
+tl::expected<std::vector<MapInput>, Failure> open_inputs(const MapCommandOptions& options) {
   std::vector<MapInput> inputs;
   for (const std::string& name : options.names) {
     auto file = open_file(name, options.common);
@@ -62,20 +58,21 @@ tl::expected<std::vector<MapInput>, Failure> open_inputs(const Options& options)
   for (const std::string& text : options.labelled) {
     const std::size_t at = text.find('=');
     if (at == std::string::npos || at == 0) {
-      return fail_about("--in", invalid(escaped(text) + " is no label and its file, such as "
-                                                        "lora=adapter.safetensors"));
+      return refuse("--in", escaped(text) +
+                                " is no label and its file, such as "
+                                "lora=adapter.safetensors");
     }
     const std::string name = text.substr(at + 1);
     auto file = open_file(name, options.common);
     if (!file) return about(name, file);
     inputs.push_back({std::move(*file), text.substr(0, at), name});
   }
-  if (inputs.empty()) return fail_about("", invalid("no checkpoint to read is given"));
+  if (inputs.empty()) return refuse("", "no checkpoint to read is given");
   return inputs;
 }
 
 // Takes the name of the output from the inputs.
-Result<void> settle_names(Options& options) {
+Result<void> settle_names(MapCommandOptions& options) {
   if (options.output) return {};
   if (options.writes_nothing()) {
     // A command line of a run to come may have its output.
@@ -103,14 +100,13 @@ struct Planned {
 };
 
 tl::expected<std::vector<Planned>, Failure> plan_files(
-    const std::vector<MappedCheckpoint::Output>& outputs, const Options& options) {
+    const std::vector<MappedCheckpoint::Output>& outputs, const MapCommandOptions& options) {
   std::vector<Planned> files;
   const std::string source =
       options.names.size() == 1 && options.labelled.empty() ? options.names.front() : std::string();
   const bool is_folder = outputs.size() > 1 || !outputs.front().label.empty();
   if (is_folder && !fs::is_directory(*options.output)) {
-    return fail_about(*options.output,
-                      invalid("the map makes a file for each label, so this must be a folder"));
+    return refuse(*options.output, "the map makes a file for each label, so this must be a folder");
   }
   for (const auto& output : outputs) {
     std::string target = *options.output;
@@ -121,8 +117,7 @@ tl::expected<std::vector<Planned>, Failure> plan_files(
       name.append(".").append(write.format);
       // A label may come from a map of a stranger.
       if (!is_sibling_name(name) || name.starts_with('.')) {
-        return fail_about(target,
-                          invalid("the label " + escaped(output.label) + " is no file name"));
+        return refuse(target, "the label " + escaped(output.label) + " is no file name");
       }
       target = (fs::path(target) / name).string();
     }
@@ -135,7 +130,7 @@ tl::expected<std::vector<Planned>, Failure> plan_files(
 }
 
 // The name of the input that an error is about, if it says so.
-Failure failure_of(const Options& options, Error error) {
+Failure failure_of(const MapCommandOptions& options, Error error) {
   std::string file = std::exchange(error.file, {});
   if (file.empty() && options.names.size() == 1 && options.labelled.empty()) {
     file = options.names.front();
@@ -143,8 +138,8 @@ Failure failure_of(const Options& options, Error error) {
   return {file, std::move(error)};
 }
 
-Outcome write_files(const MappedCheckpoint& mapped, const KeyMap& map, const Options& options,
-                    Output& out) {
+Outcome write_files(const MappedCheckpoint& mapped, const KeyMap& map,
+                    const MapCommandOptions& options, Output& out) {
   auto outputs = mapped.outputs();
   if (!outputs) return tl::unexpected(failure_of(options, outputs.error()));
   auto files = plan_files(*outputs, options);
@@ -179,14 +174,15 @@ Outcome write_files(const MappedCheckpoint& mapped, const KeyMap& map, const Opt
   return ExitCode::kOk;
 }
 
-Outcome run(Options options, Output& out) {
+Outcome run_map(MapCommandOptions options, Output& out) {
   if (options.list) {
     print_known_maps(out, options.common.json);
     return ExitCode::kOk;
   }
   if (options.map.name.empty()) {
-    return fail_about("", invalid("no map is given; pass --map NAME or --map FILE.json, or see "
-                                  "`espalier map --list`"));
+    return refuse("",
+                  "no map is given; pass --map NAME or --map FILE.json, or see "
+                  "`espalier map --list`");
   }
   auto map = find_map(options.map.name);
   if (!map) return tl::unexpected(map.error());
@@ -241,7 +237,7 @@ Outcome run(Options options, Output& out) {
 }  // namespace
 
 void add_map(CLI::App& app, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<MapCommandOptions>();
   CLI::App* command =
       app.add_subcommand("map", "Turn a checkpoint of one framework into another's, by a key map");
   command
@@ -317,7 +313,7 @@ void add_map(CLI::App& app, Action& action) {
        "espalier map base.safetensors --in lora=adapter.safetensors merged.safetensors "
        "--map lora-merge --set alpha=16"});
   command->callback(
-      [options, &action] { action = [options](Output& out) { return run(*options, out); }; });
+      [options, &action] { action = [options](Output& out) { return run_map(*options, out); }; });
 }
 
 }  // namespace espalier::cli

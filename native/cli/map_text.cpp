@@ -10,6 +10,7 @@
 #include "colors.h"
 #include "json_writer.h"
 #include "text.h"
+#include "values.h"
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -21,15 +22,6 @@
 
 namespace espalier::cli {
 namespace {
-
-std::string shape_text(std::span<const std::uint64_t> shape) {
-  std::string text = "[";
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    if (i > 0) text += ", ";
-    text += std::to_string(shape[i]);
-  }
-  return text + ']';
-}
 
 // "rule 3", or "rest".
 std::string rule_name(std::uint32_t rule) {

@@ -32,7 +32,7 @@
 namespace espalier::cli {
 namespace {
 
-struct Options {
+struct MergeOptions {
   CommonOptions common;
   TargetOptions write;
   std::vector<std::string> files;  // the last one is OUT
@@ -187,7 +187,7 @@ bool is_same_tensor(const std::shared_ptr<const Tensor>& mine,
 // container against anything else is a conflict, and what is the same stays.
 class Rule {
  public:
-  Rule(const Options& options, std::string prefix, const Hashes& hashes, Changes& changes)
+  Rule(const MergeOptions& options, std::string prefix, const Hashes& hashes, Changes& changes)
       : options_(options), prefix_(std::move(prefix)), hashes_(hashes), changes_(changes) {}
 
   Result<Value::OnBoth> operator()(const Value& mine, const Value& other,
@@ -258,7 +258,7 @@ class Rule {
            "; --nest makes it the existing " + there;
   }
 
-  const Options& options_;
+  const MergeOptions& options_;
   std::string prefix_;
   const Hashes& hashes_;
   Changes& changes_;
@@ -288,7 +288,7 @@ Result<void> merge_one(Value& to, Value from, const Rule& rule) {
 }
 
 tl::expected<Merged, Failure> merge_all(const std::vector<std::string>& files,
-                                        const Options& options) {
+                                        const MergeOptions& options) {
   Merged merged;
   Hashes hashes;
   for (const std::string& name : files) {
@@ -365,12 +365,12 @@ void print_json(Output& out, const std::vector<std::string>& files, const Writte
   out.put('\n');
 }
 
-Outcome run(const Options& options, Output& out) {
+Outcome run_merge(const MergeOptions& options, Output& out) {
   std::vector<std::string> files = options.files;
   if (files.size() < 3) {
-    return fail_about("", {ErrorCode::kInvalidArgument, Error::kNoOffset, "",
-                           "OUT is missing: merging takes two or more checkpoints and then the "
-                           "file to write, as in `espalier merge A B OUT`"});
+    return refuse("",
+                  "OUT is missing: merging takes two or more checkpoints and then the "
+                  "file to write, as in `espalier merge A B OUT`");
   }
   const std::string target = std::move(files.back());
   files.pop_back();
@@ -395,7 +395,7 @@ Outcome run(const Options& options, Output& out) {
 }  // namespace
 
 void add_merge(CLI::App& app, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<MergeOptions>();
   CLI::App* command = app.add_subcommand(
       "merge", "Write several checkpoints as one; where two have the same key, the later one wins");
   command
@@ -419,7 +419,7 @@ void add_merge(CLI::App& app, Action& action) {
   add_read_options(*command, options->common);
   set_examples(*command, {"espalier merge base.espalier adapter.espalier merged.espalier"});
   command->callback(
-      [options, &action] { action = [options](Output& out) { return run(*options, out); }; });
+      [options, &action] { action = [options](Output& out) { return run_merge(*options, out); }; });
 }
 
 }  // namespace espalier::cli

@@ -16,7 +16,7 @@
 namespace espalier::cli {
 namespace {
 
-struct Options {
+struct NeedsOptions {
   CommonOptions common;
   std::vector<std::string> files;
   bool is_long = false;
@@ -54,7 +54,7 @@ std::string place_of(const std::string& checkpoint, const std::string& name) {
   return ((is_folder ? path : path.parent_path()) / name).string();
 }
 
-Outcome run(const Options& options, Output& out) {
+Outcome run_needs(const NeedsOptions& options, Output& out) {
   JsonWriter json(out);
   if (options.common.json) {
     json.begin_object();
@@ -112,7 +112,7 @@ Outcome run(const Options& options, Output& out) {
 }  // namespace
 
 void add_needs(CLI::App& app, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<NeedsOptions>();
   CLI::App* command =
       app.add_subcommand("needs", "List the further files that checkpoints have tensors in");
   command->add_option("FILE", options->files, kCheckpointsHelp)->required()->expected(-1);
@@ -125,7 +125,7 @@ void add_needs(CLI::App& app, Action& action) {
   add_read_options(*command, options->common);
   set_examples(*command, {"espalier needs step-9.espalier", "espalier needs --long *.espalier"});
   command->callback(
-      [options, &action] { action = [options](Output& out) { return run(*options, out); }; });
+      [options, &action] { action = [options](Output& out) { return run_needs(*options, out); }; });
 }
 
 }  // namespace espalier::cli

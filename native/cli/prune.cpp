@@ -37,7 +37,7 @@ namespace fs = std::filesystem;
 // A save may be about to refer to a file: see CheckpointDir.
 constexpr auto kYoung = std::chrono::hours(1);
 
-struct Options {
+struct PruneOptions {
   CommonOptions common;
   std::string folder;
   std::size_t last = 0;
@@ -115,7 +115,7 @@ tl::expected<std::vector<Candidate>, Failure> find_candidates(const fs::path& fo
 }
 
 // A pattern that matches nothing is a slip, and would remove what it was to keep.
-tl::expected<void, Failure> check_patterns(const Options& options, const fs::path& folder) {
+tl::expected<void, Failure> check_patterns(const PruneOptions& options, const fs::path& folder) {
   const auto names = list_folder(folder);
   if (!names) return tl::unexpected<Failure>({folder.string(), names.error()});
   for (const std::string& pattern : options.patterns) {
@@ -130,7 +130,7 @@ tl::expected<void, Failure> check_patterns(const Options& options, const fs::pat
   return {};
 }
 
-tl::expected<void, Failure> check_some_stay(const Options& options,
+tl::expected<void, Failure> check_some_stay(const PruneOptions& options,
                                             const std::vector<Candidate>& candidates) {
   const bool all_go = !candidates.empty() &&
                       std::all_of(candidates.begin(), candidates.end(),
@@ -159,7 +159,7 @@ tl::expected<void, Failure> keep_linked(const fs::path& folder,
   return {};
 }
 
-void apply_rules(const Options& options, std::vector<Candidate>& candidates) {
+void apply_rules(const PruneOptions& options, std::vector<Candidate>& candidates) {
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     Candidate& each = candidates[i];
     const auto number = number_in(each.name);
@@ -207,7 +207,7 @@ tl::expected<void, Failure> keep_needed(const fs::path& folder,
   return {};
 }
 
-void report(Output& out, const Options& options, const std::vector<Candidate>& candidates) {
+void report(Output& out, const PruneOptions& options, const std::vector<Candidate>& candidates) {
   std::uint64_t gone = 0;
   std::uint64_t gone_bytes = 0;
   std::uint64_t needed = 0;
@@ -260,7 +260,7 @@ void report(Output& out, const Options& options, const std::vector<Candidate>& c
   if (!options.deletes && gone > 0) out.print("nothing was removed; --delete does it\n");
 }
 
-Outcome run(const Options& options, Output& out) {
+Outcome run_prune(const PruneOptions& options, Output& out) {
   const fs::path folder(options.folder);
   std::optional<FolderLock> lock;
   if (options.deletes) {
@@ -315,7 +315,7 @@ CLI::Validator at_least_one() {
 }  // namespace
 
 void add_prune(CLI::App& app, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PruneOptions>();
   CLI::App* command = app.add_subcommand(
       "prune",
       "Remove checkpoints of a folder that no rule keeps and no other one needs; without --delete, "
@@ -347,7 +347,7 @@ void add_prune(CLI::App& app, Action& action) {
     if (options->last == 0 && options->every == 0 && options->patterns.empty()) {
       throw CLI::ValidationError("prune", "say what to keep: --keep-last, --keep-every or --keep");
     }
-    action = [options](Output& out) { return run(*options, out); };
+    action = [options](Output& out) { return run_prune(*options, out); };
   });
 }
 

@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::uint32_t kAllLevels = ~std::uint32_t{0};
 
-struct Options {
+struct ShowOptions {
   CommonOptions common;
   std::string file;
   std::string path;
@@ -64,7 +64,7 @@ Result<void> print_tensor(Output& out, const CheckpointFile& file, const NodeRef
 }
 
 Result<void> print_text(Output& out, const CheckpointFile& file, const NodeRef& node,
-                        const Options& options, const SliceSpec& slice) {
+                        const ShowOptions& options, const SliceSpec& slice) {
   if (node.tensor()) return print_tensor(out, file, node, slice, options.full);
   if (is_container(node.kind())) {
     TreeText tree(file.checkpoint(), kAllLevels);
@@ -79,7 +79,7 @@ Result<void> print_text(Output& out, const CheckpointFile& file, const NodeRef& 
 }
 
 Result<void> print_json(Output& out, const CheckpointFile& file, const NodeRef& node,
-                        const Options& options, const SliceSpec& slice) {
+                        const ShowOptions& options, const SliceSpec& slice) {
   const auto tensor = node.tensor();
   Result<ArrayJson> write_elements;
   if (tensor) write_elements = read_array_json(file, *tensor, slice, options.full);
@@ -108,7 +108,7 @@ Result<void> print_json(Output& out, const CheckpointFile& file, const NodeRef& 
   return {};
 }
 
-Outcome run(Options options, Output& out) {
+Outcome run_show(ShowOptions options, Output& out) {
   auto slice = SliceSpec::parse(options.slice);
   if (!slice) return about("--slice", slice);
   auto file = open_file(options.file, options.common);
@@ -135,7 +135,7 @@ Outcome run(Options options, Output& out) {
 }  // namespace
 
 void add_show(CLI::App& app, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ShowOptions>();
   CLI::App* command = app.add_subcommand("show", "Show one node: a value, a tensor, a subtree");
   command->add_option("FILE", options->file, kCheckpointHelp)->required();
   command->add_option("PATH", options->path, "The node's key path; '' for the root")
@@ -153,7 +153,7 @@ void add_show(CLI::App& app, Action& action) {
   set_examples(*command, {"espalier show run.espalier model/embedding/weight",
                           "espalier show run.espalier model/embedding/weight --slice=-2:,0:4"});
   command->callback(
-      [options, &action] { action = [options](Output& out) { return run(*options, out); }; });
+      [options, &action] { action = [options](Output& out) { return run_show(*options, out); }; });
 }
 
 }  // namespace espalier::cli

@@ -11,7 +11,7 @@
 namespace espalier::cli {
 namespace {
 
-using Number = std::optional<std::int64_t>;
+using SliceNumber = std::optional<std::int64_t>;
 
 tl::unexpected<Error> bad_part(std::string_view part) {
   return fail(
@@ -22,12 +22,12 @@ tl::unexpected<Error> bad_part(std::string_view part) {
 }
 
 // A number, or nothing for empty text.
-Result<Number> parse_number(std::string_view text, std::string_view part) {
-  if (text.empty()) return Number();
+Result<SliceNumber> parse_number(std::string_view text, std::string_view part) {
+  if (text.empty()) return SliceNumber();
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return bad_part(part);
-  return Number(value);
+  return SliceNumber(value);
 }
 
 // Removes the text before the first `separator` from `text` and returns it.

@@ -27,7 +27,7 @@ namespace {
 constexpr std::array kTitles = {"dtype", "shape", "min", "max", "mean",
                                 "std",   "zeros", "nan", "inf"};
 
-struct Options {
+struct StatsOptions {
   CommonOptions common;
   std::string file;
   std::vector<std::string> patterns;
@@ -178,7 +178,7 @@ void write_summary(JsonWriter& json, const Summary& summary) {
   json.member("infinities", summary.infinities);
 }
 
-void write_json(JsonWriter& json, const Options& options, const CheckpointFile& file,
+void write_json(JsonWriter& json, const StatsOptions& options, const CheckpointFile& file,
                 const Nodes& nodes, const Summaries& summaries) {
   json.begin_object();
   json.member("file", shown_name(options.file));
@@ -205,7 +205,7 @@ void write_json(JsonWriter& json, const Options& options, const CheckpointFile& 
   json.end_object();
 }
 
-Outcome run_on_file(const Options& options, Output& out, JsonWriter* json) {
+Outcome run_on_file(const StatsOptions& options, Output& out, JsonWriter* json) {
   auto file = open_file(options.file, options.common);
   if (!file) return about(options.file, file);
   auto nodes = select_nodes(*file, options.patterns, false);
@@ -220,10 +220,10 @@ Outcome run_on_file(const Options& options, Output& out, JsonWriter* json) {
   return ExitCode::kOk;
 }
 
-Outcome run(const Options& options, Output& out) {
+Outcome run_stats(const StatsOptions& options, Output& out) {
   auto told = tell_apart(options.file, options.patterns, options.common);
   if (!told) return tl::unexpected<Failure>(std::move(told.error()));
-  Options one = options;
+  StatsOptions one = options;
   one.patterns = std::move(told->patterns);
   return for_each_file(told->files, options.common, out,
                        [&](const std::string& file, Output& output, JsonWriter* json) {
@@ -235,7 +235,7 @@ Outcome run(const Options& options, Output& out) {
 }  // namespace
 
 void add_stats(CLI::App& app, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<StatsOptions>();
   CLI::App* command = app.add_subcommand(
       "stats", "Minimum, maximum, mean, deviation, zeros, NaN and Inf of tensors");
   command->add_option("FILE", options->file, kCheckpointHelp)->required();
@@ -246,7 +246,7 @@ void add_stats(CLI::App& app, Action& action) {
   set_examples(*command,
                {"espalier stats run.espalier", "espalier stats run.espalier 'model/**/weight'"});
   command->callback(
-      [options, &action] { action = [options](Output& out) { return run(*options, out); }; });
+      [options, &action] { action = [options](Output& out) { return run_stats(*options, out); }; });
 }
 
 }  // namespace espalier::cli

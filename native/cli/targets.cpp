@@ -13,11 +13,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-tl::unexpected<Failure> refuse(std::string file, std::string message) {
-  return fail_about(std::move(file),
-                    {ErrorCode::kInvalidArgument, Error::kNoOffset, {}, std::move(message)});
-}
-
 // What to say if a name may be the level of a `--compress 9`, which takes it only as --compress=9.
 std::string level_hint(const std::vector<std::string>& names, const std::string& output,
                        const TargetOptions& options) {

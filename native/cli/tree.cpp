@@ -15,7 +15,7 @@
 namespace espalier::cli {
 namespace {
 
-struct Options {
+struct TreeOptions {
   CommonOptions common;
   std::string file;
   std::string path;
@@ -23,7 +23,7 @@ struct Options {
   std::uint32_t depth = ~std::uint32_t{0};
 };
 
-Outcome run(const Options& options, Output& out) {
+Outcome run_tree(const TreeOptions& options, Output& out) {
   auto file = open_file(options.file, options.common);
   if (!file) return about(options.file, file);
   const NodeRef root = options.metadata ? file->metadata() : file->state();
@@ -51,7 +51,7 @@ Outcome run(const Options& options, Output& out) {
 }  // namespace
 
 void add_tree(CLI::App& app, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TreeOptions>();
   CLI::App* command =
       app.add_subcommand("tree", "Draw the nested state: keys, kinds, values, sizes");
   command->add_option("FILE", options->file, kCheckpointHelp)->required();
@@ -65,7 +65,7 @@ void add_tree(CLI::App& app, Action& action) {
   set_examples(*command,
                {"espalier tree run.espalier", "espalier tree run.espalier optimizer --depth 2"});
   command->callback(
-      [options, &action] { action = [options](Output& out) { return run(*options, out); }; });
+      [options, &action] { action = [options](Output& out) { return run_tree(*options, out); }; });
 }
 
 }  // namespace espalier::cli

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kShownErrors = 20;
 
-struct Options {
+struct VerifyOptions {
   CommonOptions common;
   std::vector<std::string> files;
   bool is_local = false;
@@ -125,7 +125,7 @@ void write_json(JsonWriter& json, const Verdict& verdict) {
   json.end_object();
 }
 
-Outcome run(const Options& options, Output& out) {
+Outcome run_verify(const VerifyOptions& options, Output& out) {
   JsonWriter json(out);
   if (options.common.json) {
     json.begin_object();
@@ -158,7 +158,7 @@ Outcome run(const Options& options, Output& out) {
 }  // namespace
 
 void add_verify(CLI::App& app, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<VerifyOptions>();
   CLI::App* command =
       app.add_subcommand("verify", "Check every byte of files against their hashes");
   command->add_option("FILE", options->files, kCheckpointsHelp)->required()->expected(-1);
@@ -170,8 +170,9 @@ void add_verify(CLI::App& app, Action& action) {
   add_read_options(*command, options->common);
   set_examples(*command,
                {"espalier verify *.espalier", "espalier verify -q run.espalier && echo intact"});
-  command->callback(
-      [options, &action] { action = [options](Output& out) { return run(*options, out); }; });
+  command->callback([options, &action] {
+    action = [options](Output& out) { return run_verify(*options, out); };
+  });
 }
 
 }  // namespace espalier::cli

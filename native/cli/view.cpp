@@ -23,7 +23,7 @@
 namespace espalier::cli {
 namespace {
 
-struct Options {
+struct ViewOptions {
   CommonOptions common;
   std::vector<std::string> files;
   std::string page;
@@ -44,7 +44,7 @@ std::string fragment_of(const std::vector<ServedFile>& files) {
   return "#url=" + value;
 }
 
-void announce(Output& out, const Options& options, const serve::Service& service,
+void announce(Output& out, const ViewOptions& options, const serve::Service& service,
               const std::string& url) {
   if (options.common.json) {
     JsonWriter json(out);
@@ -60,7 +60,7 @@ void announce(Output& out, const Options& options, const serve::Service& service
   out.print("Serving {} at {}\nPress Ctrl-C to stop.\n", what, url);
 }
 
-Outcome run(const Options& options, Output& out) {
+Outcome run_view(const ViewOptions& options, Output& out) {
   serve::Site site;
   const auto files = add_files(site, options.files, options.force);
   if (!files) return tl::unexpected<Failure>(files.error());
@@ -96,7 +96,7 @@ Outcome run(const Options& options, Output& out) {
 }  // namespace
 
 void add_view(CLI::App& app, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ViewOptions>();
   CLI::App* command =
       app.add_subcommand("view", "Show checkpoints in a browser, served to this machine only");
   command->add_option("FILE", options->files, "Checkpoints")->required()->expected(-1);
@@ -115,7 +115,7 @@ void add_view(CLI::App& app, Action& action) {
   set_examples(*command, {"espalier view run.espalier",
                           "espalier view step-1000.espalier step-2000.espalier"});
   command->callback(
-      [options, &action] { action = [options](Output& out) { return run(*options, out); }; });
+      [options, &action] { action = [options](Output& out) { return run_view(*options, out); }; });
 }
 
 }  // namespace espalier::cli

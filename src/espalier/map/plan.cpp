@@ -1203,8 +1203,12 @@ class MapPlanner {
   }
 
   MapWork work_of(const MapTarget& target) const {
-    if (target.pieces.size() == 1 && is_identity(target, target.pieces.front())) {
-      return MapWork::kRename;
+    const bool is_reordered =
+        target.pieces.size() != 1 || !is_identity(target, target.pieces.front());
+    if (!is_reordered) {
+      // What is only given another shape is copied, because a rename takes the tensor as it is.
+      const bool is_reshaped = leaf(target.pieces.front().source).shape != target.shape;
+      return is_reshaped ? MapWork::kBlockGather : MapWork::kRename;
     }
     for (const MapPiece& piece : target.pieces) {
       if (piece.source == MapPiece::kZeros) continue;

@@ -9,6 +9,7 @@
 // - the map read the other way gives a state with the digest of the first;
 // - the bytes are the same with 1, 2 and 8 threads, with little memory, from a mapped file and from
 //   one that is read;
+// - any part of a tensor that TargetMaker makes is the interpreter's;
 // - without the sizes of its words it makes the same, or says that sizes are missing.
 #include <algorithm>
 #include <charconv>
@@ -25,6 +26,7 @@
 #include "support/random.h"
 #include "support/temporary_folder.h"
 
+#include "espalier/map/target_maker.h"
 #include "espalier/native/mapped_checkpoint.h"
 #include "espalier/native/save.h"
 
@@ -394,6 +396,8 @@ class Case {
     if (!made) return made.error().describe();
     if (auto wrong = compare(*made); !wrong.empty()) return wrong;
 
+    if (auto wrong = check_parts(mapped->plan()); !wrong.empty()) return wrong;
+
     const auto there = CheckpointFile::open(*made);
     if (!there) return there.error().describe();
     const auto back = MappedCheckpoint::make(map, {{*there}}, options_for(!reverse, 1));
@@ -440,6 +444,33 @@ class Case {
     counts_.targets += plan.targets().size();
     for (const MapTarget& target : plan.targets()) {
       if (target.work == MapWork::kStrided) ++counts_.strided;
+    }
+    return {};
+  }
+
+  // Makes some bytes of each target from those of its sources.
+  std::string check_parts(const MapPlan& plan) {
+    for (std::size_t i = 0; i < plan.targets().size(); ++i) {
+      const auto want = after_.find(plan.targets()[i].name);
+      if (want == after_.end()) continue;  // what is kept
+      const std::vector<std::byte>& bytes = want->second.bytes;
+      const std::uint64_t begin = random_.below(bytes.size());
+      const std::uint64_t end = begin + random_.below(bytes.size() - begin + 1);
+      auto maker = TargetMaker::make(plan, i, begin, end, 0);
+      if (!maker) return maker.error().describe();
+      while (const auto need = maker->need()) {
+        const ByteSpan all = before_.at(plan.leaves()[need->leaf].name).bytes;
+        if (need->end > all.size() || need->end - need->begin > bytes.size() + all.size()) {
+          return want->first + " needs bytes that are not there";
+        }
+        maker->feed(all.subspan(static_cast<std::size_t>(need->begin),
+                                static_cast<std::size_t>(need->end - need->begin)));
+      }
+      const auto part = std::move(*maker).take();
+      if (!std::equal(part.begin(), part.end(), bytes.begin() + static_cast<std::ptrdiff_t>(begin),
+                      bytes.begin() + static_cast<std::ptrdiff_t>(end))) {
+        return "a part of " + want->first + " has other elements";
+      }
     }
     return {};
   }

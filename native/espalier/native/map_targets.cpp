@@ -15,7 +15,7 @@
 #include "espalier/base/counted.h"
 #include "espalier/format/shape.h"
 #include "espalier/map/map_error.h"
-#include "espalier/map/piece_copy.h"
+#include "espalier/map/target_recipe.h"
 #include "espalier/native/out_of_memory.h"
 #include "espalier/native/parallel.h"
 #include "espalier/native/pool.h"
@@ -23,7 +23,7 @@
 namespace espalier {
 namespace {
 
-using Window = PieceCopy::Window;
+using Window = TargetRecipe::Window;
 
 constexpr std::uint64_t kLeastMemory = std::uint64_t{8} << 20;
 // A part of a target is gathered from its sources at once if that reads no more than so many times
@@ -36,25 +36,12 @@ constexpr std::size_t kPanels = 2;
 // What a check compares at once.
 constexpr std::uint64_t kCheckedBytes = kChunkBytes;
 
-std::uint64_t overlap(const Window& a, const Window& b) {
-  const std::uint64_t begin = std::max(a.begin, b.begin);
-  const std::uint64_t end = std::min(a.end, b.end);
-  return begin < end ? end - begin : 0;
-}
-
 }  // namespace
 
 struct MapTargets::Shared {
-  // What an image is put together from: the bytes of a target before any arithmetic.
-  struct Recipe {
-    struct Part {
-      PieceCopy copy;
-      std::uint32_t source;
-      const MapPiece* piece;
-    };
-    std::uint64_t bytes = 0;
+  // An image, and the size of its panels.
+  struct Recipe : TargetRecipe {
     std::uint64_t panel_bytes = 0;
-    std::vector<Part> parts;
   };
 
   // A part of an image that is made as a whole, because its sources are read at large.
@@ -87,35 +74,20 @@ struct MapTargets::Shared {
   const MapTarget& target(std::size_t i) const { return plan->targets()[i]; }
   const MapLeaf& leaf(std::uint32_t i) const { return plan->leaves()[i]; }
 
-  std::shared_ptr<const Recipe> make_recipe(std::span<const MapPiece> pieces,
-                                            std::uint64_t elements, const MapUnit& unit) const {
-    auto recipe = std::make_shared<Recipe>();
-    recipe->bytes = elements / unit.elements * unit.bytes;
-    for (const MapPiece& piece : pieces) {
-      recipe->parts.push_back({PieceCopy(piece, unit.elements, unit.bytes), piece.source, &piece});
-    }
+  std::shared_ptr<const Recipe> with_panels(TargetRecipe image) const {
     // Equal panels, of whole chunks.
     const std::uint64_t most =
         std::max(kChunkBytes, memory / (kPanels + 1) / kChunkBytes * kChunkBytes);
-    const std::uint64_t count = std::max<std::uint64_t>(1, (recipe->bytes + most - 1) / most);
-    recipe->panel_bytes = chunk_count((recipe->bytes + count - 1) / count) * kChunkBytes;
-    return recipe;
+    const std::uint64_t count = std::max<std::uint64_t>(1, (image.bytes() + most - 1) / most);
+    const std::uint64_t panel = chunk_count((image.bytes() + count - 1) / count) * kChunkBytes;
+    return std::make_shared<const Recipe>(Recipe{std::move(image), panel});
   }
 
   std::shared_ptr<const Recipe> recipe_of(std::size_t number) {
     const std::lock_guard lock(mutex);
     const auto found = recipes.find(number);
     if (found != recipes.end()) return found->second;
-    const MapTarget& made = target(number);
-    MapUnit unit{1, std::max<std::uint64_t>(1, dtype_bits(made.dtype) / 8)};
-    for (const MapPiece& piece : made.pieces) {
-      if (piece.source == MapPiece::kZeros) continue;
-      unit = unit_of(leaf(piece.source));
-      break;
-    }
-    std::uint64_t elements = 1;
-    for (const std::uint64_t size : made.shape) elements *= size;
-    auto recipe = make_recipe(made.pieces, elements, unit);
+    auto recipe = with_panels(TargetRecipe::of(*plan, target(number)));
     recipes.emplace(number, recipe);
     recent.push_back(number);
     if (recent.size() > kRecipes) {
@@ -150,9 +122,8 @@ struct MapTargets::Shared {
   // Bytes of chunks that a window of an image needs, and so are read for it.
   static std::uint64_t read_bytes(const Recipe& recipe, const Window& window) {
     std::uint64_t bytes = 0;
-    for (const Recipe::Part& part : recipe.parts) {
-      if (part.source == MapPiece::kZeros || overlap(part.copy.target(), window) == 0) continue;
-      const Window from = part.copy.source_for(window);
+    for (const Recipe::Part* part : recipe.parts_in(window)) {
+      const Window from = part->copy.source_for(window);
       if (from.begin >= from.end) continue;
       bytes += chunk_count(from.end) * kChunkBytes - from.begin / kChunkBytes * kChunkBytes;
     }
@@ -163,24 +134,13 @@ struct MapTargets::Shared {
     return read_bytes(recipe, window) <= kMostRead * (window.end - window.begin) + 2 * kChunkBytes;
   }
 
-  static void fill_zeros(const Recipe& recipe, const Window& window, std::byte* out) {
-    for (const Recipe::Part& part : recipe.parts) {
-      if (part.source != MapPiece::kZeros) continue;
-      part.copy.for_each_run(window, [&](const Window& run) {
-        std::memset(out + (run.begin - window.begin), 0,
-                    static_cast<std::size_t>(run.end - run.begin));
-      });
-    }
-  }
-
   Result<void> gather(const Recipe& recipe, const Window& window, std::byte* out) {
-    fill_zeros(recipe, window, out);
+    recipe.fill_zeros(window, out);
     const auto buffer = buffers.borrow();
-    for (const Recipe::Part& part : recipe.parts) {
-      if (part.source == MapPiece::kZeros || overlap(part.copy.target(), window) == 0) continue;
-      auto ok = read_source(part.source, part.copy.source_for(window), *buffer,
+    for (const Recipe::Part* part : recipe.parts_in(window)) {
+      auto ok = read_source(part->source, part->copy.source_for(window), *buffer,
                             [&](const Window& chunk, const std::byte* bytes) {
-                              part.copy.copy(chunk, bytes, window, out);
+                              part->copy.copy(chunk, bytes, window, out);
                             });
       if (!ok) return ok;
     }
@@ -189,12 +149,10 @@ struct MapTargets::Shared {
 
   // Reads each chunk of each source once.
   Result<void> make_panel(const Recipe& recipe, const Window& window, std::byte* out) {
-    fill_zeros(recipe, window, out);
+    recipe.fill_zeros(window, out);
     std::map<std::uint32_t, std::vector<const Recipe::Part*>> by_source;
-    for (const Recipe::Part& part : recipe.parts) {
-      if (part.source == MapPiece::kZeros || overlap(part.copy.target(), window) == 0) continue;
-      by_source[part.source].push_back(&part);
-    }
+    for (const Recipe::Part* part : recipe.parts_in(window))
+      by_source[part->source].push_back(part);
     struct Job {
       const std::pair<const std::uint32_t, std::vector<const Recipe::Part*>>* source;
       std::uint64_t chunk;
@@ -260,7 +218,7 @@ struct MapTargets::Shared {
     }
     auto panel = std::make_shared<Panel>();
     panel->recipe = recipe;
-    panel->window = {begin, std::min(begin + recipe->panel_bytes, recipe->bytes)};
+    panel->window = {begin, std::min(begin + recipe->panel_bytes, recipe->bytes())};
     panel->readers = 1;
     panels.push_back(panel);
     lock.unlock();
@@ -323,43 +281,12 @@ struct MapTargets::Shared {
                              MutableByteSpan out) {
     const MapTarget& made = target(number);
     const auto recipe = recipe_of(number);
-    const auto source =
-        std::find_if(made.pieces.begin(), made.pieces.end(),
-                     [](const MapPiece& piece) { return piece.source != MapPiece::kZeros; });
-    if (source == made.pieces.end()) {
-      std::memset(out.data(), 0, out.size());
-      return {};
-    }
-    const DType from = leaf(source->source).dtype;
-    const std::uint64_t from_bytes = dtype_bits(from) / 8;
-    const std::uint64_t to_bytes = dtype_bits(made.dtype) / 8;
+    const auto from = image_dtype(*plan, made);
+    const std::uint64_t from_bytes = from ? dtype_bits(*from) / 8 : 1;
     const Window window{first * from_bytes, last * from_bytes};
     std::vector<std::byte> image(static_cast<std::size_t>(window.end - window.begin));
     if (auto ok = read_image(recipe, window.begin, image); !ok) return ok;
-    const bool is_uniform =
-        std::all_of(made.pieces.begin(), made.pieces.end(), [&](const MapPiece& piece) {
-          return piece.source != MapPiece::kZeros && piece.steps == source->steps;
-        });
-    if (is_uniform) {
-      count(compute(from, image, source->steps, made.dtype, out));
-      return {};
-    }
-    for (const Recipe::Part& part : recipe->parts) {
-      part.copy.for_each_run(window, [&](const Window& run) {
-        const std::uint64_t begin = (run.begin - window.begin) / from_bytes;
-        const std::uint64_t size = (run.end - run.begin) / from_bytes;
-        const auto into = out.subspan(static_cast<std::size_t>(begin * to_bytes),
-                                      static_cast<std::size_t>(size * to_bytes));
-        if (part.source == MapPiece::kZeros) {
-          std::memset(into.data(), 0, into.size());
-          return;
-        }
-        count(compute(from,
-                      ByteSpan(image).subspan(static_cast<std::size_t>(begin * from_bytes),
-                                              static_cast<std::size_t>(size * from_bytes)),
-                      part.piece->steps, made.dtype, into));
-      });
-    }
+    count(compute_image(*plan, made, *recipe, first, image, out));
     return {};
   }
 
@@ -392,18 +319,12 @@ struct MapTargets::Shared {
     return {};
   }
 
-  bool is_computed(const MapTarget& made) const {
-    return std::any_of(made.pieces.begin(), made.pieces.end(), [&](const MapPiece& piece) {
-      return !piece.steps.empty() ||
-             (piece.source != MapPiece::kZeros && leaf(piece.source).dtype != made.dtype);
-    });
-  }
-
   Result<void> read(std::size_t number, std::uint64_t offset, MutableByteSpan out) {
     const MapTarget& made = target(number);
     if (out.empty()) return {};
     if (made.source != MapPiece::kZeros) return read_whole(made.source, offset, out);
-    if (made.terms.empty() && !is_computed(made)) return read_image(recipe_of(number), offset, out);
+    if (made.terms.empty() && !changes_numbers(*plan, made))
+      return read_image(recipe_of(number), offset, out);
     const std::uint64_t size = dtype_bits(made.dtype) / 8;
     const std::uint64_t first = offset / size;
     const std::uint64_t last = (offset + out.size() + size - 1) / size;
@@ -422,9 +343,9 @@ struct MapTargets::Shared {
     const std::uint64_t bytes = origins[equal.second]->tensor.bytes();
     std::shared_ptr<const Recipe> recipe;
     if (equal.piece) {
-      std::uint64_t elements = 1;
-      for (const std::uint64_t size : leaf(equal.second).shape) elements *= size;
-      recipe = make_recipe(std::span(&*equal.piece, 1), elements, unit_of(leaf(equal.second)));
+      const MapLeaf& second = leaf(equal.second);
+      recipe =
+          with_panels({std::span(&*equal.piece, 1), elements_of(second.shape), unit_of(second)});
     }
     std::vector<std::byte> first;
     std::vector<std::byte> second;
@@ -461,11 +382,11 @@ struct MapTargets::Shared {
     }
     packed.to = 0;
     const MapUnit unit = unit_of(leaf(loss.source));
-    const auto recipe = make_recipe(std::span(&packed, 1), elements, unit);
+    const auto recipe = with_panels({std::span(&packed, 1), elements, unit});
     std::vector<std::byte> bytes;
-    for (std::uint64_t at = 0; at < recipe->bytes; at += kCheckedBytes) {
+    for (std::uint64_t at = 0; at < recipe->bytes(); at += kCheckedBytes) {
       if (cancel != nullptr && *cancel) return cancelled();
-      bytes.resize(static_cast<std::size_t>(std::min(kCheckedBytes, recipe->bytes - at)));
+      bytes.resize(static_cast<std::size_t>(std::min(kCheckedBytes, recipe->bytes() - at)));
       if (auto ok = read_image(recipe, at, bytes); !ok) return ok;
       for (std::size_t i = 0; i < bytes.size(); i += unit.bytes) {
         const auto element = std::span(bytes).subspan(i, unit.bytes);
@@ -504,12 +425,10 @@ MapTargets::MapTargets(std::shared_ptr<const MapPlan> plan, std::vector<MapInput
 std::uint64_t MapTargets::bytes(std::size_t target) const {
   const MapTarget& made = shared_->target(target);
   if (made.source != MapPiece::kZeros) return shared_->origins[made.source]->tensor.bytes();
-  if (!made.terms.empty() || shared_->is_computed(made)) {
-    std::uint64_t bytes = dtype_bits(made.dtype) / 8;
-    for (const std::uint64_t size : made.shape) bytes *= size;
-    return bytes;
+  if (!made.terms.empty() || changes_numbers(*shared_->plan, made)) {
+    return dtype_bits(made.dtype) / 8 * elements_of(made.shape);
   }
-  return shared_->recipe_of(target)->bytes;
+  return shared_->recipe_of(target)->bytes();
 }
 
 Result<void> MapTargets::read(std::size_t target, std::uint64_t offset, MutableByteSpan out) const
@@ -523,10 +442,10 @@ std::uint64_t MapTargets::passes(std::size_t target) const {
   const MapTarget& made = shared_->target(target);
   if (made.pieces.empty()) return 1;
   const auto recipe = shared_->recipe_of(target);
-  const Window first{0, std::min<std::uint64_t>(recipe->bytes, 2 * kChunkBytes)};
+  const Window first{0, std::min<std::uint64_t>(recipe->bytes(), 2 * kChunkBytes)};
   if (Shared::is_direct(*recipe, first)) return 1;
   return std::max<std::uint64_t>(1,
-                                 (recipe->bytes + recipe->panel_bytes - 1) / recipe->panel_bytes);
+                                 (recipe->bytes() + recipe->panel_bytes - 1) / recipe->panel_bytes);
 }
 
 Result<void> MapTargets::check(const std::atomic<bool>* cancel) const try {

@@ -20,6 +20,7 @@
 #include "espalier/base/error.h"
 #include "espalier/map/key_map.h"
 #include "espalier/map/lift.h"
+#include "espalier/map/mapped_trees.h"
 #include "espalier/map/plan.h"
 #include "espalier/native/checkpoint_file.h"
 #include "espalier/native/map_targets.h"
@@ -53,11 +54,7 @@ class MappedCheckpoint {
   /// See MapTargets::check().
   [[nodiscard]] Result<void> check(const std::atomic<bool>* cancel = nullptr) const;
 
-  /// A state that the map makes: one, or one for each label of the names.
-  struct Output {
-    std::string label;
-    Value state;
-  };
+  using Output = MappedTrees::Output;
   /// The states. Tensors are made when a save asks for them, or, if they are renamed alone, taken
   /// over as they are (SaveOptions::carry). Names become keys as MapSide::tree says; what the map
   /// keeps stays where it was, and positions of lists that are taken become null. kNameCollision if
@@ -75,7 +72,6 @@ class MappedCheckpoint {
 
  private:
   struct Shared;
-  class Outputs;
   explicit MappedCheckpoint(std::shared_ptr<const Shared> shared) : shared_(std::move(shared)) {}
 
   std::shared_ptr<const Shared> shared_;

@@ -2,6 +2,9 @@
 #ifndef ESPALIER_MAP_MAP_ERROR_H_
 #define ESPALIER_MAP_MAP_ERROR_H_
 
+#include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,6 +18,16 @@ inline tl::unexpected<Error> invalid_map(std::string message) {
 }
 
 inline std::string in_quotes(std::string_view text) { return '\'' + std::string(text) + '\''; }
+
+/// A shape, "[2 3]".
+inline std::string printed(std::span<const std::uint64_t> shape) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (i > 0) text += ' ';
+    text += std::to_string(shape[i]);
+  }
+  return text + ']';
+}
 
 }  // namespace espalier
 

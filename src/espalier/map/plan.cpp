@@ -24,15 +24,6 @@ constexpr std::size_t kBlockGatherBytes = 4096;
 // An element's position in a name's family, for the words that number tensors along an axis.
 using Index = std::vector<std::uint64_t>;
 
-std::string printed(std::span<const std::uint64_t> shape) {
-  std::string text = "[";
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    if (i > 0) text += ' ';
-    text += std::to_string(shape[i]);
-  }
-  return text + ']';
-}
-
 // "0 to 3", or "0, 2, 3".
 std::string printed(const std::set<std::uint64_t>& numbers) {
   if (numbers.size() > 1 && *numbers.rbegin() - *numbers.begin() + 1 == numbers.size()) {
@@ -60,12 +51,6 @@ NumberStep::Kind inverse(NumberStep::Kind kind) {
       return NumberStep::Kind::kMultiply;
   }
   return kind;
-}
-
-std::uint64_t elements_of(std::span<const std::uint64_t> shape) {
-  std::uint64_t elements = 1;
-  for (const std::uint64_t size : shape) elements *= size;
-  return elements;
 }
 
 // Puts the loops in the order of the target, and joins those that go on alike. Returns false if
@@ -163,6 +148,12 @@ MapUnit unit_of(const MapLeaf& leaf) {
   const std::uint32_t bits = dtype_bits(leaf.dtype);
   if (bits >= 8) return {1, bits / 8};
   return bits == 6 ? MapUnit{4, 3} : MapUnit{8 / bits, 1};
+}
+
+std::uint64_t elements_of(std::span<const std::uint64_t> shape) {
+  std::uint64_t elements = 1;
+  for (const std::uint64_t size : shape) elements *= size;
+  return elements;
 }
 
 std::string_view work_name(MapWork work) {

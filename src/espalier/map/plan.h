@@ -42,6 +42,9 @@ struct MapUnit {
 };
 MapUnit unit_of(const MapLeaf& leaf);
 
+/// The elements of a tensor of a plan, whose shapes are proved.
+std::uint64_t elements_of(std::span<const std::uint64_t> shape);
+
 /// One axis of a piece: `count` steps, each of `from` elements in the source and of `to` elements
 /// in the target.
 struct MapLoop {

@@ -1,4 +1,4 @@
-#include "espalier/native/map_leaves.h"
+#include "espalier/map/leaves.h"
 
 #include <algorithm>
 #include <cstdint>

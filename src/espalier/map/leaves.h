@@ -1,6 +1,6 @@
 // The leaves of checkpoints under the names that a key map's rules take.
-#ifndef ESPALIER_NATIVE_MAP_LEAVES_H_
-#define ESPALIER_NATIVE_MAP_LEAVES_H_
+#ifndef ESPALIER_MAP_LEAVES_H_
+#define ESPALIER_MAP_LEAVES_H_
 
 #include <string>
 #include <string_view>
@@ -29,4 +29,4 @@ MapLeaf to_leaf(const NamedNode& named);
 
 }  // namespace espalier
 
-#endif  // ESPALIER_NATIVE_MAP_LEAVES_H_
+#endif  // ESPALIER_MAP_LEAVES_H_

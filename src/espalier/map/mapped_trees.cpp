@@ -1,0 +1,501 @@
+#include "espalier/map/mapped_trees.h"
+
+#include <algorithm>
+#include <map>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+
+#include "espalier/base/counted.h"
+#include "espalier/base/json_text.h"
+#include "espalier/base/limits.h"
+#include "espalier/map/leaves.h"
+#include "espalier/map/map_error.h"
+#include "espalier/tree/key_path.h"
+
+namespace espalier {
+namespace {
+
+// "lora" and "a.b" of "lora::a.b".
+struct SplitName {
+  std::string label;
+  std::string name;
+};
+
+SplitName split_label(std::string_view name) {
+  const std::size_t at = name.find("::");
+  if (at == std::string_view::npos) return {{}, std::string(name)};
+  return {std::string(name.substr(0, at)), std::string(name.substr(at + 2))};
+}
+
+bool has_children(const NodeRef& node) {
+  return is_container(node.kind()) && node.kind() != Kind::kSet && node.size() > 0;
+}
+
+// Numbers, texts and null.
+bool is_same_scalar(const NodeRef& a, const NodeRef& b) {
+  if (a.kind() != b.kind() || is_container(a.kind())) return false;
+  return a.as_bool() == b.as_bool() && a.as_int64() == b.as_int64() &&
+         a.as_double() == b.as_double() && a.as_string() == b.as_string() &&
+         a.as_bigint() == b.as_bigint();
+}
+
+// Nested dicts while they are filled: unlike Value::set(), each step takes logarithmic time.
+class Nest {
+ public:
+  // False if the place is taken, or on the way there is a value.
+  bool put(const KeyPath& path, Value value) {
+    Nest* at = this;
+    for (const Key& key : path) {
+      if (at->value_) return false;
+      at->is_dict_ = true;
+      const auto [found, is_new] = at->numbers_.emplace(key, at->children_.size());
+      if (is_new) at->children_.emplace_back(key, Nest());
+      at = &at->children_[found->second].second;
+    }
+    if (at->value_ || at->is_dict_) return false;
+    at->value_ = std::move(value);
+    return true;
+  }
+
+  // Recurses as deep as the longest name.
+  Value take() && {
+    if (value_) return std::move(*value_);
+    std::vector<Value::Item> items;
+    items.reserve(children_.size());
+    for (auto& [key, child] : children_) {
+      items.emplace_back(std::move(key), std::move(child).take());
+    }
+    return Value::dict(std::move(items));
+  }
+
+ private:
+  std::optional<Value> value_;
+  bool is_dict_ = false;
+  std::map<Key, std::size_t> numbers_;
+  std::vector<std::pair<Key, Nest>> children_;
+};
+
+Error template_error(std::string message) {
+  return {ErrorCode::kMapTemplate, Error::kNoOffset, {}, std::move(message)};
+}
+
+}  // namespace
+
+// The key path of a name that the map writes.
+Result<KeyPath> MappedTrees::path_of(const std::string& name, bool is_nested) const {
+  if (side_.names == MapSide::Names::kPaths) return KeyPath::parse(name);
+  if (!is_nested) return KeyPath{Key(name)};
+  KeyPath path;
+  std::string_view rest = name;
+  for (;;) {
+    const std::size_t end = rest.find('.');
+    path.push_back(Key(rest.substr(0, end)));
+    if (end == std::string_view::npos) return path;
+    rest.remove_prefix(end + 1);
+  }
+}
+
+bool MappedTrees::is_nested() const {
+  if (side_.tree != MapSide::Tree::kLikeInput) return side_.tree == MapSide::Tree::kNested;
+  return std::any_of(inputs_.begin(), inputs_.end(), [](const Input& input) {
+    const NodeRef state = input.checkpoint.state();
+    for (std::uint32_t i = 0; i < state.size(); ++i) {
+      if (has_children(state.child(i))) return true;
+    }
+    return false;
+  });
+}
+
+// Makes the values of targets, and puts them into trees.
+class MappedTrees::Builder {
+ public:
+  Builder(const MappedTrees& trees, const Makers& makers)
+      : trees_(trees), plan_(*trees.plan_), makers_(makers) {}
+
+  Result<std::vector<Output>> make() {
+    if (trees_.like_) return make_like();
+    const bool is_nested = trees_.is_nested();
+    const bool keeps_places =
+        is_nested && !trees_.unwraps_ && trees_.side_.tree == MapSide::Tree::kLikeInput;
+    std::map<std::string, Nest> nests;
+    if (plan_.targets().empty()) nests[""];
+    kept_.assign(plan_.leaves().size(), kTaken);
+    for (std::size_t i = 0; i < plan_.targets().size(); ++i) {
+      const MapTarget& made = plan_.targets()[i];
+      auto value = value_of(i);
+      if (!value) return propagate(value);
+      if (keeps_places && made.rule == MapTarget::kKept) {
+        // What lies along parameters may be kept under another name.
+        const auto leaf = leaf_of(made);
+        if (leaf && plan_.leaves()[*leaf].name == made.name) {
+          kept_[*leaf] = i;
+          continue;
+        }
+      }
+      for (const std::string* name : names_of(made)) {
+        const SplitName split = split_label(*name);
+        auto path = trees_.path_of(split.name, is_nested);
+        if (!path) return propagate(path);
+        if (path->size() > Limits{}.depth) {
+          return fail(ErrorCode::kLimitExceeded,
+                      in_quotes(*name) + " has more than " + counted(Limits{}.depth, "part"));
+        }
+        if (!nests[split.label].put(*path, *value)) return collision(*name);
+      }
+    }
+    std::vector<Output> outputs;
+    outputs.reserve(nests.size());
+    for (auto& [label, nest] : nests) outputs.push_back({label, std::move(nest).take()});
+    if (keeps_places) return with_kept(std::move(outputs));
+    return outputs;
+  }
+
+ private:
+  static constexpr std::size_t kTaken = ~std::size_t{0};
+
+  static tl::unexpected<Error> collision(const std::string& name) {
+    return fail(ErrorCode::kNameCollision,
+                in_quotes(name) +
+                    " would be both a value and a part of another name; write a flat "
+                    "state, with \"tree\": \"flat\" for this side");
+  }
+
+  // The leaf that a kept target is, converted or not.
+  static std::optional<std::uint32_t> leaf_of(const MapTarget& made) {
+    if (made.source != MapPiece::kZeros) return made.source;
+    if (made.pieces.empty()) return std::nullopt;
+    return made.pieces.front().source;
+  }
+
+  static std::vector<const std::string*> names_of(const MapTarget& made) {
+    std::vector<const std::string*> names{&made.name};
+    for (const std::string& tied : made.tied) names.push_back(&tied);
+    return names;
+  }
+
+  Result<Value> value_of(std::size_t number) {
+    const MapTarget& made = plan_.targets()[number];
+    if (made.source != MapPiece::kZeros) {
+      return made.is_copy ? loaded(made.source) : renamed(made.source);
+    }
+    // Targets that are made alike of tied sources stay tied.
+    std::string likeness = likeness_of(made);
+    const auto found = likeness.empty() ? made_.end() : made_.find(likeness);
+    if (found != made_.end()) return found->second;
+    Tensor tensor;
+    tensor.dtype = made.dtype;
+    tensor.shape = made.shape;
+    for (const MapPiece& piece : made.pieces) {
+      if (piece.source == MapPiece::kZeros || made.dtype != DType::kOpaque) continue;
+      const MapLeaf& leaf = plan_.leaves()[piece.source];
+      tensor.block_name = leaf.block_name;
+      tensor.block_elements = leaf.block_elements;
+      tensor.block_bytes = leaf.block_bytes;
+      break;
+    }
+    tensor.data = makers_.produce(number);
+    Value value = Value::tensor(std::move(tensor));
+    if (!likeness.empty()) made_.emplace(std::move(likeness), value);
+    return value;
+  }
+
+  Result<Value> loaded(std::uint32_t leaf) const {
+    return makers_.load(trees_.inputs_of_[leaf], trees_.nodes_[leaf]);
+  }
+
+  // Tied leaves give one value, which ties them again.
+  Result<Value> renamed(std::uint32_t leaf) {
+    const auto tensor = trees_.nodes_[leaf].tensor();
+    if (!tensor) return loaded(leaf);
+    const std::pair identity(trees_.inputs_of_[leaf], tensor->number());
+    const auto found = renamed_.find(identity);
+    if (found != renamed_.end()) return found->second;
+    auto value = loaded(leaf);
+    if (value) renamed_.emplace(identity, *value);
+    return value;
+  }
+
+  // A text that is equal for targets with the same bytes; empty if their sources are not tied.
+  std::string likeness_of(const MapTarget& made) {
+    if (tied_.empty()) find_tied();
+    std::string text = std::to_string(static_cast<int>(made.dtype)) + printed(made.shape);
+    if (made.pieces.empty()) return {};
+    for (const MapPiece& piece : made.pieces) {
+      text += '|';
+      if (piece.source != MapPiece::kZeros) {
+        const auto& identity = tied_[piece.source];
+        if (!identity) return {};
+        text += std::to_string(identity->first) + ':' + std::to_string(identity->second);
+      }
+      text += '@' + std::to_string(piece.from) + '>' + std::to_string(piece.to);
+      for (const MapLoop& loop : piece.loops) {
+        text += ',' + std::to_string(loop.count) + ' ' + std::to_string(loop.from) + ' ' +
+                std::to_string(loop.to);
+      }
+      for (const MapStep& step : piece.steps) {
+        text += ';' + std::to_string(static_cast<int>(step.kind)) + ' ' +
+                std::to_string(std::bit_cast<std::uint64_t>(step.value));
+      }
+    }
+    return text;
+  }
+
+  // The tensors that several leaves share.
+  void find_tied() {
+    std::map<Identity, std::uint32_t> counts;
+    tied_.resize(plan_.leaves().size());
+    for (const bool counts_alone : {true, false}) {
+      for (std::size_t i = 0; i < tied_.size(); ++i) {
+        const auto tensor = trees_.nodes_[i].tensor();
+        if (!tensor) continue;
+        const Identity identity(trees_.inputs_of_[i], tensor->number());
+        if (counts_alone) {
+          ++counts[identity];
+        } else if (counts[identity] > 1) {
+          tied_[i] = identity;
+        }
+      }
+    }
+  }
+
+  // What the map keeps, in the containers where it was.
+  Result<std::vector<Output>> with_kept(std::vector<Output> outputs) {
+    std::size_t leaf = 0;
+    for (const Input& input : trees_.inputs_) {
+      auto value = kept_below(input.checkpoint.state(), leaf);
+      if (!value) return propagate(value);
+      if (!*value) continue;
+      auto output = std::find_if(outputs.begin(), outputs.end(),
+                                 [&](const Output& each) { return each.label == input.label; });
+      if (output == outputs.end()) {
+        output = outputs.insert(outputs.end(), Output{input.label, Value::dict()});
+      }
+      // What was there comes first.
+      Value made = std::exchange(output->state, std::move(**value));
+      if (auto ok = output->state.merge(std::move(made)); !ok) return propagate(ok);
+    }
+    return outputs;
+  }
+
+  // Leaves are numbered as named_leaves() meets them. Recurses as deep as the tree.
+  Result<std::optional<Value>> kept_below(const NodeRef& node, std::size_t& leaf) {
+    if (!has_children(node)) {
+      const std::size_t target = kept_[leaf++];
+      if (target == kTaken) return std::optional<Value>();
+      auto value = value_of(target);
+      if (!value) return propagate(value);
+      return std::optional(std::move(*value));
+    }
+    std::vector<std::optional<Value>> children;
+    for (std::uint32_t i = 0; i < node.size(); ++i) {
+      auto child = kept_below(node.child(i), leaf);
+      if (!child) return child;
+      children.push_back(std::move(*child));
+    }
+    if (std::none_of(children.begin(), children.end(), [](const auto& each) { return !!each; })) {
+      return std::optional<Value>();
+    }
+    return std::optional(filled(node, std::move(children)));
+  }
+
+  // A container like `node`. Positions that are taken become null, so that the others stay.
+  static Value filled(const NodeRef& node, std::vector<std::optional<Value>> children) {
+    Value value = Value::container(node.kind());
+    const bool is_keyed = has_keys(node.kind());
+    for (std::uint32_t i = 0; i < node.size(); ++i) {
+      if (is_keyed) {
+        if (children[i]) value.add(Key(node.key(i)), std::move(*children[i]));
+      } else {
+        value.add(children[i] ? std::move(*children[i]) : Value::null());
+      }
+    }
+    if (const auto label = node.label()) return std::move(value).labelled(std::string(*label));
+    return value;
+  }
+
+  // The tree of the template with the tensors that the map makes.
+  Result<std::vector<Output>> make_like() {
+    std::unordered_map<std::string_view, std::size_t> targets;
+    for (std::size_t i = 0; i < plan_.targets().size(); ++i) {
+      for (const std::string* name : names_of(plan_.targets()[i])) targets.emplace(*name, i);
+    }
+    const auto leaves = named_leaves(trees_.like_->state(), trees_.side_, {});
+    std::size_t leaf = 0;
+    auto value = like_below(trees_.like_->state(), leaves, targets, leaf);
+    if (!value) return propagate(value);
+    std::vector<Output> outputs;
+    outputs.push_back({{}, std::move(*value)});
+    return outputs;
+  }
+
+  Result<Value> like_below(const NodeRef& node, const std::vector<NamedNode>& leaves,
+                           const std::unordered_map<std::string_view, std::size_t>& targets,
+                           std::size_t& leaf) {
+    if (!has_children(node)) {
+      if (leaves.empty()) return makers_.load(kLike, node);
+      const auto found = targets.find(leaves[leaf++].name);
+      // Scalars that the map does not make are the template's.
+      return found == targets.end() ? makers_.load(kLike, node) : value_of(found->second);
+    }
+    std::vector<std::optional<Value>> children;
+    for (std::uint32_t i = 0; i < node.size(); ++i) {
+      auto child = like_below(node.child(i), leaves, targets, leaf);
+      if (!child) return child;
+      children.emplace_back(std::move(*child));
+    }
+    return filled(node, std::move(children));
+  }
+
+  using Identity = std::pair<std::size_t, std::uint32_t>;
+
+  const MappedTrees& trees_;
+  const MapPlan& plan_;
+  const Makers& makers_;
+  std::map<Identity, Value> renamed_;
+  std::unordered_map<std::string, Value> made_;
+  std::vector<std::optional<Identity>> tied_;  // by leaf
+  std::vector<std::size_t> kept_;              // targets by leaf
+};
+
+// Whether what the plan makes is what a template has.
+Result<void> MappedTrees::check_like() const {
+  const MapPlan& plan = *plan_;
+  std::unordered_map<std::string, NodeRef> wanted;
+  for (NamedNode& leaf : named_leaves(like_->state(), side_, {})) {
+    if (!wanted.emplace(leaf.name, leaf.node).second) {
+      return tl::unexpected<Error>(
+          template_error("the template has two values called " + in_quotes(leaf.name)));
+    }
+  }
+  std::vector<std::string_view> unexpected;
+  for (const MapTarget& made : plan.targets()) {
+    std::vector<std::string_view> names{made.name};
+    names.insert(names.end(), made.tied.begin(), made.tied.end());
+    for (const std::string_view name : names) {
+      const auto found = wanted.find(std::string(name));
+      if (found == wanted.end()) {
+        unexpected.push_back(name);
+        continue;
+      }
+      const auto tensor = found->second.tensor();
+      const bool is_tensor =
+          made.source == MapPiece::kZeros || plan.leaves()[made.source].is_tensor;
+      wanted.erase(found);
+      if (!tensor || !is_tensor) {
+        if (tensor.has_value() == is_tensor) continue;
+        return tl::unexpected<Error>(template_error(in_quotes(name) + " is " +
+                                                    (is_tensor ? "a tensor" : "no tensor") +
+                                                    ", unlike in the template"));
+      }
+      if (tensor->dtype() == made.dtype && std::ranges::equal(tensor->shape(), made.shape))
+        continue;
+      return tl::unexpected<Error>(template_error(
+          in_quotes(name) + " would be " + std::string(dtype_name(made.dtype)) + ' ' +
+          printed(made.shape) + ", and the template has " +
+          std::string(dtype_name(tensor->dtype())) + ' ' + printed(tensor->shape()) +
+          (tensor->dtype() == made.dtype ? "" : "; convert it with \"dtypes\" or 'as'")));
+    }
+  }
+  if (!unexpected.empty()) {
+    return tl::unexpected<Error>(template_error(
+        "the map makes " + in_quotes(unexpected.front()) +
+        (unexpected.size() > 1 ? " and " + std::to_string(unexpected.size() - 1) + " more" : "") +
+        ", and the template has nothing of that name; drop it with a rule"));
+  }
+  std::string missing;
+  std::size_t count = 0;
+  for (const auto& [name, node] : wanted) {
+    if (!node.tensor()) continue;
+    if (count++ == 0 || name < missing) missing = name;
+  }
+  if (count == 0) return {};
+  return tl::unexpected<Error>(template_error(
+      "the template has " + in_quotes(missing) +
+      (count > 1 ? " and " + std::to_string(count - 1) + " more" : "") + ", and no rule makes it"));
+}
+
+Result<MappedTrees> MappedTrees::make(const KeyMap& map, std::vector<Input> inputs,
+                                      const LiftOptions& options, std::optional<Checkpoint> like) {
+  MappedTrees trees;
+  const bool reverse = options.plan.reverse;
+  trees.side_ = map.side(reverse);
+  trees.map_name_ = map.name();
+  trees.map_hash_ = to_hex(map.hash());
+  trees.reverse_ = reverse;
+  trees.unwraps_ = !map.side(!reverse).unwrap.empty();
+  trees.sizes_ = options.plan.sizes;
+  trees.like_ = std::move(like);
+  trees.inputs_ = std::move(inputs);
+  std::vector<MapLeaf> leaves;
+  for (std::size_t i = 0; i < trees.inputs_.size(); ++i) {
+    const Input& input = trees.inputs_[i];
+    for (const NamedNode& named :
+         named_leaves(input.checkpoint.state(), map.side(!reverse), input.label)) {
+      leaves.push_back(to_leaf(named));
+      trees.nodes_.push_back(named.node);
+      trees.inputs_of_.push_back(i);
+    }
+  }
+  auto plan = plan_with_state(map, std::move(leaves), options);
+  if (!plan) return propagate(plan);
+  trees.plan_ = std::make_shared<const MapPlan>(std::move(*plan));
+  if (trees.like_) {
+    if (auto ok = trees.check_like(); !ok) return propagate(ok);
+  }
+  return trees;
+}
+
+Result<void> MappedTrees::check_scalars() const {
+  for (const MapEqual& equal : plan_->equals()) {
+    const MapLeaf& first = plan_->leaves()[equal.first];
+    const MapLeaf& second = plan_->leaves()[equal.second];
+    if (first.is_tensor && second.is_tensor) continue;
+    if (is_same_scalar(nodes_[equal.first], nodes_[equal.second])) continue;
+    return fail(ErrorCode::kMapData, "rule " + std::to_string(equal.rule + 1) + ": " +
+                                         in_quotes(first.name) + " and " + in_quotes(second.name) +
+                                         " belong to one parameter and are not the same");
+  }
+  return {};
+}
+
+Result<std::vector<MappedTrees::Output>> MappedTrees::outputs(const Makers& makers) const {
+  return Builder(*this, makers).make();
+}
+
+Value MappedTrees::joined(std::vector<Output> outputs) {
+  if (outputs.size() == 1 && outputs.front().label.empty()) return std::move(outputs.front().state);
+  Value state = Value::dict();
+  for (Output& output : outputs) state.add(output.label, std::move(output.state));
+  return state;
+}
+
+Result<Value> MappedTrees::metadata(
+    const std::function<Result<Value>(std::size_t input)>& load) const {
+  Value all = Value::dict();
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    auto metadata = load(i);
+    if (!metadata) return metadata;
+    const auto keep_first = [](const Value&, const Value&, const std::function<std::string()>&) {
+      return Result<Value::OnBoth>(Value::OnBoth::kKeep);
+    };
+    if (auto ok = all.merge(std::move(*metadata), keep_first); !ok) return propagate(ok);
+  }
+  // A text, which other formats can hold, too.
+  std::string note = "{\"name\":";
+  append_json_string(note, map_name_);
+  note += ",\"hash\":\"" + map_hash_ + "\",\"reverse\":";
+  note += reverse_ ? "true" : "false";
+  note += ",\"sizes\":{";
+  for (const auto& [word, size] : sizes_) {
+    if (note.back() != '{') note += ',';
+    append_json_string(note, word);
+    note += ':' + std::to_string(size);
+  }
+  note += "}}";
+  if (auto ok = all.set(KeyPath{"espalier.map"}, Value::string(std::move(note))); !ok)
+    return propagate(ok);
+  return all;
+}
+
+}  // namespace espalier

@@ -345,12 +345,13 @@ std::string KeyMap::canonical() const {
   }
   out += "}}";
   member("dtypes");
-  out += '[';
+  out += '{';
+  // In the order of the map, which says which of them counts.
   for (const auto& [pattern, dtype] : dtypes_) {
-    if (out.back() != '[') out += ',';
-    texts({pattern, std::string(dtype_name(dtype))});
+    member(pattern);
+    append_json_string(out, dtype_name(dtype));
   }
-  out += ']';
+  out += '}';
   member("espalier_map");
   out += '1';
   for (const bool is_left : {true, false}) {
@@ -359,10 +360,10 @@ std::string KeyMap::canonical() const {
     out += '{';
     member("names");
     append_json_string(out, each.names == MapSide::Names::kDotted ? "dotted" : "paths");
-    member("tree");
-    append_json_string(out, each.tree == MapSide::Tree::kFlat     ? "flat"
-                            : each.tree == MapSide::Tree::kNested ? "nested"
-                                                                  : "like the input");
+    if (each.tree != MapSide::Tree::kLikeInput) {
+      member("tree");
+      append_json_string(out, each.tree == MapSide::Tree::kFlat ? "flat" : "nested");
+    }
     member("unwrap");
     texts(each.unwrap);
     out += '}';

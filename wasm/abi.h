@@ -11,6 +11,8 @@
 //   - core-torch.wasm is the same for the files of PyTorch and NumPy; it also nests names, makes
 //     files and compares checksums
 //   - core-all.wasm is the same for every format
+//   - core-map.wasm plans what key maps make of trees, holds the trees that they make, and makes
+//     bytes of their tensors
 //   - decoder.wasm turns stored bytes into checked ones and computes statistics; it knows no
 //     file and no tree
 //   - writer.wasm writes
@@ -286,9 +288,18 @@ struct DiffInfo {
   std::uint32_t equal_tensors;              // 12
 };
 
+/// Bytes of a tensor of one of the checkpoints that a map reads.
+struct MapNeed {
+  std::uint32_t input;   // 0
+  std::uint32_t tensor;  // 4
+  std::uint64_t offset;  // 8
+  std::uint64_t length;  // 16
+};
+
 class Opening;
 class Tree;
 class Diff;
+class Mapping;
 class Matches;
 class Read;
 class Making;
@@ -416,8 +427,8 @@ ESPALIER_ABI Status espalier_tensor(Tree* tree, std::uint32_t tensor, TensorInfo
 
 // Comparing --------------------------------------------------------------------------------------
 
-/// The tables of a tree, as wasm/src/core/diff.ts copies them to another module. Valid as long as
-/// the tree.
+/// The tables of a tree, as wasm/src/core/copy-tree.ts copies them to another module. Valid as long
+/// as the tree.
 ESPALIER_ABI const Tables* espalier_tables(Tree* tree);
 /// A tree of such tables, which it copies and does not validate again. It can be compared, and its
 /// tensors cannot be read. `digest` is the tree digest, or null. Never null.
@@ -428,6 +439,38 @@ ESPALIER_ABI Diff* espalier_diff(Tree* a, Tree* b);
 /// The differences are valid as long as the diff.
 ESPALIER_ABI void espalier_diff_info(Diff* diff, DiffInfo* out);
 ESPALIER_ABI void espalier_diff_free(Diff* diff);
+
+// Key maps (core-map.wasm)
+// -------------------------------------------------------------------------
+
+/// The texts of the maps that come with the library: a JSON object of names and texts. Static.
+ESPALIER_ABI void espalier_key_maps(Text* out);
+/// Never null.
+ESPALIER_ABI Mapping* espalier_mapping();
+/// Adds a checkpoint that the map reads, whose names have this label; its number is that of the
+/// call, from 0 on. The tree, of espalier_tree_of_tables(), must outlive the mapping.
+ESPALIER_ABI void espalier_mapping_add(Mapping* mapping, Tree* tree, const char* label,
+                                       std::uint32_t length);
+/// Plans what a map makes. `texts` are the map's and a JSON object of options with any of "reverse",
+/// "partial" and "along_scaled" (booleans), "rest" and "at" (texts), "along" (an array of texts),
+/// "numbers" (an object of words and numbers) and "config" (a model's configuration).
+ESPALIER_ABI Status espalier_mapping_plan(Mapping* mapping, const Text* texts);
+/// The tree that the map makes, of one file. Null, with an error, on failure.
+ESPALIER_ABI Tree* espalier_mapping_tree(Mapping* mapping);
+/// What the map makes: a JSON object with "targets" and "dropped". Valid as long as the mapping.
+ESPALIER_ABI void espalier_mapping_text(Mapping* mapping, Text* out);
+/// Begins to make bytes of the file of that tree from `offset` on, and gives their number:
+/// `length`, or fewer, up to the end of a tensor or of what is between two.
+ESPALIER_ABI Status espalier_mapping_begin(Mapping* mapping, std::uint64_t offset,
+                                           std::uint32_t length, std::uint32_t* out);
+/// The bytes that come next; 0 once all are there, and 1 otherwise.
+ESPALIER_ABI std::uint32_t espalier_mapping_need(Mapping* mapping, MapNeed* out);
+/// Takes them.
+ESPALIER_ABI Status espalier_mapping_feed(Mapping* mapping, const std::uint8_t* bytes,
+                                          std::uint32_t length);
+/// The bytes that were begun. Valid until the next call for this mapping.
+ESPALIER_ABI Status espalier_mapping_take(Mapping* mapping, Text* out);
+ESPALIER_ABI void espalier_mapping_free(Mapping* mapping);
 
 // Reading ----------------------------------------------------------------------------------------
 

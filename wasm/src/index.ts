@@ -3,6 +3,8 @@ export { open, openInWorker, type OpenOptions, type WorkerOpenOptions } from './
 export { Checkpoint, type CheckpointMeter, type FurtherFile, type VerifyOptions } from './api/checkpoint.js'
 export { Node, type FindOptions, type Path, type TensorOptions } from './api/node.js'
 export { Tensor, type ReadOptions } from './api/tensor.js'
+export { keyMaps } from './key-maps.js'
+export type { KeyMapInput, MapOptions, Mapped, MapTarget, MapWork } from './api/map.js'
 export type { Comparison, Difference } from './api/compare.js'
 export type { Change } from './core/diff.js'
 export type { TensorWithData } from './api/read-all.js'

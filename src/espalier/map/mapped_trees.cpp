@@ -9,6 +9,7 @@
 #include "espalier/base/counted.h"
 #include "espalier/base/json_text.h"
 #include "espalier/base/limits.h"
+#include "espalier/base/real_text.h"
 #include "espalier/map/leaves.h"
 #include "espalier/map/map_error.h"
 #include "espalier/tree/key_path.h"
@@ -234,8 +235,7 @@ class MappedTrees::Builder {
                 std::to_string(loop.to);
       }
       for (const MapStep& step : piece.steps) {
-        text += ';' + std::to_string(static_cast<int>(step.kind)) + ' ' +
-                std::to_string(std::bit_cast<std::uint64_t>(step.value));
+        text += ';' + std::to_string(static_cast<int>(step.kind)) + ' ' + print_real(step.value);
       }
     }
     return text;
@@ -388,12 +388,15 @@ Result<void> MappedTrees::check_like() const {
                                                     (is_tensor ? "a tensor" : "no tensor") +
                                                     ", unlike in the template"));
       }
-      if (tensor->dtype() == made.dtype && std::ranges::equal(tensor->shape(), made.shape))
+      const auto wanted_shape = tensor->shape();
+      if (tensor->dtype() == made.dtype && std::equal(wanted_shape.begin(), wanted_shape.end(),
+                                                      made.shape.begin(), made.shape.end())) {
         continue;
+      }
       return tl::unexpected<Error>(template_error(
           in_quotes(name) + " would be " + std::string(dtype_name(made.dtype)) + ' ' +
           printed(made.shape) + ", and the template has " +
-          std::string(dtype_name(tensor->dtype())) + ' ' + printed(tensor->shape()) +
+          std::string(dtype_name(tensor->dtype())) + ' ' + printed(wanted_shape) +
           (tensor->dtype() == made.dtype ? "" : "; convert it with \"dtypes\" or 'as'")));
     }
   }

@@ -45,8 +45,12 @@ void TargetMaker::need_image() {
   recipe_->fill_zeros(window_, image_.data());
   for (const TargetRecipe::Part* part : recipe_->parts_in(window_)) {
     const TargetRecipe::Window all = part->copy.source_for(window_);
-    for (std::uint64_t at = all.begin; at < all.end; at += kNeedBytes) {
-      const TargetRecipe::Window some{at, std::min(at + kNeedBytes, all.end)};
+    const MapLeaf& leaf = plan_->leaves()[part->source];
+    const MapUnit unit = unit_of(leaf);
+    const std::uint64_t bytes = elements_of(leaf.shape) / unit.elements * unit.bytes;
+    // The same blocks for every window, so that a host can keep them.
+    for (std::uint64_t at = all.begin / kNeedBytes * kNeedBytes; at < all.end; at += kNeedBytes) {
+      const TargetRecipe::Window some{at, std::min(at + kNeedBytes, bytes)};
       if (part->copy.needs(some, window_)) {
         steps_.push_back({{part->source, some.begin, some.end}, part});
       }

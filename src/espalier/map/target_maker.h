@@ -21,7 +21,8 @@ namespace espalier {
 ///   use(std::move(maker).take());
 class TargetMaker {
  public:
-  /// What is asked for at once, except of a target that is computed from several tensors.
+  /// Sources are asked for in blocks of so many bytes from their beginning on, except by a target
+  /// that is computed from several tensors, and by renames.
   static constexpr std::uint64_t kNeedBytes = std::uint64_t{4} << 20;
 
   /// For bytes [begin, end) of a target that is a tensor, within it. The plan must outlive the

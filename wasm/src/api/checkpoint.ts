@@ -5,7 +5,8 @@ import type { RunOptions } from '../engine/run.js'
 import { errorFromCode, type EspalierError } from '../errors.js'
 import type { Meter } from '../fetch/range-reader.js'
 import type { Comparison } from './compare.js'
-import { loadComparison, loadReadAll, loadVerification } from '../later.js'
+import { loadComparison, loadMapping, loadReadAll, loadVerification } from '../later.js'
+import type { KeyMapInput, Mapped, MapOptions } from './map.js'
 import type { List } from './list.js'
 import { Node, type FindOptions, type Path, type TensorOptions } from './node.js'
 import { checkNumber } from '../source/source.js'
@@ -205,6 +206,22 @@ export class Checkpoint {
   async compare(other: Checkpoint, { signal }: Pick<RunOptions, 'signal'> = {}): Promise<Comparison> {
     if (!(other instanceof Checkpoint)) throw errorFromCode('invalid_argument', 'pass another open checkpoint')
     return (await loadComparison()).compare(this.#opened, other.#opened, signal)
+  }
+
+  /**
+   * Returns what a key map makes of this checkpoint: one of another framework, planned and proved before a tensor is read.
+   * Its tensors are made when they are read; keep this checkpoint open until then. A read of a tensor that is put together
+   * in another order reads all of its sources, of which 128 MiB are kept.
+   * @throws EspalierError with a code that begins with `map_`, which names the rule, the tensors and the mend; io_error if
+   *   core-map.wasm cannot be loaded; invalid_argument
+   */
+  async map(keyMap: KeyMapInput, options: MapOptions = {}): Promise<Mapped> {
+    const inputs: [string, Opened][] = [['', this.#opened]]
+    for (const [label, input] of Object.entries(options.inputs ?? {})) {
+      if (!(input instanceof Checkpoint)) throw errorFromCode('invalid_argument', `the input ${label} is no open checkpoint`)
+      inputs.push([label, input.#opened])
+    }
+    return (await loadMapping()).map(inputs, keyMap, options)
   }
 
   async *#readAll(tensors: Iterable<Tensor>, options: RunOptions): AsyncGenerator<TensorWithData, void, undefined> {

@@ -1,6 +1,7 @@
 // Compares two open checkpoints.
 import { Core } from '../core/core.js'
-import { copyTree, TreeDiff, type Change } from '../core/diff.js'
+import { copyTree } from '../core/copy-tree.js'
+import { TreeDiff, type Change } from '../core/diff.js'
 import { List } from './list.js'
 import { Node } from './node.js'
 import type { Opened } from './opened.js'

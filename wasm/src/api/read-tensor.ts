@@ -132,7 +132,7 @@ function wrongKind({ path }: Tensor, message: string): EspalierError {
 }
 
 /** Fetches the plan's chunks and fills `out`, which must be zero unless the plan is exclusive. */
-async function fill(opened: Opened, out: Uint8Array, plan: Plan, options: RunOptions): Promise<void> {
+export async function fill(opened: Opened, out: Uint8Array, plan: Plan, options: RunOptions): Promise<void> {
   const reading = new Reading(opened, plan, out)
   try {
     const ready = reading.isDecoded && plan.count > 0 ? opened.engine.ready(options.signal) : undefined

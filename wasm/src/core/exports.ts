@@ -48,6 +48,18 @@ export interface CoreExports {
   espalier_diff_info(diff: number, out: number): void
   espalier_diff_free(diff: number): void
 
+  espalier_key_maps(out: number): void
+  espalier_mapping(): number
+  espalier_mapping_add(mapping: number, tree: number, label: number, length: number): void
+  espalier_mapping_plan(mapping: number, texts: number): number
+  espalier_mapping_tree(mapping: number): number
+  espalier_mapping_text(mapping: number, out: number): void
+  espalier_mapping_begin(mapping: number, offset: bigint, length: number, out: number): number
+  espalier_mapping_need(mapping: number, out: number): number
+  espalier_mapping_feed(mapping: number, bytes: number, length: number): number
+  espalier_mapping_take(mapping: number, out: number): number
+  espalier_mapping_free(mapping: number): void
+
   espalier_read(tree: number, tensor: number, slices: number, count: number): number
   espalier_read_info(read: number, out: number): void
   espalier_read_chunk(read: number, i: number, out: number): number

@@ -37,6 +37,11 @@ export function allCoreAddress(): URL {
   return new URL('../core-all.wasm', import.meta.url)
 }
 
+/** The address of the core that reads through key maps. It needs no SIMD. */
+export function mapCoreAddress(): URL {
+  return new URL('../core-map.wasm', import.meta.url)
+}
+
 /** The address of the decoder, likewise. */
 export function decoderAddress(): URL {
   return hasSimd() ? new URL('../decoder.wasm', import.meta.url) : new URL('../decoder-plain.wasm', import.meta.url)

@@ -81,6 +81,11 @@ export function readMade(view: DataView, at: number) {
   return { number: view.getUint32(at, true), hasChecksum: view.getUint32(at + 4, true) !== 0, length: readSize(view, at + 8), name: readText(view, at + 16) }
 }
 
+/** `MapNeed`. */
+export function readMapNeed(view: DataView, at: number) {
+  return { input: view.getUint32(at, true), tensor: view.getUint32(at + 4, true), offset: readSize(view, at + 8), length: readSize(view, at + 16) }
+}
+
 /** `Extent`. */
 export function readExtent(view: DataView, at: number): { file: number; offset: number; length: number } {
   return { file: view.getUint32(at, true), offset: readSize(view, at + 8), length: readSize(view, at + 16) }

@@ -451,9 +451,10 @@ ESPALIER_ABI Mapping* espalier_mapping();
 /// call, from 0 on. The tree, of espalier_tree_of_tables(), must outlive the mapping.
 ESPALIER_ABI void espalier_mapping_add(Mapping* mapping, Tree* tree, const char* label,
                                        std::uint32_t length);
-/// Plans what a map makes. `texts` are the map's and a JSON object of options with any of "reverse",
-/// "partial" and "along_scaled" (booleans), "rest" and "at" (texts), "along" (an array of texts),
-/// "numbers" (an object of words and numbers) and "config" (a model's configuration).
+/// Plans what a map makes. `texts` are the map's and a JSON object of options with any of
+/// "reverse", "partial" and "along_scaled" (booleans), "rest" and "at" (texts), "along" and
+/// "param_order" (arrays of texts), "numbers" (an object of words and numbers) and "config" (a
+/// model's configuration).
 ESPALIER_ABI Status espalier_mapping_plan(Mapping* mapping, const Text* texts);
 /// The tree that the map makes, of one file. Null, with an error, on failure.
 ESPALIER_ABI Tree* espalier_mapping_tree(Mapping* mapping);

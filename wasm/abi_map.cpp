@@ -49,6 +49,14 @@ std::string text_in(const JsonRef& options, std::string_view name) {
   return std::string(member ? member->text().value_or("") : "");
 }
 
+std::vector<std::string> texts_in(const JsonRef& options, std::string_view name) {
+  std::vector<std::string> texts;
+  const auto member = options.member(name);
+  if (!member || !member->is_array()) return texts;
+  for (const JsonRef each : *member) texts.emplace_back(each.text().value_or(""));
+  return texts;
+}
+
 Result<LiftOptions> options_of(std::string_view json) {
   constexpr std::uint32_t kMaxDepth = 32;
   const auto tree = JsonTree::parse(json, kMaxDepth);
@@ -63,9 +71,8 @@ Result<LiftOptions> options_of(std::string_view json) {
   if (rest == "error") options.plan.rest = MapRest::kError;
   if (rest == "keep") options.plan.rest = MapRest::kKeep;
   if (rest == "drop") options.plan.rest = MapRest::kDrop;
-  if (const auto along = root.member("along"); along && along->is_array()) {
-    for (const JsonRef each : *along) options.along.emplace_back(each.text().value_or(""));
-  }
+  options.along = texts_in(root, "along");
+  options.param_order = texts_in(root, "param_order");
   auto numbers = numbers_of(std::string(json));
   if (!numbers) return propagate(numbers);
   options.plan.config = [numbers = std::move(*numbers)](const std::string& word) {

@@ -22,21 +22,6 @@ namespace fs = std::filesystem;
 // The most that is read of a map or a configuration.
 constexpr std::uintmax_t kMaxTextBytes = KeyMap::kMaxBytes;
 
-Result<std::string> read_text(const std::string& file) {
-  std::error_code error;
-  const std::uintmax_t size = fs::file_size(file, error);
-  std::ifstream in(file, std::ios::binary);
-  if (error || !in) return fail(ErrorCode::kFileNotFound, "cannot be read");
-  if (size > kMaxTextBytes) {
-    return fail(ErrorCode::kLimitExceeded, "has more than the " + std::to_string(kMaxTextBytes) +
-                                               " bytes that are read of such a file");
-  }
-  std::string text(static_cast<std::size_t>(size), '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(in.gcount()));
-  return text;
-}
-
 // "p=64".
 Result<std::map<std::string, double>> parse_numbers(const std::vector<std::string>& texts) {
   std::map<std::string, double> numbers;
@@ -57,6 +42,21 @@ Result<std::map<std::string, double>> parse_numbers(const std::vector<std::strin
 }
 
 }  // namespace
+
+Result<std::string> read_text(const std::string& file) {
+  std::error_code error;
+  const std::uintmax_t size = fs::file_size(file, error);
+  std::ifstream in(file, std::ios::binary);
+  if (error || !in) return fail(ErrorCode::kFileNotFound, "cannot be read");
+  if (size > kMaxTextBytes) {
+    return fail(ErrorCode::kLimitExceeded, "has more than the " + std::to_string(kMaxTextBytes) +
+                                               " bytes that are read of such a file");
+  }
+  std::string text(static_cast<std::size_t>(size), '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  return text;
+}
 
 tl::expected<KeyMap, Failure> find_map(const std::string& name) {
   std::string text;

@@ -19,6 +19,10 @@ namespace espalier::cli {
 void add_map_options(CLI::App& command, MapOptions& options, const std::string& what,
                      const char* reverse_flag = "--map-reverse");
 
+/// The text of a map, or of what belongs to one, up to KeyMap::kMaxBytes. kFileNotFound,
+/// kLimitExceeded.
+[[nodiscard]] Result<std::string> read_text(const std::string& file);
+
 /// The map of the library with this name, or that of a file: one whose name has a slash or ends in
 /// ".json".
 tl::expected<KeyMap, Failure> find_map(const std::string& name);

@@ -53,7 +53,8 @@ class Mapped {
                      const std::vector<std::tuple<nb::object, std::string, std::string>>& files,
                      bool reverse, bool partial, const std::map<std::string, double>& numbers,
                      const std::optional<std::string>& config, const std::string& at,
-                     const std::vector<std::string>& along, bool along_scaled,
+                     const std::vector<std::string>& along,
+                     const std::vector<std::string>& param_order, bool along_scaled,
                      const std::optional<std::string>& rest, const nb::object& like,
                      std::uint64_t memory, unsigned threads, const std::string& where) {
     std::vector<MapInput> inputs;
@@ -70,6 +71,7 @@ class Mapped {
     must(set_numbers(numbers, plan));
     options.lift.at = at;
     options.lift.along = along;
+    options.lift.param_order = param_order;
     options.lift.scales_moments = along_scaled;
     options.targets.memory = memory;
     options.targets.threads = threads;
@@ -179,8 +181,9 @@ void bind_mapping(nb::module_& module) {
 
   nb::class_<Mapped>(module, "Mapped")
       .def_static("make", &Mapped::make, "text"_a, "files"_a, "reverse"_a, "partial"_a, "numbers"_a,
-                  "config"_a.none(), "at"_a, "along"_a, "along_scaled"_a, "rest"_a.none(),
-                  "like"_a.none(), "memory"_a, "threads"_a, "where"_a, nb::call_guard<Call>())
+                  "config"_a.none(), "at"_a, "along"_a, "param_order"_a, "along_scaled"_a,
+                  "rest"_a.none(), "like"_a.none(), "memory"_a, "threads"_a, "where"_a,
+                  nb::call_guard<Call>())
       .def("check", &Mapped::check, nb::call_guard<Call>())
       .def("open", &Mapped::open, nb::call_guard<Call>(), nb::sig("def open(self) -> File"))
       .def("targets", &Mapped::targets,

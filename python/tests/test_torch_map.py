@@ -67,24 +67,32 @@ def adamw(model):
     return torch.optim.AdamW(list(model.named().values()), lr=3e-3, weight_decay=0.1, foreach=False)
 
 
-def test_training_goes_on(tmp_path):
+@pytest.mark.parametrize("by", ["number", "name"])
+def test_training_goes_on(tmp_path, by):
     model = Separate()
     optimizer = adamw(model)
     train(model, optimizer, 5, seed=2)
     names = list(model.named())
-    moments = {names[i]: state for i, state in optimizer.state_dict()["state"].items()}
+    saved = optimizer.state_dict()
+    if by == "name":
+        saved = {names[i]: state for i, state in saved["state"].items()}
     path = tmp_path / "run.espalier"
-    espalier.save(path, {"model": dict(model.named()), "optimizer": moments})
+    espalier.save(path, {"model": dict(model.named()), "optimizer": saved})
 
     sizes = {"p": HALF}
-    mapped = espalier.map(path, RULES, at="model", sizes=sizes)
+    along = "optimizer.state.{param#}.{slot}" if by == "number" else ()
+    mapped = espalier.map(path, RULES, at="model", along=along, sizes=sizes)
     mapped.save(tmp_path / "mapped.espalier")
     state = espalier.load(tmp_path / "mapped.espalier", framework="torch")
     other = Joined(state["model"])
     resumed = adamw(other)
-    saved = resumed.state_dict()
-    saved["state"] = {i: state["optimizer"][name] for i, name in enumerate(other.named())}
-    resumed.load_state_dict(saved)
+    if by == "number":
+        assert state["optimizer"]["param_groups"][0]["params"] == list(range(LAYERS + 2))
+        resumed.load_state_dict(state["optimizer"])
+    else:
+        saved = resumed.state_dict()
+        saved["state"] = {i: state["optimizer"][name] for i, name in enumerate(other.named())}
+        resumed.load_state_dict(saved)
 
     train(model, optimizer, 20, seed=3)
     train(other, resumed, 20, seed=3)
@@ -92,6 +100,14 @@ def test_training_goes_on(tmp_path):
     back = espalier.map(tmp_path / "end.espalier", RULES, at="model", reverse=True, sizes=sizes).load(framework="torch")["model"]
     differences = [(back[name] - value).abs().max().item() for name, value in model.named().items()]
     assert max(differences) == 0
+    if by == "number":
+        espalier.save(tmp_path / "all.espalier", {"model": dict(other.named()), "optimizer": resumed.state_dict()})
+        again = espalier.map(tmp_path / "all.espalier", RULES, at="model", along=along, reverse=True, sizes=sizes).load(framework="torch")
+        Separate().load_state_dict({name.replace("layers.", "layers.", 1).replace(".", "/").replace("layers/", "layers.", 1): value for name, value in again["model"].items()})
+        mine = optimizer.state_dict()
+        assert again["optimizer"]["param_groups"] == mine["param_groups"]
+        for i, moments in mine["state"].items():
+            assert all(torch.equal(again["optimizer"]["state"][i][slot], value) for slot, value in moments.items())
     # The state matters: with fresh moments, the same training ends elsewhere.
     fresh = Joined(espalier.load(tmp_path / "mapped.espalier", framework="torch")["model"])
     train(fresh, adamw(fresh), 20, seed=3)

@@ -213,6 +213,7 @@ def map(
     config: Any = None,
     at: str = "",
     along: str | Iterable[str] = (),
+    param_order: Iterable[str] = (),
     along_scaled: bool = False,
     rest: Literal["error", "keep", "drop"] | None = None,
     partial: bool = False,
@@ -232,7 +233,8 @@ def map(
 
     `at` is where the parameters stand, such as "model"; what stands elsewhere is kept. `along` says where the optimizer's
     state stands, with {param} and {slot}: "optimizer.state.{param}.{slot}". It follows its parameters; `along_scaled` also
-    lets it follow those that the map multiplies. `rest` says what becomes of tensors that no rule takes, in place of what the
+    lets it follow those that the map multiplies. torch numbers the parameters of an optimizer: "optimizer.state.{param#}.{slot}".
+    Their names are those of "param_names" in its groups, or `param_order`, or those of the parameters in the file's order. `rest` says what becomes of tensors that no rule takes, in place of what the
     map says. `partial` leaves out the rules that go the other way only. `like` is a checkpoint with the names, shapes and
     dtypes that must come out, such as one of spec() or of meta tensors. `memory` bounds the bytes of tensors that are put
     together at a time.
@@ -258,7 +260,7 @@ def map(
     where = map_name if len(files) > 1 else f"{files[0][2]}: {map_name}"
     mapped = _core.Mapped.make(
         text, files, reverse, partial, _numbers_of(sizes), _config_of(config), at, [along] if isinstance(along, str) else list(along),
-        along_scaled, rest, None if template is None else template._opened, check_int("memory", memory, 1, 2**62), count, where,
+        list(param_order), along_scaled, rest, None if template is None else template._opened, check_int("memory", memory, 1, 2**62), count, where,
     )  # fmt: skip
     made = MappedCheckpoint.__new__(MappedCheckpoint)
     made._options, made.name, made._path = {}, where, ""

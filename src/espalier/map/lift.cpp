@@ -65,7 +65,7 @@ class MapLifter {
 
   Result<MapPlan> plan() {
     if (auto ok = read_places(); !ok) return propagate(ok);
-    part_leaves();
+    if (auto ok = part_leaves(); !ok) return propagate(ok);
     std::vector<std::string> names;
     for (const std::uint32_t leaf : parameters_) {
       names.push_back(plan_.leaves_[leaf].name.substr(prefix_.size()));
@@ -79,6 +79,7 @@ class MapLifter {
           std::move(*made), parameters_, [&](const std::string& name) { return written_at(name); },
           true);
     }
+    if (auto ok = number_parameters(); !ok) return propagate(ok);
     for (auto& [key, state] : states_) {
       if (state.slot != MapAlong::Slot::kScalar) {
         if (auto ok = lift(state); !ok) return propagate(ok);
@@ -94,16 +95,23 @@ class MapLifter {
   }
 
  private:
-  // A pattern of `along`: how names of state are read and written.
-  struct Place {
-    std::string text;
-    NamePattern read;
-    NamePattern write;
+  // How names of state are written on one side.
+  struct PlaceSide {
+    NamePattern pattern;
     std::size_t words = 0;
     std::size_t param = 0;
-    std::optional<std::size_t> slot_word;
-    std::string slot_name;  // without such a word: what the pattern says
+    std::optional<std::size_t> slot;
+    // Whether parameters have their numbers in place of names.
+    bool is_numbered = false;
   };
+  // A pair of `along`.
+  struct Place {
+    std::string text;
+    PlaceSide read;
+    PlaceSide write;
+    std::string slot_name;  // without a word for it: what the pattern says
+  };
+
   // The leaves of one slot, and the names of their parameters.
   struct State {
     const Place* place = nullptr;
@@ -134,54 +142,63 @@ class MapLifter {
       }
       for (std::size_t i = 0; i < along.left.size(); ++i) {
         std::string& text = texts.emplace_back(along.left[i]);
-        text.append(" <-> ").append(along.right[i]);
+        text.append(kAlongArrow).append(along.right[i]);
       }
     }
     for (std::string& text : texts) {
-      if (text.find(" <-> ") == std::string::npos) text += " <-> " + std::string(text);
-      std::string rule_text = text;
-      replace_all(rule_text, "{param}", "{param...}");
-      replace_all(rule_text, "{slot}", "{slot*}");
-      RuleContext context;
-      context.left_separator = map_.left().separator();
-      context.right_separator = map_.right().separator();
-      auto rule = parse_rule(rule_text, context);
-      if (!rule) return bad_place(text, "is no pair of names: " + rule.error().message);
+      if (text.find(kAlongArrow) == std::string::npos) text += std::string(kAlongArrow) + text;
+      const std::size_t arrow = text.find(kAlongArrow);
+      const std::string_view left = std::string_view(text).substr(0, arrow);
+      const std::string_view right = std::string_view(text).substr(arrow + kAlongArrow.size());
+      const bool reads_left = !options_.plan.reverse;
       Place place;
       place.text = text;
-      const auto tensor_of = [](const std::vector<Part>& side) -> const TensorTerm* {
-        const auto part = side.size() == 1 ? as_plain(side.front()) : std::nullopt;
-        const bool is_name =
-            part && part->steps.empty() && part->tensor->names.size() == 1 && !part->tensor->axes();
-        return is_name ? part->tensor : nullptr;
-      };
-      const TensorTerm* const read = tensor_of(rule->side(!options_.plan.reverse));
-      const TensorTerm* const write = tensor_of(rule->side(options_.plan.reverse));
-      if (read == nullptr || write == nullptr) return bad_place(text, "is no pair of names");
-      place.read = read->names.front().pattern;
-      place.write = write->names.front().pattern;
-      place.words = rule->words.size();
-      const auto word = [&](std::string_view name) -> std::optional<std::size_t> {
-        const auto at = std::find(rule->words.begin(), rule->words.end(), name);
-        if (at == rule->words.end()) return std::nullopt;
-        return static_cast<std::size_t>(at - rule->words.begin());
-      };
-      const auto param = word("param");
-      if (!param || !place.read.has_word(*param) || !place.write.has_word(*param)) {
-        return bad_place(text, "has no {param} on each side");
+      if (auto ok = read_side(text, reads_left ? left : right, read_separator_, place.read); !ok) {
+        return ok;
       }
-      place.param = *param;
-      place.slot_word = word("slot");
-      if (place.words > (place.slot_word ? 2u : 1u)) {
-        return bad_place(text, "has other captures than {param} and {slot}");
+      if (auto ok = read_side(text, reads_left ? right : left, write_separator_, place.write);
+          !ok) {
+        return ok;
       }
-      if (!place.slot_word) {
-        place.slot_name = slot_of(text.substr(0, text.find(" <-> ")));
-      } else if (!place.read.has_word(*place.slot_word) ||
-                 !place.write.has_word(*place.slot_word)) {
+      if (place.read.slot.has_value() != place.write.slot.has_value()) {
         return bad_place(text, "has {slot} on one side only");
       }
+      if (!place.read.slot) place.slot_name = slot_of(left);
       places_.push_back(std::move(place));
+    }
+    return {};
+  }
+
+  Result<void> read_side(const std::string& text, std::string_view name, char separator,
+                         PlaceSide& side) const {
+    side.is_numbered = name.find("{param#}") != std::string_view::npos;
+    std::string pattern(name);
+    replace_all(pattern, "{param#}", "{param*}");
+    replace_all(pattern, "{param}", "{param...}");
+    replace_all(pattern, "{slot}", "{slot*}");
+    RuleContext context;
+    context.left_separator = separator;
+    context.right_separator = separator;
+    const auto rule = parse_rule(pattern + std::string(kAlongArrow) + pattern, context);
+    if (!rule) return bad_place(text, "is no pair of names: " + rule.error().message);
+    const std::vector<Part>& parts = rule->side(true);
+    const auto part = parts.size() == 1 ? as_plain(parts.front()) : std::nullopt;
+    if (!part || !part->steps.empty() || part->tensor->names.size() != 1 || part->tensor->axes()) {
+      return bad_place(text, "is no pair of names");
+    }
+    side.pattern = part->tensor->names.front().pattern;
+    side.words = rule->words.size();
+    const auto word = [&](std::string_view wanted) -> std::optional<std::size_t> {
+      const auto at = std::find(rule->words.begin(), rule->words.end(), wanted);
+      if (at == rule->words.end()) return std::nullopt;
+      return static_cast<std::size_t>(at - rule->words.begin());
+    };
+    const auto param = word("param");
+    if (!param) return bad_place(text, "has no {param} on each side");
+    side.param = *param;
+    side.slot = word("slot");
+    if (side.words > (side.slot ? 2u : 1u)) {
+      return bad_place(text, "has other captures than {param} and {slot}");
     }
     return {};
   }
@@ -192,31 +209,85 @@ class MapLifter {
     return known_slot(name);
   }
 
-  void part_leaves() {
+  Result<void> part_leaves() {
     if (!options_.at.empty()) prefix_ = options_.at + read_separator_;
+    for (const OptimizerParam& param : options_.params) {
+      params_by_number_.emplace(param.number, &param);
+      params_by_name_.emplace(param.name, &param);
+    }
     for (std::uint32_t i = 0; i < plan_.leaves_.size(); ++i) {
-      if (take_state(i)) continue;
+      const auto is_state = take_state(i);
+      if (!is_state) return propagate(is_state);
+      if (*is_state) continue;
       const bool is_parameter = plan_.leaves_[i].name.starts_with(prefix_);
       (is_parameter ? parameters_ : others_).push_back(i);
     }
+    return {};
   }
 
-  bool take_state(std::uint32_t leaf) {
+  Result<bool> take_state(std::uint32_t leaf) {
     const std::string& name = plan_.leaves_[leaf].name;
     for (std::size_t i = 0; i < places_.size(); ++i) {
-      const Place& place = places_[i];
-      CaptureValues values(place.words);
-      if (!place.read.match(name, read_separator_, values)) continue;
-      const std::string slot = place.slot_word ? values[*place.slot_word]->text : place.slot_name;
+      const PlaceSide& side = places_[i].read;
+      CaptureValues values(side.words);
+      if (!side.pattern.match(name, read_separator_, values)) continue;
+      std::string param = values[side.param]->text;
+      if (side.is_numbered) {
+        const auto found = params_by_number_.find(param);
+        if (found == params_by_number_.end()) {
+          return fail(ErrorCode::kMapUndetermined,
+                      in_quotes(name) + " is state of parameter " + param +
+                          ", whose name is not known; give the names in order: --param-order");
+        }
+        param = found->second->name;
+      }
+      const std::string slot = side.slot ? values[*side.slot]->text : places_[i].slot_name;
       State& state = states_[{i, slot}];
-      state.place = &place;
+      state.place = &places_[i];
       state.slot_name = slot;
       state.slot = slot_named(slot);
       state.leaves.push_back(leaf);
-      state.params.push_back(values[place.param]->text);
+      state.params.push_back(std::move(param));
       return true;
     }
     return false;
+  }
+
+  // Numbers the parameters that are made, group by group.
+  Result<void> number_parameters() {
+    std::unordered_set<std::string_view> have_state;
+    for (const auto& [key, state] : states_) {
+      have_state.insert(state.params.begin(), state.params.end());
+    }
+    std::size_t groups = 1;
+    for (const OptimizerParam& param : options_.params) groups = std::max(groups, param.group + 1);
+    std::vector<std::vector<std::string>> names(groups);
+    for (const Made& made : made_) {
+      std::optional<std::size_t> group;
+      for (const std::string& param : made.params) {
+        const auto found = params_by_name_.find(param);
+        // Without groups, what has no state is a buffer, or was never trained.
+        if (found == params_by_name_.end() &&
+            (!options_.params.empty() || !have_state.contains(param))) {
+          continue;
+        }
+        const std::size_t own = found == params_by_name_.end() ? 0 : found->second->group;
+        if (group && *group != own) {
+          return fail(ErrorCode::kMapData,
+                      in_quotes(made.name) +
+                          " is made of parameters of two groups of the optimizer, whose options "
+                          "may differ");
+        }
+        group = own;
+      }
+      if (group) names[*group].push_back(made.name);
+    }
+    std::size_t number = 0;
+    for (const auto& group : names) {
+      for (const std::string& name : group) numbers_.emplace(name, std::to_string(number++));
+    }
+    if (!options_.params.empty()) plan_.param_groups_ = std::move(names);
+    return {};
   }
 
   std::string written_at(const std::string& name) const {
@@ -224,10 +295,16 @@ class MapLifter {
   }
 
   std::string written_state(const State& state, const std::string& param) const {
-    CaptureValues values(state.place->words);
-    values[state.place->param] = CaptureValue{0, param};
-    if (state.place->slot_word) values[*state.place->slot_word] = CaptureValue{0, state.slot_name};
-    return state.place->write.write(values);
+    const PlaceSide& side = state.place->write;
+    CaptureValues values(side.words);
+    std::string text = param;
+    if (side.is_numbered) {
+      const auto found = numbers_.find(param);
+      if (found != numbers_.end()) text = found->second;
+    }
+    values[side.param] = CaptureValue{0, std::move(text)};
+    if (side.slot) values[*side.slot] = CaptureValue{0, state.slot_name};
+    return side.pattern.write(values);
   }
 
   // Plans what the map makes of these leaves under these names.
@@ -402,6 +479,9 @@ class MapLifter {
   std::vector<std::uint32_t> others_;
   std::map<std::pair<std::size_t, std::string>, State> states_;
   std::vector<Made> made_;
+  std::unordered_map<std::string_view, const OptimizerParam*> params_by_number_;
+  std::unordered_map<std::string_view, const OptimizerParam*> params_by_name_;
+  std::unordered_map<std::string, std::string> numbers_;          // of parameters that are made
   std::unordered_map<std::string, std::uint32_t> dropped_rules_;  // by parameter
 };
 

@@ -5,6 +5,7 @@
 #ifndef ESPALIER_MAP_LIFT_H_
 #define ESPALIER_MAP_LIFT_H_
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,14 +16,32 @@
 
 namespace espalier {
 
+/// A parameter as an optimizer of torch counts it.
+struct OptimizerParam {
+  /// Its number in "params", which {param#} stands for, and its name.
+  std::string number;
+  std::string name;
+  /// The number of its group.
+  std::size_t group = 0;
+};
+
+/// What stands between the two names of a text of LiftOptions::along.
+inline constexpr std::string_view kAlongArrow = " <-> ";
+
 struct LiftOptions {
   MapPlanOptions plan = {};
   /// Names before which the map's own begin, on both sides: "model" for "model.layers.0.weight".
   /// All that stands elsewhere is kept, unless it is state along a parameter.
   std::string at = {};
-  /// Where state lies, in place of MapAlong's: names with {param} and {slot}, one for each side
-  /// with " <-> " between them, or one for both.
+  /// Where state lies, in place of MapAlong's: names with {param} or {param#}, and {slot}, one for
+  /// each side with " <-> " between them, or one for both.
   std::vector<std::string> along = {};
+  /// The parameters of the optimizer in the order of their groups; those that {param#} stands for.
+  /// MappedTrees finds them in the "param_groups" beside the state.
+  std::vector<OptimizerParam> params = {};
+  /// For MappedTrees, where "param_groups" has no names: those of the parameters by number. Without
+  /// them the parameters of the checkpoint count in its order, if there are as many.
+  std::vector<std::string> param_order = {};
   /// Whether moments of parameters that a rule scales by c are scaled by 1/c and 1/c^2. Without it
   /// such a rule is an error: the learning rate is then another one for these parameters.
   bool scales_moments = false;
@@ -30,8 +49,9 @@ struct LiftOptions {
 
 /// MapPlan::make(), and the same for what lies along the parameters. Further errors:
 /// kMapInvalid for a pattern of `along`; kMapIncomplete if parameters of one target have state and
-/// others do not; kMapNotInvertible for state that cannot follow its parameter. Scalars of the
-/// parameters of one target must be equal: MapPlan::equals() has them.
+/// others do not; kMapNotInvertible for state that cannot follow its parameter; kMapUndetermined
+/// for a number that is none of `params`; kMapData if a target is made of parameters of two groups.
+/// Scalars of the parameters of one target must be equal: MapPlan::equals() has them.
 [[nodiscard]] Result<MapPlan> plan_with_state(const KeyMap& map, std::vector<MapLeaf> leaves,
                                               const LiftOptions& options);
 

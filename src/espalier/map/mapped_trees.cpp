@@ -6,6 +6,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "espalier/base/ascii.h"
 #include "espalier/base/counted.h"
 #include "espalier/base/json_text.h"
 #include "espalier/base/limits.h"
@@ -39,6 +40,48 @@ bool is_same_scalar(const NodeRef& a, const NodeRef& b) {
   return a.as_bool() == b.as_bool() && a.as_int64() == b.as_int64() &&
          a.as_double() == b.as_double() && a.as_string() == b.as_string() &&
          a.as_bigint() == b.as_bigint();
+}
+
+// The first of the parts of a name, which is taken from it.
+std::string_view take_part(std::string_view& name, char separator) {
+  const std::size_t end = std::min(name.find(separator), name.size());
+  const std::string_view part = name.substr(0, end);
+  name.remove_prefix(std::min(end + 1, name.size()));
+  return part;
+}
+
+std::optional<std::size_t> number_of(std::string_view digits) {
+  constexpr std::size_t kMostDigits = 9;
+  if (digits.empty() || digits.size() > kMostDigits) return std::nullopt;
+  std::size_t number = 0;
+  for (const char c : digits) {
+    if (!is_digit(c)) return std::nullopt;
+    number = number * 10 + static_cast<std::size_t>(c - '0');
+  }
+  return number;
+}
+
+std::optional<std::string> text_or_number(const NodeRef& node) {
+  if (const auto number = node.as_int64()) return std::to_string(*number);
+  if (const auto text = node.as_string()) return std::string(*text);
+  return std::nullopt;
+}
+
+// Where state lies along the parameters when it is read, and when it is written: of the first pair.
+std::pair<std::string, std::string> along_of(const KeyMap& map, const LiftOptions& options) {
+  std::string left;
+  std::string right;
+  if (!options.along.empty()) {
+    const std::string& text = options.along.front();
+    const std::size_t arrow = text.find(kAlongArrow);
+    left = text.substr(0, arrow);
+    right = arrow == std::string::npos ? left : text.substr(arrow + kAlongArrow.size());
+  } else if (!map.along().left.empty() && !map.along().right.empty()) {
+    left = map.along().left.front();
+    right = map.along().right.front();
+  }
+  if (options.plan.reverse) std::swap(left, right);
+  return {std::move(left), std::move(right)};
 }
 
 // Nested dicts while they are filled: unlike Value::set(), each step takes logarithmic time.
@@ -440,13 +483,110 @@ Result<MappedTrees> MappedTrees::make(const KeyMap& map, std::vector<Input> inpu
       trees.inputs_of_.push_back(i);
     }
   }
-  auto plan = plan_with_state(map, std::move(leaves), options);
+  LiftOptions with_params = options;
+  trees.find_params(map, leaves, with_params);
+  auto plan = plan_with_state(map, std::move(leaves), with_params);
   if (!plan) return propagate(plan);
   trees.plan_ = std::make_shared<const MapPlan>(std::move(*plan));
   if (trees.like_) {
     if (auto ok = trees.check_like(); !ok) return propagate(ok);
   }
   return trees;
+}
+
+void MappedTrees::find_params(const KeyMap& map, const std::vector<MapLeaf>& leaves,
+                              LiftOptions& options) {
+  const char separator = map.side(!reverse_).separator();
+  const auto [read, written] = along_of(map, options);
+  const std::size_t at = read.find("{param");
+  if (at == std::string::npos || at == 0) return;
+  writes_numbers_ = written.find("{param#}") != std::string::npos;
+  // "optimizer" of "optimizer.state.{param#}.exp_avg".
+  const std::size_t end = read.rfind(separator, at - 1 > 0 ? at - 2 : 0);
+  std::string base = end == std::string::npos ? std::string() : read.substr(0, end + 1);
+  param_groups_ = base + "param_groups";
+
+  struct Group {
+    std::map<std::size_t, std::string> params;
+    std::map<std::size_t, std::string> names;
+  };
+  std::map<std::size_t, Group> groups;
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    std::string_view rest = leaves[i].name;
+    if (!rest.starts_with(param_groups_ + separator)) continue;
+    rest.remove_prefix(param_groups_.size() + 1);
+    const auto group = number_of(take_part(rest, separator));
+    const std::string_view word = take_part(rest, separator);
+    const auto position = number_of(rest);
+    if (!group || !position) continue;
+    const auto text = text_or_number(nodes_[i]);
+    if (!text) continue;
+    if (word == "params") groups[*group].params[*position] = *text;
+    if (word == "param_names") groups[*group].names[*position] = *text;
+  }
+  const bool is_numbered = read.find("{param#}") != std::string::npos;
+  std::vector<std::string> order = options.param_order;
+  if (is_numbered && order.empty()) {
+    std::size_t count = 0;
+    for (const auto& [number, group] : groups) count += group.params.size();
+    const std::string prefix = options.at.empty() ? std::string() : options.at + separator;
+    for (const MapLeaf& leaf : leaves) {
+      const bool is_state = !base.empty() ? leaf.name.starts_with(base) : options.at.empty();
+      if (leaf.is_tensor && !is_state && leaf.name.starts_with(prefix)) {
+        order.push_back(leaf.name.substr(prefix.size()));
+      }
+    }
+    if (order.size() != count) order.clear();
+  }
+  for (const auto& [number, group] : groups) {
+    for (const auto& [position, param] : group.params) {
+      const auto named = group.names.find(position);
+      std::string name = param;
+      if (named != group.names.end()) {
+        name = named->second;
+      } else if (is_numbered) {
+        const auto index = number_of(param);
+        if (!index || *index >= order.size()) continue;  // the plan says that it has no name
+        name = order[*index];
+      }
+      options.params.push_back({param, std::move(name), number});
+    }
+  }
+}
+
+Result<void> MappedTrees::renumber(std::vector<Output>& outputs) const {
+  if (plan_->param_groups().empty() || like_) return {};
+  const auto place = path_of(param_groups_, true);
+  if (!place) return propagate(place);
+  std::int64_t number = 0;
+  for (std::size_t g = 0; g < plan_->param_groups().size(); ++g) {
+    std::vector<Value> params;
+    std::vector<Value> names;
+    for (const std::string& name : plan_->param_groups()[g]) {
+      params.push_back(writes_numbers_ ? Value::integer(number) : Value::string(name));
+      names.push_back(Value::string(name));
+      ++number;
+    }
+    KeyPath group = *place;
+    group.push_back(Key(static_cast<std::int64_t>(g)));
+    for (Output& output : outputs) {
+      if (!output.label.empty()) continue;
+      const auto found = output.state.at(group);
+      if (!found) {
+        if (output.state.find(Key(param_groups_ + side_.separator() + std::to_string(g) +
+                                  side_.separator() + "params" + side_.separator() + "0"))) {
+          return fail(ErrorCode::kInvalidArgument,
+                      "the groups of the optimizer have new parameters, which a flat state cannot "
+                      "take; write a nested one: leave \"tree\" out of the map");
+        }
+        continue;  // left out
+      }
+      Value& options = **found;
+      if (Value* const list = options.find(Key("params"))) *list = Value::list(params);
+      if (Value* const list = options.find(Key("param_names"))) *list = Value::list(names);
+    }
+  }
+  return {};
 }
 
 Result<void> MappedTrees::check_scalars() const {
@@ -463,7 +603,10 @@ Result<void> MappedTrees::check_scalars() const {
 }
 
 Result<std::vector<MappedTrees::Output>> MappedTrees::outputs(const Makers& makers) const {
-  return Builder(*this, makers).make();
+  auto made = Builder(*this, makers).make();
+  if (!made) return made;
+  if (auto ok = renumber(*made); !ok) return propagate(ok);
+  return made;
 }
 
 Value MappedTrees::joined(std::vector<Output> outputs) {

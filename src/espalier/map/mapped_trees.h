@@ -77,6 +77,10 @@ class MappedTrees {
   class Builder;
   MappedTrees() = default;
   [[nodiscard]] Result<void> check_like() const;
+  // The parameters of "param_groups" beside the state that lies along parameters.
+  void find_params(const KeyMap& map, const std::vector<MapLeaf>& leaves, LiftOptions& options);
+  // Writes the new numbers or names of parameters into "params" of the groups.
+  [[nodiscard]] Result<void> renumber(std::vector<Output>& outputs) const;
   Result<KeyPath> path_of(const std::string& name, bool is_nested) const;
   bool is_nested() const;
 
@@ -88,6 +92,9 @@ class MappedTrees {
   bool unwraps_ = false;
   Sizes sizes_;
   std::optional<Checkpoint> like_;
+  // The name of "param_groups", and whether state is written under numbers.
+  std::string param_groups_;
+  bool writes_numbers_ = false;
 
   std::vector<Input> inputs_;
   std::shared_ptr<const MapPlan> plan_;

@@ -202,6 +202,9 @@ class MapPlan {
   };
   std::span<const Dropped> dropped() const { return dropped_; }
   std::uint64_t kept() const { return kept_; }
+  /// The parameters of each group of an optimizer, in the order of their new numbers; empty if
+  /// LiftOptions::params is.
+  const std::vector<std::vector<std::string>>& param_groups() const { return param_groups_; }
 
  private:
   friend class MapPlanner;
@@ -217,6 +220,7 @@ class MapPlan {
   std::vector<MapRuleCount> rules_;
   std::vector<Dropped> dropped_;
   std::uint64_t kept_ = 0;
+  std::vector<std::vector<std::string>> param_groups_;
 };
 
 /// Why a rule has no inverse, or is not exact; empty if it is. In the given direction of reading.

@@ -28,6 +28,8 @@ export interface MapOptions {
   readonly at?: string | undefined
   /** Where the state of an optimizer stands: `optimizer.state.{param}.{slot}`. */
   readonly along?: string | readonly string[] | undefined
+  /** The names of the parameters in the order of an optimizer that numbers them: what `{param#}` of `along` stands for. */
+  readonly paramOrder?: readonly string[] | undefined
   /** Scales the state of parameters that the map scales. */
   readonly alongScaled?: boolean | undefined
   /** Sizes of words of the map, and numbers that it computes with. */
@@ -70,13 +72,13 @@ export interface Mapped {
 
 /** See Checkpoint.map(). @param inputs the checkpoints and their labels */
 export async function map(inputs: readonly (readonly [string, Opened])[], keyMap: KeyMapInput, options: MapOptions): Promise<Mapped> {
-  const { reverse, partial, rest, at, along, alongScaled, sizes, config, mapCore, signal } = options
+  const { reverse, partial, rest, at, along, paramOrder, alongScaled, sizes, config, mapCore, signal } = options
   const core = await Core.load(mapCore ?? mapCoreAddress(), 'espalier_mapping', signal)
   const mapping = new Mapping(core)
   for (const [label, { tree }] of inputs) mapping.add(tree, label)
   mapping.plan(
     textOf(core, keyMap),
-    jsonOf('the options', { reverse, partial, rest, at, along: typeof along === 'string' ? [along] : along, along_scaled: alongScaled, numbers: sizes, config }),
+    jsonOf('the options', { reverse, partial, rest, at, along: typeof along === 'string' ? [along] : along, param_order: paramOrder, along_scaled: alongScaled, numbers: sizes, config }),
   )
   const plan = JSON.parse(mapping.text()) as Omit<Mapped, 'checkpoint'>
   const tree = mapping.tree()

@@ -54,7 +54,7 @@ def test_a_mapped_checkpoint_is_a_checkpoint(source, tmp_path):
         with espalier.open(tmp_path / name) as saved:
             note = json.loads(saved.metadata["espalier.map"])
             assert (note["name"], note["sizes"], saved.metadata["by"]) == ("example", {"p": 2}, "me")
-        back = espalier.map(tmp_path / name, MAP, reverse=True, config={"p": 2}).load()
+        back = espalier.map(tmp_path / name, {**MAP, "sizes": {"p": "head_dim / 2"}}, reverse=True, config={"head_dim": 4}).load()
         assert back.keys() == state().keys()
         assert all(np.array_equal(back[key], value) for key, value in state().items())
     with pytest.raises(espalier.EspalierError, match="not compressed"):
@@ -73,6 +73,55 @@ def test_state_follows_its_parameters(tmp_path):
     assert np.array_equal(made["moments"]["exp_avg"]["layers"]["0"]["qk"], made["model"]["layers"]["0"]["qk"] * 2)
     assert made["moments"]["step"]["layers"]["0"]["qk"] == 7
 
+    # Names of parameters stay one key each where they are.
+    rules = {key: value for key, value in MAP.items() if key not in ("left", "right")}
+    flat = espalier.map(path, rules, at="model", sizes={"p": 2}).load()
+    assert np.array_equal(flat["moments"]["exp_avg"]["layers.0.qk"], flat["model"]["layers.0.qk"] * 2)
+
+
+def test_numbers_of_parameters_follow(tmp_path):
+    """As an optimizer of torch counts them, in two groups, of which the first has the second layer."""
+    moments = {f"{name}": {"exp_avg": value * 2} for name, value in state().items()}
+    names = ["l.1.q", "l.1.k", "l.0.q", "l.0.k", "norm"]
+    optimizer = {
+        "state": {number: moments[name] for number, name in enumerate(names)},
+        "param_groups": [{"lr": 0.1, "params": [0, 1]}, {"lr": 0.2, "params": [2, 3, 4]}],
+    }
+    path = tmp_path / "run.espalier"
+    rules = {key: value for key, value in MAP.items() if key not in ("left", "right", "along")}
+    options = {"at": "model", "along": "opt.state.{param#}.{slot}", "sizes": {"p": 2}}
+    espalier.save(path, {"model": state(), "opt": optimizer})
+    made = espalier.map(path, rules, param_order=names, **options).load()
+    assert [group["params"] for group in made["opt"]["param_groups"]] == [[0], [1, 2]]
+    assert [group["lr"] for group in made["opt"]["param_groups"]] == [0.1, 0.2]
+    for number, name in enumerate(["layers.1.qk", "layers.0.qk", "final_norm"]):
+        assert np.array_equal(made["opt"]["state"][number]["exp_avg"], made["model"][name] * 2)
+    # Without an order, that of the file counts, which is another one here.
+    other = espalier.map(path, rules, **options).load()
+    assert np.array_equal(other["opt"]["state"][0]["exp_avg"], other["model"]["layers.1.qk"] * 2)
+
+    for group, own in zip(optimizer["param_groups"], (names[:2], names[2:]), strict=True):
+        group["param_names"] = own
+    espalier.save(path, {"model": state(), "opt": optimizer})
+    named = espalier.map(path, rules, **{**options, "along": "opt.state.{param#}.{slot} <-> opt.state.{param}.{slot}"}).load()
+    assert named["opt"]["param_groups"][1]["params"] == ["layers.0.qk", "final_norm"]
+    assert named["opt"]["param_groups"][1]["param_names"] == ["layers.0.qk", "final_norm"]
+    assert np.array_equal(named["opt"]["state"]["final_norm"]["exp_avg"], state()["norm"] * 2)
+
+    optimizer["param_groups"] = [{"params": [0, 3, 2, 1], "param_names": [names[i] for i in (0, 3, 2, 1)]}, {"params": [4], "param_names": ["norm"]}]
+    joined = {"espalier_map": 1, "rules": ["l.{i}.{w:q|k} [a b] <-> l.{i}.{w:q|k} [b a]", "norm [2] <-> norm [2]"]}
+    espalier.save(path, {"model": state(), "opt": optimizer})
+    espalier.map(path, joined, **{**options, "sizes": {}})
+    optimizer["param_groups"] = [{"params": [0], "param_names": ["l.1.q"]}, {"params": [1, 2, 3, 4], "param_names": names[1:]}]
+    espalier.save(path, {"model": state(), "opt": optimizer})
+    with pytest.raises(espalier.EspalierError, match="two groups"):
+        espalier.map(path, rules, **options)
+    del moments["norm"], optimizer["state"][4]
+    optimizer["param_groups"] = [{"params": [0, 1, 2, 3]}]
+    espalier.save(path, {"model": state(), "opt": optimizer})
+    with pytest.raises(espalier.EspalierError, match="param_order="):
+        espalier.map(path, rules, **options)
+
 
 def test_what_is_wrong_is_named(source, tmp_path):
     def code_of(*arguments, **options):
@@ -81,7 +130,7 @@ def test_what_is_wrong_is_named(source, tmp_path):
         return error.value.code, str(error.value)
 
     assert code_of(source, MAP) == ("map_undetermined", code_of(source, MAP)[1])
-    assert "in.safetensors: the key map" in code_of(source, MAP)[1]
+    assert "in.safetensors: the key map" in code_of(source, MAP)[1] and "sizes=" in code_of(source, MAP)[1]
     code, message = code_of(source, {"espalier_map": 1, "rules": ["a [n] <-> b [m]"]})
     assert code == "map_invalid" and "rule 1" in message
     assert "llama-meta" in code_of(source, "llama")[1]

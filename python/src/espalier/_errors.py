@@ -92,6 +92,11 @@ _IN_PYTHON = (
     ("Access::kRead reads it", "mapped=False reads it"),
     ("have other chunks read whole", "pass read_others=True"),
     (", or use a Walker", ""),
+    ("give it: --set ", "give it in sizes=: "),
+    ("give the names in order: --param-order", "give the names in order: param_order="),
+    ("give its sizes with --set or --config", "give its sizes with sizes= or config="),
+    ("--partial", "partial=True"),
+    ("--along-scaled", "along_scaled=True"),
     ("Limits::", "the limit "),
 )
 
@@ -115,7 +120,7 @@ def make(code: str, message: str, path: str, offset: int | None, where: str) -> 
         kind = Cancelled
     elif code in _UNSUPPORTED:
         kind = Unsupported
-    elif code in _REQUESTS:
+    elif code in _REQUESTS or code.startswith("map_"):
         kind = EspalierError
     else:
         kind = Corrupt

@@ -13,6 +13,9 @@
 namespace espalier {
 namespace {
 
+// Stands for the parameter in a name that is taken apart: no key of a checkpoint's has it.
+constexpr char kHole = '\1';
+
 struct NamedSlot {
   std::string_view name;
   MapAlong::Slot slot;
@@ -282,29 +285,79 @@ class MapLifter {
       }
       if (group) names[*group].push_back(made.name);
     }
+    std::unordered_map<std::string_view, std::size_t> wanted;
+    for (const std::string& name : options_.made_order) wanted.emplace(name, wanted.size());
+    const auto rank = [&](const std::string& name) {
+      const auto found = wanted.find(written_at(name).name);
+      return found == wanted.end() ? wanted.size() : found->second;
+    };
+    for (auto& group : names) {
+      std::stable_sort(group.begin(), group.end(), [&](const std::string& a, const std::string& b) {
+        return rank(a) < rank(b);
+      });
+    }
     std::size_t number = 0;
     for (const auto& group : names) {
-      for (const std::string& name : group) numbers_.emplace(name, std::to_string(number++));
+      for (const std::string& name : group) numbers_.emplace(name, number++);
     }
     if (!options_.params.empty()) plan_.param_groups_ = std::move(names);
     return {};
   }
 
-  std::string written_at(const std::string& name) const {
-    return options_.at.empty() ? name : options_.at + write_separator_ + name;
+  // A name, and its keys where the name of a parameter is one of them.
+  struct Written {
+    std::string name;
+    KeyPath path;
+  };
+
+  Written written_at(const std::string& name) const {
+    if (options_.at.empty()) return {name, KeyPath{Key(name)}};
+    Written written{options_.at + write_separator_ + name, keys_of(options_.at, {})};
+    written.path.push_back(Key(name));
+    return written;
   }
 
-  std::string written_state(const State& state, const std::string& param) const {
+  Written written_state(const State& state, const std::string& param) const {
     const PlaceSide& side = state.place->write;
-    CaptureValues values(side.words);
     std::string text = param;
+    std::optional<Key> number;
     if (side.is_numbered) {
       const auto found = numbers_.find(param);
-      if (found != numbers_.end()) text = found->second;
+      if (found != numbers_.end()) {
+        text = std::to_string(found->second);
+        number = Key(static_cast<std::int64_t>(found->second));
+      }
     }
-    values[side.param] = CaptureValue{0, std::move(text)};
-    if (side.slot) values[*side.slot] = CaptureValue{0, state.slot_name};
-    return side.pattern.write(values);
+    const auto write = [&](std::string of_param) {
+      CaptureValues values(side.words);
+      values[side.param] = CaptureValue{0, std::move(of_param)};
+      if (side.slot) values[*side.slot] = CaptureValue{0, state.slot_name};
+      return side.pattern.write(values);
+    };
+    Written written;
+    written.path = keys_of(write(std::string(1, kHole)), number ? *number : Key(text), text);
+    written.name = write(std::move(text));
+    return written;
+  }
+
+  // The segments of a name, of which one has a hole for `param`.
+  KeyPath keys_of(std::string_view name, const Key& param, const std::string& text = {}) const {
+    KeyPath keys;
+    for (;;) {
+      const std::size_t end = name.find(write_separator_);
+      const std::string_view segment = name.substr(0, end);
+      const std::size_t hole = segment.find(kHole);
+      if (hole == std::string_view::npos) {
+        keys.push_back(Key(segment));
+      } else if (segment.size() == 1) {
+        keys.push_back(param);
+      } else {
+        std::string key(segment);
+        keys.push_back(Key(key.replace(hole, 1, text)));
+      }
+      if (end == std::string_view::npos) return keys;
+      name.remove_prefix(end + 1);
+    }
   }
 
   // Plans what the map makes of these leaves under these names.
@@ -323,8 +376,8 @@ class MapLifter {
   }
 
   // Takes over a plan of some leaves, with the names that `written` gives its targets.
-  template <class Written>
-  void add(MapPlan made, const std::vector<std::uint32_t>& leaves, const Written& written,
+  template <class Write>
+  void add(MapPlan made, const std::vector<std::uint32_t>& leaves, const Write& written,
            bool are_parameters) {
     const auto renumber = [&](std::uint32_t& leaf) {
       if (leaf != MapPiece::kZeros) leaf = leaves[leaf];
@@ -336,8 +389,13 @@ class MapLifter {
       for (MapTerm& term : target.terms) {
         for (MapOperand& operand : term.operands) renumber(operand.source);
       }
-      target.name = written(target.name);
-      for (std::string& name : target.tied) name = written(name);
+      const auto rename = [&](std::string& name) {
+        Written place = written(name);
+        name = std::move(place.name);
+        target.paths.push_back(std::move(place.path));
+      };
+      rename(target.name);
+      for (std::string& name : target.tied) rename(name);
       plan_.targets_.push_back(std::move(target));
     }
     for (MapEqual& equal : made.equals_) {
@@ -433,7 +491,9 @@ class MapLifter {
         plan_.equals_.push_back({target.rule, found.front(), found[i]});
       }
       MapTarget made;
-      made.name = written_state(state, target.name);
+      Written place = written_state(state, target.name);
+      made.name = std::move(place.name);
+      made.paths.push_back(std::move(place.path));
       made.rule = target.rule;
       made.source = found.front();
       // A step that several parameters share would count each of them.
@@ -481,7 +541,7 @@ class MapLifter {
   std::vector<Made> made_;
   std::unordered_map<std::string_view, const OptimizerParam*> params_by_number_;
   std::unordered_map<std::string_view, const OptimizerParam*> params_by_name_;
-  std::unordered_map<std::string, std::string> numbers_;          // of parameters that are made
+  std::unordered_map<std::string, std::size_t> numbers_;          // of parameters that are made
   std::unordered_map<std::string, std::uint32_t> dropped_rules_;  // by parameter
 };
 

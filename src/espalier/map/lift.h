@@ -42,6 +42,9 @@ struct LiftOptions {
   /// For MappedTrees, where "param_groups" has no names: those of the parameters by number. Without
   /// them the parameters of the checkpoint count in its order, if there are as many.
   std::vector<std::string> param_order = {};
+  /// Names in the order in which parameters that are made get numbers; the others follow in that of
+  /// the plan. MappedTrees takes it from the template.
+  std::vector<std::string> made_order = {};
   /// Whether moments of parameters that a rule scales by c are scaled by 1/c and 1/c^2. Without it
   /// such a rule is an error: the learning rate is then another one for these parameters.
   bool scales_moments = false;

@@ -142,6 +142,10 @@ Result<KeyPath> MappedTrees::path_of(const std::string& name, bool is_nested) co
 
 bool MappedTrees::is_nested() const {
   if (side_.tree != MapSide::Tree::kLikeInput) return side_.tree == MapSide::Tree::kNested;
+  return is_input_nested();
+}
+
+bool MappedTrees::is_input_nested() const {
   return std::any_of(inputs_.begin(), inputs_.end(), [](const Input& input) {
     const NodeRef state = input.checkpoint.state();
     for (std::uint32_t i = 0; i < state.size(); ++i) {
@@ -149,6 +153,23 @@ bool MappedTrees::is_nested() const {
     }
     return false;
   });
+}
+
+bool MappedTrees::has_flat_params() const {
+  if (side_.names == MapSide::Names::kPaths) return false;
+  if (side_.tree != MapSide::Tree::kLikeInput) return side_.tree == MapSide::Tree::kFlat;
+  if (inputs_.empty()) return false;
+  std::optional<NodeRef> node = inputs_.front().checkpoint.state();
+  for (std::string_view rest = at_; !rest.empty() && node;) {
+    node = node->find(KeyView::of(take_part(rest, '.')));
+  }
+  if (!node || !has_keys(node->kind())) return false;
+  for (std::uint32_t i = 0; i < node->size(); ++i) {
+    const KeyView key = node->key(i);
+    const bool is_state = at_.empty() && !key.is_int && key.text == state_key_;
+    if (!is_state && has_children(node->child(i))) return false;
+  }
+  return true;
 }
 
 // Makes the values of targets, and puts them into trees.
@@ -160,8 +181,11 @@ class MappedTrees::Builder {
   Result<std::vector<Output>> make() {
     if (trees_.like_) return make_like();
     const bool is_nested = trees_.is_nested();
-    const bool keeps_places =
-        is_nested && !trees_.unwraps_ && trees_.side_.tree == MapSide::Tree::kLikeInput;
+    // Beside parameters that stand somewhere, all else stays where it was.
+    const bool stands_apart = !trees_.at_.empty() || !plan_.param_groups().empty();
+    const bool keeps_places = !trees_.unwraps_ && trees_.is_input_nested() &&
+                              (stands_apart || trees_.side_.tree == MapSide::Tree::kLikeInput);
+    const bool has_flat_params = trees_.has_flat_params();
     std::map<std::string, Nest> nests;
     if (plan_.targets().empty()) nests[""];
     kept_.assign(plan_.leaves().size(), kTaken);
@@ -177,9 +201,13 @@ class MappedTrees::Builder {
           continue;
         }
       }
-      for (const std::string* name : names_of(made)) {
+      const auto names = names_of(made);
+      for (std::size_t n = 0; n < names.size(); ++n) {
+        const std::string* const name = names[n];
         const SplitName split = split_label(*name);
-        auto path = trees_.path_of(split.name, is_nested);
+        auto path = has_flat_params && n < made.paths.size()
+                        ? Result<KeyPath>(made.paths[n])
+                        : trees_.path_of(split.name, is_nested);
         if (!path) return propagate(path);
         if (path->size() > Limits{}.depth) {
           return fail(ErrorCode::kLimitExceeded,
@@ -472,6 +500,7 @@ Result<MappedTrees> MappedTrees::make(const KeyMap& map, std::vector<Input> inpu
   trees.unwraps_ = !map.side(!reverse).unwrap.empty();
   trees.sizes_ = options.plan.sizes;
   trees.like_ = std::move(like);
+  trees.at_ = options.at;
   trees.inputs_ = std::move(inputs);
   std::vector<MapLeaf> leaves;
   for (std::size_t i = 0; i < trees.inputs_.size(); ++i) {
@@ -484,6 +513,11 @@ Result<MappedTrees> MappedTrees::make(const KeyMap& map, std::vector<Input> inpu
     }
   }
   LiftOptions with_params = options;
+  if (trees.like_) {
+    for (NamedNode& leaf : named_leaves(trees.like_->state(), trees.side_, {})) {
+      with_params.made_order.push_back(std::move(leaf.name));
+    }
+  }
   trees.find_params(map, leaves, with_params);
   auto plan = plan_with_state(map, std::move(leaves), with_params);
   if (!plan) return propagate(plan);
@@ -505,6 +539,7 @@ void MappedTrees::find_params(const KeyMap& map, const std::vector<MapLeaf>& lea
   const std::size_t end = read.rfind(separator, at - 1 > 0 ? at - 2 : 0);
   std::string base = end == std::string::npos ? std::string() : read.substr(0, end + 1);
   param_groups_ = base + "param_groups";
+  state_key_ = read.substr(0, read.find(separator));
 
   struct Group {
     std::map<std::size_t, std::string> params;

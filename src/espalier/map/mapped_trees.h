@@ -83,6 +83,9 @@ class MappedTrees {
   [[nodiscard]] Result<void> renumber(std::vector<Output>& outputs) const;
   Result<KeyPath> path_of(const std::string& name, bool is_nested) const;
   bool is_nested() const;
+  bool is_input_nested() const;
+  // Whether the names of parameters are keys as they are.
+  bool has_flat_params() const;
 
   // What it takes of the map to write names.
   MapSide side_;
@@ -95,6 +98,9 @@ class MappedTrees {
   // The name of "param_groups", and whether state is written under numbers.
   std::string param_groups_;
   bool writes_numbers_ = false;
+  // Where the parameters stand, and what along them stands beside them.
+  std::string at_;
+  std::string state_key_;
 
   std::vector<Input> inputs_;
   std::shared_ptr<const MapPlan> plan_;

@@ -17,6 +17,7 @@
 #include "espalier/map/axes.h"
 #include "espalier/map/key_map.h"
 #include "espalier/tree/dtype.h"
+#include "espalier/tree/key_path.h"
 
 namespace espalier {
 
@@ -112,6 +113,9 @@ struct MapTarget {
   /// The name, and further ones that are tied to it.
   std::string name;
   std::vector<std::string> tied = {};
+  /// The keys of these names in a tree where the name of a parameter is one key, such as that of
+  /// {"model": {"layers.0.weight": ...}}; empty for what does not stand in or along parameters.
+  std::vector<KeyPath> paths = {};
   /// The number of the rule, or kKept.
   std::uint32_t rule = 0;
   static constexpr std::uint32_t kKept = 0xFFFFFFFF;

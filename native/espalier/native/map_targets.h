@@ -63,9 +63,9 @@ class MapTargets {
   /// How often the sources of a target are read to make it from its first byte to its last.
   std::uint64_t passes(std::size_t target) const;
 
-  /// Checks what only the tensors can tell: those that must be equal (other leaves are the caller's),
-  /// and `zeros` that must be
-  /// zero. kMapData, with both names and the first element.
+  /// Checks what only the tensors can tell: those that must be equal, and `zeros` that must be
+  /// zero. kMapData, with both names and the first element. MappedTrees::check_scalars() compares
+  /// the rest.
   [[nodiscard]] Result<void> check(const std::atomic<bool>* cancel = nullptr) const;
 
   /// What of the sources no target gets although it is not zero: elements that `pad` lost.

@@ -20,6 +20,7 @@ struct MappedCheckpoint::Shared {
 Result<MappedCheckpoint> MappedCheckpoint::make(const KeyMap& map, std::vector<MapInput> inputs,
                                                 const MappedOptions& options) try {
   std::vector<MappedTrees::Input> trees_of;
+  trees_of.reserve(inputs.size());
   for (const MapInput& input : inputs) {
     trees_of.push_back({input.file.checkpoint(), input.label});
   }
@@ -28,6 +29,7 @@ Result<MappedCheckpoint> MappedCheckpoint::make(const KeyMap& map, std::vector<M
                         options.like ? std::optional(options.like->checkpoint()) : std::nullopt);
   if (!trees) return propagate(trees);
   std::vector<std::optional<MapOrigin>> origins;
+  origins.reserve(trees->plan()->leaves().size());
   for (std::uint32_t leaf = 0; leaf < trees->plan()->leaves().size(); ++leaf) {
     const auto tensor = trees->node(leaf).tensor();
     origins.push_back(tensor ? std::optional(MapOrigin{trees->input_of(leaf), *tensor})

@@ -68,7 +68,7 @@ class MappedCheckpoint(Checkpoint):
         Raises EspalierError with code "map_data"."""
         self._mapped.check()
 
-    def load(  # type: ignore[override]  # takes more: a template
+    def load(
         self,
         *,
         at: str | None = None,

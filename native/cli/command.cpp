@@ -96,7 +96,7 @@ Result<CheckpointFile> open_file(const std::string& file, const CommonOptions& o
   auto opened = is_url(file)      ? open_url(file, open)
                 : options.no_mmap ? CheckpointFile::open(file, open)
                                   : open_mapped(file, open);
-  if (!opened || options.map.name.empty()) return opened;
+  if (!opened || options.map.names.empty()) return opened;
   return open_through_map(*opened, options.map, open);
 }
 

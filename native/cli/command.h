@@ -54,9 +54,9 @@ tl::unexpected<Failure> about(std::string file, Result<T>& failed) {
   return fail_about(std::move(file), std::move(failed.error()));
 }
 
-/// A key map, and what it must know besides: see key_maps.h.
+/// Key maps, and what they must know besides: see key_maps.h.
 struct MapOptions {
-  std::string name;  // empty: none
+  std::vector<std::string> names;  // one after the other
   bool reverse = false;
   std::vector<std::string> sizes;  // "p=64"
   std::string config;

@@ -1,5 +1,6 @@
 #include "key_maps.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
@@ -12,7 +13,6 @@
 
 #include "espalier/map/known_maps.h"
 #include "espalier/map/numbers.h"
-#include "espalier/native/mapped_checkpoint.h"
 
 namespace espalier::cli {
 namespace {
@@ -96,36 +96,68 @@ tl::expected<MapPlanOptions, Failure> plan_options(const MapOptions& options) {
   return plan;
 }
 
+tl::expected<std::vector<MapStage>, Failure> map_through(const MapOptions& options,
+                                                         std::vector<MapInput> inputs,
+                                                         const MappedOptions& mapped_options) {
+  std::vector<std::string> names = options.names;
+  if (mapped_options.lift.plan.reverse) std::reverse(names.begin(), names.end());
+  std::vector<MapStage> stages;
+  for (const std::string& name : names) {
+    auto map = find_map(name);
+    if (!map) return tl::unexpected(map.error());
+    MappedOptions own = mapped_options;
+    // What comes before the last map is another tree.
+    if (&name != &names.back()) own.like.reset();
+    auto mapped = MappedCheckpoint::make(*map, std::move(inputs), own);
+    if (!mapped) {
+      std::string file = std::exchange(mapped.error().file, {});
+      if (names.size() > 1) {
+        mapped.error().message = "--map " + escaped(name) + ": " + mapped.error().message;
+      }
+      return fail_about(std::move(file), std::move(mapped.error()));
+    }
+    inputs.clear();
+    if (&name != &names.back()) {
+      auto opened = mapped->open();
+      if (!opened) return about("--map " + name, opened);
+      inputs.push_back({std::move(*opened), {}, {}});
+    }
+    stages.push_back({std::move(*map), std::move(*mapped)});
+  }
+  return stages;
+}
+
 Result<CheckpointFile> open_through_map(const CheckpointFile& file, const MapOptions& options,
                                         const OpenFileOptions& open) {
   const auto said = [](Failure failure) {
     if (!failure.file.empty()) failure.error.message = failure.file + ": " + failure.error.message;
     return tl::unexpected<Error>(std::move(failure.error));
   };
-  const auto map = find_map(options.name);
-  if (!map) return said(map.error());
   auto plan = plan_options(options);
   if (!plan) return said(plan.error());
   MappedOptions mapped_options;
   mapped_options.lift.plan = std::move(*plan);
   mapped_options.targets.threads = open.threads;
-  auto mapped = MappedCheckpoint::make(*map, {{file}}, mapped_options);
-  if (!mapped && !options.reverse) {
+  auto stages = map_through(options, {{file}}, mapped_options);
+  if (!stages && !options.reverse) {
     mapped_options.lift.plan.reverse = true;
-    auto reversed = MappedCheckpoint::make(*map, {{file}}, mapped_options);
-    if (reversed) mapped = std::move(reversed);
+    auto reversed = map_through(options, {{file}}, mapped_options);
+    if (reversed) stages = std::move(reversed);
   }
-  if (!mapped) return propagate(mapped);
-  return mapped->open(open);
+  if (!stages) return said(stages.error());
+  return stages->back().mapped.open(open);
 }
 
 void add_map_options(CLI::App& command, MapOptions& options, const std::string& what,
                      const char* reverse_flag) {
   command.option_defaults()->group("Key map");
   command
-      .add_option("--map", options.name,
-                  what + ": one that `espalier map --list` prints, or a file that ends in .json")
-      ->type_name("MAP");
+      .add_option("--map", options.names,
+                  what +
+                      ": one that `espalier map --list` prints, or a file that ends in .json. "
+                      "Several are read one after the other")
+      ->type_name("MAP")
+      ->allow_extra_args(false);
   command.add_flag(reverse_flag, options.reverse, "Read the map from right to left");
   command
       .add_option("--set", options.sizes,

@@ -11,6 +11,7 @@
 #include "espalier/map/key_map.h"
 #include "espalier/map/plan.h"
 #include "espalier/native/checkpoint_file.h"
+#include "espalier/native/mapped_checkpoint.h"
 
 namespace espalier::cli {
 
@@ -30,8 +31,21 @@ tl::expected<KeyMap, Failure> find_map(const std::string& name);
 /// What those options say.
 tl::expected<MapPlanOptions, Failure> plan_options(const MapOptions& options);
 
-/// What the map makes of a file, as an open checkpoint. Without that flag, a map that does not take
-/// the file from left to right is tried from right to left.
+/// A map, and what it makes.
+struct MapStage {
+  KeyMap map;
+  MappedCheckpoint mapped;
+};
+
+/// What the maps of the options make of the inputs, one after the other, or in the other order if
+/// they are read from right to left: at least one. The template of `mapped_options` is for the
+/// last.
+tl::expected<std::vector<MapStage>, Failure> map_through(const MapOptions& options,
+                                                         std::vector<MapInput> inputs,
+                                                         const MappedOptions& mapped_options);
+
+/// What the maps make of a file, as an open checkpoint. Without that flag, maps that do not take
+/// the file from left to right are tried from right to left.
 [[nodiscard]] Result<CheckpointFile> open_through_map(const CheckpointFile& file,
                                                       const MapOptions& options,
                                                       const OpenFileOptions& open);

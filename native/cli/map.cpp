@@ -150,16 +150,21 @@ Failure failure_of(const MapCommandOptions& options, Error error) {
   return {file, std::move(error)};
 }
 
-Outcome write_files(const MappedCheckpoint& mapped, const KeyMap& map,
-                    const MapCommandOptions& options, Output& out) {
+Outcome write_files(const std::vector<MapStage>& stages, const MapCommandOptions& options,
+                    Output& out) {
+  const MappedCheckpoint& mapped = stages.back().mapped;
   auto outputs = mapped.outputs();
   if (!outputs) return tl::unexpected(failure_of(options, outputs.error()));
   auto files = plan_files(*outputs, options);
   if (!files) return tl::unexpected(files.error());
-  if (auto ok = mapped.check(); !ok) return tl::unexpected(failure_of(options, ok.error()));
+  for (const MapStage& stage : stages) {
+    auto ok = stage.mapped.check();
+    if (!ok) return tl::unexpected(failure_of(options, ok.error()));
+  }
   TargetOptions write = options.write;
-  if (write.compress.empty() && mapped.inputs().size() == 1) {
-    const auto contents = mapped.inputs().front().file.contents();
+  const auto& inputs = stages.front().mapped.inputs();
+  if (write.compress.empty() && inputs.size() == 1) {
+    const auto contents = inputs.front().file.contents();
     if (contents && contents->compression_level != kNoCompression) write.compress = "true";
   }
   auto metadata = mapped.metadata();
@@ -175,10 +180,10 @@ Outcome write_files(const MappedCheckpoint& mapped, const KeyMap& map,
     written.push_back(std::move(*one));
   }
   if (!options.ledger.empty()) {
-    if (auto ok = write_ledger(options.ledger, mapped, map); !ok) return about(options.ledger, ok);
+    if (auto ok = write_ledger(options.ledger, stages); !ok) return about(options.ledger, ok);
   }
   if (options.common.json) {
-    print_map_json(out, mapped, map, options.map.reverse, written);
+    print_map_json(out, stages.back(), options.map.reverse, written);
   } else if (!options.common.quiet) {
     for (const Written& each : written) print_written(out, each);
     print_map_summary(out, mapped);
@@ -191,13 +196,11 @@ Outcome run_map(MapCommandOptions options, Output& out) {
     print_known_maps(out, options.common.json);
     return ExitCode::kOk;
   }
-  if (options.map.name.empty()) {
+  if (options.map.names.empty()) {
     return refuse("",
                   "no map is given; pass --map NAME or --map FILE.json, or see "
                   "`espalier map --list`");
   }
-  auto map = find_map(options.map.name);
-  if (!map) return tl::unexpected(map.error());
   if (auto ok = settle_names(options); !ok) return about(std::string(), ok);
   if (!options.ledger.empty()) {
     if (auto ok = check_target(options.ledger, options.write); !ok) {
@@ -233,22 +236,25 @@ Outcome run_map(MapCommandOptions options, Output& out) {
   }
   auto inputs = open_inputs(options);
   if (!inputs) return tl::unexpected(inputs.error());
-  const auto mapped = MappedCheckpoint::make(*map, std::move(*inputs), mapped_options);
-  if (!mapped) return tl::unexpected(failure_of(options, mapped.error()));
+  const auto stages = map_through(options.map, std::move(*inputs), mapped_options);
+  if (!stages) {
+    return stages.error().file.empty() ? tl::unexpected(failure_of(options, stages.error().error))
+                                       : tl::unexpected(stages.error());
+  }
   if (!options.explain.empty()) {
-    auto ok = print_explanation(out, *mapped, *map, options.explain, options.common.json);
+    auto ok = print_explanation(out, stages->back(), options.explain, options.common.json);
     if (!ok) return about("--explain", ok);
     return ExitCode::kOk;
   }
   if (options.plan) {
     if (options.common.json) {
-      print_map_json(out, *mapped, *map, options.map.reverse, {});
+      print_map_json(out, stages->back(), options.map.reverse, {});
     } else {
-      print_plan(out, *mapped, *map, options.map.reverse, *memory);
+      for (const MapStage& stage : *stages) print_plan(out, stage, options.map.reverse, *memory);
     }
     return ExitCode::kOk;
   }
-  return write_files(*mapped, *map, options, out);
+  return write_files(*stages, options, out);
 }
 
 }  // namespace

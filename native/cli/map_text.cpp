@@ -167,6 +167,38 @@ std::string first_sentence(std::string_view text) {
   return escaped(text.substr(0, end == std::string_view::npos ? end : end + 1));
 }
 
+void write_ledger(Output& out, const MapStage& stage) {
+  const auto& [map, mapped] = stage;
+  const MapPlan& plan = mapped.plan();
+  for (const MapTarget& target : plan.targets()) {
+    JsonWriter json(out);
+    json.begin_object();
+    write_target_members(json, mapped, target);
+    json.end_object();
+    out.put('\n');
+  }
+  for (const MapPlan::Dropped& dropped : plan.dropped()) {
+    JsonWriter json(out);
+    json.begin_object();
+    json.member("dropped", plan.leaves()[dropped.leaf].name);
+    json.key("rule");
+    if (dropped.rule == MapTarget::kKept) {
+      json.value("rest");
+    } else {
+      json.value(dropped.rule + 1);
+    }
+    json.end_object();
+    out.put('\n');
+  }
+  JsonWriter json(out);
+  json.begin_object();
+  json.member("map", map.name());
+  json.member("hash", to_hex(map.hash()));
+  write_totals(json, mapped);
+  json.end_object();
+  out.put('\n');
+}
+
 }  // namespace
 
 void print_known_maps(Output& out, bool as_json) {
@@ -199,8 +231,8 @@ void print_known_maps(Output& out, bool as_json) {
   out.write(text);
 }
 
-void print_plan(Output& out, const MappedCheckpoint& mapped, const KeyMap& map, bool reverse,
-                std::uint64_t memory) {
+void print_plan(Output& out, const MapStage& stage, bool reverse, std::uint64_t memory) {
+  const auto& [map, mapped] = stage;
   const MapPlan& plan = mapped.plan();
   const auto problems = inverse_problems(map, reverse);
   out.print("{}: {}; {}; {}\n", escaped(map.name()), escaped(direction_text(map, reverse)),
@@ -261,8 +293,9 @@ void print_map_summary(Output& out, const MappedCheckpoint& mapped) {
   }
 }
 
-void print_map_json(Output& out, const MappedCheckpoint& mapped, const KeyMap& map, bool reverse,
+void print_map_json(Output& out, const MapStage& stage, bool reverse,
                     const std::vector<Written>& written) {
+  const auto& [map, mapped] = stage;
   const MapPlan& plan = mapped.plan();
   JsonWriter json(out);
   json.begin_object();
@@ -301,8 +334,9 @@ void print_map_json(Output& out, const MappedCheckpoint& mapped, const KeyMap& m
   out.put('\n');
 }
 
-Result<void> print_explanation(Output& out, const MappedCheckpoint& mapped, const KeyMap& map,
-                               const std::string& name, bool as_json) {
+Result<void> print_explanation(Output& out, const MapStage& stage, const std::string& name,
+                               bool as_json) {
+  const auto& [map, mapped] = stage;
   const MapPlan& plan = mapped.plan();
   std::optional<std::size_t> found;
   for (std::size_t i = 0; i < plan.targets().size() && !found; ++i) {
@@ -376,39 +410,11 @@ Result<void> print_explanation(Output& out, const MappedCheckpoint& mapped, cons
   return {};
 }
 
-Result<void> write_ledger(const std::string& file, const MappedCheckpoint& mapped,
-                          const KeyMap& map) {
+Result<void> write_ledger(const std::string& file, const std::vector<MapStage>& stages) {
   const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd < 0) return fail_with_errno(errno, "open the ledger");
   Output out(fd);
-  const MapPlan& plan = mapped.plan();
-  for (const MapTarget& target : plan.targets()) {
-    JsonWriter json(out);
-    json.begin_object();
-    write_target_members(json, mapped, target);
-    json.end_object();
-    out.put('\n');
-  }
-  for (const MapPlan::Dropped& dropped : plan.dropped()) {
-    JsonWriter json(out);
-    json.begin_object();
-    json.member("dropped", plan.leaves()[dropped.leaf].name);
-    json.key("rule");
-    if (dropped.rule == MapTarget::kKept) {
-      json.value("rest");
-    } else {
-      json.value(dropped.rule + 1);
-    }
-    json.end_object();
-    out.put('\n');
-  }
-  JsonWriter json(out);
-  json.begin_object();
-  json.member("map", map.name());
-  json.member("hash", to_hex(map.hash()));
-  write_totals(json, mapped);
-  json.end_object();
-  out.put('\n');
+  for (const MapStage& stage : stages) write_ledger(out, stage);
   auto finished = out.finish();
   if (::close(fd) != 0 && finished) return fail_with_errno(errno, "close the ledger");
   return finished;

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "key_maps.h"
 #include "output.h"
 #include "write_result.h"
 
 #include "espalier/base/error.h"
-#include "espalier/map/key_map.h"
 #include "espalier/native/mapped_checkpoint.h"
 
 namespace espalier::cli {
@@ -19,23 +19,23 @@ namespace espalier::cli {
 void print_known_maps(Output& out, bool json);
 
 /// Prints a line for each rule, and totals.
-void print_plan(Output& out, const MappedCheckpoint& mapped, const KeyMap& map, bool reverse,
-                std::uint64_t memory);
+void print_plan(Output& out, const MapStage& stage, bool reverse, std::uint64_t memory);
 
 /// Prints how many tensors were renamed, gathered and computed, and what was lost.
 void print_map_summary(Output& out, const MappedCheckpoint& mapped);
 
 /// Prints the plan as one JSON object, with the files that were `written`, if any.
-void print_map_json(Output& out, const MappedCheckpoint& mapped, const KeyMap& map, bool reverse,
+void print_map_json(Output& out, const MapStage& stage, bool reverse,
                     const std::vector<Written>& written);
 
 /// Prints what a target is made of. kNotFound if the map makes nothing of that name.
-[[nodiscard]] Result<void> print_explanation(Output& out, const MappedCheckpoint& mapped,
-                                             const KeyMap& map, const std::string& name, bool json);
+[[nodiscard]] Result<void> print_explanation(Output& out, const MapStage& stage,
+                                             const std::string& name, bool json);
 
-/// Writes a line of JSON for each target and each leaf that is dropped, and one with totals.
-[[nodiscard]] Result<void> write_ledger(const std::string& file, const MappedCheckpoint& mapped,
-                                        const KeyMap& map);
+/// Writes a line of JSON for each target and each leaf that is dropped, and one with totals; for
+/// one map after the other.
+[[nodiscard]] Result<void> write_ledger(const std::string& file,
+                                        const std::vector<MapStage>& stages);
 
 }  // namespace espalier::cli
 

@@ -159,6 +159,17 @@ def test_labels_make_files_of_a_folder(source, tmp_path):
     assert all(np.array_equal(back[key], value) for key, value in state().items())
 
 
+def test_maps_follow_each_other_and_name_axes(tmp_path):
+    path = tmp_path / "wrapped.safetensors"
+    espalier.save_safetensors(path, {f"module.{name}": value for name, value in state().items()})
+    rules = {**MAP, "right": {"tree": "flat", "axis_names": True}, "rules": ["l.{i}.{w:q|k} [o n] <-> {w:q|k} [i o n]", "norm [n] <-> norm [n]"]}
+    mapped = espalier.map(espalier.map(path, "unwrap"), rules)
+    assert (mapped["q"].axis_names, mapped["norm"].axis_names) == (("i", "o", "n"), ("n",))
+    assert np.array_equal(mapped.load()["k"][1], state()["l.1.k"])
+    note = json.loads(mapped.metadata["espalier.map"])
+    assert (note["name"], note["before"]["name"]) == ("example", "unwrap")
+
+
 def test_known_maps():
     maps = espalier.key_maps()
     assert "llama-torchtune" in maps

@@ -98,6 +98,23 @@ class Map(Writing):
         self.assertIn("final_norm", self.text("stats", self.input, *sizes))
         self.assertIn("final_norm", self.text("tree", self.input, *sizes))
 
+    def test_one_map_after_the_other(self):
+        wrap = self.write("wrap.json", b'{"espalier_map": 1, "name": "wrap", "rules": ["{p...} <-> module.{p...}"]}')
+        self.text("map", self.input, self.new("wrapped.espalier"), "--map", wrap)
+        maps = ("--map", "unwrap", "--map", self.map, "--set", "p=2")
+        self.run_map(self.input, "--set", "p=2")
+        self.text("map", self.new("wrapped.espalier"), self.new("both.espalier"), *maps, "--ledger", self.new("ledger.jsonl"))
+        self.assertEqual(self.text("diff", self.new("both.espalier"), self.new("out.espalier"), "--no-metadata"), "equal\n")
+        self.assertEqual(self.text("diff", self.new("wrapped.espalier"), self.new("out.espalier"), *maps, "--no-metadata"), "equal\n")
+        lines = [json.loads(line) for line in self.read("ledger.jsonl").decode().splitlines()]
+        self.assertEqual([line["map"] for line in lines if "map" in line], ["unwrap", "example"])
+        # From right to left, the last one comes first.
+        maps = ("--map", self.map, "--map", wrap, "--set", "p=2")
+        self.text("map", self.input, self.new("there.espalier"), *maps)
+        self.text("map", self.new("there.espalier"), self.new("back.espalier"), *maps, "--reverse")
+        self.assertEqual(self.text("diff", self.input, self.new("back.espalier"), "--no-metadata"), "equal\n")
+        self.assertIn(f"--map {self.map}: ", self.errors("map", self.new("there.espalier"), self.new("no.espalier"), *maps))
+
     def test_plan_and_explanation_write_nothing(self):
         text = self.text("map", self.input, self.new("no.espalier"), "--map", self.map, "--set", "p=2", "--plan")
         self.assertEqual(text.splitlines()[0], "example: a -> b; exact; invertible")

@@ -49,6 +49,7 @@ class MappedCheckpoint(Checkpoint):
     """
 
     _mapped: _core.Mapped
+    _inputs: list[MappedCheckpoint]
 
     @functools.cached_property
     def targets(self) -> tuple[MapTarget, ...]:
@@ -66,6 +67,8 @@ class MappedCheckpoint(Checkpoint):
     def check(self) -> None:
         """Checks what only data can tell: that tensors which the map ties are equal, and zeros are zero. save() does so, too.
         Raises EspalierError with code "map_data"."""
+        for each in self._inputs:
+            each.check()
         self._mapped.check()
 
     def load(
@@ -228,7 +231,7 @@ def map(
 
     `inputs` is a checkpoint of any format, or a dict of labels and checkpoints: `{"": "base.safetensors", "lora":
     "adapter.safetensors"}` for a map whose names start with `lora::`. `key_map` is a name of key_maps(), a file that ends in
-    .json, or a dict. `reverse` reads it from right to left. `sizes` gives words of the map their sizes and numbers, and
+    .json, or a dict; for one map after the other, map what map() gave. `reverse` reads it from right to left. `sizes` gives words of the map their sizes and numbers, and
     `config` is a model's configuration that has them: a dict, a file, or an object with to_dict().
 
     `at` is where the parameters stand, such as "model"; what stands elsewhere is kept. `along` says where the optimizer's
@@ -252,10 +255,12 @@ def map(
     if not named:
         raise EspalierError("there are no inputs to map")
     count = check_threads(threads)
-    files = []
+    files, mapped_inputs = [], []
     for label, each in named.items():
         checkpoint = each if isinstance(each, Checkpoint) else Checkpoint(each, threads=count)
         files.append((checkpoint._opened, str(label), checkpoint.name))
+        if isinstance(checkpoint, MappedCheckpoint):
+            mapped_inputs.append(checkpoint)
     template = like if like is None or isinstance(like, Checkpoint) else Checkpoint(like, threads=count)
     where = map_name if len(files) > 1 else f"{files[0][2]}: {map_name}"
     mapped = _core.Mapped.make(
@@ -264,7 +269,7 @@ def map(
     )  # fmt: skip
     made = MappedCheckpoint.__new__(MappedCheckpoint)
     made._options, made.name, made._path = {}, where, ""
-    made._mapped = mapped
+    made._mapped, made._inputs = mapped, mapped_inputs
     made._open = mapped.open()
     return made
 

@@ -164,6 +164,10 @@ class KeyMap::Parser {
         side.tree = *tree;
       } else if (member == "unwrap") {
         if (auto ok = take_texts(member, each, side.unwrap); !ok) return ok;
+      } else if (member == "axis_names") {
+        const auto names = each.boolean();
+        if (!names) return invalid_map("\"axis_names\" is neither true nor false");
+        side.axis_names = *names;
       } else {
         return invalid_map("there is no member \"" + std::string(member) + "\" in a side");
       }
@@ -358,6 +362,10 @@ std::string KeyMap::canonical() const {
     const MapSide& each = side(is_left);
     member(is_left ? "left" : "right");
     out += '{';
+    if (each.axis_names) {
+      member("axis_names");
+      out += "true";
+    }
     member("names");
     append_json_string(out, each.names == MapSide::Names::kDotted ? "dotted" : "paths");
     if (each.tree != MapSide::Tree::kLikeInput) {

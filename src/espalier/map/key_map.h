@@ -40,6 +40,9 @@ struct MapSide {
   Tree tree = Tree::kLikeInput;
   /// Segments that are left out of names wherever they stand, when read: "_orig_mod".
   std::vector<std::string> unwrap;
+  /// Whether tensors that are written get the words of their axes as names of these; an axis of
+  /// several words has none, and then no axis of the tensor has.
+  bool axis_names = false;
 
   char separator() const { return names == Names::kDotted ? '.' : '/'; }
 };

@@ -9,6 +9,7 @@
 #include "espalier/base/ascii.h"
 #include "espalier/base/counted.h"
 #include "espalier/base/json_text.h"
+#include "espalier/base/json_tree.h"
 #include "espalier/base/limits.h"
 #include "espalier/base/real_text.h"
 #include "espalier/map/leaves.h"
@@ -248,8 +249,9 @@ class MappedTrees::Builder {
 
   Result<Value> value_of(std::size_t number) {
     const MapTarget& made = plan_.targets()[number];
+    auto names = axis_names_of(made);
     if (made.source != MapPiece::kZeros) {
-      return made.is_copy ? loaded(made.source) : renamed(made.source);
+      return made.is_copy ? with_names(loaded(made.source), names) : renamed(made.source, names);
     }
     // Targets that are made alike of tied sources stay tied.
     std::string likeness = likeness_of(made);
@@ -258,6 +260,7 @@ class MappedTrees::Builder {
     Tensor tensor;
     tensor.dtype = made.dtype;
     tensor.shape = made.shape;
+    tensor.axis_names = std::move(names);
     for (const MapPiece& piece : made.pieces) {
       if (piece.source == MapPiece::kZeros || made.dtype != DType::kOpaque) continue;
       const MapLeaf& leaf = plan_.leaves()[piece.source];
@@ -276,15 +279,31 @@ class MappedTrees::Builder {
     return makers_.load(trees_.inputs_of_[leaf], trees_.nodes_[leaf]);
   }
 
+  // Empty if the map names no axes, or not all of them.
+  std::vector<std::string> axis_names_of(const MapTarget& made) const {
+    const bool is_named = trees_.side_.axis_names && !made.shape.empty() &&
+                          made.words.size() == made.shape.size() &&
+                          std::none_of(made.words.begin(), made.words.end(),
+                                       [](const std::string& word) { return word.empty(); });
+    return is_named ? made.words : std::vector<std::string>();
+  }
+
+  static Result<Value> with_names(Result<Value> value, const std::vector<std::string>& names) {
+    if (!value || names.empty()) return value;
+    Tensor named = *value->as_tensor();
+    named.axis_names = names;
+    return Value::tensor(std::move(named));
+  }
+
   // Tied leaves give one value, which ties them again.
-  Result<Value> renamed(std::uint32_t leaf) {
+  Result<Value> renamed(std::uint32_t leaf, const std::vector<std::string>& names) {
     const auto tensor = trees_.nodes_[leaf].tensor();
     if (!tensor) return loaded(leaf);
-    const std::pair identity(trees_.inputs_of_[leaf], tensor->number());
-    const auto found = renamed_.find(identity);
+    const std::pair key(Identity(trees_.inputs_of_[leaf], tensor->number()), names);
+    const auto found = renamed_.find(key);
     if (found != renamed_.end()) return found->second;
-    auto value = loaded(leaf);
-    if (value) renamed_.emplace(identity, *value);
+    auto value = with_names(loaded(leaf), names);
+    if (value) renamed_.emplace(key, *value);
     return value;
   }
 
@@ -423,7 +442,7 @@ class MappedTrees::Builder {
   const MappedTrees& trees_;
   const MapPlan& plan_;
   const Makers& makers_;
-  std::map<Identity, Value> renamed_;
+  std::map<std::pair<Identity, std::vector<std::string>>, Value> renamed_;
   std::unordered_map<std::string, Value> made_;
   std::vector<std::optional<Identity>> tied_;  // by leaf
   std::vector<std::size_t> kept_;              // targets by leaf
@@ -662,6 +681,13 @@ Result<Value> MappedTrees::metadata(
     };
     if (auto ok = all.merge(std::move(*metadata), keep_first); !ok) return propagate(ok);
   }
+  std::string before;
+  if (const Value* const old = all.find(Key("espalier.map"))) {
+    const auto text = old->as_string();
+    constexpr std::uint32_t kMaxDepth = 32;
+    // What another map was, in the file that this one reads.
+    if (text && JsonTree::parse(*text, kMaxDepth)) before = *text;
+  }
   // A text, which other formats can hold, too.
   std::string note = "{\"name\":";
   append_json_string(note, map_name_);
@@ -673,7 +699,9 @@ Result<Value> MappedTrees::metadata(
     append_json_string(note, word);
     note += ':' + std::to_string(size);
   }
-  note += "}}";
+  note += '}';
+  if (!before.empty()) note += ",\"before\":" + before;
+  note += '}';
   if (auto ok = all.set(KeyPath{"espalier.map"}, Value::string(std::move(note))); !ok)
     return propagate(ok);
   return all;

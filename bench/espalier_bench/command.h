@@ -53,6 +53,8 @@ T must(Result<T> result) {
   if constexpr (!std::is_void_v<T>) return std::move(*result);
 }
 
+/// Puts tensors together as key maps do.
+void pieces(const Options& options);
 /// Loads a file, or a part of it.
 void load(const Options& options);
 /// Saves the contents of a file again.

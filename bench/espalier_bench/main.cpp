@@ -314,6 +314,10 @@ int main(int argc, char** argv) {
   CLI::App* statistics = app.add_subcommand("stats", "statistics of 256 MiB in memory, by dtype");
   statistics->add_option("--repeat", options.repeat)->check(CLI::PositiveNumber);
   statistics->callback([&options] { stats(options); });
+
+  CLI::App* layouts = app.add_subcommand("pieces", "layouts of key maps in memory, by dtype");
+  layouts->add_option("--repeat", options.repeat)->check(CLI::PositiveNumber);
+  layouts->callback([&options] { pieces(options); });
   CLI::App* patcher =
       app.add_subcommand("patch", "patches of simulated bf16 weights in memory, by changes");
   patcher->add_option("--repeat", options.repeat)->check(CLI::PositiveNumber);

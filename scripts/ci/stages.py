@@ -59,7 +59,7 @@ STEPS = [
     Step("sanitize", "build", "cmake --preset fuzz && cmake --build build/fuzz", locks=BUSY),
     Step("sanitize", "tests", needs=("sanitize build",), locks=BUSY, **ctest("fuzz", "--label-exclude '^once$'")),
     Step("threads", "build", "cmake --preset tsan && "
-         "cmake --build build/tsan --target native_tests roundtrip_test determinism_test delta_test", locks=BUSY),
+         "cmake --build build/tsan --target native_tests roundtrip_test determinism_test delta_test map_test", locks=BUSY),
     Step("threads", "tests", needs=("threads build",), locks=BUSY,
          **ctest("tsan", "--tests-regex '^(property|native)'")),
     Step("fuzz", "smoke", "scripts/fuzz --jobs 2 20", needs=("sanitize build",), locks=BUSY),

@@ -5,7 +5,6 @@ import { mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { gzipSync } from 'node:zlib'
 import { EspalierError, keyMaps, open, tensor, write } from 'espalier'
 import { rawBytes } from './support/described.mjs'
 
@@ -133,9 +132,4 @@ test('the maps of the library are there', async () => {
   const maps = await keyMaps()
   assert.ok(maps.has('llama-torchtune'))
   for (const [name, text] of maps) assert.equal(text, readFileSync(new URL(`../../maps/${name}.json`, import.meta.url), 'utf8'))
-})
-
-test('core-map.wasm is no larger than it was', () => {
-  const bytes = readFileSync(new URL('../dist/core-map.wasm', import.meta.url))
-  assert.ok(gzipSync(bytes, { level: 9 }).length <= 185_000, `${gzipSync(bytes, { level: 9 }).length} bytes compressed`)
 })

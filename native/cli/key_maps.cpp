@@ -11,6 +11,8 @@
 
 #include "text.h"
 
+#include "espalier/base/json_text.h"
+#include "espalier/base/real_text.h"
 #include "espalier/map/known_maps.h"
 #include "espalier/map/numbers.h"
 
@@ -60,7 +62,7 @@ Result<std::string> read_text(const std::string& file) {
 
 tl::expected<KeyMap, Failure> find_map(const std::string& name) {
   std::string text;
-  const bool is_file = name.find('/') != std::string::npos || name.ends_with(".json");
+  const bool is_file = is_map_file(name);
   if (is_file) {
     auto read = read_text(name);
     if (!read) return about(name, read);
@@ -78,6 +80,32 @@ tl::expected<KeyMap, Failure> find_map(const std::string& name) {
   auto map = KeyMap::parse(text);
   if (!map) return about(is_file ? name : "--map " + name, map);
   return std::move(*map);
+}
+
+bool is_map_file(const std::string& name) {
+  return name.find('/') != std::string::npos || name.ends_with(".json");
+}
+
+tl::expected<std::string, Failure> page_options(const MapOptions& options) {
+  // A configuration that is wrong is an error here, and not in the page.
+  auto plan = plan_options(options);
+  if (!plan) return tl::unexpected(plan.error());
+  const auto numbers = parse_numbers(options.sizes);
+  if (!numbers) return fail_about("--set", numbers.error());
+  std::string json = "{\"reverse\":" + std::string(options.reverse ? "true" : "false");
+  json += ",\"sizes\":{";
+  for (const auto& [word, number] : *numbers) {
+    if (json.back() != '{') json += ',';
+    append_json_string(json, word);
+    json += ':' + print_real(number);
+  }
+  json += '}';
+  if (!options.config.empty()) {
+    auto text = read_text(options.config);
+    if (!text) return about(options.config, text);
+    json += ",\"config\":" + *text;
+  }
+  return json + '}';
 }
 
 tl::expected<MapPlanOptions, Failure> plan_options(const MapOptions& options) {

@@ -28,6 +28,12 @@ void add_map_options(CLI::App& command, MapOptions& options, const std::string& 
 /// ".json".
 tl::expected<KeyMap, Failure> find_map(const std::string& name);
 
+/// Whether --map names a file.
+bool is_map_file(const std::string& name);
+
+/// What those options say, as the JSON that the viewer's page reads.
+tl::expected<std::string, Failure> page_options(const MapOptions& options);
+
 /// What those options say.
 tl::expected<MapPlanOptions, Failure> plan_options(const MapOptions& options);
 

@@ -8,6 +8,7 @@
 #include "browser.h"
 #include "command.h"
 #include "json_writer.h"
+#include "key_maps.h"
 #include "serve/listener.h"
 #include "serve/server.h"
 #include "serve/site.h"
@@ -31,16 +32,48 @@ struct ViewOptions {
   unsigned idle_timeout = 0;  // seconds; 0 for none
   bool no_browser = false;
   bool force = false;
+  MapOptions map;
 };
+
+// The most of a map and its options that goes into a URL.
+constexpr std::size_t kMostMapBytes = 64 * 1024;
+
+void append_encoded(std::string& url, std::string_view text) {
+  for (const char c : text) {
+    url += c == '/' ? std::string(1, c) : serve::percent_encoded({&c, 1});
+  }
+}
+
+// What the page must know of a key map: "&map=...&map-options=...".
+tl::expected<std::string, Failure> map_fragment(const ViewOptions& options) {
+  if (options.map.names.empty()) return std::string();
+  if (options.map.names.size() > 1 || options.files.size() > 1) {
+    return refuse("--map", "the page shows one file through one map");
+  }
+  auto map = find_map(options.map.names.front());
+  if (!map) return tl::unexpected(map.error());
+  auto json = page_options(options.map);
+  if (!json) return tl::unexpected(json.error());
+  const std::string& name = options.map.names.front();
+  const bool is_known = !is_map_file(name);
+  std::string fragment = "&map=";
+  append_encoded(fragment, is_known ? name : map->canonical());
+  fragment += "&map-options=";
+  append_encoded(fragment, *json);
+  if (fragment.size() > kMostMapBytes) {
+    return refuse("--map",
+                  "the map and its configuration are too large for the page; save what the "
+                  "map makes with `espalier map`, and view that");
+  }
+  return fragment;
+}
 
 // The URL fragment that tells the page what to open: one file, or the list of several. Browsers
 // send fragments to no server. The page decodes the value once and gets a URL.
 std::string fragment_of(const std::vector<ServedFile>& files) {
   if (files.size() != 1) return "#files";
   std::string value;
-  for (const char c : files.front().url) {
-    value += c == '/' ? std::string(1, c) : serve::percent_encoded({&c, 1});
-  }
+  append_encoded(value, files.front().url);
   return "#url=" + value;
 }
 
@@ -62,6 +95,8 @@ void announce(Output& out, const ViewOptions& options, const serve::Service& ser
 
 Outcome run_view(const ViewOptions& options, Output& out) {
   serve::Site site;
+  const auto map = map_fragment(options);
+  if (!map) return tl::unexpected<Failure>(map.error());
   const auto files = add_files(site, options.files, options.force);
   if (!files) return tl::unexpected<Failure>(files.error());
   const auto page = find_viewer_page(options.page);
@@ -78,7 +113,7 @@ Outcome run_view(const ViewOptions& options, Output& out) {
 
   const serve::Service service{site, std::move(*token), listener->port};
   const std::string url = "http://127.0.0.1:" + std::to_string(service.port) + "/" + service.token +
-                          "/" + fragment_of(*files);
+                          "/" + fragment_of(*files) + *map;
   announce(out, options, service, url);
   // The server is useless without its URL. main() prints the error.
   if (!out.finish()) return ExitCode::kOk;
@@ -111,6 +146,7 @@ void add_view(CLI::App& app, Action& action) {
                    "Stop after this time without a request")
       ->type_name("SECONDS")
       ->check(CLI::Range(1, 1'000'000).description(""));
+  add_map_options(*command, options->map, "Show what a key map makes of the file");
   add_json_option(*command, options->common);
   set_examples(*command, {"espalier view run.espalier",
                           "espalier view step-1000.espalier step-2000.espalier"});

@@ -603,6 +603,22 @@ class Files(View):
                 escaped = urllib.parse.quote(name, safe="!$&'()*+,;=:@")
                 self.assertEqual(server.ask(f"files/{i}/{escaped}").status, 200, name)
 
+    def test_a_map_goes_to_the_page(self):
+        own = self.new("own.json", b'{"espalier_map": 1, /* & */ "rules": ["a <-> b"],}')
+        config = self.new("config.json", b'{"head_dim": 4}')
+        for name in ("unwrap", own):
+            server = self.serve(self.sample, "--map", name, "--map-reverse", "--set", "p=64", "--set", "c=0.5", "--config", config)
+            fields = urllib.parse.parse_qs(server.fragment)
+            if name == "unwrap":
+                self.assertEqual(fields["map"], ["unwrap"])
+            else:
+                self.assertEqual(json.loads(fields["map"][0])["rules"], ["`a` <-> `b`"])
+            self.assertEqual(json.loads(fields["map-options"][0]),
+                             {"reverse": True, "sizes": {"p": 64, "c": 0.5}, "config": {"head_dim": 4}})
+        for code, wrong in ((USAGE, ["--map", "nix"]), (USAGE, ["--map", "unwrap", "--set", "p"]), (USAGE, ["--map", "unwrap", "--config", own]),
+                            (USAGE, [self.sample, "--map", "unwrap"])):
+            self.refused(code, self.sample, *wrong, "--page", self.page)
+
     def test_the_fragment_is_a_url_in_a_value(self):
         for name in ("50% of #1 + more?", "é&url=x"):
             server = self.serve(self.new(name, self.bytes))

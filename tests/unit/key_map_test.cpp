@@ -245,6 +245,8 @@ TEST_CASE("A text that is no map says what is wrong in it") {
   CHECK(parse_problem("{}") == "the map does not begin with \"espalier_map\": 1");
   CHECK(parse_problem(R"({"espalier_map": 1, "rulse": []})") ==
         "there is no member \"rulse\" in a map");
+  CHECK(parse_problem(R"({"espalier_map": 1, "tables": {"t": {"a|b": "c"}}, "rules": []})") ==
+        "the table \"t\" has 'a|b'; '|', '{', '}' and '`' have a meaning in names");
   CHECK(rule("a [n] <-> b [n m]") == "rule 1: the block [n] has no counterpart on the other side");
   CHECK(rule("a.{i} <-> b") == "rule 1: {i} stands on one side only, and is no axis of the other");
   CHECK(rule("a <-> b [n]") ==

@@ -44,13 +44,13 @@ export function App() {
 
   const follow = useCallback(() => {
     const link = parseLink(location.hash)
-    const known = link.key === undefined ? undefined : last.current.files.find(({ address }) => address === link.url)
+    const known = link.key === undefined ? undefined : last.current.files.find(({ address, map }) => address === link.url && map?.map === link.map?.map)
     const node = known && nodeAt(known, link.key!)
     if (known && node !== undefined) {
       // Another node of an open file: no need to open it again.
       last.current.show(known)
       select(known, node)
-    } else if (link.url !== undefined) void add([link.url], { key: link.key })
+    } else if (link.url !== undefined) void add([link.url], { key: link.key, map: link.map })
     else if (link.files) {
       servedFiles().then(
         (list) => {
@@ -79,7 +79,7 @@ export function App() {
     document.title = current ? `${visible(current.name)} - Espalier` : 'Espalier: checkpoint viewer'
     if (!current || item === undefined) return
     const key = current.outline.node(item).path
-    history.replaceState(null, '', formatLink(current.address, key) || location.pathname + location.search)
+    history.replaceState(null, '', formatLink(current.address, key, current.map) || location.pathname + location.search)
   }, [current, item])
 
   const problem = failure ?? listProblem

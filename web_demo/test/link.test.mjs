@@ -8,6 +8,15 @@ test('links are read as they were written', () => {
   }
 })
 
+test('a link has a map, and what it must know besides', () => {
+  const map = { map: '{"espalier_map": 1, "rules": ["a&b <-> c"]}', options: { reverse: true, sizes: { p: 64 } } }
+  assert.deepEqual(parseLink(formatLink('a', 'b', map)), { url: 'a', key: 'b', map, files: false })
+  assert.deepEqual(parseLink(formatLink('a', undefined, { map: 'unwrap', options: {} })).map, { map: 'unwrap', options: {} })
+  // Nothing that is fetched comes from a link.
+  assert.deepEqual(parseLink('#url=a&map=unwrap&map-options={"mapCore":"https://evil/x.wasm","at":"m"}').map.options, { at: 'm' })
+  assert.deepEqual(parseLink('#url=a&map=unwrap&map-options={').map.options, {})
+})
+
 test('a link can ask for the list, or for nothing', () => {
   assert.deepEqual(parseLink('#files'), { files: true })
   assert.deepEqual(parseLink(''), { url: undefined, key: undefined, files: false })

@@ -213,6 +213,13 @@ class KeyMap::Parser {
         if (auto ok = take_text(word, right, table.right.emplace_back()); !ok) return ok;
       }
       for (auto texts : {table.left, table.right}) {
+        for (const std::string& text : texts) {
+          // As in a rule, where they separate and enclose choices.
+          if (text.find_first_of("|{}`") != std::string::npos) {
+            return invalid_map("the table \"" + std::string(word) + "\" has " + in_quotes(text) +
+                               "; '|', '{', '}' and '`' have a meaning in names");
+          }
+        }
         std::sort(texts.begin(), texts.end());
         const auto twice = std::adjacent_find(texts.begin(), texts.end());
         if (twice == texts.end()) continue;

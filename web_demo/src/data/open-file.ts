@@ -3,6 +3,7 @@ import { open, openInWorker, EspalierError, type Checkpoint, type OpenOptions } 
 import { Outline } from '../tree/outline'
 import { Rows } from '../tree/rows'
 import { HashStates } from '../verify/hash-states'
+import type { MapLink } from './link'
 
 /** An input: a local file, or an address as the user gave it, perhaps relative to the page. */
 export type Input = File | string
@@ -20,10 +21,14 @@ export interface OpenFile {
   readonly url: string | undefined
   /** The address in links to it; undefined for local files. */
   readonly address: string | undefined
+  /** The key map that the checkpoint is shown through. */
+  readonly map: MapLink | undefined
   readonly checkpoint: Checkpoint
   readonly outline: Outline
   readonly rows: Rows
   readonly hashes: HashStates
+  /** Releases it all. */
+  close(): void
 }
 
 /** The bundled example: a real checkpoint of a small training run. */
@@ -48,13 +53,19 @@ export function nameOf(input: Input): string {
  * Opens a file. A Worker decodes it unless it is small or Workers are not available.
  * @throws EspalierError for files that cannot be opened, TypeError for text that is not an address
  */
-export async function openFile(input: Input, options: Pick<OpenOptions, 'signal' | 'onProgress' | 'nest'> & { readonly siblings: readonly File[] | undefined }): Promise<OpenFile> {
+export async function openFile(input: Input, options: Pick<OpenOptions, 'signal' | 'onProgress' | 'nest'> & { readonly siblings: readonly File[] | undefined; readonly map?: MapLink | undefined }): Promise<OpenFile> {
   const source = typeof input === 'string' ? new URL(input, location.href).href : input
   const isSmall = typeof input === 'string' ? input === EXAMPLE : input.size <= SMALL
-  const checkpoint = await (isSmall ? open : openInWorker)(source, options).catch((error: unknown) => {
+  const { map, signal } = options
+  const original = await (isSmall ? open : openInWorker)(source, options).catch((error: unknown) => {
     if (!(error instanceof EspalierError) || error.code !== 'worker_failed') throw error
     return open(source, options)
   })
+  const mapped = map && (await original.map(map.map, { ...map.options, signal }).catch((error: unknown) => {
+    void original.close().catch(() => {})
+    throw error
+  }))
+  const checkpoint = mapped?.checkpoint ?? original
   const outline = new Outline(checkpoint)
   const { id } = checkpoint.root
   const rows = new Rows(outline)
@@ -64,15 +75,24 @@ export async function openFile(input: Input, options: Pick<OpenOptions, 'signal'
     input,
     siblings: options.siblings,
     areNamesNested: options.nest === true,
-    name: nameOf(input),
+    name: map ? `${nameOf(input)} through ${titleOf(map.map)}` : nameOf(input),
     // A file from `espalier view` is local, and its address is gone when that program ends.
-    url: typeof source !== 'string' || (typeof input === 'string' && SERVED.test(input)) ? undefined : source,
+    url: map || typeof source !== 'string' || (typeof input === 'string' && SERVED.test(input)) ? undefined : source,
     address: typeof input === 'string' ? input : undefined,
+    map,
     checkpoint,
     outline,
     rows,
     hashes: new HashStates(outline, checkpoint.hasHashes || checkpoint.hasChecksums),
+    close() {
+      for (const each of new Set([checkpoint, original])) void each.close().catch(() => {})
+    },
   }
+}
+
+/** What the page calls a map. */
+function titleOf(map: string): string {
+  return /^\s*[{/]/.test(map) ? (/"name"\s*:\s*"([^"]+)"/.exec(map)?.[1] ?? 'a key map') : map
 }
 
 function decode(text: string): string {

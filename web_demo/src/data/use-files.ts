@@ -2,6 +2,7 @@
 import { useCallback, useRef, useState } from 'preact/hooks'
 import type { OpeningState } from '../open/opening'
 import { rememberAddress } from './memory'
+import type { MapLink } from './link'
 import { nameOf, openFile, type Input, type OpenFile } from './open-file'
 
 /** An input that could not be opened, and its error. */
@@ -19,6 +20,8 @@ export interface HowToAdd {
   readonly key?: string | undefined
   /** Files of this machine that may belong to the same checkpoints; by default those that are opened. */
   readonly siblings?: readonly Input[] | undefined
+  /** The key map to show them through. */
+  readonly map?: MapLink | undefined
 }
 
 /** The open files, and the actions on them. */
@@ -48,6 +51,7 @@ interface HowToOpen {
   readonly siblings?: readonly File[] | undefined
   /** Whether dotted names become a tree. */
   readonly nest?: boolean | undefined
+  readonly map?: MapLink | undefined
   /** The file that the new one replaces. */
   readonly old?: OpenFile | undefined
 }
@@ -62,7 +66,7 @@ export function useFiles(onKey: (file: OpenFile, item: number) => void): Files {
   const queue = useRef(Promise.resolve())
 
   const openOne = async (input: Input, options: HowToOpen = {}): Promise<OpenFile | undefined> => {
-    const { key, siblings, nest = true, old } = options
+    const { key, siblings, nest = true, map, old } = options
     const stop = new AbortController()
     const { signal } = stop
     let name = String(input)
@@ -70,12 +74,12 @@ export function useFiles(onKey: (file: OpenFile, item: number) => void): Files {
       name = nameOf(input)
       const said = { name, loaded: 0, total: 0, cancel: () => stop.abort() }
       setOpening(said)
-      const file = await openFile(input, { signal, siblings, nest, onProgress: (progress) => setOpening({ ...said, ...progress }) })
+      const file = await openFile(input, { signal, siblings, nest, map, onProgress: (progress) => setOpening({ ...said, ...progress }) })
       if (file.address !== undefined) rememberAddress(file.address)
       const node = key ? safely(() => file.checkpoint.get(key)) : undefined
       onKey(file, node?.id ?? file.outline.tops[0]!)
       setFiles((before) => (old && before.includes(old) ? before.map((other) => (other === old ? file : other)) : [...before, file]))
-      if (old) setTimeout(() => void old.checkpoint.close().catch(() => {}))
+      if (old) setTimeout(() => old.close())
       setCurrent(file)
       return file
     } catch (error) {
@@ -86,7 +90,7 @@ export function useFiles(onKey: (file: OpenFile, item: number) => void): Files {
     }
   }
 
-  const add = useCallback((inputs: readonly Input[], { key, siblings = inputs }: HowToAdd = {}): Promise<OpenFile | undefined> => {
+  const add = useCallback((inputs: readonly Input[], { key, siblings = inputs, map }: HowToAdd = {}): Promise<OpenFile | undefined> => {
     const result = queue.current.then(async () => {
       setFailure(undefined)
       // Local files opened together may form one checkpoint. Further files of an address are beside it.
@@ -95,7 +99,7 @@ export function useFiles(onKey: (file: OpenFile, item: number) => void): Files {
       let last: OpenFile | undefined
       for (const input of firstOfSeveral(inputs)) {
         if (parts.has(input)) continue
-        const file = await openOne(input, { key, siblings: typeof input === 'string' ? undefined : local })
+        const file = await openOne(input, { key, map, siblings: typeof input === 'string' ? undefined : local })
         for (const name of file?.checkpoint.fileNames ?? []) {
           const part = local.find((other) => other.name === name)
           // An Espalier file is a checkpoint of its own, too: an earlier step.
@@ -112,7 +116,7 @@ export function useFiles(onKey: (file: OpenFile, item: number) => void): Files {
   const setNested = (file: OpenFile, isNested: boolean): void => {
     queue.current = queue.current.then(async () => {
       setFailure(undefined)
-      await openOne(file.input, { siblings: file.siblings, nest: isNested, old: file })
+      await openOne(file.input, { siblings: file.siblings, nest: isNested, map: file.map, old: file })
     })
   }
 
@@ -121,7 +125,7 @@ export function useFiles(onKey: (file: OpenFile, item: number) => void): Files {
       setFailure(undefined)
       const names = new Set(parts.map(({ name }) => name))
       const siblings = [...(file.siblings ?? []).filter(({ name }) => !names.has(name)), ...parts]
-      await openOne(file.input, { siblings, nest: file.areNamesNested, old: file })
+      await openOne(file.input, { siblings, nest: file.areNamesNested, map: file.map, old: file })
     })
   }
 
@@ -151,7 +155,7 @@ export function useFiles(onKey: (file: OpenFile, item: number) => void): Files {
       return others
     })
     // After the panes are removed, because they would still read from it.
-    setTimeout(() => void file.checkpoint.close().catch(() => {}))
+    setTimeout(() => file.close())
   }
 
   return { files, current, opening, failure, add, addParts, addWhole, setNested, show: setCurrent, close, dismiss: () => setFailure(undefined) }

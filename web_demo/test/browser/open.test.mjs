@@ -32,6 +32,19 @@ inEachBrowser((kind, browser) => {
     await page.close()
   })
 
+  test('a link shows a file through a key map', async () => {
+    const map = { espalier_map: 1, name: 'other names', rest: 'keep', rules: ['model.{p...} <-> renamed.{p...}'] }
+    const page = await browser.visit(`#url=example.espalier&map=${encodeURIComponent(JSON.stringify(map))}`)
+    await tree(page)
+    assert.deepEqual((await rows(page)).filter((row) => /model|renamed/.test(row)), ['-renamed'])
+    await said(page, '.files .is-current', /example\.espalier through other names/)
+    assert.deepEqual(page.faults, [])
+    await page.close()
+    const wrong = await browser.visit('#url=example.espalier&map=nonsense')
+    await said(wrong, '[role=alert]', /no key map called nonsense/)
+    await wrong.close()
+  })
+
   test('a file is dropped', async () => {
     const page = await browser.visit('#url=example.espalier')
     await tree(page)

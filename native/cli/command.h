@@ -60,6 +60,12 @@ struct MapOptions {
   bool reverse = false;
   std::vector<std::string> sizes;  // "p=64"
   std::string config;
+  std::string at;
+  std::vector<std::string> along;
+  bool along_scaled = false;
+  std::string param_order;
+  /// Whether the command reads tensors, so that those which must be equal are compared first.
+  bool checks_data = false;
 };
 
 /// Options of all commands: how to read files, and how much to print, for people or programs.

@@ -335,6 +335,12 @@ Outcome run_diff(const DiffCommandOptions& options, Output& out) {
                                                      {checkpoint_a.state(), checkpoint_b.state()}));
     }
     report.state = std::move(differences->differences);
+    if (!options.common.map.names.empty()) {
+      // A map makes tensors in an order of its own.
+      std::erase_if(report.state, [](const Difference& difference) {
+        return difference.change == Change::kKeyOrder;
+      });
+    }
     drop_close_values(report.state, checkpoint_a, checkpoint_b, options.tolerance);
     auto compared = compare_all_data(a, b, options, report);
     if (!compared) return tl::unexpected<Failure>(std::move(compared.error()));
@@ -379,6 +385,7 @@ void add_diff(CLI::App& app, Action& action) {
   add_quiet_option(*command, options->common, "output, only the exit code");
   add_read_options(*command, options->common);
   add_map_options(*command, options->common.map, "Compare what a key map makes of A with B");
+  options->common.map.checks_data = true;
   set_examples(*command, {"espalier diff step-1000.espalier step-2000.espalier",
                           "espalier diff step-1000.espalier step-2000.espalier 'model/**'"});
   command->callback(

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -41,6 +42,30 @@ Result<std::map<std::string, double>> parse_numbers(const std::vector<std::strin
     numbers[text.substr(0, at)] = value;
   }
   return numbers;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) {
+    if (line.ends_with('\r')) line.pop_back();
+    if (!line.empty()) lines.push_back(line);
+  }
+  return lines;
+}
+
+// For the map after another one: state lies where that one wrote it, and parameters have its
+// numbers.
+void follow(const MappedCheckpoint& mapped, LiftOptions& lift) {
+  for (std::string& text : lift.along) {
+    const std::size_t arrow = text.find(kAlongArrow);
+    if (arrow == std::string::npos) continue;
+    text = lift.plan.reverse ? text.substr(0, arrow) : text.substr(arrow + kAlongArrow.size());
+  }
+  lift.param_order.clear();
+  for (const auto& group : mapped.plan().param_groups()) {
+    lift.param_order.insert(lift.param_order.end(), group.begin(), group.end());
+  }
 }
 
 }  // namespace
@@ -88,8 +113,8 @@ bool is_map_file(const std::string& name) {
 
 tl::expected<std::string, Failure> page_options(const MapOptions& options) {
   // A configuration that is wrong is an error here, and not in the page.
-  auto plan = plan_options(options);
-  if (!plan) return tl::unexpected(plan.error());
+  auto lift = lift_options(options);
+  if (!lift) return tl::unexpected(lift.error());
   const auto numbers = parse_numbers(options.sizes);
   if (!numbers) return fail_about("--set", numbers.error());
   std::string json = "{\"reverse\":" + std::string(options.reverse ? "true" : "false");
@@ -105,11 +130,27 @@ tl::expected<std::string, Failure> page_options(const MapOptions& options) {
     if (!text) return about(options.config, text);
     json += ",\"config\":" + *text;
   }
+  if (!lift->at.empty()) {
+    json += ",\"at\":";
+    append_json_string(json, lift->at);
+  }
+  if (lift->scales_moments) json += ",\"alongScaled\":true";
+  for (const auto& [name, texts] :
+       {std::pair("along", &lift->along), std::pair("paramOrder", &lift->param_order)}) {
+    if (texts->empty()) continue;
+    json += ",\"" + std::string(name) + "\":[";
+    for (const std::string& text : *texts) {
+      if (json.back() != '[') json += ',';
+      append_json_string(json, text);
+    }
+    json += ']';
+  }
   return json + '}';
 }
 
-tl::expected<MapPlanOptions, Failure> plan_options(const MapOptions& options) {
-  MapPlanOptions plan;
+tl::expected<LiftOptions, Failure> lift_options(const MapOptions& options) {
+  LiftOptions lift;
+  MapPlanOptions& plan = lift.plan;
   plan.reverse = options.reverse;
   if (!options.config.empty()) {
     auto text = read_text(options.config);
@@ -121,7 +162,15 @@ tl::expected<MapPlanOptions, Failure> plan_options(const MapOptions& options) {
   auto numbers = parse_numbers(options.sizes);
   if (!numbers) return about("--set", numbers);
   if (auto ok = set_numbers(*numbers, plan); !ok) return about("--set", ok);
-  return plan;
+  lift.at = options.at;
+  lift.along = options.along;
+  lift.scales_moments = options.along_scaled;
+  if (!options.param_order.empty()) {
+    auto text = read_text(options.param_order);
+    if (!text) return about(options.param_order, text);
+    lift.param_order = lines_of(*text);
+  }
+  return lift;
 }
 
 tl::expected<std::vector<MapStage>, Failure> map_through(const MapOptions& options,
@@ -129,11 +178,13 @@ tl::expected<std::vector<MapStage>, Failure> map_through(const MapOptions& optio
                                                          const MappedOptions& mapped_options) {
   std::vector<std::string> names = options.names;
   if (mapped_options.lift.plan.reverse) std::reverse(names.begin(), names.end());
+  LiftOptions lift = mapped_options.lift;
   std::vector<MapStage> stages;
   for (const std::string& name : names) {
     auto map = find_map(name);
     if (!map) return tl::unexpected(map.error());
     MappedOptions own = mapped_options;
+    own.lift = lift;
     // What comes before the last map is another tree.
     if (&name != &names.back()) own.like.reset();
     auto mapped = MappedCheckpoint::make(*map, std::move(inputs), own);
@@ -149,6 +200,7 @@ tl::expected<std::vector<MapStage>, Failure> map_through(const MapOptions& optio
       auto opened = mapped->open();
       if (!opened) return about("--map " + name, opened);
       inputs.push_back({std::move(*opened), {}, {}});
+      follow(*mapped, lift);
     }
     stages.push_back({std::move(*map), std::move(*mapped)});
   }
@@ -161,10 +213,10 @@ Result<CheckpointFile> open_through_map(const CheckpointFile& file, const MapOpt
     if (!failure.file.empty()) failure.error.message = failure.file + ": " + failure.error.message;
     return tl::unexpected<Error>(std::move(failure.error));
   };
-  auto plan = plan_options(options);
-  if (!plan) return said(plan.error());
+  auto lift = lift_options(options);
+  if (!lift) return said(lift.error());
   MappedOptions mapped_options;
-  mapped_options.lift.plan = std::move(*plan);
+  mapped_options.lift = std::move(*lift);
   mapped_options.targets.threads = open.threads;
   auto stages = map_through(options, {{file}}, mapped_options);
   if (!stages && !options.reverse) {
@@ -173,6 +225,10 @@ Result<CheckpointFile> open_through_map(const CheckpointFile& file, const MapOpt
     if (reversed) stages = std::move(reversed);
   }
   if (!stages) return said(stages.error());
+  for (const MapStage& stage : *stages) {
+    if (!options.checks_data) break;
+    if (auto ok = stage.mapped.check(); !ok) return propagate(ok);
+  }
   return stages->back().mapped.open(open);
 }
 
@@ -195,6 +251,25 @@ void add_map_options(CLI::App& command, MapOptions& options, const std::string& 
   command
       .add_option("--config", options.config,
                   "A JSON file with sizes by their names, such as a model's config.json")
+      ->type_name("FILE");
+  command
+      .add_option("--at", options.at,
+                  "Where the parameters stand on both sides, such as model; what stands elsewhere "
+                  "is kept")
+      ->type_name("NAME");
+  command
+      .add_option("--along", options.along,
+                  "Where the state of an optimizer stands, with {param} (its number: {param#}) and "
+                  "{slot}: 'optimizer.state.{param}.{slot}', or two such names with ' <-> ' "
+                  "between them")
+      ->type_name("NAMES")
+      ->allow_extra_args(false);
+  command.add_flag("--along-scaled", options.along_scaled,
+                   "Scale the moments of parameters that the map scales");
+  command
+      .add_option("--param-order", options.param_order,
+                  "A file with the names of the parameters below --at, a line each, in the order "
+                  "of an optimizer that numbers them: what {param#} of --along stands for")
       ->type_name("FILE");
   command.option_defaults()->group("Options");
 }

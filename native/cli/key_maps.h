@@ -9,14 +9,14 @@
 #include <CLI/CLI.hpp>
 
 #include "espalier/map/key_map.h"
-#include "espalier/map/plan.h"
+#include "espalier/map/lift.h"
 #include "espalier/native/checkpoint_file.h"
 #include "espalier/native/mapped_checkpoint.h"
 
 namespace espalier::cli {
 
-/// Adds --map, whose help says `what` it does, --set and --config, and a flag to read the map from
-/// right to left: --reverse, or for commands that sort in reverse, another name.
+/// Adds --map, whose help says `what` it does, what it must know besides, and a flag to read the
+/// map from right to left: --reverse, or for commands that sort in reverse, another name.
 void add_map_options(CLI::App& command, MapOptions& options, const std::string& what,
                      const char* reverse_flag = "--map-reverse");
 
@@ -35,7 +35,7 @@ bool is_map_file(const std::string& name);
 tl::expected<std::string, Failure> page_options(const MapOptions& options);
 
 /// What those options say.
-tl::expected<MapPlanOptions, Failure> plan_options(const MapOptions& options);
+tl::expected<LiftOptions, Failure> lift_options(const MapOptions& options);
 
 /// A map, and what it makes.
 struct MapStage {

@@ -5,7 +5,6 @@
 #include <iterator>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -36,10 +35,6 @@ struct MapCommandOptions {
   MapOptions map;
   bool list = false;
   bool partial = false;
-  std::string at;
-  std::vector<std::string> along;
-  bool along_scaled = false;
-  std::string param_order;
   std::string rest;
   std::string like;
   bool plan = false;
@@ -49,16 +44,6 @@ struct MapCommandOptions {
 
   bool writes_nothing() const { return plan || !explain.empty(); }
 };
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) {
-    if (line.ends_with('\r')) line.pop_back();
-    if (!line.empty()) lines.push_back(line);
-  }
-  return lines;
-}
 
 tl::expected<std::vector<MapInput>, Failure> open_inputs(const MapCommandOptions& options) {
   std::vector<MapInput> inputs;
@@ -208,18 +193,10 @@ Outcome run_map(MapCommandOptions options, Output& out) {
     }
   }
   MappedOptions mapped_options;
-  auto plan = plan_options(options.map);
-  if (!plan) return tl::unexpected(plan.error());
-  mapped_options.lift.plan = std::move(*plan);
+  auto lift = lift_options(options.map);
+  if (!lift) return tl::unexpected(lift.error());
+  mapped_options.lift = std::move(*lift);
   mapped_options.lift.plan.partial = options.partial;
-  mapped_options.lift.at = options.at;
-  mapped_options.lift.along = options.along;
-  mapped_options.lift.scales_moments = options.along_scaled;
-  if (!options.param_order.empty()) {
-    auto text = read_text(options.param_order);
-    if (!text) return about(options.param_order, text);
-    mapped_options.lift.param_order = lines_of(*text);
-  }
   if (!options.rest.empty()) {
     mapped_options.lift.plan.rest = options.rest == "keep"   ? MapRest::kKeep
                                     : options.rest == "drop" ? MapRest::kDrop
@@ -283,25 +260,6 @@ void add_map(CLI::App& app, Action& action) {
                    "What becomes of tensors that no rule takes, in place of what the map says")
       ->check(CLI::IsMember({"error", "keep", "drop"}).description(""))
       ->type_name("error|keep|drop");
-  command
-      ->add_option("--at", options->at,
-                   "Where the parameters stand on both sides, such as model; what stands elsewhere "
-                   "is kept")
-      ->type_name("NAME");
-  command
-      ->add_option(
-          "--along", options->along,
-          "Where the state of an optimizer stands, with {param} (its number: {param#}) and {slot}: "
-          "'optimizer.state.{param}.{slot}', or two such names with ' <-> ' between them")
-      ->type_name("NAMES")
-      ->allow_extra_args(false);
-  command->add_flag("--along-scaled", options->along_scaled,
-                    "Scale the moments of parameters that the map scales");
-  command
-      ->add_option("--param-order", options->param_order,
-                   "A file with the names of the parameters, a line each, in the order of an "
-                   "optimizer that numbers them: what {param#} of --along stands for")
-      ->type_name("FILE");
   command
       ->add_option("--in", options->labelled,
                    "A further input, whose names the map writes as LABEL::NAME")

@@ -150,6 +150,7 @@ void add_show(CLI::App& app, Action& action) {
   add_json_option(*command, options->common);
   add_read_options(*command, options->common);
   add_map_options(*command, options->common.map, "Show what a key map makes of the file");
+  options->common.map.checks_data = true;
   set_examples(*command, {"espalier show run.espalier model/embedding/weight",
                           "espalier show run.espalier model/embedding/weight --slice=-2:,0:4"});
   command->callback(

@@ -243,6 +243,7 @@ void add_stats(CLI::App& app, Action& action) {
   add_json_option(*command, options->common);
   add_read_options(*command, options->common);
   add_map_options(*command, options->common.map, "Show what a key map makes of the file");
+  options->common.map.checks_data = true;
   set_examples(*command,
                {"espalier stats run.espalier", "espalier stats run.espalier 'model/**/weight'"});
   command->callback(

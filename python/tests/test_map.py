@@ -96,9 +96,15 @@ def test_numbers_of_parameters_follow(tmp_path):
     assert [group["lr"] for group in made["opt"]["param_groups"]] == [0.1, 0.2]
     for number, name in enumerate(["layers.1.qk", "layers.0.qk", "final_norm"]):
         assert np.array_equal(made["opt"]["state"][number]["exp_avg"], made["model"][name] * 2)
-    # Without an order, that of the file counts, which is another one here.
-    other = espalier.map(path, rules, **options).load()
-    assert np.array_equal(other["opt"]["state"][0]["exp_avg"], other["model"]["layers.1.qk"] * 2)
+    # Without an order, that of the file counts if there is one group alone.
+    with pytest.raises(espalier.EspalierError, match="param_order="):
+        espalier.map(path, rules, **options)
+    with pytest.raises(espalier.EspalierError, match="4 names, and the optimizer 5 parameters"):
+        espalier.map(path, rules, param_order=names[1:], **options)
+    with pytest.raises(espalier.EspalierError, match="a parameter 'm.norm', and the checkpoint has none below 'model'"):
+        espalier.map(path, rules, param_order=[*names[:4], "m.norm"], **options)
+    with pytest.raises(espalier.EspalierError, match="nothing lies along"):
+        espalier.map(path, rules, at="model", along="optimizer.{param}.{slot}", sizes={"p": 2})
 
     for group, own in zip(optimizer["param_groups"], (names[:2], names[2:]), strict=True):
         group["param_names"] = own
@@ -116,11 +122,18 @@ def test_numbers_of_parameters_follow(tmp_path):
     espalier.save(path, {"model": state(), "opt": optimizer})
     with pytest.raises(espalier.EspalierError, match="two groups"):
         espalier.map(path, rules, **options)
-    del moments["norm"], optimizer["state"][4]
-    optimizer["param_groups"] = [{"params": [0, 1, 2, 3]}]
+    optimizer["param_groups"] = [{"params": [0, 1, 2, 3, 4]}]
     espalier.save(path, {"model": state(), "opt": optimizer})
-    with pytest.raises(espalier.EspalierError, match="param_order="):
-        espalier.map(path, rules, **options)
+    made = espalier.map(path, rules, **options).load()
+    assert np.array_equal(made["opt"]["state"][0]["exp_avg"], made["model"]["layers.1.qk"] * 2)  # as wrong as the file's order
+    wrapped = {f"module.{name}": value for name, value in state().items()}
+    optimizer["param_groups"] = [{"params": [0, 1, 2, 3, 4], "param_names": [f"module.{name}" for name in names]}]
+    espalier.save(path, {"model": wrapped, "opt": optimizer})
+    made = espalier.map(path, "unwrap", **{**options, "sizes": {}}).load()
+    assert made["opt"]["param_groups"][0]["param_names"] == list(made["model"]) == list(state())
+    assert all(np.array_equal(made["opt"]["state"][i]["exp_avg"], value * 2) for i, value in enumerate(made["model"].values()))
+    with pytest.raises(espalier.EspalierError, match="like must be a file"):
+        espalier.map(path, "unwrap", like={"a": espalier.ANY})
 
 
 def test_what_is_wrong_is_named(source, tmp_path):

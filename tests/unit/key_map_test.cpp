@@ -100,8 +100,8 @@ TEST_CASE("The pairs of rotary embeddings change places") {
           return element(q, {h * 8 + p * 2 + two, at[1]});
         }));
   CHECK(problem(map, state) ==
-        "map_undetermined: rule 1: the size of 'h' cannot be told from 'q' [16 3]; give it: "
-        "--set h=...");
+        "map_undetermined: rule 1: the size of 'p', (d/2.0), cannot be computed for 'q' [16 3]; "
+        "give its sizes with --set or --config");
 }
 
 TEST_CASE("Three tensors are one, group by group, and are taken apart again") {
@@ -220,7 +220,8 @@ TEST_CASE("Every error names the rule, the names and what to do") {
         "map_shape: rule 1: 'e.0.b' is [2 3] for [f n]: axis 1 is 3, and n is 2");
   CHECK(problem(experts, {}) ==
         "map_incomplete: rule 1: no tensor fits it: e.{x}.a [f n], e.{x}.b [f n] <-> ab [x f+f "
-        "n]; check the names, or put '?' before the rule if it may be unused");
+        "n]; check the names, and --at if they stand below another one, or put '?' before the rule "
+        "if it may be unused");
   CHECK(problem(map_of(R"("a.{i}.w <-> b.{i}.w", "a.0.{s*} <-> c.{s}")"), {{"a.0.w", small}}) ==
         "map_ambiguous: 'a.0.w' is taken by rule 1 and by rule 2; make one of them more exact");
   CHECK(problem(map_of(R"("a <-> c", "b <-> c")"), {{"a", small}, {"b", small}}) ==

@@ -239,7 +239,7 @@ def map(
     lets it follow those that the map multiplies. torch numbers the parameters of an optimizer: "optimizer.state.{param#}.{slot}".
     Their names are those of "param_names" in its groups, or `param_order`, or those of the parameters in the file's order. `rest` says what becomes of tensors that no rule takes, in place of what the
     map says. `partial` leaves out the rules that go the other way only. `like` is a checkpoint with the names, shapes and
-    dtypes that must come out, such as one of spec() or of meta tensors. `memory` bounds the bytes of tensors that are put
+    dtypes that must come out, such as a saved tree of spec() or of meta tensors. `memory` bounds the bytes of tensors that are put
     together at a time.
 
     docs/key-maps.md describes the language. Raises EspalierError, whose code starts with "map_", and which names the rule,
@@ -261,6 +261,8 @@ def map(
         files.append((checkpoint._opened, str(label), checkpoint.name))
         if isinstance(checkpoint, MappedCheckpoint):
             mapped_inputs.append(checkpoint)
+    if like is not None and not isinstance(like, (str, bytes, os.PathLike, Checkpoint)):
+        raise EspalierError(f"like must be a file or an open checkpoint, not a {type(like).__name__}; save the template first: spec() and meta tensors become placeholders")
     template = like if like is None or isinstance(like, Checkpoint) else Checkpoint(like, threads=count)
     where = map_name if len(files) > 1 else f"{files[0][2]}: {map_name}"
     mapped = _core.Mapped.make(

@@ -10,6 +10,7 @@
 #include "espalier/base/bytes.h"
 #include "espalier/base/json_text.h"
 #include "espalier/base/json_tree.h"
+#include "espalier/base/real_text.h"
 #include "espalier/base/utf8.h"
 #include "espalier/map/map_error.h"
 
@@ -113,6 +114,7 @@ class KeyMap::Parser {
     if (name == "tables") return take_tables(value);
     if (name == "dtypes") return take_dtypes(value);
     if (name == "along") return take_along(value);
+    if (name == "requires") return take_required(value);
     if (name == "rest") {
       auto rest = choose<MapRest>(
           value, name,
@@ -226,6 +228,22 @@ class KeyMap::Parser {
         return invalid_map("\"" + *twice + "\" stands twice in the table \"" + std::string(word) +
                            "\"");
       }
+    }
+    return {};
+  }
+
+  Result<void> take_required(const JsonRef& value) {
+    if (!value.is_object()) return invalid_map("\"requires\" is no object");
+    const auto members = value.members();
+    if (auto ok = check_members(members); !ok) return ok;
+    for (const auto& [word, each] : members) {
+      std::optional<double> number = each.real();
+      if (const auto integer = each.int64()) number = static_cast<double>(*integer);
+      if (const auto truth = each.boolean()) number = *truth ? 1 : 0;
+      if (!number) {
+        return invalid_map("\"requires\" has no number for \"" + std::string(word) + '"');
+      }
+      map_.required_.emplace(word, *number);
     }
     return {};
   }
@@ -381,6 +399,15 @@ std::string KeyMap::canonical() const {
     }
     member("unwrap");
     texts(each.unwrap);
+    out += '}';
+  }
+  if (!required_.empty()) {
+    member("requires");
+    out += '{';
+    for (const auto& [word, number] : required_) {
+      member(word);
+      out += print_real(number);
+    }
     out += '}';
   }
   member("rest");

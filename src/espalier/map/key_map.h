@@ -91,6 +91,9 @@ class KeyMap {
   /// Dtypes of targets by glob patterns of their names, in order; the first that fits counts.
   const std::vector<std::pair<std::string, DType>>& dtypes() const { return dtypes_; }
   const MapAlong& along() const { return along_; }
+  /// Words of a model's configuration, and the only numbers that the map is right for; true and
+  /// false are 1 and 0, and of a list or an object the number of its members counts.
+  const std::map<std::string, double, std::less<>>& required() const { return required_; }
 
   /// The map in one spelling: JSON with sorted members and rules as canonical_text().
   std::string canonical() const;
@@ -109,6 +112,7 @@ class KeyMap {
   std::map<std::string, std::vector<Scalar>, std::less<>> sizes_;
   std::vector<std::pair<std::string, DType>> dtypes_;
   MapAlong along_;
+  std::map<std::string, double, std::less<>> required_;
 };
 
 }  // namespace espalier

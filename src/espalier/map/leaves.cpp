@@ -26,6 +26,22 @@ class Namer {
     }
   }
 
+  // A flat file has the segments within its keys.
+  std::string without_wrappers(std::string_view text) const {
+    if (side_.unwrap.empty()) return std::string(text);
+    std::string kept;
+    for (;;) {
+      const std::size_t end = text.find('.');
+      const std::string_view segment = text.substr(0, end);
+      if (!is_unwrapped(KeyView::of(segment))) {
+        if (!kept.empty()) kept += '.';
+        kept += segment;
+      }
+      if (end == std::string_view::npos) return kept;
+      text.remove_prefix(end + 1);
+    }
+  }
+
  private:
   bool is_unwrapped(const KeyView& key) const {
     return !key.is_int &&
@@ -41,22 +57,6 @@ class Namer {
     if (!name.empty()) longer += '.';
     longer += key.is_int ? std::to_string(key.integer) : without_wrappers(key.text);
     return longer;
-  }
-
-  // A flat file has the segments within its keys.
-  std::string without_wrappers(std::string_view text) const {
-    if (side_.unwrap.empty()) return std::string(text);
-    std::string kept;
-    for (;;) {
-      const std::size_t end = text.find('.');
-      const std::string_view segment = text.substr(0, end);
-      if (!is_unwrapped(KeyView::of(segment))) {
-        if (!kept.empty()) kept += '.';
-        kept += segment;
-      }
-      if (end == std::string_view::npos) return kept;
-      text.remove_prefix(end + 1);
-    }
   }
 
   const MapSide& side_;
@@ -75,6 +75,12 @@ std::vector<NamedNode> named_leaves(const NodeRef& state, const MapSide& side,
   if (!label.empty()) prefix = std::string(label) + "::";
   Namer(side, std::move(prefix), leaves).add(state, {});
   return leaves;
+}
+
+std::string unwrapped(const MapSide& side, std::string_view name) {
+  if (side.names == MapSide::Names::kPaths) return std::string(name);
+  std::vector<NamedNode> none;
+  return Namer(side, {}, none).without_wrappers(name);
 }
 
 MapLeaf to_leaf(const NamedNode& named) {

@@ -24,6 +24,9 @@ struct NamedNode {
 std::vector<NamedNode> named_leaves(const NodeRef& state, const MapSide& side,
                                     std::string_view label);
 
+/// A dotted name without the segments that `side` unwraps; of paths, the name as it is.
+std::string unwrapped(const MapSide& side, std::string_view name);
+
 /// What a plan must know of a node.
 MapLeaf to_leaf(const NamedNode& named);
 

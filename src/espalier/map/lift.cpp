@@ -69,6 +69,7 @@ class MapLifter {
   Result<MapPlan> plan() {
     if (auto ok = read_places(); !ok) return propagate(ok);
     if (auto ok = part_leaves(); !ok) return propagate(ok);
+    if (auto ok = check_places(); !ok) return propagate(ok);
     std::vector<std::string> names;
     for (const std::uint32_t leaf : parameters_) {
       names.push_back(plan_.leaves_[leaf].name.substr(prefix_.size()));
@@ -224,6 +225,33 @@ class MapLifter {
       if (*is_state) continue;
       const bool is_parameter = plan_.leaves_[i].name.starts_with(prefix_);
       (is_parameter ? parameters_ : others_).push_back(i);
+    }
+    return {};
+  }
+
+  // A place that is asked for and empty would leave the state as it is, beside other parameters.
+  Result<void> check_places() const {
+    for (std::size_t i = 0; i < places_.size() && !options_.along.empty(); ++i) {
+      const bool is_found = std::any_of(states_.begin(), states_.end(),
+                                        [&](const auto& state) { return state.first.first == i; });
+      if (is_found) continue;
+      return fail(ErrorCode::kMapUnmatched,
+                  "nothing lies along parameters as " + in_quotes(places_[i].text) +
+                      " says; check the names, and whether parameters have numbers there: "
+                      "{param#}");
+    }
+    if (options_.params.empty() || parameters_.empty()) return {};
+    std::unordered_set<std::string_view> known;
+    for (const std::uint32_t leaf : parameters_) {
+      known.insert(std::string_view(plan_.leaves_[leaf].name).substr(prefix_.size()));
+    }
+    for (const OptimizerParam& param : options_.params) {
+      if (known.contains(param.name)) continue;
+      return fail(ErrorCode::kMapUnmatched,
+                  "the optimizer has a parameter " + in_quotes(param.name) +
+                      ", and the checkpoint has none" +
+                      (options_.at.empty() ? std::string() : " below " + in_quotes(options_.at)) +
+                      "; give the names in order: --param-order");
     }
     return {};
   }

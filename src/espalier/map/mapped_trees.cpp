@@ -184,7 +184,7 @@ class MappedTrees::Builder {
     const bool is_nested = trees_.is_nested();
     // Beside parameters that stand somewhere, all else stays where it was.
     const bool stands_apart = !trees_.at_.empty() || !plan_.param_groups().empty();
-    const bool keeps_places = !trees_.unwraps_ && trees_.is_input_nested() &&
+    const bool keeps_places = trees_.is_input_nested() &&
                               (stands_apart || trees_.side_.tree == MapSide::Tree::kLikeInput);
     const bool has_flat_params = trees_.has_flat_params();
     std::map<std::string, Nest> nests;
@@ -197,7 +197,7 @@ class MappedTrees::Builder {
       if (keeps_places && made.rule == MapTarget::kKept) {
         // What lies along parameters may be kept under another name.
         const auto leaf = leaf_of(made);
-        if (leaf && plan_.leaves()[*leaf].name == made.name) {
+        if (leaf && !trees_.are_unwrapped_[*leaf] && plan_.leaves()[*leaf].name == made.name) {
           kept_[*leaf] = i;
           continue;
         }
@@ -463,6 +463,7 @@ Result<void> MappedTrees::check_like() const {
     std::vector<std::string_view> names{made.name};
     names.insert(names.end(), made.tied.begin(), made.tied.end());
     for (const std::string_view name : names) {
+      if (is_group_list(name)) continue;
       const auto found = wanted.find(std::string(name));
       if (found == wanted.end()) {
         unexpected.push_back(name);
@@ -516,7 +517,6 @@ Result<MappedTrees> MappedTrees::make(const KeyMap& map, std::vector<Input> inpu
   trees.map_name_ = map.name();
   trees.map_hash_ = to_hex(map.hash());
   trees.reverse_ = reverse;
-  trees.unwraps_ = !map.side(!reverse).unwrap.empty();
   trees.sizes_ = options.plan.sizes;
   trees.like_ = std::move(like);
   trees.at_ = options.at;
@@ -524,8 +524,13 @@ Result<MappedTrees> MappedTrees::make(const KeyMap& map, std::vector<Input> inpu
   std::vector<MapLeaf> leaves;
   for (std::size_t i = 0; i < trees.inputs_.size(); ++i) {
     const Input& input = trees.inputs_[i];
+    MapSide as_it_is = map.side(!reverse);
+    as_it_is.unwrap.clear();
+    const auto wrapped = named_leaves(input.checkpoint.state(), as_it_is, input.label);
+    std::size_t next = 0;
     for (const NamedNode& named :
          named_leaves(input.checkpoint.state(), map.side(!reverse), input.label)) {
+      trees.are_unwrapped_.push_back(wrapped[next++].name != named.name);
       leaves.push_back(to_leaf(named));
       trees.nodes_.push_back(named.node);
       trees.inputs_of_.push_back(i);
@@ -537,7 +542,7 @@ Result<MappedTrees> MappedTrees::make(const KeyMap& map, std::vector<Input> inpu
       with_params.made_order.push_back(std::move(leaf.name));
     }
   }
-  trees.find_params(map, leaves, with_params);
+  if (auto ok = trees.find_params(map, leaves, with_params); !ok) return propagate(ok);
   auto plan = plan_with_state(map, std::move(leaves), with_params);
   if (!plan) return propagate(plan);
   trees.plan_ = std::make_shared<const MapPlan>(std::move(*plan));
@@ -547,12 +552,21 @@ Result<MappedTrees> MappedTrees::make(const KeyMap& map, std::vector<Input> inpu
   return trees;
 }
 
-void MappedTrees::find_params(const KeyMap& map, const std::vector<MapLeaf>& leaves,
-                              LiftOptions& options) {
+bool MappedTrees::is_group_list(std::string_view name) const {
+  const char separator = side_.separator();
+  if (plan_->param_groups().empty() || !name.starts_with(param_groups_ + separator)) return false;
+  name.remove_prefix(param_groups_.size() + 1);
+  take_part(name, separator);
+  const std::string_view word = take_part(name, separator);
+  return word == "params" || word == "param_names";
+}
+
+Result<void> MappedTrees::find_params(const KeyMap& map, const std::vector<MapLeaf>& leaves,
+                                      LiftOptions& options) {
   const char separator = map.side(!reverse_).separator();
   const auto [read, written] = along_of(map, options);
   const std::size_t at = read.find("{param");
-  if (at == std::string::npos || at == 0) return;
+  if (at == std::string::npos || at == 0) return {};
   writes_numbers_ = written.find("{param#}") != std::string::npos;
   // "optimizer" of "optimizer.state.{param#}.exp_avg".
   const std::size_t end = read.rfind(separator, at - 1 > 0 ? at - 2 : 0);
@@ -579,10 +593,17 @@ void MappedTrees::find_params(const KeyMap& map, const std::vector<MapLeaf>& lea
     if (word == "param_names") groups[*group].names[*position] = *text;
   }
   const bool is_numbered = read.find("{param#}") != std::string::npos;
+  const MapSide& read_side = map.side(!reverse_);
   std::vector<std::string> order = options.param_order;
-  if (is_numbered && order.empty()) {
-    std::size_t count = 0;
-    for (const auto& [number, group] : groups) count += group.params.size();
+  std::size_t count = 0;
+  for (const auto& [number, group] : groups) count += group.params.size();
+  if (!order.empty() && !groups.empty() && order.size() != count) {
+    return fail(ErrorCode::kMapUndetermined, "the order has " + counted(order.size(), "name") +
+                                                 ", and the optimizer " +
+                                                 counted(count, "parameter"));
+  }
+  // Groups part the parameters of a model, so then its order says nothing.
+  if (is_numbered && order.empty() && groups.size() == 1) {
     const std::string prefix = options.at.empty() ? std::string() : options.at + separator;
     for (const MapLeaf& leaf : leaves) {
       const bool is_state = !base.empty() ? leaf.name.starts_with(base) : options.at.empty();
@@ -597,8 +618,10 @@ void MappedTrees::find_params(const KeyMap& map, const std::vector<MapLeaf>& lea
       const auto named = group.names.find(position);
       std::string name = param;
       if (named != group.names.end()) {
-        name = named->second;
-      } else if (is_numbered) {
+        name = unwrapped(read_side, named->second);
+      } else if (!is_numbered) {
+        name = unwrapped(read_side, param);
+      } else {
         const auto index = number_of(param);
         if (!index || *index >= order.size()) continue;  // the plan says that it has no name
         name = order[*index];
@@ -606,10 +629,11 @@ void MappedTrees::find_params(const KeyMap& map, const std::vector<MapLeaf>& lea
       options.params.push_back({param, std::move(name), number});
     }
   }
+  return {};
 }
 
 Result<void> MappedTrees::renumber(std::vector<Output>& outputs) const {
-  if (plan_->param_groups().empty() || like_) return {};
+  if (plan_->param_groups().empty()) return {};
   const auto place = path_of(param_groups_, true);
   if (!place) return propagate(place);
   std::int64_t number = 0;

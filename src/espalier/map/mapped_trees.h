@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -78,7 +79,10 @@ class MappedTrees {
   MappedTrees() = default;
   [[nodiscard]] Result<void> check_like() const;
   // The parameters of "param_groups" beside the state that lies along parameters.
-  void find_params(const KeyMap& map, const std::vector<MapLeaf>& leaves, LiftOptions& options);
+  [[nodiscard]] Result<void> find_params(const KeyMap& map, const std::vector<MapLeaf>& leaves,
+                                         LiftOptions& options);
+  // Whether a name is that of "params" or "param_names" of a group, which are written anew.
+  bool is_group_list(std::string_view name) const;
   // Writes the new numbers or names of parameters into "params" of the groups.
   [[nodiscard]] Result<void> renumber(std::vector<Output>& outputs) const;
   Result<KeyPath> path_of(const std::string& name, bool is_nested) const;
@@ -92,7 +96,6 @@ class MappedTrees {
   std::string map_name_;
   std::string map_hash_;
   bool reverse_ = false;
-  bool unwraps_ = false;
   Sizes sizes_;
   std::optional<Checkpoint> like_;
   // The name of "param_groups", and whether state is written under numbers.
@@ -107,6 +110,7 @@ class MappedTrees {
   // By leaf.
   std::vector<NodeRef> nodes_;
   std::vector<std::size_t> inputs_of_;
+  std::vector<bool> are_unwrapped_;
 };
 
 }  // namespace espalier

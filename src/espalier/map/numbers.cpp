@@ -25,6 +25,8 @@ std::optional<double> number_in(const JsonTree& json, std::string_view word) {
     word.remove_prefix(end + 1);
   }
   if (const auto integer = at.int64()) return static_cast<double>(*integer);
+  if (const auto truth = at.boolean()) return *truth ? 1 : 0;
+  if (at.is_array() || at.is_object()) return static_cast<double>(at.size());
   return at.real();
 }
 

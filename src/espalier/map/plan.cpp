@@ -10,6 +10,7 @@
 
 #include "espalier/base/checked.h"
 #include "espalier/base/counted.h"
+#include "espalier/base/real_text.h"
 #include "espalier/map/blocks.h"
 #include "espalier/map/compute.h"
 #include "espalier/map/map_error.h"
@@ -270,6 +271,13 @@ class MapPlanner {
 
   // What the sizes of the map are; those that need others come later.
   Result<void> find_sizes() {
+    for (const auto& [word, wanted] : map_.required()) {
+      const auto found = options_.config ? options_.config(word) : std::nullopt;
+      if (!found || *found == wanted) continue;
+      return fail(ErrorCode::kMapInvalid, "the configuration has another " + in_quotes(word) +
+                                              " than the map is right for: " + print_real(*found) +
+                                              ", and not " + print_real(wanted));
+    }
     sizes_ = options_.sizes;
     for (bool is_new = true; is_new;) {
       is_new = false;
@@ -355,7 +363,8 @@ class MapPlanner {
       if (rule.is_optional || options_.slot) return {};
       return failed(ErrorCode::kMapIncomplete,
                     "no tensor fits it: " + rule.text +
-                        "; check the names, or put '?' before the rule if it may be unused");
+                        "; check the names, and --at if they stand below another one, or put '?' "
+                        "before the rule if it may be unused");
     }
     reads_ = tensors_of(read_side(rule));
     writes_ = tensors_of(written_side(rule));
@@ -843,6 +852,19 @@ class MapPlanner {
       from = in_quotes(source.name) + ' ' + printed(source.shape);
     } else if (tensor.kind == TensorTerm::Kind::kTensor) {
       from = in_quotes(tensor.names.front().pattern.write(filled(frame.values))) + ' ' + from;
+    }
+    // One that the map computes, if the configuration lacks it: a size of another word, such as a
+    // number of heads, may differ between tensors.
+    for (const std::string& word : words_of(axes)) {
+      const auto sized = map_.sizes().find(word);
+      if (sized == map_.sizes().end() || frame.sizes.contains(word)) continue;
+      std::string expressions;
+      for (const Scalar& each : sized->second) {
+        expressions += (expressions.empty() ? "" : ", or ") + to_string(each);
+      }
+      return failed(ErrorCode::kMapUndetermined, "the size of '" + word + "', " + expressions +
+                                                     ", cannot be computed for " + from +
+                                                     "; give its sizes with --set or --config");
     }
     return failed(ErrorCode::kMapUndetermined, "the size of '" + *unknown +
                                                    "' cannot be told from " + from +
@@ -1332,6 +1354,10 @@ class MapPlanner {
 
   Result<void> plan_rest() {
     const MapRest rest = options_.rest.value_or(map_.rest());
+    // What a labelled input has besides goes nowhere, if no rule writes that label: it is not kept
+    // in a file of its own.
+    std::set<std::string_view> labels;
+    for (const MapTarget& target : plan_.targets_) labels.insert(label_of(target.name));
     std::uint64_t count = 0;
     std::uint32_t first = 0;
     for (std::uint32_t i = 0; i < plan_.leaves_.size(); ++i) {
@@ -1340,7 +1366,9 @@ class MapPlanner {
         plan_.dropped_.push_back({i, MapTarget::kKept});
         continue;
       }
-      if (rest == MapRest::kError) {
+      const std::string_view label = label_of(leaf(i).name);
+      if (rest == MapRest::kError ||
+          (!label.empty() && !labels.empty() && !labels.contains(label))) {
         if (count++ == 0) first = i;
         continue;
       }
@@ -1358,6 +1386,12 @@ class MapPlanner {
                 "no rule takes " + in_quotes(leaf(first).name) +
                     (count > 1 ? " (and " + std::to_string(count - 1) + " more)" : std::string()) +
                     "; add a rule, or \"rest\": \"keep\" or \"drop\"");
+  }
+
+  // "lora" of "lora::a.b".
+  static std::string_view label_of(std::string_view name) {
+    const std::size_t end = name.find("::");
+    return end == std::string_view::npos ? std::string_view() : name.substr(0, end);
   }
 
   static constexpr std::uint32_t kFree = 0xFFFFFFFF;

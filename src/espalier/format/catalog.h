@@ -34,7 +34,8 @@ enum class FileFormat : std::uint8_t {
   kValue = 9,  // no file: a state tree in memory
 };
 
-/// "espalier", "safetensors", "sharded", "npy", "npz", "torch", "gguf", "msgpack", "dcp" or "value".
+/// "espalier", "safetensors", "sharded", "npy", "npz", "torch", "gguf", "msgpack", "dcp" or
+/// "value".
 std::string_view format_name(FileFormat format);
 
 /// All that an opener of another format found.

@@ -17,8 +17,8 @@ namespace espalier::abi {
 
 namespace {
 
-// wasm/src/core/copy-tree.ts copies a Tables: the address and the count of each span, whose items have
-// these sizes.
+// wasm/src/core/copy-tree.ts copies a Tables: the address and the count of each span, whose items
+// have these sizes.
 static_assert(sizeof(Tables) == std::size_t{19} * 8);
 static_assert(sizeof(NodeRecord) == 16 && sizeof(TensorRecord) == 12 && sizeof(ChunkRecord) == 32);
 static_assert(sizeof(LabelRecord) == 8 && sizeof(DictOrderRecord) == 8 && sizeof(AxesRecord) == 8);

@@ -120,8 +120,9 @@ def trace(folder, *command):
         name = match[1]
         numbers[name] += 1
         is_begun = is_begun or (folder.name in line and name != "execve")
-        # How often bytes are fetched ahead depends on what the page cache has by then.
-        if is_begun and name != "madvise":
+        # How often bytes are fetched ahead depends on what the page cache has by then. brk() cannot fail with an error: the
+        # kernel answers with the old end, and the C library takes an error's number for a new one.
+        if is_begun and name not in ("madvise", "brk"):
             calls.append((name, numbers[name], line))
     return calls
 

@@ -1,5 +1,6 @@
 // espalier map: turns checkpoints of one framework into those of another, by a key map.
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <iterator>
@@ -89,6 +90,29 @@ Result<void> settle_names(MapCommandOptions& options) {
   return {};
 }
 
+// That the ledger takes the place of nothing that is read or written.
+tl::expected<void, Failure> check_ledger(const MapCommandOptions& options) {
+  if (options.ledger.empty()) return {};
+  std::vector<std::string> others = options.names;
+  for (const std::string& text : options.labelled) {
+    others.push_back(text.substr(std::min(text.find('=') + 1, text.size())));
+  }
+  if (options.output) others.push_back(*options.output);
+  for (const std::string& other : others) {
+    std::error_code error;
+    const bool is_same =
+        fs::equivalent(other, options.ledger, error) ||
+        fs::weakly_canonical(other, error) == fs::weakly_canonical(options.ledger, error);
+    if (is_same) {
+      return refuse(options.ledger,
+                    "the ledger would take the place of a checkpoint; give it a "
+                    "name of its own");
+    }
+  }
+  if (auto ok = check_target(options.ledger, options.write); !ok) return about(options.ledger, ok);
+  return {};
+}
+
 // One file for a state, or a folder with one for each label.
 struct Planned {
   Route route;
@@ -117,6 +141,14 @@ tl::expected<std::vector<Planned>, Failure> plan_files(
         return refuse(target, "the label " + escaped(output.label) + " is no file name");
       }
       target = (fs::path(target) / name).string();
+      const bool is_twice = std::any_of(files.begin(), files.end(), [&](const Planned& file) {
+        return file.route.target == target;
+      });
+      if (is_twice) {
+        return refuse(target,
+                      "two labels would make this file; another label than model is "
+                      "needed beside names without one");
+      }
     }
     if (auto ok = check_target(target, write); !ok) return about(target, ok);
     auto format = target_format(target, write, Formats::kTrees);
@@ -187,11 +219,7 @@ Outcome run_map(MapCommandOptions options, Output& out) {
                   "`espalier map --list`");
   }
   if (auto ok = settle_names(options); !ok) return about(std::string(), ok);
-  if (!options.ledger.empty()) {
-    if (auto ok = check_target(options.ledger, options.write); !ok) {
-      return about(options.ledger, ok);
-    }
-  }
+  if (auto ok = check_ledger(options); !ok) return tl::unexpected(ok.error());
   MappedOptions mapped_options;
   auto lift = lift_options(options.map);
   if (!lift) return tl::unexpected(lift.error());

@@ -136,7 +136,10 @@ def _files_of(folder: str, labels: list[str]) -> dict[str, str]:
         # A label may come from a map of a stranger.
         if name.startswith(".") or any(c in name for c in "/\\\0"):
             raise EspalierError(f"the label {label!r} is no name of a file")
-        files[label] = os.path.join(folder, f"{name}.espalier")
+        path = os.path.join(folder, f"{name}.espalier")
+        if path in files.values():
+            raise EspalierError(f"{path}: two labels would make this file; another label than model is needed beside names without one")
+        files[label] = path
     return files
 
 

@@ -15,7 +15,7 @@ namespace espalier {
 namespace {
 
 constexpr std::size_t kMaxAxesDepth = 8;
-constexpr std::size_t kMaxTerms = 1024;
+constexpr std::size_t kMaxTerms = 64;
 
 class AxesParser {
  public:
@@ -275,7 +275,7 @@ class Cells {
       for (Cell& cell : with) cell.base += static_cast<std::int64_t>(begin * stride);
       if (auto ok = prepend(term, stride, with); !ok) return ok;
       if (all.size() + with.size() > kMaxCells)
-        return invalid_map("the axes make more than 4,096 blocks");
+        return invalid_map("the axes make more than 256 blocks");
       std::move(with.begin(), with.end(), std::back_inserter(all));
       begin += size_of(Axis{{term}});
     }

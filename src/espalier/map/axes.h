@@ -92,7 +92,7 @@ struct Cell {
 };
 
 /// Most cells of one tensor.
-inline constexpr std::size_t kMaxCells = 4096;
+inline constexpr std::size_t kMaxCells = 256;
 
 /// The cells, in the order of the text. All sizes must be known, and the shape must fit 63 bits.
 /// kMapInvalid if there are more than kMaxCells, or if one has a word twice.

@@ -70,7 +70,8 @@ class Checker {
     for (std::size_t word = 0; word < rule_.words.size(); ++word) {
       const bool in_left = names_have(rule_.left, word);
       const bool in_right = names_have(rule_.right, word);
-      if (auto ok = check_word(word, in_left && in_right, in_left ? right_ : left_, is_plain);
+      if (auto ok =
+              check_word(word, in_left && in_right, in_left, in_left ? right_ : left_, is_plain);
           !ok) {
         return ok;
       }
@@ -78,10 +79,30 @@ class Checker {
     return {};
   }
 
-  Result<void> check_word(std::size_t word, bool is_shared,
+  // A capture of one side numbers tensors: each name of such a tensor has it, and none is looked up
+  // by a name that is not known.
+  Result<void> check_own_side(std::size_t word, bool is_in_left) const {
+    for (const TensorTerm* tensor : is_in_left ? left_ : right_) {
+      std::size_t with = 0;
+      for (const TensorName& name : tensor->names) with += name.pattern.has_word(word) ? 1 : 0;
+      if (with == 0) continue;
+      if (tensor->is_looked_up) {
+        return bad("{" + rule_.words[word] + "} of a name with '@' stands on one side only");
+      }
+      if (with != tensor->names.size()) {
+        return bad("{" + rule_.words[word] + "} is missing in a name that '=' joins");
+      }
+    }
+    return {};
+  }
+
+  Result<void> check_word(std::size_t word, bool is_shared, bool is_in_left,
                           const std::vector<const TensorTerm*>& others, bool is_plain) const {
     const std::string& text = rule_.words[word];
     const Capture::Kind kind = kind_of(word);
+    if (!is_shared) {
+      if (auto ok = check_own_side(word, is_in_left); !ok) return ok;
+    }
     if (kind == Capture::Kind::kCopies) {
       return is_shared ? bad("{" + text + "=} stands on both sides; write {" + text + "}")
                        : Result<void>();
@@ -174,7 +195,7 @@ class Checker {
           if (&name != &tensors[i]->names.front()) continue;
           auto& all = is_left ? left : right;
           std::move(blocks.begin(), blocks.end(), std::back_inserter(all));
-          if (all.size() > kMaxCells) return bad("the axes make more than 4,096 blocks");
+          if (all.size() > kMaxCells) return bad("the axes make more than 256 blocks");
         }
       }
     }
@@ -217,6 +238,15 @@ class Checker {
       return bad("a sum of tensors makes one tensor");
     }
     if (!target->tensor->axes()) return bad("a sum of tensors needs axes");
+    const std::string axes = to_string(*target->tensor->axes());
+    if (axes.find('-') != std::string::npos) {
+      return bad("what a sum makes has no reversed axes; reverse those of the tensors");
+    }
+    for (const TensorName& name : target->tensor->names) {
+      if (to_string(*name.axes) != axes) {
+        return bad("the names of what a sum makes have the same axes");
+      }
+    }
     for (const TensorTerm* tensor : is_left ? left_ : right_) {
       if (!is_tensor(*tensor)) return bad("'zeros' and 'pad' stand in a sum");
     }

@@ -220,8 +220,12 @@ MapRounding compute_terms(std::span<const MapTerm> terms, std::span<const Operan
   std::vector<TermRow> rows;
   rows.reserve(terms.size());
   for (const MapTerm& term : terms) {
-    rows.emplace_back(term, operands.first(term.operands.size()), term.target_loops);
+    const auto own = operands.first(term.operands.size());
     operands = operands.subspan(term.operands.size());
+    // A sum of nothing is 0, however often another axis would repeat it.
+    const auto summed = std::span(term.counts).subspan(term.target_loops);
+    if (std::find(summed.begin(), summed.end(), 0) != summed.end()) continue;
+    rows.emplace_back(term, own, term.target_loops);
   }
   // All terms have the loops of the target in common.
   const std::size_t loops = terms.front().target_loops;

@@ -19,6 +19,9 @@ namespace {
 
 constexpr std::uint32_t kMaxJsonDepth = 8;
 constexpr std::size_t kMaxTexts = 65536;
+constexpr std::size_t kMaxSizes = 1000;
+// Texts of tables in all rules: each rule has the texts of its tables.
+constexpr std::size_t kMaxChoices = std::size_t{1} << 20;
 
 // The name of one of several values of an enumeration.
 template <class T>
@@ -180,6 +183,8 @@ class KeyMap::Parser {
   Result<void> take_sizes(const JsonRef& value) {
     if (!value.is_object()) return invalid_map("\"sizes\" is no object");
     const auto members = value.members();
+    // Each may need all others.
+    if (members.size() > kMaxSizes) return invalid_map("\"sizes\" has more than 1,000 words");
     if (auto ok = check_members(members); !ok) return ok;
     for (const auto& [word, each] : members) {
       if (!is_identifier(word))
@@ -332,6 +337,14 @@ class KeyMap::Parser {
     auto text = text_of(json);
     if (!text) return propagate(text);
     if (find_invalid_utf8(*text)) return invalid_map("it is not UTF-8");
+    for (std::size_t at = 0; (at = text->find('{', at)) != std::string::npos; ++at) {
+      const std::size_t end = std::min(text->find('}', at), text->size());
+      const auto table = context_.tables.find(text->substr(at + 1, end - at - 1));
+      if (table != context_.tables.end()) choices_ += table->second.left.size();
+    }
+    if (choices_ > kMaxChoices) {
+      return invalid_map("the tables have too many texts for so many rules");
+    }
     auto rule = parse_rule(*text, context_);
     if (!rule) return rule;
     if (auto ok = check_rule(*rule, context_); !ok) return propagate(ok);
@@ -339,6 +352,7 @@ class KeyMap::Parser {
   }
 
   KeyMap map_;
+  std::size_t choices_ = 0;
   RuleContext context_;
 };
 

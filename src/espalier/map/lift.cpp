@@ -113,6 +113,8 @@ class MapLifter {
     std::string text;
     PlaceSide read;
     PlaceSide write;
+    // What stands before the parameter in the names that are read.
+    std::string read_prefix;
     std::string slot_name;  // without a word for it: what the pattern says
   };
 
@@ -164,6 +166,8 @@ class MapLifter {
           !ok) {
         return ok;
       }
+      const std::string_view own = reads_left ? left : right;
+      place.read_prefix = own.substr(0, std::min(own.find('{'), own.size()));
       if (place.read.slot.has_value() != place.write.slot.has_value()) {
         return bad_place(text, "has {slot} on one side only");
       }
@@ -239,6 +243,24 @@ class MapLifter {
                   "nothing lies along parameters as " + in_quotes(places_[i].text) +
                       " says; check the names, and whether parameters have numbers there: "
                       "{param#}");
+    }
+    const bool is_renumbered = std::any_of(places_.begin(), places_.end(), [](const Place& place) {
+      return place.read.is_numbered || place.write.is_numbered;
+    });
+    if (is_renumbered && parameters_.empty() && !states_.empty()) {
+      return fail(ErrorCode::kMapUndetermined,
+                  "parameters have new numbers in the order in which they are made, and the "
+                  "checkpoint has none; map them together with their state");
+    }
+    for (const std::uint32_t leaf : others_) {
+      if (!is_renumbered) break;
+      for (const Place& place : places_) {
+        const std::string& name = plan_.leaves_[leaf].name;
+        if (place.read_prefix.empty() || !name.starts_with(place.read_prefix)) continue;
+        return fail(ErrorCode::kMapUnmatched,
+                    in_quotes(name) + " stands among the state along parameters, and is none as " +
+                        in_quotes(place.text) + " says; it would stay with the old name");
+      }
     }
     if (options_.params.empty() || parameters_.empty()) return {};
     std::unordered_set<std::string_view> known;
@@ -454,10 +476,7 @@ class MapLifter {
   void note(const MapPlan& made, const MapTarget& target) {
     Made all{target.name, {}, target.rule};
     for (const std::uint32_t source : target.sources()) {
-      const std::string& name = made.leaves_[source].name;
-      if (std::find(all.params.begin(), all.params.end(), name) == all.params.end()) {
-        all.params.push_back(name);
-      }
+      all.params.push_back(made.leaves_[source].name);
     }
     made_.push_back(std::move(all));
   }

@@ -1,6 +1,9 @@
 #include "espalier/map/mapped_trees.h"
 
 #include <algorithm>
+#include <array>
+#include <complex>
+#include <cstring>
 #include <map>
 #include <span>
 #include <string_view>
@@ -38,9 +41,22 @@ bool has_children(const NodeRef& node) {
 // Numbers, texts and null.
 bool is_same_scalar(const NodeRef& a, const NodeRef& b) {
   if (a.kind() != b.kind() || is_container(a.kind())) return false;
-  return a.as_bool() == b.as_bool() && a.as_int64() == b.as_int64() &&
-         a.as_double() == b.as_double() && a.as_string() == b.as_string() &&
-         a.as_bigint() == b.as_bigint();
+  const auto bytes = [](const NodeRef& node) {
+    const auto found = node.as_bytes();
+    return found ? std::vector<std::byte>(found->begin(), found->end()) : std::vector<std::byte>();
+  };
+  // By their bits: 0 is not -0, and a NaN is itself.
+  const auto bits = [](const NodeRef& node) {
+    std::complex<double> number;
+    if (const auto real = node.as_double()) number = *real;
+    if (const auto both = node.as_complex()) number = *both;
+    std::array<std::uint64_t, 2> found = {};
+    static_assert(sizeof found == sizeof number);
+    std::memcpy(found.data(), &number, sizeof number);
+    return found;
+  };
+  return a.as_bool() == b.as_bool() && a.as_int64() == b.as_int64() && bits(a) == bits(b) &&
+         a.as_string() == b.as_string() && a.as_bigint() == b.as_bigint() && bytes(a) == bytes(b);
 }
 
 // The first of the parts of a name, which is taken from it.
@@ -591,6 +607,11 @@ Result<void> MappedTrees::find_params(const KeyMap& map, const std::vector<MapLe
     if (!text) continue;
     if (word == "params") groups[*group].params[*position] = *text;
     if (word == "param_names") groups[*group].names[*position] = *text;
+  }
+  // Numbers of a stranger's groups say how many lists are made.
+  if (!groups.empty() && groups.rbegin()->first >= groups.size()) {
+    return fail(ErrorCode::kMapShape, "the groups in " + in_quotes(param_groups_) +
+                                          " are not numbered from 0 on without a gap");
   }
   const bool is_numbered = read.find("{param#}") != std::string::npos;
   const MapSide& read_side = map.side(!reverse_);

@@ -43,7 +43,6 @@ Result<std::function<std::optional<double>(const std::string& word)>> numbers_of
 
 Result<void> set_numbers(const std::map<std::string, double>& numbers, MapPlanOptions& plan) {
   constexpr double kMaxSize = 1e15;
-  std::map<std::string, double> others;
   for (const auto& [word, value] : numbers) {
     if (!std::isfinite(value)) {
       return fail(ErrorCode::kInvalidArgument,
@@ -52,16 +51,9 @@ Result<void> set_numbers(const std::map<std::string, double>& numbers, MapPlanOp
     if (value >= 0 && value < kMaxSize && std::floor(value) == value) {
       plan.sizes[word] = static_cast<std::uint64_t>(value);
     } else {
-      others[word] = value;
+      plan.numbers[word] = value;
     }
   }
-  if (others.empty()) return {};
-  plan.config = [others = std::move(others),
-                 config = std::move(plan.config)](const std::string& word) {
-    const auto found = others.find(word);
-    if (found != others.end()) return std::optional(found->second);
-    return config ? config(word) : std::nullopt;
-  };
   return {};
 }
 

@@ -20,9 +20,8 @@ namespace espalier {
 [[nodiscard]] Result<std::function<std::optional<double>(const std::string& word)>> numbers_of(
     std::string json);
 
-/// Sets words of a plan: a whole number is a size, and any other one is for arithmetic alone. They
-/// count before those of the configuration, which must be there already. kInvalidArgument for a
-/// number that is not finite.
+/// Sets words of a plan: a whole number is a size, and any other one is for arithmetic alone.
+/// kInvalidArgument for a number that is not finite.
 [[nodiscard]] Result<void> set_numbers(const std::map<std::string, double>& numbers,
                                        MapPlanOptions& plan);
 

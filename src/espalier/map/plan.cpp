@@ -20,6 +20,8 @@ namespace {
 
 // Stops a rule that makes billions of pieces of a stranger's file.
 constexpr std::size_t kMaxPieces = std::size_t{1} << 24;
+// A shape of a few bytes could ask for as many tensors as it has rows, without any data.
+constexpr std::size_t kMaxTargets = std::size_t{1} << 20;
 constexpr std::size_t kBlockGatherBytes = 4096;
 
 // An element's position in a name's family, for the words that number tensors along an axis.
@@ -265,6 +267,9 @@ class MapPlanner {
     if (const auto set = options_.sizes.find(word); set != options_.sizes.end()) {
       return static_cast<double>(set->second);
     }
+    if (const auto set = options_.numbers.find(word); set != options_.numbers.end()) {
+      return set->second;
+    }
     if (const auto known = numbers_.find(word); known != numbers_.end()) return known->second;
     return options_.config ? options_.config(word) : std::nullopt;
   }
@@ -283,7 +288,10 @@ class MapPlanner {
       is_new = false;
       for (const auto& entry : map_.sizes()) {
         const std::string& word = entry.first;
-        if (numbers_.contains(word) || options_.sizes.contains(word)) continue;
+        if (numbers_.contains(word) || options_.sizes.contains(word) ||
+            options_.numbers.contains(word)) {
+          continue;
+        }
         for (const Scalar& expression : entry.second) {
           const auto value = evaluate(expression, [&](const std::string& name) {
             return name == word ? options_.config ? options_.config(name) : std::nullopt
@@ -691,6 +699,7 @@ class MapPlanner {
     if (!has_axes) {
       const auto& all = instance.tensors.front().begin()->second;
       for (std::size_t i = 1; i < all.size(); ++i) {
+        if (auto ok = check_same_kind(all.front().leaf, all[i].leaf); !ok) return ok;
         plan_.equals_.push_back({rule_, all.front().leaf, all[i].leaf});
       }
       return rename(rule, all.front().leaf, instance.values);
@@ -705,6 +714,19 @@ class MapPlanner {
   }
 
   // Finds the tensors that other rules may take too.
+  // Of what must be one tensor, and is stored alike.
+  Result<void> check_same_kind(std::uint32_t a, std::uint32_t b) const {
+    const MapLeaf& first = leaf(a);
+    const MapLeaf& second = leaf(b);
+    if (first.is_tensor == second.is_tensor && first.dtype == second.dtype &&
+        first.shape == second.shape && first.block_name == second.block_name) {
+      return {};
+    }
+    return failed(ErrorCode::kMapShape, in_quotes(second.name) + " is not the same tensor as " +
+                                            in_quotes(first.name) +
+                                            ": dtype or shape are different");
+  }
+
   Result<void> look_up(Instance& instance) {
     for (std::size_t t = 0; t < reads_.size(); ++t) {
       if (!reads_[t]->is_looked_up) continue;
@@ -913,6 +935,7 @@ class MapPlanner {
             auto piece = piece_between(first, *other, frame.sizes);
             if (!piece) return propagate(piece);
             piece->source = all.front().leaf;
+            if (auto ok = check_whole(*piece); !ok) return ok;
             equal.piece = std::move(*piece);
           }
           plan_.equals_.push_back(std::move(equal));
@@ -1068,7 +1091,7 @@ class MapPlanner {
         target.words.push_back(axis.terms.size() == 1 ? term.word : std::string());
       }
       made.emplace(index, std::move(target));
-      if (made.size() > kMaxPieces) return too_many();
+      if (plan_.targets_.size() + made.size() > kMaxTargets) return too_many();
       return {};
     });
   }
@@ -1105,6 +1128,7 @@ class MapPlanner {
           for (MapLoop& loop : piece.loops) loop.from = 0;
         }
         if (to.kind != TensorTerm::Kind::kTensor) {
+          if (auto ok = check_whole(piece); !ok) return ok;
           plan_.losses_.push_back(
               {rule_, piece.source, to.kind == TensorTerm::Kind::kZeros, std::move(piece)});
           return {};
@@ -1192,6 +1216,17 @@ class MapPlanner {
     }
     add(std::move(target));
     return {};
+  }
+
+  // Of what a check reads by itself.
+  Result<void> check_whole(const MapPiece& piece) const {
+    const MapLeaf& source = leaf(piece.source);
+    const MapUnit unit = unit_of(source);
+    if (unit.elements == 1 || piece.loops.empty() || is_whole_units(piece, unit)) return {};
+    return failed(ErrorCode::kMapShape,
+                  in_quotes(source.name) + " is " + std::string(dtype_name(source.dtype)) +
+                      ", whose elements come in blocks of " + std::to_string(unit.elements) +
+                      "; the map would take one apart");
   }
 
   Result<void> check_units(const MapTarget& target, const MapLeaf& source) const {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -169,8 +170,9 @@ struct MapPlanOptions {
   bool reverse = false;
   /// Leaves out the rules that have no inverse, in place of kMapNotInvertible.
   bool partial = false;
-  /// Sizes that count before those of the map.
+  /// Sizes that count before those of the map, and numbers that are none.
   Sizes sizes = {};
+  std::map<std::string, double, std::less<>> numbers = {};
   /// The value of a word of the model's configuration, "text_config.head_dim"; nothing if there is
   /// none.
   std::function<std::optional<double>(const std::string& word)> config = {};

@@ -4,7 +4,7 @@ import * as later from './later.js'
 
 /**
  * Loads now whatever otherwise comes at its first use: the decoder, the other cores, and the JavaScript for reading,
- * checking, comparing and workers. Afterwards a page can keep working without a network. Later calls use these modules, unless
+ * checking, comparing and workers, but not the core for key maps. Afterwards a page can keep working without a network. Later calls use these modules, unless
  * the options `decoder`, `fullCore`, `torchCore` and `allCore` are set.
  * @throws EspalierError io_error if one cannot be fetched or compiled; the reason of `signal`
  */

@@ -535,6 +535,14 @@ class MapLifter {
                         " and others have one");
       }
       for (std::size_t i = 1; i < found.size(); ++i) {
+        const MapLeaf& first = plan_.leaves_[found.front()];
+        const MapLeaf& other = plan_.leaves_[found[i]];
+        if (first.dtype != other.dtype || first.shape != other.shape) {
+          return fail(ErrorCode::kMapShape, in_quotes(first.name) + " and " +
+                                                in_quotes(other.name) +
+                                                " belong to one parameter: dtype or shape are "
+                                                "different");
+        }
         plan_.equals_.push_back({target.rule, found.front(), found[i]});
       }
       MapTarget made;

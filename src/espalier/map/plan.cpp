@@ -691,6 +691,15 @@ class MapPlanner {
       if (candidates.empty() && reads_[t]->kind == TensorTerm::Kind::kTensor) {
         return incomplete(rule, instance, t);
       }
+      // A tied parameter has one state, under one name.
+      for (std::size_t n = 0; n < reads_[t]->names.size() && !options_.slot; ++n) {
+        if (reads_[t]->names[n].is_optional) continue;
+        for (const auto& [index, all] : candidates) {
+          const bool is_there = std::any_of(all.begin(), all.end(),
+                                            [&](const Candidate& each) { return each.name == n; });
+          if (!is_there) return incomplete(rule, instance, t, n);
+        }
+      }
       for (auto& [index, all] : candidates) {
         std::stable_sort(all.begin(), all.end(),
                          [](const Candidate& a, const Candidate& b) { return a.name < b.name; });
@@ -741,8 +750,8 @@ class MapPlanner {
     return {};
   }
 
-  tl::unexpected<Error> incomplete(const Rule& rule, const Instance& instance,
-                                   std::size_t missing) const {
+  tl::unexpected<Error> incomplete(const Rule& rule, const Instance& instance, std::size_t missing,
+                                   std::size_t name_number = 0) const {
     std::string there;
     for (const auto& candidates : instance.tensors) {
       if (candidates.empty()) continue;
@@ -753,7 +762,7 @@ class MapPlanner {
     for (auto& value : values) {
       if (!value) value = CaptureValue{};
     }
-    const std::string name = reads_[missing]->names.front().pattern.write(values);
+    const std::string name = reads_[missing]->names[name_number].pattern.write(values);
     (void)rule;
     return failed(ErrorCode::kMapIncomplete,
                   "found " + in_quotes(there) + " but not " + in_quotes(name));

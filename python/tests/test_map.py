@@ -160,6 +160,32 @@ def test_what_is_wrong_is_named(source, tmp_path):
     assert code_of(source, rules)[0].startswith("map_")
 
 
+def test_numbers_that_are_set_count_first(tmp_path):
+    path = tmp_path / "a.espalier"
+    espalier.save(path, {"a": np.float32([1, 2])})
+    rules = {"espalier_map": 1, "sizes": {"k": "factor"}, "rules": ["a [n] * k -> b [n]"]}
+    for number in (0.5, -2, 3):
+        made = espalier.map(path, rules, sizes={"k": number}, config={"factor": 7}).load()
+        assert np.array_equal(made["b"], np.float32([1, 2]) * np.float32(number))
+    # A sum of nothing, which 2^40 steps of another axis would repeat.
+    espalier.save(path, {"x": np.zeros((1, 2**40, 0), np.float32), "y": np.zeros((2**40, 0, 1), np.float32)})
+    made = espalier.map(path, {"espalier_map": 1, "rules": ["x [o i j] * y [i j p] -> z [o p]"]}).load()
+    assert np.array_equal(made["z"], np.zeros((1, 1), np.float32))
+
+
+def test_groups_of_strangers_take_no_memory(tmp_path):
+    path = tmp_path / "run.espalier"
+    optimizer = {"state": {0: {"exp_avg": np.zeros(2)}}, "param_groups": {"999999999": {"params": [0]}}}
+    espalier.save(path, {"model": {"a": np.zeros(2)}, "opt": optimizer})
+    with pytest.raises(espalier.EspalierError, match="not numbered from 0"):
+        espalier.map(path, "unwrap", at="model", along="opt.state.{param#}.{slot}")
+    optimizer["param_groups"] = [{"params": [0]}]
+    optimizer["state"][0]["deep"] = {"x": np.zeros(2)}
+    espalier.save(path, {"model": {"a": np.zeros(2)}, "opt": optimizer})
+    with pytest.raises(espalier.EspalierError, match="would stay with the old name"):
+        espalier.map(path, "unwrap", at="model", along="opt.state.{param#}.{slot}")
+
+
 def test_labels_make_files_of_a_folder(source, tmp_path):
     rules = {"espalier_map": 1, "rules": ["norm [n] <-> rest::norm [n]", "l.{i}.{w:q|k} <-> layers::{w:q|k}.{i}"]}
     mapped = espalier.map(source, rules)

@@ -134,8 +134,10 @@ class Map(Writing):
         self.assertEqual({line["target"]: line["rule"] for line in lines[:-1]}, {"qk.0": 1, "qk.1": 1, "out": 2, "final_norm": 3})
         self.assertEqual([source["name"] for source in lines[0]["sources"]], ["l.0.q", "l.0.k"])
         self.assertEqual(lines[-1]["totals"]["bytes"], 4 * (32 + 12 + 2))
-        # A file that is there is not lost to a wrong name.
+        # A file that is there is not lost to a wrong name, and neither is the one that is made.
         self.map_errors(self.input, "--set", "p=2", "--ledger", self.input)
+        self.map_errors(self.input, "--set", "p=2", "--force", "--ledger", self.input)
+        self.assertIn("a name of its own", self.map_errors(self.input, "--set", "p=2", "--ledger", self.new("none.espalier")))
         self.assertTrue(self.read("in.safetensors"))
 
     def test_errors_name_rules_and_tensors(self):
@@ -189,6 +191,13 @@ class Map(Writing):
                   "--to", "safetensors", "--no-metadata")
         for i in range(2):
             self.assertEqual(self.text("diff", ranks[i], self.new(f"folder/rank{i}.safetensors")), "equal\n")
+
+    def test_labels_do_not_make_one_file_twice(self):
+        labels = self.write("labels.json", b'{"espalier_map": 1, "rules": ["a <-> model::a", "b <-> b"]}')
+        both = self.write("both.safetensors", safetensors([("a", "F32", [1], f32(1)), ("b", "F32", [1], f32(2))]))
+        os.mkdir(self.new("folder"))
+        self.assertIn("two labels", self.errors("map", both, "-o", self.new("folder"), "--map", labels))
+        self.assertEqual(os.listdir(self.new("folder")), [])
 
     def test_state_follows_its_parameter(self):
         state = self.write("state.safetensors", safetensors(

@@ -258,6 +258,36 @@ TEST_CASE("A text that is no map says what is wrong in it") {
         "rule 1: some tensors have axes and others have none; '[...]' means any");
 }
 
+TEST_CASE("Rules that attack the planner are refused as texts") {
+  const auto rule = [](const std::string& text) {
+    return parse_problem(R"({"espalier_map": 1, "rules": [")" + text + "\"]}");
+  };
+  // Of a name that is looked up, no number would be known.
+  CHECK(rule("@x.{w*}.{i} [n], y.{w*} [k] <-> z.{w*} [i n], w.{w*} [k]") ==
+        "rule 1: {i} of a name with '@' stands on one side only");
+  CHECK(rule("x.{i} [n] = y [n] <-> z [i n]") == "rule 1: {i} is missing in a name that '=' joins");
+  CHECK(rule("a [n] + b [n] -> c [-n]") ==
+        "rule 1: what a sum makes has no reversed axes; reverse those of the tensors");
+  CHECK(rule("a [o i] + b [o i] -> c [o i] = d [i o]") ==
+        "rule 1: the names of what a sum makes have the same axes");
+  // 4,096 cells with many words took a minute to check.
+  std::string words;
+  for (int i = 0; i < 70; ++i) words += " w" + std::to_string(i);
+  CHECK(rule("a [" + words + "] <-> b [" + words + "]") != "");
+  CHECK(rule("a [(p+q) (r+s) (t+u) (v+w) (k+l) (m+n) (x+y) (z+c) (d+e)] <-> b [n]") != "");
+}
+
+TEST_CASE("What must be one tensor is there under each name, and alike") {
+  const SmallTensor small = counting({2, 2});
+  CHECK(problem(map_of(R"("a = b <-> c")"), {{"a", small}}) ==
+        "map_incomplete: rule 1: found 'a' but not 'b'");
+  CHECK(problem(map_of(R"("a = b? <-> c")"), {{"a", small}}) == "");
+  CHECK(problem(map_of(R"("a = b <-> c")"), {{"a", small}, {"b", counting({4})}}) ==
+        "map_shape: rule 1: 'b' is not the same tensor as 'a': dtype or shape are different");
+  CHECK(problem(map_of(R"("a.{r=} <-> c")"), {{"a.0", small}, {"a.1", counting({1})}}) ==
+        "map_shape: rule 1: 'a.1' is not the same tensor as 'a.0': dtype or shape are different");
+}
+
 TEST_CASE("Comments and spelling do not change a map's hash") {
   const auto a = KeyMap::parse(R"({"espalier_map": 1, "rules": ["a [n  m] <-> b [(n m)]"], })");
   const auto b = KeyMap::parse(R"({// the same

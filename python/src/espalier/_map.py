@@ -130,7 +130,7 @@ def _work(name: str) -> Work:
 def _files_of(folder: str, labels: list[str]) -> dict[str, str]:
     if not os.path.isdir(folder):
         raise EspalierError(f"{folder}: the map makes a file for each label, so this must be a folder")
-    files = {}
+    files: dict[str, str] = {}
     for label in labels:
         name = label or "model"
         # A label may come from a map of a stranger.

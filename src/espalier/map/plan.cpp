@@ -889,13 +889,15 @@ class MapPlanner {
     for (const std::string& word : words_of(axes)) {
       const auto sized = map_.sizes().find(word);
       if (sized == map_.sizes().end() || frame.sizes.contains(word)) continue;
-      std::string expressions;
+      std::string message = "the size of " + in_quotes(word);
       for (const Scalar& each : sized->second) {
-        expressions += (expressions.empty() ? "" : ", or ") + to_string(each);
+        message += &each == &sized->second.front() ? ", " : ", or ";
+        message += to_string(each);
       }
-      return failed(ErrorCode::kMapUndetermined, "the size of '" + word + "', " + expressions +
-                                                     ", cannot be computed for " + from +
-                                                     "; give its sizes with --set or --config");
+      message += ", cannot be computed for ";
+      message += from;
+      message += "; give its sizes with --set or --config";
+      return failed(ErrorCode::kMapUndetermined, message);
     }
     return failed(ErrorCode::kMapUndetermined, "the size of '" + *unknown +
                                                    "' cannot be told from " + from +

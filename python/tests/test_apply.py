@@ -8,7 +8,7 @@ import pytest
 
 
 def state_at(step):
-    """1.5 MiB of weights, of which a step moves one in a hundred; more that changes wholly, and more that does not."""
+    """1.5 MiB of weights: a step moves one in a hundred. One more array changes wholly, and one does not."""
     random = np.random.default_rng(1)
     weights = random.integers(0, 2**16, (3, 1 << 18), dtype=np.uint16)
     for i in range(step):

@@ -80,7 +80,7 @@ def test_state_follows_its_parameters(tmp_path):
 
 
 def test_numbers_of_parameters_follow(tmp_path):
-    """As an optimizer of torch counts them, in two groups, of which the first has the second layer."""
+    """As an optimizer of torch counts them: in two groups. The first group has the second layer."""
     moments = {f"{name}": {"exp_avg": value * 2} for name, value in state().items()}
     names = ["l.1.q", "l.1.k", "l.0.q", "l.0.k", "norm"]
     optimizer = {

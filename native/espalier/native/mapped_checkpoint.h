@@ -65,9 +65,9 @@ class MappedCheckpoint {
   /// the keys of a dict. See open_value().
   [[nodiscard]] Result<CheckpointFile> open(const OpenFileOptions& options = {}) const;
 
-  /// The metadata of the inputs, of which the first one that has a key counts, and under
-  /// "espalier.map" a JSON text with the map's name and hash, the direction and the sizes that were
-  /// set.
+  /// The metadata of the inputs; where several have a key, the first one counts. "espalier.map" is
+  /// a JSON text: the map's name and hash, the direction, the sizes that were set, and under
+  /// "before" what it was in the input.
   [[nodiscard]] Result<Value> metadata() const;
 
  private:

@@ -11,8 +11,8 @@ namespace espalier {
 /// Opens a tree, and a dict without tensors as its metadata. Whatever reads a checkpoint can then
 /// read it: find(), slice(), diffs, statistics. Tensors are produced when they are read, a chunk at
 /// a time and from several threads, and have no hashes. kInvalidTree for what no checkpoint can
-/// hold, and for a streamed tensor, which could be read once. Of the options, the limits, the
-/// threads and `nest` count.
+/// hold, and for a streamed tensor, which could be read once. Of the options it uses the
+/// limits, the threads and `nest`.
 [[nodiscard]] Result<CheckpointFile> open_value(const Value& state, const Value& metadata,
                                                 const OpenFileOptions& options = {});
 

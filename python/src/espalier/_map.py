@@ -30,7 +30,7 @@ class MapTarget:
     """What a map makes: a tensor, or with `dtype` None another value, which is kept as it is.
 
     `tied` are further names of the same tensor. `rule` counts from 1, and is None for what no rule took. `work` says how it
-    is made, and `sources` of which tensors of the inputs.
+    is made, and `sources` names the tensors of the inputs that it is made from.
     """
 
     name: str

@@ -65,9 +65,9 @@ class MappedTrees {
   /// The outputs as one state: several labels are the keys of a dict.
   static Value joined(std::vector<Output> outputs);
 
-  /// The metadata of the inputs, of which the first one that has a key counts, and under
-  /// "espalier.map" a JSON text with the map's name and hash, the direction and the sizes that were
-  /// set. `load` gives that of an input.
+  /// The metadata of the inputs; where several have a key, the first one counts. "espalier.map" is
+  /// a JSON text: the map's name and hash, the direction, the sizes that were set, and under
+  /// "before" what it was in the input. `load` gives that of an input.
   [[nodiscard]] Result<Value> metadata(
       const std::function<Result<Value>(std::size_t input)>& load) const;
 

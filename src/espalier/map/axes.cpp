@@ -52,7 +52,7 @@ class AxesParser {
         auto term = parse_term(depth);
         if (!term) return propagate(term);
         axis.terms.push_back(std::move(*term));
-        if (++terms_ > kMaxTerms) return invalid_map("more parts than 1,024");
+        if (++terms_ > kMaxTerms) return invalid_map("more parts than 64");
       } while (take('+'));
       axes.push_back(std::move(axis));
     }

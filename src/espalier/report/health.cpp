@@ -452,16 +452,15 @@ void HealthCheck::compare_counters(Findings& found) const {
         std::max_element(values.begin(), values.end(), [](const auto& a, const auto& b) {
           return a.second.size() < b.second.size();
         })->second;
-    for (const auto& [value, those] : values) {
-      if (value == usual.front()->value) continue;
-      found.add(
-          HealthRule::kUnequalSteps, Severity::kWarning, those.front()->path,
-          (those.size() == 1 ? "is "
-                             : "and " + counted(those.size() - 1) + " others of its kind are ") +
-              number_text(value) + ", and " + counted(usual.size()) + " others of its kind are " +
-              number_text(usual.front()->value),
-          std::nullopt, usual.front()->path);
-    }
+    const auto& other =
+        usual == values.begin()->second ? values.rbegin()->second : values.begin()->second;
+    std::string text = "is " + number_text(other.front()->value) + ", and " +
+                       (usual.size() == 1 ? "another of its kind is "
+                                          : counted(usual.size()) + " others of its kind are ") +
+                       number_text(usual.front()->value);
+    if (values.size() > 2) text += " (" + counted(values.size()) + " different counts)";
+    found.add(HealthRule::kUnequalSteps, Severity::kWarning, other.front()->path, text + "; see",
+              std::nullopt, usual.front()->path);
   }
 }
 

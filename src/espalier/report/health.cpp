@@ -107,12 +107,20 @@ double median_of(std::vector<double> values) {
 
 // What two paths have before the segments at their ends that are the same.
 std::pair<std::string, std::string> differing_heads(std::string_view a, std::string_view b) {
+  const auto begins_segment = [](std::string_view path, std::size_t from_end) {
+    const std::size_t at = path.size() - from_end;
+    return at == 0 || path[at - 1] == '/' || path[at - 1] == '.';
+  };
   std::size_t same = 0;
-  for (std::size_t i = 1; i <= std::min(a.size(), b.size()) && a[a.size() - i] == b[b.size() - i];
-       ++i) {
-    if (a[a.size() - i] == '/' || a[a.size() - i] == '.') same = i;
+  for (std::size_t i = 1; i <= std::min(a.size(), b.size()); ++i) {
+    if (a[a.size() - i] != b[b.size() - i]) break;
+    if (begins_segment(a, i) && begins_segment(b, i)) same = i;
   }
-  return {std::string(a.substr(0, a.size() - same)), std::string(b.substr(0, b.size() - same))};
+  const auto head = [&](std::string_view path) {
+    const std::size_t end = path.size() - same;
+    return std::string(path.substr(0, same == 0 || end == 0 ? end : end - 1));
+  };
+  return {head(a), head(b)};
 }
 
 }  // namespace

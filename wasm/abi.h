@@ -15,6 +15,7 @@
 //     bytes of their tensors
 //   - decoder.wasm turns stored bytes into checked ones and computes statistics; it knows no
 //     file and no tree
+//   - health.wasm is decoder.wasm, and surveys tensors and finds what is wrong with them
 //   - writer.wasm writes
 //
 // Conventions

@@ -47,9 +47,9 @@ export function decoderAddress(): URL {
   return hasSimd() ? new URL('../decoder.wasm', import.meta.url) : new URL('../decoder-plain.wasm', import.meta.url)
 }
 
-/** The address of the decoder that surveys tensors, likewise. */
+/** The address of the decoder that surveys tensors. It needs SIMD, which browsers have had since 2023. */
 export function healthAddress(): URL {
-  return hasSimd() ? new URL('../health.wasm', import.meta.url) : new URL('../health-plain.wasm', import.meta.url)
+  return new URL('../health.wasm', import.meta.url)
 }
 
 /** The address of the writer in this package. */

@@ -57,7 +57,7 @@ function Pane({ tensor, file }: { tensor: Tensor; file: OpenFile }) {
   }
   const panels: { readonly [name in Tab]: () => preact.JSX.Element } = {
     statistics: () => <StatisticsTab tensor={tensor} onJump={jump} />,
-    heatmap: () => <HeatmapTab tensor={tensor} view={view} onView={setView} onJump={jump} />,
+    heatmap: () => <HeatmapTab tensor={tensor} file={file} isShown={tab === 'heatmap'} view={view} onView={setView} onJump={jump} />,
     values: () => <ValuesTab tensor={tensor} view={view} onView={setView} place={place} onPlace={setPlace} onJump={jump} />,
     use: () => <UseTab tensor={tensor} file={file} />,
   }

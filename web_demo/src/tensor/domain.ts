@@ -17,8 +17,8 @@ export interface DomainChoice {
   /** The percentiles, 0 to 100. */
   readonly low: number
   readonly high: number
-  /** Whether zero is in the middle. */
-  readonly isSymmetric: boolean
+  /** Whether zero is in the middle; undefined to decide by the values. */
+  readonly isSymmetric: boolean | undefined
   readonly isLog: boolean
 }
 
@@ -55,7 +55,7 @@ export function quantile(sorted: ArrayLike<number>, share: number): number {
 export function chooseDomain(sorted: Float64Array, { kind, low, high, isSymmetric, isLog }: DomainChoice): Domain | undefined {
   if (sorted.length === 0) return undefined
   const [least, greatest] = [sorted[0]!, sorted[sorted.length - 1]!]
-  if (isSymmetric) {
+  if (isSymmetric ?? isAroundZero(sorted)) {
     const largest = Math.max(Math.abs(least), Math.abs(greatest))
     let size = largest
     if (kind === 'robust') size = fences(sorted.map(Math.abs).sort())[1]
@@ -66,6 +66,13 @@ export function chooseDomain(sorted: Float64Array, { kind, low, high, isSymmetri
   }
   const [from, to] = kind === 'robust' ? fences(sorted) : kind === 'percentile' ? [quantile(sorted, low / 100), quantile(sorted, high / 100)] : [least, greatest]
   return from < to ? { low: from, high: to, isLog } : { low: least, high: greatest, isLog }
+}
+
+/** Whether a scale with zero in its middle would use both of its halves. */
+export function isAroundZero(sorted: Float64Array): boolean {
+  if (sorted.length === 0) return true
+  const [low, high] = [quantile(sorted, 0.02), quantile(sorted, 0.98)]
+  return low <= 0 && high >= 0 && (low === high || Math.min(-low, high) > Math.max(-low, high) / 8)
 }
 
 /** Tukey's outer fences, within the values; all values if the quartiles are equal. */

@@ -200,7 +200,7 @@ export function HeatmapFigure({ plane, grid: read, down, across, windows, mode, 
               <text x={xOf(at)} y={top + height + 16} text-anchor="middle">{name}</text>
             </g>
           ))}
-          {indexTicks(rows, plane.tile?.rows ?? 1, height / 44).map(({ at, name }) => (
+          {plane.rows > 1 && indexTicks(rows, plane.tile?.rows ?? 1, height / 44).map(({ at, name }) => (
             <g key={`y${at}`}>
               <line class="chart-axis" x1={LEFT - 4} x2={LEFT} y1={yOf(at)} y2={yOf(at)} />
               <text x={LEFT - 7} y={yOf(at) + 4} text-anchor="end">{name}</text>
@@ -210,7 +210,7 @@ export function HeatmapFigure({ plane, grid: read, down, across, windows, mode, 
           <text transform={`translate(11 ${top + height / 2}) rotate(-90)`} text-anchor="middle">{axisNames[0]}</text>
           {hasCurves && across && <ColumnCurve profile={across} kind={profile} window={columns} x={LEFT} width={width} />}
           {hasCurves && across && <text x={LEFT + width + GAP + 2} y={CURVE - 3}>{PROFILES[profile]}</text>}
-          {hasCurves && down && <RowCurve profile={down} kind={profile} window={rows} x={LEFT + width + GAP} y={top} height={height} />}
+          {hasCurves && down && plane.rows > 1 && <RowCurve profile={down} kind={profile} window={rows} x={LEFT + width + GAP} y={top} height={height} />}
           {shown && !drag && (
             <rect
               class="heat-cursor" data-transient

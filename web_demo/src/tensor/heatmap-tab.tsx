@@ -5,7 +5,7 @@ import { isLocal, type OpenFile } from '../data/open-file.js'
 import { ChartDownloads } from '../ui/chart-downloads.js'
 import { formatBytes, formatExact } from '../ui/format.js'
 import { COLOUR_MAPS, palette as paletteOf, type ColourMap } from './colours.js'
-import { chooseDomain, sortedFinite, type DomainChoice } from './domain.js'
+import { chooseDomain, isAroundZero, sortedFinite, type DomainChoice } from './domain.js'
 import { numberTextOf } from './element-text.js'
 import { coarser, cellCount } from './heat-axis.js'
 import { HeatReadout, type HeatPoint } from './heat-readout.js'
@@ -54,7 +54,7 @@ export function HeatmapTab({ tensor, file, view, isShown, onView, onJump }: {
   const show = (next: Windows | undefined): void => setZoom(next && { plane: axes, windows: next })
   const [mode, setMode] = useState<CellMode>('extreme')
   const [map, setMap] = useState<ColourMap>('diverging')
-  const [choice, setChoice] = useState<DomainChoice>({ kind: 'robust', low: 1, high: 99, isSymmetric: true, isLog: false })
+  const [choice, setChoice] = useState<DomainChoice>({ kind: 'robust', low: 1, high: 99, isSymmetric: undefined, isLog: false })
   const [profile, setProfile] = useState<ProfileKind>('max')
   const [isPanning, setPanning] = useState(false)
   const [isAllWanted, setAllWanted] = useState(false)
@@ -104,7 +104,7 @@ export function HeatmapTab({ tensor, file, view, isShown, onView, onJump }: {
   }
   const pickMap = (next: ColourMap): void => {
     setMap(next)
-    setChoice({ ...choice, isSymmetric: COLOUR_MAPS[next].isDiverging })
+    setChoice({ ...choice, isSymmetric: COLOUR_MAPS[next].isDiverging ? undefined : false })
   }
   const zoomBy = (factor: number): void => {
     const place = point && point.grid.placeOf(point.cell)
@@ -155,7 +155,7 @@ export function HeatmapTab({ tensor, file, view, isShown, onView, onJump }: {
             <Percentile label="to" value={high} min={50} max={100} onValue={(value) => setChoice({ ...choice, high: value })} />
           </>
         )}
-        <label><input type="checkbox" checked={isSymmetric} onChange={(event) => setChoice({ ...choice, isSymmetric: event.currentTarget.checked })} /> Symmetric</label>
+        <label><input type="checkbox" checked={isSymmetric ?? (sorted !== undefined && isAroundZero(sorted))} onChange={(event) => setChoice({ ...choice, isSymmetric: event.currentTarget.checked })} /> Symmetric</label>
         <label><input type="checkbox" checked={isLog} onChange={(event) => setChoice({ ...choice, isLog: event.currentTarget.checked })} /> Log magnitude</label>
         <label>
           Curves <select value={profile} onChange={(event) => setProfile(event.currentTarget.value as ProfileKind)}>
@@ -179,12 +179,6 @@ export function HeatmapTab({ tensor, file, view, isShown, onView, onJump }: {
             <option value="pan">moves</option>
           </select>
         </label>
-        {shown && (
-          <ChartDownloads
-            name={`${tensor.path} heatmap`} chart={() => picture.current && { ...picture.current }}
-            csv={() => profileCsv(shown, baseRead)}
-          />
-        )}
       </div>
       {shown?.sample && (
         <div class="tensor-sample" role="note">
@@ -211,6 +205,10 @@ export function HeatmapTab({ tensor, file, view, isShown, onView, onJump }: {
           <HeatmapLegend
             domain={domain} palette={palette} least={sorted?.[0] ?? 0} greatest={sorted?.[sorted.length - 1] ?? 0}
             hasGaps={hasGaps}
+          />
+          <ChartDownloads
+            name={`${tensor.path} heatmap`} chart={() => picture.current && { ...picture.current }}
+            csv={() => profileCsv(shown, baseRead)}
           />
           <p class="tensor-note">{drawn && summaryOf(drawn, shown.sample !== undefined, windows, plane.rows * plane.columns)}{fine.state === 'running' && ' Reading it finer...'}</p>
           {fine.state === 'failed' && <p class="tensor-error" role="alert">{fine.error}</p>}

@@ -18,12 +18,13 @@ const NAMES: { readonly [tab in Tab]: string } = { statistics: 'Statistics', hea
 /** The last shown tab; the next tensor shows it too. */
 let lastTab: Tab = 'statistics'
 
-export function TensorPane({ tensor, file }: { tensor: Tensor; file: OpenFile }) {
+/** @param files all open files, to compare with */
+export function TensorPane({ tensor, file, files }: { tensor: Tensor; file: OpenFile; files: readonly OpenFile[] }) {
   // A new pane for each tensor, which stops the reads of the old one.
-  return <Pane key={`${checkpointNumber(file.checkpoint)}/${tensor.node.id}`} tensor={tensor} file={file} />
+  return <Pane key={`${checkpointNumber(file.checkpoint)}/${tensor.node.id}`} tensor={tensor} file={file} files={files} />
 }
 
-function Pane({ tensor, file }: { tensor: Tensor; file: OpenFile }) {
+function Pane({ tensor, file, files }: { tensor: Tensor; file: OpenFile; files: readonly OpenFile[] }) {
   const id = useId()
   const layout = layoutOf(tensor)
   const hasElements = !tensor.isPlaceholder && tensor.elements > 0
@@ -56,7 +57,7 @@ function Pane({ tensor, file }: { tensor: Tensor; file: OpenFile }) {
     document.getElementById(`${id}-${next}`)?.focus()
   }
   const panels: { readonly [name in Tab]: () => preact.JSX.Element } = {
-    statistics: () => <StatisticsTab tensor={tensor} onJump={jump} />,
+    statistics: () => <StatisticsTab tensor={tensor} file={file} files={files} onJump={jump} />,
     heatmap: () => <HeatmapTab tensor={tensor} file={file} isShown={tab === 'heatmap'} view={view} onView={setView} onJump={jump} />,
     values: () => <ValuesTab tensor={tensor} view={view} onView={setView} place={place} onPlace={setPlace} onJump={jump} />,
     use: () => <UseTab tensor={tensor} file={file} />,

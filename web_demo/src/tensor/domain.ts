@@ -58,11 +58,11 @@ export function chooseDomain(sorted: Float64Array, { kind, low, high, isSymmetri
   if (isSymmetric ?? isAroundZero(sorted)) {
     const largest = Math.max(Math.abs(least), Math.abs(greatest))
     let size = largest
-    if (kind === 'robust') size = fences(sorted.map(Math.abs).sort())[1]
+    if (kind === 'robust') size = robustSize(sorted.map(Math.abs).sort())
     else if (kind === 'percentile') size = Math.max(Math.abs(quantile(sorted, low / 100)), Math.abs(quantile(sorted, high / 100)))
     // If nearly all are zero, scale to the few others.
     if (!(size > 0)) size = largest
-    return { low: -size, high: size, isLog }
+    return { low: 0 - size, high: size, isLog }
   }
   const [from, to] = kind === 'robust' ? fences(sorted) : kind === 'percentile' ? [quantile(sorted, low / 100), quantile(sorted, high / 100)] : [least, greatest]
   return from < to ? { low: from, high: to, isLog } : { low: least, high: greatest, isLog }
@@ -73,6 +73,11 @@ export function isAroundZero(sorted: Float64Array): boolean {
   if (sorted.length === 0) return true
   const [low, high] = [quantile(sorted, 0.02), quantile(sorted, 0.98)]
   return low <= 0 && high >= 0 && (low === high || Math.min(-low, high) > Math.max(-low, high) / 8)
+}
+
+/** The end of a robust scale for ascending magnitudes. If they are all nearly equal, outliers need room above them. */
+function robustSize(sorted: Float64Array): number {
+  return Math.min(Math.max(fences(sorted)[1], 2 * quantile(sorted, 0.5)), sorted[sorted.length - 1]!)
 }
 
 /** Tukey's outer fences, within the values; all values if the quartiles are equal. */
@@ -94,5 +99,6 @@ export function scaleOf({ low, high, isLog }: Domain): (value: number) => number
   const [from, to] = [bend(low), bend(high)]
   // All equal: the middle of a symmetric scale, and the low end of others.
   if (!(to > from)) return () => 0.5
-  return (value) => Math.min(Math.max(bend(value) / (to - from) - from / (to - from), 0), 1)
+  // Halves, because the difference can exceed the largest double.
+  return (value) => Math.min(Math.max((bend(value) / 2 - from / 2) / (to / 2 - from / 2), 0), 1)
 }

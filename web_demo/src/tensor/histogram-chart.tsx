@@ -4,12 +4,12 @@ import { useMemo, useRef, useState } from 'preact/hooks'
 import { ChartDownloads } from '../ui/chart-downloads.js'
 import { shortNumber } from '../ui/chart-number.js'
 import { linearTicks, logTicks } from '../ui/chart-scale.js'
+import { useWidth } from '../ui/chart-width.js'
 import { formatExact } from '../ui/format.js'
 import { barsOf, type HistogramBar } from './histogram-bars.js'
 import { countBins, planBins, type BinScale } from './histogram-bins.js'
 
-const WIDTH = 720
-const HEIGHT = 240
+const HEIGHT = 220
 const LEFT = 56
 const RIGHT = 8
 const BOTTOM = 24
@@ -35,10 +35,11 @@ export function HistogramChart({ name, histogram, overlay, isInteger, isBool, is
   const [isLogCount, setLogCount] = useState(false)
   const [active, setActive] = useState<number>()
   const svg = useRef<SVGSVGElement>(null)
+  const [frame, width] = useWidth()
   const plan = useMemo(() => planBins(histogram, { scale, isTrimmed, isInteger }), [histogram, scale, isTrimmed, isInteger])
   const bars = useMemo(
-    () => barsOf(plan, countBins(plan, histogram), overlay && countBins(plan, overlay.histogram), { left: LEFT, right: WIDTH - RIGHT, isInteger, isBool }),
-    [plan, histogram, overlay, isInteger, isBool],
+    () => barsOf(plan, countBins(plan, histogram), overlay && countBins(plan, overlay.histogram), { left: LEFT, right: width - RIGHT, isInteger, isBool }),
+    [plan, histogram, overlay, isInteger, isBool, width],
   )
   const total = sum(histogram.counts)
   const otherTotal = overlay ? sum(overlay.histogram.counts) : 0
@@ -81,7 +82,7 @@ export function HistogramChart({ name, histogram, overlay, isInteger, isBool, is
   const peak = bars.reduce<HistogramBar | undefined>((a, b) => (a && a.count >= b.count ? a : b), undefined)
   const what = isSample ? 'elements in the sample' : 'elements'
   return (
-    <figure class="tensor-histogram">
+    <figure class="tensor-histogram" ref={frame}>
       <div class="tensor-controls">
         <label>
           Values <select value={scale} onChange={(event) => change(() => setScale(event.currentTarget.value as BinScale))()}>
@@ -106,7 +107,7 @@ export function HistogramChart({ name, histogram, overlay, isInteger, isBool, is
         {current ? say(current) : `${formatExact(total)} finite ${what} in ${formatExact(bars.length)} bars; each count is exact.`}
       </output>
       <svg
-        ref={svg} class="chart" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" tabIndex={0} onKeyDown={onKeyDown}
+        ref={svg} class="chart" width={width} height={HEIGHT} viewBox={`0 0 ${width} ${HEIGHT}`} role="img" tabIndex={0} onKeyDown={onKeyDown}
         aria-label={peak ? `Histogram${scale === 'magnitude' ? ' of magnitudes' : ''} of ${formatExact(total)} ${what}; most in ${say(peak)}. Arrow keys go through the bars.` : 'No values to draw'}
         onPointerLeave={() => setActive(undefined)} onBlur={() => setActive(undefined)}
       >
@@ -114,7 +115,7 @@ export function HistogramChart({ name, histogram, overlay, isInteger, isBool, is
           const y = base - (tick > 0 ? height(tick) : 0)
           return (
             <g key={`count ${tick}`}>
-              <line class="chart-grid" x1={LEFT} x2={WIDTH - RIGHT} y1={y} y2={y} />
+              <line class="chart-grid" x1={LEFT} x2={width - RIGHT} y1={y} y2={y} />
               <text x={LEFT - 6} y={y + 4} text-anchor="end">{compact.format(tick)}</text>
             </g>
           )
@@ -137,11 +138,11 @@ export function HistogramChart({ name, histogram, overlay, isInteger, isBool, is
           return (
             <g key={`value ${tick}`}>
               <line class="chart-axis" x1={at} x2={at} y1={base} y2={base + 4} />
-              <text x={at} y={HEIGHT - 7} text-anchor={at > WIDTH - 28 ? 'end' : 'middle'}>{shortNumber(tick, 3)}</text>
+              <text x={at} y={HEIGHT - 7} text-anchor={at > width - 28 ? 'end' : 'middle'}>{shortNumber(tick, 3)}</text>
             </g>
           )
         })}
-        <line class="chart-axis" x1={LEFT} x2={WIDTH - RIGHT} y1={base} y2={base} />
+        <line class="chart-axis" x1={LEFT} x2={width - RIGHT} y1={base} y2={base} />
       </svg>
       {overlay && <figcaption class="tensor-note"><i class="chart-key" /> Outline: {overlay.name}, scaled to as many elements.</figcaption>}
     </figure>

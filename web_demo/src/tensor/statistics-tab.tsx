@@ -6,7 +6,7 @@ import { formatBytes, formatExact } from '../ui/format.js'
 import { FirstSpecials } from './first-specials.js'
 import { HistogramChart, type Overlay } from './histogram-chart.js'
 import { OverlayPicker, type Other } from './overlay-picker.js'
-import { share, StatisticsNumbers } from './statistics-numbers.js'
+import { FurtherNumbers, share, StatisticsNumbers } from './statistics-numbers.js'
 import { exactStatistics, sampledStatistics, type Shown } from './statistics.js'
 import { TaskLine } from './task-line.js'
 import { useTask } from './use-task.js'
@@ -53,6 +53,7 @@ export function StatisticsTab({ tensor, file, files, onJump }: {
         <p class="tensor-note">All finite elements {isSample && 'in the sample '}are equal.</p>
       )}
       {shown && shown.stats.finite > 0 && shown.stats.min !== shown.stats.max && <Chart shown={shown} tensor={tensor} file={file} files={files} />}
+      {shown && shown.stats.finite > 0 && <FurtherNumbers shown={shown} tensor={tensor} />}
     </>
   )
 }
@@ -73,13 +74,13 @@ function Chart({ shown, tensor, file, files }: { shown: Shown; tensor: Tensor; f
   }, [found])
   return (
     <>
-      <OverlayPicker tensor={tensor} file={file} files={files} onOther={choose} />
-      {other && <TaskLine task={task} label="Reading the other tensor" />}
-      {found && found.stats.finite === 0 && <p class="tensor-note">The other tensor has no finite elements.</p>}
       <HistogramChart
         name={tensor.path} histogram={shown.stats.histogram} overlay={overlay} isSample={shown.sampled !== undefined}
         isInteger={/^(bool|[iu]\d)/.test(tensor.dtype)} isBool={tensor.dtype === 'bool'}
       />
+      <OverlayPicker tensor={tensor} file={file} files={files} onOther={choose} />
+      {other && <TaskLine task={task} label="Reading the other tensor" />}
+      {found && found.stats.finite === 0 && <p class="tensor-note">The other tensor has no finite elements.</p>}
     </>
   )
 }

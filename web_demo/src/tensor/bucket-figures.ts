@@ -24,7 +24,7 @@ export interface BucketFigures {
 export const QUANTILES = [0.001, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 0.999] as const
 
 /** Dtypes with at most 8 significant bits, like the edges of the buckets. */
-const NARROW = /^(bool|bf16|f8|f6|f4|[iu][248]$)/
+const NARROW = /^(bool$|bf16$|f[468]_|[iu][248]$)/
 
 /** The figures of statistics that have finite elements. */
 export function bucketFigures({ histogram, finite, mean = 0, std = 0, min = 0, max = 0 }: TensorStats, dtype: DType): BucketFigures {

@@ -4,6 +4,7 @@ import { useMemo } from 'preact/hooks'
 import { shortNumber } from '../ui/chart-number.js'
 import { formatExact } from '../ui/format.js'
 import { bucketFigures } from './bucket-figures.js'
+import { share } from './share-text.js'
 import type { Shown } from './statistics.js'
 
 /** The figures that count first. */
@@ -73,11 +74,4 @@ function Numbers({ rows, isSample, note }: { rows: readonly Row[]; isSample: boo
       {note && <p class="tensor-note">{note}</p>}
     </dl>
   )
-}
-
-/** A part of a whole, in percent. Only all is 100 %. */
-export function share(part: number): string {
-  if (part > 0 && part < 0.0001) return '< 0.01 %'
-  if (part < 1 && part > 0.9995) return '> 99.9 %'
-  return `${(100 * part).toLocaleString('en', { maximumSignificantDigits: 3 })} %`
 }

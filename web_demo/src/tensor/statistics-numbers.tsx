@@ -48,7 +48,7 @@ export function FurtherNumbers({ shown: { stats, sampled }, tensor }: { shown: S
           ['Excess kurtosis', about(kurtosis), String(kurtosis)],
         ]}
       />
-      <h3>Quantiles{isSample && ' in the sample'}</h3>
+      <h2>Quantiles{isSample && ' in the sample'}</h2>
       <dl class="tensor-numbers tensor-quantiles">
         {quantiles.map(({ share: at, low, high }) => {
           const [from, to] = [shortNumber(low, 4), shortNumber(high, 4)]

@@ -4,7 +4,6 @@ import { useId, useState } from 'preact/hooks'
 import type { OpenFile } from '../data/open-file.js'
 import { checkpointNumber } from '../map/checkpoint-number.js'
 import { Facts } from './facts.js'
-import { HeatmapTab } from './heatmap-tab.js'
 import { lazy } from '../ui/lazy.js'
 import { layoutOf } from './layout.js'
 import { StatisticsTab } from './statistics-tab.js'
@@ -13,6 +12,7 @@ import { UseTab } from './use-tab.js'
 import { ValuesTab, type Place } from './values-tab.js'
 import { defaultView, type View } from './view.js'
 
+const HeatmapTab = lazy(async () => (await import('./heatmap-tab.js')).HeatmapTab)
 const SpectrumTab = lazy(async () => (await import('./spectrum-tab.js')).SpectrumTab)
 
 type Tab = 'statistics' | 'heatmap' | 'spectrum' | 'values' | 'use'

@@ -7,12 +7,12 @@ import { formatBytes, formatExact } from '../ui/format.js'
 import { COLOUR_MAPS, palette as paletteOf, type ColourMap } from './colours.js'
 import { chooseDomain, isAroundZero, sortedFinite, type DomainChoice } from './domain.js'
 import { numberTextOf } from './element-text.js'
-import { coarser, cellCount } from './heat-axis.js'
+import { cellCount, coarser, type HeatAxis } from './heat-axis.js'
 import { HeatReadout, type HeatPoint } from './heat-readout.js'
 import { profileCsv } from './heat-csv.js'
 import type { CellMode, HeatGrid } from './heat-grid.js'
 import { PROFILES, type ProfileKind } from './heat-profile.js'
-import { readHeat, type HeatRead } from './heat-read.js'
+import { MOST_CELLS, readHeat, type HeatRead } from './heat-read.js'
 import { moved, wholeOf, zoomed, type Windows } from './heat-windows.js'
 import { HeatmapFigure } from './heatmap-figure.js'
 import { HeatmapLegend } from './heatmap-legend.js'
@@ -84,7 +84,7 @@ export function HeatmapTab({ tensor, file, view, isShown, onView, onJump }: {
   const shown = fits ?? baseRead
   const part = JSON.stringify([shape, windows])
   useEffect(() => {
-    if (!isShown || !shown || isSharp(shown, windows)) return fine.cancel()
+    if (!isShown || !shown || isSharp(shown, windows, picture.current?.canvas)) return fine.cancel()
     const timer = setTimeout(() => fine.start(read(windows, false)), REST)
     return () => clearTimeout(timer)
   }, [part, isShown, shown === undefined, isAllWanted])
@@ -97,6 +97,11 @@ export function HeatmapTab({ tensor, file, view, isShown, onView, onJump }: {
   const hasGaps = useMemo(() => shown?.grid.positions.includes(-1) === true, [shown])
   const text = useMemo(() => numberTextOf(tensor.dtype), [tensor])
 
+  const readAll = (): void => {
+    // Wanted before, and cancelled.
+    if (isAllWanted) base.start(read(whole, true))
+    setAllWanted(true)
+  }
   const pickMode = (next: CellMode): void => {
     setMode(next)
     // Means of magnitudes have no sign.
@@ -184,10 +189,11 @@ export function HeatmapTab({ tensor, file, view, isShown, onView, onJump }: {
         <div class="tensor-sample" role="note">
           <strong>A sample:</strong> {shown.sample}. What lies between them is not shown.
           {base.state !== 'running' && fine.state !== 'running' && (
-            <button type="button" onClick={() => setAllWanted(true)}>Read all {formatBytes(plane.cost(rangeOf(whole.rows), rangeOf(whole.columns)))}</button>
+            <button type="button" onClick={readAll}>Read all {formatBytes(plane.cost(rangeOf(whole.rows), rangeOf(whole.columns)))}</button>
           )}
         </div>
       )}
+      {base.state === 'cancelled' && isShown && !baseRead && <button type="button" onClick={() => base.start(read(whole, true))}>Read it</button>}
       <TaskLine task={base} label={canReadAll(whole) ? 'Reading all elements' : 'Reading a sample'} />
       {shown && (
         <figure class="tensor-heatmap">
@@ -232,17 +238,17 @@ function covers(read: HeatRead, { rows, columns }: Windows): boolean {
   return has(read.rows, rows) && has(read.columns, columns)
 }
 
-/** Whether reading again would not show more. */
-function isSharp({ grid, rows, columns, sample }: HeatRead, windows: Windows): boolean {
+/** Whether reading again would not show more on a canvas. */
+function isSharp({ grid, rows, columns, sample }: HeatRead, windows: Windows, { width = 512, height = 512 }: Partial<HTMLCanvasElement> = {}): boolean {
   if (sample) return rows.count === windows.rows.count && columns.count === windows.columns.count
-  const enough = (axis: typeof grid.rows, window: Windows['rows']): boolean =>
-    cellCount(coarser(axis, window, Infinity).axis) >= FINE * Math.min(window.count, 512)
-  return enough(grid.rows, windows.rows) && enough(grid.columns, windows.columns)
+  const enough = (axis: HeatAxis, window: Windows['rows'], pixels: number): boolean =>
+    cellCount(coarser(axis, window, Infinity).axis) >= FINE * Math.min(window.count, pixels, MOST_CELLS)
+  return enough(grid.rows, windows.rows, height) && enough(grid.columns, windows.columns, width)
 }
 
 /** What a cell has. */
 function summaryOf(grid: HeatGrid, isSample: boolean, { rows, columns }: Windows, elements: number): string {
-  const most = ({ first, stop }: typeof grid.rows): number => first.reduce((size, from, i) => Math.max(size, stop[i]! - from), 0)
+  const most = ({ first, stop }: HeatAxis): number => first.reduce((size, from, i) => Math.max(size, stop[i]! - from), 0)
   const [down, across] = [most(grid.rows), most(grid.columns)]
   const shown = formatExact(rows.count * columns.count)
   const what = rows.count * columns.count === elements ? `all ${shown} elements` : `${shown} of ${formatExact(elements)} elements`

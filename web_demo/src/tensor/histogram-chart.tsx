@@ -61,7 +61,8 @@ export function HistogramChart({ name, histogram, overlay, isInteger, isBool, is
     const part = scale === 'magnitude' ? Math.log(value / low) / Math.log(high / low) : value / (high - low) - low / (high - low)
     return first && last ? first.x + part * (last.x + last.width - first.x) : LEFT
   }
-  const valueTicks = !first ? [] : isBool ? [] : scale === 'magnitude' ? logTicks(low, high, 7) : linearTicks(low, high, 7).filter((tick) => !plan.areValues || Number.isInteger(tick))
+  const wanted = Math.max(2, Math.floor(width / 80))
+  const valueTicks = !first ? [] : isBool ? [] : scale === 'magnitude' ? logTicks(low, high, wanted) : linearTicks(low, high, wanted).filter((tick) => !plan.areValues || Number.isInteger(tick))
   const countTicks = isLogCount ? [1, ...logTicks(1, Math.max(most, 2), 4).filter((tick) => tick > 1 && tick <= most)] : linearTicks(0, most, 4).filter(Number.isInteger)
   const say = (bar: HistogramBar): string => {
     const share = (count: number, all: number): string => (all > 0 ? ` (${((100 * count) / all).toLocaleString('en', { maximumSignificantDigits: 3 })} %)` : '')

@@ -49,7 +49,7 @@ export function StatisticsTab({ tensor, file, files, onJump }: {
       )}
       <TaskLine task={exact} label="Reading all elements" />
       {shown && <StatisticsNumbers shown={shown} tensor={tensor} />}
-      {shown && <FirstSpecials shown={shown} tensor={tensor} onJump={onJump} />}
+      {shown && <FirstSpecials shown={shown} tensor={tensor} isAutomatic={isLocal(file)} onJump={onJump} />}
       {shown && shown.stats.finite > 0 && shown.stats.min === shown.stats.max && (
         <p class="tensor-note">All finite elements {isSample && 'in the sample '}are equal.</p>
       )}

@@ -246,6 +246,8 @@ inEachBrowser((kind, browser) => {
       await choose(page, 'huge')
       assert.equal((await shown(page)).NaN.exact, '1')
       assert.equal(await page.$('.tensor-sample'), null)
+      // What costs nothing needs no click.
+      await said(page, '.tensor-specials', new RegExp(`First NaN at \\[${NAN_AT.join(', ')}\\]`))
       assert.deepEqual(page.faults, [])
     } finally {
       await page.close()

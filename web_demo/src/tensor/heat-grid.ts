@@ -55,13 +55,12 @@ export class HeatGrid {
         if (size < Infinity) {
           sums[cell]! += size
           counts[cell]!++
-          if (positions[cell]! < 0 || size > Math.abs(extremes[cell]!)) {
-            extremes[cell] = value
-            positions[cell] = position + c * block.columns.step
-          }
-        } else if (positions[cell]! < 0 || (value !== value ? extremes[cell] === extremes[cell] : Number.isFinite(extremes[cell]!))) {
+        }
+        const old = Math.abs(extremes[cell]!)
+        const at = position + c * block.columns.step
+        if (size > old || positions[cell]! < 0 || ((size === old || value !== value) && isBefore(value, at, extremes[cell]!, positions[cell]!))) {
           extremes[cell] = value
-          positions[cell] = position + c * block.columns.step
+          positions[cell] = at
         }
       }
       if (down) down.addRow(downPlaces![r]!, numbers, offset, columnOffsets)
@@ -101,9 +100,10 @@ export class HeatGrid {
         const to = row * grid.#width + across.groups[c]!
         grid.sums[to]! += this.sums[from]!
         grid.counts[to]! += this.counts[from]!
-        if (grid.positions[to]! < 0 || isMore(this.extremes[from]!, grid.extremes[to]!)) {
-          grid.extremes[to] = this.extremes[from]!
-          grid.positions[to] = this.positions[from]!
+        const [value, at] = [this.extremes[from]!, this.positions[from]!]
+        if (grid.positions[to]! < 0 || Math.abs(value) > Math.abs(grid.extremes[to]!) || isBefore(value, at, grid.extremes[to]!, grid.positions[to]!)) {
+          grid.extremes[to] = value
+          grid.positions[to] = at
         }
       }
     })
@@ -111,8 +111,8 @@ export class HeatGrid {
   }
 }
 
-/** Whether `value` is shown rather than `other`. */
-function isMore(value: number, other: number): boolean {
-  if (Number.isNaN(other)) return false
-  return Number.isNaN(value) || Math.abs(value) > Math.abs(other)
+/** Whether a value is shown rather than another that is no smaller: a NaN, or the first of equal ones, in whatever order they are read. */
+function isBefore(value: number, position: number, other: number, otherPosition: number): boolean {
+  if (Number.isNaN(value)) return !Number.isNaN(other) || position < otherPosition
+  return Math.abs(value) === Math.abs(other) && position < otherPosition
 }

@@ -57,7 +57,7 @@ export function planBins(histogram: Histogram, { scale, isTrimmed, isInteger }: 
   const trimmed = rangeOfShares(histogram, TAIL, 1 - TAIL)
   const length = (range: typeof full): number => range.last.upper / 2 - range.first.lower / 2
   const range = isTrimmed && length(full) > WORTHWHILE * length(trimmed) ? trimmed : full
-  return { scale, edges: linearEdges(range.first.lower, range.last.upper, isInteger), areValues: false }
+  return { scale, edges: linearEdges(range.first.lower, range.last.upper), areValues: false }
 }
 
 /** The counts of a histogram in the bars of a plan, which may be of another histogram. */
@@ -81,11 +81,10 @@ export function countBins({ scale, edges, areValues }: BinPlan, { lower, upper, 
 }
 
 /** Edges at multiples of a power of two that is no smaller than the buckets, so that no bucket is in two bars. */
-function linearEdges(low: number, high: number, isInteger: boolean): Float64Array {
+function linearEdges(low: number, high: number): Float64Array {
   const size = Math.max(Math.abs(low), Math.abs(high))
   const exponent = Math.max(Math.ceil(Math.log2(size)) - 1, LEAST_EXPONENT)
   let width = 2 ** exponent / PER_OCTAVE
-  if (isInteger) width = Math.max(width, 1)
   const bins = (): number => Math.ceil(high / width) - Math.floor(low / width)
   while (bins() > MOST_BINS) width *= 2
   const first = Math.floor(low / width)

@@ -143,7 +143,7 @@ async function bisect(bands: Float64Array, n: number, pace: Pace): Promise<Float
   const values = new Float64Array(n)
   for (let k = 0; k < n; k++) {
     // In falling order, so the one before is a bound.
-    let high = k === 0 ? bound * (1 + 1e-15) : values[k - 1]!
+    let high = k === 0 ? bound : values[k - 1]!
     let low = 0
     for (let i = 0; i < HALVINGS && low < high; i++) {
       const middle = low / 2 + high / 2

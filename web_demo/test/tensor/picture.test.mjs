@@ -195,6 +195,27 @@ test('grids: a cell has all of its elements, whatever the order of memory', () =
   }
 })
 
+test('of equal elements the first counts, in whatever order they are read', () => {
+  const data = Float64Array.of(1, -3, 3, NaN, 2, NaN, Infinity, -Infinity)
+  const plane = matrixPlane({ shape: [1, 8], bits: 64, unit: 1 }, { row: 0, column: 1, fixed: [0, 0] })
+  const ends = [{ start: 0, count: 1 }, { start: 0, count: 8 }]
+  const order = [7, 2, 5, 0, 6, 3, 1, 4]
+  for (const cells of [3, 8]) {
+    const grid = new HeatGrid(wholeAxis(ends[0], 1), wholeAxis(ends[1], cells), 8)
+    for (const i of order) {
+      const part = plane.part({ start: 0, stop: 1, step: 1 }, { start: i, stop: i + 1, step: 1 })
+      grid.add({ rows: { start: 0, stop: 1, step: 1 }, columns: { start: i, stop: i + 1, step: 1 } }, part, [data[i]])
+    }
+    if (cells === 3) {
+      assert.deepEqual([...grid.extremes], [-3, NaN, NaN])
+      assert.deepEqual([...grid.positions], [1, 3, 5])
+    }
+    const one = grid.within(...ends, 1, 1)
+    assert.deepEqual([...one.positions], [3])
+    assert.deepEqual([...grid.within(ends[0], { start: 6, count: 2 }, 1, 1).positions], [cells === 3 ? 5 : 6])
+  }
+})
+
 test('planes: filters and flat matrices name and place their elements', () => {
   const shape = [5, 3, 2, 4]
   const data = Float64Array.from({ length: cellsOf({ shape }) }, (_, i) => i + 1)

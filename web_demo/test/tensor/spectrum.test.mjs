@@ -60,6 +60,8 @@ test('singular values: known spectra, in falling order', async () => {
   close(hilbert[0] / hilbert[7], 1.5257575538e10, 1e-6)
   assert.deepEqual([...(await singularValues(new Float64Array(9), 3, pace))], [0, 0, 0])
   assert.deepEqual([...(await singularValues(new Float64Array(0), 0, pace))], [])
+  // Pivots that become exactly 0.
+  assert.deepEqual([...(await singularValues(Float64Array.of(0.25, 0, 0, 0, 1, 0, 0, 0, 0.5), 3, pace))], [1, 0.5, 0.25])
   // Rank 1, and a repeated value.
   const ones = await singularValues(new Float64Array(16).fill(1), 4, pace)
   close(ones[0], 4, 1e-14)

@@ -56,7 +56,7 @@ try {
   // A tensor with few cells, because noise compresses badly.
   await show('#url=example.espalier&key=model/layers/0/weight')
   await press(page, 'Heatmap')
-  const picture = await page.waitForSelector('.tensor-picture canvas')
+  const picture = await page.waitForSelector('.heat-picture canvas')
   const box = await picture.boundingBox()
   await page.mouse.move(box.x + box.width / 3, box.y + box.height / 3)
   await shoot('heatmap')

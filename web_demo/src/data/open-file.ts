@@ -42,6 +42,11 @@ const SERVED = /^files\/\d+\//
 
 let opened = 0
 
+/** Whether a file's bytes are on this machine: reading them is fast and costs nothing. */
+export function isLocal({ input }: OpenFile): boolean {
+  return typeof input !== 'string' || SERVED.test(input)
+}
+
 /** The name of an input. */
 export function nameOf(input: Input): string {
   if (typeof input !== 'string') return input.name

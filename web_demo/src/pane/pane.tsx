@@ -70,7 +70,7 @@ export function Pane({ file, files, selected, version, onSelect, onParts, onHash
           {selected === outline.tops[0] && checkpoint.fileNames.length > 0 && <FurtherFiles file={file} onParts={onParts} />}
           {selected === outline.tops[0] && checkpoint.noteCount > 0 && <Notes file={file} onSelect={selectNoted} />}
           {tensor
-            ? <TensorPane key={tensor.node.id} tensor={tensor} file={file} />
+            ? <TensorPane key={tensor.node.id} tensor={tensor} file={file} files={files} />
             : <>
                 <StatePane key={node.id} node={node} checkpoint={checkpoint} />
                 {node.size > 0 && <Summary file={file} item={selected} />}

@@ -2,13 +2,14 @@
 import { visible } from '../ui/visible'
 
 /** Characters at the end that stay when the middle is left out. */
-const TAIL = 24
+const TAIL = 16
+/** It begins with a whole name if that leaves so many. */
+const SHORT_TAIL = 6
 
 /** Leaves out the middle if there is too little room: the end tells tensors of a layer apart. */
 export function ElidedPath({ path }: { path: string }) {
   const text = visible(path)
-  // At a separator if there is one near, so that the end begins with a name.
-  const near = text.slice(-TAIL).search(/[/.]/)
+  const near = text.slice(-TAIL, -SHORT_TAIL).search(/[/.]/)
   const cut = text.length <= TAIL ? 0 : text.length - TAIL + Math.max(near, 0)
   return (
     <span class="elided">

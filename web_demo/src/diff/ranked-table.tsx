@@ -46,8 +46,8 @@ export function RankedTable({ layers, order, shown, onOrder, onSelect, onMeasure
         <thead>
           <tr>
             {COLUMNS.map(({ order: by, name, title }) => (
-              <th scope="col" class={`rank-${by}`} aria-sort={by !== order ? 'none' : by === 'path' || by === 'cosine' ? 'ascending' : 'descending'}>
-                <button type="button" class="plain" title={title} onClick={() => onOrder(by)}>{name}{by === order && <span aria-hidden="true"> ▾</span>}</button>
+              <th scope="col" class={`rank-${by}`} aria-sort={by !== order ? 'none' : isAscending(by) ? 'ascending' : 'descending'}>
+                <button type="button" class="plain" title={title} onClick={() => onOrder(by)}>{name}{by === order && <span aria-hidden="true"> {isAscending(by) ? '▴' : '▾'}</span>}</button>
               </th>
             ))}
           </tr>
@@ -144,11 +144,15 @@ function Figures({ deltas, isPartial }: { deltas: Deltas | undefined; isPartial:
       <td class="rank-relative">
         <span class="swatch" style={{ background: deltaColour(notComparable > 0 ? Infinity : relative) }} aria-hidden="true" />
         {about}{formatRelative(relative)}
-        {notComparable > 0 && <span class="bad" title={`${formatExact(notComparable)} elements changed from or to NaN or infinity`}> +{formatExact(notComparable)} not finite</span>}
+        {notComparable > 0 && <span class="bad" title={`${formatExact(notComparable)} elements changed from or to NaN or infinity`}>{formatExact(notComparable)} not finite</span>}
       </td>
       <td class="rank-changed">{about}{formatShare(differing / elements)}</td>
       <td class="rank-cosine">{about}{cosine === undefined ? '–' : cosineText(cosine)}</td>
       <td class="rank-max">{about}{shortNumber(max, 3)}</td>
     </>
   )
+}
+
+function isAscending(order: Order): boolean {
+  return order === 'path' || order === 'cosine'
 }

@@ -1,6 +1,6 @@
 // The figures of pairs of tensors, as they are measured in the background.
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { measure, type Job, type Measured } from './measure'
+import { bytesOf, measure, type Job, type Measured } from './measure'
 
 /** What was measured so far, and the work that is under way. */
 export interface Measurements {
@@ -36,7 +36,7 @@ export function useMeasurements(): Measurements {
     const { signal } = stop
     const found = new Map<string, Measured>()
     let drawn = performance.now()
-    let now = { loaded: 0, total: 1 }
+    let now = { loaded: 0, total: bytesOf(jobs) }
     const draw = (): void => {
       const added = new Map(found)
       found.clear()

@@ -24,7 +24,7 @@ interface GridRowProps {
   readonly top: number
   readonly isActive: boolean
   readonly isSelected: boolean
-  /** The relative change to another file, if that is known. */
+  /** The relative change to another file, 0 for none; undefined if nothing is compared. */
   readonly change?: number | undefined
   onGo(row: number): void
   onOpen(row: number, isOpen: boolean): void
@@ -62,7 +62,8 @@ export function GridRow({ rows, row, top, isActive, isSelected, change, onGo, on
             onOpen(row, !isOpen)
           }}
         />
-        {change !== undefined && <span class="change-mark" role="img" aria-label={`changed by ${formatRelative(change)}`} title={`changed by ${formatRelative(change)}`} style={{ background: deltaColour(change) }} />}
+        {change === 0 && <span class="change-mark is-none" />}
+        {change !== undefined && change > 0 && <span class="change-mark" role="img" aria-label={`changed by ${formatRelative(change)}`} title={`changed by ${formatRelative(change)}`} style={{ background: deltaColour(change) }} />}
         <span class="label">{text.name}</span> <span class="note">{text.note}</span>
       </span>
       <span role="gridcell" class={dtype}>{text.dtype}</span>

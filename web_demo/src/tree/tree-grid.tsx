@@ -154,7 +154,7 @@ export function TreeGrid(props: TreeGridProps) {
             top={isScaled(scale) ? scrolled + row * ROW_HEIGHT - at : row * ROW_HEIGHT}
             isActive={row === active}
             isSelected={rows.item(row) === selected}
-            change={props.changeOf?.(rows.item(row))}
+            change={props.changeOf && (props.changeOf(rows.item(row)) ?? 0)}
             onGo={go}
             onOpen={props.onOpen}
           />

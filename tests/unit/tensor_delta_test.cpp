@@ -151,7 +151,7 @@ TEST_CASE("layers end with the last number before the tensor's own name") {
   CHECK(layer_of("model/layers/3/attn/q/weight") == "model/layers/3");
   CHECK(layer_of("model/layers/3/experts/12/w1") == "model/layers/3/experts/12");
   CHECK(layer_of("model.layers.3.attn.weight") == "model.layers.3");
-  CHECK(layer_of("blocks/~27/w") == "blocks/~27");
+  CHECK(layer_of("blocks/~27/a/w") == "blocks/~27");
   CHECK(layer_of("model/embed") == "model");
   CHECK(layer_of("conv1.weight") == "conv1");
   CHECK(layer_of("biases/3") == "biases");

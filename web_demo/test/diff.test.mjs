@@ -132,7 +132,7 @@ test('norms, relative change and cosine', () => {
 test('layers', () => {
   for (const [path, layer] of Object.entries({
     'model/layers/3/attn/q/weight': 'model/layers/3', 'model/layers/3/experts/12/w1': 'model/layers/3/experts/12', 'model.layers.3.attn.weight': 'model.layers.3',
-    'blocks/~27/w': 'blocks/~27', 'model/embed': 'model', 'conv1.weight': 'conv1', 'biases/3': 'biases', '3/w': '3', w: '', '': '',
+    'blocks/~27/a/w': 'blocks/~27', 'model/embed': 'model', 'conv1.weight': 'conv1', 'biases/3': 'biases', '3/w': '3', w: '', '': '',
   })) assert.equal(layerOf(path), layer, path)
 })
 

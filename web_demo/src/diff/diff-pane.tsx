@@ -104,6 +104,7 @@ function Comparison({ before, after, file, version, onSelect, onHashes, onChange
             <MeasureButton jobs={unread} what="other" onMeasure={measurements.start} />{' '}
             <MeasureButton jobs={sampled} what="sampled" onMeasure={measurements.start} />
           </p>}
+      {comparison && isCut(comparison) && <p class="quiet">Only the first {formatExact(comparison.listed.length)} differences are listed and measured.</p>}
       {ranking.layers.length > 0 && (
         <RankedTable layers={ranking.layers} order={order} shown={side} onOrder={setOrder} onSelect={onSelect} onMeasure={({ pair }) => measurements.start([jobOf(pair, 'all')])} />
       )}
@@ -122,6 +123,11 @@ function MeasureButton({ jobs, what, onMeasure }: { jobs: readonly Job[]; what: 
   if (jobs.length === 0) return null
   const count = `${formatExact(jobs.length)} ${what} ${jobs.length === 1 ? 'tensor' : 'tensors'}`
   return <button type="button" onClick={() => onMeasure(jobs)}>{what === 'other' ? `Measure ${count}` : `Compare all elements of ${count}`}, reads {formatBytes(bytesOf(jobs))}</button>
+}
+
+/** Whether there are more differences than are listed. */
+function isCut({ listed, counts }: Differences): boolean {
+  return [...counts.values()].reduce((sum, count) => sum + count, 0) > listed.length
 }
 
 /** Whether every hash was checked, whatever was found. */

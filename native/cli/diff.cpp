@@ -529,7 +529,7 @@ void add_diff(CLI::App& app, Action& action) {
       ->add_option("--top", options->ranking.top,
                    "The number of tensors and of layers that --stat shows, 0 for all; by default, "
                    "text has 20, and JSON all")
-      ->check(CLI::NonNegativeNumber.description(""))
+      ->check(CLI::Range(0, 1'000'000'000).description(""))
       ->type_name("N")
       ->needs(stat);
   add_json_option(*command, options->common);

@@ -26,6 +26,9 @@ export function App() {
   // By the file's number.
   const [selected, setSelected] = useState<Readonly<Record<number, number>>>({})
   const [hashesVersion, noteHashes] = useReducer((count: number) => count + 1, 0)
+  // How far the nodes of the shown file moved, once it is compared with another.
+  const [changes, setChanges] = useState<{ readonly of: (item: number) => number | undefined }>()
+  const noteChanges = useCallback((of: ((item: number) => number | undefined) | undefined) => setChanges(of && { of }), [])
   const [served, setServed] = useState<readonly ServedFile[]>()
   const [listProblem, setListProblem] = useState<{ readonly name: string; readonly error: unknown }>()
   const select = useCallback((file: OpenFile, item: number) => setSelected((before) => ({ ...before, [file.number]: item })), [])
@@ -122,8 +125,8 @@ export function App() {
         )}
         {current && item !== undefined ? (
           <div class="work" key={current.number}>
-            <TreePane file={current} selected={item} version={hashesVersion} onSelect={(to) => select(current, to)} onNested={(isNested) => files.setNested(current, isNested)} onEnter={focusPane} />
-            <Pane file={current} files={files.files} selected={item} version={hashesVersion} onSelect={(to) => select(current, to)} onParts={(parts) => files.addParts(current, parts)} onHashes={() => noteHashes(undefined)} />
+            <TreePane file={current} selected={item} version={hashesVersion} changeOf={changes?.of} onSelect={(to) => select(current, to)} onNested={(isNested) => files.setNested(current, isNested)} onEnter={focusPane} />
+            <Pane file={current} files={files.files} selected={item} version={hashesVersion} onSelect={(to) => select(current, to)} onParts={(parts) => files.addParts(current, parts)} onHashes={() => noteHashes(undefined)} onChanges={noteChanges} />
           </div>
         ) : !opening && !problem && <Welcome served={served} onOpen={add} />}
       </main>

@@ -31,10 +31,12 @@ interface PaneProps {
   onParts(parts: readonly File[]): void
   /** Called when hash results change. */
   onHashes(): void
+  /** Called with how far each node moved: see DiffPane. */
+  onChanges(changeOf: ((item: number) => number | undefined) | undefined): void
 }
 
 /** Shows the selection in a file. Use a new component for another file. */
-export function Pane({ file, files, selected, version, onSelect, onParts, onHashes }: PaneProps) {
+export function Pane({ file, files, selected, version, onSelect, onParts, onHashes, onChanges }: PaneProps) {
   const { checkpoint, outline } = file
   const [tab, setTab] = useState<Tab>('node')
   const [visited, setVisited] = useState<ReadonlySet<Tab>>(new Set(['node']))
@@ -82,7 +84,7 @@ export function Pane({ file, files, selected, version, onSelect, onParts, onHash
       {panel('map', tab === 'map' && <Icicle checkpoint={checkpoint} selected={node} onSelect={selectNode} />)}
       {/* Its work continues while other panes are shown. */}
       {panel('verify', visited.has('verify') && <VerifyPane file={file} selected={selected} onSelect={onSelect} onHashes={onHashes} />)}
-      {panel('diff', visited.has('diff') && <DiffPane file={file} files={files} version={version} onSelect={onSelect} />)}
+      {panel('diff', visited.has('diff') && <DiffPane file={file} files={files} version={version} onSelect={onSelect} onHashes={onHashes} onChanges={onChanges} />)}
     </section>
   )
 }

@@ -1,4 +1,5 @@
 // A row of the grid.
+import { deltaColour, formatRelative } from '../diff/delta-colour'
 import { formatShare } from '../ui/format-share'
 import type { RowSource } from './row-source'
 
@@ -23,12 +24,14 @@ interface GridRowProps {
   readonly top: number
   readonly isActive: boolean
   readonly isSelected: boolean
+  /** The relative change to another file, 0 for none; undefined if nothing is compared. */
+  readonly change?: number | undefined
   onGo(row: number): void
   onOpen(row: number, isOpen: boolean): void
 }
 
 /** A row at its position. */
-export function GridRow({ rows, row, top, isActive, isSelected, onGo, onOpen }: GridRowProps) {
+export function GridRow({ rows, row, top, isActive, isSelected, change, onGo, onOpen }: GridRowProps) {
   const text = rows.text(row)
   const { position, count } = rows.place(row)
   const isOpen = rows.isOpen(row)
@@ -59,6 +62,8 @@ export function GridRow({ rows, row, top, isActive, isSelected, onGo, onOpen }: 
             onOpen(row, !isOpen)
           }}
         />
+        {change === 0 && <span class="change-mark is-none" />}
+        {change !== undefined && change > 0 && <span class="change-mark" role="img" aria-label={`changed by ${formatRelative(change)}`} title={`changed by ${formatRelative(change)}`} style={{ background: deltaColour(change) }} />}
         <span class="label">{text.name}</span> <span class="note">{text.note}</span>
       </span>
       <span role="gridcell" class={dtype}>{text.dtype}</span>

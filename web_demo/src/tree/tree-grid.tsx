@@ -16,6 +16,8 @@ export interface TreeGridProps {
   readonly selected: number | undefined
   /** Increments when the rows must be drawn again. */
   readonly version: number
+  /** How far an item moved, if that is known. */
+  readonly changeOf?: ((item: number) => number | undefined) | undefined
   onGo(row: number): void
   onOpen(row: number, isOpen: boolean): void
   onOpenSiblings(row: number): void
@@ -152,6 +154,7 @@ export function TreeGrid(props: TreeGridProps) {
             top={isScaled(scale) ? scrolled + row * ROW_HEIGHT - at : row * ROW_HEIGHT}
             isActive={row === active}
             isSelected={rows.item(row) === selected}
+            change={props.changeOf && (props.changeOf(rows.item(row)) ?? 0)}
             onGo={go}
             onOpen={props.onOpen}
           />

@@ -13,6 +13,8 @@ interface TreePaneProps {
   readonly selected: number | undefined
   /** Increments when hash results change. */
   readonly version: number
+  /** How far an item moved, if that is known. */
+  readonly changeOf?: ((item: number) => number | undefined) | undefined
   onSelect(item: number): void
   /** Called to split dotted names into a tree, or to show them as stored. */
   onNested(isNested: boolean): void
@@ -25,7 +27,7 @@ const REST = 120
 const TYPING = 10
 
 /** Shows the tree of a file. Use a new component for another file. */
-export function TreePane({ file, selected, version, onSelect, onNested, onEnter }: TreePaneProps) {
+export function TreePane({ file, selected, version, changeOf, onSelect, onNested, onEnter }: TreePaneProps) {
   const { checkpoint, outline } = file
   const [drawn, redraw] = useReducer((count: number) => count + 1, 0)
   const [filter, setFilter] = useState(NO_FILTER)
@@ -168,6 +170,7 @@ export function TreePane({ file, selected, version, onSelect, onNested, onEnter 
         active={Math.min(active, Math.max(rows.length - 1, 0))}
         selected={selected}
         version={drawn + version}
+        changeOf={changeOf}
         onGo={go}
         onOpen={setOpen}
         onOpenSiblings={(row) => {

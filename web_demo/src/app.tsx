@@ -11,6 +11,8 @@ import { Opening } from './open/opening'
 import { servedFiles, type ServedFile } from './open/served-files'
 import { Welcome } from './open/welcome'
 import { focusPane, Pane } from './pane/pane'
+import { Divider } from './tree/divider'
+import { PathBar } from './tree/path-bar'
 import { TreePane } from './tree/tree-pane'
 import { lazy, loadParts } from './ui/lazy'
 import { Meter } from './ui/meter'
@@ -23,6 +25,8 @@ const VISITED = 'espalier.visited'
 
 /** The whole page. */
 export function App() {
+  // A narrow page shows either the tree or the pane.
+  const [isPaneShown, showPane] = useState(false)
   // By the file's number.
   const [selected, setSelected] = useState<Readonly<Record<number, number>>>({})
   const [hashesVersion, noteHashes] = useReducer((count: number) => count + 1, 0)
@@ -121,8 +125,13 @@ export function App() {
           />
         )}
         {current && item !== undefined ? (
-          <div class="work" key={current.number}>
-            <TreePane file={current} selected={item} version={hashesVersion} onSelect={(to) => select(current, to)} onNested={(isNested) => files.setNested(current, isNested)} onEnter={focusPane} />
+          <div class={isPaneShown ? 'work is-pane-shown' : 'work'} key={current.number}>
+            <TreePane file={current} selected={item} version={hashesVersion} onSelect={(to) => select(current, to)} onNested={(isNested) => files.setNested(current, isNested)} onPress={() => showPane(true)} onEnter={() => {
+              showPane(true)
+              setTimeout(focusPane)
+            }} />
+            <Divider />
+            <PathBar file={current} selected={item} onSelect={(to) => select(current, to)} onBack={() => showPane(false)} />
             <Pane file={current} files={files.files} selected={item} version={hashesVersion} onSelect={(to) => select(current, to)} onParts={(parts) => files.addParts(current, parts)} onHashes={() => noteHashes(undefined)} />
           </div>
         ) : !opening && !problem && <Welcome served={served} onOpen={add} />}

@@ -1,43 +1,42 @@
 // A row of the grid.
+import { dtypeClass } from '../ui/families'
 import { formatShare } from '../ui/format-share'
-import type { RowSource } from './row-source'
-
-/** The columns, from the left. Narrow pages leave out some, see tree.css. */
-export const COLUMNS = [
-  { name: 'Name', className: 'c-name' },
-  { name: 'Type', className: 'c-dtype' },
-  { name: 'Shape', className: 'c-shape' },
-  { name: 'Params', className: 'c-number c-elements' },
-  { name: 'Bytes', className: 'c-number c-bytes' },
-  { name: 'Stored', className: 'c-number c-stored' },
-  { name: 'Share', className: 'c-share' },
-  { name: 'Hash', className: 'c-hash' },
-] as const
+import type { Column } from './columns'
+import { splitForMiddle } from './middle'
+import type { RowSource, RowText } from './row-source'
 
 const HASH_TEXT = { none: '', unchecked: 'unchecked', ok: 'ok', bad: 'BAD' } as const
+/** Paths in a square of 16. */
+const ICONS = {
+  tensor: 'M2 2h12v12H2zM2 6h12M2 10h12M6 2v12M10 2v12',
+  value: 'M5 3H3v10h2M11 3h2v10h-2M8 6v4',
+  ok: 'M3 8.5l3.2 3.2L13 5',
+  bad: 'M4 4l8 8M12 4l-8 8',
+  unchecked: 'M8 7.9v.2',
+} as const
 
 interface GridRowProps {
   readonly rows: RowSource
+  readonly columns: readonly Column[]
   readonly row: number
   /** In CSS pixels. */
   readonly top: number
   readonly isActive: boolean
   readonly isSelected: boolean
-  onGo(row: number): void
+  onPress(row: number): void
   onOpen(row: number, isOpen: boolean): void
 }
 
 /** A row at its position. */
-export function GridRow({ rows, row, top, isActive, isSelected, onGo, onOpen }: GridRowProps) {
+export function GridRow({ rows, columns, row, top, isActive, isSelected, onPress, onOpen }: GridRowProps) {
   const text = rows.text(row)
   const { position, count } = rows.place(row)
   const isOpen = rows.isOpen(row)
   const level = rows.level(row)
-  const [name, dtype, shape, elements, bytes, stored, share, hash] = COLUMNS.map(({ className }) => className)
   return (
     <div
       role="row"
-      class={`grid-row is-${text.kind}`}
+      class={`grid-row is-${text.kind} ${text.part}`}
       style={{ transform: `translateY(${top}px)` }}
       tabIndex={isActive ? 0 : -1}
       aria-level={level + 1}
@@ -46,33 +45,68 @@ export function GridRow({ rows, row, top, isActive, isSelected, onGo, onOpen }: 
       aria-rowindex={row + 2}
       aria-expanded={isOpen}
       aria-selected={isSelected}
-      onClick={() => onGo(row)}
+      onClick={() => onPress(row)}
       onDblClick={() => isOpen !== undefined && onOpen(row, !isOpen)}
     >
-      <span role="gridcell" class={name} title={text.path} style={{ paddingInlineStart: `${0.25 + Math.min(level, 24) * 0.9}rem` }}>
-        <span
-          class={isOpen === undefined ? 'twist' : isOpen ? 'twist is-open' : 'twist is-closed'}
-          aria-hidden="true"
-          onClick={(event) => {
-            if (isOpen === undefined) return
-            event.stopPropagation()
-            onOpen(row, !isOpen)
-          }}
-        />
-        <span class="label">{text.name}</span> <span class="note">{text.note}</span>
-      </span>
-      <span role="gridcell" class={dtype}>{text.dtype}</span>
-      <span role="gridcell" class={shape} title={text.shape}>{text.shape}</span>
-      <span role="gridcell" class={elements} title={text.exactElements}>{text.elements}</span>
-      <span role="gridcell" class={bytes}>{text.bytes}</span>
-      <span role="gridcell" class={stored}>{text.stored}</span>
-      <span role="gridcell" class={share}>
-        {text.share === undefined ? '' : <>
-          <span class="bar" aria-hidden="true"><span style={{ width: `${text.share * 100}%` }} /></span>
-          {formatShare(text.share)}
-        </>}
-      </span>
-      <span role="gridcell" class={`${hash} hash-${text.hash}`}>{HASH_TEXT[text.hash]}</span>
+      {columns.map(({ id }) => (
+        id === 'name'
+          ? <Name text={text} level={level} isOpen={isOpen} onTwist={() => onOpen(row, !isOpen)} />
+          : <span role="gridcell" class={`c-${id}${id === 'hash' ? ` hash-${text.hash}` : ''}`} title={titleOf(id, text)}>{cell(id, text)}</span>
+      ))}
     </div>
   )
+}
+
+interface NameProps {
+  readonly text: RowText
+  readonly level: number
+  readonly isOpen: boolean | undefined
+  onTwist(): void
+}
+
+function Name({ text, level, isOpen, onTwist }: NameProps) {
+  const [start, end] = splitForMiddle(text.name)
+  return (
+    <span role="gridcell" class="c-name" title={text.path} style={{ paddingInlineStart: `${Math.min(level, 24) * 0.9}rem` }}>
+      {isOpen === undefined
+        ? <Icon of={text.kind === 'tensor' ? 'tensor' : 'value'} />
+        : <span
+            class={`twist ${isOpen ? 'is-open' : 'is-closed'}`}
+            aria-hidden="true"
+            onClick={(event) => {
+              event.stopPropagation()
+              onTwist()
+            }}
+          />}
+      <span class="label"><span class="label-start">{start}</span><span class="label-end">{end}</span></span>
+      <span class="note">{text.note}</span>
+    </span>
+  )
+}
+
+function Icon({ of }: { readonly of: keyof typeof ICONS }) {
+  return <svg class="icon" viewBox="0 0 16 16" aria-hidden="true"><path d={ICONS[of]} /></svg>
+}
+
+function titleOf(id: Column['id'], text: RowText): string | undefined {
+  if (id === 'params') return text.exactElements
+  return id === 'shape' || id === 'dtype' ? text[id] : undefined
+}
+
+function cell(id: Column['id'], text: RowText) {
+  switch (id) {
+    case 'dtype':
+      return text.kind === 'tensor' ? <span class={`chip ${dtypeClass(text.dtype)}`}>{text.dtype}</span> : text.dtype
+    case 'params':
+      return text.elements
+    case 'share':
+      return text.share !== undefined && <>
+        <span class="bar" aria-hidden="true"><span style={{ width: `${text.share * 100}%` }} /></span>
+        {formatShare(text.share)}
+      </>
+    case 'hash':
+      return text.hash !== 'none' && <><Icon of={text.hash} /><span class="unseen">{HASH_TEXT[text.hash]}</span></>
+    default:
+      return text[id]
+  }
 }

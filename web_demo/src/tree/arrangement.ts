@@ -153,8 +153,9 @@ export class Arrangement implements Items {
 
   /** The items of a container in the order that they are shown; undefined for its children as stored. */
   #shown(item: number): Uint32Array | undefined {
-    if (this.#order.by === 'stored') return this.#foldedOf(item)
-    if (this.#outline.node(item).size > LARGE) return this.#large.get(item)
+    const { size } = this.#outline.node(item)
+    if (this.#order.by === 'stored' || size < 2) return this.#foldedOf(item)
+    if (size > LARGE) return this.#large.get(item)
     let shown = this.#small.get(item)
     if (!shown) {
       shown = runNow(this.#sorted(item))

@@ -87,6 +87,7 @@ function* selectSome(node: Node, alternatives: readonly (readonly (readonly stri
     for (const [i, one] of patterns.entries()) {
       yield done
       const found = select(node, one)
+      yield done
       for (let at = 0; at < found.length; at++) {
         const id = found.itemAt(at)
         if (words[id] === i) words[id]!++

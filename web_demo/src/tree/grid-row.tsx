@@ -2,13 +2,16 @@
 import { dtypeClass } from '../ui/families'
 import { formatShare } from '../ui/format-share'
 import type { Column } from './columns'
-import { splitForMiddle } from './middle'
+import { cutMiddle } from './middle'
 import type { RowSource, RowText } from './row-source'
 
+/** Pixels of a level, before the name, and of the square of a part, as in tree.css. */
+const [INDENT, LEAD, PART] = [12, 21, 13]
 const HASH_TEXT = { none: '', unchecked: 'unchecked', ok: 'ok', bad: 'BAD' } as const
 /** Paths in a square of 16. */
 const ICONS = {
   tensor: 'M2 2h12v12H2zM2 6h12M2 10h12M6 2v12M10 2v12',
+  container: 'M2 4.5h4l1.5 2H14V13H2z',
   value: 'M5 3H3v10h2M11 3h2v10h-2M8 6v4',
   ok: 'M3 8.5l3.2 3.2L13 5',
   bad: 'M4 4l8 8M12 4l-8 8',
@@ -23,20 +26,24 @@ interface GridRowProps {
   readonly top: number
   readonly isActive: boolean
   readonly isSelected: boolean
+  /** The width of the name's cell and of a character, in CSS pixels. */
+  readonly width: number
+  readonly character: number
   onPress(row: number): void
   onOpen(row: number, isOpen: boolean): void
 }
 
 /** A row at its position. */
-export function GridRow({ rows, columns, row, top, isActive, isSelected, onPress, onOpen }: GridRowProps) {
+export function GridRow({ rows, columns, row, top, isActive, isSelected, width, character, onPress, onOpen }: GridRowProps) {
   const text = rows.text(row)
   const { position, count } = rows.place(row)
   const isOpen = rows.isOpen(row)
   const level = rows.level(row)
+  const indent = Math.min(level, 24) * INDENT
   return (
     <div
       role="row"
-      class={`grid-row is-${text.kind} ${text.part}`}
+      class={`grid-row is-${text.kind} ${text.part}${text.isRun ? ' is-run' : ''}`}
       style={{ transform: `translateY(${top}px)` }}
       tabIndex={isActive ? 0 : -1}
       aria-level={level + 1}
@@ -50,7 +57,7 @@ export function GridRow({ rows, columns, row, top, isActive, isSelected, onPress
     >
       {columns.map(({ id }) => (
         id === 'name'
-          ? <Name text={text} level={level} isOpen={isOpen} onTwist={() => onOpen(row, !isOpen)} />
+          ? <Name text={text} indent={indent} isOpen={isOpen} most={Math.floor((width - indent - (text.part ? LEAD + PART : LEAD)) / character)} onTwist={() => onOpen(row, !isOpen)} />
           : <span role="gridcell" class={`c-${id}${id === 'hash' ? ` hash-${text.hash}` : ''}`} title={titleOf(id, text)}>{cell(id, text)}</span>
       ))}
     </div>
@@ -59,17 +66,19 @@ export function GridRow({ rows, columns, row, top, isActive, isSelected, onPress
 
 interface NameProps {
   readonly text: RowText
-  readonly level: number
+  readonly indent: number
+  /** The characters that there is space for. */
+  readonly most: number
   readonly isOpen: boolean | undefined
   onTwist(): void
 }
 
-function Name({ text, level, isOpen, onTwist }: NameProps) {
-  const [start, end] = splitForMiddle(text.name)
+function Name({ text, indent, most, isOpen, onTwist }: NameProps) {
+  const [start, middle, end] = cutMiddle(text.name, most)
   return (
-    <span role="gridcell" class="c-name" title={text.path} style={{ paddingInlineStart: `${Math.min(level, 24) * 0.9}rem` }}>
+    <span role="gridcell" class="c-name" title={`${text.path}${text.isRun ? `: ${text.note}` : ''}`} style={{ paddingInlineStart: `${indent}px` }}>
       {isOpen === undefined
-        ? <Icon of={text.kind === 'tensor' ? 'tensor' : 'value'} />
+        ? <Icon of={text.kind} />
         : <span
             class={`twist ${isOpen ? 'is-open' : 'is-closed'}`}
             aria-hidden="true"
@@ -78,8 +87,9 @@ function Name({ text, level, isOpen, onTwist }: NameProps) {
               onTwist()
             }}
           />}
-      <span class="label"><span class="label-start">{start}</span><span class="label-end">{end}</span></span>
-      <span class="note">{text.note}</span>
+      {/* What is left out stays there to be copied and read aloud. */}
+      <span class="label">{start}{middle && <span class="label-cut">{middle}</span>}{end}</span>
+      {!middle && <span class="note">{text.note}</span>}
     </span>
   )
 }
@@ -90,6 +100,8 @@ function Icon({ of }: { readonly of: keyof typeof ICONS }) {
 
 function titleOf(id: Column['id'], text: RowText): string | undefined {
   if (id === 'params') return text.exactElements
+  if (id === 'share') return text.share === undefined ? undefined : formatShare(text.share)
+  if (id === 'hash') return HASH_TEXT[text.hash] || undefined
   return id === 'shape' || id === 'dtype' ? text[id] : undefined
 }
 
@@ -102,7 +114,7 @@ function cell(id: Column['id'], text: RowText) {
     case 'share':
       return text.share !== undefined && <>
         <span class="bar" aria-hidden="true"><span style={{ width: `${text.share * 100}%` }} /></span>
-        {formatShare(text.share)}
+        <span class="percent">{formatShare(text.share)}</span>
       </>
     case 'hash':
       return text.hash !== 'none' && <><Icon of={text.hash} /><span class="unseen">{HASH_TEXT[text.hash]}</span></>

@@ -1,14 +1,22 @@
 // Names that lose their middle where they are too wide: the end tells names apart.
 
-/** The least and most characters of the end. */
-const SHORTEST = 8
-const LONGEST = 26
+/** The share of the end. A path keeps only its end: what tells it from others is rarely in its first names. */
+const [NAME_END, PATH_END] = [0.64, 1]
+/** The end begins at a separator if there is one within so many characters. */
+const NEAR = 6
 
-/** A name in two parts; the first may be cut at its end, the second may not. The second begins at a separator if it can. */
-export function splitForMiddle(name: string): readonly [start: string, end: string] {
-  if (name.length <= LONGEST / 2) return ['', name]
-  const least = Math.max(0, name.length - LONGEST)
-  for (let at = least; at <= name.length - SHORTEST; at++) if ('/._-'.includes(name[at]!)) return [name.slice(0, at), name.slice(at)]
-  const cut = name.length - LONGEST / 2
-  return [name.slice(0, cut), name.slice(cut)]
+/** A name in three parts, of which the second is left out, and is empty if the name has at most `most` characters. */
+export function cutMiddle(name: string, most: number): readonly [start: string, middle: string, end: string] {
+  if (name.length <= most) return [name, '', '']
+  const kept = Math.max(most - 1, 4)
+  const first = name.length - Math.ceil(kept * (name.indexOf('/') === name.lastIndexOf('/') ? NAME_END : PATH_END))
+  let end = first
+  for (let at = first; at < Math.min(first + NEAR, name.length - 1); at++) {
+    if ('/._-'.includes(name[at]!)) {
+      end = at
+      break
+    }
+  }
+  const start = first === name.length - kept ? 0 : kept - (name.length - end)
+  return [name.slice(0, start), name.slice(start, end), name.slice(end)]
 }

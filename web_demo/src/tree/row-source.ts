@@ -13,6 +13,8 @@ export interface RowText {
   /** The text after the name: a value, a count, or how the sizes of equal layers add up. */
   readonly note: string
   readonly kind: 'container' | 'tensor' | 'value'
+  /** Whether it stands for several layers. */
+  readonly isRun: boolean
   /** The class of a part of the state, such as the optimizer; '' for other rows. */
   readonly part: string
   readonly dtype: string
@@ -101,6 +103,8 @@ export class TreeRows implements RowSource {
     const states = new Set(Array.from(members, (member) => hashes.of(member)))
     return {
       ...text,
+      isRun: true,
+      dtype: '',
       path: `${text.path} and ${formatExact(members.length - 1)} more of equal structure`,
       // Tied tensors count once, so the sum may be less.
       note: `${formatExact(members.length)} × ${formatBytes(one.bytes)} ${totals.bytes === members.length * one.bytes ? '=' : '≥'} ${formatBytes(totals.bytes)}`,
@@ -173,6 +177,7 @@ function describe(file: OpenFile, id: number, name: string, part: string): RowTe
     path: visible(node.path),
     note: isContainer && totals ? formatCount(totals.tensors) : preview(node.value),
     kind: isContainer ? 'container' : tensor ? 'tensor' : 'value',
+    isRun: false,
     part,
     dtype: tensor?.dtype ?? node.kind,
     shape: tensor ? formatShape(tensor.shape) : '',

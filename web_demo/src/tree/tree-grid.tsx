@@ -35,6 +35,8 @@ export interface TreeGridProps {
 const ROW_HEIGHT = 28
 /** Extra rows beyond the edges, so that a quick scroll shows no gap. */
 const BEYOND = 8
+/** Measures a character of a name. */
+const RULER = '0'.repeat(40)
 /** After this many milliseconds a letter starts a new name. */
 const PAUSE = 700
 
@@ -43,6 +45,7 @@ export function TreeGrid(props: TreeGridProps) {
   const { rows, columns, order, active, selected, label } = props
   const element = useRef<HTMLDivElement>(null)
   const [view, setView] = useState(400)
+  const [[width, character], setWidths] = useState([200, 8])
   const [offset, setOffset] = useState(0)
   // The scroll position set by the page; any other position comes from the user.
   const placed = useRef(-1)
@@ -53,10 +56,14 @@ export function TreeGrid(props: TreeGridProps) {
 
   useLayoutEffect(() => {
     const grid = element.current!
-    const measure = (): void => setView(Math.max(grid.clientHeight - ROW_HEIGHT, ROW_HEIGHT))
+    const [name, ruler] = ['.grid-head .c-name', '.ruler'].map((selector) => grid.querySelector<HTMLElement>(selector)!)
+    const measure = (): void => {
+      setView(Math.max(grid.clientHeight - ROW_HEIGHT, ROW_HEIGHT))
+      setWidths([name!.offsetWidth, ruler!.offsetWidth / RULER.length || 8])
+    }
     measure()
     const observer = new ResizeObserver(measure)
-    observer.observe(grid)
+    for (const measured of [grid, name!]) observer.observe(measured)
     return () => observer.disconnect()
   }, [])
 
@@ -152,6 +159,7 @@ export function TreeGrid(props: TreeGridProps) {
       }}
     >
       <div role="rowgroup" class="grid-head">
+        <span class="ruler label" aria-hidden="true">{RULER}</span>
         <div role="row" aria-rowindex={1} class="grid-row">
           {columns.map((column) => <Header column={column} order={order} onOrder={props.onOrder} />)}
         </div>
@@ -167,6 +175,8 @@ export function TreeGrid(props: TreeGridProps) {
             top={isScaled(scale) ? scrolled + row * ROW_HEIGHT - at : row * ROW_HEIGHT}
             isActive={row === active}
             isSelected={rows.item(row) === selectedItem}
+            width={width!}
+            character={character!}
             onPress={press}
             onOpen={props.onOpen}
           />

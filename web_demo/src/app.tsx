@@ -11,14 +11,13 @@ import { Opening } from './open/opening'
 import { servedFiles, type ServedFile } from './open/served-files'
 import { Welcome } from './open/welcome'
 import { focusPane, Pane } from './pane/pane'
-import { Divider } from './tree/divider'
-import { PathBar } from './tree/path-bar'
 import { TreePane } from './tree/tree-pane'
 import { lazy, loadParts } from './ui/lazy'
 import { Meter } from './ui/meter'
 import { ThemeSwitch } from './ui/theme'
 import { visible } from './ui/visible'
 
+const Frame = lazy(async () => (await import('./tree/frame')).Frame)
 const ProblemPage = lazy(async () => (await import('./open/problem-page')).ProblemPage)
 
 const VISITED = 'espalier.visited'
@@ -130,8 +129,7 @@ export function App() {
               showPane(true)
               setTimeout(focusPane)
             }} />
-            <Divider />
-            <PathBar file={current} selected={item} onSelect={(to) => select(current, to)} onBack={() => showPane(false)} />
+            <Frame file={current} selected={item} onSelect={(to) => select(current, to)} onBack={() => showPane(false)} />
             <Pane file={current} files={files.files} selected={item} version={hashesVersion} onSelect={(to) => select(current, to)} onParts={(parts) => files.addParts(current, parts)} onHashes={() => noteHashes(undefined)} />
           </div>
         ) : !opening && !problem && <Welcome served={served} onOpen={add} />}

@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import { open, write } from 'espalier'
 import { runNow } from '../build/data/slices.js'
 import { Arrangement } from '../build/tree/arrangement.js'
+import { Arranger } from '../build/tree/arranger.js'
 import { Outline } from '../build/tree/outline.js'
 import { Rows } from '../build/tree/rows.js'
 
@@ -13,13 +14,14 @@ const dense = () => ({ w: weight(), b: weight(2) })
 async function arranged(tree, set = {}) {
   const ckpt = await open(await write(tree), { nest: true })
   const outline = new Outline(ckpt)
-  const arrangement = Object.assign(new Arrangement(outline), set)
+  const arrangement = new Arrangement(outline)
+  const arranger = (arrangement.arranger = Object.assign(new Arranger(outline, arrangement), set))
   const nameOf = (item) => {
     const members = arrangement.run(item)?.members
     return members ? `${outline.name(members[0])} to ${outline.name(members.at(-1))}` : arrangement.chain(item).map((node) => outline.name(node)).join('/')
   }
   const below = (item) => Array.from({ length: arrangement.count(item) }, (_, i) => arrangement.child(item, i))
-  return { ckpt, arrangement, nameOf, below, names: (item) => below(item).map(nameOf), id: (path) => ckpt.get(path).id }
+  return { ckpt, arrangement, arranger, nameOf, below, names: (item) => below(item).map(nameOf), id: (path) => ckpt.get(path).id }
 }
 
 test('single children share a row, down to a tensor, but for the parts of the state', async () => {
@@ -52,7 +54,7 @@ test('layers of equal structure are one row, which can be opened', async () => {
   const rows = new Rows(arrangement)
   assert.equal(rows.level(rows.reveal(id('m/layers/4/w'))), 5)
   assert.equal(rows.isOpen(run), true)
-  arrangement.areRunsFolded = false
+  arrangement.arranger.areRunsFolded = false
   assert.equal(arrangement.parent(id('m/layers/4')), layers)
   assert.equal(arrangement.count(layers), 6)
 })
@@ -71,7 +73,7 @@ test('siblings are sorted by name with numbers as numbers, by bytes and by param
   const tree = { m: new Map([['l10', weight(3)], ['l2', weight(9)], ['a', new Float64Array(2).fill(5)], ['l1', weight(1)], ['l02', weight(9)]]) }
   const { arrangement, names, id } = await arranged(tree)
   const order = (by, isDown = false) => {
-    arrangement.order = { by, isDown }
+    arrangement.arranger.order = { by, isDown }
     return names(id('m')).join(' ')
   }
   assert.equal(order('stored'), 'l10 l2 a l1 l02')
@@ -85,7 +87,7 @@ test('siblings are sorted by name with numbers as numbers, by bytes and by param
 test('a run is sorted by all of its layers', async () => {
   const { arrangement, names, id } = await arranged({ m: new Map([['head', weight(14)], ['0', dense()], ['1', dense()], ['2', dense()]]) }, { areRunsFolded: true, order: { by: 'bytes', isDown: true } })
   assert.deepEqual(names(id('m')), ['0 to 2', 'head'])
-  arrangement.order = { by: 'name', isDown: false }
+  arrangement.arranger.order = { by: 'name', isDown: false }
   assert.deepEqual(names(id('m')), ['0 to 2', 'head'])
 })
 
@@ -94,7 +96,7 @@ test('a large container is sorted in slices, and shown as stored until then', as
   const { arrangement, below, id } = await arranged({ list: new Map(Array.from({ length: count }, (_, i) => [`n${(i * 7919) % count}`, i])) })
   const list = id('list')
   assert.equal(arrangement.arranging(list), undefined)
-  arrangement.order = { by: 'name', isDown: false }
+  arrangement.arranger.order = { by: 'name', isDown: false }
   const stored = below(list)[0]
   const work = arrangement.arranging(list)
   for (let i = 0; i < 5; i++) assert.equal(work.next().done, false)

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { open, write } from 'espalier'
 import { runNow } from '../build/data/slices.js'
-import { findMatches, joined, NO_FILTER, parseBytes, sortMatches } from '../build/tree/filter.js'
+import { findMatches, joined, parseBytes, sortMatches } from '../build/tree/filter.js'
+import { NO_FILTER } from '../build/tree/filter-fields.js'
 import { Outline } from '../build/tree/outline.js'
 
 const ckpt = await open(await write({

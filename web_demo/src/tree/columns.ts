@@ -1,6 +1,6 @@
 // The columns of the tree. A column that would be empty, or equal to another one, is left out.
 import type { OpenFile } from '../data/open-file'
-import type { Order } from './sort'
+import type { Order } from './order'
 
 /** A column. */
 export interface Column {
@@ -40,11 +40,4 @@ export function columnsOf({ checkpoint, outline }: OpenFile): readonly Column[] 
 /** The characters of the longest type name in a file. */
 export function longestType({ outline }: OpenFile): number {
   return Math.max(7, ...outline.totalsByDType(outline.tops[0]!).map(({ dtype }) => dtype.length))
-}
-
-/** The order that a header changes to: large sizes first, names from the beginning, at last the order of the file. */
-export function nextOrder(order: Order, by: Order['by']): Order {
-  const first = by !== 'name'
-  if (order.by !== by) return { by, isDown: first }
-  return order.isDown === first ? { by, isDown: !first } : { by: 'stored', isDown: false }
 }

@@ -1,20 +1,20 @@
 // The bar between the tree and the pane, which sets the width of the tree.
-import { useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { recall, remember } from '../data/memory'
+import { useRef, useState } from 'preact/hooks'
+import { remember } from '../data/memory'
+import { applyTreeWidth, storedTreeWidth, TREE_WIDTH } from './tree-width'
 
-const NAME = 'espalier.tree-width'
 /** Percent of the page. */
 const [USUAL, LEAST, MOST, STEP] = [52, 20, 80, 2]
 
 /** A separator that a pointer drags and that the arrow keys move. A double click restores the usual width. */
 export function Divider() {
   const bar = useRef<HTMLDivElement>(null)
-  const [width, setWidth] = useState(() => limited(Number(recall(NAME)) || USUAL))
-  useLayoutEffect(() => bar.current!.parentElement!.style.setProperty('--tree-width', `${width}%`), [width])
+  const [width, setWidth] = useState(() => limited(storedTreeWidth() ?? USUAL))
   const change = (to: number): void => {
     const next = limited(to)
     setWidth(next)
-    remember(NAME, next === USUAL ? undefined : String(next))
+    remember(TREE_WIDTH, next === USUAL ? undefined : String(next))
+    applyTreeWidth(next)
   }
   const onKeyDown = (event: KeyboardEvent): void => {
     const to = { ArrowLeft: width - STEP, ArrowRight: width + STEP, Home: LEAST, End: MOST }[event.key]

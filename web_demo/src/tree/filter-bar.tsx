@@ -1,8 +1,7 @@
 // The fields above the tree.
 import type { DType } from 'espalier'
 import { useRef } from 'preact/hooks'
-import type { Filter } from './filter'
-import { isFiltering, NO_FILTER } from './filter'
+import { isFiltering, NO_FILTER, type Filter } from './filter-fields'
 
 interface FilterBarProps {
   readonly filter: Filter

@@ -1,32 +1,18 @@
 // Applies the filter.
-import type { Checkpoint, DType, Node } from 'espalier'
+import type { Checkpoint, Node } from 'espalier'
 import type { Work } from '../data/slices'
+import type { Filter } from './filter-fields'
 import { parseFilter } from './filter-text'
 import { naturalKey } from './natural'
 import type { Outline } from './outline'
-import { sortedPositions, type Order } from './sort'
+import type { Order } from './order'
+import { sortedPositions } from './sort'
 import { subtrees } from './subtrees'
-
-/** The fields of the filter. */
-export interface Filter {
-  readonly text: string
-  readonly dtype: DType | ''
-  /** '' for any, or bytes, perhaps with a unit: '64', '1.5 MiB'. */
-  readonly leastSize: string
-}
-
-/** The filter that matches everything. */
-export const NO_FILTER: Filter = { text: '', dtype: '', leastSize: '' }
 
 /** The number of matches, and their node numbers. */
 export interface Matches {
   readonly length: number
   readonly itemAt: (position: number) => number
-}
-
-/** Whether a filter excludes anything. */
-export function isFiltering({ text, dtype, leastSize }: Filter): boolean {
-  return text.trim() !== '' || dtype !== '' || leastSize.trim() !== ''
 }
 
 /**

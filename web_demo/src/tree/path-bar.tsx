@@ -3,7 +3,8 @@ import type { OpenFile } from '../data/open-file'
 import { partClass } from '../ui/families'
 import { visible } from '../ui/visible'
 
-interface PathBarProps {
+/** The path and its actions. */
+export interface PathBarProps {
   readonly file: OpenFile
   readonly selected: number
   onSelect(node: number): void

@@ -122,51 +122,8 @@ export class TreeRows implements RowSource {
   }
 }
 
-/** The matches of a filter: a flat list. */
-export class MatchRows implements RowSource {
-  readonly #file: OpenFile
-  readonly #itemAt: (row: number) => number
-
-  constructor(file: OpenFile, readonly length: number, itemAt: (row: number) => number) {
-    this.#file = file
-    this.#itemAt = itemAt
-  }
-
-  item(row: number): number {
-    return this.#itemAt(row)
-  }
-
-  node(row: number): number {
-    return this.item(row)
-  }
-
-  itemOf(node: number): number {
-    return node
-  }
-
-  level(): number {
-    return 0
-  }
-
-  isOpen(): undefined {
-    return undefined
-  }
-
-  place(row: number): { position: number; count: number } {
-    return { position: row, count: this.length }
-  }
-
-  name(row: number): string {
-    return this.#file.outline.node(this.item(row)).path || 'state'
-  }
-
-  text(row: number): RowText {
-    const name = this.name(row)
-    return describe(this.#file, this.item(row), name, partClass(name.split('/', 1)[0]!))
-  }
-}
-
-function describe(file: OpenFile, id: number, name: string, part: string): RowText {
+/** What a row of a node says. @param part its class as a part of the state, or '' */
+export function describe(file: OpenFile, id: number, name: string, part: string): RowText {
   const { outline, hashes } = file
   const node = outline.node(id)
   const { tensor } = node

@@ -1,15 +1,6 @@
 // Sorts long lists in slices.
 import type { Work } from '../data/slices'
 
-/** What rows are sorted by. `stored` is the order of the file. */
-export interface Order {
-  readonly by: 'stored' | 'name' | 'params' | 'bytes'
-  readonly isDown: boolean
-}
-
-/** The order of the file. */
-export const STORED: Order = { by: 'stored', isDown: false }
-
 /** Elements sorted at once, and merged between two pauses. */
 const PIECE = 4096
 

@@ -5,7 +5,7 @@ import type { Column } from './columns'
 import { GridRow } from './grid-row'
 import { visible } from '../ui/visible'
 import type { RowSource } from './row-source'
-import type { Order } from './sort'
+import type { Order } from './order'
 import { isScaled, offsetShowing, scaleFor, toContent, toScroll } from './scroll-scale'
 
 /** The inputs and callbacks of the grid. */

@@ -2,10 +2,13 @@
 import { useEffect, useMemo, useReducer, useRef, useState } from 'preact/hooks'
 import type { OpenFile } from '../data/open-file'
 import { runInTurns, type Work } from '../data/slices'
-import { columnsOf, longestType, nextOrder } from './columns'
-import { NO_FILTER } from './filter'
+import type { Arranger } from './arranger'
+import { columnsOf, longestType } from './columns'
+import { NO_FILTER } from './filter-fields'
 import { FilterBar } from './filter-bar'
-import { MatchRows, TreeRows, type RowSource } from './row-source'
+import { loadTools } from './load-tools'
+import { nextOrder, STORED } from './order'
+import { TreeRows } from './row-source'
 import { TreeGrid } from './tree-grid'
 import { useMatches } from './use-matches'
 
@@ -31,11 +34,11 @@ export function TreePane({ file, selected, version, onSelect, onNested, onPress,
   const { arrangement, outline } = file
   const [drawn, redraw] = useReducer((count: number) => count + 1, 0)
   const [filter, setFilter] = useState(NO_FILTER)
-  const [order, setOrder] = useState(arrangement.order)
-  const { matches, said: found } = useMatches(file, filter, order)
+  const [order, setOrder] = useState(arrangement.arranger?.order ?? STORED)
+  const [matches, found] = useMatches(file, filter, order)
   const [said, setSaid] = useState('')
   const tree = useMemo(() => new TreeRows(file), [file])
-  const rows: RowSource = useMemo(() => (matches ? new MatchRows(file, matches.length, matches.itemAt) : tree), [tree, matches])
+  const rows = matches ?? tree
   const columns = useMemo(() => columnsOf(file), [file])
   const [active, setActive] = useState(() => Math.max(0, file.rows.rowOf(tree.itemOf(selected ?? outline.tops[0]!))))
   const section = useRef<HTMLElement>(null)
@@ -125,9 +128,11 @@ export function TreePane({ file, selected, version, onSelect, onNested, onPress,
     else finish()
   }
 
-  const sort = (by: typeof order.by): void => {
-    arrangement.order = nextOrder(order, by)
-    setOrder(arrangement.order)
+  /** Changes how the tree is arranged. */
+  const rearrange = async (change: (arranger: Arranger) => void): Promise<void> => {
+    interrupt()
+    const { Arranger } = await loadTools()
+    change((arrangement.arranger ??= new Arranger(outline, arrangement)))
     isSwitching.current = true
     arrange(false)
   }
@@ -139,15 +144,11 @@ export function TreePane({ file, selected, version, onSelect, onNested, onPress,
         dtypes={dtypes}
         said={said || found}
         areNamesNested={file.areNamesNested}
-        areRunsFolded={arrangement.areRunsFolded}
+        areRunsFolded={arrangement.arranger?.areRunsFolded ?? false}
         onFilter={setFilter}
         onDown={() => section.current!.querySelector<HTMLElement>('.grid-body [tabindex="0"]')?.focus()}
         onNested={onNested}
-        onFolded={(isFolded) => {
-          isSwitching.current = true
-          arrangement.areRunsFolded = isFolded
-          arrange(false)
-        }}
+        onFolded={(isFolded) => void rearrange((arranger) => { arranger.areRunsFolded = isFolded })}
         onOpenAll={() => arrange(true)}
         onCloseAll={() => {
           interrupt()
@@ -171,7 +172,7 @@ export function TreePane({ file, selected, version, onSelect, onNested, onPress,
           select(row)
           onPress()
         }}
-        onOrder={sort}
+        onOrder={(by) => void rearrange((arranger) => setOrder((arranger.order = nextOrder(arranger.order, by))))}
         onOpen={setOpen}
         onOpenSiblings={(row) => {
           if (matches || isSwitching.current) return

@@ -1,50 +1,36 @@
-// Runs the filter while the user types.
+// Filters while the user types.
 import { useEffect, useState } from 'preact/hooks'
 import type { OpenFile } from '../data/open-file'
-import { runInTurns, type Work } from '../data/slices'
-import { formatExact } from '../ui/format'
-import { findMatches, isFiltering, joined, sortMatches, type Filter, type Matches } from './filter'
-import type { Order } from './sort'
+import { isFiltering, type Filter } from './filter-fields'
+import { loadTools } from './load-tools'
+import type { Order } from './order'
+import type { RowSource } from './row-source'
 
 /** Milliseconds that a filter waits for the next letter; a search among a million names takes as long. */
 const TYPING = 10
 
-/** The matches of a filter, and what to say about them. No matches while nothing is filtered. */
-export function useMatches({ checkpoint, outline }: OpenFile, filter: Filter, order: Order): { readonly matches: Matches | undefined; readonly said: string } {
-  const [matches, setMatches] = useState<Matches>()
-  const [said, setSaid] = useState('')
+/** The rows that a filter finds, undefined while nothing is filtered, and what to say about them. */
+export function useMatches(file: OpenFile, filter: Filter, order: Order): readonly [RowSource | undefined, string] {
+  const [found, setFound] = useState<readonly [RowSource | undefined, string]>([undefined, ''])
   useEffect(() => {
     if (!isFiltering(filter)) {
-      setMatches(undefined)
-      setSaid('')
+      setFound([undefined, ''])
       return
     }
     const stop = new AbortController()
-    const pieces: Matches[] = []
-    function* search(): Work<Matches> {
-      const found = yield* findMatches(checkpoint, filter, pieces)
-      return order.by === 'stored' ? found : yield* sortMatches(outline, found, order)
-    }
-    let isShown = false
-    const timer = setTimeout(() => {
-      runInTurns(search(), stop.signal, () => {
-        if (isShown || pieces.length === 0 || order.by !== 'stored') return
-        // The first matches at once, and all of them when they are known.
-        isShown = true
-        const first = joined(pieces)
-        setMatches(first)
-        setSaid(`${formatExact(first.length)} found so far`)
-      }).then((found) => {
-        setMatches(found)
-        setSaid(found.length === 0 ? 'nothing found' : `${formatExact(found.length)} found`)
-      }).catch((error: unknown) => {
-        if (!stop.signal.aborted) setSaid(error instanceof Error ? error.message : String(error))
-      })
+    const timer = setTimeout(async () => {
+      try {
+        const { MatchRows, search } = await loadTools()
+        stop.signal.throwIfAborted()
+        await search(file, filter, order, stop.signal, ({ length, itemAt }, said) => setFound([new MatchRows(file, length, itemAt), said]))
+      } catch (error) {
+        if (!stop.signal.aborted) setFound(([rows]) => [rows, error instanceof Error ? error.message : String(error)])
+      }
     }, TYPING)
     return () => {
       clearTimeout(timer)
       stop.abort()
     }
-  }, [checkpoint, filter, order])
-  return { matches, said }
+  }, [file, filter, order])
+  return found
 }

@@ -6,8 +6,6 @@ const SPECIAL = /[*?[\]{}]/
 export interface Word {
   /** Patterns of the package, to match in any case. */
   readonly patterns: readonly string[]
-  /** For plain text: what consecutive names contain, for each pattern. Undefined for globs. */
-  readonly parts: readonly (readonly string[])[] | undefined
 }
 
 /** Alternatives, one of which must match; of each all words must match. Empty if there is no text. */
@@ -40,15 +38,10 @@ function wordOf(word: string, isNested: boolean): Word {
   const readings = isNested && word.includes('.') ? [word, word.replaceAll('.', '/')] : [word]
   if (!SPECIAL.test(word)) {
     // A slash at an end, or two of them, ask for nothing more.
-    const parts = readings.map((reading) => reading.split('/').filter((segment) => segment !== '')).filter((segments) => segments.length > 0)
-    return { patterns: parts.map((names) => `**/${containing(names)}`), parts }
+    const paths = readings.map((reading) => reading.split('/').filter((name) => name !== '')).filter((names) => names.length > 0)
+    return { patterns: paths.map((names) => `**/*${names.map((name) => name.replace(/[\\!-]/g, '\\$&')).join('*/*')}*`) }
   }
   // In brackets and braces a dot is no separator.
   const globs = readings.filter((reading, i) => i === 0 || !/[[{][^\]}]*\/[^\]}]*[\]}]/.test(reading))
-  return { patterns: globs.map((glob) => (/^(\/|\*\*(\/|$))/.test(glob) ? glob : `**/${glob.replace(/^\/+/, '')}`)), parts: undefined }
-}
-
-/** The pattern for consecutive names that contain these texts. */
-export function containing(names: readonly string[]): string {
-  return `*${names.map((name) => name.replace(/[\\!-]/g, '\\$&')).join('*/*')}*`
+  return { patterns: globs.map((glob) => (/^(\/|\*\*)/.test(glob) ? glob : `**/${glob}`)) }
 }

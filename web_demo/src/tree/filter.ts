@@ -36,12 +36,12 @@ export function* findMatches(checkpoint: Checkpoint, { text, dtype, leastSize }:
   const marks = new Marks(isConjunction ? checkpoint.nodeCount : 0)
   let done = 0
   for (const { node, open, isAlone, share } of subtrees(checkpoint.root, alternatives.flat(), checkpoint.nodeCount)) {
-    // For each alternative the words that the node's own path does not have yet.
-    const left = alternatives.map((words) => words.map((word) => open.get(word)).filter((patterns) => patterns !== undefined))
-    const isMatch = left.length === 0 || left.some((patterns) => patterns.length === 0)
+    // For each alternative that is still possible, the words that the node's own path does not have yet.
+    const left = alternatives.map((words) => words.map((word) => open.get(word)).filter((patterns) => patterns !== undefined)).filter((words) => words.every((patterns) => patterns.length > 0))
+    const isMatch = alternatives.length === 0 || left.some((patterns) => patterns.length === 0)
     if (isAlone) {
       if (isMatch && !areTensors) pieces.push({ length: 1, itemAt: () => node.id })
-    } else {
+    } else if (isMatch || left.length > 0) {
       const found = isMatch ? select(node, undefined) : yield* selectSome(node, left, select, marks, done)
       if (found.length > 0) pieces.push(found)
     }

@@ -72,7 +72,7 @@ export class Arrangement implements Items {
   position(item: number): number {
     const parent = this.parent(item)
     if (parent === undefined) return this.tops.indexOf(item)
-    return this.arranger?.children(parent)?.indexOf(item) ?? this.chain(item)[0]! - this.firstChild(parent)
+    return this.arranger?.position(parent, item) ?? this.chain(item)[0]! - this.firstChild(parent)
   }
 
   /** The work to sort a large container; undefined if there is none to do. */

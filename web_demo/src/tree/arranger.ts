@@ -29,7 +29,7 @@ export class Arranger {
   #areRunsFolded = false
   #order: Order = STORED
   #small = new Map<number, Uint32Array>()
-  #large = new Map<number, Uint32Array>()
+  #large = new Map<number, { readonly items: Uint32Array; readonly positions: Uint32Array }>()
 
   constructor(outline: Outline, arrangement: Arrangement) {
     this.#outline = outline
@@ -60,7 +60,7 @@ export class Arranger {
     const isSorted = this.#order.by !== 'stored' && !run
     if (!isSorted && !run) return this.#foldedOf(item)
     const { size } = this.#outline.node(this.#arrangement.nodeOf(item))
-    if (isSorted && size > LARGE) return this.#large.get(item)
+    if (isSorted && size > LARGE) return this.#large.get(item)?.items
     if (isSorted && size < 2) return undefined
     let shown = this.#small.get(item)
     if (!shown) {
@@ -69,6 +69,12 @@ export class Arranger {
       this.#small.set(item, shown)
     }
     return shown
+  }
+
+  /** The position of an item in what children() gives. */
+  position(container: number, item: number): number | undefined {
+    // Large containers have neither chains nor runs.
+    return this.#large.get(container)?.positions[item - this.#arrangement.firstChild(container)] ?? this.children(container)?.indexOf(item)
   }
 
   /** The item of the run that has a layer, while runs are folded. */
@@ -85,8 +91,11 @@ export class Arranger {
 
   *#arrangeLarge(item: number): Work<void> {
     const order = this.#order
-    const sorted = yield* this.#sorted(item)
-    if (order === this.#order) this.#large.set(item, sorted)
+    const items = yield* this.#sorted(item)
+    const first = this.#arrangement.firstChild(item)
+    const positions = new Uint32Array(items.length)
+    for (let i = 0; i < items.length; i++) positions[items[i]! - first] = i
+    if (order === this.#order) this.#large.set(item, { items, positions })
   }
 
   #forget(): void {

@@ -128,11 +128,13 @@ export function describe(file: OpenFile, id: number, name: string, part: string)
   const node = outline.node(id)
   const { tensor } = node
   const isContainer = node.size > 0
-  const totals = isContainer || tensor ? outline.totals(id) : undefined
+  const all = isContainer || tensor ? outline.totals(id) : undefined
+  // A container of values has no sizes.
+  const totals = tensor || all?.tensors ? all : undefined
   return {
     name: visible(name),
     path: visible(node.path),
-    note: isContainer && totals ? formatCount(totals.tensors) : preview(node.value),
+    note: isContainer ? formatCount(totals?.tensors ?? node.size) : preview(node.value),
     kind: isContainer ? 'container' : tensor ? 'tensor' : 'value',
     isRun: false,
     part,

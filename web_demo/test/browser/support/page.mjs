@@ -89,9 +89,9 @@ export function setControl(page, label, value) {
   }, label, value)
 }
 
-/** The tree's hash state of each row in the page. */
+/** The tree's hash state of each row in the page; '' for a file without hashes. */
 export function hashes(page) {
-  return page.$$eval('[role=treegrid] [aria-level]', (list) => Object.fromEntries(list.map((row) => [row.querySelector('.label').textContent, row.querySelector('.c-hash').textContent])))
+  return page.$$eval('[role=treegrid] [aria-level]', (list) => Object.fromEntries(list.map((row) => [row.querySelector('.label').textContent, row.querySelector('.c-hash')?.textContent ?? ''])))
 }
 
 /** Presses the switch until the page has a theme. */

@@ -51,6 +51,9 @@ try {
   }
   const weight = '#url=example.espalier&key=model/layers/8/weight'
   await show(weight)
+  // Layers in natural order.
+  await press(page, 'Name')
+  await said(page, '[aria-sort=ascending]', /Name/)
   await page.waitForSelector('.tensor-histogram svg')
   await shoot('statistics')
   // A tensor with few cells, because noise compresses badly.
@@ -85,7 +88,9 @@ try {
   await shoot('dark')
   await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: 'light' }])
   await show(weight, 360, 780)
+  // One tap from the tree.
   await choose(page, 'weight')
+  await page.waitForSelector('.tensor-histogram svg')
   await shoot('phone')
 } finally {
   await close()

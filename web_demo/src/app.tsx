@@ -17,12 +17,15 @@ import { Meter } from './ui/meter'
 import { ThemeSwitch } from './ui/theme'
 import { visible } from './ui/visible'
 
+const Frame = lazy(async () => (await import('./tree/frame')).Frame)
 const ProblemPage = lazy(async () => (await import('./open/problem-page')).ProblemPage)
 
 const VISITED = 'espalier.visited'
 
 /** The whole page. */
 export function App() {
+  // A narrow page shows either the tree or the pane.
+  const [isPaneShown, showPane] = useState(false)
   // By the file's number.
   const [selected, setSelected] = useState<Readonly<Record<number, number>>>({})
   const [hashesVersion, noteHashes] = useReducer((count: number) => count + 1, 0)
@@ -124,8 +127,12 @@ export function App() {
           />
         )}
         {current && item !== undefined ? (
-          <div class="work" key={current.number}>
-            <TreePane file={current} selected={item} version={hashesVersion} changeOf={changes?.of} onSelect={(to) => select(current, to)} onNested={(isNested) => files.setNested(current, isNested)} onEnter={focusPane} />
+          <div class={isPaneShown ? 'work is-pane-shown' : 'work'} key={current.number}>
+            <TreePane file={current} selected={item} version={hashesVersion} changeOf={changes?.of} onSelect={(to) => select(current, to)} onNested={(isNested) => files.setNested(current, isNested)} onPress={() => showPane(true)} onEnter={() => {
+              showPane(true)
+              setTimeout(focusPane)
+            }} />
+            <Frame file={current} selected={item} onSelect={(to) => select(current, to)} onBack={() => showPane(false)} />
             <Pane file={current} files={files.files} selected={item} version={hashesVersion} onSelect={(to) => select(current, to)} onParts={(parts) => files.addParts(current, parts)} onHashes={() => noteHashes(undefined)} onChanges={noteChanges} />
           </div>
         ) : !opening && !problem && <Welcome served={served} onOpen={add} />}

@@ -1,5 +1,6 @@
 // An open file, and the page's state for it.
 import { open, openInWorker, EspalierError, type Checkpoint, type OpenOptions } from 'espalier'
+import { Arrangement } from '../tree/arrangement'
 import { Outline } from '../tree/outline'
 import { Rows } from '../tree/rows'
 import { HashStates } from '../verify/hash-states'
@@ -25,6 +26,8 @@ export interface OpenFile {
   readonly map: MapLink | undefined
   readonly checkpoint: Checkpoint
   readonly outline: Outline
+  /** How the tree shows it. */
+  readonly arrangement: Arrangement
   readonly rows: Rows
   readonly hashes: HashStates
   /** Releases it all. */
@@ -73,7 +76,8 @@ export async function openFile(input: Input, options: Pick<OpenOptions, 'signal'
   const checkpoint = mapped?.checkpoint ?? original
   const outline = new Outline(checkpoint)
   const { id } = checkpoint.root
-  const rows = new Rows(outline)
+  const arrangement = new Arrangement(outline)
+  const rows = new Rows(arrangement)
   rows.setOpen(id, true)
   return {
     number: opened++,
@@ -87,6 +91,7 @@ export async function openFile(input: Input, options: Pick<OpenOptions, 'signal'
     map,
     checkpoint,
     outline,
+    arrangement,
     rows,
     hashes: new HashStates(outline, checkpoint.hasHashes || checkpoint.hasChecksums),
     close() {

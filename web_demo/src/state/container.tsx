@@ -34,7 +34,10 @@ export function Container({ node, depth = 0 }: { node: Node; depth?: number }) {
     <>
       {rows.length > 0 && (
         <dl class="state-list">
-          {rows.map((child) => (isInline(child) ? <ScalarRow key={child.id} node={child} /> : <NestedRow key={child.id} node={child} depth={depth} />))}
+          {rows.map((child) => {
+            const Row = isInline(child) ? ScalarRow : hasOnlyTensors(child) ? TensorsRow : NestedRow
+            return <Row key={child.id} node={child} depth={depth} />
+          })}
         </dl>
       )}
       {tensors > 0 && <p class="state-note">{tensors.toLocaleString('en')} {tensors === 1 ? 'tensor' : 'tensors'}</p>}
@@ -46,7 +49,12 @@ export function Container({ node, depth = 0 }: { node: Node; depth?: number }) {
   )
 }
 
-function ScalarRow({ node }: { node: Node }) {
+interface RowProps {
+  readonly node: Node
+  readonly depth: number
+}
+
+function ScalarRow({ node }: RowProps) {
   return (
     <div class="state-row">
       <dt>{keyText(node)}</dt>
@@ -57,7 +65,26 @@ function ScalarRow({ node }: { node: Node }) {
   )
 }
 
-function NestedRow({ node, depth }: { node: Node; depth: number }) {
+/** Containers with more children are not searched for values. */
+const FEW = 64
+
+/** Whether there is nothing to show of a container but how many tensors it has. */
+function hasOnlyTensors(node: Node): boolean {
+  if (node.size === 0 || node.size > FEW) return false
+  for (const child of node.children) if (!child.tensor) return false
+  return true
+}
+
+function TensorsRow({ node }: RowProps) {
+  return (
+    <div class="state-row">
+      <dt>{keyText(node)}</dt>
+      <dd class="state-note"><Label node={node} />{node.kind} of {node.size === 1 ? '1 tensor' : `${node.size} tensors`}</dd>
+    </div>
+  )
+}
+
+function NestedRow({ node, depth }: RowProps) {
   const [isOpen, setOpen] = useState(depth < OPEN_DEPTH && node.size <= SMALL)
   return (
     <div class="state-nested">

@@ -1,6 +1,5 @@
 // Finds siblings of equal structure, such as the layers of a transformer.
 import type { Node } from 'espalier'
-import type { Work } from '../data/slices'
 
 /** The interface of a tree for comparing its parts. */
 export interface Structure {
@@ -14,31 +13,36 @@ export interface Structure {
 const MOST_ITEMS = 2000
 
 /**
- * Runs of children that are numbered one after the other, are containers and have equal structure: names, kinds, dtypes and shapes. Gives
- * the first child of each run and how many there are; undefined if no two are equal.
+ * Runs of children that are numbered one after the other, are containers and have equal structure: names, kinds, dtypes
+ * and shapes. The file may store them in another order, such as 0, 1, 10, 11, 2. Gives the members of each run of two
+ * or more, by number.
  */
-export function* equalRuns(tree: Structure, item: number): Work<{ firsts: Uint32Array; lengths: Uint32Array } | undefined> {
-  const count = tree.count(item)
-  const firsts: number[] = []
-  const lengths: number[] = []
-  let last: string | undefined
-  let next = NaN
-  for (let i = 0; i < count; i++) {
+export function equalRuns(tree: Structure, item: number): readonly Uint32Array[] {
+  const numbered: { readonly child: number; readonly number: number }[] = []
+  for (let i = 0, count = tree.count(item); i < count; i++) {
     const child = tree.child(item, i)
     const name = tree.name(child)
-    const print = tree.count(child) > 0 && /^(0|[1-9]\d{0,14})$/.test(name) ? fingerprint(tree, child) : undefined
-    // A run has no gaps, so its first and last number identify its layers.
-    const follows = Number(name) === next
-    next = Number(name) + 1
-    if (print !== undefined && print === last && follows) lengths[lengths.length - 1]!++
-    else {
-      firsts.push(child)
-      lengths.push(1)
-    }
-    last = print
-    yield i / count
+    if (/^(0|[1-9]\d{0,14})$/.test(name) && tree.count(child) > 0) numbered.push({ child, number: Number(name) })
   }
-  return firsts.length === count ? undefined : { firsts: Uint32Array.from(firsts), lengths: Uint32Array.from(lengths) }
+  numbered.sort((a, b) => a.number - b.number)
+  const runs: Uint32Array[] = []
+  let run: number[] = []
+  let last: string | undefined
+  let next = NaN
+  const end = (): void => {
+    if (run.length > 1) runs.push(Uint32Array.from(run))
+    run = []
+  }
+  for (const { child, number } of numbered) {
+    const print = fingerprint(tree, child)
+    // A run has no gaps, so its first and last number identify its layers.
+    if (print === undefined || print !== last || number !== next) end()
+    run.push(child)
+    last = print
+    next = number + 1
+  }
+  end()
+  return runs
 }
 
 /** A text that is equal for equal structures; undefined for large ones. */

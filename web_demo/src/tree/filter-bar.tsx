@@ -1,8 +1,7 @@
 // The fields above the tree.
 import type { DType } from 'espalier'
 import { useRef } from 'preact/hooks'
-import type { Filter } from './filter'
-import { isFiltering, NO_FILTER } from './filter'
+import { isFiltering, NO_FILTER, type Filter } from './filter-fields'
 
 interface FilterBarProps {
   readonly filter: Filter
@@ -13,6 +12,8 @@ interface FilterBarProps {
   readonly areNamesNested: boolean
   readonly areRunsFolded: boolean
   onFilter(filter: Filter): void
+  /** Called to go on to the rows. */
+  onDown(): void
   onNested(isNested: boolean): void
   onFolded(isFolded: boolean): void
   onOpenAll(): void
@@ -23,18 +24,29 @@ interface FilterBarProps {
 export function FilterBar(props: FilterBarProps) {
   const { filter, dtypes, said, onFilter } = props
   const text = useRef<HTMLInputElement>(null)
+  const clear = (): void => {
+    onFilter(NO_FILTER)
+    text.current?.focus()
+  }
   return (
     <form role="search" class="filter" aria-label="Filter" onSubmit={(event) => event.preventDefault()}>
       <label class="filter-text">
         <span class="unseen">Name or pattern</span>
+        <svg class="icon" viewBox="0 0 16 16" aria-hidden="true"><path d="M7 2.5a4.5 4.5 0 1 0 0 9a4.5 4.5 0 1 0 0-9M10.5 10.5L14 14" /></svg>
         <input
           ref={text}
           type="search"
           value={filter.text}
-          placeholder="Filter: weight, or **/attn/*.bias"
+          placeholder="Filter: attn weight, *.bias, norm | embed"
+          title="Words that must all occur. | separates alternatives. Globs: *, ?, **, [0-3], {a,b}; at the top only with / before them."
           autocomplete="off"
           spellcheck={false}
           onInput={({ currentTarget }) => onFilter({ ...filter, text: currentTarget.value })}
+          onKeyDown={(event) => {
+            if (event.key !== 'ArrowDown') return
+            event.preventDefault()
+            props.onDown()
+          }}
         />
       </label>
       <label>
@@ -59,18 +71,7 @@ export function FilterBar(props: FilterBarProps) {
         <label><input type="checkbox" checked={props.areRunsFolded} onChange={({ currentTarget }) => props.onFolded(currentTarget.checked)} /> fold equal layers</label>
         <button type="button" class="plain" onClick={props.onOpenAll}>expand all</button>
         <button type="button" class="plain" onClick={props.onCloseAll}>collapse</button>
-        {isFiltering(filter) && (
-          <button
-            type="button"
-            class="plain"
-            onClick={() => {
-              onFilter(NO_FILTER)
-              text.current?.focus()
-            }}
-          >
-            clear filter
-          </button>
-        )}
+        {isFiltering(filter) && <button type="button" class="plain" onClick={clear}>clear filter</button>}
         <output role="status">{said}</output>
       </div>
     </form>

@@ -1,17 +1,13 @@
 // Applies the filter.
-import type { Checkpoint, DType } from 'espalier'
-import { patternOf } from './pattern'
-
-/** The fields of the filter. */
-export interface Filter {
-  readonly text: string
-  readonly dtype: DType | ''
-  /** '' for any, or bytes, perhaps with a unit: '64', '1.5 MiB'. */
-  readonly leastSize: string
-}
-
-/** The filter that matches everything. */
-export const NO_FILTER: Filter = { text: '', dtype: '', leastSize: '' }
+import type { Checkpoint, Node } from 'espalier'
+import type { Work } from '../data/slices'
+import type { Filter } from './filter-fields'
+import { parseFilter } from './filter-text'
+import { naturalKey } from './natural'
+import type { Outline } from './outline'
+import type { Order } from './order'
+import { sortedPositions } from './sort'
+import { subtrees } from './subtrees'
 
 /** The number of matches, and their node numbers. */
 export interface Matches {
@@ -19,23 +15,118 @@ export interface Matches {
   readonly itemAt: (position: number) => number
 }
 
-/** Whether a filter excludes anything. */
-export function isFiltering({ text, dtype, leastSize }: Filter): boolean {
-  return text.trim() !== '' || dtype !== '' || leastSize.trim() !== ''
-}
-
 /**
- * Finds nodes by a pattern; only tensors if a dtype or a size is given.
+ * Finds nodes; only tensors if a dtype or a size is given. Searches one subtree after the other.
+ * @param pieces where the matches of each subtree are added; joined() makes one list of them
  * @throws EspalierError invalid_pattern, RangeError for an invalid size
  */
-export function findMatches(checkpoint: Checkpoint, { text, dtype, leastSize }: Filter): Matches {
-  const { pattern, ignoreCase } = patternOf(text)
-  if (dtype === '' && leastSize.trim() === '') {
-    const nodes = checkpoint.find(pattern, { ignoreCase })
-    return { length: nodes.length, itemAt: (position) => nodes.at(position)!.id }
+export function* findMatches(checkpoint: Checkpoint, { text, dtype, leastSize }: Filter, pieces: Matches[] = []): Work<Matches> {
+  const alternatives = parseFilter(text, checkpoint.isNested)
+  const areTensors = dtype !== '' || leastSize.trim() !== ''
+  const options = { dtype: dtype || undefined, leastBytes: parseBytes(leastSize), ignoreCase: true }
+  const select: Select = (node, patterns) => {
+    if (areTensors) {
+      const found = node.tensors(patterns, options)
+      return { length: found.length, itemAt: (position) => found.at(position)!.node.id }
+    }
+    const found = node.find(patterns, options)
+    return { length: found.length, itemAt: (position) => found.at(position)!.id }
   }
-  const tensors = checkpoint.tensors(pattern, { ignoreCase, dtype: dtype || undefined, leastBytes: parseBytes(leastSize) })
-  return { length: tensors.length, itemAt: (position) => tensors.at(position)!.node.id }
+  const isConjunction = alternatives.some((words) => words.length > 1)
+  const marks = new Marks(isConjunction ? checkpoint.nodeCount : 0)
+  let done = 0
+  for (const { node, open, isAlone, share } of subtrees(checkpoint.root, alternatives.flat(), checkpoint.nodeCount)) {
+    // For each alternative that is still possible, the words that the node's own path does not have yet.
+    const left = alternatives.map((words) => words.map((word) => open.get(word)).filter((patterns) => patterns !== undefined)).filter((words) => words.every((patterns) => patterns.length > 0))
+    const isMatch = alternatives.length === 0 || left.some((patterns) => patterns.length === 0)
+    if (isAlone) {
+      if (isMatch && !areTensors) pieces.push({ length: 1, itemAt: () => node.id })
+    } else if (isMatch || left.length > 0) {
+      const found = isMatch ? select(node, undefined) : yield* selectSome(node, left, select, marks, done)
+      if (found.length > 0) pieces.push(found)
+    }
+    done = Math.min(done + share, 1)
+    yield done
+  }
+  return joined(pieces)
+}
+
+type Select = (node: Node, patterns: readonly string[] | undefined) => Matches
+
+/** Marks of nodes, by number. */
+class Marks {
+  readonly words: Uint8Array
+  readonly taken: Uint8Array
+
+  constructor(nodes: number) {
+    this.words = new Uint8Array(nodes)
+    this.taken = new Uint8Array(nodes)
+  }
+}
+
+/** What has all words of an alternative. @param alternatives patterns for each word of each */
+function* selectSome(node: Node, alternatives: readonly (readonly (readonly string[])[])[], select: Select, { words, taken }: Marks, done: number): Work<Matches> {
+  // In the order of the tree, and a word each.
+  const all = select(node, alternatives.flatMap(([first]) => first!))
+  if (all.length === 0 || alternatives.every((patterns) => patterns.length === 1)) return all
+  for (const patterns of alternatives) {
+    for (const [i, one] of patterns.entries()) {
+      yield done
+      const found = select(node, one)
+      yield done
+      for (let at = 0; at < found.length; at++) {
+        const id = found.itemAt(at)
+        if (words[id] === i) words[id]!++
+      }
+    }
+    for (let at = 0; at < all.length; at++) {
+      const id = all.itemAt(at)
+      if (words[id] === patterns.length) taken[id] = 1
+      words[id] = 0
+    }
+  }
+  const ids = new Uint32Array(all.length)
+  let length = 0
+  for (let at = 0; at < all.length; at++) {
+    const id = all.itemAt(at)
+    if (taken[id] === 1) ids[length++] = id
+  }
+  return { length, itemAt: (position) => ids[position]! }
+}
+
+/** Several lists as one. */
+export function joined(pieces: readonly Matches[]): Matches {
+  const lists = [...pieces]
+  if (lists.length === 1) return lists[0]!
+  const begins: number[] = []
+  let length = 0
+  for (const piece of lists) {
+    begins.push(length)
+    length += piece.length
+  }
+  const itemAt = (position: number): number => {
+    let [low, high] = [0, begins.length - 1]
+    while (low < high) {
+      const middle = (low + high + 1) >> 1
+      if (begins[middle]! <= position) low = middle
+      else high = middle - 1
+    }
+    return lists[low]!.itemAt(position - begins[low]!)
+  }
+  return { length, itemAt }
+}
+
+/** The matches in another order. */
+export function* sortMatches(outline: Outline, { length, itemAt }: Matches, { by, isDown }: Order): Work<Matches> {
+  const ids = new Uint32Array(length)
+  const keys: (string | number)[] = []
+  for (let i = 0; i < length; i++) {
+    const node = outline.node((ids[i] = itemAt(i)))
+    keys.push(by === 'name' ? naturalKey(node.path) : by === 'params' ? node.totals.elements : node.totals.bytes)
+    if (i % 256 === 255) yield (i / length) * 0.5
+  }
+  const order = yield* sortedPositions(keys, isDown)
+  return { length, itemAt: (position) => ids[order[position]!]! }
 }
 
 const UNITS = ['', 'k', 'm', 'g', 't', 'p']

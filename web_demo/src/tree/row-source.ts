@@ -1,5 +1,7 @@
 // The contents of the grid, row by row.
+import type { Totals } from 'espalier'
 import type { OpenFile } from '../data/open-file'
+import { partClass } from '../ui/families'
 import type { HashState } from '../verify/hash-states'
 import { formatBytes, formatCount, formatExact, formatShape } from '../ui/format'
 import { visible } from '../ui/visible'
@@ -8,9 +10,13 @@ import { visible } from '../ui/visible'
 export interface RowText {
   readonly name: string
   readonly path: string
-  /** The text after the name: a value, or a count. */
+  /** The text after the name: a value, a count, or how the sizes of equal layers add up. */
   readonly note: string
   readonly kind: 'container' | 'tensor' | 'value'
+  /** Whether it stands for several layers. */
+  readonly isRun: boolean
+  /** The class of a part of the state, such as the optimizer; '' for other rows. */
+  readonly part: string
   readonly dtype: string
   readonly shape: string
   readonly elements: string
@@ -27,6 +33,10 @@ export interface RowSource {
   readonly length: number
   /** The item of a row. */
   item(row: number): number
+  /** The node that a row shows. */
+  node(row: number): number
+  /** The item whose row shows a node. */
+  itemOf(node: number): number
   level(row: number): number
   /** Whether a container is expanded; undefined if there is nothing to expand. */
   isOpen(row: number): boolean | undefined
@@ -53,93 +63,98 @@ export class TreeRows implements RowSource {
     return this.#file.rows.item(row)
   }
 
+  node(row: number): number {
+    return this.#file.arrangement.nodeOf(this.item(row))
+  }
+
+  itemOf(node: number): number {
+    const { arrangement, rows } = this.#file
+    const item = arrangement.itemOf(node)
+    // A closed run shows its first layer.
+    const around = arrangement.parent(item)
+    return around !== undefined && arrangement.run(around)?.members[0] === arrangement.chain(item)[0] && !rows.isOpen(around) ? around : item
+  }
+
   level(row: number): number {
     return this.#file.rows.level(row)
   }
 
   isOpen(row: number): boolean | undefined {
     const item = this.item(row)
-    return this.#file.outline.node(item).size > 0 ? this.#file.rows.isOpen(item) : undefined
+    return this.#file.arrangement.count(item) > 0 ? this.#file.rows.isOpen(item) : undefined
   }
 
   place(row: number): { position: number; count: number } {
-    const { outline } = this.#file
+    const { arrangement } = this.#file
     const item = this.item(row)
-    const parent = outline.parent(item)
-    return { position: outline.position(item), count: parent === undefined ? outline.tops.length : outline.count(parent) }
+    const parent = arrangement.parent(item)
+    return { position: arrangement.position(item), count: parent === undefined ? arrangement.tops.length : arrangement.count(parent) }
   }
 
   text(row: number): RowText {
     const item = this.item(row)
-    const { outline } = this.#file
-    const run = outline.runLength(item)
-    const name = outline.name(item)
-    return describe(this.#file, item, run > 1 ? `${name} to ${Number(name) + run - 1}` : outline.needsQuotes(item) ? `"${name}"` : name, run)
+    const { arrangement, outline, hashes } = this.#file
+    const run = arrangement.run(item)
+    const text = describe(this.#file, this.node(row), this.name(row), this.level(row) === 1 ? partClass(this.name(row)) : '')
+    if (!run) return text
+    const { members } = run
+    const one = outline.totals(members[0]!)
+    const totals = outline.totalsOf(members)
+    const states = new Set(Array.from(members, (member) => hashes.of(member)))
+    return {
+      ...text,
+      isRun: true,
+      dtype: '',
+      path: `${text.path} and ${formatExact(members.length - 1)} more of equal structure`,
+      // Tied tensors count once, so the sum may be less.
+      note: `${formatExact(members.length)} × ${formatBytes(one.bytes)} ${totals.bytes === members.length * one.bytes ? '=' : '≥'} ${formatBytes(totals.bytes)}`,
+      ...sizes(totals, outline.totals(outline.tops[0]!).stored),
+      hash: states.has('bad') ? 'bad' : states.size === 1 ? text.hash : 'unchecked',
+    }
   }
 
   name(row: number): string {
-    return this.#file.outline.name(this.item(row))
-  }
-}
-
-/** The matches of a filter: a flat list. */
-export class MatchRows implements RowSource {
-  readonly #file: OpenFile
-  readonly #itemAt: (row: number) => number
-
-  constructor(file: OpenFile, readonly length: number, itemAt: (row: number) => number) {
-    this.#file = file
-    this.#itemAt = itemAt
-  }
-
-  item(row: number): number {
-    return this.#itemAt(row)
-  }
-
-  level(): number {
-    return 0
-  }
-
-  isOpen(): undefined {
-    return undefined
-  }
-
-  place(row: number): { position: number; count: number } {
-    return { position: row, count: this.length }
-  }
-
-  name(row: number): string {
-    return this.#file.outline.node(this.item(row)).path
-  }
-
-  text(row: number): RowText {
+    const { arrangement, outline } = this.#file
     const item = this.item(row)
-    return describe(this.#file, item, this.#file.outline.node(item).path || 'state', 1)
+    const members = arrangement.run(item)?.members
+    if (members) return `${outline.name(members[0]!)} to ${outline.name(members.at(-1)!)}`
+    return arrangement.chain(item).map((node) => (outline.needsQuotes(node) ? `"${outline.name(node)}"` : outline.name(node))).join('/')
   }
 }
 
-function describe(file: OpenFile, item: number, name: string, run: number): RowText {
+/** What a row of a node says. @param part its class as a part of the state, or '' */
+export function describe(file: OpenFile, id: number, name: string, part: string): RowText {
   const { outline, hashes } = file
-  const node = outline.node(item)
+  const node = outline.node(id)
   const { tensor } = node
   const isContainer = node.size > 0
-  const hasBytes = isContainer || tensor
-  const totals = hasBytes ? outline.totals(item) : undefined
-  const all = outline.totals(outline.tops[0]!)
-  const note = run > 1 ? `× ${formatExact(run)}` : isContainer && totals ? formatCount(totals.tensors) : preview(node.value)
+  const all = isContainer || tensor ? outline.totals(id) : undefined
+  // A container of values has no sizes.
+  const totals = tensor || all?.tensors ? all : undefined
   return {
     name: visible(name),
     path: visible(node.path),
-    note,
+    note: isContainer ? formatCount(totals?.tensors ?? node.size) : preview(node.value),
     kind: isContainer ? 'container' : tensor ? 'tensor' : 'value',
+    isRun: false,
+    part,
     dtype: tensor?.dtype ?? node.kind,
     shape: tensor ? formatShape(tensor.shape) : '',
-    elements: totals ? formatCount(tensor?.elements ?? totals.elements) : '',
-    exactElements: totals ? formatExact(tensor?.elements ?? totals.elements) : '',
-    bytes: tensor?.isPlaceholder ? 'placeholder' : totals ? formatBytes(totals.bytes) : '',
-    stored: totals && !tensor?.isPlaceholder ? formatBytes(totals.stored) : '',
-    share: totals ? (all.stored > 0 ? totals.stored / all.stored : 0) : undefined,
-    hash: totals?.tensors && !tensor?.isPlaceholder ? hashes.of(item) : 'none',
+    ...sizes(totals && tensor ? { ...totals, elements: tensor.elements } : totals, outline.totals(outline.tops[0]!).stored),
+    ...(tensor?.isPlaceholder ? { bytes: 'placeholder', stored: '' } : {}),
+    hash: totals?.tensors && !tensor?.isPlaceholder ? hashes.of(id) : 'none',
+  }
+}
+
+/** The columns of sizes. @param all stored bytes of the file */
+function sizes(totals: Totals | undefined, all: number): Pick<RowText, 'elements' | 'exactElements' | 'bytes' | 'stored' | 'share'> {
+  if (!totals) return { elements: '', exactElements: '', bytes: '', stored: '', share: undefined }
+  return {
+    elements: formatCount(totals.elements),
+    exactElements: formatExact(totals.elements),
+    bytes: formatBytes(totals.bytes),
+    stored: formatBytes(totals.stored),
+    share: all > 0 ? totals.stored / all : 0,
   }
 }
 

@@ -13,6 +13,8 @@ export interface Items {
   child(item: number, position: number): number
   /** The item that holds another; undefined at the top. */
   parent(item: number): number | undefined
+  /** The work to do before the children of an item can be asked for in their order; undefined if there is none. */
+  arranging?(item: number): Work<void> | undefined
 }
 
 /** Rows made between two pauses. */
@@ -173,6 +175,8 @@ export class Rows {
     for (const item of items) {
       enter(item)
       for (let top = stack.at(-1); top; top = stack.at(-1)) {
+        const work = top.next === 0 ? this.#items.arranging?.(top.item) : undefined
+        if (work) yield* work
         if (top.next === top.count) stack.pop()
         else enter(this.#items.child(top.item, top.next++))
         if (length % STEP === 0) yield Math.min(length / this.#items.limit, 1)

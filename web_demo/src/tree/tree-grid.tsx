@@ -1,41 +1,53 @@
 // The grid of rows. Only visible rows are in the page.
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { findByName, moveFor } from './grid-keys'
-import { GridRow, COLUMNS } from './grid-row'
+import type { Column } from './columns'
+import { GridRow } from './grid-row'
 import { visible } from '../ui/visible'
 import type { RowSource } from './row-source'
+import type { Order } from './order'
 import { isScaled, offsetShowing, scaleFor, toContent, toScroll } from './scroll-scale'
 
 /** The inputs and callbacks of the grid. */
 export interface TreeGridProps {
   readonly rows: RowSource
+  readonly columns: readonly Column[]
+  readonly order: Order
+  /** The characters of the longest type. */
+  readonly longestType: number
   readonly label: string
   /** The row with the keyboard focus. */
   readonly active: number
-  /** The item shown in the pane. */
+  /** The node shown in the pane. */
   readonly selected: number | undefined
   /** Increments when the rows must be drawn again. */
   readonly version: number
   /** How far an item moved, if that is known. */
   readonly changeOf?: ((item: number) => number | undefined) | undefined
   onGo(row: number): void
+  /** Called when a row is pressed with a pointer. */
+  onPress(row: number): void
+  onOrder(by: Order['by']): void
   onOpen(row: number, isOpen: boolean): void
   onOpenSiblings(row: number): void
   onEnter(row: number): void
 }
 
-/** As in style.css. */
+/** As in tree.css. */
 const ROW_HEIGHT = 28
 /** Extra rows beyond the edges, so that a quick scroll shows no gap. */
 const BEYOND = 8
+/** Measures a character of a name. */
+const RULER = '0'.repeat(40)
 /** After this many milliseconds a letter starts a new name. */
 const PAUSE = 700
 
 /** An accessible treegrid. */
 export function TreeGrid(props: TreeGridProps) {
-  const { rows, active, selected, label } = props
+  const { rows, columns, order, active, selected, label } = props
   const element = useRef<HTMLDivElement>(null)
   const [view, setView] = useState(400)
+  const [[width, character], setWidths] = useState([200, 8])
   const [offset, setOffset] = useState(0)
   // The scroll position set by the page; any other position comes from the user.
   const placed = useRef(-1)
@@ -46,10 +58,14 @@ export function TreeGrid(props: TreeGridProps) {
 
   useLayoutEffect(() => {
     const grid = element.current!
-    const measure = (): void => setView(Math.max(grid.clientHeight - ROW_HEIGHT, ROW_HEIGHT))
+    const [name, ruler] = ['.grid-head .c-name', '.ruler'].map((selector) => grid.querySelector<HTMLElement>(selector)!)
+    const measure = (): void => {
+      setView(Math.max(grid.clientHeight - ROW_HEIGHT, ROW_HEIGHT))
+      setWidths([name!.offsetWidth, ruler!.offsetWidth / RULER.length || 8])
+    }
     measure()
     const observer = new ResizeObserver(measure)
-    observer.observe(grid)
+    for (const measured of [grid, name!]) observer.observe(measured)
     return () => observer.disconnect()
   }, [])
 
@@ -93,6 +109,7 @@ export function TreeGrid(props: TreeGridProps) {
 
   const onKeyDown = (event: KeyboardEvent): void => {
     if (event.ctrlKey || event.metaKey || event.altKey || rows.length === 0) return
+    if ((event.target as Element).closest('.grid-head')) return
     const move = moveFor(event.key, active, rows, Math.max(1, Math.floor(view / ROW_HEIGHT) - 1))
     if (!move) return
     event.preventDefault()
@@ -121,6 +138,11 @@ export function TreeGrid(props: TreeGridProps) {
   for (let row = first; row < end; row++) shown.push(row)
   if (active >= end && active < rows.length) shown.push(active)
   const scrolled = toScroll(scale, at)
+  const selectedItem = selected === undefined ? undefined : rows.itemOf(selected)
+  const press = (row: number): void => {
+    go(row)
+    props.onPress(row)
+  }
 
   return (
     <div
@@ -129,7 +151,8 @@ export function TreeGrid(props: TreeGridProps) {
       role="treegrid"
       aria-label={visible(label)}
       aria-rowcount={rows.length + 1}
-      aria-colcount={COLUMNS.length}
+      aria-colcount={columns.length}
+      style={{ '--type-width': `${props.longestType}ch` }}
       onKeyDown={onKeyDown}
       onScroll={({ currentTarget }) => {
         if (Math.abs(currentTarget.scrollTop - placed.current) < 1) return
@@ -138,10 +161,9 @@ export function TreeGrid(props: TreeGridProps) {
       }}
     >
       <div role="rowgroup" class="grid-head">
+        <span class="ruler label" aria-hidden="true">{RULER}</span>
         <div role="row" aria-rowindex={1} class="grid-row">
-          {COLUMNS.map(({ name, className }) => (
-            <span role="columnheader" class={className}>{name}</span>
-          ))}
+          {columns.map((column) => <Header column={column} order={order} onOrder={props.onOrder} />)}
         </div>
       </div>
       <div role="rowgroup" class="grid-body" style={{ height: `${scale.spacer}px` }}>
@@ -150,16 +172,38 @@ export function TreeGrid(props: TreeGridProps) {
             // Reusing elements for other rows takes a third of the time. But the focused element must keep its row.
             key={row === active ? `row ${row}` : row % slots}
             rows={rows}
+            columns={columns}
             row={row}
             top={isScaled(scale) ? scrolled + row * ROW_HEIGHT - at : row * ROW_HEIGHT}
             isActive={row === active}
-            isSelected={rows.item(row) === selected}
-            change={props.changeOf && (props.changeOf(rows.item(row)) ?? 0)}
-            onGo={go}
+            isSelected={rows.item(row) === selectedItem}
+            change={props.changeOf && (props.changeOf(rows.node(row)) ?? 0)}
+            width={width!}
+            character={character!}
+            onPress={press}
             onOpen={props.onOpen}
           />
         ))}
       </div>
     </div>
+  )
+}
+
+interface HeaderProps {
+  readonly column: Column
+  readonly order: Order
+  onOrder(by: Order['by']): void
+}
+
+function Header({ column: { id, name, order: by }, order, onOrder }: HeaderProps) {
+  const sort = by === undefined ? undefined : by !== order.by ? 'none' : order.isDown ? 'descending' : 'ascending'
+  return (
+    <span role="columnheader" class={`c-${id}`} aria-sort={sort}>
+      {by === undefined ? name : (
+        <button type="button" class="sort" title={by === order.by ? 'Sorted; press to change' : `Sort by ${name.toLowerCase()}`} onClick={() => onOrder(by)}>
+          {name}<svg class="icon" viewBox="0 0 16 16" aria-hidden="true"><path d={sort === 'none' ? 'M5 6l3-3 3 3M5 10l3 3 3-3' : sort === 'ascending' ? 'M4 10l4-4 4 4' : 'M4 6l4 4 4-4'} /></svg>
+        </button>
+      )}
+    </span>
   )
 }

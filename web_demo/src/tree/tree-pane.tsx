@@ -2,88 +2,72 @@
 import { useEffect, useMemo, useReducer, useRef, useState } from 'preact/hooks'
 import type { OpenFile } from '../data/open-file'
 import { runInTurns, type Work } from '../data/slices'
-import { formatExact } from '../ui/format'
-import { findMatches, isFiltering, NO_FILTER, type Matches } from './filter'
+import type { Arranger } from './arranger'
+import { columnsOf, longestType } from './columns'
+import { NO_FILTER } from './filter-fields'
 import { FilterBar } from './filter-bar'
-import { MatchRows, TreeRows, type RowSource } from './row-source'
+import { loadTools } from './load-tools'
+import { nextOrder, STORED } from './order'
+import { TreeRows } from './row-source'
 import { TreeGrid } from './tree-grid'
+import { useMatches } from './use-matches'
 
 interface TreePaneProps {
   readonly file: OpenFile
+  /** The number of the node in the pane. */
   readonly selected: number | undefined
   /** Increments when hash results change. */
   readonly version: number
-  /** How far an item moved, if that is known. */
-  readonly changeOf?: ((item: number) => number | undefined) | undefined
-  onSelect(item: number): void
+  /** How far a node moved, if that is known. */
+  readonly changeOf?: ((node: number) => number | undefined) | undefined
+  onSelect(node: number): void
   /** Called to split dotted names into a tree, or to show them as stored. */
   onNested(isNested: boolean): void
+  /** Called when a row is pressed with a pointer: a narrow page then shows the pane. */
+  onPress(): void
   onEnter(): void
 }
 
 /** Milliseconds of keyboard rest on a row before it is shown in the pane, so that rows on the way are skipped. */
 const REST = 120
-/** Milliseconds that a filter waits for the next letter; a search among a million names takes as long. */
-const TYPING = 10
 
 /** Shows the tree of a file. Use a new component for another file. */
-export function TreePane({ file, selected, version, changeOf, onSelect, onNested, onEnter }: TreePaneProps) {
-  const { checkpoint, outline } = file
+export function TreePane({ file, selected, version, changeOf, onSelect, onNested, onPress, onEnter }: TreePaneProps) {
+  const { arrangement, outline } = file
   const [drawn, redraw] = useReducer((count: number) => count + 1, 0)
   const [filter, setFilter] = useState(NO_FILTER)
-  const [matches, setMatches] = useState<Matches>()
+  const [order, setOrder] = useState(arrangement.arranger?.order ?? STORED)
+  const [matches, found] = useMatches(file, filter, order)
   const [said, setSaid] = useState('')
-  const [active, setActive] = useState(() => Math.max(0, file.rows.rowOf(selected ?? outline.tops[0]!)))
+  const tree = useMemo(() => new TreeRows(file), [file])
+  const rows = matches ?? tree
+  const columns = useMemo(() => columnsOf(file), [file])
+  const [active, setActive] = useState(() => Math.max(0, file.rows.rowOf(tree.itemOf(selected ?? outline.tops[0]!))))
+  const section = useRef<HTMLElement>(null)
   const resting = useRef(0)
   const running = useRef<AbortController>()
-  // Whether the rows do not match the outline's settings yet.
+  // Whether the rows do not match the arrangement's settings yet.
   const isSwitching = useRef(false)
   useEffect(() => () => running.current?.abort(), [])
-
-  const rows: RowSource = useMemo(
-    () => matches ? new MatchRows(file, matches.length, matches.itemAt) : new TreeRows(file),
-    [file, matches],
-  )
+  useEffect(() => matches && setActive(0), [matches])
 
   const dtypes = useMemo(() => outline.totalsByDType(outline.tops[0]!).map(({ dtype }) => dtype).sort(), [outline])
-
-  useEffect(() => {
-    if (!isFiltering(filter)) {
-      setMatches(undefined)
-      setSaid('')
-      return
-    }
-    const timer = setTimeout(() => {
-      try {
-        const found = findMatches(checkpoint, filter)
-        setMatches(found)
-        setActive(0)
-        setSaid(found.length === 0 ? 'nothing found' : `${formatExact(found.length)} found`)
-      } catch (error) {
-        setSaid(error instanceof Error ? error.message : String(error))
-      }
-    }, TYPING)
-    return () => clearTimeout(timer)
-  }, [checkpoint, filter])
 
   // A selection made elsewhere (the map, a link) is shown in the tree.
   const own = useRef<number>()
   useEffect(() => {
     if (selected === undefined || selected === own.current || matches) return
-    let row = file.rows.reveal(selected)
-    for (let at = outline.parent(selected); row < 0 && at !== undefined; at = outline.parent(at)) {
-      outline.unfold(at)
-      arrange(false)
-      row = file.rows.reveal(selected)
-    }
     own.current = selected
+    const row = file.rows.reveal(tree.itemOf(selected))
     if (row >= 0) setActive(row)
     redraw(undefined)
   }, [selected, matches])
 
   const select = (row: number): void => {
-    own.current = rows.item(row)
-    onSelect(own.current)
+    const node = rows.node(row)
+    // The tree shows a match once the filter is cleared.
+    own.current = matches ? undefined : node
+    onSelect(node)
   }
 
   const go = (row: number): void => {
@@ -96,7 +80,7 @@ export function TreePane({ file, selected, version, changeOf, onSelect, onNested
   const settle = (item: number): void => {
     if (!matches) {
       let row = file.rows.rowOf(item)
-      for (let at = outline.parent(item); row < 0 && at !== undefined; at = outline.parent(at)) row = file.rows.rowOf(at)
+      for (let at = arrangement.parent(item); row < 0 && at !== undefined; at = arrangement.parent(at)) row = file.rows.rowOf(at)
       setActive(Math.max(0, row))
     }
     redraw(undefined)
@@ -137,25 +121,36 @@ export function TreePane({ file, selected, version, changeOf, onSelect, onNested
     if (isSwitching.current) return
     interrupt()
     const item = rows.item(row)
-    file.rows.setOpen(item, isOpen)
-    settle(isOpen && row !== active ? rows.item(active) : item)
+    const finish = (): void => {
+      file.rows.setOpen(item, isOpen)
+      settle(isOpen && row !== active ? rows.item(active) : item)
+    }
+    const sorting = isOpen ? arrangement.arranging(item) : undefined
+    if (sorting) inTurns(sorting, 'sorting', finish)
+    else finish()
+  }
+
+  /** Changes how the tree is arranged. */
+  const rearrange = async (change: (arranger: Arranger) => void): Promise<void> => {
+    interrupt()
+    const { Arranger } = await loadTools()
+    change((arrangement.arranger ??= new Arranger(outline, arrangement)))
+    isSwitching.current = true
+    arrange(false)
   }
 
   return (
-    <section class="tree" aria-label="Tree">
+    <section class="tree" aria-label="Tree" ref={section}>
       <FilterBar
         filter={filter}
         dtypes={dtypes}
-        said={said}
+        said={said || found}
         areNamesNested={file.areNamesNested}
-        areRunsFolded={outline.areRunsFolded}
+        areRunsFolded={arrangement.arranger?.areRunsFolded ?? false}
         onFilter={setFilter}
+        onDown={() => section.current!.querySelector<HTMLElement>('.grid-body [tabindex="0"]')?.focus()}
         onNested={onNested}
-        onFolded={(isFolded) => {
-          isSwitching.current = true
-          outline.areRunsFolded = isFolded
-          arrange(false)
-        }}
+        onFolded={(isFolded) => void rearrange((arranger) => { arranger.areRunsFolded = isFolded })}
         onOpenAll={() => arrange(true)}
         onCloseAll={() => {
           interrupt()
@@ -166,12 +161,21 @@ export function TreePane({ file, selected, version, changeOf, onSelect, onNested
       />
       <TreeGrid
         rows={rows}
+        columns={columns}
+        order={order}
+        longestType={useMemo(() => longestType(file), [file])}
         label={matches ? 'What the filter has found' : `Contents of ${file.name}`}
         active={Math.min(active, Math.max(rows.length - 1, 0))}
         selected={selected}
         version={drawn + version}
         changeOf={changeOf}
         onGo={go}
+        onPress={(row) => {
+          clearTimeout(resting.current)
+          select(row)
+          onPress()
+        }}
+        onOrder={(by) => void rearrange((arranger) => setOrder((arranger.order = nextOrder(arranger.order, by))))}
         onOpen={setOpen}
         onOpenSiblings={(row) => {
           if (matches || isSwitching.current) return

@@ -5,6 +5,12 @@ import { useEffect, useState } from 'preact/hooks'
 
 const parts: (() => Promise<unknown>)[] = []
 
+/** Something that is loaded when it is first used. */
+export function part<T>(load: () => Promise<T>): () => Promise<T> {
+  parts.push(load)
+  return load
+}
+
 /** Loads all parts that are still missing, so that the page keeps working without a network. */
 export async function loadParts(): Promise<void> {
   // One after the other: what is looked at meanwhile comes first. Whatever fails is tried again when it is shown.
@@ -14,13 +20,16 @@ export async function loadParts(): Promise<void> {
 /** A component that is loaded when it is first shown. */
 export function lazy<P extends object>(load: () => Promise<ComponentType<P>>) {
   let loaded: ComponentType<P> | undefined
-  parts.push(load)
+  const loadStyled = part(async () => {
+    const [component] = await Promise.all([load(), import('./panes.css')])
+    return component
+  })
   return function Lazy(props: P) {
     const [failure, setFailure] = useState<string>()
     const [, setLoaded] = useState(loaded !== undefined)
     useEffect(() => {
       if (loaded) return
-      load().then(
+      loadStyled().then(
         (component) => {
           loaded = component
           setLoaded(true)

@@ -17,14 +17,16 @@ export function ThemeSwitch() {
   return (
     <button
       type="button"
-      class="plain"
+      class="plain theme"
       onClick={() => {
         const next = NEXT[theme] ?? 'auto'
         remember(NAME, next === 'auto' ? undefined : next)
         setTheme(applyTheme(next))
       }}
     >
-      <span class="unseen">Theme: </span>{theme}
+      {/* Half of a disc: both themes. */}
+      <svg class="icon" viewBox="0 0 16 16" aria-hidden="true"><path d="M8 2a6 6 0 1 0 0 12a6 6 0 1 0 0-12" /><path d="M8 2a6 6 0 0 0 0 12" fill="currentcolor" /></svg>
+      <span><span class="unseen">Theme: </span>{theme}</span>
     </button>
   )
 }

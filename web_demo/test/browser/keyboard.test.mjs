@@ -1,8 +1,18 @@
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
-import { focused, inEachBrowser, rows, said, tree } from './support/page.mjs'
+import { before, test } from 'node:test'
+import { write } from 'espalier'
+import { choose, focused, inEachBrowser, press, rows, said, tree } from './support/page.mjs'
+
+const dense = () => ({ attn: { q: { weight: new Float32Array(2500).fill(1) } }, mlp: { weight: new Float32Array(100).fill(2) }, bias: new Float32Array(2) })
 
 inEachBrowser((kind, browser) => {
+  const drawn = (page) => page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve))))
+
+  before(async () => {
+    const layers = new Map(['10', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9'].map((name) => [name, dense()]))
+    browser.site.made.set('/layers.espalier', await write({ model: { layers, head: { weight: new Float32Array(64) } } }))
+  })
+
   test('the tree is gone through by keyboard alone', async () => {
     const page = await browser.visit('#url=example.espalier')
     await tree(page)
@@ -57,6 +67,131 @@ inEachBrowser((kind, browser) => {
     await page.keyboard.press('ArrowLeft')
     assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Diff')
     await said(page, '#panel-diff', /second file/)
+    await page.close()
+  })
+
+  test('the divider is moved by keys and by pointer, and remembered', async () => {
+    const page = await browser.visit('#url=example.espalier')
+    await tree(page)
+    const width = () => page.$eval('.tree', ({ offsetWidth }) => offsetWidth / document.body.offsetWidth)
+    const near = async (share) => assert.ok(Math.abs((await width()) - share) < 0.01, `${await width()} of ${share}`)
+    await near(0.52)
+    await page.focus('[role=separator]')
+    await page.keyboard.press('ArrowLeft')
+    await drawn(page)
+    await near(0.5)
+    assert.equal(await page.$eval('[role=separator]', (bar) => bar.getAttribute('aria-valuenow')), '50')
+    await page.keyboard.press('Home')
+    await drawn(page)
+    await near(0.2)
+    await page.keyboard.press('End')
+    await drawn(page)
+    await near(0.8)
+    const box = await (await page.$('[role=separator]')).boundingBox()
+    await page.mouse.move(box.x, 400)
+    await page.mouse.down()
+    await page.mouse.move(700, 400, { steps: 3 })
+    await page.mouse.move(0.4 * 1300, 400)
+    await page.mouse.up()
+    await page.mouse.move(900, 400)
+    await drawn(page)
+    await near(0.4)
+    await page.reload()
+    await tree(page)
+    await near(0.4)
+    await page.evaluate(() => localStorage.removeItem('espalier.tree-width'))
+    assert.deepEqual(page.faults, [])
+    await page.close()
+  })
+
+  test('headers sort siblings, and all that a filter finds', async () => {
+    const page = await browser.visit('#url=layers.espalier&key=model/layers')
+    await tree(page)
+    const sort = async (name) => {
+      await page.evaluate((name) => [...document.querySelectorAll('.sort')].find(({ textContent }) => textContent === name).focus(), name)
+      await page.keyboard.press('Enter')
+    }
+    const sorted = (name) => page.evaluate((name) => [...document.querySelectorAll('[role=columnheader]')].find(({ textContent }) => textContent === name).getAttribute('aria-sort'), name)
+    const shown = async (expected) => {
+      await page.waitForFunction((expected) => [...document.querySelectorAll('[aria-level]')].sort((a, b) => a.getAttribute('aria-rowindex') - b.getAttribute('aria-rowindex')).map((row) => row.querySelector('.label').textContent).join(' ').startsWith(expected), {}, expected)
+    }
+    await choose(page, 'layers')
+    await page.keyboard.press('ArrowRight')
+    await shown('state model layers 10 0 1 2')
+    assert.equal(await sorted('Name'), 'none')
+    await sort('Name')
+    await shown('state model head/weight layers 0 1 2 3 4 5 6 7 8 9 10')
+    assert.equal(await sorted('Name'), 'ascending')
+    await sort('Bytes')
+    await shown('state model layers')
+    assert.deepEqual([await sorted('Bytes'), await sorted('Name')], ['descending', 'none'])
+    await page.type('input[type=search]', 'attn weight | head')
+    await said(page, '.filter output', /^13 found$/)
+    await shown('model/layers/10/attn/q/weight model/layers/0/attn')
+    await sort('Bytes')
+    await shown('model/head model/head/weight model/layers/10/attn')
+    await sort('Bytes')
+    assert.equal(await sorted('Bytes'), 'none')
+    assert.deepEqual(page.faults, [])
+    await page.close()
+  })
+
+  test('equal layers are a row that says what they add up to, and that opens', async () => {
+    const page = await browser.visit('#url=layers.espalier')
+    await tree(page)
+    await page.evaluate(() => [...document.querySelectorAll('label')].find(({ textContent }) => /fold equal/.test(textContent)).click())
+    await press(page, 'expand all')
+    await page.waitForFunction(() => [...document.querySelectorAll('.label')].some(({ textContent }) => textContent === '0 to 10'))
+    const run = await page.evaluate(() => [...document.querySelectorAll('[aria-level]')].find((row) => row.querySelector('.label').textContent === '0 to 10').querySelector('.note').textContent)
+    assert.equal(run, '11 × 10.2 KiB = 112 KiB')
+    assert.deepEqual((await rows(page)).slice(2, 10), ['--layers', '---0 to 10', '----0', '-----attn/q/weight', '-----mlp/weight', '-----bias', '----1', '-----attn/q/weight'])
+    await choose(page, 'q/weight')
+    await page.waitForFunction(() => location.hash === '#url=layers.espalier&key=model/layers/0/attn/q/weight')
+    assert.deepEqual(page.faults, [])
+    await page.close()
+  })
+
+  test('the path above the pane selects what is around the selection', async () => {
+    const page = await browser.visit('#url=layers.espalier&key=model/layers/7/attn/q/weight')
+    await tree(page)
+    await said(page, '.path-bar [aria-current=true]', /^weight$/)
+    assert.deepEqual(await page.$$eval('.path-bar li', (list) => list.map(({ textContent }) => textContent)), ['state', 'model', 'layers', '7', 'attn', 'q', 'weight'])
+    await press(page, 'attn')
+    await page.waitForFunction(() => location.hash === '#url=layers.espalier&key=model/layers/7/attn')
+    await said(page, '[aria-selected=true] .label', /^attn\/q\/weight$/)
+    await press(page, '7')
+    await said(page, '[aria-selected=true] .label', /^7$/)
+    assert.deepEqual(page.faults, [])
+    await page.close()
+  })
+
+  test('from the filter an arrow goes to what it has found, and once it is cleared the tree shows what was chosen', async () => {
+    const page = await browser.visit('#url=layers.espalier')
+    await tree(page)
+    await page.type('input[type=search]', '5 mlp w')
+    await said(page, '.filter output', /^1 found$/)
+    await page.keyboard.press('ArrowDown')
+    assert.equal(await focused(page), 'model/layers/5/mlp/weight')
+    await page.keyboard.press('Enter')
+    await page.waitForFunction(() => location.hash === '#url=layers.espalier&key=model/layers/5/mlp/weight')
+    await press(page, 'clear filter')
+    await said(page, '[aria-selected=true] .label', /^mlp\/weight$/)
+    assert.deepEqual(page.faults, [])
+    await page.close()
+  })
+
+  test('a column that says nothing is not there, and types are whole', async () => {
+    const page = await browser.visit('#url=layers.espalier', { width: 2000 })
+    await tree(page)
+    const columns = () => page.$$eval('[role=columnheader]', (list) => list.map(({ textContent }) => textContent))
+    assert.deepEqual(await columns(), ['Name', 'Type', 'Shape', 'Params', 'Bytes', 'Share', 'Hash'], 'nothing is compressed')
+    await page.evaluate(() => { location.hash = '#url=example.espalier' })
+    await said(page, '.files .is-current', /example/)
+    assert.deepEqual(await columns(), ['Name', 'Type', 'Shape', 'Params', 'Bytes', 'Stored', 'Share', 'Hash'])
+    await page.evaluate(() => { location.hash = '#url=tests/data/digits/digits.safetensors' })
+    await said(page, '.files .is-current', /digits/)
+    assert.deepEqual(await columns(), ['Name', 'Type', 'Shape', 'Params', 'Bytes', 'Share'])
+    assert.deepEqual(page.faults, [])
     await page.close()
   })
 })

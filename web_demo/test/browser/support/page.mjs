@@ -52,7 +52,7 @@ export function rows(page) {
 
 /** The name of the row that has the focus. */
 export function focused(page) {
-  return page.evaluate(() => document.activeElement.closest('[role=row]')?.querySelector('.label').textContent)
+  return page.evaluate(() => document.activeElement.closest('[role=row]')?.querySelector('.label')?.textContent)
 }
 
 /** The text of the first element of a selector, once it matches. */
@@ -67,11 +67,15 @@ export async function press(page, text) {
   await page.evaluate((text) => [...document.querySelectorAll('button')].find((button) => button.textContent === text).click(), text)
 }
 
-/** Selects the row with a name, which must be in the page. */
+/** Selects the row with a name, or with a chain that ends in it. It must be in the page. */
 export async function choose(page, name) {
-  await page.waitForFunction((name) => [...document.querySelectorAll('.label')].some((label) => label.textContent === name), {}, name)
-  await page.evaluate((name) => [...document.querySelectorAll('.label')].find((label) => label.textContent === name).click(), name)
-  await page.waitForFunction((name) => document.querySelector('[aria-selected=true] .label')?.textContent === name, {}, name)
+  await page.waitForFunction((name) => {
+    const labels = [...document.querySelectorAll('.grid-body .label')]
+    const label = labels.find((label) => label.textContent === name) ?? labels.find((label) => label.textContent.endsWith(`/${name}`))
+    label?.click()
+    return label
+  }, {}, name)
+  await page.waitForFunction((name) => `/${document.querySelector('[aria-selected=true] .label')?.textContent}`.endsWith(`/${name}`), {}, name)
 }
 
 /** Sets the control with a label, as a user does; if several match, the first one. */
@@ -85,9 +89,9 @@ export function setControl(page, label, value) {
   }, label, value)
 }
 
-/** The tree's hash state of each row in the page. */
+/** The tree's hash state of each row in the page; '' for a file without hashes. */
 export function hashes(page) {
-  return page.$$eval('[role=treegrid] [aria-level]', (list) => Object.fromEntries(list.map((row) => [row.querySelector('.label').textContent, row.querySelector('.c-hash').textContent])))
+  return page.$$eval('[role=treegrid] [aria-level]', (list) => Object.fromEntries(list.map((row) => [row.querySelector('.label').textContent, row.querySelector('.c-hash')?.textContent ?? ''])))
 }
 
 /** Presses the switch until the page has a theme. */

@@ -1,0 +1,17 @@
+// The order of siblings and of matches.
+
+/** What rows are sorted by. `stored` is the order of the file. */
+export interface Order {
+  readonly by: 'stored' | 'name' | 'params' | 'bytes'
+  readonly isDown: boolean
+}
+
+/** The order of the file. */
+export const STORED: Order = { by: 'stored', isDown: false }
+
+/** The order that a header changes to: large sizes first, names from the beginning, at last the order of the file. */
+export function nextOrder(order: Order, by: Order['by']): Order {
+  const first = by !== 'name'
+  if (order.by !== by) return { by, isDown: first }
+  return order.isDown === first ? { by, isDown: !first } : STORED
+}

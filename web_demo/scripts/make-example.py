@@ -3,6 +3,7 @@
 A small convolutional network learns scikit-learn's digits (1797 images of 8 x 8 grey pixels; 360 of them are held
 out). Each file is the whole state of the run, nested as the program has it: the weights, AdamW's moments and its two
 parameter groups, the learning-rate schedule, the order of the epoch under way, and the random generator.
+example-run.json lists the files, so that the page can show the run.
 
     python3 -m venv venv
     venv/bin/pip install espalier torch numpy scikit-learn
@@ -11,6 +12,7 @@ parameter groups, the learning-rate schedule, the order of the epoch under way, 
 It takes some seconds on one core. tests/data/digits has a larger network on the same images.
 """
 
+import json
 import os
 import pathlib
 
@@ -109,6 +111,8 @@ def main() -> None:
         espalier.save(PUBLIC / SAVES[step], state, metadata=metadata, compression=9)
         print(f"{SAVES[step]}: step {step}, loss {losses[-1]:.4f}, test accuracy {accuracy:.4f}")
 
+    run = [{"name": f"step-{step}.espalier", "url": name, "size": (PUBLIC / name).stat().st_size} for step, name in SAVES.items()]
+    (PUBLIC / "example-run.json").write_text(json.dumps(run) + "\n")
     size = sum((PUBLIC / name).stat().st_size for name in SAVES.values())
     print(f"{size} bytes in all")
     if size > MOST_BYTES:

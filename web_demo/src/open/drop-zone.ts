@@ -1,9 +1,9 @@
 // Accepts files dropped anywhere on the page.
 import { useEffect, useState } from 'preact/hooks'
-import { droppedGroups, type FileGroup } from './folders'
+import { dropped, type Dropped } from './folders'
 
 /** Handles dropped files and folders. Returns whether files are being dragged over the page. */
-export function useDrop(onFiles: (groups: readonly FileGroup[]) => void): boolean {
+export function useDrop(onFiles: (what: Dropped) => void): boolean {
   const [isOver, setOver] = useState(false)
   useEffect(() => {
     const hasFiles = (event: DragEvent): boolean => event.dataTransfer?.types.includes('Files') ?? false
@@ -20,7 +20,7 @@ export function useDrop(onFiles: (groups: readonly FileGroup[]) => void): boolea
       if (!hasFiles(event)) return
       event.preventDefault()
       setOver(false)
-      void droppedGroups(event.dataTransfer!).then(onFiles)
+      void dropped(event.dataTransfer!).then(onFiles)
     }
     addEventListener('dragover', onOverPage)
     addEventListener('dragleave', onLeave)

@@ -3,14 +3,18 @@ import { useRef, useState } from 'preact/hooks'
 import type { Input } from '../data/open-file'
 import { forgetAddresses, recentAddresses } from '../data/memory'
 import { visible } from '../ui/visible'
-import { chosenGroups, type FileGroup } from './folders'
+import { lazyCode } from '../ui/lazy'
+import { chosenFolder, folderOf, type Folder } from './folders'
+import { Reopen } from './reopen'
 import type { ServedFile } from './served-files'
+
+const handles = lazyCode(() => import('./handles'))
 
 /** The fields of the header. */
 export function OpenBar({ served, onOpen, onFolder }: {
   served: readonly ServedFile[] | undefined
   onOpen: (inputs: readonly Input[]) => void
-  onFolder: (groups: readonly FileGroup[]) => void
+  onFolder: (folder: Folder) => void
 }) {
   const picker = useRef<HTMLInputElement>(null)
   const folderPicker = useRef<HTMLInputElement>(null)
@@ -18,9 +22,26 @@ export function OpenBar({ served, onOpen, onFolder }: {
   const [address, setAddress] = useState('')
   // Read when the list is opened.
   const [addresses, setAddresses] = useState<readonly string[]>([])
+  /** Asks for files or a folder, so that they can be opened again later; with the plain input where browsers cannot. */
+  const pickFiles = async (): Promise<void> => {
+    const { pickFiles, rememberHandles } = await handles()
+    const picked = await pickFiles()
+    if (!picked) return picker.current!.click()
+    if (picked.length > 0) onOpen(await Promise.all(picked.map((handle) => handle.getFile())))
+    await rememberHandles(picked)
+  }
+  const pickFolder = async (): Promise<void> => {
+    const { pickFolder, rememberHandles } = await handles()
+    const picked = await pickFolder()
+    if (picked === undefined) return folderPicker.current!.click()
+    if (picked === null) return
+    onFolder(await folderOf(picked))
+    await rememberHandles([picked])
+  }
+  const menu = recent.current?.open
   return (
     <div class="open-bar">
-      <button type="button" class="main" onClick={() => picker.current!.click()}>Open file</button>
+      <button type="button" class="main" onClick={() => 'showOpenFilePicker' in window ? void pickFiles() : picker.current!.click()}>Open file</button>
       <input
         ref={picker}
         type="file"
@@ -32,7 +53,7 @@ export function OpenBar({ served, onOpen, onFolder }: {
           currentTarget.value = ''
         }}
       />
-      <button type="button" title="A folder with a checkpoint in several files" onClick={() => folderPicker.current!.click()}>Open folder</button>
+      <button type="button" title="A checkpoint in several files, or the checkpoints of a run" onClick={() => 'showDirectoryPicker' in window ? void pickFolder() : folderPicker.current!.click()}>Open folder</button>
       <input
         ref={folderPicker}
         type="file"
@@ -41,7 +62,7 @@ export function OpenBar({ served, onOpen, onFolder }: {
         aria-label="Folder of a checkpoint"
         onChange={({ currentTarget }) => {
           const files = [...(currentTarget.files ?? [])]
-          if (files.length > 0) onFolder(chosenGroups(files))
+          if (files.length > 0) onFolder(chosenFolder(files))
           currentTarget.value = ''
         }}
       />
@@ -55,7 +76,7 @@ export function OpenBar({ served, onOpen, onFolder }: {
       >
         <label>
           <span class="unseen">Address of a checkpoint</span>
-          <input type="text" inputMode="url" value={address} placeholder="or an address: https://..." spellcheck={false} autocomplete="off"
+          <input type="text" inputMode="url" value={address} placeholder="or an address: https:, hf:org/name" spellcheck={false} autocomplete="off"
             onInput={({ currentTarget }) => setAddress(currentTarget.value)} />
         </label>
         <button type="submit">Open</button>
@@ -77,6 +98,13 @@ export function OpenBar({ served, onOpen, onFolder }: {
               ))}
             </ul>
           )}
+          {menu && <Reopen heading="Files of this machine" onFiles={(files) => {
+            recent.current!.open = false
+            onOpen(files)
+          }} onFolder={(folder) => {
+            recent.current!.open = false
+            onFolder(folder)
+          }} />}
           {addresses.length === 0 && <p class="quiet">Addresses that you open are listed here.</p>}
           <ul>
             {addresses.map((one) => (

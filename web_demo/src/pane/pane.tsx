@@ -1,6 +1,7 @@
 // The right side: the selection, and the panes about the whole file.
 import { useEffect, useState } from 'preact/hooks'
 import type { Node } from 'espalier'
+import { useLinked } from '../data/linked'
 import type { OpenFile } from '../data/open-file'
 import { lazy } from '../ui/lazy'
 import { Tabs } from '../ui/tabs'
@@ -33,9 +34,8 @@ interface PaneProps {
 /** Shows the selection in a file. Use a new component for another file. */
 export function Pane({ file, files, selected, version, onSelect, onParts, onHashes }: PaneProps) {
   const { checkpoint, outline } = file
-  const [tab, setTab] = useState<Tab>('node')
+  const [wanted, setTab] = useLinked<Tab>('tab', 'node', 'push')
   const [visited, setVisited] = useState<ReadonlySet<Tab>>(new Set(['node']))
-  useEffect(() => setVisited((before) => new Set(before).add(tab)), [tab])
   const node = outline.node(selected)
   const { tensor } = node
   const tabs = [
@@ -44,6 +44,9 @@ export function Pane({ file, files, selected, version, onSelect, onParts, onHash
     { id: 'verify', name: 'Verify' },
     { id: 'diff', name: 'Diff' },
   ] as const
+  // A link may name a tab that there is not.
+  const tab = tabs.some(({ id }) => id === wanted) ? wanted : 'node'
+  useEffect(() => setVisited((before) => new Set(before).add(tab)), [tab])
   const selectNode = ({ id }: Node): void => onSelect(id)
   const selectNoted = (item: number): void => {
     onSelect(item)

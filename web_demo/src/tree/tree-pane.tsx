@@ -3,8 +3,9 @@ import { useEffect, useMemo, useReducer, useRef, useState } from 'preact/hooks'
 import type { OpenFile } from '../data/open-file'
 import { runInTurns, type Work } from '../data/slices'
 import { formatExact } from '../ui/format'
-import { findMatches, isFiltering, NO_FILTER, type Matches } from './filter'
+import { findMatches, isFiltering, type Matches } from './filter'
 import { FilterBar } from './filter-bar'
+import { useLinkedFilter } from './linked-filter'
 import { MatchRows, TreeRows, type RowSource } from './row-source'
 import { TreeGrid } from './tree-grid'
 
@@ -28,7 +29,7 @@ const TYPING = 10
 export function TreePane({ file, selected, version, onSelect, onNested, onEnter }: TreePaneProps) {
   const { checkpoint, outline } = file
   const [drawn, redraw] = useReducer((count: number) => count + 1, 0)
-  const [filter, setFilter] = useState(NO_FILTER)
+  const [filter, setFilter] = useLinkedFilter()
   const [matches, setMatches] = useState<Matches>()
   const [said, setSaid] = useState('')
   const [active, setActive] = useState(() => Math.max(0, file.rows.rowOf(selected ?? outline.tops[0]!)))

@@ -26,8 +26,9 @@ export function useHistory(shown: Shown | undefined, link: string, restore: (sho
     if (!shown) return
     const before = JSON.stringify(history.state ?? undefined)
     if (before === text && location.hash === link) return
+    // A file may be open before it is shown: the step is still to come.
     const isStep = step.current === 'push' && before !== undefined && before !== text
-    step.current = 'replace'
+    if (before !== text) step.current = 'replace'
     try {
       history[isStep ? 'pushState' : 'replaceState'](shown, '', link || location.pathname + location.search)
     } catch {

@@ -13,6 +13,10 @@ const SHIFT = 19
 /** Buckets of each sign. */
 const PER_SIGN = 1 << (31 - SHIFT)
 
+/** The buckets of finite values, and the largest 32-bit float. */
+const FINITE = 0x7f800000 >>> SHIFT
+const LARGEST = 3.4028234663852886e38
+
 const word = new Uint32Array(1)
 const float = new Float32Array(word.buffer)
 
@@ -36,7 +40,7 @@ export class BucketCounter {
     const counts: number[] = []
     this.#counts.forEach((count, i) => {
       const id = i - PER_SIGN
-      if (count === 0 || !Number.isFinite(edgesOf(id)[1]) || !Number.isFinite(edgesOf(id)[0])) return
+      if (count === 0 || !edgesOf(id).every(Number.isFinite)) return
       ids.push(id)
       counts.push(count * scale)
     })
@@ -48,13 +52,14 @@ export class BucketCounter {
 export function edgesOf(id: number): readonly [number, number] {
   // -1 holds the negative numbers nearest to zero, 0 the positive ones.
   const size = id >= 0 ? id : -1 - id
-  const [near, far] = [edge(size), edge(size + 1)]
+  const [near, far] = size < FINITE ? [edge(size), edge(size + 1)] : [Infinity, Infinity]
   return id >= 0 ? [near, far] : [-far, -near]
 }
 
 function edge(size: number): number {
   word[0] = size << SHIFT
-  return float[0]!
+  // The end of the last bucket of finite values; what lies beyond it begins there.
+  return size === FINITE ? LARGEST : float[0]!
 }
 
 /** The counts of several together. */
@@ -81,8 +86,13 @@ export function densityOf({ ids, counts }: Buckets, low: number, high: number, b
   ids.forEach((id, i) => {
     const [from, to] = edgesOf(id)
     const [begin, end] = [(from - low) / width, (to - low) / width]
+    // Too narrow to be spread, as those around zero are.
+    if (begin === end) {
+      if (begin >= 0 && begin < bins) density[Math.floor(begin)]! += counts[i]!
+      return
+    }
     for (let bin = Math.max(0, Math.floor(begin)); bin < Math.min(bins, Math.ceil(end)); bin++) {
-      density[bin]! += (counts[i]! * (Math.min(end, bin + 1) - Math.max(begin, bin))) / Math.max(end - begin, Number.MIN_VALUE)
+      density[bin]! += (counts[i]! * (Math.min(end, bin + 1) - Math.max(begin, bin))) / (end - begin)
     }
   })
   return density

@@ -116,7 +116,7 @@ export function RunPage({ run, onOpen, onCompare }: RunPageProps) {
         <span role="status">
           {progress ? (
             <><progress max={progress.total} value={progress.done} aria-label="Tensors read of this step" /> Reading {visible(progress.file.path)}, {formatExact(steps.filter(({ points }) => points).length + 1)} of {formatExact(steps.length)}</>
-          ) : <span class="quiet">{formatExact(steps.filter(({ points }) => points).length)} checkpoints read{isWatching && ', looking for new ones'}</span>}
+          ) : survey.isReading ? <span class="quiet">Reading...</span> : <span class="quiet">{formatExact(steps.filter(({ points }) => points).length)} checkpoints read{isWatching && ', looking for new ones'}</span>}
         </span>
       </div>
       {problem && <p role="alert">{visible(problem)}</p>}

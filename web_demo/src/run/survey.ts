@@ -47,7 +47,12 @@ export class Survey {
     return this.#steps
   }
 
-  /** Undefined while nothing is read. */
+  /** Whether files are still to be read. */
+  get isReading(): boolean {
+    return this.#stop !== undefined
+  }
+
+  /** Undefined before the first tensor is read, and after the last. */
   get progress(): Progress | undefined {
     return this.#progress
   }
@@ -111,7 +116,7 @@ export class Survey {
     } finally {
       await before?.checkpoint.close().catch(() => {})
       if (!signal.aborted) {
-        this.#progress = undefined
+        this.stop()
         this.#onChange()
       }
     }

@@ -58,6 +58,18 @@ class Digits(nn.Module):
         return self.layers(images)
 
 
+def nested(model: nn.Module) -> dict:
+    """The tensors of a model by module, as its code nests them: torch itself joins the names with dots."""
+    tree: dict = {}
+    for name, tensor in model.state_dict().items():
+        *modules, last = name.split(".")
+        at = tree
+        for module in modules:
+            at = at.setdefault(int(module) if module.isdigit() else module, {})
+        at[last] = tensor
+    return tree
+
+
 def main() -> None:
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
@@ -100,7 +112,7 @@ def main() -> None:
             accuracy = (model(images[test]).argmax(dim=1) == labels[test]).double().mean().item()
         state = {
             "step": step,
-            "model": model,
+            "model": nested(model),
             "optimizer": optimizer,
             "schedule": {key: value for key, value in schedule.state_dict().items() if not key.startswith("_")},
             "data": {"order": order, "epoch": (step - 1) // per_epoch, "position": position + 1},

@@ -40,6 +40,8 @@ export function App() {
   const [, noteLinked] = useReducer((count: number) => count + 1, 0)
   const [served, setServed] = useState<readonly ServedFile[]>()
   const [listProblem, setListProblem] = useState<{ readonly name: string; readonly error: unknown }>()
+  // Until the page knows whether it opens something, an invitation to do so would only flash up.
+  const [isStarting, setStarting] = useState(true)
   const [isHello, setHello] = useState(false)
   const [run, setRun] = useState<RunSource>()
   const [isRunShown, setRunShown] = useState(false)
@@ -54,22 +56,7 @@ export function App() {
   last.current = files
 
   const follow = useCallback(() => {
-    const link = parseLink(location.hash)
-    setLinked(link.fields, 'replace', true)
-    if (link.run !== undefined) void openRun(link.run)
-    if (link.files.length > 0) void followFiles(link)
-    else if (link.isList) {
-      servedFiles().then(
-        (list) => {
-          setServed(list)
-          if (list.length <= 2) void open(list.map(({ url }) => url))
-        },
-        (error: unknown) => setListProblem({ name: 'The list of files', error }),
-      )
-    } else if (link.run === undefined && !recall(VISITED)) {
-      setHello(true)
-      void add([EXAMPLE])
-    }
+    void openLink(parseLink(location.hash)).finally(() => setStarting(false))
     remember(VISITED, 'yes')
   }, [])
   useEffect(follow, [])
@@ -133,7 +120,25 @@ export function App() {
     if (all.length > 0) void handles().then(({ rememberHandles }) => rememberHandles(all)).catch(() => {})
   }, []))
 
-  /** Opens what a link names, or shows what of it is open already. */
+  async function openLink(link: Link): Promise<void> {
+    setLinked(link.fields, 'replace', true)
+    if (link.run !== undefined) await openRun(link.run)
+    if (link.files.length > 0) await followFiles(link)
+    else if (link.isList) {
+      try {
+        const list = await servedFiles()
+        setServed(list)
+        if (list.length <= 2) await open(list.map(({ url }) => url))
+      } catch (error) {
+        setListProblem({ name: 'The list of files', error })
+      }
+    } else if (link.run === undefined && !recall(VISITED)) {
+      setHello(true)
+      await add([EXAMPLE])
+    }
+  }
+
+  /** Opens the files of a link, or shows those that are open already. */
   async function followFiles({ files: wanted, shown = wanted.length - 1, run }: Link): Promise<void> {
     let toShow: OpenFile | undefined
     for (const [i, { url, key, map }] of wanted.entries()) {
@@ -240,7 +245,7 @@ export function App() {
             <TreePane file={current} selected={item} version={hashesVersion} onSelect={(to) => choose(current, to)} onNested={(isNested) => files.setNested(current, isNested)} onEnter={focusPane} />
             <Pane file={current} files={files.files} selected={item} version={hashesVersion} onSelect={(to) => choose(current, to)} onParts={(parts) => files.addParts(current, parts)} onHashes={() => noteHashes(undefined)} />
           </div>
-        ) : !opening && !problem && <Welcome served={served} onOpen={(inputs) => void open(inputs)} onFolder={(folder) => void openFolder(folder)} onExample={() => {
+        ) : !opening && !problem && !isStarting && <Welcome served={served} onOpen={(inputs) => void open(inputs)} onFolder={(folder) => void openFolder(folder)} onExample={() => {
           setHello(true)
           void open([EXAMPLE])
         }} />}

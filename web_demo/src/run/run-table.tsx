@@ -31,8 +31,8 @@ export function RunTable({ rows, steps, at, chosen, onChoose }: RunTableProps) {
     const value = ({ figures }: (typeof all)[number]): number => figures[at]?.[order] ?? -1
     return [...all].sort((a, b) => value(b) - value(a))
   }, [all, order, at])
-  const heading = (name: Order, text: preact.ComponentChildren, span = 1) => (
-    <th scope="col" colSpan={span} aria-sort={order === name ? (name === 'path' ? 'ascending' : 'descending') : undefined}>
+  const heading = (name: Order, text: string) => (
+    <th scope="col" aria-sort={order === name ? (name === 'path' ? 'ascending' : 'descending') : undefined}>
       <button type="button" class="plain" onClick={() => setOrder(name)}>{text}{order === name && name !== 'path' && ' ↓'}</button>
     </th>
   )
@@ -40,7 +40,7 @@ export function RunTable({ rows, steps, at, chosen, onChoose }: RunTableProps) {
     <>
       <table class="run-table">
         <thead>
-          <tr>{heading('path', 'path')}{heading('norm', 'norm', 2)}{heading('update', 'update', 2)}</tr>
+          <tr>{heading('path', 'path')}{heading('norm', 'norm')}<td><span class="unseen">norm over the steps</span></td>{heading('update', 'update')}<td><span class="unseen">update over the steps</span></td></tr>
         </thead>
         <tbody>
           {sorted.slice(0, most).map(({ row: { path }, figures }) => {

@@ -13,7 +13,7 @@ inEachBrowser((kind, browser) => {
     const page = await browser.visit()
     await tree(page)
     assert.deepEqual(await rows(page), ['state', '-step', '-model', '-optimizer', '-schedule', '-data', '-train', '-rng', 'metadata'])
-    await said(page, '.meter', /46\.3 KiB fetched, of a file of 46\.3 KiB.*1 request/)
+    await said(page, '.meter', /45\.8 KiB fetched, of a file of 45\.8 KiB.*1 request/)
     await said(page, '.hello', /Espalier shows what is inside a training checkpoint.*This is an example/)
     await page.waitForNetworkIdle()
     assert.deepEqual(browser.site.requests.filter((request) => /example-/.test(request)), [], 'the other steps wait until they are asked for')

@@ -20,7 +20,7 @@ inEachBrowser((kind, browser) => {
   test('a run is read step by step: norms, updates and distributions', async () => {
     const page = await browser.visit('#run=example-run.json')
     await read(page, 3)
-    await said(page, '.run-bar', /180.*step-180\.espalier, 46\.3 KiB; 3 of 3/)
+    await said(page, '.run-bar', /180.*step-180\.espalier, 45\.8 KiB; 3 of 3/)
     assert.ok((await paths(page)).every((path) => path.startsWith('model/')), 'the weights first')
     const [, norm, , update] = await cells(page, 'model/layers/8/weight')
     assert.match(norm, /^6\.\d\d$/)

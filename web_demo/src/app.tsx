@@ -6,13 +6,11 @@ import { recall, remember } from './data/memory'
 import { EXAMPLE, EXAMPLE_LATER, EXAMPLE_RUN, type Input, type OpenFile } from './data/open-file'
 import { nearest, useFiles } from './data/use-files'
 import { useHistory } from './data/use-history'
-import { CopyLink } from './open/copy-link'
 import { useDrop } from './open/drop-zone'
-import { groupsOf, type Dropped, type Folder } from './open/folders'
+import type { Dropped, Folder } from './open/folders'
 import { OpenBar } from './open/open-bar'
 import { Opening } from './open/opening'
 import { servedFiles, type ServedFile } from './open/served-files'
-import { Welcome } from './open/welcome'
 import { focusPane, Pane } from './pane/pane'
 import type { RunSource } from './run/source'
 import { TreePane } from './tree/tree-pane'
@@ -22,9 +20,12 @@ import { ThemeSwitch } from './ui/theme'
 import { visible } from './ui/visible'
 
 const ProblemPage = lazy(async () => (await import('./open/problem-page')).ProblemPage)
+const CopyLink = lazy(async () => (await import('./open/copy-link')).CopyLink)
+const Welcome = lazy(async () => (await import('./open/welcome')).Welcome)
 const Hello = lazy(async () => (await import('./open/hello')).Hello)
 const RunPage = lazy(async () => (await import('./run/run-page')).RunPage)
 const runs = lazyCode(() => import('./run/source'))
+const folders = lazyCode(() => import('./open/folders'))
 const handles = lazyCode(() => import('./open/handles'))
 
 const VISITED = 'espalier.visited'
@@ -104,7 +105,7 @@ export function App() {
 
   const openFolder = useCallback(async (folder: Folder): Promise<void> => {
     if (await (await runs()).isRunFolder(folder)) return openRun(folder)
-    for (const { inputs, siblings } of groupsOf(folder)) openTogether(inputs, siblings)
+    for (const { inputs, siblings } of (await folders()).groupsOf(folder)) openTogether(inputs, siblings)
   }, [])
 
   const openTogether = useCallback((inputs: readonly File[], siblings: readonly File[]): void => {

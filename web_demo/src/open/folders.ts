@@ -1,4 +1,5 @@
 // Files that were chosen or dropped together, also as folders.
+import type { Drop } from './drop-zone'
 
 /** Files to open, and all files of their folder, which may belong to the same checkpoints. */
 export interface FileGroup {
@@ -36,19 +37,13 @@ export function isCheckpointName(name: string): boolean {
   return CHECKPOINT.test(name)
 }
 
-/** What was dropped. Call it while the event is handled: later, the browser has forgotten it. */
-export async function dropped({ items, files }: DataTransfer): Promise<Dropped> {
-  const all = [...items].filter(({ kind }) => kind === 'file')
-  const entries = all.map((item) => item.webkitGetAsEntry?.() ?? undefined)
-  const given = [...files]
-  const loose = all.flatMap((item, i) => (entries[i]?.isDirectory ? [] : (item.getAsFile() ?? [])))
-  // The types of the page lack this.
-  const asked = all.map((item) => (item as { getAsFileSystemHandle?(): Promise<FileSystemHandle | null> }).getAsFileSystemHandle?.().catch(() => null))
-  const handles = (await Promise.all(asked)).map((handle) => handle ?? undefined)
-  const folders = entries.flatMap((entry, i) => (entry?.isDirectory ? [[entry as FileSystemDirectoryEntry, handles[i]] as const] : []))
+/** The files and folders of a drop. */
+export async function dropped({ files, entries, handles }: Drop): Promise<Dropped> {
+  const given = (await Promise.all(handles)).map((handle) => handle ?? undefined)
+  const folders = entries.flatMap((entry, i) => (entry?.isDirectory ? [[entry as FileSystemDirectoryEntry, given[i]] as const] : []))
   return {
-    files: folders.length > 0 ? loose : given,
-    handles: handles.filter((handle) => handle?.kind === 'file').filter((handle) => handle !== undefined),
+    files,
+    handles: given.filter((handle) => handle?.kind === 'file').filter((handle) => handle !== undefined),
     folders: await Promise.all(folders.map(async ([entry, handle]) => ({ name: entry.name, files: await filesBelow(entry), handle: handle as FileSystemDirectoryHandle | undefined }))),
   }
 }

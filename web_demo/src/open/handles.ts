@@ -1,4 +1,5 @@
 // Remembers local files and folders between visits, where browsers let a page do that: not in Firefox and Safari.
+import { folderOf, type Folder } from './folders'
 
 /** What TypeScript's types of the page lack. */
 interface Handle extends FileSystemHandle {
@@ -18,14 +19,33 @@ export interface Remembered {
 const STORE = 'handles'
 const MOST = 6
 
+/**
+ * Lets the user choose files, and remembers them. @param otherwise called if this browser gives none to remember
+ */
+export async function openFiles(onFiles: (files: readonly File[]) => void, otherwise: () => void): Promise<void> {
+  const picked = await pickFiles()
+  if (!picked) return otherwise()
+  if (picked.length > 0) onFiles(await Promise.all(picked.map((handle) => handle.getFile())))
+  await rememberHandles(picked)
+}
+
+/** The same for a folder. */
+export async function openFolder(onFolder: (folder: Folder) => void, otherwise: () => void): Promise<void> {
+  const picked = await pickFolder()
+  if (picked === undefined) return otherwise()
+  if (picked === null) return
+  onFolder(await folderOf(picked))
+  await rememberHandles([picked])
+}
+
 /** Asks for files. Undefined if this browser gives none to remember; empty if the user gives none. */
-export async function pickFiles(): Promise<readonly FileSystemFileHandle[] | undefined> {
+async function pickFiles(): Promise<readonly FileSystemFileHandle[] | undefined> {
   const { showOpenFilePicker: pick } = window as Pickers
   return pick && unlessAborted(pick.call(window, { multiple: true }), [])
 }
 
 /** The same for a folder; null if the user gives none. */
-export async function pickFolder(): Promise<FileSystemDirectoryHandle | null | undefined> {
+async function pickFolder(): Promise<FileSystemDirectoryHandle | null | undefined> {
   const { showDirectoryPicker: pick } = window as Pickers
   return pick && unlessAborted(pick.call(window, { mode: 'read' }), null)
 }

@@ -1,11 +1,8 @@
 // Opens local files and folders of earlier visits again.
 import { useEffect, useState } from 'preact/hooks'
-import { lazyCode } from '../ui/lazy'
 import { visible } from '../ui/visible'
 import { folderOf, type Folder } from './folders'
-import type { Remembered } from './handles'
-
-const handles = lazyCode(() => import('./handles'))
+import { forgetHandles, mayRead, remembered, rememberHandles, type Remembered } from './handles'
 
 interface ReopenProps {
   readonly heading: string
@@ -18,17 +15,17 @@ export function Reopen({ heading, onFiles, onFolder }: ReopenProps) {
   const [list, setList] = useState<readonly Remembered[]>([])
   const [problem, setProblem] = useState('')
   useEffect(() => {
-    if ('showOpenFilePicker' in window) void handles().then(({ remembered }) => remembered()).then(setList, () => {})
+    if ('showOpenFilePicker' in window) remembered().then(setList, () => {})
   }, [])
   if (list.length === 0) return null
   const reopen = async (one: Remembered): Promise<void> => {
     setProblem('')
     try {
-      if (!(await (await handles()).mayRead(one))) return setProblem(`Without your permission the page cannot read ${visible(one.name)}.`)
+      if (!(await mayRead(one))) return setProblem(`Without your permission the page cannot read ${visible(one.name)}.`)
       const [first] = one.handles
       if (first!.kind === 'directory') onFolder(await folderOf(first as FileSystemDirectoryHandle))
       else onFiles(await Promise.all((one.handles as readonly FileSystemFileHandle[]).map((handle) => handle.getFile())))
-      await (await handles()).rememberHandles(one.handles)
+      await rememberHandles(one.handles)
     } catch {
       setProblem(`${visible(one.name)} is not where it was.`)
     }
@@ -39,7 +36,7 @@ export function Reopen({ heading, onFiles, onFolder }: ReopenProps) {
       <ul>
         {list.map((one) => <li key={one.name}><button type="button" class="plain" onClick={() => void reopen(one)}>Reopen {visible(one.name)}</button></li>)}
       </ul>
-      <button type="button" class="plain" onClick={() => void handles().then(({ forgetHandles }) => forgetHandles()).then(() => setList([]))}>Forget these</button>
+      <button type="button" class="plain" onClick={() => void forgetHandles().then(() => setList([]))}>Forget these</button>
       {problem && <p role="alert">{problem}</p>}
     </section>
   )

@@ -12,7 +12,9 @@ export interface ServedFile {
 /** Reads a list. @throws Error with a description */
 export async function servedFiles(signal?: AbortSignal, address = 'files.json'): Promise<readonly ServedFile[]> {
   // A list that changes must not come from a cache.
-  const response = await fetch(address, { signal: signal ?? null, cache: 'no-cache' })
+  const response = await fetch(address, { signal: signal ?? null, cache: 'no-cache' }).catch((error: unknown) => {
+    throw signal?.aborted ? error : new Error(`${address} cannot be fetched: the server does not answer`)
+  })
   if (!response.ok) throw new Error(`${address} cannot be fetched: the server answered with status ${response.status}`)
   const list: unknown = await response.json().catch(() => undefined)
   if (!Array.isArray(list) || !list.every(isServedFile)) throw new Error(`${address} is not a list of { name, url, size }`)

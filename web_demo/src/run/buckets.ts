@@ -6,7 +6,7 @@
  */
 export interface Buckets {
   readonly ids: Int16Array
-  readonly counts: Float64Array
+  readonly counts: Float32Array
 }
 
 const SHIFT = 19
@@ -16,6 +16,10 @@ const PER_SIGN = 1 << (31 - SHIFT)
 /** The buckets of finite values, and the largest 32-bit float. */
 const FINITE = 0x7f800000 >>> SHIFT
 const LARGEST = 3.4028234663852886e38
+
+/** The share of the values that may lie outside a chart, and the part of its height that one can still see. */
+export const OUTSIDE = 0.001
+const FINEST = 64
 
 const word = new Uint32Array(1)
 const float = new Float32Array(word.buffer)
@@ -34,7 +38,10 @@ export class BucketCounter {
     }
   }
 
-  /** The counts of finite values. @param scale by which to multiply them, for a sample */
+  /**
+   * The counts of finite values. Those that no chart could tell from zero are counted as zeros. @param scale by which to
+   * multiply the counts, for a sample
+   */
   result(scale = 1): Buckets {
     const ids: number[] = []
     const counts: number[] = []
@@ -44,7 +51,9 @@ export class BucketCounter {
       ids.push(id)
       counts.push(count * scale)
     })
-    return { ids: Int16Array.from(ids), counts: Float64Array.from(counts) }
+    const least = magnitudeOf({ ids: Int16Array.from(ids), counts: Float32Array.from(counts) }, OUTSIDE) / FINEST
+    const isZero = (id: number): boolean => Math.max(...edgesOf(id).map(Math.abs)) < least
+    return packed(ids.map((id, i) => [isZero(id) ? Math.sign(id + 0.5) * 0.5 - 0.5 : id, counts[i]!]))
   }
 }
 
@@ -65,10 +74,14 @@ function edge(size: number): number {
 /** The counts of several together. */
 export function sumOf(all: readonly Buckets[]): Buckets {
   if (all.length === 1) return all[0]!
+  return packed(all.flatMap(({ ids, counts }) => Array.from(ids, (id, i) => [id, counts[i]!] as const)))
+}
+
+function packed(pairs: readonly (readonly [id: number, count: number])[]): Buckets {
   const sums = new Map<number, number>()
-  for (const { ids, counts } of all) ids.forEach((id, i) => sums.set(id, (sums.get(id) ?? 0) + counts[i]!))
+  for (const [id, count] of pairs) sums.set(id, (sums.get(id) ?? 0) + count)
   const sorted = [...sums].sort(([a], [b]) => a - b)
-  return { ids: Int16Array.from(sorted, ([id]) => id), counts: Float64Array.from(sorted, ([, count]) => count) }
+  return { ids: Int16Array.from(sorted, ([id]) => id), counts: Float32Array.from(sorted, ([, count]) => count) }
 }
 
 /** The magnitude that all but a share of the values stay below. */

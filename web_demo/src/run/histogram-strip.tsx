@@ -3,7 +3,7 @@ import { useMemo } from 'preact/hooks'
 import { shortNumber } from '../ui/chart-number'
 import { linearTicks } from '../ui/chart-scale'
 import { LEFT, pointerX, RIGHT, WIDTH, type StepAxis } from './axis'
-import { densityOf, magnitudeOf, type Buckets } from './buckets'
+import { densityOf, magnitudeOf, OUTSIDE, type Buckets } from './buckets'
 import { Steps } from './line-chart'
 
 const HEIGHT = 210
@@ -11,8 +11,6 @@ const TOP = 8
 const BOTTOM = 22
 const MOST_BINS = 56
 const LEAST_BINS = 8
-/** The share of the values that may lie outside the chart. */
-const OUTSIDE = 0.001
 /** Shades that differ visibly; cells of the same shade are one path. */
 const SHADES = 12
 

@@ -16,7 +16,8 @@ export interface Point {
   readonly moved: number | undefined
   /** NaNs and infinities. */
   readonly bad: number
-  readonly buckets: Buckets
+  /** Undefined where a survey has too many to keep. */
+  readonly buckets: Buckets | undefined
 }
 
 /** A larger tensor is sampled: this much is a second's work for some hundred tensors. */

@@ -40,6 +40,7 @@ export function RunDetail({ row, steps, at, onStep, onOpen }: RunDetailProps) {
       </p>
       <LineChart title="Norm ‖W‖" values={figures.map((one) => one?.norm)} axis={axis} at={at} onStep={onStep} />
       <LineChart title="Update since the step before ‖ΔW‖ / ‖W‖" values={figures.map((one) => one?.update)} axis={axis} at={at} isLog onStep={onStep} />
+      {histograms.some((buckets, i) => !buckets && figures[i]) && <p class="quiet">There are too many tensors and steps to keep the distributions of all.</p>}
       <HistogramStrip histograms={histograms} axis={axis} at={at} onStep={onStep} />
     </section>
   )

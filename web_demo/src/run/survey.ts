@@ -27,6 +27,10 @@ export interface Progress {
 /** Tensors read at once. */
 const AT_ONCE = 4
 
+/** Histograms that are kept, about a KiB each; later steps have norms and updates alone. */
+const MOST_HISTOGRAMS = 100_000
+let histograms = 0
+
 /** The figures of files that were read, also for another survey of them: a file that is written again has another key. */
 const cache = new Map<string, { readonly points: ReadonlyMap<string, Point>; readonly step: number | undefined }>()
 
@@ -145,7 +149,8 @@ export class Survey {
     const next = tensors.values()
     const work = async (): Promise<void> => {
       for (const tensor of next) {
-        points.set(tensor.path, await measure(tensor, tensorAt(before, tensor.path), signal))
+        const point = await measure(tensor, tensorAt(before, tensor.path), signal)
+        points.set(tensor.path, ++histograms > MOST_HISTOGRAMS ? { ...point, buckets: undefined } : point)
         this.#progress = { file, done: points.size, total: tensors.length }
         this.#onChange()
         await nextTurn()

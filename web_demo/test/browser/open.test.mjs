@@ -3,7 +3,7 @@ import { cpSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync }
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { drop, inEachBrowser, press, rows, said, tree } from './support/page.mjs'
+import { drop, inEachBrowser, press, rows, said, tree, violations } from './support/page.mjs'
 import { testFiles } from './support/site.mjs'
 
 const digits = join(testFiles, 'data/digits/digits.safetensors')
@@ -15,6 +15,7 @@ inEachBrowser((kind, browser) => {
     assert.deepEqual(await rows(page), ['state', '-step', '-model', '-optimizer', '-schedule', '-data', '-train', '-rng', 'metadata'])
     await said(page, '.meter', /45\.8 KiB fetched, of a file of 45\.8 KiB.*1 request/)
     await said(page, '.hello', /Espalier shows what is inside a training checkpoint.*This is an example/)
+    assert.deepEqual(await violations(page), [])
     await page.waitForNetworkIdle()
     assert.deepEqual(browser.site.requests.filter((request) => /example-/.test(request)), [], 'the other steps wait until they are asked for')
     assert.deepEqual(page.faults, [])

@@ -49,6 +49,10 @@ test('sums and densities lose no value', () => {
   assert.ok(total(densityOf(both, -1, 1, 10)) < 1003)
   const halves = densityOf(of([0.25, 0.75, 0.75]), 0, 1, 2)
   assert.deepEqual([...halves], [1, 2])
+  // However small values are, they take no room: a chart shows them as zeros.
+  const many = of(Array.from({ length: 100_000 }, (_, i) => Math.sin(i) ** 9))
+  assert.ok(many.ids.length < 250, String(many.ids.length))
+  assert.equal(total(many.counts), 100_000)
   const size = magnitudeOf(both, 0.0005)
   assert.ok(size >= 7 && size < 7.5, String(size))
   assert.ok(magnitudeOf(both, 0.01) <= 1.1)

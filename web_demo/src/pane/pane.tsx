@@ -1,6 +1,7 @@
 // The right side: the selection, and the panes about the whole file.
 import { useEffect, useState } from 'preact/hooks'
 import type { Examination, Node } from 'espalier'
+import { useLinked } from '../data/linked'
 import type { OpenFile } from '../data/open-file'
 import { useExamination } from '../health/examination'
 import { lazy } from '../ui/lazy'
@@ -38,9 +39,8 @@ interface PaneProps {
 /** Shows the selection in a file. Use a new component for another file. */
 export function Pane({ file, files, selected, version, onSelect, onParts, onHashes, onChanges }: PaneProps) {
   const { checkpoint, outline } = file
-  const [tab, setTab] = useState<Tab>('node')
+  const [wanted, setTab] = useLinked<Tab>('tab', 'node', 'push')
   const [visited, setVisited] = useState<ReadonlySet<Tab>>(new Set(['node']))
-  useEffect(() => setVisited((before) => new Set(before).add(tab)), [tab])
   const examination = useExamination(file)
   useEffect(() => examination.startSoon(), [examination])
   const node = outline.node(selected)
@@ -53,6 +53,9 @@ export function Pane({ file, files, selected, version, onSelect, onParts, onHash
     { id: 'verify', name: 'Verify' },
     { id: 'diff', name: 'Diff' },
   ] as const
+  // A link may name a tab that there is not.
+  const tab = tabs.some(({ id }) => id === wanted) ? wanted : 'node'
+  useEffect(() => setVisited((before) => new Set(before).add(tab)), [tab])
   const selectNode = ({ id }: Node): void => onSelect(id)
   const selectNoted = (item: number): void => {
     onSelect(item)

@@ -1,6 +1,7 @@
 // The pane of one tensor.
 import type { Tensor } from 'espalier'
 import { useId, useState } from 'preact/hooks'
+import { useLinked } from '../data/linked.js'
 import type { OpenFile } from '../data/open-file.js'
 import { checkpointNumber } from '../map/checkpoint-number.js'
 import { Facts } from './facts.js'
@@ -18,9 +19,6 @@ const SpectrumTab = lazy(async () => (await import('./spectrum-tab.js')).Spectru
 type Tab = 'statistics' | 'heatmap' | 'spectrum' | 'values' | 'use'
 const NAMES: { readonly [tab in Tab]: string } = { statistics: 'Statistics', heatmap: 'Heatmap', spectrum: 'Spectrum', values: 'Values', use: 'Use' }
 
-/** The last shown tab; the next tensor shows it too. */
-let lastTab: Tab = 'statistics'
-
 /** @param files all open files, to compare with */
 export function TensorPane({ tensor, file, files }: { tensor: Tensor; file: OpenFile; files: readonly OpenFile[] }) {
   // A new pane for each tensor, which stops the reads of the old one.
@@ -36,14 +34,14 @@ function Pane({ tensor, file, files }: { tensor: Tensor; file: OpenFile; files: 
     ...(hasElements && !isOpaque ? (['statistics', 'heatmap'] as const) : []),
     ...(hasElements && !isOpaque && layout.shape.length > 1 && !/^c/.test(tensor.dtype) ? (['spectrum'] as const) : []), ...(hasElements ? (['values'] as const) : []), 'use',
   ]
-  const [wanted, setTab] = useState(lastTab)
+  // The next tensor shows the same one.
+  const [wanted, setTab] = useLinked<Tab>('view', 'statistics', 'push')
   const tab = tabs.includes(wanted) ? wanted : tabs[0]!
   // Tabs stay mounted once shown, with the data that they have read.
   const [seen, setSeen] = useState<ReadonlySet<Tab>>(new Set())
   const [view, setView] = useState<View>(() => defaultView(layout))
   const [place, setPlace] = useState<Place>({ row: 0, column: 0, marked: undefined })
   const choose = (next: Tab): void => {
-    lastTab = next
     setTab(next)
     setSeen(new Set([...seen, tab, next]))
   }

@@ -4,8 +4,8 @@ import type { OpenFile } from '../data/open-file'
 import { runInTurns, type Work } from '../data/slices'
 import type { Arranger } from './arranger'
 import { columnsOf, longestType } from './columns'
-import { NO_FILTER } from './filter-fields'
 import { FilterBar } from './filter-bar'
+import { useLinkedFilter } from './linked-filter'
 import { loadTools } from './load-tools'
 import { nextOrder, STORED } from './order'
 import { TreeRows } from './row-source'
@@ -35,7 +35,7 @@ const REST = 120
 export function TreePane({ file, selected, version, changeOf, onSelect, onNested, onPress, onEnter }: TreePaneProps) {
   const { arrangement, outline } = file
   const [drawn, redraw] = useReducer((count: number) => count + 1, 0)
-  const [filter, setFilter] = useState(NO_FILTER)
+  const [filter, setFilter] = useLinkedFilter()
   const [order, setOrder] = useState(arrangement.arranger?.order ?? STORED)
   const [matches, found] = useMatches(file, filter, order)
   const [said, setSaid] = useState('')

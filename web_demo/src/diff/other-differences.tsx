@@ -32,8 +32,8 @@ export function OtherDifferences({ differences, names, shown, onSelect }: {
                   {here ? <button type="button" class="plain" onClick={() => onSelect(here.id)}><ElidedPath path={path} /></button> : <ElidedPath path={path} />}
                 </th>
                 <td>{WORDS[change]}</td>
-                <td>{before && inShort(before)}</td>
-                <td>{after && inShort(after)}</td>
+                <td>{before && <Short text={inShort(before)} />}</td>
+                <td>{after && <Short text={inShort(after)} />}</td>
               </tr>
             )
           })}
@@ -42,6 +42,11 @@ export function OtherDifferences({ differences, names, shown, onSelect }: {
       {differences.length > listed && <p><button type="button" onClick={() => setListed(listed + PAGE)}>Show more</button> of {formatExact(differences.length)}</p>}
     </>
   )
+}
+
+/** A few lines; the rest is in the title, and in the node itself. */
+function Short({ text }: { text: string }) {
+  return <span class="clamped" title={text}>{text}</span>
 }
 
 /** A node in a few words. */

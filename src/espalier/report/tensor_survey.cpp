@@ -15,7 +15,7 @@ namespace espalier {
 namespace {
 
 // A multiple of what any dtype packs into whole bytes; small enough for the cache.
-constexpr std::size_t kBlock = 4096;
+constexpr std::size_t kSurveyBlock = 4096;
 constexpr std::uint32_t kInfinity = 0x7f800000;
 
 // Whether all are finite, in integers, so that compilers vectorise it.
@@ -161,10 +161,10 @@ void Surveyor::add(ByteSpan packed) {
 }
 
 void Surveyor::measure(ByteSpan packed, std::uint64_t count) {
-  block_.resize(kBlock);
+  block_.resize(kSurveyBlock);
   while (count > 0) {
-    const std::span<float> block(block_.data(),
-                                 static_cast<std::size_t>(std::min<std::uint64_t>(count, kBlock)));
+    const std::span<float> block(
+        block_.data(), static_cast<std::size_t>(std::min<std::uint64_t>(count, kSurveyBlock)));
     to_floats(dtype_, packed, block);
     if (!all_finite(block)) {
       for (std::size_t i = 0; i < block.size(); ++i) {
@@ -177,7 +177,7 @@ void Surveyor::measure(ByteSpan packed, std::uint64_t count) {
     channels_.add(block);
     elements_ += block.size();
     count -= block.size();
-    packed = packed.subspan(std::min(packed.size(), kBlock * dtype_bits(dtype_) / 8));
+    packed = packed.subspan(std::min(packed.size(), kSurveyBlock * dtype_bits(dtype_) / 8));
   }
 }
 

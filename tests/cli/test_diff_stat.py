@@ -3,11 +3,12 @@
 Usage: ESPALIER=path/to/espalier MAKE_SAMPLE=path/to/make_sample python3 test_diff_stat.py
 """
 
+import sys
+import pathlib
 import math
 import random
 import re
 import struct
-import unittest
 from fractions import Fraction
 
 from test_cli import CHECK_FAILED, EQUAL_BY_HASHES, OK, USAGE, Cli
@@ -268,4 +269,6 @@ class Verify(Cli):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+    import report
+    sys.exit(report.main())

@@ -157,7 +157,7 @@ class NearMisses(Cli):
 class Help(Terminal):
     def test_every_command(self):
         listing = self.text("--help")
-        self.assertIn("Exit codes: 0 ok, 1 the check failed (verify, diff), 2 wrong usage", " ".join(listing.split()))
+        self.assertIn("Exit codes: 0 ok, 1 the check failed (verify, diff, doctor), 2 wrong usage", " ".join(listing.split()))
         for command in COMMANDS:
             text = self.text(command, "--help")
             self.assertRegex(listing, rf"\n  {command} +[A-Z]")

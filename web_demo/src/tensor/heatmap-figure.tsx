@@ -1,22 +1,15 @@
 // The picture of a heatmap with its axes, the curves beside it, and what the pointer and the keys do.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
-import { shortNumber } from '../ui/chart-number.js'
-import { linearTicks } from '../ui/chart-scale.js'
 import { draw } from './heat-draw.js'
 import type { Domain } from './domain.js'
 import { cellAt } from './heat-axis.js'
-import { curveOf, pathOf } from './heat-curve.js'
+import { ColumnCurve, RowCurve } from './heat-curves.js'
 import type { CellMode, HeatGrid } from './heat-grid.js'
 import { PROFILES, type HeatProfile, type ProfileKind } from './heat-profile.js'
+import { BOTTOM, CURVE, GAP, LEFT, sizeOf, useRoom } from './heat-room.js'
+import { IndexTicks, TileLines } from './heat-ticks.js'
 import { moved, showing, spanning, zoomed, type Windows } from './heat-windows.js'
 import type { Plane, Window } from './plane.js'
-
-/** Room for the labels and the curves around the picture. */
-const LEFT = 58
-const BOTTOM = 38
-const CURVE = 56
-const GAP = 8
-const MAX_CELL = 32
 
 /** The least size of a NaN or an infinity, in CSS pixels. */
 const MARK = 5
@@ -194,18 +187,8 @@ export function HeatmapFigure({ plane, grid: read, down, across, windows, mode, 
         <svg ref={svg} class="chart heat-axes" width={totalWidth} height={totalHeight} viewBox={`0 0 ${totalWidth} ${totalHeight}`} aria-hidden="true">
           <rect class="chart-frame" x={LEFT - 0.5} y={top - 0.5} width={width + 1} height={height + 1} data-picture />
           {plane.tile && <TileLines plane={plane} rows={rows} columns={columns} xOf={xOf} yOf={yOf} />}
-          {indexTicks(columns, plane.tile?.columns ?? 1, width / 70).map(({ at, name }) => (
-            <g key={`x${at}`}>
-              <line class="chart-axis" x1={xOf(at)} x2={xOf(at)} y1={top + height} y2={top + height + 4} />
-              <text x={xOf(at)} y={top + height + 16} text-anchor="middle">{name}</text>
-            </g>
-          ))}
-          {plane.rows > 1 && indexTicks(rows, plane.tile?.rows ?? 1, height / 44).map(({ at, name }) => (
-            <g key={`y${at}`}>
-              <line class="chart-axis" x1={LEFT - 4} x2={LEFT} y1={yOf(at)} y2={yOf(at)} />
-              <text x={LEFT - 7} y={yOf(at) + 4} text-anchor="end">{name}</text>
-            </g>
-          ))}
+          <IndexTicks window={columns} unit={plane.tile?.columns ?? 1} wanted={width / 70} at={(index) => [xOf(index), top + height]} isDown={false} />
+          {plane.rows > 1 && <IndexTicks window={rows} unit={plane.tile?.rows ?? 1} wanted={height / 44} at={(index) => [LEFT, yOf(index)]} isDown />}
           <text x={LEFT + width / 2} y={top + height + 33} text-anchor="middle">{axisNames[1]}</text>
           <text transform={`translate(11 ${top + height / 2}) rotate(-90)`} text-anchor="middle">{axisNames[0]}</text>
           {hasCurves && across && <ColumnCurve profile={across} kind={profile} window={columns} x={LEFT} width={width} />}
@@ -231,101 +214,6 @@ export function HeatmapFigure({ plane, grid: read, down, across, windows, mode, 
   )
 }
 
-/** The curve above the picture. */
-function ColumnCurve({ profile, kind, window, x, width }: { profile: HeatProfile; kind: ProfileKind; window: Window; x: number; width: number }) {
-  const curve = useMemo(() => curveOf(profile, kind, window, width), [profile, kind, window.start, window.count, width])
-  if (curve.greatest < curve.least) return null
-  return (
-    <g>
-      <line class="chart-grid" x1={x} x2={x + width} y1={CURVE} y2={CURVE} />
-      <path class="chart-line" d={pathOf(curve, (place, share) => `${(x + place * width).toFixed(1)} ${(CURVE - 2 - share * (CURVE - 6)).toFixed(1)}`)} />
-      {curve.specials.map((place) => <rect key={place} class="heat-special" x={x + place * width - 1.5} y={CURVE - 1} width={3} height={5} />)}
-      <text x={x - 7} y={10} text-anchor="end">{shortNumber(curve.greatest, 3)}</text>
-      <text x={x - 7} y={CURVE - 3} text-anchor="end">{shortNumber(curve.least, 3)}</text>
-    </g>
-  )
-}
-
-/** The curve at the right of the picture. */
-function RowCurve({ profile, kind, window, x, y, height }: { profile: HeatProfile; kind: ProfileKind; window: Window; x: number; y: number; height: number }) {
-  const curve = useMemo(() => curveOf(profile, kind, window, height), [profile, kind, window.start, window.count, height])
-  if (curve.greatest < curve.least) return null
-  return (
-    <g>
-      <line class="chart-grid" x1={x} x2={x} y1={y} y2={y + height} />
-      <path class="chart-line" d={pathOf(curve, (place, share) => `${(x + 2 + share * (CURVE - 6)).toFixed(1)} ${(y + place * height).toFixed(1)}`)} />
-      {curve.specials.map((place) => <rect key={place} class="heat-special" x={x - 4} y={y + place * height - 1.5} width={5} height={3} />)}
-      <text x={x + CURVE} y={y + height + 16} text-anchor="end">{shortNumber(curve.greatest, 3)}</text>
-    </g>
-  )
-}
-
-/** Lines between filters, if there is room for them. */
-function TileLines({ plane, rows, columns, xOf, yOf }: { plane: Plane; rows: Window; columns: Window; xOf: (column: number) => number; yOf: (row: number) => number }) {
-  const { tile } = plane
-  if (!tile || xOf(columns.start + tile.columns) - xOf(columns.start) < 6) return null
-  const [x1, x2] = [xOf(columns.start), xOf(columns.start + columns.count)]
-  const [y1, y2] = [yOf(rows.start), yOf(rows.start + rows.count)]
-  return (
-    <g class="heat-tiles">
-      {multiples(columns, tile.columns).map((at) => <line key={`x${at}`} x1={xOf(at)} x2={xOf(at)} y1={y1} y2={y2} />)}
-      {multiples(rows, tile.rows).map((at) => <line key={`y${at}`} x1={x1} x2={x2} y1={yOf(at)} y2={yOf(at)} />)}
-    </g>
-  )
-}
-
-function multiples({ start, count }: Window, unit: number): number[] {
-  const found: number[] = []
-  for (let at = Math.ceil(start / unit) * unit; at <= start + count; at += unit) found.push(at)
-  return found
-}
-
-/** Ticks at the middle of the indices (of tiles, if there are any) that they name. */
-function indexTicks({ start, count }: Window, unit: number, wanted: number): { at: number; name: string }[] {
-  const ticks = linearTicks(start / unit, (start + count) / unit, Math.max(2, wanted)).filter(Number.isInteger)
-  return ticks
-    .map((tick) => ({ at: (tick + 0.5) * unit, name: tick.toLocaleString('en') }))
-    .filter(({ at }) => at >= start && at <= start + count)
-}
-
 function words({ start, count }: Window, noun: string): string {
   return `${noun} ${start.toLocaleString('en')} to ${(start + count - 1).toLocaleString('en')}`
-}
-
-/** Room for the whole figure, in CSS pixels. */
-interface Room {
-  readonly width: number
-  readonly height: number
-}
-
-/** The size of the picture: square cells, unless it is so long and thin that they would be too small. */
-function sizeOf(rows: number, columns: number, room: Room): { width: number; height: number; hasCurves: boolean } {
-  const hasCurves = room.width >= 380
-  const width = room.width - LEFT - (hasCurves ? GAP + CURVE + 2 : 8)
-  const height = room.height - BOTTOM - (hasCurves ? CURVE + GAP : 4)
-  const across = Math.min(MAX_CELL, width / columns)
-  const down = Math.min(MAX_CELL, height / rows)
-  const [less, more] = [Math.min(across, down), Math.max(across, down)]
-  const cell = more / less <= 3 ? { across: less, down: less } : { across, down }
-  return { width: Math.max(1, Math.round(cell.across * columns)), height: Math.max(1, Math.round(cell.down * rows)), hasCurves }
-}
-
-/** The room that the pane and the window leave. */
-function useRoom(element: { readonly current: HTMLElement | null }): Room {
-  const [room, setRoom] = useState<Room>({ width: 600, height: 600 })
-  useLayoutEffect(() => {
-    const measure = (): void => {
-      const { width } = element.current!.getBoundingClientRect()
-      // Hidden: keep the size for when it is shown again.
-      if (width > 0) setRoom({ width: Math.max(width, 160), height: Math.min(Math.max(innerHeight - 150, 320), 1400) })
-    }
-    const observer = new ResizeObserver(measure)
-    observer.observe(element.current!)
-    addEventListener('resize', measure)
-    return () => {
-      observer.disconnect()
-      removeEventListener('resize', measure)
-    }
-  }, [])
-  return room
 }

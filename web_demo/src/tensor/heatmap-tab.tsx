@@ -3,19 +3,19 @@ import type { Tensor } from 'espalier'
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { isLocal, type OpenFile } from '../data/open-file.js'
 import { ChartDownloads } from '../ui/chart-downloads.js'
-import { formatBytes, formatExact } from '../ui/format.js'
-import { COLOUR_MAPS, palette as paletteOf, type ColourMap } from './colours.js'
-import { chooseDomain, isAroundZero, sortedFinite, type DomainChoice } from './domain.js'
+import { formatBytes } from '../ui/format.js'
+import { palette as paletteOf } from './colours.js'
+import { chooseDomain, isAroundZero, sortedFinite } from './domain.js'
 import { numberTextOf } from './element-text.js'
-import { cellCount, coarser, type HeatAxis } from './heat-axis.js'
+import { covers, isSharp, summaryOf } from './heat-coverage.js'
 import { HeatReadout, type HeatPoint } from './heat-readout.js'
 import { profileCsv } from './heat-csv.js'
-import type { CellMode, HeatGrid } from './heat-grid.js'
-import { PROFILES, type ProfileKind } from './heat-profile.js'
-import { MOST_CELLS, readHeat, type HeatRead } from './heat-read.js'
+import type { HeatGrid } from './heat-grid.js'
+import { readHeat, type HeatRead } from './heat-read.js'
 import { moved, wholeOf, zoomed, type Windows } from './heat-windows.js'
 import { HeatmapFigure } from './heatmap-figure.js'
 import { HeatmapLegend } from './heatmap-legend.js'
+import { FIRST_LOOK, HeatmapSettings, type HeatLook } from './heatmap-settings.js'
 import { layoutOf } from './layout.js'
 import { filterPlane, hasFilters, matrixPlane, rangeOf } from './plane.js'
 import { TaskLine } from './task-line.js'
@@ -29,9 +29,6 @@ const REMOTE_BYTES = 16 << 20
 
 /** Milliseconds that a window must rest before it is read. */
 const REST = 150
-
-/** A picture with fewer cells than this share of what it could have is read again. */
-const FINE = 0.9
 
 /** @param isShown whether the tab is the current one: reading stops when it is left */
 export function HeatmapTab({ tensor, file, view, isShown, onView, onJump }: {
@@ -52,10 +49,8 @@ export function HeatmapTab({ tensor, file, view, isShown, onView, onJump }: {
   const axes = areFilters ? 'filters' : `${view.row},${view.column}`
   const windows = zoom?.plane === axes ? zoom.windows : whole
   const show = (next: Windows | undefined): void => setZoom(next && { plane: axes, windows: next })
-  const [mode, setMode] = useState<CellMode>('extreme')
-  const [map, setMap] = useState<ColourMap>('diverging')
-  const [choice, setChoice] = useState<DomainChoice>({ kind: 'robust', low: 1, high: 99, isSymmetric: undefined, isLog: false })
-  const [profile, setProfile] = useState<ProfileKind>('max')
+  const [look, setLook] = useState<HeatLook>(FIRST_LOOK)
+  const { mode, map, profile } = look
   const [isPanning, setPanning] = useState(false)
   const [isAllWanted, setAllWanted] = useState(false)
   const [point, setPoint] = useState<HeatPoint>()
@@ -92,8 +87,8 @@ export function HeatmapTab({ tensor, file, view, isShown, onView, onJump }: {
   const values = useMemo(() => shown?.grid.values(mode), [shown, mode])
   const sorted = useMemo(() => values && sortedFinite(values), [values])
   const palette = useMemo(() => paletteOf(map), [map])
-  const { kind, low, high, isSymmetric, isLog } = choice
-  const domain = useMemo(() => sorted && chooseDomain(sorted, choice), [sorted, kind, low, high, isSymmetric, isLog])
+  const { kind, low, high, isSymmetric, isLog } = look.domain
+  const domain = useMemo(() => sorted && chooseDomain(sorted, look.domain), [sorted, kind, low, high, isSymmetric, isLog])
   const hasGaps = useMemo(() => shown?.grid.positions.includes(-1) === true, [shown])
   const text = useMemo(() => numberTextOf(tensor.dtype), [tensor])
 
@@ -101,15 +96,6 @@ export function HeatmapTab({ tensor, file, view, isShown, onView, onJump }: {
     // Wanted before, and cancelled.
     if (isAllWanted) base.start(read(whole, true))
     setAllWanted(true)
-  }
-  const pickMode = (next: CellMode): void => {
-    setMode(next)
-    // Means of magnitudes have no sign.
-    pickMap(next === 'mean' ? 'sequential' : 'diverging')
-  }
-  const pickMap = (next: ColourMap): void => {
-    setMap(next)
-    setChoice({ ...choice, isSymmetric: COLOUR_MAPS[next].isDiverging ? undefined : false })
   }
   const zoomBy = (factor: number): void => {
     const place = point && point.grid.placeOf(point.cell)
@@ -122,6 +108,8 @@ export function HeatmapTab({ tensor, file, view, isShown, onView, onJump }: {
   const isEnd = ({ start, count }: Windows['rows'], length: number): boolean => start + count >= length
   const name = (axis: number): string => (axis < 0 ? '' : `axis ${axis}${tensor.axisNames?.[axis] ? ` ${tensor.axisNames[axis]}` : ''}`)
   const axisNames = areFilters ? (['axis 0, output channels', 'axis 1, input channels'] as const) : ([name(view.row), name(view.column)] as const)
+  const isHigher = layout.shape.length > 2
+  const picker = <ViewPicker layout={layout} axisNames={tensor.axisNames} view={view} onView={onView} />
   return (
     <>
       {hasFilters(layout) && (
@@ -134,40 +122,10 @@ export function HeatmapTab({ tensor, file, view, isShown, onView, onJump }: {
           </label>
         </div>
       )}
-      {!areFilters && <ViewPicker layout={layout} axisNames={tensor.axisNames} view={view} onView={onView} />}
-      <div class="tensor-controls" role="group" aria-label="Colours">
-        <label>
-          Cell <select value={mode} onChange={(event) => pickMode(event.currentTarget.value as CellMode)}>
-            <option value="extreme">largest magnitude, signed</option>
-            <option value="mean">mean magnitude</option>
-          </select>
-        </label>
-        <label>
-          Colours <select value={map} onChange={(event) => pickMap(event.currentTarget.value as ColourMap)}>
-            {Object.entries(COLOUR_MAPS).map(([id, { title }]) => <option key={id} value={id}>{title}</option>)}
-          </select>
-        </label>
-        <label>
-          Domain <select value={kind} onChange={(event) => setChoice({ ...choice, kind: event.currentTarget.value as DomainChoice['kind'] })}>
-            <option value="robust">robust: without outliers</option>
-            <option value="percentile">percentiles</option>
-            <option value="full">min to max</option>
-          </select>
-        </label>
-        {kind === 'percentile' && (
-          <>
-            <Percentile label="From" value={low} min={0} max={50} onValue={(value) => setChoice({ ...choice, low: value })} />
-            <Percentile label="to" value={high} min={50} max={100} onValue={(value) => setChoice({ ...choice, high: value })} />
-          </>
-        )}
-        <label><input type="checkbox" checked={isSymmetric ?? (sorted !== undefined && isAroundZero(sorted))} onChange={(event) => setChoice({ ...choice, isSymmetric: event.currentTarget.checked })} /> Symmetric</label>
-        <label><input type="checkbox" checked={isLog} onChange={(event) => setChoice({ ...choice, isLog: event.currentTarget.checked })} /> Log magnitude</label>
-        <label>
-          Curves <select value={profile} onChange={(event) => setProfile(event.currentTarget.value as ProfileKind)}>
-            {Object.entries(PROFILES).map(([id, title]) => <option key={id} value={id}>{title}</option>)}
-          </select>
-        </label>
-      </div>
+      {!areFilters && isHigher && picker}
+      <HeatmapSettings look={look} isSymmetric={isSymmetric ?? (sorted !== undefined && isAroundZero(sorted))} onLook={setLook}>
+        {!areFilters && !isHigher && picker}
+      </HeatmapSettings>
       <div class="tensor-controls">
         <span class="tensor-buttons" role="group" aria-label="Window">
           <button type="button" onClick={() => zoomBy(0.5)} disabled={windows.rows.count <= 4 && windows.columns.count <= 4}>Zoom in</button>
@@ -222,36 +180,4 @@ export function HeatmapTab({ tensor, file, view, isShown, onView, onJump }: {
       )}
     </>
   )
-}
-
-function Percentile({ label, value, min, max, onValue }: { label: string; value: number; min: number; max: number; onValue: (value: number) => void }) {
-  return (
-    <label>
-      {label} <input type="range" min={min} max={max} step={0.1} value={value} onInput={(event) => onValue(event.currentTarget.valueAsNumber)} /> {value} %
-    </label>
-  )
-}
-
-/** Whether a read has all of a window. */
-function covers(read: HeatRead, { rows, columns }: Windows): boolean {
-  const has = (outer: Windows['rows'], inner: Windows['rows']): boolean => outer.start <= inner.start && outer.start + outer.count >= inner.start + inner.count
-  return has(read.rows, rows) && has(read.columns, columns)
-}
-
-/** Whether reading again would not show more on a canvas. */
-function isSharp({ grid, rows, columns, sample }: HeatRead, windows: Windows, { width = 512, height = 512 }: Partial<HTMLCanvasElement> = {}): boolean {
-  if (sample) return rows.count === windows.rows.count && columns.count === windows.columns.count
-  const enough = (axis: HeatAxis, window: Windows['rows'], pixels: number): boolean =>
-    cellCount(coarser(axis, window, Infinity).axis) >= FINE * Math.min(window.count, pixels, MOST_CELLS)
-  return enough(grid.rows, windows.rows, height) && enough(grid.columns, windows.columns, width)
-}
-
-/** What a cell has. */
-function summaryOf(grid: HeatGrid, isSample: boolean, { rows, columns }: Windows, elements: number): string {
-  const most = ({ first, stop }: HeatAxis): number => first.reduce((size, from, i) => Math.max(size, stop[i]! - from), 0)
-  const [down, across] = [most(grid.rows), most(grid.columns)]
-  const shown = formatExact(rows.count * columns.count)
-  const what = rows.count * columns.count === elements ? `all ${shown} elements` : `${shown} of ${formatExact(elements)} elements`
-  if (isSample) return 'NaN and infinities are drawn larger than their cells.'
-  return down * across === 1 ? `Shown: ${what}, a cell for each.` : `Shown: ${what}. A cell stands for up to ${formatExact(down)} × ${formatExact(across)} of them, and a NaN or an infinity among them shows.`
 }

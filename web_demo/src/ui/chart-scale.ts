@@ -14,12 +14,16 @@ export function linearTicks(low: number, high: number, wanted: number): number[]
   return ticks
 }
 
-/** Powers of ten from `low` to `high`, both above 0, about `wanted` of them. */
+/** Powers of ten from `low` to `high`, both above 0, about `wanted` of them; if these are few, also 2 and 5 times them. */
 export function logTicks(low: number, high: number, wanted: number): number[] {
   const first = Math.ceil(Math.log10(low) - 1e-9)
   const last = Math.floor(Math.log10(high) + 1e-9)
   const step = Math.max(1, Math.ceil((last - first + 1) / wanted))
   const ticks: number[] = []
   for (let power = first; power <= last; power += step) ticks.push(10 ** power)
-  return ticks.length > 1 ? ticks : linearTicks(low, high, wanted).filter((tick) => tick > 0)
+  if (ticks.length > 2) return ticks
+  const between: number[] = []
+  for (let power = first - 1; power <= last; power++) between.push(...[1, 2, 5].map((factor) => factor * 10 ** power))
+  const inside = between.filter((tick) => tick >= low * (1 - 1e-9) && tick <= high * (1 + 1e-9))
+  return inside.length > 2 ? inside : linearTicks(low, high, wanted).filter((tick) => tick > 0)
 }

@@ -265,6 +265,7 @@ inEachBrowser((kind, browser) => {
     await choose(page, 'exact')
     await drawn(page)
     await at(page, 0.1, 0.5, /^\[0\] = 4611686018427387905$/)
+    await page.click('.heat-settings summary')
     for (const [label, value] of [['Cell', 'mean'], ['Colours', 'greys'], ['Domain', 'percentile'], ['Log magnitude', true], ['Symmetric', true], ['Curves', 'norm']]) await setControl(page, label, value)
     await said(page, '.heat-legend', /logarithmic/)
     assert.deepEqual(await violations(page), [])

@@ -72,6 +72,9 @@ set(texts "${PROJECT_SOURCE_DIR}/LICENSE" "${PROJECT_SOURCE_DIR}/README.md" "${P
 install(FILES ${texts} DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/espalier" COMPONENT Tools)
 file(GLOB guides CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/docs/*.md")
 install(FILES ${guides} DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/espalier/docs" COMPONENT Tools)
+# Key maps as files, to read and to change; the program has them built in.
+file(GLOB maps CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/maps/*.json")
+install(FILES ${maps} DESTINATION "${CMAKE_INSTALL_DATADIR}/espalier/maps" COMPONENT Tools)
 if(TARGET espalier)
   install(TARGETS espalier RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT Tools)
   # Manual pages and completions, which the program makes when it is built.

@@ -124,7 +124,7 @@ def read_and_edit(folder):
     check(done.returncode == 0, done.stderr)
     run(ESPALIER, "merge", file, note, expected)
     check("note" in run(ESPALIER, "tree", "--metadata", merged).stdout, "the metadata is not merged")
-    check(run(ESPALIER, "diff", merged, expected).stdout == "equal\n", "`espalier merge` merges otherwise")
+    check(run(ESPALIER, "diff", "--verify", merged, expected).stdout == "equal\n", "`espalier merge` merges otherwise")
 
     flat = folder / "flat.safetensors"
     flat.write_bytes(source.read_bytes())

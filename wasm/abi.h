@@ -15,6 +15,7 @@
 //     bytes of their tensors
 //   - decoder.wasm turns stored bytes into checked ones and computes statistics; it knows no
 //     file and no tree
+//   - health.wasm is decoder.wasm, and surveys tensors and finds what is wrong with them
 //   - writer.wasm writes
 //
 // Conventions
@@ -269,6 +270,38 @@ struct Statistics {
   double deviation;          // 64: of the population
 };
 
+/// An index that there is none of.
+inline constexpr std::uint64_t kNowhere = ~std::uint64_t{0};
+
+/// What espalier::TensorSurvey has, except for its outliers.
+struct SurveyResult {
+  Statistics statistics;         // 0
+  double norm;                   // 72
+  double rms;                    // 80
+  double median_size;            // 88
+  double size_90;                // 96
+  double size_99;                // 104
+  double size_999;               // 112
+  std::uint64_t saturated;       // 120
+  std::uint64_t first_nan;       // 128: or kNowhere
+  std::uint64_t first_infinite;  // 136: or kNowhere
+  std::uint64_t elements;        // 144
+  std::uint64_t rows;            // 152: 0 if it is no matrix
+  std::uint64_t columns;         // 160
+  std::uint64_t dead_rows;       // 168
+  std::uint64_t dead_columns;    // 176
+};
+
+/// espalier::Finding.
+struct HealthFinding {
+  std::uint32_t rule;      // 0: a HealthRule
+  std::uint32_t severity;  // 4: a Severity
+  Text path;               // 8
+  Text other;              // 16
+  Text text;               // 24
+  std::uint64_t at;        // 32: or kNowhere
+};
+
 /// Buckets of a histogram in ascending order: counts[i] finite elements lie between lower[i] and
 /// upper[i]. Above zero a bucket includes its lower edge, below zero its upper edge. Zeros have a
 /// bucket with edges 0. Empty buckets are left out. src/espalier/tree/statistics.h has the details.
@@ -307,6 +340,8 @@ class Verification;
 class Checksums;
 class Decoding;
 class Counting;
+class Survey;
+class Health;
 class Write;
 
 // Memory -----------------------------------------------------------------------------------------
@@ -583,6 +618,33 @@ ESPALIER_ABI void espalier_statistics_result(Counting* counting, Statistics* out
 /// numbers' size. Valid until the next call for this handle.
 ESPALIER_ABI void espalier_statistics_histogram(Counting* counting, HistogramView* out);
 ESPALIER_ABI void espalier_statistics_free(Counting* counting);
+
+// Surveys and health (health.wasm)
+// ---------------------------------------------------------------------
+
+/// A survey of a tensor, fed like statistics. Never null.
+ESPALIER_ABI Survey* espalier_survey(std::uint32_t dtype, const std::uint64_t* shape,
+                                     std::uint32_t rank);
+ESPALIER_ABI void espalier_survey_add(Survey* survey, const std::byte* packed,
+                                      std::uint32_t length);
+/// Call once, after all elements.
+ESPALIER_ABI void espalier_survey_result(Survey* survey, SurveyResult* out);
+ESPALIER_ABI void espalier_survey_free(Survey* survey);
+
+/// An empty check.
+ESPALIER_ABI Health* espalier_health();
+/// Adds a tensor whose survey has its result; the check keeps a copy.
+ESPALIER_ABI void espalier_health_tensor(Health* health, const char* path, std::uint32_t length,
+                                         Survey* survey);
+ESPALIER_ABI void espalier_health_unreadable(Health* health, const char* path, std::uint32_t length,
+                                             const char* reason, std::uint32_t reason_length);
+ESPALIER_ABI void espalier_health_number(Health* health, const char* path, std::uint32_t length,
+                                         double value);
+/// Looks for faults in what was added, and returns the number of findings.
+ESPALIER_ABI std::uint32_t espalier_health_findings(Health* health);
+/// Finding number `i`; its texts are valid until the next call of espalier_health_findings().
+ESPALIER_ABI void espalier_health_finding(Health* health, std::uint32_t i, HealthFinding* out);
+ESPALIER_ABI void espalier_health_free(Health* health);
 
 // Writing (writer.wasm) --------------------------------------------------------------------------
 

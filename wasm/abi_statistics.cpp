@@ -1,9 +1,10 @@
 // The part of abi.h that computes statistics.
-#include <cmath>
-#include <variant>
+#include <cstddef>
 #include <vector>
 
 #include "abi.h"
+#include "statistics_record.h"
+#include "whole_elements.h"
 
 #include "espalier/tree/statistics.h"
 
@@ -17,21 +18,13 @@ static_assert(sizeof(HistogramView) == 16);
 
 class Counting {
  public:
-  explicit Counting(DType dtype) : statistics(dtype), dtype_(dtype) {}
+  explicit Counting(DType dtype) : statistics(dtype), whole_(dtype) {}
 
-  // Elements of six bits continue across the ends of chunks: incomplete ones wait here.
   void add(ByteSpan packed) {
-    if (dtype_bits(dtype_) != 6) return statistics.add(packed);
-    waiting_.insert(waiting_.end(), packed.begin(), packed.end());
-    const std::size_t whole = waiting_.size() / 3 * 3;
-    statistics.add(ByteSpan(waiting_).first(whole));
-    waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(whole));
+    whole_.add(packed, [this](ByteSpan whole) { statistics.add(whole); });
   }
-
-  // The last piece may end in the middle of three bytes.
   void end() {
-    statistics.add(waiting_);
-    waiting_.clear();
+    whole_.end([this](ByteSpan whole) { statistics.add(whole); });
   }
 
   espalier::Statistics statistics;
@@ -41,8 +34,7 @@ class Counting {
   std::vector<std::uint64_t> counts;
 
  private:
-  DType dtype_;
-  std::vector<std::byte> waiting_;
+  WholeElements whole_;
 };
 
 Counting* espalier_statistics(std::uint32_t dtype) {
@@ -57,22 +49,7 @@ void espalier_statistics_add(Counting* counting, const std::byte* packed, std::u
 
 void espalier_statistics_result(Counting* counting, Statistics* out) {
   counting->end();
-  const Summary summary = counting->statistics.summary();
-  *out = {};
-  out->finite = summary.finite;
-  out->zeros = summary.zeros;
-  out->nans = summary.nans;
-  out->infinities = summary.infinities;
-  if (summary.min && summary.max) {
-    const auto bits = [](const Number& number) {
-      return std::visit([](auto value) { return bits_as<std::uint64_t>(value); }, number);
-    };
-    out->range_kind = static_cast<std::uint32_t>(summary.min->index()) + 1;
-    out->min = bits(*summary.min);
-    out->max = bits(*summary.max);
-  }
-  out->mean = summary.mean;
-  out->deviation = summary.deviation();
+  *out = statistics_of(counting->statistics.summary());
 }
 
 void espalier_statistics_histogram(Counting* counting, HistogramView* out) {

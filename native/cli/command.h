@@ -114,6 +114,7 @@ void add_ls(CLI::App& app, Action& action);
 void add_tree(CLI::App& app, Action& action);
 void add_show(CLI::App& app, Action& action);
 void add_stats(CLI::App& app, Action& action);
+void add_doctor(CLI::App& app, Action& action);
 void add_verify(CLI::App& app, Action& action);
 void add_diff(CLI::App& app, Action& action);
 void add_extract(CLI::App& app, Action& action);

@@ -14,12 +14,14 @@ namespace {
 struct Task {
   std::size_t pair;
   ChunkGroup group;
+  bool is_equal;  // by hashes
 };
 
-// The larger of two distances. All distances of a tensor have one type. The initial 0.0 of a
-// DataDiff may have another type, and is less than all of them.
-Number larger(const Number& a, const Number& b) {
-  return a.index() == b.index() ? std::max(a, b) : a.index() < b.index() ? a : b;
+// The elements that begin in a group. Its last byte may have bits beyond the tensor's last element.
+std::uint64_t elements_of(const TensorRef& tensor, const ChunkGroup& group, std::uint64_t bytes) {
+  const std::uint32_t bits = dtype_bits(tensor.dtype());
+  const std::uint64_t before = elements_in(group.first_chunk * kChunkBytes, bits);
+  return std::min(elements_in(bytes, bits), tensor.elements() - before);
 }
 
 template <class T>
@@ -35,12 +37,23 @@ DataDiff compare_elements(DType dtype, ByteSpan a, ByteSpan b, const Tolerance& 
     if (is_close(left[i], right[i], tolerance)) continue;
     ++diff.differing;
     if (const auto apart = distance(left[i], right[i])) {
-      diff.max_delta = larger(diff.max_delta, *apart);
+      diff.max_delta = larger_distance(diff.max_delta, *apart);
     } else {
       ++diff.not_comparable;
     }
   }
-  if (!tolerance.is_zero() && diff.differing == 0) diff.differs = false;
+  if (diff.differing == 0) diff.differs = false;
+  return diff;
+}
+
+// The same without a tolerance.
+DataDiff compare_exactly(DType dtype, ByteSpan a, ByteSpan b, std::uint64_t count) {
+  DataDiff diff;
+  diff.delta.add(dtype, a, b, count);
+  diff.differs = !std::ranges::equal(a, b);
+  diff.differing = diff.delta.changed();
+  diff.max_delta = diff.delta.max_delta();
+  diff.not_comparable = diff.delta.not_comparable();
   return diff;
 }
 
@@ -81,20 +94,22 @@ bool same_hashes(const TensorPair& pair, const ChunkGroup& group) {
 void DataDiff::merge(const DataDiff& other) {
   differs = differs || other.differs;
   differing += other.differing;
-  max_delta = larger(max_delta, other.max_delta);
+  max_delta = larger_distance(max_delta, other.max_delta);
   not_comparable += other.not_comparable;
+  delta.merge(other.delta);
 }
 
 tl::expected<std::vector<DataDiff>, Failure> compare_data(const NamedFile& a, const NamedFile& b,
                                                           std::span<const TensorPair> pairs,
-                                                          const Tolerance& tolerance,
+                                                          const Tolerance& tolerance, Scope scope,
                                                           unsigned threads) {
   std::vector<Task> tasks;
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     for (const ChunkGroup& group : chunk_groups_of(pairs[i].first)) {
-      if (same_hashes(pairs[i], group)) continue;
-      tasks.push_back({i, group});
+      const bool is_equal = same_hashes(pairs[i], group);
+      if (is_equal && scope == Scope::kChangedChunks) continue;
+      tasks.push_back({i, group, is_equal});
       bytes += group_bytes(pairs[i].first, group);
     }
   }
@@ -105,15 +120,24 @@ tl::expected<std::vector<DataDiff>, Failure> compare_data(const NamedFile& a, co
   std::vector<ChunkGroupBuffer> buffers_b(thread_count(threads));
   auto done =
       parallel_for(tasks.size(), threads, [&](unsigned worker, std::size_t i) -> Result<void> {
-        const TensorPair& pair = pairs[tasks[i].pair];
+        const auto& [number, group, is_equal] = tasks[i];
+        const TensorPair& pair = pairs[number];
+        const DType dtype = pair.first.dtype();
         failed[i] = &a;
-        auto left = read_group(a.file, pair.first, tasks[i].group, buffers_a[worker]);
+        auto left = read_group(a.file, pair.first, group, buffers_a[worker]);
         if (!left) return propagate(left);
-        failed[i] = &b;
-        auto right = read_group(b.file, pair.second, tasks[i].group, buffers_b[worker]);
-        if (!right) return propagate(right);
+        ByteSpan right = *left;
+        if (!is_equal) {
+          failed[i] = &b;
+          auto read = read_group(b.file, pair.second, group, buffers_b[worker]);
+          if (!read) return propagate(read);
+          right = *read;
+        }
         failed[i] = nullptr;
-        parts[i] = compare_bytes(pair.first.dtype(), *left, *right, tolerance);
+        parts[i] =
+            tolerance.is_zero() && dtype != DType::kOpaque
+                ? compare_exactly(dtype, *left, right, elements_of(pair.first, group, left->size()))
+                : compare_bytes(dtype, *left, right, tolerance);
         progress.add(left->size());
         return {};
       });

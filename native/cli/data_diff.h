@@ -12,7 +12,7 @@
 #include "tolerance.h"
 
 #include "espalier/native/checkpoint_file.h"
-#include "espalier/tree/statistics.h"
+#include "espalier/report/tensor_delta.h"
 
 namespace espalier::cli {
 
@@ -27,6 +27,8 @@ struct DataDiff {
   Number max_delta = 0.0;
   /// Differing elements that have no distance, because one or both are not finite.
   std::uint64_t not_comparable = 0;
+  /// How far apart the two are. Empty with a tolerance, and without Scope::kAllChunks.
+  TensorDelta delta;
 
   void merge(const DataDiff& other);
 };
@@ -40,11 +42,15 @@ struct NamedFile {
   CheckpointFile file;
 };
 
+/// The chunks of a tensor that count: norms need all of them.
+enum class Scope : std::uint8_t { kChangedChunks, kAllChunks };
+
 /// Compares tensors of `a` with tensors of `b`, in bounded memory. Chunks with equal hashes count
-/// as equal and are not read.
+/// as equal; they are not read, or for kAllChunks read from `a` alone. The result does not depend
+/// on the number of threads.
 tl::expected<std::vector<DataDiff>, Failure> compare_data(const NamedFile& a, const NamedFile& b,
                                                           std::span<const TensorPair> pairs,
-                                                          const Tolerance& tolerance,
+                                                          const Tolerance& tolerance, Scope scope,
                                                           unsigned threads);
 
 }  // namespace espalier::cli

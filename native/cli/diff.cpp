@@ -6,9 +6,12 @@
 #include <memory>
 
 #include "command.h"
+#include "damage.h"
 #include "data_diff.h"
+#include "delta_ranking.h"
 #include "json_writer.h"
 #include "key_maps.h"
+#include "progress.h"
 #include "selection.h"
 #include "text.h"
 #include "tolerance.h"
@@ -36,6 +39,9 @@ struct DiffCommandOptions {
   bool no_metadata = false;
   bool state_only = false;
   Tolerance tolerance;
+  bool verify = false;
+  bool stat = false;
+  RankingOptions ranking;
 };
 
 using TensorNumbers = std::pair<std::uint32_t, std::uint32_t>;  // in A and in B
@@ -46,6 +52,11 @@ struct Report {
   std::vector<Difference> metadata;
   /// Data comparisons of the kData differences in `state`.
   std::map<TensorNumbers, DataDiff> data;
+  /// Tensor nodes with equal elements, and those that only recorded hashes call equal.
+  std::uint64_t equal_tensors = 0;
+  std::uint64_t equal_by_hashes = 0;
+  /// Whether all hashes of both files were checked.
+  bool is_verified = false;
 
   bool is_equal() const { return state.empty() && metadata.empty(); }
 };
@@ -94,15 +105,44 @@ tl::expected<void, Failure> compare_all_data(const NamedFile& a, const NamedFile
   for (const auto& [numbers, unknown] : report.data) {
     pairs.emplace_back(checkpoint_a.tensor(numbers.first), checkpoint_b.tensor(numbers.second));
   }
-  auto diffs = compare_data(a, b, pairs, options.tolerance, options.common.threads);
+  auto diffs = compare_data(a, b, pairs, options.tolerance,
+                            options.stat ? Scope::kAllChunks : Scope::kChangedChunks,
+                            options.common.threads);
   if (!diffs) return tl::unexpected<Failure>(std::move(diffs.error()));
   std::size_t next = 0;
   for (auto& [numbers, diff] : report.data) diff = (*diffs)[next++];
-  std::erase_if(report.state, [&](const Difference& difference) {
+  report.equal_tensors += std::erase_if(report.state, [&](const Difference& difference) {
     return difference.change == Change::kData &&
            !report.data.at(tensors_of(difference, checkpoint_a, checkpoint_b)).differs;
   });
+  std::erase_if(report.data, [](const auto& entry) { return !entry.second.differs; });
   return {};
+}
+
+// Tensors with bytes; what equal digests say of them rests on their hashes.
+std::uint64_t tensors_with_bytes(const Checkpoint& checkpoint) {
+  std::uint64_t count = 0;
+  for (std::uint32_t i = 0; i < checkpoint.tensor_count(); ++i) {
+    const TensorRef tensor = checkpoint.tensor(i);
+    if (!tensor.is_placeholder() && tensor.bytes() > 0) ++count;
+  }
+  return count;
+}
+
+// The tensors whose bytes differ, tied ones once, in the order of A's tree.
+std::vector<ChangedTensor> changed_tensors(const Report& report, const Side& a, const Side& b) {
+  std::vector<ChangedTensor> changed;
+  std::map<TensorNumbers, std::size_t> known;
+  for (const Difference& difference : report.state) {
+    if (difference.change != Change::kData) continue;
+    const TensorNumbers numbers = tensors_of(difference, a.checkpoint, b.checkpoint);
+    const auto [at, is_new] = known.try_emplace(numbers, changed.size());
+    if (is_new) {
+      changed.push_back({{}, a.checkpoint.tensor(numbers.first), report.data.at(numbers).delta});
+    }
+    changed[at->second].nodes.push_back(difference.a);
+  }
+  return changed;
 }
 
 std::string tie_text(const Side& side, const NodeRef& node) {
@@ -228,13 +268,42 @@ class TextPrinter {
   SubtreeTotals totals_b_;
 };
 
+// The last line: what was found, and whether it rests on recorded hashes.
+std::string conclusion(const Report& report, const DiffCommandOptions& options) {
+  constexpr std::string_view kTrusting = "equal by recorded hashes, not verified";
+  const bool is_trusting = report.equal_by_hashes > 0 && !report.is_verified;
+  if (report.is_equal()) return std::string(is_trusting ? kTrusting : "equal");
+  const std::size_t count = report.state.size() + report.metadata.size();
+  std::string text = counted(count, "difference");
+  if (options.stat) {
+    const std::size_t tensors = report.data.size();
+    text = counted(tensors, "changed tensor");
+    const auto others = static_cast<std::size_t>(
+        std::count_if(report.state.begin(), report.state.end(),
+                      [](const Difference& one) { return one.change != Change::kData; }));
+    if (others + report.metadata.size() > 0) {
+      text += ", " + counted(others + report.metadata.size(), "other difference") +
+              ", which diff without --stat lists";
+    }
+  }
+  if (is_trusting) {
+    text += fmt::format("; {} {}", counted(report.equal_by_hashes, "tensor"), kTrusting);
+  } else if (options.stat) {
+    text += fmt::format("; {} equal", counted(report.equal_tensors, "tensor"));
+  }
+  return text;
+}
+
 void print_text(Output& out, const DiffCommandOptions& options, const Side& a, const Side& b,
                 const Report& report) {
-  TextPrinter printer(out, a, b, report, options.tolerance);
-  for (const Difference& difference : report.state) printer.print(difference, "");
-  for (const Difference& difference : report.metadata) printer.print(difference, "metadata: ");
-  const std::size_t count = report.state.size() + report.metadata.size();
-  out.print("{}\n", count == 0 ? "equal" : counted(count, "difference"));
+  if (options.stat) {
+    print_ranking(out, changed_tensors(report, a, b), a.paths, options.ranking);
+  } else {
+    TextPrinter printer(out, a, b, report, options.tolerance);
+    for (const Difference& difference : report.state) printer.print(difference, "");
+    for (const Difference& difference : report.metadata) printer.print(difference, "metadata: ");
+  }
+  out.print("{}\n", conclusion(report, options));
 }
 
 // One side's node of a difference.
@@ -298,6 +367,10 @@ void print_json(Output& out, const DiffCommandOptions& options, const Side& a, c
   write(report.state, "state");
   write(report.metadata, "metadata");
   json.end_array();
+  json.member("equal_tensors", report.equal_tensors);
+  json.member("equal_by_hashes", report.equal_by_hashes);
+  json.member("verified", report.is_verified);
+  if (options.stat) write_ranking(json, changed_tensors(report, a, b), a.paths, options.ranking);
   json.end_object();
   out.put('\n');
 }
@@ -307,7 +380,47 @@ Result<void> check_tolerance(double value) {
   return fail(ErrorCode::kInvalidArgument, "a tolerance is a finite number, 0 or more");
 }
 
+Result<VerifyReport> verify(const NamedFile& named) {
+  ProgressBar progress("checking");
+  return named.file.verify({.progress = progress.callback()}, FileScope::kAll);
+}
+
+// The result for files one or both of which are damaged: their hashes do not say what they hold.
+void report_damage(const DiffCommandOptions& options, Output& out, const VerifyReport& a,
+                   const VerifyReport& b) {
+  if (!options.common.json) {
+    if (options.common.quiet) return;
+    if (a.error_count > 0) print_damage(out, options.a, a);
+    if (b.error_count > 0) print_damage(out, options.b, b);
+    out.write("not compared\n");
+    return;
+  }
+  JsonWriter json(out);
+  json.begin_object();
+  json.member("a", shown_name(options.a));
+  json.member("b", shown_name(options.b));
+  json.key("equal");
+  json.null();
+  json.key("differences");
+  json.null();
+  json.member("verified", false);
+  json.key("damage");
+  json.begin_object();
+  for (const auto& [name, report] : {std::pair("a", &a), std::pair("b", &b)}) {
+    json.key(name);
+    json.begin_object();
+    write_damage(json, *report);
+    json.end_object();
+  }
+  json.end_object();
+  json.end_object();
+  out.put('\n');
+}
+
 Outcome run_diff(const DiffCommandOptions& options, Output& out) {
+  if (options.stat && !options.tolerance.is_zero()) {
+    return refuse("--stat", "it measures every change; leave out --rtol and --atol");
+  }
   if (auto ok = check_tolerance(options.tolerance.rtol); !ok) return about("--rtol", ok);
   if (auto ok = check_tolerance(options.tolerance.atol); !ok) return about("--atol", ok);
   auto patterns = parse_patterns(options.patterns);
@@ -325,16 +438,31 @@ Outcome run_diff(const DiffCommandOptions& options, Output& out) {
   resolve_patterns(*patterns, {checkpoint_a.state(), checkpoint_b.state()});
 
   Report report;
+  if (options.verify) {
+    auto verified_a = verify(a);
+    if (!verified_a) return about(options.a, verified_a);
+    auto verified_b = verify(b);
+    if (!verified_b) return about(options.b, verified_b);
+    if (verified_a->error_count > 0 || verified_b->error_count > 0) {
+      report_damage(options, out, *verified_a, *verified_b);
+      return ExitCode::kCheckFailed;
+    }
+    report.is_verified = true;
+  }
   const DiffOptions how{options.state_only};
   const bool known_equal =
       options.state_only && patterns->empty() && have_equal_digests(a.file, b.file);
-  if (!known_equal) {
+  if (known_equal) {
+    report.equal_tensors = report.equal_by_hashes = tensors_with_bytes(checkpoint_a);
+  } else {
     auto differences = compare_structure(checkpoint_a, checkpoint_b, *patterns, how);
     if (!differences) {
       return fail_about(options.a, explain_unmatched(differences.error(), options.patterns,
                                                      {checkpoint_a.state(), checkpoint_b.state()}));
     }
     report.state = std::move(differences->differences);
+    report.equal_tensors = differences->equal_tensors;
+    report.equal_by_hashes = differences->equal_by_hashes;
     if (!options.common.map.names.empty()) {
       // A map makes tensors in an order of its own.
       std::erase_if(report.state, [](const Difference& difference) {
@@ -381,13 +509,38 @@ void add_diff(CLI::App& app, Action& action) {
       ->type_name("NUMBER");
   command->add_option("--atol", options->tolerance.atol, "The other part of this tolerance")
       ->type_name("NUMBER");
+  command->add_flag("--verify", options->verify,
+                    "Check both files against their hashes first; without it, tensors with equal "
+                    "hashes count as equal unread");
+  CLI::Option* stat = command->add_flag(
+      "--stat", options->stat,
+      "Show how far each changed tensor and each layer moved, largest change first");
+  command
+      ->add_option(
+          "--sort", options->ranking.order,
+          "The order of --stat: by ||B - A|| / ||A|| (relative, the default), by ||B - A|| "
+          "(norm), by the share of changed elements, by the largest change of an element "
+          "(max), by cosine (least similar first), or by path in byte order")
+      ->check(CLI::IsMember(std::vector<std::string>(std::begin(kRankings), std::end(kRankings)))
+                  .description(""))
+      ->type_name("relative|norm|changed|max|cosine|path")
+      ->needs(stat);
+  command
+      ->add_option("--top", options->ranking.top,
+                   "The number of tensors and of layers that --stat shows, 0 for all; by default, "
+                   "text has 20, and JSON all")
+      ->check(CLI::Range(0, 1'000'000'000).description(""))
+      ->type_name("N")
+      ->needs(stat);
   add_json_option(*command, options->common);
   add_quiet_option(*command, options->common, "output, only the exit code");
   add_read_options(*command, options->common);
   add_map_options(*command, options->common.map, "Compare what a key map makes of A with B");
   options->common.map.checks_data = true;
   set_examples(*command, {"espalier diff step-1000.espalier step-2000.espalier",
-                          "espalier diff step-1000.espalier step-2000.espalier 'model/**'"});
+                          "espalier diff step-1000.espalier step-2000.espalier 'model/**'",
+                          "espalier diff base.safetensors tuned.safetensors --stat --top 10",
+                          "espalier diff run.espalier copy.espalier --verify"});
   command->callback(
       [options, &action] { action = [options](Output& out) { return run_diff(*options, out); }; });
 }

@@ -10,7 +10,7 @@ namespace espalier::cli {
 /// The program's exit codes. The numbers are documented and never change.
 enum class ExitCode : std::uint8_t {
   kOk = 0,
-  kCheckFailed = 1,  // verify found damage, diff found differences
+  kCheckFailed = 1,  // verify found damage, diff differences, doctor a fault
   kUsage = 2,        // the request is wrong
   kBadInput = 3,     // the input is unreadable, damaged or hostile
   kIo = 4,           // the operating system refused
@@ -23,7 +23,7 @@ struct ExitCodeMeaning {
 
 inline constexpr std::array kExitCodeMeanings = {
     ExitCodeMeaning{ExitCode::kOk, "ok"},
-    ExitCodeMeaning{ExitCode::kCheckFailed, "the check failed (verify, diff)"},
+    ExitCodeMeaning{ExitCode::kCheckFailed, "the check failed (verify, diff, doctor)"},
     ExitCodeMeaning{ExitCode::kUsage, "wrong usage"},
     ExitCodeMeaning{ExitCode::kBadInput, "unreadable or damaged input"},
     ExitCodeMeaning{ExitCode::kIo, "I/O error"},

@@ -122,6 +122,7 @@ void add_commands(CLI::App& app, Action& action) {
   add_tree(app, action);
   add_show(app, action);
   add_stats(app, action);
+  add_doctor(app, action);
   add_verify(app, action);
   add_diff(app, action);
   add_extract(app, action);

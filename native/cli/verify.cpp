@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "command.h"
+#include "damage.h"
 #include "json_writer.h"
 #include "notes.h"
 #include "progress.h"
@@ -17,8 +18,6 @@
 
 namespace espalier::cli {
 namespace {
-
-constexpr std::size_t kShownErrors = 20;
 
 struct VerifyOptions {
   CommonOptions common;
@@ -83,13 +82,7 @@ void print_text(Output& out, const Verdict& verdict, bool quiet) {
     }
     return;
   }
-  out.print("{}: {} ({})\n", name, out.colors().paint(Style::kDamage, "DAMAGED"),
-            counted(report.error_count, "error"));
-  const std::size_t shown = std::min(report.errors.size(), kShownErrors);
-  for (std::size_t i = 0; i < shown; ++i) {
-    out.print("  {}\n", describe(report.errors[i]));
-  }
-  if (report.error_count > shown) out.print("  and {} more\n", report.error_count - shown);
+  print_damage(out, verdict.file, report);
 }
 
 void write_json(JsonWriter& json, const Verdict& verdict) {
@@ -112,15 +105,7 @@ void write_json(JsonWriter& json, const Verdict& verdict) {
   json.member("bytes_checked", report.bytes);
   json.member("bytes_unchecked", report.unchecked);
   json.member("file_bytes", verdict.file_bytes);
-  json.member("error_count", report.error_count);
-  json.key("errors");
-  json.begin_array();
-  for (const Error& error : report.errors) {
-    json.begin_object();
-    write_error_members(json, error);
-    json.end_object();
-  }
-  json.end_array();
+  write_damage(json, report);
   write_notes(json, verdict.opened->checkpoint().catalog());
   json.end_object();
 }

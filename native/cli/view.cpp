@@ -15,6 +15,7 @@
 #include "serve/token.h"
 #include "serve/url.h"
 #include "served_files.h"
+#include "served_folder.h"
 #include "stop_signals.h"
 #include "text.h"
 #include "viewer_page.h"
@@ -77,6 +78,21 @@ std::string fragment_of(const std::vector<ServedFile>& files) {
   return "#url=" + value;
 }
 
+// Puts into `site` what the command line names, and returns the URL fragment that tells the page
+// what to open: one file, the list of several, or the run of a folder.
+tl::expected<std::string, Failure> add_content(serve::Site& site, const ViewOptions& options) {
+  for (const std::string& name : options.files) {
+    if (!is_folder_of_checkpoints(name)) continue;
+    if (options.files.size() > 1) return refuse(name, "view one folder, or files");
+    if (!options.map.names.empty()) return refuse("--map", "the page shows one file through a map");
+    if (auto ok = add_live_folder(site, name); !ok) return about(name, ok);
+    return "#run=files.json";
+  }
+  const auto files = add_files(site, options.files, options.force);
+  if (!files) return tl::unexpected<Failure>(files.error());
+  return fragment_of(*files);
+}
+
 void announce(Output& out, const ViewOptions& options, const serve::Service& service,
               const std::string& url) {
   if (options.common.json) {
@@ -97,8 +113,8 @@ Outcome run_view(const ViewOptions& options, Output& out) {
   serve::Site site;
   const auto map = map_fragment(options);
   if (!map) return tl::unexpected<Failure>(map.error());
-  const auto files = add_files(site, options.files, options.force);
-  if (!files) return tl::unexpected<Failure>(files.error());
+  const auto fragment = add_content(site, options);
+  if (!fragment) return tl::unexpected<Failure>(fragment.error());
   const auto page = find_viewer_page(options.page);
   if (!page) return tl::unexpected<Failure>(page.error());
   if (auto ok = site.add_folder(*page); !ok) return about(page->string(), ok);
@@ -113,7 +129,7 @@ Outcome run_view(const ViewOptions& options, Output& out) {
 
   const serve::Service service{site, std::move(*token), listener->port};
   const std::string url = "http://127.0.0.1:" + std::to_string(service.port) + "/" + service.token +
-                          "/" + fragment_of(*files) + *map;
+                          "/" + *fragment + *map;
   announce(out, options, service, url);
   // The server is useless without its URL. main() prints the error.
   if (!out.finish()) return ExitCode::kOk;
@@ -134,7 +150,9 @@ void add_view(CLI::App& app, Action& action) {
   auto options = std::make_shared<ViewOptions>();
   CLI::App* command =
       app.add_subcommand("view", "Show checkpoints in a browser, served to this machine only");
-  command->add_option("FILE", options->files, "Checkpoints")->required()->expected(-1);
+  command->add_option("FILE", options->files, "Checkpoints, or the folder of a run")
+      ->required()
+      ->expected(-1);
   command->add_option("--port", options->port, "The port to listen on; a free one by default")
       ->type_name("N")
       ->check(CLI::Range(1, 65535).description(""));
@@ -148,8 +166,9 @@ void add_view(CLI::App& app, Action& action) {
       ->check(CLI::Range(1, 1'000'000).description(""));
   add_map_options(*command, options->map, "Show what a key map makes of the file");
   add_json_option(*command, options->common);
-  set_examples(*command, {"espalier view run.espalier",
-                          "espalier view step-1000.espalier step-2000.espalier"});
+  set_examples(*command,
+               {"espalier view run.espalier", "espalier view step-1000.espalier step-2000.espalier",
+                "espalier view runs/7"});
   command->callback(
       [options, &action] { action = [options](Output& out) { return run_view(*options, out); }; });
 }

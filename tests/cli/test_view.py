@@ -350,6 +350,94 @@ class Page(View):
         self.assertIn(self.folder, self.refused(IO, self.sample, environment=environment))
 
 
+class RunFolder(View):
+    """A folder of checkpoints, which a program may still be writing to."""
+
+    def setUp(self):
+        super().setUp()
+        self.run_folder = self.new("run")
+        os.makedirs(os.path.join(self.run_folder, "checkpoint-10", "deep"))
+        for name in ("step-2.espalier", "step-10.espalier", "checkpoint-10/model.safetensors",
+                     "checkpoint-10/model.safetensors.index.json", "a b#.pt"):
+            self.write(name)
+        for name in ("notes.txt", "tokenizer.json", ".hidden.pt", "checkpoint-10/deep/x.pt"):
+            self.write(name, b"secret")
+        os.symlink("../outside.espalier", os.path.join(self.run_folder, "link.espalier"))
+        self.new("outside.espalier", b"secret")
+
+    def write(self, name, content=None):
+        with open(os.path.join(self.run_folder, name), "wb") as file:
+            file.write(self.bytes if content is None else content)
+
+    def names(self, server):
+        return [file["name"] for file in json.loads(server.ask("files.json").content)]
+
+    def test_lists_and_serves_its_checkpoints(self):
+        server = self.serve(self.run_folder)
+        self.assertEqual(server.fragment, "run=files.json")
+        listed = json.loads(server.ask("files.json").content)
+        self.assertEqual([file["name"] for file in listed],
+                         ["a b#.pt", "checkpoint-10/model.safetensors", "checkpoint-10/model.safetensors.index.json",
+                          "step-2.espalier", "step-10.espalier"])
+        for file in listed:
+            path = os.path.join(self.run_folder, file["name"])
+            self.assertEqual(file["url"], "files/0/" + urllib.parse.quote(file["name"]))
+            self.assertEqual((file["size"], file["time"]), (len(self.bytes), os.stat(path).st_mtime_ns // 1_000_000))
+            self.assertEqual(server.ask(file["url"]).content, self.bytes)
+            part = server.ask(file["url"], Range="bytes=100-199")
+            self.assertEqual((part.status, part.content), (206, self.bytes[100:200]))
+
+    def test_nothing_else(self):
+        server = self.serve(self.run_folder)
+        for name in ("notes.txt", "tokenizer.json", ".hidden.pt", "link.espalier", "checkpoint-10/deep/x.pt",
+                     "../outside.espalier", "checkpoint-10/../step-2.espalier", "checkpoint-10", ""):
+            response = server.ask("files/0/" + name)
+            self.assertEqual((response.status, response.content), (404, b"Not Found\n"), name)
+
+    def test_new_and_removed_files(self):
+        server = self.serve(self.run_folder)
+        self.assertEqual(server.ask("files/0/step-20.espalier").status, 404)
+        self.write("step-20.espalier")
+        os.remove(os.path.join(self.run_folder, "step-2.espalier"))
+        names = self.names(server)
+        self.assertIn("step-20.espalier", names)
+        self.assertNotIn("step-2.espalier", names)
+        self.assertEqual(server.ask("files/0/step-20.espalier").content, self.bytes)
+        self.assertEqual(server.ask("files/0/step-2.espalier").status, 500)
+        self.assertEqual(server.ask().status, 200)
+
+    def test_a_file_that_is_replaced(self):
+        server = self.serve(self.run_folder)
+        before = server.ask("files/0/step-2.espalier")
+        self.write("new", b"another file")
+        os.rename(os.path.join(self.run_folder, "new"), os.path.join(self.run_folder, "step-2.espalier"))
+        after = server.ask("files/0/step-2.espalier")
+        self.assertEqual(after.content, b"another file")
+        self.assertNotEqual(after.headers["ETag"], before.headers["ETag"])
+        # A client that reads in parts gets the new file whole.
+        part = server.ask("files/0/step-2.espalier", Range="bytes=0-1", If_Range=before.headers["ETag"])
+        self.assertEqual((part.status, part.content), (200, b"another file"))
+
+    def test_more_files_than_descriptors(self):
+        for i in range(100):
+            self.write(f"step-{i}.espalier")
+        server = self.serve(self.run_folder)
+        before = server.descriptors()
+        for i in range(100):
+            self.assertEqual(server.ask(f"files/0/step-{i}.espalier").content, self.bytes)
+        self.assertLess(server.descriptors(), before + 12)
+
+    def test_refusals(self):
+        self.assertIn("view one folder, or files", self.refused(USAGE, self.run_folder, self.sample, "--page", self.page))
+        self.assertIn("one file through a map", self.refused(USAGE, self.run_folder, "--map", "unwrap", "--page", self.page))
+        empty = self.new("empty")
+        os.makedirs(empty)
+        self.assertIn("this is a folder", self.refused(BAD_INPUT, empty, "--page", self.page))
+        # One checkpoint in several files is no run.
+        self.write("model.safetensors.index.json")
+        self.assertIn("it holds a model in several files", self.refused(BAD_INPUT, self.run_folder, "--page", self.page))
+
+
 class Access(View):
     def not_found(self, response):
         self.assertEqual((response.status, response.content), (404, b"Not Found\n"))

@@ -55,7 +55,8 @@ if(EXISTS "${prefix}/bin/espalier")
   run("${prefix}/bin/espalier" verify "${WORK}/state.espalier")
   run("${prefix}/bin/espalier" show "${WORK}/run.espalier" optimizer/0/step)
   foreach(document IN ITEMS man/man1/espalier.1 man/man1/espalier-ls.1 bash-completion/completions/espalier
-                            zsh/site-functions/_espalier fish/vendor_completions.d/espalier.fish)
+                            zsh/site-functions/_espalier fish/vendor_completions.d/espalier.fish
+                            espalier/maps/llama-meta.json)
     if(NOT EXISTS "${prefix}/share/${document}")
       message(FATAL_ERROR "share/${document} was not installed")
     endif()

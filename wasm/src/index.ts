@@ -5,6 +5,8 @@ export { Node, type FindOptions, type Path, type TensorOptions } from './api/nod
 export { Tensor, type ReadOptions } from './api/tensor.js'
 export { keyMaps } from './key-maps.js'
 export type { KeyMapInput, MapOptions, Mapped, MapTarget, MapWork } from './api/map.js'
+export type { Examination, ExamineOptions, TensorSurvey, Unexamined } from './api/examine.js'
+export type { Finding, HealthRule, Severity } from './engine/surveying.js'
 export type { Comparison, Difference } from './api/compare.js'
 export type { Change } from './core/diff.js'
 export type { TensorWithData } from './api/read-all.js'

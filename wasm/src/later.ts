@@ -9,6 +9,8 @@ export const loadReadAll = part(() => import('./api/read-all.js'))
 export const loadVerification = part(() => import('./api/verify.js'))
 /** Comparing two checkpoints. */
 export const loadComparison = part(() => import('./api/compare.js'))
+/** Surveying all tensors. */
+export const loadExamination = part(() => import('./api/examine.js'))
 /** Reading through a key map. */
 export const loadMapping = part(() => import('./api/map.js'))
 /** Making files that a checkpoint has only in another form. */

@@ -1,41 +1,18 @@
 // Takes the pictures of docs/screenshots from the built page and the example: npm run build && npm run screenshots
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { labelled, open, tensor, tuple, write } from 'espalier'
 import { launch } from '../../wasm/test/browser/support/browsers.mjs'
 import { choose, press, said, tree } from '../test/browser/support/page.mjs'
-import { built, Site } from '../test/browser/support/site.mjs'
+import { Site } from '../test/browser/support/site.mjs'
 import { smaller } from './smaller-png.mjs'
 
 const folder = fileURLToPath(new URL('../../docs/screenshots/', import.meta.url))
 const MOST_BYTES = 120_000
 
-/** The example after one more step: slightly different weights, and one changed setting. */
-async function later() {
-  const checkpoint = await open(new Uint8Array(readFileSync(`${built}/example.espalier`)))
-  const again = async (node) => {
-    if (node.tensor) {
-      const { dtype, shape } = node.tensor
-      const { data } = await node.tensor.read()
-      const isMoved = dtype === 'f32' && /^model.*(attn|ffn|mlp|layers)/.test(node.path)
-      return tensor({ dtype, shape, data: isMoved ? data.map((x, i) => x + Math.sin(i) / 256) : data })
-    }
-    const children = []
-    for (const child of node.children) children.push([child.key, await again(child)])
-    const value = node.kind === 'dict' ? new Map(children) : node.kind === 'list' ? children.map(([, child]) => child) : node.kind === 'tuple' ? tuple(children.map(([, child]) => child)) : node.value
-    return node.label === undefined ? value : labelled(node.label, value)
-  }
-  const state = await again(checkpoint.root)
-  state.set('note', 'one step later')
-  state.delete('rng')
-  return Buffer.from(await write(state))
-}
-
 mkdirSync(folder, { recursive: true })
 const site = await Site.start()
 const { browser, close } = await launch('chrome')
 try {
-  site.made.set('/later.espalier', await later())
   const page = await browser.newPage()
   const shoot = async (name) => {
     await new Promise((resolve) => setTimeout(resolve, 700))
@@ -59,7 +36,7 @@ try {
   // A tensor with few cells, because noise compresses badly.
   await show('#url=example.espalier&key=model/layers/0/weight')
   await press(page, 'Heatmap')
-  const picture = await page.waitForSelector('.tensor-picture canvas')
+  const picture = await page.waitForSelector('.heat-picture canvas')
   const box = await picture.boundingBox()
   await page.mouse.move(box.x + box.width / 3, box.y + box.height / 3)
   await shoot('heatmap')
@@ -72,14 +49,16 @@ try {
   await page.click('#panel-verify .main')
   await said(page, '#panel-verify', /all is well/)
   await shoot('verify')
-  await show('#url=later.espalier')
-  await page.evaluate(() => { location.hash = '#url=example.espalier' })
-  await said(page, '.files .is-current', /example/)
-  await press(page, 'Diff')
-  await said(page, '#panel-diff [role=status]', /equal\.$/)
-  await page.evaluate(() => [...document.querySelectorAll('.differences button')].find(({ textContent }) => textContent === 'Compare').click())
+  await show('#url=example.espalier&url=example-step-120.espalier&tab=diff')
+  await page.waitForFunction(() => document.querySelector('.ranking .swatch') && !document.querySelector('.diff .progress'))
+  await page.click('.row-name .twister')
   await page.waitForSelector('.delta')
+  await press(page, 'Heatmap of the change')
+  await page.waitForSelector('.delta-heatmap canvas')
   await shoot('diff')
+  await page.goto(site.url('/#run=example-run.json&row=model/layers/8/weight&step=120'))
+  await said(page, '.run-bar [role=status]', /^3 checkpoints read/)
+  await shoot('run')
   await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: 'dark' }])
   await show(weight)
   await page.waitForSelector('.tensor-histogram svg')

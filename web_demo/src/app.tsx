@@ -1,26 +1,37 @@
-// The page: the open files, the tree at the left, the panes at the right.
+// The page: the open files, the tree at the left, the panes at the right; or a run.
 import { useCallback, useEffect, useReducer, useRef, useState } from 'preact/hooks'
-import { formatLink, parseLink } from './data/link'
+import { formatLink, parseLink, type Link } from './data/link'
+import { linkedFields, onLinked, setLinked, useLinked } from './data/linked'
 import { recall, remember } from './data/memory'
-import { EXAMPLE, type OpenFile } from './data/open-file'
-import { useFiles } from './data/use-files'
+import { EXAMPLE, EXAMPLE_LATER, EXAMPLE_RUN, type Input, type OpenFile } from './data/open-file'
+import { nearest, useFiles } from './data/use-files'
+import { useHistory } from './data/use-history'
 import { useDrop } from './open/drop-zone'
-import type { FileGroup } from './open/folders'
+import type { Dropped, Folder } from './open/folders'
 import { OpenBar } from './open/open-bar'
 import { Opening } from './open/opening'
 import { servedFiles, type ServedFile } from './open/served-files'
-import { Welcome } from './open/welcome'
 import { focusPane, Pane } from './pane/pane'
+import type { RunSource } from './run/source'
 import { TreePane } from './tree/tree-pane'
-import { lazy, loadParts } from './ui/lazy'
+import { lazy, lazyCode, loadParts } from './ui/lazy'
 import { Meter } from './ui/meter'
 import { ThemeSwitch } from './ui/theme'
 import { visible } from './ui/visible'
 
 const Frame = lazy(async () => (await import('./tree/frame')).Frame)
 const ProblemPage = lazy(async () => (await import('./open/problem-page')).ProblemPage)
+const CopyLink = lazy(async () => (await import('./open/copy-link')).CopyLink)
+const Welcome = lazy(async () => (await import('./open/welcome')).Welcome)
+const Hello = lazy(async () => (await import('./open/hello')).Hello)
+const RunPage = lazy(async () => (await import('./run/run-page')).RunPage)
+const runs = lazyCode(() => import('./run/source'))
+const folders = lazyCode(() => import('./open/folders'))
+const handles = lazyCode(() => import('./open/handles'))
 
 const VISITED = 'espalier.visited'
+/** The parts of the link that a newly opened file begins without. */
+const FRESH = { tab: '', filter: '', dtype: '', size: '' }
 
 /** The whole page. */
 export function App() {
@@ -28,79 +39,182 @@ export function App() {
   const [isPaneShown, showPane] = useState(false)
   // By the file's number.
   const [selected, setSelected] = useState<Readonly<Record<number, number>>>({})
+  const [missing, setMissing] = useState<{ readonly file: number; readonly key: string }>()
   const [hashesVersion, noteHashes] = useReducer((count: number) => count + 1, 0)
+  // How far the nodes of the shown file moved, once it is compared with another.
+  const [changes, setChanges] = useState<{ readonly of: (item: number) => number | undefined }>()
+  const noteChanges = useCallback((of: ((item: number) => number | undefined) | undefined) => setChanges(of && { of }), [])
+  const [, noteLinked] = useReducer((count: number) => count + 1, 0)
   const [served, setServed] = useState<readonly ServedFile[]>()
   const [listProblem, setListProblem] = useState<{ readonly name: string; readonly error: unknown }>()
-  const select = useCallback((file: OpenFile, item: number) => setSelected((before) => ({ ...before, [file.number]: item })), [])
+  // Until the page knows whether it opens something, an invitation to do so would only flash up.
+  const [isStarting, setStarting] = useState(true)
+  const [isHello, setHello] = useState(false)
+  const [run, setRun] = useState<RunSource>()
+  const [isRunShown, setRunShown] = useState(false)
+  const [tab, setTab] = useLinked('tab', 'node', 'push')
+  const select = useCallback((file: OpenFile, item: number, lacking?: string) => {
+    setSelected((before) => ({ ...before, [file.number]: item }))
+    setMissing(lacking === undefined ? undefined : { file: file.number, key: lacking })
+  }, [])
   const files = useFiles(select)
   const { current, opening, failure, add } = files
   const last = useRef(files)
   last.current = files
-  const addGroups = useCallback((groups: readonly FileGroup[]) => {
-    for (const { inputs, siblings } of groups) {
-      const open = last.current.files.find((file) => isPartOf(inputs, file))
-      if (open) last.current.addParts(open, siblings)
-      else void add(inputs, { siblings })
-    }
-  }, [])
-  const isOver = useDrop(addGroups)
 
   const follow = useCallback(() => {
-    const link = parseLink(location.hash)
-    const known = link.key === undefined ? undefined : last.current.files.find(({ address, map }) => address === link.url && map?.map === link.map?.map)
-    const node = known && nodeAt(known, link.key!)
-    if (known && node !== undefined) {
-      // Another node of an open file: no need to open it again.
-      last.current.show(known)
-      select(known, node)
-    } else if (link.url !== undefined) void add([link.url], { key: link.key, map: link.map })
-    else if (link.files) {
-      servedFiles().then(
-        (list) => {
-          setServed(list)
-          if (list.length === 1) void add([list[0]!.url])
-        },
-        (error: unknown) => setListProblem({ name: 'The list of files', error }),
-      )
-    } else if (!recall(VISITED)) void add([EXAMPLE])
+    void openLink(parseLink(location.hash)).finally(() => setStarting(false))
     remember(VISITED, 'yes')
   }, [])
-  useEffect(() => {
-    follow()
-    // Only changes by the user: the page's own changes below fire no event.
-    addEventListener('hashchange', follow)
-    return () => removeEventListener('hashchange', follow)
+  useEffect(follow, [])
+
+  const item = current && selected[current.number]
+  const linkFiles = files.files.filter(({ address }) => address !== undefined)
+  const link = formatLink({
+    run: isRunShown ? run?.address : undefined,
+    files: linkFiles.map((file) => ({ url: file.address!, key: file.outline.node(selected[file.number] ?? file.outline.tops[0]!).path, map: file.map })),
+    shown: current && linkFiles.includes(current) ? linkFiles.indexOf(current) : undefined,
+    fields: linkedFields(),
+  })
+  const shown = isRunShown ? { file: undefined, item: undefined, fields: linkedFields() } : current && item !== undefined ? { file: current.number, item, fields: linkedFields() } : undefined
+  const mark = useHistory(shown, link, ({ file, item, fields }) => {
+    mark('replace')
+    setLinked(fields, 'replace', true)
+    const known = last.current.files.find(({ number }) => number === file)
+    if (known) {
+      setRunShown(false)
+      last.current.show(known)
+      select(known, item!)
+    } else follow()
+  }, follow)
+  useEffect(() => onLinked((step) => {
+    if (step === 'push') mark(step)
+    noteLinked(undefined)
+  }), [])
+
+  /** Opens what the user names. */
+  const open = useCallback(async (inputs: readonly Input[], siblings: readonly Input[] = inputs, key?: string): Promise<OpenFile | undefined> => {
+    mark('push')
+    const file = await add(inputs, { siblings, key })
+    setRunShown(false)
+    if (file) setLinked(FRESH, 'replace')
+    else mark('replace')
+    return file
   }, [])
+
+  const openRun = useCallback(async (from: string | Folder): Promise<void> => {
+    const { servedRun, folderRun } = await runs()
+    setRun((before) => (typeof from === 'string' && before?.address === from ? before : typeof from === 'string' ? servedRun(from) : folderRun(from)))
+    mark('push')
+    setRunShown(true)
+  }, [])
+
+  const openFolder = useCallback(async (folder: Folder): Promise<void> => {
+    if (await (await runs()).isRunFolder(folder)) return openRun(folder)
+    for (const { inputs, siblings } of (await folders()).groupsOf(folder)) openTogether(inputs, siblings)
+  }, [])
+
+  const openTogether = useCallback((inputs: readonly File[], siblings: readonly File[]): void => {
+    const partOf = last.current.files.find((file) => isPartOf(inputs, file))
+    if (partOf) last.current.addParts(partOf, siblings)
+    else void open(inputs, siblings)
+  }, [])
+
+  const isOver = useDrop(useCallback(({ files, handles: given, folders }: Dropped) => {
+    if (files.length > 0) openTogether(files, files)
+    for (const folder of folders) void openFolder(folder)
+    const all = [...given, ...folders.flatMap(({ handle }) => handle ?? [])]
+    if (all.length > 0) void handles().then(({ rememberHandles }) => rememberHandles(all)).catch(() => {})
+  }, []))
+
+  async function openLink(link: Link): Promise<void> {
+    setLinked(link.fields, 'replace', true)
+    if (link.run !== undefined) await openRun(link.run)
+    if (link.files.length > 0) await followFiles(link)
+    else if (link.isList) {
+      try {
+        const list = await servedFiles()
+        setServed(list)
+        if (list.length <= 2) await open(list.map(({ url }) => url))
+      } catch (error) {
+        setListProblem({ name: 'The list of files', error })
+      }
+    } else if (link.run === undefined && !recall(VISITED)) {
+      setHello(true)
+      await add([EXAMPLE])
+    }
+  }
+
+  /** Opens the files of a link, or shows those that are open already. */
+  async function followFiles({ files: wanted, shown = wanted.length - 1, run }: Link): Promise<void> {
+    let toShow: OpenFile | undefined
+    for (const [i, { url, key, map }] of wanted.entries()) {
+      const known = last.current.files.find((file) => file.address === url && file.map?.map === map?.map)
+      const file = known ?? (await add([url], { key, map, isMore: i > 0 }))
+      if (known && key !== undefined) {
+        const found = nearest(known, key)
+        select(known, found.item, found.isExact ? undefined : key)
+      }
+      if (i === shown) toShow = file
+    }
+    if (toShow) last.current.show(toShow)
+    if (run === undefined) setRunShown(false)
+  }
 
   useEffect(() => {
     // Only after the first content is shown, which has priority.
     if (current) void loadParts()
   }, [current !== undefined])
-
-  const item = current && selected[current.number]
+  const title = isRunShown ? run?.name : current?.name
   useEffect(() => {
-    document.title = current ? `${visible(current.name)} - Espalier` : 'Espalier: checkpoint viewer'
-    if (!current || item === undefined) return
-    const key = current.outline.node(item).path
-    history.replaceState(null, '', formatLink(current.address, key, current.map) || location.pathname + location.search)
-  }, [current, item])
+    document.title = title === undefined ? 'Espalier: checkpoint viewer' : `${visible(title)} - Espalier`
+  }, [title])
 
+  const choose = (file: OpenFile, to: number): void => {
+    mark('push')
+    select(file, to)
+  }
+  const showFile = (file: OpenFile): void => {
+    mark('push')
+    setRunShown(false)
+    files.show(file)
+  }
+  const compare = async (later?: string): Promise<void> => {
+    if (later !== undefined && !(await open([later]))) return
+    setRunShown(false)
+    setTab('diff')
+  }
   const problem = failure ?? listProblem
+  const isExample = isHello && !isRunShown && current?.address === EXAMPLE
   return (
     <>
       <header>
         <h1 class="brand"><a href="./">Espalier</a></h1>
-        <OpenBar served={served} onOpen={add} onFolder={addGroups} />
-        {files.files.length > 0 && (
+        <OpenBar served={served} onOpen={(inputs) => void open(inputs)} onFolder={(folder) => void openFolder(folder)} />
+        {(files.files.length > 0 || run) && (
           <ul class="files" aria-label="Open files">
+            {run && (
+              <li class={isRunShown ? 'is-current' : ''}>
+                <button type="button" class="plain" aria-current={isRunShown} onClick={() => {
+                  mark('push')
+                  setRunShown(true)
+                }}>Run {visible(run.name)}</button>
+                <button type="button" class="plain" aria-label={`Close run ${visible(run.name)}`} onClick={() => {
+                  setRun(undefined)
+                  setRunShown(false)
+                }}>×</button>
+              </li>
+            )}
             {files.files.map((file) => (
-              <li class={file === current ? 'is-current' : ''}>
-                <button type="button" class="plain" aria-current={file === current} title={visible(file.url ?? file.name)} onClick={() => files.show(file)}>{visible(file.name)}</button>
+              <li class={file === current && !isRunShown ? 'is-current' : ''}>
+                <button type="button" class="plain" aria-current={file === current && !isRunShown} title={visible(file.url ?? file.name)} onClick={() => showFile(file)}>{visible(file.name)}</button>
                 <button type="button" class="plain" aria-label={`Close ${visible(file.name)}`} onClick={() => files.close(file)}>×</button>
               </li>
             ))}
           </ul>
         )}
+        {files.files.length > 1 && (tab !== 'diff' || isRunShown) && <button type="button" onClick={() => void compare()}>Compare</button>}
+        {link && <CopyLink lacks={isRunShown ? undefined : current && current.address === undefined ? visible(current.name) : undefined} />}
         <ThemeSwitch />
       </header>
       <main class={isOver ? 'is-over' : ''}>
@@ -123,18 +237,31 @@ export function App() {
               : undefined}
           />
         )}
-        {current && item !== undefined ? (
+        {isExample && <Hello onCompare={() => void compare(EXAMPLE_LATER)} onRun={() => void openRun(EXAMPLE_RUN)} onDismiss={() => setHello(false)} />}
+        {missing && current?.number === missing.file && !isRunShown && (
+          <p class="missing" role="alert">
+            {visible(current.name)} has no <code>{visible(missing.key)}</code>, which the link names. The nearest container that it has is shown.{' '}
+            <button type="button" class="plain" onClick={() => setMissing(undefined)}>Dismiss</button>
+          </p>
+        )}
+        {isRunShown && run ? <RunPage key={run.name} run={run} onOpen={({ input, siblings }, key) => void open([input], siblings, key)} onCompare={async (pair) => {
+          for (const { input, siblings } of pair) if (!(await open([input], siblings))) return
+          setTab('diff')
+        }} /> : current && item !== undefined ? (
           <div class={isPaneShown ? 'work is-pane-shown' : 'work'} key={current.number}>
-            <TreePane file={current} selected={item} version={hashesVersion} onSelect={(to) => select(current, to)} onNested={(isNested) => files.setNested(current, isNested)} onPress={() => showPane(true)} onEnter={() => {
+            <TreePane file={current} selected={item} version={hashesVersion} changeOf={changes?.of} onSelect={(to) => choose(current, to)} onNested={(isNested) => files.setNested(current, isNested)} onPress={() => showPane(true)} onEnter={() => {
               showPane(true)
               setTimeout(focusPane)
             }} />
-            <Frame file={current} selected={item} onSelect={(to) => select(current, to)} onBack={() => showPane(false)} />
-            <Pane file={current} files={files.files} selected={item} version={hashesVersion} onSelect={(to) => select(current, to)} onParts={(parts) => files.addParts(current, parts)} onHashes={() => noteHashes(undefined)} />
+            <Frame file={current} selected={item} onSelect={(to) => choose(current, to)} onBack={() => showPane(false)} />
+            <Pane file={current} files={files.files} selected={item} version={hashesVersion} onSelect={(to) => choose(current, to)} onParts={(parts) => files.addParts(current, parts)} onHashes={() => noteHashes(undefined)} onChanges={noteChanges} />
           </div>
-        ) : !opening && !problem && <Welcome served={served} onOpen={add} />}
+        ) : !opening && !problem && !isStarting && <Welcome served={served} onOpen={(inputs) => void open(inputs)} onFolder={(folder) => void openFolder(folder)} onExample={() => {
+          setHello(true)
+          void open([EXAMPLE])
+        }} />}
       </main>
-      {current && <Meter key={current.number} checkpoint={current.checkpoint} />}
+      {current && !isRunShown && <Meter key={current.number} checkpoint={current.checkpoint} />}
     </>
   )
 }
@@ -144,12 +271,4 @@ function isPartOf(inputs: readonly File[], { address, checkpoint }: OpenFile): b
   if (address !== undefined || inputs.length === 0) return false
   const lacking = new Set(checkpoint.furtherFiles.filter(({ problem }) => problem).map(({ name }) => name))
   return lacking.size > 0 && inputs.every(({ name }) => lacking.has(name))
-}
-
-function nodeAt({ checkpoint }: OpenFile, key: string): number | undefined {
-  try {
-    return checkpoint.get(key)?.id
-  } catch {
-    return undefined
-  }
 }

@@ -47,6 +47,8 @@ struct StructureDiff {
   std::vector<Difference> differences;
   /// Pairs of tensor nodes whose elements are equal by dtype, shape and hashes.
   std::uint64_t equal_tensors = 0;
+  /// Those that have bytes: only hashes say that they are equal.
+  std::uint64_t equal_by_hashes = 0;
 };
 
 struct DiffOptions {

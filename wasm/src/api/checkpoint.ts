@@ -5,7 +5,8 @@ import type { RunOptions } from '../engine/run.js'
 import { errorFromCode, type EspalierError } from '../errors.js'
 import type { Meter } from '../fetch/range-reader.js'
 import type { Comparison } from './compare.js'
-import { loadComparison, loadMapping, loadReadAll, loadVerification } from '../later.js'
+import type { Examination, ExamineOptions } from './examine.js'
+import { loadComparison, loadExamination, loadMapping, loadReadAll, loadVerification } from '../later.js'
 import type { KeyMapInput, Mapped, MapOptions } from './map.js'
 import type { List } from './list.js'
 import { Node, type FindOptions, type Path, type TensorOptions } from './node.js'
@@ -195,6 +196,22 @@ export class Checkpoint {
    */
   async verify(options: VerifyOptions = {}): Promise<VerifyReport> {
     return (await loadVerification()).verify(this.#opened, options)
+  }
+
+  /**
+   * Surveys tensors, by default all, and looks for what is wrong with them: NaN, dead rows, outliers and more, as
+   * `espalier doctor` does. Reads them in the order of the file, each once. Damage is a finding.
+   * @throws EspalierError io_error if health.wasm cannot be loaded; those of the source
+   */
+  async examine(options: ExamineOptions = {}): Promise<Examination> {
+    const { examine } = await loadExamination()
+    return examine(this.#opened, this.tensors('**'), this.#counters(), options)
+  }
+
+  *#counters(): Generator<{ path: string; value: number }> {
+    for (const { path, value } of this.find(['**/step', '**/steps', '**/count'])) {
+      if (typeof value === 'number') yield { path, value }
+    }
   }
 
   /**

@@ -92,7 +92,9 @@ export async function stats(opened: Opened, tensor: Tensor, options: ReadOptions
   let job: StatisticsJob | undefined
   try {
     const ready = engine.ready(options.signal)
-    await forEachRange(reader, plan.chunks, { ...options, inOrder: true, ready }, (i, stored) => (job ??= engine.statistics(plan)).add(i, stored))
+    // An element may end in the next chunk, which may lie in another file.
+    const inOrder = plan.order.map((i) => plan.chunks[i]!)
+    await forEachRange(reader, inOrder, { ...options, inOrder: true, ready }, (i, stored) => (job ??= engine.statistics(plan)).add(plan.order[i]!, stored))
     // Without chunks, no work has waited for it yet.
     await ready
     job ??= engine.statistics(plan)

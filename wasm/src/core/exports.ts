@@ -103,6 +103,18 @@ export interface CoreExports {
   espalier_statistics_histogram(counting: number, out: number): void
   espalier_statistics_free(counting: number): void
 
+  espalier_survey(dtype: number, shape: number, rank: number): number
+  espalier_survey_add(survey: number, packed: number, length: number): void
+  espalier_survey_result(survey: number, out: number): void
+  espalier_survey_free(survey: number): void
+  espalier_health(): number
+  espalier_health_tensor(health: number, path: number, length: number, survey: number): void
+  espalier_health_unreadable(health: number, path: number, length: number, reason: number, reasonLength: number): void
+  espalier_health_number(health: number, path: number, length: number, value: number): void
+  espalier_health_findings(health: number): number
+  espalier_health_finding(health: number, i: number, out: number): void
+  espalier_health_free(health: number): void
+
   espalier_write(): number
   espalier_write_text_key(write: number, key: number, length: number): void
   espalier_write_int_key(write: number, key: bigint): void

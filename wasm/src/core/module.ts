@@ -47,6 +47,11 @@ export function decoderAddress(): URL {
   return hasSimd() ? new URL('../decoder.wasm', import.meta.url) : new URL('../decoder-plain.wasm', import.meta.url)
 }
 
+/** The address of the decoder that surveys tensors. It needs SIMD, which browsers have had since 2023. */
+export function healthAddress(): URL {
+  return new URL('../health.wasm', import.meta.url)
+}
+
 /** The address of the writer in this package. */
 export function writerAddress(): URL {
   return new URL('../writer.wasm', import.meta.url)
@@ -86,7 +91,7 @@ async function compile(input: object): Promise<WebAssembly.Module> {
   const bytes = bytesOf(input)
   // "\0asm", as a number. Bundlers' servers answer with a page if a file is missing.
   if (!bytes || bytes.length < 8 || new DataView(bytes.buffer, bytes.byteOffset).getUint32(0) !== 0x61736d) {
-    throw unusable('is missing: the answer is not WebAssembly', "a bundler may have moved it; exclude 'espalier' from its dependency optimisation, or pass the option 'core', 'fullCore', 'torchCore', 'allCore', 'decoder' or 'writer'")
+    throw unusable('is missing: the answer is not WebAssembly', "a bundler may have moved it; exclude 'espalier' from its dependency optimisation, or pass the option 'core', 'fullCore', 'torchCore', 'allCore', 'decoder', 'health' or 'writer'")
   }
   try {
     return await WebAssembly.compile(bytes as Uint8Array<ArrayBuffer>)
@@ -107,7 +112,7 @@ async function fetchBytes(address: string, signal: AbortSignal): Promise<object>
     if (!response.ok) throw new Error(`status ${response.status}`)
     return await response.arrayBuffer()
   } catch (error) {
-    throw unusable(`cannot be read from ${address}; the option 'core', 'fullCore', 'torchCore', 'allCore', 'decoder' or 'writer' says where else it is`, error)
+    throw unusable(`cannot be read from ${address}; the option 'core', 'fullCore', 'torchCore', 'allCore', 'decoder', 'health' or 'writer' says where else it is`, error)
   }
 }
 

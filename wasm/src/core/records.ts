@@ -296,6 +296,41 @@ export function readStatistics(view: DataView, at: number) {
   }
 }
 
+/** `SurveyResult`. */
+export function readSurvey(view: DataView, at: number) {
+  return {
+    ...readStatistics(view, at),
+    /** The L2 norm, and the root of the mean square. */
+    norm: view.getFloat64(at + 72, true),
+    rms: view.getFloat64(at + 80, true),
+    /** Quantiles of the magnitudes: 50, 90, 99 and 99.9 %, to one part in 128. */
+    sizes: [88, 96, 104, 112].map((offset) => view.getFloat64(at + offset, true)) as [number, number, number, number],
+    /** Elements of the largest magnitude that the dtype has. */
+    saturated: readSize(view, at + 120),
+    /** The first NaN and the first infinity, counted in row-major order. */
+    firstNan: u64(view, at + 128),
+    firstInf: u64(view, at + 136),
+    elements: readSize(view, at + 144),
+    /** Rows and columns of the matrix that it is, or 0, and how many of them are all zero. */
+    rows: readSize(view, at + 152),
+    columns: readSize(view, at + 160),
+    deadRows: readSize(view, at + 168),
+    deadColumns: readSize(view, at + 176),
+  }
+}
+
+/** `HealthFinding`. */
+export function readFinding(view: DataView, at: number) {
+  return {
+    rule: view.getUint32(at, true),
+    severity: view.getUint32(at + 4, true),
+    path: readText(view, at + 8),
+    other: readText(view, at + 16),
+    text: readText(view, at + 24),
+    at: u64(view, at + 32),
+  }
+}
+
 /** `HistogramView`, copied. */
 export function readHistogram(view: DataView, at: number) {
   const lowerAt = view.getUint32(at, true)

@@ -1,10 +1,13 @@
 // The worker's side: a decoder without files.
 import { errorFromCode } from '../errors.js'
 import { Counting, Decoder, type Decoding } from './decoder.js'
+import { HealthCheck, Surveying } from './surveying.js'
 import { toPlain, type Answer, type Call, type PieceMessage } from './protocol.js'
 
 /** Sends an answer; the buffers in `transfer` are moved, not copied. */
 export type Post = (answer: Answer, transfer: ArrayBuffer[]) => void
+
+type Job = Decoding | Counting | Surveying
 
 /** Answers the calls of one main thread. */
 export class Host {
@@ -14,7 +17,8 @@ export class Host {
   /** The error if there is no decoder. */
   #failure: unknown = errorFromCode('worker_failed', 'the worker has no decoder yet')
   /** Jobs in progress. For a job that could not start, the error, for its later calls. */
-  readonly #jobs = new Map<number, Decoding | Counting | { readonly error: unknown }>()
+  readonly #jobs = new Map<number, Job | { readonly error: unknown }>()
+  #check: HealthCheck | undefined
 
   constructor(post: Post) {
     this.#post = post
@@ -50,8 +54,9 @@ export class Host {
         this.#decoder = await Decoder.load(call.module)
         return undefined
       case 'start': {
-        const { job, task, dtype } = call
-        this.#jobs.set(job, dtype === undefined ? this.#here().decoding(task) : this.#here().counting(task, dtype))
+        const { job, task, dtype, shape } = call
+        const decoder = this.#here()
+        this.#jobs.set(job, dtype === undefined ? decoder.decoding(task) : shape ? this.#health().survey(task, dtype, shape) : decoder.counting(task, dtype))
         return undefined
       }
       case 'deliver':
@@ -59,8 +64,14 @@ export class Host {
         return this.#work(call, transfer)
       case 'region':
         return this.#here().check(call.task, call.bytes)
-      case 'result':
-        return (this.#job(call.job) as Counting).result()
+      case 'result': {
+        const job = this.#job(call.job) as Counting | Surveying
+        return job instanceof Surveying ? this.#health().add(call.path!, job) : job.result()
+      }
+      case 'fact':
+        return this.#health().tell(call.fact)
+      case 'findings':
+        return this.#health().findings()
       case 'free': {
         const job = this.#jobs.get(call.job)
         if (job && !('error' in job)) job.close()
@@ -72,7 +83,7 @@ export class Host {
 
   #work({ op, job: id, task, bytes }: Call & { op: 'deliver' | 'check' }, transfer: ArrayBuffer[]): PieceMessage | undefined {
     const job = this.#job(id)
-    if (job instanceof Counting) {
+    if (job instanceof Counting || job instanceof Surveying) {
       job.add(task, bytes)
       return undefined
     }
@@ -90,12 +101,16 @@ export class Host {
     return message
   }
 
+  #health(): HealthCheck {
+    return (this.#check ??= new HealthCheck(this.#here().core))
+  }
+
   #here(): Decoder {
     if (!this.#decoder) throw this.#failure
     return this.#decoder
   }
 
-  #job(id: number): Decoding | Counting {
+  #job(id: number): Job {
     const job = this.#jobs.get(id)
     if (!job) throw errorFromCode('invalid_argument', 'there is no such job')
     if ('error' in job) throw job.error

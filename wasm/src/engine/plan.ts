@@ -15,6 +15,8 @@ export class Plan implements DecodeTask {
   readonly copy: Uint8Array
   /** The chunks' extents in the files, in file order. */
   readonly chunks: readonly LayeredRange[]
+  /** The numbers of the chunks in the order of their elements. */
+  readonly order: readonly number[]
   /** Stored bytes of all chunks and bases. */
   readonly stored: number
   /** Whether no two chunks share a byte of the result. */
@@ -52,6 +54,7 @@ export class Plan implements DecodeTask {
       this.#tasks = new Uint8Array(SIZE.task * info.chunks)
       let stored = 0
       let parts = 0
+      const begins: number[] = []
       let isDirect = true
       for (let i = 0; i < info.chunks; i++) {
         core.check(core.call.espalier_read_chunk(handle, i, core.out))
@@ -60,6 +63,7 @@ export class Plan implements DecodeTask {
         isDirect &&= i === 0 || (file === chunks[0]!.file && offset === chunks[0]!.offset + stored)
         stored += length
         parts += chunk.resultBytes
+        begins.push(chunk.resultBegin)
         this.#tasks.set(core.bytes.subarray(chunk.taskAt, chunk.taskAt + SIZE.task), SIZE.task * i)
         if (chunk.bases === 0) {
           chunks.push({ file, offset, length })
@@ -71,6 +75,7 @@ export class Plan implements DecodeTask {
         this.#patches.set(i, joined([this.task(i), bases.tasks]))
       }
       this.chunks = chunks
+      this.order = begins.map((_, i) => i).sort((a, b) => begins[a]! - begins[b]!)
       this.stored = stored
       // For types below 8 bits the core knows it only without a slice.
       this.isExclusive = info.isExclusive || parts === info.bytes

@@ -1,12 +1,13 @@
 // Messages between the main thread and the worker. The worker handles calls one after the other.
 import { errorFromCode, EspalierError, type ErrorCode } from '../errors.js'
 import type { DecodeTask, RegionTask } from './decoder.js'
+import type { Fact } from './surveying.js'
 
 /** A call of the main thread. Calls with an `id` are answered. */
 export type Call =
   | { readonly op: 'hello'; readonly id: number }
   | { readonly op: 'open'; readonly module: WebAssembly.Module }
-  | { readonly op: 'start'; readonly job: number; readonly task: DecodeTask; readonly dtype: number | undefined }
+  | { readonly op: 'start'; readonly job: number; readonly task: DecodeTask; readonly dtype: number | undefined; readonly shape?: readonly number[] }
   | {
       readonly op: 'deliver' | 'check'
       readonly id: number
@@ -15,7 +16,9 @@ export type Call =
       readonly bytes: Uint8Array
     }
   | { readonly op: 'region'; readonly id: number; readonly task: RegionTask; readonly bytes: Uint8Array }
-  | { readonly op: 'result'; readonly id: number; readonly job: number }
+  | { readonly op: 'result'; readonly id: number; readonly job: number; readonly path?: string }
+  | { readonly op: 'fact'; readonly fact: Fact }
+  | { readonly op: 'findings'; readonly id: number }
   | { readonly op: 'free'; readonly job: number }
 
 /** An answer of the worker: a value, or an error. */

@@ -4,10 +4,12 @@ import { errorFromCode, type EspalierError } from '../errors.js'
 import { orAborted } from '../source/abort.js'
 import type { RegionTask } from './decoder.js'
 import type { Engine, ReadJob, StatisticsJob } from './engine.js'
+import type { Examiner, SurveyJob } from './examiner.js'
 import type { Plan } from './plan.js'
 import { fromPlain, type Answer, type Call, type PieceMessage } from './protocol.js'
 import { endWorker, listen, startWorker, watch, type WatchedWorker, type WorkerLike } from './start-worker.js'
 import type { StatisticsResult } from './statistics.js'
+import type { Fact, Finding, SurveyResult } from './surveying.js'
 
 /** A call without its id. */
 type Question = Call extends infer C ? (C extends { id: number } ? Omit<C, 'id'> : never) : never
@@ -20,8 +22,11 @@ interface Waiting {
 /** The number of calls with bytes in progress at once, and of buffers kept for reuse. */
 const MOST_SPARES = 8
 
-/** Decodes in a worker. Stored bytes go there, and parts of results come back, without a copy. */
-export class WorkerEngine implements Engine {
+/**
+ * Decodes in a worker. Stored bytes go there, and parts of results come back, without a copy. With health.wasm in place
+ * of the decoder, it surveys, too.
+ */
+export class WorkerEngine implements Engine, Examiner {
   readonly #worker: WorkerLike
   readonly #waiting = new Map<number, Waiting>()
   // Reuses buffers: fresh memory for each chunk would take longer than the work on it, because the system clears it
@@ -90,6 +95,23 @@ export class WorkerEngine implements Engine {
     }
   }
 
+  survey(plan: Plan, shape: readonly number[]): SurveyJob {
+    const job = this.#start(plan, plan.dtype, shape)
+    return {
+      add: (i, stored) => this.#work<void>('deliver', job, plan, i, stored),
+      result: (path) => this.ask<SurveyResult>({ op: 'result', job, path }),
+      close: () => this.tell({ op: 'free', job }),
+    }
+  }
+
+  tellFact(fact: Fact): void {
+    this.tell({ op: 'fact', fact })
+  }
+
+  findings(): Promise<readonly Finding[]> {
+    return this.ask<readonly Finding[]>({ op: 'findings' })
+  }
+
   check(task: RegionTask, bytes: Uint8Array): Promise<Uint8Array> {
     const copy = this.#copy(bytes)
     return this.ask<Uint8Array>({ op: 'region', task, bytes: copy }, [copy.buffer])
@@ -117,9 +139,9 @@ export class WorkerEngine implements Engine {
     })
   }
 
-  #start({ copy, count }: Plan, dtype: number | undefined): number {
+  #start({ copy, count }: Plan, dtype: number | undefined, shape?: readonly number[]): number {
     const job = this.#next++
-    this.tell({ op: 'start', job, task: { copy, count }, dtype })
+    this.tell({ op: 'start', job, task: { copy, count }, dtype, ...(shape && { shape }) })
     return job
   }
 

@@ -34,8 +34,13 @@ export interface OpenFile {
   close(): void
 }
 
-/** The bundled example: a real checkpoint of a small training run. */
+/** The bundled example: a real checkpoint of a small training run; see scripts/make-example.py. */
 export const EXAMPLE = 'example.espalier'
+/** The next checkpoint of that run, and the list of all three. */
+export const EXAMPLE_LATER = 'example-step-120.espalier'
+export const EXAMPLE_RUN = 'example-run.json'
+
+const EXAMPLES = /^example[\w-]*\.espalier$/
 
 /** Decoding a smaller file takes less time than starting a Worker. */
 const SMALL = 1 << 20
@@ -45,6 +50,11 @@ const SERVED = /^files\/\d+\//
 
 let opened = 0
 
+/** Whether a file's bytes are on this machine: reading them is fast and costs nothing. */
+export function isLocal({ input }: OpenFile): boolean {
+  return typeof input !== 'string' || SERVED.test(input)
+}
+
 /** The name of an input. */
 export function nameOf(input: Input): string {
   if (typeof input !== 'string') return input.name
@@ -52,18 +62,30 @@ export function nameOf(input: Input): string {
   return decode(pathname.split('/').pop() ?? '') || host
 }
 
+type HowToOpen = Pick<OpenOptions, 'signal' | 'onProgress' | 'nest'> & { readonly siblings: readonly File[] | undefined }
+
 /**
- * Opens a file. A Worker decodes it unless it is small or Workers are not available.
+ * Opens a checkpoint. A Worker decodes it unless it is small or Workers are not available.
  * @throws EspalierError for files that cannot be opened, TypeError for text that is not an address
  */
-export async function openFile(input: Input, options: Pick<OpenOptions, 'signal' | 'onProgress' | 'nest'> & { readonly siblings: readonly File[] | undefined; readonly map?: MapLink | undefined }): Promise<OpenFile> {
-  const source = typeof input === 'string' ? new URL(input, location.href).href : input
-  const isSmall = typeof input === 'string' ? input === EXAMPLE : input.size <= SMALL
-  const { map, signal } = options
-  const original = await (isSmall ? open : openInWorker)(source, options).catch((error: unknown) => {
+export function openCheckpoint(input: Input, options: HowToOpen): Promise<Checkpoint> {
+  const source = sourceOf(input)
+  const isSmall = typeof input === 'string' ? EXAMPLES.test(input) : input.size <= SMALL
+  return (isSmall ? open : openInWorker)(source, options).catch((error: unknown) => {
     if (!(error instanceof EspalierError) || error.code !== 'worker_failed') throw error
     return open(source, options)
   })
+}
+
+function sourceOf(input: Input): File | string {
+  return typeof input === 'string' ? new URL(input, location.href).href : input
+}
+
+/** Opens a file for the page. @throws as openCheckpoint() does */
+export async function openFile(input: Input, options: HowToOpen & { readonly map?: MapLink | undefined }): Promise<OpenFile> {
+  const source = sourceOf(input)
+  const { map, signal } = options
+  const original = await openCheckpoint(input, options)
   const mapped = map && (await original.map(map.map, { ...map.options, signal }).catch((error: unknown) => {
     void original.close().catch(() => {})
     throw error

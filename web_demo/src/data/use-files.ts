@@ -1,6 +1,7 @@
 // Opens, selects and closes files.
 import { useCallback, useRef, useState } from 'preact/hooks'
 import type { OpeningState } from '../open/opening'
+import { lazyCode } from '../ui/lazy'
 import { rememberAddress } from './memory'
 import type { MapLink } from './link'
 import { nameOf, openFile, type Input, type OpenFile } from './open-file'
@@ -12,6 +13,7 @@ export interface Failure {
   readonly input: Input
   readonly key: string | undefined
   readonly siblings: readonly Input[] | undefined
+  readonly map: MapLink | undefined
 }
 
 /** What belongs to the inputs that add() opens. */
@@ -22,6 +24,8 @@ export interface HowToAdd {
   readonly siblings?: readonly Input[] | undefined
   /** The key map to show them through. */
   readonly map?: MapLink | undefined
+  /** Whether a problem with an earlier file stays shown. */
+  readonly isMore?: boolean | undefined
 }
 
 /** The open files, and the actions on them. */
@@ -56,8 +60,15 @@ interface HowToOpen {
   readonly old?: OpenFile | undefined
 }
 
-/** Manages the open files. @param onKey called with the item of a key path, once its file is open */
-export function useFiles(onKey: (file: OpenFile, item: number) => void): Files {
+/** Addresses that stand for others; see ../open/address.ts, which is loaded for them. */
+const TO_RESOLVE = /^hf:|^https:\/\/(huggingface\.co|hf\.co|github\.com)\//
+const address = lazyCode(() => import('../open/address'))
+
+/**
+ * Manages the open files.
+ * @param onOpen called with the item to select, once a file is open, and with the wanted key path if the file lacks it
+ */
+export function useFiles(onOpen: (file: OpenFile, item: number, missing: string | undefined) => void): Files {
   const [files, setFiles] = useState<readonly OpenFile[]>([])
   const [current, setCurrent] = useState<OpenFile>()
   const [opening, setOpening] = useState<OpeningState>()
@@ -65,34 +76,36 @@ export function useFiles(onKey: (file: OpenFile, item: number) => void): Files {
   // One at a time: later requests wait.
   const queue = useRef(Promise.resolve())
 
-  const openOne = async (input: Input, options: HowToOpen = {}): Promise<OpenFile | undefined> => {
+  const openOne = async (given: Input, options: HowToOpen = {}): Promise<OpenFile | undefined> => {
     const { key, siblings, nest = true, map, old } = options
     const stop = new AbortController()
     const { signal } = stop
+    let input = given
     let name = String(input)
     try {
+      if (typeof input === 'string' && TO_RESOLVE.test(input)) input = await (await address()).resolveAddress(input)
       name = nameOf(input)
       const said = { name, loaded: 0, total: 0, cancel: () => stop.abort() }
       setOpening(said)
       const file = await openFile(input, { signal, siblings, nest, map, onProgress: (progress) => setOpening({ ...said, ...progress }) })
       if (file.address !== undefined) rememberAddress(file.address)
-      const node = key ? safely(() => file.checkpoint.get(key)) : undefined
-      onKey(file, node?.id ?? file.outline.tops[0]!)
+      const found = nearest(file, key ?? '')
+      onOpen(file, found.item, found.isExact ? undefined : key)
       setFiles((before) => (old && before.includes(old) ? before.map((other) => (other === old ? file : other)) : [...before, file]))
       if (old) setTimeout(() => old.close())
       setCurrent(file)
       return file
     } catch (error) {
-      if (!signal.aborted) setFailure({ name, error, input, key, siblings })
+      if (!signal.aborted) setFailure({ name, error, input, key, siblings, map })
       return undefined
     } finally {
       setOpening(undefined)
     }
   }
 
-  const add = useCallback((inputs: readonly Input[], { key, siblings = inputs, map }: HowToAdd = {}): Promise<OpenFile | undefined> => {
+  const add = useCallback((inputs: readonly Input[], { key, siblings = inputs, map, isMore }: HowToAdd = {}): Promise<OpenFile | undefined> => {
     const result = queue.current.then(async () => {
-      setFailure(undefined)
+      if (!isMore) setFailure(undefined)
       // Local files opened together may form one checkpoint. Further files of an address are beside it.
       const local = siblings.filter((input) => typeof input !== 'string')
       const parts = new Set<Input>()
@@ -140,7 +153,7 @@ export function useFiles(onKey: (file: OpenFile, item: number) => void): Files {
       // The browser keeps large blobs on the disk.
       return await add([new File([await response.blob()], name)])
     } catch (error) {
-      if (!stop.signal.aborted) setFailure({ name, error, input: address, key: undefined, siblings: undefined })
+      if (!stop.signal.aborted) setFailure({ name, error, input: address, key: undefined, siblings: undefined, map: undefined })
       return undefined
     } finally {
       setOpening(undefined)
@@ -167,10 +180,15 @@ function firstOfSeveral(inputs: readonly Input[]): readonly Input[] {
   return [...inputs].sort((a, b) => rank(a) - rank(b))
 }
 
-function safely<T>(look: () => T): T | undefined {
-  try {
-    return look()
-  } catch {
-    return undefined
+/** The item of a key path, or else of its nearest container that the file has. */
+export function nearest({ checkpoint, outline }: OpenFile, key: string): { readonly item: number; readonly isExact: boolean } {
+  for (let path = key; path !== ''; path = path.includes('/') ? path.slice(0, path.lastIndexOf('/')) : '') {
+    try {
+      const node = checkpoint.get(path)
+      if (node) return { item: node.id, isExact: path === key }
+    } catch {
+      // Not a key path: perhaps its beginning is one.
+    }
   }
+  return { item: outline.tops[0]!, isExact: key === '' }
 }

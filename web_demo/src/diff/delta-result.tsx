@@ -1,4 +1,5 @@
-// Shows the result of comparing the elements of two tensors.
+// Shows all figures of a comparison of two tensors.
+import { shortNumber } from '../ui/chart-number'
 import { formatExact } from '../ui/format'
 import { formatShare } from '../ui/format-share'
 import { BUCKETS, LOWEST, type Deltas } from './deltas'
@@ -7,17 +8,28 @@ const WIDTH = 180
 const HEIGHT = 34
 
 /** The numbers, and a histogram of the magnitudes. */
-export function DeltaResult({ deltas }: { deltas: Deltas }) {
-  const { elements, differing, notComparable, max, mean } = deltas
-  if (differing === 0) return <>all {formatExact(elements)} elements are equal</>
+export function DeltaResult({ deltas, isSampled, ofAll }: { deltas: Deltas; isSampled: boolean; ofAll: number }) {
+  const { elements, differing, notComparable, max, mean, deltaNorm, beforeNorm, afterNorm, cosine } = deltas
+  const where = isSampled ? `a sample of ${formatExact(elements)} of ${formatExact(ofAll)} elements` : `${formatExact(elements)} elements`
+  if (differing === 0) return <p>{isSampled ? `No change in ${where}.` : `All ${where} are equal.`}</p>
   return (
     <div class="delta">
-      {formatExact(differing)} of {formatExact(elements)} elements differ ({formatShare(differing / elements)}),
-      max |Δ| {max.toPrecision(4)}, mean |Δ| {mean.toPrecision(4)}
-      {notComparable > 0 && `, ${formatExact(notComparable)} not comparable`}
+      <p>
+        {formatExact(differing)} of {where} differ ({formatShare(differing / elements)}),
+        max |Δ| {max.toPrecision(4)}, mean |Δ| {mean.toPrecision(4)}
+        {notComparable > 0 && `, ${formatExact(notComparable)} not comparable`}.
+      </p>
+      <p class="quiet">‖Δ‖ {shortNumber(deltaNorm)}, ‖W‖ {shortNumber(beforeNorm)} before and {shortNumber(afterNorm)} after, cosine {cosine === undefined ? 'undefined' : cosineText(cosine)}</p>
       {max > 0 && <DeltaHistogram deltas={deltas} />}
     </div>
   )
+}
+
+/** A cosine with as many digits as tell it from 1. */
+export function cosineText(cosine: number): string {
+  const apart = 1 - Math.abs(cosine)
+  if (apart > 0 && apart < 1e-6) return `${cosine < 0 ? '-' : ''}1 − ${apart.toExponential(0)}`
+  return cosine.toFixed(apart > 0 && apart < 1e-3 ? 6 : 4)
 }
 
 function DeltaHistogram({ deltas: { histogram } }: { deltas: Deltas }) {

@@ -1,12 +1,19 @@
 // Compares the shown file with another open one.
-import { useEffect, useRef, useState } from 'preact/hooks'
-import type { Node } from 'espalier'
+import { useEffect, useMemo, useState } from 'preact/hooks'
 import type { OpenFile } from '../data/open-file'
-import { formatExact, formatShape } from '../ui/format'
+import { formatBytes, formatExact } from '../ui/format'
 import { visible } from '../ui/visible'
-import { DeltaResult } from './delta-result'
-import { readDeltas, type Deltas } from './deltas'
-import { findDifferences, type Change, type Difference, type Differences } from './differences'
+import { changesOf, type ChangeOf } from './changes'
+import './diff.css'
+import { findDifferences, type Differences } from './differences'
+import { bytesOf, jobOf, splitJobs, type Job } from './measure'
+import { OtherDifferences } from './other-differences'
+import { pairsOf } from './pairs'
+import { RankedTable } from './ranked-table'
+import { rank, type Order } from './ranking'
+import { summaryOf, type Trust } from './summary'
+import { useMeasurements } from './use-measurements'
+import { VerifyBoth } from './verify-both'
 
 interface DiffPaneProps {
   readonly file: OpenFile
@@ -14,78 +21,21 @@ interface DiffPaneProps {
   /** Increments when hash results change. */
   readonly version: number
   onSelect(item: number): void
+  /** Called when hash results change. */
+  onHashes(): void
+  /** Called with how far each node of the shown file moved; undefined when nothing is compared. */
+  onChanges?: ((changeOf: ChangeOf | undefined) => void) | undefined
 }
 
-/** Differences listed at first, and added by each "more". */
-const PAGE = 100
-
-// In the order in which the summary counts them.
-const WORDS = {
-  only_in_a: 'removed', only_in_b: 'added', data: 'differs', dtype: 'other type', shape: 'other shape', kind: 'other kind',
-  value: 'other value', label: 'other label', axis_names: 'other axis names', key_order: 'other order', tie: 'other ties',
-  unknown: 'not compared', damaged: 'damaged',
-} as const
-
-/** Shows the differences; reads the elements of tensors on request. */
-export function DiffPane({ file: shown, files, version, onSelect }: DiffPaneProps) {
+/** Shows what differs, and measures how far. */
+export function DiffPane(props: DiffPaneProps) {
+  const { file: shown, files } = props
   const others = files.filter((other) => other !== shown)
   const [number, setNumber] = useState<number>()
   const against = others.find((one) => one.number === number) ?? others.at(-1)
+  if (!against) return <p>Open a second file, by dropping it on the page or by its address, to compare it with {visible(shown.name)}.</p>
   // From the file opened first to the other, so that new nodes are called added.
-  const isShownFirst = !against || shown.number < against.number
-  const file = isShownFirst ? shown : against
-  const other = isShownFirst ? against : shown
-  const [comparison, setComparison] = useState<Differences>()
-  const [failure, setFailure] = useState('')
-  const [listed, setListed] = useState(PAGE)
-  const [deltas, setDeltas] = useState<ReadonlyMap<Difference, Deltas | string>>(new Map())
-  const [reading, setReading] = useState('')
-  const running = useRef<AbortController>()
-
-  useEffect(() => {
-    setComparison(undefined)
-    setDeltas(new Map())
-    setListed(PAGE)
-    setFailure('')
-    if (!other) return
-    const stop = new AbortController()
-    const { signal } = stop
-    findDifferences(file.checkpoint, other.checkpoint, [file.hashes.bad, other.hashes.bad], signal).then((found) => {
-      if (!signal.aborted) setComparison(found)
-    }, (error: unknown) => {
-      if (!signal.aborted) setFailure(String(error))
-    })
-    return () => {
-      stop.abort()
-      running.current?.abort()
-    }
-  }, [file, other, version])
-
-  if (!against || !other) return <p>Open a second file, by dropping it on the page or by its address, to compare it with {visible(file.name)}.</p>
-
-  const read = async (differences: readonly Difference[]): Promise<void> => {
-    const stop = (running.current = new AbortController())
-    const { signal } = stop
-    setFailure('')
-    for (const [i, difference] of differences.entries()) {
-      const { before, after, path } = difference
-      const share = (part: number): string => `${formatExact(i + 1)} of ${formatExact(differences.length)}: ${path}, ${Math.round(part * 100)}%`
-      setReading(share(0))
-      const { elements } = before!.tensor!
-      try {
-        const found = await readDeltas(before!.tensor!, after!.tensor!, signal, (count) => setReading(share(count / elements)))
-        setDeltas((map) => new Map(map).set(difference, found))
-      } catch (error) {
-        if (signal.aborted) break
-        setDeltas((map) => new Map(map).set(difference, error instanceof Error ? error.message : String(error)))
-      }
-    }
-    setReading('')
-    if (signal.aborted) setFailure('Cancelled.')
-  }
-
-  const readable = comparison?.listed.filter(isReadable) ?? []
-  const unread = readable.filter((difference) => !deltas.has(difference))
+  const [file, other] = shown.number < against.number ? [shown, against] : [against, shown]
   return (
     <section class="diff">
       <p>
@@ -96,68 +46,92 @@ export function DiffPane({ file: shown, files, version, onSelect }: DiffPaneProp
         </label>{' '}
         <span class="quiet">from {visible(file.name)}, which was opened first, to {visible(other.name)}</span>
       </p>
-      {!comparison && !failure && <p><progress aria-label="Comparing" /></p>}
-      <div role="status">
-        {comparison && <p>{summaryOf(comparison)}</p>}
-        {failure && <p>{visible(failure)}</p>}
-        {reading && <p>Reading {visible(reading)}</p>}
-      </div>
-      {reading
-        ? <p><button type="button" onClick={() => running.current?.abort()}>Cancel</button></p>
-        : unread.length > 1 && <p><button type="button" onClick={() => void read(unread)}>Compare the elements of all {formatExact(unread.length)}</button></p>}
-      {comparison && comparison.listed.length > 0 && (
-        <table class="differences">
-          <thead><tr><th scope="col">key path</th><th scope="col">change</th><th scope="col">{visible(file.name)}</th><th scope="col">{visible(other.name)}</th></tr></thead>
-          <tbody>
-            {comparison.listed.slice(0, listed).map((difference) => {
-              const { change, path, before, after } = difference
-              const here = isShownFirst ? before : after
-              const delta = deltas.get(difference)
-              const canRead = isReadable(difference)
-              return (
-                <tr key={`${change} ${before?.id} ${after?.id}`} class={`change-${change}`}>
-                  <th scope="row">{here ? <button type="button" class="plain" onClick={() => onSelect(here.id)}>{visible(path)}</button> : visible(path)}</th>
-                  <td>{typeof delta === 'object' ? (delta.differing === 0 ? 'equal' : 'differs') : WORDS[change]}</td>
-                  {canRead ? (
-                    <td colSpan={2}>
-                      {typeof delta === 'string' ? <span class="bad">{visible(delta)}</span>
-                        : delta ? <DeltaResult deltas={delta} />
-                        : <button type="button" disabled={reading !== ''} aria-label={`Compare the elements of ${visible(path)}`} onClick={() => void read([difference])}>Compare</button>}
-                    </td>
-                  ) : <><td>{before && inShort(before)}</td><td>{after && inShort(after)}</td></>}
-                </tr>
-              )
-            })}
-          </tbody>
-        </table>
-      )}
-      {comparison && comparison.listed.length > listed && (
-        <p><button type="button" onClick={() => setListed(listed + PAGE)}>Show more</button> of {formatExact(comparison.listed.length)}</p>
-      )}
+      <Comparison key={`${file.number} ${other.number}`} before={file} after={other} {...props} />
     </section>
   )
 }
 
-/** Whether reading the elements of both would show more. */
-function isReadable({ change }: Difference): boolean {
-  return change === 'data' || change === 'unknown'
+/** The result for two files. Use a new component for others. */
+function Comparison({ before, after, file, version, onSelect, onHashes, onChanges }: DiffPaneProps & { readonly before: OpenFile; readonly after: OpenFile }) {
+  const [comparison, setComparison] = useState<Differences>()
+  const [failure, setFailure] = useState('')
+  const [order, setOrder] = useState<Order>('relative')
+  const measurements = useMeasurements()
+  const { measured, progress, isCancelled } = measurements
+
+  useEffect(() => {
+    const stop = new AbortController()
+    const { signal } = stop
+    findDifferences(before.checkpoint, after.checkpoint, [before.hashes.bad, after.hashes.bad], signal).then((found) => {
+      if (!signal.aborted) setComparison(found)
+    }, (error: unknown) => {
+      if (!signal.aborted) setFailure(String(error))
+    })
+    return () => stop.abort()
+  }, [version])
+
+  const pairs = useMemo(() => pairsOf(comparison?.listed ?? []), [comparison])
+  const jobs = useMemo(() => pairs.filter((pair) => pair.before.dtype !== 'opaque').map((pair) => jobOf(pair)), [pairs])
+  // Only the first time: a verification does not change the elements.
+  useEffect(() => measurements.start(splitJobs(jobs).now), [jobs.length])
+
+  const ranking = useMemo(() => rank(pairs, measured, order), [pairs, measured, order])
+  const side = file === before ? 'before' : 'after'
+  useEffect(() => onChanges?.(changesOf(ranking, side)), [ranking])
+  useEffect(() => () => onChanges?.(undefined), [])
+
+  const trust: Trust = !before.checkpoint.hasHashes || !after.checkpoint.hasHashes ? 'none' : [before, after].every(isVerified) ? 'verified' : 'recorded'
+  const unread = jobs.filter(({ pair }) => !measured.has(pair.key))
+  const sampled = ranking.layers.flatMap(({ rows }) => rows.filter(({ isSampled }) => isSampled)).map(({ pair }) => jobOf(pair, 'all'))
+  const rest = comparison?.listed.filter(({ change }) => change !== 'data' && change !== 'unknown') ?? []
+  return (
+    <>
+      {!comparison && !failure && <p><progress aria-label="Comparing" /></p>}
+      <div role="status">
+        {comparison && <p>{summaryOf(comparison.counts, ranking, comparison.equalTensors, trust)}</p>}
+        {failure && <p>{visible(failure)}</p>}
+        {isCancelled && <p>Cancelled.</p>}
+        {[before, after].map((one) => one.hashes.of(one.outline.tops[0]!) === 'bad' && <p class="bad">{visible(one.name)} is damaged.</p>)}
+      </div>
+      {comparison && trust === 'recorded' && comparison.equalTensors > 0 && <VerifyBoth files={[before, after]} onDone={onHashes} />}
+      {progress
+        ? <p class="progress">
+            <progress max={progress.total} value={progress.loaded} aria-label="Measuring" />{' '}
+            Measuring: {formatBytes(Math.round(progress.loaded))} of {formatBytes(progress.total)}{' '}
+            <button type="button" onClick={measurements.cancel}>Cancel</button>
+          </p>
+        : <p class="actions">
+            <MeasureButton jobs={unread} what="other" onMeasure={measurements.start} />{' '}
+            <MeasureButton jobs={sampled} what="sampled" onMeasure={measurements.start} />
+          </p>}
+      {comparison && isCut(comparison) && <p class="quiet">Only the first {formatExact(comparison.listed.length)} differences are listed and measured.</p>}
+      {ranking.layers.length > 0 && (
+        <RankedTable layers={ranking.layers} order={order} shown={side} onOrder={setOrder} onSelect={onSelect} onMeasure={({ pair }) => measurements.start([jobOf(pair, 'all')])} />
+      )}
+      {rest.length > 0 && (
+        <>
+          <h2>Other differences</h2>
+          <OtherDifferences differences={rest} names={[before.name, after.name]} shown={side} onSelect={onSelect} />
+        </>
+      )}
+    </>
+  )
 }
 
-function summaryOf({ counts, equalTensors }: Differences): string {
-  const known = (Object.keys(WORDS) as Change[]).filter((change) => counts.has(change))
-  const parts = known.map((change) => `${formatExact(counts.get(change)!)} ${WORDS[change]}`)
-  const equal = `${formatExact(equalTensors)} ${equalTensors === 1 ? 'tensor' : 'tensors'} equal`
-  return parts.length === 0 ? `No differences: ${equal}.` : `${parts.join(', ')}; ${equal}.`
+/** Offers work that is not done unasked, because it reads much. */
+function MeasureButton({ jobs, what, onMeasure }: { jobs: readonly Job[]; what: 'other' | 'sampled'; onMeasure: (jobs: readonly Job[]) => void }) {
+  if (jobs.length === 0) return null
+  const count = `${formatExact(jobs.length)} ${what} ${jobs.length === 1 ? 'tensor' : 'tensors'}`
+  return <button type="button" onClick={() => onMeasure(jobs)}>{what === 'other' ? `Measure ${count}` : `Compare all elements of ${count}`}, reads {formatBytes(bytesOf(jobs))}</button>
 }
 
-/** A node in a few words. */
-function inShort(node: Node): string {
-  const { tensor } = node
-  if (tensor) return visible([tensor.dtype, formatShape(tensor.shape), ...(tensor.axisNames ?? [])].join(' '))
-  const { value, kind, label } = node
-  const what = label === undefined ? kind : `${kind} ${label}`
-  if (value === undefined) return visible(`${what} (${node.size})`)
-  if (value instanceof Uint8Array) return `${value.length} bytes`
-  if (typeof value === 'object' && value !== null) return `${value.re} + ${value.im}i`
-  return visible(typeof value === 'string' ? JSON.stringify(value.slice(0, 100)) : Object.is(value, -0) ? '-0' : String(value))
+/** Whether there are more differences than are listed. */
+function isCut({ listed, counts }: Differences): boolean {
+  return [...counts.values()].reduce((sum, count) => sum + count, 0) > listed.length
+}
+
+/** Whether every hash was checked, whatever was found. */
+function isVerified({ hashes, outline }: OpenFile): boolean {
+  const state = hashes.of(outline.tops[0]!)
+  return state === 'ok' || state === 'bad'
 }

@@ -1,9 +1,32 @@
 // Accepts files dropped anywhere on the page.
 import { useEffect, useState } from 'preact/hooks'
-import { droppedGroups, type FileGroup } from './folders'
+import { lazyCode } from '../ui/lazy'
+import type { Dropped } from './folders'
+
+const folders = lazyCode(() => import('./folders'))
+
+/** What a drop holds, taken while its event is handled: later, the browser has forgotten it. */
+export interface Drop {
+  /** The files that are dropped by themselves. */
+  readonly files: readonly File[]
+  readonly entries: readonly (FileSystemEntry | undefined)[]
+  /** Handles of the entries; not in all browsers. */
+  readonly handles: readonly (Promise<FileSystemHandle | null> | undefined)[]
+}
+
+function take({ items, files }: DataTransfer): Drop {
+  const all = [...items].filter(({ kind }) => kind === 'file')
+  const entries = all.map((item) => item.webkitGetAsEntry?.() ?? undefined)
+  return {
+    files: entries.some((entry) => entry?.isDirectory) ? all.flatMap((item, i) => (entries[i]?.isDirectory ? [] : (item.getAsFile() ?? []))) : [...files],
+    entries,
+    // The types of the page lack this.
+    handles: all.map((item) => (item as { getAsFileSystemHandle?(): Promise<FileSystemHandle | null> }).getAsFileSystemHandle?.().catch(() => null)),
+  }
+}
 
 /** Handles dropped files and folders. Returns whether files are being dragged over the page. */
-export function useDrop(onFiles: (groups: readonly FileGroup[]) => void): boolean {
+export function useDrop(onFiles: (what: Dropped) => void): boolean {
   const [isOver, setOver] = useState(false)
   useEffect(() => {
     const hasFiles = (event: DragEvent): boolean => event.dataTransfer?.types.includes('Files') ?? false
@@ -20,7 +43,8 @@ export function useDrop(onFiles: (groups: readonly FileGroup[]) => void): boolea
       if (!hasFiles(event)) return
       event.preventDefault()
       setOver(false)
-      void droppedGroups(event.dataTransfer!).then(onFiles)
+      const drop = take(event.dataTransfer!)
+      void folders().then(({ dropped }) => dropped(drop)).then(onFiles)
     }
     addEventListener('dragover', onOverPage)
     addEventListener('dragleave', onLeave)

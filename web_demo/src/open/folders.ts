@@ -1,4 +1,5 @@
 // Files that were chosen or dropped together, also as folders.
+import type { Drop } from './drop-zone'
 
 /** Files to open, and all files of their folder, which may belong to the same checkpoints. */
 export interface FileGroup {
@@ -6,65 +7,109 @@ export interface FileGroup {
   readonly siblings: readonly File[]
 }
 
+/** A file in a folder, and its path below it: 'checkpoint-500/model.safetensors'. */
+export type PathFile = readonly [path: string, file: File]
+
+/** A folder of this machine. */
+export interface Folder {
+  readonly name: string
+  readonly files: readonly PathFile[]
+  /** Where the page may look again for new files; not in all browsers. */
+  readonly handle?: FileSystemDirectoryHandle | undefined
+}
+
+/** What was dropped. */
+export interface Dropped {
+  readonly files: readonly File[]
+  /** The handles of these files, to remember them; not in all browsers. */
+  readonly handles: readonly FileSystemHandle[]
+  readonly folders: readonly Folder[]
+}
+
 /** Files of which a checkpoint is opened. The others of a folder are its parts, or no checkpoints. */
-const CHECKPOINT = /\.(espalier|safetensors|gguf|pt|pth|bin|ckpt|pkl|npz|npy|msgpack)$|\.index(\.[^/]+)?\.json$|^\.metadata$/i
+const CHECKPOINT = /\.(espalier|safetensors|gguf|pt|pth|bin|ckpt|pkl|npz|npy|msgpack)$|\.index(\.[^/]+)?\.json$|(^|\/)\.metadata$/i
 
 /** A folder with more is a mistake, such as a home folder: the rest is not looked at. */
 const MOST_FILES = 20_000
 
-/** What was dropped. Call it while the event is handled: later, the browser has forgotten it. */
-export function droppedGroups({ items, files }: DataTransfer): Promise<readonly FileGroup[]> {
-  const all = [...items].filter(({ kind }) => kind === 'file')
-  const entries = all.map((item) => item.webkitGetAsEntry?.() ?? undefined)
-  const folders = entries.filter((entry) => entry?.isDirectory) as FileSystemDirectoryEntry[]
-  if (folders.length === 0) return Promise.resolve(looseGroup([...files]))
-  const loose = all.flatMap((item, i) => (entries[i]?.isDirectory ? [] : (item.getAsFile() ?? [])))
-  return Promise.all(folders.map(filesBelow)).then((found) => [...looseGroup(loose), ...found.flatMap((files, i) => groupsOf(files, folders[i]!.name))])
+/** Whether a checkpoint may be opened by a file of this name. */
+export function isCheckpointName(name: string): boolean {
+  return CHECKPOINT.test(name)
+}
+
+/** The files and folders of a drop. */
+export async function dropped({ files, entries, handles }: Drop): Promise<Dropped> {
+  const given = (await Promise.all(handles)).map((handle) => handle ?? undefined)
+  const folders = entries.flatMap((entry, i) => (entry?.isDirectory ? [[entry as FileSystemDirectoryEntry, given[i]] as const] : []))
+  return {
+    files,
+    handles: given.filter((handle) => handle?.kind === 'file').filter((handle) => handle !== undefined),
+    folders: await Promise.all(folders.map(async ([entry, handle]) => ({ name: entry.name, files: await filesBelow(entry), handle: handle as FileSystemDirectoryHandle | undefined }))),
+  }
 }
 
 /** What was chosen as a folder. */
-export function chosenGroups(files: readonly File[]): readonly FileGroup[] {
-  const byFolder = new Map<string, File[]>()
-  for (const file of files) {
-    const folder = file.webkitRelativePath.replace(/[^/]*$/, '')
-    byFolder.set(folder, [...(byFolder.get(folder) ?? []), file])
+export function chosenFolder(files: readonly File[]): Folder {
+  return {
+    name: files[0]?.webkitRelativePath.split('/')[0] ?? '',
+    files: files.map((file) => [file.webkitRelativePath.replace(/^[^/]*\//, ''), file]),
   }
-  return groupsOf([...byFolder.values()], files[0]?.webkitRelativePath.split('/')[0] ?? '')
 }
 
-function looseGroup(files: readonly File[]): FileGroup[] {
-  return files.length > 0 ? [{ inputs: files, siblings: files }] : []
+/** A folder that the page may look into again. */
+export async function folderOf(handle: FileSystemDirectoryHandle): Promise<Folder> {
+  const files: PathFile[] = []
+  const waiting: [string, FileSystemDirectoryHandle][] = [['', handle]]
+  for (let next = waiting.shift(); next && files.length < MOST_FILES; next = waiting.shift()) {
+    const [path, folder] = next
+    // The types of the page lack values().
+    for await (const entry of (folder as unknown as { values(): AsyncIterable<FileSystemHandle> }).values()) {
+      if (entry.kind === 'directory') waiting.push([`${path}${entry.name}/`, entry as FileSystemDirectoryHandle])
+      else {
+        const file = await (entry as FileSystemFileHandle).getFile().catch(() => undefined)
+        if (file) files.push([path + entry.name, file])
+      }
+    }
+  }
+  return { name: handle.name, files, handle }
 }
 
-function groupsOf(folders: readonly (readonly File[])[], name: string): FileGroup[] {
-  const groups = folders.map((siblings) => ({ inputs: siblings.filter((file) => CHECKPOINT.test(file.name)), siblings })).filter(({ inputs }) => inputs.length > 0)
+/** The checkpoints of a folder and of those in it, each with the files beside it. */
+export function groupsOf({ name, files }: Folder): readonly FileGroup[] {
+  const byFolder = new Map<string, File[]>()
+  for (const [path, file] of files) {
+    const folder = path.replace(/[^/]*$/, '')
+    const beside = byFolder.get(folder)
+    if (beside) beside.push(file)
+    else byFolder.set(folder, [file])
+  }
+  const groups = [...byFolder.values()].map((siblings) => ({ inputs: siblings.filter((file) => CHECKPOINT.test(file.name)), siblings })).filter(({ inputs }) => inputs.length > 0)
   if (groups.length > 0) return groups
   // Opening one of them says what is wrong.
-  const first = folders.flat()[0] ?? new File([], name)
+  const first = files[0]?.[1] ?? new File([], name)
   return [{ inputs: [first], siblings: [first] }]
 }
 
 /** The files of a folder and of each folder below it. Those that cannot be read are left out. */
-async function filesBelow(top: FileSystemDirectoryEntry): Promise<readonly (readonly File[])[]> {
-  const found: File[][] = []
-  const waiting = [top]
+async function filesBelow(top: FileSystemDirectoryEntry): Promise<readonly PathFile[]> {
+  const found: PathFile[] = []
+  const waiting: [string, FileSystemDirectoryEntry][] = [['', top]]
   let left = MOST_FILES
-  for (let folder = waiting.shift(); folder && left > 0; folder = waiting.shift()) {
-    const files: File[] = []
+  for (let next = waiting.shift(); next && left > 0; next = waiting.shift()) {
+    const [path, folder] = next
     const reader = folder.createReader()
     // A call gives a hundred entries at most.
     for (;;) {
       const entries = await new Promise<FileSystemEntry[]>((resolve) => reader.readEntries(resolve, () => resolve([])))
       if (entries.length === 0 || (left -= entries.length) < 0) break
-      waiting.push(...(entries.filter(({ isDirectory }) => isDirectory) as FileSystemDirectoryEntry[]))
+      for (const entry of entries) if (entry.isDirectory) waiting.push([`${path}${entry.name}/`, entry as FileSystemDirectoryEntry])
       const read = await Promise.all(
         entries
           .filter(({ isFile }) => isFile)
           .map((entry) => new Promise<File | undefined>((resolve) => (entry as FileSystemFileEntry).file(resolve, () => resolve(undefined)))),
       )
-      files.push(...read.filter((file) => file !== undefined))
+      for (const file of read) if (file) found.push([path + file.name, file])
     }
-    found.push(files)
   }
   return found
 }

@@ -1,26 +1,31 @@
 // Opens a file, an address, or a recent address.
 import { useRef, useState } from 'preact/hooks'
 import type { Input } from '../data/open-file'
-import { forgetAddresses, recentAddresses } from '../data/memory'
-import { visible } from '../ui/visible'
-import { chosenGroups, type FileGroup } from './folders'
+import { lazy, lazyCode } from '../ui/lazy'
+import type { Folder } from './folders'
 import type { ServedFile } from './served-files'
+
+const handles = lazyCode(() => import('./handles'))
+const folders = lazyCode(() => import('./folders'))
+const RecentMenu = lazy(async () => (await import('./recent-menu')).RecentMenu)
 
 /** The fields of the header. */
 export function OpenBar({ served, onOpen, onFolder }: {
   served: readonly ServedFile[] | undefined
   onOpen: (inputs: readonly Input[]) => void
-  onFolder: (groups: readonly FileGroup[]) => void
+  onFolder: (folder: Folder) => void
 }) {
   const picker = useRef<HTMLInputElement>(null)
   const folderPicker = useRef<HTMLInputElement>(null)
   const recent = useRef<HTMLDetailsElement>(null)
   const [address, setAddress] = useState('')
-  // Read when the list is opened.
-  const [addresses, setAddresses] = useState<readonly string[]>([])
+  const [isMenu, setMenu] = useState(false)
+  const close = (): void => {
+    recent.current!.open = false
+  }
   return (
     <div class="open-bar">
-      <button type="button" class="main" onClick={() => picker.current!.click()}>Open file</button>
+      <button type="button" class="main" onClick={() => void handles().then(({ openFiles }) => openFiles(onOpen, () => picker.current!.click()))}>Open file</button>
       <input
         ref={picker}
         type="file"
@@ -32,7 +37,7 @@ export function OpenBar({ served, onOpen, onFolder }: {
           currentTarget.value = ''
         }}
       />
-      <button type="button" title="A folder with a checkpoint in several files" onClick={() => folderPicker.current!.click()}>Open folder</button>
+      <button type="button" title="A checkpoint in several files, or the checkpoints of a run" onClick={() => void handles().then(({ openFolder }) => openFolder(onFolder, () => folderPicker.current!.click()))}>Open folder</button>
       <input
         ref={folderPicker}
         type="file"
@@ -41,7 +46,7 @@ export function OpenBar({ served, onOpen, onFolder }: {
         aria-label="Folder of a checkpoint"
         onChange={({ currentTarget }) => {
           const files = [...(currentTarget.files ?? [])]
-          if (files.length > 0) onFolder(chosenGroups(files))
+          if (files.length > 0) void folders().then(({ chosenFolder }) => onFolder(chosenFolder(files)))
           currentTarget.value = ''
         }}
       />
@@ -55,43 +60,23 @@ export function OpenBar({ served, onOpen, onFolder }: {
       >
         <label>
           <span class="unseen">Address of a checkpoint</span>
-          <input type="text" inputMode="url" value={address} placeholder="or an address: https://..." spellcheck={false} autocomplete="off"
+          <input type="text" inputMode="url" value={address} placeholder="or an address: https:, hf:org/name" spellcheck={false} autocomplete="off"
             onInput={({ currentTarget }) => setAddress(currentTarget.value)} />
         </label>
         <button type="submit">Open</button>
       </form>
-      <details class="recent" ref={recent} onToggle={() => setAddresses(recentAddresses())} onKeyDown={({ key }) => {
-        if (key === 'Escape') recent.current!.open = false
+      <details class="recent" ref={recent} onToggle={({ currentTarget }) => setMenu(currentTarget.open)} onKeyDown={({ key }) => {
+        if (key === 'Escape') close()
       }}>
         <summary>{served ? 'Files' : 'Recent'}</summary>
         <div class="menu">
-          {served && (
-            <ul aria-label="Served beside this page">
-              {served.map(({ name, url }) => (
-                <li>
-                  <button type="button" class="plain" onClick={() => {
-                    recent.current!.open = false
-                    onOpen([url])
-                  }}>{visible(name)}</button>
-                </li>
-              ))}
-            </ul>
-          )}
-          {addresses.length === 0 && <p class="quiet">Addresses that you open are listed here.</p>}
-          <ul>
-            {addresses.map((one) => (
-              <li>
-                <button type="button" class="plain" onClick={() => {
-                  recent.current!.open = false
-                  onOpen([one])
-                }}>{visible(one)}</button>
-              </li>
-            ))}
-          </ul>
-          {addresses.length > 0 && <button type="button" onClick={() => {
-            forgetAddresses()
-            setAddresses([])
-          }}>Forget all</button>}
+          {isMenu && <RecentMenu served={served} onOpen={(inputs) => {
+            close()
+            onOpen(inputs)
+          }} onFolder={(folder) => {
+            close()
+            onFolder(folder)
+          }} />}
         </div>
       </details>
     </div>

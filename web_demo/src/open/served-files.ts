@@ -5,14 +5,19 @@ export interface ServedFile {
   readonly name: string
   readonly url: string
   readonly size: number
+  /** When it was written, in milliseconds; in the list of a folder only. */
+  readonly time?: number
 }
 
-/** Reads files.json. @throws Error with a description */
-export async function servedFiles(signal?: AbortSignal): Promise<readonly ServedFile[]> {
-  const response = await fetch('files.json', { signal: signal ?? null })
-  if (!response.ok) throw new Error(`files.json beside this page cannot be fetched: the server answered with status ${response.status}`)
+/** Reads a list. @throws Error with a description */
+export async function servedFiles(signal?: AbortSignal, address = 'files.json'): Promise<readonly ServedFile[]> {
+  // A list that changes must not come from a cache.
+  const response = await fetch(address, { signal: signal ?? null, cache: 'no-cache' }).catch((error: unknown) => {
+    throw signal?.aborted ? error : new Error(`${address} cannot be fetched: the server does not answer`)
+  })
+  if (!response.ok) throw new Error(`${address} cannot be fetched: the server answered with status ${response.status}`)
   const list: unknown = await response.json().catch(() => undefined)
-  if (!Array.isArray(list) || !list.every(isServedFile)) throw new Error('files.json beside this page is not a list of { name, url, size }')
+  if (!Array.isArray(list) || !list.every(isServedFile)) throw new Error(`${address} is not a list of { name, url, size }`)
   return list
 }
 

@@ -1,7 +1,9 @@
 // The right side: the selection, and the panes about the whole file.
 import { useEffect, useState } from 'preact/hooks'
-import type { Node } from 'espalier'
+import type { Examination, Node } from 'espalier'
+import { useLinked } from '../data/linked'
 import type { OpenFile } from '../data/open-file'
+import { useExamination } from '../health/examination'
 import { lazy } from '../ui/lazy'
 import { Tabs } from '../ui/tabs'
 
@@ -12,9 +14,11 @@ const FurtherFiles = lazy(async () => (await import('./further-files')).FurtherF
 const Notes = lazy(async () => (await import('./notes')).Notes)
 const Summary = lazy(async () => (await import('./summary')).Summary)
 const VerifyPane = lazy(async () => (await import('../verify/verify-pane')).VerifyPane)
+const HealthPane = lazy(async () => (await import('../health/health-pane')).HealthPane)
+const TensorsPane = lazy(async () => (await import('../health/tensors-pane')).TensorsPane)
 const DiffPane = lazy(async () => (await import('../diff/diff-pane')).DiffPane)
 
-type Tab = 'node' | 'map' | 'verify' | 'diff'
+type Tab = 'node' | 'health' | 'tensors' | 'map' | 'verify' | 'diff'
 
 interface PaneProps {
   readonly file: OpenFile
@@ -28,22 +32,30 @@ interface PaneProps {
   onParts(parts: readonly File[]): void
   /** Called when hash results change. */
   onHashes(): void
+  /** Called with how far each node moved: see DiffPane. */
+  onChanges(changeOf: ((item: number) => number | undefined) | undefined): void
 }
 
 /** Shows the selection in a file. Use a new component for another file. */
-export function Pane({ file, files, selected, version, onSelect, onParts, onHashes }: PaneProps) {
+export function Pane({ file, files, selected, version, onSelect, onParts, onHashes, onChanges }: PaneProps) {
   const { checkpoint, outline } = file
-  const [tab, setTab] = useState<Tab>('node')
+  const [wanted, setTab] = useLinked<Tab>('tab', 'node', 'push')
   const [visited, setVisited] = useState<ReadonlySet<Tab>>(new Set(['node']))
-  useEffect(() => setVisited((before) => new Set(before).add(tab)), [tab])
+  const examination = useExamination(file)
+  useEffect(() => examination.startSoon(), [examination])
   const node = outline.node(selected)
   const { tensor } = node
   const tabs = [
     { id: 'node', name: tensor ? 'Tensor' : 'State' },
+    { id: 'health', name: healthName(examination.state.result) },
+    { id: 'tensors', name: 'All tensors' },
     { id: 'map', name: 'Map' },
     { id: 'verify', name: 'Verify' },
     { id: 'diff', name: 'Diff' },
   ] as const
+  // A link may name a tab that there is not.
+  const tab = tabs.some(({ id }) => id === wanted) ? wanted : 'node'
+  useEffect(() => setVisited((before) => new Set(before).add(tab)), [tab])
   const selectNode = ({ id }: Node): void => onSelect(id)
   const selectNoted = (item: number): void => {
     onSelect(item)
@@ -63,19 +75,27 @@ export function Pane({ file, files, selected, version, onSelect, onParts, onHash
           {selected === outline.tops[0] && checkpoint.fileNames.length > 0 && <FurtherFiles file={file} onParts={onParts} />}
           {selected === outline.tops[0] && checkpoint.noteCount > 0 && <Notes file={file} onSelect={selectNoted} />}
           {tensor
-            ? <TensorPane key={tensor.node.id} tensor={tensor} file={file} />
+            ? <TensorPane key={tensor.node.id} tensor={tensor} file={file} files={files} />
             : <>
                 <StatePane key={node.id} node={node} checkpoint={checkpoint} />
                 {node.size > 0 && <Summary file={file} item={selected} />}
               </>}
         </>
       ))}
+      {panel('health', tab === 'health' && <HealthPane file={file} onSelect={onSelect} />)}
+      {panel('tensors', tab === 'tensors' && <TensorsPane file={file} selected={selected} onSelect={onSelect} />)}
       {panel('map', tab === 'map' && <Icicle checkpoint={checkpoint} selected={node} onSelect={selectNode} />)}
       {/* Its work continues while other panes are shown. */}
       {panel('verify', visited.has('verify') && <VerifyPane file={file} selected={selected} onSelect={onSelect} onHashes={onHashes} />)}
-      {panel('diff', visited.has('diff') && <DiffPane file={file} files={files} version={version} onSelect={onSelect} />)}
+      {panel('diff', visited.has('diff') && <DiffPane file={file} files={files} version={version} onSelect={onSelect} onHashes={onHashes} onChanges={onChanges} />)}
     </section>
   )
+}
+
+/** 'Health', and how many findings there are that are more than notes. */
+function healthName(result: Examination | undefined): string {
+  const count = result?.findings.filter(({ severity }) => severity !== 'note').length
+  return count === undefined ? 'Health' : count === 0 ? 'Health ✓' : `Health (${count})`
 }
 
 /** Moves the focus to the shown pane. */

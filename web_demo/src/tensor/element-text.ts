@@ -1,5 +1,5 @@
 // Formats elements as exact text.
-import type { Block, TensorData } from 'espalier'
+import type { Block, DType, TensorData } from 'espalier'
 
 /** Text of a double: the fewest digits that read back as the same number. */
 export function doubleText(value: number): string {
@@ -17,6 +17,12 @@ export function floatText(value: number): string {
     if (Math.fround(Number(text)) === value) return String(Number(text))
   }
   return String(Number(value.toPrecision(9)))
+}
+
+/** Returns a function for the text of a number that is an element of a dtype. */
+export function numberTextOf(dtype: DType): (value: number) => string {
+  if (dtype === 'bool') return (value) => (value ? 'true' : 'false')
+  return /^(f64|c128|[iu](32|64))$/.test(dtype) ? doubleText : floatText
 }
 
 /** Returns a function for the text of each element of `data`, or of each block for dtype opaque. */

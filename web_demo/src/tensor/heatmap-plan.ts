@@ -1,18 +1,13 @@
-// Plans the cells of a heatmap and the reads for them.
+// Plans a sample of a plane that is too large to read whole.
 import { chunksTouched } from './chunk-cost.js'
 import { CHUNK_BYTES, countOf, only, stridesOf, type Layout, type Range } from './layout.js'
+import type { Window } from './plane.js'
 import { rangesOf, type View } from './view.js'
 
-/** A part of an axis. */
-export interface Window {
-  readonly start: number
-  readonly count: number
-}
-
-/** The shown cells of an axis: one range, or several evenly spread ones of the same length. */
+/** The read indices of an axis: one range, or several evenly spread ones of the same length. */
 export type Pick = readonly Range[]
 
-/** The shown cells and their reads. */
+/** The elements to read. */
 export interface HeatmapPlan {
   readonly rows: Pick
   readonly columns: Pick
@@ -22,13 +17,13 @@ export interface HeatmapPlan {
 
 /** Limits of a plan. */
 export interface HeatmapLimits {
-  /** Cells along each axis. */
+  /** Indices along each axis, if each costs a chunk. */
   readonly cells: number
   readonly chunks: number
 }
 
 /**
- * Plans the cells to show of a window: every cell if they fit, otherwise every nth. A step along an outer axis costs a
+ * Plans the elements to read of a window: every one if they fit, otherwise every nth. A step along an outer axis costs a
  * chunk or more. If that is too much, a few ranges of neighbours, which share chunks, represent the window.
  */
 export function planHeatmap(layout: Layout, view: View, rows: Window, columns: Window, limits: HeatmapLimits): HeatmapPlan {
@@ -44,13 +39,13 @@ export function planHeatmap(layout: Layout, view: View, rows: Window, columns: W
     return { ...picks, chunks: costOf(layout, view, picks, limits.chunks) }
   }
 
-  const every = plan([stepped(outer, limits.cells)], [stepped(inner, limits.cells)])
+  const every = plan([stepped(outer, limits.cells, outerBits)], [stepped(inner, limits.cells, innerBits)])
   if (every.chunks <= limits.chunks) return every
 
-  const steppedInner = [stepped(inner, limits.cells)]
+  const steppedInner = [stepped(inner, limits.cells, innerBits)]
   const perChunk = Math.max(1, Math.floor((CHUNK_BYTES * 8) / outerBits))
   for (let blocks = Math.min(outer.count, limits.chunks); blocks >= Math.min(outer.count, 4); blocks = Math.floor(blocks / 2)) {
-    const size = Math.min(perChunk, Math.max(1, Math.floor(Math.min(outer.count, limits.cells) / blocks)))
+    const size = Math.min(perChunk, Math.max(1, Math.floor(outer.count / blocks)))
     const found = plan(spread(outer, blocks, size), steppedInner)
     if (found.chunks <= limits.chunks) return found
     if (blocks === 1) break
@@ -62,17 +57,12 @@ export function planHeatmap(layout: Layout, view: View, rows: Window, columns: W
     const outerPick = spread(outer, side, 1)
     const blocks = Math.max(1, Math.floor(limits.chunks / outerPick.length))
     for (const parts of [blocks, Math.max(1, Math.floor(blocks / 2))]) {
-      const size = Math.min(innerChunk, Math.max(1, Math.floor(Math.min(inner.count, limits.cells) / parts)))
+      const size = Math.min(innerChunk, Math.max(1, Math.floor(inner.count / parts)))
       const found = plan(outerPick, spread(inner, parts, size))
       if (found.chunks <= limits.chunks) return found
     }
   }
   return plan([only(outer.start)], [only(inner.start)])
-}
-
-/** The cells of a pick, in order. */
-export function indicesOf(pick: Pick): number[] {
-  return pick.flatMap((range) => Array.from({ length: countOf(range) }, (_, i) => range.start + i * range.step))
 }
 
 /** 'all 64', 'every 16th of 8192', '8 groups of 32 of 100000'. @param noun 'rows', 'columns' */
@@ -97,9 +87,10 @@ function ordinal(n: number): string {
   return `${n.toLocaleString('en')}${ending}`
 }
 
-/** At most `cells` of a window, evenly spaced. */
-function stepped({ start, count }: Window, cells: number): Range {
-  return { start, stop: start + count, step: Math.max(1, Math.ceil(count / cells)) }
+/** About `cells` of a window, evenly spaced; all of them if their chunks must be fetched anyway. */
+function stepped({ start, count }: Window, cells: number, strideBits: number): Range {
+  const step = Math.max(1, Math.ceil(count / cells))
+  return { start, stop: start + count, step: step * strideBits <= CHUNK_BYTES * 8 ? 1 : step }
 }
 
 /** `groups` ranges of `size` neighbours: the first at the beginning of the window, the last at its end. */

@@ -1,118 +1,257 @@
-// A picture of two axes of a tensor.
+// A picture of two axes of a tensor, or of the filters of a convolution.
 import type { Tensor } from 'espalier'
-import { useEffect, useState } from 'preact/hooks'
-import { formatBytes } from '../ui/format.js'
-import { HeatmapCanvas } from './heatmap-canvas.js'
-import { describePick, planHeatmap, type Window } from './heatmap-plan.js'
-import { readHeatmap, type HeatmapCells } from './heatmap-read.js'
-import { CHUNK_BYTES, layoutOf } from './layout.js'
-import { rangeOf, type RangeKind } from './percentile.js'
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { isLocal, type OpenFile } from '../data/open-file.js'
+import { ChartDownloads } from '../ui/chart-downloads.js'
+import { formatBytes, formatExact } from '../ui/format.js'
+import { COLOUR_MAPS, palette as paletteOf, type ColourMap } from './colours.js'
+import { chooseDomain, isAroundZero, sortedFinite, type DomainChoice } from './domain.js'
+import { numberTextOf } from './element-text.js'
+import { cellCount, coarser, type HeatAxis } from './heat-axis.js'
+import { HeatReadout, type HeatPoint } from './heat-readout.js'
+import { profileCsv } from './heat-csv.js'
+import type { CellMode, HeatGrid } from './heat-grid.js'
+import { PROFILES, type ProfileKind } from './heat-profile.js'
+import { MOST_CELLS, readHeat, type HeatRead } from './heat-read.js'
+import { moved, wholeOf, zoomed, type Windows } from './heat-windows.js'
+import { HeatmapFigure } from './heatmap-figure.js'
+import { HeatmapLegend } from './heatmap-legend.js'
+import { layoutOf } from './layout.js'
+import { filterPlane, hasFilters, matrixPlane, rangeOf } from './plane.js'
 import { TaskLine } from './task-line.js'
 import { useTask } from './use-task.js'
 import { ViewPicker } from './view-picker.js'
-import { lengthOf, type View } from './view.js'
+import type { View } from './view.js'
 
-const CELLS = 512
-/** Chunks of 1 MiB to read at first, and the factor for each "read more". */
-const CHUNKS = 16
-const MORE = 8
-const MOST_CHUNKS = 1024
+/** What is read without being asked for, in bytes; of more, a sample is. */
+const LOCAL_BYTES = 256 << 20
+const REMOTE_BYTES = 16 << 20
 
-interface Windows {
-  readonly rows: Window
-  readonly columns: Window
-}
+/** Milliseconds that a window must rest before it is read. */
+const REST = 150
 
-/** @param onJump shows the element at an index in the table */
-export function HeatmapTab({ tensor, view, onView, onJump }: {
+/** A picture with fewer cells than this share of what it could have is read again. */
+const FINE = 0.9
+
+/** @param isShown whether the tab is the current one: reading stops when it is left */
+export function HeatmapTab({ tensor, file, view, isShown, onView, onJump }: {
   tensor: Tensor
+  file: OpenFile
   view: View
+  isShown: boolean
   onView: (view: View) => void
   onJump: (index: number[]) => void
 }) {
   const layout = layoutOf(tensor)
-  const whole: Windows = {
-    rows: { start: 0, count: lengthOf(layout, view.row) },
-    columns: { start: 0, count: lengthOf(layout, view.column) },
-  }
-  const axes = `${view.row},${view.column}`
-  const [zoom, setZoom] = useState<{ axes: string; windows: Windows }>()
-  // A zoom does not apply to other axes.
-  const windows = zoom?.axes === axes ? zoom.windows : whole
-  const [chunks, setChunks] = useState(CHUNKS)
-  const [kind, setKind] = useState<RangeKind>('robust')
-  const [center, setCenter] = useState<{ row: number; column: number }>()
-  const task = useTask<HeatmapCells>()
-  const plan = planHeatmap(layout, view, windows.rows, windows.columns, { cells: CELLS, chunks })
-  const wanted = JSON.stringify([view, windows, chunks])
-  useEffect(() => {
-    // A dragged slider changes often: read only its resting position.
-    const timer = setTimeout(() => task.start((signal, onProgress) => readHeatmap(tensor, layout, view, plan, signal, onProgress)), task.value ? 80 : 0)
-    return () => clearTimeout(timer)
-  }, [wanted])
+  const [areFilters, setFilters] = useState(() => hasFilters(layout))
+  const shape = areFilters ? 'filters' : JSON.stringify(view)
+  const plane = useMemo(() => (areFilters ? filterPlane(layout) : matrixPlane(layout, view)), [shape])
+  const whole = wholeOf(plane)
+  const [zoom, setZoom] = useState<{ plane: string; windows: Windows }>()
+  // A zoom does not apply to other axes, but to other indices of them.
+  const axes = areFilters ? 'filters' : `${view.row},${view.column}`
+  const windows = zoom?.plane === axes ? zoom.windows : whole
+  const show = (next: Windows | undefined): void => setZoom(next && { plane: axes, windows: next })
+  const [mode, setMode] = useState<CellMode>('extreme')
+  const [map, setMap] = useState<ColourMap>('diverging')
+  const [choice, setChoice] = useState<DomainChoice>({ kind: 'robust', low: 1, high: 99, isSymmetric: undefined, isLog: false })
+  const [profile, setProfile] = useState<ProfileKind>('max')
+  const [isPanning, setPanning] = useState(false)
+  const [isAllWanted, setAllWanted] = useState(false)
+  const [point, setPoint] = useState<HeatPoint>()
+  const [drawn, setDrawn] = useState<HeatGrid>()
+  const picture = useRef<{ svg: SVGSVGElement; canvas: HTMLCanvasElement } | null>(null)
+  const base = useTask<HeatRead>()
+  const fine = useTask<HeatRead>()
 
-  const show = (rows: Window, columns: Window): void => setZoom({ axes, windows: { rows, columns } })
-  const zoomBy = (factor: number): void => show(
-    zoomed(windows.rows, whole.rows.count, factor, center?.row), zoomed(windows.columns, whole.columns.count, factor, center?.column),
-  )
-  const pan = (down: number, across: number): void => show(
-    moved(windows.rows, whole.rows.count, down), moved(windows.columns, whole.columns.count, across),
-  )
-  const isWhole = windows.rows.count === whole.rows.count && windows.columns.count === whole.columns.count
-  const isPartial = plan.rows.length > 1 || plan.columns.length > 1
-  const cells = task.value
-  const range = cells ? rangeOf(cells.numbers, kind) : 0
-  const span = ({ start, count }: Window, noun: string): string => `${noun} ${start.toLocaleString('en')} to ${(start + count - 1).toLocaleString('en')}`
+  const limit = isLocal(file) ? LOCAL_BYTES : REMOTE_BYTES
+  const canReadAll = (part: Windows): boolean => isAllWanted || plane.cost(rangeOf(part.rows), rangeOf(part.columns), limit) <= limit
+  const read = (part: Windows, hasProfiles: boolean) => (signal: AbortSignal, onProgress: Parameters<typeof readHeat>[3]) =>
+    readHeat(tensor, { layout, plane, view, ...part, isAll: canReadAll(part), hasProfiles }, signal, onProgress)
+  const baseRead = base.value?.plane === plane ? base.value : undefined
+  useEffect(() => {
+    if (!isShown) {
+      base.cancel()
+      return undefined
+    }
+    if (baseRead && !(isAllWanted && baseRead.sample)) return undefined
+    // A dragged slider changes often: read only its resting position.
+    const timer = setTimeout(() => base.start(read(whole, true)), base.value ? REST : 0)
+    return () => clearTimeout(timer)
+  }, [shape, isShown, isAllWanted])
+
+  const fits = fine.value?.plane === plane && covers(fine.value, windows) && !(isAllWanted && fine.value.sample) ? fine.value : undefined
+  const shown = fits ?? baseRead
+  const part = JSON.stringify([shape, windows])
+  useEffect(() => {
+    if (!isShown || !shown || isSharp(shown, windows, picture.current?.canvas)) return fine.cancel()
+    const timer = setTimeout(() => fine.start(read(windows, false)), REST)
+    return () => clearTimeout(timer)
+  }, [part, isShown, shown === undefined, isAllWanted])
+
+  const values = useMemo(() => shown?.grid.values(mode), [shown, mode])
+  const sorted = useMemo(() => values && sortedFinite(values), [values])
+  const palette = useMemo(() => paletteOf(map), [map])
+  const { kind, low, high, isSymmetric, isLog } = choice
+  const domain = useMemo(() => sorted && chooseDomain(sorted, choice), [sorted, kind, low, high, isSymmetric, isLog])
+  const hasGaps = useMemo(() => shown?.grid.positions.includes(-1) === true, [shown])
+  const text = useMemo(() => numberTextOf(tensor.dtype), [tensor])
+
+  const readAll = (): void => {
+    // Wanted before, and cancelled.
+    if (isAllWanted) base.start(read(whole, true))
+    setAllWanted(true)
+  }
+  const pickMode = (next: CellMode): void => {
+    setMode(next)
+    // Means of magnitudes have no sign.
+    pickMap(next === 'mean' ? 'sequential' : 'diverging')
+  }
+  const pickMap = (next: ColourMap): void => {
+    setMap(next)
+    setChoice({ ...choice, isSymmetric: COLOUR_MAPS[next].isDiverging ? undefined : false })
+  }
+  const zoomBy = (factor: number): void => {
+    const place = point && point.grid.placeOf(point.cell)
+    show({ rows: zoomed(windows.rows, plane.rows, factor, place?.row), columns: zoomed(windows.columns, plane.columns, factor, place?.column) })
+  }
+  const pan = (down: number, right: number): void => show({
+    rows: moved(windows.rows, plane.rows, down * windows.rows.count), columns: moved(windows.columns, plane.columns, right * windows.columns.count),
+  })
+  const isWhole = windows.rows.count === plane.rows && windows.columns.count === plane.columns
+  const isEnd = ({ start, count }: Windows['rows'], length: number): boolean => start + count >= length
+  const name = (axis: number): string => (axis < 0 ? '' : `axis ${axis}${tensor.axisNames?.[axis] ? ` ${tensor.axisNames[axis]}` : ''}`)
+  const axisNames = areFilters ? (['axis 0, output channels', 'axis 1, input channels'] as const) : ([name(view.row), name(view.column)] as const)
   return (
     <>
-      <ViewPicker layout={layout} axisNames={tensor.axisNames} view={view} onView={onView} />
-      <div class="tensor-controls">
+      {hasFilters(layout) && (
+        <div class="tensor-controls">
+          <label>
+            Layout <select value={areFilters ? 'filters' : 'matrix'} onChange={(event) => setFilters(event.currentTarget.value === 'filters')}>
+              <option value="filters">filters of {layout.shape[2]} by {layout.shape[3]}</option>
+              <option value="matrix">two axes</option>
+            </select>
+          </label>
+        </div>
+      )}
+      {!areFilters && <ViewPicker layout={layout} axisNames={tensor.axisNames} view={view} onView={onView} />}
+      <div class="tensor-controls" role="group" aria-label="Colours">
         <label>
-          Colours <select value={kind} onChange={(event) => setKind(event.currentTarget.value as RangeKind)}>
-            <option value="robust">1st to 99th percentile</option>
+          Cell <select value={mode} onChange={(event) => pickMode(event.currentTarget.value as CellMode)}>
+            <option value="extreme">largest magnitude, signed</option>
+            <option value="mean">mean magnitude</option>
+          </select>
+        </label>
+        <label>
+          Colours <select value={map} onChange={(event) => pickMap(event.currentTarget.value as ColourMap)}>
+            {Object.entries(COLOUR_MAPS).map(([id, { title }]) => <option key={id} value={id}>{title}</option>)}
+          </select>
+        </label>
+        <label>
+          Domain <select value={kind} onChange={(event) => setChoice({ ...choice, kind: event.currentTarget.value as DomainChoice['kind'] })}>
+            <option value="robust">robust: without outliers</option>
+            <option value="percentile">percentiles</option>
             <option value="full">min to max</option>
           </select>
         </label>
-        <span class="tensor-buttons" role="group" aria-label="Window">
-          <button type="button" onClick={() => zoomBy(0.25)} disabled={windows.rows.count <= 8 && windows.columns.count <= 8}>Zoom in</button>
-          <button type="button" onClick={() => zoomBy(4)} disabled={isWhole}>Zoom out</button>
-          <button type="button" onClick={() => setZoom(undefined)} disabled={isWhole}>Whole</button>
-          <button type="button" aria-label="Up" disabled={windows.rows.start === 0} onClick={() => pan(-0.5, 0)}>↑</button>
-          <button type="button" aria-label="Down" disabled={isEnd(windows.rows, whole.rows)} onClick={() => pan(0.5, 0)}>↓</button>
-          <button type="button" aria-label="Left" disabled={windows.columns.start === 0} onClick={() => pan(0, -0.5)}>←</button>
-          <button type="button" aria-label="Right" disabled={isEnd(windows.columns, whole.columns)} onClick={() => pan(0, 0.5)}>→</button>
-        </span>
-      </div>
-      <p class="tensor-note">
-        Shown: {describePick(plan.rows, windows.rows, 'rows')}, {describePick(plan.columns, windows.columns, 'columns')}
-        {!isWhole && ` (${span(windows.rows, 'rows')}, ${span(windows.columns, 'columns')})`}.
-        {' '}Reads at most {formatBytes(Math.min(plan.chunks * CHUNK_BYTES, tensor.byteLength))}.
-        {isPartial && chunks < MOST_CHUNKS && (
-          <button type="button" onClick={() => setChunks(chunks * MORE)}>Read up to {formatBytes(Math.min(chunks * MORE * CHUNK_BYTES, tensor.byteLength))}</button>
+        {kind === 'percentile' && (
+          <>
+            <Percentile label="From" value={low} min={0} max={50} onValue={(value) => setChoice({ ...choice, low: value })} />
+            <Percentile label="to" value={high} min={50} max={100} onValue={(value) => setChoice({ ...choice, high: value })} />
+          </>
         )}
-      </p>
-      <TaskLine task={task} label="Reading" />
-      {cells && (
-        <HeatmapCanvas
-          cells={cells} range={range}
-          onCenter={(row, column) => setCenter({ row, column })} onZoom={() => zoomBy(0.25)} onJump={onJump}
-        />
+        <label><input type="checkbox" checked={isSymmetric ?? (sorted !== undefined && isAroundZero(sorted))} onChange={(event) => setChoice({ ...choice, isSymmetric: event.currentTarget.checked })} /> Symmetric</label>
+        <label><input type="checkbox" checked={isLog} onChange={(event) => setChoice({ ...choice, isLog: event.currentTarget.checked })} /> Log magnitude</label>
+        <label>
+          Curves <select value={profile} onChange={(event) => setProfile(event.currentTarget.value as ProfileKind)}>
+            {Object.entries(PROFILES).map(([id, title]) => <option key={id} value={id}>{title}</option>)}
+          </select>
+        </label>
+      </div>
+      <div class="tensor-controls">
+        <span class="tensor-buttons" role="group" aria-label="Window">
+          <button type="button" onClick={() => zoomBy(0.5)} disabled={windows.rows.count <= 4 && windows.columns.count <= 4}>Zoom in</button>
+          <button type="button" onClick={() => zoomBy(2)} disabled={isWhole}>Zoom out</button>
+          <button type="button" onClick={() => show(undefined)} disabled={isWhole}>Whole</button>
+          <button type="button" aria-label="Up" disabled={windows.rows.start === 0} onClick={() => pan(-0.5, 0)}>↑</button>
+          <button type="button" aria-label="Down" disabled={isEnd(windows.rows, plane.rows)} onClick={() => pan(0.5, 0)}>↓</button>
+          <button type="button" aria-label="Left" disabled={windows.columns.start === 0} onClick={() => pan(0, -0.5)}>←</button>
+          <button type="button" aria-label="Right" disabled={isEnd(windows.columns, plane.columns)} onClick={() => pan(0, 0.5)}>→</button>
+        </span>
+        <label>
+          Drag <select value={isPanning ? 'pan' : 'zoom'} onChange={(event) => setPanning(event.currentTarget.value === 'pan')}>
+            <option value="zoom">zooms</option>
+            <option value="pan">moves</option>
+          </select>
+        </label>
+      </div>
+      {shown?.sample && (
+        <div class="tensor-sample" role="note">
+          <strong>A sample:</strong> {shown.sample}. What lies between them is not shown.
+          {base.state !== 'running' && fine.state !== 'running' && (
+            <button type="button" onClick={readAll}>Read all {formatBytes(plane.cost(rangeOf(whole.rows), rangeOf(whole.columns)))}</button>
+          )}
+        </div>
+      )}
+      {base.state === 'cancelled' && isShown && !baseRead && <button type="button" onClick={() => base.start(read(whole, true))}>Read it</button>}
+      <TaskLine task={base} label={canReadAll(whole) ? 'Reading all elements' : 'Reading a sample'} />
+      {shown && (
+        <figure class="tensor-heatmap">
+          <HeatReadout tensor={tensor} plane={plane} point={point} mode={mode} text={text} />
+          <HeatmapFigure
+            plane={plane} grid={shown.grid} down={baseRead?.down} across={baseRead?.across} windows={windows}
+            mode={mode} domain={domain} palette={palette} profile={profile} axisNames={axisNames} isPanning={isPanning}
+            onWindows={show} onGrid={setDrawn} onCursor={(grid, cell) => setPoint(cell === undefined ? undefined : { grid, cell })}
+            onEnter={(grid, cell) => {
+              const { row, column } = grid.placeOf(cell)
+              if (grid.positions[cell]! >= 0) onJump(plane.indexAt(row, column))
+            }}
+            picture={picture}
+          />
+          <HeatmapLegend
+            domain={domain} palette={palette} least={sorted?.[0] ?? 0} greatest={sorted?.[sorted.length - 1] ?? 0}
+            hasGaps={hasGaps}
+          />
+          <ChartDownloads
+            name={`${tensor.path} heatmap`} chart={() => picture.current && { ...picture.current }}
+            csv={() => profileCsv(shown, baseRead)}
+          />
+          <p class="tensor-note">{drawn && summaryOf(drawn, shown.sample !== undefined, windows, plane.rows * plane.columns)}{fine.state === 'running' && ' Reading it finer...'}</p>
+          {fine.state === 'failed' && <p class="tensor-error" role="alert">{fine.error}</p>}
+        </figure>
       )}
     </>
   )
 }
 
-function isEnd({ start, count }: Window, whole: Window): boolean {
-  return start + count >= whole.count
+function Percentile({ label, value, min, max, onValue }: { label: string; value: number; min: number; max: number; onValue: (value: number) => void }) {
+  return (
+    <label>
+      {label} <input type="range" min={min} max={max} step={0.1} value={value} onInput={(event) => onValue(event.currentTarget.valueAsNumber)} /> {value} %
+    </label>
+  )
 }
 
-/** A window `factor` times as long, about `center` or its middle. */
-function zoomed({ start, count }: Window, length: number, factor: number, center = start + Math.floor(count / 2)): Window {
-  const next = Math.min(Math.max(Math.round(count * factor), 8), length)
-  return { start: Math.min(Math.max(center - Math.floor(next / 2), 0), length - next), count: next }
+/** Whether a read has all of a window. */
+function covers(read: HeatRead, { rows, columns }: Windows): boolean {
+  const has = (outer: Windows['rows'], inner: Windows['rows']): boolean => outer.start <= inner.start && outer.start + outer.count >= inner.start + inner.count
+  return has(read.rows, rows) && has(read.columns, columns)
 }
 
-/** A window moved by a share of its length. */
-function moved({ start, count }: Window, length: number, share: number): Window {
-  return { start: Math.min(Math.max(start + Math.round(count * share), 0), length - count), count }
+/** Whether reading again would not show more on a canvas. */
+function isSharp({ grid, rows, columns, sample }: HeatRead, windows: Windows, { width = 512, height = 512 }: Partial<HTMLCanvasElement> = {}): boolean {
+  if (sample) return rows.count === windows.rows.count && columns.count === windows.columns.count
+  const enough = (axis: HeatAxis, window: Windows['rows'], pixels: number): boolean =>
+    cellCount(coarser(axis, window, Infinity).axis) >= FINE * Math.min(window.count, pixels, MOST_CELLS)
+  return enough(grid.rows, windows.rows, height) && enough(grid.columns, windows.columns, width)
+}
+
+/** What a cell has. */
+function summaryOf(grid: HeatGrid, isSample: boolean, { rows, columns }: Windows, elements: number): string {
+  const most = ({ first, stop }: HeatAxis): number => first.reduce((size, from, i) => Math.max(size, stop[i]! - from), 0)
+  const [down, across] = [most(grid.rows), most(grid.columns)]
+  const shown = formatExact(rows.count * columns.count)
+  const what = rows.count * columns.count === elements ? `all ${shown} elements` : `${shown} of ${formatExact(elements)} elements`
+  if (isSample) return 'NaN and infinities are drawn larger than their cells.'
+  return down * across === 1 ? `Shown: ${what}, a cell for each.` : `Shown: ${what}. A cell stands for up to ${formatExact(down)} × ${formatExact(across)} of them, and a NaN or an infinity among them shows.`
 }

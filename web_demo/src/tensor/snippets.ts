@@ -24,6 +24,17 @@ export function snippetsFor({ name, url }: Pick<OpenFile, 'name' | 'url'>, path:
       ...commandsFor(file, path, hasElements, isNested),
     },
     {
+      title: 'Python',
+      note: url === undefined ? here : 'Addresses need the package fsspec, and aiohttp for https.',
+      text: [
+        'import espalier',
+        '',
+        `with espalier.open(${pythonQuote(url ?? file)}${isNested ? ', nest=True' : ''}) as checkpoint:`,
+        `    tensor = checkpoint.at(${pythonQuote(path)})`,
+        hasElements ? '    array = tensor.numpy(writable=True)   # a copy of your own; tensor[:5] reads the first rows alone' : '    print(tensor.dtype, tensor.shape)   # a placeholder: dtype and shape',
+      ].join('\n'),
+    },
+    {
       title: 'C++',
       note: here,
       text: [
@@ -88,6 +99,16 @@ export function escapePattern(path: string): string {
 /** A string of C++. */
 export function cppQuote(text: string): string {
   const escaped = text.replace(/[\\"]/g, '\\$&').replace(UNSEEN, (character) => utf8(character).map((byte) => octal(byte)).join(''))
+  return `"${escaped}"`
+}
+
+/** A string of Python. */
+export function pythonQuote(text: string): string {
+  const escaped = text.replace(/[\\"]/g, '\\$&').replace(UNSEEN, (character) => {
+    if (character === '\n') return '\\n'
+    const code = character.codePointAt(0)!
+    return code > 0xffff ? `\\U${code.toString(16).padStart(8, '0')}` : `\\u${code.toString(16).padStart(4, '0')}`
+  })
   return `"${escaped}"`
 }
 

@@ -1,10 +1,11 @@
 // The pane of one tensor.
 import type { Tensor } from 'espalier'
 import { useId, useState } from 'preact/hooks'
+import { useLinked } from '../data/linked.js'
 import type { OpenFile } from '../data/open-file.js'
 import { checkpointNumber } from '../map/checkpoint-number.js'
 import { Facts } from './facts.js'
-import { HeatmapTab } from './heatmap-tab.js'
+import { lazy } from '../ui/lazy.js'
 import { layoutOf } from './layout.js'
 import { StatisticsTab } from './statistics-tab.js'
 import './tensor.css'
@@ -12,33 +13,35 @@ import { UseTab } from './use-tab.js'
 import { ValuesTab, type Place } from './values-tab.js'
 import { defaultView, type View } from './view.js'
 
-type Tab = 'statistics' | 'heatmap' | 'values' | 'use'
-const NAMES: { readonly [tab in Tab]: string } = { statistics: 'Statistics', heatmap: 'Heatmap', values: 'Values', use: 'Use' }
+const HeatmapTab = lazy(async () => (await import('./heatmap-tab.js')).HeatmapTab)
+const SpectrumTab = lazy(async () => (await import('./spectrum-tab.js')).SpectrumTab)
 
-/** The last shown tab; the next tensor shows it too. */
-let lastTab: Tab = 'statistics'
+type Tab = 'statistics' | 'heatmap' | 'spectrum' | 'values' | 'use'
+const NAMES: { readonly [tab in Tab]: string } = { statistics: 'Statistics', heatmap: 'Heatmap', spectrum: 'Spectrum', values: 'Values', use: 'Use' }
 
-export function TensorPane({ tensor, file }: { tensor: Tensor; file: OpenFile }) {
+/** @param files all open files, to compare with */
+export function TensorPane({ tensor, file, files }: { tensor: Tensor; file: OpenFile; files: readonly OpenFile[] }) {
   // A new pane for each tensor, which stops the reads of the old one.
-  return <Pane key={`${checkpointNumber(file.checkpoint)}/${tensor.node.id}`} tensor={tensor} file={file} />
+  return <Pane key={`${checkpointNumber(file.checkpoint)}/${tensor.node.id}`} tensor={tensor} file={file} files={files} />
 }
 
-function Pane({ tensor, file }: { tensor: Tensor; file: OpenFile }) {
+function Pane({ tensor, file, files }: { tensor: Tensor; file: OpenFile; files: readonly OpenFile[] }) {
   const id = useId()
   const layout = layoutOf(tensor)
   const hasElements = !tensor.isPlaceholder && tensor.elements > 0
   const isOpaque = tensor.dtype === 'opaque'
   const tabs: Tab[] = [
-    ...(hasElements && !isOpaque ? (['statistics', 'heatmap'] as const) : []), ...(hasElements ? (['values'] as const) : []), 'use',
+    ...(hasElements && !isOpaque ? (['statistics', 'heatmap'] as const) : []),
+    ...(hasElements && !isOpaque && layout.shape.length > 1 && !/^c/.test(tensor.dtype) ? (['spectrum'] as const) : []), ...(hasElements ? (['values'] as const) : []), 'use',
   ]
-  const [wanted, setTab] = useState(lastTab)
+  // The next tensor shows the same one.
+  const [wanted, setTab] = useLinked<Tab>('view', 'statistics', 'push')
   const tab = tabs.includes(wanted) ? wanted : tabs[0]!
   // Tabs stay mounted once shown, with the data that they have read.
   const [seen, setSeen] = useState<ReadonlySet<Tab>>(new Set())
   const [view, setView] = useState<View>(() => defaultView(layout))
   const [place, setPlace] = useState<Place>({ row: 0, column: 0, marked: undefined })
   const choose = (next: Tab): void => {
-    lastTab = next
     setTab(next)
     setSeen(new Set([...seen, tab, next]))
   }
@@ -56,8 +59,9 @@ function Pane({ tensor, file }: { tensor: Tensor; file: OpenFile }) {
     document.getElementById(`${id}-${next}`)?.focus()
   }
   const panels: { readonly [name in Tab]: () => preact.JSX.Element } = {
-    statistics: () => <StatisticsTab tensor={tensor} onJump={jump} />,
-    heatmap: () => <HeatmapTab tensor={tensor} view={view} onView={setView} onJump={jump} />,
+    statistics: () => <StatisticsTab tensor={tensor} file={file} files={files} onJump={jump} />,
+    heatmap: () => <HeatmapTab tensor={tensor} file={file} isShown={tab === 'heatmap'} view={view} onView={setView} onJump={jump} />,
+    spectrum: () => <SpectrumTab tensor={tensor} isShown={tab === 'spectrum'} view={view} onView={setView} />,
     values: () => <ValuesTab tensor={tensor} view={view} onView={setView} place={place} onPlace={setPlace} onJump={jump} />,
     use: () => <UseTab tensor={tensor} file={file} />,
   }

@@ -1,4 +1,5 @@
 // A row of the grid.
+import { deltaColour, formatRelative } from '../diff/delta-colour'
 import { dtypeClass } from '../ui/families'
 import { formatShare } from '../ui/format-share'
 import type { Column } from './columns'
@@ -26,6 +27,8 @@ interface GridRowProps {
   readonly top: number
   readonly isActive: boolean
   readonly isSelected: boolean
+  /** The relative change to another file, 0 for none; undefined if nothing is compared. */
+  readonly change?: number | undefined
   /** The width of the name's cell and of a character, in CSS pixels. */
   readonly width: number
   readonly character: number
@@ -34,7 +37,7 @@ interface GridRowProps {
 }
 
 /** A row at its position. */
-export function GridRow({ rows, columns, row, top, isActive, isSelected, width, character, onPress, onOpen }: GridRowProps) {
+export function GridRow({ rows, columns, row, top, isActive, isSelected, change, width, character, onPress, onOpen }: GridRowProps) {
   const text = rows.text(row)
   const { position, count } = rows.place(row)
   const isOpen = rows.isOpen(row)
@@ -57,7 +60,7 @@ export function GridRow({ rows, columns, row, top, isActive, isSelected, width, 
     >
       {columns.map(({ id }) => (
         id === 'name'
-          ? <Name text={text} indent={indent} isOpen={isOpen} most={Math.floor((width - indent - (text.part ? LEAD + PART : LEAD)) / character)} onTwist={() => onOpen(row, !isOpen)} />
+          ? <Name text={text} change={change} indent={indent} isOpen={isOpen} most={Math.floor((width - indent - (text.part ? LEAD + PART : LEAD)) / character)} onTwist={() => onOpen(row, !isOpen)} />
           : <span role="gridcell" class={`c-${id}${id === 'hash' ? ` hash-${text.hash}` : ''}`} title={titleOf(id, text)}>{cell(id, text)}</span>
       ))}
     </div>
@@ -66,6 +69,7 @@ export function GridRow({ rows, columns, row, top, isActive, isSelected, width, 
 
 interface NameProps {
   readonly text: RowText
+  readonly change: number | undefined
   readonly indent: number
   /** The characters that there is space for. */
   readonly most: number
@@ -73,7 +77,7 @@ interface NameProps {
   onTwist(): void
 }
 
-function Name({ text, indent, most, isOpen, onTwist }: NameProps) {
+function Name({ text, change, indent, most, isOpen, onTwist }: NameProps) {
   const [start, middle, end] = cutMiddle(text.name, most)
   return (
     <span role="gridcell" class="c-name" title={`${text.path}${text.isRun ? `: ${text.note}` : ''}`} style={{ paddingInlineStart: `${indent}px` }}>
@@ -87,11 +91,18 @@ function Name({ text, indent, most, isOpen, onTwist }: NameProps) {
               onTwist()
             }}
           />}
+      {change !== undefined && <ChangeMark change={change} />}
       {/* What is left out stays there to be copied and read aloud. */}
       <span class="label">{start}{middle && <span class="label-cut">{middle}</span>}{end}</span>
       {!middle && <span class="note">{text.note}</span>}
     </span>
   )
+}
+
+function ChangeMark({ change }: { readonly change: number }) {
+  if (change === 0) return <span class="change-mark is-none" />
+  const said = `changed by ${formatRelative(change)}`
+  return <span class="change-mark" role="img" aria-label={said} title={said} style={{ background: deltaColour(change) }} />
 }
 
 function Icon({ of }: { readonly of: keyof typeof ICONS }) {

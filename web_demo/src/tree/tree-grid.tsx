@@ -22,6 +22,8 @@ export interface TreeGridProps {
   readonly selected: number | undefined
   /** Increments when the rows must be drawn again. */
   readonly version: number
+  /** How far an item moved, if that is known. */
+  readonly changeOf?: ((item: number) => number | undefined) | undefined
   onGo(row: number): void
   /** Called when a row is pressed with a pointer. */
   onPress(row: number): void
@@ -175,6 +177,7 @@ export function TreeGrid(props: TreeGridProps) {
             top={isScaled(scale) ? scrolled + row * ROW_HEIGHT - at : row * ROW_HEIGHT}
             isActive={row === active}
             isSelected={rows.item(row) === selectedItem}
+            change={props.changeOf && (props.changeOf(rows.node(row)) ?? 0)}
             width={width!}
             character={character!}
             onPress={press}

@@ -4,8 +4,8 @@ import type { OpenFile } from '../data/open-file'
 import { runInTurns, type Work } from '../data/slices'
 import type { Arranger } from './arranger'
 import { columnsOf, longestType } from './columns'
-import { NO_FILTER } from './filter-fields'
 import { FilterBar } from './filter-bar'
+import { useLinkedFilter } from './linked-filter'
 import { loadTools } from './load-tools'
 import { nextOrder, STORED } from './order'
 import { TreeRows } from './row-source'
@@ -18,6 +18,8 @@ interface TreePaneProps {
   readonly selected: number | undefined
   /** Increments when hash results change. */
   readonly version: number
+  /** How far a node moved, if that is known. */
+  readonly changeOf?: ((node: number) => number | undefined) | undefined
   onSelect(node: number): void
   /** Called to split dotted names into a tree, or to show them as stored. */
   onNested(isNested: boolean): void
@@ -30,10 +32,10 @@ interface TreePaneProps {
 const REST = 120
 
 /** Shows the tree of a file. Use a new component for another file. */
-export function TreePane({ file, selected, version, onSelect, onNested, onPress, onEnter }: TreePaneProps) {
+export function TreePane({ file, selected, version, changeOf, onSelect, onNested, onPress, onEnter }: TreePaneProps) {
   const { arrangement, outline } = file
   const [drawn, redraw] = useReducer((count: number) => count + 1, 0)
-  const [filter, setFilter] = useState(NO_FILTER)
+  const [filter, setFilter] = useLinkedFilter()
   const [order, setOrder] = useState(arrangement.arranger?.order ?? STORED)
   const [matches, found] = useMatches(file, filter, order)
   const [said, setSaid] = useState('')
@@ -166,6 +168,7 @@ export function TreePane({ file, selected, version, onSelect, onNested, onPress,
         active={Math.min(active, Math.max(rows.length - 1, 0))}
         selected={selected}
         version={drawn + version}
+        changeOf={changeOf}
         onGo={go}
         onPress={(row) => {
           clearTimeout(resting.current)

@@ -15,7 +15,7 @@ const golden = (name) => [`${name}.espalier`, readFileSync(join(testFiles, 'gold
 async function eachPane(page, look) {
   for (const name of ['Statistics', 'Heatmap', 'Values', 'Use']) {
     await press(page, name)
-    await page.waitForFunction(() => !document.querySelector('.tensor-task') && document.querySelector('.tensor-numbers, .tensor-picture, .tensor-table, .tensor-snippet'))
+    await page.waitForFunction(() => !document.querySelector('.tensor-task') && document.querySelector('.tensor-numbers, .heat-picture, .tensor-table, .tensor-snippet'))
     await look(name)
   }
   for (const [name, what] of [['Map', '.icicle-list li'], ['Verify', '#panel-verify fieldset'], ['Diff', '#panel-diff p'], ['Tensor', '.tensor-facts']]) {

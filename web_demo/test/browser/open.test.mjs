@@ -3,7 +3,7 @@ import { cpSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync }
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { drop, inEachBrowser, press, rows, said, tree } from './support/page.mjs'
+import { drop, inEachBrowser, press, rows, said, tree, violations } from './support/page.mjs'
 import { testFiles } from './support/site.mjs'
 
 const digits = join(testFiles, 'data/digits/digits.safetensors')
@@ -12,8 +12,29 @@ inEachBrowser((kind, browser) => {
   test('a first visit shows the example, of which little is fetched', async () => {
     const page = await browser.visit()
     await tree(page)
-    assert.deepEqual(await rows(page), ['state', '-data', '-model', '-optimizer', '-train', '-rng', 'metadata'])
-    await said(page, '.meter', /64\.0 KiB fetched, of a file of 388 KiB.*1 request/)
+    assert.deepEqual(await rows(page), ['state', '-step', '-model', '-optimizer', '-schedule', '-data', '-train', '-rng', 'metadata'])
+    await said(page, '.meter', /45\.8 KiB fetched, of a file of 45\.8 KiB.*1 request/)
+    await said(page, '.hello', /Espalier shows what is inside a training checkpoint.*This is an example/)
+    assert.deepEqual(await violations(page), [])
+    await page.waitForNetworkIdle()
+    assert.deepEqual(browser.site.requests.filter((request) => /example-/.test(request)), [], 'the other steps wait until they are asked for')
+    assert.deepEqual(page.faults, [])
+    await page.close()
+  })
+
+  test('a first visit compares the example with a later step, and sees the whole run', async () => {
+    const page = await browser.visit()
+    await page.evaluate(() => localStorage.clear())
+    await page.goto(browser.site.url('/?first'))
+    await press(page, 'Compare with step 120')
+    await said(page, '#panel-diff [role=status]', /differs.*tensors? equal/)
+    assert.deepEqual(await page.$$eval('.files li button:first-child', (list) => list.map((button) => button.textContent)), ['example.espalier', 'example-step-120.espalier'])
+    await page.click('.files li button')
+    await press(page, 'See the whole run')
+    await said(page, '.run-bar', /180.*3 of 3/)
+    await page.goto(browser.site.url('/?second'))
+    await page.waitForSelector('.welcome')
+    assert.equal(await page.$('.hello'), null)
     assert.deepEqual(page.faults, [])
     await page.close()
   })
@@ -25,7 +46,7 @@ inEachBrowser((kind, browser) => {
     await input.uploadFile(digits, join(testFiles, 'golden/keys.espalier'))
     await page.waitForFunction(() => document.querySelectorAll('.files li').length === 3 || document.querySelector('[role=alert]'))
     assert.deepEqual(await page.$$eval('.files li button:first-child', (list) => list.map((button) => button.textContent)), ['example.espalier', 'digits.safetensors', 'keys.espalier'])
-    assert.equal(await page.evaluate(() => location.hash), '', 'no link can name a file of this machine')
+    assert.equal(await page.evaluate(() => location.hash), '#url=example.espalier', 'no link can name a file of this machine')
     for (let i = 0; i < 3; i++) await page.click('.files li:last-child [aria-label^=Close]')
     await page.waitForSelector('.welcome')
     assert.deepEqual(page.faults, [])
@@ -155,7 +176,7 @@ inEachBrowser((kind, browser) => {
     await page.type('.open-bar form input', 'tests/data/digits/digits.safetensors')
     await page.keyboard.press('Enter')
     await said(page, '.files .is-current', /digits/)
-    await page.waitForFunction(() => location.hash === '#url=tests/data/digits/digits.safetensors')
+    await page.waitForFunction(() => location.hash === '#url=example.espalier&url=tests/data/digits/digits.safetensors')
     await page.click('.recent summary')
     await said(page, '.menu', /tests\/data\/digits\/digits\.safetensors/)
     await page.close()
@@ -173,10 +194,10 @@ inEachBrowser((kind, browser) => {
   })
 
   test('#files lists what is served', async () => {
-    const list = [{ name: 'one', url: 'tests/data/digits/digits.safetensors', size: 484012 }, { name: 'two', url: 'example.espalier', size: 1 }]
+    const list = [{ name: 'one', url: 'tests/data/digits/digits.safetensors', size: 484012 }, { name: 'two', url: 'example.espalier', size: 1 }, { name: 'three', url: 'nothing', size: 2 }]
     browser.site.made.set('/files.json', Buffer.from(JSON.stringify(list)))
     const page = await browser.visit('#files')
-    await said(page, '.served', /one.*473 KiB.*two/)
+    await said(page, '.served', /one.*473 KiB.*two.*three/)
     await press(page, 'two')
     await tree(page)
     browser.site.made.set('/files.json', Buffer.from('{'))

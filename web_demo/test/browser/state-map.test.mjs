@@ -56,7 +56,7 @@ inEachBrowser((kind, browser) => {
     assert.notEqual(colour[0], colour[1], 'branches have colours of their own')
     await at(0.3, 2, 'click')
     await said(page, '[aria-selected=true] .label', /^a$/)
-    await page.waitForFunction(() => location.hash === '#url=sizes.espalier&key=large/a')
+    await page.waitForFunction(() => location.hash === '#url=sizes.espalier&key=large/a&tab=map')
     await page.evaluate(() => document.querySelector('#tab-map').click())
     await choose(page, 'large')
     await page.waitForFunction(() => document.querySelector('.icicle-head [aria-current]')?.textContent === 'large')

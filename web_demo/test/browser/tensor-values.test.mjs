@@ -138,14 +138,16 @@ inEachBrowser((kind, browser) => {
     const page = await browser.visit('#url=places.espalier&key=places')
     await tree(page)
     await press(page, 'Heatmap')
-    const picture = '.tensor-picture canvas'
+    const picture = '.heat-picture canvas'
     /** Points at the middle of a cell, and returns the shown text. */
     const point = async (row, column, pattern) => {
       await page.waitForSelector(picture)
       const { x, y } = await page.$eval(picture, (canvas, row, column) => {
+        // Its label says what it shows: 'rows 0 to 99 and columns 0 to 39'.
+        const [, rows, columns] = /rows 0 to (\d+) and columns 0 to (\d+)/.exec(canvas.getAttribute('aria-label')).map(Number)
         const middle = () => {
           const box = canvas.getBoundingClientRect()
-          return { x: box.x + (box.width * (column + 0.5)) / canvas.width, y: box.y + (box.height * (row + 0.5)) / canvas.height }
+          return { x: box.x + (box.width * (column + 0.5)) / (columns + 1), y: box.y + (box.height * (row + 0.5)) / (rows + 1) }
         }
         canvas.closest('#panel-node').scrollBy(0, middle().y - innerHeight / 2)
         return middle()
@@ -156,14 +158,14 @@ inEachBrowser((kind, browser) => {
     assert.equal(await point(7, 12, /^\[0, 7, 12\] = /), `[0, 7, 12] = ${elementAt(0, 7, 12)}`)
     assert.equal(await point(99, 39, /^\[0, 99/), `[0, 99, 39] = ${elementAt(0, 99, 39)}`)
     await setControl(page, 'Axis 0 layer (3)', '1')
-    await page.waitForFunction(() => /Point at/.test(document.querySelector('.tensor-heatmap .tensor-readout').textContent))
+    await page.waitForFunction(() => /Point at/.test(document.querySelector('.tensor-heatmap .tensor-readout')?.textContent))
     assert.equal(await point(50, 3, /^\[1, 50/), `[1, 50, 3] = ${elementAt(1, 50, 3)}`)
     // Red above zero, blue below.
-    const colour = (row) => page.$eval(picture, (canvas, row) => [...canvas.getContext('2d').getImageData(3, row, 1, 1).data], row)
+    const colour = (row) => page.$eval(picture, (canvas, row) => [...canvas.getContext('2d').getImageData(Math.round((canvas.width * 3.5) / 40), Math.round((canvas.height * (row + 0.5)) / 100), 1, 1).data], row)
     const [above, below] = [await colour(50), await colour(51)]
     assert.ok(above[0] > above[2] + 20 && below[2] > below[0] + 20, JSON.stringify([above, below]))
     await setControl(page, 'Down', '0')
-    await page.waitForFunction((picture) => document.querySelector(picture)?.height === 3, {}, picture)
+    await page.waitForFunction((picture) => /rows 0 to 2 /.test(document.querySelector(picture)?.getAttribute('aria-label')), {}, picture)
     assert.equal(await point(2, 39, /^\[2, 0, 39\]/), `[2, 0, 39] = ${elementAt(2, 0, 39)}`)
     await page.focus(picture)
     await page.keyboard.press('ArrowLeft')

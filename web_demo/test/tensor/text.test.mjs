@@ -8,7 +8,7 @@ import { open, TensorData } from 'espalier'
 import { floatText, textsOf } from '../../build/tensor/element-text.js'
 import { firstSpecials } from '../../build/tensor/find-special.js'
 import { SampleStatistics } from '../../build/tensor/sample-statistics.js'
-import { cppQuote, escapePattern, scriptQuote, snippetsFor } from '../../build/tensor/snippets.js'
+import { cppQuote, escapePattern, pythonQuote, scriptQuote, snippetsFor } from '../../build/tensor/snippets.js'
 
 const golden = (name) => open(new Uint8Array(readFileSync(new URL(`../../../tests/golden/${name}.espalier`, import.meta.url))))
 const ODD = ["it's", 'a b', '$HOME `x` "q"', '-rf', '*?[a]{b,c}\\', 'line\nbreak', '\u0001\u001b[31m', '\u202eevil', '日本 🌳', '', '!x', '~20', "\u00017'"]
@@ -89,6 +89,12 @@ test('JavaScript gets back each string', () => {
   }
 })
 
+test('Python gets back each string', () => {
+  const words = ODD.filter((word) => word.isWellFormed())
+  const out = execFileSync('/usr/bin/python3', ['-c', 'import ast, json, sys; print(json.dumps([ast.literal_eval(line) for line in sys.stdin.read().split("\\n")]))'], { input: words.map(pythonQuote).join('\n') })
+  assert.deepEqual(JSON.parse(out), words)
+})
+
 test('a compiler of C++ gets back each string', () => {
   // Python's bytes have the same escapes of octal digits.
   for (const word of ODD) {
@@ -114,26 +120,30 @@ test('an escaped pattern selects its node alone', async () => {
 
 test('programs for a file of this machine', () => {
   // Its name may look like a URL.
-  const [shell, cpp, script] = snippetsFor({ name: 'https:evil.example', url: undefined }, 'model/0/weight')
+  const [shell, python, cpp, script] = snippetsFor({ name: 'https:evil.example', url: undefined }, 'model/0/weight')
   assert.equal(shell.text, "espalier show -- 'https:evil.example' 'model/0/weight' &&\nespalier stats -- 'https:evil.example' 'model/0/weight'")
   assert.match(cpp.text, /open\("https:evil\.example"\)[^]*at\("model\/0\/weight"\)[^]*if \(!view\)[^]*view->bytes/)
+  assert.equal(python.text.split('\n')[2], 'with espalier.open("https:evil.example") as checkpoint:')
+  assert.match(python.text, /checkpoint\.at\("model\/0\/weight"\)[^]*tensor\.numpy\(/)
   assert.match(script.text, /await openFile\('https:evil\.example'\)[^]*ckpt\.get\('model\/0\/weight'\)/)
-  for (const { note } of [shell, cpp, script]) assert.match(note, /Run this in the file's folder\.$/)
+  for (const { note } of [shell, python, cpp, script]) assert.match(note, /Run this in the file's folder\.$/)
   assert.match(script.note, /\.mjs/)
 })
 
 test('programs for a path through dicts of dotted names ask for these', () => {
-  const [shell, cpp, script] = snippetsFor({ name: 'a.safetensors', url: undefined }, 'm/w', true, true)
+  const [shell, python, cpp, script] = snippetsFor({ name: 'a.safetensors', url: undefined }, 'm/w', true, true)
   assert.equal(shell.text, "espalier show --nest -- 'a.safetensors' 'm/w' &&\nespalier stats --nest -- 'a.safetensors' 'm/w'")
+  assert.match(python.text, /open\("a\.safetensors", nest=True\)/)
   assert.match(cpp.text, /open\("a\.safetensors", \{\.nest = true\}\)/)
   assert.match(script.text, /await open\(await openFile\('a\.safetensors'\), \{ nest: true \}\)/)
 })
 
 test('programs for a URL', () => {
-  const [download, shell, cpp, script] = snippetsFor({ name: 'a b.safetensors', url: 'https://host/a%20b.safetensors?x=1' }, 'w', false)
+  const [download, shell, python, cpp, script] = snippetsFor({ name: 'a b.safetensors', url: 'https://host/a%20b.safetensors?x=1' }, 'w', false)
   const file = 'a_b.safetensors.download/a_b.safetensors'
   assert.equal(download.text, `mkdir -- 'a_b.safetensors.download' &&\ncurl --globoff --fail --location -o '${file}' -- 'https://host/a%20b.safetensors?x=1'`)
   assert.equal(shell.text, `espalier show -- '${file}' 'w'`)
+  assert.match(python.text, /open\("https:\/\/host\/a%20b.safetensors\?x=1"\)[^]*print\(tensor\.dtype/)
   assert.ok(cpp.text.includes(`open("${file}")`))
   assert.match(script.text, /open\('https:\/\/host\/a%20b.safetensors\?x=1'\)/)
 })

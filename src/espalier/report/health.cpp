@@ -1,0 +1,475 @@
+#include "espalier/report/health.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "espalier/base/json_text.h"
+#include "espalier/base/real_text.h"
+
+namespace espalier {
+namespace {
+
+// Fewer elements are equal, zero or the same as others by chance.
+constexpr std::uint64_t kFewElements = 16;
+constexpr std::uint64_t kFewBytes = 64;  // of opaque blocks
+// Tensors of a kind that say what is usual.
+constexpr std::size_t kSiblings = 4;
+// Tensors with the same last segment that say it, where a kind has too few.
+constexpr std::size_t kNamesakes = 6;
+// So many times the usual RMS, or so small a part of it, is out of range.
+constexpr double kMatrixFactor = 100;
+constexpr double kVectorFactor = 500;
+constexpr double kNamesakeFactor = 10;  // times one of these
+// The share of a kind that may be out of range, or of another dtype.
+constexpr std::size_t kFewOfRange = 10;
+constexpr std::size_t kFewOfDType = 4;
+// Of narrow types, the share of elements at the limit that scaling does not explain.
+constexpr double kManySaturated = 0.01;
+// Pairs of equal tensors under the same two subtrees that are told as one.
+constexpr std::size_t kCopiedTree = 8;
+
+std::string counted(std::uint64_t number) {
+  std::string digits;
+  append_number(digits, number);
+  for (std::size_t at = digits.size(); at > 3;) digits.insert(at -= 3, 1, ',');
+  return digits;
+}
+
+// Three digits.
+std::string rough(double value) {
+  if (!std::isfinite(value) || value == 0)
+    return value == 0 ? "0" : value > 0 ? "infinite" : "-infinite";
+  const double unit = std::pow(10, std::floor(std::log10(std::abs(value))) - 2);
+  std::string text = print_real(unit >= 1 ? std::round(value / unit) * unit
+                                          : std::round(value / unit) / std::round(1 / unit));
+  if (text.size() > 2 && text.compare(text.size() - 2, 2, ".0") == 0) text.resize(text.size() - 2);
+  return text;
+}
+
+// Whole numbers, such as steps, exactly; others to three digits.
+std::string number_text(double value) {
+  if (!(std::abs(value) < 0x1p53) || value != std::floor(value)) return rough(value);
+  std::string text;
+  append_number(text, static_cast<std::int64_t>(value));
+  return text;
+}
+std::string number_text(const Number& number) {
+  if (const double* real = std::get_if<double>(&number)) return number_text(*real);
+  std::string text;
+  if (const auto* negative = std::get_if<std::int64_t>(&number)) append_number(text, *negative);
+  if (const auto* positive = std::get_if<std::uint64_t>(&number)) append_number(text, *positive);
+  return text;
+}
+
+double value_of(const Number& number) {
+  return std::visit([](auto x) { return static_cast<double>(x); }, number);
+}
+
+// "[0, 5]": the index of an element, in row-major order.
+std::string index_text(std::uint64_t at, const std::vector<std::uint64_t>& shape) {
+  std::vector<std::uint64_t> index(shape.size());
+  for (std::size_t axis = shape.size(); axis-- > 0;) {
+    if (shape[axis] == 0) return {};
+    index[axis] = at % shape[axis];
+    at /= shape[axis];
+  }
+  std::string text = "[";
+  for (std::size_t axis = 0; axis < index.size(); ++axis) {
+    if (axis > 0) text += ", ";
+    append_number(text, index[axis]);
+  }
+  return text + "]";
+}
+
+bool is_floating(const TensorSurvey& survey) {
+  return dtype_is_floating(survey.dtype) && survey.dtype != DType::kF8E8M0FNU;
+}
+
+// 0 where something is seen and -inf where not.
+bool is_mask(const TensorSurvey& survey) {
+  const Summary& summary = survey.summary;
+  return summary.nans == 0 && summary.infinities > 0 && summary.zeros == summary.finite;
+}
+
+bool is_trained(NameRole role) {
+  return role == NameRole::kWeight || role == NameRole::kEmbedding || role == NameRole::kAdapterOut;
+}
+
+double median_of(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// What two paths have before the segments at their ends that are the same.
+std::pair<std::string, std::string> differing_heads(std::string_view a, std::string_view b) {
+  const auto begins_segment = [](std::string_view path, std::size_t from_end) {
+    const std::size_t at = path.size() - from_end;
+    return at == 0 || path[at - 1] == '/' || path[at - 1] == '.';
+  };
+  std::size_t same = 0;
+  for (std::size_t i = 1; i <= std::min(a.size(), b.size()); ++i) {
+    if (a[a.size() - i] != b[b.size() - i]) break;
+    if (begins_segment(a, i) && begins_segment(b, i)) same = i;
+  }
+  const auto head = [&](std::string_view path) {
+    const std::size_t end = path.size() - same;
+    return std::string(path.substr(0, same == 0 || end == 0 ? end : end - 1));
+  };
+  return {head(a), head(b)};
+}
+
+}  // namespace
+
+std::string_view health_rule_name(HealthRule rule) {
+  static constexpr std::array<std::string_view, kHealthRules> kNames = {
+      "unreadable",    "nan",          "infinite",     "negative_squares", "all_zero", "constant",
+      "dead_rows",     "dead_columns", "outlier_rows", "outlier_columns",  "norm",     "saturated",
+      "equal_tensors", "mixed_dtypes", "zero_moments", "unequal_steps"};
+  const auto number = static_cast<std::size_t>(rule);
+  return number < kNames.size() ? kNames[number] : "";
+}
+
+std::string_view severity_name(Severity severity) {
+  switch (severity) {
+    case Severity::kFault:
+      return "fault";
+    case Severity::kWarning:
+      return "warning";
+    default:
+      return "note";
+  }
+}
+
+struct HealthCheck::Findings {
+  std::vector<Finding> all;
+
+  void add(HealthRule rule, Severity severity, std::string path, std::string text,
+           std::optional<std::uint64_t> at = std::nullopt, std::string other = {}) {
+    all.push_back({rule, severity, std::move(path), std::move(other), std::move(text), at});
+  }
+};
+
+void HealthCheck::add(std::string path, const TensorSurvey& survey) {
+  const NameRole role = role_of(path);
+  const Summary& summary = survey.summary;
+  if (role == NameRole::kCounter && survey.elements == 1 && summary.min) {
+    counters_.push_back({path, kind_of(path), value_of(*summary.min)});
+  }
+  std::string kind = kind_of(path);
+  tensors_.push_back({std::move(path), std::move(kind), role, survey});
+}
+
+void HealthCheck::add_unreadable(std::string path, std::string reason) {
+  unreadable_.push_back({std::move(path), std::move(reason)});
+}
+
+void HealthCheck::add_number(std::string path, double value) {
+  if (role_of(path) != NameRole::kCounter) return;
+  std::string kind = kind_of(path);
+  counters_.push_back({std::move(path), std::move(kind), value});
+}
+
+std::vector<Finding> HealthCheck::findings() const {
+  Findings found;
+  for (const auto& [path, reason] : unreadable_) {
+    found.add(HealthRule::kUnreadable, Severity::kFault, path, "cannot be read: " + reason);
+  }
+  std::map<std::string_view, Group> kinds;
+  std::map<std::pair<std::string_view, std::size_t>, Group> namesakes;
+  for (const Tensor& tensor : tensors_) {
+    look_at(tensor, found);
+    kinds[tensor.kind].push_back(&tensor);
+    namesakes[{last_segment(tensor.path), tensor.survey.view.rank}].push_back(&tensor);
+  }
+  for (const auto& [kind, group] : kinds) {
+    compare_dtypes(group, found);
+    find_zero_vectors(group, found);
+    compare_norms(group, 1, found);
+  }
+  for (const auto& [name, group] : namesakes) {
+    // Those whose kind has enough are compared with it.
+    Group few;
+    for (const Tensor* tensor : group) {
+      if (kinds.at(tensor->kind).size() < kSiblings) few.push_back(tensor);
+    }
+    if (few.empty() || group.size() < kNamesakes) continue;
+    Findings all;
+    compare_norms(group, kNamesakeFactor, all);
+    for (Finding& finding : all.all) {
+      if (std::any_of(few.begin(), few.end(),
+                      [&](const Tensor* one) { return one->path == finding.path; })) {
+        found.all.push_back(std::move(finding));
+      }
+    }
+  }
+  find_equal(found);
+  find_zero_moments(found);
+  compare_counters(found);
+  std::stable_sort(found.all.begin(), found.all.end(), [](const Finding& a, const Finding& b) {
+    return std::tie(b.severity, a.rule) < std::tie(a.severity, b.rule);
+  });
+  return std::move(found.all);
+}
+
+void HealthCheck::look_at(const Tensor& tensor, Findings& found) {
+  const auto& [path, kind, role, survey] = tensor;
+  const Summary& summary = survey.summary;
+  const std::string of_all = " of " + counted(survey.elements) + " elements";
+  if (summary.nans > 0) {
+    found.add(HealthRule::kNan, Severity::kFault, path,
+              counted(summary.nans) + of_all + (summary.nans == 1 ? " is" : " are") +
+                  " NaN, the first at " + index_text(survey.first_nan.value_or(0), survey.shape),
+              survey.first_nan);
+  }
+  if (summary.infinities > 0 && !is_mask(survey)) {
+    found.add(HealthRule::kInfinite, Severity::kFault, path,
+              counted(summary.infinities) + of_all + (summary.infinities == 1 ? " is" : " are") +
+                  " infinite, the first at " +
+                  index_text(survey.first_infinite.value_or(0), survey.shape),
+              survey.first_infinite);
+  }
+  if (role == NameRole::kSecondMoment && dtype_is_floating(survey.dtype) && summary.min &&
+      value_of(*summary.min) < 0) {
+    found.add(
+        HealthRule::kNegativeSquares, Severity::kFault, path,
+        "an average of squares has negative elements, the least is " + number_text(*summary.min));
+  }
+  if (!is_floating(survey)) return;
+  const bool is_large = survey.view.rank >= 2 && survey.elements >= kFewElements;
+  if (is_large && survey.is_zero()) {
+    if (role == NameRole::kAdapterOut) {
+      found.add(HealthRule::kAllZero, Severity::kNote, path,
+                "all " + counted(survey.elements) +
+                    " elements are zero, as in an adapter that was not trained");
+    } else if (is_trained(role)) {
+      found.add(HealthRule::kAllZero, Severity::kWarning, path,
+                "all " + counted(survey.elements) + " elements are zero");
+    }
+    return;
+  }
+  if (is_large && is_trained(role) && survey.is_constant()) {
+    found.add(HealthRule::kConstant, Severity::kWarning, path,
+              "all " + counted(survey.elements) + " elements are " + number_text(*summary.min));
+    return;
+  }
+  if (survey.saturated > 0 && is_trained(role)) {
+    const double share =
+        static_cast<double>(survey.saturated) / static_cast<double>(survey.elements);
+    if (dtype_bits(survey.dtype) > 8 || (share >= kManySaturated && dtype_bits(survey.dtype) > 4)) {
+      found.add(HealthRule::kSaturated, Severity::kWarning, path,
+                counted(survey.saturated) + of_all + " have the largest magnitude of " +
+                    std::string(dtype_name(survey.dtype)) + ": larger ones may have been cut off");
+    }
+  }
+  if (is_trained(role)) look_at_channels(tensor, found);
+}
+
+void HealthCheck::look_at_channels(const Tensor& tensor, Findings& found) {
+  const std::string& path = tensor.path;
+  const TensorSurvey& survey = tensor.survey;
+  if (survey.elements < kFewElements) return;
+  const bool is_embedding = tensor.role == NameRole::kEmbedding;
+  const auto dead = [&](const Channels& channels, HealthRule rule, std::string_view name) {
+    // A row for padding is zero on purpose.
+    const bool is_padding = is_embedding && rule == HealthRule::kDeadRows && channels.dead == 1;
+    if (channels.dead == 0 || channels.dead == channels.count || is_padding) return;
+    found.add(rule, channels.dead == 1 ? Severity::kNote : Severity::kWarning, path,
+              counted(channels.dead) + " of " + counted(channels.count) + " " + std::string(name) +
+                  (channels.dead == 1 ? "s is zero: number " : "s are zero, the first is number ") +
+                  counted(channels.first_dead),
+              channels.first_dead);
+  };
+  const auto outliers = [&](const Channels& channels, HealthRule rule, std::string_view name) {
+    if (channels.outliers.empty()) return;
+    const Channels::Outlier& first = channels.outliers.front();
+    std::string text = std::string(name) + " " + counted(first.index) + " has " +
+                       rough(first.ratio) + " times the norm of the median " + std::string(name);
+    if (channels.outliers.size() > 1) {
+      text += ", and " + counted(channels.outliers.size() - 1) + " more stand out";
+    }
+    found.add(rule, Severity::kWarning, path, std::move(text), first.index);
+  };
+  dead(survey.rows, HealthRule::kDeadRows, "row");
+  dead(survey.columns, HealthRule::kDeadColumns, "column");
+  if (!is_embedding) outliers(survey.rows, HealthRule::kOutlierRows, "row");
+  outliers(survey.columns, HealthRule::kOutlierColumns, "column");
+}
+
+void HealthCheck::compare_norms(const Group& group, double factor, Findings& found) {
+  if (group.size() < kSiblings) return;
+  std::vector<std::pair<const Tensor*, double>> sizes;
+  std::vector<double> logarithms;
+  for (const Tensor* tensor : group) {
+    const TensorSurvey& survey = tensor->survey;
+    if (!is_trained(tensor->role) || !is_floating(survey) || !(survey.rms > 0) ||
+        !std::isfinite(survey.rms))
+      continue;
+    sizes.emplace_back(tensor, std::log10(survey.rms));
+    logarithms.push_back(sizes.back().second);
+  }
+  if (sizes.size() < kSiblings) return;
+  const double median = median_of(logarithms);
+  const double bound =
+      std::log10(factor * (group.front()->survey.view.rank >= 2 ? kMatrixFactor : kVectorFactor));
+  std::vector<const Tensor*> outside;
+  double spread = 0;
+  double nearest = 0;
+  double least = median;
+  double greatest = median;
+  for (const auto& [tensor, size] : sizes) {
+    const double distance = std::abs(size - median);
+    if (distance >= bound) {
+      nearest = outside.empty() ? distance : std::min(nearest, distance);
+      outside.push_back(tensor);
+    } else {
+      spread = std::max(spread, distance);
+      least = std::min(least, size);
+      greatest = std::max(greatest, size);
+    }
+  }
+  // If many are far away, or some half as far, it is how the model is.
+  if (outside.size() > std::max<std::size_t>(1, sizes.size() / kFewOfRange) || nearest < 2 * spread)
+    return;
+  for (const Tensor* tensor : outside) {
+    found.add(
+        HealthRule::kNormOutOfRange, Severity::kWarning, tensor->path,
+        "its root mean square is " + rough(tensor->survey.rms) + ", and that of the " +
+            counted(sizes.size() - outside.size()) + " others of its kind is " +
+            (rough(std::pow(10, least)) == rough(std::pow(10, greatest))
+                 ? rough(std::pow(10, least))
+                 : "from " + rough(std::pow(10, least)) + " to " + rough(std::pow(10, greatest))));
+  }
+}
+
+void HealthCheck::compare_dtypes(const Group& group, Findings& found) {
+  if (group.size() < kSiblings) return;
+  std::map<DType, std::size_t> counts;
+  for (const Tensor* tensor : group) ++counts[tensor->survey.dtype];
+  const auto usual =
+      std::max_element(counts.begin(), counts.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (counts.size() == 1 || group.size() - usual->second > group.size() / kFewOfDType) return;
+  for (const Tensor* tensor : group) {
+    if (tensor->survey.dtype == usual->first) continue;
+    found.add(HealthRule::kMixedDTypes, Severity::kNote, tensor->path,
+              "is " + std::string(dtype_name(tensor->survey.dtype)) + ", and " +
+                  counted(usual->second) + " others of its kind are " +
+                  std::string(dtype_name(usual->first)));
+  }
+}
+
+// A vector of zeros is how many a bias begins; one of many is not.
+void HealthCheck::find_zero_vectors(const Group& group, Findings& found) {
+  Group zeros;
+  for (const Tensor* tensor : group) {
+    const bool is_vector = tensor->survey.view.rank == 1 && is_floating(tensor->survey);
+    if (is_vector && is_trained(tensor->role) && tensor->survey.is_zero()) zeros.push_back(tensor);
+  }
+  if (group.size() < kSiblings ||
+      zeros.size() > std::max<std::size_t>(1, group.size() / kFewOfRange))
+    return;
+  for (const Tensor* tensor : zeros) {
+    found.add(HealthRule::kAllZero, Severity::kWarning, tensor->path,
+              "all " + counted(tensor->survey.elements) + " elements are zero, and those of the " +
+                  counted(group.size() - zeros.size()) + " others of its kind are not");
+  }
+}
+
+void HealthCheck::find_equal(Findings& found) const {
+  using Identity = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, DType>;
+  std::map<Identity, Group> groups;
+  std::map<std::string_view, std::size_t> of_kind;
+  for (const Tensor& tensor : tensors_) {
+    ++of_kind[tensor.kind];
+    const TensorSurvey& survey = tensor.survey;
+    const bool is_opaque = survey.dtype == DType::kOpaque;
+    if ((is_opaque ? survey.bytes < kFewBytes
+                   : survey.elements < kFewElements || survey.is_constant()) ||
+        tensor.role == NameRole::kConstant || is_moment(tensor.role)) {
+      continue;
+    }
+    groups[{survey.hash.low, survey.hash.high, survey.bytes, survey.dtype}].push_back(&tensor);
+  }
+  std::map<std::pair<std::string, std::string>, Group> pairs;  // by what their paths do not share
+  std::vector<std::pair<const Tensor*, const Tensor*>> equal;
+  for (const auto& [identity, group] : groups) {
+    const Tensor& first = *group.front();
+    const bool is_one_kind = std::all_of(
+        group.begin(), group.end(), [&](const Tensor* one) { return one->kind == first.kind; });
+    // Every layer has the same: a table.
+    if (is_one_kind && group.size() > 2 && group.size() == of_kind.at(first.kind)) continue;
+    for (std::size_t i = 1; i < group.size(); ++i) {
+      equal.emplace_back(&first, group[i]);
+      pairs[differing_heads(first.path, group[i]->path)].push_back(&first);
+    }
+  }
+  std::sort(equal.begin(), equal.end());  // the order of the tensors
+  for (const auto& [heads, group] : pairs) {
+    if (group.size() < kCopiedTree) continue;
+    found.add(HealthRule::kEqualTensors, Severity::kNote, heads.first,
+              counted(group.size()) + " tensors have the same bytes as those of the same names in",
+              std::nullopt, heads.second);
+  }
+  for (const auto& [a, b] : equal) {
+    if (pairs.at(differing_heads(a->path, b->path)).size() >= kCopiedTree) continue;
+    const bool is_tie = (a->role == NameRole::kEmbedding) != (b->role == NameRole::kEmbedding);
+    found.add(HealthRule::kEqualTensors, is_tie ? Severity::kNote : Severity::kWarning, b->path,
+              is_tie ? "may be tied, and is stored twice: it has the same bytes as"
+                     : "has the same bytes as",
+              std::nullopt, a->path);
+  }
+}
+
+void HealthCheck::find_zero_moments(Findings& found) const {
+  std::size_t moments = 0;
+  Group zeros;
+  for (const Tensor& tensor : tensors_) {
+    if (!is_moment(tensor.role) || tensor.survey.elements < 2) continue;
+    ++moments;
+    if (tensor.survey.is_zero()) zeros.push_back(&tensor);
+  }
+  if (zeros.empty()) return;
+  if (zeros.size() == moments) {
+    found.add(HealthRule::kZeroMoments, Severity::kNote, zeros.front()->path,
+              "all " + counted(moments) + " moments are zero: the optimizer has made no step");
+    return;
+  }
+  for (const Tensor* tensor : zeros) {
+    found.add(
+        HealthRule::kZeroMoments, Severity::kWarning, tensor->path,
+        "all " + counted(tensor->survey.elements) +
+            " elements are zero, and other moments are not: its parameter has had no gradient");
+  }
+}
+
+void HealthCheck::compare_counters(Findings& found) const {
+  std::map<std::string_view, std::vector<const Counter*>> kinds;
+  for (const Counter& counter : counters_) kinds[counter.kind].push_back(&counter);
+  for (const auto& [kind, group] : kinds) {
+    std::map<double, std::vector<const Counter*>> values;
+    for (const Counter* counter : group) {
+      if (!std::isnan(counter->value)) values[counter->value].push_back(counter);
+    }
+    if (values.size() < 2) continue;
+    const auto& usual =
+        std::max_element(values.begin(), values.end(), [](const auto& a, const auto& b) {
+          return a.second.size() < b.second.size();
+        })->second;
+    const auto& other =
+        usual == values.begin()->second ? values.rbegin()->second : values.begin()->second;
+    std::string text = "is " + number_text(other.front()->value) + ", and " +
+                       (usual.size() == 1 ? "another of its kind is "
+                                          : counted(usual.size()) + " others of its kind are ") +
+                       number_text(usual.front()->value);
+    if (values.size() > 2) text += " (" + counted(values.size()) + " different counts)";
+    found.add(HealthRule::kUnequalSteps, Severity::kWarning, other.front()->path, text + "; see",
+              std::nullopt, usual.front()->path);
+  }
+}
+
+}  // namespace espalier

@@ -1,0 +1,112 @@
+// What is wrong with a checkpoint, by the surveys of its tensors.
+#ifndef ESPALIER_REPORT_HEALTH_H_
+#define ESPALIER_REPORT_HEALTH_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "espalier/report/name_roles.h"
+#include "espalier/report/tensor_survey.h"
+
+namespace espalier {
+
+/// The rules. docs/health.md says what each finds, and with which bounds.
+enum class HealthRule : std::uint8_t {
+  kUnreadable,
+  kNan,
+  kInfinite,
+  kNegativeSquares,
+  kAllZero,
+  kConstant,
+  kDeadRows,
+  kDeadColumns,
+  kOutlierRows,
+  kOutlierColumns,
+  kNormOutOfRange,
+  kSaturated,
+  kEqualTensors,
+  kMixedDTypes,
+  kZeroMoments,
+  kUnequalSteps,
+};
+inline constexpr std::size_t kHealthRules = 16;
+
+/// The name for programs, such as "dead_rows".
+std::string_view health_rule_name(HealthRule rule);
+
+/// How bad a finding is.
+enum class Severity : std::uint8_t {
+  kNote,     // often on purpose
+  kWarning,  // rarely on purpose
+  kFault,    // never on purpose
+};
+
+std::string_view severity_name(Severity severity);
+
+/// Something that is wrong with a tensor.
+struct Finding {
+  HealthRule rule = HealthRule::kNan;
+  Severity severity = Severity::kNote;
+  /// The key path of the tensor, or of the first one.
+  std::string path;
+  /// Of another tensor that it is about; often empty.
+  std::string other;
+  /// A sentence without the path, such as "2 of 64 elements are NaN, the first at [0, 5]".
+  std::string text;
+  /// The element, row or column that it begins with, counted in row-major order.
+  std::optional<std::uint64_t> at;
+};
+
+/// Collects what is known of a checkpoint and finds what is wrong with it. Not thread-safe. Throws
+/// std::bad_alloc.
+class HealthCheck {
+ public:
+  /// A tensor. Its name is the key path of its first node.
+  void add(std::string path, const TensorSurvey& survey);
+  /// A tensor that could not be read, and why.
+  void add_unreadable(std::string path, std::string reason);
+  /// A number of the tree that is no tensor.
+  void add_number(std::string path, double value);
+
+  /// The findings, the worst first, then by rule, then in the order of the tensors.
+  std::vector<Finding> findings() const;
+
+ private:
+  struct Tensor {
+    std::string path;
+    std::string kind;
+    NameRole role = NameRole::kWeight;
+    TensorSurvey survey;
+  };
+  struct Unreadable {
+    std::string path;
+    std::string reason;
+  };
+  struct Counter {
+    std::string path;
+    std::string kind;
+    double value = 0;
+  };
+  struct Findings;
+  using Group = std::vector<const Tensor*>;
+
+  static void look_at(const Tensor& tensor, Findings& found);
+  static void look_at_channels(const Tensor& tensor, Findings& found);
+  static void compare_norms(const Group& group, double factor, Findings& found);
+  static void compare_dtypes(const Group& group, Findings& found);
+  static void find_zero_vectors(const Group& group, Findings& found);
+  void find_equal(Findings& found) const;
+  void find_zero_moments(Findings& found) const;
+  void compare_counters(Findings& found) const;
+
+  std::vector<Tensor> tensors_;
+  std::vector<Unreadable> unreadable_;
+  std::vector<Counter> counters_;
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_REPORT_HEALTH_H_

@@ -1,0 +1,254 @@
+#include "espalier/report/health.h"
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "espalier/report/tensor_survey.h"
+
+namespace espalier {
+namespace {
+
+using Floats = std::vector<float>;
+using Shape64 = std::vector<std::uint64_t>;
+
+Floats noise(std::size_t count, float scale, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0, scale);
+  Floats values(count);
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+TensorSurvey survey_of(const Floats& values, const Shape64& shape, std::size_t piece = 0) {
+  Surveyor surveyor(DType::kF32, shape);
+  const ByteSpan bytes = std::as_bytes(std::span(values));
+  if (piece == 0) piece = bytes.size();
+  for (std::size_t at = 0; at < bytes.size(); at += piece) {
+    surveyor.add(bytes.subspan(at, std::min(piece, bytes.size() - at)));
+  }
+  return surveyor.survey();
+}
+
+// A model with 12 layers of the same kinds, in which one thing can be changed.
+struct Model {
+  std::vector<std::pair<std::string, std::pair<Floats, Shape64>>> tensors;
+
+  Model() {
+    for (unsigned layer = 0; layer < 12; ++layer) {
+      const std::string at = "layers/" + std::to_string(layer) + "/";
+      tensors.push_back({at + "q_proj/weight", {noise(64 * 48, 0.02F, layer), {64, 48}}});
+      tensors.push_back({at + "norm/weight", {Floats(64, 1), {64}}});
+      tensors.push_back({at + "norm/bias", {Floats(64, 0), {64}}});
+    }
+    tensors.push_back({"embed/weight", {noise(100 * 48, 0.02F, 99), {100, 48}}});
+  }
+  Floats& at(const std::string& path) {
+    for (auto& [name, tensor] : tensors) {
+      if (name == path) return tensor.first;
+    }
+    FAIL("no " << path);
+    return tensors[0].second.first;
+  }
+  HealthCheck check() const {
+    HealthCheck check;
+    for (const auto& [path, tensor] : tensors)
+      check.add(path, survey_of(tensor.first, tensor.second));
+    return check;
+  }
+  std::vector<Finding> findings() const { return check().findings(); }
+  // Exactly one finding, of this rule.
+  Finding only(HealthRule rule) const {
+    const std::vector<Finding> found = findings();
+    for (const Finding& finding : found) INFO(finding.path << ": " << finding.text);
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].rule == rule);
+    return found[0];
+  }
+};
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+TEST_CASE("a model without a fault has no findings") { CHECK(Model().findings().empty()); }
+
+TEST_CASE("each fault is found, and nothing else") {
+  Model model;
+  Floats& weight = model.at("layers/3/q_proj/weight");
+  SUBCASE("nan") {
+    weight[5 * 48 + 7] = kNan;
+    weight[9 * 48] = kNan;
+    const Finding found = model.only(HealthRule::kNan);
+    CHECK(found.severity == Severity::kFault);
+    CHECK(found.path == "layers/3/q_proj/weight");
+    CHECK(found.text == "2 of 3,072 elements are NaN, the first at [5, 7]");
+    CHECK(found.at == 5 * 48 + 7);
+  }
+  SUBCASE("infinite") {
+    weight.back() = -kInfinity;
+    CHECK(model.only(HealthRule::kInfinite).text ==
+          "1 of 3,072 elements is infinite, the first at [63, 47]");
+  }
+  SUBCASE("all zero") {
+    weight.assign(weight.size(), 0);
+    CHECK(model.only(HealthRule::kAllZero).text == "all 3,072 elements are zero");
+  }
+  SUBCASE("constant") {
+    weight.assign(weight.size(), 0.5F);
+    CHECK(model.only(HealthRule::kConstant).text == "all 3,072 elements are 0.5");
+  }
+  SUBCASE("dead rows") {
+    std::fill_n(weight.begin() + 10 * 48, 4 * 48, 0.F);
+    const Finding found = model.only(HealthRule::kDeadRows);
+    CHECK(found.text == "4 of 64 rows are zero, the first is number 10");
+    CHECK(found.at == 10);
+  }
+  SUBCASE("dead columns") {
+    for (std::size_t row = 0; row < 64; ++row) weight[row * 48 + 3] = weight[row * 48 + 47] = 0;
+    CHECK(model.only(HealthRule::kDeadColumns).text ==
+          "2 of 48 columns are zero, the first is number 3");
+  }
+  SUBCASE("an outlier column") {
+    for (std::size_t row = 0; row < 64; ++row) weight[row * 48 + 46] *= 40;
+    CHECK(model.only(HealthRule::kOutlierColumns).at == 46);
+  }
+  SUBCASE("an outlier row") {
+    for (std::size_t column = 0; column < 48; ++column) weight[63 * 48 + column] *= 40;
+    CHECK(model.only(HealthRule::kOutlierRows).at == 63);
+  }
+  SUBCASE("a column of ten medians is how models are") {
+    for (std::size_t row = 0; row < 64; ++row) weight[row * 48 + 46] *= 10;
+    CHECK(model.findings().empty());
+  }
+  SUBCASE("a norm out of range") {
+    for (float& x : model.at("layers/7/norm/weight")) x *= 1e4F;
+    const Finding found = model.only(HealthRule::kNormOutOfRange);
+    CHECK(found.path == "layers/7/norm/weight");
+    CHECK(found.text ==
+          "its root mean square is 10000, and that of the 11 others of its kind is 1");
+  }
+  SUBCASE("a vector that alone is zero") {
+    model.at("layers/7/norm/weight").assign(64, 0);
+    CHECK(model.only(HealthRule::kAllZero).path == "layers/7/norm/weight");
+  }
+  SUBCASE("equal bytes") {
+    model.at("layers/8/q_proj/weight") = weight;
+    const Finding found = model.only(HealthRule::kEqualTensors);
+    CHECK(found.path == "layers/8/q_proj/weight");
+    CHECK(found.other == "layers/3/q_proj/weight");
+    CHECK(found.severity == Severity::kWarning);
+  }
+}
+
+TEST_CASE("what is so on purpose is no warning") {
+  Model model;
+  const auto add = [&](const std::string& path, Floats values, Shape64 shape) {
+    model.tensors.push_back({path, {std::move(values), std::move(shape)}});
+  };
+  SUBCASE("a mask") {
+    Floats mask(64 * 64, 0);
+    for (std::size_t i = 0; i < 63; ++i) mask[i * 64 + 63] = -kInfinity;
+    add("attn/causal", mask, {64, 64});
+    for (const Finding& finding : model.findings()) CHECK(finding.rule != HealthRule::kInfinite);
+  }
+  SUBCASE("a row for padding") {
+    std::fill_n(model.at("embed/weight").begin(), 48, 0.F);
+    CHECK(model.findings().empty());
+  }
+  SUBCASE("a table that every layer has") {
+    for (int layer = 0; layer < 12; ++layer) {
+      add("layers/" + std::to_string(layer) + "/table", noise(64, 1, 5), {8, 8});
+    }
+    CHECK(model.findings().empty());
+  }
+  SUBCASE("an adapter that was not trained") {
+    add("layers/0/lora_B/weight", Floats(256, 0), {16, 16});
+    CHECK(model.only(HealthRule::kAllZero).severity == Severity::kNote);
+  }
+  SUBCASE("a copy of the whole model") {
+    for (const auto& [path, tensor] : std::vector(model.tensors))
+      model.tensors.push_back({"ema/" + path, tensor});
+    CHECK(model.only(HealthRule::kEqualTensors).severity == Severity::kNote);
+  }
+}
+
+TEST_CASE("an optimizer's state has rules of its own") {
+  HealthCheck check;
+  const auto add = [&](const std::string& path, const Floats& values, const Shape64& shape) {
+    check.add(path, survey_of(values, shape));
+  };
+  for (int i = 0; i < 5; ++i) {
+    const std::string at = "optimizer/state/" + std::to_string(i) + "/";
+    add(at + "exp_avg", i == 2 ? Floats(64, 0) : noise(64, 1, 20 + unsigned(i)), {8, 8});
+    add(at + "exp_avg_sq", Floats(64, i == 3 ? -0.5F : 0.5F), {8, 8});
+    check.add_number(at + "step", i == 4 ? 90 : 100);
+    check.add_number("layers/" + std::to_string(i) + "/steps", i);
+  }
+  const std::vector<Finding> found = check.findings();
+  REQUIRE(found.size() == 3);
+  CHECK(found[0].rule == HealthRule::kNegativeSquares);
+  CHECK(found[0].path == "optimizer/state/3/exp_avg_sq");
+  CHECK(found[1].rule == HealthRule::kZeroMoments);
+  CHECK(found[1].path == "optimizer/state/2/exp_avg");
+  CHECK(found[2].rule == HealthRule::kUnequalSteps);
+  CHECK(found[2].path == "optimizer/state/4/step");
+  CHECK(found[2].text == "is 90, and 4 others of its kind are 100; see");
+}
+
+TEST_CASE("narrow types that are cut off, and dtypes that differ") {
+  HealthCheck check;
+  for (int i = 0; i < 6; ++i) {
+    std::vector<std::uint8_t> codes(64 * 64);
+    for (std::size_t k = 0; k < codes.size(); ++k)
+      codes[k] = static_cast<std::uint8_t>(k % 100 + static_cast<std::size_t>(i));
+    // 448, the largest number of e4m3.
+    if (i == 4) std::fill_n(codes.begin(), 100, std::uint8_t{0x7e});
+    Surveyor surveyor(i == 5 ? DType::kF8E5M2 : DType::kF8E4M3FN, Shape64{64, 64});
+    surveyor.add(std::as_bytes(std::span(codes)));
+    check.add("layers/" + std::to_string(i) + "/w", surveyor.survey());
+  }
+  const std::vector<Finding> found = check.findings();
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].rule == HealthRule::kSaturated);
+  CHECK(found[0].path == "layers/4/w");
+  CHECK(found[1].rule == HealthRule::kMixedDTypes);
+  CHECK(found[1].path == "layers/5/w");
+}
+
+TEST_CASE("a survey does not depend on the pieces") {
+  Floats values = noise(300 * 40, 1, 3);
+  values[4321] = kNan;
+  const Shape64 shape = {300, 40};
+  const TensorSurvey whole = survey_of(values, shape);
+  for (const std::size_t piece : {4U, 160U, 4096U, 10000U}) {
+    const TensorSurvey parts = survey_of(values, shape, piece);
+    CHECK(parts.hash == whole.hash);
+    CHECK(parts.first_nan == 4321);
+    CHECK(parts.summary.finite == whole.summary.finite);
+    CHECK(parts.norm == doctest::Approx(whole.norm));
+    CHECK(parts.median_size == whole.median_size);
+    CHECK(parts.rows.median == doctest::Approx(whole.rows.median));
+    CHECK(parts.columns.median == doctest::Approx(whole.columns.median));
+  }
+  double squares = 0;
+  for (const float x : values) squares += std::isnan(x) ? 0 : double{x} * x;
+  CHECK(whole.norm == doctest::Approx(std::sqrt(squares)));
+}
+
+TEST_CASE("a matrix has a row for each filter, and axes of length 1 do not count") {
+  const auto view = [](const Shape64& shape) { return matrix_view(shape); };
+  CHECK(view({64, 32, 3, 3}).rows == 64);
+  CHECK(view({64, 32, 3, 3}).columns == 288);
+  CHECK(view({4, 64, 128}).rows == 256);
+  CHECK(view({4, 64, 128}).columns == 128);
+  CHECK(view({1, 64, 1}).rank == 1);
+  CHECK_FALSE(view({1, 64, 1}).is_matrix());
+  CHECK(view({}).rank == 0);
+}
+
+}  // namespace
+}  // namespace espalier

@@ -1,0 +1,225 @@
+// Surveys the tensors of a checkpoint and checks its health: what Checkpoint.examine() does. Loaded at its first use.
+import { DTYPES } from '../core/names.js'
+import { healthAddress, type CoreInput } from '../core/module.js'
+import type { Examiner, SurveyJob } from '../engine/examiner.js'
+import { LocalExaminer } from '../engine/local-examiner.js'
+import { Plan } from '../engine/plan.js'
+import { forEachRange, type RunOptions } from '../engine/run.js'
+import type { Finding, SurveyResult } from '../engine/surveying.js'
+import { EspalierError } from '../errors.js'
+import { loadRemote } from '../later.js'
+import type { Opened } from './opened.js'
+import type { Tensor } from './tensor.js'
+
+/** A tensor, and what is known of its elements. */
+export interface TensorSurvey extends SurveyResult {
+  readonly tensor: Tensor
+}
+
+/** Why a tensor was not surveyed. */
+export interface Unexamined {
+  readonly tensor: Tensor
+  /** No data in the file; more bytes than `maxBytes` left; an error, which is a finding, too. */
+  readonly reason: 'placeholder' | 'budget' | 'error'
+  readonly error: EspalierError | undefined
+}
+
+/** The result of an examination. */
+export interface Examination {
+  /** Each tensor that was read, tied ones once, in the order of the file. Blocks of a quantised format have no elements. */
+  readonly surveys: readonly TensorSurvey[]
+  /** What is wrong, the worst first. */
+  readonly findings: readonly Finding[]
+  readonly unexamined: readonly Unexamined[]
+  /** Bytes of the file that were read. */
+  readonly bytes: number
+}
+
+/** Options of an examination. */
+export interface ExamineOptions extends RunOptions {
+  /** The tensors to read; by default all. */
+  readonly tensors?: Iterable<Tensor> | undefined
+  /** Stored bytes to read at most. The tensors that go beyond it are left out, the largest ones first. */
+  readonly maxBytes?: number | undefined
+  /** Called with each tensor's survey as soon as it is there. */
+  readonly onSurvey?: ((survey: TensorSurvey) => void) | undefined
+  /** Whether to work in a worker of its own; by default if the checkpoint has one. */
+  readonly worker?: boolean | undefined
+  /** Where health.wasm is, if it is not beside the package; see OpenOptions.core. */
+  readonly health?: CoreInput | undefined
+}
+
+/** Tensors are read in groups, so that small ones need few requests. */
+const GROUP_BYTES = 64 * 2 ** 20
+const GROUP_TENSORS = 512
+
+/** See Checkpoint.examine(). @param counters the numbers that may be steps */
+export async function examine(opened: Opened, all: Iterable<Tensor>, counters: Iterable<{ path: string; value: number }>, options: ExamineOptions): Promise<Examination> {
+  const { signal, onProgress } = options
+  const unexamined: Unexamined[] = []
+  const wanted = budgeted(firstNodes(options.tensors ?? all, unexamined), options.maxBytes ?? Infinity, unexamined)
+  const total = wanted.reduce((sum, { stored }) => sum + stored, 0)
+  const examiner = await start(opened, options)
+  const surveys: TensorSurvey[] = []
+  let before = 0
+  try {
+    await examiner.ready(signal)
+    const take = (survey: TensorSurvey): void => {
+      surveys.push(survey)
+      options.onSurvey?.(survey)
+    }
+    const fail = (tensor: Tensor, error: EspalierError): void => {
+      examiner.tellFact({ path: tensor.path, reason: error.message })
+      unexamined.push({ tensor, reason: 'error', error })
+    }
+    for (const group of groups(wanted)) {
+      const done = before
+      const bytes = group.reduce((sum, { stored }) => sum + stored, 0)
+      await surveyGroup(opened, examiner, group, { signal, take, fail, onLoaded: (loaded) => onProgress?.({ loaded: Math.min(done + loaded, total), total }) })
+      before += bytes
+      onProgress?.({ loaded: before, total })
+    }
+    for (const counter of counters) examiner.tellFact(counter)
+    return { surveys, findings: await examiner.findings(), unexamined, bytes: before }
+  } finally {
+    examiner.close()
+  }
+}
+
+async function start({ engine }: Opened, { worker, health = healthAddress(), signal }: ExamineOptions): Promise<Examiner> {
+  const { WorkerEngine } = await loadRemote()
+  if (worker ?? engine instanceof WorkerEngine) return WorkerEngine.start(undefined, () => health)
+  return LocalExaminer.load(health, signal)
+}
+
+/** Each tensor at its first node, in the order of the file. */
+function firstNodes(tensors: Iterable<Tensor>, unexamined: Unexamined[]): Tensor[] {
+  const byId = new Map<number, Tensor>()
+  for (const tensor of tensors) {
+    if (byId.has(tensor.id)) continue
+    byId.set(tensor.id, tensor)
+    if (tensor.isPlaceholder) unexamined.push({ tensor, reason: 'placeholder', error: undefined })
+  }
+  return [...byId.values()].filter(({ isPlaceholder }) => !isPlaceholder).sort((a, b) => a.id - b.id)
+}
+
+/** The tensors within the budget: as many as possible. */
+function budgeted(tensors: Tensor[], maxBytes: number, unexamined: Unexamined[]): Tensor[] {
+  let left = maxBytes
+  const kept = new Set<Tensor>()
+  for (const tensor of [...tensors].sort((a, b) => a.stored - b.stored)) {
+    if (tensor.stored > left) unexamined.push({ tensor, reason: 'budget', error: undefined })
+    else {
+      left -= tensor.stored
+      kept.add(tensor)
+    }
+  }
+  return tensors.filter((tensor) => kept.has(tensor))
+}
+
+function* groups(tensors: readonly Tensor[]): Generator<Tensor[]> {
+  let group: Tensor[] = []
+  let bytes = 0
+  for (const tensor of tensors) {
+    if (group.length > 0 && (bytes + tensor.stored > GROUP_BYTES || group.length === GROUP_TENSORS)) {
+      yield group
+      group = []
+      bytes = 0
+    }
+    group.push(tensor)
+    bytes += tensor.stored
+  }
+  if (group.length > 0) yield group
+}
+
+interface GroupOptions {
+  readonly signal: AbortSignal | undefined
+  readonly take: (survey: TensorSurvey) => void
+  readonly fail: (tensor: Tensor, error: EspalierError) => void
+  readonly onLoaded: (loaded: number) => void
+}
+
+/** Surveys tensors that are read together. If bytes cannot be fetched, each is read on its own. */
+async function surveyGroup(opened: Opened, examiner: Examiner, tensors: readonly Tensor[], options: GroupOptions): Promise<void> {
+  const { signal, take, fail, onLoaded } = options
+  const surveying = tensors.map((tensor) => new TensorJob(opened, examiner, tensor))
+  const ranges = surveying.flatMap(({ plan }) => plan.order.map((i) => plan.chunks[i]!))
+  const places = surveying.flatMap((job) => job.plan.order.map((chunk, i) => ({ job, chunk, isLast: i + 1 === job.plan.count })))
+  let next = 0
+  // Also those that have no chunks.
+  const finishThrough = async (last: TensorJob | undefined): Promise<void> => {
+    while (next < surveying.length) {
+      const job = surveying[next++]!
+      const outcome = await job.finish()
+      if (outcome instanceof EspalierError) fail(job.tensor, outcome)
+      else take({ tensor: job.tensor, ...outcome })
+      if (job === last) return
+    }
+  }
+  try {
+    await forEachRange(opened.reader, ranges, { signal, inOrder: true, onProgress: ({ loaded }) => onLoaded(loaded) }, (i, stored) => {
+      const { job, chunk, isLast } = places[i]!
+      const adding = job.add(chunk, stored)
+      return isLast ? Promise.resolve(adding).then(() => finishThrough(job)) : adding
+    })
+    await finishThrough(undefined)
+  } catch (error) {
+    signal?.throwIfAborted()
+    if (!isOfTheFile(error)) throw error
+    // Bytes that cannot be fetched, such as those of a missing file: all other tensors can be read.
+    if (tensors.length === 1) fail(tensors[0]!, error)
+    else for (const { tensor } of surveying.slice(next)) await surveyGroup(opened, examiner, [tensor], options)
+  } finally {
+    for (const job of surveying) job.close()
+  }
+}
+
+/** The survey of one tensor. An error of its bytes is its outcome, so that others can go on. */
+class TensorJob {
+  readonly plan: Plan
+  readonly #examiner: Examiner
+  #job: SurveyJob | undefined
+  #error: EspalierError | undefined
+
+  constructor(
+    opened: Opened,
+    examiner: Examiner,
+    readonly tensor: Tensor,
+  ) {
+    this.#examiner = examiner
+    this.plan = new Plan(opened.tree, tensor.id, DTYPES.indexOf(tensor.dtype), [])
+  }
+
+  add(chunk: number, stored: Uint8Array): void | Promise<void> {
+    if (this.#error) return
+    const note = (error: unknown): void => {
+      if (!isOfTheFile(error)) throw error
+      this.#error ??= error
+    }
+    try {
+      return this.#started().add(chunk, stored)?.catch(note)
+    } catch (error) {
+      note(error)
+    }
+  }
+
+  async finish(): Promise<SurveyResult | EspalierError> {
+    return this.#error ?? this.#started().result(this.tensor.path)
+  }
+
+  close(): void {
+    this.#job?.close()
+    this.#job = undefined
+  }
+
+  #started(): SurveyJob {
+    return (this.#job ??= this.#examiner.survey(this.plan, this.tensor.shape))
+  }
+}
+
+/** Whether an error says that the file is damaged or in part missing, and not that it cannot be read now. */
+function isOfTheFile(error: unknown): error is EspalierError {
+  return error instanceof EspalierError && OF_FILES.has(error.code)
+}
+
+const OF_FILES: ReadonlySet<string> = new Set(['chunk_corrupt', 'base_mismatch', 'truncated', 'unsupported_codec', 'file_missing', 'foreign_invalid'])

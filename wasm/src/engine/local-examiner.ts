@@ -1,0 +1,49 @@
+// Surveys tensors in this thread.
+import type { CoreInput } from '../core/module.js'
+import { Decoder } from './decoder.js'
+import type { Examiner, SurveyJob } from './examiner.js'
+import type { Plan } from './plan.js'
+import { HealthCheck, type Fact, type Finding } from './surveying.js'
+
+/** An instance of health.wasm. */
+export class LocalExaminer implements Examiner {
+  readonly #check: HealthCheck
+
+  private constructor(check: HealthCheck) {
+    this.#check = check
+  }
+
+  /** @param input the location of health.wasm */
+  static async load(input: CoreInput, signal?: AbortSignal): Promise<LocalExaminer> {
+    return new LocalExaminer(new HealthCheck((await Decoder.load(input, signal)).core))
+  }
+
+  ready(): undefined {
+    return undefined
+  }
+
+  survey(plan: Plan, shape: readonly number[]): SurveyJob {
+    const surveying = this.#check.survey(plan, plan.dtype, shape)
+    return {
+      add: (i, stored) => {
+        try {
+          surveying.add(plan.task(i), stored)
+        } catch (error) {
+          throw plan.locate(error, i)
+        }
+      },
+      result: (path) => this.#check.add(path, surveying),
+      close: () => surveying.close(),
+    }
+  }
+
+  tellFact(fact: Fact): void {
+    this.#check.tell(fact)
+  }
+
+  findings(): readonly Finding[] {
+    return this.#check.findings()
+  }
+
+  close(): void {}
+}

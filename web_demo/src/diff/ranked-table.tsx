@@ -1,0 +1,158 @@
+// The changed tensors by layer, largest change first.
+import { useState } from 'preact/hooks'
+import { formatExact } from '../ui/format'
+import { formatShare } from '../ui/format-share'
+import { shortNumber } from '../ui/chart-number'
+import { visible } from '../ui/visible'
+import { deltaColour, formatRelative } from './delta-colour'
+import { DeltaHeatmap, hasHeatmap } from './delta-heatmap'
+import { cosineText, DeltaResult } from './delta-result'
+import type { Deltas } from './deltas'
+import { ElidedPath } from './elided-path'
+import type { Layer, Order, Row } from './ranking'
+
+interface RankedTableProps {
+  readonly layers: readonly Layer[]
+  readonly order: Order
+  /** The side of each pair that is in the tree. */
+  readonly shown: 'before' | 'after'
+  onOrder(order: Order): void
+  onSelect(item: number): void
+  /** Called to read all elements of a sampled or unread pair. */
+  onMeasure(row: Row): void
+}
+
+const COLUMNS = [
+  { order: 'path', name: 'tensor', title: 'Sort by key path' },
+  { order: 'relative', name: '‖Δ‖/‖W‖', title: 'Sort by relative change: the norm of the difference over that of the tensor before' },
+  { order: 'changed', name: 'changed', title: 'Sort by the share of elements that changed' },
+  { order: 'cosine', name: 'cosine', title: 'Sort by the cosine of the angle between before and after, least similar first' },
+  { order: 'max', name: 'max |Δ|', title: 'Sort by the largest change of an element' },
+] as const
+
+/** So many rows in all are shown at once; of more, only the first layer is open. */
+const FEW = 30
+/** Layers, and rows of a layer, that are listed at first and added by "more". */
+const PAGE = 100
+
+/** A table with a group of rows for each layer. */
+export function RankedTable({ layers, order, shown, onOrder, onSelect, onMeasure }: RankedTableProps) {
+  const [isOpen, setOpen] = useState<ReadonlyMap<string, boolean>>(new Map())
+  const [listed, setListed] = useState(PAGE)
+  const rows = layers.reduce((sum, layer) => sum + layer.rows.length, 0)
+  return (
+    <>
+      <table class="ranking" aria-label="Changed tensors">
+        <thead>
+          <tr>
+            {COLUMNS.map(({ order: by, name, title }) => (
+              <th scope="col" class={`rank-${by}`} aria-sort={by !== order ? 'none' : isAscending(by) ? 'ascending' : 'descending'}>
+                <button type="button" class="plain" title={title} onClick={() => onOrder(by)}>{name}{by === order && <span aria-hidden="true"> {isAscending(by) ? '▴' : '▾'}</span>}</button>
+              </th>
+            ))}
+          </tr>
+        </thead>
+        {layers.slice(0, listed).map((layer, i) => (
+          <LayerRows
+            key={layer.path} layer={layer} shown={shown} onSelect={onSelect} onMeasure={onMeasure}
+            isOpen={isOpen.get(layer.path) ?? (rows <= FEW || i === 0)}
+            onOpen={(open) => setOpen((before) => new Map(before).set(layer.path, open))}
+          />
+        ))}
+      </table>
+      {layers.length > listed && <p><button type="button" onClick={() => setListed(listed + PAGE)}>Show more</button> of {formatExact(layers.length)} layers</p>}
+    </>
+  )
+}
+
+function LayerRows({ layer, isOpen, onOpen, shown, onSelect, onMeasure }: {
+  layer: Layer
+  isOpen: boolean
+  onOpen: (isOpen: boolean) => void
+} & Pick<RankedTableProps, 'shown' | 'onSelect' | 'onMeasure'>) {
+  const [listed, setListed] = useState(PAGE)
+  const { path, rows, deltas, isPartial } = layer
+  return (
+    <tbody>
+      <tr class="layer">
+        <th scope="rowgroup" title={visible(path)}>
+          <button type="button" class="plain" aria-expanded={isOpen} onClick={() => onOpen(!isOpen)}>
+            <span class={isOpen ? 'twist is-open' : 'twist is-closed'} aria-hidden="true" />
+            <ElidedPath path={path || '(root)'} />
+            <span class="quiet">{formatExact(rows.length)}</span>
+          </button>
+        </th>
+        <Figures deltas={deltas} isPartial={isPartial} />
+      </tr>
+      {isOpen && rows.slice(0, listed).map((row) => <TensorRow key={row.pair.key} row={row} layer={path} shown={shown} onSelect={onSelect} onMeasure={onMeasure} />)}
+      {isOpen && rows.length > listed && (
+        <tr><td colSpan={COLUMNS.length}><button type="button" onClick={() => setListed(listed + PAGE)}>Show more</button> of {formatExact(rows.length)} tensors</td></tr>
+      )}
+    </tbody>
+  )
+}
+
+function TensorRow({ row, layer, shown, onSelect, onMeasure }: { row: Row; layer: string } & Pick<RankedTableProps, 'shown' | 'onSelect' | 'onMeasure'>) {
+  const [isOpen, setOpen] = useState(false)
+  const [hasPicture, setPicture] = useState(false)
+  const { pair, deltas, isSampled, error } = row
+  const { path, tied, before, after, isChanged } = pair
+  return (
+    <>
+      <tr class={isChanged || deltas?.differing ? 'change-data' : 'change-unknown'} data-path={path}>
+        <th scope="row" title={visible(path)}>
+          <span class="row-name">
+            <button type="button" class="plain twister" aria-expanded={isOpen} aria-label={`Figures of ${visible(path)}`} onClick={() => setOpen(!isOpen)}>
+              <span class={isOpen ? 'twist is-open' : 'twist is-closed'} aria-hidden="true" />
+            </button>
+            <button type="button" class="plain" aria-label={visible(path)} onClick={() => onSelect(pair[shown].node.id)}>
+              <ElidedPath path={layer === '' ? path : path.slice(layer.length + 1)} />
+            </button>
+            {tied > 0 && <span class="quiet" title={`${tied} more paths have this tensor`}>+{formatExact(tied)} tied</span>}
+          </span>
+        </th>
+        {error !== undefined ? <td colSpan={COLUMNS.length - 1} class="bad">{visible(error)}</td>
+          : before.dtype === 'opaque' ? <td colSpan={COLUMNS.length - 1}>{isChanged ? 'bytes differ; opaque blocks have no figures' : 'opaque, not compared'}</td>
+          : <Figures deltas={deltas} isPartial={isSampled} />}
+      </tr>
+      {isOpen && (
+        <tr class="details">
+          <td colSpan={COLUMNS.length}>
+            {layer !== '' && <p><code>{visible(path)}</code></p>}
+            {deltas && <DeltaResult deltas={deltas} isSampled={isSampled} ofAll={before.elements} />}
+            {before.dtype !== 'opaque' && (
+              <p class="actions">
+                {(isSampled || !deltas) && <button type="button" onClick={() => onMeasure(row)}>Compare all elements</button>}{' '}
+                {!hasPicture && hasHeatmap(before) && <button type="button" onClick={() => setPicture(true)}>Heatmap of the change</button>}
+              </p>
+            )}
+            {hasPicture && <DeltaHeatmap before={before} after={after} />}
+          </td>
+        </tr>
+      )}
+    </>
+  )
+}
+
+/** The cells of a row. What is not exact is marked. */
+function Figures({ deltas, isPartial }: { deltas: Deltas | undefined; isPartial: boolean }) {
+  if (!deltas) return <td colSpan={COLUMNS.length - 1} class="quiet">not measured yet</td>
+  const { relative, differing, elements, cosine, max, notComparable } = deltas
+  const about = isPartial && <abbr title="Of a sample, or of some of the tensors" class="about">≈</abbr>
+  return (
+    <>
+      <td class="rank-relative">
+        <span class="swatch" style={{ background: deltaColour(notComparable > 0 ? Infinity : relative) }} aria-hidden="true" />
+        {about}{formatRelative(relative)}
+        {notComparable > 0 && <span class="bad" title={`${formatExact(notComparable)} elements changed from or to NaN or infinity`}>{formatExact(notComparable)} not finite</span>}
+      </td>
+      <td class="rank-changed">{about}{formatShare(differing / elements)}</td>
+      <td class="rank-cosine">{about}{cosine === undefined ? '–' : cosineText(cosine)}</td>
+      <td class="rank-max">{about}{shortNumber(max, 3)}</td>
+    </>
+  )
+}
+
+function isAscending(order: Order): boolean {
+  return order === 'path' || order === 'cosine'
+}

@@ -1,0 +1,99 @@
+// Ranks pairs of tensors by how far they moved, by layer, as `espalier diff --stat` does.
+import { DeltaSum, type Deltas } from './deltas'
+import { layerOf } from './layer'
+import type { Measured } from './measure'
+import type { Pair } from './pairs'
+
+/** What the rows are sorted by; the first is the default. */
+export type Order = 'relative' | 'changed' | 'cosine' | 'max' | 'path'
+
+/** A pair, and what is known of it. */
+export interface Row {
+  readonly pair: Pair
+  readonly deltas: Deltas | undefined
+  readonly isSampled: boolean
+  readonly error: string | undefined
+}
+
+/** The rows of a layer. Its figures leave out tensors of one element, such as step counters, unless it has no others. */
+export interface Layer {
+  readonly path: string
+  readonly rows: readonly Row[]
+  /** Undefined until a row has figures. */
+  readonly deltas: Deltas | undefined
+  /** Whether the figures are not those of all elements of all its rows. */
+  readonly isPartial: boolean
+}
+
+/** All layers, largest change first, and pairs that turned out to be equal, which are hidden. */
+export interface Ranking {
+  readonly layers: readonly Layer[]
+  readonly changed: number
+  readonly equal: number
+  /** Pairs that only a read can compare, and that were not read whole. */
+  readonly unknown: number
+}
+
+/** Ranks what was measured. What has no figures yet comes last, in the order of the tree. */
+export function rank(pairs: readonly Pair[], measured: ReadonlyMap<string, Measured>, order: Order): Ranking {
+  const byLayer = new Map<string, Pair[]>()
+  let [changed, equal, unknown] = [0, 0, 0]
+  for (const pair of pairs) {
+    const found = measured.get(pair.key)
+    const names = 1 + pair.tied
+    if (found && 'deltas' in found && found.deltas.differing > 0) changed += names
+    else if (pair.isChanged) changed += names
+    else if (found && 'deltas' in found && found.extent === 'all') {
+      equal += names
+      continue
+    } else unknown += names
+    const layer = layerOf(pair.path)
+    const others = byLayer.get(layer)
+    if (others) others.push(pair)
+    else byLayer.set(layer, [pair])
+  }
+  const layers = [...byLayer].map(([path, members]) => layerFrom(path, members, measured, order))
+  return { layers: sorted(layers, order, ({ path }) => path), changed, equal, unknown }
+}
+
+function layerFrom(path: string, pairs: readonly Pair[], measured: ReadonlyMap<string, Measured>, order: Order): Layer {
+  const [sum, singles] = [new DeltaSum(), new DeltaSum()]
+  let isPartial = false
+  const rows = pairs.map((pair): Row => {
+    const found = measured.get(pair.key)
+    if (!found || 'error' in found) {
+      isPartial = true
+      return { pair, deltas: undefined, isSampled: false, error: found?.error }
+    }
+    const isSampled = found.extent === 'sample'
+    isPartial ||= isSampled
+    ;(pair.before.elements === 1 ? singles : sum).merge(found.sum)
+    return { pair, deltas: found.deltas, isSampled, error: undefined }
+  })
+  const total = sum.elements > 0 ? sum : singles
+  return {
+    path, isPartial, deltas: total.elements > 0 ? total.result : undefined,
+    rows: sorted(rows, order, ({ pair }) => pair.path),
+  }
+}
+
+/** Larger changes first. Norms leave out what is not comparable, so such tensors come before all others. */
+function sorted<T extends { readonly deltas: Deltas | undefined }>(list: readonly T[], order: Order, pathOf: (one: T) => string): T[] {
+  if (order === 'path') return [...list].sort((a, b) => (pathOf(a) < pathOf(b) ? -1 : 1))
+  const ranks = new Map(list.map((one) => [one, rankOf(one.deltas, order)]))
+  return [...list].sort((a, b) => {
+    const [x, y] = [ranks.get(a)!, ranks.get(b)!]
+    // Infinity - Infinity is NaN.
+    return y[0] - x[0] || (y[1] === x[1] ? 0 : y[1] - x[1])
+  })
+}
+
+function rankOf(deltas: Deltas | undefined, order: Exclude<Order, 'path'>): readonly [group: number, size: number] {
+  if (!deltas) return [0, 0]
+  const group = deltas.notComparable > 0 ? 2 : 1
+  if (order === 'changed') return [group, deltas.differing / deltas.elements]
+  if (order === 'max') return [group, deltas.max]
+  // A tensor of zeros has no direction, and no cosine: it comes after the others.
+  if (order === 'cosine') return [group, -(deltas.cosine ?? 2)]
+  return [group, deltas.relative]
+}

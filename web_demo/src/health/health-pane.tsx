@@ -1,0 +1,99 @@
+// What is wrong with the file: the findings of its examination, the worst first.
+import type { Finding, HealthRule, Severity } from 'espalier'
+import { useState } from 'preact/hooks'
+import type { OpenFile } from '../data/open-file'
+import { formatBytes } from '../ui/format'
+import { visible } from '../ui/visible'
+import { useExamination } from './examination'
+import { counted, ExaminationStatus } from './examination-status'
+import './health.css'
+
+interface HealthPaneProps {
+  readonly file: OpenFile
+  onSelect(item: number): void
+}
+
+/** Findings of a rule that are listed at first, and added by "more". */
+const PAGE = 20
+
+const TITLES: { readonly [rule in HealthRule]: string } = {
+  unreadable: 'Cannot be read', nan: 'Not a number', infinite: 'Infinite', negative_squares: 'Negative averages of squares',
+  all_zero: 'All zero', constant: 'All equal', dead_rows: 'Dead rows', dead_columns: 'Dead columns', outlier_rows: 'Outlier rows',
+  outlier_columns: 'Outlier columns', norm: 'Out of range of its kind', saturated: 'Saturated', equal_tensors: 'Equal bytes under two names',
+  mixed_dtypes: 'Another dtype than its kind', zero_moments: 'Moments that are zero', unequal_steps: 'Steps that disagree',
+}
+const WORDS: readonly Severity[] = ['fault', 'warning', 'note']
+
+/** Shows them; the examination goes on when the pane is left. */
+export function HealthPane({ file, onSelect }: HealthPaneProps) {
+  const examination = useExamination(file)
+  const { result, surveys, status } = examination.state
+  const byRule = new Map<HealthRule, Finding[]>()
+  for (const finding of result?.findings ?? []) {
+    const list = byRule.get(finding.rule)
+    if (list) list.push(finding)
+    else byRule.set(finding.rule, [finding])
+  }
+  return (
+    <section class="health">
+      <div role="status">
+        {result && <p class={`verdict is-${worstOf(result.findings)}`}>{summaryOf(result.findings)} <span class="quiet">{counted(surveys.length, 'tensor')} examined, {formatBytes(result.bytes)} read.</span></p>}
+        {status === 'running' && surveys.length > 0 && <p class="quiet">{counted(surveys.length, 'tensor')} so far</p>}
+      </div>
+      <ExaminationStatus examination={examination} />
+      {[...byRule].map(([rule, findings]) => <RuleFindings key={rule} file={file} title={TITLES[rule]} findings={findings} onSelect={onSelect} />)}
+    </section>
+  )
+}
+
+function RuleFindings({ file, title, findings, onSelect }: { file: OpenFile; title: string; findings: readonly Finding[]; onSelect: (item: number) => void }) {
+  const [listed, setListed] = useState(PAGE)
+  const { severity } = findings[0]!
+  return (
+    <section class={`finding-group is-${severity}`}>
+      <h2><span class={`severity is-${severity}`}>{severity}</span> {title} <span class="quiet">{findings.length > 1 && findings.length}</span></h2>
+      <ul>
+        {findings.slice(0, listed).map(({ path, other, text }) => (
+          <li>
+            <Place file={file} path={path} onSelect={onSelect} />
+            <span>{visible(text)}{other !== undefined && <>{' '}<Place file={file} path={other} onSelect={onSelect} /></>}</span>
+          </li>
+        ))}
+      </ul>
+      {findings.length > listed && <button type="button" onClick={() => setListed(listed + PAGE)}>Show more of {findings.length}</button>}
+    </section>
+  )
+}
+
+/** A key path that leads to its node. */
+function Place({ file, path, onSelect }: { file: OpenFile; path: string; onSelect: (item: number) => void }) {
+  return (
+    <button
+      type="button"
+      class="plain path"
+      onClick={() => {
+        const node = nodeAt(file, path)
+        if (node !== undefined) onSelect(node)
+      }}
+    >
+      {visible(path)}
+    </button>
+  )
+}
+
+function nodeAt({ checkpoint }: OpenFile, path: string): number | undefined {
+  try {
+    return checkpoint.get(path)?.id
+  } catch {
+    return undefined
+  }
+}
+
+function worstOf(findings: readonly Finding[]): Severity | 'well' {
+  return findings[0]?.severity ?? 'well'
+}
+
+function summaryOf(findings: readonly Finding[]): string {
+  const parts = WORDS.map((word) => [word, findings.filter(({ severity }) => severity === word).length] as const).filter(([, count]) => count > 0)
+  return parts.length === 0 ? 'Nothing found.' : `${parts.map(([word, count]) => counted(count, word)).join(', ')}.`
+}

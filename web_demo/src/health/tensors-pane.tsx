@@ -1,0 +1,107 @@
+// Statistics of all tensors: a table to sort and filter, and charts layer by layer.
+import type { TensorSurvey } from 'espalier'
+import { useMemo, useState } from 'preact/hooks'
+import type { OpenFile } from '../data/open-file'
+import { saveFile } from '../tensor/save-file'
+import { formatExact } from '../ui/format'
+import { visible } from '../ui/visible'
+import { useExamination } from './examination'
+import { ExaminationStatus } from './examination-status'
+import { LayerChart } from './layer-chart'
+import { layerSeries } from './layer-series'
+import { COLUMNS, toCsv, type SurveyColumn } from './survey-columns'
+import './health.css'
+
+interface TensorsPaneProps {
+  readonly file: OpenFile
+  readonly selected: number
+  onSelect(item: number): void
+}
+
+/** Rows drawn at first, and added by "more". */
+const PAGE = 200
+
+/** Shows the surveys as they come. */
+export function TensorsPane({ file, selected, onSelect }: TensorsPaneProps) {
+  const examination = useExamination(file)
+  const { surveys, status } = examination.state
+  const [words, setWords] = useState('')
+  const [sorting, setSorting] = useState<{ readonly column: SurveyColumn; readonly isDescending: boolean }>()
+  const [listed, setListed] = useState(PAGE)
+  // While it runs the array is the same one, longer.
+  const { length } = surveys
+  const found = useMemo(() => surveys.filter(({ tensor }) => matches(tensor.path, words)), [surveys, length, words])
+  const rows = useMemo(() => (sorting ? [...found].sort(ordering(sorting.column, sorting.isDescending)) : found), [found, sorting])
+  const series = useMemo(() => layerSeries(found), [found])
+  const sortBy = (column: SurveyColumn): void => {
+    // Large numbers first: they are what one looks for.
+    setSorting((before) => (before?.column !== column ? { column, isDescending: true } : before.isDescending ? { column, isDescending: false } : undefined))
+    setListed(PAGE)
+  }
+  const save = (): void => {
+    const bytes = new TextEncoder().encode(toCsv(rows))
+    void saveFile(`${file.name}.csv`, bytes.length, async function* () {
+      yield bytes
+    })
+  }
+  return (
+    <section class="tensors">
+      <ExaminationStatus examination={examination} />
+      {surveys.length > 0 && (
+        <>
+          <div class="toolbar">
+            <label>Names with <input type="search" value={words} onInput={({ currentTarget }) => setWords(currentTarget.value)} placeholder="q_proj weight" /></label>
+            <button type="button" onClick={save} disabled={rows.length === 0}>Save as CSV</button>
+            <output>{formatExact(rows.length)} of {formatExact(surveys.length)} tensors{status === 'running' ? ' so far' : ''}</output>
+          </div>
+          {series.length > 0 && <LayerChart series={series} onSelect={onSelect} />}
+          <div class="table-scroll" role="region" aria-label="Statistics of tensors" tabIndex={0}>
+            <table class="surveys">
+              <thead>
+                <tr>
+                  <th scope="col">Tensor</th>
+                  {COLUMNS.map((column) => {
+                    const isSorted = sorting?.column === column
+                    return (
+                      <th scope="col" title={column.title} aria-sort={isSorted ? (sorting.isDescending ? 'descending' : 'ascending') : undefined}>
+                        <button type="button" class="plain" onClick={() => sortBy(column)}>{column.name}{isSorted && (sorting.isDescending ? ' ↓' : ' ↑')}</button>
+                      </th>
+                    )
+                  })}
+                </tr>
+              </thead>
+              <tbody>
+                {rows.slice(0, listed).map((survey) => {
+                  const { node, path } = survey.tensor
+                  return (
+                    <tr key={node.id} class={node.id === selected ? 'is-selected' : ''}>
+                      <th scope="row" title={visible(path)}><button type="button" class="plain path" onClick={() => onSelect(node.id)}><bdi>{visible(path)}</bdi></button></th>
+                      {COLUMNS.map((column) => <td class={`s-${column.id}`}>{column.text(survey)}</td>)}
+                    </tr>
+                  )
+                })}
+              </tbody>
+            </table>
+          </div>
+          {rows.length > listed && <p><button type="button" onClick={() => setListed(listed + PAGE)}>Show more</button> of {formatExact(rows.length)}</p>}
+        </>
+      )}
+    </section>
+  )
+}
+
+/** Whether a path has all of the words, in any order. */
+function matches(path: string, words: string): boolean {
+  const lower = path.toLowerCase()
+  return words.toLowerCase().split(/\s+/).every((word) => lower.includes(word))
+}
+
+/** Tensors without the figure come last. */
+function ordering({ value }: SurveyColumn, isDescending: boolean): (a: TensorSurvey, b: TensorSurvey) => number {
+  return (a, b) => {
+    const [x, y] = [value(a), value(b)]
+    if (x === undefined || y === undefined) return Number(x === undefined) - Number(y === undefined)
+    const order = typeof x === 'string' ? x.localeCompare(String(y)) : x - Number(y)
+    return isDescending ? -order : order
+  }
+}

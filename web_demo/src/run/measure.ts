@@ -1,0 +1,69 @@
+// What one step says of a tensor. All reading of a run is in measure(): another source of figures can take its place.
+import type { Tensor } from 'espalier'
+import { bitsOf, layoutOf, toSlice } from '../tensor/layout'
+import { toNumbers } from '../tensor/numbers'
+import { planSample } from '../tensor/sample-plan'
+import { BucketCounter, type Buckets } from './buckets'
+
+/** The figures of a tensor at a step. */
+export interface Point {
+  readonly elements: number
+  /** How many of them were read; the figures of a part are estimates of the whole. */
+  readonly read: number
+  /** The sum of the squares of the finite values. */
+  readonly squares: number
+  /** The sum of the squares of the differences from the step before; undefined without such a tensor there. */
+  readonly moved: number | undefined
+  /** NaNs and infinities. */
+  readonly bad: number
+  /** Undefined where a survey has too many to keep. */
+  readonly buckets: Buckets | undefined
+}
+
+/** A larger tensor is sampled: this much is a second's work for some hundred tensors. */
+const MOST_BYTES = 4 << 20
+/** Slices of a sample, each within one chunk of a MiB. */
+const SLICES = 4
+
+/** Whether a run has figures of a tensor: of floats only. Indices and masks have no norm. */
+export function isMeasured({ dtype, elements, isPlaceholder }: Tensor): boolean {
+  return /^b?f\d/.test(dtype) && elements > 0 && !isPlaceholder
+}
+
+/** The figures of a tensor. @param before the same tensor at the step before */
+export async function measure(tensor: Tensor, before: Tensor | undefined, signal: AbortSignal): Promise<Point> {
+  const earlier = before && isSameShape(tensor, before) ? before : undefined
+  const counter = new BucketCounter()
+  let [read, squares, moved, bad] = [0, 0, 0, 0]
+  for (const slice of slicesOf(tensor)) {
+    const options = { signal, ...(slice ? { slice } : {}) }
+    const [now, then] = await Promise.all([tensor.read(options).then(toNumbers), earlier?.read(options).then(toNumbers)])
+    read += now.length
+    counter.add(now instanceof Float32Array ? now : Float32Array.from(now))
+    for (let i = 0; i < now.length; i++) {
+      const value = now[i]!
+      if (!Number.isFinite(value)) {
+        bad++
+        continue
+      }
+      squares += value * value
+      const change = then ? value - then[i]! : 0
+      if (Number.isFinite(change)) moved += change * change
+    }
+  }
+  const { elements } = tensor
+  const scale = elements / read
+  return { elements, read, squares: squares * scale, moved: earlier && moved * scale, bad, buckets: counter.result(scale) }
+}
+
+function isSameShape(a: Tensor, b: Tensor): boolean {
+  return String(a.shape) === String(b.shape)
+}
+
+function slicesOf(tensor: Tensor): readonly (ReturnType<typeof toSlice> | undefined)[] {
+  if ((tensor.elements * bitsOf(tensor.dtype)) / 8 <= MOST_BYTES) return [undefined]
+  const layout = layoutOf(tensor)
+  const runs = planSample(layout)
+  const every = Math.max(1, Math.ceil(runs.length / SLICES))
+  return runs.filter((_, i) => i % every === 0).map(({ ranges }) => toSlice(layout, ranges))
+}

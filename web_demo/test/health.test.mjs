@@ -1,0 +1,34 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { layerSeries } from '../build/health/layer-series.js'
+import { COLUMNS, toCsv } from '../build/health/survey-columns.js'
+
+const survey = (path, values = {}) => ({
+  tensor: { path, dtype: 'f32', shape: [2, 3], elements: 6, node: { id: 1 } },
+  finite: 6, zeros: 0, nan: 0, inf: 0, min: -1, max: 2, mean: 0.5, std: 1, norm: 3, rms: 1.5, sizes: [1, 2, 3, 4], saturated: 0, deadRows: 0, deadColumns: 0,
+  ...values,
+})
+
+test('tensors that differ in the number of their layer are one series, in the order of the layers', () => {
+  const paths = ['model/layers/10/w', 'model/layers/2/w', 'model/layers/2/b', 'model.layers.3.x', 'model.layers.1.x', 'model/h2o', 'experts/0/w']
+  assert.deepEqual(
+    layerSeries(paths.map((path) => survey(path))).map(({ kind, points }) => [kind, points.map(({ layer }) => layer)]),
+    [['model/layers/*/w', [2, 10]], ['model.layers.*.x', [1, 3]]],
+  )
+  assert.deepEqual(layerSeries([survey('a/0', { finite: 0 }), survey('a/1')]), [], 'without numbers there is nothing to draw')
+})
+
+test('the table as CSV has every digit, and no formulas', () => {
+  const csv = toCsv([survey('=cmd("x")', { mean: 1 / 3, nan: 2 }), survey('a', { finite: 0, min: undefined })])
+  const [head, first, second] = csv.split('\r\n')
+  assert.equal(head.split(',')[0], 'path')
+  assert.ok(first.startsWith('"\'=cmd(""x"")","f32","[2, 3]",6,-1,2,0.3333333333333333,'))
+  assert.equal(second.split(',').filter((cell) => cell === '').length, 9)
+  assert.equal(csv.split('\r\n').length, 4)
+})
+
+test('a figure that a tensor lacks is empty', () => {
+  const min = COLUMNS.find(({ id }) => id === 'min')
+  assert.equal(min.text(survey('a', { finite: 0 })), '')
+  assert.equal(min.text(survey('a', { min: 12345678n })), '1.235e7')
+})

@@ -1,0 +1,84 @@
+// Reads the steps of a run, and follows it as it grows.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { write } from 'espalier'
+import { seriesAmong } from '../../build/run/series.js'
+import { figuresOf } from '../../build/run/rows.js'
+import { Survey } from '../../build/run/survey.js'
+
+/** A file that counts how often its bytes are asked for. */
+class Counted extends File {
+  reads = 0
+  slice(...range) {
+    this.reads++
+    return super.slice(...range)
+  }
+}
+
+let written = 0
+const file = async (path, state, time = ++written) => {
+  const input = new Counted([state instanceof Uint8Array ? state : await write(state)], path)
+  return { path, size: input.size, time, input, siblings: undefined }
+}
+const weight = (...values) => ({ w: Float32Array.from(values) })
+
+/** The series of files in a new survey, once all is read. */
+async function settled(survey, files) {
+  survey.update(seriesAmong(files)[0].files)
+  const end = Date.now() + 10_000
+  while (survey.isReading) {
+    assert.ok(Date.now() < end, 'it goes on for ever')
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+}
+const summary = (survey) => survey.steps.map((step) => {
+  const figures = figuresOf({ path: 'w', tensors: ['w'] }, step)
+  return [step.step, figures?.norm, figures?.update]
+})
+
+test('each step is compared with the one before, and new files are picked up without reading the others again', async () => {
+  const files = [await file('step-20.espalier', weight(0, 5)), await file('step-3.espalier', weight(3, 4))]
+  const survey = new Survey(() => {})
+  await settled(survey, files)
+  assert.deepEqual(summary(survey), [[3, 5, undefined], [20, 5, Math.sqrt(10) / 5]])
+  const before = files.map(({ input }) => input.reads)
+  files.push(await file('step-100.espalier', weight(0, 10)))
+  await settled(survey, files)
+  assert.deepEqual(summary(survey).at(-1), [100, 10, 0.5])
+  assert.equal(files[1].input.reads, before[1], 'the first step has nothing to do with the last')
+  // Another survey of the same files reads nothing.
+  const reads = files.map(({ input }) => input.reads)
+  const again = new Survey(() => {})
+  await settled(again, files)
+  assert.deepEqual(summary(again), summary(survey))
+  assert.deepEqual(files.map(({ input }) => input.reads), reads)
+})
+
+test('a file that cannot be read is named, and read once it is complete', async () => {
+  const whole = await write(weight(3, 4))
+  const files = [await file('step-1.espalier', weight(3, 0)), await file('step-2.espalier', whole.subarray(0, 60)), await file('step-3.espalier', weight(3, 0))]
+  const survey = new Survey(() => {})
+  await settled(survey, files)
+  assert.match(survey.steps[1].problem, /./)
+  assert.deepEqual(summary(survey), [[1, 3, undefined], [2, undefined, undefined], [3, 3, 0]], 'the next is compared with the last good one')
+  files[1] = await file('step-2.espalier', whole)
+  await settled(survey, files)
+  assert.deepEqual(summary(survey), [[1, 3, undefined], [2, 5, 0.8], [3, 3, 4 / 3]])
+})
+
+test('where names tell no step, states do', async () => {
+  const files = [await file('a.espalier', { ...weight(1), step: 30 }), await file('b.espalier', { ...weight(2), step: 10 })]
+  const survey = new Survey(() => {})
+  await settled(survey, files)
+  assert.deepEqual(summary(survey), [[10, 2, undefined], [30, 1, 1]])
+})
+
+test('a survey that is stopped says nothing more', async () => {
+  let changes = 0
+  const survey = new Survey(() => changes++)
+  survey.update(seriesAmong([await file('step-1.espalier', weight(1)), await file('step-2.espalier', weight(2))])[0].files)
+  survey.stop()
+  const before = changes
+  await new Promise((resolve) => setTimeout(resolve, 200))
+  assert.equal(changes, before)
+})

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
 import { write } from 'espalier'
-import { choose, focused, inEachBrowser, press, rows, said, tree } from './support/page.mjs'
+import { choose, focused, inEachBrowser, press, rows, said, tree, violations } from './support/page.mjs'
 
 const dense = () => ({ attn: { q: { weight: new Float32Array(2500).fill(1) } }, mlp: { weight: new Float32Array(100).fill(2) }, bias: new Float32Array(2) })
 
@@ -111,27 +111,30 @@ inEachBrowser((kind, browser) => {
       await page.evaluate((name) => [...document.querySelectorAll('.sort')].find(({ textContent }) => textContent === name).focus(), name)
       await page.keyboard.press('Enter')
     }
-    const sorted = (name) => page.evaluate((name) => [...document.querySelectorAll('[role=columnheader]')].find(({ textContent }) => textContent === name).getAttribute('aria-sort'), name)
+    const sorted = (...states) => page.waitForFunction((states) => {
+      const headers = [...document.querySelectorAll('[role=columnheader][aria-sort]')]
+      return headers.map((header) => `${header.textContent} ${header.getAttribute('aria-sort')}`).join() === states.join()
+    }, {}, states)
     const shown = async (expected) => {
       await page.waitForFunction((expected) => [...document.querySelectorAll('[aria-level]')].sort((a, b) => a.getAttribute('aria-rowindex') - b.getAttribute('aria-rowindex')).map((row) => row.querySelector('.label').textContent).join(' ').startsWith(expected), {}, expected)
     }
     await choose(page, 'layers')
     await page.keyboard.press('ArrowRight')
     await shown('state model layers 10 0 1 2')
-    assert.equal(await sorted('Name'), 'none')
+    await sorted('Name none', 'Params none', 'Bytes none')
     await sort('Name')
     await shown('state model head/weight layers 0 1 2 3 4 5 6 7 8 9 10')
-    assert.equal(await sorted('Name'), 'ascending')
+    await sorted('Name ascending', 'Params none', 'Bytes none')
     await sort('Bytes')
     await shown('state model layers')
-    assert.deepEqual([await sorted('Bytes'), await sorted('Name')], ['descending', 'none'])
+    await sorted('Name none', 'Params none', 'Bytes descending')
     await page.type('input[type=search]', 'attn weight | head')
     await said(page, '.filter output', /^13 found$/)
     await shown('model/layers/10/attn/q/weight model/layers/0/attn')
     await sort('Bytes')
     await shown('model/head model/head/weight model/layers/10/attn')
     await sort('Bytes')
-    assert.equal(await sorted('Bytes'), 'none')
+    await sorted('Name none', 'Params none', 'Bytes none')
     assert.deepEqual(page.faults, [])
     await page.close()
   })
@@ -145,6 +148,7 @@ inEachBrowser((kind, browser) => {
     const run = await page.evaluate(() => [...document.querySelectorAll('[aria-level]')].find((row) => row.querySelector('.label').textContent === '0 to 10').querySelector('.note').textContent)
     assert.equal(run, '11 × 10.2 KiB = 112 KiB')
     assert.deepEqual((await rows(page)).slice(2, 10), ['--layers', '---0 to 10', '----0', '-----attn/q/weight', '-----mlp/weight', '-----bias', '----1', '-----attn/q/weight'])
+    assert.deepEqual(await violations(page), [])
     await choose(page, 'q/weight')
     await page.waitForFunction(() => location.hash === '#url=layers.espalier&key=model/layers/0/attn/q/weight')
     assert.deepEqual(page.faults, [])

@@ -3,12 +3,12 @@
 Usage: ESPALIER=path/to/espalier MAKE_SAMPLE=path/to/make_sample python3 test_diff_stat.py
 """
 
-import sys
-import pathlib
 import math
+import pathlib
 import random
 import re
 import struct
+import sys
 from fractions import Fraction
 
 from test_cli import CHECK_FAILED, EQUAL_BY_HASHES, OK, USAGE, Cli

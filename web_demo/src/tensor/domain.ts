@@ -89,7 +89,7 @@ function fences(sorted: ArrayLike<number>): [number, number] {
 }
 
 /** Decades of magnitude that a logarithmic scale shows. */
-export const LOG_DECADES = 3
+const LOG_DECADES = 3
 
 /** The function from a finite value to its place on the colour scale, 0 to 1. */
 export function scaleOf({ low, high, isLog }: Domain): (value: number) => number {

@@ -31,12 +31,13 @@ const handles = lazyCode(() => import('./open/handles'))
 
 const VISITED = 'espalier.visited'
 /** The parts of the link that a newly opened file begins without. */
-const FRESH = { tab: '', filter: '', dtype: '', size: '' }
+const FRESH = { part: '', tab: '', filter: '', dtype: '', size: '' }
 
 /** The whole page. */
 export function App() {
-  // A narrow page shows either the tree or the pane.
-  const [isPaneShown, showPane] = useState(false)
+  // A narrow page shows either the tree or the pane, and Back returns to the tree.
+  const [part, setPart] = useLinked<'tree' | 'pane'>('part', 'tree', 'push')
+  const showPane = (isShown: boolean): void => setPart(isShown && matchMedia('(max-width: 760px)').matches ? 'pane' : 'tree')
   // By the file's number.
   const [selected, setSelected] = useState<Readonly<Record<number, number>>>({})
   const [missing, setMissing] = useState<{ readonly file: number; readonly key: string }>()
@@ -248,7 +249,7 @@ export function App() {
           for (const { input, siblings } of pair) if (!(await open([input], siblings))) return
           setTab('diff')
         }} /> : current && item !== undefined ? (
-          <div class={isPaneShown ? 'work is-pane-shown' : 'work'} key={current.number}>
+          <div class={part === 'pane' ? 'work is-pane-shown' : 'work'} key={current.number}>
             <TreePane file={current} selected={item} version={hashesVersion} changeOf={changes?.of} onSelect={(to) => choose(current, to)} onNested={(isNested) => files.setNested(current, isNested)} onPress={() => showPane(true)} onEnter={() => {
               showPane(true)
               setTimeout(focusPane)

@@ -51,7 +51,7 @@ try {
   await page.evaluate(() => [...document.querySelectorAll('.differences button')].find(({ textContent }) => textContent === 'Compare').click())
   await page.waitForSelector('.delta')
   await shoot('diff')
-  await page.setViewport({ width: 1100, height: 740, deviceScaleFactor: 1 })
+  await page.setViewport({ width: 1040, height: 660, deviceScaleFactor: 1 })
   await page.goto(site.url('/#run=example-run.json&row=model/layers/8/weight&step=120'))
   await said(page, '.run-bar [role=status]', /^3 checkpoints read/)
   await shoot('run')

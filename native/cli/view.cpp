@@ -2,7 +2,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 #include <utility>
 
 #include "browser.h"
@@ -86,7 +88,10 @@ tl::expected<std::string, Failure> add_content(serve::Site& site, const ViewOpti
     if (options.files.size() > 1) return refuse(name, "view one folder, or files");
     if (!options.map.names.empty()) return refuse("--map", "the page shows one file through a map");
     if (auto ok = add_live_folder(site, name); !ok) return about(name, ok);
-    return "#run=files.json";
+    std::string fragment = "#run=files.json&title=";
+    std::error_code error;  // of a folder that is there
+    append_encoded(fragment, std::filesystem::canonical(name, error).filename().string());
+    return fragment;
   }
   const auto files = add_files(site, options.files, options.force);
   if (!files) return tl::unexpected<Failure>(files.error());

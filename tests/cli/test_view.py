@@ -374,7 +374,7 @@ class RunFolder(View):
 
     def test_lists_and_serves_its_checkpoints(self):
         server = self.serve(self.run_folder)
-        self.assertEqual(server.fragment, "run=files.json")
+        self.assertEqual(server.fragment, "run=files.json&title=run")
         listed = json.loads(server.ask("files.json").content)
         self.assertEqual([file["name"] for file in listed],
                          ["a b#.pt", "checkpoint-10/model.safetensors", "checkpoint-10/model.safetensors.index.json",

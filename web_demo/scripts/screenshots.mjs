@@ -56,6 +56,7 @@ try {
   await press(page, 'Heatmap of the change')
   await page.waitForSelector('.delta-heatmap canvas')
   await shoot('diff')
+  await page.setViewport({ width: 1040, height: 660, deviceScaleFactor: 1 })
   await page.goto(site.url('/#run=example-run.json&row=model/layers/8/weight&step=120'))
   await said(page, '.run-bar [role=status]', /^3 checkpoints read/)
   await shoot('run')

@@ -33,6 +33,9 @@ const VISITED = 'espalier.visited'
 /** The parts of the link that a newly opened file begins without. */
 const FRESH = { part: '', tab: '', filter: '', dtype: '', size: '' }
 
+/** The parts of the link that are about a run; the others are about files. */
+const RUN_FIELDS = new Set(['title', 'series', 'scope', 'rows', 'step', 'row'])
+
 /** The whole page. */
 export function App() {
   // A narrow page shows either the tree or the pane, and Back returns to the tree.
@@ -75,7 +78,7 @@ export function App() {
     run: isRunShown ? run?.address : undefined,
     files: linkFiles.map((file) => ({ url: file.address!, key: file.outline.node(selected[file.number] ?? file.outline.tops[0]!).path, map: file.map })),
     shown: current && linkFiles.includes(current) ? linkFiles.indexOf(current) : undefined,
-    fields: linkedFields(),
+    fields: Object.fromEntries(Object.entries(linkedFields()).filter(([name]) => RUN_FIELDS.has(name) === isRunShown)),
   })
   const shown = isRunShown ? { file: undefined, item: undefined, fields: linkedFields() } : current && item !== undefined ? { file: current.number, item, fields: linkedFields() } : undefined
   const mark = useHistory(shown, link, ({ file, item, fields }) => {
@@ -103,9 +106,9 @@ export function App() {
     return file
   }, [])
 
-  const openRun = useCallback(async (from: string | Folder): Promise<void> => {
+  const openRun = useCallback(async (from: string | Folder, title?: string): Promise<void> => {
     const { servedRun, folderRun } = await runs()
-    setRun((before) => (typeof from === 'string' && before?.address === from ? before : typeof from === 'string' ? servedRun(from) : folderRun(from)))
+    setRun((before) => (typeof from === 'string' && before?.address === from ? before : typeof from === 'string' ? servedRun(from, title) : folderRun(from)))
     mark('push')
     setRunShown(true)
   }, [])
@@ -130,7 +133,7 @@ export function App() {
 
   async function openLink(link: Link): Promise<void> {
     setLinked(link.fields, 'replace', true)
-    if (link.run !== undefined) await openRun(link.run)
+    if (link.run !== undefined) await openRun(link.run, link.fields.title)
     if (link.files.length > 0) await followFiles(link)
     else if (link.isList) {
       try {

@@ -10,7 +10,7 @@ const HEIGHT = 210
 const TOP = 8
 const BOTTOM = 22
 const MOST_BINS = 56
-const LEAST_BINS = 8
+const LEAST_BINS = 12
 /** Shades that differ visibly; cells of the same shade are one path. */
 const SHADES = 12
 
@@ -53,7 +53,7 @@ function draw(histograms: readonly (Buckets | undefined)[], { x }: StepAxis): { 
   if (most === 0) return { most, paths }
   // Few values in many bins would be stripes.
   const values = Math.max(...histograms.map((buckets) => buckets?.counts.reduce((sum, count) => sum + count, 0) ?? 0))
-  const bins = Math.min(MOST_BINS, Math.max(LEAST_BINS, 2 * Math.round(Math.sqrt(values))))
+  const bins = Math.min(MOST_BINS, Math.max(LEAST_BINS, Math.round(Math.sqrt(values))))
   const height = (HEIGHT - BOTTOM - TOP) / bins
   histograms.forEach((buckets, i) => {
     if (!buckets) return

@@ -30,30 +30,39 @@ export function isMeasured({ dtype, elements, isPlaceholder }: Tensor): boolean 
   return /^b?f\d/.test(dtype) && elements > 0 && !isPlaceholder
 }
 
-/** The figures of a tensor. @param before the same tensor at the step before */
-export async function measure(tensor: Tensor, before: Tensor | undefined, signal: AbortSignal): Promise<Point> {
+/** What was read of a tensor, slice by slice. */
+export type Values = readonly (Float32Array | Float64Array)[]
+
+/**
+ * The figures of a tensor, and what was read for them.
+ * @param before the same tensor at the step before
+ * @param held what was read of that one, if it is still there: then it is not read again
+ */
+export async function measure(tensor: Tensor, before: Tensor | undefined, held: Values | undefined, signal: AbortSignal): Promise<{ readonly point: Point; readonly values: Values }> {
   const earlier = before && isSameShape(tensor, before) ? before : undefined
   const counter = new BucketCounter()
+  const values: (Float32Array | Float64Array)[] = []
   let [read, squares, moved, bad] = [0, 0, 0, 0]
-  for (const slice of slicesOf(tensor)) {
+  for (const [i, slice] of slicesOf(tensor).entries()) {
     const options = { signal, ...(slice ? { slice } : {}) }
-    const [now, then] = await Promise.all([tensor.read(options).then(toNumbers), earlier?.read(options).then(toNumbers)])
+    const [now, then] = await Promise.all([tensor.read(options).then(toNumbers), earlier && (held?.[i] ?? earlier.read(options).then(toNumbers))])
+    values.push(now)
     read += now.length
     counter.add(now instanceof Float32Array ? now : Float32Array.from(now))
-    for (let i = 0; i < now.length; i++) {
-      const value = now[i]!
+    for (let at = 0; at < now.length; at++) {
+      const value = now[at]!
       if (!Number.isFinite(value)) {
         bad++
         continue
       }
       squares += value * value
-      const change = then ? value - then[i]! : 0
+      const change = then ? value - then[at]! : 0
       if (Number.isFinite(change)) moved += change * change
     }
   }
   const { elements } = tensor
   const scale = elements / read
-  return { elements, read, squares: squares * scale, moved: earlier && moved * scale, bad, buckets: counter.result(scale) }
+  return { point: { elements, read, squares: squares * scale, moved: earlier && moved * scale, bad, buckets: counter.result(scale) }, values }
 }
 
 function isSameShape(a: Tensor, b: Tensor): boolean {

@@ -16,10 +16,10 @@ export interface RunSource {
 }
 
 /** A run that a server lists, as `espalier view` does with a folder. @param address of the list, perhaps relative to the page */
-export function servedRun(address: string): RunSource {
+export function servedRun(address: string, title?: string): RunSource {
   const folder = address.replace(/[^/]*$/, '')
   return {
-    name: address.replace(/^.*\//, '').replace(/\.json$/, '') || address,
+    name: title ?? address.replace(/^.*\//, '').replace(/\.json$/, ''),
     address,
     isLive: true,
     async list(signal) {

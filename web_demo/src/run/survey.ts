@@ -2,7 +2,7 @@
 import type { Checkpoint, Tensor } from 'espalier'
 import { openCheckpoint } from '../data/open-file'
 import { nextTurn } from '../data/slices'
-import { isMeasured, measure, type Point } from './measure'
+import { isMeasured, measure, type Point, type Values } from './measure'
 import type { SeriesFile } from './series'
 import { stepIn } from './step-value'
 
@@ -24,8 +24,16 @@ export interface Progress {
   readonly total: number
 }
 
+interface Open {
+  readonly file: SeriesFile
+  readonly checkpoint: Checkpoint
+}
+
 /** Tensors read at once. */
 const AT_ONCE = 4
+
+/** Bytes of a step that are held, so that the next one need not read them again. */
+const MOST_HELD = 128 << 20
 
 /** Histograms that are kept, about a KiB each; later steps have norms and updates alone. */
 const MOST_HISTOGRAMS = 100_000
@@ -39,6 +47,8 @@ export class Survey {
   #steps: readonly StepState[] = []
   #progress: Progress | undefined
   #stop: AbortController | undefined
+  /** What was read of a step, by key path. */
+  #held: { readonly file: SeriesFile; readonly values: ReadonlyMap<string, Values> } | undefined
   readonly #onChange: () => void
 
   /** @param onChange called after each change of `steps` and `progress` */
@@ -81,7 +91,7 @@ export class Survey {
   }
 
   async #run(signal: AbortSignal): Promise<void> {
-    let before: { readonly file: SeriesFile; readonly checkpoint: Checkpoint } | undefined
+    let before: Open | undefined
     try {
       await this.#sort(signal)
       for (let i = 0; i < this.#steps.length && !signal.aborted; i++) {
@@ -102,7 +112,7 @@ export class Survey {
               await before?.checkpoint.close()
               before = { file: earlier, checkpoint: await openStep(earlier, signal) }
             }
-            const points = await this.#read(file, checkpoint, before?.checkpoint, signal)
+            const points = await this.#read(file, checkpoint, before, signal)
             const step = stepIn(checkpoint)
             cache.set(key, { points, step })
             this.#set(i, { points, step: file.step ?? step ?? i })
@@ -119,6 +129,7 @@ export class Survey {
       }
     } finally {
       await before?.checkpoint.close().catch(() => {})
+      this.#held = undefined
       if (!signal.aborted) {
         this.stop()
         this.#onChange()
@@ -143,14 +154,22 @@ export class Survey {
     this.#steps = [...this.#steps].sort((a, b) => a.step - b.step)
   }
 
-  async #read(file: SeriesFile, checkpoint: Checkpoint, before: Checkpoint | undefined, signal: AbortSignal): Promise<ReadonlyMap<string, Point>> {
-    const points = new Map<string, Point>()
+  async #read(file: SeriesFile, checkpoint: Checkpoint, before: Open | undefined, signal: AbortSignal): Promise<ReadonlyMap<string, Point>> {
     const tensors = [...new Map([...checkpoint.tensors()].filter(isMeasured).map((tensor) => [tensor.node.id, tensor])).values()]
+    const points = new Map<string, Point>()
+    const held = before && this.#held?.file === before.file ? this.#held.values : undefined
+    const values = new Map<string, Values>()
+    let room = MOST_HELD
     const next = tensors.values()
     const work = async (): Promise<void> => {
       for (const tensor of next) {
-        const point = await measure(tensor, tensorAt(before, tensor.path), signal)
-        points.set(tensor.path, ++histograms > MOST_HISTOGRAMS ? { ...point, buckets: undefined } : point)
+        const { path } = tensor
+        const earlier = tensorAt(before?.checkpoint, path)
+        // Slices depend on the type, too.
+        const found = await measure(tensor, earlier, earlier?.dtype === tensor.dtype ? held?.get(path) : undefined, signal)
+        points.set(path, ++histograms > MOST_HISTOGRAMS ? { ...found.point, buckets: undefined } : found.point)
+        room -= found.values.reduce((sum, { byteLength }) => sum + byteLength, 0)
+        if (room > 0) values.set(path, found.values)
         this.#progress = { file, done: points.size, total: tensors.length }
         this.#onChange()
         await nextTurn()
@@ -158,7 +177,9 @@ export class Survey {
       }
     }
     await Promise.all(Array.from({ length: AT_ONCE }, work))
-    return points
+    this.#held = { file, values }
+    // In the order of the state, not in that of the reads.
+    return new Map(tensors.map(({ path }) => [path, points.get(path)!]))
   }
 
   #set(i: number, what: Partial<StepState>): void {

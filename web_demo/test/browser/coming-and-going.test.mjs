@@ -133,7 +133,7 @@ inEachBrowser((kind, browser) => {
     const page = await browser.visit('#files')
     await page.waitForFunction(() => document.querySelectorAll('.files li').length === 2)
     await press(page, 'Compare')
-    await said(page, '#panel-diff [role=status]', /differs/)
+    await said(page, '#panel-diff [role=status]', /changed|differ/)
     await hash(page, '#url=example.espalier&url=example-step-120.espalier&tab=diff')
     browser.site.made.set('/files.json', Buffer.from('[]'))
     assert.deepEqual(page.faults, [])

@@ -14,7 +14,9 @@ export function part<T>(load: () => Promise<T>): () => Promise<T> {
 /** Loads all parts that are still missing, so that the page keeps working without a network. */
 export async function loadParts(): Promise<void> {
   // One after the other: what is looked at meanwhile comes first. Whatever fails is tried again when it is shown.
-  for (const load of [...parts, preload]) await load().catch(() => {})
+  // A part may have parts of its own, which are added meanwhile.
+  for (const load of parts) await load().catch(() => {})
+  await preload().catch(() => {})
 }
 
 /** Code without a component that is loaded when it is first used. */

@@ -14,7 +14,7 @@ import { servedFiles, type ServedFile } from './open/served-files'
 import { focusPane, Pane } from './pane/pane'
 import type { RunSource } from './run/source'
 import { TreePane } from './tree/tree-pane'
-import { lazy, lazyCode, loadParts } from './ui/lazy'
+import { lazy, part, loadParts } from './ui/lazy'
 import { Meter } from './ui/meter'
 import { ThemeSwitch } from './ui/theme'
 import { visible } from './ui/visible'
@@ -25,9 +25,9 @@ const CopyLink = lazy(async () => (await import('./open/copy-link')).CopyLink)
 const Welcome = lazy(async () => (await import('./open/welcome')).Welcome)
 const Hello = lazy(async () => (await import('./open/hello')).Hello)
 const RunPage = lazy(async () => (await import('./run/run-page')).RunPage)
-const runs = lazyCode(() => import('./run/source'))
-const folders = lazyCode(() => import('./open/folders'))
-const handles = lazyCode(() => import('./open/handles'))
+const runs = part(() => import('./run/source'))
+const folders = part(() => import('./open/folders'))
+const handles = part(() => import('./open/handles'))
 
 const VISITED = 'espalier.visited'
 /** The parts of the link that a newly opened file begins without. */

@@ -1,7 +1,7 @@
 // Opens, selects and closes files.
 import { useCallback, useRef, useState } from 'preact/hooks'
 import type { OpeningState } from '../open/opening'
-import { lazyCode } from '../ui/lazy'
+import { part } from '../ui/lazy'
 import { rememberAddress } from './memory'
 import type { MapLink } from './link'
 import { nameOf, openFile, type Input, type OpenFile } from './open-file'
@@ -62,7 +62,7 @@ interface HowToOpen {
 
 /** Addresses that stand for others; see ../open/address.ts, which is loaded for them. */
 const TO_RESOLVE = /^hf:|^https:\/\/(huggingface\.co|hf\.co|github\.com)\//
-const address = lazyCode(() => import('../open/address'))
+const address = part(() => import('../open/address'))
 
 /**
  * Manages the open files.

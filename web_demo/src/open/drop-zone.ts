@@ -1,9 +1,9 @@
 // Accepts files dropped anywhere on the page.
 import { useEffect, useState } from 'preact/hooks'
-import { lazyCode } from '../ui/lazy'
+import { part } from '../ui/lazy'
 import type { Dropped } from './folders'
 
-const folders = lazyCode(() => import('./folders'))
+const folders = part(() => import('./folders'))
 
 /** What a drop holds, taken while its event is handled: later, the browser has forgotten it. */
 export interface Drop {

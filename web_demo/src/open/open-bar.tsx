@@ -1,12 +1,12 @@
 // Opens a file, an address, or a recent address.
 import { useRef, useState } from 'preact/hooks'
 import type { Input } from '../data/open-file'
-import { lazy, lazyCode } from '../ui/lazy'
+import { lazy, part } from '../ui/lazy'
 import type { Folder } from './folders'
 import type { ServedFile } from './served-files'
 
-const handles = lazyCode(() => import('./handles'))
-const folders = lazyCode(() => import('./folders'))
+const handles = part(() => import('./handles'))
+const folders = part(() => import('./folders'))
 const RecentMenu = lazy(async () => (await import('./recent-menu')).RecentMenu)
 
 /** The fields of the header. */

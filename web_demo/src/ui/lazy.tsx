@@ -19,12 +19,6 @@ export async function loadParts(): Promise<void> {
   await preload().catch(() => {})
 }
 
-/** Code without a component that is loaded when it is first used. */
-export function lazyCode<T>(load: () => Promise<T>): () => Promise<T> {
-  parts.push(load)
-  return load
-}
-
 /** A component that is loaded when it is first shown. */
 export function lazy<P extends object>(load: () => Promise<ComponentType<P>>) {
   let loaded: ComponentType<P> | undefined

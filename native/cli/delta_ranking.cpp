@@ -67,10 +67,12 @@ std::pair<int, double> rank(const TensorDelta& delta, std::string_view order) {
 template <class T>
 void sort_by(std::vector<T>& rows, std::string_view order) {
   std::vector<std::pair<std::pair<int, double>, std::size_t>> ranks;
+  ranks.reserve(rows.size());
   for (std::size_t i = 0; i < rows.size(); ++i) ranks.push_back({rank(rows[i].delta, order), i});
   std::stable_sort(ranks.begin(), ranks.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<T> sorted;
+  sorted.reserve(rows.size());
   for (const auto& [unused, i] : ranks) sorted.push_back(std::move(rows[i]));
   rows = std::move(sorted);
 }

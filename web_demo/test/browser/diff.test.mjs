@@ -172,6 +172,8 @@ inEachBrowser((kind, browser) => {
     await measured(page)
     for (const width of [1300, 380]) {
       await page.setViewport({ width, height: 800 })
+      // A narrow page shows the pane once a row is pressed.
+      await page.evaluate(() => document.querySelector('[role=treegrid] [aria-level]').click())
       const fits = () => page.$$eval('.ranking .elided', (list) => list.map((path) => {
         const tail = path.querySelector('.elided-tail')
         const { right } = path.closest('th').getBoundingClientRect()

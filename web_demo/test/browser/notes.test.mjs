@@ -55,7 +55,7 @@ inEachBrowser((kind, browser) => {
   test('a path leads to the node, which dotted names made part of a tree', async () => {
     const page = await visit('few')
     await press(page, 'layers.0.weight')
-    await said(page, '[aria-selected=true] .label', /^weight$/)
+    await said(page, '[aria-selected=true] .label', /weight$/)
     await page.waitForFunction(() => location.hash.endsWith('key=layers/0/weight'))
     assert.equal(await page.evaluate(() => document.activeElement.id), 'panel-node')
     // They are about the file, so they stand where the file is shown.

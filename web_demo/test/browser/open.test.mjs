@@ -27,7 +27,7 @@ inEachBrowser((kind, browser) => {
     await page.evaluate(() => localStorage.clear())
     await page.goto(browser.site.url('/?first'))
     await press(page, 'Compare with step 120')
-    await said(page, '#panel-diff [role=status]', /differs.*tensors? equal/)
+    await said(page, '#panel-diff [role=status]', /changed.*tensors? equal/)
     assert.deepEqual(await page.$$eval('.files li button:first-child', (list) => list.map((button) => button.textContent)), ['example.espalier', 'example-step-120.espalier'])
     await page.click('.files li button')
     await press(page, 'See the whole run')

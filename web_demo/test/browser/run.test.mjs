@@ -57,7 +57,7 @@ inEachBrowser((kind, browser) => {
     await page.evaluate(() => history.back())
     await said(page, '.run-step output', /^120$/)
     await press(page, 'Compare with step 60')
-    await said(page, '#panel-diff [role=status]', /differs/)
+    await said(page, '#panel-diff [role=status]', /changed/)
     assert.deepEqual(page.faults, [])
     await page.close()
   })

@@ -193,7 +193,7 @@ inEachBrowser((kind, browser) => {
     await press(page, 'Heatmap')
     await drawn(page)
     browser.site.requests.length = 0
-    await page.evaluate(() => { location.hash = '#url=served.espalier&key=served' })
+    await page.evaluate(() => { location.hash = '#url=served.espalier&key=served&view=heatmap' })
     await said(page, '.tensor-sample', /^A sample: \d+ groups of \d+ neighbouring rows, evenly spread over 3,072, all 2,048 columns\./)
     await drawn(page)
     const fetched = () => browser.site.requests.map((request) => /served.*bytes=(\d+)-(\d+)/.exec(request)).filter(Boolean).reduce((sum, [, first, last]) => sum + Number(last) - Number(first) + 1, 0)

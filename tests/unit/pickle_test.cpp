@@ -11,6 +11,7 @@
 
 #include "espalier/foreign/any_opener.h"
 #include "espalier/foreign/checksum_plan.h"
+#include "espalier/foreign/torch/pickle_checkpoint.h"
 #include "espalier/foreign/torch/pickle_opener.h"
 #include "espalier/read/walker.h"
 
@@ -708,6 +709,42 @@ TEST_CASE("A frame that goes beyond the file is refused") {
   const auto refused = framed(3);
   REQUIRE_FALSE(refused);
   CHECK(to_string(refused.error().code) == "truncated");
+}
+
+// As an archive that has as many files as there may be.
+struct NoRoom final : TorchStorages {
+  Result<TorchStorage> find(std::string_view) override {
+    return fail(ErrorCode::kForeignInvalid, "no storages");
+  }
+  Result<TorchStorage> keep(ByteSpan) override {
+    return fail(ErrorCode::kLimitExceeded, "no room for the bytes");
+  }
+};
+
+TEST_CASE("Bytes in a pickle that cannot be kept are an error") {
+  const std::string array =
+      "cnumpy._core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\0\x85"
+      "C\x01"
+      "b\x87R(K\x01K\x01\x85"
+      "cnumpy\ndtype\nX\x02\0\0\0u1\x89\x88\x87R\x89"
+      "C\x01xtb"s;
+  const std::string file = kLegacy + "\x80\x02}.\x80\x02" + kStorage +
+                           ".\x80\x02]X\x01\0\0\0aa.\x02\0\0\0\0\0\0\0"s + "two-nums";
+  const std::string tensor =
+      "ctorch._utils\n_rebuild_tensor_v2\n(ctorch.storage\n_load_from_bytes\nB" +
+      four(file.size()) + file + "\x85RK\0K\x02\x85K\x01\x85\x89NtR"s;
+  for (const std::string& value : {array, tensor}) {
+    const std::string pickle = "\x80\x03" + value + ".";
+    CHECK(open(pickle));
+    const auto graph = run_pickle(as_bytes(pickle), 0);
+    REQUIRE(graph);
+    NoRoom storages;
+    Notes notes;
+    const auto tables = torch_tables(*graph, storages, false, {}, notes, nullptr);
+    REQUIRE_FALSE(tables);
+    CHECK(tables.error().code == ErrorCode::kLimitExceeded);
+    CHECK(tables.error().message.find("no room for the bytes") != std::string::npos);
+  }
 }
 
 // Over a network, headers in a zip archive are predicted and not read.

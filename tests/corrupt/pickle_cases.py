@@ -765,6 +765,7 @@ def beside_known():
         ("pairs-of-int", call("collections", "OrderedDict", b"]K\1a\x85"), "collections.OrderedDict"),
         ("pairs-int", call("collections", "OrderedDict", b"K\1\x85"), "collections.OrderedDict"),
         ("pairs-of-three", call("collections", "OrderedDict", b"](NNNta\x85"), "collections.OrderedDict"),
+        ("deque-of-class", call("collections", "deque", text("m") + text("C") + b"\x93\x85"), "collections.deque"),
         ("deque-length-text", call("collections", "deque", b")" + text("5") + b"\x86"), "collections.deque"),
         ("scalar-dtype-unknown", call("numpy.core.multiarray", "scalar", call("numpy", "dtype", text("x1") + b"\x85") + b"C\1a\x86"),
          "numpy.core.multiarray.scalar"), ("scalar-dtype-text", call("numpy.core.multiarray", "scalar", text("u1") + b"C\1a\x86"),
@@ -916,6 +917,8 @@ def inner():
     check_legacy(plain)
     yield opens("inner-good", pickled(tensor(of=within(plain)), 3))
     yield noted("no-file", b"data")
+    # Both pickles before it are passed over, so nothing else would tell.
+    yield noted("of-version-1002", plain.replace(b"M\xe9\3.", b"M\xea\3.", 1))
     yield noted("cut", plain[:-1])
     yield noted("trailing", plain + b"x")
     yield noted("count", legacy(storage(view=b"N"), storages=[(5, bytes(16))]))

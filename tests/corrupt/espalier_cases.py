@@ -100,6 +100,8 @@ def headers():
     yield with_header("major-0", "unsupported_version", 8, major=0)
     yield with_header("major-2", "unsupported_version", 8, major=2)
     yield with_header("major-65535", "unsupported_version", 8, major=65535)
+    # After eight bytes, a brace: as in a safetensors file.
+    yield with_header("major-of-brace", "unsupported_version", 8, major=0x7B)
     yield with_header("minor-1", "header_invalid", 10, minor=1)
     yield with_header("minor-2", "unsupported_version", 8, minor=2)
     # Another version may keep its hash elsewhere, and may have a shorter header.

@@ -155,6 +155,10 @@ def versions():
 def files_beside():
     missing = dict(found_by="read")
     yield case("missing", "file_missing", made(), beside={}, **missing)
+    two = {BASE: BASE_FILE, "other.bin": OTHER_FILE}
+    value = {"a": byte_tensor(b"0123"), "b": byte_tensor(b"0123")}
+    both = made(value=value, files=two, chunks={0: (BASE, BLOB), 1: ("other.bin", 0)})
+    yield case("one-of-two-missing", "file_missing", both, **missing)
     other = "the file is not the one that the checkpoint was made with"
     yield case("longer", "base_mismatch", made(), other, beside={BASE: BASE_FILE + b"\0"}, **missing)
     yield case("cut", "base_mismatch", made(), other, beside={BASE: BASE_FILE[:-1]}, **missing)

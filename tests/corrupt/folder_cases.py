@@ -1126,3 +1126,14 @@ def metadata_limits():
         "objects in .metadata are shared so often that there would be more parts of tensors than bytes",
         **limited,
     )
+    # One part of 64 axes, 600 times.
+    numbers = Folder()
+    axes = lambda number: call("torch", "Size", group(*[b"K" + bytes([number])] * 64))
+    part = instance("ChunkStorageMetadata", fields(offsets=axes(0), sizes=axes(1)))
+    chunks = b"](" + part + b"q\1" + b"h\1" * 599 + b"e"
+    numbers.state.append((text("w"), instance("TensorStorageMetadata", fields(size=axes(1), chunks=chunks))))
+    yield numbers.case(
+        "numbers-shared",
+        "objects in .metadata are shared so often that there would be more numbers and keys than bytes",
+        **limited,
+    )

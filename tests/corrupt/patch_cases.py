@@ -86,6 +86,10 @@ def against_a_base():
     malformed = "the record of a base is malformed"
     yield folder("base-of-file-2", "chunk_invalid", against(set_base(file=2)), malformed, path="b")
     yield folder("base-of-file-65535", "chunk_invalid", against(set_base(file=65535)), malformed, path="b")
+    yield folder("base-reserved-field", "chunk_invalid", against(set_base(zero=1)), malformed, path="b")
+    longer = "a raw base has the wrong length"
+    yield folder("base-raw-and-longer", "chunk_invalid", against(set_base(offset=0, stored=len(BASE) + 1)), longer, path="b")
+    yield folder("base-of-codec-4", "chunk_invalid", against(set_base(codec=4)), "a chunk has the unknown codec 4", path="b")
     here = "a base in this file is no chunk before its patch"
     yield folder("base-here", "chunk_invalid", against(set_base(file=0)), here, path="b")
     yield folder("no-feature-of-files", "header_invalid", against(header={"features": 8}), at=INDEX)

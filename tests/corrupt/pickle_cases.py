@@ -710,6 +710,9 @@ def forged():
     yield refused("forged-class", number_2(text("m"), it + text("b") + b"\x93"), no_text)
     key = number_2(text("a"), b"}(" + text("a") + b"N" + it + b"Nu")
     yield opens("forged-key", key)
+    yield opens("forged-key-of-int", number_2(integer(1), b"}(" + integer(1) + b"N" + it + b"Nu"))
+    kind = tuple_of(it, b"ctorch\nFloatStorage\n", text("0"), text("cpu"), integer(4)) + b"Q"
+    yield refused("forged-storage", number_2(text("storage"), kind), "that is not a torch storage", path="")
     yield refused("forged-reference", number_2(text("storage"), it + b"Q"), "that is not a torch storage", path="")
 
     def pt(name, literal, value, says, path="1"):
@@ -750,6 +753,11 @@ def forged():
 def beside_known():
     """Calls that are known, with arguments that they never have: what they are is not known then."""
     od = "ccollections\nOrderedDict\n"
+    arguments = tuple_of(storage(), integer(0), sizes(4), sizes(1), b"\x89", b")")
+
+    def rebuilt(function, cls=b"ctorch\nTensor\n"):
+        return call("torch._tensor", "_rebuild_from_type_v2", tuple_of(function, cls, arguments, b"}"))
+
     for name, value, says in (
         ("list-of-arguments", od.encode() + b"]R", "collections.OrderedDict"), ("new-with-list", b"cm\nC\n]\x81", "m.C"),
         ("set-of-two", call("builtins", "set", b"NN\x86"), "builtins.set"), ("set-of-int", call("builtins", "set", b"K\1\x85"), "builtins.set"),
@@ -757,6 +765,7 @@ def beside_known():
         ("pairs-of-int", call("collections", "OrderedDict", b"]K\1a\x85"), "collections.OrderedDict"),
         ("pairs-int", call("collections", "OrderedDict", b"K\1\x85"), "collections.OrderedDict"),
         ("pairs-of-three", call("collections", "OrderedDict", b"](NNNta\x85"), "collections.OrderedDict"),
+        ("deque-of-class", call("collections", "deque", text("m") + text("C") + b"\x93\x85"), "collections.deque"),
         ("deque-length-text", call("collections", "deque", b")" + text("5") + b"\x86"), "collections.deque"),
         ("scalar-dtype-unknown", call("numpy.core.multiarray", "scalar", call("numpy", "dtype", text("x1") + b"\x85") + b"C\1a\x86"),
          "numpy.core.multiarray.scalar"), ("scalar-dtype-text", call("numpy.core.multiarray", "scalar", text("u1") + b"C\1a\x86"),
@@ -770,6 +779,10 @@ def beside_known():
          "torch._tensor._rebuild_from_type_v2"),
         ("rebuild-for-text", call("torch._tensor", "_rebuild_from_type_v2",
                                   tuple_of(b"ctorch._utils\n_rebuild_tensor_v2\n", text("t"), b")", b"}")), "torch._tensor._rebuild"),
+        ("set-of-list-and-list", call("builtins", "set", b"]K\1a]\x86"), "builtins.set"),
+        ("rebuild-good-for-text", rebuilt(b"ctorch._utils\n_rebuild_tensor_v2\n", text("t")), "torch._tensor._rebuild_from_type_v2"),
+        ("rebuild-of-other-module", rebuilt(b"cother\n_rebuild_tensor_v2\n"), "torch._tensor._rebuild_from_type_v2"),
+        ("rebuild-unknown", rebuilt(b"ctorch._utils\n_rebuild_nothing\n"), "torch._tensor._rebuild_from_type_v2"),
         ("device-number-text", call("torch", "device", text("cpu") + text("1") + b"\x86"), "torch.device"),
         ("parameter-of-text", call("torch._utils", "_rebuild_parameter", b")" + text("yes") + b"N\x87"), "torch._utils._rebuild_parameter"),
     ):  # fmt: skip
@@ -873,6 +886,10 @@ def legacy_lists():
     yield old("numel-wraps", legacy(old_storage(numel=2**62)), **ends)
     yield old("numel-wraps-to-16", legacy(old_storage(numel=2**62 + 4)), **ends)
     yield old("numel-largest", legacy(old_storage(numel=2**61 - 1, cls="DoubleStorage")), **ends)
+    missing = "storage 0 is not in the file; the file is incomplete"
+    # Its key comes before the one that the file has.
+    both = b"](" + tensor(of=storage("1", view=b"N")) + plain + b"e"
+    yield old("storage-missing-before", legacy(both, keys=("1",)), missing, path="1")
     missing = "storage 1 is not in the file; the file is incomplete"
     yield old("storage-missing", legacy(b"](" + plain + tensor(of=storage("1", view=b"N")) + b"e"), missing, path="1")
     yield old("no-keys", legacy(plain, keys=(), storages=[]), "storage 0 is not in the file; the file is incomplete", path="")
@@ -900,6 +917,8 @@ def inner():
     check_legacy(plain)
     yield opens("inner-good", pickled(tensor(of=within(plain)), 3))
     yield noted("no-file", b"data")
+    # Both pickles before it are passed over, so nothing else would tell.
+    yield noted("of-version-1002", plain.replace(b"M\xe9\3.", b"M\xea\3.", 1))
     yield noted("cut", plain[:-1])
     yield noted("trailing", plain + b"x")
     yield noted("count", legacy(storage(view=b"N"), storages=[(5, bytes(16))]))

@@ -117,6 +117,9 @@ def directory():
     yield refused("zip-entry-signature-first", two({"central": {"signature": b"PK\1\1"}}), missing.format(1), first)
     yield refused("zip-entry-signature-second", two(None, {"central": {"signature": b"PK\3\4"}}), missing.format(2),
                   second)  # fmt: skip
+    cut = archive([Entry(b"a", npy())])[:-22] + b"PK\1\2" + bytes(41)
+    end = struct.pack("<IHHHHIIH", 0x06054B50, 0, 0, 2, 2, 47 + 45, len(cut) - 47 - 45, 0)
+    yield refused("zip-entry-of-45-bytes", cut + end, missing.format(2), len(cut) - 45)
     beyond = "an entry of the zip archive's directory reaches beyond its end"
     for part in ("name", "extra", "comment"):
         length = {f"{part}_bytes": 6 if part == "name" else 1}

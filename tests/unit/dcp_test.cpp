@@ -608,6 +608,18 @@ TEST_CASE("Metadata that torch does not write are refused with a sentence") {
          }
        },
        ErrorCode::kLimitExceeded},
+      {"a thousand paths in one tuple", "there would be more numbers and keys than bytes",
+       [](Folder& folder) {
+         std::string keys;
+         for (int i = 0; i < 200; ++i) keys += text("a");
+         for (int i = 0; i < 1000; ++i) {
+           const std::string name = text(std::to_string(i));
+           folder.state +=
+               name + (i == 0 ? instance("BytesStorageMetadata", dict("")) + "q\x03" : "h\x03");
+           folder.paths += name + (i == 0 ? tuple(keys) + "q\x04" : "h\x04");
+         }
+       },
+       ErrorCode::kLimitExceeded},
       {"no metadata", "the pickle is not the metadata of a distributed checkpoint",
        [](Folder& folder) { folder.storage = "N", folder.state = "x"; }},
       {"a pickle over its limit",

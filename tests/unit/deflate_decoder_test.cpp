@@ -113,6 +113,24 @@ TEST_CASE("A stream that is cut is neither at its end nor bad") {
   }
 }
 
+TEST_CASE("A code of lengths with one pattern alone is bad before any length is read") {
+  // A last block with codes of its own, and 257 + 1 lengths in a code of four lengths: of these,
+  // 16 and 17 have none, 18 has one bit, and 0 has `last` bits.
+  const auto block = [](unsigned last) {
+    std::uint64_t bits = 1 | 2u << 1;
+    bits |= std::uint64_t{1} << (17 + 6) | std::uint64_t{last} << (17 + 9);
+    Bytes packed(4);
+    store_le(packed.data(), static_cast<std::uint32_t>(bits));
+    return packed;
+  };
+  Bytes out(1);
+  for (const unsigned last : {0u, 1u}) {
+    const Outcome outcome = decode(block(last), 1, 100, 100);
+    CHECK(outcome.is_bad == (last == 0));
+    CHECK(Inflater().run(block(last), out).has_value() == (last == 1));
+  }
+}
+
 TEST_CASE("A damaged stream gets the verdict and the bytes of zlib") {
   testing::Random random(3);
   std::size_t bad = 0;

@@ -55,6 +55,22 @@ TEST_CASE("Blocks of a canonical frame end where the frame ends") {
   for (std::size_t cut = 1; cut <= 9; ++cut) CHECK_FALSE(frame.is_canonical_without(cut));
   CHECK_FALSE(Frame(5, 0x20).block(5, kRaw, 6, true).is_canonical());
   CHECK_FALSE(Frame(5, 0x20).block(5, kRaw, 5, false).is_canonical());
+  // The next header would stand beyond the frame.
+  CHECK_FALSE(Frame(5, 0x20).block(5, kRaw, 3, false).is_canonical());
+}
+
+TEST_CASE("A skippable frame is not canonical") {
+  // zstd says of it that it holds 0 bytes. What follows would be one empty block.
+  std::vector<std::byte> frame;
+  for (const unsigned value : {0x50u, 0x2Au, 0x4Du, 0x18u, 0x20u, 0u, 1u, 0u, 0u}) {
+    frame.push_back(static_cast<std::byte>(value));
+  }
+  CHECK_FALSE(is_canonical_frame(frame, 0));
+  frame[0] = std::byte{0x28};
+  frame[1] = std::byte{0xB5};
+  frame[2] = std::byte{0x2F};
+  frame[3] = std::byte{0xFD};
+  CHECK(is_canonical_frame(frame, 0));
 }
 
 TEST_CASE("A block of a canonical frame holds no more than RFC 8878 allows") {

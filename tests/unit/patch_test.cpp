@@ -1,14 +1,21 @@
 // Chunks have whole elements, the last one of a tensor as well: 1 MiB and a tensor's bytes are
 // multiples of an element's width. So no test has a part of an element, except for the error.
+#include "espalier/codec/patch.h"
+
+#include <algorithm>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "support/random.h"
 #include <doctest/doctest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "espalier/codec/chunk_decoder.h"
 #include "espalier/codec/chunk_encoder.h"
+#include "espalier/codec/chunk_gate.h"
 #include "espalier/codec/hash.h"
 #include "espalier/codec/patch_encoder.h"
 
@@ -491,6 +498,98 @@ TEST_CASE("A patch is for chunks of whole elements, and has a base") {
   applied = example.base;
   CHECK_FALSE(decoder.apply_patch(kI8, example.stored, applied));
   CHECK_FALSE(decoder.decode(Codec::kPatch, kBF16, example.stored, applied));
+}
+
+TEST_CASE("A patch of the first element is not for a chunk that ends within another") {
+  const Bytes stored = numbers({1, 1, 1, 1, 1}) + bytes_of({0, 2, 0});
+  Bytes applied(4);
+  CHECK(ChunkDecoder().apply_patch(kBF16, stored, applied));
+  CHECK(applied == bytes_of({1, 0, 0, 0}));
+  applied.assign(5, std::byte{0});
+  CHECK_FALSE(ChunkDecoder().apply_patch(kBF16, stored, applied));
+}
+
+TEST_CASE("Changes that go on for longer than their gaps are refused") {
+  // The gaps end with the first 4096 changes, which the decoder takes together.
+  Bytes gaps;
+  for (int i = 0; i < 4096; ++i) gaps = std::move(gaps) + bytes_of({0x80, 0x01});
+  gaps.push_back(std::byte{0});
+  const Bytes plane(8192, std::byte{2});
+  for (const std::size_t size : {std::size_t{1} << 18, std::size_t{1} << 20}) {
+    Bytes logical(size);
+    PlanePointers<const std::byte> planes = {plane.data()};
+    const bool is_inside = 4096u * 129 <= size;
+    CHECK(apply_changes(1, gaps, planes, 4096, logical) == is_inside);
+    CHECK_FALSE(apply_changes(1, gaps, planes, 8192, logical));
+  }
+}
+
+TEST_CASE("No byte beyond the gaps and the zero byte after them is read") {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  void* const pages =
+      ::mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(pages != MAP_FAILED);
+  auto* const end = static_cast<std::byte*>(pages) + page;
+  REQUIRE(::mprotect(end, page, PROT_NONE) == 0);
+  const Bytes plane(5, std::byte{2});
+  for (const Bytes& gaps : {bytes_of({0, 0}), bytes_of({0x80, 0}), bytes_of({0, 0x80, 0})}) {
+    // A sparse chunk and a dense one, which are changed in different ways.
+    for (const std::size_t size : {std::size_t{100}, std::size_t{1000}}) {
+      Bytes logical(size);
+      std::copy(gaps.begin(), gaps.end(), end - gaps.size());
+      const PlanePointers<const std::byte> planes = {plane.data()};
+      CHECK_FALSE(apply_changes(1, ByteSpan(end - gaps.size(), gaps.size()), planes, 5, logical));
+    }
+  }
+  ::munmap(pages, 2 * page);
+}
+
+TEST_CASE("A patch without the bytes of its bases is refused") {
+  const Example example = sparse_bf16();
+  StoredChunk chunk{.codec = Codec::kPatch,
+                    .layout = example.layout,
+                    .stored = static_cast<std::uint32_t>(example.stored.size()),
+                    .length = static_cast<std::uint32_t>(example.base.size())};
+  const std::vector<ByteSpan> all = {example.stored, example.base};
+  const StoredLayers layers{std::span(all)};
+  const StoredLayers without{std::span(all).first(1)};
+  const auto is_truncated = [&](StoredLayers given) {
+    const auto opened = ChunkGate().open(chunk, given);
+    return !opened && opened.error().code == ErrorCode::kTruncated;
+  };
+  CHECK(is_truncated(without));
+  CHECK(is_truncated(layers));
+  const auto length = static_cast<std::uint32_t>(example.base.size());
+  chunk.bases.push_back({.codec = Codec::kRaw, .stored = length, .hash = hash128(example.base)});
+  CHECK(is_truncated(without));
+  ChunkGate gate;
+  const auto opened = gate.open(chunk, layers);
+  REQUIRE_MESSAGE(opened, opened.error().describe());
+  CHECK(std::equal(opened->begin(), opened->end(), example.logical.begin(), example.logical.end()));
+}
+
+TEST_CASE("Of two bases that are wrong, the error names the one that comes first in the making") {
+  const Example example = sparse_bf16();
+  const Bytes broken = numbers({0});
+  const auto length = static_cast<std::uint32_t>(example.base.size());
+  const StoredChunk chunk{
+      .codec = Codec::kPatch,
+      .layout = example.layout,
+      .stored = static_cast<std::uint32_t>(example.stored.size()),
+      .length = length,
+      .hash = hash128(example.logical),
+      .bases = {{.codec = Codec::kPatch, .stored = 4, .hash = hash128(example.base)},
+                {.codec = Codec::kRaw, .stored = length, .hash = hash128(example.base)}}};
+  Bytes changed = example.base;
+  const std::vector<ByteSpan> all = {example.stored, broken, changed};
+  const StoredLayers layers{std::span(all)};
+  for (const std::uint64_t wrong : {0u, 1u}) {
+    if (wrong == 1) changed.back() ^= std::byte{1};
+    const auto opened = ChunkGate().open(chunk, layers);
+    REQUIRE_FALSE(opened);
+    CHECK(opened.error().code == ErrorCode::kBaseMismatch);
+    CHECK(opened.error().offset == wrong);
+  }
 }
 
 // Patches with streams of every form.

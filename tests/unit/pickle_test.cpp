@@ -6,8 +6,12 @@
 #include <vector>
 
 #include "support/feed.h"
+#include "support/zip_maker.h"
 #include <doctest/doctest.h>
 
+#include "espalier/foreign/any_opener.h"
+#include "espalier/foreign/checksum_plan.h"
+#include "espalier/foreign/torch/pickle_checkpoint.h"
 #include "espalier/foreign/torch/pickle_opener.h"
 #include "espalier/read/walker.h"
 
@@ -103,6 +107,37 @@ TEST_CASE("Pickles that no program writes are refused with a sentence") {
   }
 }
 
+TEST_CASE("Limits of memory and of nodes are for what goes beyond them") {
+  const auto is_open = [](const std::string& pickle) {
+    const auto opened = open("\x80\x02" + pickle);
+    if (!opened) CHECK(opened.error().code == ErrorCode::kLimitExceeded);
+    return opened.has_value();
+  };
+  // Each list takes 20 bytes: an object of 16, and one of 4 on the stack. 16 bytes for each byte of
+  // the pickle are allowed, and a MiB.
+  const auto lists = [](int count) { return times(count, "]") + times(count - 1, "0") + "."; };
+  constexpr int kMost = ((1 << 20) + 2 * 16) / 4;
+  CHECK(is_open(lists(kMost)));
+  CHECK_FALSE(is_open(lists(kMost + 1)));
+  // A tuple in a list, three times: there may be 65536 more nodes than bytes. Two are the roots.
+  const auto tuples = [](int size) { return "(" + times(size, "N") + "tq\0000](h\0h\0h\0e."s; };
+  constexpr int kSize = 32774;
+  REQUIRE(2 + 3 * (1 + kSize) == 65536 + 2 + static_cast<int>(tuples(kSize).size()));
+  CHECK(is_open(tuples(kSize)));
+  CHECK_FALSE(is_open(tuples(kSize + 1)));
+}
+
+TEST_CASE("Instances of Python 2 are made by a module of another name") {
+  for (const char* module : {"copy_reg", "copyreg"}) {
+    const auto opened =
+        open("\x80\x02" + ("c"s + module) +
+             "\n_reconstructor\n(cm\nC\ncbuiltins\nobject\nNtR}X\x01\0\0\0aK\x01sb."s);
+    REQUIRE_MESSAGE(opened, opened.error().describe());
+    CHECK(opened->catalog().notes().count() == 0);
+    CHECK(opened->state().find(KeyView::of("a")));
+  }
+}
+
 // A pickle is run to its end before its calls are looked at. Python makes each call at once.
 TEST_CASE("What a call saw of a list or dict that grows afterwards is not shown as what it saw") {
   const std::string begin =
@@ -193,9 +228,13 @@ TEST_CASE("Calls in calls do not exhaust the stack, nor shared names of fields t
 
 // torch.load() would read the archive in it.
 TEST_CASE("A pickle that is a tar archive, too, is refused") {
+  std::size_t after = 0;
+  SUBCASE("of 512 bytes") { after = 355; }
+  SUBCASE("of 513 bytes") { after = 356; }
   const auto with_sum = [&](const std::string& sum) {
-    return "\x80\x02\x8E" + std::string("\xF5\x01\0\0\0\0\0\0", 8) + std::string(137, 'a') + sum +
-           std::string(356, 'a') + ".";
+    std::string length(8, '\0');
+    store_le(reinterpret_cast<std::byte*>(length.data()), std::uint64_t{137 + 8 + after});
+    return "\x80\x02\x8E" + length + std::string(137, 'a') + sum + std::string(after, 'a') + ".";
   };
   std::int64_t sum = 0;
   for (const char c : with_sum("        ").substr(0, 512)) sum += static_cast<unsigned char>(c);
@@ -670,6 +709,72 @@ TEST_CASE("A frame that goes beyond the file is refused") {
   const auto refused = framed(3);
   REQUIRE_FALSE(refused);
   CHECK(to_string(refused.error().code) == "truncated");
+}
+
+// As an archive that has as many files as there may be.
+struct NoRoom final : TorchStorages {
+  Result<TorchStorage> find(std::string_view) override {
+    return fail(ErrorCode::kForeignInvalid, "no storages");
+  }
+  Result<TorchStorage> keep(ByteSpan) override {
+    return fail(ErrorCode::kLimitExceeded, "no room for the bytes");
+  }
+};
+
+TEST_CASE("Bytes in a pickle that cannot be kept are an error") {
+  const std::string array =
+      "cnumpy._core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\0\x85"
+      "C\x01"
+      "b\x87R(K\x01K\x01\x85"
+      "cnumpy\ndtype\nX\x02\0\0\0u1\x89\x88\x87R\x89"
+      "C\x01xtb"s;
+  const std::string file = kLegacy + "\x80\x02}.\x80\x02" + kStorage +
+                           ".\x80\x02]X\x01\0\0\0aa.\x02\0\0\0\0\0\0\0"s + "two-nums";
+  const std::string tensor =
+      "ctorch._utils\n_rebuild_tensor_v2\n(ctorch.storage\n_load_from_bytes\nB" +
+      four(file.size()) + file + "\x85RK\0K\x02\x85K\x01\x85\x89NtR"s;
+  for (const std::string& value : {array, tensor}) {
+    const std::string pickle = "\x80\x03" + value + ".";
+    CHECK(open(pickle));
+    const auto graph = run_pickle(as_bytes(pickle), 0);
+    REQUIRE(graph);
+    NoRoom storages;
+    Notes notes;
+    const auto tables = torch_tables(*graph, storages, false, {}, notes, nullptr);
+    REQUIRE_FALSE(tables);
+    CHECK(tables.error().code == ErrorCode::kLimitExceeded);
+    CHECK(tables.error().message.find("no room for the bytes") != std::string::npos);
+  }
+}
+
+// Over a network, headers in a zip archive are predicted and not read.
+TEST_CASE("Checksums tell where the bytes of a storage are not where they were predicted to be") {
+  const std::string data(8, 'd');
+  for (const std::string& behind : {std::string(), std::string(20, '\0')}) {
+    const std::string file =
+        testing::make_zip({{"archive/data.pkl", "\x80\x02" + kStorage + "."},
+                           {.name = "archive/data/a", .data = data, .descriptor = behind}});
+    AnyOpener opener({.file_size = file.size(), .is_remote = true});
+    REQUIRE(testing::feed_steps(opener, as_bytes(file), 1000));
+    const auto opened = opener.finish();
+    REQUIRE_MESSAGE(opened, opened.error().describe());
+    const ChecksumPlan plan(opened->catalog(), 1 << 20);
+    std::vector<std::uint32_t> crcs;
+    for (const Extent& piece : plan.pieces()) {
+      crcs.push_back(ChecksumPlan::crc(testing::bytes_at(as_bytes(file), piece)));
+    }
+    std::vector<Damage> damage;
+    std::vector<Error> errors;
+    plan.compare(crcs, damage, errors);
+    if (behind.empty()) {
+      CHECK(damage.empty());
+      CHECK(errors.empty());
+      continue;
+    }
+    REQUIRE(errors.size() == 1);
+    CHECK(errors[0].code == ErrorCode::kForeignInvalid);
+    CHECK(errors[0].message.find("begin elsewhere than predicted") != std::string::npos);
+  }
 }
 
 }  // namespace

@@ -82,19 +82,21 @@ Value rich_tree() {
 struct Subject {
   OwnedTables t;
   FileEntry file;
+  std::vector<FileEntry> further = {};
   FileFacts facts;
   Limits limits;
 
+  static Subject of(const Value& state) {
+    const auto layout = lay_out(state, Value::dict({{"note", Value::integer(7)}}));
+    REQUIRE(layout);
+    Subject made;
+    made.t = testing::copy_of(layout->index.tables());
+    made.file.length = layout->file_length;
+    made.file.data_begin = kHeaderBytes + layout->index.bytes().size();
+    return made;
+  }
   static const Subject& valid() {
-    static const Subject subject = [] {
-      const auto layout = lay_out(rich_tree(), Value::dict({{"note", Value::integer(7)}}));
-      REQUIRE(layout);
-      Subject made;
-      made.t = testing::copy_of(layout->index.tables());
-      made.file.length = layout->file_length;
-      made.file.data_begin = kHeaderBytes + layout->index.bytes().size();
-      return made;
-    }();
+    static const Subject subject = of(rich_tree());
     return subject;
   }
 
@@ -122,9 +124,11 @@ struct Subject {
     return t.text_ends[i] - wanted.size();
   }
   Result<PoolFacts> check() const {
-    FileFacts with_file = facts;
-    with_file.files = std::span(&file, 1);
-    return validate(t.view(), with_file, limits);
+    FileFacts with_files = facts;
+    std::vector<FileEntry> files = {file};
+    files.insert(files.end(), further.begin(), further.end());
+    with_files.files = files;
+    return validate(t.view(), with_files, limits);
   }
 };
 
@@ -137,11 +141,11 @@ struct Break {
   std::string words = {};
 };
 
-void check_all(const std::vector<Break>& breaks) {
-  REQUIRE(Subject::valid().check());
+void check_all(const std::vector<Break>& breaks, const Subject& valid = Subject::valid()) {
+  REQUIRE(valid.check());
   for (const Break& broken : breaks) {
     CAPTURE(broken.what);
-    Subject subject = Subject::valid();
+    Subject subject = valid;
     broken.change(subject);
     const auto result = subject.check();
     CHECK_FALSE(result);
@@ -610,6 +614,194 @@ TEST_CASE("A foreign file's chunks may lie anywhere within it, but not elsewhere
   CHECK_FALSE(subject.check());
   chunk.offset = ~std::uint64_t{0};
   CHECK_FALSE(subject.check());
+}
+
+// One tensor of three chunks, all of them in the same further file, out of order.
+Subject referring() {
+  Subject subject =
+      Subject::of(Value::dict({{"large", Value::tensor(tensor(DType::kU8, {2097252}, 2097252))}}));
+  FileRecord record;
+  record.length = 4 * kChunkBytes;
+  record.name = subject.text("large");
+  record.head = 1;
+  subject.t.files = {record, record};
+  for (const FileRecord& file : subject.t.files) subject.further.push_back({.length = file.length});
+  subject.facts.features = kFeatureOtherFiles;
+  subject.file.length = subject.file.data_begin;
+  const std::uint64_t offsets[] = {2 * kChunkBytes, 0, kChunkBytes};
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    subject.chunk_of("large", i).file = 1;
+    subject.chunk_of("large", i).offset = offsets[i];
+  }
+  // The other file has a chunk, too.
+  subject.chunk_of("large", 2).file = 2;
+  return subject;
+}
+
+TEST_CASE("The chunks of a tensor in a further file may lie in any order and share no byte") {
+  Subject subject = referring();
+  CHECK(subject.check());
+  subject.chunk_of("large", 0).offset = kChunkBytes;
+  CHECK_MESSAGE(subject.check(), "side by side");
+  subject.chunk_of("large", 2).offset = 100;
+  CHECK_MESSAGE(subject.check(), "the same places in two files");
+  const std::string words = "two chunks of a tensor share bytes of a file";
+  check_all(
+      {
+          {"the same bytes", [](Subject& s) { s.chunk_of("large", 0).offset = 0; },
+           ErrorCode::kChunkInvalid, "large", words},
+          {"one byte shared", [](Subject& s) { s.chunk_of("large", 0).offset = kChunkBytes - 1; },
+           ErrorCode::kChunkInvalid, "large", words},
+          {"the last chunk within another",
+           [](Subject& s) {
+             s.chunk_of("large", 1).file = 2;
+             s.chunk_of("large", 2).offset = 7;
+           },
+           ErrorCode::kChunkInvalid, "large", words},
+          {"a name that is not in the pool",
+           [](Subject& s) { s.t.files[0].name = static_cast<std::uint32_t>(s.t.text_ends.size()); },
+           ErrorCode::kIndexInvalid},
+      },
+      referring());
+}
+
+// Tensors as openers of other formats make them. Each test adds the strides.
+Subject foreign_tensors() {
+  Tensor hole = tensor(DType::kF32, {2, 2}, 0);
+  hole.data = TensorData();
+  Subject subject = Subject::of(Value::dict({
+      {"a", Value::tensor(tensor(DType::kU8, {5}, 5))},
+      {"empty", Value::tensor(tensor(DType::kF32, {0}, 0))},
+      {"hole", Value::tensor(std::move(hole))},
+      {"quantised", opaque("q4", 2)},
+      {"real", Value::tensor(tensor(DType::kF32, {3, 2}, 24))},
+  }));
+  subject.facts.placement = Placement::kForeign;
+  return subject;
+}
+
+StorageRecord& store(Subject& s, const char* path, std::vector<std::uint64_t> strides,
+                     std::uint64_t elements, std::uint64_t offset = 0) {
+  s.t.storages.push_back({.tensor = s.node(path).value,
+                          .flags = kStorageStrided,
+                          .first_stride = static_cast<std::uint32_t>(s.t.strides.size()),
+                          .elements = elements,
+                          .offset = offset});
+  s.t.strides.insert(s.t.strides.end(), strides.begin(), strides.end());
+  return s.t.storages.back();
+}
+
+TEST_CASE("Strides that stay within their storage are accepted") {
+  const auto is_valid = [](const std::function<void(Subject&)>& change) {
+    Subject subject = foreign_tensors();
+    change(subject);
+    return subject.check().has_value();
+  };
+  CHECK(is_valid([](Subject& s) { store(s, "real", {2, 1}, 6); }));
+  CHECK(is_valid([](Subject& s) { store(s, "real", {0, 0}, 6, 5); }));
+  CHECK(is_valid([](Subject& s) { store(s, "real", {1, 3}, 6).flags |= kStorageSwapped; }));
+  CHECK(is_valid([](Subject& s) { store(s, "real", {}, 0).flags = kStorageNegated; }));
+  CHECK(is_valid([](Subject& s) {
+    store(s, "a", {1}, 5);
+    store(s, "real", {1, 3}, 6);
+  }));
+  // A tensor without elements has none outside, whatever its strides and its offset are.
+  CHECK(is_valid([](Subject& s) { store(s, "empty", {~std::uint64_t{0}}, 0); }));
+  CHECK(is_valid([](Subject& s) { store(s, "empty", {1}, 0, 7); }));
+}
+
+TEST_CASE("Broken storages and strides are refused") {
+  constexpr std::uint64_t kLarge = std::uint64_t{1} << 62;
+  const std::string form = "a tensor's storage form is invalid for its dtype";
+  const std::string malformed = "a tensor's strides are malformed";
+  const std::string out = "a tensor's strides lead out of its storage";
+  constexpr auto kInvalid = ErrorCode::kTensorInvalid;
+  check_all(
+      {
+          {"a storage of no tensor", [](Subject& s) { store(s, "real", {}, 6).tensor = kLast; },
+           kInvalid, "", "some storages or strides belong to no tensor"},
+          {"a stride of no tensor",
+           [](Subject& s) {
+             store(s, "real", {2, 1, 1}, 6);
+           },
+           kInvalid, "", "some storages or strides belong to no tensor"},
+          {"no flag", [](Subject& s) { store(s, "real", {}, 6).flags = 0; }, kInvalid, "real",
+           form},
+          {"an unknown flag",
+           [](Subject& s) {
+             store(s, "real", {2, 1}, 6).flags |= 16;
+           },
+           kInvalid, "real", form},
+          {"the conjugates of reals",
+           [](Subject& s) { store(s, "real", {}, 6).flags = kStorageConjugated; }, kInvalid, "real",
+           form},
+          {"a placeholder",
+           [](Subject& s) {
+             store(s, "hole", {2, 1}, 4);
+           },
+           kInvalid, "hole", form},
+          {"blocks", [](Subject& s) { store(s, "quantised", {1}, 64); }, kInvalid, "quantised",
+           malformed},
+          {"strides that are not the next",
+           [](Subject& s) {
+             store(s, "real", {0, 0, 0}, 6).first_stride = 1;
+           },
+           kInvalid, "real", malformed},
+          {"too few strides", [](Subject& s) { store(s, "real", {0}, 6); }, kInvalid, "real",
+           malformed},
+          {"an element after the storage",
+           [](Subject& s) {
+             store(s, "real", {2, 1}, 5);
+           },
+           kInvalid, "real", out},
+          {"a first element after the storage",
+           [](Subject& s) {
+             store(s, "real", {0, 0}, 6, 6);
+           },
+           kInvalid, "real", out},
+          {"a stride that wraps",
+           [=](Subject& s) {
+             store(s, "real", {2 * kLarge, 1}, 6);
+           },
+           kInvalid, "real", out},
+          {"an offset that wraps",
+           [](Subject& s) {
+             store(s, "real", {2, 1}, 6, 0 - 5ull);
+           },
+           kInvalid, "real", out},
+          {"elements whose bytes wrap",
+           [=](Subject& s) {
+             store(s, "real", {2, 1}, kLarge);
+           },
+           kInvalid, "real", out},
+          {"2^63 bytes", [=](Subject& s) { store(s, "a", {1}, 2 * kLarge); }, kInvalid, "a", out},
+          // One byte less is not too much for a tensor, only for the file.
+          {"2^63 - 1 bytes", [=](Subject& s) { store(s, "a", {1}, 2 * kLarge - 1); },
+           ErrorCode::kChunkInvalid, "a"},
+      },
+      foreign_tensors());
+}
+
+TEST_CASE("Tensors with strides have fewer than 2^63 bytes together") {
+  constexpr std::uint64_t kLarge = std::uint64_t{1} << 62;
+  const auto check = [](std::uint64_t a, std::uint64_t b) {
+    Subject subject = Subject::of(Value::dict({{"a", Value::tensor(tensor(DType::kU8, {5}, 5))},
+                                               {"b", Value::tensor(tensor(DType::kU8, {6}, 6))}}));
+    subject.facts.placement = Placement::kForeign;
+    subject.t.dims = {a, b};
+    for (const char* path : {"a", "b"}) {
+      // One byte, which is every element.
+      subject.chunk_of(path).stored = 1;
+      store(subject, path, {0}, 1);
+    }
+    return subject.check();
+  };
+  const auto most = check(kLarge - 1, kLarge);
+  CHECK_MESSAGE(most, most.error().describe());
+  const auto more = check(kLarge - 1, kLarge + 1);
+  REQUIRE_FALSE(more);
+  CHECK(more.error().code == ErrorCode::kTensorInvalid);
+  CHECK(more.error().path == "b");
 }
 
 TEST_CASE("Errors name the file offset of the record that is wrong") {

@@ -285,6 +285,13 @@ TEST_CASE("Over a network, local headers are predicted, and read where that is i
   Opened far_padded(make_zip({torch, odd, late, big, {"big2", big.data}, numpy}), true, 64);
   REQUIRE(far_padded.open());
   CHECK(far_padded.wanted.size() == 2);
+  // PyTorch's padding at another place, between them: where 64 bytes end depends on it.
+  const ZipPart padded{.name = "t/data/1", .data = "8", .local_extra = std::string(25, 'Z')};
+  Opened far_torch(make_zip({big, padded, {"big2", big.data}}), true);
+  REQUIRE(far_torch.open());
+  CHECK(far_torch.archive.entry(1).is_predicted);
+  CHECK(far_torch.archive.entry(1).data_offset % 64 == 0);
+  CHECK(far_torch.wanted.size() == 1);
   Opened near_padded(far_padded.bytes, false, 64);
   REQUIRE(near_padded.open());
   CHECK(near_padded.wanted.size() == 5);

@@ -168,15 +168,15 @@ class PickleMachine {
     chain.last = number;
   }
 
-  PickleGraph::Extras* extras(PickleRef ref) {
-    if (ref.is_literal() || graph_.object(ref).type == PickleType::kGlobal) return nullptr;
+  // Of an instance: see is_instance().
+  PickleGraph::Extras& extras(PickleRef ref) {
     Object& object = graph_.objects_[ref.number()];
     if (object.extras == 0) {
       memory_ += sizeof(PickleGraph::Extras);
       graph_.extras_.emplace_back();
       object.extras = static_cast<std::uint32_t>(graph_.extras_.size());
     }
-    return &graph_.extras_[object.extras - 1];
+    return graph_.extras_[object.extras - 1];
   }
 
   bool is_instance(PickleType type) const {
@@ -197,8 +197,8 @@ class PickleMachine {
       object.a = chain.first;
       object.b = chain.last;
     } else if (is_instance(type)) {
-      PickleGraph::Extras* const more = extras(target);
-      extend(wanted == PickleType::kDict ? more->items : more->elements, refs);
+      PickleGraph::Extras& more = extras(target);
+      extend(wanted == PickleType::kDict ? more.items : more.elements, refs);
     } else {
       return bad("it adds elements to " + std::string(type_name(type)));
     }
@@ -290,14 +290,13 @@ class PickleMachine {
     const PickleRef state = pop();
     // On a class, this would change what all its instances do.
     const PickleType type = graph_.type(stack_.back());
-    const bool is_made = type == PickleType::kCall || type == PickleType::kNew;
-    PickleGraph::Extras* const more = is_made ? extras(stack_.back()) : nullptr;
-    if (more == nullptr) {
+    if (type != PickleType::kCall && type != PickleType::kNew) {
       return bad("it sets the state of " + std::string(type_name(type)));
     }
-    if (more->refs_before != 0) return bad("it sets the state of one object twice");
-    more->refs_before = static_cast<std::uint32_t>(graph_.refs_.size()) + 1;
-    more->state = state;
+    PickleGraph::Extras& more = extras(stack_.back());
+    if (more.refs_before != 0) return bad("it sets the state of one object twice");
+    more.refs_before = static_cast<std::uint32_t>(graph_.refs_.size()) + 1;
+    more.state = state;
     return true;
   }
 

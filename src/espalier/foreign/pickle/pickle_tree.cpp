@@ -527,7 +527,7 @@ std::optional<PickleShape> PickleTree::shape_python(PickleGlobal function, Pickl
                                                     std::span<const PickleRef> args) {
   const auto container_of = [&](Kind kind, std::string_view label) -> std::optional<PickleShape> {
     if (args.empty()) return elements(kind, ref, label);  // what was appended to it
-    if (args.size() != 1 || args[0].is_literal()) return std::nullopt;
+    if (args.size() != 1) return std::nullopt;
     const PickleType type = graph_.type(args[0]);
     const bool is_sequence = type == PickleType::kTuple || type == PickleType::kList ||
                              type == PickleType::kSet || type == PickleType::kFrozenSet;

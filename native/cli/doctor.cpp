@@ -249,8 +249,8 @@ void add_doctor(CLI::App& app, Action& action) {
   add_read_options(*command, options->common);
   add_map_options(*command, options->common.map, "Examine what a key map makes of the file");
   options->common.map.checks_data = true;
-  set_examples(*command, {"espalier doctor run.espalier",
-                          "espalier doctor model.safetensors 'model/**' --json"});
+  set_examples(*command,
+               {"espalier doctor run.espalier", "espalier doctor run.espalier 'model/**' --json"});
   command->callback([options, &action] {
     action = [options](Output& out) { return run_doctor(*options, out); };
   });

@@ -64,7 +64,9 @@ struct Model {
   // Exactly one finding, of this rule.
   Finding only(HealthRule rule) const {
     const std::vector<Finding> found = findings();
-    for (const Finding& finding : found) INFO(finding.path << ": " << finding.text);
+    std::string all;
+    for (const Finding& finding : found) all += finding.path + ": " + finding.text + "\n";
+    INFO(all);
     REQUIRE(found.size() == 1);
     CHECK(found[0].rule == rule);
     return found[0];
@@ -124,6 +126,46 @@ TEST_CASE("each fault is found, and nothing else") {
     for (std::size_t row = 0; row < 64; ++row) weight[row * 48 + 46] *= 10;
     CHECK(model.findings().empty());
   }
+  SUBCASE("two outlier columns") {
+    for (std::size_t row = 0; row < 64; ++row) {
+      weight[row * 48 + 46] *= 40;
+      weight[row * 48 + 2] *= 30;
+    }
+    CHECK(model.only(HealthRule::kOutlierColumns).text.find("and 1 more stand out") !=
+          std::string::npos);
+  }
+  SUBCASE("one element, as large as the type has") {
+    weight[100] = std::numeric_limits<float>::max();
+    const std::vector<Finding> found = model.findings();
+    REQUIRE(found.size() == 2);
+    CHECK(found[0].rule == HealthRule::kOutlierElements);
+    CHECK(found[0].text.find("the largest magnitude is 3.4e38") != std::string::npos);
+    CHECK(found[1].rule == HealthRule::kNormOutOfRange);
+  }
+  SUBCASE("an element of a vector") {
+    model.at("layers/3/norm/weight")[5] = 300;
+    CHECK(model.findings().at(0).rule == HealthRule::kOutlierElements);
+  }
+  SUBCASE("a matrix 30 times as large, in a kind that is alike") {
+    for (float& x : weight) x *= 30;
+    CHECK(model.only(HealthRule::kNormOutOfRange).path == "layers/3/q_proj/weight");
+  }
+  SUBCASE("a layer that is the copy of another") {
+    for (const char* name : {"k_proj/weight", "v_proj/weight"}) {
+      for (unsigned layer = 0; layer < 12; ++layer) {
+        model.tensors.push_back(
+            {"layers/" + std::to_string(layer) + "/" + name,
+             {noise(64 * 48, 0.02F, layer + 100 * unsigned(name[0])), {64, 48}}});
+      }
+    }
+    for (const char* name : {"q_proj/weight", "k_proj/weight", "v_proj/weight"}) {
+      model.at("layers/8/" + std::string(name)) = model.at("layers/3/" + std::string(name));
+    }
+    const Finding found = model.only(HealthRule::kEqualTensors);
+    CHECK(found.severity == Severity::kWarning);
+    CHECK(found.path == "layers/3");
+    CHECK(found.other == "layers/8");
+  }
   SUBCASE("a norm out of range") {
     for (float& x : model.at("layers/7/norm/weight")) x *= 1e4F;
     const Finding found = model.only(HealthRule::kNormOutOfRange);
@@ -158,6 +200,18 @@ TEST_CASE("what is so on purpose is no warning") {
   SUBCASE("a row for padding") {
     std::fill_n(model.at("embed/weight").begin(), 48, 0.F);
     CHECK(model.findings().empty());
+  }
+  SUBCASE("a vocabulary that is filled up") {
+    std::fill(model.at("embed/weight").end() - 10 * 48, model.at("embed/weight").end(), 0.F);
+    CHECK(model.only(HealthRule::kDeadRows).severity == Severity::kNote);
+  }
+  SUBCASE("rows that are pruned in every layer") {
+    for (unsigned layer = 0; layer < 12; ++layer) {
+      std::fill_n(model.at("layers/" + std::to_string(layer) + "/q_proj/weight").begin(), 96, 0.F);
+    }
+    for (const Finding& finding : model.findings()) CHECK(finding.severity == Severity::kNote);
+    CHECK(model.findings().at(0).text ==
+          "2 of 64 rows are zero, the first is number 0, as in 12 of the 12 of its kind");
   }
   SUBCASE("a table that every layer has") {
     for (int layer = 0; layer < 12; ++layer) {
@@ -197,6 +251,18 @@ TEST_CASE("an optimizer's state has rules of its own") {
   CHECK(found[2].rule == HealthRule::kUnequalSteps);
   CHECK(found[2].path == "optimizer/state/4/step");
   CHECK(found[2].text == "is 90, and 4 others of its kind are 100; see");
+}
+
+TEST_CASE("numbers that are no tensors, and averages of squares") {
+  HealthCheck check;
+  check.add_number("optimizer/lr", kNan);
+  check.add_number("best_loss", kInfinity);
+  check.add("bn/running_var", survey_of({1, -2, 3}, {3}));
+  const std::vector<Finding> found = check.findings();
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].rule == HealthRule::kNegativeSquares);
+  CHECK(found[1].path == "optimizer/lr");
+  CHECK(found[1].text == "is NaN");
 }
 
 TEST_CASE("narrow types that are cut off, and dtypes that differ") {

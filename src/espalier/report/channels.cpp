@@ -12,8 +12,11 @@ namespace {
 
 // A shorter last axis is that of a filter.
 constexpr std::uint64_t kLongestFilter = 15;
-// Of rows or columns, those that may be outliers: if more are large, that is how the matrix is.
+// Of rows or columns, those that may be outliers: if more are large, that is how the matrix is. Of
+// a hundred one; of few columns up to four, but not of few rows, which are filters of small models.
 constexpr std::uint64_t kShare = 100;
+constexpr std::uint64_t kFewColumns = 4;
+constexpr std::uint64_t kLargestShare = 10;
 // Outliers are this far from all others: without it, the end of any long tail would be one.
 constexpr double kGap = 3;
 
@@ -24,6 +27,11 @@ Quad load(const float* from) {
   Quad quad;
   std::memcpy(&quad, from, sizeof quad);
   return quad;
+}
+// Squares of small numbers may vanish, and those of large ones overflow: a norm is then that of the
+// greatest element, so that only what is zero has a norm of 0.
+float norm_of(float squares, float greatest) {
+  return std::isfinite(squares) ? std::max(std::sqrt(squares), greatest) : greatest;
 }
 void store(float* to, const Quad& quad) { std::memcpy(to, &quad, sizeof quad); }
 Quad larger(const Quad& a, const Quad& b) { return a > b ? a : b; }
@@ -83,8 +91,7 @@ void ChannelMeter::add(std::span<const float> elements) {
     elements = elements.subspan(count);
     column_ += count;
     if (column_ < columns_) break;
-    // Squares of small numbers may vanish: a row is dead only if its greatest element is 0.
-    row_norms_.push_back(std::max(std::sqrt(row_squares_), row_max_));
+    row_norms_.push_back(norm_of(row_squares_, row_max_));
     row_squares_ = row_max_ = 0;
     column_ = 0;
   }
@@ -93,12 +100,12 @@ void ChannelMeter::add(std::span<const float> elements) {
 Channels ChannelMeter::columns() const {
   std::vector<float> norms(columns_);
   for (std::size_t i = 0; i < columns_; ++i) {
-    norms[i] = std::max(std::sqrt(column_squares_[i]), column_max_[i]);
+    norms[i] = norm_of(column_squares_[i], column_max_[i]);
   }
-  return summarize(std::move(norms));
+  return summarize(std::move(norms), kFewColumns);
 }
 
-Channels ChannelMeter::summarize(std::vector<float> norms) {
+Channels ChannelMeter::summarize(std::vector<float> norms, std::uint64_t few) {
   Channels channels;
   channels.count = norms.size();
   std::vector<float> living;
@@ -110,12 +117,17 @@ Channels ChannelMeter::summarize(std::vector<float> norms) {
       channels.first_dead = i;
     }
   }
+  while (channels.dead_at_end < norms.size() &&
+         norms[norms.size() - 1 - channels.dead_at_end] == 0) {
+    ++channels.dead_at_end;
+  }
   if (living.empty()) return channels;
   const auto middle = living.begin() + static_cast<std::ptrdiff_t>(living.size() / 2);
   std::nth_element(living.begin(), middle, living.end());
   channels.median = *middle;
   const double least = channels.median * Channels::kOutlierRatio;
-  const auto many = std::max<std::uint64_t>(1, channels.count / kShare);
+  const auto many = std::max<std::uint64_t>(
+      {1, channels.count / kShare, std::min(few, channels.count / kLargestShare)});
   double largest_other = 0;
   double smallest_outlier = 0;
   std::uint64_t found = 0;
@@ -128,7 +140,7 @@ Channels ChannelMeter::summarize(std::vector<float> norms) {
   }
   if (found == 0 || found > many || smallest_outlier < largest_other * kGap) return channels;
   for (std::size_t i = 0; i < norms.size(); ++i) {
-    if (norms[i] >= least) channels.outliers.push_back({i, norms[i] / channels.median});
+    if (norms[i] >= least) channels.outliers.push_back({i, double{norms[i]} / channels.median});
   }
   std::stable_sort(channels.outliers.begin(), channels.outliers.end(),
                    [](const auto& a, const auto& b) { return a.ratio > b.ratio; });

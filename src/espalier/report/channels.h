@@ -36,10 +36,12 @@ struct Channels {
   /// Those whose elements are all zero.
   std::uint64_t dead = 0;
   std::uint64_t first_dead = 0;
+  /// Those of them that come after all others.
+  std::uint64_t dead_at_end = 0;
   /// The median of the L2 norms of those that are not dead.
   double median = 0;
   /// Those whose norm is kOutlierRatio medians or more, if they are few and stand apart: at most
-  /// kMaxOutliers of them, the largest first.
+  /// kMaxOutliers of them, the largest first. A norm beyond binary32 counts as the largest element.
   std::vector<Outlier> outliers;
 
   static constexpr std::size_t kMaxOutliers = 8;
@@ -61,11 +63,11 @@ class ChannelMeter {
   /// Adds the elements that come next, which must be finite.
   void add(std::span<const float> elements);
   /// Of the rows and columns that are complete.
-  Channels rows() const { return summarize(row_norms_); }
+  Channels rows() const { return summarize(row_norms_, 1); }
   Channels columns() const;
 
  private:
-  static Channels summarize(std::vector<float> norms);
+  static Channels summarize(std::vector<float> norms, std::uint64_t few);
 
   std::size_t columns_ = 0;
   std::size_t column_ = 0;  // of the next element

@@ -24,13 +24,26 @@ constexpr std::size_t kNamesakes = 6;
 constexpr double kMatrixFactor = 100;
 constexpr double kVectorFactor = 500;
 constexpr double kNamesakeFactor = 10;  // times one of these
+// The same if a kind is large, and so alike that this many times its spread, in powers of ten, is
+// less than what one of it differs by.
+constexpr std::size_t kManySiblings = 8;
+constexpr double kTightFactor = 10;
+constexpr double kTightGap = 8;
+constexpr double kNormGap = 2;
+constexpr double kLeastSpread = 0.02;
+// An element of a matrix that has so many times the magnitude of all but a thousandth, and of the
+// median; of a vector, of all but a tenth. Trained models have elements of a hundred deviations.
+constexpr double kSpikeOfMost = 60;
+constexpr double kSpikeOfMiddle = 200;
+// The share of a kind, of at least kSiblings, in which something is no exception.
+constexpr double kMostOfKind = 0.75;
 // The share of a kind that may be out of range, or of another dtype.
 constexpr std::size_t kFewOfRange = 10;
 constexpr std::size_t kFewOfDType = 4;
 // Of narrow types, the share of elements at the limit that scaling does not explain.
 constexpr double kManySaturated = 0.01;
 // Pairs of equal tensors under the same two subtrees that are told as one.
-constexpr std::size_t kCopiedTree = 8;
+constexpr std::size_t kCopiedTree = 3;
 
 std::string counted(std::uint64_t number) {
   std::string digits;
@@ -41,11 +54,17 @@ std::string counted(std::uint64_t number) {
 
 // Three digits.
 std::string rough(double value) {
-  if (!std::isfinite(value) || value == 0)
-    return value == 0 ? "0" : value > 0 ? "infinite" : "-infinite";
-  const double unit = std::pow(10, std::floor(std::log10(std::abs(value))) - 2);
-  std::string text = print_real(unit >= 1 ? std::round(value / unit) * unit
-                                          : std::round(value / unit) / std::round(1 / unit));
+  if (value == 0) return "0";
+  if (!std::isfinite(value)) return value > 0 ? "infinite" : "-infinite";
+  auto power = static_cast<int>(std::floor(std::log10(std::abs(value)))) - 2;
+  // In two steps: a tenth of the smallest numbers is none.
+  const double digits = std::abs(value) / std::pow(10, power / 2) / std::pow(10, power - power / 2);
+  std::string text = value < 0 ? "-" : "";
+  append_number(text, static_cast<std::int64_t>(std::round(digits)));
+  text += 'e';
+  append_number(text, power);
+  // The double that is nearest to these digits is printed with no others.
+  text = print_real(parse_real(text.c_str()));
   if (text.size() > 2 && text.compare(text.size() - 2, 2, ".0") == 0) text.resize(text.size() - 2);
   return text;
 }
@@ -105,6 +124,13 @@ double median_of(std::vector<double> values) {
   return *middle;
 }
 
+bool has_scale(std::string_view name) { return name.find("scale") != std::string_view::npos; }
+
+// The path without its last segment.
+std::string_view container_of(std::string_view path) {
+  return path.substr(0, path.size() - last_segment(path).size());
+}
+
 // What two paths have before the segments at their ends that are the same.
 std::pair<std::string, std::string> differing_heads(std::string_view a, std::string_view b) {
   const auto begins_segment = [](std::string_view path, std::size_t from_end) {
@@ -127,9 +153,10 @@ std::pair<std::string, std::string> differing_heads(std::string_view a, std::str
 
 std::string_view health_rule_name(HealthRule rule) {
   static constexpr std::array<std::string_view, kHealthRules> kNames = {
-      "unreadable",    "nan",          "infinite",     "negative_squares", "all_zero", "constant",
-      "dead_rows",     "dead_columns", "outlier_rows", "outlier_columns",  "norm",     "saturated",
-      "equal_tensors", "mixed_dtypes", "zero_moments", "unequal_steps"};
+      "unreadable",       "nan",          "infinite",     "negative_squares", "all_zero",
+      "constant",         "dead_rows",    "dead_columns", "outlier_rows",     "outlier_columns",
+      "outlier_elements", "norm",         "saturated",    "equal_tensors",    "mixed_dtypes",
+      "zero_moments",     "unequal_steps"};
   const auto number = static_cast<std::size_t>(rule);
   return number < kNames.size() ? kNames[number] : "";
 }
@@ -160,6 +187,7 @@ void HealthCheck::add(std::string path, const TensorSurvey& survey) {
   if (role == NameRole::kCounter && survey.elements == 1 && summary.min) {
     counters_.push_back({path, kind_of(path), value_of(*summary.min)});
   }
+  if (has_scale(last_segment(path))) scaled_.insert(std::string(container_of(path)));
   std::string kind = kind_of(path);
   tensors_.push_back({std::move(path), std::move(kind), role, survey});
 }
@@ -169,6 +197,7 @@ void HealthCheck::add_unreadable(std::string path, std::string reason) {
 }
 
 void HealthCheck::add_number(std::string path, double value) {
+  if (std::isnan(value)) return nan_numbers_.push_back(std::move(path));
   if (role_of(path) != NameRole::kCounter) return;
   std::string kind = kind_of(path);
   counters_.push_back({std::move(path), std::move(kind), value});
@@ -179,7 +208,10 @@ std::vector<Finding> HealthCheck::findings() const {
   for (const auto& [path, reason] : unreadable_) {
     found.add(HealthRule::kUnreadable, Severity::kFault, path, "cannot be read: " + reason);
   }
-  std::map<std::string_view, Group> kinds;
+  for (const std::string& path : nan_numbers_) {
+    found.add(HealthRule::kNan, Severity::kWarning, path, "is NaN");
+  }
+  Kinds kinds;
   std::map<std::pair<std::string_view, std::size_t>, Group> namesakes;
   for (const Tensor& tensor : tensors_) {
     look_at(tensor, found);
@@ -210,13 +242,14 @@ std::vector<Finding> HealthCheck::findings() const {
   find_equal(found);
   find_zero_moments(found);
   compare_counters(found);
+  excuse_whole_kinds(kinds, found);
   std::stable_sort(found.all.begin(), found.all.end(), [](const Finding& a, const Finding& b) {
     return std::tie(b.severity, a.rule) < std::tie(a.severity, b.rule);
   });
   return std::move(found.all);
 }
 
-void HealthCheck::look_at(const Tensor& tensor, Findings& found) {
+void HealthCheck::look_at(const Tensor& tensor, Findings& found) const {
   const auto& [path, kind, role, survey] = tensor;
   const Summary& summary = survey.summary;
   const std::string of_all = " of " + counted(survey.elements) + " elements";
@@ -233,8 +266,10 @@ void HealthCheck::look_at(const Tensor& tensor, Findings& found) {
                   index_text(survey.first_infinite.value_or(0), survey.shape),
               survey.first_infinite);
   }
-  if (role == NameRole::kSecondMoment && dtype_is_floating(survey.dtype) && summary.min &&
-      value_of(*summary.min) < 0) {
+  const bool is_variance =
+      role == NameRole::kRunning && last_segment(path).find("var") != std::string_view::npos;
+  if ((role == NameRole::kSecondMoment || is_variance) && dtype_is_floating(survey.dtype) &&
+      summary.min && value_of(*summary.min) < 0) {
     found.add(
         HealthRule::kNegativeSquares, Severity::kFault, path,
         "an average of squares has negative elements, the least is " + number_text(*summary.min));
@@ -257,7 +292,9 @@ void HealthCheck::look_at(const Tensor& tensor, Findings& found) {
               "all " + counted(survey.elements) + " elements are " + number_text(*summary.min));
     return;
   }
-  if (survey.saturated > 0 && is_trained(role)) {
+  // With a scale for each group, the largest of each has the largest magnitude.
+  const bool is_scaled = dtype_bits(survey.dtype) <= 8 && scaled_.count(container_of(path)) > 0;
+  if (survey.saturated > 0 && is_trained(role) && !is_scaled) {
     const double share =
         static_cast<double>(survey.saturated) / static_cast<double>(survey.elements);
     if (dtype_bits(survey.dtype) > 8 || (share >= kManySaturated && dtype_bits(survey.dtype) > 4)) {
@@ -266,7 +303,7 @@ void HealthCheck::look_at(const Tensor& tensor, Findings& found) {
                     std::string(dtype_name(survey.dtype)) + ": larger ones may have been cut off");
     }
   }
-  if (is_trained(role)) look_at_channels(tensor, found);
+  if (is_trained(role) && !has_spike(tensor, found)) look_at_channels(tensor, found);
 }
 
 void HealthCheck::look_at_channels(const Tensor& tensor, Findings& found) {
@@ -276,9 +313,14 @@ void HealthCheck::look_at_channels(const Tensor& tensor, Findings& found) {
   const bool is_embedding = tensor.role == NameRole::kEmbedding;
   const auto dead = [&](const Channels& channels, HealthRule rule, std::string_view name) {
     // A row for padding is zero on purpose.
-    const bool is_padding = is_embedding && rule == HealthRule::kDeadRows && channels.dead == 1;
-    if (channels.dead == 0 || channels.dead == channels.count || is_padding) return;
-    found.add(rule, channels.dead == 1 ? Severity::kNote : Severity::kWarning, path,
+    const bool is_of_words = is_vocabulary(path) && rule == HealthRule::kDeadRows;
+    if (channels.dead == 0 || channels.dead == channels.count ||
+        (is_of_words && channels.dead == 1)) {
+      return;
+    }
+    // A vocabulary is filled up at its end.
+    const bool is_padding = is_of_words && channels.dead == channels.dead_at_end;
+    found.add(rule, channels.dead == 1 || is_padding ? Severity::kNote : Severity::kWarning, path,
               counted(channels.dead) + " of " + counted(channels.count) + " " + std::string(name) +
                   (channels.dead == 1 ? "s is zero: number " : "s are zero, the first is number ") +
                   counted(channels.first_dead),
@@ -300,41 +342,71 @@ void HealthCheck::look_at_channels(const Tensor& tensor, Findings& found) {
   outliers(survey.columns, HealthRule::kOutlierColumns, "column");
 }
 
+// A few elements that are far beyond all others; rows, columns and norms then stand out by them.
+bool HealthCheck::has_spike(const Tensor& tensor, Findings& found) {
+  const TensorSurvey& survey = tensor.survey;
+  if (survey.elements < kFewElements || !survey.summary.min || !survey.summary.max) return false;
+  const double largest =
+      std::max(std::abs(value_of(*survey.summary.min)), std::abs(value_of(*survey.summary.max)));
+  const bool is_matrix = survey.view.rank >= 2;
+  // Most elements of a sparse vector say nothing of the others.
+  const bool is_even = survey.median_size >= survey.size_90 / 2;
+  if (!is_matrix && !is_even) return false;
+  const double usual =
+      is_matrix ? std::max(survey.size_999 * kSpikeOfMost, survey.median_size * kSpikeOfMiddle)
+                : survey.size_90 * kSpikeOfMiddle;
+  if (!(usual > 0) || largest < usual) return false;
+  found.add(HealthRule::kOutlierElements, Severity::kWarning, tensor.path,
+            "the largest magnitude is " + rough(largest) + ", and " +
+                (is_matrix ? "999 of 1,000 are at most " + rough(survey.size_999)
+                           : "nine of ten are at most " + rough(survey.size_90)));
+  return true;
+}
+
 void HealthCheck::compare_norms(const Group& group, double factor, Findings& found) {
   if (group.size() < kSiblings) return;
   std::vector<std::pair<const Tensor*, double>> sizes;
   std::vector<double> logarithms;
   for (const Tensor* tensor : group) {
     const TensorSurvey& survey = tensor->survey;
-    if (!is_trained(tensor->role) || !is_floating(survey) || !(survey.rms > 0) ||
-        !std::isfinite(survey.rms))
-      continue;
+    // Numbers of narrow types have scales of their own; a constant is a finding already.
+    const bool is_comparable = is_trained(tensor->role) && is_floating(survey) &&
+                               dtype_bits(survey.dtype) > 8 &&
+                               !(survey.view.rank >= 2 && survey.is_constant());
+    if (!is_comparable || !(survey.rms > 0) || !std::isfinite(survey.rms)) continue;
     sizes.emplace_back(tensor, std::log10(survey.rms));
     logarithms.push_back(sizes.back().second);
   }
   if (sizes.size() < kSiblings) return;
   const double median = median_of(logarithms);
-  const double bound =
-      std::log10(factor * (group.front()->survey.view.rank >= 2 ? kMatrixFactor : kVectorFactor));
   std::vector<const Tensor*> outside;
-  double spread = 0;
-  double nearest = 0;
   double least = median;
   double greatest = median;
-  for (const auto& [tensor, size] : sizes) {
-    const double distance = std::abs(size - median);
-    if (distance >= bound) {
-      nearest = outside.empty() ? distance : std::min(nearest, distance);
-      outside.push_back(tensor);
-    } else {
-      spread = std::max(spread, distance);
-      least = std::min(least, size);
-      greatest = std::max(greatest, size);
+  // What is so far away, if that is few and all others are nearer by a factor.
+  const auto separate = [&](double bound, double gap) {
+    outside.clear();
+    least = greatest = median;
+    double spread = kLeastSpread;
+    double nearest = 0;
+    for (const auto& [tensor, size] : sizes) {
+      const double distance = std::abs(size - median);
+      if (distance >= bound) {
+        nearest = outside.empty() ? distance : std::min(nearest, distance);
+        outside.push_back(tensor);
+      } else {
+        spread = std::max(spread, distance);
+        least = std::min(least, size);
+        greatest = std::max(greatest, size);
+      }
     }
+    const bool are_few = outside.size() <= std::max<std::size_t>(1, sizes.size() / kFewOfRange);
+    if (!are_few || nearest < gap * spread) outside.clear();
+  };
+  const bool is_matrix = group.front()->survey.view.rank >= 2;
+  separate(std::log10(factor * (is_matrix ? kMatrixFactor : kVectorFactor)), kNormGap);
+  if (outside.empty() && factor == 1 && sizes.size() >= kManySiblings) {
+    separate(std::log10(kTightFactor), kTightGap);
   }
-  // If many are far away, or some half as far, it is how the model is.
-  if (outside.size() > std::max<std::size_t>(1, sizes.size() / kFewOfRange) || nearest < 2 * spread)
-    return;
   for (const Tensor* tensor : outside) {
     found.add(
         HealthRule::kNormOutOfRange, Severity::kWarning, tensor->path,
@@ -389,7 +461,8 @@ void HealthCheck::find_equal(Findings& found) const {
     const TensorSurvey& survey = tensor.survey;
     const bool is_opaque = survey.dtype == DType::kOpaque;
     if ((is_opaque ? survey.bytes < kFewBytes
-                   : survey.elements < kFewElements || survey.is_constant()) ||
+                   : survey.elements < kFewElements || survey.is_constant() ||
+                         survey.summary.finite == 0) ||
         tensor.role == NameRole::kConstant || is_moment(tensor.role)) {
       continue;
     }
@@ -411,13 +484,16 @@ void HealthCheck::find_equal(Findings& found) const {
   std::sort(equal.begin(), equal.end());  // the order of the tensors
   for (const auto& [heads, group] : pairs) {
     if (group.size() < kCopiedTree) continue;
-    found.add(HealthRule::kEqualTensors, Severity::kNote, heads.first,
+    // Two layers of one kind are copies by a mistake; a model and its average are not.
+    const bool are_layers = kind_of(heads.first) == kind_of(heads.second);
+    found.add(HealthRule::kEqualTensors, are_layers ? Severity::kWarning : Severity::kNote,
+              heads.first,
               counted(group.size()) + " tensors have the same bytes as those of the same names in",
               std::nullopt, heads.second);
   }
   for (const auto& [a, b] : equal) {
     if (pairs.at(differing_heads(a->path, b->path)).size() >= kCopiedTree) continue;
-    const bool is_tie = (a->role == NameRole::kEmbedding) != (b->role == NameRole::kEmbedding);
+    const bool is_tie = a->role == NameRole::kEmbedding || b->role == NameRole::kEmbedding;
     found.add(HealthRule::kEqualTensors, is_tie ? Severity::kNote : Severity::kWarning, b->path,
               is_tie ? "may be tied, and is stored twice: it has the same bytes as"
                      : "has the same bytes as",
@@ -440,10 +516,9 @@ void HealthCheck::find_zero_moments(Findings& found) const {
     return;
   }
   for (const Tensor* tensor : zeros) {
-    found.add(
-        HealthRule::kZeroMoments, Severity::kWarning, tensor->path,
-        "all " + counted(tensor->survey.elements) +
-            " elements are zero, and other moments are not: its parameter has had no gradient");
+    found.add(HealthRule::kZeroMoments, Severity::kWarning, tensor->path,
+              "all " + counted(tensor->survey.elements) +
+                  " elements are zero, and other moments are not");
   }
 }
 
@@ -462,13 +537,39 @@ void HealthCheck::compare_counters(Findings& found) const {
         })->second;
     const auto& other =
         usual == values.begin()->second ? values.rbegin()->second : values.begin()->second;
+    // Several counts are those of layers that were added to the training one after the other.
     std::string text = "is " + number_text(other.front()->value) + ", and " +
                        (usual.size() == 1 ? "another of its kind is "
                                           : counted(usual.size()) + " others of its kind are ") +
                        number_text(usual.front()->value);
     if (values.size() > 2) text += " (" + counted(values.size()) + " different counts)";
-    found.add(HealthRule::kUnequalSteps, Severity::kWarning, other.front()->path, text + "; see",
-              std::nullopt, usual.front()->path);
+    found.add(HealthRule::kUnequalSteps, values.size() > 2 ? Severity::kNote : Severity::kWarning,
+              other.front()->path, text + "; see", std::nullopt, usual.front()->path);
+  }
+}
+
+// What most of a kind has is how the model was made: pruned, or layers that begin as zeros.
+void HealthCheck::excuse_whole_kinds(const Kinds& kinds, Findings& found) {
+  const auto is_of_kind = [](HealthRule rule) {
+    return rule == HealthRule::kAllZero || rule == HealthRule::kConstant ||
+           rule == HealthRule::kDeadRows || rule == HealthRule::kDeadColumns ||
+           rule == HealthRule::kOutlierRows || rule == HealthRule::kOutlierColumns;
+  };
+  std::map<std::pair<HealthRule, std::string>, std::size_t> counts;
+  for (const Finding& finding : found.all) {
+    if (is_of_kind(finding.rule)) ++counts[{finding.rule, kind_of(finding.path)}];
+  }
+  for (Finding& finding : found.all) {
+    if (!is_of_kind(finding.rule)) continue;
+    const std::string kind = kind_of(finding.path);
+    const std::size_t of_kind = kinds.at(kind).size();
+    const std::size_t count = counts.at({finding.rule, kind});
+    if (of_kind < kSiblings ||
+        static_cast<double>(count) < kMostOfKind * static_cast<double>(of_kind)) {
+      continue;
+    }
+    finding.severity = Severity::kNote;
+    finding.text += ", as in " + counted(count) + " of the " + counted(of_kind) + " of its kind";
   }
 }
 

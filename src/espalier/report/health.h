@@ -3,9 +3,13 @@
 #define ESPALIER_REPORT_HEALTH_H_
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "espalier/report/name_roles.h"
@@ -25,6 +29,7 @@ enum class HealthRule : std::uint8_t {
   kDeadColumns,
   kOutlierRows,
   kOutlierColumns,
+  kOutlierElements,
   kNormOutOfRange,
   kSaturated,
   kEqualTensors,
@@ -32,7 +37,7 @@ enum class HealthRule : std::uint8_t {
   kZeroMoments,
   kUnequalSteps,
 };
-inline constexpr std::size_t kHealthRules = 16;
+inline constexpr std::size_t kHealthRules = 17;
 
 /// The name for programs, such as "dead_rows".
 std::string_view health_rule_name(HealthRule rule);
@@ -68,7 +73,7 @@ class HealthCheck {
   void add(std::string path, const TensorSurvey& survey);
   /// A tensor that could not be read, and why.
   void add_unreadable(std::string path, std::string reason);
-  /// A number of the tree that is no tensor.
+  /// A number of the tree that is no tensor. One that is neither NaN nor a step is ignored.
   void add_number(std::string path, double value);
 
   /// The findings, the worst first, then by rule, then in the order of the tensors.
@@ -91,20 +96,25 @@ class HealthCheck {
     double value = 0;
   };
   struct Findings;
+  using Kinds = std::map<std::string_view, std::vector<const Tensor*>>;
   using Group = std::vector<const Tensor*>;
 
-  static void look_at(const Tensor& tensor, Findings& found);
+  void look_at(const Tensor& tensor, Findings& found) const;
   static void look_at_channels(const Tensor& tensor, Findings& found);
+  static bool has_spike(const Tensor& tensor, Findings& found);
   static void compare_norms(const Group& group, double factor, Findings& found);
   static void compare_dtypes(const Group& group, Findings& found);
   static void find_zero_vectors(const Group& group, Findings& found);
   void find_equal(Findings& found) const;
   void find_zero_moments(Findings& found) const;
   void compare_counters(Findings& found) const;
+  static void excuse_whole_kinds(const Kinds& kinds, Findings& found);
 
   std::vector<Tensor> tensors_;
   std::vector<Unreadable> unreadable_;
   std::vector<Counter> counters_;
+  std::vector<std::string> nan_numbers_;
+  std::set<std::string, std::less<>> scaled_;  // containers with scales beside what they scale
 };
 
 }  // namespace espalier

@@ -71,9 +71,15 @@ NameRole role_of(std::string_view given) {
                {"stft", "scaling_layer", "rotary", "filter_bank", "mel_scale", "spectrogram"})) {
     return NameRole::kConstant;
   }
-  if (has_part(path, {"embed", "emb.", "emb/", "wte", "wpe", "position"}))
+  if (has_part(path, {"embed", "emb.", "emb/", "_emb", "wte", "wpe", "position"}))
     return NameRole::kEmbedding;
   return NameRole::kWeight;
+}
+
+bool is_vocabulary(std::string_view given) {
+  const std::string path = lower(given);
+  return role_of(path) == NameRole::kEmbedding ||
+         has_part(path, {"head", "output", "decoder", "classifier"});
 }
 
 std::string kind_of(std::string_view path) {

@@ -31,6 +31,9 @@ constexpr bool is_moment(NameRole role) {
 /// same.
 std::string kind_of(std::string_view path);
 
+/// Whether the rows stand for the words of a vocabulary.
+bool is_vocabulary(std::string_view path);
+
 /// The last segment.
 std::string_view last_segment(std::string_view path);
 

@@ -41,6 +41,9 @@ export interface CheckpointMeter extends Meter {
   readonly memoryBytes: number
 }
 
+/** An examination looks at every node of no more than these. */
+const MANY_NODES = 200_000
+
 /** An open checkpoint: its tree is in memory, its tensors are not. Made by open(). */
 export class Checkpoint {
   readonly #opened: Opened
@@ -205,12 +208,14 @@ export class Checkpoint {
    */
   async examine(options: ExamineOptions = {}): Promise<Examination> {
     const { examine } = await loadExamination()
-    return examine(this.#opened, this.tensors('**'), this.#counters(), options)
+    return examine(this.#opened, this.tensors('**'), this.#numbers(), options)
   }
 
-  *#counters(): Generator<{ path: string; value: number }> {
-    for (const { path, value } of this.find(['**/step', '**/steps', '**/count'])) {
-      if (typeof value === 'number') yield { path, value }
+  /** The numbers that are no tensors, or of very many nodes those that may be steps. */
+  *#numbers(): Generator<{ path: string; value: number }> {
+    for (const node of this.find(this.nodeCount <= MANY_NODES ? '**' : ['**/step', '**/steps', '**/count'])) {
+      const { value } = node
+      if (typeof value === 'number') yield { path: node.path, value }
     }
   }
 

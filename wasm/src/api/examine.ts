@@ -53,8 +53,8 @@ export interface ExamineOptions extends RunOptions {
 const GROUP_BYTES = 64 * 2 ** 20
 const GROUP_TENSORS = 512
 
-/** See Checkpoint.examine(). @param counters the numbers that may be steps */
-export async function examine(opened: Opened, all: Iterable<Tensor>, counters: Iterable<{ path: string; value: number }>, options: ExamineOptions): Promise<Examination> {
+/** See Checkpoint.examine(). @param numbers those that are no tensors */
+export async function examine(opened: Opened, all: Iterable<Tensor>, numbers: Iterable<{ path: string; value: number }>, options: ExamineOptions): Promise<Examination> {
   const { signal, onProgress } = options
   const unexamined: Unexamined[] = []
   const wanted = budgeted(firstNodes(options.tensors ?? all, unexamined), options.maxBytes ?? Infinity, unexamined)
@@ -79,7 +79,7 @@ export async function examine(opened: Opened, all: Iterable<Tensor>, counters: I
       before += bytes
       onProgress?.({ loaded: before, total })
     }
-    for (const counter of counters) examiner.tellFact(counter)
+    for (const number of numbers) examiner.tellFact(number)
     return { surveys, findings: await examiner.findings(), unexamined, bytes: before }
   } finally {
     examiner.close()

@@ -13,7 +13,7 @@ const SEVERITIES: readonly Severity[] = ['note', 'warning', 'fault']
 /** In the order of the core. */
 const RULES = [
   'unreadable', 'nan', 'infinite', 'negative_squares', 'all_zero', 'constant', 'dead_rows', 'dead_columns', 'outlier_rows',
-  'outlier_columns', 'norm', 'saturated', 'equal_tensors', 'mixed_dtypes', 'zero_moments', 'unequal_steps',
+  'outlier_columns', 'outlier_elements', 'norm', 'saturated', 'equal_tensors', 'mixed_dtypes', 'zero_moments', 'unequal_steps',
 ] as const
 
 /** Something that is wrong with a tensor. Its texts may hold names from the file: escape them before a page shows them. */

@@ -19,7 +19,7 @@ const PAGE = 20
 const TITLES: { readonly [rule in HealthRule]: string } = {
   unreadable: 'Cannot be read', nan: 'Not a number', infinite: 'Infinite', negative_squares: 'Negative averages of squares',
   all_zero: 'All zero', constant: 'All equal', dead_rows: 'Dead rows', dead_columns: 'Dead columns', outlier_rows: 'Outlier rows',
-  outlier_columns: 'Outlier columns', norm: 'Out of range of its kind', saturated: 'Saturated', equal_tensors: 'Equal bytes under two names',
+  outlier_columns: 'Outlier columns', outlier_elements: 'Outlier elements', norm: 'Out of range of its kind', saturated: 'Saturated', equal_tensors: 'Equal bytes under two names',
   mixed_dtypes: 'Another dtype than its kind', zero_moments: 'Moments that are zero', unequal_steps: 'Steps that disagree',
 }
 const WORDS: readonly Severity[] = ['fault', 'warning', 'note']

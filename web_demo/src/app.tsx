@@ -39,8 +39,8 @@ const RUN_FIELDS = new Set(['title', 'series', 'scope', 'rows', 'step', 'row'])
 /** The whole page. */
 export function App() {
   // A narrow page shows either the tree or the pane, and Back returns to the tree.
-  const [part, setPart] = useLinked<'tree' | 'pane'>('part', 'tree', 'push')
-  const showPane = (isShown: boolean): void => setPart(isShown && matchMedia('(max-width: 760px)').matches ? 'pane' : 'tree')
+  const [part, setPart] = useLinked<'' | 'tree' | 'pane'>('part', '', 'push')
+  const showPane = (isShown: boolean): void => setPart(!matchMedia('(max-width: 760px)').matches ? '' : isShown ? 'pane' : 'tree')
   // By the file's number.
   const [selected, setSelected] = useState<Readonly<Record<number, number>>>({})
   const [missing, setMissing] = useState<{ readonly file: number; readonly key: string }>()
@@ -54,6 +54,7 @@ export function App() {
   // Until the page knows whether it opens something, an invitation to do so would only flash up.
   const [isStarting, setStarting] = useState(true)
   const [isHello, setHello] = useState(false)
+  const [isOfKey] = useState(() => /[#&]key=/.test(location.hash))
   const [run, setRun] = useState<RunSource>()
   const [isRunShown, setRunShown] = useState(false)
   const [tab, setTab] = useLinked('tab', 'node', 'push')
@@ -187,7 +188,10 @@ export function App() {
     if (later !== undefined && !(await open([later]))) return
     setRunShown(false)
     setTab('diff')
+    showPane(true)
   }
+  // On a narrow page, what a link names is in the pane.
+  const isPaneShown = part === 'pane' || (part === '' && (tab !== 'node' || isOfKey))
   const problem = failure ?? listProblem
   const isExample = isHello && !isRunShown && current?.address === EXAMPLE
   return (
@@ -252,7 +256,7 @@ export function App() {
           for (const { input, siblings } of pair) if (!(await open([input], siblings))) return
           setTab('diff')
         }} /> : current && item !== undefined ? (
-          <div class={part === 'pane' ? 'work is-pane-shown' : 'work'} key={current.number}>
+          <div class={isPaneShown ? 'work is-pane-shown' : 'work'} key={current.number}>
             <TreePane file={current} selected={item} version={hashesVersion} changeOf={changes?.of} onSelect={(to) => choose(current, to)} onNested={(isNested) => files.setNested(current, isNested)} onPress={() => showPane(true)} onEnter={() => {
               showPane(true)
               setTimeout(focusPane)

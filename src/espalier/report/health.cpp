@@ -299,8 +299,9 @@ void HealthCheck::look_at(const Tensor& tensor, Findings& found) const {
         static_cast<double>(survey.saturated) / static_cast<double>(survey.elements);
     if (dtype_bits(survey.dtype) > 8 || (share >= kManySaturated && dtype_bits(survey.dtype) > 4)) {
       found.add(HealthRule::kSaturated, Severity::kWarning, path,
-                counted(survey.saturated) + of_all + " have the largest magnitude of " +
-                    std::string(dtype_name(survey.dtype)) + ": larger ones may have been cut off");
+                counted(survey.saturated) + of_all + (survey.saturated == 1 ? " has" : " have") +
+                    " the largest magnitude of " + std::string(dtype_name(survey.dtype)) +
+                    ": larger ones may have been cut off");
     }
   }
   if (is_trained(role) && !has_spike(tensor, found)) look_at_channels(tensor, found);

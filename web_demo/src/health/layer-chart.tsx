@@ -1,7 +1,7 @@
 // A figure of each kind of tensor against the number of its layer.
 import { useState } from 'preact/hooks'
 import type { TensorSurvey } from 'espalier'
-import { shortNumber } from '../ui/chart-number'
+import { shortNumber, tickLabels } from '../ui/chart-number'
 import { linearTicks, logTicks } from '../ui/chart-scale'
 import { visible } from '../ui/visible'
 import type { LayerSeries } from './layer-series'
@@ -45,6 +45,7 @@ export function LayerChart({ series, onSelect }: LayerChartProps) {
     return HEIGHT - BOTTOM - part * (HEIGHT - BOTTOM - TOP)
   }
   const ticks = isLog ? logTicks(low, high, 5) : linearTicks(low, high, 5)
+  const labels = tickLabels(ticks)
   return (
     <figure class="layer-chart">
       <div class="toolbar">
@@ -54,10 +55,10 @@ export function LayerChart({ series, onSelect }: LayerChartProps) {
         <label><input type="checkbox" checked={isLog} onChange={({ currentTarget }) => setLog(currentTarget.checked)} /> Logarithmic</label>
       </div>
       <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={`${name} by layer, from ${first} to ${last}, of ${drawn.length} kinds; the table below has the numbers`}>
-        {ticks.map((tick) => (
+        {ticks.map((tick, i) => (
           <g>
             <line class="gridline" x1={LEFT} x2={WIDTH} y1={y(tick)} y2={y(tick)} />
-            <text x={LEFT - 6} y={y(tick) + 4} text-anchor="end">{shortNumber(tick, 2)}</text>
+            <text x={LEFT - 6} y={y(tick) + 4} text-anchor="end">{labels[i]}</text>
           </g>
         ))}
         {linearTicks(first, last, 10).filter(Number.isInteger).map((tick) => <text x={x(tick)} y={HEIGHT - 8} text-anchor="middle">{tick}</text>)}

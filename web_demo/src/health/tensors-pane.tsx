@@ -31,7 +31,7 @@ export function TensorsPane({ file, selected, onSelect }: TensorsPaneProps) {
   // While it runs the array is the same one, longer.
   const { length } = surveys
   const found = useMemo(() => surveys.filter(({ tensor }) => matches(tensor.path, words)), [surveys, length, words])
-  const rows = useMemo(() => (sorting ? [...found].sort(ordering(sorting.column, sorting.isDescending)) : found), [found, sorting])
+  const rows = useMemo(() => [...found].sort(sorting ? ordering(sorting.column, sorting.isDescending) : (a, b) => byName.compare(a.tensor.path, b.tensor.path)), [found, sorting])
   const series = useMemo(() => layerSeries(found), [found])
   const sortBy = (column: SurveyColumn): void => {
     // Large numbers first: they are what one looks for.
@@ -89,6 +89,9 @@ export function TensorsPane({ file, selected, onSelect }: TensorsPaneProps) {
     </section>
   )
 }
+
+/** Layer 2 before layer 10. */
+const byName = new Intl.Collator('en', { numeric: true })
 
 /** Whether a path has all of the words, in any order. */
 function matches(path: string, words: string): boolean {

@@ -57,6 +57,11 @@ export function Pane({ file, files, selected, version, onSelect, onParts, onHash
   const tab = tabs.some(({ id }) => id === wanted) ? wanted : 'node'
   useEffect(() => setVisited((before) => new Set(before).add(tab)), [tab])
   const selectNode = ({ id }: Node): void => onSelect(id)
+  const showNode = (item: number): void => {
+    onSelect(item)
+    setTab('node')
+    setTimeout(focusPane)
+  }
   const selectNoted = (item: number): void => {
     onSelect(item)
     // The note is gone, and the keyboard's place with it.
@@ -82,8 +87,8 @@ export function Pane({ file, files, selected, version, onSelect, onParts, onHash
               </>}
         </>
       ))}
-      {panel('health', tab === 'health' && <HealthPane file={file} onSelect={onSelect} />)}
-      {panel('tensors', tab === 'tensors' && <TensorsPane file={file} selected={selected} onSelect={onSelect} />)}
+      {panel('health', tab === 'health' && <HealthPane file={file} onSelect={showNode} />)}
+      {panel('tensors', tab === 'tensors' && <TensorsPane file={file} selected={selected} onSelect={showNode} />)}
       {panel('map', tab === 'map' && <Icicle checkpoint={checkpoint} selected={node} onSelect={selectNode} />)}
       {/* Its work continues while other panes are shown. */}
       {panel('verify', visited.has('verify') && <VerifyPane file={file} selected={selected} onSelect={onSelect} onHashes={onHashes} />)}
@@ -92,10 +97,13 @@ export function Pane({ file, files, selected, version, onSelect, onParts, onHash
   )
 }
 
-/** 'Health', and how many findings there are that are more than notes. */
+/** 'Health', and how many findings there are that are more than notes, or else how many notes. */
 function healthName(result: Examination | undefined): string {
-  const count = result?.findings.filter(({ severity }) => severity !== 'note').length
-  return count === undefined ? 'Health' : count === 0 ? 'Health ✓' : `Health (${count})`
+  if (!result) return 'Health'
+  const { length } = result.findings
+  const notes = result.findings.filter(({ severity }) => severity === 'note').length
+  if (length === 0) return 'Health ✓'
+  return length > notes ? `Health (${length - notes})` : notes === 1 ? 'Health (1 note)' : `Health (${notes} notes)`
 }
 
 /** Moves the focus to the shown pane. */

@@ -1,5 +1,5 @@
 // One figure over the steps.
-import { shortNumber } from '../ui/chart-number'
+import { shortNumber, tickLabels } from '../ui/chart-number'
 import { linearTicks, logTicks } from '../ui/chart-scale'
 import { LEFT, pointerX, RIGHT, WIDTH, type StepAxis } from './axis'
 
@@ -29,6 +29,7 @@ export function LineChart({ title, values, axis, at, isLog = false, onStep }: Li
   const on = (value: number): number => (scaled ? Math.log(value) : value)
   const y = (value: number): number => HEIGHT - BOTTOM - ((on(value) - on(low)) / (on(high) - on(low))) * (HEIGHT - BOTTOM - TOP)
   const ticks = scaled ? logTicks(low, high, 4) : linearTicks(low, high, 4)
+  const labels = tickLabels(ticks)
   let path = ''
   values.forEach((value, i) => {
     if (value !== undefined) path += `${values[i - 1] === undefined ? 'M' : 'L'}${axis.x(i)} ${y(value)}`
@@ -43,10 +44,10 @@ export function LineChart({ title, values, axis, at, isLog = false, onStep }: Li
         aria-label={`${title}: from ${shortNumber(first)} to ${shortNumber(last)}, between ${shortNumber(Math.min(...known))} and ${shortNumber(Math.max(...known))}`}
         onClick={(event) => onStep(axis.nearest(pointerX(event)))}
       >
-        {ticks.map((tick) => (
+        {ticks.map((tick, i) => (
           <g key={tick}>
             <line class="run-grid" x1={LEFT} x2={WIDTH - RIGHT} y1={y(tick)} y2={y(tick)} />
-            <text x={LEFT - 6} y={y(tick) + 4} text-anchor="end">{shortNumber(tick, 3)}</text>
+            <text x={LEFT - 6} y={y(tick) + 4} text-anchor="end">{labels[i]}</text>
           </g>
         ))}
         <Steps axis={axis} at={at} top={TOP} bottom={HEIGHT - BOTTOM} />

@@ -14,6 +14,8 @@ export interface Point {
   readonly squares: number
   /** The sum of the squares of the differences from the step before; undefined without such a tensor there. */
   readonly moved: number | undefined
+  /** The sum of the squares of the step before, where both are finite. */
+  readonly was: number | undefined
   /** NaNs and infinities. */
   readonly bad: number
   /** Undefined where a survey has too many to keep. */
@@ -42,7 +44,7 @@ export async function measure(tensor: Tensor, before: Tensor | undefined, held: 
   const earlier = before && isSameShape(tensor, before) ? before : undefined
   const counter = new BucketCounter()
   const values: (Float32Array | Float64Array)[] = []
-  let [read, squares, moved, bad] = [0, 0, 0, 0]
+  let [read, squares, moved, was, bad] = [0, 0, 0, 0, 0]
   for (const [i, slice] of slicesOf(tensor).entries()) {
     const options = { signal, ...(slice ? { slice } : {}) }
     const [now, then] = await Promise.all([tensor.read(options).then(toNumbers), earlier && (held?.[i] ?? earlier.read(options).then(toNumbers))])
@@ -56,13 +58,15 @@ export async function measure(tensor: Tensor, before: Tensor | undefined, held: 
         continue
       }
       squares += value * value
-      const change = then ? value - then[at]! : 0
-      if (Number.isFinite(change)) moved += change * change
+      const old = then ? then[at]! : 0
+      if (!Number.isFinite(old)) continue
+      moved += (value - old) ** 2
+      was += old * old
     }
   }
   const { elements } = tensor
   const scale = elements / read
-  return { point: { elements, read, squares: squares * scale, moved: earlier && moved * scale, bad, buckets: counter.result(scale) }, values }
+  return { point: { elements, read, squares: squares * scale, moved: earlier && moved * scale, was: earlier && was * scale, bad, buckets: counter.result(scale) }, values }
 }
 
 function isSameShape(a: Tensor, b: Tensor): boolean {

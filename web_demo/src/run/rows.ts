@@ -13,7 +13,7 @@ export interface Row {
 /** The figures of a row at a step. */
 export interface Figures {
   readonly norm: number
-  /** The length of the change since the step before, as a part of the norm. */
+  /** The length of the change since the step before, as a part of the norm there, as in a diff. */
   readonly update: number | undefined
   readonly bad: number
   readonly elements: number
@@ -52,14 +52,18 @@ export function rowsOf(paths: readonly string[], scope: string, byLayer: boolean
 
 /** The figures of a row; undefined if the step has none of its tensors. */
 export function figuresOf({ tensors }: Row, { points }: StepState): Figures | undefined {
-  const all = tensors.flatMap((path) => points?.get(path) ?? [])
-  if (all.length === 0) return undefined
+  const found = tensors.flatMap((path) => points?.get(path) ?? [])
+  if (found.length === 0) return undefined
+  // A step counter would outweigh the weights of its layer.
+  const arrays = found.filter(({ elements }) => elements > 1)
+  const all = arrays.length > 0 ? arrays : found
   const total = (field: (point: Point) => number): number => all.reduce((sum, point) => sum + field(point), 0)
   const norm = Math.sqrt(total(({ squares }) => squares))
   const hasMoved = all.every(({ moved }) => moved !== undefined)
+  const was = total((point) => point.was ?? 0)
   return {
     norm,
-    update: hasMoved && norm > 0 ? Math.sqrt(total(({ moved }) => moved!)) / norm : undefined,
+    update: hasMoved && was > 0 ? Math.sqrt(total(({ moved }) => moved!) / was) : undefined,
     bad: total(({ bad }) => bad),
     elements: total(({ elements }) => elements),
     read: total(({ read }) => read),

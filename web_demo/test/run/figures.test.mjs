@@ -66,6 +66,7 @@ test('a norm and an update', async () => {
   const point = await measure(after.get('w').tensor, before.get('w').tensor, signal)
   assert.equal(point.squares, 25)
   assert.equal(point.moved, 9, 'of what is finite in both')
+  assert.equal(point.was, 3 * 3 + 1, 'likewise')
   assert.equal(point.bad, 1)
   assert.deepEqual([point.elements, point.read], [4, 4])
   assert.equal((await measure(after.get('w').tensor, undefined, signal)).moved, undefined)
@@ -113,17 +114,18 @@ test('rows are tensors, or layers', () => {
   assert.equal(usualScope(['layers']), '')
 })
 
-test('the figures of a layer are those of its tensors together', async () => {
-  const before = await opened({ l: { a: Float32Array.of(1, 0), b: Float32Array.of(0) } })
-  const after = await opened({ l: { a: Float32Array.of(3, 0), b: Float32Array.of(4) } })
+test('the figures of a layer are those of its tensors together, without its counters', async () => {
+  const before = await opened({ l: { a: Float32Array.of(1, 0), b: Float32Array.of(0, 2), step: Float32Array.of(10) } })
+  const after = await opened({ l: { a: Float32Array.of(3, 0), b: Float32Array.of(4, 2), step: Float32Array.of(20) } })
   const points = new Map()
-  for (const path of ['l/a', 'l/b']) points.set(path, await measure(after.get(path).tensor, before.get(path).tensor, signal))
+  for (const path of ['l/a', 'l/b', 'l/step']) points.set(path, await measure(after.get(path).tensor, before.get(path).tensor, signal))
   const [row] = rowsOf([...points.keys()], '', true)
   const figures = figuresOf(row, { points })
-  assert.equal(figures.norm, 5)
-  near(figures.update, Math.sqrt(4 + 16) / 5)
-  assert.equal(total(bucketsOf(row, { points }).counts), 3)
+  near(figures.norm, Math.sqrt(9 + 16 + 4))
+  // By the norm before, as in a diff: growth would hide behind the norm after.
+  near(figures.update, Math.sqrt(4 + 16) / Math.sqrt(1 + 4))
   assert.equal(figuresOf(row, { points: new Map() }), undefined)
+  near(figuresOf({ path: 'l/step', tensors: ['l/step'] }, { points }).norm, 20)
   // A part without a step before: no update of the whole.
   points.set('l/b', await measure(after.get('l/b').tensor, undefined, signal))
   assert.equal(figuresOf(row, { points }).update, undefined)

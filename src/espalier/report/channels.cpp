@@ -117,10 +117,9 @@ Channels ChannelMeter::summarize(std::vector<float> norms, std::uint64_t few) {
       channels.first_dead = i;
     }
   }
-  while (channels.dead_at_end < norms.size() &&
-         norms[norms.size() - 1 - channels.dead_at_end] == 0) {
-    ++channels.dead_at_end;
-  }
+  const auto last =
+      std::find_if(norms.rbegin(), norms.rend(), [](float norm) { return norm != 0; });
+  channels.dead_at_end = static_cast<std::uint64_t>(last - norms.rbegin());
   if (living.empty()) return channels;
   const auto middle = living.begin() + static_cast<std::ptrdiff_t>(living.size() / 2);
   std::nth_element(living.begin(), middle, living.end());

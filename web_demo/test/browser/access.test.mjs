@@ -44,7 +44,12 @@ inEachBrowser((kind, browser) => {
   })
 
   test('on a phone a tensor is one tap away, and the tree one tap back', async () => {
-    const page = await browser.visit('#url=example.espalier&key=model/layers/0', { width: 390 })
+    // A link shows what it names.
+    const shared = await browser.visit('#url=example.espalier&key=model/layers/0/weight', { width: 390 })
+    await shared.waitForSelector('.tensor-histogram svg')
+    assert.equal(await shared.$eval('.grid', (grid) => getComputedStyle(grid).visibility), 'hidden')
+    await shared.close()
+    const page = await browser.visit('#url=example.espalier', { width: 390 })
     await tree(page)
     await page.setViewport({ width: 390, height: 844 })
     await press(page, 'expand all')
@@ -66,7 +71,8 @@ inEachBrowser((kind, browser) => {
     await page.waitForFunction(() => getComputedStyle(document.querySelector('.grid')).visibility === 'hidden')
     await press(page, 'Tree')
     await showsTree()
-    assert.equal(await page.$eval('.grid', ({ scrollTop }) => scrollTop > 100), true, 'where it was')
+    const { top, bottom } = await page.$eval('[aria-selected=true] .label', (label) => label.getBoundingClientRect().toJSON())
+    assert.ok(top > 0 && bottom < 844, 'where the selection is')
     assert.deepEqual(await violations(page), [], 'the tree')
     assert.deepEqual(page.faults, [])
     await page.close()

@@ -18,7 +18,7 @@ import unittest
 
 from test_cli import ESPALIER, MAKE_SAMPLE, OK, Cli
 
-COMMANDS = ("ls", "tree", "show", "stats", "verify", "diff", "extract", "convert", "delta", "flatten", "merge", "map", "index", "needs", "log", "apply", "fold", "rebase", "prune", "view", "help", "completion")
+COMMANDS = ("ls", "tree", "show", "stats", "doctor", "verify", "diff", "extract", "convert", "delta", "flatten", "merge", "map", "index", "needs", "log", "apply", "fold", "rebase", "prune", "view", "help", "completion")
 
 
 def needs(program):

@@ -5,7 +5,7 @@ import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-const puppeteer = createRequire(new URL('../../web_demo/package.json', import.meta.url))('puppeteer-core')
+const puppeteer = createRequire(new URL('../../wasm/package.json', import.meta.url))('puppeteer-core')
 
 /** A page that takes more is stopped, to protect the machine. */
 export const MEMORY_LIMIT = 6 * 2 ** 30

@@ -45,7 +45,7 @@ test('the tarball holds what it should and nothing else, in less than 2.5 MB', (
 test('nothing is packed if a part was not built', async () => {
   const manifest = JSON.parse(readFileSync(join(packageFolder, 'package.json'), 'utf8'))
   const script = readFileSync(join(packageFolder, 'scripts/check-dist.mjs'), 'utf8')
-  const built = Object.fromEntries(['core.wasm', 'core-full.wasm', 'core-torch.wasm', 'core-all.wasm', 'core-map.wasm', 'decoder.wasm', 'decoder-plain.wasm', 'NOTICES.txt', 'index.js', 'index.d.ts', 'worker.js'].map((name) => [`dist/${name}`, '\0asm']))
+  const built = Object.fromEntries(['core.wasm', 'core-full.wasm', 'core-torch.wasm', 'core-all.wasm', 'core-map.wasm', 'decoder.wasm', 'decoder-plain.wasm', 'health.wasm', 'NOTICES.txt', 'index.js', 'index.d.ts', 'worker.js'].map((name) => [`dist/${name}`, '\0asm']))
   await withProject({ 'package.json': manifest, 'scripts/check-dist.mjs': script, ...built }, async (project) => {
     await assert.rejects(project.run('npm', 'pack', '--dry-run'), /dist has no writer\.wasm; build/)
   })

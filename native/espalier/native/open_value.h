@@ -10,9 +10,9 @@ namespace espalier {
 
 /// Opens a tree, and a dict without tensors as its metadata. Whatever reads a checkpoint can then
 /// read it: find(), slice(), diffs, statistics. Tensors are produced when they are read, a chunk at
-/// a time and from several threads, and have no hashes. kInvalidTree for what no checkpoint can
-/// hold, and for a streamed tensor, which could be read once. Of the options it uses the
-/// limits, the threads and `nest`.
+/// a time and from several threads, and have no hashes. kInvalidTree for a tree that no checkpoint
+/// can hold, and for a streamed tensor, which could only be read once. Uses the options for limits,
+/// threads and `nest`, and ignores the others.
 [[nodiscard]] Result<CheckpointFile> open_value(const Value& state, const Value& metadata,
                                                 const OpenFileOptions& options = {});
 

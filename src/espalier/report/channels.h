@@ -1,4 +1,4 @@
-// How large the rows and the columns of a tensor are.
+// Measures the norms of a tensor's rows and columns.
 #ifndef ESPALIER_REPORT_CHANNELS_H_
 #define ESPALIER_REPORT_CHANNELS_H_
 

@@ -1,4 +1,4 @@
-// What is wrong with a checkpoint, by the surveys of its tensors.
+// Finds faults in the numbers of a checkpoint from the surveys of its tensors.
 #ifndef ESPALIER_REPORT_HEALTH_H_
 #define ESPALIER_REPORT_HEALTH_H_
 

@@ -1,4 +1,4 @@
-// What the name of a tensor says about it.
+// Tells the role of a tensor by its name.
 #ifndef ESPALIER_REPORT_NAME_ROLES_H_
 #define ESPALIER_REPORT_NAME_ROLES_H_
 

@@ -1,4 +1,4 @@
-// What there is to know of a tensor's elements, in one pass over them.
+// Surveys a tensor's elements in one pass.
 #ifndef ESPALIER_REPORT_TENSOR_SURVEY_H_
 #define ESPALIER_REPORT_TENSOR_SURVEY_H_
 

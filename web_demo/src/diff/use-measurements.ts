@@ -28,7 +28,7 @@ export function useMeasurements(): Measurements {
 
   const start = (wanted: readonly Job[]): void => {
     if (wanted.length === 0) return
-    // What is asked for comes first, and running work goes on after it.
+    // The requested pairs come first; running work continues after them.
     const others = running.current ? left.current.filter(({ pair }) => !wanted.some((job) => job.pair.key === pair.key)) : []
     const jobs = (left.current = [...wanted, ...others])
     running.current?.abort()

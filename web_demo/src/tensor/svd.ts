@@ -53,7 +53,7 @@ function reflect(r: Float64Array, block: Float64Array, height: number, columns: 
 
 /** The singular values of a square matrix, row by row, which is overwritten; in falling order. */
 export async function singularValues(a: Float64Array, n: number, pace: Pace): Promise<Float64Array> {
-  // Of a scale where squares neither overflow nor vanish.
+  // Scale the matrix so that squares neither overflow nor underflow.
   const largest = a.reduce((most, value) => Math.max(most, Math.abs(value)), 0)
   if (largest === 0) return new Float64Array(n)
   const exponent = 2 ** Math.floor(Math.log2(largest))

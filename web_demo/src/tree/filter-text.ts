@@ -8,7 +8,7 @@ export interface Word {
   readonly patterns: readonly string[]
 }
 
-/** Alternatives, one of which must match; of each all words must match. Empty if there is no text. */
+/** Alternatives. A name matches if all words of one alternative match. Empty if there is no text. */
 export type FilterText = readonly (readonly Word[])[]
 
 /**

@@ -5,7 +5,7 @@ const [NAME_END, PATH_END] = [0.64, 1]
 /** The end begins at a separator if there is one within so many characters. */
 const NEAR = 6
 
-/** A name in three parts, of which the second is left out, and is empty if the name has at most `most` characters. */
+/** Splits a name in three. The page hides the second part, which is empty if the name has at most `most` characters. */
 export function cutMiddle(name: string, most: number): readonly [start: string, middle: string, end: string] {
   if (name.length <= most) return [name, '', '']
   const kept = Math.max(most - 1, 4)

@@ -1,6 +1,6 @@
 // Ranks pairs of tensors by how far they moved, by layer, as `espalier diff --stat` does.
 import { DeltaSum, type Deltas } from './deltas'
-import { layerOf } from './layer'
+import { layerOf } from '../data/layer'
 import type { Measured } from './measure'
 import type { Pair } from './pairs'
 

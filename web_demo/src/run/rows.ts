@@ -1,4 +1,5 @@
 // The rows of a run's table: its tensors, or its layers.
+import { layerOf } from '../data/layer'
 import { sumOf, type Buckets } from './buckets'
 import type { Point } from './measure'
 import type { StepState } from './survey'
@@ -20,13 +21,6 @@ export interface Figures {
   readonly read: number
 }
 
-/** The layer of a tensor: its path up to the first number, or else its container. */
-export function layerOf(path: string): string {
-  const keys = path.split('/')
-  const number = keys.findIndex((key, i) => i < keys.length - 1 && /^\d+$/.test(key))
-  return keys.slice(0, number >= 0 ? number + 1 : Math.max(1, keys.length - 1)).join('/')
-}
-
 /** The first key of each path. */
 export function scopesOf(paths: readonly string[]): readonly string[] {
   return [...new Set(paths.map((path) => path.split('/')[0]!))]
@@ -42,7 +36,7 @@ export function rowsOf(paths: readonly string[], scope: string, byLayer: boolean
   const rows = new Map<string, string[]>()
   for (const path of paths) {
     if (scope && path !== scope && !path.startsWith(`${scope}/`)) continue
-    const row = byLayer ? layerOf(path) : path
+    const row = byLayer ? layerOf(path) || path : path
     const others = rows.get(row)
     if (others) others.push(path)
     else rows.set(row, [path])

@@ -105,6 +105,18 @@ test('damage is a finding, and the other tensors are examined', async () => {
   assert.equal(surveys.length, 15)
 })
 
+test('what lies in a missing file is a finding, and the rest is examined', async () => {
+  const bytes = readFileSync(new URL('../../tests/conformance/files/missing-absent/opened.espalier', import.meta.url))
+  for (const opener of [open, openInWorker]) {
+    const checkpoint = await opener(new Uint8Array(bytes), { siblings: async () => undefined })
+    const { findings, surveys, unexamined } = await checkpoint.examine()
+    assert.deepEqual(findings.map(({ rule, path }) => [rule, path]), [['unreadable', 'a']])
+    assert.deepEqual(unexamined.map(({ tensor, error }) => [tensor.path, error.code]), [['a', 'file_missing']])
+    assert.deepEqual(surveys.map(({ tensor }) => tensor.path), ['b'])
+    await checkpoint.close()
+  }
+})
+
 test('a budget leaves out the largest tensors and says so', async () => {
   const checkpoint = await open(await model(spoil))
   const { surveys, unexamined, bytes } = await checkpoint.examine({ maxBytes: 8 * COLUMNS * 4 })

@@ -3,6 +3,7 @@ import { DTYPES } from '../core/names.js'
 import { healthAddress, type CoreInput } from '../core/module.js'
 import type { Examiner, SurveyJob } from '../engine/examiner.js'
 import { LocalExaminer } from '../engine/local-examiner.js'
+import type { LayeredRange } from '../engine/layers.js'
 import { Plan } from '../engine/plan.js'
 import { forEachRange, type RunOptions } from '../engine/run.js'
 import type { Finding, SurveyResult } from '../engine/surveying.js'
@@ -143,8 +144,8 @@ interface GroupOptions {
 async function surveyGroup(opened: Opened, examiner: Examiner, tensors: readonly Tensor[], options: GroupOptions): Promise<void> {
   const { signal, take, fail, onLoaded } = options
   const surveying = tensors.map((tensor) => new TensorJob(opened, examiner, tensor))
-  const ranges = surveying.flatMap(({ plan }) => plan.order.map((i) => plan.chunks[i]!))
-  const places = surveying.flatMap((job) => job.plan.order.map((chunk, i) => ({ job, chunk, isLast: i + 1 === job.plan.count })))
+  const places = surveying.flatMap((job) => job.chunks.map(({ number, range }, i, { length }) => ({ job, range, chunk: number, isLast: i + 1 === length })))
+  const ranges = places.map(({ range }) => range)
   let next = 0
   // Also those that have no chunks.
   const finishThrough = async (last: TensorJob | undefined): Promise<void> => {
@@ -176,7 +177,8 @@ async function surveyGroup(opened: Opened, examiner: Examiner, tensors: readonly
 
 /** The survey of one tensor. An error of its bytes is its outcome, so that others can go on. */
 class TensorJob {
-  readonly plan: Plan
+  /** Undefined if the tensor has bytes in a missing file. */
+  readonly #plan: Plan | undefined
   readonly #examiner: Examiner
   #job: SurveyJob | undefined
   #error: EspalierError | undefined
@@ -187,19 +189,24 @@ class TensorJob {
     readonly tensor: Tensor,
   ) {
     this.#examiner = examiner
-    this.plan = new Plan(opened.tree, tensor.id, DTYPES.indexOf(tensor.dtype), [])
+    try {
+      this.#plan = new Plan(opened.tree, tensor.id, DTYPES.indexOf(tensor.dtype), [])
+    } catch (error) {
+      this.#note(error)
+    }
+  }
+
+  /** Its chunks in the order of the elements. */
+  get chunks(): readonly { readonly number: number; readonly range: LayeredRange }[] {
+    return this.#plan?.order.map((number) => ({ number, range: this.#plan!.chunks[number]! })) ?? []
   }
 
   add(chunk: number, stored: Uint8Array): void | Promise<void> {
     if (this.#error) return
-    const note = (error: unknown): void => {
-      if (!isOfTheFile(error)) throw error
-      this.#error ??= error
-    }
     try {
-      return this.#started().add(chunk, stored)?.catch(note)
+      return this.#started().add(chunk, stored)?.catch((error: unknown) => this.#note(error))
     } catch (error) {
-      note(error)
+      this.#note(error)
     }
   }
 
@@ -213,7 +220,12 @@ class TensorJob {
   }
 
   #started(): SurveyJob {
-    return (this.#job ??= this.#examiner.survey(this.plan, this.tensor.shape))
+    return (this.#job ??= this.#examiner.survey(this.#plan!, this.tensor.shape))
+  }
+
+  #note(error: unknown): void {
+    if (!isOfTheFile(error)) throw error
+    this.#error ??= error
   }
 }
 

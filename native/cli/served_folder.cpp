@@ -104,8 +104,11 @@ class OpenFiles {
 // is now. A request that began before fails then, as its tag would no longer be right.
 class FolderFile : public serve::Resource {
  public:
-  FolderFile(fs::path path, std::shared_ptr<OpenFiles> recent)
-      : Resource("application/octet-stream"), path_(std::move(path)), recent_(std::move(recent)) {}
+  FolderFile(fs::path folder, const std::string& path, std::shared_ptr<OpenFiles> recent)
+      : Resource("application/octet-stream"),
+        folder_(std::move(folder)),
+        path_(folder_ / path),
+        recent_(std::move(recent)) {}
 
   [[nodiscard]] Result<State> state() const override {
     const std::lock_guard lock(mutex_);
@@ -134,6 +137,14 @@ class FolderFile : public serve::Resource {
 
  private:
   Result<std::shared_ptr<const serve::FileResource>> open() const {
+    // A file that was listed may be a link by now, or be in a folder that is one: it may lead
+    // anywhere.
+    for (fs::path part = path_; part != folder_; part = part.parent_path()) {
+      std::error_code ignored;
+      if (fs::is_symlink(part, ignored)) {
+        return fail(ErrorCode::kFileChanged, "the file was replaced by a symbolic link");
+      }
+    }
     auto file = open_regular_file(path_);
     if (!file) return propagate(file);
     auto opened =
@@ -143,6 +154,7 @@ class FolderFile : public serve::Resource {
     return opened;
   }
 
+  fs::path folder_;
   fs::path path_;
   std::shared_ptr<OpenFiles> recent_;
   mutable std::mutex mutex_;
@@ -162,7 +174,7 @@ class FolderList : public serve::Resource {
     for (const Listed& file : list_files(folder_)) {
       const std::string name = std::string(kPrefix) + file.path;
       if (site_.find(name) == nullptr) {
-        site_.add(name, std::make_unique<FolderFile>(folder_ / file.path, recent_));
+        site_.add(name, std::make_unique<FolderFile>(folder_, file.path, recent_));
       }
       fmt::format_to(std::back_inserter(text_), R"({}{{"name":{},"url":{},"size":{},"time":{}}})",
                      text_.size() > 1 ? "," : "", json_quoted(file.path),

@@ -418,6 +418,22 @@ class RunFolder(View):
         part = server.ask("files/0/step-2.espalier", Range="bytes=0-1", If_Range=before.headers["ETag"])
         self.assertEqual((part.status, part.content), (200, b"another file"))
 
+    def test_a_file_that_becomes_a_link(self):
+        server = self.serve(self.run_folder)
+        with open(self.new("secret"), "wb") as file:
+            file.write(b"secret")
+        os.makedirs(self.new("elsewhere"))
+        with open(self.new("elsewhere/model.safetensors"), "wb") as file:
+            file.write(b"secret")
+        os.remove(os.path.join(self.run_folder, "step-2.espalier"))
+        os.symlink(self.new("secret"), os.path.join(self.run_folder, "step-2.espalier"))
+        shutil.rmtree(os.path.join(self.run_folder, "checkpoint-10"))
+        os.symlink(self.new("elsewhere"), os.path.join(self.run_folder, "checkpoint-10"))
+        for name in ("step-2.espalier", "checkpoint-10/model.safetensors"):
+            response = server.ask("files/0/" + name)
+            self.assertEqual(response.status, 500, name)
+            self.assertNotIn(b"secret", response.content)
+
     def test_more_files_than_descriptors(self):
         for i in range(100):
             self.write(f"step-{i}.espalier")

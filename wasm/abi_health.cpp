@@ -84,16 +84,16 @@ Health* espalier_health() { return new Health; }
 
 void espalier_health_tensor(Health* health, const char* path, std::uint32_t length,
                             Survey* survey) {
-  health->check.add(std::string(path, length), survey->result);
+  health->check.add({path, length}, survey->result);
 }
 
 void espalier_health_unreadable(Health* health, const char* path, std::uint32_t length,
                                 const char* reason, std::uint32_t reason_length) {
-  health->check.add_unreadable(std::string(path, length), std::string(reason, reason_length));
+  health->check.add_unreadable({path, length}, std::string(reason, reason_length));
 }
 
 void espalier_health_number(Health* health, const char* path, std::uint32_t length, double value) {
-  health->check.add_number(std::string(path, length), value);
+  health->check.add_number({path, length}, value);
 }
 
 std::uint32_t espalier_health_findings(Health* health) {

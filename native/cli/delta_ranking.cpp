@@ -55,8 +55,7 @@ std::pair<int, double> rank(const TensorDelta& delta, std::string_view order) {
   if (order == "norm") return {group, delta.delta_norm()};
   if (order == "changed") return {group, changed_share(delta)};
   if (order == "max") {
-    return {group,
-            std::visit([](auto value) { return static_cast<double>(value); }, delta.max_delta())};
+    return {group, to_double(delta.max_delta())};
   }
   // A tensor of zeros has no direction, and no cosine: 2 puts it behind the others.
   if (order == "cosine") return {group, -delta.cosine().value_or(2)};

@@ -17,6 +17,7 @@
 #include "values.h"
 #include <fmt/format.h>
 
+#include "espalier/base/counted.h"
 #include "espalier/read/walker.h"
 #include "espalier/report/health.h"
 #include "espalier/report/node_paths.h"
@@ -72,9 +73,9 @@ void add_numbers(HealthCheck& check, const NodeRef& root) {
   for (Walker walk(root); walk.next();) {
     const NodeRef node = walk.node();
     if (const auto integer = node.as_int64()) {
-      check.add_number(std::string(walk.path()), static_cast<double>(*integer));
+      check.add_number(walk.path(), static_cast<double>(*integer));
     } else if (const auto real = node.as_double()) {
-      check.add_number(std::string(walk.path()), *real);
+      check.add_number(walk.path(), *real);
     }
   }
 }
@@ -112,21 +113,17 @@ Result<Examination> examine(const CheckpointFile& file, const std::vector<std::u
   HealthCheck check;
   const NodePaths paths(file.checkpoint());
   for (std::size_t i = 0; i < first_nodes.size(); ++i) {
-    const auto& surveyed = *surveys[i];
-    std::string path = paths.path(first_nodes[i]);
+    auto& surveyed = *surveys[i];
+    const std::string path = paths.path(first_nodes[i]);
     if (surveyed) {
-      check.add(std::move(path), *surveyed);
+      check.add(path, std::move(*surveyed));
     } else {
-      check.add_unreadable(std::move(path), surveyed.error().message);
+      check.add_unreadable(path, surveyed.error().message);
     }
   }
   add_numbers(check, file.checkpoint().state());
   examination.findings = check.findings();
   return examination;
-}
-
-std::string counted(std::uint64_t count, std::string_view word) {
-  return fmt::format("{} {}{}", count, word, count == 1 ? "" : "s");
 }
 
 std::string summary_of(const Examination& examination) {
@@ -150,18 +147,10 @@ std::string summary_of(const Examination& examination) {
 }
 
 void print_text(Output& out, const DoctorOptions& options, const Examination& examination) {
-  std::map<HealthRule, std::size_t> shown;
-  std::map<HealthRule, std::size_t> hidden;
+  std::map<HealthRule, std::size_t> counts;
   for (const Finding& finding : examination.findings) {
     if (options.common.quiet && finding.severity == Severity::kNote) continue;
-    if (!options.all && shown[finding.rule]++ == kShown) {
-      ++hidden[finding.rule];
-      continue;
-    }
-    if (!options.all && hidden.count(finding.rule) > 0) {
-      ++hidden[finding.rule];
-      continue;
-    }
+    if (++counts[finding.rule] > kShown && !options.all) continue;
     const Style style = finding.severity == Severity::kNote ? Style::kPlain : Style::kDamage;
     std::string line =
         out.colors().paint(style, fmt::format("{:<8}", severity_name(finding.severity)));
@@ -170,8 +159,9 @@ void print_text(Output& out, const DoctorOptions& options, const Examination& ex
     if (!finding.other.empty()) line += " " + path_text(finding.other);
     out.write(line + "\n");
   }
-  for (const auto& [rule, count] : hidden) {
-    out.print("        {} more of {}: use --all\n", count, health_rule_name(rule));
+  for (const auto& [rule, count] : counts) {
+    if (count <= kShown || options.all) continue;
+    out.print("        {} more of {}: use --all\n", count - kShown, health_rule_name(rule));
   }
   out.print("{}: {}\n", shown_name(options.file), summary_of(examination));
 }
@@ -221,13 +211,12 @@ Outcome run_on_file(const DoctorOptions& options, Output& out, JsonWriter* json)
 }
 
 Outcome run_doctor(const DoctorOptions& options, Output& out) {
-  auto told = tell_apart(options.file, options.patterns, options.common);
-  if (!told) return tl::unexpected<Failure>(std::move(told.error()));
-  DoctorOptions one = options;
-  one.patterns = std::move(told->patterns);
-  return for_each_file(told->files, options.common, out,
-                       [&](const std::string& file, Output& output, JsonWriter* json) {
+  return for_each_file(options.file, options.patterns, options.common, out,
+                       [&](const std::string& file, const std::vector<std::string>& patterns,
+                           Output& output, JsonWriter* json) {
+                         DoctorOptions one = options;
                          one.file = file;
+                         one.patterns = patterns;
                          return run_on_file(one, output, json);
                        });
 }

@@ -213,13 +213,12 @@ Outcome run_on_file(const LsOptions& options, Output& out, JsonWriter* json) {
 }
 
 Outcome run_ls(const LsOptions& options, Output& out) {
-  auto told = tell_apart(options.file, options.patterns, options.common);
-  if (!told) return tl::unexpected<Failure>(std::move(told.error()));
-  LsOptions one = options;
-  one.patterns = std::move(told->patterns);
-  return for_each_file(told->files, options.common, out,
-                       [&](const std::string& file, Output& output, JsonWriter* json) {
+  return for_each_file(options.file, options.patterns, options.common, out,
+                       [&](const std::string& file, const std::vector<std::string>& patterns,
+                           Output& output, JsonWriter* json) {
+                         LsOptions one = options;
                          one.file = file;
+                         one.patterns = patterns;
                          return run_on_file(one, output, json);
                        });
 }

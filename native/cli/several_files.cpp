@@ -25,14 +25,11 @@ bool has_checkpoint_ending(const std::string& name) {
   return name.ends_with(".espalier") || name.ends_with(".safetensors");
 }
 
-}  // namespace
-
-void add_file_or_pattern_arguments(CLI::App& command, std::vector<std::string>& arguments) {
-  add_pattern_arguments(command, arguments)
-      ->description(
-          "Key paths, with * ** ? {a,b} [0-9]; a container stands for everything in it. Names of "
-          "existing files, and URLs, are further checkpoints");
-}
+// The arguments, told apart.
+struct FilesAndPatterns {
+  std::vector<std::string> files;
+  std::vector<std::string> patterns;
+};
 
 tl::expected<FilesAndPatterns, Failure> tell_apart(const std::string& first_file,
                                                    const std::vector<std::string>& arguments,
@@ -60,12 +57,24 @@ tl::expected<FilesAndPatterns, Failure> tell_apart(const std::string& first_file
   return told;
 }
 
-Outcome for_each_file(const std::vector<std::string>& files, const CommonOptions& common,
-                      Output& out, const OnFile& on_file) {
+}  // namespace
+
+void add_file_or_pattern_arguments(CLI::App& command, std::vector<std::string>& arguments) {
+  add_pattern_arguments(command, arguments)
+      ->description(
+          "Key paths, with * ** ? {a,b} [0-9]; a container stands for everything in it. Names of "
+          "existing files, and URLs, are further checkpoints");
+}
+
+Outcome for_each_file(const std::string& first_file, const std::vector<std::string>& arguments,
+                      const CommonOptions& common, Output& out, const OnFile& on_file) {
+  auto told = tell_apart(first_file, arguments, common);
+  if (!told) return tl::unexpected<Failure>(std::move(told.error()));
+  const auto& [files, patterns] = *told;
   JsonWriter json(out);
   JsonWriter* const writer = common.json ? &json : nullptr;
   if (files.size() == 1) {
-    auto outcome = on_file(files.front(), out, writer);
+    auto outcome = on_file(files.front(), patterns, out, writer);
     if (outcome && common.json) out.put('\n');
     return outcome;
   }
@@ -81,7 +90,7 @@ Outcome for_each_file(const std::vector<std::string>& files, const CommonOptions
       // A title that turns out to have nothing below it does no harm, and the text is not held.
       out.print("{}{}:\n", std::exchange(has_printed, true) ? "\n" : "", escaped(shown_name(file)));
     }
-    const auto outcome = on_file(file, out, writer);
+    const auto outcome = on_file(file, patterns, out, writer);
     if (outcome) {
       worst = std::max(worst, *outcome);
       continue;

@@ -21,8 +21,7 @@ struct Tolerance {
   bool is_zero() const { return rtol == 0 && atol == 0; }
   /// Whether numbers at this distance are close, where |b| is `magnitude`.
   bool covers(const Number& distance, double magnitude) const {
-    return std::visit([](auto value) { return static_cast<double>(value); }, distance) <=
-           atol + rtol * magnitude;
+    return to_double(distance) <= atol + rtol * magnitude;
   }
 };
 

@@ -8,6 +8,7 @@
 
 #include <doctest/doctest.h>
 
+#include "espalier/base/utf8.h"
 #include "espalier/report/tensor_survey.h"
 
 namespace espalier {
@@ -263,6 +264,20 @@ TEST_CASE("numbers that are no tensors, and averages of squares") {
   CHECK(found[0].rule == HealthRule::kNegativeSquares);
   CHECK(found[1].path == "optimizer/lr");
   CHECK(found[1].text == "is NaN");
+}
+
+TEST_CASE("a long path is cut between characters") {
+  // Two bytes a character: the cut falls into one.
+  std::string path;
+  for (int i = 0; i < 8000; ++i) path += "\u00e9";
+  HealthCheck check;
+  check.add(path + "/w", survey_of(Floats(64, kNan), {8, 8}));
+  const std::vector<Finding> found = check.findings();
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].path.size() <= HealthCheck::kMostPathBytes);
+  CHECK(found[0].path.find("[...]") != std::string::npos);
+  CHECK(found[0].path.ends_with("/w"));
+  CHECK_FALSE(find_invalid_utf8(found[0].path));
 }
 
 TEST_CASE("narrow types that are cut off, and dtypes that differ") {

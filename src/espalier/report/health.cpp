@@ -84,10 +84,6 @@ std::string number_text(const Number& number) {
   return text;
 }
 
-double value_of(const Number& number) {
-  return std::visit([](auto x) { return static_cast<double>(x); }, number);
-}
-
 // "[0, 5]": the index of an element, in row-major order.
 std::string index_text(std::uint64_t at, const std::vector<std::uint64_t>& shape) {
   std::vector<std::uint64_t> index(shape.size());
@@ -122,6 +118,21 @@ double median_of(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
+}
+
+// Keeps the beginning and the end of a long path, cut between characters.
+std::string shortened(std::string_view path) {
+  constexpr std::string_view kCut = "[...]";
+  if (path.size() <= HealthCheck::kMostPathBytes) return std::string(path);
+  const auto continues = [&](std::size_t at) { return (path[at] & '\xc0') == '\x80'; };
+  std::size_t head = (HealthCheck::kMostPathBytes - kCut.size()) / 2;
+  std::size_t tail = path.size() - head;
+  while (head > 0 && continues(head)) --head;
+  while (tail < path.size() && continues(tail)) ++tail;
+  std::string text(path.substr(0, head));
+  text += kCut;
+  text += path.substr(tail);
+  return text;
 }
 
 bool has_scale(std::string_view name) { return name.find("scale") != std::string_view::npos; }
@@ -181,26 +192,27 @@ struct HealthCheck::Findings {
   }
 };
 
-void HealthCheck::add(std::string path, const TensorSurvey& survey) {
-  const NameRole role = role_of(path);
-  const Summary& summary = survey.summary;
-  if (role == NameRole::kCounter && survey.elements == 1 && summary.min) {
-    counters_.push_back({path, kind_of(path), value_of(*summary.min)});
+void HealthCheck::add(std::string_view path, TensorSurvey survey) {
+  Tensor tensor = {shortened(path), {}, role_of(path), std::move(survey)};
+  tensor.kind = kind_of(tensor.path);
+  const Summary& summary = tensor.survey.summary;
+  if (tensor.role == NameRole::kCounter && tensor.survey.elements == 1 && summary.min) {
+    counters_.push_back({tensor.path, tensor.kind, to_double(*summary.min)});
   }
-  if (has_scale(last_segment(path))) scaled_.insert(std::string(container_of(path)));
-  std::string kind = kind_of(path);
-  tensors_.push_back({std::move(path), std::move(kind), role, survey});
+  if (has_scale(last_segment(tensor.path))) scaled_.insert(std::string(container_of(tensor.path)));
+  tensors_.push_back(std::move(tensor));
 }
 
-void HealthCheck::add_unreadable(std::string path, std::string reason) {
-  unreadable_.push_back({std::move(path), std::move(reason)});
+void HealthCheck::add_unreadable(std::string_view path, std::string reason) {
+  unreadable_.push_back({shortened(path), std::move(reason)});
 }
 
-void HealthCheck::add_number(std::string path, double value) {
-  if (std::isnan(value)) return nan_numbers_.push_back(std::move(path));
+void HealthCheck::add_number(std::string_view path, double value) {
+  if (std::isnan(value)) return nan_numbers_.push_back(shortened(path));
   if (role_of(path) != NameRole::kCounter) return;
-  std::string kind = kind_of(path);
-  counters_.push_back({std::move(path), std::move(kind), value});
+  std::string kept = shortened(path);
+  std::string kind = kind_of(kept);
+  counters_.push_back({std::move(kept), std::move(kind), value});
 }
 
 std::vector<Finding> HealthCheck::findings() const {
@@ -224,17 +236,12 @@ std::vector<Finding> HealthCheck::findings() const {
     compare_norms(group, 1, found);
   }
   for (const auto& [name, group] : namesakes) {
-    // Those whose kind has enough are compared with it.
-    Group few;
-    for (const Tensor* tensor : group) {
-      if (kinds.at(tensor->kind).size() < kSiblings) few.push_back(tensor);
-    }
-    if (few.empty() || group.size() < kNamesakes) continue;
+    if (group.size() < kNamesakes) continue;
     Findings all;
     compare_norms(group, kNamesakeFactor, all);
     for (Finding& finding : all.all) {
-      if (std::any_of(few.begin(), few.end(),
-                      [&](const Tensor* one) { return one->path == finding.path; })) {
+      // The others were compared with their kind.
+      if (kinds.at(kind_of(finding.path)).size() < kSiblings) {
         found.all.push_back(std::move(finding));
       }
     }
@@ -269,7 +276,7 @@ void HealthCheck::look_at(const Tensor& tensor, Findings& found) const {
   const bool is_variance =
       role == NameRole::kRunning && last_segment(path).find("var") != std::string_view::npos;
   if ((role == NameRole::kSecondMoment || is_variance) && dtype_is_floating(survey.dtype) &&
-      summary.min && value_of(*summary.min) < 0) {
+      summary.min && to_double(*summary.min) < 0) {
     found.add(
         HealthRule::kNegativeSquares, Severity::kFault, path,
         "an average of squares has negative elements, the least is " + number_text(*summary.min));
@@ -348,7 +355,7 @@ bool HealthCheck::has_spike(const Tensor& tensor, Findings& found) {
   const TensorSurvey& survey = tensor.survey;
   if (survey.elements < kFewElements || !survey.summary.min || !survey.summary.max) return false;
   const double largest =
-      std::max(std::abs(value_of(*survey.summary.min)), std::abs(value_of(*survey.summary.max)));
+      std::max(std::abs(to_double(*survey.summary.min)), std::abs(to_double(*survey.summary.max)));
   const bool is_matrix = survey.view.rank >= 2;
   // Most elements of a sparse vector say nothing of the others.
   const bool is_even = survey.median_size >= survey.size_90 / 2;

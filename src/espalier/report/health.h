@@ -69,12 +69,16 @@ struct Finding {
 /// std::bad_alloc.
 class HealthCheck {
  public:
+  /// Bytes of a path that are kept; a longer one is cut in the middle. A small hostile file may
+  /// have many tensors with paths of 16 KiB.
+  static constexpr std::size_t kMostPathBytes = 512;
+
   /// A tensor. Its name is the key path of its first node.
-  void add(std::string path, const TensorSurvey& survey);
+  void add(std::string_view path, TensorSurvey survey);
   /// A tensor that could not be read, and why.
-  void add_unreadable(std::string path, std::string reason);
+  void add_unreadable(std::string_view path, std::string reason);
   /// A number of the tree that is no tensor. One that is neither NaN nor a step is ignored.
-  void add_number(std::string path, double value);
+  void add_number(std::string_view path, double value);
 
   /// The findings, the worst first, then by rule, then in the order of the tensors.
   std::vector<Finding> findings() const;

@@ -154,8 +154,7 @@ double ProductSum::root() const {
 
 Number larger_distance(const Number& a, const Number& b) {
   if (a.index() == b.index()) return std::max(a, b);
-  const auto real = [](auto value) { return static_cast<double>(value); };
-  return std::visit(real, a) < std::visit(real, b) ? b : a;
+  return to_double(a) < to_double(b) ? b : a;
 }
 
 // -- Tensors

@@ -130,15 +130,11 @@ double quantile(const std::vector<Magnitude>& magnitudes, std::uint64_t count, d
   return 0;
 }
 
-double as_double(const Number& number) {
-  return std::visit([](auto x) { return static_cast<double>(x); }, number);
-}
-
 }  // namespace
 
 bool TensorSurvey::is_constant() const {
   return elements > 0 && summary.finite == elements && summary.min && summary.max &&
-         as_double(*summary.min) == as_double(*summary.max);
+         to_double(*summary.min) == to_double(*summary.max);
 }
 
 Surveyor::Surveyor(DType dtype, std::span<const std::uint64_t> shape)

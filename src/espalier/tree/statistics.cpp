@@ -31,10 +31,6 @@ bool precedes(const Number& a, const Number& b) {
   return x != nullptr && y != nullptr ? precedes(*x, *y) : a < b;
 }
 
-double as_double(const Number& number) {
-  return std::visit([](auto x) { return static_cast<double>(x); }, number);
-}
-
 template <class T>
 using KeyOf = std::conditional_t<std::is_same_v<T, float>, std::int32_t, std::int64_t>;
 
@@ -367,7 +363,7 @@ Summary Statistics::wide(ByteSpan packed) {
     nonzero += x != 0 ? 1 : 0;
   }
   codes_.add(std::as_bytes(std::span(buckets).first(nonzero)));
-  summary.scale = scale_for(as_double(*summary.min), as_double(*summary.max));
+  summary.scale = scale_for(to_double(*summary.min), to_double(*summary.max));
   if (summary.scale != 0) {
     for (double& x : block.reals) x = std::ldexp(x, -summary.scale);
   }
@@ -482,7 +478,7 @@ Histogram Statistics::histogram() const {
     counts[kNegative] -= zeros_in_buckets_[1];
   }
   const auto outermost = [](const std::optional<Number>& number) {
-    return std::max(edge(kLastBucket + 1), number ? std::abs(as_double(*number)) : 0);
+    return std::max(edge(kLastBucket + 1), number ? std::abs(to_double(*number)) : 0);
   };
   const double last_below = outermost(summary_.min);
   const double last_above = outermost(summary_.max);

@@ -17,6 +17,11 @@ namespace espalier {
 /// An element, exactly. Complex numbers are represented by their magnitude.
 using Number = std::variant<std::int64_t, std::uint64_t, double>;
 
+/// The nearest double.
+inline double to_double(const Number& number) {
+  return std::visit([](auto value) { return static_cast<double>(value); }, number);
+}
+
 /// Statistics of a tensor's elements. Everything except the counts covers only finite elements.
 struct Summary {
   std::uint64_t finite = 0;

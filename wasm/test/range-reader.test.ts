@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { EspalierError } from '../src/errors.js'
 import { RangeReader, type Meter } from '../src/fetch/range-reader.js'
+import { BlobSource } from '../src/source/blob-source.js'
 import { HttpSource } from '../src/source/http-source.js'
 import type { ByteRange } from '../src/fetch/plan.js'
 import type { Source } from '../src/source/source.js'
@@ -503,5 +504,65 @@ describe('Over HTTP', () => {
     await assert.rejects(reads[1]!, /enough/)
     await server.until(() => server.closedEarly === 1)
     assert.equal(server.requests.length, 2)
+  })
+})
+
+describe('Runs', () => {
+  const bytes = new Uint8Array(fakeBytes(0, 20 * MiB))
+
+  /** Reads all runs and checks each part; gives the lengths of the runs. Returns their buffers if told to. */
+  async function readRuns(reader: RangeReader, ranges: ByteRange[], recycles = false): Promise<number[]> {
+    const lengths: number[] = []
+    let next = 0
+    for await (const { bytes: run, parts, recycle } of reader.runs(ranges)!) {
+      lengths.push(run.length)
+      for (const { index, begin, length } of parts) {
+        assert.equal(index, next++)
+        assert.equal(length, ranges[index]!.length)
+        assert.equal(Buffer.compare(run.subarray(begin, begin + length), fakeBytes(ranges[index]!.offset, length)), 0, `range ${index}`)
+      }
+      if (recycles) recycle(run.buffer as ArrayBuffer)
+    }
+    assert.equal(next, ranges.length)
+    return lengths
+  }
+
+  it('put ranges together that follow one another', async () => {
+    const reader = new RangeReader(new BlobSource(new Blob([bytes])))
+    const ranges = [at(0, 3 * MiB), at(3 * MiB, 3 * MiB), at(6 * MiB + 100, 2 * MiB - 100), at(8 * MiB, 1), at(20 * MiB, 0), at(5, 10), at(15, 0), at(20, 10)]
+    assert.deepEqual(await readRuns(reader, ranges), [8 * MiB, 1, 0, 25])
+    assert.deepEqual(reader.meter, { requests: 4, bytesFetched: 8 * MiB + 26, bytesNeeded: 8 * MiB + 21 - 100, cacheHits: 0 })
+  })
+
+  it('use buffers again, and are longer if a range is', async () => {
+    const reader = new RangeReader(new BlobSource(new Blob([bytes])), { maxRequestBytes: 2 * MiB })
+    const ranges = [at(0, 5 * MiB), ...Array.from({ length: 14 }, (_, i) => at((5 + i) * MiB, MiB)), at(19 * MiB, 10)]
+    assert.deepEqual(await readRuns(reader, ranges, true), [5 * MiB, ...Array<number>(7).fill(2 * MiB), 10])
+  })
+
+  it('are there only for files on this device', () => {
+    const reader = new RangeReader(new BlobSource(new Blob([bytes])))
+    reader.add(1, new FakeSource(10))
+    reader.add(2, new BlobSource({ size: 10, slice: () => new Blob(['a']) } as unknown as Blob))
+    assert.ok(reader.runs([at(0, 1)]))
+    assert.equal(reader.runs([at(0, 1), { ...at(0, 1), file: 1 }]), undefined)
+    assert.equal(reader.runs([{ ...at(0, 1), file: 2 }]), undefined)
+  })
+
+  it('are read in another way if a stream fails or ends early', async () => {
+    for (const stream of [() => assert.fail('no streams'), () => new Blob(['short']).stream(), () => new ReadableStream()]) {
+      const blob = Object.assign(new Blob([bytes]), { slice: (begin: number, end: number) => Object.assign(new Blob([bytes.subarray(begin, end)]), { stream }) })
+      assert.deepEqual(await readRuns(new RangeReader(new BlobSource(blob)), [at(MiB, 2 * MiB)]), [2 * MiB])
+    }
+  })
+
+  it('end with the file, the signal and the reader', async () => {
+    const source = new BlobSource(new Blob([bytes.subarray(0, 10)]))
+    await assert.rejects(readRuns(new RangeReader(source), [at(0, 5), at(8, 3)]), hasCode('truncated'))
+    const reader = new RangeReader(source)
+    const reason = new Error('enough')
+    await assert.rejects(async () => { for await (const run of reader.runs([at(0, 1)], { signal: AbortSignal.abort(reason) })!) assert.fail(`${run.bytes}`) }, reason)
+    await reader.close()
+    await assert.rejects(readRuns(reader, [at(0, 1)]), hasCode('invalid_argument'))
   })
 })

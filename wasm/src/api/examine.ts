@@ -1,11 +1,12 @@
 // Surveys the tensors of a checkpoint and checks its health: what Checkpoint.examine() does. Loaded at its first use.
 import { DTYPES } from '../core/names.js'
 import { healthAddress, type CoreInput } from '../core/module.js'
+import type { Stored } from '../engine/engine.js'
 import type { Examiner, SurveyJob } from '../engine/examiner.js'
 import { LocalExaminer } from '../engine/local-examiner.js'
 import type { LayeredRange } from '../engine/layers.js'
 import { Plan } from '../engine/plan.js'
-import { forEachRange, type RunOptions } from '../engine/run.js'
+import { forEachPart, type RunOptions } from '../engine/run.js'
 import type { Finding, SurveyResult } from '../engine/surveying.js'
 import { EspalierError } from '../errors.js'
 import { loadRemote } from '../later.js'
@@ -158,7 +159,7 @@ async function surveyGroup(opened: Opened, examiner: Examiner, tensors: readonly
     }
   }
   try {
-    await forEachRange(opened.reader, ranges, { signal, inOrder: true, onProgress: ({ loaded }) => onLoaded(loaded) }, (i, stored) => {
+    await forEachPart(opened.reader, ranges, { signal, onProgress: ({ loaded }) => onLoaded(loaded) }, (i, stored) => {
       const { job, chunk, isLast } = places[i]!
       const adding = job.add(chunk, stored)
       return isLast ? Promise.resolve(adding).then(() => finishThrough(job)) : adding
@@ -201,7 +202,7 @@ class TensorJob {
     return this.#plan?.order.map((number) => ({ number, range: this.#plan!.chunks[number]! })) ?? []
   }
 
-  add(chunk: number, stored: Uint8Array): void | Promise<void> {
+  add(chunk: number, stored: Stored): void | Promise<void> {
     if (this.#error) return
     try {
       return this.#started().add(chunk, stored)?.catch((error: unknown) => this.#note(error))

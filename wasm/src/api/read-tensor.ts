@@ -3,7 +3,7 @@ import { DTYPES, dtypeBits } from '../core/names.js'
 import { TensorData, viewAs } from '../data/tensor-data.js'
 import type { ReadJob, StatisticsJob } from '../engine/engine.js'
 import { Plan, type VerifyReport } from '../engine/plan.js'
-import { forEachRange, type RangeSource, type RunOptions } from '../engine/run.js'
+import { forEachPart, forEachRange, type RangeSource, type RunOptions } from '../engine/run.js'
 import { Histogram, type TensorStats } from '../engine/statistics.js'
 import { errorFromCode, EspalierError } from '../errors.js'
 import type { Opened } from './opened.js'
@@ -94,7 +94,7 @@ export async function stats(opened: Opened, tensor: Tensor, options: ReadOptions
     const ready = engine.ready(options.signal)
     // An element may end in the next chunk, which may lie in another file.
     const inOrder = plan.order.map((i) => plan.chunks[i]!)
-    await forEachRange(reader, inOrder, { ...options, inOrder: true, ready }, (i, stored) => (job ??= engine.statistics(plan)).add(plan.order[i]!, stored))
+    await forEachPart(reader, inOrder, { ...options, ready }, (i, stored) => (job ??= engine.statistics(plan)).add(plan.order[i]!, stored))
     // Without chunks, no work has waited for it yet.
     await ready
     job ??= engine.statistics(plan)

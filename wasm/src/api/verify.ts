@@ -1,7 +1,7 @@
 // Checks a whole file. Loaded at the first such call.
 import { Checksums } from '../engine/checksums.js'
 import { Verification, type VerifyReport } from '../engine/plan.js'
-import { forEachRange } from '../engine/run.js'
+import { forEachPart, forEachRange } from '../engine/run.js'
 import { EspalierError } from '../errors.js'
 import type { VerifyOptions } from './checkpoint.js'
 import type { Opened } from './opened.js'
@@ -29,7 +29,7 @@ async function checkRegions({ engine, reader }: Opened, verification: Verificati
     damaged = verification.take(i, spots)
   }
   const ready = regions.length > 0 ? engine.ready(signal) : undefined
-  await forEachRange(reader, regions, { signal, ready, ...follow }, (i, bytes) => {
+  await forEachPart(reader, regions, { signal, ready, ...follow }, (i, bytes) => {
     const spots = engine.check(verification.task(i), bytes)
     return spots instanceof Uint8Array ? take(i, spots) : spots.then((found) => take(i, found))
   })

@@ -1,12 +1,13 @@
 // Surveys tensors in this thread or in a worker: what examine() needs of either.
 import type { Awaitable } from '../source/source.js'
+import type { Stored } from './engine.js'
 import type { Plan } from './plan.js'
 import type { Fact, Finding, SurveyResult } from './surveying.js'
 
 /** Surveys one tensor. */
 export interface SurveyJob {
   /** Decodes and checks chunk `i`, and adds it. Call in chunk order. */
-  add(i: number, stored: Uint8Array): Awaitable<void>
+  add(i: number, stored: Stored): Awaitable<void>
   /** Ends the survey, and adds it to the check of the checkpoint's health under this path. */
   result(path: string): Awaitable<SurveyResult>
   close(): void

@@ -2,7 +2,7 @@
 import { errorFromCode } from '../errors.js'
 import { Counting, Decoder, type Decoding } from './decoder.js'
 import { HealthCheck, Surveying } from './surveying.js'
-import { toPlain, type Answer, type Call, type PieceMessage } from './protocol.js'
+import { toPlain, type Answer, type Call, type PieceMessage, type Sent } from './protocol.js'
 
 /** Sends an answer; the buffers in `transfer` are moved, not copied. */
 export type Post = (answer: Answer, transfer: ArrayBuffer[]) => void
@@ -18,6 +18,8 @@ export class Host {
   #failure: unknown = errorFromCode('worker_failed', 'the worker has no decoder yet')
   /** Jobs in progress. For a job that could not start, the error, for its later calls. */
   readonly #jobs = new Map<number, Job | { readonly error: unknown }>()
+  /** The run whose parts are coming. */
+  #coming: Uint8Array = new Uint8Array(0)
   #check: HealthCheck | undefined
 
   constructor(post: Post) {
@@ -41,7 +43,7 @@ export class Host {
       else if (call.op === 'start') this.#jobs.set(call.job, { error })
     }
     if (!('id' in call)) return
-    const given = 'bytes' in call ? (call.bytes.buffer as ArrayBuffer) : undefined
+    const given = 'bytes' in call ? this.#given(call.bytes) : undefined
     if (!given || transfer.includes(given)) this.#post({ id: call.id, ...outcome }, transfer)
     else this.#post({ id: call.id, ...outcome, spare: given }, [...transfer, given])
   }
@@ -61,9 +63,9 @@ export class Host {
       }
       case 'deliver':
       case 'check':
-        return this.#work(call, transfer)
+        return this.#work(call, this.#received(call.bytes), transfer)
       case 'region':
-        return this.#here().check(call.task, call.bytes)
+        return this.#here().check(call.task, this.#received(call.bytes))
       case 'result': {
         const job = this.#job(call.job) as Counting | Surveying
         return job instanceof Surveying ? this.#health().add(call.path!, job) : job.result()
@@ -81,7 +83,7 @@ export class Host {
     }
   }
 
-  #work({ op, job: id, task, bytes }: Call & { op: 'deliver' | 'check' }, transfer: ArrayBuffer[]): PieceMessage | undefined {
+  #work({ op, job: id, task }: Call & { op: 'deliver' | 'check' }, bytes: Uint8Array, transfer: ArrayBuffer[]): PieceMessage | undefined {
     const job = this.#job(id)
     if (job instanceof Counting || job instanceof Surveying) {
       job.add(task, bytes)
@@ -99,6 +101,21 @@ export class Host {
       message = { bytes: own, offset }
     })
     return message
+  }
+
+  /** The buffer that the sender gets back after this call. */
+  #given(sent: Sent): ArrayBuffer | undefined {
+    if (sent instanceof Uint8Array) return sent.buffer as ArrayBuffer
+    if (sent.begin + sent.length < this.#coming.length) return undefined
+    const { buffer } = this.#coming
+    this.#coming = new Uint8Array(0)
+    return buffer as ArrayBuffer
+  }
+
+  #received(sent: Sent): Uint8Array {
+    if (sent instanceof Uint8Array) return sent
+    if (sent.run) this.#coming = sent.run
+    return this.#coming.subarray(sent.begin, sent.begin + sent.length)
   }
 
   #health(): HealthCheck {

@@ -1,6 +1,7 @@
 // Surveys tensors in this thread.
 import type { CoreInput } from '../core/module.js'
 import { Decoder } from './decoder.js'
+import { bytesOf } from './engine.js'
 import type { Examiner, SurveyJob } from './examiner.js'
 import type { Plan } from './plan.js'
 import { HealthCheck, type Fact, type Finding } from './surveying.js'
@@ -27,7 +28,7 @@ export class LocalExaminer implements Examiner {
     return {
       add: (i, stored) => {
         try {
-          surveying.add(plan.task(i), stored)
+          surveying.add(plan.task(i), bytesOf(stored))
         } catch (error) {
           throw plan.locate(error, i)
         }

@@ -4,7 +4,7 @@ import { errorFromCode } from '../errors.js'
 import { loadDecoder } from '../later.js'
 import { SharedTask } from '../source/shared-task.js'
 import type { Decoder, RegionTask } from './decoder.js'
-import type { Engine, ReadJob, StatisticsJob } from './engine.js'
+import { bytesOf, type Engine, type ReadJob, type StatisticsJob, type Stored } from './engine.js'
 import type { Plan } from './plan.js'
 
 /** Decodes with an instance of the decoder, which is made at the first read. */
@@ -49,14 +49,14 @@ export class LocalEngine implements Engine {
   statistics(plan: Plan): StatisticsJob {
     const counting = this.#here().counting(plan, plan.dtype)
     return {
-      add: (i, stored) => located(plan, i, () => counting.add(plan.task(i), stored)),
+      add: (i, stored) => located(plan, i, () => counting.add(plan.task(i), bytesOf(stored))),
       result: () => counting.result(),
       close: () => counting.close(),
     }
   }
 
-  check(task: RegionTask, bytes: Uint8Array): Uint8Array {
-    return this.#here().check(task, bytes)
+  check(task: RegionTask, bytes: Stored): Uint8Array {
+    return this.#here().check(task, bytesOf(bytes))
   }
 
   close(): void {

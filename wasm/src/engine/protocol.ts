@@ -3,6 +3,9 @@ import { errorFromCode, EspalierError, type ErrorCode } from '../errors.js'
 import type { DecodeTask, RegionTask } from './decoder.js'
 import type { Fact } from './surveying.js'
 
+/** Bytes of a call. Parts of one run come one after the other: the first one brings the run, the last one returns it. */
+export type Sent = Uint8Array | { readonly run: Uint8Array | undefined; readonly begin: number; readonly length: number }
+
 /** A call of the main thread. Calls with an `id` are answered. */
 export type Call =
   | { readonly op: 'hello'; readonly id: number }
@@ -13,9 +16,9 @@ export type Call =
       readonly id: number
       readonly job: number
       readonly task: Uint8Array
-      readonly bytes: Uint8Array
+      readonly bytes: Sent
     }
-  | { readonly op: 'region'; readonly id: number; readonly task: RegionTask; readonly bytes: Uint8Array }
+  | { readonly op: 'region'; readonly id: number; readonly task: RegionTask; readonly bytes: Sent }
   | { readonly op: 'result'; readonly id: number; readonly job: number; readonly path?: string }
   | { readonly op: 'fact'; readonly fact: Fact }
   | { readonly op: 'findings'; readonly id: number }

@@ -3,12 +3,13 @@ import { loadModule, type CoreInput } from '../core/module.js'
 import { errorFromCode, type EspalierError } from '../errors.js'
 import { orAborted } from '../source/abort.js'
 import type { RegionTask } from './decoder.js'
-import type { Engine, ReadJob, StatisticsJob } from './engine.js'
+import type { Engine, ReadJob, StatisticsJob, Stored } from './engine.js'
 import type { Examiner, SurveyJob } from './examiner.js'
 import type { Plan } from './plan.js'
-import { fromPlain, type Answer, type Call, type PieceMessage } from './protocol.js'
+import { fromPlain, type Answer, type Call, type PieceMessage, type Sent } from './protocol.js'
 import { endWorker, listen, startWorker, watch, type WatchedWorker, type WorkerLike } from './start-worker.js'
 import type { StatisticsResult } from './statistics.js'
+import type { Run } from '../fetch/range-reader.js'
 import type { Fact, Finding, SurveyResult } from './surveying.js'
 
 /** A call without its id. */
@@ -17,6 +18,14 @@ type Question = Call extends infer C ? (C extends { id: number } ? Omit<C, 'id'>
 interface Waiting {
   readonly resolve: (value: never) => void
   readonly reject: (error: unknown) => void
+  /** Takes the buffer that comes back. */
+  readonly recycle: (buffer: ArrayBuffer) => void
+}
+
+/** What is moved to the worker with a call, and what becomes of the buffer that comes back. */
+interface Moved {
+  readonly transfer: ArrayBufferLike[]
+  readonly recycle: (buffer: ArrayBuffer) => void
 }
 
 /** The number of calls with bytes in progress at once, and of buffers kept for reuse. */
@@ -33,6 +42,8 @@ export class WorkerEngine implements Engine, Examiner {
   // page by page.
   #spares: ArrayBuffer[] = []
   readonly #input: () => CoreInput
+  /** The run that was moved to the worker last. */
+  #moved: Run | undefined
   #isReady = false
   #next = 0
   #failure: EspalierError | undefined
@@ -112,9 +123,9 @@ export class WorkerEngine implements Engine, Examiner {
     return this.ask<readonly Finding[]>({ op: 'findings' })
   }
 
-  check(task: RegionTask, bytes: Uint8Array): Promise<Uint8Array> {
-    const copy = this.#copy(bytes)
-    return this.ask<Uint8Array>({ op: 'region', task, bytes: copy }, [copy.buffer])
+  check(task: RegionTask, bytes: Stored): Promise<Uint8Array> {
+    const { sent, ...moved } = this.#sendable(bytes)
+    return this.ask<Uint8Array>({ op: 'region', task, bytes: sent }, moved)
   }
 
   close(): void {
@@ -128,13 +139,13 @@ export class WorkerEngine implements Engine, Examiner {
   }
 
   /** Sends a call and returns the answer. */
-  ask<T>(question: Question, transfer: ArrayBufferLike[] = []): Promise<T> {
+  ask<T>(question: Question, { transfer = [], recycle = this.#keep }: Partial<Moved> = {}): Promise<T> {
     if (this.#failure) return Promise.reject(this.#failure)
     const id = this.#next++
     // Node must not exit while an answer is due, and may otherwise.
     if (this.#waiting.size === 0) this.#worker.ref?.()
     return new Promise<T>((resolve, reject) => {
-      this.#waiting.set(id, { resolve, reject })
+      this.#waiting.set(id, { resolve, reject, recycle })
       this.tell({ ...question, id } as Call, transfer)
     })
   }
@@ -145,21 +156,28 @@ export class WorkerEngine implements Engine, Examiner {
     return job
   }
 
-  async #work<T>(op: 'deliver' | 'check', job: number, plan: Plan, i: number, stored: Uint8Array): Promise<T> {
-    const bytes = this.#copy(stored)
+  async #work<T>(op: 'deliver' | 'check', job: number, plan: Plan, i: number, stored: Stored): Promise<T> {
+    const { sent, ...moved } = this.#sendable(stored)
     try {
       // A copy: a view would transfer the tasks of all chunks.
-      return await this.ask<T>({ op, job, task: plan.task(i).slice(), bytes }, [bytes.buffer])
+      return await this.ask<T>({ op, job, task: plan.task(i).slice(), bytes: sent }, moved)
     } catch (error) {
       throw plan.locate(error, i)
     }
   }
 
-  /** Copies the bytes: their buffer may be shared, so it must not be transferred. */
-  #copy(stored: Uint8Array): Uint8Array<ArrayBuffer> {
+  /** What to send, and the buffers to move. Bytes are copied unless they belong to us: their buffer may be shared. */
+  #sendable(stored: Stored): Moved & { sent: Sent } {
+    if ('run' in stored) {
+      const { run, begin, length } = stored
+      const { bytes, recycle } = run
+      if (run === this.#moved) return { sent: { run: undefined, begin, length }, transfer: [], recycle }
+      this.#moved = run
+      return { sent: { run: bytes, begin, length }, transfer: [bytes.buffer], recycle }
+    }
     const bytes = new Uint8Array(this.#memory(stored.length), 0, stored.length)
     bytes.set(stored)
-    return bytes
+    return { sent: bytes, transfer: [bytes.buffer], recycle: this.#keep }
   }
 
   /** An uninitialised buffer of this many bytes. */
@@ -168,7 +186,7 @@ export class WorkerEngine implements Engine, Examiner {
     return spare && spare.byteLength >= length ? spare : new ArrayBuffer(length)
   }
 
-  #keep(spare: unknown): void {
+  readonly #keep = (spare: unknown): void => {
     if (spare instanceof ArrayBuffer && this.#spares.length < MOST_SPARES) this.#spares.push(spare)
   }
 
@@ -179,7 +197,7 @@ export class WorkerEngine implements Engine, Examiner {
     }
     this.#waiting.delete(answer.id)
     if (this.#waiting.size === 0) this.#worker.unref?.()
-    this.#keep(answer.spare)
+    if (answer.spare instanceof ArrayBuffer) waiting.recycle(answer.spare)
     if (answer.error) waiting.reject(fromPlain(answer.error))
     else waiting.resolve(answer.value as never)
   }

@@ -1,6 +1,7 @@
 import { errorFromCode, EspalierError } from '../errors.js'
 import { orAborted } from '../source/abort.js'
 import { SharedTask } from '../source/shared-task.js'
+import { BlobSource } from '../source/blob-source.js'
 import { checkNumber, checkRange, type Source, type Traffic } from '../source/source.js'
 import { Limiter } from './limiter.js'
 import { assign, Part, type Job, type RangeBytes } from './parts.js'
@@ -52,6 +53,21 @@ export interface ReadOptions {
 
 // The number of connections that browsers open to one server.
 const maxInFlight = 6
+/** Runs that are read ahead: more at once are not faster. */
+const MOST_RUNS = 4
+const MOST_AHEAD = 2 ** 25
+/** Shorter runs are not worth a stream. */
+const STREAMED = 2 ** 20
+
+/** Ranges that lie together, and their bytes. */
+export interface Run {
+  /** They belong to whoever gets them, and so does their buffer, which may be longer. */
+  readonly bytes: Uint8Array
+  /** Takes the buffer back once it is no longer needed, for later runs. */
+  readonly recycle: (buffer: ArrayBuffer) => void
+  /** The ranges by number; `begin` counts from the first byte of the run. */
+  readonly parts: readonly { readonly index: number; readonly begin: number; readonly length: number }[]
+}
 
 /** An open file. */
 interface OpenedFile {
@@ -131,12 +147,7 @@ export class RangeReader {
    * source; the reason of the signal. An error abandons the rest.
    */
   async *read(ranges: readonly ByteRange[], { signal, maxRequestBytes, inOrder }: ReadOptions = {}): AsyncGenerator<RangeBytes, void, undefined> {
-    signal?.throwIfAborted()
-    // A closed source must not be asked again: its descriptor may be another file's by now.
-    this.#closing.signal.throwIfAborted()
-    for (const { file = 0, offset, length } of ranges) {
-      checkRange(offset, length, this.#files[file]?.size ?? (await this.size(signal, file)), this.#file(file).name ?? 'file')
-    }
+    await this.#check(ranges, signal)
     for (const [index, { length }] of ranges.entries()) {
       if (length === 0) yield { index, bytes: new Uint8Array(0) }
     }
@@ -168,6 +179,73 @@ export class RangeReader {
     } finally {
       for (const job of [...running, ...waiting]) job.leave?.()
     }
+  }
+
+  /**
+   * Yields all ranges in order, those that lie together at once, in bytes that belong to the caller: they are not cached.
+   * Undefined unless all are ranges of files on this device. Reads up to 4 runs ahead. Throws like read().
+   */
+  runs(ranges: readonly ByteRange[], { signal }: ReadOptions = {}): AsyncGenerator<Run, void, undefined> | undefined {
+    const givesAway = ({ file = 0 }: ByteRange): boolean => {
+      const source = this.#files[file]?.source
+      return source instanceof BlobSource && source.givesAway
+    }
+    return ranges.every(givesAway) ? this.#runs(ranges, signal) : undefined
+  }
+
+  async *#runs(ranges: readonly ByteRange[], signal: AbortSignal | undefined): AsyncGenerator<Run, void, undefined> {
+    await this.#check(ranges, signal)
+    const reading: { readonly first: number; readonly end: number; readonly task: SharedTask<Uint8Array>; readonly leave: () => void }[] = []
+    let next = 0
+    let ahead = 0
+    const spares: ArrayBuffer[] = []
+    const recycle = (buffer: ArrayBuffer): void => {
+      if (buffer.byteLength >= this.#limits.maxRequestBytes) spares.push(buffer)
+    }
+    try {
+      for (;;) {
+        signal?.throwIfAborted()
+        // Chunks of a hostile file are long.
+        while (next < ranges.length && reading.length < MOST_RUNS && (reading.length === 0 || ahead < MOST_AHEAD)) {
+          const { end, span } = this.#run(ranges, next)
+          const length = span.end - span.begin
+          const task = this.#fetch(this.#file(ranges[next]!.file ?? 0), span, length < STREAMED ? undefined : this.#memory(length, spares))
+          reading.push({ first: next, end, task, leave: task.join() })
+          next = end
+          ahead += length
+        }
+        const run = reading[0]
+        if (!run) return
+        const bytes = await this.#orStopped(run.task.result, signal)
+        reading.shift()
+        ahead -= bytes.length
+        const begin = ranges[run.first]!.offset
+        const parts = ranges.slice(run.first, run.end).map(({ offset, length }, i) => ({ index: run.first + i, begin: offset - begin, length }))
+        this.#bytesNeeded += parts.reduce((sum, { length }) => sum + length, 0)
+        yield { bytes, recycle, parts }
+      }
+    } finally {
+      for (const { leave } of reading) leave()
+    }
+  }
+
+  #memory(length: number, spares: ArrayBuffer[]): ArrayBuffer {
+    const { maxRequestBytes } = this.#limits
+    return length > maxRequestBytes ? new ArrayBuffer(length) : (spares.pop() ?? new ArrayBuffer(maxRequestBytes))
+  }
+
+  /** The ranges from `first` on that are read at once: up to which one, and where they lie. */
+  #run(ranges: readonly ByteRange[], first: number): { end: number; span: Span } {
+    const { maxGap, maxRequestBytes } = this.#limits
+    const { file = 0, offset: begin, length } = ranges[first]!
+    const span = { begin, end: begin + length }
+    let end = first + 1
+    for (let next = ranges[end]; next && (next.file ?? 0) === file; next = ranges[++end]) {
+      const gap = next.offset - span.end
+      if (gap < 0 || gap > maxGap || next.offset + next.length - begin > maxRequestBytes) break
+      span.end = next.offset + next.length
+    }
+    return { end, span }
   }
 
   /** Returns the bytes of one range. They may be shared, and errors are those of `read`. */
@@ -208,6 +286,15 @@ export class RangeReader {
     return jobs
   }
 
+  async #check(ranges: readonly ByteRange[], signal: AbortSignal | undefined): Promise<void> {
+    signal?.throwIfAborted()
+    // A closed source must not be asked again: its descriptor may be another file's by now.
+    this.#closing.signal.throwIfAborted()
+    for (const { file = 0, offset, length } of ranges) {
+      checkRange(offset, length, this.#files[file]?.size ?? (await this.size(signal, file)), this.#file(file).name ?? 'file')
+    }
+  }
+
   #file(number: number): OpenedFile {
     const file = this.#files[number]
     if (!file) throw new EspalierError('invalid_argument', `there is no file with number ${number}`)
@@ -225,13 +312,13 @@ export class RangeReader {
     return join(job, request)
   }
 
-  #fetch({ source, traffic, name, isMade }: OpenedFile, { begin, end }: Span): SharedTask<Uint8Array> {
+  #fetch({ source, traffic, name, isMade }: OpenedFile, { begin, end }: Span, buffer?: ArrayBuffer): SharedTask<Uint8Array> {
     return new SharedTask((signal) => {
       const fetch = async (): Promise<Uint8Array> => {
         const isCounted = source.traffic === undefined
         if (isCounted) traffic.requests++
         try {
-          const bytes = plainBytes(await source.read(begin, end - begin, signal), begin)
+          const bytes = plainBytes(await (buffer ? (source as BlobSource).readInto(buffer, begin, end - begin, signal) : source.read(begin, end - begin, signal)), begin)
           checkLength(bytes, { begin, end })
           if (isCounted) {
             traffic.bytes += bytes.length

@@ -5,9 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <list>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -85,125 +83,47 @@ std::vector<Listed> list_files(const fs::path& folder) {
   return found;
 }
 
-// The files that were read last stay open: a run has more files than a process has descriptors.
-class OpenFiles {
- public:
-  void keep(std::shared_ptr<const serve::FileResource> file) {
-    const std::lock_guard lock(mutex_);
-    files_.push_front(std::move(file));
-    if (files_.size() > kMost) files_.pop_back();
-  }
-
- private:
-  static constexpr std::size_t kMost = 8;
-  std::mutex mutex_;
-  std::list<std::shared_ptr<const serve::FileResource>> files_;
-};
-
-// A file of the folder by its path: each request opens it, so one that is replaced is served as it
-// is now. A request that began before fails then, as its tag would no longer be right.
-class FolderFile : public serve::Resource {
- public:
-  FolderFile(fs::path folder, const std::string& path, std::shared_ptr<OpenFiles> recent)
-      : Resource("application/octet-stream"),
-        folder_(std::move(folder)),
-        path_(folder_ / path),
-        recent_(std::move(recent)) {}
-
-  [[nodiscard]] Result<State> state() const override {
-    const std::lock_guard lock(mutex_);
-    auto opened = open();
-    if (!opened) return propagate(opened);
-    auto state = (*opened)->state();
-    if (state) tag_ = state->tag;
-    return state;
-  }
-
-  [[nodiscard]] Result<std::size_t> read(std::uint64_t offset, MutableByteSpan out) const override {
-    const std::lock_guard lock(mutex_);
-    std::shared_ptr<const serve::FileResource> file = file_.lock();
-    if (!file) {
-      auto opened = open();
-      if (!opened) return propagate(opened);
-      file = std::move(*opened);
-      const auto state = file->state();
-      if (!state) return propagate(state);
-      if (state->tag != tag_) {
-        return fail(ErrorCode::kFileChanged, "the file was replaced while it was read", offset);
-      }
+// A file of the folder as it is now.
+Result<std::shared_ptr<const serve::Resource>> open_listed(const fs::path& folder,
+                                                           const std::string& path) {
+  // A file that was listed may be a link by now, or be in a folder that is one: it may lead
+  // anywhere.
+  fs::path part = folder;
+  for (const fs::path& name : fs::path(path)) {
+    part /= name;
+    std::error_code ignored;
+    if (fs::is_symlink(part, ignored)) {
+      return fail(ErrorCode::kFileChanged, "the file was replaced by a symbolic link");
     }
-    return file->read(offset, out);
   }
+  auto file = open_regular_file(part);
+  if (!file) return propagate(file);
+  return std::make_shared<const serve::FileResource>("application/octet-stream",
+                                                     std::move(file->file));
+}
 
- private:
-  Result<std::shared_ptr<const serve::FileResource>> open() const {
-    // A file that was listed may be a link by now, or be in a folder that is one: it may lead
-    // anywhere.
-    for (fs::path part = path_; part != folder_; part = part.parent_path()) {
-      std::error_code ignored;
-      if (fs::is_symlink(part, ignored)) {
-        return fail(ErrorCode::kFileChanged, "the file was replaced by a symbolic link");
-      }
+std::string url_of(std::string_view path) {
+  std::string url(kPrefix);
+  for (const char c : path) {
+    url += c == '/' ? std::string(1, c) : serve::percent_encoded({&c, 1});
+  }
+  return url;
+}
+
+// The list of the folder's files as they are now. Adds those that are new to the site.
+std::shared_ptr<const serve::Resource> make_list(serve::Site& site, const fs::path& folder) {
+  std::string text = "[";
+  for (const Listed& file : list_files(folder)) {
+    const std::string name = std::string(kPrefix) + file.path;
+    if (!site.has(name)) {
+      site.add_live(name, [folder, path = file.path] { return open_listed(folder, path); });
     }
-    auto file = open_regular_file(path_);
-    if (!file) return propagate(file);
-    auto opened =
-        std::make_shared<const serve::FileResource>(content_type(), std::move(file->file));
-    file_ = opened;
-    recent_->keep(opened);
-    return opened;
+    fmt::format_to(std::back_inserter(text), R"({}{{"name":{},"url":{},"size":{},"time":{}}})",
+                   text.size() > 1 ? "," : "", json_quoted(file.path),
+                   json_quoted(url_of(file.path)), file.size, file.time);
   }
-
-  fs::path folder_;
-  fs::path path_;
-  std::shared_ptr<OpenFiles> recent_;
-  mutable std::mutex mutex_;
-  mutable std::weak_ptr<const serve::FileResource> file_;
-  mutable std::string tag_;
-};
-
-// The list of the folder's files, made anew for each request.
-class FolderList : public serve::Resource {
- public:
-  FolderList(serve::Site& site, fs::path folder)
-      : Resource("application/json"), site_(site), folder_(std::move(folder)) {}
-
-  [[nodiscard]] Result<State> state() const override {
-    const std::lock_guard lock(mutex_);
-    text_ = "[";
-    for (const Listed& file : list_files(folder_)) {
-      const std::string name = std::string(kPrefix) + file.path;
-      if (site_.find(name) == nullptr) {
-        site_.add(name, std::make_unique<FolderFile>(folder_, file.path, recent_));
-      }
-      fmt::format_to(std::back_inserter(text_), R"({}{{"name":{},"url":{},"size":{},"time":{}}})",
-                     text_.size() > 1 ? "," : "", json_quoted(file.path),
-                     json_quoted(url_of(file.path)), file.size, file.time);
-    }
-    text_ += "]\n";
-    return State{text_.size(), {}};
-  }
-
-  [[nodiscard]] Result<std::size_t> read(std::uint64_t offset, MutableByteSpan out) const override {
-    const std::lock_guard lock(mutex_);
-    return serve::TextResource({}, text_).read(offset, out);
-  }
-
- private:
-  static std::string url_of(std::string_view path) {
-    std::string url(kPrefix);
-    for (const char c : path) {
-      url += c == '/' ? std::string(1, c) : serve::percent_encoded({&c, 1});
-    }
-    return url;
-  }
-
-  serve::Site& site_;
-  fs::path folder_;
-  std::shared_ptr<OpenFiles> recent_ = std::make_shared<OpenFiles>();
-  mutable std::mutex mutex_;
-  mutable std::string text_;
-};
+  return std::make_shared<const serve::TextResource>("application/json", text + "]\n");
+}
 
 }  // namespace
 
@@ -218,12 +138,10 @@ bool is_folder_of_checkpoints(const fs::path& folder) {
   return !files.empty() && !is_one;
 }
 
-Result<void> add_live_folder(serve::Site& site, const fs::path& folder) {
-  auto list = std::make_unique<FolderList>(site, folder);
+void add_live_folder(serve::Site& site, const fs::path& folder) {
   // The first look adds the files, so that links to them work before the list is fetched.
-  if (const auto state = list->state(); !state) return propagate(state);
-  site.add("files.json", std::move(list));
-  return {};
+  make_list(site, folder);
+  site.add_live("files.json", [&site, folder] { return make_list(site, folder); });
 }
 
 }  // namespace espalier::cli

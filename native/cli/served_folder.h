@@ -6,8 +6,6 @@
 
 #include "serve/site.h"
 
-#include "espalier/base/error.h"
-
 namespace espalier::cli {
 
 /// Whether `folder` is a folder with files that have names of checkpoints, in it or in the folders
@@ -17,9 +15,10 @@ bool is_folder_of_checkpoints(const std::filesystem::path& folder);
 
 /// Adds "files.json" to `site`: the list of the folder's files by path, size and time of the last
 /// write. Each request for it looks into the folder again and adds the files to `site`, which must
-/// outlive them. Symbolic links are left out, because they may lead anywhere, and so are names that
-/// begin with a dot, but for .metadata. At most 10,000 files, two folders deep.
-[[nodiscard]] Result<void> add_live_folder(serve::Site& site, const std::filesystem::path& folder);
+/// outlive it; each request for a file opens it. Symbolic links are left out, because they may lead
+/// anywhere, and so are names that begin with a dot, but for .metadata. At most 10,000 files, two
+/// folders deep.
+void add_live_folder(serve::Site& site, const std::filesystem::path& folder);
 
 }  // namespace espalier::cli
 

@@ -87,7 +87,7 @@ tl::expected<std::string, Failure> add_content(serve::Site& site, const ViewOpti
     if (!is_folder_of_checkpoints(name)) continue;
     if (options.files.size() > 1) return refuse(name, "view one folder, or files");
     if (!options.map.names.empty()) return refuse("--map", "the page shows one file through a map");
-    if (auto ok = add_live_folder(site, name); !ok) return about(name, ok);
+    add_live_folder(site, name);
     std::string fragment = "#run=files.json&title=";
     std::error_code error;  // of a folder that is there
     append_encoded(fragment, std::filesystem::canonical(name, error).filename().string());

@@ -60,12 +60,13 @@ std::optional<std::string_view> name_in(std::string_view target, std::string_vie
   return target.substr(0, target.find('?'));
 }
 
-Answer content_answer(const Request& request, const Resource& plain) {
+Answer content_answer(const Request& request, const std::shared_ptr<const Resource>& plain) {
   // Ranges refer to the plain bytes.
   const bool is_gzipped =
-      plain.gzipped() != nullptr && request.accepts_gzip && request.range.empty();
-  const Resource& resource = is_gzipped ? *plain.gzipped() : plain;
-  const auto state = resource.state();
+      plain->gzipped() != nullptr && request.accepts_gzip && request.range.empty();
+  const auto resource =
+      is_gzipped ? std::shared_ptr<const Resource>(plain, plain->gzipped()) : plain;
+  const auto state = resource->state();
   if (!state) return error_answer(request, 500, "Internal Server Error\n");
   // Send the whole file if it changed: a part would not fit the client's other parts. Only GET has
   // ranges.
@@ -78,7 +79,7 @@ Answer content_answer(const Request& request, const Resource& plain) {
   Answer result = is_beyond ? error_answer(request, 416, "Range Not Satisfiable\n")
                             : begin(is_part ? 206 : 200);
   result.fields.emplace_back("Accept-Ranges", "bytes");
-  if (plain.gzipped() != nullptr) result.fields.emplace_back("Vary", "Accept-Encoding");
+  if (plain->gzipped() != nullptr) result.fields.emplace_back("Vary", "Accept-Encoding");
   if (is_gzipped) result.fields.emplace_back("Content-Encoding", "gzip");
   if (!state->tag.empty()) result.fields.emplace_back("ETag", state->tag);
   if (is_beyond) {
@@ -91,10 +92,10 @@ Answer content_answer(const Request& request, const Resource& plain) {
         "Content-Range",
         fmt::format("bytes {}-{}/{}", range.offset, range.offset + length - 1, state->size));
   }
-  result.fields.emplace_back("Content-Type", resource.content_type());
+  result.fields.emplace_back("Content-Type", resource->content_type());
   result.fields.emplace_back("Content-Length", std::to_string(length));
   if (request.is_head || length == 0) return result;
-  result.resource = &resource;
+  result.resource = resource;
   result.offset = range.offset;
   result.length = length;
   return result;
@@ -114,9 +115,10 @@ Answer answer(const Request& request, const Service& service) {
   if (!name || !is_our_name(request.host, service.port))
     return error_answer(request, 404, "Not Found\n");
   const std::string decoded = percent_decoded(*name);
-  const Resource* resource = service.site.find(decoded.empty() ? "index.html" : decoded);
-  Answer result =
-      resource ? content_answer(request, *resource) : error_answer(request, 404, "Not Found\n");
+  const auto resource = service.site.find(decoded.empty() ? "index.html" : decoded);
+  Answer result = !resource   ? error_answer(request, 500, "Internal Server Error\n")
+                  : *resource ? content_answer(request, *resource)
+                              : error_answer(request, 404, "Not Found\n");
   result.is_authorized = true;
   return result;
 }

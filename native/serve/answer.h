@@ -3,6 +3,7 @@
 #define ESPALIER_SERVE_ANSWER_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,7 +29,7 @@ struct Answer {
   bool is_authorized = false;
   std::vector<std::pair<const char*, std::string>> fields;
   std::string text;
-  const Resource* resource = nullptr;
+  std::shared_ptr<const Resource> resource = {};
   std::uint64_t offset = 0;
   std::uint64_t length = 0;
 };

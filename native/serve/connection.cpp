@@ -103,6 +103,7 @@ void Connection::answer(evhttp_request* request, const Answer& answer) {
     auto* connection = static_cast<Connection*>(self);
     auto& all = connection->crowd_.all;
     connection->state_ = State::kWaiting;
+    connection->resource_.reset();
     all.splice(all.end(), all, connection->place_);
     connection->crowd_.run([&] { connection->wait(); });
   };

@@ -87,7 +87,7 @@ class Connection {
   bool was_authorized_ = false;
   // Set while pieces are left to send.
   evhttp_request* request_ = nullptr;
-  const Resource* resource_ = nullptr;
+  std::shared_ptr<const Resource> resource_;
   std::uint64_t offset_ = 0;
   std::uint64_t left_ = 0;
 };

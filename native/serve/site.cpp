@@ -66,7 +66,11 @@ Result<std::string> read_whole(const fs::path& path, std::uint64_t limit) {
 }  // namespace
 
 void Site::add(std::string name, std::unique_ptr<const Resource> resource) {
-  resources_.try_emplace(std::move(name), std::move(resource));
+  add_live(std::move(name), [fixed = std::shared_ptr(std::move(resource))] { return fixed; });
+}
+
+void Site::add_live(std::string name, Maker make) {
+  makers_.try_emplace(std::move(name), std::move(make));
 }
 
 Result<void> Site::add_folder(const fs::path& folder) try {
@@ -103,9 +107,12 @@ Result<void> Site::add_folder(const fs::path& folder) try {
   return out_of_memory();
 }
 
-const Resource* Site::find(std::string_view name) const {
-  const auto found = resources_.find(name);
-  return found == resources_.end() ? nullptr : found->second.get();
+bool Site::has(std::string_view name) const { return makers_.contains(name); }
+
+Result<std::shared_ptr<const Resource>> Site::find(std::string_view name) const {
+  const auto found = makers_.find(name);
+  if (found == makers_.end()) return nullptr;
+  return found->second();
 }
 
 }  // namespace espalier::serve

@@ -418,6 +418,43 @@ class RunFolder(View):
         part = server.ask("files/0/step-2.espalier", Range="bytes=0-1", If_Range=before.headers["ETag"])
         self.assertEqual((part.status, part.content), (200, b"another file"))
 
+    def begin(self, server, path):
+        """Asks for a long content and takes only its beginning. Returns what reads the whole of it."""
+        connection = socket.socket()
+        self.addCleanup(connection.close)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.settimeout(30)
+        connection.connect(("127.0.0.1", server.port))
+        connection.sendall(server.request(path))
+        response = http.client.HTTPResponse(connection)
+        response.begin()
+        return response.read
+
+    def test_a_file_that_is_replaced_while_it_is_read(self):
+        self.write("big.pt", b"a" * (8 << 20))
+        server = self.serve(self.run_folder)
+        read = self.begin(server, "files/0/big.pt")
+        self.write("new", b"b" * (8 << 20))
+        os.rename(os.path.join(self.run_folder, "new"), os.path.join(self.run_folder, "big.pt"))
+        self.assertEqual(server.ask("files/0/big.pt", Range="bytes=0-2").content, b"bbb")
+        self.assertEqual(read(), b"a" * (8 << 20))
+
+    def test_two_lists_at_once(self):
+        names = [f"{i:05}-{'n' * 200}.pt" for i in range(5000)]
+        for name in names:
+            self.write(name, b"")
+        server = self.serve(self.run_folder)
+        read = self.begin(server, "files.json")
+        for name in names:
+            os.remove(os.path.join(self.run_folder, name))
+        self.assertEqual(len(self.names(server)), 5)
+        self.assertEqual(len(json.loads(read())), 5005)
+
+    def test_a_name_that_ends_with_a_slash(self):
+        server = self.serve(self.run_folder + "//")
+        self.assertEqual(server.fragment, "run=files.json&title=run")
+        self.assertEqual(server.ask("files/0/checkpoint-10/model.safetensors").content, self.bytes)
+
     def test_a_file_that_becomes_a_link(self):
         server = self.serve(self.run_folder)
         with open(self.new("secret"), "wb") as file:

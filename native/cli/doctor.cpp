@@ -18,9 +18,9 @@
 #include <fmt/format.h>
 
 #include "espalier/base/counted.h"
-#include "espalier/read/walker.h"
 #include "espalier/report/health.h"
 #include "espalier/report/node_paths.h"
+#include "espalier/tree/magnitude.h"
 
 namespace espalier::cli {
 namespace {
@@ -64,38 +64,40 @@ Result<TensorSurvey> survey(const CheckpointFile& file, const TensorRef& tensor,
   return surveyor.survey();
 }
 
-// Damage is what the command looks for; a disk or a network that fails ends it.
+// Damage is what the command looks for; a disk or a network that fails, or a file that another
+// program writes to, ends it.
 bool is_of_the_file(const Error& error) {
-  return error.code != ErrorCode::kIoError && error.code != ErrorCode::kOutOfMemory;
+  return error.code != ErrorCode::kIoError && error.code != ErrorCode::kFileChanged &&
+         error.code != ErrorCode::kOutOfMemory;
 }
 
-void add_numbers(HealthCheck& check, const NodeRef& root) {
-  for (Walker walk(root); walk.next();) {
-    const NodeRef node = walk.node();
-    if (const auto integer = node.as_int64()) {
-      check.add_number(walk.path(), static_cast<double>(*integer));
-    } else if (const auto real = node.as_double()) {
-      check.add_number(walk.path(), *real);
-    }
-  }
+// The node as a number, if it is one that is no tensor.
+std::optional<double> number_of(const NodeRef& node) {
+  if (const auto integer = node.as_int64()) return static_cast<double>(*integer);
+  if (const auto real = node.as_double()) return real;
+  if (const auto pair = node.as_complex()) return magnitude(*pair);
+  return std::nullopt;
 }
 
 Result<Examination> examine(const CheckpointFile& file, const std::vector<std::uint32_t>& nodes,
                             unsigned threads) {
   Examination examination;
   std::vector<std::uint32_t> first_nodes;
+  std::vector<std::uint32_t> numbers;
   std::vector<bool> seen(file.checkpoint().tensor_count());
   for (const std::uint32_t number : nodes) {
-    const TensorRef tensor = *NodeRef(&file.checkpoint().catalog(), number).tensor();
-    if (seen[tensor.number()]) continue;
-    seen[tensor.number()] = true;
-    if (tensor.is_placeholder()) {
+    const NodeRef node(&file.checkpoint().catalog(), number);
+    if (number_of(node)) numbers.push_back(number);
+    const auto tensor = node.tensor();
+    if (!tensor || seen[tensor->number()]) continue;
+    seen[tensor->number()] = true;
+    if (tensor->is_placeholder()) {
       ++examination.placeholders;
       continue;
     }
-    examination.opaque += tensor.dtype() == DType::kOpaque ? 1 : 0;
+    examination.opaque += tensor->dtype() == DType::kOpaque ? 1 : 0;
     ++examination.tensors;
-    examination.bytes += tensor.bytes();
+    examination.bytes += tensor->bytes();
     first_nodes.push_back(number);
   }
   ProgressBar progress("examining", examination.bytes);
@@ -121,7 +123,9 @@ Result<Examination> examine(const CheckpointFile& file, const std::vector<std::u
       check.add_unreadable(path, surveyed.error().message);
     }
   }
-  add_numbers(check, file.checkpoint().state());
+  for (const std::uint32_t number : numbers) {
+    check.add_number(paths.path(number), *number_of({&file.checkpoint().catalog(), number}));
+  }
   examination.findings = check.findings();
   return examination;
 }
@@ -163,7 +167,7 @@ void print_text(Output& out, const DoctorOptions& options, const Examination& ex
     if (count <= kShown || options.all) continue;
     out.print("        {} more of {}: use --all\n", count - kShown, health_rule_name(rule));
   }
-  out.print("{}: {}\n", shown_name(options.file), summary_of(examination));
+  out.print("{}: {}\n", escaped(shown_name(options.file)), summary_of(examination));
 }
 
 void write_json(JsonWriter& json, const DoctorOptions& options, const Examination& examination) {
@@ -195,7 +199,7 @@ void write_json(JsonWriter& json, const DoctorOptions& options, const Examinatio
 Outcome run_on_file(const DoctorOptions& options, Output& out, JsonWriter* json) {
   auto file = open_file(options.file, options.common);
   if (!file) return about(options.file, file);
-  auto nodes = select_nodes(*file, options.patterns, false);
+  auto nodes = select_nodes(*file, options.patterns, true);
   if (!nodes) return about(options.file, nodes);
   auto examination = examine(*file, *nodes, options.common.threads);
   if (!examination) return about(options.file, examination);

@@ -5,6 +5,7 @@ Usage: ESPALIER=path/to/espalier MAKE_SAMPLE=path/to/make_sample python3 test_do
 
 import array
 import pathlib
+import pickle
 import random
 import sys
 
@@ -89,6 +90,18 @@ class Doctor(Writing):
         self.assertIn("note    layers.0.lora_B.weight: all 64 elements are zero", self.text("doctor", file))
         self.assertNotIn("lora_B", self.text("doctor", file, "-q"))
         self.run_cli("doctor", file, "--strict", expect=CHECK_FAILED)
+
+    def test_patterns_choose_numbers(self):
+        nan = float("nan")
+        file = self.write("run.pkl", pickle.dumps({"a": {"lr": nan, "z": complex(nan, 1)}, "b": {"lr": nan}}, protocol=2))
+        paths = lambda *patterns: [f["path"] for f in self.json("doctor", file, *patterns, expect=CHECK_FAILED)["findings"]]
+        self.assertEqual(paths(), ["a/lr", "a/z", "b/lr"])
+        self.assertEqual(paths("a/l*", "b"), ["a/lr", "b/lr"])
+
+    def test_names_of_files_are_escaped(self):
+        text = self.text("doctor", self.file("a\n\x1b[31m.safetensors"))
+        self.assertEqual(text.count("\n"), 1)
+        self.assertNotIn("\x1b", text)
 
     def test_many_findings_are_shortened(self):
         for name in [name for name in self.tensors if name.endswith("q.weight")]:

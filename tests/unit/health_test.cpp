@@ -96,6 +96,28 @@ TEST_CASE("each fault is found, and nothing else") {
     CHECK(model.only(HealthRule::kInfinite).text ==
           "1 of 3,072 elements is infinite, the first at [63, 47]");
   }
+  SUBCASE("all infinite") {
+    weight.assign(weight.size(), kInfinity);
+    CHECK(model.only(HealthRule::kInfinite).text ==
+          "3,072 of 3,072 elements are infinite, the first at [0, 0]");
+  }
+  SUBCASE("infinite among zeros") {
+    model.at("layers/3/norm/bias")[5] = -kInfinity;
+    model.at("layers/4/norm/bias")[5] = model.at("layers/4/norm/bias")[6] = kInfinity;
+    const std::vector<Finding> found = model.findings();
+    REQUIRE(found.size() == 2);
+    CHECK(found[0].text == "1 of 64 elements is infinite, the first at [5]");
+    CHECK(found[1].text == "2 of 64 elements are infinite, the first at [5]");
+  }
+  SUBCASE("a number that is a tensor") {
+    model.tensors.push_back({"scale", {{kNan}, {}}});
+    CHECK(model.only(HealthRule::kNan).text == "is NaN");
+  }
+  SUBCASE("an element of a vector of random numbers") {
+    model.tensors.push_back({"bias", {noise(512, 0.02F, 5), {512}}});
+    model.at("bias")[77] = 1e30F;
+    CHECK(model.only(HealthRule::kOutlierElements).path == "bias");
+  }
   SUBCASE("all zero") {
     weight.assign(weight.size(), 0);
     CHECK(model.only(HealthRule::kAllZero).text == "all 3,072 elements are zero");
@@ -252,6 +274,52 @@ TEST_CASE("an optimizer's state has rules of its own") {
   CHECK(found[2].rule == HealthRule::kUnequalSteps);
   CHECK(found[2].path == "optimizer/state/4/step");
   CHECK(found[2].text == "is 90, and 4 others of its kind are 100; see");
+}
+
+TEST_CASE("modules may have the names of moments") {
+  HealthCheck check;
+  const std::string names[] = {"vae/mu/weight", "model/nu/weight", "trace/weight"};
+  for (unsigned i = 0; i < 3; ++i) check.add(names[i], survey_of(noise(64, 1, i), {8, 8}));
+  CHECK(check.findings().empty());
+  check.add("vae/mu/bias", survey_of(Floats(64, 0), {8, 8}));
+  REQUIRE(check.findings().size() == 1);
+  CHECK(check.findings()[0].rule == HealthRule::kAllZero);
+  check.add("opt_state/0/nu/weight", survey_of({-1, 2}, {2}));
+  CHECK(check.findings()[0].rule == HealthRule::kNegativeSquares);
+}
+
+TEST_CASE("numbers whose squares no float holds") {
+  // All rows alike but for one that has half of the size, or twice.
+  for (const float size : {2e-23F, 3.5e17F}) {
+    Floats values(64 * 4096, size);
+    std::fill_n(values.begin() + 7 * 4096, 4096, size < 1 ? size * 2 : size / 2);
+    const TensorSurvey survey = survey_of(values, {64, 4096});
+    CHECK(survey.rows.outliers.empty());
+    CHECK(survey.columns.outliers.empty());
+    CHECK(survey.rows.dead == 0);
+  }
+}
+
+TEST_CASE("only the largest number of f16 is saturated, and quantiles are those of elements") {
+  std::vector<std::uint16_t> halves(4096, 0x7bfe);  // 65472
+  const auto survey = [&] {
+    Surveyor surveyor(DType::kF16, Shape64{64, 64});
+    surveyor.add(std::as_bytes(std::span(halves)));
+    return surveyor.survey();
+  };
+  CHECK(survey().saturated == 0);
+  halves[5] = 0xfbff;  // -65504
+  CHECK(survey().saturated == 1);
+  CHECK(survey_of({3}, {}).median_size == 3);
+}
+
+TEST_CASE("a complex number is infinite only if a part is") {
+  const double large = 1.7e308;
+  const std::vector<double> parts = {large, large, 1, 0};
+  Surveyor surveyor(DType::kC128, Shape64{2});
+  surveyor.add(std::as_bytes(std::span(parts)));
+  CHECK(surveyor.survey().summary.infinities == 0);
+  CHECK_FALSE(surveyor.survey().first_infinite);
 }
 
 TEST_CASE("numbers that are no tensors, and averages of squares") {

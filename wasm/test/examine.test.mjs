@@ -130,3 +130,15 @@ test('it can be cancelled', async () => {
   const checkpoint = await open(await model())
   await assert.rejects(checkpoint.examine({ signal: AbortSignal.abort(new Error('enough')) }), /enough/)
 })
+
+test('empty tensors between others: all are surveyed, in the order of the file', async () => {
+  const state = Object.fromEntries(Array.from({ length: 30 }, (_, i) => [`t${String(i).padStart(2, '0')}`, i % 10 === 4 ? new Float32Array(0) : new Float32Array(8).fill(NaN)]))
+  const bytes = await write(state)
+  for (const opener of [open, openInWorker]) {
+    const checkpoint = await opener(bytes)
+    const { findings, surveys } = await checkpoint.examine()
+    assert.deepEqual(surveys.map(({ tensor, nan }) => [tensor.path, nan]), Object.entries(state).map(([name, { length }]) => [name, length]))
+    assert.equal(findings.filter(({ rule }) => rule === 'nan').length, 27)
+    await checkpoint.close()
+  }
+})

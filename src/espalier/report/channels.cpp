@@ -28,11 +28,12 @@ Quad load(const float* from) {
   std::memcpy(&quad, from, sizeof quad);
   return quad;
 }
-// Squares of small numbers may vanish, and those of large ones overflow: a norm is then that of the
-// greatest element, so that only what is zero has a norm of 0.
-float norm_of(float squares, float greatest) {
-  return std::isfinite(squares) ? std::max(std::sqrt(squares), greatest) : greatest;
-}
+// Below it, squares lose bits: norms tell only what is zero.
+constexpr double kLeastNorm = 0x1p-50;
+
+// Squares of small numbers may vanish, so that a norm is at least the greatest element. Those of
+// large ones may overflow, and so does the norm.
+float norm_of(float squares, float greatest) { return std::max(std::sqrt(squares), greatest); }
 void store(float* to, const Quad& quad) { std::memcpy(to, &quad, sizeof quad); }
 Quad larger(const Quad& a, const Quad& b) { return a > b ? a : b; }
 Quad size_of(const Quad& a) { return larger(a, -a); }
@@ -124,6 +125,10 @@ Channels ChannelMeter::summarize(std::vector<float> norms, std::uint64_t few) {
   const auto middle = living.begin() + static_cast<std::ptrdiff_t>(living.size() / 2);
   std::nth_element(living.begin(), middle, living.end());
   channels.median = *middle;
+  const bool is_rough =
+      channels.median < kLeastNorm ||
+      std::any_of(living.begin(), living.end(), [](float norm) { return !std::isfinite(norm); });
+  if (is_rough) return channels;
   const double least = channels.median * Channels::kOutlierRatio;
   const auto many = std::max<std::uint64_t>(
       {1, channels.count / kShare, std::min(few, channels.count / kLargestShare)});

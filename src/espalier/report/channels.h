@@ -41,7 +41,8 @@ struct Channels {
   /// The median of the L2 norms of those that are not dead.
   double median = 0;
   /// Those whose norm is kOutlierRatio medians or more, if they are few and stand apart: at most
-  /// kMaxOutliers of them, the largest first. A norm beyond binary32 counts as the largest element.
+  /// kMaxOutliers of them, the largest first. None if the squares of the elements are beyond
+  /// binary32.
   std::vector<Outlier> outliers;
 
   static constexpr std::size_t kMaxOutliers = 8;
@@ -54,7 +55,7 @@ struct Channels {
 class ChannelMeter {
  public:
   /// Rows and columns together that it measures; none of a matrix with more.
-  static constexpr std::uint64_t kMostChannels = std::uint64_t{1} << 24;
+  static constexpr std::uint64_t kMostChannels = std::uint64_t{1} << 22;
 
   explicit ChannelMeter(const MatrixView& view);
 

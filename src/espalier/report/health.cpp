@@ -35,6 +35,9 @@ constexpr double kLeastSpread = 0.02;
 // median; of a vector, of all but a tenth. Trained models have elements of a hundred deviations.
 constexpr double kSpikeOfMost = 60;
 constexpr double kSpikeOfMiddle = 200;
+// Of a vector whose elements are alike, as random numbers are: nine of ten are at most so many
+// times the middle.
+constexpr double kMostOfEven = 3;
 // The share of a kind, of at least kSiblings, in which something is no exception.
 constexpr double kMostOfKind = 0.75;
 // The share of a kind that may be out of range, or of another dtype.
@@ -50,6 +53,15 @@ std::string counted(std::uint64_t number) {
   append_number(digits, number);
   for (std::size_t at = digits.size(); at > 3;) digits.insert(at -= 3, 1, ',');
   return digits;
+}
+
+// "3 of 400 elements are", or "is" of a single element.
+std::string share_text(std::uint64_t some, const TensorSurvey& survey, const char* one,
+                       const char* many) {
+  const std::string verb = some == 1 ? one : many;
+  return survey.elements == 1
+             ? verb
+             : counted(some) + " of " + counted(survey.elements) + " elements " + verb;
 }
 
 // Three digits.
@@ -104,14 +116,22 @@ bool is_floating(const TensorSurvey& survey) {
   return dtype_is_floating(survey.dtype) && survey.dtype != DType::kF8E8M0FNU;
 }
 
-// 0 where something is seen and -inf where not.
+// 0 where something is seen and -inf where not. A single infinite one among zeros is
+// an overflow.
 bool is_mask(const TensorSurvey& survey) {
   const Summary& summary = survey.summary;
-  return summary.nans == 0 && summary.infinities > 0 && summary.zeros == summary.finite;
+  return summary.nans == 0 && !survey.is_infinite_above && summary.zeros > 0 &&
+         summary.zeros == summary.finite && summary.infinities > 1;
 }
 
 bool is_trained(NameRole role) {
   return role == NameRole::kWeight || role == NameRole::kEmbedding || role == NameRole::kAdapterOut;
+}
+
+// ", the first at [0, 5]", unless there is one element.
+std::string first_text(std::optional<std::uint64_t> at, const TensorSurvey& survey) {
+  if (survey.elements == 1) return {};
+  return ", the first at " + index_text(at.value_or(0), survey.shape);
 }
 
 double median_of(std::vector<double> values) {
@@ -209,7 +229,8 @@ void HealthCheck::add_unreadable(std::string_view path, std::string reason) {
 
 void HealthCheck::add_number(std::string_view path, double value) {
   if (std::isnan(value)) return nan_numbers_.push_back(shortened(path));
-  if (role_of(path) != NameRole::kCounter) return;
+  // Before the whole path is looked at: a hostile file has many numbers with long ones.
+  if (!is_counter_name(last_segment(path)) || role_of(path) != NameRole::kCounter) return;
   std::string kept = shortened(path);
   std::string kind = kind_of(kept);
   counters_.push_back({std::move(kept), std::move(kind), value});
@@ -259,18 +280,16 @@ std::vector<Finding> HealthCheck::findings() const {
 void HealthCheck::look_at(const Tensor& tensor, Findings& found) const {
   const auto& [path, kind, role, survey] = tensor;
   const Summary& summary = survey.summary;
-  const std::string of_all = " of " + counted(survey.elements) + " elements";
   if (summary.nans > 0) {
     found.add(HealthRule::kNan, Severity::kFault, path,
-              counted(summary.nans) + of_all + (summary.nans == 1 ? " is" : " are") +
-                  " NaN, the first at " + index_text(survey.first_nan.value_or(0), survey.shape),
+              share_text(summary.nans, survey, "is", "are") + " NaN" +
+                  first_text(survey.first_nan, survey),
               survey.first_nan);
   }
   if (summary.infinities > 0 && !is_mask(survey)) {
     found.add(HealthRule::kInfinite, Severity::kFault, path,
-              counted(summary.infinities) + of_all + (summary.infinities == 1 ? " is" : " are") +
-                  " infinite, the first at " +
-                  index_text(survey.first_infinite.value_or(0), survey.shape),
+              share_text(summary.infinities, survey, "is", "are") + " infinite" +
+                  first_text(survey.first_infinite, survey),
               survey.first_infinite);
   }
   const bool is_variance =
@@ -306,9 +325,8 @@ void HealthCheck::look_at(const Tensor& tensor, Findings& found) const {
         static_cast<double>(survey.saturated) / static_cast<double>(survey.elements);
     if (dtype_bits(survey.dtype) > 8 || (share >= kManySaturated && dtype_bits(survey.dtype) > 4)) {
       found.add(HealthRule::kSaturated, Severity::kWarning, path,
-                counted(survey.saturated) + of_all + (survey.saturated == 1 ? " has" : " have") +
-                    " the largest magnitude of " + std::string(dtype_name(survey.dtype)) +
-                    ": larger ones may have been cut off");
+                share_text(survey.saturated, survey, "has", "have") + " the largest magnitude of " +
+                    std::string(dtype_name(survey.dtype)) + ": larger ones may have been cut off");
     }
   }
   if (is_trained(role) && !has_spike(tensor, found)) look_at_channels(tensor, found);
@@ -358,7 +376,7 @@ bool HealthCheck::has_spike(const Tensor& tensor, Findings& found) {
       std::max(std::abs(to_double(*survey.summary.min)), std::abs(to_double(*survey.summary.max)));
   const bool is_matrix = survey.view.rank >= 2;
   // Most elements of a sparse vector say nothing of the others.
-  const bool is_even = survey.median_size >= survey.size_90 / 2;
+  const bool is_even = survey.median_size >= survey.size_90 / kMostOfEven;
   if (!is_matrix && !is_even) return false;
   const double usual =
       is_matrix ? std::max(survey.size_999 * kSpikeOfMost, survey.median_size * kSpikeOfMiddle)

@@ -45,19 +45,31 @@ bool has_part(std::string_view path, Words words) {
 
 }  // namespace
 
+bool is_counter_name(std::string_view segment) {
+  const std::string name = lower(segment);
+  return name == "step" || name == "steps" || name == "count";
+}
+
 NameRole role_of(std::string_view given) {
   const std::string path = lower(given);
-  // torch.optim, optax, apex and bitsandbytes.
-  if (has_segment(path, {"exp_avg_sq", "max_exp_avg_sq", "square_avg", "acc_delta", "nu", "state2",
+  // torch.optim, apex and bitsandbytes.
+  if (has_segment(path, {"exp_avg_sq", "max_exp_avg_sq", "square_avg", "acc_delta", "state2",
                          "sum_of_squares", "exp_inf", "exp_avg_sq_row", "exp_avg_sq_col"})) {
     return NameRole::kSecondMoment;
   }
-  if (has_segment(path, {"exp_avg", "momentum_buffer", "mu", "state1", "trace", "grad_avg"})) {
+  if (has_segment(path, {"exp_avg", "momentum_buffer", "state1", "grad_avg"})) {
     return NameRole::kFirstMoment;
+  }
+  // optax. Modules have these names, too.
+  const bool is_of_optimizer =
+      any_segment(path, [](std::string_view segment) { return segment.substr(0, 3) == "opt"; });
+  if (is_of_optimizer) {
+    if (has_segment(path, {"nu"})) return NameRole::kSecondMoment;
+    if (has_segment(path, {"mu", "trace"})) return NameRole::kFirstMoment;
   }
   const std::string_view last = last_segment(path);
   // Only an optimizer's count the same thing.
-  if ((last == "step" || last == "steps" || last == "count") && has_part(path, {"opt", "state/"})) {
+  if (is_counter_name(last) && (is_of_optimizer || has_segment(path, {"state"}))) {
     return NameRole::kCounter;
   }
   if (has_part(last, {"running_mean", "running_var", "ema_", "moving_"})) return NameRole::kRunning;

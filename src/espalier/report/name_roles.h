@@ -27,6 +27,9 @@ constexpr bool is_moment(NameRole role) {
   return role == NameRole::kFirstMoment || role == NameRole::kSecondMoment;
 }
 
+/// Whether a number whose path ends with this segment may be a number of steps.
+bool is_counter_name(std::string_view segment);
+
 /// The path with '*' for each run of digits: tensors of one kind, of different layers, have the
 /// same.
 std::string kind_of(std::string_view path);

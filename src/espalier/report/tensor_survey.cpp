@@ -10,6 +10,7 @@
 
 #include "espalier/format/shape.h"
 #include "espalier/tree/elements.h"
+#include "espalier/tree/magnitude.h"
 
 namespace espalier {
 namespace {
@@ -45,7 +46,7 @@ void decode(DType dtype, ByteSpan packed, std::span<float> out) {
     decode_elements<T>(dtype, packed, done, part);
     for (const T& x : part) {
       if constexpr (std::is_same_v<T, std::complex<double>>) {
-        out[done++] = to_float(std::abs(x));
+        out[done++] = to_float(magnitude(x));
       } else {
         out[done++] = to_float(static_cast<double>(x));
       }
@@ -77,6 +78,8 @@ void to_floats(DType dtype, ByteSpan packed, std::span<float> out) {
   }
 }
 
+constexpr double kMaxF16 = 65504;
+
 // The largest magnitude of a type for which it says that a number did not fit; 0 for the others.
 double limit_of(DType dtype) {
   switch (dtype) {
@@ -94,7 +97,7 @@ double limit_of(DType dtype) {
     case DType::kF4E2M1FN:
       return 6;
     case DType::kF16:
-      return 65504;
+      return kMaxF16;
     case DType::kBF16:
       return 0x1.fep127;
     default:
@@ -162,11 +165,19 @@ void Surveyor::measure(ByteSpan packed, std::uint64_t count) {
     const std::span<float> block(
         block_.data(), static_cast<std::size_t>(std::min<std::uint64_t>(count, kSurveyBlock)));
     to_floats(dtype_, packed, block);
+    // Its buckets have eight numbers each.
+    if (dtype_ == DType::kF16) {
+      saturated_ +=
+          static_cast<std::uint64_t>(std::count_if(block.begin(), block.end(), [](float x) {
+            return std::abs(x) == static_cast<float>(kMaxF16);
+          }));
+    }
     if (!all_finite(block)) {
       for (std::size_t i = 0; i < block.size(); ++i) {
         if (std::isfinite(block[i])) continue;
         auto& first = std::isnan(block[i]) ? first_nan_ : first_infinite_;
         if (!first) first = elements_ + i;
+        is_infinite_above_ = is_infinite_above_ || block[i] > 0;
         block[i] = 0;
       }
     }
@@ -188,6 +199,7 @@ TensorSurvey Surveyor::survey() const {
   survey.bytes = bytes_;
   survey.first_nan = first_nan_;
   survey.first_infinite = first_infinite_;
+  survey.is_infinite_above = is_infinite_above_;
   survey.rows = channels_.rows();
   survey.columns = channels_.columns();
   const Summary& summary = survey.summary;
@@ -203,8 +215,14 @@ TensorSurvey Surveyor::survey() const {
                                                              {&survey.size_90, 0.9},
                                                              {&survey.size_99, 0.99},
                                                              {&survey.size_999, 0.999}}};
-  for (const auto& [out, share] : wanted) *out = quantile(magnitudes, summary.finite, share);
-  if (const double limit = limit_of(dtype_); limit > 0) {
+  const double largest =
+      std::max(std::abs(to_double(*summary.min)), std::abs(to_double(*summary.max)));
+  for (const auto& [out, share] : wanted) {
+    // The middle of a bucket may lie beyond all elements.
+    *out = std::min(quantile(magnitudes, summary.finite, share), largest);
+  }
+  survey.saturated = saturated_;
+  if (const double limit = limit_of(dtype_); limit > 0 && is_exact) {
     for (const auto& [lower, upper, count] : histogram.buckets) {
       const double inner = std::min(std::abs(lower), std::abs(upper));
       const double outer = std::max(std::abs(lower), std::abs(upper));

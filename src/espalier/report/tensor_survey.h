@@ -36,6 +36,8 @@ struct TensorSurvey {
   /// The first element that is NaN, and the first infinite one, counted in row-major order.
   std::optional<std::uint64_t> first_nan;
   std::optional<std::uint64_t> first_infinite;
+  /// Whether one is positive.
+  bool is_infinite_above = false;
   Channels rows;
   Channels columns;
   /// Of the packed bytes.
@@ -74,6 +76,8 @@ class Surveyor {
   std::uint64_t expected_ = 0;
   std::optional<std::uint64_t> first_nan_;
   std::optional<std::uint64_t> first_infinite_;
+  bool is_infinite_above_ = false;
+  std::uint64_t saturated_ = 0;  // of f16
   std::vector<float> block_;
 };
 

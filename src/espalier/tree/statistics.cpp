@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "espalier/tree/elements.h"
+#include "espalier/tree/magnitude.h"
 
 namespace espalier {
 namespace {
@@ -257,8 +258,7 @@ void look_at(std::span<const double> elements, Block& block) {
 
 void look_at(std::span<const std::complex<double>> elements, Block& block) {
   std::array<double, kWideBlock> sizes;
-  std::transform(elements.begin(), elements.end(), sizes.begin(),
-                 [](std::complex<double> z) { return std::abs(z); });
+  std::transform(elements.begin(), elements.end(), sizes.begin(), magnitude);
   look_at(std::span<const double>(sizes).first(elements.size()), block);
 }
 

@@ -41,7 +41,10 @@ export interface Examination {
 export interface ExamineOptions extends RunOptions {
   /** The tensors to read; by default all. */
   readonly tensors?: Iterable<Tensor> | undefined
-  /** Stored bytes to read at most. The tensors that go beyond it are left out, the largest ones first. */
+  /**
+   * Bytes to read and to decode at most: those of a tensor are its stored ones, or its elements' if they are more. The
+   * tensors that go beyond it are left out, the largest ones first.
+   */
   readonly maxBytes?: number | undefined
   /** Called with each tensor's survey as soon as it is there. */
   readonly onSurvey?: ((survey: TensorSurvey) => void) | undefined
@@ -109,14 +112,19 @@ function firstNodes(tensors: Iterable<Tensor>, unexamined: Unexamined[]): Tensor
 function budgeted(tensors: Tensor[], maxBytes: number, unexamined: Unexamined[]): Tensor[] {
   let left = maxBytes
   const kept = new Set<Tensor>()
-  for (const tensor of [...tensors].sort((a, b) => a.stored - b.stored)) {
-    if (tensor.stored > left) unexamined.push({ tensor, reason: 'budget', error: undefined })
+  for (const tensor of [...tensors].sort((a, b) => costOf(a) - costOf(b))) {
+    if (costOf(tensor) > left) unexamined.push({ tensor, reason: 'budget', error: undefined })
     else {
-      left -= tensor.stored
+      left -= costOf(tensor)
       kept.add(tensor)
     }
   }
   return tensors.filter((tensor) => kept.has(tensor))
+}
+
+/** A small file may hold gigabytes of zeros. */
+function costOf({ stored, byteLength }: Tensor): number {
+  return Math.max(stored, byteLength)
 }
 
 function* groups(tensors: readonly Tensor[]): Generator<Tensor[]> {
@@ -145,26 +153,29 @@ interface GroupOptions {
 async function surveyGroup(opened: Opened, examiner: Examiner, tensors: readonly Tensor[], options: GroupOptions): Promise<void> {
   const { signal, take, fail, onLoaded } = options
   const surveying = tensors.map((tensor) => new TensorJob(opened, examiner, tensor))
-  const places = surveying.flatMap((job) => job.chunks.map(({ number, range }, i, { length }) => ({ job, range, chunk: number, isLast: i + 1 === length })))
+  const places = surveying.flatMap((job, place) => job.chunks.map(({ number, range }, i, { length }) => ({ place, range, chunk: number, isLast: i + 1 === length })))
   const ranges = places.map(({ range }) => range)
   let next = 0
-  // Also those that have no chunks.
-  const finishThrough = async (last: TensorJob | undefined): Promise<void> => {
-    while (next < surveying.length) {
-      const job = surveying[next++]!
-      const outcome = await job.finish()
-      if (outcome instanceof EspalierError) fail(job.tensor, outcome)
-      else take({ tensor: job.tensor, ...outcome })
-      if (job === last) return
-    }
-  }
+  let finishing = Promise.resolve()
+  // One after the other, with those between that have no chunks: the check must be told in the order of the file.
+  const finishThrough = (last: number): Promise<void> =>
+    (finishing = finishing.then(async () => {
+      while (next <= last) {
+        const job = surveying[next++]!
+        const outcome = await job.finish()
+        if (outcome instanceof EspalierError) fail(job.tensor, outcome)
+        else take({ tensor: job.tensor, ...outcome })
+        // Each takes memory, however small the tensor is.
+        job.close()
+      }
+    }))
   try {
     await forEachPart(opened.reader, ranges, { signal, onProgress: ({ loaded }) => onLoaded(loaded) }, (i, stored) => {
-      const { job, chunk, isLast } = places[i]!
-      const adding = job.add(chunk, stored)
-      return isLast ? Promise.resolve(adding).then(() => finishThrough(job)) : adding
+      const { place, chunk, isLast } = places[i]!
+      const adding = surveying[place]!.add(chunk, stored)
+      return isLast ? Promise.resolve(adding).then(() => finishThrough(place)) : adding
     })
-    await finishThrough(undefined)
+    await finishThrough(surveying.length - 1)
   } catch (error) {
     signal?.throwIfAborted()
     if (!isOfTheFile(error)) throw error

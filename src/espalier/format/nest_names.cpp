@@ -5,7 +5,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "espalier/base/merge_sort.h"
@@ -15,22 +15,26 @@
 namespace espalier {
 namespace {
 
-// Compares segment by segment: a '.' ends a segment, so it sorts before every other byte.
-bool dotted_less(std::string_view a, std::string_view b) {
+// The length of the beginning that two names share.
+std::size_t shared(std::string_view a, std::string_view b) {
   // Eight bytes at a time: the keys of a dict may share 16 KB.
   constexpr std::size_t kWord = sizeof(std::uint64_t);
+  const std::size_t most = std::min(a.size(), b.size());
   std::size_t same = 0;
-  while (same + kWord <= std::min(a.size(), b.size()) &&
-         load_le<std::uint64_t>(as_bytes(a).data() + same) ==
-             load_le<std::uint64_t>(as_bytes(b).data() + same)) {
+  while (same + kWord <= most && load_le<std::uint64_t>(as_bytes(a).data() + same) ==
+                                     load_le<std::uint64_t>(as_bytes(b).data() + same)) {
     same += kWord;
   }
-  a.remove_prefix(same);
-  b.remove_prefix(same);
-  const auto [i, j] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
-  if (i == a.end() || j == b.end()) return i == a.end() && j != b.end();
+  while (same < most && a[same] == b[same]) ++same;
+  return same;
+}
+
+// Compares segment by segment: a '.' ends a segment, so it sorts before every other byte.
+bool dotted_less(std::string_view a, std::string_view b) {
+  const std::size_t same = shared(a, b);
+  if (same == a.size() || same == b.size()) return a.size() < b.size();
   const auto rank = [](char c) { return c == '.' ? 0 : 1 + static_cast<unsigned char>(c); };
-  return rank(*i) < rank(*j);
+  return rank(a[same]) < rank(b[same]);
 }
 
 // Bytes of names that nest in any case, and how many times the pool of texts they may take. Stops a
@@ -38,12 +42,6 @@ bool dotted_less(std::string_view a, std::string_view b) {
 // again, which takes seconds.
 constexpr std::uint64_t kNestedBytes = std::uint64_t{128} << 20;
 constexpr std::uint64_t kNestedPools = 4;
-
-// Whether `name` starts with `beginning` and a dot.
-bool is_below(std::string_view name, std::string_view beginning) {
-  return name.size() > beginning.size() && name[beginning.size()] == '.' &&
-         name.starts_with(beginning);
-}
 
 // Parses a segment of up to nine digits.
 std::optional<std::uint32_t> number_of(std::string_view segment) {
@@ -82,11 +80,18 @@ class Nester {
  private:
   // A child of a dict whose names are split: a single name, or all names with the same beginning.
   struct Entry {
-    std::uint32_t first;      // of its names, in the order of names
-    std::uint32_t count;      // of its names
-    std::uint32_t mentioned;  // the node of the name that comes first in the file
-    std::uint32_t key_end;    // where its key ends in each of the names
-    bool is_dict;             // and a dot follows
+    std::uint32_t first;       // of its names, in the order of names
+    std::uint32_t count;       // of its names
+    std::uint32_t mentioned;   // the node of the name that comes first in the file
+    std::uint32_t key_end;     // where its key ends in each of the names
+    bool is_dict;              // and a dot follows
+    std::uint32_t number = 0;  // of a dict whose key is one
+  };
+
+  // A name of a dict, and the length of the beginning that it shares with the name before it.
+  struct Name {
+    std::uint32_t node;
+    std::uint32_t shared;
   };
 
   std::string_view name(std::uint32_t node) const { return table_text(t_, t_.nodes[node].key); }
@@ -188,7 +193,7 @@ class Nester {
 
   // The children of a dict: first those with int keys, then the others sorted by name, segment by
   // segment. They are mostly sorted in the file already.
-  std::vector<std::uint32_t> sorted_names(std::uint32_t stored) const {
+  std::vector<Name> sorted_names(std::uint32_t stored) const {
     const NodeRecord& parent = t_.nodes[stored];
     const auto at = std::lower_bound(
         t_.dict_orders.begin(), t_.dict_orders.end(), stored,
@@ -204,7 +209,15 @@ class Nester {
       if (!has_text_key(a) || !is_text) return !has_text_key(a) && is_text;
       return dotted_less(name(a), name(b));
     });
-    return names;
+    std::vector<Name> result;
+    result.reserve(names.size());
+    std::string_view before;
+    for (const std::uint32_t node : names) {
+      const std::string_view text = has_text_key(node) ? name(node) : std::string_view();
+      result.push_back({node, static_cast<std::uint32_t>(shared(before, text))});
+      before = text;
+    }
+    return result;
   }
 
   bool has_text_key(std::uint32_t node) const {
@@ -213,13 +226,13 @@ class Nester {
 
   // Adds the children for sorted names, and all below them, to `node`. The names share their first
   // `offset` bytes.
-  void add_split(std::uint32_t node, std::span<const std::uint32_t> names, std::size_t offset,
+  void add_split(std::uint32_t node, std::span<const Name> names, std::size_t offset,
                  std::uint32_t levels) {
     const std::vector<Entry> entries = split(names, offset, levels);
     const std::uint32_t first = builder_.node_count();
     if (!builder_.open(node, entries.size())) return;
     for (const Entry& entry : entries) {
-      const std::uint32_t stored = names[entry.first];
+      const std::uint32_t stored = names[entry.first].node;
       const KeyView key = has_text_key(stored) ? KeyView::of(key_of(entry, names, offset))
                                                : node_key(t_, t_.nodes[stored]);
       builder_.key(key);
@@ -235,38 +248,40 @@ class Nester {
       if (entry.is_dict) {
         add_split(first + i, below, std::size_t{entry.key_end} + 1, levels - 1);
       } else {
-        add_children(first + i, below.front(), levels);
+        add_children(first + i, below.front().node, levels);
       }
     }
   }
 
-  std::string_view key_of(const Entry& entry, std::span<const std::uint32_t> names,
+  std::string_view key_of(const Entry& entry, std::span<const Name> names,
                           std::size_t offset) const {
-    return name(names[entry.first]).substr(offset, entry.key_end - offset);
+    return name(names[entry.first].node).substr(offset, entry.key_end - offset);
   }
 
-  std::vector<Entry> split(std::span<const std::uint32_t> names, std::size_t offset,
+  std::vector<Entry> split(std::span<const Name> names, std::size_t offset,
                            std::uint32_t levels) const {
     std::vector<Entry> entries;
-    // Names that are values themselves; each is the beginning of the next and of the names after
-    // it.
-    std::vector<std::string_view> values;
+    // Lengths of names that are values themselves; each is the beginning of the next and of the
+    // names after it.
+    std::vector<std::uint32_t> values;
     for (std::uint32_t i = 0; i < names.size();) {
-      Entry entry{i, 1, names[i], 0, false};
-      if (has_text_key(names[i])) {
-        const std::string_view text = name(names[i]);
-        // The first `offset` bytes are the same in all.
-        const std::string_view rest = text.substr(offset);
-        while (!values.empty() && !is_below(rest, values.back().substr(offset))) values.pop_back();
-        const std::size_t begin = values.empty() ? offset : values.back().size() + 1;
+      Entry entry{i, 1, names[i].node, 0, false, 0};
+      if (has_text_key(names[i].node)) {
+        const std::string_view text = name(names[i].node);
+        // The name before this one is the last value, or below it.
+        const auto is_below = [&](std::size_t end) {
+          return names[i].shared >= end && text.size() > end && text[end] == '.';
+        };
+        while (!values.empty() && !is_below(values.back())) values.pop_back();
+        const std::size_t begin = values.empty() ? offset : values.back() + std::size_t{1};
         const auto dot = levels > 0 ? text.find('.', begin) : text.npos;
         entry.is_dict = dot != text.npos;
         entry.key_end = static_cast<std::uint32_t>(entry.is_dict ? dot : text.size());
-        if (!entry.is_dict) values.push_back(text);
-        const std::string_view key = key_of(entry, names, offset);
+        if (!entry.is_dict) values.push_back(entry.key_end);
+        // With the dot.
         while (entry.is_dict && i + entry.count < names.size() &&
-               is_below(name(names[i + entry.count]).substr(offset), key)) {
-          entry.mentioned = std::min(entry.mentioned, names[i + entry.count++]);
+               names[i + entry.count].shared > entry.key_end) {
+          entry.mentioned = std::min(entry.mentioned, names[i + entry.count++].node);
         }
       }
       entries.push_back(entry);
@@ -277,17 +292,15 @@ class Nester {
   }
 
   // Sorted by number if all are numbered dicts, otherwise in the order of the file.
-  void arrange(std::vector<Entry>& entries, std::span<const std::uint32_t> names,
-               std::size_t offset) const {
-    const auto number = [&](const Entry& entry) {
-      return entry.is_dict ? number_of(key_of(entry, names, offset)) : std::nullopt;
-    };
-    const bool are_numbered = std::all_of(entries.begin(), entries.end(), [&](const Entry& entry) {
-      return number(entry).has_value();
+  void arrange(std::vector<Entry>& entries, std::span<const Name> names, std::size_t offset) const {
+    const bool are_numbered = std::all_of(entries.begin(), entries.end(), [&](Entry& entry) {
+      const auto number = entry.is_dict ? number_of(key_of(entry, names, offset)) : std::nullopt;
+      entry.number = number.value_or(0);
+      return number.has_value();
     });
     merge_sort_runs(entries, [&](const Entry& a, const Entry& b) {
       if (!are_numbered) return a.mentioned < b.mentioned;
-      return std::tuple(number(a), a.mentioned) < std::tuple(number(b), b.mentioned);
+      return std::pair(a.number, a.mentioned) < std::pair(b.number, b.mentioned);
     });
   }
 

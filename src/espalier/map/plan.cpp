@@ -14,15 +14,10 @@
 #include "espalier/map/blocks.h"
 #include "espalier/map/compute.h"
 #include "espalier/map/map_error.h"
+#include "espalier/map/pieces.h"
 
 namespace espalier {
 namespace {
-
-// Stops a rule that makes billions of pieces of a stranger's file.
-constexpr std::size_t kMaxPieces = std::size_t{1} << 24;
-// A shape of a few bytes could ask for as many tensors as it has rows, without any data.
-constexpr std::size_t kMaxTargets = std::size_t{1} << 20;
-constexpr std::size_t kBlockGatherBytes = 4096;
 
 // An element's position in a name's family, for the words that number tensors along an axis.
 using Index = std::vector<std::uint64_t>;
@@ -54,49 +49,6 @@ NumberStep::Kind inverse(NumberStep::Kind kind) {
       return NumberStep::Kind::kMultiply;
   }
   return kind;
-}
-
-// Puts the loops in the order of the target, and joins those that go on alike. Returns false if
-// there is nothing to copy.
-bool settle(std::vector<MapLoop>& loops) {
-  for (const MapLoop& loop : loops) {
-    if (loop.count == 0) return false;
-  }
-  std::erase_if(loops, [](const MapLoop& loop) { return loop.count == 1; });
-  const auto distance = [](std::int64_t stride) { return stride < 0 ? -stride : stride; };
-  std::stable_sort(loops.begin(), loops.end(), [&](const MapLoop& a, const MapLoop& b) {
-    return distance(a.to) > distance(b.to);
-  });
-  std::vector<MapLoop> joined;  // innermost first
-  for (std::size_t i = loops.size(); i-- > 0;) {
-    MapLoop* inner = joined.empty() ? nullptr : &joined.back();
-    const auto count = inner ? static_cast<std::int64_t>(inner->count) : 0;
-    if (inner && loops[i].from == count * inner->from && loops[i].to == count * inner->to) {
-      inner->count *= loops[i].count;
-    } else {
-      joined.push_back(loops[i]);
-    }
-  }
-  loops.assign(joined.rbegin(), joined.rend());
-  return true;
-}
-
-// Elements that stand together in source and target.
-std::uint64_t run_of(const MapPiece& piece) {
-  if (piece.loops.empty()) return 1;
-  const MapLoop& inner = piece.loops.back();
-  return inner.from == 1 && inner.to == 1 ? inner.count : 1;
-}
-
-bool is_whole_units(const MapPiece& piece, const MapUnit& unit) {
-  if (unit.elements == 1) return true;
-  const auto size = static_cast<std::int64_t>(unit.elements);
-  if (piece.from % size != 0 || piece.to % size != 0 || run_of(piece) % unit.elements != 0) {
-    return false;
-  }
-  return std::all_of(piece.loops.begin(), piece.loops.end() - 1, [&](const MapLoop& loop) {
-    return loop.from % size == 0 && loop.to % size == 0;
-  });
 }
 
 bool is_drop(const Rule& rule) { return rule.drops_left || rule.drops_right; }
@@ -145,19 +97,6 @@ Result<void> check_names(std::span<const MapTarget> targets) {
 }
 
 }  // namespace
-
-MapUnit unit_of(const MapLeaf& leaf) {
-  if (leaf.dtype == DType::kOpaque) return {leaf.block_elements, leaf.block_bytes};
-  const std::uint32_t bits = dtype_bits(leaf.dtype);
-  if (bits >= 8) return {1, bits / 8};
-  return bits == 6 ? MapUnit{4, 3} : MapUnit{8 / bits, 1};
-}
-
-std::uint64_t elements_of(std::span<const std::uint64_t> shape) {
-  std::uint64_t elements = 1;
-  for (const std::uint64_t size : shape) elements *= size;
-  return elements;
-}
 
 std::string_view work_name(MapWork work) {
   switch (work) {
@@ -1207,7 +1146,7 @@ class MapPlanner {
       target.dtype = source->dtype;
       if (auto ok = check_units(target, *source); !ok) return ok;
     }
-    target.work = work_of(target);
+    target.work = work_of(target, plan_.leaves_);
     if (const auto dtype = wanted_dtype(tensor, target.name)) {
       if (auto ok = cast(target, *dtype); !ok) return ok;
     }
@@ -1243,41 +1182,13 @@ class MapPlanner {
   Result<void> check_units(const MapTarget& target, const MapLeaf& source) const {
     const MapUnit unit = unit_of(source);
     for (const MapPiece& piece : target.pieces) {
-      if (is_identity(target, piece) || is_whole_units(piece, unit)) continue;
+      if (is_identity(target, piece, plan_.leaves_) || is_whole_units(piece, unit)) continue;
       return failed(ErrorCode::kMapShape,
                     in_quotes(source.name) + " is " + std::string(dtype_name(source.dtype)) +
                         ", whose elements come in blocks of " + std::to_string(unit.elements) +
                         "; the map would take one apart");
     }
     return {};
-  }
-
-  bool is_identity(const MapTarget& target, const MapPiece& piece) const {
-    if (piece.source == MapPiece::kZeros || piece.from != 0 || piece.to != 0) return false;
-    const std::uint64_t elements = elements_of(target.shape);
-    const std::uint64_t own = elements_of(leaf(piece.source).shape);
-    if (elements != own) return false;
-    if (elements == 1) return true;
-    return piece.loops.size() == 1 && run_of(piece) == elements;
-  }
-
-  MapWork work_of(const MapTarget& target) const {
-    const bool is_reordered =
-        target.pieces.size() != 1 || !is_identity(target, target.pieces.front());
-    if (!is_reordered) {
-      // What is only given another shape is copied, because a rename takes the tensor as it is.
-      const bool is_reshaped = leaf(target.pieces.front().source).shape != target.shape;
-      return is_reshaped ? MapWork::kBlockGather : MapWork::kRename;
-    }
-    for (const MapPiece& piece : target.pieces) {
-      if (piece.source == MapPiece::kZeros) continue;
-      const MapUnit unit = unit_of(leaf(piece.source));
-      const std::uint64_t bytes = run_of(piece) / unit.elements * unit.bytes;
-      // A piece that is one run is as good as any, however short.
-      if (bytes < kBlockGatherBytes && piece.loops.size() > 1) return MapWork::kStrided;
-      if (run_of(piece) == 1 && !piece.loops.empty()) return MapWork::kStrided;
-    }
-    return MapWork::kBlockGather;
   }
 
   Result<void> merge(const Rule& rule, const Instance& instance, const Frame& frame) {

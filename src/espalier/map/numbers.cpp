@@ -44,6 +44,15 @@ Result<std::function<std::optional<double>(const std::string& word)>> numbers_of
   return [text, tree](const std::string& word) { return number_in(*tree, word); };
 }
 
+std::function<std::optional<double>(const std::string& word)> either(
+    std::function<std::optional<double>(const std::string& word)> first,
+    std::function<std::optional<double>(const std::string& word)> second) {
+  return [first = std::move(first), second = std::move(second)](const std::string& word) {
+    const auto number = first(word);
+    return number ? number : second(word);
+  };
+}
+
 Result<void> set_numbers(const std::map<std::string, double>& numbers, MapPlanOptions& plan) {
   constexpr double kMaxSize = 1e15;
   for (const auto& [word, value] : numbers) {

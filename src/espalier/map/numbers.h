@@ -21,6 +21,11 @@ namespace espalier {
 [[nodiscard]] Result<std::function<std::optional<double>(const std::string& word)>> numbers_of(
     std::string json);
 
+/// The number that the first one has, or else the second one; both are functions.
+std::function<std::optional<double>(const std::string& word)> either(
+    std::function<std::optional<double>(const std::string& word)> first,
+    std::function<std::optional<double>(const std::string& word)> second);
+
 /// Sets words of a plan: a whole number is a size, and any other one is for arithmetic alone.
 /// kInvalidArgument for a number that is not finite.
 [[nodiscard]] Result<void> set_numbers(const std::map<std::string, double>& numbers,

@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include "espalier/base/counted.h"
-#include "espalier/base/real_text.h"
 #include "espalier/format/shape.h"
 #include "espalier/map/adapter.h"
 #include "espalier/map/known_maps.h"
@@ -181,7 +180,7 @@ std::string scales_text(const MapAdapter& adapter) {
   for (std::size_t i = 0; i < counts.size() && i < kMostShown; ++i) {
     const auto& [scale, count] = counts[i];
     text += fmt::format("{}rank {}, alpha {}: {}", i > 0 ? "; " : "", scale.rank,
-                        scale.alpha ? print_real(*scale.alpha) : std::string("as before"),
+                        scale.alpha ? print_alpha(*scale.alpha) : std::string("as before"),
                         counted(count, "module"));
   }
   if (counts.size() > kMostShown) text += "; and others";

@@ -367,5 +367,220 @@ TEST_CASE("Padding has rows of zeros, and other alphas are folded into B where t
         "that");
 }
 
+Numbers zeros(std::vector<std::uint64_t> shape) {
+  Numbers made{std::move(shape), {}};
+  made.values.resize(count_of(made.shape));
+  return made;
+}
+
+LiftOptions lora(std::string names, Sizes sizes = {}) {
+  LiftOptions lift;
+  lift.lora = {std::move(names)};
+  lift.plan.sizes = std::move(sizes);
+  return lift;
+}
+
+TEST_CASE("Frameworks lay factors out in their ways, and have names for more than factors") {
+  const KeyMap map = parsed(
+      R"("model.{i}.q.weight [(h 2 p) n] <-> layers.{i}.q.weight [(h p 2) n]", "? head.weight <-> output.weight", "? model.{i}.q.bias [n] <-> layers.{i}.q.bias [n]")",
+      R"("sizes": {"p": 2},)");
+  const std::string base = "base_model.model.";
+  const NumbersByName peft = {{base + "model.0.q.lora_A.weight", {{1, 2}, {1, 2}}},
+                              {base + "model.0.q.lora_B.weight", {{4, 1}, {1, 2, 3, 4}}},
+                              {base + "model.0.q.lora_magnitude_vector", {{4}, {5, 6, 7, 8}}},
+                              {base + "head.weight", {{1, 2}, {8, 9}}},
+                              {base + "model.0.q.bias", {{4}, {1, 2, 3, 4}}}};
+  const Made made = map_it(map, peft, lora("peft <-> torchtune"));
+  CHECK(made.state == NumbersByName{{"layers.0.q.lora_a.weight", {{1, 2}, {1, 2}}},
+                                    {"layers.0.q.lora_b.weight", {{4, 1}, {1, 3, 2, 4}}},
+                                    {"layers.0.q.magnitude", {{4}, {5, 7, 6, 8}}},
+                                    {"layers.0.q.bias", {{4}, {1, 2, 3, 4}}},
+                                    {"output.weight", {{1, 2}, {8, 9}}}});
+  LiftOptions back = lora("peft <-> torchtune");
+  back.plan.reverse = true;
+  CHECK(map_it(map, made.state, back).state == peft);
+  const Made mlx =
+      map_it(map,
+             {{base + "model.0.q.lora_A.default.weight", {{2, 2}, {1, 2, 3, 4}}},
+              {base + "model.0.q.lora_B.default.weight", {{4, 2}, {1, 2, 3, 4, 5, 6, 7, 8}}}},
+             lora("peft <-> mlx"));
+  CHECK(mlx.state == NumbersByName{{"layers.0.q.lora_a", {{2, 2}, {1, 3, 2, 4}}},
+                                   {"layers.0.q.lora_b", {{2, 4}, {1, 5, 3, 7, 2, 6, 4, 8}}}});
+}
+
+TEST_CASE("The factor A of an embedding has its rows") {
+  const KeyMap map = parsed(R"("embed.weight [v n], pad [p n] <-> wte.embedding [v+p n]")",
+                            R"("sizes": {"p": 1},)");
+  const NumbersByName peft = {{"base_model.model.embed.lora_embedding_A", {{1, 3}, {1, 2, 3}}},
+                              {"base_model.model.embed.lora_embedding_B", {{2, 1}, {4, 5}}}};
+  const Made made = map_it(map, peft, lora("peft"));
+  CHECK(made.state ==
+        NumbersByName{{"base_model.model.wte.lora_embedding_A", {{1, 4}, {1, 2, 3, 0}}},
+                      {"base_model.model.wte.lora_embedding_B", {{2, 1}, {4, 5}}}});
+  CHECK(problem(map, peft, lora("peft <-> torchtune")) ==
+        "map_unmatched: 'base_model.model.embed.lora_embedding_A' has no name on the other side as "
+        "'peft <-> torchtune' says; give one with --lora");
+}
+
+TEST_CASE("A map may name the factors, labels and --at stand before them") {
+  const KeyMap map =
+      parsed(R"("rank{r}::w.weight [m n] <-> w.weight [m (r n)]")",
+             R"("lora": {"left": ["{module}.lora_{A|B}"], "right": ["x.{module}.{down|up}"]},)");
+  const NumbersByName factors = {{"rank0::w.lora_A", {{1, 1}, {3}}},
+                                 {"rank0::w.lora_B", {{2, 1}, {1, 2}}},
+                                 {"rank1::w.lora_A", {{1, 1}, {4}}},
+                                 {"rank1::w.lora_B", {{2, 1}, {5, 6}}}};
+  LiftOptions lift;
+  lift.plan.sizes["lora_alpha"] = 2;
+  CHECK(map_it(map, factors, lift).state ==
+        NumbersByName{{"x.w.down", {{2, 2}, {3, 0, 0, 4}}}, {"x.w.up", {{2, 2}, {1, 5, 2, 6}}}});
+  // Without factors, the map is one of weights.
+  CHECK(map_it(map, {{"rank0::w.weight", {{1, 1}, {3}}}}, lift).state.count("w.weight") == 1);
+  CHECK(parsed("\"a <-> b\"").canonical().find("lora") == std::string::npos);
+  CHECK(map.canonical().find(R"("lora":{"left":["{module}.lora_{A|B}"])") != std::string::npos);
+  const NumbersByName below = {
+      {"adapter.w.a", {{1, 1}, {3}}}, {"adapter.w.b", {{2, 1}, {1, 2}}}, {"steps", {{1}, {7}}}};
+  LiftOptions at = lora("{module}.{a|b}");
+  at.at = "adapter";
+  CHECK(map_it(parsed(R"("w.weight [o i] <-> v.weight [-o i]")"), below, at).state ==
+        NumbersByName{{"adapter.v.a", {{1, 1}, {3}}},
+                      {"adapter.v.b", {{2, 1}, {2, 1}}},
+                      {"steps", {{1}, {7}}}});
+}
+
+TEST_CASE("What was trained without alpha is scaled by that of its pattern") {
+  const KeyMap map = parsed(R"("a.{w:q|k}.weight <-> b.{w:q|k}.weight")");
+  LiftOptions lift = lora(kNames);
+  std::map<std::string, double> numbers = {
+      {"lora_alpha", 4}, {"alpha_pattern", 1}, {"alpha_pattern.k", 6}};
+  lift.plan.config = [&](const std::string& word) {
+    const auto found = numbers.find(word);
+    return found == numbers.end() ? std::nullopt : std::optional(found->second);
+  };
+  const NumbersByName factors = {{"a.q.lora_A.weight", zeros({2, 3})},
+                                 {"a.q.lora_B.weight", zeros({4, 2})},
+                                 {"a.k.lora_A.weight", zeros({1, 3})},
+                                 {"a.k.lora_B.weight", zeros({4, 1})}};
+  const Made made = map_it(map, factors, lift);
+  CHECK(
+      adapter_config(*made.adapter) ==
+      R"({"r":1,"lora_alpha":6,"use_rslora":false,"rank_pattern":{"b.q":2},"alpha_pattern":{"b.q":4},"target_modules":["b.k","b.q"]})");
+  const auto numbers_after = adapter_numbers(*made.adapter, lift.plan.config);
+  CHECK(numbers_after("alpha_pattern.b.q") == 4);
+  CHECK(numbers_after("lora_alpha") == 6);
+  // A pattern that is no name would be another alpha for what it fits.
+  numbers["alpha_pattern"] = 2;
+  CHECK_FALSE(map_it(map, factors, lift).adapter->modules.front().alpha);
+}
+
+TEST_CASE("Errors of adapters name the rule, the tensors and what to do") {
+  const NumbersByName q = {{"q.lora_A.weight", zeros({2, 3})}, {"q.lora_B.weight", zeros({4, 2})}};
+  const auto says = [](const std::string& rules, const NumbersByName& state,
+                       const LiftOptions& lift = lora(kNames), const std::string& more = "") {
+    return problem(parsed(rules, more), state, lift);
+  };
+  const auto with = [&](NumbersByName more) {
+    more.insert(q.begin(), q.end());
+    return more;
+  };
+  CHECK(says("\"x.weight <-> y.weight\"", q) ==
+        "map_unmatched: no rule takes 'q.weight', the weight of 'q.lora_A.weight'; add a rule, or "
+        "\"rest\": \"keep\" or \"drop\"");
+  CHECK(says("\"q.weight <-> y.weight\"", {{"q.weight", zeros({2, 2})}}) ==
+        "map_unmatched: nothing is called as '{module}.lora_{A|B}.weight' says; check the names, "
+        "and --at if they stand below another one");
+  CHECK(says("\"q.weight <-> y.weight\"", {{"q.lora_A.weight", zeros({2, 3})}}) ==
+        "map_incomplete: found 'q.lora_A.weight' but not 'q.lora_B.weight'");
+  CHECK(says("\"q.weight <-> y.weight\"", with({{"q.lora_C", zeros({2})}})) ==
+        "map_unmatched: 'q.lora_C' belongs to the adapter, and is no factor as "
+        "'{module}.lora_{A|B}.weight' says; name it with --lora, too");
+  CHECK(says("\"q.weight <-> y.weight\"", with({{"q.alpha", zeros({})}})) ==
+        "map_unmatched: what is no factor of the adapter: no rule takes 'q.alpha'; add a rule, or "
+        "\"rest\": \"keep\" or \"drop\"");
+  CHECK(says("\"q.weight [o i] <-> y [(o i)]\"", q) ==
+        "map_not_invertible: rule 1: axis 0 of 'y' [12] has rows and columns of the weight of "
+        "'q.lora_A.weight' and 'q.lora_B.weight', which no factors have; merge the adapter into "
+        "its base, and map that");
+  CHECK(says("\"q.weight [o i] + k.weight [o i] -> y [o i]\"", q) ==
+        "map_not_invertible: weights that the adapter changes: rule 1: it computes a tensor from "
+        "'q.weight' and others, and factors have no such sum; merge the adapter into its base, and "
+        "map that");
+  CHECK(
+      says("\"q.weight [a n], k.weight [b n] <-> y [a+b n]\"", q) ==
+      "map_undetermined: weights that the adapter changes: rule 1: the size of 'b' cannot be told "
+      "from 'k.weight' [b n], which the adapter lacks; give it: --set b=...");
+  CHECK(says("\"q.weight [a n], k.weight [b n] <-> y [a+b n]\"",
+             with({{"k.lora_A.weight", zeros({2, 3})}, {"k.lora_B.weight", zeros({1, 2})}})) ==
+        "map_undetermined: rule 1: the factors of 'y' are joined from 'q.lora_B.weight' and "
+        "'k.lora_B.weight', and their alpha follows from those of the parts, which are not known; "
+        "pass adapter_config.json as --config, or --set lora_alpha=..., so that the product stays");
+  CHECK(says("\"q.weight <-> y.weight\"",
+             {{"q.lora_A.weight", zeros({2, 3})}, {"q.lora_B.weight", zeros({4, 3})}}) ==
+        "map_shape: rule 1: 'q.lora_A.weight' [2 3] and 'q.lora_B.weight' [4 3] have different "
+        "ranks");
+  CHECK(says("\"q.weight [o i h w] <-> y.weight [h w i o]\"", q) ==
+        "map_shape: rule 1: 'q.lora_A.weight' [2 3] and 'q.lora_B.weight' [4 2] are factors of a "
+        "weight of 2 axes, and [o i h w] are 4");
+  CHECK(says("\"e.{x}.weight [o i] <-> y [x o i]\"", {{"e.0.lora_A.weight", zeros({2, 3})},
+                                                      {"e.0.lora_B.weight", zeros({4, 2})},
+                                                      {"e.1.lora_A.weight", zeros({1, 3})},
+                                                      {"e.1.lora_B.weight", zeros({4, 1})}}) ==
+        "map_shape: rule 1: 'e.0.lora_A.weight' [2 3] and 'e.1.lora_A.weight' [1 3] have different "
+        "ranks, and 'y' stacks them; stacked factors have one rank");
+  LiftOptions dora = lora("peft", {{"lora_alpha", 1}});
+  const std::string base = "base_model.model.";
+  const NumbersByName shards = {{base + "w.0.lora_A.weight", zeros({1, 2})},
+                                {base + "w.0.lora_B.weight", zeros({3, 1})},
+                                {base + "w.0.lora_magnitude_vector", zeros({3})},
+                                {base + "w.1.lora_A.weight", zeros({1, 2})},
+                                {base + "w.1.lora_B.weight", zeros({3, 1})},
+                                {base + "w.1.lora_magnitude_vector", zeros({3})}};
+  CHECK(says("\"w.{r}.weight [m n] <-> y.weight [m (r n)]\"", shards, dora) ==
+        "map_not_invertible: rule 1: 'base_model.model.w.1.lora_magnitude_vector' has the length "
+        "of each row of its weight, and rows of 'y.weight' are put together from several, or taken "
+        "apart, or have none; merge the adapter into its base, and map that");
+  LiftOptions along = lora(kNames);
+  along.along = {"opt.{param}"};
+  CHECK(says("\"q.weight <-> y.weight\"", q, along).starts_with("map_invalid: \"along\": "));
+  for (const auto& [names, why] : std::vector<std::pair<std::string, std::string>>{
+           {"lorax", "is neither a pair of names with {module} nor a framework"},
+           {"{module}.{a|b} [r r] [o r]", "has other axes than"},
+           {"{module}.{a|b} [r i]", "has axes of the factor A, and none of B"},
+           {"{module}.{a|b}.{i}", "is no name with {module} and {A|B} alone"},
+           {"{module}.{a|b} <-> {module}.c", "has {A|B} on one side only"}}) {
+    CHECK(says("\"q.weight <-> y.weight\"", q, lora(names)).find(why) != std::string::npos);
+  }
+}
+
+TEST_CASE("Ranks and shapes of a stranger's adapter do not overflow") {
+  const auto plan = [](const std::string& rules, std::vector<MapLeaf> leaves, Sizes sizes = {}) {
+    LiftOptions lift = lora(kNames, std::move(sizes));
+    lift.plan.sizes["lora_alpha"] = 1;
+    const auto made = plan_with_adapter(parsed(rules), std::move(leaves), lift);
+    return made ? std::string("made") : std::string(to_string(made.error().code));
+  };
+  const auto tensor = [](const std::string& name, std::vector<std::uint64_t> shape) {
+    return MapLeaf{.name = name, .is_tensor = true, .shape = std::move(shape)};
+  };
+  const std::uint64_t huge = std::uint64_t{1} << 62;
+  CHECK(plan("\"q.weight [o i] <-> y.weight [i o]\"",
+             {tensor("q.lora_A.weight", {1, huge}), tensor("q.lora_B.weight", {huge, 1})}) ==
+        "map_shape");
+  CHECK(plan("\"q.weight [o i] <-> y.weight [i o]\"",
+             {tensor("q.lora_A.weight", {0, huge}), tensor("q.lora_B.weight", {huge, 0})}) ==
+        "map_shape");
+  CHECK(plan("\"q.weight [o i], k.weight [p i] <-> y.weight [o+p i]\"",
+             {tensor("q.lora_A.weight", {1, 2}), tensor("q.lora_B.weight", {2, 1})},
+             {{"p", huge}}) == "map_shape");
+  CHECK(plan("\"q.weight [o i], k.weight [o i] <-> y.weight [o+o i]\"",
+             {tensor("q.lora_A.weight", {40000, 2}), tensor("q.lora_B.weight", {2, 40000}),
+              tensor("k.lora_A.weight", {40000, 2}), tensor("k.lora_B.weight", {2, 40000})}) ==
+        "limit_exceeded");
+  // One that is as large alone is no more than the file holds.
+  CHECK(plan("\"q.weight [o i] <-> y.weight [i o]\"",
+             {tensor("q.lora_A.weight", {80000, 2}), tensor("q.lora_B.weight", {2, 80000})}) ==
+        "made");
+}
+
 }  // namespace
 }  // namespace espalier

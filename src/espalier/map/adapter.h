@@ -51,6 +51,9 @@ struct AdapterScale {
 /// The scale that most modules have; of as many, the first. The adapter has a module.
 AdapterScale common_scale(const MapAdapter& adapter);
 
+/// A number without a fraction as an integer: "16" and "22.5".
+std::string print_alpha(double alpha);
+
 /// The adapter in the words of PEFT's adapter_config.json, as JSON: r, lora_alpha (none if it is
 /// not known), use_rslora, target_modules, and patterns for modules that have others.
 std::string adapter_config(const MapAdapter& adapter);

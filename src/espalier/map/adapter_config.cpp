@@ -27,10 +27,16 @@ AdapterScale common_scale(const MapAdapter& adapter) {
   return most == counts.end() ? AdapterScale{} : most->first;
 }
 
+std::string print_alpha(double alpha) {
+  std::string text = print_real(alpha);
+  if (text.ends_with(".0")) text.resize(text.size() - 2);
+  return text;
+}
+
 std::string adapter_config(const MapAdapter& adapter) {
   const AdapterScale common = common_scale(adapter);
   std::string json = "{\"r\":" + std::to_string(common.rank);
-  if (common.alpha) json += ",\"lora_alpha\":" + print_real(*common.alpha);
+  if (common.alpha) json += ",\"lora_alpha\":" + print_alpha(*common.alpha);
   json += ",\"use_rslora\":";
   json += adapter.is_rank_stabilized ? "true" : "false";
   std::string ranks;
@@ -45,7 +51,7 @@ std::string adapter_config(const MapAdapter& adapter) {
     append(modules, each.module, "");
     if (each.rank != common.rank) append(ranks, each.module, ':' + std::to_string(each.rank));
     if (each.alpha && each.alpha != common.alpha) {
-      append(alphas, each.module, ':' + print_real(*each.alpha));
+      append(alphas, each.module, ':' + print_alpha(*each.alpha));
     }
   }
   return json + ",\"rank_pattern\":{" + ranks + "},\"alpha_pattern\":{" + alphas +

@@ -254,7 +254,7 @@ class Map(Writing):
         split = self.write("split.json", b'{"espalier_map": 1, "rules": ["qk.{i} [a+a n] <-> q.{i} [a n], k.{i} [a n]"]}')
         chained = self.text("map", adapter, "--map", self.map, "--map", split, *options[2:], "--plan").splitlines()
         self.assertEqual(chained[-1], "adapter: rank 4, alpha 8: 2 modules")
-        self.assertIn("is no factor as 'torchtune <-> peft' says", self.errors("map", adapter, *names[:-2], "torchtune <-> peft", "--plan"))
+        self.assertIn("is no factor as 'torchtune <-> peft' says", self.errors("map", adapter, *names[:4], "--lora", "torchtune <-> peft", "--plan"))
         # Other commands read through the map, too.
         self.assertIn("[8, 4]", self.text("ls", adapter, *names[:-1], "--config", adapter_config))
 

@@ -1,5 +1,7 @@
 #include "espalier/map/adapter.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <string>
@@ -580,6 +582,195 @@ TEST_CASE("Ranks and shapes of a stranger's adapter do not overflow") {
   CHECK(plan("\"q.weight [o i] <-> y.weight [i o]\"",
              {tensor("q.lora_A.weight", {80000, 2}), tensor("q.lora_B.weight", {2, 80000})}) ==
         "made");
+}
+
+TEST_CASE("Copies and ties have the same factors under all names, and lost parts are compared") {
+  const KeyMap map = parsed(
+      R"("? r{r=}.w.weight [o i] <-> w.weight [o i]", "? a.weight [o i] = b.weight [o i] <-> c.weight [o i]", "? d.weight [o i], zeros [p i] <-> e.weight [o+p i]", "? f.weight [o i], zeros [o p] <-> g.weight [o i+p]")");
+  const auto factors = [](NumbersByName& state, const std::string& module, double first) {
+    state[module + ".lora_A.weight"] = {{1, 2}, {first, 2}};
+    state[module + ".lora_B.weight"] = {{3, 1}, {first, 0, 5}};
+  };
+  NumbersByName state;
+  for (const char* module : {"r0.w", "r1.w", "a", "b", "d", "f"}) factors(state, module, 3);
+  const LiftOptions lift = lora(kNames, {{"p", 1}, {"r", 2}});
+  const Made made = map_it(map, state, lift);
+  CHECK(made.state.at("w.lora_B.weight") == Numbers{{3, 1}, {3, 0, 5}});
+  CHECK(made.state.at("e.lora_B.weight") == Numbers{{4, 1}, {3, 0, 5, 0}});
+  CHECK(made.state.at("g.lora_A.weight") == Numbers{{1, 3}, {3, 2, 0}});
+  Made back = map_it(map, made.state, reversed(lift));
+  // Further names of one tensor are ties.
+  CHECK(back.state.count("r0.w.lora_A.weight") == 1);
+  CHECK(back.state.at("d.lora_B.weight") == state.at("d.lora_B.weight"));
+  CHECK(back.state.at("f.lora_A.weight") == state.at("f.lora_A.weight"));
+  NumbersByName lost = made.state;
+  lost["e.lora_B.weight"].values.back() = 1;
+  CHECK(problem(map, lost, reversed(lift)).find("'e.lora_B.weight' has a number other than 0") !=
+        std::string::npos);
+  lost = made.state;
+  lost["g.lora_A.weight"].values.back() = 1;
+  CHECK(problem(map, lost, reversed(lift)).find("'g.lora_A.weight' has a number other than 0") !=
+        std::string::npos);
+  factors(state, "b", 4);
+  CHECK(problem(map, state, lift).starts_with("map_data: "));
+  state["b.lora_A.weight"] = zeros({2, 2});
+  state["b.lora_B.weight"] = zeros({3, 2});
+  CHECK(problem(map, state, lift) ==
+        "map_shape: rule 2: 'a.lora_B.weight' and 'b.lora_B.weight' are of one weight under two "
+        "names, and their modules' factors are not alike; leave the factors of one of them");
+}
+
+TEST_CASE("With rsLoRA alpha grows with the root of the rank") {
+  const KeyMap map = parsed(R"("a.weight [f n], b.weight [f n] <-> c.weight [f+f n]")");
+  LiftOptions lift = with_alpha(6);
+  lift.lora = {kNames};
+  lift.plan.sizes["use_rslora"] = 1;
+  const Made made = map_it(map,
+                           {{"a.lora_A.weight", zeros({2, 3})},
+                            {"a.lora_B.weight", zeros({4, 2})},
+                            {"b.lora_A.weight", zeros({2, 3})},
+                            {"b.lora_B.weight", zeros({4, 2})}},
+                           lift);
+  REQUIRE(made.adapter->modules.size() == 1);
+  CHECK(made.adapter->is_rank_stabilized);
+  CHECK(*made.adapter->modules.front().alpha / 2 == doctest::Approx(6 / std::sqrt(2.0)));
+}
+
+TEST_CASE("Axes that are neither rows nor columns have no factors") {
+  for (const char* rule :
+       {"\"q.weight [o i] <-> y.weight [o i 1]\"", "\"q.weight [o 1] <-> y.weight [o]\""}) {
+    const NumbersByName state = {{"q.lora_A.weight", zeros({1, 1})},
+                                 {"q.lora_B.weight", zeros({4, 1})}};
+    CHECK(problem(parsed(rule), state, lora(kNames))
+              .starts_with("map_not_invertible: rule 1: 'y.weight' ["));
+  }
+}
+
+// A random rule of weights whose rows and columns do not mix: words of rows, words of columns, and
+// parts that differ by a word of one of the two.
+struct RandomWeights {
+  std::string rule;
+  Weights sides[2];
+  std::map<std::string, std::string> roles[2];
+  Sizes sizes;
+};
+
+RandomWeights random_weights(std::uint64_t seed) {
+  Random random(seed);
+  RandomWeights made;
+  std::string words[2];  // of rows and of columns
+  for (int k = 0; k < 2; ++k) {
+    for (std::uint64_t n = random.below(3); n > 0; --n)
+      words[k] += static_cast<char>((k == 0 ? 'a' : 'k') + static_cast<int>(words[k].size()));
+  }
+  const std::size_t parts = 1 + static_cast<std::size_t>(random.below(3));
+  const int along = random.one_in(2) ? 0 : 1;
+  if (words[1 - along].empty()) words[1 - along] = along == 0 ? "k" : "a";
+  for (const std::string& all : words) {
+    for (const char word : all) made.sizes[std::string(1, word)] = 1 + random.below(3);
+  }
+  for (std::size_t part = 0; part < parts; ++part) {
+    made.sizes["p" + std::to_string(part)] = 1 + random.below(3);
+  }
+  for (int side = 0; side < 2; ++side) {
+    const bool is_apart = parts > 1 && (random.one_in(2) || side == 1);
+    // Two apart sides would be a map for each part.
+    const bool is_separate =
+        side == 0 ? is_apart : is_apart && made.sides[0].size() == 1 && random.one_in(2);
+    const std::size_t tensors = is_separate ? parts : 1;
+    for (std::size_t t = 0; t < tensors; ++t) {
+      std::vector<std::pair<char, std::vector<std::string>>> axes;
+      for (int k = 0; k < 2; ++k) {
+        std::vector<std::string> factors;
+        for (const char word : words[k]) factors.push_back(std::string(1, word));
+        if (k == along) {
+          std::string sum;
+          for (std::size_t part = 0; part < parts; ++part)
+            sum += (part > 0 ? "+p" : "p") + std::to_string(part);
+          factors.push_back(is_separate ? "p" + std::to_string(t)
+                            : parts > 1 ? '(' + sum + ')'
+                                        : sum);
+        }
+        random.shuffle(factors);
+        // The side that is read has its rows first, in as many axes as it likes.
+        for (const std::string& factor : factors) {
+          if (axes.empty() || axes.back().first != "oi"[k] || random.one_in(3)) {
+            axes.push_back({"oi" [k], {}});
+          }
+          axes.back().second.push_back(factor);
+        }
+      }
+      if (side == 1) random.shuffle(axes);
+      const std::string name =
+          std::string(side == 0 ? "left" : "right") + std::to_string(t) + ".weight";
+      std::string& text = made.rule;
+      text += t > 0 ? ", " : side == 1 ? " <-> " : "";
+      text += name + " [";
+      Weight weight;
+      for (const auto& [role, factors] : axes) {
+        if (text.back() != '[') text += ' ';
+        text += '(';
+        std::uint64_t size = 1;
+        for (const std::string& factor : factors) {
+          if (text.back() != '(') text += ' ';
+          text += factor;
+          std::uint64_t own = 0;
+          if (factor.front() == '(') {
+            for (std::size_t part = 0; part < parts; ++part)
+              own += made.sizes.at("p" + std::to_string(part));
+          } else {
+            own = made.sizes.at(factor);
+          }
+          size *= own;
+        }
+        text += ')';
+        weight.axes += role;
+        weight.shape.push_back(size);
+      }
+      text += ']';
+      weight.rank = 1 + random.below(2);
+      made.roles[side][name] = weight.axes;
+      made.sides[side][name] = weight;
+    }
+  }
+  return made;
+}
+
+TEST_CASE("Random rules keep the product") {
+  std::size_t joined = 0;
+  for (std::uint64_t seed = 1; seed <= 400; ++seed) {
+    RandomWeights random = random_weights(seed);
+    CAPTURE(seed);
+    CAPTURE(random.rule);
+    const KeyMap map = parsed('"' + random.rule + '"');
+    // One alpha/r for all.
+    LiftOptions lift = with_alpha(1, random.sizes);
+    lift.plan.config = [&](const std::string& word) -> std::optional<double> {
+      if (word == "alpha_pattern") return static_cast<double>(random.sides[0].size());
+      for (const auto& [name, weight] : random.sides[0]) {
+        if (word == "alpha_pattern." + module_named(name))
+          return static_cast<double>(3 * weight.rank);
+      }
+      return std::nullopt;
+    };
+    const auto modules = check_product(map, random.sides[0], random.roles[1], lift);
+    joined += random.sides[0].size() > 1 && modules.size() == 1 ? 1 : 0;
+    // Rows come first only on the left, so the other way round just what has rows first is read.
+    const bool has_rows_first = std::all_of(
+        random.sides[1].begin(), random.sides[1].end(),
+        [](const auto& each) { return each.second.axes.find("io") == std::string::npos; });
+    if (!has_rows_first) continue;
+    lift.plan.config = [&](const std::string& word) -> std::optional<double> {
+      if (word == "alpha_pattern") return static_cast<double>(random.sides[1].size());
+      for (const auto& [name, weight] : random.sides[1]) {
+        if (word == "alpha_pattern." + module_named(name))
+          return static_cast<double>(3 * weight.rank);
+      }
+      return std::nullopt;
+    };
+    check_product(map, random.sides[1], random.roles[0], reversed(lift));
+  }
+  CHECK(joined > 40);
 }
 
 }  // namespace

@@ -284,10 +284,26 @@ class AdapterPlanner {
         own = role;
       }
     }
-    for (AdapterRole& role : following.roles) {
-      if (role == AdapterRole::kNone) role = AdapterRole::kStack;
+    const auto has_role = [&](AdapterRole role) {
+      return std::find(following.roles.begin(), following.roles.end(), role) !=
+             following.roles.end();
+    };
+    bool is_matrix = has_role(AdapterRole::kOut) && has_role(AdapterRole::kIn);
+    for (std::size_t i = 0; i < following.roles.size(); ++i) {
+      if (following.roles[i] != AdapterRole::kNone) continue;
+      following.roles[i] = AdapterRole::kStack;
+      // An axis that is written as 1, such as those of a convolution of 1 x 1.
+      const bool is_number = i >= weight.words.size() || weight.words[i].empty();
+      is_matrix = is_matrix && !(is_number && weight.shape[i] == 1);
     }
-    return {};
+    if (is_matrix) return {};
+    const AdapterModule& first = module_at(patches.front().module);
+    return failed(
+        weight.rule, ErrorCode::kMapNotInvertible,
+        in_quotes(weight.name) + ' ' + printed(weight.shape) +
+            " has other axes than rows, columns and stacked ones, which factors such as " +
+            quoted(first, AdapterPart::kA) + " and " + quoted(first, AdapterPart::kB) +
+            " do not have; merge the adapter into its base, and map that");
   }
 
   bool changes_layout(const AdapterModule& module) const {

@@ -620,6 +620,25 @@ TEST_CASE("Copies and ties have the same factors under all names, and lost parts
         "names, and their modules' factors are not alike; leave the factors of one of them");
 }
 
+TEST_CASE("Magnitudes follow rows, and are lengths") {
+  const KeyMap map = parsed(R"("a.weight [x n] * 2, b.weight [y n] <-> c.weight [y+x n]")");
+  NumbersByName state = {{"a.lora_a.weight", zeros({1, 2})}, {"a.lora_b.weight", {{2, 1}, {1, 1}}},
+                         {"a.magnitude", {{2}, {3, 4}}},     {"b.lora_a.weight", zeros({1, 2})},
+                         {"b.lora_b.weight", zeros({1, 1})}, {"b.magnitude", {{1}, {5}}}};
+  const LiftOptions lift = lora("torchtune", {{"lora_alpha", 1}, {"y", 1}});
+  const Made made = map_it(map, state, lift);
+  CHECK(made.state.at("c.magnitude") == Numbers{{3}, {5, 6, 8}});
+  CHECK(made.state.at("c.lora_b.weight") == Numbers{{3, 2}, {0, 0, 2, 0, 2, 0}});
+  CHECK(map_it(map, made.state, reversed(lift)).state.at("a.magnitude") == state.at("a.magnitude"));
+  state.erase("b.magnitude");
+  CHECK(problem(map, state, lift) ==
+        "map_incomplete: rule 1: found 'a.magnitude', but no such vector beside 'b.lora_b.weight', "
+        "and 'c.weight' joins them");
+  state.erase("b.lora_a.weight");
+  state.erase("b.lora_b.weight");
+  CHECK(problem(map, state, lift).starts_with("map_not_invertible: rule 1: 'a.magnitude' has "));
+}
+
 TEST_CASE("With rsLoRA alpha grows with the root of the rank") {
   const KeyMap map = parsed(R"("a.weight [f n], b.weight [f n] <-> c.weight [f+f n]")");
   LiftOptions lift = with_alpha(6);

@@ -113,7 +113,8 @@ void copy(const MapPlan& plan, const MapTarget& target) {
       }
     }
   }
-  fuzz::require(has_zeros_below || std::all_of(is_made.begin(), is_made.end(), [](bool made) { return made; }),
+  fuzz::require(has_zeros_below ||
+                    std::all_of(is_made.begin(), is_made.end(), [](bool made) { return made; }),
                 "an element is not made");
 }
 
@@ -176,8 +177,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     options.scales_moments = true;
     const auto lifted = plan_with_state(*map, leaves, options);
     if (lifted) check(*lifted);
-    for (const char* names : {"peft <-> torchtune", "{module}.{a|b} [i r] [r o] <-> mlx"}) {
-      options.lora = {names};
+    for (const char* called : {"peft <-> torchtune", "{module}.{a|b} [i r] [r o] <-> mlx"}) {
+      options.lora = {called};
       const auto adapter = plan_with_state(*map, leaves, options);
       if (adapter) check(*adapter);
     }

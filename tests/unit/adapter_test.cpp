@@ -300,12 +300,21 @@ TEST_CASE("Transposed weights keep A as the factor of the input") {
   check_product(map, {{"a.kernel", {"io", {3, 4}, 2}}, {"b.kernel", {"ioo", {5, 3, 2}, 2}}}, {},
                 reversed(with_alpha(6)));
   // [in out] of Conv1D.
+  const KeyMap conv_map =
+      parsed(R"("c.weight [n (q h)] <-> c.weight [n (h q)]")", R"("sizes": {"q": 3},)");
   LiftOptions conv = with_alpha(6);
+  conv.lora = {std::string(kNames) + " [r i] [o r] [i o]"};
+  check_product(conv_map, {{"c.weight", {"io", {4, 6}, 2}}}, {{"c.weight", "io"}}, conv);
+  conv.lora = {"peft"};
   conv.plan.config = [](const std::string& word) {
     return word == "fan_in_fan_out" ? std::optional(1.0) : std::nullopt;
   };
-  check_product(parsed(R"("c.weight [n (q h)] <-> c.weight [n (h q)]")", R"("sizes": {"q": 3},)"),
-                {{"c.weight", {"io", {4, 6}, 2}}}, {{"c.weight", "io"}}, conv);
+  const Made made = map_it(conv_map,
+                           {{"base_model.model.c.lora_A.weight", {{1, 2}, {7, 8}}},
+                            {"base_model.model.c.lora_B.weight", {{6, 1}, {0, 1, 2, 3, 4, 5}}}},
+                           conv);
+  CHECK(made.state.at("base_model.model.c.lora_A.weight") == Numbers{{1, 2}, {7, 8}});
+  CHECK(made.state.at("base_model.model.c.lora_B.weight") == Numbers{{6, 1}, {0, 2, 4, 1, 3, 5}});
 }
 
 TEST_CASE("Experts and layers are stacked in both factors, or joined in an axis") {

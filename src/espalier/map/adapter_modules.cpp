@@ -311,7 +311,8 @@ Result<MapLeaf> AdapterModules::weight_of(AdapterModule& module) const {
 bool AdapterModules::is_transposed(const AdapterModule& module, std::string_view weight) const {
   const AdapterNames& names = places_[module.place].read;
   if (names.is_weight_transposed) return *names.is_weight_transposed;
-  return weight.ends_with("kernel") || configured("fan_in_fan_out").value_or(0) != 0;
+  if (names.are_peft && configured("fan_in_fan_out").value_or(0) != 0) return true;
+  return weight.ends_with("kernel");
 }
 
 // Puts the shape of the weight together from those of the factors.

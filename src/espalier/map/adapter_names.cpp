@@ -133,6 +133,7 @@ Result<std::vector<std::pair<std::string_view, AdapterNames>>> parse_side(std::s
       if (each.kind.empty()) continue;
       auto names = parse_names(each.names, separator);
       if (!names) return propagate(names);
+      names->are_peft = framework.name == "peft";
       all.emplace_back(each.kind, std::move(*names));
     }
     return all;

@@ -28,6 +28,8 @@ struct AdapterNames {
   bool is_a_transposed = false;
   bool is_b_transposed = false;
   std::optional<bool> is_weight_transposed;
+  /// Whether they are those of PEFT, whose configuration says fan_in_fan_out of the weights.
+  bool are_peft = false;
   /// What stands before the name of the module, and before that of any other tensor.
   std::string prefix;
 

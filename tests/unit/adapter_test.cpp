@@ -449,6 +449,15 @@ TEST_CASE("A map may name the factors, labels and --at stand before them") {
   CHECK(map_it(map, {{"rank0::w.weight", {{1, 1}, {3}}}}, lift).state.count("w.weight") == 1);
   CHECK(parsed("\"a <-> b\"").canonical().find("lora") == std::string::npos);
   CHECK(map.canonical().find(R"("lora":{"left":["{module}.lora_{A|B}"])") != std::string::npos);
+  for (const auto& [member, why] : std::vector<std::pair<std::string, std::string>>{
+           {"\"lora\": 7,", "\"lora\" is no object"},
+           {"\"lora\": {\"up\": \"peft\"},", "\"lora\" has left and right"},
+           {"\"lora\": {\"left\": \"peft\"},", "1 names on the left and 0 on the right"}}) {
+    const auto bad =
+        KeyMap::parse("{\"espalier_map\": 1, " + member + " \"rules\": [\"a <-> b\"]}");
+    REQUIRE_FALSE(bad);
+    CHECK(bad.error().message.find(why) != std::string::npos);
+  }
   const NumbersByName below = {
       {"adapter.w.a", {{1, 1}, {3}}}, {"adapter.w.b", {{2, 1}, {1, 2}}}, {"steps", {{1}, {7}}}};
   LiftOptions at = lora("{module}.{a|b}");

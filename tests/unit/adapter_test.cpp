@@ -592,11 +592,19 @@ TEST_CASE("Ranks and shapes of a stranger's adapter do not overflow") {
   CHECK(plan("\"q.weight [o i], k.weight [p i] <-> y.weight [o+p i]\"",
              {tensor("q.lora_A.weight", {1, 2}), tensor("q.lora_B.weight", {2, 1})},
              {{"p", huge}}) == "map_shape");
-  CHECK(plan("\"q.weight [o i], k.weight [o i] <-> y.weight [o+o i]\"",
-             {tensor("q.lora_A.weight", {40000, 2}), tensor("q.lora_B.weight", {2, 40000}),
-              tensor("k.lora_A.weight", {40000, 2}), tensor("k.lora_B.weight", {2, 40000})}) ==
-        "limit_exceeded");
-  // One that is as large alone is no more than the file holds.
+  CHECK(plan("\"q.weight [o i], k.weight [p i] <-> y.weight [o+p i]\"",
+             {tensor("q.lora_A.weight", {1, 2}), tensor("q.lora_B.weight", {2, 1})},
+             {{"p", std::uint64_t{1} << 40}}) == "limit_exceeded");
+  std::vector<MapLeaf> experts;
+  for (int x = 0; x < 10000; ++x) {
+    const std::string name = "e." + std::to_string(x) + ".lora_";
+    experts.push_back(tensor(name + "A.weight", {1, 1}));
+    experts.push_back(tensor(name + "B.weight", {1, 1}));
+  }
+  CHECK(plan("\"e.{x}.weight [n f] <-> y.weight [(x n) f]\"", experts) == "limit_exceeded");
+  experts.resize(2000);
+  CHECK(plan("\"e.{x}.weight [n f] <-> y.weight [(x n) f]\"", experts) == "made");
+  // A rank is as large as the file says.
   CHECK(plan("\"q.weight [o i] <-> y.weight [i o]\"",
              {tensor("q.lora_A.weight", {80000, 2}), tensor("q.lora_B.weight", {2, 80000})}) ==
         "made");

@@ -319,10 +319,10 @@ class AdapterPlanner {
       std::uint64_t rank = 0;
       for (const RankBlock& block : blocks) {
         const auto sum = checked_add(rank, module_at(block.module).rank);
-        if (!sum || (blocks.size() > 1 && *sum > kMaxJoinedRank)) {
-          return failed(weight.rule, ErrorCode::kLimitExceeded,
-                        "the factors of " + in_quotes(weight.name) +
-                            " would have a joined rank above " + std::to_string(kMaxJoinedRank));
+        if (!sum) {
+          return failed(
+              weight.rule, ErrorCode::kLimitExceeded,
+              "the factors of " + in_quotes(weight.name) + " would have too large a rank");
         }
         rank = *sum;
       }
@@ -473,9 +473,18 @@ class AdapterPlanner {
         rank += static_cast<std::int64_t>(module.rank);
       }
     }
-    if (filled < elements_of(target.shape)) {
+    const std::uint64_t elements = elements_of(target.shape);
+    // A small file would otherwise ask for terabytes of zeros.
+    if (elements > kFewElements && elements / kMaxSpread > filled) {
+      return failed(weight.rule, ErrorCode::kLimitExceeded,
+                    "a factor of " + in_quotes(weight.name) + " would be " + printed(target.shape) +
+                        " and almost all zeros, beside " + std::to_string(filled) +
+                        " elements of factors such as " + quoted(first, part) +
+                        "; merge the adapter into its base, and map that");
+    }
+    if (filled < elements) {
       MapPiece zeros;
-      zeros.loops.push_back({elements_of(target.shape), 0, 1});
+      zeros.loops.push_back({elements, 0, 1});
       target.pieces.insert(target.pieces.begin(), std::move(zeros));
     }
     for (const auto& axis : layout->axes) {

@@ -20,8 +20,10 @@
 
 namespace espalier {
 
-/// The largest rank that several factors have together.
-inline constexpr std::uint64_t kMaxJoinedRank = 65536;
+/// How many times as many elements as the factors that it is made of a factor may have, because
+/// those of joined weights lie on a diagonal. Up to kFewElements, it may have more.
+inline constexpr std::uint64_t kMaxSpread = 1024;
+inline constexpr std::uint64_t kFewElements = std::uint64_t{1} << 26;
 
 /// Whether the map says how factors are called, and leaves are called so.
 bool has_factors(const KeyMap& map, const std::vector<MapLeaf>& leaves, const LiftOptions& options);
@@ -36,7 +38,7 @@ bool has_factors(const KeyMap& map, const std::vector<MapLeaf>& leaves, const Li
 /// kMapIncomplete for a factor without the other; kMapShape for factors that fit neither each other
 /// nor the weight; kMapUndetermined if factors are joined and alpha is not known;
 /// kMapNotInvertible for what has no factors: rules that mix rows and columns, and ratios of alpha
-/// that are no power of 2. kLimitExceeded for a joined rank above kMaxJoinedRank.
+/// that are no power of 2. kLimitExceeded for a factor that is mostly zeros: see kMaxSpread.
 [[nodiscard]] Result<MapPlan> plan_with_adapter(const KeyMap& map, std::vector<MapLeaf> leaves,
                                                 const LiftOptions& options);
 

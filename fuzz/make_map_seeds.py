@@ -38,6 +38,13 @@ def main():
         }
         for side, files in sides.items():
             (target / f"{folder.name}-{side}").write_text("".join([*numbers(case), *leaves(folder, files)]) + "\n" + text)
+    adapter = HERE.parent / "tests/maps/cases/peft-torchtune"
+    case = {**json.loads((adapter / "case.json").read_text()), "set": {"lora_alpha": 6}}
+    for name in ("llama-torchtune", "phi3-torchtune"):
+        text = (HERE.parent / f"maps/{name}.json").read_text()
+        for side in ("left", "right"):
+            seed = "".join([*numbers(case), *leaves(adapter, [("", f"{side}.safetensors")])]) + "\n" + text
+            (target / f"{name}-adapter-{side}").write_text(seed)
 
 
 main()

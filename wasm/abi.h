@@ -487,13 +487,14 @@ ESPALIER_ABI Mapping* espalier_mapping();
 ESPALIER_ABI void espalier_mapping_add(Mapping* mapping, Tree* tree, const char* label,
                                        std::uint32_t length);
 /// Plans what a map makes. `texts` are the map's and a JSON object of options with any of
-/// "reverse", "partial" and "along_scaled" (booleans), "rest" and "at" (texts), "along" and
-/// "param_order" (arrays of texts), "numbers" (an object of words and numbers) and "config" (a
-/// model's configuration).
+/// "reverse", "partial" and "along_scaled" (booleans), "rest" and "at" (texts), "along",
+/// "lora" and "param_order" (arrays of texts), "numbers" (an object of words and numbers) and
+/// "config" (a model's configuration).
 ESPALIER_ABI Status espalier_mapping_plan(Mapping* mapping, const Text* texts);
 /// The tree that the map makes, of one file. Null, with an error, on failure.
 ESPALIER_ABI Tree* espalier_mapping_tree(Mapping* mapping);
-/// What the map makes: a JSON object with "targets" and "dropped". Valid as long as the mapping.
+/// What the map makes: a JSON object with "targets", "dropped" and, of an adapter, "lora": its
+/// adapter_config(). Valid as long as the mapping.
 ESPALIER_ABI void espalier_mapping_text(Mapping* mapping, Text* out);
 /// Begins to make bytes of the file of that tree from `offset` on, and gives their number:
 /// `length`, or fewer, up to the end of a tensor or of what is between two.

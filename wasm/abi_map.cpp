@@ -15,6 +15,7 @@
 
 #include "espalier/base/json_text.h"
 #include "espalier/base/json_tree.h"
+#include "espalier/map/adapter.h"
 #include "espalier/map/key_map.h"
 #include "espalier/map/known_maps.h"
 #include "espalier/map/mapped_trees.h"
@@ -73,6 +74,7 @@ Result<LiftOptions> options_of(std::string_view json) {
   if (rest == "drop") options.plan.rest = MapRest::kDrop;
   options.along = texts_in(root, "along");
   options.param_order = texts_in(root, "param_order");
+  options.lora = texts_in(root, "lora");
   auto numbers = numbers_of(std::string(json));
   if (!numbers) return propagate(numbers);
   options.plan.config = [numbers = std::move(*numbers)](const std::string& word) {
@@ -126,7 +128,9 @@ std::string plan_text(const MapPlan& plan) {
     append_json_string(json, plan.leaves()[leaf].name);
     json += ",\"rule\":" + rule_text(rule) + '}';
   }
-  return json + "]}";
+  json += ']';
+  if (plan.adapter()) json += ",\"lora\":" + adapter_config(*plan.adapter());
+  return json + '}';
 }
 
 }  // namespace

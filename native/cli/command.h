@@ -58,11 +58,12 @@ tl::unexpected<Failure> about(std::string file, Result<T>& failed) {
 struct MapOptions {
   std::vector<std::string> names;  // one after the other
   bool reverse = false;
-  std::vector<std::string> sizes;  // "p=64"
-  std::string config;
+  std::vector<std::string> sizes;    // "p=64"
+  std::vector<std::string> configs;  // the first that has a word counts
   std::string at;
   std::vector<std::string> along;
   bool along_scaled = false;
+  std::vector<std::string> lora;
   std::string param_order;
   /// Whether the command reads tensors, so that those which must be equal are compared first.
   bool checks_data = false;

@@ -14,6 +14,7 @@
 
 #include "espalier/base/json_text.h"
 #include "espalier/base/real_text.h"
+#include "espalier/map/adapter.h"
 #include "espalier/map/known_maps.h"
 #include "espalier/map/numbers.h"
 
@@ -54,13 +55,20 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-// For the map after another one: state lies where that one wrote it, and parameters have its
-// numbers.
+// For the map after another one: state and factors lie where that one wrote them, parameters have
+// its numbers, and modules its alphas.
 void follow(const MappedCheckpoint& mapped, LiftOptions& lift) {
-  for (std::string& text : lift.along) {
-    const std::size_t arrow = text.find(kAlongArrow);
-    if (arrow == std::string::npos) continue;
-    text = lift.plan.reverse ? text.substr(0, arrow) : text.substr(arrow + kAlongArrow.size());
+  for (auto* const texts : {&lift.along, &lift.lora}) {
+    for (std::string& text : *texts) {
+      const std::size_t arrow = text.find(kAlongArrow);
+      if (arrow == std::string::npos) continue;
+      text = lift.plan.reverse ? text.substr(0, arrow) : text.substr(arrow + kAlongArrow.size());
+    }
+  }
+  if (const auto& adapter = mapped.plan().adapter()) {
+    lift.plan.config = adapter_numbers(*adapter, std::move(lift.plan.config));
+    lift.plan.sizes.erase("lora_alpha");
+    lift.plan.numbers.erase("lora_alpha");
   }
   lift.param_order.clear();
   for (const auto& group : mapped.plan().param_groups()) {
@@ -125,10 +133,14 @@ tl::expected<std::string, Failure> page_options(const MapOptions& options) {
     json += ':' + print_real(number);
   }
   json += '}';
-  if (!options.config.empty()) {
-    auto text = read_text(options.config);
-    if (!text) return about(options.config, text);
-    json += ",\"config\":" + *text;
+  if (!options.configs.empty()) json += ",\"config\":";
+  for (const std::string& config : options.configs) {
+    auto text = read_text(config);
+    if (!text) return about(config, text);
+    const bool is_list = options.configs.size() > 1;
+    if (is_list) json += &config == &options.configs.front() ? '[' : ',';
+    json += *text;
+    if (is_list && &config == &options.configs.back()) json += ']';
   }
   if (!lift->at.empty()) {
     json += ",\"at\":";
@@ -136,7 +148,8 @@ tl::expected<std::string, Failure> page_options(const MapOptions& options) {
   }
   if (lift->scales_moments) json += ",\"alongScaled\":true";
   for (const auto& [name, texts] :
-       {std::pair("along", &lift->along), std::pair("paramOrder", &lift->param_order)}) {
+       {std::pair("along", &lift->along), std::pair("lora", &lift->lora),
+        std::pair("paramOrder", &lift->param_order)}) {
     if (texts->empty()) continue;
     json += ",\"" + std::string(name) + "\":[";
     for (const std::string& text : *texts) {
@@ -152,18 +165,20 @@ tl::expected<LiftOptions, Failure> lift_options(const MapOptions& options) {
   LiftOptions lift;
   MapPlanOptions& plan = lift.plan;
   plan.reverse = options.reverse;
-  if (!options.config.empty()) {
-    auto text = read_text(options.config);
-    if (!text) return about(options.config, text);
+  for (const std::string& name : options.configs) {
+    auto text = read_text(name);
+    if (!text) return about(name, text);
     auto config = numbers_of(std::move(*text));
-    if (!config) return about(options.config, config);
-    plan.config = std::move(*config);
+    if (!config) return about(name, config);
+    plan.config =
+        plan.config ? either(std::move(plan.config), std::move(*config)) : std::move(*config);
   }
   auto numbers = parse_numbers(options.sizes);
   if (!numbers) return about("--set", numbers);
   if (auto ok = set_numbers(*numbers, plan); !ok) return about("--set", ok);
   lift.at = options.at;
   lift.along = options.along;
+  lift.lora = options.lora;
   lift.scales_moments = options.along_scaled;
   if (!options.param_order.empty()) {
     auto text = read_text(options.param_order);
@@ -249,9 +264,11 @@ void add_map_options(CLI::App& command, MapOptions& options, const std::string& 
       ->type_name("WORD=NUMBER")
       ->allow_extra_args(false);
   command
-      .add_option("--config", options.config,
-                  "A JSON file with sizes by their names, such as a model's config.json")
-      ->type_name("FILE");
+      .add_option("--config", options.configs,
+                  "A JSON file with sizes by their names, such as a model's config.json, or "
+                  "adapter_config.json; of several, the first that has a name counts")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
   command
       .add_option("--at", options.at,
                   "Where the parameters stand on both sides, such as model; what stands elsewhere "
@@ -262,6 +279,12 @@ void add_map_options(CLI::App& command, MapOptions& options, const std::string& 
                   "Where the state of an optimizer stands, with {param} (its number: {param#}) and "
                   "{slot}: 'optimizer.state.{param}.{slot}', or two such names with ' <-> ' "
                   "between them")
+      ->type_name("NAMES")
+      ->allow_extra_args(false);
+  command
+      .add_option("--lora", options.lora,
+                  "The input is a LoRA adapter of what the map reads: peft, torchtune, mlx, names "
+                  "such as '{module}.lora_{a|b}.weight', or two of them with ' <-> ' between them")
       ->type_name("NAMES")
       ->allow_extra_args(false);
   command.add_flag("--along-scaled", options.along_scaled,

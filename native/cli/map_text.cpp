@@ -17,6 +17,7 @@
 
 #include "espalier/base/counted.h"
 #include "espalier/format/shape.h"
+#include "espalier/map/adapter.h"
 #include "espalier/map/known_maps.h"
 #include "espalier/native/posix.h"
 
@@ -161,6 +162,62 @@ void write_totals(JsonWriter& json, const MappedCheckpoint& mapped) {
   json.end_object();
 }
 
+// "rank 8, alpha 16: 64 modules; rank 24, alpha 48: 2 modules".
+std::string scales_text(const MapAdapter& adapter) {
+  std::vector<std::pair<AdapterScale, std::uint64_t>> counts;
+  for (const MapAdapted& each : adapter.modules) {
+    const AdapterScale scale{each.rank, each.alpha};
+    const auto found = std::find_if(counts.begin(), counts.end(),
+                                    [&](const auto& count) { return count.first == scale; });
+    if (found == counts.end()) {
+      counts.emplace_back(scale, 1);
+    } else {
+      ++found->second;
+    }
+  }
+  constexpr std::size_t kMostShown = 8;
+  std::string text;
+  for (std::size_t i = 0; i < counts.size() && i < kMostShown; ++i) {
+    const auto& [scale, count] = counts[i];
+    text += fmt::format("{}rank {}, alpha {}: {}", i > 0 ? "; " : "", scale.rank,
+                        scale.alpha ? print_alpha(*scale.alpha) : std::string("as before"),
+                        counted(count, "module"));
+  }
+  if (counts.size() > kMostShown) text += "; and others";
+  return text;
+}
+
+void print_adapter(Output& out, const MapPlan& plan) {
+  if (plan.adapter()) out.print("adapter: {}\n", scales_text(*plan.adapter()));
+}
+
+void write_adapter(JsonWriter& json, const MapPlan& plan) {
+  if (!plan.adapter()) return;
+  const AdapterScale common = common_scale(*plan.adapter());
+  json.key("lora");
+  json.begin_object();
+  json.member("r", common.rank);
+  if (common.alpha) json.member("lora_alpha", *common.alpha);
+  json.member("use_rslora", plan.adapter()->is_rank_stabilized);
+  json.key("rank_pattern");
+  json.begin_object();
+  for (const MapAdapted& each : plan.adapter()->modules) {
+    if (each.rank != common.rank) json.member(each.module, each.rank);
+  }
+  json.end_object();
+  json.key("alpha_pattern");
+  json.begin_object();
+  for (const MapAdapted& each : plan.adapter()->modules) {
+    if (each.alpha && each.alpha != common.alpha) json.member(each.module, *each.alpha);
+  }
+  json.end_object();
+  json.key("target_modules");
+  json.begin_array();
+  for (const MapAdapted& each : plan.adapter()->modules) json.value(each.module);
+  json.end_array();
+  json.end_object();
+}
+
 // The first words of a description.
 std::string first_sentence(std::string_view text) {
   const std::size_t end = text.find(". ");
@@ -271,6 +328,7 @@ void print_plan(Output& out, const MapStage& stage, bool reverse, std::uint64_t 
                 ? fmt::format(" (some of it {} times; more --memory reads it less often)", passes)
                 : std::string(),
             format_size(totals.writes), format_size(memory));
+  print_adapter(out, plan);
 }
 
 void print_map_summary(Output& out, const MappedCheckpoint& mapped) {
@@ -278,6 +336,7 @@ void print_map_summary(Output& out, const MappedCheckpoint& mapped) {
   out.print("{}: {} renamed, {} gathered, {} computed; {} dropped\n",
             counted(totals.targets, "target"), totals.renamed, totals.gathered, totals.computed,
             counted(totals.dropped, "source"));
+  print_adapter(out, mapped.plan());
   const MapRounding rounding = mapped.targets().rounding();
   if (rounding.overflows > 0) {
     out.print("{} became infinite\n", counted(rounding.overflows, "number"));
@@ -319,6 +378,7 @@ void print_map_json(Output& out, const MapStage& stage, bool reverse,
     json.end_object();
   }
   json.end_array();
+  write_adapter(json, plan);
   write_totals(json, mapped);
   if (!written.empty()) {
     json.key("files");

@@ -20,6 +20,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include "espalier/map/adapter.h"
 #include "espalier/map/known_maps.h"
 #include "espalier/map/numbers.h"
 #include "espalier/native/mapped_checkpoint.h"
@@ -52,11 +53,12 @@ class Mapped {
   static Mapped make(const std::string& text,
                      const std::vector<std::tuple<nb::object, std::string, std::string>>& files,
                      bool reverse, bool partial, const std::map<std::string, double>& numbers,
-                     const std::optional<std::string>& config, const std::string& at,
+                     const std::vector<std::string>& configs, const std::string& at,
                      const std::vector<std::string>& along,
                      const std::vector<std::string>& param_order, bool along_scaled,
-                     const std::optional<std::string>& rest, const nb::object& like,
-                     std::uint64_t memory, unsigned threads, const std::string& where) {
+                     const std::vector<std::string>& lora, const std::optional<std::string>& rest,
+                     const nb::object& like, std::uint64_t memory, unsigned threads,
+                     const std::string& where) {
     std::vector<MapInput> inputs;
     for (const auto& [file, label, name] : files) {
       inputs.push_back({checkpoint_of(file), label, name});
@@ -67,12 +69,17 @@ class Mapped {
     plan.reverse = reverse;
     plan.partial = partial;
     plan.rest = rest_of(rest);
-    if (config) plan.config = must(numbers_of(*config), "config");
+    for (const std::string& config : configs) {
+      auto numbers = must(numbers_of(config), "config");
+      plan.config =
+          plan.config ? either(std::move(plan.config), std::move(numbers)) : std::move(numbers);
+    }
     must(set_numbers(numbers, plan));
     options.lift.at = at;
     options.lift.along = along;
     options.lift.param_order = param_order;
     options.lift.scales_moments = along_scaled;
+    options.lift.lora = lora;
     options.targets.memory = memory;
     options.targets.threads = threads;
     const nb::gil_scoped_release released;
@@ -128,6 +135,12 @@ class Mapped {
     return dropped;
   }
 
+  // JSON, if an adapter is mapped.
+  std::optional<std::string> lora() const {
+    const auto& adapter = mapped_.plan().adapter();
+    return adapter ? std::optional(adapter_config(*adapter)) : std::nullopt;
+  }
+
   std::vector<std::string> labels() const {
     std::vector<std::string> labels;
     for (auto& output : must(mapped_.outputs(), where_)) labels.push_back(std::move(output.label));
@@ -181,7 +194,7 @@ void bind_mapping(nb::module_& module) {
 
   nb::class_<Mapped>(module, "Mapped")
       .def_static("make", &Mapped::make, "text"_a, "files"_a, "reverse"_a, "partial"_a, "numbers"_a,
-                  "config"_a.none(), "at"_a, "along"_a, "param_order"_a, "along_scaled"_a,
+                  "configs"_a, "at"_a, "along"_a, "param_order"_a, "along_scaled"_a, "lora"_a,
                   "rest"_a.none(), "like"_a.none(), "memory"_a, "threads"_a, "where"_a,
                   nb::call_guard<Call>())
       .def("check", &Mapped::check, nb::call_guard<Call>())
@@ -191,6 +204,7 @@ void bind_mapping(nb::module_& module) {
                    "int | None, tuple[int, ...], tuple[str, ...]]]"))
       .def("dropped", &Mapped::dropped, nb::sig("def dropped(self) -> dict[str, int | None]"))
       .def("labels", &Mapped::labels)
+      .def("lora", &Mapped::lora)
       .def("save", &Mapped::save, "path"_a, "label"_a, "safetensors"_a, "compression"_a, "sync"_a,
            "replace"_a, "threads"_a, "progress"_a.none(), nb::call_guard<Call>());
 }

@@ -213,3 +213,37 @@ def test_known_maps():
     maps = espalier.key_maps()
     assert "llama-torchtune" in maps
     assert all('"espalier_map": 1' in text for text in maps.values())
+
+
+def test_factors_of_an_adapter_follow_their_weights(tmp_path):
+    rng = np.random.default_rng(3)
+    base = {f"l.0.{name}": rng.integers(-9, 9, (8, 2)).astype(np.float32) for name in "qk"}
+    factors = {}
+    for name in "qk":
+        factors[f"base_model.model.l.0.{name}.lora_A.weight"] = rng.integers(-9, 9, (3, 2)).astype(np.float32)
+        factors[f"base_model.model.l.0.{name}.lora_B.weight"] = rng.integers(-9, 9, (8, 3)).astype(np.float32)
+    merged = {}
+    for name in "qk":
+        a, b = (factors[f"base_model.model.l.0.{name}.lora_{each}.weight"] for each in "AB")
+        merged[f"l.0.{name}"] = base[f"l.0.{name}"] + 2 * b @ a
+    paths = {name: tmp_path / f"{name}.safetensors" for name in ("base", "merged", "adapter")}
+    for name, tensors in (("base", base), ("merged", merged), ("adapter", factors)):
+        espalier.save_safetensors(paths[name], tensors)
+    rules = {key: value for key, value in MAP.items() if key != "along"} | {"right": {"tree": "flat"}, "rules": [MAP["rules"][0]]}
+    config = tmp_path / "adapter_config.json"
+    config.write_text(json.dumps({"r": 3, "lora_alpha": 6, "use_rslora": False}))
+    mapped = espalier.map(paths["adapter"], rules, lora="peft <-> torchtune", config=[{"head_dim": 4}, config], sizes={"p": 2})
+    assert mapped.lora == {"r": 6, "lora_alpha": 12, "use_rslora": False, "rank_pattern": {}, "alpha_pattern": {}, "target_modules": ["layers.0.qk"]}
+    made = mapped.load()
+    a, b = made["layers.0.qk.lora_a.weight"], made["layers.0.qk.lora_b.weight"]
+    before, after = (espalier.map(paths[name], rules, sizes={"p": 2}).load()["layers.0.qk"] for name in ("base", "merged"))
+    assert espalier.map(paths["base"], rules, sizes={"p": 2}).lora is None
+    assert np.array_equal(before + 12 / 6 * b @ a, after)
+    mapped.save(tmp_path / "out.safetensors")
+    with espalier.open(tmp_path / "out.safetensors") as saved:
+        assert json.loads(saved.metadata["espalier.map"])["lora"] == mapped.lora
+    with pytest.raises(espalier.EspalierError, match="adapter_config.json") as error:
+        espalier.map(paths["adapter"], rules, lora=["peft <-> torchtune"], sizes={"p": 2})
+    assert error.value.code == "map_undetermined"
+    with pytest.raises(espalier.EspalierError, match="config must be"):
+        espalier.map(paths["adapter"], rules, lora="peft", config=[7])

@@ -223,6 +223,41 @@ class Map(Writing):
         self.assertEqual(self.values("scaled.espalier", "opt.A.exp_avg"), [10, 10.5, 11, 11.5])
         self.assertEqual(self.values("scaled.espalier", "opt.A.exp_avg_sq"), [10, 10.25, 10.5, 10.75])
 
+    def test_factors_of_an_adapter_follow_their_weights(self):
+        base = "base_model.model.l.0."
+        names = ("--map", self.map, "--set", "p=2", "--lora", "peft <-> torchtune", "--no-metadata")
+        adapter = self.write("adapter.safetensors", safetensors(
+            [(f"{base}{name}.lora_A.weight", "F32", [2, 2], counting(4, 10 * k)) for k, name in enumerate("qk")]
+            + [(f"{base}{name}.lora_B.weight", "F32", [4, 2], counting(8, 100 * k)) for k, name in enumerate("qk")]))
+        self.assertIn("adapter_config.json", self.errors("map", adapter, self.new("no.espalier"), *names))
+        config = self.write("config.json", b'{"r": 9, "lora_alpha": 3}')
+        adapter_config = self.write("adapter_config.json", b'{"r": 2, "lora_alpha": 4, "alpha_pattern": {"0.k": 8}, "rank_pattern": {}}')
+        # The first that has a word counts, and the pattern is before both.
+        options = (*names, "--config", adapter_config, "--config", config)
+        plan = self.text("map", adapter, *options, "--plan").splitlines()
+        self.assertEqual(plan[-1], "adapter: rank 4, alpha 8: 1 module")
+        self.assertEqual(self.text("map", adapter, self.new("made.espalier"), *options).splitlines()[1:],
+                         ["2 targets: 0 renamed, 1 gathered, 1 computed; 0 sources dropped", "adapter: rank 4, alpha 8: 1 module"])
+        self.assertEqual(self.values("made.espalier", "qk.0.lora_a.weight"), [0, 1, 2, 3, 10, 11, 12, 13])
+        rows = [[0, 1, 0, 0], [4, 5, 0, 0], [2, 3, 0, 0], [6, 7, 0, 0]]
+        # Twice those of the file, because alpha is that of q.
+        rows += [[0, 0, 200, 202], [0, 0, 208, 210], [0, 0, 204, 206], [0, 0, 212, 214]]
+        self.assertEqual(self.values("made.espalier", "qk.0.lora_b.weight"), flat(rows))
+        made = self.json("map", adapter, *options, "--plan")
+        self.assertEqual(made["lora"], {"r": 4, "lora_alpha": 8.0, "use_rslora": False, "rank_pattern": {}, "alpha_pattern": {},
+                                        "target_modules": ["qk.0"]})
+        self.text("map", adapter, self.new("noted.espalier"), *options[:-5], *options[-4:])
+        said = {node["path"]: node["value"] for node in
+                self.json("tree", self.new("noted.espalier"), "--metadata")["tree"]["children"]}
+        self.assertEqual(json.loads(said["espalier.map"])["lora"], {**made["lora"], "lora_alpha": 8})
+        # Another map reads what the first one made, with its alpha.
+        split = self.write("split.json", b'{"espalier_map": 1, "rules": ["qk.{i} [a+a n] <-> q.{i} [a n], k.{i} [a n]"]}')
+        chained = self.text("map", adapter, "--map", self.map, "--map", split, *options[2:], "--plan").splitlines()
+        self.assertEqual(chained[-1], "adapter: rank 4, alpha 8: 2 modules")
+        self.assertIn("is no factor as 'torchtune <-> peft' says", self.errors("map", adapter, *names[:4], "--lora", "torchtune <-> peft", "--plan"))
+        # Other commands read through the map, too.
+        self.assertIn("[8, 4]", self.text("ls", adapter, *names[:-1], "--config", adapter_config))
+
     def test_known_maps(self):
         maps = {each["name"] for each in self.json("map", "--list")["maps"]}
         self.assertIn("llama-torchtune", maps)

@@ -85,6 +85,26 @@ def check_case(folder):
             compare(f"{name} --reverse", back / f"{each['label']}.safetensors" if is_folder else back, folder / each["file"], None)
 
 
+def check_adapter():
+    """The map of the base makes of an adapter what a map of adapters makes of it, byte for byte."""
+    name = "llama-torchtune --lora"
+    folder = HERE / "cases" / "peft-torchtune"
+    case = json.loads((folder / "case.json").read_text())
+    with tempfile.TemporaryDirectory() as work:
+        work = pathlib.Path(work)
+        options = [*options_of(case, work), "--no-metadata"]
+        for reverse, source, wanted in [([], "left", "right"), (["--reverse"], "right", "left")]:
+            source, wanted = (folder / f"{each}.safetensors" for each in (source, wanted))
+            made, same = work / "made.safetensors", work / "same.safetensors"
+            for out, words in [(same, ["--map", "peft-torchtune"]), (made, ["--map", "llama-torchtune", "--lora", "peft <-> torchtune"])]:
+                code, text = run("map", source, "-o", out, *words, *reverse, *options, "--force")
+                check(name, code == 0, text.strip())
+            if not made.exists() or not same.exists():
+                continue
+            check(name, made.read_bytes() == same.read_bytes(), f"{source.name}: other bytes than those of peft-torchtune")
+            compare(name, made, wanted, None)
+
+
 def main():
     cases = {path.name for path in (HERE / "cases").iterdir()}
     maps = {path.stem for path in MAPS.glob("*.json")}
@@ -93,6 +113,7 @@ def main():
     check("--list", known == maps, f"differs from maps/: {', '.join(sorted(known ^ maps))}")
     for name in sorted(cases & maps):
         check_case(HERE / "cases" / name)
+    check_adapter()
     for failure in failures:
         print(failure)
     print(f"{passed} passed, {len(failures)} failed")

@@ -4,7 +4,7 @@ export { Checkpoint, type CheckpointMeter, type FurtherFile, type VerifyOptions 
 export { Node, type FindOptions, type Path, type TensorOptions } from './api/node.js'
 export { Tensor, type ReadOptions } from './api/tensor.js'
 export { keyMaps } from './key-maps.js'
-export type { KeyMapInput, MapOptions, Mapped, MapTarget, MapWork } from './api/map.js'
+export type { KeyMapInput, MapOptions, Mapped, MappedLora, MapTarget, MapWork } from './api/map.js'
 export type { Examination, ExamineOptions, TensorSurvey, Unexamined } from './api/examine.js'
 export type { Finding, HealthRule, Severity } from './engine/surveying.js'
 export type { Comparison, Difference } from './api/compare.js'

@@ -112,6 +112,27 @@ test('an optimizer state follows, and blocks larger than what is asked for at on
   }
 })
 
+test('factors of an adapter follow their weights', async () => {
+  const base = 'base_model.model.l.0.'
+  const factors = {}
+  for (const [name, first] of [['q', 0], ['k', 100]]) {
+    factors[`${base}${name}.lora_A.weight`] = counting(first, [1, 2])
+    factors[`${base}${name}.lora_B.weight`] = counting(first, [8, 1])
+  }
+  const source = await open(await write(factors))
+  const rules = { ...RULES, along: undefined, right: { tree: 'flat' }, rules: [RULES.rules[0]] }
+  const options = { sizes: { p: 2 }, lora: 'peft <-> torchtune' }
+  const { checkpoint, targets, lora } = await source.map(rules, { ...options, config: [{ lora_alpha: 4 }, { lora_alpha: 9, head_dim: 4 }] })
+  assert.deepEqual(targets.map(({ name, rule }) => [name, rule]), [['layers.0.qk.lora_a.weight', 1], ['layers.0.qk.lora_b.weight', 1]])
+  assert.deepEqual(lora, { r: 2, lora_alpha: 8, use_rslora: false, rank_pattern: {}, alpha_pattern: {}, target_modules: ['layers.0.qk'] })
+  assert.deepEqual([...(await checkpoint.get(['layers.0.qk.lora_a.weight']).tensor.read()).data], [0, 1, 100, 101])
+  const rows = [0, 2, 1, 3, 4, 6, 5, 7]
+  assert.deepEqual([...(await checkpoint.get(['layers.0.qk.lora_b.weight']).tensor.read()).data], [...rows.flatMap((row) => [row, 0]), ...rows.flatMap((row) => [0, 100 + row])])
+  assert.deepEqual(JSON.parse(checkpoint.metadata.get(['espalier.map']).value).lora, lora)
+  await assert.rejects(source.map(rules, { ...options, lora: ['peft <-> torchtune'] }), { code: 'map_undetermined', message: /adapter_config.json/ })
+  assert.equal((await source.map({ ...RULES, rest: 'keep', rules: ['? x <-> y'] })).lora, undefined)
+})
+
 test('what is wrong with a map is named', async () => {
   const source = await open(await write(state()))
   const fails = (map, options, code, message) => assert.rejects(source.map(map, options), (error) => error instanceof EspalierError && error.code === code && message.test(error.message))

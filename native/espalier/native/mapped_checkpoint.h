@@ -66,8 +66,8 @@ class MappedCheckpoint {
   [[nodiscard]] Result<CheckpointFile> open(const OpenFileOptions& options = {}) const;
 
   /// The metadata of the inputs; where several have a key, the first one counts. "espalier.map" is
-  /// a JSON text: the map's name and hash, the direction, the sizes that were set, and under
-  /// "before" what it was in the input.
+  /// a JSON text: the map's name and hash, the direction, the sizes that were set, under "lora" the
+  /// adapter_config() of an adapter, and under "before" what it was in the input.
   [[nodiscard]] Result<Value> metadata() const;
 
  private:

@@ -64,6 +64,13 @@ class MappedCheckpoint(Checkpoint):
         """The tensors of the inputs that nothing is made of, and the rule that drops each; None for rest="drop"."""
         return self._mapped.dropped()
 
+    @functools.cached_property
+    def lora(self) -> dict[str, Any] | None:
+        """Of an adapter that was mapped, what its adapter_config.json must say: r, use_rslora, target_modules, lora_alpha if it is
+        known, and rank_pattern and alpha_pattern for modules that have others. None if map() had no `lora`."""
+        text = self._mapped.lora()
+        return None if text is None else json.loads(text)
+
     def check(self) -> None:
         """Checks what only data can tell: that tensors which the map ties are equal, and zeros are zero. save() does so, too.
         Raises EspalierError with code "map_data"."""
@@ -183,16 +190,24 @@ def _read_text(name: str) -> str:
         raise EspalierError(f"{name} is not UTF-8: {error.reason} at byte {error.start}", "map_invalid") from None
 
 
-def _config_of(config: Any) -> str | None:
+def _texts_of(names: str | Iterable[str]) -> list[str]:
+    return [names] if isinstance(names, str) else list(names)
+
+
+def _configs_of(config: Any) -> list[str]:
     if config is None:
-        return None
+        return []
+    return [_config_of(each) for each in config] if isinstance(config, (list, tuple)) else [_config_of(config)]
+
+
+def _config_of(config: Any) -> str:
     if hasattr(config, "to_dict"):  # of transformers
         config = config.to_dict()
     if isinstance(config, Mapping):
         return json.dumps(dict(config), default=lambda _: None)  # what is no number is not asked for
     if isinstance(config, (str, os.PathLike)):
         return _read_text(os.fspath(config))
-    raise EspalierError(f"config must be a dict, or the name of a JSON file, not a {type(config).__name__}")
+    raise EspalierError(f"config must be a dict, the name of a JSON file, or a list of these, not a {type(config).__name__}")
 
 
 def _numbers_of(sizes: Mapping[str, float]) -> dict[str, float]:
@@ -221,6 +236,7 @@ def map(
     along: str | Iterable[str] = (),
     param_order: Iterable[str] = (),
     along_scaled: bool = False,
+    lora: str | Iterable[str] = (),
     rest: Literal["error", "keep", "drop"] | None = None,
     partial: bool = False,
     like: Path | Checkpoint | None = None,
@@ -235,7 +251,8 @@ def map(
     `inputs` is a checkpoint of any format, or a dict of labels and checkpoints: `{"": "base.safetensors", "lora":
     "adapter.safetensors"}` for a map whose names start with `lora::`. `key_map` is a name of key_maps(), a file that ends in
     .json, or a dict; for one map after the other, map what map() gave. `reverse` reads it from right to left. `sizes` gives words of the map their sizes and numbers, and
-    `config` is a model's configuration that has them: a dict, a file, or an object with to_dict().
+    `config` is a model's configuration that has them: a dict, a file, or an object with to_dict(); of a list of these, the
+    first that has a word counts.
 
     `at` is where the parameters stand, such as "model"; what stands elsewhere is kept. `along` says where the optimizer's
     state stands, with {param} and {slot}: "optimizer.state.{param}.{slot}". It follows its parameters; `along_scaled` also
@@ -244,6 +261,14 @@ def map(
     map says. `partial` leaves out the rules that go the other way only. `like` is a checkpoint with the names, shapes and
     dtypes that must come out, such as a saved tree of spec() or of meta tensors. `memory` bounds the bytes of tensors that are put
     together at a time.
+
+    `lora` says that the input is a LoRA adapter of what the map reads, and how factors are called on both sides: "peft",
+    "torchtune", "mlx", or names such as "{module}.lora_{a|b}.weight", or two of these with " <-> " between them:
+
+        espalier.map("adapter_model.safetensors", "phi3-torchtune", lora="peft <-> torchtune", config=["config.json", "adapter_config.json"])
+
+    Factors follow the rules of their weights: A [r, in] the columns, B [out, r] the rows. Where weights are joined, ranks grow, and alpha
+    with them: see MappedCheckpoint.lora.
 
     docs/key-maps.md describes the language. Raises EspalierError, whose code starts with "map_", and which names the rule,
     the tensors and the mend.
@@ -269,8 +294,8 @@ def map(
     template = like if like is None or isinstance(like, Checkpoint) else Checkpoint(like, threads=count)
     where = map_name if len(files) > 1 else f"{files[0][2]}: {map_name}"
     mapped = _core.Mapped.make(
-        text, files, reverse, partial, _numbers_of(sizes), _config_of(config), at, [along] if isinstance(along, str) else list(along),
-        list(param_order), along_scaled, rest, None if template is None else template._opened, check_int("memory", memory, 1, 2**62), count, where,
+        text, files, reverse, partial, _numbers_of(sizes), _configs_of(config), at, _texts_of(along),
+        list(param_order), along_scaled, _texts_of(lora), rest, None if template is None else template._opened, check_int("memory", memory, 1, 2**62), count, where,
     )  # fmt: skip
     made = MappedCheckpoint.__new__(MappedCheckpoint)
     made._options, made.name, made._path = {}, where, ""

@@ -249,6 +249,7 @@ class Cells {
     // From the last axis on, because strides follow from the axes behind; the order of the text is
     // restored by putting the choices of earlier axes outside.
     for (std::size_t i = axes.size(); i-- > 0;) {
+      axis_ = i;
       if (auto ok = prepend(axes[i], stride, all); !ok) return propagate(ok);
       stride *= size_of(axes[i]);
     }
@@ -302,6 +303,7 @@ class Cells {
       atom.size = size == sizes_.end() ? 0 : size->second;
     }
     atom.stride = static_cast<std::int64_t>(stride);
+    atom.axis = axis_;
     std::int64_t first = 0;
     if (term.is_reversed && atom.size > 0) {
       first = atom.stride * static_cast<std::int64_t>(atom.size - 1);
@@ -324,6 +326,7 @@ class Cells {
   }
 
   const Sizes& sizes_;
+  std::size_t axis_ = 0;
 };
 
 }  // namespace

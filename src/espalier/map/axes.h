@@ -82,6 +82,8 @@ struct Atom {
   std::uint64_t size = 1;
   /// Elements of the tensor from one step to the next; negative if the part is reversed.
   std::int64_t stride = 0;
+  /// The axis of the tensor that it is a part of.
+  std::size_t axis = 0;
 };
 
 /// One choice of a term for every sum of the axes: a block of the tensor's elements.

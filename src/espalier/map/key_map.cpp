@@ -117,6 +117,7 @@ class KeyMap::Parser {
     if (name == "tables") return take_tables(value);
     if (name == "dtypes") return take_dtypes(value);
     if (name == "along") return take_along(value);
+    if (name == "lora") return take_lora(value);
     if (name == "requires") return take_required(value);
     if (name == "rest") {
       auto rest = choose<MapRest>(
@@ -292,6 +293,21 @@ class KeyMap::Parser {
     return {};
   }
 
+  Result<void> take_lora(const JsonRef& value) {
+    if (!value.is_object()) return invalid_map("\"lora\" is no object");
+    const auto members = value.members();
+    if (auto ok = check_members(members); !ok) return ok;
+    for (const auto& [name, each] : members) {
+      if (name != "left" && name != "right") return invalid_map("\"lora\" has left and right");
+      auto& texts = name == "left" ? map_.lora_.left : map_.lora_.right;
+      if (auto ok = take_texts(name, each, texts); !ok) return ok;
+    }
+    if (map_.lora_.left.size() == map_.lora_.right.size()) return {};
+    return invalid_map("\"lora\" has " + std::to_string(map_.lora_.left.size()) +
+                       " names on the left and " + std::to_string(map_.lora_.right.size()) +
+                       " on the right; write one for each on both sides");
+  }
+
   // The long form of a rule, as programs make it.
   static Result<std::string> text_of(const JsonRef& rule) {
     if (const auto text = rule.text()) return std::string(*text);
@@ -413,6 +429,16 @@ std::string KeyMap::canonical() const {
     }
     member("unwrap");
     texts(each.unwrap);
+    out += '}';
+  }
+  // Maps from before there was such a member keep their hashes.
+  if (!lora_.left.empty()) {
+    member("lora");
+    out += '{';
+    member("left");
+    texts(lora_.left);
+    member("right");
+    texts(lora_.right);
     out += '}';
   }
   if (!required_.empty()) {

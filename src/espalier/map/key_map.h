@@ -67,6 +67,13 @@ struct MapAlong {
   std::map<std::string, Slot, std::less<>> slots;
 };
 
+/// How the factors of an adapter of LoRA are called: as LiftOptions::lora says, for each side;
+/// empty if the map does not say it.
+struct MapLora {
+  std::vector<std::string> left;
+  std::vector<std::string> right;
+};
+
 /// A parsed and checked map. Immutable; const access is thread-safe.
 class KeyMap {
  public:
@@ -91,6 +98,7 @@ class KeyMap {
   /// Dtypes of targets by glob patterns of their names, in order; the first that fits counts.
   const std::vector<std::pair<std::string, DType>>& dtypes() const { return dtypes_; }
   const MapAlong& along() const { return along_; }
+  const MapLora& lora() const { return lora_; }
   /// Words of a model's configuration, and the only numbers that the map is right for; true and
   /// false are 1 and 0, and of a list or an object the number of its members counts.
   const std::map<std::string, double, std::less<>>& required() const { return required_; }
@@ -112,6 +120,7 @@ class KeyMap {
   std::map<std::string, std::vector<Scalar>, std::less<>> sizes_;
   std::vector<std::pair<std::string, DType>> dtypes_;
   MapAlong along_;
+  MapLora lora_;
   std::map<std::string, double, std::less<>> required_;
 };
 

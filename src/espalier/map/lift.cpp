@@ -8,6 +8,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "espalier/map/adapter.h"
 #include "espalier/map/map_error.h"
 
 namespace espalier {
@@ -609,6 +610,9 @@ std::optional<MapAlong::Slot> known_slot(std::string_view name) {
 
 Result<MapPlan> plan_with_state(const KeyMap& map, std::vector<MapLeaf> leaves,
                                 const LiftOptions& options) {
+  if (!options.lora.empty() || has_factors(map, leaves, options)) {
+    return plan_with_adapter(map, std::move(leaves), options);
+  }
   const bool has_along = !options.along.empty() || !map.along().left.empty();
   if (!has_along && options.at.empty()) return MapPlan::make(map, std::move(leaves), options.plan);
   return MapLifter(map, std::move(leaves), options).plan();

@@ -45,12 +45,17 @@ struct LiftOptions {
   /// Names in the order in which parameters that are made get numbers; the others follow in that of
   /// the plan. MappedTrees takes it from the template.
   std::vector<std::string> made_order = {};
+  /// Where the factors of an adapter lie, in place of MapLora: names with {module} and {A|B}, or
+  /// the name of a framework, one for each side with " <-> " between them, or one for both. Then
+  /// the leaves are an adapter of what the map reads: see plan_with_adapter().
+  std::vector<std::string> lora = {};
   /// Whether moments of parameters that a rule scales by c are scaled by 1/c and 1/c^2. Without it
   /// such a rule is an error: the learning rate is then another one for these parameters.
   bool scales_moments = false;
 };
 
-/// MapPlan::make(), and the same for what lies along the parameters. Further errors:
+/// MapPlan::make(), and the same for what lies along the parameters, or what plan_with_adapter()
+/// makes if `lora` is given, or the map names factors that are among the leaves. Further errors:
 /// kMapInvalid for a pattern of `along`; kMapIncomplete if parameters of one target have state and
 /// others do not; kMapNotInvertible for state that cannot follow its parameter; kMapUndetermined
 /// for a number that is none of `params`; kMapData if a target is made of parameters of two groups.

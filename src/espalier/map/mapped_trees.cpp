@@ -15,6 +15,7 @@
 #include "espalier/base/json_tree.h"
 #include "espalier/base/limits.h"
 #include "espalier/base/real_text.h"
+#include "espalier/map/adapter.h"
 #include "espalier/map/leaves.h"
 #include "espalier/map/map_error.h"
 #include "espalier/tree/key_path.h"
@@ -745,6 +746,7 @@ Result<Value> MappedTrees::metadata(
     note += ':' + std::to_string(size);
   }
   note += '}';
+  if (plan_->adapter()) note += ",\"lora\":" + adapter_config(*plan_->adapter());
   if (!before.empty()) note += ",\"before\":" + before;
   note += '}';
   if (auto ok = all.set(KeyPath{"espalier.map"}, Value::string(std::move(note))); !ok)

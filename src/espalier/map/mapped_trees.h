@@ -66,8 +66,9 @@ class MappedTrees {
   static Value joined(std::vector<Output> outputs);
 
   /// The metadata of the inputs; where several have a key, the first one counts. "espalier.map" is
-  /// a JSON text: the map's name and hash, the direction, the sizes that were set, and under
-  /// "before" what it was in the input. `load` gives that of an input.
+  /// a JSON text: the map's name and hash, the direction, the sizes that were set, under
+  /// "lora" the adapter_config() of an adapter, and under "before" what it was in the input. `load`
+  /// gives that of an input.
   [[nodiscard]] Result<Value> metadata(
       const std::function<Result<Value>(std::size_t input)>& load) const;
 

@@ -18,10 +18,13 @@ std::optional<double> number_in(const JsonTree& json, std::string_view word) {
   for (;;) {
     const std::size_t end = word.find('.');
     if (!at.is_object()) return std::nullopt;
-    const auto member = at.member(word.substr(0, end));
+    // A key may have dots of its own: "alpha_pattern.layers.0.q_proj" is a member of
+    // "alpha_pattern".
+    const auto whole = at.member(word);
+    const auto member = whole ? whole : at.member(word.substr(0, end));
     if (!member) return std::nullopt;
     at = *member;
-    if (end == std::string_view::npos) break;
+    if (whole) break;
     word.remove_prefix(end + 1);
   }
   if (const auto integer = at.int64()) return static_cast<double>(*integer);
@@ -39,6 +42,15 @@ Result<std::function<std::optional<double>(const std::string& word)>> numbers_of
   if (!parsed) return propagate(parsed);
   const auto tree = std::make_shared<const JsonTree>(std::move(*parsed));
   return [text, tree](const std::string& word) { return number_in(*tree, word); };
+}
+
+std::function<std::optional<double>(const std::string& word)> either(
+    std::function<std::optional<double>(const std::string& word)> first,
+    std::function<std::optional<double>(const std::string& word)> second) {
+  return [first = std::move(first), second = std::move(second)](const std::string& word) {
+    const auto number = first(word);
+    return number ? number : second(word);
+  };
 }
 
 Result<void> set_numbers(const std::map<std::string, double>& numbers, MapPlanOptions& plan) {

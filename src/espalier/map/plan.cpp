@@ -14,15 +14,10 @@
 #include "espalier/map/blocks.h"
 #include "espalier/map/compute.h"
 #include "espalier/map/map_error.h"
+#include "espalier/map/pieces.h"
 
 namespace espalier {
 namespace {
-
-// Stops a rule that makes billions of pieces of a stranger's file.
-constexpr std::size_t kMaxPieces = std::size_t{1} << 24;
-// A shape of a few bytes could ask for as many tensors as it has rows, without any data.
-constexpr std::size_t kMaxTargets = std::size_t{1} << 20;
-constexpr std::size_t kBlockGatherBytes = 4096;
 
 // An element's position in a name's family, for the words that number tensors along an axis.
 using Index = std::vector<std::uint64_t>;
@@ -54,49 +49,6 @@ NumberStep::Kind inverse(NumberStep::Kind kind) {
       return NumberStep::Kind::kMultiply;
   }
   return kind;
-}
-
-// Puts the loops in the order of the target, and joins those that go on alike. Returns false if
-// there is nothing to copy.
-bool settle(std::vector<MapLoop>& loops) {
-  for (const MapLoop& loop : loops) {
-    if (loop.count == 0) return false;
-  }
-  std::erase_if(loops, [](const MapLoop& loop) { return loop.count == 1; });
-  const auto distance = [](std::int64_t stride) { return stride < 0 ? -stride : stride; };
-  std::stable_sort(loops.begin(), loops.end(), [&](const MapLoop& a, const MapLoop& b) {
-    return distance(a.to) > distance(b.to);
-  });
-  std::vector<MapLoop> joined;  // innermost first
-  for (std::size_t i = loops.size(); i-- > 0;) {
-    MapLoop* inner = joined.empty() ? nullptr : &joined.back();
-    const auto count = inner ? static_cast<std::int64_t>(inner->count) : 0;
-    if (inner && loops[i].from == count * inner->from && loops[i].to == count * inner->to) {
-      inner->count *= loops[i].count;
-    } else {
-      joined.push_back(loops[i]);
-    }
-  }
-  loops.assign(joined.rbegin(), joined.rend());
-  return true;
-}
-
-// Elements that stand together in source and target.
-std::uint64_t run_of(const MapPiece& piece) {
-  if (piece.loops.empty()) return 1;
-  const MapLoop& inner = piece.loops.back();
-  return inner.from == 1 && inner.to == 1 ? inner.count : 1;
-}
-
-bool is_whole_units(const MapPiece& piece, const MapUnit& unit) {
-  if (unit.elements == 1) return true;
-  const auto size = static_cast<std::int64_t>(unit.elements);
-  if (piece.from % size != 0 || piece.to % size != 0 || run_of(piece) % unit.elements != 0) {
-    return false;
-  }
-  return std::all_of(piece.loops.begin(), piece.loops.end() - 1, [&](const MapLoop& loop) {
-    return loop.from % size == 0 && loop.to % size == 0;
-  });
 }
 
 bool is_drop(const Rule& rule) { return rule.drops_left || rule.drops_right; }
@@ -145,19 +97,6 @@ Result<void> check_names(std::span<const MapTarget> targets) {
 }
 
 }  // namespace
-
-MapUnit unit_of(const MapLeaf& leaf) {
-  if (leaf.dtype == DType::kOpaque) return {leaf.block_elements, leaf.block_bytes};
-  const std::uint32_t bits = dtype_bits(leaf.dtype);
-  if (bits >= 8) return {1, bits / 8};
-  return bits == 6 ? MapUnit{4, 3} : MapUnit{8 / bits, 1};
-}
-
-std::uint64_t elements_of(std::span<const std::uint64_t> shape) {
-  std::uint64_t elements = 1;
-  for (const std::uint64_t size : shape) elements *= size;
-  return elements;
-}
 
 std::string_view work_name(MapWork work) {
   switch (work) {
@@ -243,6 +182,9 @@ class MapPlanner {
     return options_.reverse ? rule.drops_left : rule.drops_right;
   }
   const MapLeaf& leaf(std::uint32_t number) const { return plan_.leaves_[number]; }
+
+  bool has_all() const { return options_.parameters == MapParameters::kAll; }
+  bool are_adapted() const { return options_.parameters == MapParameters::kAdapted; }
 
   tl::unexpected<Error> failed(ErrorCode code, const std::string& message) const {
     return fail(code, "rule " + std::to_string(rule_ + 1) + ": " + message);
@@ -368,7 +310,7 @@ class MapPlanner {
     }
     if (is_drop(rule)) return {};
     if (found.empty()) {
-      if (rule.is_optional || options_.slot) return {};
+      if (rule.is_optional || options_.slot || !has_all()) return {};
       return failed(ErrorCode::kMapIncomplete,
                     "no tensor fits it: " + rule.text +
                         "; check the names, and --at if they stand below another one, or put '?' "
@@ -550,7 +492,7 @@ class MapPlanner {
 
   // State along a parameter keeps its dtype.
   std::optional<DType> wanted_dtype(const TensorTerm& written, const std::string& name) const {
-    if (options_.slot) return std::nullopt;
+    if (options_.slot || are_adapted()) return std::nullopt;
     if (written.as) return written.as;
     for (const auto& [pattern, dtype] : map_.dtypes()) {
       if (matches_glob(pattern, name)) return dtype;
@@ -685,10 +627,22 @@ class MapPlanner {
   };
 
   Result<void> plan_instance(const Rule& rule, Instance& instance, bool has_axes) {
+    const bool is_plain = std::all_of(read_side(rule).begin(), read_side(rule).end(),
+                                      [](const Part& part) { return as_plain(part).has_value(); });
+    if (!is_plain && options_.slot) {
+      return failed(ErrorCode::kMapNotInvertible,
+                    "it computes a parameter from several, and state along them has no such sum");
+    }
+    if (!is_plain && are_adapted()) {
+      return failed(ErrorCode::kMapNotInvertible,
+                    "it computes a tensor from " + first_name(instance) +
+                        " and others, and factors have no such sum; merge the adapter into its "
+                        "base, and map that");
+    }
     if (auto ok = look_up(instance); !ok) return ok;
     for (std::size_t t = 0; t < reads_.size(); ++t) {
       auto& candidates = instance.tensors[t];
-      if (candidates.empty() && reads_[t]->kind == TensorTerm::Kind::kTensor) {
+      if (candidates.empty() && reads_[t]->kind == TensorTerm::Kind::kTensor && !are_adapted()) {
         return incomplete(rule, instance, t);
       }
       // A tied parameter has one state, under one name.
@@ -717,8 +671,6 @@ class MapPlanner {
     if (auto ok = count_families(rule, instance, frame); !ok) return ok;
     if (auto ok = find_shapes(rule, instance, frame); !ok) return ok;
     if (auto ok = check_equals(instance, frame); !ok) return ok;
-    const bool is_plain = std::all_of(read_side(rule).begin(), read_side(rule).end(),
-                                      [](const Part& part) { return as_plain(part).has_value(); });
     return is_plain ? gather(rule, instance, frame) : merge(rule, instance, frame);
   }
 
@@ -750,14 +702,16 @@ class MapPlanner {
     return {};
   }
 
+  // The first tensor of an instance that is there.
+  std::string first_name(const Instance& instance) const {
+    for (const auto& candidates : instance.tensors) {
+      if (!candidates.empty()) return in_quotes(leaf(candidates.begin()->second.front().leaf).name);
+    }
+    return {};
+  }
+
   tl::unexpected<Error> incomplete(const Rule& rule, const Instance& instance, std::size_t missing,
                                    std::size_t name_number = 0) const {
-    std::string there;
-    for (const auto& candidates : instance.tensors) {
-      if (candidates.empty()) continue;
-      there = leaf(candidates.begin()->second.front().leaf).name;
-      break;
-    }
     CaptureValues values = instance.values;
     for (auto& value : values) {
       if (!value) value = CaptureValue{};
@@ -765,13 +719,14 @@ class MapPlanner {
     const std::string name = reads_[missing]->names[name_number].pattern.write(values);
     (void)rule;
     return failed(ErrorCode::kMapIncomplete,
-                  "found " + in_quotes(there) + " but not " + in_quotes(name));
+                  "found " + first_name(instance) + " but not " + in_quotes(name));
   }
 
   // The words that number tensors: each from 0 on without a gap, and a tensor for every choice.
   Result<void> count_families(const Rule& rule, const Instance& instance, Frame& frame) {
     for (std::size_t t = 0; t < reads_.size(); ++t) {
-      if (reads_[t]->kind != TensorTerm::Kind::kTensor) continue;
+      // What an adapter lacks has as many tensors as the others.
+      if (instance.tensors[t].empty()) continue;
       const auto words = stacked_words(rule, *reads_[t], written_side(rule));
       std::uint64_t combinations = 1;
       for (std::size_t k = 0; k < words.size(); ++k) {
@@ -809,7 +764,7 @@ class MapPlanner {
   Result<void> find_shapes(const Rule& rule, const Instance& instance, Frame& frame) {
     for (std::size_t t = 0; t < reads_.size(); ++t) {
       const Axes& axes = *reads_[t]->axes();
-      if (reads_[t]->kind != TensorTerm::Kind::kTensor) {
+      if (instance.tensors[t].empty()) {
         frame.read_axes.push_back(axes);
         continue;
       }
@@ -837,6 +792,7 @@ class MapPlanner {
       }
       frame.rest = rest;
     }
+    for (Axes& axes : frame.read_axes) axes = written_axes(axes, frame);
     if (auto ok = solve_all(instance, frame); !ok) return ok;
     for (std::size_t t = 0; t < reads_.size(); ++t) {
       if (auto ok = check_known(frame.read_axes[t], *reads_[t], instance.tensors[t], frame); !ok) {
@@ -860,7 +816,7 @@ class MapPlanner {
     for (std::size_t known = frame.sizes.size() + 1; known != frame.sizes.size();) {
       known = frame.sizes.size();
       for (std::size_t t = 0; t < reads_.size(); ++t) {
-        if (reads_[t]->kind != TensorTerm::Kind::kTensor) continue;
+        if (instance.tensors[t].empty()) continue;
         const MapLeaf& source = leaf(instance.tensors[t].begin()->second.front().leaf);
         if (auto ok = solve(frame.read_axes[t], source.shape, frame.sizes); !ok) {
           return failed(ErrorCode::kMapShape,
@@ -883,6 +839,9 @@ class MapPlanner {
       from = in_quotes(source.name) + ' ' + printed(source.shape);
     } else if (tensor.kind == TensorTerm::Kind::kTensor) {
       from = in_quotes(tensor.names.front().pattern.write(filled(frame.values))) + ' ' + from;
+    }
+    if (are_adapted() && candidates.empty() && tensor.kind == TensorTerm::Kind::kTensor) {
+      from += ", which the adapter lacks";
     }
     // One that the map computes, if the configuration lacks it: a size of another word, such as a
     // number of heads, may differ between tensors.
@@ -1123,18 +1082,20 @@ class MapPlanner {
       return for_each_index(rule, written.words, frame, [&](const Index& to_index) -> Result<void> {
         MapPiece piece;
         piece.steps = *step;
-        if (from.kind == TensorTerm::Kind::kTensor) {
-          piece.source = instance.tensors[source.tensor].at(from_index).front().leaf;
+        if (const auto& there = instance.tensors[source.tensor]; !there.empty()) {
+          piece.source = there.at(from_index).front().leaf;
         }
         piece.from = source.cell.base + position(rule, written.words, to_index, source.cell);
         piece.to = target.cell.base + position(rule, from_words, from_index, target.cell);
         for (const Atom& atom : source.cell.atoms) {
           for (const Atom& other : target.cell.atoms) {
-            if (other.id == atom.id) piece.loops.push_back({atom.size, atom.stride, other.stride});
+            if (other.id != atom.id) continue;
+            piece.loops.push_back({atom.size, atom.stride, other.stride});
+            if (are_adapted()) piece.axes.emplace_back(atom.axis, other.axis);
           }
         }
         if (++pieces_ > kMaxPieces) return too_many();
-        if (!settle(piece.loops)) return {};
+        if (are_adapted() ? is_empty(piece) : !settle(piece.loops)) return {};
         if (piece.source == MapPiece::kZeros) {
           for (MapLoop& loop : piece.loops) loop.from = 0;
         }
@@ -1147,6 +1108,11 @@ class MapPlanner {
         return add_piece(made.at(to_index), std::move(piece));
       });
     });
+  }
+
+  static bool is_empty(const MapPiece& piece) {
+    return std::any_of(piece.loops.begin(), piece.loops.end(),
+                       [](const MapLoop& loop) { return loop.count == 0; });
   }
 
   // Where the elements of one choice of words stand in a cell that has them as axes.
@@ -1197,6 +1163,11 @@ class MapPlanner {
     for (const MapPiece& piece : target.pieces) {
       if (piece.source != MapPiece::kZeros) source = &leaf(piece.source);
     }
+    if (are_adapted()) {
+      // Of missing tensors alone, there is nothing to adapt.
+      if (source != nullptr) add(std::move(target));
+      return {};
+    }
     if (source == nullptr && elements_of(target.shape) > 0) {
       return failed(ErrorCode::kMapShape,
                     in_quotes(target.name) + " would be zeros alone, of no dtype");
@@ -1207,7 +1178,7 @@ class MapPlanner {
       target.dtype = source->dtype;
       if (auto ok = check_units(target, *source); !ok) return ok;
     }
-    target.work = work_of(target);
+    target.work = work_of(target, plan_.leaves_);
     if (const auto dtype = wanted_dtype(tensor, target.name)) {
       if (auto ok = cast(target, *dtype); !ok) return ok;
     }
@@ -1243,7 +1214,7 @@ class MapPlanner {
   Result<void> check_units(const MapTarget& target, const MapLeaf& source) const {
     const MapUnit unit = unit_of(source);
     for (const MapPiece& piece : target.pieces) {
-      if (is_identity(target, piece) || is_whole_units(piece, unit)) continue;
+      if (is_identity(target, piece, plan_.leaves_) || is_whole_units(piece, unit)) continue;
       return failed(ErrorCode::kMapShape,
                     in_quotes(source.name) + " is " + std::string(dtype_name(source.dtype)) +
                         ", whose elements come in blocks of " + std::to_string(unit.elements) +
@@ -1252,40 +1223,8 @@ class MapPlanner {
     return {};
   }
 
-  bool is_identity(const MapTarget& target, const MapPiece& piece) const {
-    if (piece.source == MapPiece::kZeros || piece.from != 0 || piece.to != 0) return false;
-    const std::uint64_t elements = elements_of(target.shape);
-    const std::uint64_t own = elements_of(leaf(piece.source).shape);
-    if (elements != own) return false;
-    if (elements == 1) return true;
-    return piece.loops.size() == 1 && run_of(piece) == elements;
-  }
-
-  MapWork work_of(const MapTarget& target) const {
-    const bool is_reordered =
-        target.pieces.size() != 1 || !is_identity(target, target.pieces.front());
-    if (!is_reordered) {
-      // What is only given another shape is copied, because a rename takes the tensor as it is.
-      const bool is_reshaped = leaf(target.pieces.front().source).shape != target.shape;
-      return is_reshaped ? MapWork::kBlockGather : MapWork::kRename;
-    }
-    for (const MapPiece& piece : target.pieces) {
-      if (piece.source == MapPiece::kZeros) continue;
-      const MapUnit unit = unit_of(leaf(piece.source));
-      const std::uint64_t bytes = run_of(piece) / unit.elements * unit.bytes;
-      // A piece that is one run is as good as any, however short.
-      if (bytes < kBlockGatherBytes && piece.loops.size() > 1) return MapWork::kStrided;
-      if (run_of(piece) == 1 && !piece.loops.empty()) return MapWork::kStrided;
-    }
-    return MapWork::kBlockGather;
-  }
-
   Result<void> merge(const Rule& rule, const Instance& instance, const Frame& frame) {
     const TensorTerm& tensor = *writes_.front();
-    if (options_.slot) {
-      return failed(ErrorCode::kMapNotInvertible,
-                    "it computes a parameter from several, and state along them has no such sum");
-    }
     const Axes axes = *tensor.axes();
     if (auto ok = check_known(axes, tensor, {}, frame); !ok) return ok;
     const auto cells = cells_of(axes, frame.sizes);
@@ -1369,6 +1308,7 @@ class MapPlanner {
 
   // A word means one family of numbers, wherever it stands.
   Result<void> check_families() {
+    if (!has_all()) return {};
     for (const auto& [word, by_rule] : families_) {
       const std::set<std::uint64_t>* first = nullptr;
       std::uint32_t first_rule = 0;

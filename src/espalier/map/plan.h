@@ -74,8 +74,12 @@ struct MapPiece {
   /// The first element in the source and in the target.
   std::int64_t from = 0;
   std::int64_t to = 0;
-  /// Outermost first in the target; joined where source and target go on alike.
+  /// Outermost first in the target; joined where source and target go on alike. Of an adapted
+  /// weight, see MapParameters::kAdapted, one for each word of the rule that both have.
   std::vector<MapLoop> loops = {};
+  /// Of such a weight: the axes of source and target that each loop goes along. Empty if source and
+  /// target have the same shape.
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> axes = {};
   /// Applied to each element, in order, before it is rounded to the target's dtype.
   std::vector<MapStep> steps = {};
 };
@@ -130,7 +134,7 @@ struct MapTarget {
   std::vector<std::uint64_t> shape = {};
   /// The words of the axes, where each axis is one word; for names of axes.
   std::vector<std::string> words = {};
-  /// Disjoint, and together the whole target.
+  /// Together the whole target, and disjoint; but if the first one is zeros, others may lie in it.
   std::vector<MapPiece> pieces = {};
   /// In place of pieces, if the target is computed from several tensors. In the order of the
   /// target's loops.
@@ -165,6 +169,13 @@ struct MapRuleCount {
   MapWork work = MapWork::kRename;
 };
 
+/// Which parameters the leaves of a plan are.
+enum class MapParameters : std::uint8_t {
+  kAll,
+  kSome,     // rules may be unused, and numbers in names may have gaps
+  kAdapted,  // weights that an adapter changes: for plan_with_adapter()
+};
+
 struct MapPlanOptions {
   /// Reads names of the right side, and writes those of the left one.
   bool reverse = false;
@@ -182,6 +193,25 @@ struct MapPlanOptions {
   /// and arithmetic does what it does to such state. See plan_with_state().
   std::optional<MapAlong::Slot> slot = std::nullopt;
   bool scales_moments = false;
+  /// Of kAdapted, tensors that a rule lacks are zeros, if their sizes follow from others; dtypes
+  /// stay; and pieces are told word by word.
+  MapParameters parameters = MapParameters::kAll;
+};
+
+/// A module whose weight an adapter changes, after a map.
+struct MapAdapted {
+  std::string module;
+  std::uint64_t rank = 0;
+  /// What the product of the factors is scaled by, times the rank, or its root; nothing if it is
+  /// not known, and stays.
+  std::optional<double> alpha = std::nullopt;
+};
+
+/// The adapter that a map makes.
+struct MapAdapter {
+  /// Whether factors are scaled by alpha/sqrt(rank), and not by alpha/rank.
+  bool is_rank_stabilized = false;
+  std::vector<MapAdapted> modules = {};
 };
 
 /// A proved plan. Immutable; const access is thread-safe.
@@ -211,10 +241,13 @@ class MapPlan {
   /// The parameters of each group of an optimizer, in the order of their new numbers; empty if
   /// LiftOptions::params is.
   const std::vector<std::vector<std::string>>& param_groups() const { return param_groups_; }
+  /// Of plan_with_adapter().
+  const std::optional<MapAdapter>& adapter() const { return adapter_; }
 
  private:
   friend class MapPlanner;
   friend class MapLifter;
+  friend class AdapterPlanner;
   MapPlan() = default;
   // Of the plans of several sets of leaves: sorts the targets. kNameCollision.
   [[nodiscard]] static Result<MapPlan> merged(MapPlan plan);
@@ -227,6 +260,7 @@ class MapPlan {
   std::vector<Dropped> dropped_;
   std::uint64_t kept_ = 0;
   std::vector<std::vector<std::string>> param_groups_;
+  std::optional<MapAdapter> adapter_;
 };
 
 /// Why a rule has no inverse, or is not exact; empty if it is. In the given direction of reading.

@@ -32,10 +32,15 @@ export interface MapOptions {
   readonly paramOrder?: readonly string[] | undefined
   /** Scales the state of parameters that the map scales. */
   readonly alongScaled?: boolean | undefined
+  /**
+   * That the checkpoint is a LoRA adapter of what the map reads, and how factors are called: `peft`, `torchtune`, `mlx`, names such
+   * as `{module}.lora_{a|b}.weight`, or two of these with ` <-> ` between them.
+   */
+  readonly lora?: string | readonly string[] | undefined
   /** Sizes of words of the map, and numbers that it computes with. */
   readonly sizes?: Readonly<Record<string, number>> | undefined
-  /** A model's configuration that has them, such as a parsed config.json. */
-  readonly config?: object | undefined
+  /** A model's configuration that has them, such as a parsed config.json; of several, the first that has a word counts. */
+  readonly config?: object | readonly object[] | undefined
   /** Further checkpoints, by the labels of their names. */
   readonly inputs?: Readonly<Record<string, Checkpoint>> | undefined
   /** Where core-map.wasm is, if not beside this package. */
@@ -58,6 +63,18 @@ export interface MapTarget {
   readonly sources: readonly string[]
 }
 
+/** Ranks and alphas, in the words of adapter_config.json. */
+export interface MappedLora {
+  readonly r: number
+  /** Absent if it is not known. */
+  readonly lora_alpha?: number
+  readonly use_rslora: boolean
+  /** Of modules that have others, by name. */
+  readonly rank_pattern: Readonly<Record<string, number>>
+  readonly alpha_pattern: Readonly<Record<string, number>>
+  readonly target_modules: readonly string[]
+}
+
 /** What a map makes of checkpoints. */
 export interface Mapped {
   /**
@@ -68,17 +85,22 @@ export interface Mapped {
   readonly targets: readonly MapTarget[]
   /** The tensors that nothing is made of, and the rules that drop them, or null. */
   readonly dropped: readonly { readonly name: string; readonly rule: number | null }[]
+  /** Of an adapter: what its adapter_config.json must say. */
+  readonly lora?: MappedLora
 }
 
 /** See Checkpoint.map(). @param inputs the checkpoints and their labels */
 export async function map(inputs: readonly (readonly [string, Opened])[], keyMap: KeyMapInput, options: MapOptions): Promise<Mapped> {
-  const { reverse, partial, rest, at, along, paramOrder, alongScaled, sizes, config, mapCore, signal } = options
+  const { reverse, partial, rest, at, along, paramOrder, alongScaled, lora, sizes, config, mapCore, signal } = options
   const core = await Core.load(mapCore ?? mapCoreAddress(), 'espalier_mapping', signal)
   const mapping = new Mapping(core)
   for (const [label, { tree }] of inputs) mapping.add(tree, label)
   mapping.plan(
     textOf(core, keyMap),
-    jsonOf('the options', { reverse, partial, rest, at, along: typeof along === 'string' ? [along] : along, param_order: paramOrder, along_scaled: alongScaled, numbers: sizes, config }),
+    jsonOf('the options', {
+      ...{ reverse, partial, rest, at, along: listOf(along), param_order: paramOrder, along_scaled: alongScaled, lora: listOf(lora), numbers: sizes },
+      config: Array.isArray(config) ? Object.assign({}, ...[...config].reverse()) : config,
+    }),
   )
   const plan = JSON.parse(mapping.text()) as Omit<Mapped, 'checkpoint'>
   const tree = mapping.tree()
@@ -86,6 +108,10 @@ export async function map(inputs: readonly (readonly [string, Opened])[], keyMap
   const source = new MappedSource(mapping, tree.info.fileLength, inputs.map(([, opened]) => opened))
   const opened = { tree, reader: new RangeReader(source, {}), engine: shared(first.engine), fullCore: first.fullCore }
   return { checkpoint: new Checkpoint(opened), ...plan }
+}
+
+function listOf(texts: string | readonly string[] | undefined): readonly string[] | undefined {
+  return typeof texts === 'string' ? [texts] : texts
 }
 
 function textOf(core: Core, keyMap: KeyMapInput): string {

@@ -65,7 +65,7 @@ export function parseLink(hash: string): Link {
 }
 
 /** What a link may say of a map: no place where something is fetched from. */
-const FIELDS = ['reverse', 'partial', 'rest', 'at', 'along', 'alongScaled', 'sizes', 'config'] as const
+const FIELDS = ['reverse', 'partial', 'rest', 'at', 'along', 'alongScaled', 'lora', 'sizes', 'config'] as const
 
 function optionsOf(text: string): MapOptions {
   try {

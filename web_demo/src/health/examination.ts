@@ -3,7 +3,7 @@ import type { Examination, TensorSurvey } from 'espalier'
 import { useEffect, useReducer } from 'preact/hooks'
 import { EXAMPLE, isLocal, type OpenFile } from '../data/open-file'
 
-/** Stored bytes that are read at first: of local files some seconds' worth, of others what a page may cost. */
+/** Bytes that are read or decoded at first: of local files some seconds' worth, of others what a page may cost. */
 const LOCAL_BYTES = 2 * 2 ** 30
 const REMOTE_BYTES = 64 * 2 ** 20
 /** Milliseconds after opening, so that the first look at a file is not slowed down. */
@@ -37,7 +37,7 @@ export class FileExamination {
     this.#file = file
   }
 
-  /** Bytes that it reads at first. */
+  /** Bytes that it reads or decodes at first. */
   get budget(): number {
     return isLocal(this.#file) ? LOCAL_BYTES : REMOTE_BYTES
   }

@@ -156,8 +156,8 @@ export function App() {
     for (const [i, { url, key, map }] of wanted.entries()) {
       const known = last.current.files.find((file) => file.address === url && file.map?.map === map?.map)
       const file = known ?? (await add([url], { key, map, isMore: i > 0 }))
-      if (known && key !== undefined) {
-        const found = nearest(known, key)
+      if (known) {
+        const found = nearest(known, key ?? '')
         select(known, found.item, found.isExact ? undefined : key)
       }
       if (i === shown) toShow = file

@@ -4,6 +4,7 @@ import { open, write } from 'espalier'
 import { runNow } from '../build/data/slices.js'
 import { findMatches, joined, parseBytes, sortMatches } from '../build/tree/filter.js'
 import { NO_FILTER } from '../build/tree/filter-fields.js'
+import { parseFilter } from '../build/tree/filter-text.js'
 import { PatternSteps } from '../build/tree/pattern-steps.js'
 import { Outline } from '../build/tree/outline.js'
 
@@ -112,6 +113,37 @@ test('a pattern is followed name by name as the package matches it', async () =>
     assert.deepEqual(matched, Array.from(tree.find(pattern, { ignoreCase: true }), ({ path }) => path), pattern)
   }
   for (const pattern of ['[ab]', '{a,b}', 'a//b', 'a**', '', '~2a', 'a\\\\']) assert.equal(PatternSteps.takes(pattern.replaceAll('\\\\', '\\')), false, pattern)
+})
+
+test('wildcards in a name', async () => {
+  const names = ['', 'a', 'b', 'ab', 'ba', 'aab', 'abab', 'ababb', 'xaybz', 'a*b', 'a?b', '?', '*', 'A.B', '😀', 'a😀b', 'é']
+  const tree = await open(await write(Object.fromEntries(names.map((name) => [name, 1]))))
+  const patterns = ['*', '?', '??', '*?', '?*', '*?*', 'a*', '*b', 'a*b', '*a*b', '*ab', '*ab*b', 'a*b*b', 'a?b', '*a?b*', '?a*?', '*?b', 'a\\*b', 'a\\?b', '\\*', '\\?', '\\A*', 'A\\.*', '*😀*', '?😀?', '*\u{1f600}']
+  for (const pattern of patterns) {
+    const steps = new PatternSteps(pattern)
+    assert.ok(PatternSteps.takes(pattern), pattern)
+    const matched = Array.from(tree.root.children, ({ path }) => path).filter((path) => steps.accepts(steps.step(steps.start, path)))
+    assert.deepEqual(matched, Array.from(tree.find(pattern, { ignoreCase: true }), ({ path }) => path), pattern)
+  }
+})
+
+test('no filter takes longer than its text times the names', async () => {
+  const key = 'a'.repeat(10_000)
+  const large = await open(await write({ [key]: { x: 1 }, many: Array.from({ length: 100_000 }, (_, i) => i) }))
+  const start = performance.now()
+  const none = ['*a'.repeat(500) + '*b', '*?'.repeat(500) + 'b', `/${'*a'.repeat(500)}*b`, '?*'.repeat(1000) + 'b']
+  for (const text of none) assert.deepEqual(foundIn(large, { text }), [], text)
+  assert.deepEqual(foundIn(large, { text: `${'*a'.repeat(500)}*/x` }), [`${key}/x`])
+  assert.deepEqual(foundIn(large, { text: '{a,aa}'.repeat(500) + 'b' }), [])
+  // The package does not take so many names.
+  assert.equal(PatternSteps.takes('**/'.repeat(50_000) + 'x'), false)
+  assert.throws(() => foundIn(large, { text: '**/'.repeat(1000) + 'x' }), { code: 'invalid_pattern' })
+  for (const text of ['a|'.repeat(50_000), 'a '.repeat(50_000)]) assert.throws(() => foundIn(large, { text }), /at most 100 words, and this one has 50,000/)
+  assert.equal(foundIn(large, { text: 'a '.repeat(100) }).length, 100_003)
+  // What a link has after &size=, and names that were split at dots.
+  assert.throws(() => parseBytes(`1${' '.repeat(100_000)}x`), /is not a size/)
+  assert.equal(parseFilter(`.${'[/'.repeat(2000)}`, true).length, 1)
+  assert.ok(performance.now() - start < 5000, `${performance.now() - start} ms`)
 })
 
 test('matches are sorted by path, parameters and bytes', () => {

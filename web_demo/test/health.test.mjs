@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { FileExamination } from '../build/health/examination.js'
 import { layerSeries } from '../build/health/layer-series.js'
 import { COLUMNS, toCsv } from '../build/health/survey-columns.js'
 
@@ -31,4 +32,27 @@ test('a figure that a tensor lacks is empty', () => {
   const min = COLUMNS.find(({ id }) => id === 'min')
   assert.equal(min.text(survey('a', { finite: 0 })), '')
   assert.equal(min.text(survey('a', { min: 12345678n })), '1.235e7')
+})
+
+test('only a file on this device is read without a click, also through a key map', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const of = (input, url, map) => {
+    let most
+    const checkpoint = { tensors: () => [], examine: async ({ maxBytes }) => ({ surveys: [], findings: [], unexamined: [], maxBytes: most = maxBytes }) }
+    const examination = new FileExamination({ input, url, map, checkpoint })
+    examination.startSoon()
+    t.mock.timers.tick(5000)
+    return [examination.budget, most]
+  }
+  const map = { map: 'unwrap', options: {} }
+  const [local, remote] = [2 * 2 ** 30, 64 * 2 ** 20]
+  const file = new File([], 'a.safetensors')
+  assert.deepEqual(of(file, undefined, undefined), [local, local])
+  assert.deepEqual(of(file, undefined, map), [local, local])
+  assert.deepEqual(of('files/0/a.safetensors', undefined, undefined), [local, local], 'from espalier view')
+  assert.deepEqual(of('https://h/a.safetensors', 'https://h/a.safetensors', undefined), [remote, undefined])
+  // A mapped file has no address for programs, but it still comes over the network.
+  assert.deepEqual(of('https://h/a.safetensors', undefined, map), [remote, undefined])
+  assert.equal(of('files/0/../../large.safetensors', undefined, undefined)[1], undefined, 'the page has other files beside it')
+  assert.equal(of('example.espalier', undefined, map)[1], remote, 'the example is small')
 })

@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { open, write } from 'espalier'
 import { formatLink, parseLink } from '../build/data/link.js'
+import { nearest } from '../build/data/use-files.js'
+import { Outline } from '../build/tree/outline.js'
 
 const one = (url, key, map) => ({ files: [{ url, key, map }] })
 
@@ -41,4 +44,30 @@ test('a link can ask for the list, for a run, or for nothing', () => {
 
 test('paths stay readable', () => {
   assert.equal(formatLink(one('tests/a.espalier', 'model/0')), '#url=tests/a.espalier&key=model/0')
+})
+
+test('a link that names a missing key leads to its nearest container', async () => {
+  const checkpoint = await open(await write({ a: { 'b/c': [{ d: 1 }, 2], 8: 1 } }))
+  const outline = new Outline(checkpoint)
+  const found = (key) => {
+    const { item, isExact } = nearest({ checkpoint, outline }, key)
+    return [outline.node(item).path, isExact]
+  }
+  for (const key of ['', 'a', 'a/b~1c', 'a/b~1c/0/d', 'a/b~1c/1']) assert.deepEqual(found(key), [key, true])
+  assert.deepEqual(found('/a/'), ['a', true])
+  for (const [key, container] of [['b', ''], ['/b', ''], ['~9/a', ''], ['a/x/y', 'a'], ['a//b~1c', 'a'], ['a/~9', 'a'], ['a/b~1c/0/d/e/f', 'a/b~1c/0/d'], ['a/b~1c/2', 'a/b~1c']]) {
+    assert.deepEqual(found(key), [container, false], key)
+  }
+})
+
+test('a link with a very long key does not freeze the page', async () => {
+  const checkpoint = await open(await write({ a: { a: 1 } }))
+  const outline = new Outline(checkpoint)
+  const start = performance.now()
+  assert.deepEqual(nearest({ checkpoint, outline }, 'a/'.repeat(500_000)), { item: checkpoint.get('a/a').id, isExact: false })
+  assert.ok(performance.now() - start < 1000)
+  // The format has no key path above 16 KiB.
+  const { files, fields } = parseLink(`#url=x&key=${'a'.repeat(100_000)}&filter=${'b'.repeat(100_000)}`)
+  assert.equal(files[0].key.length, 16_385, 'it is still a key that no file has')
+  assert.equal(fields.filter.length, 16_385)
 })

@@ -31,6 +31,9 @@ export interface Link {
   readonly fields: Readonly<Record<string, string>>
 }
 
+/** More of a key or of a setting is not taken from a link. A key path of the format has at most 16 KiB, and a longer one stays too long. */
+const LONGEST = (16 << 10) + 1
+
 /** Parses the part of an address from '#' on. A key and a map belong to the address before them. */
 export function parseLink(hash: string): Link {
   const text = hash.replace(/^#/, '')
@@ -48,12 +51,12 @@ export function parseLink(hash: string): Link {
   }
   for (const [name, value] of new URLSearchParams(text)) {
     if (name === 'url') files.push({ url: value, ...(files.length === 0 ? loose : {}) })
-    else if (name === 'key') add({ key: value })
+    else if (name === 'key') add({ key: value.slice(0, LONGEST) })
     else if (name === 'map') add({ map: { map: value, options: {} } })
     else if (name === 'map-options') add(files.at(-1)?.map ? { map: { map: files.at(-1)!.map!.map, options: optionsOf(value) } } : {})
     else if (name === 'shown') shown = Number(value)
     else if (name === 'run') run = value
-    else fields[name] = value
+    else fields[name] = value.slice(0, LONGEST)
   }
   return {
     files,

@@ -18,7 +18,7 @@ export interface OpenFile {
   /** Whether its dotted names are shown as a tree. */
   readonly areNamesNested: boolean
   readonly name: string
-  /** The full address, which programs can open; undefined for local files. */
+  /** The full address, by which programs open what is shown; undefined for local files, and through a key map. */
   readonly url: string | undefined
   /** The address in links to it; undefined for local files. */
   readonly address: string | undefined
@@ -50,9 +50,11 @@ const SERVED = /^files\/\d+\//
 
 let opened = 0
 
-/** Whether a file's bytes are on this machine: reading them is fast and costs nothing. */
-export function isLocal({ input }: OpenFile): boolean {
-  return typeof input !== 'string' || SERVED.test(input)
+/** Whether a file's bytes are on this device: reading them is fast and costs nothing. */
+export function isLocal({ input }: Pick<OpenFile, 'input'>): boolean {
+  if (typeof input !== 'string') return true
+  // Resolved, because a link may say files/0/../large.safetensors, which is any file beside the page.
+  return SERVED.test(input) && SERVED.test(new URL(input, 'http://page/').pathname.slice(1))
 }
 
 /** The name of an input. */
@@ -103,7 +105,7 @@ export async function openFile(input: Input, options: HowToOpen & { readonly map
     areNamesNested: options.nest === true,
     name: map ? `${nameOf(input)} through ${titleOf(map.map)}` : nameOf(input),
     // A file from `espalier view` is local, and its address is gone when that program ends.
-    url: map || typeof source !== 'string' || (typeof input === 'string' && SERVED.test(input)) ? undefined : source,
+    url: map || typeof source !== 'string' || isLocal({ input }) ? undefined : source,
     address: typeof input === 'string' ? input : undefined,
     map,
     checkpoint,

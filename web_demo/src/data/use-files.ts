@@ -1,4 +1,5 @@
 // Opens, selects and closes files.
+import type { Checkpoint, Node } from 'espalier'
 import { useCallback, useRef, useState } from 'preact/hooks'
 import type { OpeningState } from '../open/opening'
 import { part } from '../ui/lazy'
@@ -180,15 +181,32 @@ function firstOfSeveral(inputs: readonly Input[]): readonly Input[] {
   return [...inputs].sort((a, b) => rank(a) - rank(b))
 }
 
-/** The item of a key path, or else of its nearest container that the file has. */
+/**
+ * The item of a key path, or else of its nearest container that the file has. A link may name a path of very many names:
+ * looking up one container after the other would freeze the page, so this halves the path instead.
+ */
 export function nearest({ checkpoint, outline }: OpenFile, key: string): { readonly item: number; readonly isExact: boolean } {
-  for (let path = key; path !== ''; path = path.includes('/') ? path.slice(0, path.lastIndexOf('/')) : '') {
-    try {
-      const node = checkpoint.get(path)
-      if (node) return { item: node.id, isExact: path === key }
-    } catch {
-      // Not a key path: perhaps its beginning is one.
-    }
+  const ends = Array.from(key.matchAll(/\//g), ({ index }) => index)
+  if (key !== '') ends.push(key.length)
+  let item = outline.tops[0]!
+  // A container that the file lacks has nothing in it.
+  let [known, lacking] = [0, ends.length]
+  while (known < lacking) {
+    const middle = (known + lacking) >> 1
+    const node = nodeAt(checkpoint, key.slice(0, ends[middle]))
+    if (node) {
+      item = node.id
+      known = middle + 1
+    } else lacking = middle
   }
-  return { item: outline.tops[0]!, isExact: key === '' }
+  return { item, isExact: known === ends.length }
+}
+
+/** The node of a path; undefined also for text that is no key path. */
+function nodeAt(checkpoint: Checkpoint, path: string): Node | undefined {
+  try {
+    return checkpoint.get(path)
+  } catch {
+    return undefined
+  }
 }

@@ -11,6 +11,9 @@ export interface Shown {
   readonly fields: Readonly<Record<string, string>>
 }
 
+/** Marks the entries of this page load. Those from before a reload have the numbers of files that are numbered otherwise now. */
+const LOAD = Math.random()
+
 /**
  * Records each change of what is shown.
  * @param shown undefined while nothing is open
@@ -21,16 +24,17 @@ export interface Shown {
  */
 export function useHistory(shown: Shown | undefined, link: string, restore: (shown: Shown) => void, follow: () => void): (step: Step) => void {
   const step = useRef<Step>('replace')
-  const text = JSON.stringify(shown)
+  const entry = shown && { load: LOAD, ...shown }
+  const text = JSON.stringify(entry)
   useEffect(() => {
-    if (!shown) return
+    if (!entry) return
     const before = JSON.stringify(history.state ?? undefined)
     if (before === text && location.hash === link) return
     // A file may be open before it is shown: the step is still to come.
-    const isStep = step.current === 'push' && before !== undefined && before !== text
+    const isStep = step.current === 'push' && isOfThisLoad(history.state) && before !== text
     if (before !== text) step.current = 'replace'
     try {
-      history[isStep ? 'pushState' : 'replaceState'](shown, '', link || location.pathname + location.search)
+      history[isStep ? 'pushState' : 'replaceState'](entry, '', link || location.pathname + location.search)
     } catch {
       // Some browsers refuse after a hundred changes in half a minute. The next change brings the address up to date.
     }
@@ -38,7 +42,8 @@ export function useHistory(shown: Shown | undefined, link: string, restore: (sho
 
   useEffect(() => {
     const onPop = ({ state }: PopStateEvent): void => {
-      if (state) restore(state as Shown)
+      if (isOfThisLoad(state)) restore(state)
+      else if (state !== null) follow()
     }
     // Without a state, the user has changed the address.
     const onHash = (): void => {
@@ -54,4 +59,8 @@ export function useHistory(shown: Shown | undefined, link: string, restore: (sho
   return useCallback((next) => {
     step.current = next
   }, [])
+}
+
+function isOfThisLoad(state: unknown): state is Shown {
+  return (state as { readonly load?: unknown } | null)?.load === LOAD
 }

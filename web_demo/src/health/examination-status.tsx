@@ -12,7 +12,7 @@ export function ExaminationStatus({ examination }: { examination: FileExaminatio
   return (
     <>
       {status === 'waiting' && (
-        <p><button type="button" class="main" onClick={() => examination.start(false)}>Examine the tensors</button> reads at most {formatBytes(examination.budget)}.</p>
+        <p><button type="button" class="main" onClick={() => examination.start(false)}>Examine the tensors</button> reads and decodes at most {formatBytes(examination.budget)}.</p>
       )}
       {status === 'running' && (
         <div class="actions">
@@ -28,7 +28,7 @@ export function ExaminationStatus({ examination }: { examination: FileExaminatio
       )}
       {beyond.length > 0 && (
         <p>
-          <strong>Not read: {counted(beyond.length, 'tensor')}, {formatBytes(beyond.reduce((sum, { tensor }) => sum + tensor.stored, 0))}.</strong>{' '}
+          <strong>Not read: {counted(beyond.length, 'tensor')}, {formatBytes(beyond.reduce((sum, { tensor }) => sum + Math.max(tensor.stored, tensor.byteLength), 0))}.</strong>{' '}
           <button type="button" onClick={() => examination.start(true)}>Examine all</button>
         </p>
       )}

@@ -1,9 +1,9 @@
 // The examination of an open file: it goes on while other panes are shown, and every pane sees the same one.
 import type { Examination, TensorSurvey } from 'espalier'
 import { useEffect, useReducer } from 'preact/hooks'
-import { EXAMPLE, type OpenFile } from '../data/open-file'
+import { EXAMPLE, isLocal, type OpenFile } from '../data/open-file'
 
-/** Stored bytes that are read at first: of local files some seconds' worth, of others what a page may cost. */
+/** Bytes that are read or decoded at first: of local files some seconds' worth, of others what a page may cost. */
 const LOCAL_BYTES = 2 * 2 ** 30
 const REMOTE_BYTES = 64 * 2 ** 20
 /** Milliseconds after opening, so that the first look at a file is not slowed down. */
@@ -37,21 +37,17 @@ export class FileExamination {
     this.#file = file
   }
 
-  /** Bytes that it reads at first. */
+  /** Bytes that it reads or decodes at first. */
   get budget(): number {
-    return this.#isLocal ? LOCAL_BYTES : REMOTE_BYTES
+    return isLocal(this.#file) ? LOCAL_BYTES : REMOTE_BYTES
   }
 
-  /** Begins a while after opening, unless the bytes come over a network or there are very many tensors. */
+  /** Begins a while after opening, unless the bytes come over a network or there are very many tensors. The example is small. */
   startSoon(): () => void {
     const timer = setTimeout(() => {
-      if (this.#isLocal && this.state.status === 'waiting' && this.#file.checkpoint.tensors('**').length <= MANY_TENSORS) this.start(false)
+      if ((isLocal(this.#file) || this.#file.input === EXAMPLE) && this.state.status === 'waiting' && this.#file.checkpoint.tensors('**').length <= MANY_TENSORS) this.start(false)
     }, DELAY)
     return () => clearTimeout(timer)
-  }
-
-  get #isLocal(): boolean {
-    return this.#file.url === undefined || this.#file.input === EXAMPLE
   }
 
   /** Begins; does nothing if it runs or is done. @param isWhole whether to read all, however large */

@@ -40,6 +40,12 @@ const MOST_VALUES = 256
 const PER_OCTAVE = 128
 const LEAST_EXPONENT = -126
 
+/**
+ * All beyond 2^128 share the bucket that begins here. Edges end here if there are any: bars up to 1e308 would say that
+ * they are wherever this bucket is.
+ */
+const OUTERMOST = 2 ** 128 * (1 - 1 / 256)
+
 /** The share of elements beyond each end of a trimmed range. */
 const TAIL = 0.001
 /** A full range that is not longer than this many trimmed ones is not trimmed. */
@@ -57,7 +63,7 @@ export function planBins(histogram: Histogram, { scale, isTrimmed, isInteger }: 
   const trimmed = rangeOfShares(histogram, TAIL, 1 - TAIL)
   const length = (range: typeof full): number => range.last.upper / 2 - range.first.lower / 2
   const range = isTrimmed && length(full) > WORTHWHILE * length(trimmed) ? trimmed : full
-  return { scale, edges: linearEdges(range.first.lower, range.last.upper), areValues: false }
+  return { scale, edges: linearEdges(range.first, range.last), areValues: false }
 }
 
 /** The counts of a histogram in the bars of a plan, which may be of another histogram. */
@@ -81,24 +87,30 @@ export function countBins({ scale, edges, areValues }: BinPlan, { lower, upper, 
 }
 
 /** Edges at multiples of a power of two that is no smaller than the buckets, so that no bucket is in two bars. */
-function linearEdges(low: number, high: number): Float64Array {
+function linearEdges(first: Bucket, last: Bucket): Float64Array {
+  const isCut = isShared(first.lower, first.upper) || isShared(last.lower, last.upper)
+  // With zero, because there may be no other bucket.
+  const low = isCut ? Math.min(inner(first.lower), 0) : first.lower
+  const high = isCut ? Math.max(inner(last.upper), 0) : last.upper
   const size = Math.max(Math.abs(low), Math.abs(high))
   const exponent = Math.max(Math.ceil(Math.log2(size)) - 1, LEAST_EXPONENT)
   let width = 2 ** exponent / PER_OCTAVE
   const bins = (): number => Math.ceil(high / width) - Math.floor(low / width)
   while (bins() > MOST_BINS) width *= 2
-  const first = Math.floor(low / width)
-  return Float64Array.from({ length: Math.max(bins(), 1) + 1 }, (_, i) => (first + i) * width)
+  const begin = Math.floor(low / width)
+  return Float64Array.from({ length: Math.max(bins(), 1) + 1 }, (_, i) => (isCut ? inner((begin + i) * width) : (begin + i) * width))
 }
 
 /** Edges that divide octaves evenly, snapped to those of the buckets. */
 function magnitudeEdges({ lower, upper, counts }: Histogram): Float64Array {
   let [least, greatest] = [Infinity, 0]
+  let isCut = false
   counts.forEach((count, i) => {
     if (count === 0 || (lower[i] === 0 && upper[i] === 0)) return
     const magnitude = magnitudeOf(lower[i]!, upper[i]!)
     least = Math.min(least, magnitude)
     greatest = Math.max(greatest, magnitude)
+    isCut ||= isShared(lower[i]!, upper[i]!)
   })
   if (least > greatest) return new Float64Array(1)
   const [first, last] = [Math.floor(Math.log2(least)), Math.floor(Math.log2(greatest)) + 1]
@@ -110,7 +122,7 @@ function magnitudeEdges({ lower, upper, counts }: Histogram): Float64Array {
     for (let part = 0; part < parts; part++) edges.push(2 ** octave * (Math.round(2 ** (part / parts) * PER_OCTAVE) / PER_OCTAVE))
   }
   edges.push(2 ** (first + Math.ceil(octaves / step) * step))
-  const all = Float64Array.from(edges)
+  const all = Float64Array.from(isCut ? edges.map(inner) : edges)
   return all.subarray(Math.max(firstAbove(all, least) - 1, 0), Math.max(firstAbove(all, greatest) + 1, 2))
 }
 
@@ -132,6 +144,16 @@ function rangeOfShares({ lower, upper, counts }: Histogram, from: number, to: nu
 interface Bucket {
   readonly lower: number
   readonly upper: number
+}
+
+/** Whether a bucket has elements beyond 2^128. */
+function isShared(lower: number, upper: number): boolean {
+  return Math.max(-lower, upper) > 2 ** 128
+}
+
+/** The edge, or the nearest one before the outermost buckets. */
+function inner(edge: number): number {
+  return Math.min(Math.max(edge, -OUTERMOST), OUTERMOST)
 }
 
 /** The edge of a bucket that is nearer to zero: the one that belongs to it. */

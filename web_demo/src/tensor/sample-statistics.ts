@@ -5,6 +5,8 @@ import { toNumbers } from './numbers.js'
 const float = new Float32Array(1)
 const word = new Uint32Array(float.buffer)
 const LARGEST = 3.4028234663852886e38
+/** The bucket of infinity. */
+const PAST = 0x7f80
 const SMALLEST = 2 ** -149
 
 /** Accumulates elements and returns their statistics. */
@@ -71,7 +73,9 @@ export class SampleStatistics {
       const count = this.#counts[bucket]!
       if (count === 0) return
       const near = edge(bucket & 0x7fff)
-      const far = bucket === 0 ? 0 : edge((bucket & 0x7fff) + 1)
+      const size = (bucket & 0x7fff) + 1
+      // The outermost bucket also has the doubles beyond the float range.
+      const far = bucket === 0 ? 0 : size < PAST ? edge(size) : Math.max(LARGEST, Math.abs(Number(isNegative ? this.#min : this.#max)))
       lower.push(isNegative ? -far : near)
       upper.push(isNegative ? -near : far)
       counts.push(count)
@@ -94,7 +98,7 @@ function bucketOf(value: number): number {
 
 function edge(bucket: number): number {
   word[0] = bucket << 16
-  return Number.isFinite(float[0]!) ? float[0]! : LARGEST
+  return float[0]!
 }
 
 function small(value: number | bigint | undefined): number | bigint | undefined {

@@ -18,7 +18,7 @@ export interface Matches {
 /**
  * Finds nodes; only tensors if a dtype or a size is given. Searches one subtree after the other.
  * @param pieces where the matches of each subtree are added; joined() makes one list of them
- * @throws EspalierError invalid_pattern, RangeError for an invalid size
+ * @throws EspalierError invalid_pattern, RangeError for an invalid size or too many words
  */
 export function* findMatches(checkpoint: Checkpoint, { text, dtype, leastSize }: Filter, pieces: Matches[] = []): Work<Matches> {
   const alternatives = parseFilter(text, checkpoint.isNested)
@@ -136,7 +136,7 @@ const UNITS = ['', 'k', 'm', 'g', 't', 'p']
  * @throws RangeError for other text
  */
 export function parseBytes(text: string): number {
-  const match = /^\s*(\d+(?:\.\d+)?)\s*([kmgtp]?)(?:i?b)?\s*$/i.exec(text)
+  const match = /^(\d+(?:\.\d+)?)\s*([kmgtp]?)(?:i?b)?$/i.exec(text.trim())
   if (text.trim() === '') return 0
   if (!match) throw new RangeError(`"${text}" is not a size; write 4096, 64 KiB or 1.5 GiB`)
   return Number(match[1]) * 1024 ** UNITS.indexOf(match[2]!.toLowerCase())

@@ -3,19 +3,29 @@
 /** Positions in a pattern that a path may have come to. */
 export type Reached = readonly number[]
 
+/** As many names as the package takes. Each step looks at all of them, and a link may have any number. */
+const MOST_NAMES = 62
+
+/** A character of a name, or a wildcard. */
+type Token = string | typeof ANY | typeof RUN
+const ANY = 0
+const RUN = 1
+
 /** A pattern whose names have no wildcards but `*` and `?`. Letters A to Z match in either case. */
 export class PatternSteps {
   readonly #names: readonly string[]
-  readonly #matches: readonly (RegExp | undefined)[]
+  /** The tokens of each name; none for `**`. */
+  readonly #tokens: readonly (readonly Token[])[]
 
   /** Whether this can follow a pattern. Others, and invalid ones, are left to the package. */
   static takes(this: void, pattern: string): boolean {
-    return namesOf(pattern).every((name) => name === '**' || (/^(\\.|[^\\[\]{}~])+$/su.test(name) && !/(^|[^\\])\*\*/.test(name)))
+    const names = namesOf(pattern)
+    return names.length <= MOST_NAMES && names.every((name) => name === '**' || (/^(\\.|[^\\[\]{}~])+$/su.test(name) && !/(^|[^\\])\*\*/.test(name)))
   }
 
   constructor(pattern: string) {
     this.#names = namesOf(pattern)
-    this.#matches = this.#names.map((name) => (name === '**' ? undefined : expressionFor(name)))
+    this.#tokens = this.#names.map((name) => (name === '**' ? [] : tokensOf(name)))
   }
 
   readonly start: Reached = [0]
@@ -23,10 +33,10 @@ export class PatternSteps {
   /** The positions after one more name, as a path prints it. */
   step(reached: Reached, name: string): Reached {
     const next = new Set<number>()
-    const folded = fold(name)
+    const folded = [...fold(name)]
     for (const at of this.#around(reached)) {
       if (this.#names[at] === '**') next.add(at)
-      else if (this.#matches[at]?.test(folded)) next.add(at + 1)
+      else if (at < this.#names.length && isMatch(this.#tokens[at]!, folded)) next.add(at + 1)
     }
     return [...next]
   }
@@ -56,11 +66,27 @@ function namesOf(pattern: string): readonly string[] {
   return pattern.replace(/^\/|\/$/g, '').split('/')
 }
 
-function expressionFor(name: string): RegExp {
-  const source = fold(name).replace(/\\(.)|([*?])|(.)/gsu, (_, escaped?: string, wildcard?: string, plain?: string) => (
-    wildcard === '*' ? '.*' : wildcard === '?' ? '.' : (escaped ?? plain!).replace(/[\\^$.*+?()[\]{}|/]/u, '\\$&')
-  ))
-  return new RegExp(`^${source}$`, 'su')
+function tokensOf(name: string): readonly Token[] {
+  return Array.from(fold(name).matchAll(/\\(.)|./gsu), ([text, escaped]) => escaped ?? (text === '*' ? RUN : text === '?' ? ANY : text))
+}
+
+/**
+ * Whether a pattern matches a whole name. Takes at most the product of both lengths: if a character does not match, only
+ * the last `*` may take one more. A RegExp would try every `*` again, without end for `*a*a*a*a*a*a*a*b`.
+ */
+function isMatch(tokens: readonly Token[], name: readonly string[]): boolean {
+  let at = 0
+  // Behind the last `*`, and what follows the characters that it took.
+  let [afterRun, taken] = [0, 0]
+  for (let i = 0; i < name.length; ) {
+    const token = tokens[at]
+    if (token === RUN) [afterRun, taken] = [++at, i]
+    else if (token === ANY || token === name[i]) [at, i] = [at + 1, i + 1]
+    else if (afterRun > 0) [at, i] = [afterRun, ++taken]
+    else return false
+  }
+  while (tokens[at] === RUN) at++
+  return at === tokens.length
 }
 
 /** As the package folds: only the letters A to Z. */

@@ -12,7 +12,7 @@ const SOON = 60
 /**
  * Finds what a filter asks for. Shows the first matches early, unless all must be known to sort them.
  * @param show called with matches, and what to say about them
- * @throws the signal's reason; EspalierError invalid_pattern, RangeError for an invalid size
+ * @throws the signal's reason; as findMatches() does
  */
 export async function search({ checkpoint, outline }: OpenFile, filter: Filter, order: Order, signal: AbortSignal, show: (matches: Matches, said: string) => void): Promise<void> {
   const pieces: Matches[] = []

@@ -68,6 +68,37 @@ inEachBrowser((kind, browser) => {
     await page.close()
   })
 
+  test('Back after a reload shows what the address of the entry says, though files have other numbers', async () => {
+    const page = await browser.visit('#url=example.espalier')
+    await tree(page)
+    await choose(page, 'model')
+    await hash(page, '#url=example.espalier&key=model')
+    await choose(page, 'optimizer')
+    await page.type('.open-bar form input', digits)
+    await page.keyboard.press('Enter')
+    await hash(page, `#url=example.espalier&key=optimizer&url=${digits}`)
+    await page.click('[aria-label="Close example.espalier"]')
+    await hash(page, `#url=${digits}`)
+    const before = await page.evaluate(() => history.length)
+    await page.reload()
+    await tree(page)
+    await said(page, '.files .is-current', /digits/)
+    assert.equal(await page.evaluate(() => history.length), before, 'a reload is no step')
+    const back = async (wanted, link) => {
+      await page.evaluate(() => history.back())
+      await said(page, '.files .is-current', /example/)
+      await isSelected(page, wanted)
+      await hash(page, link)
+    }
+    await back('optimizer', `#url=${digits}&url=example.espalier&key=optimizer`)
+    await back('model', `#url=${digits}&url=example.espalier&key=model`)
+    await back('state', `#url=${digits}&url=example.espalier`)
+    await page.evaluate(() => history.forward())
+    await isSelected(page, 'model')
+    assert.deepEqual(page.faults, [])
+    await page.close()
+  })
+
   test('a link opens all files, at their keys, and the tab, the filter and the view', async () => {
     const link = `#url=example.espalier&key=model/layers/0/weight&url=${digits}&key=train&shown=0&view=heatmap&filter=weight`
     const page = await browser.visit(link)

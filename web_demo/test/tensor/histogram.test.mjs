@@ -30,6 +30,9 @@ const CASES = {
   negative: ['f32', Float32Array.from({ length: 3000 }, () => -1 - uniform() * 7)],
   wide: ['f64', Float64Array.from({ length: 3000 }, (_, i) => (i % 2 ? -1 : 1) * 10 ** (uniform() * 70 - 35))],
   huge: ['f64', Float64Array.of(1e300, -1e300, 1, -1, 0, 5e-324, 3e38)],
+  'at both ends': ['f64', Float64Array.from({ length: 1000 }, (_, i) => (i % 2 ? -1 : 1) * (i < 10 ? Number.MAX_VALUE : 1e308))],
+  'at one end': ['f64', Float64Array.of(1e308, 1.5e308)],
+  'at the lower end': ['f64', Float64Array.of(-1e308, -1e308, -1e-3)],
   tiny: ['f32', Float32Array.from({ length: 500 }, (_, i) => (i - 250) * 2 ** -149)],
   halves: ['f16', Uint16Array.from({ length: 0x7c00 }, (_, i) => i), Array.from({ length: 0x7c00 }, (_, i) => (i < 1024 ? i * 2 ** -24 : (1024 + (i % 1024)) * 2 ** (Math.floor(i / 1024) - 25)))],
   brain: ['bf16', Uint16Array.from({ length: 4000 }, () => (normal() > 0 ? 0x8000 : 0) + 0x3c00 + Math.floor(uniform() * 0x400))],
@@ -50,7 +53,9 @@ for (const [name, [dtype, data, numbers = [...data]]] of Object.entries(CASES)) 
         const plan = planBins(histogram, { scale, isTrimmed, isInteger })
         const { bins, below, above, zeros } = countBins(plan, histogram)
         const { edges } = plan
-        assert.ok(bins.length > 0 && bins.length <= 256, `${bins.length} bars`)
+        assert.ok(bins.length > 0 || above === finite, 'with a bar')
+        assert.ok(bins.length <= 256, `${bins.length} bars`)
+        assert.ok(edges.every(Number.isFinite))
         assert.equal(bins.reduce((a, b) => a + b, 0) + below + above + zeros, finite)
         assert.ok([...bins, below, above, zeros].every(Number.isInteger))
         edges.forEach((edge, i) => assert.ok(i === 0 || edge > edges[i - 1]))
@@ -67,12 +72,14 @@ for (const [name, [dtype, data, numbers = [...data]]] of Object.entries(CASES)) 
             else expected[bin]++
           }
         }
-        // All beyond 2^128 share a bucket, and so do the smallest ones beside zero.
-        if (name === 'huge' || (name === 'tiny' && scale === 'magnitude')) continue
+        // The smallest ones beside zero share a bucket.
+        if ((name === 'huge' || name === 'tiny') && scale === 'magnitude') continue
         assert.deepEqual([...bins], [...expected], `${scale} ${isTrimmed}`)
         assert.deepEqual([below, above, zeros], [low, high, none])
-        if (!isTrimmed) assert.equal(below + above, 0)
-        else if (scale === 'linear') assert.ok(below + above <= 0.0021 * finite + 2, `${below} and ${above} in the tails`)
+        // All beyond 2^128 share a bucket, which is outside.
+        const beyond = numbers.filter((x) => Math.abs(x) > 2 ** 128).length
+        if (!isTrimmed) assert.equal(below + above, beyond)
+        else if (scale === 'linear') assert.ok(below + above <= 0.0021 * finite + 2 + beyond, `${below} and ${above} in the tails`)
         const bars = barsOf(plan, { bins, below, above, zeros }, undefined, { ...ROOM, isInteger, isBool: dtype === 'bool' })
         assert.equal(bars.reduce((sum, { count }) => sum + count, 0), finite)
         assert.equal(new Set(bars.map(({ label }) => label)).size, bars.length, 'no two bars have the same label')
@@ -115,7 +122,7 @@ test('another tensor in the same bars', async () => {
 
 test('figures: quantiles lie in their intervals, norms and moments are near', async () => {
   for (const [name, [dtype, data, numbers = [...data]]] of Object.entries(CASES)) {
-    if (name === 'huge') continue
+    if (name === 'huge' || /end/.test(name)) continue
     const stats = await statsOf(dtype, data)
     const { quantiles, l1, l2, rms, skewness, kurtosis, isExact } = bucketFigures(stats, dtype)
     const sorted = Float64Array.from(numbers).sort()
@@ -146,13 +153,16 @@ test('figures: quantiles lie in their intervals, norms and moments are near', as
 })
 
 test('a sample has the same kind of buckets', async () => {
-  const statistics = new SampleStatistics()
-  const checkpoint = await open(await write({ x: CASES.outliers[1] }))
-  statistics.add(await checkpoint.get('x').tensor.read())
-  const sample = statistics.result()
-  const exact = await checkpoint.get('x').tensor.stats()
-  const plan = planBins(exact.histogram, { scale: 'linear', isTrimmed: true, isInteger: false })
-  assert.deepEqual(countBins(plan, sample.histogram), countBins(plan, exact.histogram))
+  for (const name of ['outliers', 'huge', 'at both ends']) {
+    const statistics = new SampleStatistics()
+    const checkpoint = await open(await write({ x: CASES[name][1] }))
+    statistics.add(await checkpoint.get('x').tensor.read())
+    const sample = statistics.result()
+    const exact = await checkpoint.get('x').tensor.stats()
+    const plan = planBins(exact.histogram, { scale: 'linear', isTrimmed: true, isInteger: false })
+    assert.deepEqual(countBins(plan, sample.histogram), countBins(plan, exact.histogram))
+    assert.deepEqual(planBins(sample.histogram, { scale: 'linear', isTrimmed: false, isInteger: false }), planBins(exact.histogram, { scale: 'linear', isTrimmed: false, isInteger: false }))
+  }
 })
 
 test('only all is 100 %', () => {

@@ -51,16 +51,22 @@ function reflect(r: Float64Array, block: Float64Array, height: number, columns: 
   }
 }
 
+/** A power of two near a magnitude, to divide by without an error; 0 for 0. */
+export function unitFor(magnitude: number): number {
+  // The logarithm of the largest double is rounded to 1024.
+  return 2 ** Math.min(Math.floor(Math.log2(magnitude)), 1023)
+}
+
 /** The singular values of a square matrix, row by row, which is overwritten; in falling order. */
 export async function singularValues(a: Float64Array, n: number, pace: Pace): Promise<Float64Array> {
   // Scale the matrix so that squares neither overflow nor underflow.
   const largest = a.reduce((most, value) => Math.max(most, Math.abs(value)), 0)
   if (largest === 0) return new Float64Array(n)
-  const exponent = 2 ** Math.floor(Math.log2(largest))
-  for (let i = 0; i < a.length; i++) a[i]! /= exponent
+  const unit = unitFor(largest)
+  for (let i = 0; i < a.length; i++) a[i]! /= unit
   const bands = await bidiagonal(a, n, pace)
   const values = await bisect(bands, n, pace)
-  return values.map((value) => value * exponent)
+  return values.map((value) => value * unit)
 }
 
 /** The diagonal and the one above it, in turns, of a bidiagonal matrix with the same singular values. */

@@ -176,9 +176,18 @@ function countBelow(squares: Float64Array, x: number): number {
   return count
 }
 
-/** Makes the columns of a matrix, row by row, orthonormal: modified Gram-Schmidt, twice. */
+/** The share of a column's length that rounding errors make up. */
+const DEPENDENT = 1e-13
+
+/** Makes the columns of a matrix, row by row, orthonormal, or zero: modified Gram-Schmidt, twice. */
 export async function orthonormalise(a: Float64Array, rows: number, columns: number, pace: Pace): Promise<void> {
+  const squareOf = (j: number): number => {
+    let square = 0
+    for (let i = 0; i < rows; i++) square += a[i * columns + j]! ** 2
+    return square
+  }
   for (let j = 0; j < columns; j++) {
+    const before = squareOf(j)
     for (let round = 0; round < 2; round++) {
       for (let k = 0; k < j; k++) {
         let dot = 0
@@ -188,9 +197,9 @@ export async function orthonormalise(a: Float64Array, rows: number, columns: num
       const rest = pace(0)
       if (rest) await rest
     }
-    let square = 0
-    for (let i = 0; i < rows; i++) square += a[i * columns + j]! ** 2
-    const scale = square > 0 ? 1 / Math.sqrt(square) : 0
+    // Of a column that depends on those before it, rounding errors are left, which no round makes orthogonal.
+    const square = squareOf(j)
+    const scale = square > before * DEPENDENT ** 2 ? 1 / Math.sqrt(square) : 0
     for (let i = 0; i < rows; i++) a[i * columns + j]! *= scale
   }
 }

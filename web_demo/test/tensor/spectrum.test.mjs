@@ -170,6 +170,18 @@ test('parts of very different sizes', async () => {
   close(norm, 4e305, 1e-9)
 })
 
+test('a large matrix of low rank, at any scale', async () => {
+  const [rows, columns] = [1100, 1030]
+  for (const largest of [1e307, 1, 1e-310]) {
+    const data = new Float64Array(rows * columns)
+    // More columns of the projection than the rank.
+    for (let i = 0; i < 20; i++) data[i * columns + i] = largest / (i + 1)
+    const { values } = inFull(await spectrumOf(await stored(data, [rows, columns])))
+    values.subarray(0, 20).forEach((value, i) => close(value, largest / (i + 1), 1e-9, `${largest} ${i}`))
+    assert.ok(values.subarray(20).every((value) => value < 1e-13 * largest))
+  }
+})
+
 test('axes have ticks at any values', () => {
   const least = Number.MIN_VALUE
   for (const [low, high] of [[0, 0], [0, 1], [least, 2 * least], [least, Number.MAX_VALUE], [NaN, 1], [1, NaN], [1, Infinity], [-Number.MAX_VALUE, Number.MAX_VALUE], [-Infinity, 0], [1, 1], [0.3, 0.31], [1e308, Number.MAX_VALUE]]) {

@@ -12,7 +12,7 @@ const TOP = 8
 /** Values further below the largest are noise of rounding; the axis ends there. */
 const MOST_DECADES = 18
 
-/** @param values in units */
+/** @param values in units, the first above 0 */
 export function SpectrumChart({ values, unit, svg }: { values: Float64Array; unit: number; svg: { current: SVGSVGElement | null } }) {
   const [isLog, setLog] = useState(true)
   const [active, setActive] = useState<number>()
@@ -37,7 +37,6 @@ export function SpectrumChart({ values, unit, svg }: { values: Float64Array; uni
     event.preventDefault()
     choose((active ?? -1) + move)
   }
-  if (largest === 0) return <p class="tensor-note">All singular values are 0.</p>
   return (
     <figure class="tensor-spectrum" ref={frame}>
       <div class="tensor-controls">

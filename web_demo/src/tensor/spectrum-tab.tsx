@@ -87,7 +87,7 @@ export function SpectrumTab({ tensor, view, isShown, onView }: { tensor: Tensor;
         <dl class="tensor-numbers">
           {rows.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}
         </dl>
-        <SpectrumChart values={values} unit={unit} svg={svg} />
+        {values[0]! > 0 ? <SpectrumChart values={values} unit={unit} svg={svg} /> : <p class="tensor-note">All singular values are 0.</p>}
         <ChartDownloads
           name={`${tensor.path} spectrum`} chart={() => svg.current && { svg: svg.current }}
           csv={() => `index,singular_value${isEstimate ? '_estimate' : ''}\n${Array.from(values, (value, i) => `${i + 1},${value * unit}\n`).join('')}`}

@@ -1,7 +1,7 @@
 // Singular values as a line chart.
 import { useState } from 'preact/hooks'
 import { shortNumber } from '../ui/chart-number.js'
-import { linearTicks, logTicks } from '../ui/chart-scale.js'
+import { linearTicks, logTicks, shareOf } from '../ui/chart-scale.js'
 import { useWidth } from '../ui/chart-width.js'
 
 const HEIGHT = 260
@@ -23,10 +23,7 @@ export function SpectrumChart({ values, unit, svg }: { values: Float64Array; uni
   const right = width - RIGHT
   const base = HEIGHT - BOTTOM
   const xOf = (i: number): number => LEFT + (values.length > 1 ? i / (values.length - 1) : 0.5) * (right - LEFT)
-  const yOf = (value: number): number => {
-    const share = isLog ? Math.log(Math.max(value, least) / least) / Math.log(largest / least) : value / largest
-    return base - share * (base - TOP)
-  }
+  const yOf = (value: number): number => base - shareOf(Math.max(value, least), least, largest, isLog) * (base - TOP)
   const line = Array.from(values, (value, i) => `${i === 0 ? 'M' : 'L'}${xOf(i).toFixed(1)} ${yOf(value).toFixed(1)}`).join('')
   const ticks = isLog ? logTicks(Math.max(least * unit, Number.MIN_VALUE), largest * unit, 6) : linearTicks(0, largest * unit, 5)
   const choose = (index: number): void => setActive(Math.min(Math.max(index, 0), values.length - 1))

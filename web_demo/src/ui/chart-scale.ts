@@ -1,9 +1,25 @@
-// Chooses the ticks of an axis.
+// The scale of an axis and its ticks, for any finite numbers: differences and ratios of doubles may exceed the largest.
+
+/** The ends of an axis with some room around the values from `low` to `high`, which may be equal. */
+export function widened(low: number, high: number, isLog: boolean): [number, number] {
+  if (isLog) {
+    const room = high / low > 1.5 ? 1.1 : 1.5
+    return [Math.max(low / room, Number.MIN_VALUE), Math.min(high * room, Number.MAX_VALUE)]
+  }
+  const room = high * 0.05 - low * 0.05 || Math.abs(high) * 0.1 || 1
+  return [Math.max(low - room, -Number.MAX_VALUE), Math.min(high + room, Number.MAX_VALUE)]
+}
+
+/** How far a value is from `low`, which is less than `high`: 0 to 1. */
+export function shareOf(value: number, low: number, high: number, isLog: boolean): number {
+  const size = Math.max(Math.abs(low), Math.abs(high))
+  const on = (one: number): number => (isLog ? Math.log(one) : one / size)
+  return (on(value) - on(low)) / (on(high) - on(low))
+}
 
 /** Round numbers from `low` to `high`, about `wanted` of them. */
 export function linearTicks(low: number, high: number, wanted: number): number[] {
   if (!Number.isFinite(low) || !Number.isFinite(high)) return []
-  // Not high - low, which can exceed the largest double.
   const rough = high / wanted - low / wanted
   if (!(rough > 0)) return [low]
   const power = 10 ** Math.floor(Math.log10(rough))

@@ -2,7 +2,7 @@
 import { useState } from 'preact/hooks'
 import type { TensorSurvey } from 'espalier'
 import { shortNumber, tickLabels } from '../ui/chart-number'
-import { linearTicks, logTicks } from '../ui/chart-scale'
+import { linearTicks, logTicks, shareOf, widened } from '../ui/chart-scale'
 import { visible } from '../ui/visible'
 import type { LayerSeries } from './layer-series'
 
@@ -40,10 +40,7 @@ export function LayerChart({ series, onSelect }: LayerChartProps) {
   const layers = drawn.flatMap(({ points }) => [points[0]!.layer, points.at(-1)!.layer])
   const [first, last] = [Math.min(...layers), Math.max(...layers)]
   const x = (layer: number): number => LEFT + ((layer - first) / Math.max(last - first, 1)) * (WIDTH - LEFT - 12)
-  const y = (one: number): number => {
-    const part = isLog ? Math.log(one / low) / Math.log(high / low) : (one - low) / (high - low)
-    return HEIGHT - BOTTOM - part * (HEIGHT - BOTTOM - TOP)
-  }
+  const y = (one: number): number => HEIGHT - BOTTOM - shareOf(one, low, high, isLog) * (HEIGHT - BOTTOM - TOP)
   const ticks = isLog ? logTicks(low, high, 5) : linearTicks(low, high, 5)
   const labels = tickLabels(ticks)
   return (
@@ -84,11 +81,4 @@ export function LayerChart({ series, onSelect }: LayerChartProps) {
       {series.length > drawn.length && <figcaption>{series.length - drawn.length} more kinds: filter by name to see them.</figcaption>}
     </figure>
   )
-}
-
-/** A range that has a width. */
-function widened(low: number, high: number, isLog: boolean): [number, number] {
-  if (isLog) return high / low > 1.5 ? [low / 1.1, high * 1.1] : [low / 1.5, high * 1.5]
-  const margin = (high - low) * 0.05 || Math.abs(high) * 0.1 || 1
-  return [low - margin, high + margin]
 }

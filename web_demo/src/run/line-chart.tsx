@@ -1,6 +1,6 @@
 // One figure over the steps.
 import { shortNumber, tickLabels } from '../ui/chart-number'
-import { linearTicks, logTicks } from '../ui/chart-scale'
+import { linearTicks, logTicks, shareOf, widened } from '../ui/chart-scale'
 import { LEFT, pointerX, RIGHT, WIDTH, type StepAxis } from './axis'
 
 const HEIGHT = 150
@@ -22,12 +22,8 @@ export function LineChart({ title, values, axis, at, isLog = false, onStep }: Li
   if (known.length === 0) return null
   // A logarithm needs numbers above 0.
   const scaled = isLog && known.every((value) => value > 0)
-  let [low, high] = [Math.min(...known), Math.max(...known)]
-  if (low === high) [low, high] = scaled ? [low / 2, high * 2] : [low - Math.max(Math.abs(low) * 0.1, 1e-12), high + Math.max(Math.abs(high) * 0.1, 1e-12)]
-  else if (scaled) [low, high] = [low / 1.15, high * 1.15]
-  else [low, high] = [low - (high - low) * 0.08, high + (high - low) * 0.08]
-  const on = (value: number): number => (scaled ? Math.log(value) : value)
-  const y = (value: number): number => HEIGHT - BOTTOM - ((on(value) - on(low)) / (on(high) - on(low))) * (HEIGHT - BOTTOM - TOP)
+  const [low, high] = widened(Math.min(...known), Math.max(...known), scaled)
+  const y = (value: number): number => HEIGHT - BOTTOM - shareOf(value, low, high, scaled) * (HEIGHT - BOTTOM - TOP)
   const ticks = scaled ? logTicks(low, high, 4) : linearTicks(low, high, 4)
   const labels = tickLabels(ticks)
   let path = ''

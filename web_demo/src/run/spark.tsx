@@ -1,4 +1,5 @@
 // A line as small as a word, of one figure over the steps.
+import { shareOf } from '../ui/chart-scale'
 
 const WIDTH = 96
 const HEIGHT = 20
@@ -9,7 +10,7 @@ export function Spark({ values, at }: { readonly values: readonly (number | unde
   if (known.length === 0) return null
   const [low, high] = [Math.min(...known), Math.max(...known)]
   const x = (i: number): number => (values.length > 1 ? 2 + (i / (values.length - 1)) * (WIDTH - 4) : WIDTH / 2)
-  const y = (value: number): number => (high > low ? HEIGHT - 3 - ((value - low) / (high - low)) * (HEIGHT - 6) : HEIGHT / 2)
+  const y = (value: number): number => (high > low ? HEIGHT - 3 - shareOf(value, low, high, false) * (HEIGHT - 6) : HEIGHT / 2)
   let path = ''
   values.forEach((value, i) => {
     if (value !== undefined) path += `${values[i - 1] === undefined ? 'M' : 'L'}${x(i).toFixed(1)} ${y(value).toFixed(1)}`

@@ -1,5 +1,6 @@
 // The bars of a histogram: where they are drawn, and what they are called.
 import { shortNumber } from '../ui/chart-number.js'
+import { shareOf } from '../ui/chart-scale.js'
 import type { BinCounts, BinPlan } from './histogram-bins.js'
 
 /** One bar. */
@@ -43,10 +44,7 @@ export function barsOf(plan: BinPlan, counts: BinCounts, other: BinCounts | unde
   if (hasZeros) side('zero', 'zero', '0', 0, 0, counts.zeros, other?.zeros)
   if (hasBelow) side('below', `below ${shortNumber(low, 5)}`, '<', -Infinity, low, counts.below, other?.below)
   const end = right - (hasAbove ? SIDE + SPACE : 0)
-  const place = (i: number): number => {
-    const part = scale === 'magnitude' ? Math.log(edges[i]! / low) / Math.log(high / low) : (edges[i]! - low) / (high - low)
-    return at + part * (end - at)
-  }
+  const place = (i: number): number => at + shareOf(edges[i]!, low, high, scale === 'magnitude') * (end - at)
   counts.bins.forEach((count, i) => {
     const [lower, upper] = [edges[i]!, edges[i + 1]!]
     const label = isBool ? (i + Math.round(low + 0.5) > 0 ? 'true' : 'false')

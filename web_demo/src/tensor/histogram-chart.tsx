@@ -3,7 +3,7 @@ import type { Histogram } from 'espalier'
 import { useMemo, useRef, useState } from 'preact/hooks'
 import { ChartDownloads } from '../ui/chart-downloads.js'
 import { shortNumber } from '../ui/chart-number.js'
-import { linearTicks, logTicks } from '../ui/chart-scale.js'
+import { linearTicks, logTicks, shareOf } from '../ui/chart-scale.js'
 import { useWidth } from '../ui/chart-width.js'
 import { formatExact } from '../ui/format.js'
 import { barsOf, type HistogramBar } from './histogram-bars.js'
@@ -57,10 +57,7 @@ export function HistogramChart({ name, histogram, overlay, isInteger, isBool, is
   const [first, last] = [inner[0], inner[inner.length - 1]]
   const low = plan.edges[0]!
   const high = plan.edges[plan.edges.length - 1]!
-  const xOf = (value: number): number => {
-    const part = scale === 'magnitude' ? Math.log(value / low) / Math.log(high / low) : value / (high - low) - low / (high - low)
-    return first && last ? first.x + part * (last.x + last.width - first.x) : LEFT
-  }
+  const xOf = (value: number): number => (first && last ? first.x + shareOf(value, low, high, scale === 'magnitude') * (last.x + last.width - first.x) : LEFT)
   const wanted = Math.max(2, Math.floor(width / 80))
   const valueTicks = !first ? [] : isBool ? [] : scale === 'magnitude' ? logTicks(low, high, wanted) : linearTicks(low, high, wanted).filter((tick) => !plan.areValues || Number.isInteger(tick))
   const countTicks = isLogCount ? [1, ...logTicks(1, Math.max(most, 2), 4).filter((tick) => tick > 1 && tick <= most)] : linearTicks(0, most, 4).filter(Number.isInteger)

@@ -13,7 +13,7 @@ export interface SpectrumFigures {
 }
 
 /** @param long the longer side of the matrix, and the precision of its elements as a share of their size */
-export function spectrumFigures({ values, norm, isEstimate }: Spectrum, long: number, epsilon: number): SpectrumFigures {
+export function spectrumFigures({ values, norm, isEstimate }: Omit<Spectrum, 'unit'>, long: number, epsilon: number): SpectrumFigures {
   const largest = values[0] ?? 0
   const smallest = values[values.length - 1] ?? 0
   if (largest === 0) return { effectiveRank: 0, stableRank: 0, condition: undefined, rank: 0 }

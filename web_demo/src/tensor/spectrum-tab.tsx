@@ -60,13 +60,17 @@ export function SpectrumTab({ tensor, view, isShown, onView }: { tensor: Tensor;
   )
 
   function result(spectrum: Spectrum) {
-    const { values, isEstimate } = spectrum
+    const { values, unit, isEstimate } = spectrum
+    const number = (inUnits: number, digits: number): string => {
+      const value = inUnits * unit
+      return Number.isFinite(value) ? shortNumber(value, digits) : `> ${shortNumber(Number.MAX_VALUE, digits)}`
+    }
     const figures = spectrumFigures(spectrum, Math.max(plane.rows, plane.columns), tensor.dtype === 'f64' ? 2 ** -52 : 2 ** -23)
     const about = isEstimate ? '≈ ' : ''
     const rows: [string, string][] = [
-      ['Largest σ', about + shortNumber(values[0]!, isEstimate ? 3 : 6)],
-      ...(isEstimate ? [] : ([['Smallest σ', shortNumber(values[values.length - 1]!, 6)]] as [string, string][])),
-      ['Frobenius norm', shortNumber(spectrum.norm, 6)],
+      ['Largest σ', about + number(values[0]!, isEstimate ? 3 : 6)],
+      ...(isEstimate ? [] : ([['Smallest σ', number(values[values.length - 1]!, 6)]] as [string, string][])),
+      ['Frobenius norm', number(spectrum.norm, 6)],
       ['Stable rank', about + shortNumber(figures.stableRank, isEstimate ? 3 : 5)],
       ...(figures.effectiveRank === undefined ? [] : ([['Effective rank', shortNumber(figures.effectiveRank, 5)]] as [string, string][])),
       ...(figures.condition === undefined ? [] : ([['Condition number', shortNumber(figures.condition, 5)]] as [string, string][])),
@@ -83,10 +87,10 @@ export function SpectrumTab({ tensor, view, isShown, onView }: { tensor: Tensor;
         <dl class="tensor-numbers">
           {rows.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}
         </dl>
-        <SpectrumChart values={values} svg={svg} />
+        {values[0]! > 0 ? <SpectrumChart values={values} unit={unit} svg={svg} /> : <p class="tensor-note">All singular values are 0.</p>}
         <ChartDownloads
           name={`${tensor.path} spectrum`} chart={() => svg.current && { svg: svg.current }}
-          csv={() => `index,singular_value${isEstimate ? '_estimate' : ''}\n${Array.from(values, (value, i) => `${i + 1},${value}\n`).join('')}`}
+          csv={() => `index,singular_value${isEstimate ? '_estimate' : ''}\n${Array.from(values, (value, i) => `${i + 1},${value * unit}\n`).join('')}`}
         />
       </>
     )

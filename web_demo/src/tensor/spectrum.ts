@@ -4,7 +4,7 @@ import { nextTurn } from '../data/slices.js'
 import { toNumbers } from './numbers.js'
 import { rangeOf, type Plane } from './plane.js'
 import type { Range } from './layout.js'
-import { orthonormalise, singularValues, TallQr, type Pace } from './svd.js'
+import { orthonormalise, singularValues, TallQr, unitFor, type Pace } from './svd.js'
 
 /** Matrices whose shorter side is at most this long are decomposed exactly. */
 export const EXACT_SIDE = 1024
@@ -21,9 +21,12 @@ const TURN = 12
 
 /** Singular values in falling order. */
 export interface Spectrum {
+  /** In units: some may exceed the largest double. */
   readonly values: Float64Array
-  /** The square root of the sum of the squares of all elements. */
+  /** The square root of the sum of the squares of all elements, in units. */
   readonly norm: number
+  /** A power of two near the largest element. */
+  readonly unit: number
   /** Whether the values are estimates of the largest ones rather than all. */
   readonly isEstimate: boolean
 }
@@ -47,10 +50,16 @@ export async function readSpectrum(tensor: Tensor, plane: Plane, canSplitColumns
     work.loaded += done
     return performance.now() < end ? undefined : rest()
   }
+  // Elements are divided by the unit, so that their squares neither overflow nor vanish. It grows when larger ones come.
+  let unit = Number.MIN_VALUE
+  let square = 0
   return isExact(plane) ? exact() : estimate()
 
-  /** Calls `use` with the elements, in parts along one axis. */
-  async function eachPart(isByRows: boolean, use: (numbers: ArrayLike<number>, at: (long: number, short: number) => number, range: Range) => Promise<void>): Promise<void> {
+  /**
+   * Calls `use` with the elements in units, in parts along one axis. @param shrink multiplies what was computed so far, when the
+   * unit has grown
+   */
+  async function eachPart(isByRows: boolean, shrink: (factor: number) => void, use: (element: (long: number, short: number) => number, range: Range) => Promise<void>): Promise<void> {
     const [long, short] = isByRows ? [plane.rows, plane.columns] : [plane.columns, plane.rows]
     const most = isByRows || canSplitColumns ? Math.max(1, Math.floor(READ_CELLS / short)) : long
     if (Math.min(most, long) * short > MOST_CELLS) throw new Error('This matrix is too large to decompose here.')
@@ -59,11 +68,19 @@ export async function readSpectrum(tensor: Tensor, plane: Plane, canSplitColumns
       const whole = rangeOf({ start: 0, count: short })
       const { slice, rowOffsets, columnOffsets } = isByRows ? plane.part(range, whole) : plane.part(whole, range)
       const numbers = toNumbers(await tensor.read({ slice, signal }))
+      let largest = 0
       for (let i = 0; i < numbers.length; i++) {
         if (!Number.isFinite(numbers[i]!)) throw new Error('It has NaN or infinite elements, so it has no singular values. The Statistics tab finds the first of them.')
+        largest = Math.max(largest, Math.abs(numbers[i]!))
+      }
+      if (unitFor(largest) > unit) {
+        const factor = unit / unitFor(largest)
+        unit = unitFor(largest)
+        square *= factor ** 2
+        shrink(factor)
       }
       const [longs, shorts] = isByRows ? [rowOffsets, columnOffsets] : [columnOffsets, rowOffsets]
-      await use(numbers, (i, j) => longs[i]! + shorts[j]!, range)
+      await use((i, j) => numbers[longs[i]! + shorts[j]!]! / unit, range)
     }
   }
 
@@ -72,13 +89,12 @@ export async function readSpectrum(tensor: Tensor, plane: Plane, canSplitColumns
     const [long, short] = isByRows ? [plane.rows, plane.columns] : [plane.columns, plane.rows]
     work.total = long * short * short + (4 / 3) * short ** 3 + 128 * short ** 2
     const qr = new TallQr(short)
-    let square = 0
-    await eachPart(isByRows, async (numbers, at, { start, stop }) => {
+    await eachPart(isByRows, (factor) => scale(qr.r, factor), async (element, { start, stop }) => {
       const count = stop - start
       const rows = new Float64Array(count * short)
       for (let j = 0; j < short; j++) {
         for (let i = 0; i < count; i++) {
-          const value = numbers[at(i, j)]!
+          const value = element(i, j)
           rows[j * count + i] = value
           square += value * value
         }
@@ -87,7 +103,7 @@ export async function readSpectrum(tensor: Tensor, plane: Plane, canSplitColumns
       }
       await qr.fold(rows, count, pace)
     })
-    return { values: await singularValues(qr.r, short, pace), norm: Math.sqrt(square), isEstimate: false }
+    return { values: await singularValues(qr.r, short, pace), norm: Math.sqrt(square), unit, isEstimate: false }
   }
 
   /** Two rounds of subspace iteration from a random projection (Halko, Martinsson and Tropp 2011). */
@@ -96,17 +112,16 @@ export async function readSpectrum(tensor: Tensor, plane: Plane, canSplitColumns
     const [long, short] = isByRows ? [plane.rows, plane.columns] : [plane.columns, plane.rows]
     const width = ESTIMATED + SPARE
     work.total = 3 * long * short * width
-    let square = 0
     /** The product of the matrix with one of `width` columns. */
     const times = async (other: Float64Array, isFirst: boolean): Promise<Float64Array> => {
       const product = new Float64Array(long * width)
-      await eachPart(isByRows, async (numbers, at, { start, stop }) => {
+      await eachPart(isByRows, (factor) => scale(product, factor), async (element, { start, stop }) => {
         for (let i = start; i < stop; i++) {
           const own = i - start
           let j = 0
-          for (; j + 4 <= short; j += 4) addFour(product, i * width, other, j * width, width, numbers[at(own, j)]!, numbers[at(own, j + 1)]!, numbers[at(own, j + 2)]!, numbers[at(own, j + 3)]!)
-          for (; j < short; j++) addFour(product, i * width, other, j * width, width, numbers[at(own, j)]!)
-          if (isFirst) for (let k = 0; k < short; k++) square += numbers[at(own, k)]! ** 2
+          for (; j + 4 <= short; j += 4) addFour(product, i * width, other, j * width, width, element(own, j), element(own, j + 1), element(own, j + 2), element(own, j + 3))
+          for (; j < short; j++) addFour(product, i * width, other, j * width, width, element(own, j))
+          if (isFirst) for (let k = 0; k < short; k++) square += element(own, k) ** 2
           const rest = pace(short * width)
           if (rest) await rest
         }
@@ -116,13 +131,13 @@ export async function readSpectrum(tensor: Tensor, plane: Plane, canSplitColumns
     /** The product of the transposed matrix with one of `width` columns. */
     const transposedTimes = async (other: Float64Array): Promise<Float64Array> => {
       const product = new Float64Array(short * width)
-      await eachPart(isByRows, async (numbers, at, { start, stop }) => {
+      await eachPart(isByRows, (factor) => scale(product, factor), async (element, { start, stop }) => {
         for (let i = start; i < stop; ) {
           const own = i - start
           const count = stop - i >= 4 ? 4 : 1
           for (let j = 0; j < short; j++) {
-            if (count === 4) addFour(product, j * width, other, i * width, width, numbers[at(own, j)]!, numbers[at(own + 1, j)]!, numbers[at(own + 2, j)]!, numbers[at(own + 3, j)]!)
-            else addFour(product, j * width, other, i * width, width, numbers[at(own, j)]!)
+            if (count === 4) addFour(product, j * width, other, i * width, width, element(own, j), element(own + 1, j), element(own + 2, j), element(own + 3, j))
+            else addFour(product, j * width, other, i * width, width, element(own, j))
           }
           i += count
           const rest = pace(count * short * width)
@@ -141,8 +156,12 @@ export async function readSpectrum(tensor: Tensor, plane: Plane, canSplitColumns
     const qr = new TallQr(width)
     await qr.fold(columns, long, () => pace(0))
     const values = await singularValues(qr.r, width, () => pace(0))
-    return { values: values.subarray(0, ESTIMATED), norm: Math.sqrt(square), isEstimate: true }
+    return { values: values.subarray(0, ESTIMATED), norm: Math.sqrt(square), unit, isEstimate: true }
   }
+}
+
+function scale(numbers: Float64Array, factor: number): void {
+  for (let i = 0; i < numbers.length; i++) numbers[i]! *= factor
 }
 
 /** Adds multiples of one to four neighbouring rows to a row: four at once load and store it less often. */

@@ -51,16 +51,22 @@ function reflect(r: Float64Array, block: Float64Array, height: number, columns: 
   }
 }
 
+/** A power of two near a magnitude, to divide by without an error; 0 for 0. */
+export function unitFor(magnitude: number): number {
+  // The logarithm of the largest double is rounded to 1024.
+  return 2 ** Math.min(Math.floor(Math.log2(magnitude)), 1023)
+}
+
 /** The singular values of a square matrix, row by row, which is overwritten; in falling order. */
 export async function singularValues(a: Float64Array, n: number, pace: Pace): Promise<Float64Array> {
   // Scale the matrix so that squares neither overflow nor underflow.
   const largest = a.reduce((most, value) => Math.max(most, Math.abs(value)), 0)
   if (largest === 0) return new Float64Array(n)
-  const exponent = 2 ** Math.floor(Math.log2(largest))
-  for (let i = 0; i < a.length; i++) a[i]! /= exponent
+  const unit = unitFor(largest)
+  for (let i = 0; i < a.length; i++) a[i]! /= unit
   const bands = await bidiagonal(a, n, pace)
   const values = await bisect(bands, n, pace)
-  return values.map((value) => value * exponent)
+  return values.map((value) => value * unit)
 }
 
 /** The diagonal and the one above it, in turns, of a bidiagonal matrix with the same singular values. */
@@ -170,9 +176,18 @@ function countBelow(squares: Float64Array, x: number): number {
   return count
 }
 
-/** Makes the columns of a matrix, row by row, orthonormal: modified Gram-Schmidt, twice. */
+/** The share of a column's length that rounding errors make up. */
+const DEPENDENT = 1e-13
+
+/** Makes the columns of a matrix, row by row, orthonormal, or zero: modified Gram-Schmidt, twice. */
 export async function orthonormalise(a: Float64Array, rows: number, columns: number, pace: Pace): Promise<void> {
+  const squareOf = (j: number): number => {
+    let square = 0
+    for (let i = 0; i < rows; i++) square += a[i * columns + j]! ** 2
+    return square
+  }
   for (let j = 0; j < columns; j++) {
+    const before = squareOf(j)
     for (let round = 0; round < 2; round++) {
       for (let k = 0; k < j; k++) {
         let dot = 0
@@ -182,9 +197,9 @@ export async function orthonormalise(a: Float64Array, rows: number, columns: num
       const rest = pace(0)
       if (rest) await rest
     }
-    let square = 0
-    for (let i = 0; i < rows; i++) square += a[i * columns + j]! ** 2
-    const scale = square > 0 ? 1 / Math.sqrt(square) : 0
+    // Of a column that depends on those before it, rounding errors are left, which no round makes orthogonal.
+    const square = squareOf(j)
+    const scale = square > before * DEPENDENT ** 2 ? 1 / Math.sqrt(square) : 0
     for (let i = 0; i < rows; i++) a[i * columns + j]! *= scale
   }
 }

@@ -6,7 +6,7 @@ import { findMatches, joined, sortMatches, type Matches } from './filter'
 import type { Filter } from './filter-fields'
 import type { Order } from './order'
 
-/** Milliseconds within which all matches are shown at once. */
+/** Milliseconds within which all matches are shown at once: to draw the first ones takes time of its own. */
 const SOON = 60
 
 /**
@@ -19,8 +19,10 @@ export async function search({ checkpoint, outline }: OpenFile, filter: Filter, 
   const start = performance.now()
   const isSorted = order.by !== 'stored'
   let isShown = false
-  let found = await runInTurns(findMatches(checkpoint, filter, pieces), signal, () => {
-    if (isShown || isSorted || pieces.length === 0 || performance.now() - start < SOON) return
+  let found = await runInTurns(findMatches(checkpoint, filter, pieces), signal, (done) => {
+    const spent = performance.now() - start
+    const left = (spent / done) * (1 - done)
+    if (isShown || isSorted || pieces.length === 0 || spent < SOON || left < SOON) return
     isShown = true
     const first = joined(pieces)
     show(first, `${formatExact(first.length)} so far`)

@@ -69,6 +69,8 @@ inEachBrowser((kind, browser) => {
   before(async () => {
     browser.site.made.set('/conv.espalier', Buffer.from(await write({
       conv: tensor({ dtype: 'f32', shape: [6, 4, 3, 3], data: conv }),
+      zeros: tensor({ dtype: 'f32', shape: [4, 4], data: new Float32Array(16) }),
+      huge: tensor({ dtype: 'f64', shape: [2, 2], data: Float64Array.of(1e308, -1e308, 1e308, 1e308) }),
       nan: new Float32Array(100).fill(NaN),
       zero: new Float32Array(100),
       exact: new BigInt64Array([2n ** 62n + 1n, -5n, 7n]),
@@ -314,6 +316,12 @@ inEachBrowser((kind, browser) => {
     await page.waitForSelector('.tensor-spectrum svg')
     await said(page, '[role=tabpanel]:not([hidden]) [role=tabpanel]:not([hidden])', /Numerical rank2 of 6/)
     assert.match((await save('[role=tabpanel]:not([hidden]) [role=tabpanel]:not([hidden])', 'CSV')).text, /^index,singular_value\n1,\d/)
+    for (const [key, text] of [['zeros', /Numerical rank0 of 4.*All singular values are 0/], ['huge', /Largest σ1\.41421e308.*norm> 1\.79769e308Stable rank2.*rank2 of 2.*1\.2e308/]]) {
+      await page.evaluate((key) => { location.hash = `#url=conv.espalier&key=${key}&view=spectrum` }, key)
+      await said(page, '[role=tabpanel]:not([hidden]) [role=tabpanel]:not([hidden])', /of this matrix/)
+      await press(page, 'Compute the spectrum')
+      await said(page, '[role=tabpanel]:not([hidden]) [role=tabpanel]:not([hidden])', text)
+    }
     assert.deepEqual(await violations(page), [])
     assert.deepEqual(page.faults, [])
     await page.close()

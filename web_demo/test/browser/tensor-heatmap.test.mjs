@@ -173,7 +173,9 @@ inEachBrowser((kind, browser) => {
     await page.mouse.up()
     await page.keyboard.up('Shift')
     const aside = await shownRange(page)
-    assert.ok(aside[2] > start[2] && aside[3] - aside[2] === start[3] - start[2] && aside[0] === start[0], JSON.stringify([start, aside]))
+    assert.ok(aside[2] > start[2] && aside[3] - aside[2] === start[3] - start[2], JSON.stringify([start, aside]))
+    // The wheel left fractions of a row, which are rounded anew.
+    near(aside.slice(0, 2), start.slice(0, 2), 1)
     await press(page, 'Whole')
     assert.deepEqual(await shownRange(page), [0, 3071, 0, 2047])
     await page.focus(CANVAS)

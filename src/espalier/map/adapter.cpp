@@ -57,6 +57,12 @@ class AdapterPlanner {
     if (!made) {
       Error error = made.error();
       error.message = "weights that the adapter changes: " + error.message;
+      if (error.code == ErrorCode::kMapShape) {
+        error.message +=
+            "; the shapes are those of products [o i]: if a weight is [i o], pass an "
+            "adapter_config.json with fan_in_fan_out as --config, or give the axes after the "
+            "names of --lora: '[r i] [o r] [i o]'";
+      }
       return tl::unexpected<Error>(std::move(error));
     }
     for (const auto& [word, count] : made->guessed_) {
@@ -705,6 +711,7 @@ class AdapterPlanner {
     const std::string& read_prefix = place.read.prefix;
     std::vector<MapLeaf> leaves;
     std::vector<bool> had_prefix;
+    std::vector<bool> had_base_layer;
     for (const std::uint32_t number : found_->parameters()) {
       leaves.push_back(leaf(number));
       std::string& name = leaves.back().name;
@@ -714,7 +721,24 @@ class AdapterPlanner {
       had_prefix.push_back(rest.starts_with(read_prefix));
       if (had_prefix.back()) rest.remove_prefix(read_prefix.size());
       name = label + std::string(rest);
+      had_base_layer.push_back(false);
+      if (!place.read.are_peft) continue;
+      for (const std::string_view kept : {".modules_to_save.", ".original_module."}) {
+        if (name.find(kept) == std::string::npos) continue;
+        return fail(ErrorCode::kMapUnmatched,
+                    in_quotes(leaf(number).name) +
+                        " is in a state_dict of PEFT alone; save the adapter with "
+                        "save_pretrained(), and map that");
+      }
+      // What PEFT puts beside the factors of a module has the name of a layer in it.
+      constexpr std::string_view kBaseLayer = ".base_layer";
+      const std::size_t last = name.rfind('.');
+      had_base_layer.back() = last != std::string::npos && last > kBaseLayer.size() &&
+                              std::string_view(name).substr(0, last).ends_with(kBaseLayer);
+      if (had_base_layer.back()) name.erase(last - kBaseLayer.size(), kBaseLayer.size());
     }
+    std::set<std::string_view> adapted;
+    for (const MapAdapted& each : plan_.adapter_->modules) adapted.insert(each.module);
     MapPlanOptions own = options_.plan;
     own.parameters = MapParameters::kSome;
     auto made = MapPlan::make(map_, std::move(leaves), own);
@@ -728,6 +752,10 @@ class AdapterPlanner {
     for (MapTarget& target : made->targets_) {
       const bool is_kept_so = target.rule == MapTarget::kKept &&
                               target.source != MapPiece::kZeros && !had_prefix[target.source];
+      bool has_base_layer = false;
+      for (const std::uint32_t source : target.sources()) {
+        has_base_layer = has_base_layer || had_base_layer[source];
+      }
       renumber(target.source);
       for (MapPiece& piece : target.pieces) renumber(piece.source);
       for (MapTerm& term : target.terms) {
@@ -735,8 +763,13 @@ class AdapterPlanner {
       }
       const auto written = [&](const std::string& name) {
         if (is_kept_so) return name;
-        return label_with_end(name) + (place.write ? place.write->prefix : std::string()) +
-               std::string(without_label(name));
+        std::string base(without_label(name));
+        const std::size_t last = base.rfind('.');
+        if (has_base_layer && place.write && place.write->are_peft && last != std::string::npos &&
+            adapted.count(name.substr(0, name.size() - base.size() + last)) > 0) {
+          base.insert(last, ".base_layer");
+        }
+        return label_with_end(name) + (place.write ? place.write->prefix : std::string()) + base;
       };
       std::vector<std::string> tied = std::exchange(target.tied, {});
       set_name(target, written(target.name));

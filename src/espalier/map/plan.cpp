@@ -1087,6 +1087,14 @@ class MapPlanner {
     if (tensor.kind != TensorTerm::Kind::kTensor) return {};
     const auto shape = shape_of(written.axes, frame.sizes);
     if (!shape) return failed(shape.error().code, shape.error().message);
+    // Of an adapted weight there will be two factors.
+    const std::uint64_t most = are_adapted() ? kMaxTargets / 2 : kMaxTargets;
+    std::uint64_t count = 1;
+    for (const std::size_t word : written.words) {
+      const auto product = checked_mul(count, frame.sizes.at(rule.words[word]));
+      if (!product || *product > most) return too_many();
+      count = *product;
+    }
     return for_each_index(rule, written.words, frame, [&](const Index& index) -> Result<void> {
       CaptureValues values = frame.values;
       for (std::size_t k = 0; k < index.size(); ++k) {
@@ -1103,13 +1111,14 @@ class MapPlanner {
         target.words.push_back(axis.terms.size() == 1 ? term.word : std::string());
       }
       made.emplace(index, std::move(target));
-      if (plan_.targets_.size() + made.size() > kMaxTargets) return too_many();
+      if (plan_.targets_.size() + made.size() > most) return too_many();
       return {};
     });
   }
 
   tl::unexpected<Error> too_many() const {
-    return failed(ErrorCode::kLimitExceeded, "it makes more than 16,777,216 pieces");
+    return failed(ErrorCode::kLimitExceeded,
+                  "it makes more than 16,777,216 pieces, or 1,048,576 tensors");
   }
 
   Result<void> connect(const Rule& rule, const Instance& instance, const Frame& frame,

@@ -278,20 +278,20 @@ class Map(Writing):
         turned = adapter("turned.safetensors", [("a", 4, 4)])
         first = rules("first.json", "a.weight [o i] <-> b.weight [i o]")
         second = rules("second.json", "b.weight [i (h 2 p)] <-> c.weight [i (h p 2)]")
-        self.text("map", turned, out, "--map", first, "--map", second, "--set", "p=2", *names)
+        self.text("map", turned, out, "--force", "--map", first, "--map", second, "--set", "p=2", *names)
         self.assertEqual(self.values("some.espalier", "c.LA"), [1, 2, 3, 4])
         self.assertEqual(self.values("some.espalier", "c.LB"), [1, 3, 2, 4])
         # Layers without factors.
         stack = rules("stack.json", "l.{i}.w.weight [o n] <-> w [i o n]")
         some = adapter("layers.safetensors", [("l.0.w", 2, 2), ("l.1.w", 2, 2)])
-        self.text("map", some, out, "--map", stack, "--set", "lora_alpha=1", "--set", "i=3", *names)
+        self.text("map", some, out, "--force", "--map", stack, "--set", "lora_alpha=1", "--set", "i=3", *names)
         self.assertEqual(self.values("some.espalier", "w.LB"), [1, 2, 101, 102, 0, 0])
         self.assertNotIn("note:", self.text("map", some, "--map", stack, "--set", "lora_alpha=1", "--set", "i=3", *names, "--plan"))
         self.assertIn("note: the adapter has {i} from 0 to 1, and nothing says whether its base has more; if so, give how many: --set i=...\n",
                       self.text("map", some, "--map", stack, "--set", "lora_alpha=1", *names, "--plan"))
         self.assertEqual(len(self.json("map", some, "--map", stack, "--set", "lora_alpha=1", *names, "--plan")["notes"]), 1)
         gaps = adapter("gaps.safetensors", [("l.2.w", 2, 2)])
-        self.text("map", gaps, out, "--map", stack, "--set", "lora_alpha=1", "--set", "i=3", *names)
+        self.text("map", gaps, out, "--force", "--map", stack, "--set", "lora_alpha=1", "--set", "i=3", *names)
         self.assertEqual(self.values("some.espalier", "w.LB"), [0, 0, 0, 0, 1, 2])
         self.assertIn("the adapter has {i} 2 alone, and how many its base has is not known; give it: --set i=...",
                       self.errors("map", gaps, "--map", stack, "--set", "lora_alpha=1", *names, "--plan"))
@@ -305,7 +305,7 @@ class Map(Writing):
                 ({"lora_alpha": -1}, '"lora_alpha" of the configuration is -1.0, and not'),
                 ({"lora_alpha": 1, "use_rslora": "true"}, "\"use_rslora\" of the configuration is 'true', and not true or false"),
                 ({"lora_alpha": 1, "alpha_pattern": {"q": 0}}, "'q' in \"alpha_pattern\" of the configuration is 0.0, and not"),
-                ({"lora_alpha": 1e308}, "and their alpha would be larger than 1e+308 and too large a number"),
+                ({"lora_alpha": 1e308}, "and their alpha would be larger than 1e308 and too large a number"),
                 ({"lora_alpha": 1e308, "use_rslora": True}, "are too large or too small")]:
             self.assertIn(said, self.errors("map", pair, "--map", join, *names, "--config", config(**words), "--plan"))
         self.assertIn('"lora_alpha" is set to 0.0', self.errors("map", pair, "--map", join, *names, "--set", "lora_alpha=0", "--plan"))
@@ -329,9 +329,9 @@ class Map(Writing):
         # What PEFT writes beside factors.
         keep = rules("keep.json", "q.{w:weight|bias} <-> w.{w:weight|bias}", rest="keep")
         biased = adapter("biased.safetensors", [("q", 2, 2)], peft=True, more=[("base_model.model.q.base_layer.bias", "F32", [2], f32(1, 2))])
-        self.text("map", biased, out, "--map", keep, "--lora", "peft <-> torchtune")
+        self.text("map", biased, out, "--force", "--map", keep, "--lora", "peft <-> torchtune")
         self.assertEqual(self.values("some.espalier", "w.bias"), [1, 2])
-        self.text("map", biased, out, "--map", keep, "--lora", "peft")
+        self.text("map", biased, out, "--force", "--map", keep, "--lora", "peft")
         self.assertEqual(self.values("some.espalier", "base_model.model.w.base_layer.bias"), [1, 2])
         saved = adapter("saved.safetensors", [("q", 2, 2)], peft=True,
                         more=[("base_model.model.h.modules_to_save.default.weight", "F32", [2], f32(1, 2))])

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "espalier/base/json_tree.h"
 #include "espalier/base/real_text.h"
 #include "espalier/map/map_error.h"
 

@@ -12,10 +12,11 @@
 #include <vector>
 
 #include "espalier/base/error.h"
-#include "espalier/base/json_tree.h"
 #include "espalier/map/plan.h"
 
 namespace espalier {
+
+class JsonRef;
 
 struct AdapterSettings {
   std::optional<double> alpha = std::nullopt;             // lora_alpha

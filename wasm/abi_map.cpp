@@ -80,6 +80,7 @@ Result<LiftOptions> options_of(std::string_view json) {
   options.plan.config = [numbers = std::move(*numbers)](const std::string& word) {
     return numbers("config." + word);
   };
+  if (const auto config = root.member("config")) options.adapter = adapter_settings_in(*config);
   std::map<std::string, double> given;
   if (const auto all = root.member("numbers"); all && all->is_object()) {
     for (const auto& [name, value] : all->members()) {

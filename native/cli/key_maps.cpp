@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <sstream>
 #include <system_error>
 #include <utility>
@@ -14,7 +15,7 @@
 
 #include "espalier/base/json_text.h"
 #include "espalier/base/real_text.h"
-#include "espalier/map/adapter.h"
+#include "espalier/map/adapter_settings.h"
 #include "espalier/map/known_maps.h"
 #include "espalier/map/numbers.h"
 
@@ -66,9 +67,10 @@ void follow(const MappedCheckpoint& mapped, LiftOptions& lift) {
     }
   }
   if (const auto& adapter = mapped.plan().adapter()) {
-    lift.plan.config = adapter_numbers(*adapter, std::move(lift.plan.config));
+    lift.adapter.made = std::make_shared<const MapAdapter>(*adapter);
     lift.plan.sizes.erase("lora_alpha");
     lift.plan.numbers.erase("lora_alpha");
+    lift.plan.sizes.erase("use_rslora");
   }
   lift.param_order.clear();
   for (const auto& group : mapped.plan().param_groups()) {
@@ -168,8 +170,10 @@ tl::expected<LiftOptions, Failure> lift_options(const MapOptions& options) {
   for (const std::string& name : options.configs) {
     auto text = read_text(name);
     if (!text) return about(name, text);
+    auto adapter = adapter_settings(*text);
     auto config = numbers_of(std::move(*text));
     if (!config) return about(name, config);
+    if (adapter) lift.adapter = either(std::move(lift.adapter), std::move(*adapter));
     plan.config =
         plan.config ? either(std::move(plan.config), std::move(*config)) : std::move(*config);
   }

@@ -188,7 +188,12 @@ std::string scales_text(const MapAdapter& adapter) {
 }
 
 void print_adapter(Output& out, const MapPlan& plan) {
-  if (plan.adapter()) out.print("adapter: {}\n", scales_text(*plan.adapter()));
+  if (!plan.adapter()) return;
+  out.print("adapter: {}\n", plan.adapter()->modules.empty() ? std::string("no module")
+                                                             : scales_text(*plan.adapter()));
+  for (const std::string& note : plan.adapter()->notes) {
+    out.print("note: {}\n", shortened(escaped(note), kMaxMessageBytes));
+  }
 }
 
 void write_adapter(JsonWriter& json, const MapPlan& plan) {
@@ -199,23 +204,26 @@ void write_adapter(JsonWriter& json, const MapPlan& plan) {
   json.member("r", common.rank);
   if (common.alpha) json.member("lora_alpha", *common.alpha);
   json.member("use_rslora", plan.adapter()->is_rank_stabilized);
+  if (are_all_transposed(*plan.adapter())) json.member("fan_in_fan_out", true);
+  const AdapterPatterns patterns = adapter_patterns(*plan.adapter());
   json.key("rank_pattern");
   json.begin_object();
-  for (const MapAdapted& each : plan.adapter()->modules) {
-    if (each.rank != common.rank) json.member(each.module, each.rank);
-  }
+  for (const auto& [name, rank] : patterns.ranks) json.member(name, rank);
   json.end_object();
   json.key("alpha_pattern");
   json.begin_object();
-  for (const MapAdapted& each : plan.adapter()->modules) {
-    if (each.alpha && each.alpha != common.alpha) json.member(each.module, *each.alpha);
-  }
+  for (const auto& [name, alpha] : patterns.alphas) json.member(name, alpha);
   json.end_object();
   json.key("target_modules");
   json.begin_array();
   for (const MapAdapted& each : plan.adapter()->modules) json.value(each.module);
   json.end_array();
   json.end_object();
+  if (plan.adapter()->notes.empty()) return;
+  json.key("notes");
+  json.begin_array();
+  for (const std::string& note : plan.adapter()->notes) json.value(note);
+  json.end_array();
 }
 
 // The first words of a description.

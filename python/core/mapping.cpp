@@ -71,6 +71,8 @@ class Mapped {
     plan.rest = rest_of(rest);
     for (const std::string& config : configs) {
       auto numbers = must(numbers_of(config), "config");
+      options.lift.adapter =
+          either(std::move(options.lift.adapter), must(adapter_settings(config), "config"));
       plan.config =
           plan.config ? either(std::move(plan.config), std::move(numbers)) : std::move(numbers);
     }

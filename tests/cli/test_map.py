@@ -258,6 +258,93 @@ class Map(Writing):
         # Other commands read through the map, too.
         self.assertIn("[8, 4]", self.text("ls", adapter, *names[:-1], "--config", adapter_config))
 
+    def test_adapters_of_some_layers_and_words_that_are_wrong(self):
+        def adapter(name, modules, peft=False, more=()):
+            tensors = []
+            for k, (module, o, i) in enumerate(modules):
+                a, b = ("base_model.model.{}.lora_A.weight", "base_model.model.{}.lora_B.weight") if peft else ("{}.LA", "{}.LB")
+                tensors += [(a.format(module), "F32", [1, i], counting(i, 10 * k + 1)), (b.format(module), "F32", [o, 1], counting(o, 100 * k + 1))]
+            return self.write(name, safetensors(tensors + list(more)))
+
+        def rules(name, *texts, **more):
+            return self.write(name, json.dumps({"espalier_map": 1, "rules": list(texts), **more}).encode())
+
+        def config(**words):
+            return self.write("words.json", json.dumps(words).encode())
+
+        names = ("--lora", "{module}.L{A|B}")
+        out = self.new("some.espalier")
+        # The second map reads weights as the first one laid them out.
+        turned = adapter("turned.safetensors", [("a", 4, 4)])
+        first = rules("first.json", "a.weight [o i] <-> b.weight [i o]")
+        second = rules("second.json", "b.weight [i (h 2 p)] <-> c.weight [i (h p 2)]")
+        self.text("map", turned, out, "--force", "--map", first, "--map", second, "--set", "p=2", *names)
+        self.assertEqual(self.values("some.espalier", "c.LA"), [1, 2, 3, 4])
+        self.assertEqual(self.values("some.espalier", "c.LB"), [1, 3, 2, 4])
+        # Layers without factors.
+        stack = rules("stack.json", "l.{i}.w.weight [o n] <-> w [i o n]")
+        some = adapter("layers.safetensors", [("l.0.w", 2, 2), ("l.1.w", 2, 2)])
+        self.text("map", some, out, "--force", "--map", stack, "--set", "lora_alpha=1", "--set", "i=3", *names)
+        self.assertEqual(self.values("some.espalier", "w.LB"), [1, 2, 101, 102, 0, 0])
+        self.assertNotIn("note:", self.text("map", some, "--map", stack, "--set", "lora_alpha=1", "--set", "i=3", *names, "--plan"))
+        self.assertIn("note: the adapter has {i} from 0 to 1, and nothing says whether its base has more; if so, give how many: --set i=...\n",
+                      self.text("map", some, "--map", stack, "--set", "lora_alpha=1", *names, "--plan"))
+        self.assertEqual(len(self.json("map", some, "--map", stack, "--set", "lora_alpha=1", *names, "--plan")["notes"]), 1)
+        gaps = adapter("gaps.safetensors", [("l.2.w", 2, 2)])
+        self.text("map", gaps, out, "--force", "--map", stack, "--set", "lora_alpha=1", "--set", "i=3", *names)
+        self.assertEqual(self.values("some.espalier", "w.LB"), [0, 0, 0, 0, 1, 2])
+        self.assertIn("the adapter has {i} 2 alone, and how many its base has is not known; give it: --set i=...",
+                      self.errors("map", gaps, "--map", stack, "--set", "lora_alpha=1", *names, "--plan"))
+        # Words of the configuration.
+        join = rules("join.json", "q.weight [a n], k.weight [b n] <-> qk.weight [a+b n]")
+        pair = adapter("pair.safetensors", [("q", 2, 2), ("k", 2, 2)])
+        for words, said in [
+                ({"lora_alpha": [16]}, '"lora_alpha" of the configuration is a list, and not a finite number above 0'),
+                ({"lora_alpha": {"a": 1}}, '"lora_alpha" of the configuration is an object, and not'),
+                ({"lora_alpha": "16"}, "\"lora_alpha\" of the configuration is '16', and not"),
+                ({"lora_alpha": -1}, '"lora_alpha" of the configuration is -1.0, and not'),
+                ({"lora_alpha": 1, "use_rslora": "true"}, "\"use_rslora\" of the configuration is 'true', and not true or false"),
+                ({"lora_alpha": 1, "alpha_pattern": {"q": 0}}, "'q' in \"alpha_pattern\" of the configuration is 0.0, and not"),
+                ({"lora_alpha": 1e308}, "and their alpha would be larger than 1e308 and too large a number"),
+                ({"lora_alpha": 1e308, "use_rslora": True}, "are too large or too small")]:
+            self.assertIn(said, self.errors("map", pair, "--map", join, *names, "--config", config(**words), "--plan"))
+        self.assertIn('"lora_alpha" is set to 0.0', self.errors("map", pair, "--map", join, *names, "--set", "lora_alpha=0", "--plan"))
+        # Ties have one alpha, and magnitudes no sums.
+        tied = rules("tied.json", "q.weight [o i] = k.weight [o i] <-> w.weight [o i]")
+        same = self.write("same.safetensors", safetensors(
+            [(f"{m}.L{f}", "F32", s, f32(1, 2)) for m in "qk" for f, s in (("A", [1, 2]), ("B", [2, 1]))]))
+        self.assertIn("factors or alphas are not alike", self.errors(
+            "map", same, "--map", tied, *names, "--config", config(lora_alpha=4, alpha_pattern={"k": 8}), "--plan"))
+        added = rules("added.json", "q.weight [o i] + 1 <-> w.weight [o i]", rest="keep")
+        dora = adapter("dora.safetensors", [("q", 2, 2)], peft=True,
+                       more=[("base_model.model.q.lora_magnitude_vector", "F32", [2], f32(1, 2))])
+        self.assertIn("and the rule adds to 'w.weight'", self.errors("map", dora, "--map", added, "--lora", "peft", "--plan"))
+        # Patterns fit the ends of names.
+        ends = rules("ends.json", "x.weight <-> q.weight", "y.weight <-> e.q.weight", "z.weight <-> z.weight")
+        made = self.json("map", adapter("ends.safetensors", [("x", 2, 2), ("y", 2, 2), ("z", 2, 2)]), "--map", ends, *names,
+                         "--config", config(lora_alpha=4, alpha_pattern={"x": 8, "gone": 2}), "--plan")
+        self.assertEqual(list(made["lora"]["alpha_pattern"].items()), [("e.q", 4.0), ("q", 8.0)])
+        self.assertEqual(made["lora"]["lora_alpha"], 4)
+        self.assertEqual(made["notes"], ["'gone' in \"alpha_pattern\" is the end of no module's name"])
+        # What PEFT writes beside factors.
+        keep = rules("keep.json", "q.{w:weight|bias} <-> w.{w:weight|bias}", rest="keep")
+        biased = adapter("biased.safetensors", [("q", 2, 2)], peft=True, more=[("base_model.model.q.base_layer.bias", "F32", [2], f32(1, 2))])
+        self.text("map", biased, out, "--force", "--map", keep, "--lora", "peft <-> torchtune")
+        self.assertEqual(self.values("some.espalier", "w.bias"), [1, 2])
+        self.text("map", biased, out, "--force", "--map", keep, "--lora", "peft")
+        self.assertEqual(self.values("some.espalier", "base_model.model.w.base_layer.bias"), [1, 2])
+        saved = adapter("saved.safetensors", [("q", 2, 2)], peft=True,
+                        more=[("base_model.model.h.modules_to_save.default.weight", "F32", [2], f32(1, 2))])
+        self.assertIn("is in a state_dict of PEFT alone", self.errors("map", saved, "--map", keep, "--lora", "peft", "--plan"))
+        # Texts that would be read in part, and weights that lie the other way.
+        for text in ("{module}.{module}.L{A|B}", "{module}.L{A|B}?", "{module}.L{A|B} as f32"):
+            self.assertIn("is no name with {module} and {A|B} alone", self.errors("map", pair, "--map", join, "--lora", text, "--plan"))
+        wide = adapter("wide.safetensors", [("c", 6, 4)])
+        self.assertIn("fan_in_fan_out", self.errors("map", wide, "--map", rules("wide.json", "c.weight [(3 n) i] <-> d.weight [(n 3) i]",
+                                                                             sizes={"n": 3}), *names, "--plan"))
+        none = rules("none.json", "q.weight -> drop", "k.weight -> drop")
+        self.assertIn("adapter: no module\n", self.text("map", pair, "--map", none, *names, "--plan"))
+
     def test_known_maps(self):
         maps = {each["name"] for each in self.json("map", "--list")["maps"]}
         self.assertIn("llama-torchtune", maps)

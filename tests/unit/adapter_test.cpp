@@ -227,6 +227,22 @@ LiftOptions with_alpha(std::uint64_t alpha, Sizes sizes = {}) {
   return lift;
 }
 
+// Each module of the weights has 3 times its rank.
+AdapterSettings thrice_the_rank(const Weights& weights) {
+  AdapterSettings settings;
+  settings.alphas.emplace();
+  for (const auto& [name, weight] : weights) {
+    settings.alphas->emplace_back(module_named(name), static_cast<double>(3 * weight.rank));
+  }
+  return settings;
+}
+
+AdapterSettings settings(const std::string& json) {
+  auto read = adapter_settings(json);
+  REQUIRE(read);
+  return std::move(*read);
+}
+
 LiftOptions reversed(LiftOptions lift) {
   lift.plan.reverse = true;
   return lift;
@@ -308,9 +324,7 @@ TEST_CASE("Transposed weights keep A as the factor of the input") {
   conv.lora = {std::string(kNames) + " [r i] [o r] [i o]"};
   check_product(conv_map, {{"c.weight", {"io", {4, 6}, 2}}}, {{"c.weight", "io"}}, conv);
   conv.lora = {"peft"};
-  conv.plan.config = [](const std::string& word) {
-    return word == "fan_in_fan_out" ? std::optional(1.0) : std::nullopt;
-  };
+  conv.adapter = settings(R"({"fan_in_fan_out": true})");
   const Made made = map_it(conv_map,
                            {{"base_model.model.c.lora_A.weight", {{1, 2}, {7, 8}}},
                             {"base_model.model.c.lora_B.weight", {{6, 1}, {0, 1, 2, 3, 4, 5}}}},
@@ -360,19 +374,14 @@ TEST_CASE("Padding has rows of zeros, and other alphas are folded into B where t
   CHECK(made.state.at("e.lora_A.weight") == Numbers{{3, 1}, {1, 1, 1}});
   CHECK(*made.adapter->modules.front().alpha == 9);
   // 10/10 and 3/3, whose quotients are not exact.
-  lift.plan.config = [](const std::string& word) {
-    const std::map<std::string, double> numbers = {
-        {"alpha_pattern", 2}, {"alpha_pattern.c", 10}, {"alpha_pattern.d", 3}};
-    const auto found = numbers.find(word);
-    return found == numbers.end() ? std::nullopt : std::optional(found->second);
-  };
+  lift.adapter = settings(R"({"alpha_pattern": {"c": 10, "d": 3}})");
   const NumbersByName tens = {{"c.lora_A.weight", {{10, 1}, std::vector<double>(10, 1)}},
                               {"c.lora_B.weight", {{1, 10}, std::vector<double>(10, 1)}},
                               {"d.lora_A.weight", {{3, 1}, std::vector<double>(3, 1)}},
                               {"d.lora_B.weight", {{1, 3}, std::vector<double>(3, 1)}}};
   CHECK(*map_it(map, tens, lift).adapter->modules.front().alpha == 13);
-  lift.plan.config = nullptr;
-  lift.plan.numbers["use_rslora"] = 1;
+  lift.adapter = {};
+  lift.plan.sizes["use_rslora"] = 1;
   CHECK(problem(map, factors, lift) ==
         "map_not_invertible: rule 2: 'd.lora_B.weight' and 'c.lora_B.weight' are scaled by numbers "
         "whose ratio 1.4142135623730952 is no power of 2, so that no alpha is exact for "
@@ -473,12 +482,7 @@ TEST_CASE("A map may name the factors, labels and --at stand before them") {
 TEST_CASE("What was trained without alpha is scaled by that of its pattern") {
   const KeyMap map = parsed(R"("a.{w:q|k}.weight <-> b.{w:q|k}.weight")");
   LiftOptions lift = lora(kNames);
-  std::map<std::string, double> numbers = {
-      {"lora_alpha", 4}, {"alpha_pattern", 1}, {"alpha_pattern.k", 6}};
-  lift.plan.config = [&](const std::string& word) {
-    const auto found = numbers.find(word);
-    return found == numbers.end() ? std::nullopt : std::optional(found->second);
-  };
+  lift.adapter = settings(R"({"lora_alpha": 4, "alpha_pattern": {"k": 6}})");
   const NumbersByName factors = {{"a.q.lora_A.weight", zeros({2, 3})},
                                  {"a.q.lora_B.weight", zeros({4, 2})},
                                  {"a.k.lora_A.weight", zeros({1, 3})},
@@ -487,12 +491,18 @@ TEST_CASE("What was trained without alpha is scaled by that of its pattern") {
   CHECK(
       adapter_config(*made.adapter) ==
       R"({"r":1,"lora_alpha":6,"use_rslora":false,"rank_pattern":{"b.q":2},"alpha_pattern":{"b.q":4},"target_modules":["b.k","b.q"]})");
-  const auto numbers_after = adapter_numbers(*made.adapter, lift.plan.config);
-  CHECK(numbers_after("alpha_pattern.b.q") == 4);
-  CHECK(numbers_after("lora_alpha") == 6);
+  // A layer that the adapter lacks is no reason to forget the others.
+  lift.adapter = settings(R"({"lora_alpha": 4, "alpha_pattern": {"k": 6, "v": 7}})");
+  const MapAdapter other = *map_it(map, factors, lift).adapter;
+  CHECK(adapter_config(other) == adapter_config(*made.adapter));
+  CHECK(other.notes ==
+        std::vector<std::string>{"'v' in \"alpha_pattern\" is the end of no module's name"});
   // A pattern that is no name would be another alpha for what it fits.
-  numbers["alpha_pattern"] = 2;
-  CHECK_FALSE(map_it(map, factors, lift).adapter->modules.front().alpha);
+  lift.adapter = settings(R"({"lora_alpha": 4, "alpha_pattern": {"k": 6, "[qk]": 7}})");
+  const MapAdapter none = *map_it(map, factors, lift).adapter;
+  CHECK_FALSE(none.modules.front().alpha);
+  REQUIRE(none.notes.size() == 1);
+  CHECK(none.notes.front().starts_with("no alpha is known: '[qk]' in \"alpha_pattern\" is "));
 }
 
 TEST_CASE("Errors of adapters name the rule, the tensors and what to do") {
@@ -792,14 +802,7 @@ TEST_CASE("Random rules keep the product") {
     const KeyMap map = parsed('"' + random.rule + '"');
     // One alpha/r for all.
     LiftOptions lift = with_alpha(1, random.sizes);
-    lift.plan.config = [&](const std::string& word) -> std::optional<double> {
-      if (word == "alpha_pattern") return static_cast<double>(random.sides[0].size());
-      for (const auto& [name, weight] : random.sides[0]) {
-        if (word == "alpha_pattern." + module_named(name))
-          return static_cast<double>(3 * weight.rank);
-      }
-      return std::nullopt;
-    };
+    lift.adapter = thrice_the_rank(random.sides[0]);
     const auto modules = check_product(map, random.sides[0], random.roles[1], lift);
     joined += random.sides[0].size() > 1 && modules.size() == 1 ? 1 : 0;
     // Rows come first only on the left, so the other way round just what has rows first is read.
@@ -807,14 +810,7 @@ TEST_CASE("Random rules keep the product") {
         random.sides[1].begin(), random.sides[1].end(),
         [](const auto& each) { return each.second.axes.find("io") == std::string::npos; });
     if (!has_rows_first) continue;
-    lift.plan.config = [&](const std::string& word) -> std::optional<double> {
-      if (word == "alpha_pattern") return static_cast<double>(random.sides[1].size());
-      for (const auto& [name, weight] : random.sides[1]) {
-        if (word == "alpha_pattern." + module_named(name))
-          return static_cast<double>(3 * weight.rank);
-      }
-      return std::nullopt;
-    };
+    lift.adapter = thrice_the_rank(random.sides[1]);
     check_product(map, random.sides[1], random.roles[0], reversed(lift));
   }
   CHECK(joined > 40);

@@ -49,6 +49,7 @@ class AdapterPlanner {
     if (!found) return propagate(found);
     found_ = std::move(*found);
     plan_.adapter_->is_rank_stabilized = found_->is_rank_stabilized();
+    plan_.adapter_->notes = found_->notes();
     are_counted_.assign(found_->modules().size(), false);
     MapPlanOptions own = options_.plan;
     own.parameters = MapParameters::kAdapted;
@@ -56,7 +57,19 @@ class AdapterPlanner {
     if (!made) {
       Error error = made.error();
       error.message = "weights that the adapter changes: " + error.message;
+      if (error.code == ErrorCode::kMapShape) {
+        error.message +=
+            "; the shapes are those of products [o i]: if a weight is [i o], pass an "
+            "adapter_config.json with fan_in_fan_out as --config, or give the axes after the "
+            "names of --lora: '[r i] [o r] [i o]'";
+      }
       return tl::unexpected<Error>(std::move(error));
+    }
+    for (const auto& [word, count] : made->guessed_) {
+      plan_.adapter_->notes.push_back(
+          "the adapter has {" + word + "} from 0 to " + std::to_string(count - 1) +
+          ", and nothing says whether its base has more; if so, give how many: --set " + word +
+          "=...");
     }
     if (auto ok = follow(*made); !ok) return propagate(ok);
     if (auto ok = plan_parameters(); !ok) return propagate(ok);
@@ -125,11 +138,12 @@ class AdapterPlanner {
       const auto& other = second.leaves[slot_of(part)];
       if (!one && !other) continue;
       if (!one || !other || equal.piece || leaf(*one).shape != leaf(*other).shape ||
-          leaf(*one).dtype != leaf(*other).dtype) {
+          leaf(*one).dtype != leaf(*other).dtype || first.alpha != second.alpha) {
         return failed(equal.rule, ErrorCode::kMapShape,
                       quoted(first, AdapterPart::kB) + " and " + quoted(second, AdapterPart::kB) +
-                          " are of one weight under two names, and their modules' factors are not "
-                          "alike; leave the factors of one of them");
+                          " are of one weight under two names, and their modules' factors " +
+                          (first.alpha == second.alpha ? "" : "or alphas ") +
+                          "are not alike; leave the factors of one of them");
       }
       plan_.equals_.push_back({equal.rule, *one, *other});
     }
@@ -376,24 +390,27 @@ class AdapterPlanner {
     };
     for (const std::uint32_t number : modules) {
       const AdapterModule& module = module_at(number);
-      if (!module.alpha || !std::isfinite(*module.alpha) || *module.alpha == 0) {
+      if (!module.alpha) {
         return failed(
             weight.rule, ErrorCode::kMapUndetermined,
             "the factors of " + in_quotes(weight.name) + " are joined from " +
                 joined_names(modules) +
                 ", and their alpha follows from those of the parts, which are not known; " +
-                (found_->why_no_alpha().empty() ? "alpha is a number other than 0"
-                                                : found_->why_no_alpha()));
+                found_->why_no_alpha());
       }
       // The others grow, so that no small number is lost.
-      if (least == nullptr || std::fabs(ratio(module)) < 1) least = &module;
+      if (least == nullptr || ratio(module) < 1) least = &module;
     }
     for (const std::uint32_t number : modules) {
       double factor = ratio(module_at(number));
-      if (is_stabilized) {
-        factor = std::sqrt(factor);
-        if (*module_at(number).alpha / *least->alpha < 0) factor = -factor;
+      if (!std::isfinite(factor) || factor <= 0) {
+        return failed(weight.rule, ErrorCode::kMapNotInvertible,
+                      "the factors of " + in_quotes(weight.name) + " are joined from " +
+                          joined_names(modules) + ", whose alphas " +
+                          print_alpha(*module_at(number).alpha) + " and " +
+                          print_alpha(*least->alpha) + " are too large or too small");
       }
+      if (is_stabilized) factor = std::sqrt(factor);
       if (factor != 1 && !is_power_of_two(factor)) {
         return failed(
             weight.rule, ErrorCode::kMapNotInvertible,
@@ -409,6 +426,12 @@ class AdapterPlanner {
     const auto old_rank = static_cast<double>(least->rank);
     scales.alpha = is_stabilized ? *least->alpha * std::sqrt(rank / old_rank)
                                  : *least->alpha * rank / old_rank;
+    if (!std::isfinite(*scales.alpha)) {
+      return failed(weight.rule, ErrorCode::kMapNotInvertible,
+                    "the factors of " + in_quotes(weight.name) + " are joined from " +
+                        joined_names(modules) + ", and their alpha would be larger than " +
+                        print_alpha(*least->alpha) + " and too large a number");
+    }
     return scales;
   }
 
@@ -493,8 +516,15 @@ class AdapterPlanner {
                                                            : std::string());
     }
     if (part == AdapterPart::kB) {
-      plan_.adapter_->modules.push_back(
-          {module_of(weight.name, write_separator_), following.rank, scales.alpha});
+      MapAdapted made{module_of(weight.name, write_separator_), following.rank, scales.alpha, {}};
+      for (const AdapterRole role : following.roles) {
+        if (role != AdapterRole::kStack) made.are_columns.push_back(role == AdapterRole::kIn);
+      }
+      plan_.adapter_->modules.push_back(made);
+      for (const std::string& tied : weight.tied) {
+        made.module = module_of(tied, write_separator_);
+        plan_.adapter_->modules.push_back(made);
+      }
     }
     return finish(std::move(target), *place.write, part, weight);
   }
@@ -517,6 +547,20 @@ class AdapterPlanner {
                     "found " + name + ", but no such vector beside " +
                         quoted(*without, AdapterPart::kB) + ", and " + in_quotes(weight.name) +
                         " joins them");
+    }
+    for (const auto& [stack, blocks] : following.stacks) {
+      for (const RankBlock& block : blocks) {
+        for (const MapStep& step : *block.steps) {
+          if (step.kind == NumberStep::Kind::kMultiply || step.kind == NumberStep::Kind::kDivide) {
+            continue;
+          }
+          return failed(weight.rule, ErrorCode::kMapNotInvertible,
+                        name + " has the length of each row of its weight, and the rule adds to " +
+                            in_quotes(weight.name) +
+                            ", whose rows then have others; merge the adapter into its base, and "
+                            "map that");
+        }
+      }
     }
     const std::uint64_t rows = size_along(weight.shape, following.roles, AdapterRole::kOut);
     const std::uint64_t stacks = size_along(weight.shape, following.roles, AdapterRole::kStack);
@@ -667,6 +711,7 @@ class AdapterPlanner {
     const std::string& read_prefix = place.read.prefix;
     std::vector<MapLeaf> leaves;
     std::vector<bool> had_prefix;
+    std::vector<bool> had_base_layer;
     for (const std::uint32_t number : found_->parameters()) {
       leaves.push_back(leaf(number));
       std::string& name = leaves.back().name;
@@ -676,7 +721,24 @@ class AdapterPlanner {
       had_prefix.push_back(rest.starts_with(read_prefix));
       if (had_prefix.back()) rest.remove_prefix(read_prefix.size());
       name = label + std::string(rest);
+      had_base_layer.push_back(false);
+      if (!place.read.are_peft) continue;
+      for (const std::string_view kept : {".modules_to_save.", ".original_module."}) {
+        if (name.find(kept) == std::string::npos) continue;
+        return fail(ErrorCode::kMapUnmatched,
+                    in_quotes(leaf(number).name) +
+                        " is in a state_dict of PEFT alone; save the adapter with "
+                        "save_pretrained(), and map that");
+      }
+      // What PEFT puts beside the factors of a module has the name of a layer in it.
+      constexpr std::string_view kBaseLayer = ".base_layer";
+      const std::size_t last = name.rfind('.');
+      had_base_layer.back() = last != std::string::npos && last > kBaseLayer.size() &&
+                              std::string_view(name).substr(0, last).ends_with(kBaseLayer);
+      if (had_base_layer.back()) name.erase(last - kBaseLayer.size(), kBaseLayer.size());
     }
+    std::set<std::string_view> adapted;
+    for (const MapAdapted& each : plan_.adapter_->modules) adapted.insert(each.module);
     MapPlanOptions own = options_.plan;
     own.parameters = MapParameters::kSome;
     auto made = MapPlan::make(map_, std::move(leaves), own);
@@ -690,6 +752,10 @@ class AdapterPlanner {
     for (MapTarget& target : made->targets_) {
       const bool is_kept_so = target.rule == MapTarget::kKept &&
                               target.source != MapPiece::kZeros && !had_prefix[target.source];
+      bool has_base_layer = false;
+      for (const std::uint32_t source : target.sources()) {
+        has_base_layer = has_base_layer || had_base_layer[source];
+      }
       renumber(target.source);
       for (MapPiece& piece : target.pieces) renumber(piece.source);
       for (MapTerm& term : target.terms) {
@@ -697,8 +763,13 @@ class AdapterPlanner {
       }
       const auto written = [&](const std::string& name) {
         if (is_kept_so) return name;
-        return label_with_end(name) + (place.write ? place.write->prefix : std::string()) +
-               std::string(without_label(name));
+        std::string base(without_label(name));
+        const std::size_t last = base.rfind('.');
+        if (has_base_layer && place.write && place.write->are_peft && last != std::string::npos &&
+            adapted.count(name.substr(0, name.size() - base.size() + last)) > 0) {
+          base.insert(last, ".base_layer");
+        }
+        return label_with_end(name) + (place.write ? place.write->prefix : std::string()) + base;
       };
       std::vector<std::string> tied = std::exchange(target.tied, {});
       set_name(target, written(target.name));

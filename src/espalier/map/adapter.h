@@ -7,10 +7,9 @@
 #define ESPALIER_MAP_ADAPTER_H_
 
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "espalier/base/error.h"
@@ -28,15 +27,14 @@ inline constexpr std::uint64_t kFewElements = std::uint64_t{1} << 26;
 /// Whether the map says how factors are called, and leaves are called so.
 bool has_factors(const KeyMap& map, const std::vector<MapLeaf>& leaves, const LiftOptions& options);
 
-/// Plans what `map`, a map of weights, makes of an adapter of them. The words lora_alpha,
-/// use_rslora, alpha_pattern and fan_in_fan_out of MapPlanOptions are those of PEFT's
-/// adapter_config.json. Tensors that are no factors are parameters, and mapped as such.
+/// Plans what `map`, a map of weights, makes of an adapter of them. Tensors that are no factors are
+/// parameters, and mapped as such.
 ///
 /// Errors are those of MapPlan::make() for the weights, and, each with a sentence that names the
-/// rule, the tensors and the mend: kMapInvalid for a text of `lora`, and for `along` beside it;
-/// kMapUnmatched for factors that no rule or no name takes; kMapAmbiguous for two of one module;
-/// kMapIncomplete for a factor without the other; kMapShape for factors that fit neither each other
-/// nor the weight; kMapUndetermined if factors are joined and alpha is not known;
+/// rule, the tensors and the mend: kMapInvalid for a text of `lora`, for `along` beside it, and for
+/// settings; kMapUnmatched for factors that no rule or no name takes; kMapAmbiguous for two of one
+/// module; kMapIncomplete for a factor without the other; kMapShape for factors that fit neither
+/// each other nor the weight; kMapUndetermined if factors are joined and alpha is not known;
 /// kMapNotInvertible for what has no factors: rules that mix rows and columns, and ratios of alpha
 /// that are no power of 2. kLimitExceeded for a factor that is mostly zeros: see kMaxSpread.
 [[nodiscard]] Result<MapPlan> plan_with_adapter(const KeyMap& map, std::vector<MapLeaf> leaves,
@@ -53,16 +51,24 @@ struct AdapterScale {
 /// The scale that most modules have; of as many, the first. The adapter has a module.
 AdapterScale common_scale(const MapAdapter& adapter);
 
+/// What differs from common_scale(), by module: rank_pattern and alpha_pattern. A key holds for all
+/// modules that end in it, so these have keys, too, which come first.
+struct AdapterPatterns {
+  std::vector<std::pair<std::string, std::uint64_t>> ranks;
+  std::vector<std::pair<std::string, double>> alphas;
+};
+AdapterPatterns adapter_patterns(const MapAdapter& adapter);
+
+/// Whether there is a module, and all weights have columns before rows: fan_in_fan_out.
+bool are_all_transposed(const MapAdapter& adapter);
+
 /// A number without a fraction as an integer: "16" and "22.5".
 std::string print_alpha(double alpha);
 
 /// The adapter in the words of PEFT's adapter_config.json, as JSON: r, lora_alpha (none if it is
-/// not known), use_rslora, target_modules, and patterns for modules that have others.
+/// not known), use_rslora, fan_in_fan_out if it is true, target_modules, and patterns for modules
+/// that have others.
 std::string adapter_config(const MapAdapter& adapter);
-
-/// MapPlanOptions::config for a map of the adapter: that of the adapter counts before `others`.
-std::function<std::optional<double>(const std::string& word)> adapter_numbers(
-    MapAdapter adapter, std::function<std::optional<double>(const std::string& word)> others);
 
 }  // namespace espalier
 

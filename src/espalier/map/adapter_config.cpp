@@ -6,6 +6,7 @@
 #include "espalier/base/json_text.h"
 #include "espalier/base/real_text.h"
 #include "espalier/map/adapter.h"
+#include "espalier/map/adapter_settings.h"
 
 namespace espalier {
 
@@ -33,12 +34,58 @@ std::string print_alpha(double alpha) {
   return text;
 }
 
+AdapterPatterns adapter_patterns(const MapAdapter& adapter) {
+  const AdapterScale common = common_scale(adapter);
+  AdapterPatterns patterns;
+  NameEnds ranks('.');
+  NameEnds alphas('.');
+  for (std::size_t i = 0; i < adapter.modules.size(); ++i) {
+    const MapAdapted& each = adapter.modules[i];
+    if (each.rank != common.rank) ranks.add(each.module, i);
+    if (each.alpha && each.alpha != common.alpha) alphas.add(each.module, i);
+  }
+  bool has_longer = false;
+  for (const MapAdapted& each : adapter.modules) {
+    bool has_rank = false;
+    bool has_alpha = false;
+    ranks.visit(each.module, [&](std::size_t, bool is_whole) {
+      has_rank = true;
+      has_longer = has_longer || !is_whole;
+    });
+    alphas.visit(each.module, [&](std::size_t, bool is_whole) {
+      has_alpha = true;
+      has_longer = has_longer || !is_whole;
+    });
+    if (has_rank) patterns.ranks.emplace_back(each.module, each.rank);
+    if (has_alpha && each.alpha) patterns.alphas.emplace_back(each.module, *each.alpha);
+  }
+  if (!has_longer) return patterns;
+  // The first key that fits counts.
+  const auto is_longer = [](const auto& a, const auto& b) {
+    return a.first.size() > b.first.size();
+  };
+  std::stable_sort(patterns.ranks.begin(), patterns.ranks.end(), is_longer);
+  std::stable_sort(patterns.alphas.begin(), patterns.alphas.end(), is_longer);
+  return patterns;
+}
+
+bool are_all_transposed(const MapAdapter& adapter) {
+  const auto is_transposed = [](const MapAdapted& each) {
+    return !each.are_columns.empty() && each.are_columns.front() &&
+           std::is_sorted(each.are_columns.begin(), each.are_columns.end(),
+                          [](bool a, bool b) { return a && !b; });
+  };
+  return !adapter.modules.empty() &&
+         std::all_of(adapter.modules.begin(), adapter.modules.end(), is_transposed);
+}
+
 std::string adapter_config(const MapAdapter& adapter) {
   const AdapterScale common = common_scale(adapter);
   std::string json = "{\"r\":" + std::to_string(common.rank);
   if (common.alpha) json += ",\"lora_alpha\":" + print_alpha(*common.alpha);
   json += ",\"use_rslora\":";
   json += adapter.is_rank_stabilized ? "true" : "false";
+  if (are_all_transposed(adapter)) json += ",\"fan_in_fan_out\":true";
   std::string ranks;
   std::string alphas;
   std::string modules;
@@ -47,38 +94,12 @@ std::string adapter_config(const MapAdapter& adapter) {
     append_json_string(list, name);
     list += value;
   };
-  for (const MapAdapted& each : adapter.modules) {
-    append(modules, each.module, "");
-    if (each.rank != common.rank) append(ranks, each.module, ':' + std::to_string(each.rank));
-    if (each.alpha && each.alpha != common.alpha) {
-      append(alphas, each.module, ':' + print_alpha(*each.alpha));
-    }
-  }
+  const AdapterPatterns patterns = adapter_patterns(adapter);
+  for (const auto& [name, rank] : patterns.ranks) append(ranks, name, ':' + std::to_string(rank));
+  for (const auto& [name, alpha] : patterns.alphas) append(alphas, name, ':' + print_alpha(alpha));
+  for (const MapAdapted& each : adapter.modules) append(modules, each.module, "");
   return json + ",\"rank_pattern\":{" + ranks + "},\"alpha_pattern\":{" + alphas +
          "},\"target_modules\":[" + modules + "]}";
-}
-
-std::function<std::optional<double>(const std::string& word)> adapter_numbers(
-    MapAdapter adapter, std::function<std::optional<double>(const std::string& word)> others) {
-  std::map<std::string, double, std::less<>> alphas;
-  for (const MapAdapted& each : adapter.modules) {
-    if (each.alpha) alphas.emplace(each.module, *each.alpha);
-  }
-  return [common = common_scale(adapter).alpha, is_stabilized = adapter.is_rank_stabilized,
-          alphas = std::move(alphas),
-          others = std::move(others)](const std::string& word) -> std::optional<double> {
-    constexpr std::string_view kPattern = "alpha_pattern";
-    if (word == "lora_alpha") return common;
-    if (word == "use_rslora") return is_stabilized ? 1 : 0;
-    if (word == kPattern) return 0;
-    if (word.starts_with(kPattern) && word.size() > kPattern.size()) {
-      const auto found = alphas.find(std::string_view(word).substr(kPattern.size() + 1));
-      return found == alphas.end() ? std::nullopt : std::optional(found->second);
-    }
-    // The weights are no longer those of the configuration.
-    if (word == "fan_in_fan_out") return std::nullopt;
-    return others ? others(word) : std::nullopt;
-  };
 }
 
 }  // namespace espalier

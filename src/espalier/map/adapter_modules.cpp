@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "espalier/base/checked.h"
+#include "espalier/base/real_text.h"
 #include "espalier/map/adapter.h"
+#include "espalier/map/adapter_settings.h"
 #include "espalier/map/blocks.h"
 #include "espalier/map/map_error.h"
 
@@ -103,7 +105,7 @@ Result<AdapterModules> AdapterModules::find(const KeyMap& map, std::span<const M
   found.places_ = std::move(*places);
   if (auto ok = found.part_leaves(); !ok) return propagate(ok);
   if (auto ok = found.check_parts(); !ok) return propagate(ok);
-  found.find_alphas();
+  if (auto ok = found.find_alphas(); !ok) return propagate(ok);
   found.weights_.reserve(found.modules_.size());
   for (AdapterModule& module : found.modules_) {
     auto weight = found.weight_of(module);
@@ -200,55 +202,101 @@ Result<void> AdapterModules::check_parts() const {
   return {};
 }
 
-std::optional<double> AdapterModules::configured(const std::string& word) const {
-  return options_->plan.config ? options_->plan.config(word) : std::nullopt;
-}
-
-std::optional<double> AdapterModules::number(const std::string& word) const {
+std::optional<double> AdapterModules::set_number(std::string_view word) const {
   const MapPlanOptions& plan = options_->plan;
   if (const auto size = plan.sizes.find(word); size != plan.sizes.end()) {
     return static_cast<double>(size->second);
   }
-  if (const auto set = plan.numbers.find(word); set != plan.numbers.end()) return set->second;
-  return configured(word);
+  const auto set = plan.numbers.find(word);
+  return set == plan.numbers.end() ? std::nullopt : std::optional(set->second);
 }
 
-// As PEFT finds them: a pattern is the name of a module, or the end of one.
-void AdapterModules::find_alphas() {
-  const auto common = number("lora_alpha");
-  is_rank_stabilized_ = number("use_rslora").value_or(0) != 0;
-  std::set<std::string> used;
-  for (AdapterModule& module : modules_) {
-    module.alpha = common;
-    std::optional<double> own;
-    for (std::string_view name = without_label(module.name);;) {
-      std::string end(name);
-      if (const auto alpha = configured("alpha_pattern." + end)) {
-        if (own && *own != *alpha) {
-          why_no_alpha_ = "\"alpha_pattern\" has two alphas for " + in_quotes(module.name) +
-                          "; leave one of them";
-        }
-        own = alpha;
-        used.insert(std::move(end));
-      }
-      const std::size_t next = name.find(read_separator_);
-      if (next == std::string_view::npos) break;
-      name.remove_prefix(next + 1);
-    }
-    if (own) module.alpha = own;
+Result<void> AdapterModules::find_alphas() {
+  const AdapterSettings& settings = options_->adapter;
+  if (!settings.problem.empty()) return invalid_map(settings.problem);
+  const auto set_alpha = set_number("lora_alpha");
+  if (set_alpha && !(*set_alpha > 0)) {
+    return invalid_map("\"lora_alpha\" is set to " + print_real(*set_alpha) +
+                       ", and not to a finite number above 0");
   }
-  if (!common) {
+  const auto set_stabilized = set_number("use_rslora");
+  if (set_stabilized && *set_stabilized != 0 && *set_stabilized != 1) {
+    return invalid_map("\"use_rslora\" is set to " + print_real(*set_stabilized) +
+                       ", and not to 0 or 1");
+  }
+  is_rank_stabilized_ =
+      set_stabilized ? *set_stabilized == 1 : settings.is_rank_stabilized.value_or(false);
+  const auto common = set_alpha ? set_alpha : settings.alpha;
+  for (AdapterModule& module : modules_) module.alpha = common;
+  if (settings.made) {
+    is_rank_stabilized_ = settings.made->is_rank_stabilized;
+    for (const MapAdapted& each : settings.made->modules) made_.emplace(each.module, &each);
+    for (AdapterModule& module : modules_) {
+      const auto made = made_.find(module.name);
+      module.alpha = made == made_.end() ? std::nullopt : made->second->alpha;
+    }
+  } else if (settings.alphas) {
+    find_patterns();
+  }
+  const bool has_all = std::all_of(modules_.begin(), modules_.end(),
+                                   [](const AdapterModule& module) { return !!module.alpha; });
+  if (!has_all && why_no_alpha_.empty()) {
     why_no_alpha_ =
         "pass adapter_config.json as --config, or --set lora_alpha=..., so that the product "
         "stays";
   }
-  if (configured("alpha_pattern").value_or(0) > static_cast<double>(used.size())) {
+  return {};
+}
+
+// As PEFT finds them: a pattern is the name of a module, or the end of one, and the first that fits
+// counts. Not all versions take the first one if it is only the end.
+void AdapterModules::find_patterns() {
+  const auto& alphas = *options_->adapter.alphas;
+  NameEnds ends(read_separator_);
+  for (std::size_t i = 0; i < alphas.size(); ++i) ends.add(alphas[i].first, i);
+  std::vector<bool> are_used(alphas.size(), false);
+  for (AdapterModule& module : modules_) {
+    std::optional<std::size_t> first;
+    bool is_first_whole = false;
+    bool is_one = true;
+    ends.visit(without_label(module.name), [&](std::size_t number, bool is_whole) {
+      are_used[number] = true;
+      is_one = is_one && (!first || alphas[*first].second == alphas[number].second);
+      if (first && *first < number) return;
+      first = number;
+      is_first_whole = is_whole;
+    });
+    if (!first) continue;
+    module.alpha = alphas[*first].second;
+    if (is_one || is_first_whole) continue;
+    module.alpha.reset();
     why_no_alpha_ =
-        "\"alpha_pattern\" has a pattern that is the end of no module's name; write out the "
-        "names";
+        "\"alpha_pattern\" has two alphas for " + in_quotes(module.name) + "; leave one of them";
+    notes_.push_back(why_no_alpha_);
   }
-  if (why_no_alpha_.empty()) return;
-  for (AdapterModule& module : modules_) module.alpha.reset();
+  std::string unused;
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < alphas.size(); ++i) {
+    if (are_used[i]) continue;
+    const std::string& key = alphas[i].first;
+    const bool is_name = std::all_of(key.begin(), key.end(), [&](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+             c == '_' || c == '-' || c == '.' || c == read_separator_;
+    });
+    if (is_name) {
+      if (count++ == 0) unused = in_quotes(key);
+      continue;
+    }
+    why_no_alpha_ = in_quotes(key) +
+                    " in \"alpha_pattern\" is the end of no module's name, and other regular "
+                    "expressions are not read; write out the names";
+    notes_.push_back("no alpha is known: " + why_no_alpha_);
+    for (AdapterModule& module : modules_) module.alpha.reset();
+    break;
+  }
+  if (count == 0) return;
+  if (count > 1) unused += " (and " + std::to_string(count - 1) + " more)";
+  notes_.push_back(unused + " in \"alpha_pattern\" is the end of no module's name");
 }
 
 // The tensor of a rule that has a name.
@@ -311,7 +359,7 @@ Result<MapLeaf> AdapterModules::weight_of(AdapterModule& module) const {
 bool AdapterModules::is_transposed(const AdapterModule& module, std::string_view weight) const {
   const AdapterNames& names = places_[module.place].read;
   if (names.is_weight_transposed) return *names.is_weight_transposed;
-  if (names.are_peft && configured("fan_in_fan_out").value_or(0) != 0) return true;
+  if (names.are_peft && options_->adapter.is_weight_transposed.value_or(false)) return true;
   return weight.ends_with("kernel");
 }
 
@@ -386,8 +434,28 @@ Result<void> AdapterModules::find_shape(AdapterModule& module, std::string_view 
   std::vector<std::pair<AdapterRole, std::uint64_t>> columns;
   for (const std::uint64_t size : own_axes(b, b_rank)) rows.emplace_back(AdapterRole::kOut, size);
   for (const std::uint64_t size : own_axes(a, a_rank)) columns.emplace_back(AdapterRole::kIn, size);
-  if (is_transposed(module, weight)) rows.swap(columns);
-  rows.insert(rows.end(), columns.begin(), columns.end());
+  if (!options_->adapter.made) {
+    if (is_transposed(module, weight)) rows.swap(columns);
+    rows.insert(rows.end(), columns.begin(), columns.end());
+  } else {
+    // The map before this one laid the weight out.
+    const auto made = made_.find(module.name);
+    const auto count = made == made_.end() ? 0
+                                           : std::count(made->second->are_columns.begin(),
+                                                        made->second->are_columns.end(), true);
+    if (made == made_.end() || made->second->are_columns.size() != rank - stacked ||
+        static_cast<std::size_t>(count) != ins) {
+      return misfit(
+          "are of a weight that the map before laid out in another way; write one map of both");
+    }
+    std::vector<std::pair<AdapterRole, std::uint64_t>> all;
+    std::size_t row = 0;
+    std::size_t column = 0;
+    for (const bool is_column : made->second->are_columns) {
+      all.push_back(is_column ? columns[column++] : rows[row++]);
+    }
+    rows = std::move(all);
+  }
   std::size_t next = 0;
   std::size_t next_stacked = 0;
   std::uint64_t elements = 1;

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -65,15 +66,18 @@ class AdapterModules {
   const std::vector<std::uint32_t>& parameters() const { return parameters_; }
   const std::vector<std::uint32_t>& others() const { return others_; }
   bool is_rank_stabilized() const { return is_rank_stabilized_; }
-  /// Why no module has an alpha, and the mend; empty if all have one.
+  /// Why a module has no alpha, and the mend; empty if all have one.
   const std::string& why_no_alpha() const { return why_no_alpha_; }
+  /// Sentences on words of the configuration that do not count.
+  const std::vector<std::string>& notes() const { return notes_; }
 
  private:
   struct TakenBy;
   AdapterModules(const KeyMap& map, std::span<const MapLeaf> leaves, const LiftOptions& options);
   [[nodiscard]] Result<void> part_leaves();
   [[nodiscard]] Result<void> check_parts() const;
-  void find_alphas();
+  [[nodiscard]] Result<void> find_alphas();
+  void find_patterns();
   std::optional<TakenBy> find_rule(const std::string& name) const;
   [[nodiscard]] Result<MapLeaf> weight_of(AdapterModule& module) const;
   [[nodiscard]] Result<void> find_shape(AdapterModule& module, std::string_view weight,
@@ -81,8 +85,7 @@ class AdapterModules {
   template <class Misfit>
   [[nodiscard]] Result<void> find_layouts(AdapterModule& module, const Misfit& misfit) const;
   bool is_transposed(const AdapterModule& module, std::string_view weight) const;
-  std::optional<double> configured(const std::string& word) const;
-  std::optional<double> number(const std::string& word) const;
+  std::optional<double> set_number(std::string_view word) const;
   const MapLeaf& leaf(std::uint32_t number) const { return leaves_[number]; }
   std::string quoted(const AdapterModule& module, AdapterPart part) const;
 
@@ -98,6 +101,9 @@ class AdapterModules {
   std::vector<std::uint32_t> others_;
   bool is_rank_stabilized_ = false;
   std::string why_no_alpha_;
+  std::vector<std::string> notes_;
+  // Of AdapterSettings::made.
+  std::map<std::string_view, const MapAdapted*> made_;
 };
 
 /// How a part lies beside a weight with these axes. Nothing if it would be too large.

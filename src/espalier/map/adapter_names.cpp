@@ -95,6 +95,9 @@ Result<AdapterNames> parse_names(std::string_view text, char separator) {
                      "is neither a pair of names with {module} nor a framework: there are peft, "
                      "torchtune and mlx");
   }
+  if (pattern.find("{module}", module + 1) != std::string::npos || pattern.ends_with('?')) {
+    return bad_names(text, "is no name with {module} and {A|B} alone");
+  }
   names.prefix = pattern.substr(0, module);
   pattern.replace(module, 8, "{module...}");
   const auto choice = find_choice(pattern);
@@ -107,6 +110,7 @@ Result<AdapterNames> parse_names(std::string_view text, char separator) {
   const std::vector<Part>& parts = rule->side(true);
   const auto part = parts.size() == 1 ? as_plain(parts.front()) : std::nullopt;
   if (!part || !part->steps.empty() || part->tensor->names.size() != 1 || part->tensor->axes() ||
+      part->tensor->as || part->tensor->names.front().is_optional ||
       part->tensor->kind != TensorTerm::Kind::kTensor || rule->words.size() != (choice ? 2u : 1u) ||
       names.prefix.find('{') != std::string::npos) {
     return bad_names(text, "is no name with {module} and {A|B} alone");

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "espalier/base/error.h"
+#include "espalier/map/adapter_settings.h"
 #include "espalier/map/key_map.h"
 #include "espalier/map/plan.h"
 
@@ -49,6 +50,8 @@ struct LiftOptions {
   /// the name of a framework, one for each side with " <-> " between them, or one for both. Then
   /// the leaves are an adapter of what the map reads: see plan_with_adapter().
   std::vector<std::string> lora = {};
+  /// What is known of the adapter. MapPlanOptions::sizes and numbers of these words count before.
+  AdapterSettings adapter = {};
   /// Whether moments of parameters that a rule scales by c are scaled by 1/c and 1/c^2. Without it
   /// such a rule is an error: the learning rate is then another one for these parameters.
   bool scales_moments = false;

@@ -733,6 +733,10 @@ class MapPlanner {
         std::set<std::uint64_t> numbers;
         for (const auto& [index, all] : instance.tensors[t]) numbers.insert(index[k]);
         const std::string& word = rule.words[words[k]];
+        if (are_adapted()) {
+          if (auto ok = count_adapted(word, numbers, frame); !ok) return ok;
+          continue;
+        }
         std::uint64_t next = 0;
         for (const std::uint64_t number : numbers) {
           if (number != next) break;
@@ -751,13 +755,51 @@ class MapPlanner {
         }
         combinations *= numbers.size();
       }
-      if (instance.tensors[t].size() < combinations) {
+      if (instance.tensors[t].size() < combinations && !are_adapted()) {
         return failed(ErrorCode::kMapIncomplete,
                       "of " + std::to_string(combinations) + " tensors like " +
                           in_quotes(leaf(instance.tensors[t].begin()->second.front().leaf).name) +
                           ", only " + std::to_string(instance.tensors[t].size()) + " are there");
       }
     }
+    return {};
+  }
+
+  // An adapter may be of some layers or experts. Their number is that which is known, or that of
+  // all that the adapter has, from 0 on without a gap.
+  Result<void> count_adapted(const std::string& word, const std::set<std::uint64_t>& numbers,
+                             Frame& frame) {
+    if (const auto known = frame.sizes.find(word); known != frame.sizes.end()) {
+      if (*numbers.rbegin() < known->second) return {};
+      return failed(ErrorCode::kMapIncomplete, '{' + word + "} has " + printed(numbers) +
+                                                   " here, and " + std::to_string(known->second) +
+                                                   " elsewhere");
+    }
+    std::set<std::uint64_t>& all = numbers_by_word_[{rule_, word}];
+    if (all.empty()) {
+      for (std::size_t i = 0; i < map_.rules().size(); ++i) {
+        const auto& words = map_.rules()[i].words;
+        const auto at = std::find(words.begin(), words.end(), word);
+        if (at == words.end()) continue;
+        const auto own = static_cast<std::size_t>(at - words.begin());
+        if (i != rule_ && (map_.rules()[i].is_optional || !is_plain_number(map_.rules()[i], own))) {
+          continue;
+        }
+        for (const Found& each : found_[i]) {
+          if (!each.values[own] || !each.values[own]->text.empty()) continue;
+          all.insert(static_cast<std::uint64_t>(each.values[own]->number));
+        }
+      }
+    }
+    if (*all.rbegin() + 1 != all.size()) {
+      return failed(ErrorCode::kMapUndetermined,
+                    "the adapter has {" + word + "} " + printed(all) +
+                        " alone, and how many its base has is not known; give it: --set " + word +
+                        "=...");
+    }
+    frame.sizes.emplace(word, all.size());
+    std::uint64_t& guessed = plan_.guessed_[word];
+    guessed = std::max<std::uint64_t>(guessed, all.size());
     return {};
   }
 
@@ -1045,6 +1087,14 @@ class MapPlanner {
     if (tensor.kind != TensorTerm::Kind::kTensor) return {};
     const auto shape = shape_of(written.axes, frame.sizes);
     if (!shape) return failed(shape.error().code, shape.error().message);
+    // Of an adapted weight there will be two factors.
+    const std::uint64_t most = are_adapted() ? kMaxTargets / 2 : kMaxTargets;
+    std::uint64_t count = 1;
+    for (const std::size_t word : written.words) {
+      const auto product = checked_mul(count, frame.sizes.at(rule.words[word]));
+      if (!product || *product > most) return too_many();
+      count = *product;
+    }
     return for_each_index(rule, written.words, frame, [&](const Index& index) -> Result<void> {
       CaptureValues values = frame.values;
       for (std::size_t k = 0; k < index.size(); ++k) {
@@ -1061,13 +1111,14 @@ class MapPlanner {
         target.words.push_back(axis.terms.size() == 1 ? term.word : std::string());
       }
       made.emplace(index, std::move(target));
-      if (plan_.targets_.size() + made.size() > kMaxTargets) return too_many();
+      if (plan_.targets_.size() + made.size() > most) return too_many();
       return {};
     });
   }
 
   tl::unexpected<Error> too_many() const {
-    return failed(ErrorCode::kLimitExceeded, "it makes more than 16,777,216 pieces");
+    return failed(ErrorCode::kLimitExceeded,
+                  "it makes more than 16,777,216 pieces, or 1,048,576 tensors");
   }
 
   Result<void> connect(const Rule& rule, const Instance& instance, const Frame& frame,
@@ -1083,7 +1134,8 @@ class MapPlanner {
         MapPiece piece;
         piece.steps = *step;
         if (const auto& there = instance.tensors[source.tensor]; !there.empty()) {
-          piece.source = there.at(from_index).front().leaf;
+          const auto found = there.find(from_index);
+          if (found != there.end()) piece.source = found->second.front().leaf;
         }
         piece.from = source.cell.base + position(rule, written.words, to_index, source.cell);
         piece.to = target.cell.base + position(rule, from_words, from_index, target.cell);
@@ -1100,6 +1152,7 @@ class MapPlanner {
           for (MapLoop& loop : piece.loops) loop.from = 0;
         }
         if (to.kind != TensorTerm::Kind::kTensor) {
+          if (are_adapted() && piece.source == MapPiece::kZeros) return {};
           if (auto ok = check_whole(piece); !ok) return ok;
           plan_.losses_.push_back(
               {rule_, piece.source, to.kind == TensorTerm::Kind::kZeros, std::move(piece)});
@@ -1393,6 +1446,8 @@ class MapPlanner {
   std::set<std::uint32_t> looked_up_;
   std::unordered_map<std::string_view, std::uint32_t> numbers_by_name_;
   std::map<std::string, std::map<std::uint32_t, std::set<std::uint64_t>>> families_;
+  // Of an adapter, by rule and word: the numbers that this rule and those that must be used have.
+  std::map<std::pair<std::uint32_t, std::string>, std::set<std::uint64_t>> numbers_by_word_;
   std::size_t pieces_ = 0;
   // Of the rule that is planned.
   std::uint32_t rule_ = 0;

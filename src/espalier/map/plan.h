@@ -205,13 +205,18 @@ struct MapAdapted {
   /// What the product of the factors is scaled by, times the rank, or its root; nothing if it is
   /// not known, and stays.
   std::optional<double> alpha = std::nullopt;
+  /// Of the weight, by axis that no factors are stacked along: whether it is of columns.
+  std::vector<bool> are_columns = {};
 };
 
 /// The adapter that a map makes.
 struct MapAdapter {
   /// Whether factors are scaled by alpha/sqrt(rank), and not by alpha/rank.
   bool is_rank_stabilized = false;
+  /// Those of ties have an entry for each name.
   std::vector<MapAdapted> modules = {};
+  /// Sentences on what could not be told.
+  std::vector<std::string> notes = {};
 };
 
 /// A proved plan. Immutable; const access is thread-safe.
@@ -261,6 +266,9 @@ class MapPlan {
   std::uint64_t kept_ = 0;
   std::vector<std::vector<std::string>> param_groups_;
   std::optional<MapAdapter> adapter_;
+  // Of MapParameters::kAdapted: words that number tensors, and how many the adapter has, where
+  // nothing else tells.
+  std::map<std::string, std::uint64_t> guessed_;
 };
 
 /// Why a rule has no inverse, or is not exact; empty if it is. In the given direction of reading.

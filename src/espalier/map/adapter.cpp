@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "espalier/base/checked.h"
+#include "espalier/base/json_text.h"
 #include "espalier/base/real_text.h"
 #include "espalier/map/adapter_layout.h"
 #include "espalier/map/adapter_modules.h"
@@ -66,10 +67,14 @@ class AdapterPlanner {
       return tl::unexpected<Error>(std::move(error));
     }
     for (const auto& [word, count] : made->guessed_) {
-      plan_.adapter_->notes.push_back(
-          "the adapter has {" + word + "} from 0 to " + std::to_string(count - 1) +
-          ", and nothing says whether its base has more; if so, give how many: --set " + word +
-          "=...");
+      std::string note = "the adapter has {";
+      note += word;
+      note += "} from 0 to ";
+      append_number(note, count - 1);
+      note += ", and nothing says whether its base has more; if so, give how many: --set ";
+      note += word;
+      note += "=...";
+      plan_.adapter_->notes.push_back(std::move(note));
     }
     if (auto ok = follow(*made); !ok) return propagate(ok);
     if (auto ok = plan_parameters(); !ok) return propagate(ok);

@@ -63,7 +63,8 @@ class Nester {
     if (!has_dotted_keys(t_) || name_bytes() > kNestedBytes + kNestedPools * t_.text.size()) {
       return std::nullopt;
     }
-    builder_.reserve(t_.nodes.size(), 0);
+    // A dict for every second name, so that the nodes rarely move.
+    builder_.reserve(t_.nodes.size() + t_.nodes.size() / 2, 0);
     builder_.keep_tensors(t_);
     const std::uint32_t levels = std::min(kMaxNestedLevels, limits_.depth - depth());
     add_node(kStateRoot);

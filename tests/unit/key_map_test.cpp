@@ -270,6 +270,13 @@ TEST_CASE("Rules that attack the planner are refused as texts") {
         "rule 1: what a sum makes has no reversed axes; reverse those of the tensors");
   CHECK(rule("a [o i] + b [o i] -> c [o i] = d [i o]") ==
         "rule 1: the names of what a sum makes have the same axes");
+  // A plain {w} is what {w*} or {w...} says elsewhere.
+  for (const std::string name : {"ra{s*}nk{s*}", "ra{s*}nk{s}", "{s}-{s*}"}) {
+    CHECK(rule(name + ".x -> drop") == "rule 1: a segment of a name has two captures of text");
+  }
+  for (const std::string name : {"{s...}.x.{s...}", "{s...}.x.{s}", "{s}.x.{s...}"}) {
+    CHECK(rule(name + " -> drop") == "rule 1: a name has two captures of whole segments");
+  }
   // 4,096 cells with many words took a minute to check.
   std::string words;
   for (int i = 0; i < 70; ++i) words += " w" + std::to_string(i);

@@ -133,6 +133,7 @@ class RuleParser {
     if (auto ok = parse_side(rule_.right, rule_.drops_right); !ok) return propagate(ok);
     if (peek().kind != Token::Kind::kEnd) return unexpected("the end of the rule");
     if (auto ok = resolve_words(); !ok) return propagate(ok);
+    if (auto ok = check_names(); !ok) return propagate(ok);
     return std::move(rule_);
   }
 
@@ -289,9 +290,6 @@ class RuleParser {
   Result<NamePattern> parse_name(std::string_view text) {
     if (text.empty()) return invalid_map("a name is empty");
     std::vector<NamePattern::Item> items;
-    bool has_path = false;
-    bool has_text = false;  // in this segment
-    const char separator = is_left_ ? context_.left_separator : context_.right_separator;
     while (!text.empty()) {
       NamePattern::Item item;
       if (text[0] != '{') {
@@ -299,22 +297,11 @@ class RuleParser {
         item.literal = text.substr(0, end);
         if (item.literal.find('}') != std::string::npos) return invalid_map("a '}' has no '{'");
         text.remove_prefix(end);
-        if (item.literal.find(separator) != std::string::npos) has_text = false;
       } else {
         const std::size_t end = text.find('}');
         auto capture = parse_capture(text.substr(1, end - 1));
         if (!capture) return propagate(capture);
         text.remove_prefix(end + 1);
-        if (capture->kind == Capture::Kind::kPath) {
-          // Matching stays linear, and the reading of a name obvious.
-          if (has_path) return invalid_map("a name has two captures of whole segments");
-          has_path = true;
-          has_text = false;
-        }
-        if (capture->kind == Capture::Kind::kText) {
-          if (has_text) return invalid_map("a segment of a name has two captures of text");
-          has_text = true;
-        }
         item.capture = std::move(*capture);
       }
       const auto is_number = [](const NamePattern::Item& each) {
@@ -397,6 +384,42 @@ class RuleParser {
       return unusable();
     }
     return capture;
+  }
+
+  // Matching stays linear, and the reading of a name obvious. Of words that are resolved, because a
+  // plain {w} may be a text or a path by what stands elsewhere.
+  Result<void> check_names() {
+    for (const bool is_left : {true, false}) {
+      const char separator = is_left ? context_.left_separator : context_.right_separator;
+      for (const Part& part : is_left ? rule_.left : rule_.right) {
+        for (const Term& term : part.terms) {
+          for (const TensorTerm& tensor : term.tensors) {
+            for (const TensorName& name : tensor.names) {
+              if (auto ok = check_name(name.pattern, separator); !ok) return ok;
+            }
+          }
+        }
+      }
+    }
+    return {};
+  }
+
+  static Result<void> check_name(const NamePattern& name, char separator) {
+    bool has_path = false;
+    bool has_text = false;  // in this segment
+    for (const NamePattern::Item& item : name.items()) {
+      if (!item.capture) {
+        if (item.literal.find(separator) != std::string::npos) has_text = false;
+      } else if (item.capture->kind == Capture::Kind::kPath) {
+        if (has_path) return invalid_map("a name has two captures of whole segments");
+        has_path = true;
+        has_text = false;
+      } else if (item.capture->kind == Capture::Kind::kText) {
+        if (has_text) return invalid_map("a segment of a name has two captures of text");
+        has_text = true;
+      }
+    }
+    return {};
   }
 
   // Numbers the words, and lets a plain {w} be what {w:a|b}, {w*} or {w...} say elsewhere.

@@ -1,5 +1,8 @@
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -11,21 +14,18 @@
 namespace espalier {
 
 AdapterScale common_scale(const MapAdapter& adapter) {
-  std::vector<std::pair<AdapterScale, std::size_t>> counts;
+  // Sorted: a hostile configuration has an alpha for each of a million modules.
+  std::map<std::pair<std::uint64_t, std::optional<double>>, std::size_t> counts;
+  AdapterScale most;
+  std::size_t largest = 0;
+  for (const MapAdapted& module : adapter.modules) ++counts[{module.rank, module.alpha}];
   for (const MapAdapted& module : adapter.modules) {
-    const AdapterScale scale{module.rank, module.alpha};
-    const auto found = std::find_if(counts.begin(), counts.end(),
-                                    [&](const auto& each) { return each.first == scale; });
-    if (found == counts.end()) {
-      counts.emplace_back(scale, 1);
-    } else {
-      ++found->second;
-    }
+    const std::size_t count = counts.at({module.rank, module.alpha});
+    if (count <= largest) continue;
+    largest = count;
+    most = {module.rank, module.alpha};
   }
-  const auto most =
-      std::max_element(counts.begin(), counts.end(),
-                       [](const auto& a, const auto& b) { return a.second < b.second; });
-  return most == counts.end() ? AdapterScale{} : most->first;
+  return most;
 }
 
 std::string print_alpha(double alpha) {

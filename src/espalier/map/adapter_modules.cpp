@@ -1,6 +1,7 @@
 #include "espalier/map/adapter_modules.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <utility>
@@ -215,7 +216,7 @@ Result<void> AdapterModules::find_alphas() {
   const AdapterSettings& settings = options_->adapter;
   if (!settings.problem.empty()) return invalid_map(settings.problem);
   const auto set_alpha = set_number("lora_alpha");
-  if (set_alpha && !(*set_alpha > 0)) {
+  if (set_alpha && !(std::isfinite(*set_alpha) && *set_alpha > 0)) {
     return invalid_map("\"lora_alpha\" is set to " + print_real(*set_alpha) +
                        ", and not to a finite number above 0");
   }

@@ -1,4 +1,4 @@
-// What a configuration says of an adapter: the words of PEFT's adapter_config.json.
+// The settings of an adapter, in the words of PEFT's adapter_config.json.
 #ifndef ESPALIER_MAP_ADAPTER_SETTINGS_H_
 #define ESPALIER_MAP_ADAPTER_SETTINGS_H_
 

@@ -74,8 +74,9 @@ struct MapPiece {
   /// The first element in the source and in the target.
   std::int64_t from = 0;
   std::int64_t to = 0;
-  /// Outermost first in the target; joined where source and target go on alike. Of an adapted
-  /// weight, see MapParameters::kAdapted, one for each word of the rule that both have.
+  /// The outermost loop of the target comes first. Loops are joined where source and target go on
+  /// alike. A weight planned with MapParameters::kAdapted has one for each word of the rule that
+  /// both sides have.
   std::vector<MapLoop> loops = {};
   /// Of such a weight: the axes of source and target that each loop goes along. Empty if source and
   /// target have the same shape.

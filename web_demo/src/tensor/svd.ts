@@ -197,7 +197,7 @@ export async function orthonormalise(a: Float64Array, rows: number, columns: num
       const rest = pace(0)
       if (rest) await rest
     }
-    // Of a column that depends on those before it, rounding errors are left, which no round makes orthogonal.
+    // A column that depends on those before it leaves only rounding errors. No round makes them orthogonal.
     const square = squareOf(j)
     const scale = square > before * DEPENDENT ** 2 ? 1 / Math.sqrt(square) : 0
     for (let i = 0; i < rows; i++) a[i * columns + j]! *= scale

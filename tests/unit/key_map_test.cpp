@@ -296,6 +296,27 @@ TEST_CASE("What must be one tensor is there under each name, and alike") {
         "map_shape: rule 1: 'a.1' is not the same tensor as 'a.0': dtype or shape are different");
 }
 
+TEST_CASE("Blocks of one name and of two sizes are not stored alike") {
+  const auto blocks = [](std::string name, std::uint32_t bytes) {
+    MapLeaf leaf{std::move(name), true};
+    leaf.dtype = DType::kOpaque;
+    leaf.shape = {2, 64};
+    leaf.block_name = "q";
+    leaf.block_elements = 32;
+    leaf.block_bytes = bytes;
+    return leaf;
+  };
+  for (const std::string rule :
+       {"a = b <-> c", "a [n m] = b [n m] <-> c [n m]", "a [n m], b [k m] <-> c [n+k m]"}) {
+    CAPTURE(rule);
+    const auto map = map_of('"' + rule + '"');
+    CHECK(MapPlan::make(map, {blocks("a", 18), blocks("b", 18)}));
+    const auto plan = MapPlan::make(map, {blocks("a", 18), blocks("b", 20)});
+    REQUIRE_FALSE(plan);
+    CHECK(plan.error().code == ErrorCode::kMapShape);
+  }
+}
+
 TEST_CASE("Comments and spelling do not change a map's hash") {
   const auto a = KeyMap::parse(R"({"espalier_map": 1, "rules": ["a [n  m] <-> b [(n m)]"], })");
   const auto b = KeyMap::parse(R"({// the same

@@ -616,14 +616,10 @@ class AdapterPlanner {
     const MapLeaf& source = leaf(piece.source);
     if (!target.pieces.empty()) {
       const MapLeaf& before = leaf(target.pieces.front().source);
-      if (before.dtype != source.dtype || before.block_name != source.block_name ||
-          before.block_elements != source.block_elements ||
-          before.block_bytes != source.block_bytes) {
+      if (!is_stored_alike(before, source)) {
         return failed(weight.rule, ErrorCode::kMapShape,
-                      in_quotes(before.name) + " is " + std::string(dtype_name(before.dtype)) +
-                          ", and " + in_quotes(source.name) + " is " +
-                          std::string(dtype_name(source.dtype)) + "; both go into a factor of " +
-                          in_quotes(weight.name) + ", which has one dtype");
+                      of_two_dtypes(before, source) + "a factor of " + in_quotes(weight.name) +
+                          ", which has one dtype");
       }
     }
     target.dtype = source.dtype;

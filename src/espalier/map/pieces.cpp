@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "espalier/map/map_error.h"
+
 namespace espalier {
 namespace {
 
@@ -15,6 +17,21 @@ std::uint64_t run_of(const MapPiece& piece) {
 }
 
 }  // namespace
+
+bool is_stored_alike(const MapLeaf& a, const MapLeaf& b) {
+  return a.dtype == b.dtype && a.block_name == b.block_name &&
+         a.block_elements == b.block_elements && a.block_bytes == b.block_bytes;
+}
+
+std::string of_two_dtypes(const MapLeaf& a, const MapLeaf& b) {
+  const auto said = [](const MapLeaf& leaf) {
+    std::string text = in_quotes(leaf.name) + " is " + std::string(dtype_name(leaf.dtype));
+    if (leaf.dtype != DType::kOpaque) return text;
+    return text + " in blocks of " + std::to_string(leaf.block_elements) + " elements and " +
+           std::to_string(leaf.block_bytes) + " bytes, " + in_quotes(leaf.block_name);
+  };
+  return said(a) + ", and " + said(b) + "; both go into ";
+}
 
 MapUnit unit_of(const MapLeaf& leaf) {
   if (leaf.dtype == DType::kOpaque) return {leaf.block_elements, leaf.block_bytes};

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "espalier/map/plan.h"
@@ -15,6 +16,13 @@ namespace espalier {
 inline constexpr std::size_t kMaxPieces = std::size_t{1} << 24;
 /// A shape of a few bytes could ask for as many tensors as it has rows, without any data.
 inline constexpr std::size_t kMaxTargets = std::size_t{1} << 20;
+
+/// Whether the elements of both have one dtype; opaque ones, blocks of one kind and size. A file
+/// may give two sizes of block one name.
+bool is_stored_alike(const MapLeaf& a, const MapLeaf& b);
+
+/// "'a' is f32, and 'b' is f16; both go into ".
+std::string of_two_dtypes(const MapLeaf& a, const MapLeaf& b);
 
 /// Puts the loops in the order of the target, and joins those that go on alike. Returns false if
 /// there is nothing to copy.

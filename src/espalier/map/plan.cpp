@@ -679,8 +679,8 @@ class MapPlanner {
   Result<void> check_same_kind(std::uint32_t a, std::uint32_t b) const {
     const MapLeaf& first = leaf(a);
     const MapLeaf& second = leaf(b);
-    if (first.is_tensor == second.is_tensor && first.dtype == second.dtype &&
-        first.shape == second.shape && first.block_name == second.block_name) {
+    if (first.is_tensor == second.is_tensor && first.shape == second.shape &&
+        is_stored_alike(first, second)) {
       return {};
     }
     return failed(ErrorCode::kMapShape, in_quotes(second.name) + " is not the same tensor as " +
@@ -937,7 +937,7 @@ class MapPlanner {
                                  ? shape_of(*other, frame.sizes)
                                  : Result<std::vector<std::uint64_t>>(std::vector<std::uint64_t>());
           if (!other || !shape || *shape != leaf(all[i].leaf).shape ||
-              leaf(all[i].leaf).dtype != leaf(all.front().leaf).dtype) {
+              !is_stored_alike(leaf(all[i].leaf), leaf(all.front().leaf))) {
             return failed(ErrorCode::kMapShape, in_quotes(leaf(all[i].leaf).name) +
                                                     " is not the same tensor as " +
                                                     in_quotes(leaf(all.front().leaf).name) +
@@ -1194,15 +1194,9 @@ class MapPlanner {
       for (const MapPiece& other : target.pieces) {
         if (other.source == MapPiece::kZeros) continue;
         const MapLeaf& before = leaf(other.source);
-        if (before.dtype == source.dtype && before.block_name == source.block_name &&
-            before.block_elements == source.block_elements) {
-          break;
-        }
-        return failed(ErrorCode::kMapShape,
-                      in_quotes(before.name) + " is " + std::string(dtype_name(before.dtype)) +
-                          ", and " + in_quotes(source.name) + " is " +
-                          std::string(dtype_name(source.dtype)) + "; both go into " +
-                          in_quotes(target.name) + ", which has one dtype");
+        if (is_stored_alike(before, source)) break;
+        return failed(ErrorCode::kMapShape, of_two_dtypes(before, source) + in_quotes(target.name) +
+                                                ", which has one dtype");
       }
       target.dtype = source.dtype;
     }

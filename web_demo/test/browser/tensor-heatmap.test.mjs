@@ -291,7 +291,7 @@ inEachBrowser((kind, browser) => {
     })
     const save = async (panel, kind) => {
       await page.evaluate(() => { window.saved.length = 0 })
-      await page.evaluate((panel, kind) => [...document.querySelectorAll(`${panel} .chart-downloads button`)].find(({ textContent }) => textContent === kind).click(), panel, kind)
+      await press(page, kind, `${panel} .chart-downloads`)
       await page.waitForFunction(() => window.saved.some((each) => typeof each === 'string'))
       return page.evaluate(async () => {
         const blob = window.saved.findLast((each) => typeof each !== 'string')

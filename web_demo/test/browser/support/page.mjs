@@ -61,10 +61,13 @@ export async function said(page, selector, pattern) {
   return page.$eval(selector, (element) => element.textContent)
 }
 
-/** Presses a button with a text. */
-export async function press(page, text) {
-  await page.waitForFunction((text) => [...document.querySelectorAll('button')].some((button) => button.textContent === text && !button.disabled), {}, text)
-  await page.evaluate((text) => [...document.querySelectorAll('button')].find((button) => button.textContent === text).click(), text)
+/** Presses a button with a text, in one step: a page that is drawn anew in between has another one. */
+export function press(page, text, within = '') {
+  return page.waitForFunction((text, within) => {
+    const button = [...document.querySelectorAll(`${within} button`)].find((button) => button.textContent === text && !button.disabled)
+    button?.click()
+    return button !== undefined
+  }, {}, text, within)
 }
 
 /** Selects the row with a name, or with a chain that ends in it. It must be in the page. */

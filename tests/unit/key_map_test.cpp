@@ -296,6 +296,32 @@ TEST_CASE("What must be one tensor is there under each name, and alike") {
         "map_shape: rule 1: 'a.1' is not the same tensor as 'a.0': dtype or shape are different");
 }
 
+TEST_CASE("An expression that is taken can be read again from the canonical text") {
+  const auto text_of = [](const std::string& expression) {
+    return R"({"espalier_map": 1, "sizes": {"p": ")" + expression +
+           R"("}, "rules": ["a [p] <-> b [p]"]})";
+  };
+  const auto sum_of = [](int terms) {
+    std::string sum = "d";
+    for (int i = 1; i < terms; ++i) sum += i % 2 == 0 ? " + d" : " - sqrt(d)";
+    return sum;
+  };
+  for (const std::string& expression : {sum_of(16), std::string("1e308 * d / 3.5"),
+                                        "((((((((((((((((d))))))))))))))))" + std::string()}) {
+    CAPTURE(expression);
+    const auto map = KeyMap::parse(text_of(expression));
+    REQUIRE(map);
+    const auto again = KeyMap::parse(map->canonical());
+    REQUIRE(again);
+    CHECK(again->canonical() == map->canonical());
+  }
+  CHECK(parse_problem(text_of(sum_of(17)))
+            .ends_with("nests more than 16 expressions; give a part of it a name, as a size"));
+  CHECK(parse_problem(text_of(std::string(17, '(') + "d" + std::string(17, ')')))
+            .ends_with("nests more than 16 expressions; give a part of it a name, as a size"));
+  CHECK(parse_problem(text_of("d / 1e309")).ends_with("1e309 is too large a number"));
+}
+
 TEST_CASE("Blocks of one name and of two sizes are not stored alike") {
   const auto blocks = [](std::string name, std::uint32_t bytes) {
     MapLeaf leaf{std::move(name), true};

@@ -1,5 +1,6 @@
 #include "espalier/map/scalar.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -19,6 +20,13 @@ constexpr std::size_t kMaxNodes = 256;
 
 bool is_word(char c) { return is_letter(c) || is_digit(c); }
 
+// Expressions within each other; a number or a word is none.
+std::size_t depth_of(const Scalar& scalar) {
+  std::size_t deepest = 0;
+  for (const Scalar& operand : scalar.operands) deepest = std::max(deepest, depth_of(operand));
+  return scalar.operands.empty() ? 0 : deepest + 1;
+}
+
 class ScalarParser {
  public:
   explicit ScalarParser(std::string_view text) : text_(text) {}
@@ -28,10 +36,17 @@ class ScalarParser {
     if (!scalar) return scalar;
     skip_spaces();
     if (at_ < text_.size()) return bad();
+    // Its own text has parentheses around all that is joined, and must be readable again.
+    if (depth_of(*scalar) > kMaxScalarDepth) return too_deep();
     return scalar;
   }
 
  private:
+  tl::unexpected<Error> too_deep() const {
+    return fail(ErrorCode::kMapInvalid, "'" + std::string(text_) + "' nests more than " +
+                                            std::to_string(kMaxScalarDepth) +
+                                            " expressions; give a part of it a name, as a size");
+  }
   tl::unexpected<Error> bad() const {
     return fail(ErrorCode::kMapInvalid,
                 "'" + std::string(text_) + "' is no expression: " +
@@ -84,12 +99,14 @@ class ScalarParser {
   Result<Scalar> factor(std::size_t depth) {
     ++nodes_;
     skip_spaces();
-    if (depth == kMaxScalarDepth) return bad();
+    if (depth > kMaxScalarDepth) return too_deep();
     if (take('(')) return closed(sum(depth + 1));
     Scalar scalar;
     if (at_ < text_.size() && is_digit(text_[at_])) {
-      scalar.number = parse_real(digits().c_str());
-      return scalar;
+      const std::string text = digits();
+      scalar.number = parse_real(text.c_str());
+      if (std::isfinite(scalar.number)) return scalar;
+      return fail(ErrorCode::kMapInvalid, text + " is too large a number");
     }
     const std::size_t begin = at_;
     while (at_ < text_.size() && (is_word(text_[at_]) || (text_[at_] == '.' && at_ > begin))) ++at_;

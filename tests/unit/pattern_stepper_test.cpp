@@ -1,5 +1,6 @@
 #include "espalier/read/pattern_stepper.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -57,8 +58,10 @@ TEST_CASE("A stepper shows where nodes may still be selected") {
   const auto patterns = parse({"a/*/1"});
   PatternStepper stepper(patterns);
   CHECK(stepper.start() == PatternStepper::Verdict::kOpen);
-  CHECK(stepper.step(1, checkpoint.state(), 0) == PatternStepper::Verdict::kOpen);
-  CHECK(stepper.step(1, checkpoint.state(), 1) == PatternStepper::Verdict::kLeftOut);
+  CHECK(stepper.step(1, checkpoint.state(), checkpoint.state().child(0)) ==
+        PatternStepper::Verdict::kOpen);
+  CHECK(stepper.step(1, checkpoint.state(), checkpoint.state().child(1)) ==
+        PatternStepper::Verdict::kLeftOut);
 }
 
 TEST_CASE("No patterns select everything, and so does the empty one") {
@@ -91,6 +94,32 @@ TEST_CASE("Patterns that match nothing are named, also within a selected subtree
   CHECK(checked.error().message.find("'c'") != std::string::npos);
   walk(open(Value::dict({{"c", Value::null()}})), stepper);
   CHECK(stepper.check_all_matched());
+}
+
+// All names of a level are x and y.
+Value binary_tree(int levels) {
+  if (levels == 0) return Value::null();
+  return Value::dict({{"x", binary_tree(levels - 1)}, {"y", binary_tree(levels - 1)}});
+}
+
+TEST_CASE("More states than a stepper remembers select the same nodes") {
+  const Checkpoint checkpoint = open(binary_tree(13));
+  // Whether a node is selected depends on the twelve names above it, and so 4,096 states differ.
+  const auto patterns = parse({"**/x/*/*/*/*/*/*/*/*/*/*/y/x", "**/y/x/*/*/*/*/*/*/*/y/y/y"});
+  Paths expected;
+  std::string selected = "none";
+  for (Walker walk(checkpoint.state()); walk.next();) {
+    const bool is_below = walk.path().starts_with(selected + '/');
+    const bool is_match =
+        std::any_of(patterns.begin(), patterns.end(),
+                    [&](const Pattern& pattern) { return pattern.matches(walk.path()); });
+    if (!is_below && !is_match) continue;
+    if (!is_below) selected = walk.path();
+    expected.emplace_back(walk.path());
+  }
+  PatternStepper stepper(patterns);
+  CHECK(walk(checkpoint, stepper) == expected);
+  CHECK(walk(checkpoint, stepper) == expected);
 }
 
 TEST_CASE("Text that is no pattern is quoted in the error") {

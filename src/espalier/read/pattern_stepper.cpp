@@ -1,5 +1,8 @@
 #include "espalier/read/pattern_stepper.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "espalier/format/access.h"
 
 namespace espalier {
@@ -7,77 +10,107 @@ namespace espalier {
 PatternStepper::PatternStepper(std::span<const Pattern> patterns)
     : patterns_(patterns), matched_(patterns.size()), unmatched_(patterns.size()) {}
 
-void PatternStepper::learn(KnownStep& known, const KnownStep& wanted) {
-  known = wanted;
-  known.to = patterns_[wanted.pattern].step(wanted.from,
-                                            table_text(wanted.catalog->tables(), wanted.text));
-}
-
-inline Pattern::State PatternStepper::step_by_text(const KnownStep& wanted) {
-  KnownStep& known = known_[(wanted.text + 31 * wanted.from + 7 * wanted.pattern) % kKnownSteps];
-  if (known.text != wanted.text || known.from != wanted.from || known.pattern != wanted.pattern ||
-      known.catalog != wanted.catalog) {
-    learn(known, wanted);
-  }
-  return known.to;
-}
-
-// Stores the states of all patterns at `depth`, which `next` returns, and derives the verdict.
-template <class Next>
-PatternStepper::Verdict PatternStepper::advance(std::size_t depth, bool is_inherited, Next next) {
-  bool is_selected = is_inherited;
-  bool is_alive = is_inherited;
-  Pattern::State* to = states(depth);
+// Marks the patterns that accept these positions, which then select all below, too.
+void PatternStepper::accept(Positions& positions) {
   for (std::size_t i = 0; i < patterns_.size(); ++i) {
-    to[i] = next(i);
-    is_alive = is_alive || to[i] != 0;
-    if (!patterns_[i].accepts(to[i])) continue;
-    is_selected = true;
-    if (!matched_[i]) {
-      matched_[i] = true;
-      --unmatched_;
-    }
+    if (!patterns_[i].accepts(positions[i])) continue;
+    positions.back() = 1;
+    if (matched_[i]) continue;
+    matched_[i] = true;
+    --unmatched_;
   }
-  selected_[depth] = is_selected ? 1 : 0;
-  if (is_selected) return unmatched_ == 0 ? Verdict::kSettled : Verdict::kSelected;
-  return is_alive ? Verdict::kOpen : Verdict::kLeftOut;
+}
+
+PatternStepper::State PatternStepper::state_of(const Positions& positions) {
+  const auto [at, is_new] = states_.try_emplace(positions, State{0});
+  if (is_new) {
+    const bool is_alive = std::any_of(positions.begin(), positions.end(),
+                                      [](Pattern::State position) { return position != 0; });
+    const Verdict verdict = positions.back() != 0 ? Verdict::kSelected
+                            : is_alive            ? Verdict::kOpen
+                                                  : Verdict::kLeftOut;
+    at->second = static_cast<State>(4 * positions_.size()) + static_cast<State>(verdict);
+    positions_.push_back(&at->first);
+  }
+  return at->second;
 }
 
 PatternStepper::Verdict PatternStepper::start() {
-  states_.resize(patterns_.size());
-  selected_.resize(1);
-  return advance(0, patterns_.empty(), [&](std::size_t k) { return patterns_[k].start(); });
+  next_.clear();
+  for (const Pattern& pattern : patterns_) next_.push_back(pattern.start());
+  next_.push_back(patterns_.empty() ? 1 : 0);
+  accept(next_);
+  path_.assign(1, state_of(next_));
+  return verdict(path_[0]);
 }
 
-PatternStepper::Verdict PatternStepper::step(std::size_t depth, const NodeRef& parent,
-                                             std::uint32_t i) {
-  if (selected_.size() <= depth) {
-    selected_.resize(depth + 1);
-    states_.resize((depth + 1) * patterns_.size());
-  }
-  const bool is_inherited = selected_[depth - 1] != 0;
-  if (is_inherited && unmatched_ == 0) {
-    selected_[depth] = 1;
+PatternStepper::Verdict PatternStepper::step(std::size_t depth, const Catalog& catalog,
+                                             std::uint32_t parent, std::uint32_t child) {
+  if (path_.size() <= depth) path_.resize(depth + 1);
+  const State from = path_[depth - 1];
+  if (verdict(from) == Verdict::kSettled) {
+    path_[depth] = from;
     return Verdict::kSettled;
   }
-  const Pattern::State* from = states(depth - 1);
-  const Catalog& catalog = parent.catalog();
   const auto nodes = catalog.tables().nodes;
-  const NodeRecord& around = nodes[parent.number()];
-  const NodeRecord& record = nodes[around.value + i];
-  if (has_keys(node_kind(around)) && record.key_kind == static_cast<std::uint8_t>(KeyKind::kText) &&
-      catalog.is_plain_text(record.key)) {
-    return advance(depth, is_inherited, [&](std::size_t k) {
-      return step_by_text({&catalog, record.key, static_cast<std::uint32_t>(k), from[k]});
-    });
+  const NodeRecord& record = nodes[child];
+  State to = 0;
+  // Only keys of dicts and records are texts.
+  const bool is_text = record.key_kind == static_cast<std::uint8_t>(KeyKind::kText);
+  const KnownStep& step = known(record.key, from);
+  if (is_text && step.text == record.key && step.from == from && step.catalog == &catalog) {
+    to = step.to;
+  } else if (is_text && catalog.is_plain_text(record.key)) {
+    to = learn(depth, catalog, record.key);
+  } else {
+    to = step_by_key(depth, {&catalog, parent}, child - nodes[parent].value);
   }
+  path_[depth] = to;
+  return verdict(to);
+}
+
+[[gnu::noinline]] PatternStepper::State PatternStepper::learn(std::size_t depth,
+                                                              const Catalog& catalog,
+                                                              std::uint32_t text) {
+  const State to = step_by_segment(depth, table_text(catalog.tables(), text), false);
+  // It may have another number now.
+  const State from = path_[depth - 1];
+  known(text, from) = {&catalog, text, from, to};
+  return to;
+}
+
+[[gnu::noinline]] PatternStepper::State PatternStepper::step_by_key(std::size_t depth,
+                                                                    const NodeRef& parent,
+                                                                    std::uint32_t i) {
   const KeyView key = parent.key(i);
   const DigitMark mark = parent.digit_mark(key);
   segment_.clear();
   append_segment(segment_, key, mark);
-  return advance(depth, is_inherited, [&](std::size_t k) {
-    return patterns_[k].step(from[k], segment_, mark == DigitMark::kNever);
-  });
+  return step_by_segment(depth, segment_, mark == DigitMark::kNever);
+}
+
+PatternStepper::State PatternStepper::step_by_segment(std::size_t depth, std::string_view segment,
+                                                      bool is_unmarked) {
+  if (positions_.size() >= kMaxStates + depth) forget_states(depth);
+  const State from = path_[depth - 1];
+  const Positions& before = *positions_[from / 4];
+  next_.clear();
+  for (std::size_t i = 0; i < patterns_.size(); ++i) {
+    next_.push_back(patterns_[i].step(before[i], segment, is_unmarked));
+  }
+  next_.push_back(before.back());
+  accept(next_);
+  return next_ == before ? from : state_of(next_);
+}
+
+// Keeps those of the nodes above `depth`, with other numbers.
+void PatternStepper::forget_states(std::size_t depth) {
+  const auto states = std::exchange(states_, {});
+  const auto positions = std::exchange(positions_, {});
+  known_ = {};
+  for (std::size_t i = 0; i < depth; ++i) {
+    path_[i] = state_of(*positions[path_[i] / 4]);
+  }
 }
 
 Result<void> PatternStepper::check_all_matched() const {

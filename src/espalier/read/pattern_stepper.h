@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,38 +38,57 @@ class PatternStepper {
 
   /// Begins a walk at a root, at depth 0. Patterns match key paths from there on.
   Verdict start();
-  /// Goes from `parent`, the latest node at `depth` - 1, to its child number `i`.
-  Verdict step(std::size_t depth, const NodeRef& parent, std::uint32_t i);
+  /// Goes from `parent`, the latest node at `depth` - 1, to one of its children.
+  Verdict step(std::size_t depth, const NodeRef& parent, const NodeRef& child) {
+    return step(depth, parent.catalog(), parent.number(), child.number());
+  }
+  /// The same with the numbers of both nodes, which WebAssembly passes without memory.
+  Verdict step(std::size_t depth, const Catalog& catalog, std::uint32_t parent,
+               std::uint32_t child);
 
   /// kNotFound for the first pattern that has matched no node. Call it after a walk of a whole
   /// tree.
   [[nodiscard]] Result<void> check_all_matched() const;
 
  private:
-  // The state that a pattern reached from another state by a plain text. Nested trees repeat a few
-  // texts in every layer.
+  // Where each pattern has come to; the last one is 1 if the node is selected.
+  using Positions = std::vector<Pattern::State>;
+  // A state of all patterns together: four times its number, plus a verdict, never kSettled. Trees
+  // repeat few of them, and few texts in every layer, so most steps are looked up.
+  using State = std::uint32_t;
+  // The state that a plain text leads to from another one.
   struct KnownStep {
     const Catalog* catalog = nullptr;
     std::uint32_t text = 0;
-    std::uint32_t pattern = 0;
-    Pattern::State from = 0;
-    Pattern::State to = 0;
+    State from = 0;
+    State to = 0;
   };
   static constexpr std::size_t kKnownSteps = 256;
+  // Besides those on the way down. A stranger's tree could have as many states as nodes.
+  static constexpr std::size_t kMaxStates = 1024;
 
-  Pattern::State* states(std::size_t depth) { return states_.data() + depth * patterns_.size(); }
-  Pattern::State step_by_text(const KnownStep& wanted);
-  void learn(KnownStep& known, const KnownStep& wanted);
-  template <class Next>
-  Verdict advance(std::size_t depth, bool is_inherited, Next next);
+  KnownStep& known(std::uint32_t text, State from) {
+    return known_[(text + 31 * from) % kKnownSteps];
+  }
+  Verdict verdict(State state) const {
+    const Verdict verdict = static_cast<Verdict>(state % 4);
+    return verdict == Verdict::kSelected && unmatched_ == 0 ? Verdict::kSettled : verdict;
+  }
+  State learn(std::size_t depth, const Catalog& catalog, std::uint32_t text);
+  State step_by_key(std::size_t depth, const NodeRef& parent, std::uint32_t i);
+  State step_by_segment(std::size_t depth, std::string_view segment, bool is_unmarked);
+  void accept(Positions& positions);
+  State state_of(const Positions& positions);
+  void forget_states(std::size_t depth);
 
   std::span<const Pattern> patterns_;
   std::vector<bool> matched_;  // by pattern
   std::size_t unmatched_;      // how many patterns have matched nothing
-  // By depth: the states of all patterns, and whether the node is selected.
-  std::vector<Pattern::State> states_;
-  std::vector<std::uint8_t> selected_;
+  std::map<Positions, State> states_;
+  std::vector<const Positions*> positions_;  // by number of the state; keys of states_
+  std::vector<State> path_;                  // by depth
   std::array<KnownStep, kKnownSteps> known_;
+  Positions next_;       // scratch
   std::string segment_;  // scratch
 };
 

@@ -36,7 +36,7 @@ class Selector {
     const bool positional = node.kind() == Kind::kList || node.kind() == Kind::kTuple;
     std::vector<std::optional<Value>> elements;
     for (std::uint32_t i = 0; i < node.size(); ++i) {
-      const auto verdict = patterns_.step(depth + 1, node, i);
+      const auto verdict = patterns_.step(depth + 1, node, node.child(i));
       Result<std::optional<Value>> child;
       if (verdict != PatternStepper::Verdict::kLeftOut) {
         child = build(node.child(i), depth + 1, PatternStepper::is_selected(verdict), is_left_out);
@@ -98,7 +98,7 @@ Result<Value> select(const NodeRef& root, const KeyPath& path, std::span<const P
   NodeRef parent = root;
   for (std::size_t depth = 0; depth < path.size(); ++depth) {
     const NodeRef child = *parent.find(path[depth].view());
-    verdict = stepper.step(depth + 1, parent, child.number() - parent.child(0).number());
+    verdict = stepper.step(depth + 1, parent, child);
     parent = child;
   }
   auto built = Selector(stepper, make, options)

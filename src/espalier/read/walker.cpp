@@ -38,9 +38,8 @@ inline bool Walker::take(Verdict verdict) {
 // Asks the patterns about the current child of frame_; returns whether it is selected. Kept out of
 // next(), whose walk of a whole tree is faster without it.
 [[gnu::noinline]] bool Walker::take_by_patterns() {
-  const NodeRef parent(&node_.catalog(), frame_.parent);
-  const std::uint32_t position = node_.number() - parent.child(0).number();
-  const bool selected = take(patterns_->step(depth(), parent, position));
+  const bool selected =
+      take(patterns_->step(depth(), node_.catalog(), frame_.parent, node_.number()));
   if (prints_) print_child(frame_);
   return selected;
 }

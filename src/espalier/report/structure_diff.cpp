@@ -118,7 +118,7 @@ class Comparison {
   template <class Visit>
   Result<void> descend(const Place& place, const NodeRef& node, std::uint32_t i, Visit visit) {
     const std::size_t depth = place.depth + 1;
-    const auto verdict = patterns_.step(depth, node, i);
+    const auto verdict = patterns_.step(depth, node, node.child(i));
     if (verdict == PatternStepper::Verdict::kLeftOut) return {};
     return visit(Place{depth, PatternStepper::is_selected(verdict)});
   }

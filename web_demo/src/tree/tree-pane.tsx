@@ -1,5 +1,5 @@
 // The left side: the filter, and the tree or the filter's matches.
-import { useEffect, useMemo, useReducer, useRef, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from 'preact/hooks'
 import type { OpenFile } from '../data/open-file'
 import { runInTurns, type Work } from '../data/slices'
 import type { Arranger } from './arranger'
@@ -49,7 +49,8 @@ export function TreePane({ file, selected, version, changeOf, onSelect, onNested
   // Whether the rows do not match the arrangement's settings yet.
   const isSwitching = useRef(false)
   useEffect(() => () => running.current?.abort(), [])
-  useEffect(() => matches && setActive(0), [matches])
+  // Before the matches are drawn, or they would be drawn twice.
+  useLayoutEffect(() => matches && setActive(0), [matches])
 
   const dtypes = useMemo(() => outline.totalsByDType(outline.tops[0]!).map(({ dtype }) => dtype).sort(), [outline])
 

@@ -86,11 +86,21 @@ bool is_exact(const MapPlan& plan) {
                       [](const MapTarget& target) { return target.work == MapWork::kArithmetic; });
 }
 
-std::vector<std::string> inverse_problems(const KeyMap& map, bool reverse) {
+std::vector<std::string> inverse_problems(const KeyMap& map, const MapPlan& plan, bool reverse) {
   std::vector<std::string> problems;
   for (std::size_t i = 0; i < map.rules().size(); ++i) {
     const std::string problem = inverse_problem(map.rules()[i], reverse);
     if (!problem.empty()) problems.push_back("rule " + std::to_string(i + 1) + ": " + problem);
+  }
+  if (!plan.adapter()) return problems;
+  const auto& modules = plan.adapter()->modules;
+  const auto joined = std::count_if(modules.begin(), modules.end(),
+                                    [](const MapAdapted& each) { return each.is_joined; });
+  if (joined > 0) {
+    problems.push_back(
+        "factors of " + counted(static_cast<std::uint64_t>(joined), "module") +
+        " are joined from several; taken apart again, each part has the joined rank, and the "
+        "product that it had");
   }
   return problems;
 }
@@ -299,7 +309,7 @@ void print_known_maps(Output& out, bool as_json) {
 void print_plan(Output& out, const MapStage& stage, bool reverse, std::uint64_t memory) {
   const auto& [map, mapped] = stage;
   const MapPlan& plan = mapped.plan();
-  const auto problems = inverse_problems(map, reverse);
+  const auto problems = inverse_problems(map, plan, reverse);
   out.print("{}: {}; {}; {}\n", escaped(map.name()), escaped(direction_text(map, reverse)),
             is_exact(plan) ? "exact" : "not exact",
             problems.empty() ? "invertible" : "not invertible");
@@ -372,7 +382,7 @@ void print_map_json(Output& out, const MapStage& stage, bool reverse,
   json.member("exact", is_exact(plan));
   json.key("not_invertible");
   json.begin_array();
-  for (const std::string& problem : inverse_problems(map, reverse)) json.value(problem);
+  for (const std::string& problem : inverse_problems(map, plan, reverse)) json.value(problem);
   json.end_array();
   json.key("rules");
   json.begin_array();

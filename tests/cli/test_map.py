@@ -236,6 +236,9 @@ class Map(Writing):
         options = (*names, "--config", adapter_config, "--config", config)
         plan = self.text("map", adapter, *options, "--plan").splitlines()
         self.assertEqual(plan[-1], "adapter: rank 4, alpha 8: 1 module")
+        joined = "factors of 1 module are joined from several; taken apart again, each part has the joined rank, and the product that it had"
+        self.assertTrue(plan[0].endswith("; not invertible"), plan[0])
+        self.assertIn(f"no inverse: {joined}", plan)
         self.assertEqual(self.text("map", adapter, self.new("made.espalier"), *options).splitlines()[1:],
                          ["2 targets: 0 renamed, 1 gathered, 1 computed; 0 sources dropped", "adapter: rank 4, alpha 8: 1 module"])
         self.assertEqual(self.values("made.espalier", "qk.0.lora_a.weight"), [0, 1, 2, 3, 10, 11, 12, 13])
@@ -244,6 +247,7 @@ class Map(Writing):
         rows += [[0, 0, 200, 202], [0, 0, 208, 210], [0, 0, 204, 206], [0, 0, 212, 214]]
         self.assertEqual(self.values("made.espalier", "qk.0.lora_b.weight"), flat(rows))
         made = self.json("map", adapter, *options, "--plan")
+        self.assertEqual(made["not_invertible"], [joined])
         self.assertEqual(made["lora"], {"r": 4, "lora_alpha": 8.0, "use_rslora": False, "rank_pattern": {}, "alpha_pattern": {},
                                         "target_modules": ["qk.0"]})
         self.text("map", adapter, self.new("noted.espalier"), *options[:-5], *options[-4:])

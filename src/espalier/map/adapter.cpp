@@ -525,6 +525,8 @@ class AdapterPlanner {
       for (const AdapterRole role : following.roles) {
         if (role != AdapterRole::kStack) made.are_columns.push_back(role == AdapterRole::kIn);
       }
+      made.is_joined = std::any_of(following.stacks.begin(), following.stacks.end(),
+                                   [](const auto& stack) { return stack.second.size() > 1; });
       plan_.adapter_->modules.push_back(made);
       for (const std::string& tied : weight.tied) {
         made.module = module_of(tied, write_separator_);

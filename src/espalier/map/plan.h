@@ -208,6 +208,9 @@ struct MapAdapted {
   std::optional<double> alpha = std::nullopt;
   /// Of the weight, by axis that no factors are stacked along: whether it is of columns.
   std::vector<bool> are_columns = {};
+  /// Whether it is put together from several. The inverse makes factors of this rank for each of
+  /// them, with the same product.
+  bool is_joined = false;
 };
 
 /// The adapter that a map makes.

@@ -10,15 +10,14 @@ namespace espalier {
 PatternStepper::PatternStepper(std::span<const Pattern> patterns)
     : patterns_(patterns), matched_(patterns.size()), unmatched_(patterns.size()) {}
 
-// Marks the patterns that accept these positions, which then select all below, too.
-void PatternStepper::accept(Positions& positions) {
-  for (std::size_t i = 0; i < patterns_.size(); ++i) {
-    if (!patterns_[i].accepts(positions[i])) continue;
-    positions.back() = 1;
-    if (matched_[i]) continue;
+// Whether pattern number `i` matches at a position. Remembers it.
+inline bool PatternStepper::accepts(std::size_t i, Pattern::State position) {
+  if (!patterns_[i].accepts(position)) return false;
+  if (!matched_[i]) {
     matched_[i] = true;
     --unmatched_;
   }
+  return true;
 }
 
 PatternStepper::State PatternStepper::state_of(const Positions& positions) {
@@ -36,10 +35,13 @@ PatternStepper::State PatternStepper::state_of(const Positions& positions) {
 }
 
 PatternStepper::Verdict PatternStepper::start() {
-  next_.clear();
-  for (const Pattern& pattern : patterns_) next_.push_back(pattern.start());
-  next_.push_back(patterns_.empty() ? 1 : 0);
-  accept(next_);
+  next_.assign(patterns_.size() + 1, 0);
+  bool is_selected = patterns_.empty();
+  for (std::size_t i = 0; i < patterns_.size(); ++i) {
+    next_[i] = patterns_[i].start();
+    if (accepts(i, next_[i])) is_selected = true;
+  }
+  next_.back() = is_selected ? 1 : 0;
   path_.assign(1, state_of(next_));
   return verdict(path_[0]);
 }
@@ -94,13 +96,14 @@ PatternStepper::State PatternStepper::step_by_segment(std::size_t depth, std::st
   if (positions_.size() >= kMaxStates + depth) forget_states(depth);
   const State from = path_[depth - 1];
   const Positions& before = *positions_[from / 4];
-  next_.clear();
+  next_.back() = before.back();
+  bool is_same = true;
   for (std::size_t i = 0; i < patterns_.size(); ++i) {
-    next_.push_back(patterns_[i].step(before[i], segment, is_unmarked));
+    next_[i] = patterns_[i].step(before[i], segment, is_unmarked);
+    is_same = is_same && next_[i] == before[i];
+    if (accepts(i, next_[i])) next_.back() = 1;
   }
-  next_.push_back(before.back());
-  accept(next_);
-  return next_ == before ? from : state_of(next_);
+  return is_same && next_.back() == before.back() ? from : state_of(next_);
 }
 
 // Keeps those of the nodes above `depth`, with other numbers.

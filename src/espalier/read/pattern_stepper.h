@@ -77,7 +77,7 @@ class PatternStepper {
   State learn(std::size_t depth, const Catalog& catalog, std::uint32_t text);
   State step_by_key(std::size_t depth, const NodeRef& parent, std::uint32_t i);
   State step_by_segment(std::size_t depth, std::string_view segment, bool is_unmarked);
-  void accept(Positions& positions);
+  bool accepts(std::size_t i, Pattern::State position);
   State state_of(const Positions& positions);
   void forget_states(std::size_t depth);
 

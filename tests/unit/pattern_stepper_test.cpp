@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "../support/memory_file.h"
+#include "../support/random.h"
 #include <doctest/doctest.h>
 
 #include "espalier/read/match.h"
@@ -102,24 +103,68 @@ Value binary_tree(int levels) {
   return Value::dict({{"x", binary_tree(levels - 1)}, {"y", binary_tree(levels - 1)}});
 }
 
+// What the patterns select, path by path.
+Paths selected(const Checkpoint& checkpoint, const std::vector<Pattern>& patterns) {
+  Paths paths;
+  std::string last = "none";
+  for (Walker walk(checkpoint.state()); walk.next();) {
+    const bool is_below = last.empty() || walk.path().starts_with(last + '/');
+    const bool is_match = std::any_of(patterns.begin(), patterns.end(), [&](const Pattern& each) {
+      return each.matches(walk.path());
+    });
+    if (!is_below && !is_match) continue;
+    if (!is_below) last = walk.path();
+    paths.emplace_back(walk.path());
+  }
+  return paths;
+}
+
 TEST_CASE("More states than a stepper remembers select the same nodes") {
   const Checkpoint checkpoint = open(binary_tree(13));
   // Whether a node is selected depends on the twelve names above it, and so 4,096 states differ.
   const auto patterns = parse({"**/x/*/*/*/*/*/*/*/*/*/*/y/x", "**/y/x/*/*/*/*/*/*/*/y/y/y"});
-  Paths expected;
-  std::string selected = "none";
-  for (Walker walk(checkpoint.state()); walk.next();) {
-    const bool is_below = walk.path().starts_with(selected + '/');
-    const bool is_match =
-        std::any_of(patterns.begin(), patterns.end(),
-                    [&](const Pattern& pattern) { return pattern.matches(walk.path()); });
-    if (!is_below && !is_match) continue;
-    if (!is_below) selected = walk.path();
-    expected.emplace_back(walk.path());
-  }
   PatternStepper stepper(patterns);
-  CHECK(walk(checkpoint, stepper) == expected);
-  CHECK(walk(checkpoint, stepper) == expected);
+  CHECK(walk(checkpoint, stepper) == selected(checkpoint, patterns));
+  CHECK(walk(checkpoint, stepper) == selected(checkpoint, patterns));
+}
+
+Value random_tree(testing::Random& random, int levels) {
+  if (levels == 0 || random.one_in(6)) return Value::null();
+  if (random.one_in(4)) {
+    return Value::list({random_tree(random, levels - 1), random_tree(random, levels - 1)});
+  }
+  std::vector<Value::Item> items;
+  for (const Key& key : {Key("a"), Key("b"), Key("ab"), Key(1), Key("x/y"), Key("0")}) {
+    if (random.one_in(2)) items.push_back({key, random_tree(random, levels - 1)});
+  }
+  return Value::dict(std::move(items));
+}
+
+TEST_CASE("A walk with patterns takes what one of them matches, and all below it") {
+  testing::Random random(7);
+  for (int round = 0; round < 300; ++round) {
+    const Checkpoint one = open(random_tree(random, 6));
+    const Checkpoint other = open(random_tree(random, 6));
+    std::vector<std::string> texts;
+    for (std::uint64_t i = random.below(4); i > 0; --i) {
+      std::string text;
+      for (std::uint64_t k = random.below(5); k > 0; --k) {
+        text +=
+            random.pick<std::string>({"a", "b", "a*", "?", "*", "**", "[01]", "{b,1}", "*b"}) + '/';
+      }
+      texts.push_back(text);
+    }
+    CAPTURE(round);
+    const auto patterns = parse(texts);
+    PatternStepper stepper(patterns);
+    // No patterns select everything.
+    const auto expected = [&](const Checkpoint& of) {
+      return selected(of, patterns.empty() ? parse({"**"}) : patterns);
+    };
+    CHECK(walk(one, stepper) == expected(one));
+    CHECK(walk(other, stepper) == expected(other));
+    CHECK(walk(one, stepper) == expected(one));
+  }
 }
 
 TEST_CASE("Text that is no pattern is quoted in the error") {

@@ -35,6 +35,8 @@ class PatternStepper {
 
   /// The patterns must outlive the stepper, and so must the checkpoints that it is used on.
   explicit PatternStepper(std::span<const Pattern> patterns);
+  PatternStepper(const PatternStepper&) = delete;
+  PatternStepper& operator=(const PatternStepper&) = delete;
 
   /// Begins a walk at a root, at depth 0. Patterns match key paths from there on.
   Verdict start();

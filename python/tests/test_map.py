@@ -126,6 +126,11 @@ def test_numbers_of_parameters_follow(tmp_path):
     espalier.save(path, {"model": state(), "opt": optimizer})
     made = espalier.map(path, rules, **options).load()
     assert np.array_equal(made["opt"]["state"][0]["exp_avg"], made["model"]["layers.1.qk"] * 2)  # as wrong as the file's order
+    # State alone, without the options of the optimizer.
+    espalier.save(path, {"model": state(), "opt": {"state": optimizer["state"]}})
+    made = espalier.map(path, rules, param_order=names, **options).load()
+    for number, name in enumerate(made["model"]):
+        assert np.array_equal(made["opt"]["state"][number]["exp_avg"], made["model"][name] * 2)
     wrapped = {f"module.{name}": value for name, value in state().items()}
     optimizer["param_groups"] = [{"params": [0, 1, 2, 3, 4], "param_names": [f"module.{name}" for name in names]}]
     espalier.save(path, {"model": wrapped, "opt": optimizer})
@@ -134,6 +139,21 @@ def test_numbers_of_parameters_follow(tmp_path):
     assert all(np.array_equal(made["opt"]["state"][i]["exp_avg"], value * 2) for i, value in enumerate(made["model"].values()))
     with pytest.raises(espalier.EspalierError, match="like must be a file"):
         espalier.map(path, "unwrap", like={"a": espalier.ANY})
+
+
+def test_numbers_that_a_map_wrote_are_read_as_the_same_parameters(tmp_path):
+    """A nested tree brings p.a and p.b together, which the rules number apart."""
+    rules = {"espalier_map": 1, "left": {"tree": "flat"}, "right": {"tree": "nested"}, "rules": ["x1 <-> p.a", "x2 <-> q.a", "x3 <-> p.b"]}
+    moments = {name: np.full(2, 10.0 * i) for i, name in enumerate(("x1", "x2", "x3"), 1)}
+    optimizer = {"state": {i: {"exp_avg": value} for i, value in enumerate(moments.values())}, "param_groups": [{"lr": 1.0, "params": [0, 1, 2]}]}
+    path, made = tmp_path / "run.espalier", tmp_path / "made.espalier"
+    espalier.save(path, {"model": {name: np.zeros(2) for name in moments}, "opt": optimizer})
+    espalier.map(path, rules, at="model", along="opt.state.{param#}.{slot}").save(made)
+    group = espalier.load(made)["opt"]["param_groups"][0]
+    assert (group["params"], group["param_names"]) == ([0, 1, 2], ["p.a", "q.a", "p.b"])
+    named = {"at": "model", "along": "opt.state.{param}.{slot} <-> opt.state.{param#}.{slot}", "reverse": True}
+    back = espalier.map(made, rules, **named).load()["opt"]["state"]
+    assert {name: value["exp_avg"][0] for name, value in back.items()} == {name: value[0] for name, value in moments.items()}
 
 
 def test_what_is_wrong_is_named(source, tmp_path):

@@ -651,6 +651,12 @@ Result<void> MappedTrees::find_params(const KeyMap& map, const std::vector<MapLe
       options.params.push_back({param, std::move(name), number});
     }
   }
+  // A file that holds the state alone.
+  if (is_numbered && groups.empty()) {
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      options.params.push_back({std::to_string(i), order[i], 0});
+    }
+  }
   return {};
 }
 
@@ -683,7 +689,13 @@ Result<void> MappedTrees::renumber(std::vector<Output>& outputs) const {
       }
       Value& options = **found;
       if (Value* const list = options.find(Key("params"))) *list = Value::list(params);
-      if (Value* const list = options.find(Key("param_names"))) *list = Value::list(names);
+      if (Value* const list = options.find(Key("param_names"))) {
+        *list = Value::list(names);
+      } else if (writes_numbers_ && !like_) {
+        // Without names, the numbers would be read in the order of a tree that may be another one
+        // than that of the rules, and the state of one parameter would be taken for another's.
+        options.add(Key("param_names"), Value::list(names));
+      }
     }
   }
   return {};

@@ -22,6 +22,7 @@
 #include "espalier/base/counted.h"
 #include "espalier/foreign/safetensors/kept_header.h"
 #include "espalier/read/resolve_patterns.h"
+#include "espalier/read/walker.h"
 #include "espalier/report/node_paths.h"
 #include "espalier/report/structure_diff.h"
 #include "espalier/report/ties.h"
@@ -72,6 +73,32 @@ struct Side {
   NodePaths paths;
   Ties ties;
 };
+
+// Whether names stand as one key, "layers.0.weight", as in a safetensors file.
+bool has_dotted_names(const Checkpoint& checkpoint) {
+  for (Walker walk(checkpoint.state()); walk.next();) {
+    const NodeRef node = walk.node();
+    if (!has_keys(node.kind())) continue;
+    for (std::uint32_t i = 0; i < node.size(); ++i) {
+      if (node.key(i).text.find('.') != std::string_view::npos) return true;
+    }
+  }
+  return false;
+}
+
+// What a map says of itself in the metadata is no difference of models.
+void drop_map_notes(std::vector<Difference>& metadata, const Checkpoint& a, const Checkpoint& b) {
+  const auto number_in = [](const Checkpoint& checkpoint) {
+    const auto note = checkpoint.metadata().find(KeyView::of("espalier.map"));
+    return note ? note->number() : Difference::kNoNode;
+  };
+  const std::uint32_t in_a = number_in(a);
+  const std::uint32_t in_b = number_in(b);
+  std::erase_if(metadata, [&](const Difference& difference) {
+    return (difference.a == in_a && in_a != Difference::kNoNode) ||
+           (difference.b == in_b && in_b != Difference::kNoNode);
+  });
+}
 
 // The key path that a difference is about.
 std::string path_of(const Difference& difference, const Side& a, const Side& b) {
@@ -425,12 +452,23 @@ Outcome run_diff(const DiffCommandOptions& options, Output& out) {
   if (auto ok = check_tolerance(options.tolerance.atol); !ok) return about("--atol", ok);
   auto patterns = parse_patterns(options.patterns);
   if (!patterns) return about("", patterns);
-  auto file_a = open_file(options.a, options.common);
+  CommonOptions common_a = options.common;
+  CommonOptions common_b = options.common;
+  common_b.map = {};
+  const bool is_mapped = !options.common.map.names.empty();
+  auto file_a = open_file(options.a, common_a);
   if (!file_a) return about(options.a, file_a);
-  CommonOptions as_it_is = options.common;
-  as_it_is.map = {};
-  auto file_b = open_file(options.b, as_it_is);
+  auto file_b = open_file(options.b, common_b);
   if (!file_b) return about(options.b, file_b);
+  // Frameworks keep the same names as one key or as nested ones.
+  if (is_mapped && !options.common.nest &&
+      has_dotted_names(file_a->checkpoint()) != has_dotted_names(file_b->checkpoint())) {
+    common_a.nest = common_b.nest = true;
+    file_a = open_file(options.a, common_a);
+    if (!file_a) return about(options.a, file_a);
+    file_b = open_file(options.b, common_b);
+    if (!file_b) return about(options.b, file_b);
+  }
   const NamedFile a{options.a, std::move(*file_a)};
   const NamedFile b{options.b, std::move(*file_b)};
   const Checkpoint& checkpoint_a = a.file.checkpoint();
@@ -463,7 +501,7 @@ Outcome run_diff(const DiffCommandOptions& options, Output& out) {
     report.state = std::move(differences->differences);
     report.equal_tensors = differences->equal_tensors;
     report.equal_by_hashes = differences->equal_by_hashes;
-    if (!options.common.map.names.empty()) {
+    if (is_mapped) {
       // A map makes tensors in an order of its own.
       std::erase_if(report.state, [](const Difference& difference) {
         return difference.change == Change::kKeyOrder;
@@ -479,6 +517,7 @@ Outcome run_diff(const DiffCommandOptions& options, Output& out) {
     report.metadata = std::move(differences->differences);
     drop_close_values(report.metadata, checkpoint_a, checkpoint_b, options.tolerance);
     drop_kept_headers(report.metadata, checkpoint_a, checkpoint_b);
+    if (is_mapped) drop_map_notes(report.metadata, checkpoint_a, checkpoint_b);
   }
 
   if (options.common.json) {

@@ -90,6 +90,11 @@ class Map(Writing):
         self.assertEqual(self.text("diff", self.input, mapped, *sizes, "--no-metadata"), "equal\n")
         # From right to left, without being told.
         self.assertEqual(self.text("diff", mapped, self.input, *sizes, "--no-metadata"), "equal\n")
+        # The note of a map is no difference, and neither are dots in place of nested dicts.
+        self.assertEqual(self.text("diff", mapped, self.input, *sizes), "equal\n")
+        self.text("convert", mapped, self.new("nested.espalier"), "--nest")
+        self.assertEqual(self.text("diff", self.input, self.new("nested.espalier"), *sizes), "equal\n")
+        self.assertEqual(self.text("diff", self.new("nested.espalier"), self.input, *sizes), "equal\n")
         other = self.write("other.safetensors", self.read("in.safetensors").replace(f32(1, 2), f32(1, 3)))
         self.assertIn("final_norm", self.text("diff", other, mapped, *sizes, "--no-metadata", expect=CHECK_FAILED))
         names = [node["path"] for node in self.json("ls", self.input, *sizes)["nodes"]]

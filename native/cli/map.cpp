@@ -90,6 +90,17 @@ Result<void> settle_names(MapCommandOptions& options) {
   return {};
 }
 
+// Whether the inputs are those of the map's other side.
+bool fits_reversed(const MapCommandOptions& options, MappedOptions mapped_options,
+                   const Error& error) {
+  const bool lacks_names =
+      error.code == ErrorCode::kMapUnmatched || error.code == ErrorCode::kMapIncomplete;
+  if (options.map.reverse || !lacks_names) return false;
+  mapped_options.lift.plan.reverse = true;
+  auto inputs = open_inputs(options);
+  return inputs && map_through(options.map, std::move(*inputs), mapped_options);
+}
+
 // That the ledger takes the place of nothing that is read or written.
 tl::expected<void, Failure> check_ledger(const MapCommandOptions& options) {
   if (options.ledger.empty()) return {};
@@ -241,7 +252,10 @@ Outcome run_map(MapCommandOptions options, Output& out) {
   }
   auto inputs = open_inputs(options);
   if (!inputs) return tl::unexpected(inputs.error());
-  const auto stages = map_through(options.map, std::move(*inputs), mapped_options);
+  auto stages = map_through(options.map, std::move(*inputs), mapped_options);
+  if (!stages && fits_reversed(options, mapped_options, stages.error().error)) {
+    stages.error().error.message += "; from right to left the map fits: --reverse";
+  }
   if (!stages) {
     return stages.error().file.empty() ? tl::unexpected(failure_of(options, stages.error().error))
                                        : tl::unexpected(stages.error());

@@ -52,7 +52,10 @@ std::string no_such_option(const CLI::App& app, const CLI::App& command,
   if (meant) return message + did_you_mean(meant);
   const std::string others = commands_with(app, name);
   if (others.empty()) return message;
-  if (&command != &app) return message + " here; " + others + " have it";
+  if (&command != &app) {
+    return message + " here; " + others +
+           (others.find(',') == std::string::npos ? " has it" : " have it");
+  }
   return message + " before the command; write it after the command";
 }
 

@@ -90,6 +90,7 @@ class Map(Writing):
         self.assertEqual(self.text("diff", self.input, mapped, *sizes, "--no-metadata"), "equal\n")
         # From right to left, without being told.
         self.assertEqual(self.text("diff", mapped, self.input, *sizes, "--no-metadata"), "equal\n")
+        self.assertIn("; from right to left the map fits: --reverse", self.errors("map", mapped, self.new("no.espalier"), *sizes))
         # The note of a map is no difference, and neither are dots in place of nested dicts.
         self.assertEqual(self.text("diff", mapped, self.input, *sizes), "equal\n")
         self.text("convert", mapped, self.new("nested.espalier"), "--nest")

@@ -48,6 +48,8 @@ export function TreePane({ file, selected, version, changeOf, onSelect, onNested
   const running = useRef<AbortController>()
   // Whether the rows do not match the arrangement's settings yet.
   const isSwitching = useRef(false)
+  // The latest change of the arrangement: begun, once it is resolved.
+  const changing = useRef(Promise.resolve())
   useEffect(() => () => running.current?.abort(), [])
   // Before the matches are drawn, or they would be drawn twice.
   useLayoutEffect(() => matches && setActive(0), [matches])
@@ -132,13 +134,17 @@ export function TreePane({ file, selected, version, changeOf, onSelect, onNested
   }
 
   /** Changes how the tree is arranged. */
-  const rearrange = async (change: (arranger: Arranger) => void): Promise<void> => {
+  const rearrange = (change: (arranger: Arranger) => void): void => {
     interrupt()
-    const { Arranger } = await loadTools()
-    change((arrangement.arranger ??= new Arranger(outline, arrangement)))
-    isSwitching.current = true
-    arrange(false)
+    changing.current = loadTools().then(({ Arranger }) => {
+      change((arrangement.arranger ??= new Arranger(outline, arrangement)))
+      isSwitching.current = true
+      arrange(false)
+    })
   }
+
+  // A change that still waits for its tools comes first, or it would undo this.
+  const openAll = (): void => void changing.current.catch(() => {}).then(() => arrange(true))
 
   return (
     <section class="tree" aria-label="Tree" ref={section}>
@@ -151,8 +157,8 @@ export function TreePane({ file, selected, version, changeOf, onSelect, onNested
         onFilter={setFilter}
         onDown={() => section.current!.querySelector<HTMLElement>('.grid-body [tabindex="0"]')?.focus()}
         onNested={onNested}
-        onFolded={(isFolded) => void rearrange((arranger) => { arranger.areRunsFolded = isFolded })}
-        onOpenAll={() => arrange(true)}
+        onFolded={(isFolded) => rearrange((arranger) => { arranger.areRunsFolded = isFolded })}
+        onOpenAll={openAll}
         onCloseAll={() => {
           interrupt()
           isSwitching.current = false
@@ -176,7 +182,7 @@ export function TreePane({ file, selected, version, changeOf, onSelect, onNested
           select(row)
           onPress()
         }}
-        onOrder={(by) => void rearrange((arranger) => setOrder((arranger.order = nextOrder(arranger.order, by))))}
+        onOrder={(by) => rearrange((arranger) => setOrder((arranger.order = nextOrder(arranger.order, by))))}
         onOpen={setOpen}
         onOpenSiblings={(row) => {
           if (matches || isSwitching.current) return

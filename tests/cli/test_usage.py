@@ -72,6 +72,7 @@ class NearMisses(Cli):
         self.expect_error("ls", sample, "--frobnicate", contains="there is no option '--frobnicate'",
                           without="did you mean")
         self.expect_error("verify", sample, "--long", contains="there is no option '--long' here; ls, needs have it")
+        self.expect_error("ls", sample, "--explain", contains="there is no option '--explain' here; map has it")
         self.expect_error("--json", "ls", sample, contains="write it after the command")
         self.expect_error("show", sample, "a", "b", contains="there is an argument too many: 'b'")
         # An escape in an argument must not reach the terminal.

@@ -116,7 +116,7 @@ void mend(Bytes& file, std::size_t index_length) {
       set_hash(chunk, hash128(view(std::span(file).subspan(chunk.offset, chunk.stored))));
     }
     FileSet files;
-    if (check_file_table(*tables, std::as_const(*arena).bytes().data(), {})) {
+    if (check_file_table(*tables, std::as_const(*arena).bytes().data())) {
       files = file_set(*tables, {.length = file.size(), .data_begin = header.index_end()});
     }
     const FileFacts facts{

@@ -45,7 +45,7 @@ Result<Checkpoint> open(ByteSpan input, const Limits& limits) {
   const ByteSpan bytes = std::as_const(*index).bytes();
   const auto tables = open_index(header, bytes);
   if (!tables) return propagate(tables);
-  if (auto ok = check_file_table(*tables, bytes.data(), limits); !ok) return propagate(ok);
+  if (auto ok = check_file_table(*tables, bytes.data()); !ok) return propagate(ok);
   FileSet files =
       file_set(*tables, {.length = header.file_length, .data_begin = header.index_end()});
   auto catalog = Catalog::from_index(header, std::move(*index), *tables, std::move(files), limits);

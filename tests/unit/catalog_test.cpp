@@ -30,7 +30,7 @@ Result<std::shared_ptr<const Catalog>> from_index(ByteSpan file, const Limits& l
   const ByteSpan bytes = std::as_const(*arena).bytes();
   const auto tables = open_index(*header, bytes);
   if (!tables) return propagate(tables);
-  REQUIRE(check_file_table(*tables, bytes.data(), limits));
+  REQUIRE(check_file_table(*tables, bytes.data()));
   FileSet files =
       file_set(*tables, {.length = header->file_length, .data_begin = header->index_end()});
   return Catalog::from_index(*header, std::move(*arena), *tables, std::move(files), limits);

@@ -776,29 +776,6 @@ TEST_CASE("The names of modules are nodes of the tree, and as many of them are r
   }
 }
 
-TEST_CASE("A checkpoint may name 65535 files") {
-  const auto read = [](int files) {
-    // The same index for all, which is found out later.
-    const std::string one = global("torch.distributed.checkpoint.filesystem", "_StorageInfo");
-    std::string storage = index("w", Sizes{0}) + "q\x01" + info({"first", 0, 1});
-    storage +=
-        text("relative_path") + "q\x02" + text("offset") + "q\x03" + text("length") + "q\x04";
-    storage.insert(storage.size(), "000");  // they are a key and a value of the dict by turns
-    for (int i = 1; i < files; ++i) {
-      storage +=
-          "h\x01" + one + ")\x81}(h\x02" + text(std::to_string(i)) + "h\x03K\x01h\x04K\x01ub";
-    }
-    const std::string file = "\x80\x02" +
-                             instance("Metadata", dict(text("state_dict_metadata") + dict("") +
-                                                       text("storage_data") + dict(storage))) +
-                             '.';
-    Notes notes;
-    return read_dcp_metadata(as_bytes(file), {}, notes);
-  };
-  check_error(read(65535), ErrorCode::kForeignInvalid, "", "the same index twice");
-  check_error(read(65536), ErrorCode::kLimitExceeded, "", "more than 65535 files");
-}
-
 TEST_CASE("Boxes are put together from the bytes that were asked for alone") {
   BoxCopy copy{.from = {1, 100, 4}, .to = 0, .run = 2, .axes = {{2, 4}}};
   const BoxMaker maker({copy});

@@ -71,15 +71,15 @@ TwoFiles split(std::uint64_t gap) {
 class TwoFileMachine : public OpeningMachine {
  public:
   TwoFileMachine(const TwoFiles& files, std::string name, std::uint64_t file_size)
-      : tables_(files.tables), digest_(files.digest), wants_{{1, name}} {
+      : tables_(files.tables), digest_(files.digest) {
+    REQUIRE(wanted_.want({name}));
     files_.push_back({.length = file_size});
     files_.push_back({.name = name, .length = files.second.size()});
   }
 
-  std::span<const WantedFile> wants() const override { return wants_; }
+  const WantedFiles* wanted_files() const override { return &wanted_; }
   Result<void> answer(std::uint32_t number, const Result<std::uint64_t>& size) override {
-    REQUIRE(number == 1);
-    wants_.clear();
+    if (auto ok = wanted_.take_answer(number); !ok) return ok;
     FileEntry& file = files_[1];
     if (!size) {
       file.problem = size.error();
@@ -104,7 +104,7 @@ class TwoFileMachine : public OpeningMachine {
   OwnedTables tables_;
   Hash128 digest_;
   FileSet files_;
-  std::vector<WantedFile> wants_;
+  WantedFiles wanted_{Limits()};
 };
 
 Result<CheckpointFile> open(const TwoFiles& files, const fs::path& path, Access access,

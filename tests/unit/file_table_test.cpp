@@ -42,7 +42,7 @@ TEST_CASE("A name that is not in the pool of texts is refused before it is looke
     tables.files = std::span(&record, 1);
     tables.text_ends = ends;
     tables.text = std::span(text).first(size);
-    const auto ok = check_file_table(tables, reinterpret_cast<const std::byte*>(&record), {});
+    const auto ok = check_file_table(tables, reinterpret_cast<const std::byte*>(&record));
     if (!ok) CHECK(ok.error().code == ErrorCode::kIndexInvalid);
     return ok.has_value();
   };

@@ -296,21 +296,6 @@ TEST_CASE("A bad index is refused") {
   }
 }
 
-TEST_CASE("An index may name 65535 files") {
-  const auto parse = [](int files) {
-    std::string map;
-    for (int i = 0; i < files; ++i) {
-      const std::string name = '"' + std::to_string(i) + '"';
-      map += (i == 0 ? "" : ",") + name + ':' + name;
-    }
-    return parse_shard_index(R"({"weight_map":{)" + map + "}}", {});
-  };
-  const auto most = parse(65535);
-  REQUIRE(most);
-  CHECK(most->files.size() == 65535);
-  testing::check_error(parse(65536), ErrorCode::kLimitExceeded, "", "more than 65535 files");
-}
-
 TEST_CASE("The opener of an index stays failed, and is incomplete until it has all") {
   const auto is_incomplete = [](OpeningMachine& machine) {
     const auto checkpoint = machine.finish();

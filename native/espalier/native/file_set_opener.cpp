@@ -1,11 +1,13 @@
 #include "espalier/native/file_set_opener.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "espalier/base/counted.h"
 #include "espalier/native/made_source.h"
 #include "espalier/native/parallel.h"
 
@@ -17,6 +19,10 @@ constexpr std::uint64_t kPieceBytes = std::uint64_t{4} << 20;
 // What is read at the same time from files on other machines.
 constexpr std::uint64_t kBytesTogether = std::uint64_t{32} << 20;
 constexpr std::size_t kNeedsTogether = 1024;
+// Files on other machines that may fail to open before no more are asked for. Stops a file that
+// names a thousand others at a server that never answers, or behind redirects to ports of this
+// machine: each would be waited for, or knocked at.
+constexpr std::size_t kFailuresBorne = 3;
 
 Result<std::shared_ptr<const Source>> open_named(const OpenSibling& open_sibling,
                                                  const std::string& name) {
@@ -36,6 +42,15 @@ Result<std::shared_ptr<const Source>> open_named(const OpenSibling& open_sibling
                 "that you opened");
   }
   return source;
+}
+
+tl::unexpected<Error> given_up(Error last, std::size_t failures, const std::string& name,
+                               std::size_t wanted) {
+  last.message =
+      counted(failures, "further file") + " of " + std::to_string(wanted) +
+      " could not be read, so the others were not asked for; of this one: " + last.message;
+  last.file = name;
+  return tl::unexpected<Error>(std::move(last));
 }
 
 class FileSetOpener {
@@ -65,10 +80,15 @@ class FileSetOpener {
   Result<void> answer() {
     const std::vector<WantedFile> wanted(machine_.wants().begin(), machine_.wants().end());
     std::vector<Result<std::shared_ptr<const Source>>> opened(wanted.size());
-    auto ok = parallel_for(wanted.size(), threads_, [&](unsigned, std::size_t i) {
+    const bool is_remote = sources_.front()->is_remote();
+    std::atomic<std::size_t> failures = 0;
+    auto ok = parallel_for(wanted.size(), threads_, [&](unsigned, std::size_t i) -> Result<void> {
       opened[i] = open_named(open_sibling_, wanted[i].name);
-      const bool is_over = !opened[i] && opened[i].error().code == ErrorCode::kCancelled;
-      return is_over ? Result<void>(propagate(opened[i])) : Result<void>{};
+      if (opened[i] || opened[i].error().code == ErrorCode::kFileMissing) return {};
+      if (opened[i].error().code == ErrorCode::kCancelled)
+        return propagate(std::as_const(opened[i]));
+      if (!is_remote || ++failures <= kFailuresBorne) return {};
+      return given_up(opened[i].error(), failures, wanted[i].name, wanted.size());
     });
     for (std::size_t i = 0; i < wanted.size() && ok; ++i) ok = answer(wanted[i], opened[i]);
     return ok;
@@ -88,9 +108,9 @@ class FileSetOpener {
     const auto files = checkpoint.catalog().files();
     if (files.size() <= sources_.size()) return;
     const auto opened = join_sources(sources_);
-    const auto budget = std::make_shared<MadeBudget>(limits_.made_bytes);
+    const auto memory = std::make_shared<MadeMemory>(limits_.made_bytes);
     for (std::size_t number = sources_.size(); number < files.size(); ++number) {
-      sources_.push_back(files[number].maker ? make_source(files[number], opened, budget)
+      sources_.push_back(files[number].maker ? make_source(files[number], opened, memory)
                                              : nullptr);
     }
   }

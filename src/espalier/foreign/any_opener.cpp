@@ -35,8 +35,8 @@ AnyOpener::AnyOpener(const OpenOptions& options)
   if (options_.file_size == 0) opener_ = make_own_opener(options_);
 }
 
-std::span<const WantedFile> AnyOpener::wants() const {
-  return opener_ ? opener_->wants() : std::span<const WantedFile>();
+const WantedFiles* AnyOpener::wanted_files() const {
+  return opener_ ? opener_->wanted_files() : nullptr;
 }
 
 Result<void> AnyOpener::answer(std::uint32_t number, const Result<std::uint64_t>& size) {

@@ -19,7 +19,7 @@ class AnyOpener final : public OpeningMachine {
  public:
   explicit AnyOpener(const OpenOptions& options);
 
-  std::span<const WantedFile> wants() const override;
+  const WantedFiles* wanted_files() const override;
   [[nodiscard]] Result<void> answer(std::uint32_t number,
                                     const Result<std::uint64_t>& size) override;
   std::span<const Extent> needs() const override;

@@ -61,7 +61,7 @@ bool is_file_label(std::string_view name) {
   });
 }
 
-Result<void> check_file_table(const Tables& tables, const std::byte* index, const Limits& limits) {
+Result<void> check_file_table(const Tables& tables, const std::byte* index) {
   std::string_view defect;
   const FileRecord* at = tables.files.data();
   for (std::size_t i = 0; i < tables.files.size() && defect.empty(); ++i) {
@@ -75,10 +75,8 @@ Result<void> check_file_table(const Tables& tables, const std::byte* index, cons
       defect = "the head of a further file has the wrong length";
     }
   }
-  ErrorCode code = ErrorCode::kIndexInvalid;
-  if (defect.empty() && tables.files.size() > std::min<std::size_t>(limits.files, kMaxFiles)) {
-    code = ErrorCode::kLimitExceeded;
-    defect = "the file has bytes in more files than Limits::files allows";
+  if (defect.empty() && tables.files.size() > kMaxFiles) {
+    defect = "the file has bytes in more than 65534 further files";
   }
   if (defect.empty()) {
     std::vector<std::uint32_t> order(tables.files.size());
@@ -94,7 +92,8 @@ Result<void> check_file_table(const Tables& tables, const std::byte* index, cons
   }
   if (defect.empty()) return {};
   const auto offset = reinterpret_cast<const std::byte*>(at) - index;
-  return fail(code, std::string(defect), kHeaderBytes + static_cast<std::uint64_t>(offset));
+  return fail(ErrorCode::kIndexInvalid, std::string(defect),
+              kHeaderBytes + static_cast<std::uint64_t>(offset));
 }
 
 std::string_view file_name(const Tables& tables, std::size_t file) {

@@ -10,7 +10,6 @@
 
 #include "espalier/base/bytes.h"
 #include "espalier/base/error.h"
-#include "espalier/base/limits.h"
 #include "espalier/format/file_set.h"
 #include "espalier/format/tables.h"
 
@@ -29,10 +28,8 @@ inline constexpr std::size_t kMaxFileNameBytes = 128;
 bool is_file_label(std::string_view name);
 
 /// Checks all of the file table but that each file has a chunk, before any other part of the tables
-/// is believed. kIndexInvalid; kLimitExceeded for more than Limits::files. Errors give offsets in
-/// the file whose index `index` is.
-[[nodiscard]] Result<void> check_file_table(const Tables& tables, const std::byte* index,
-                                            const Limits& limits);
+/// is believed. kIndexInvalid, with an offset in the file whose index `index` is.
+[[nodiscard]] Result<void> check_file_table(const Tables& tables, const std::byte* index);
 
 /// The name of file number `file` (from 1 on) of a table that was checked.
 std::string_view file_name(const Tables& tables, std::size_t file);

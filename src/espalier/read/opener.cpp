@@ -63,11 +63,12 @@ Result<void> Opener::read_index() {
   if (!tables) return propagate(tables);
   tables_ = *tables;
   files().front().data_begin = header_.index_end();
-  if (auto ok = check_file_table(tables_, bytes.data(), options().limits); !ok) return ok;
+  if (auto ok = check_file_table(tables_, bytes.data()); !ok) return ok;
+  std::vector<std::string> names;
   for (std::size_t i = 1; i <= tables_.files.size(); ++i) {
-    want_file(std::string(file_name(tables_, i)));
+    names.emplace_back(file_name(tables_, i));
   }
-  return {};
+  return want_files(std::move(names));
 }
 
 void Opener::want_heads() {

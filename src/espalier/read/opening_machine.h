@@ -17,7 +17,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <string_view>
 
 #include "espalier/base/arena.h"
@@ -26,6 +25,7 @@
 #include "espalier/base/extent.h"
 #include "espalier/base/limits.h"
 #include "espalier/read/checkpoint.h"
+#include "espalier/read/wanted_files.h"
 
 namespace espalier {
 
@@ -50,15 +50,6 @@ struct OpenOptions {
   bool is_remote = false;
 };
 
-/// A further file that a checkpoint has bytes in.
-struct WantedFile {
-  /// The number that extents use for it: 1 for the first one that is wanted, 2 for the second.
-  std::uint32_t number = 0;
-  /// A file in the folder, or below the base URL, of file 0. It comes from a file: a driver must
-  /// take it for a name alone, see is_sibling_name().
-  std::string name;
-};
-
 /// Whether `name` can only name a file in the same folder: no separator of any system, no "." or
 /// "..", no control characters. Stops "../../.ssh/id_rsa" and "C:x".
 bool is_sibling_name(std::string_view name);
@@ -73,7 +64,13 @@ class OpeningMachine {
 
   /// The further files that the machine asks for and has no answer about. finish() can be called
   /// when both wants() and needs() are empty. Valid until the next answer() or feed().
-  virtual std::span<const WantedFile> wants() const { return {}; }
+  std::span<const WantedFile> wants() const {
+    const WantedFiles* files = wanted_files();
+    return files == nullptr ? std::span<const WantedFile>() : files->waiting();
+  }
+  /// Where they are counted; null if there are none. The type is why no machine can want more files
+  /// than Limits::files.
+  virtual const WantedFiles* wanted_files() const { return nullptr; }
   /// Tells the size of file `number` in bytes, or why it cannot be read: kFileMissing if there is
   /// none. That is no error of the machine: what lies in other files can be opened.
   [[nodiscard]] virtual Result<void> answer(std::uint32_t number,

@@ -11,14 +11,13 @@ namespace espalier {
 StepOpener::StepOpener(const OpenOptions& options)
     : options_(options),
       files_{{.length = options.file_size}},
-      front_(static_cast<std::size_t>(std::min(options.file_size, kFirstReadBytes))) {
+      front_(static_cast<std::size_t>(std::min(options.file_size, kFirstReadBytes))),
+      wanted_files_(options.limits) {
   want({0, 0, front_.size()}, front_);
   begin_gathering();
 }
 
-std::span<const WantedFile> StepOpener::wants() const {
-  return error_ ? std::span<const WantedFile>() : std::span(wanted_files_).subspan(answered_);
-}
+const WantedFiles* StepOpener::wanted_files() const { return error_ ? nullptr : &wanted_files_; }
 
 std::span<const Extent> StepOpener::needs() const {
   return error_ ? std::span<const Extent>() : gather_.needs();
@@ -32,11 +31,12 @@ void StepOpener::want(const Extent& extent, MutableByteSpan to) {
   }
 }
 
-std::uint32_t StepOpener::want_file(std::string name) {
-  const auto number = static_cast<std::uint32_t>(files_.size());
-  files_.push_back({.name = name});
-  wanted_files_.push_back({number, std::move(name)});
-  return number;
+Result<void> StepOpener::want_files(std::vector<std::string> names) {
+  if (auto ok = wanted_files_.want(std::move(names)); !ok) return ok;
+  for (const WantedFile& file : wanted_files_.all().subspan(files_.size() - 1)) {
+    files_.push_back({.name = file.name});
+  }
+  return {};
 }
 
 void StepOpener::begin_gathering() {
@@ -60,12 +60,12 @@ void StepOpener::begin_gathering() {
 }
 
 Result<void> StepOpener::go_on() {
-  while (gather_.is_complete() && answered_ == wanted_files_.size() && !is_done_) {
+  while (gather_.is_complete() && wanted_files_.waiting().empty() && !is_done_) {
     if (auto ok = step(); !ok) {
       error_ = ok.error();
       return ok;
     }
-    is_done_ = next_.empty() && answered_ == wanted_files_.size();
+    is_done_ = next_.empty() && wanted_files_.waiting().empty();
     begin_gathering();
   }
   return {};
@@ -73,10 +73,7 @@ Result<void> StepOpener::go_on() {
 
 Result<void> StepOpener::answer(std::uint32_t number, const Result<std::uint64_t>& size) {
   if (error_) return tl::unexpected<Error>(*error_);
-  if (wants().empty() || wants().front().number != number) {
-    return OpeningMachine::answer(number, size);
-  }
-  ++answered_;
+  if (auto ok = wanted_files_.take_answer(number); !ok) return ok;
   if (size) {
     files_[number].length = *size;
   } else {

@@ -22,7 +22,7 @@ namespace espalier {
 /// program can change them.
 class StepOpener : public OpeningMachine {
  public:
-  std::span<const WantedFile> wants() const final;
+  const WantedFiles* wanted_files() const final;
   [[nodiscard]] Result<void> answer(std::uint32_t number, const Result<std::uint64_t>& size) final;
   std::span<const Extent> needs() const final;
   [[nodiscard]] Result<void> feed(const Extent& extent, ByteSpan bytes) final;
@@ -41,8 +41,9 @@ class StepOpener : public OpeningMachine {
   /// many bytes and must stay in its place until the next step. For step(). Extents of one step may
   /// stand in any order but do not overlap.
   void want(const Extent& extent, MutableByteSpan to);
-  /// Wants a further file; its number. For step().
-  std::uint32_t want_file(std::string name);
+  /// Wants further files, with the next free numbers. For step(). kLimitExceeded beyond
+  /// Limits::files.
+  [[nodiscard]] Result<void> want_files(std::vector<std::string> names);
 
  private:
   /// Runs when all that was wanted is there.
@@ -63,8 +64,7 @@ class StepOpener : public OpeningMachine {
   std::vector<std::byte> front_;
   std::vector<Want> next_;    // of the step that runs
   std::vector<Want> wanted_;  // sorted, in pieces
-  std::vector<WantedFile> wanted_files_;
-  std::size_t answered_ = 0;
+  WantedFiles wanted_files_;
   Gather gather_;
   bool is_done_ = false;
   std::optional<Error> error_;

@@ -113,9 +113,15 @@ Result<Layout> lay_out(const Value& state, const Value& metadata, const Limits& 
   }
   // What our own reader would refuse must not be written: this is where limits on paths and the
   // like are enforced, by the one function that knows them all.
-  if (auto ok = check_file_table(tables, std::as_const(layout.index).bytes().data(), limits); !ok) {
+  if (auto ok = check_file_table(tables, std::as_const(layout.index).bytes().data()); !ok) {
     ok.error().code = ErrorCode::kInvalidTree;
     return propagate(ok);
+  }
+  if (tables.files.size() > limits.files) {
+    return fail(ErrorCode::kInvalidTree,
+                "the file would have bytes in " + counted(tables.files.size(), "further file") +
+                    " and Limits::files allows " + std::to_string(limits.files) +
+                    "; save it without a base");
   }
   const FileSet files = file_set(tables, {.length = layout.file_length, .data_begin = data_begin});
   const FileFacts facts{

@@ -1,6 +1,7 @@
 // Feeds an opening with bytes from a reader.
 import type { Opening, SiblingAnswer, Tree } from '../core/tree.js'
 import { EspalierError } from '../errors.js'
+import { Limiter } from '../fetch/limiter.js'
 import type { RangeReader } from '../fetch/range-reader.js'
 
 /** How to open a tree. */
@@ -22,12 +23,10 @@ export async function openTree(opening: Opening, reader: RangeReader, options: O
     // Those of many files are fetched together.
     const wanted = opening.wants()
     if (wanted.length > 0) {
-      const answers = await Promise.all(
-        wanted.map(async ({ number, name, isSibling }) => {
-          if (isSibling) await addSibling(number, name)
-          return reader.has(number) ? sizeOf(reader, number, signal) : MISSING
-        }),
-      )
+      const answers = await findAll(wanted, async ({ number, name, isSibling }) => {
+        if (isSibling) await addSibling(number, name)
+        return reader.has(number) ? sizeOf(reader, number, signal) : MISSING
+      })
       wanted.forEach(({ number }, i) => opening.answer(number, answers[i]!))
       continue
     }
@@ -60,6 +59,39 @@ function total(needs: readonly Need[]): number {
 
 /** Bytes that are fetched before the first of them are fed. */
 const AT_ONCE = 2 ** 23
+
+/** Further files that are looked for at once. */
+const FILES_AT_ONCE = 32
+
+/**
+ * Further files that may fail before no more are looked for. Stops a file that names a thousand others at a server that
+ * never answers.
+ */
+const FAILURES_BORNE = 3
+
+type Wanted = ReturnType<Opening['wants']>[number]
+
+/** The answers about `wanted`. @throws EspalierError if more than FAILURES_BORNE cannot be read, although they are there */
+async function findAll(wanted: readonly Wanted[], find: (file: Wanted) => Promise<SiblingAnswer>): Promise<SiblingAnswer[]> {
+  const limiter = new Limiter(FILES_AT_ONCE)
+  const rest = new AbortController()
+  let failures = 0
+  const findOne = async (file: Wanted): Promise<SiblingAnswer> => {
+    const answer = await find(file)
+    if ('size' in answer || answer.isMissing || ++failures <= FAILURES_BORNE) return answer
+    throw new EspalierError(
+      'io_error',
+      `${failures} further files of ${wanted.length} could not be read, so the others were not asked for; of this one: ${answer.problem}`,
+      { file: file.name },
+    )
+  }
+  try {
+    return await Promise.all(wanted.map((file) => limiter.run(() => findOne(file), rest.signal)))
+  } finally {
+    // Those that still wait do not begin.
+    rest.abort()
+  }
+}
 
 const MISSING: SiblingAnswer = {
   isMissing: true,

@@ -37,10 +37,10 @@ class TwoFileMachine : public OpeningMachine {
  public:
   explicit TwoFileMachine(const OpenOptions& options) : options_(options) {}
 
-  std::span<const WantedFile> wants() const override { return wants_; }
+  const WantedFiles* wanted_files() const override { return &wanted_; }
 
-  Result<void> answer(std::uint32_t, const Result<std::uint64_t>& size) override {
-    wants_.clear();
+  Result<void> answer(std::uint32_t number, const Result<std::uint64_t>& size) override {
+    if (auto ok = wanted_.take_answer(number); !ok) return ok;
     FileEntry& second = files_[1];
     if (!size) {
       second.problem = size.error();
@@ -73,7 +73,7 @@ class TwoFileMachine : public OpeningMachine {
     const auto name = whole_->metadata().at("second");
     if (!name) return propagate(name);
     const std::string second(*name->as_string());
-    wants_ = {{1, second}};
+    if (auto ok = wanted_.want({second}); !ok) return ok;
     files_.push_back({.length = options_.file_size});
     files_.push_back(
         {.name = second, .length = whole_->catalog().file_length() - options_.file_size});
@@ -116,7 +116,7 @@ class TwoFileMachine : public OpeningMachine {
   std::optional<Opener> opener_;
   std::optional<Checkpoint> whole_;
   FileSet files_;
-  std::vector<WantedFile> wants_;
+  WantedFiles wanted_{Limits()};
 };
 
 }  // namespace

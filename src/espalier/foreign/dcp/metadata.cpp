@@ -16,8 +16,6 @@
 namespace espalier {
 namespace {
 
-// Files that a checkpoint can have, this one among them: their numbers have 16 bits.
-constexpr std::size_t kMaxDcpFiles = 65536;
 // Instances of torch's classes have a handful of fields.
 constexpr std::uint64_t kMostFields = 64;
 constexpr std::uint64_t kFreeCopies = 65'536;
@@ -409,9 +407,6 @@ class Reader {
                       own_name);
       }
       found_.files.push_back(file_name);
-      if (found_.files.size() >= kMaxDcpFiles) {
-        return refuse("the checkpoint names more than 65535 files", {}, ErrorCode::kLimitExceeded);
-      }
     }
     place.item = static_cast<std::uint32_t>(found_.items.size());
     found_.items.push_back({.file = number->second,

@@ -57,8 +57,7 @@ Result<void> DcpOpener::read_metadata() {
   if (!metadata) return propagate(metadata);
   metadata_ = std::move(*metadata);
   items_.resize(metadata_.items.size());
-  for (const std::string_view file : metadata_.files) want_file(std::string(file));
-  return {};
+  return want_files({metadata_.files.begin(), metadata_.files.end()});
 }
 
 // Finds the items that can be opened. No two may overlap, so their number is bounded by the files.

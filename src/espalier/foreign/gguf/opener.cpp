@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "espalier/base/counted.h"
 #include "espalier/base/release.h"
@@ -64,8 +65,7 @@ Result<void> GgufOpener::step() {
   if (!first.is_complete) {
     if (first.bytes.empty()) first.bytes.assign(front().begin(), front().end());
     if (auto ok = read_on(first); !ok) return ok;
-    if (first.is_complete) want_further_files();
-    return {};
+    return first.is_complete ? want_further_files() : Result<void>{};
   }
   if (!are_further_open_) open_further_files();
   for (Part& part : parts_) {
@@ -79,16 +79,16 @@ Result<void> GgufOpener::step() {
 
 // A model in several files: each says how many there are, and which one it is. llama.cpp finds the
 // others by their names, and so does this.
-void GgufOpener::want_further_files() {
+Result<void> GgufOpener::want_further_files() {
   const Part& first = parts_.front();
   const std::uint32_t count = find_u16(first.header, first.bytes, kSplitCount);
   const std::uint32_t number = find_u16(first.header, first.bytes, kSplitNumber);
-  if (count <= 1) return;
+  if (count <= 1) return {};
   const std::string which = "this is file " + std::to_string(number + 1) + " of the " +
                             std::to_string(count) + " of a model";
   if (number != 0) {
     notes_.add({Note::Kind::kLoss, {}, which + "; open the first for the tensors of all"});
-    return;
+    return {};
   }
   const std::string ending = split_ending(0, count);
   const std::string_view name = options().name;
@@ -96,10 +96,12 @@ void GgufOpener::want_further_files() {
     notes_.add({Note::Kind::kLoss,
                 {},
                 which + ", and the others cannot be found: its name does not end with " + ending});
-    return;
+    return {};
   }
   const std::string stem(name.substr(0, name.size() - ending.size()));
-  for (std::uint32_t i = 1; i < count; ++i) want_file(stem + split_ending(i, count));
+  std::vector<std::string> others;
+  for (std::uint32_t i = 1; i < count; ++i) others.push_back(stem + split_ending(i, count));
+  return want_files(std::move(others));
 }
 
 void GgufOpener::open_further_files() {

@@ -46,7 +46,7 @@ class GgufOpener final : public StepOpener {
   [[nodiscard]] Result<void> step() override;
   [[nodiscard]] Result<Checkpoint> build() override;
   [[nodiscard]] Result<void> read_on(Part& part);
-  void want_further_files();
+  [[nodiscard]] Result<void> want_further_files();
   void open_further_files();
   void lose(Part& part, Error error);
   [[nodiscard]] Result<void> check_further(const Part& part) const;

@@ -19,9 +19,6 @@ inline constexpr char kWeightMap[] = "weight_map";
 /// The key of the index's other members in the checkpoint's metadata. No shard has this name.
 inline constexpr char kIndexKey[] = "index";
 
-/// Files that a checkpoint can have, the index among them: their numbers have 16 bits.
-inline constexpr std::size_t kMaxShards = 65536;
-
 /// Whether a file that begins with `front` is the index of a model in several files.
 bool looks_like_shard_index(ByteSpan front, std::uint64_t file_size);
 
@@ -40,7 +37,7 @@ struct ShardIndex {
 };
 
 /// Parses an index. kForeignInvalid if it is not JSON, has no map from texts to texts, or names a
-/// file by more than a plain name; kLimitExceeded for kMaxShards files or deep JSON.
+/// file by more than a plain name; kLimitExceeded for deep JSON.
 [[nodiscard]] Result<ShardIndex> parse_shard_index(std::string_view text, const Limits& limits);
 
 }  // namespace espalier

@@ -23,7 +23,7 @@ std::vector<Extent> pieces_of(std::uint64_t length) {
 }  // namespace
 
 ShardsOpener::ShardsOpener(const OpenOptions& options, MakeMachine make_machine)
-    : options_(options), make_machine_(make_machine) {
+    : options_(options), make_machine_(make_machine), wanted_(options.limits) {
   const std::uint64_t limit = options.limits.foreign_header_bytes;
   if (options.file_size > limit) {
     error_ = Error{ErrorCode::kLimitExceeded,
@@ -38,9 +38,7 @@ ShardsOpener::ShardsOpener(const OpenOptions& options, MakeMachine make_machine)
   collect_needs();
 }
 
-std::span<const WantedFile> ShardsOpener::wants() const {
-  return error_ ? std::span<const WantedFile>() : std::span(wants_).subspan(answered_);
-}
+const WantedFiles* ShardsOpener::wanted_files() const { return error_ ? nullptr : &wanted_; }
 
 std::span<const Extent> ShardsOpener::needs() const {
   return error_ ? std::span<const Extent>() : std::span(needs_);
@@ -57,11 +55,11 @@ void ShardsOpener::collect_needs() {
     return;
   }
   needs_.clear();
-  while (first_open_ < answered_ && machines_[first_open_] == nullptr) ++first_open_;
-  for (std::size_t i = first_open_; i < answered_ && needs_.size() < kNeedsAtOnce; ++i) {
+  while (first_open_ < wanted_.answered() && machines_[first_open_] == nullptr) ++first_open_;
+  for (std::size_t i = first_open_; i < wanted_.answered() && needs_.size() < kNeedsAtOnce; ++i) {
     if (machines_[i] == nullptr) continue;
     for (Extent need : machines_[i]->needs()) {
-      need.file = wants_[i].number;
+      need.file = wanted_.all()[i].number;
       needs_.push_back(need);
     }
   }
@@ -95,18 +93,13 @@ Result<void> ShardsOpener::read_index() {
   release_memory(text_);
   shards_.resize(index_->files.size());
   machines_.resize(shards_.size());
-  for (const std::string_view file : index_->files) {
-    wants_.push_back({static_cast<std::uint32_t>(wants_.size() + 1), std::string(file)});
-  }
-  return {};
+  return wanted_.want({index_->files.begin(), index_->files.end()});
 }
 
 Result<void> ShardsOpener::answer(std::uint32_t number, const Result<std::uint64_t>& size) {
   if (error_) return tl::unexpected<Error>(*error_);
-  if (wants().empty() || wants().front().number != number) {
-    return OpeningMachine::answer(number, size);
-  }
-  const auto shard = static_cast<std::uint32_t>(answered_++);
+  const auto shard = static_cast<std::uint32_t>(wanted_.answered());
+  if (auto ok = wanted_.take_answer(number); !ok) return ok;
   Result<void> ok;
   if (size) {
     shards_[shard].length = *size;
@@ -147,7 +140,7 @@ Result<void> ShardsOpener::go_on(std::uint32_t shard, Result<void> fed) {
 
 Result<void> ShardsOpener::give_up(std::uint32_t shard, Error error) {
   machines_[shard] = nullptr;
-  error.file = wants_[shard].name;
+  error.file = wanted_.all()[shard].name;
   if (ends_all(error.code)) return tl::unexpected<Error>(std::move(error));
   shards_[shard].problem = std::move(error);
   return {};

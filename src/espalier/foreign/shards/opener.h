@@ -30,7 +30,7 @@ class ShardsOpener final : public OpeningMachine {
 
   ShardsOpener(const OpenOptions& options, MakeMachine make_machine);
 
-  std::span<const WantedFile> wants() const override;
+  const WantedFiles* wanted_files() const override;
   [[nodiscard]] Result<void> answer(std::uint32_t number,
                                     const Result<std::uint64_t>& size) override;
   std::span<const Extent> needs() const override;
@@ -49,8 +49,7 @@ class ShardsOpener final : public OpeningMachine {
   std::string text_;
   Gather gather_;  // of the index
   std::optional<ShardIndex> index_;
-  std::vector<WantedFile> wants_;
-  std::size_t answered_ = 0;
+  WantedFiles wanted_;
   std::vector<Shard> shards_;
   std::vector<std::unique_ptr<OpeningMachine>> machines_;  // while they need bytes
   std::size_t first_open_ = 0;                             // all shards before it are done

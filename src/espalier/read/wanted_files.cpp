@@ -1,0 +1,32 @@
+#include "espalier/read/wanted_files.h"
+
+#include <utility>
+
+#include "espalier/base/counted.h"
+
+namespace espalier {
+
+Result<void> WantedFiles::want(std::vector<std::string> names) {
+  if (names.size() > limit_ - files_.size()) {
+    return fail(ErrorCode::kLimitExceeded,
+                "the checkpoint has bytes in " +
+                    counted(files_.size() + names.size(), "further file") +
+                    " and Limits::files allows " + std::to_string(limit_) +
+                    "; if you trust it, open it in a program that allows more");
+  }
+  for (std::string& name : names) {
+    files_.push_back({static_cast<std::uint32_t>(files_.size() + 1), std::move(name)});
+  }
+  return {};
+}
+
+Result<void> WantedFiles::take_answer(std::uint32_t number) {
+  if (waiting().empty() || waiting().front().number != number) {
+    return fail(ErrorCode::kInvalidArgument,
+                "the machine did not ask for a file with number " + std::to_string(number));
+  }
+  ++answered_;
+  return {};
+}
+
+}  // namespace espalier

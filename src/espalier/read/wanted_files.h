@@ -1,0 +1,56 @@
+// The further files that an opening machine asks for: the one place that counts them.
+#ifndef ESPALIER_READ_WANTED_FILES_H_
+#define ESPALIER_READ_WANTED_FILES_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "espalier/base/error.h"
+#include "espalier/base/limits.h"
+
+namespace espalier {
+
+/// A further file that a checkpoint has bytes in.
+struct WantedFile {
+  /// The number that extents use for it: 1 for the first one that is wanted, 2 for the second.
+  std::uint32_t number = 0;
+  /// A file in the folder, or below the base URL, of file 0. It comes from a file: a driver must
+  /// take it for a name alone, see is_sibling_name().
+  std::string name;
+};
+
+/// The largest number that a further file can have, as numbers have 16 bits and one is kept free.
+inline constexpr std::uint32_t kMaxWantedFiles = 65'534;
+
+/// The files that a machine asked for, in the order of their numbers. Files are answered in that
+/// order. Not thread-safe.
+class WantedFiles {
+ public:
+  explicit WantedFiles(const Limits& limits) : limit_(std::min(limits.files, kMaxWantedFiles)) {}
+
+  /// Asks for these files, too. kLimitExceeded, and none of them is asked for, if that makes more
+  /// than Limits::files or kMaxWantedFiles. Stops a file of 100 bytes that has 65,535 others opened
+  /// or fetched.
+  [[nodiscard]] Result<void> want(std::vector<std::string> names);
+  /// Notes that the next file has an answer. kInvalidArgument if it is not number `number`.
+  [[nodiscard]] Result<void> take_answer(std::uint32_t number);
+
+  /// Those without an answer. Valid until the next call of another function.
+  std::span<const WantedFile> waiting() const { return std::span(files_).subspan(answered_); }
+  std::size_t answered() const { return answered_; }
+  /// All of them: file `number` is at `number` - 1.
+  std::span<const WantedFile> all() const { return files_; }
+
+ private:
+  std::uint32_t limit_;
+  std::vector<WantedFile> files_;
+  std::size_t answered_ = 0;
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_READ_WANTED_FILES_H_

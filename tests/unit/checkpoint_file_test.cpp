@@ -462,29 +462,34 @@ TEST_CASE("Many threads use one open file") {
   }
 }
 
-// Four bytes may stand for terabytes: a step of 0 is legal.
-TEST_CASE("A view that repeats one element opens, and is read within Limits::decoded_bytes") {
+TEST_CASE("A view that repeats one element opens up to 1 GiB, and is read in parts") {
   using namespace std::string_literals;
   // What torch.save() wrote before 1.6: five pickles, and a storage of one float.
-  const std::string file =
-      "\x80\x02\x8A\x0A\x6C\xFC\x9C\x46\xF9\x20\x6A\xA8\x50\x19.\x80\x02M\xE9\x03.\x80\x02}."
-      "\x80\x02"
-      "ctorch._utils\n_rebuild_tensor_v2\n((X\x07\0\0\0storagectorch\nFloatStorage\nX\x01\0\0\0a"
-      "X\x03\0\0\0cpuK\x01tQK\0\x8A\x06\0\0\0\0\0\x01\x85K\0\x85\x89NtR."
-      "\x80\x02](X\x01\0\0\0ae.\x01\0\0\0\0\0\0\0four"s;
-  const TemporaryFolder folder;
-  REQUIRE(testing::write_whole(folder / "file.pt", as_bytes(file)));
-  const auto opened = CheckpointFile::open(folder / "file.pt");
+  const auto open = [](std::string_view count) {
+    const std::string file =
+        "\x80\x02\x8A\x0A\x6C\xFC\x9C\x46\xF9\x20\x6A\xA8\x50\x19.\x80\x02M\xE9\x03.\x80\x02}."
+        "\x80\x02"
+        "ctorch._utils\n_rebuild_tensor_v2\n((X\x07\0\0\0storagectorch\nFloatStorage\nX\x01\0\0\0a"
+        "X\x03\0\0\0cpuK\x01tQK\0\x8A\x06"s +
+        std::string(count) +
+        "\x85K\0\x85\x89NtR."
+        "\x80\x02](X\x01\0\0\0ae.\x01\0\0\0\0\0\0\0four"s;
+    const auto bytes = as_bytes(file);
+    return CheckpointFile::open(Bytes(bytes.begin(), bytes.end()));
+  };
+  const auto opened = open("\0\0\0\x10\0\0"s);
   REQUIRE_MESSAGE(opened, opened.error().describe());
   const TensorRef tensor = opened->checkpoint().tensor(0);
-  CHECK(tensor.bytes() == std::uint64_t{1} << 42);
-  const auto whole = opened->load(opened->state());
-  REQUIRE_FALSE(whole);
-  CHECK(whole.error().code == ErrorCode::kLimitExceeded);
+  CHECK(tensor.bytes() == std::uint64_t{1} << 30);
   const Slice part[] = {{.start = 0, .stop = 2}};
   Bytes two(8);
   REQUIRE(opened->read_into(tensor, part, two));
   CHECK(as_text(two) == "fourfour");
+  for (const std::string& count : {"\x01\0\0\x10\0\0"s, "\0\0\0\0\0\x01"s}) {
+    const auto more = open(count);
+    REQUIRE_FALSE(more);
+    CHECK(more.error().code == ErrorCode::kLimitExceeded);
+  }
 }
 
 }  // namespace

@@ -782,9 +782,9 @@ TEST_CASE("Broken storages and strides are refused") {
       foreign_tensors());
 }
 
-TEST_CASE("Tensors with strides have fewer than 2^63 bytes together") {
-  constexpr std::uint64_t kLarge = std::uint64_t{1} << 62;
-  const auto check = [](std::uint64_t a, std::uint64_t b) {
+TEST_CASE("The tensors of another format are in proportion to its files") {
+  const auto check = [](std::uint64_t a, std::uint64_t b, std::uint64_t file,
+                        std::uint64_t decoded_bytes) {
     Subject subject = Subject::of(Value::dict({{"a", Value::tensor(tensor(DType::kU8, {5}, 5))},
                                                {"b", Value::tensor(tensor(DType::kU8, {6}, 6))}}));
     subject.facts.placement = Placement::kForeign;
@@ -794,14 +794,35 @@ TEST_CASE("Tensors with strides have fewer than 2^63 bytes together") {
       subject.chunk_of(path).stored = 1;
       store(subject, path, {0}, 1);
     }
+    subject.file.length = file;
+    subject.limits.decoded_bytes = decoded_bytes;
     return subject.check();
   };
-  const auto most = check(kLarge - 1, kLarge);
-  CHECK_MESSAGE(most, most.error().describe());
-  const auto more = check(kLarge - 1, kLarge + 1);
-  REQUIRE_FALSE(more);
-  CHECK(more.error().code == ErrorCode::kTensorInvalid);
-  CHECK(more.error().path == "b");
+  constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
+  struct Case {
+    const char* name;
+    std::uint64_t room;
+    std::uint64_t file;
+    std::uint64_t decoded_bytes;
+  };
+  const Case cases[] = {
+      {"a short file may repeat its bytes up to 1 GiB", kGiB, 4096, 1024 * kGiB},
+      {"a long one as a compressed file", 32 * kGiB, kGiB / 1024, 1024 * kGiB},
+      {"but within the limit", 1024 * kGiB, kGiB, 1024 * kGiB},
+      {"a low limit counts for short files, too", 5000, 4096, 5000},
+      {"what stands in a file is no repetition", 1000 * kGiB, 1000 * kGiB, kGiB},
+      {"totals do not wrap", (std::uint64_t{1} << 63) - 1, std::uint64_t{1} << 62,
+       ~std::uint64_t{0}},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.name);
+    const auto most = check(7, c.room - 7, c.file, c.decoded_bytes);
+    CHECK_MESSAGE(most, most.error().describe());
+    const auto more = check(7, c.room - 6, c.file, c.decoded_bytes);
+    REQUIRE_FALSE(more);
+    CHECK(more.error().code == ErrorCode::kLimitExceeded);
+    CHECK(more.error().path == "b");
+  }
 }
 
 TEST_CASE("Errors name the file offset of the record that is wrong") {

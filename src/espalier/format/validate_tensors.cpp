@@ -97,11 +97,14 @@ bool Validator::check_tensor(std::uint32_t index) {
     }
     bytes = *unusual;
   }
+  const std::uint64_t logical = *bytes;
   if (next_storage_ < t_.storages.size()) {
     bytes = check_storage(index, tensor, *bytes);
     if (!bytes) return false;
   }
-  return placeholder || check_chunks(index, tensor, *bytes);
+  if (placeholder) return true;
+  return check_chunks(index, tensor, *bytes) && (facts_.placement != Placement::kForeign ||
+                                                 check_repeats(index, std::max(logical, *bytes)));
 }
 
 // The bytes in the chunks of a tensor, if some tensors have storage records. Checks that no stride
@@ -140,12 +143,35 @@ std::optional<std::uint64_t> Validator::check_storage(std::uint32_t index,
   if (!stored || *stored > kMaxTensorBytes || !last || (bytes > 0 && *last >= storage.elements)) {
     return refuse("a tensor's strides lead out of its storage");
   }
-  // With strides of 0, a few bytes can become any number of elements; totals must not wrap.
-  if (bytes > kMaxTensorBytes - strided_bytes_) {
-    return refuse("the tensors with strides take more than 2^63 bytes together");
-  }
-  strided_bytes_ += bytes;
   return stored;
+}
+
+// Whether all tensors so far, with `bytes` of this one, are in proportion to the files. In other
+// formats, tensors can share bytes, and repeat them by strides of 0: without a bound, 600 bytes
+// have terabytes of tensors, which commands would count, compare and write for days.
+bool Validator::check_repeats(std::uint32_t index, std::uint64_t bytes) {
+  if (bytes <= room_) {
+    room_ -= bytes;
+    return true;
+  }
+  return bad_node(ErrorCode::kLimitExceeded,
+                  "up to this tensor, the tensors take more than " +
+                      counted(room_at_first_, "byte") + ", which a file of " +
+                      counted(stored_bytes_, "byte") + " may stand for; Limits::decoded_bytes is " +
+                      std::to_string(limits_.decoded_bytes) +
+                      "; if they share elements by expand(), clone() them before you save",
+                  index);
+}
+
+// The bytes that the tensors of files of `stored` bytes may take: as many as those of a compressed
+// file of that size, within Limits::decoded_bytes, or all of them.
+std::uint64_t Validator::room_of(std::uint64_t stored, const Limits& limits) {
+  constexpr std::uint64_t kLeast = std::uint64_t{1} << 30;
+  // A frame of 4 bytes decodes to 128 KiB.
+  constexpr std::uint64_t kPerByte = 32'768;
+  const std::uint64_t most = std::min(limits.decoded_bytes, kMaxTensorBytes);
+  return std::max(stored, std::clamp(checked_mul(stored, kPerByte).value_or(most),
+                                     std::min(kLeast, most), most));
 }
 
 // Whether a chunk's offset is valid. In other formats, the chunks of one tensor only have to

@@ -56,7 +56,12 @@ class Validator {
         shapes_(tables.shape_ends.size()),
         blocks_(tables.blocks.size()),
         files_(facts.files.size()),
-        next_byte_(facts.files.front().data_begin) {}
+        next_byte_(facts.files.front().data_begin) {
+    for (const FileEntry& file : facts.files) {
+      if (!file.maker) stored_bytes_ += std::min(file.length, kMaxTensorBytes - stored_bytes_);
+    }
+    room_at_first_ = room_ = room_of(stored_bytes_, limits);
+  }
 
   [[nodiscard]] Result<PoolFacts> run();
 
@@ -152,6 +157,8 @@ class Validator {
   bool check_patch(std::uint32_t index, const TensorRecord& tensor, std::uint64_t length,
                    std::uint32_t number);
   bool is_own_chunk(const ChunkRecord& base) const;
+  static std::uint64_t room_of(std::uint64_t stored, const Limits& limits);
+  bool check_repeats(std::uint32_t index, std::uint64_t bytes);
   std::optional<std::uint64_t> check_storage(std::uint32_t index, const TensorRecord& tensor,
                                              std::uint64_t bytes);
   bool check_axes();
@@ -170,7 +177,9 @@ class Validator {
   std::uint64_t next_chunk_ = 0;
   std::size_t next_storage_ = 0;
   std::uint64_t next_stride_ = 0;
-  std::uint64_t strided_bytes_ = 0;
+  std::uint64_t stored_bytes_ = 0;  // of all files that are not made
+  std::uint64_t room_at_first_ = 0;
+  std::uint64_t room_ = 0;  // for the bytes of further tensors
   std::uint64_t next_value_byte_ = 0;
   std::size_t next_dict_ = 0;
   std::uint64_t next_order_ = 0;

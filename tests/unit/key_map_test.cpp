@@ -285,6 +285,17 @@ TEST_CASE("Rules that attack the planner are refused as texts") {
   CHECK(rule("a " + sums + " <-> b " + sums) == "rule 1: the axes make more than 256 blocks");
 }
 
+TEST_CASE("Names that a rule multiplies are counted before the first is made") {
+  const SmallState state = {{"a", counting({2})}, {"b", counting({2})}};
+  // With two tensors that are there, 2^20 + 2 names may be made.
+  const KeyMap map = map_of(R"("a [n] <-> rank{k=}.a [n]", "b [n] <-> rank{r=}.b [n]")");
+  for (const std::uint64_t count : {(std::uint64_t{1} << 20) - 1, std::uint64_t{1} << 62}) {
+    CHECK(problem(map, state, {.sizes = {{"k", 4}, {"r", count}}}) ==
+          "limit_exceeded: rule 2: with the rules before it, it makes more than 16,777,216 pieces, "
+          "or 1048578 names of tensors");
+  }
+}
+
 TEST_CASE("What must be one tensor is there under each name, and alike") {
   const SmallTensor small = counting({2, 2});
   CHECK(problem(map_of(R"("a = b <-> c")"), {{"a", small}}) ==

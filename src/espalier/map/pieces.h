@@ -14,7 +14,8 @@ namespace espalier {
 
 /// Stops a rule that makes billions of pieces of a stranger's file.
 inline constexpr std::size_t kMaxPieces = std::size_t{1} << 24;
-/// A shape of a few bytes could ask for as many tensors as it has rows, without any data.
+/// Names of tensors that a plan makes beyond the number of tensors that it reads; copies and ties
+/// count. A shape of a few bytes could ask for as many tensors as it has rows, without any data.
 inline constexpr std::size_t kMaxTargets = std::size_t{1} << 20;
 
 /// Whether the elements of both have one dtype; opaque ones, blocks of one kind and size. A file

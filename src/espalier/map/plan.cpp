@@ -407,7 +407,7 @@ class MapPlanner {
   // The names of a target: that of `written`, further copies, and names that are tied to it, as far
   // as they have its axes.
   Result<void> add_names(const Rule& rule, const TensorTerm& tensor, std::size_t written,
-                         CaptureValues values, const Sizes& sizes, MapTarget& target) const {
+                         CaptureValues values, const Sizes& sizes, MapTarget& target) {
     for (std::size_t i = written; i < tensor.names.size(); ++i) {
       const TensorName& name = tensor.names[i];
       if (i > written && (written > 0 || name.is_optional || !is_alike(tensor, i))) continue;
@@ -415,7 +415,7 @@ class MapPlanner {
       const auto word = copies_word(name);
       if (word) {
         const auto size = sizes.find(rule.words[*word]);
-        if (size == sizes.end() || size->second == 0 || size->second > kMaxPieces) {
+        if (size == sizes.end() || size->second == 0) {
           return failed(ErrorCode::kMapUndetermined,
                         "how many copies {" + rule.words[*word] +
                             "=} are to be written is not known; give it: --set " +
@@ -423,6 +423,9 @@ class MapPlanner {
         }
         copies = size->second;
       }
+      // Before the first: {r=} of a few bytes could name a tensor a million times.
+      if (copies > most_names() - names_) return too_many();
+      names_ += copies;
       for (std::uint64_t copy = 0; copy < copies; ++copy) {
         if (word) values[*word] = CaptureValue{static_cast<std::int64_t>(copy), {}};
         auto text = write_name(rule, name, values);
@@ -918,7 +921,7 @@ class MapPlanner {
     for (const TensorTerm* tensor : writes_) {
       for (const std::size_t word : stacked_words(rule, *tensor, read_side(rule))) {
         const auto size = frame.sizes.find(rule.words[word]);
-        if (size == frame.sizes.end() || size->second > kMaxPieces) continue;
+        if (size == frame.sizes.end() || size->second > kMaxTargets) continue;
         auto& numbers = families_[rule.words[word]][rule_];
         for (std::uint64_t i = 0; i < size->second; ++i) numbers.insert(i);
       }
@@ -1082,17 +1085,15 @@ class MapPlanner {
   }
 
   Result<void> begin_targets(const Rule& rule, const Frame& frame, const Written& written,
-                             std::map<Index, MapTarget>& made) const {
+                             std::map<Index, MapTarget>& made) {
     const TensorTerm& tensor = *writes_[written.tensor];
     if (tensor.kind != TensorTerm::Kind::kTensor) return {};
     const auto shape = shape_of(written.axes, frame.sizes);
     if (!shape) return failed(shape.error().code, shape.error().message);
-    // Of an adapted weight there will be two factors.
-    const std::uint64_t most = are_adapted() ? kMaxTargets / 2 : kMaxTargets;
     std::uint64_t count = 1;
     for (const std::size_t word : written.words) {
       const auto product = checked_mul(count, frame.sizes.at(rule.words[word]));
-      if (!product || *product > most) return too_many();
+      if (!product || *product > most_names()) return too_many();
       count = *product;
     }
     return for_each_index(rule, written.words, frame, [&](const Index& index) -> Result<void> {
@@ -1111,14 +1112,20 @@ class MapPlanner {
         target.words.push_back(axis.terms.size() == 1 ? term.word : std::string());
       }
       made.emplace(index, std::move(target));
-      if (plan_.targets_.size() + made.size() > most) return too_many();
       return {};
     });
   }
 
+  // Names of tensors that may be made: one for each that is there, and some more. An adapted weight
+  // becomes two factors.
+  std::uint64_t most_names() const {
+    return plan_.leaves_.size() + (are_adapted() ? kMaxTargets / 2 : kMaxTargets);
+  }
+
   tl::unexpected<Error> too_many() const {
     return failed(ErrorCode::kLimitExceeded,
-                  "it makes more than 16,777,216 pieces, or 1,048,576 tensors");
+                  "with the rules before it, it makes more than 16,777,216 pieces, or " +
+                      std::to_string(most_names()) + " names of tensors");
   }
 
   Result<void> connect(const Rule& rule, const Instance& instance, const Frame& frame,
@@ -1443,6 +1450,7 @@ class MapPlanner {
   // Of an adapter, by rule and word: the numbers that this rule and those that must be used have.
   std::map<std::pair<std::uint32_t, std::string>, std::set<std::uint64_t>> numbers_by_word_;
   std::size_t pieces_ = 0;
+  std::uint64_t names_ = 0;  // that targets have
   // Of the rule that is planned.
   std::uint32_t rule_ = 0;
   std::vector<const TensorTerm*> reads_;

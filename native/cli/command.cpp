@@ -10,6 +10,7 @@
 namespace espalier::cli {
 
 ExitCode exit_code(ErrorCode code) {
+  if (code == ErrorCode::kOutOfMemory) return ExitCode::kMemory;
   const auto number = static_cast<unsigned>(code);
   if (number < 40) return ExitCode::kBadInput;
   return number < 60 ? ExitCode::kUsage : ExitCode::kIo;

@@ -14,6 +14,7 @@ enum class ExitCode : std::uint8_t {
   kUsage = 2,        // the request is wrong
   kBadInput = 3,     // the input is unreadable, damaged or hostile
   kIo = 4,           // the operating system refused
+  kMemory = 5,       // there is not enough memory; says nothing about the input
 };
 
 struct ExitCodeMeaning {
@@ -27,6 +28,7 @@ inline constexpr std::array kExitCodeMeanings = {
     ExitCodeMeaning{ExitCode::kUsage, "wrong usage"},
     ExitCodeMeaning{ExitCode::kBadInput, "unreadable or damaged input"},
     ExitCodeMeaning{ExitCode::kIo, "I/O error"},
+    ExitCodeMeaning{ExitCode::kMemory, "out of memory"},
 };
 
 }  // namespace espalier::cli

@@ -207,6 +207,6 @@ int main(int argc, char** argv) {
     return espalier::cli::run(argc, argv);
   } catch (const std::bad_alloc&) {
     espalier::cli::print_error("out of memory (code out_of_memory)");
-    return static_cast<int>(ExitCode::kBadInput);
+    return static_cast<int>(ExitCode::kMemory);
   }
 }

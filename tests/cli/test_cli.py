@@ -17,10 +17,11 @@ import sys
 import tempfile
 import unittest
 import zipfile
+import zipfile
 
 ESPALIER = os.environ["ESPALIER"]
 MAKE_SAMPLE = os.environ["MAKE_SAMPLE"]
-OK, CHECK_FAILED, USAGE, BAD_INPUT, IO = 0, 1, 2, 3, 4
+OK, CHECK_FAILED, USAGE, BAD_INPUT, IO, OUT_OF_MEMORY = 0, 1, 2, 3, 4, 5
 # What diff says of files with hashes, without --verify.
 EQUAL_BY_HASHES = "equal by recorded hashes, not verified\n"
 
@@ -90,7 +91,7 @@ class Cli(unittest.TestCase):
             self.code = done.returncode
             return done.stdout
         self.assertEqual(done.returncode, expect, (args, done.stderr))
-        if expect in (USAGE, BAD_INPUT, IO):
+        if expect in (USAGE, BAD_INPUT, IO, OUT_OF_MEMORY):
             self.assertRegex(self.stderr, r"\Aespalier: [^\n]+\n\Z")
             if args[:1] != ("verify",) and options["stdout"] == subprocess.PIPE:
                 self.assertEqual(done.stdout, b"", "printed before an error")
@@ -773,6 +774,37 @@ class Memory(Cli):
         self.assertEqual(others[0]["tensor"], named["tensor"])
 
 
+class InflatedMemory(Cli):
+    """A deflated entry is a thousand times as long as what is stored of it. None of these commands needs all of it at once."""
+
+    SIDE = 8192
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({cls.SIDE}, {cls.SIDE})}}".ljust(117) + "\n"
+        cls.file = os.path.join(cls.samples, "zeros.npz")
+        with zipfile.ZipFile(cls.file, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name in ("a.npy", "b.npy"):
+                with archive.open(name, "w", force_zip64=True) as entry:
+                    entry.write(b"\x93NUMPY\1\0\x76\0" + header.encode())
+                    for _ in range(cls.SIDE):
+                        entry.write(bytes(4 * cls.SIDE))
+
+    def test_commands(self):
+        self.assertLess(os.path.getsize(self.file), 1 << 20)
+        for args in (("verify", self.file), ("stats", self.file), ("doctor", self.file, "--strict"),
+                     ("show", self.file, "a", "--slice", "0:2,0:2"), ("show", self.file, "b", "--slice", "8190:,0:2"),
+                     ("convert", "-q", self.file, self.new("raw.safetensors")),
+                     ("convert", "-q", self.file, self.new("packed.espalier"), "--compress"),
+                     ("diff", self.file, self.file)):
+            with self.subTest(args=args):
+                code, memory = measure(self.new("out"), *args)
+                self.assertIn(code, (OK, CHECK_FAILED) if args[0] == "doctor" else (OK,))
+                # Of 512 MiB.
+                self.assertLess(memory, (160 << 20) * (10 if is_sanitized() else 1))
+
+
 class Diff(Cli):
     def differences(self, a, b, *options, expect=CHECK_FAILED):
         report = self.json("diff", self.path(a), self.path(b), *options, expect=expect)
@@ -1217,9 +1249,11 @@ if not is_sanitized():
         def test_a_file_that_does_not_fit(self):
             subprocess.run([MAKE_SAMPLE, self.new("zeros"), "zeros:3"], check=True)
             limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
-            self.run_cli("ls", self.new("zeros"), expect=BAD_INPUT, preexec_fn=limit)
-            self.assertIn("cannot map the file: there is not enough address space", self.stderr)
-            self.assertIn("--no-mmap reads it instead", self.stderr)
+            # Not the file's fault: no damage that `verify` found.
+            for command in ("ls", "verify"):
+                self.run_cli(command, self.new("zeros"), expect=OUT_OF_MEMORY, preexec_fn=limit)
+                self.assertIn("cannot map the file: there is not enough address space", self.stderr)
+                self.assertIn("--no-mmap reads it instead", self.stderr)
             self.run_cli("ls", self.new("zeros"), "--no-mmap", preexec_fn=limit)
 
 

@@ -80,7 +80,7 @@ def names():
     twins = {"base.espalier": BASE_FILE, "BASE.espalier": OTHER_FILE}
     data = made(value=both["value"], files=twins, chunks={0: (BASE, BLOB), 1: ("BASE.espalier", 0)}, check=False)
     yield case("names-in-two-cases", "index_invalid", data, "two files have names that differ only in case", beside={})
-    more = "the file has bytes in more files than Limits::files allows"
+    more = "the checkpoint has bytes in 2 further files and Limits::files allows 1"
     yield case("one-too-many", "limit_exceeded", made(**both), more, beside=two, limits={"files": 1}, reference_accepts=True)
 
 

@@ -212,6 +212,10 @@ def disagreements():
     )
 
 
+def more_files(wanted, allowed):
+    return f"the checkpoint has bytes in {wanted} further files and Limits::files allows {allowed}"
+
+
 def index_limits():
     """With one more of each, all of these are good: so they are the files of the others, unbroken."""
     limited = dict(code="limit_exceeded")
@@ -224,6 +228,7 @@ def index_limits():
         at=0,
         **limited,
     )
+    yield model("limit-files", more_files(2, 1), index(MAP), limits={"files": 1}, **limited)
     wide = {"one": safetensors("x", "long-name-of-a-tensor-that-stands-in-no-index"), "two": SHARDS["two"]}
     header = len(wide["one"]) - 16
     yield model(
@@ -306,6 +311,25 @@ def splits():
             **more,
         )
 
+    # 118 bytes that ask for 65,534 files.
+    yield gguf_set(
+        "of-65535",
+        more_files(65534, 1024),
+        None,
+        "limit_exceeded",
+        opens="m-00001-of-65535.gguf",
+        data=split(0, 65535, "a"),
+    )
+    third = {second.replace("of-00002", "of-00003"): split(1, 3, "b"), "m-00003-of-00003.gguf": split(2, 3, "c")}
+    yield Case(
+        "gguf-set-limit-files",
+        "limit_exceeded",
+        split(0, 3, "a"),
+        says=more_files(2, 1),
+        opens="m-00001-of-00003.gguf",
+        beside=third,
+        limits={"files": 1},
+    )
     lost = dict(found_by="verify")
     another = "it does not say that it is file 2 of 2"
     yield gguf_set("missing", None, None, "file_missing", **lost)
@@ -1094,6 +1118,9 @@ def metadata_limits():
     yield good().case(
         "limit-rank", "a tensor has 2 axes and readers accept 1 (Limits::rank)", limits={"rank": 1}, **limited
     )
+    both = quarters()
+    assert len(both.files) == 2
+    yield both.case("limit-files", more_files(2, 1), limits={"files": 1}, **limited)
     many = Folder()
     many.state.append((text("w"), tensor((1,) * 65)))
     yield many.case("rank-65", "a tensor has 65 axes and readers accept 64 (Limits::rank)", **limited)

@@ -53,13 +53,8 @@ Result<Checkpoint> open(const OpenedFolder& folder, const OpenOptions& options,
 // The files of a checkpoint: those in memory, and those that are made of them at the first use.
 class Files {
  public:
-  Files(const Catalog& catalog, const OpenedFolder& folder, const Limits& limits,
-        std::uint64_t step)
-      : catalog_(catalog),
-        folder_(folder),
-        step_(step),
-        left_(limits.made_bytes),
-        made_(catalog.files().size()) {}
+  Files(const Catalog& catalog, const OpenedFolder& folder, std::uint64_t step)
+      : catalog_(catalog), folder_(folder), step_(step), made_(catalog.files().size()) {}
 
   Result<ByteSpan> bytes(std::uint32_t number) {
     const FileEntry& entry = catalog_.files()[number];
@@ -85,13 +80,6 @@ class Files {
 
  private:
   Result<std::vector<std::byte>> make(const FileEntry& entry) {
-    if (entry.length > left_) {
-      return fail(ErrorCode::kLimitExceeded,
-                  "this part of the checkpoint takes " + std::to_string(entry.length) +
-                      " bytes once it is unpacked, and Limits::made_bytes leaves " +
-                      std::to_string(left_));
-    }
-    left_ -= entry.length;
     std::vector<std::byte> out(static_cast<std::size_t>(entry.length));
     const auto machine = entry.maker->start(out);
     if (auto ok = feed(*machine); !ok) return propagate(ok);
@@ -102,7 +90,6 @@ class Files {
   const Catalog& catalog_;
   const OpenedFolder& folder_;
   std::uint64_t step_;
-  std::uint64_t left_;
   std::vector<std::optional<Result<std::vector<std::byte>>>> made_;
 };
 
@@ -163,7 +150,7 @@ Verdict judge(const OpenedFolder& folder, const Limits& limits, std::uint64_t st
                           .is_remote = is_remote},
                          step);
   if (!checkpoint) return {"open", std::move(checkpoint.error())};
-  Files files(checkpoint->catalog(), folder, limits, step);
+  Files files(checkpoint->catalog(), folder, step);
   auto report = verify(*checkpoint, files);
   auto state = load(checkpoint->state(), files);
   auto metadata = load(checkpoint->metadata(), files);

@@ -375,6 +375,13 @@ def limits():
     yield refused("torch-limit-rank", ranked, "Limits::rank", path="", suffix="pt", limits={"rank": 2}, **LIMITED)
     yield refused("torch-rank-65", torch_archive(pickled(tensor(size=(1,) * 65, stride=(1,) * 65))), "Limits::rank", path="",
                   suffix="pt", **LIMITED)  # fmt: skip
+    # A stride of 0: with three bytes more or less in the file, 4 TiB.
+    repeats = "up to this tensor, the tensors take more than {} bytes, which a file of {} bytes may stand for; ".format
+    for name, elements in (("torch-of-4-tib", 2**40), ("torch-limit-repeats", 1000)):
+        data = torch_archive(pickled(b"}" + text("c") + tensor(size=(elements,), stride=(0,)) + b"s"))
+        room = 2**30 if elements > 1000 else 4 * elements - 1
+        yield refused(name, data, repeats(room, len(data)), path="c", suffix="pt",
+                      limits={} if elements > 1000 else {"decoded_bytes": room}, **LIMITED)  # fmt: skip
     chunks = torch_archive(pickled(b"}" + text("c") + tensor() + b"s"))
     yield refused("torch-limit-chunks", chunks, "the file has more chunks than fit in Limits::index_bytes", suffix="pt",
                   limits={"index_bytes": 31}, **LIMITED)  # fmt: skip

@@ -41,6 +41,7 @@ bool set_limit(Limits& limits, std::string_view name, std::uint64_t value) {
   if (name == "pickle_bytes") return set(limits.pickle_bytes);
   if (name == "zip_directory_bytes") return set(limits.zip_directory_bytes);
   if (name == "made_bytes") return set(limits.made_bytes);
+  if (name == "decoded_bytes") return set(limits.decoded_bytes);
   if (name == "gguf_header_bytes") return set(limits.gguf_header_bytes);
   return false;
 }

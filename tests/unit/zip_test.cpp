@@ -355,7 +355,33 @@ TEST_CASE("Deflated entries are inflated, checked, and made into files") {
     const auto ok = machine->finish();
     return ok ? out : ok.error().message;
   };
-  for (const std::size_t step : {1u, 2u, 5u, 100u}) CHECK(make(opened, step) == data);
+  // The same as a stream, into room for so many bytes at a time.
+  const auto stream = [&](const Opened& from, std::size_t step, std::size_t room) -> std::string {
+    std::string out;
+    const auto made = from.files[1].maker->stream(data.size());
+    for (;;) {
+      const auto needs = made->needs();
+      Extent extent = needs.empty() ? Extent{} : needs.front();
+      extent.length = std::min<std::uint64_t>(extent.length, step);
+      std::string next(room, '-');
+      const auto ok = made->feed(extent, as_bytes(from.bytes).subspan(extent.offset, extent.length),
+                                 std::as_writable_bytes(std::span(next)));
+      if (!ok) return ok.error().message;
+      out += next.substr(0, *ok);
+      const bool stands_still =
+          needs.empty() || (!made->needs().empty() && made->needs().front() == extent);
+      if (*ok == 0 && stands_still) break;
+      if (made->needs().empty() && out.size() == data.size()) break;
+    }
+    const auto ok = made->finish();
+    return ok ? out : ok.error().message;
+  };
+  for (const std::size_t step : {1u, 2u, 5u, 100u}) {
+    CHECK(make(opened, step) == data);
+    for (const std::size_t room : {1u, 2u, 7u, 27u, 100u}) {
+      CHECK(stream(opened, step, room) == data);
+    }
+  }
 
   struct Case {
     std::string packed;
@@ -378,6 +404,9 @@ TEST_CASE("Deflated entries are inflated, checked, and made into files") {
     CAPTURE(bad.message);
     for (const std::size_t step : {1u, 3u, 100u}) {
       CHECK(make(damaged, step).starts_with(bad.message));
+      for (const std::size_t room : {1u, 7u, 100u}) {
+        CHECK(stream(damaged, step, room).starts_with(bad.message));
+      }
     }
   }
 }

@@ -18,6 +18,7 @@
 #include "espalier/native/checkpoint_folder.h"
 #include "espalier/native/file_set_opener.h"
 #include "espalier/native/huge_pages.h"
+#include "espalier/native/made_source.h"
 #include "espalier/native/out_of_memory.h"
 #include "espalier/native/pool.h"
 #include "espalier/native/private_source.h"
@@ -719,6 +720,8 @@ TensorData CheckpointFile::with_place(const TensorRef& tensor, TensorData data) 
 // its buffer.
 Result<void> CheckpointFile::read_range(const TensorRef& tensor, std::uint64_t offset,
                                         MutableByteSpan out, ChunkBuffer& buffer) const {
+  // A producer gives all of its tensor.
+  if (const auto all = tensor.raw_extent(); all && offset == 0) source_->announce(*all);
   const std::uint64_t end = std::min(tensor.bytes(), offset + out.size());
   for (std::uint64_t at = offset; at < end;) {
     const std::uint64_t i = at / kChunkBytes;
@@ -866,15 +869,14 @@ Result<VerifyReport> CheckpointFile::verify_checksums(const ReadOptions& options
     const bool is_checked = file.maker && file.maker->has_checksum() && !file.problem;
     if (!is_checked || file.length == 0) continue;
     ++made;
-    // The first byte: its maker makes and checks all of them.
-    auto bytes = read.chunk(file.length, [&]() -> Result<void> {
-      const auto first = read_stored({number, 0, 1}, buffers.front().stored);
-      if (!first) return propagate(first);
-      return {};
+    auto ok = check_made_file(file, *source_, [&](std::uint64_t bytes) {
+      return read.chunk(bytes, [] { return Result<void>{}; });
     });
-    if (bytes) continue;
-    if (bytes.error().code == ErrorCode::kCancelled) return propagate(bytes);
-    errors.push_back(std::move(bytes.error()));
+    if (ok) continue;
+    // Such an error says nothing about the file.
+    if (ends_all(ok.error().code)) return propagate(ok);
+    if (ok.error().file.empty()) ok.error().file = file.name;
+    errors.push_back(std::move(ok.error()));
   }
   VerifyReport report = VerifyPlan(checkpoint_).report(std::move(damage));
   report.bytes = plan.bytes() + made_bytes;

@@ -1,27 +1,38 @@
-// Files whose bytes are made (unpacked or converted) when they are first read.
+// Files whose bytes are made (unpacked or converted) when they are read.
 #ifndef ESPALIER_NATIVE_MADE_SOURCE_H_
 #define ESPALIER_NATIVE_MADE_SOURCE_H_
 
-#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "espalier/base/error.h"
 #include "espalier/format/file_set.h"
+#include "espalier/native/made_memory.h"
 #include "espalier/native/source.h"
 
 namespace espalier {
 
-/// Memory left for the made files of one checkpoint; starts at Limits::made_bytes.
-using MadeBudget = std::atomic<std::uint64_t>;
-
-/// File `number` of a checkpoint. `entry.maker` makes it from `files` when it is first read, and it
-/// stays in memory as long as the source lives. Concurrent reads wait for the first. If making the
-/// file fails, every read returns the same error. Errors of read() and copy(): the maker's,
-/// kLimitExceeded if `budget` is too small, kOutOfMemory, kTruncated.
+/// A made file of a checkpoint. `entry.maker` makes it from `files`.
+///
+/// If the maker can stream, the file is made from its beginning on, as far as reads come, and again
+/// from its beginning for a read before the last 32 MiB. Those are kept, for all such files
+/// together 64 MiB. A file of up to 32 MiB is made at once, so its checksum is compared before any
+/// byte is given. So is that of a longer one, by a pass that keeps nothing, unless announce() told
+/// that its end will be read; then it is compared when that comes. A file that is read up and down
+/// is kept whole after some passes, as is one whose maker cannot stream.
+///
+/// Concurrent reads wait for each other. If making the file fails, every read returns the same
+/// error. Errors of read() and copy(): the maker's, kLimitExceeded if `memory` is too small,
+/// kOutOfMemory, kTruncated.
 std::shared_ptr<const Source> make_source(const FileEntry& entry,
                                           std::shared_ptr<const Source> files,
-                                          std::shared_ptr<MadeBudget> budget);
+                                          std::shared_ptr<MadeMemory> memory);
+
+/// Makes a file to compare its checksum, and keeps nothing. `entry.maker` must be able to stream.
+/// Calls `made` with the bytes of each part; an error of it ends the call.
+[[nodiscard]] Result<void> check_made_file(const FileEntry& entry, const Source& files,
+                                           const std::function<Result<void>(std::uint64_t)>& made);
 
 }  // namespace espalier
 

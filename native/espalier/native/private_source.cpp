@@ -66,6 +66,7 @@ class PrivateSource : public Source {
 
   bool may_have_changed() const override { return source_->may_have_changed(); }
   void expect(ReadPattern pattern) const override { source_->expect(pattern); }
+  void announce(const Extent& all) const override { source_->announce(all); }
   void prefetch(const Extent& extent) const override { source_->prefetch(extent); }
 
   void populate(const Extent& extent) const override {

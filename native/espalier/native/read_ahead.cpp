@@ -22,7 +22,12 @@ void ReadAhead::add(const Extent& extent) {
     follows = extent.file == last.file && extent.offset >= last.offset + last.length &&
               extent.offset - (last.offset + last.length) < kGap;
   }
-  if (!follows) ++stretches_;
+  if (follows) {
+    Extent& stretch = stretches_.back();
+    stretch.length = extent.offset + extent.length - stretch.offset;
+  } else {
+    stretches_.push_back(extent);
+  }
   if (follows && extent.offset + extent.length - runs_.back().extent.offset <= kRunBytes) {
     Extent& last = runs_.back().extent;
     last.length = extent.offset + extent.length - last.offset;
@@ -37,7 +42,8 @@ ReadAhead::~ReadAhead() {
 }
 
 void ReadAhead::start() {
-  is_sequential_ = added_ >= kLongStretch * stretches_ && stretches_ > 0;
+  for (const Extent& stretch : stretches_) source_.announce(stretch);
+  is_sequential_ = added_ >= kLongStretch * stretches_.size() && added_ > 0;
   if (is_sequential_) {
     source_.expect(ReadPattern::kSequential);
   } else {

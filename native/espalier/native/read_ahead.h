@@ -48,8 +48,8 @@ class ReadAhead {
 
   const Source& source_;
   std::vector<Run> runs_;
+  std::vector<Extent> stretches_;  // of extents close to each other
   std::uint64_t added_ = 0;
-  std::uint64_t stretches_ = 0;  // stretches of extents close to each other
   bool is_sequential_ = false;
   std::atomic<std::uint64_t> used_{0};
   std::atomic<std::size_t> next_{0};

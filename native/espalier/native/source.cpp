@@ -268,6 +268,11 @@ class JoinedSource : public Source {
     }
   }
 
+  void announce(const Extent& all) const override {
+    const Source* file = find(all.file);
+    if (file != nullptr) file->announce({0, all.offset, all.length});
+  }
+
   void prefetch(const Extent& extent) const override {
     const Source* file = find(extent.file);
     if (file != nullptr) file->prefetch({0, extent.offset, extent.length});

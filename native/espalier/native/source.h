@@ -68,6 +68,9 @@ class Source : public ByteSource {
   /// Sets the access pattern; kScattered by default. A hint; never fails.
   virtual void expect(ReadPattern pattern) const { (void)pattern; }
 
+  /// Tells that one call is about to read this extent, in its order. A hint; never fails.
+  virtual void announce(const Extent& all) const { (void)all; }
+
   /// Starts to read exactly `extent` into the page cache, unless it is there. Does not wait. A
   /// hint; never fails.
   virtual void prefetch(const Extent& extent) const { (void)extent; }

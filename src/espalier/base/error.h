@@ -18,7 +18,7 @@ namespace espalier {
 /// Why an operation failed. The numbers are pinned: they never change meaning and are never reused,
 /// so they may be stored, compared across versions and passed through the C ABI.
 enum class ErrorCode : std::uint16_t {
-  // 1..39: the input is unreadable, damaged or hostile. Command line exit code 3.
+  // 1..39: the input is unreadable, damaged or hostile. Command line exit code 3, but 5 for memory.
   kNotACheckpoint = 1,       // The first bytes match no accepted format.
   kTruncated = 2,            // The file is shorter than its header or its contents say.
   kTrailingBytes = 3,        // The file is longer than its header says.

@@ -2,6 +2,8 @@
 #ifndef ESPALIER_FORMAT_FILE_MAKER_H_
 #define ESPALIER_FORMAT_FILE_MAKER_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 
@@ -28,6 +30,28 @@ class MakingMachine {
   [[nodiscard]] virtual Result<void> finish() = 0;
 };
 
+/// The same for a file that is made from its beginning to its end, in parts of any size: who reads
+/// it in that order needs no memory for all of it.
+class MakingStream {
+ public:
+  MakingStream() = default;
+  MakingStream(const MakingStream&) = delete;
+  MakingStream& operator=(const MakingStream&) = delete;
+  virtual ~MakingStream() = default;
+
+  /// As of a MakingMachine.
+  virtual std::span<const Extent> needs() const = 0;
+  /// Makes the next bytes of the file into `out`, as many as it has room for and `bytes` suffice
+  /// for; returns how many. `bytes` are the beginning or all of the first of needs(), or none if
+  /// there are none; needs() then begin with the first byte that was not used. Uses all if `out`
+  /// has room left, or if the file is complete.
+  [[nodiscard]] virtual Result<std::size_t> feed(const Extent& extent, ByteSpan bytes,
+                                                 MutableByteSpan out) = 0;
+  /// Success once all bytes have been made and nothing is needed; kIncomplete before. Compares the
+  /// checksum, if there is one.
+  [[nodiscard]] virtual Result<void> finish() = 0;
+};
+
 /// Knows how to make one file. Immutable; const use is thread-safe. An opener puts it into the
 /// FileEntry whose length it knows, and the driver runs it when the first byte is asked for.
 class FileMaker {
@@ -41,7 +65,14 @@ class FileMaker {
   /// machine. What the machine makes never depends on anything but the bytes it is fed.
   virtual std::unique_ptr<MakingMachine> start(MutableByteSpan out) const = 0;
 
-  /// Whether finish() compares what was made with a checksum.
+  /// Starts to make the file, of `length` bytes, from its beginning to its end. Null if this maker
+  /// must have all of it in memory.
+  virtual std::unique_ptr<MakingStream> stream(std::uint64_t length) const {
+    (void)length;
+    return nullptr;
+  }
+
+  /// Whether finish() compares what was made with a checksum. Such a maker can stream.
   virtual bool has_checksum() const { return false; }
 };
 

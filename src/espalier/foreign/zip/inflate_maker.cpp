@@ -1,5 +1,6 @@
 #include "espalier/foreign/zip/inflate_maker.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -10,35 +11,38 @@
 namespace espalier {
 namespace {
 
-class InflateMachine final : public MakingMachine {
+class InflateStream final : public MakingStream {
  public:
-  InflateMachine(const Extent& packed, std::optional<std::uint32_t> crc, std::string name,
-                 MutableByteSpan out)
-      : left_(packed), expected_crc_(crc), name_(std::move(name)), out_(out) {}
+  InflateStream(const Extent& packed, std::optional<std::uint32_t> crc, std::string name,
+                std::uint64_t length)
+      : left_(packed), expected_crc_(crc), name_(std::move(name)), length_(length) {}
 
   std::span<const Extent> needs() const override {
     return left_.length == 0 ? std::span<const Extent>() : std::span(&left_, 1);
   }
 
-  Result<void> feed(const Extent& extent, ByteSpan bytes) override {
-    if (auto ok = check_fed(extent, bytes); !ok) return ok;
-    if (extent.file != left_.file || extent.offset != left_.offset ||
-        extent.length > left_.length) {
+  Result<std::size_t> feed(const Extent& extent, ByteSpan bytes, MutableByteSpan out) override {
+    if (auto ok = check_fed(extent, bytes); !ok) return propagate(ok);
+    const bool is_next = extent.file == left_.file && extent.offset == left_.offset;
+    if ((!is_next && !bytes.empty()) || extent.length > left_.length) {
       return fail(ErrorCode::kInvalidArgument, "the machine did not ask for these bytes");
     }
-    const auto progress = inflater_.run(bytes, out_.subspan(made_));
+    out = out.first(static_cast<std::size_t>(std::min<std::uint64_t>(out.size(), length_ - made_)));
+    const auto progress = inflater_.run(bytes, out);
     if (!progress) return explain(progress);
-    if (expected_crc_) crc_ = crc32_after(crc_, out_.subspan(made_, progress->made));
+    if (expected_crc_) crc_ = crc32_after(crc_, out.first(progress->made));
     made_ += progress->made;
-    left_.offset += bytes.size();
-    left_.length -= bytes.size();
-    return check_rest(bytes.subspan(progress->taken));
+    use(progress->taken);
+    if (made_ == length_ || inflater_.is_at_end()) {
+      if (auto ok = check_rest(bytes.subspan(progress->taken)); !ok) return propagate(ok);
+    }
+    return progress->made;
   }
 
   Result<void> finish() override {
     if (left_.length > 0) return fail(ErrorCode::kIncomplete, "more bytes are needed to inflate");
-    if (made_ < out_.size() || !inflater_.is_at_end()) {
-      return bad("holds " + counted(made_, "byte") + " and not the " + std::to_string(out_.size()) +
+    if (made_ < length_ || !inflater_.is_at_end()) {
+      return bad("holds " + counted(made_, "byte") + " and not the " + std::to_string(length_) +
                  " that the archive's directory says");
     }
     if (expected_crc_ && crc_ != *expected_crc_) {
@@ -48,6 +52,11 @@ class InflateMachine final : public MakingMachine {
   }
 
  private:
+  void use(std::size_t bytes) {
+    left_.offset += bytes;
+    left_.length -= bytes;
+  }
+
   tl::unexpected<Error> bad(const std::string& message) const {
     return fail(ErrorCode::kForeignInvalid, "the compressed entry '" + name_ + "' " + message,
                 left_.offset);
@@ -58,21 +67,20 @@ class InflateMachine final : public MakingMachine {
     return bad("is damaged; copy or download the file again");
   }
 
-  // `rest` was fed and not taken: the stream has ended, or all of the output is made.
+  // `rest` is left of what was fed: the stream has ended, or all of the output is made.
   Result<void> check_rest(ByteSpan rest) {
     if (!inflater_.is_at_end()) {
       std::array<std::byte, 1> beyond{};
       const auto progress = inflater_.run(rest, beyond);
       if (!progress) return explain(progress);
       if (progress->made > 0) {
-        // Where the output is not full, run() has taken all of its input.
-        return bad("holds more than the " + counted(out_.size(), "byte") +
+        return bad("holds more than the " + counted(length_, "byte") +
                    " that the archive's directory says");
       }
-      rest = rest.subspan(progress->taken);
+      use(progress->taken);
     }
-    if (inflater_.is_at_end() && rest.size() + left_.length > 0) {
-      return bad("ends before the " + counted(rest.size() + left_.length, "byte") +
+    if (inflater_.is_at_end() && left_.length > 0) {
+      return bad("ends before the " + counted(left_.length, "byte") +
                  " that the archive's directory has for it beyond");
     }
     return {};
@@ -82,15 +90,39 @@ class InflateMachine final : public MakingMachine {
   std::optional<std::uint32_t> expected_crc_;
   std::uint32_t crc_ = 0;
   std::string name_;
-  MutableByteSpan out_;
-  std::size_t made_ = 0;
+  std::uint64_t length_;
+  std::uint64_t made_ = 0;
   Inflater inflater_;
+};
+
+// The whole file at once: what is fed is used up, because there is room for all that it makes.
+class InflateMachine final : public MakingMachine {
+ public:
+  InflateMachine(std::unique_ptr<MakingStream> stream, MutableByteSpan out)
+      : stream_(std::move(stream)), out_(out) {}
+
+  std::span<const Extent> needs() const override { return stream_->needs(); }
+  Result<void> feed(const Extent& extent, ByteSpan bytes) override {
+    const auto made = stream_->feed(extent, bytes, out_);
+    if (!made) return propagate(made);
+    out_ = out_.subspan(*made);
+    return {};
+  }
+  Result<void> finish() override { return stream_->finish(); }
+
+ private:
+  std::unique_ptr<MakingStream> stream_;
+  MutableByteSpan out_;
 };
 
 }  // namespace
 
 std::unique_ptr<MakingMachine> InflateMaker::start(MutableByteSpan out) const {
-  return std::make_unique<InflateMachine>(packed_, crc_, name_, out);
+  return std::make_unique<InflateMachine>(stream(out.size()), out);
+}
+
+std::unique_ptr<MakingStream> InflateMaker::stream(std::uint64_t length) const {
+  return std::make_unique<InflateStream>(packed_, crc_, name_, length);
 }
 
 }  // namespace espalier

@@ -12,9 +12,9 @@
 
 namespace espalier {
 
-/// Inflates the deflate stream at `packed`. It stops one byte beyond the size of its output, so a
-/// stream that grows a thousandfold costs nothing. finish() gives kForeignInvalid if the stream has
-/// another size or CRC-32 than the archive says.
+/// Inflates the deflate stream at `packed`, as a whole or as a stream. It stops one byte beyond the
+/// size of its output, so a stream that grows a thousandfold costs nothing. finish() gives
+/// kForeignInvalid if the stream has another size or CRC-32 than the archive says.
 class InflateMaker final : public FileMaker {
  public:
   /// `name` is the entry's, for messages. Without a `crc`, none is checked.
@@ -22,6 +22,7 @@ class InflateMaker final : public FileMaker {
       : packed_(packed), crc_(crc), name_(std::move(name)) {}
 
   std::unique_ptr<MakingMachine> start(MutableByteSpan out) const override;
+  std::unique_ptr<MakingStream> stream(std::uint64_t length) const override;
   bool has_checksum() const override { return crc_.has_value(); }
 
  private:

@@ -142,6 +142,18 @@ TEST_CASE("A made file is read in order by one pass, also by threads") {
     CHECK(code_of(made.read(length, 1)) == ErrorCode::kTruncated);
     CHECK(made.read(length, 0) == true);
   }
+  // A thread that comes late does not begin another pass: its chunk waits.
+  const Made late(80 * kMiB);
+  late.source->announce({0, 0, 80 * kMiB});
+  for (std::uint64_t at = 0; at < 80; ++at) {
+    if (at != 1 && at != 5 && at != 6) CHECK(late.read(at * kMiB, kMiB) == true);
+  }
+  for (const std::uint64_t at : {6, 1, 5}) CHECK(late.read(at * kMiB, kMiB) == true);
+  CHECK(late.counts.streams == 1);
+  // Others do not.
+  CHECK(late.read(3 * kMiB, kMiB) == true);
+  CHECK(late.counts.streams == 2);
+
   const Made made(80 * kMiB);
   made.source->announce({0, kMiB, 79 * kMiB});
   std::atomic<std::uint64_t> next = 1;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <deque>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -12,16 +11,15 @@
 #include "espalier/base/checked.h"
 #include "espalier/base/counted.h"
 #include "espalier/native/huge_pages.h"
+#include "espalier/native/kept_end.h"
 
 namespace espalier {
 namespace {
 
 // Bytes read at once for a maker when its file is not mapped.
 constexpr std::uint64_t kFeedBytes = std::uint64_t{4} << 20;
-// What a stream is made in.
-constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
-// The end of a file that is kept: threads read its chunks in almost their order.
-constexpr std::uint64_t kKeptOfFile = std::uint64_t{32} << 20;
+// What check_made_file() makes at once.
+constexpr std::size_t kPartBytes = std::size_t{1} << 20;
 // Passes over a file before all of it is kept. Several commands need two.
 constexpr unsigned kMostPasses = 4;
 
@@ -106,14 +104,12 @@ class MadeSource final : public Source, private MadeMemory::User {
     if (scratch.size() < length) {
       return fail(ErrorCode::kInvalidArgument, "there is no memory to read a made file into");
     }
-    copy_kept(extent.offset, scratch.first(length));
-    memory_->use(self, blocks_.size() * kBlockBytes);
+    self.kept_.copy(extent.offset, scratch.first(length));
+    memory_->use(self, kept_.memory());
     return ByteSpan(scratch.first(length));
   }
 
  private:
-  using Block = std::unique_ptr<std::byte[]>;
-
   // Makes the file until it has `extent`.
   Result<void> reach(const Extent& extent) {
     if (problem_) return tl::unexpected<Error>(*problem_);
@@ -127,35 +123,35 @@ class MadeSource final : public Source, private MadeMemory::User {
   }
 
   Result<void> make_until(const Extent& extent) {
-    if (!run_ || extent.offset < first_) {
+    const std::uint64_t made =
+        std::max(extent.offset, std::min(extent.offset + extent.length, kept_.end()));
+    if (!run_ || !kept_.has({0, extent.offset, made - extent.offset})) {
       if (auto ok = begin(); !ok || whole_) return ok;
     }
-    if (entry_.length > kKeptOfFile && !is_checked_ && !is_end_coming_) {
+    if (entry_.length > KeptEnd::kKept && !is_checked_ && !is_end_coming_) {
       if (auto ok = check_made_file(entry_, *files_, [](auto) { return Result<void>{}; }); !ok) {
         return ok;
       }
       is_checked_ = true;
     }
     const std::uint64_t end =
-        entry_.length <= kKeptOfFile ? entry_.length : extent.offset + extent.length;
-    while (made_ < end) {
-      const auto made = run_->make(room(extent.offset));
-      if (!made) return propagate(made);
-      if (*made == 0) break;
-      made_ += *made;
+        entry_.length <= KeptEnd::kKept ? entry_.length : extent.offset + extent.length;
+    while (kept_.end() < end) {
+      const auto more = run_->make(kept_.room(extent.offset));
+      if (!more) return propagate(more);
+      if (*more == 0) break;
+      kept_.add(*more);
     }
-    if (made_ < end || made_ == entry_.length) {
-      if (is_finished_) return {};
-      if (auto ok = run_->finish(); !ok) return ok;
-      is_finished_ = is_checked_ = true;
-    }
+    if (is_finished_ || (kept_.end() >= end && kept_.end() < entry_.length)) return {};
+    if (auto ok = run_->finish(); !ok) return ok;
+    is_finished_ = is_checked_ = true;
     return {};
   }
 
   // Begins a pass, or makes all of the file.
   Result<void> begin() {
     drop();
-    const bool is_long = entry_.length > kKeptOfFile;
+    const bool is_long = entry_.length > KeptEnd::kKept;
     auto stream =
         is_long && ++passes_ > kMostPasses ? nullptr : entry_.maker->stream(entry_.length);
     if (!stream) return make_whole();
@@ -163,38 +159,9 @@ class MadeSource final : public Source, private MadeMemory::User {
     return {};
   }
 
-  // Where the next bytes go. Gives up blocks that no read is likely to need; not from `needed` on.
-  MutableByteSpan room(std::uint64_t needed) {
-    const std::uint64_t kept = made_ - std::min(made_, kKeptOfFile);
-    while (!blocks_.empty() && first_ + kBlockBytes <= std::min(needed, kept)) {
-      spare_ = std::move(blocks_.front());
-      blocks_.pop_front();
-      first_ += kBlockBytes;
-    }
-    const auto used = static_cast<std::size_t>(made_ - first_);
-    if (used == blocks_.size() * kBlockBytes) {
-      blocks_.push_back(spare_ ? std::move(spare_)
-                               : std::make_unique_for_overwrite<std::byte[]>(kBlockBytes));
-    }
-    return MutableByteSpan(blocks_.back().get(), kBlockBytes).subspan(used % kBlockBytes);
-  }
-
-  void copy_kept(std::uint64_t offset, MutableByteSpan out) const {
-    auto at = static_cast<std::size_t>(offset - first_);
-    while (!out.empty()) {
-      const std::size_t in_block = at % kBlockBytes;
-      const std::size_t length = std::min(out.size(), kBlockBytes - in_block);
-      std::memcpy(out.data(), blocks_[at / kBlockBytes].get() + in_block, length);
-      out = out.subspan(length);
-      at += length;
-    }
-  }
-
   void drop() {
     run_.reset();
-    blocks_.clear();
-    spare_.reset();
-    first_ = made_ = 0;
+    kept_.begin_at(0);
     is_finished_ = false;
   }
 
@@ -205,9 +172,7 @@ class MadeSource final : public Source, private MadeMemory::User {
     if (is_finished_) {
       drop();
     } else {
-      blocks_.clear();
-      spare_.reset();
-      first_ = made_;
+      kept_.begin_at(kept_.end());
     }
     return true;
   }
@@ -254,12 +219,9 @@ class MadeSource final : public Source, private MadeMemory::User {
   mutable std::mutex mutex_;  // of all below
   std::optional<Error> problem_;
   std::shared_ptr<std::byte[]> whole_;
-  // Or the pass that is under way: the file from `first_` to `made_`.
+  // Or the pass that is under way.
   std::optional<Run> run_;
-  std::deque<Block> blocks_;
-  Block spare_;
-  std::uint64_t first_ = 0;
-  std::uint64_t made_ = 0;
+  KeptEnd kept_;
   bool is_finished_ = false;
   bool is_checked_ = false;
   unsigned passes_ = 0;
@@ -276,9 +238,9 @@ std::shared_ptr<const Source> make_source(const FileEntry& entry,
 Result<void> check_made_file(const FileEntry& entry, const Source& files,
                              const std::function<Result<void>(std::uint64_t)>& made) {
   Run run(entry.maker->stream(entry.length), files);
-  const auto scratch = std::make_unique_for_overwrite<std::byte[]>(kBlockBytes);
+  const auto scratch = std::make_unique_for_overwrite<std::byte[]>(kPartBytes);
   for (;;) {
-    const auto bytes = run.make({scratch.get(), kBlockBytes});
+    const auto bytes = run.make({scratch.get(), kPartBytes});
     if (!bytes) return propagate(bytes);
     if (*bytes == 0) return run.finish();
     if (auto ok = made(*bytes); !ok) return ok;

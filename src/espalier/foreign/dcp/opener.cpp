@@ -72,8 +72,8 @@ void DcpOpener::order_items() {
     } else if (!item.transform.empty()) {
       problem =
           item_error("it was written with the extension '" + std::string(item.transform) +
-                         "', which is not supported; load the checkpoint with torch and save it "
-                         "without extensions",
+                         "', which is not supported; save the checkpoint without extensions where it "
+                         "was made",
                      ErrorCode::kUnsupportedFeature);
     } else if (file.name.ends_with(".safetensors")) {
       problem =

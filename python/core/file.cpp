@@ -227,8 +227,7 @@ class File {
     const AllNotes notes = all_notes(file_.checkpoint().catalog());
     nb::list listed;
     for (const Note& note : notes.listed) {
-      listed.append(nb::make_tuple(note_kind_name(note.kind),
-                                   text(note.path, "backslashreplace"),
+      listed.append(nb::make_tuple(note_kind_name(note.kind), text(note.path, "backslashreplace"),
                                    text(note.message, "backslashreplace")));
     }
     return nb::make_tuple(notes.count, listed);

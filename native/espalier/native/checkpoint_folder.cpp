@@ -37,7 +37,8 @@ constexpr Folder kFolders[] = {
     {".zgroup", kZarr},
     {".zarray", kZarr},
     {"Manifest.json",
-     "it is a model of Core ML (.mlpackage), which is not read; save the weights of the model that it "
+     "it is a model of Core ML (.mlpackage), which is not read; save the weights of the model that "
+     "it "
      "was made of"},
     {"saved_model.pb",
      "it is a SavedModel of TensorFlow; read its variables with "
@@ -66,8 +67,8 @@ std::vector<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
-// A folder in it that is a checkpoint of Orbax: its CheckpointManager makes one for each step, with a
-// folder for each item.
+// A folder in it that is a checkpoint of Orbax: its CheckpointManager makes one for each step, with
+// a folder for each item.
 std::optional<std::string> find_orbax_step(const fs::path& folder,
                                            const std::vector<std::string>& names) {
   std::error_code error;

@@ -21,15 +21,18 @@ struct OtherArchive {
 // The first one whose name an entry has counts.
 constexpr OtherArchive kOtherArchives[] = {
     {"model.weights.h5",
-     "it is a Keras model (.keras); unpack it (unzip FILE), load the arrays of model.weights.h5 with "
+     "it is a Keras model (.keras); unpack it (unzip FILE), load the arrays of model.weights.h5 "
+     "with "
      "h5py and save them with espalier.save()"},
     {"serialized_exported_program.json", kExported},
     {"archive_format", kExported},
     {".tflite",
-     "it is a zip archive of TensorFlow Lite models, such as a task of MediaPipe (.task); unpack it "
+     "it is a zip archive of TensorFlow Lite models, such as a task of MediaPipe (.task); unpack "
+     "it "
      "first: unzip FILE"},
     {"TF_LITE_PREFILL_DECODE",
-     "it is a task of MediaPipe (.task) with a model of TensorFlow Lite; unpack it first: unzip FILE"},
+     "it is a task of MediaPipe (.task) with a model of TensorFlow Lite; unpack it first: unzip "
+     "FILE"},
     {".dist-info/WHEEL", "it is a Python wheel; install it with pip"},
     {"[Content_Types].xml", "it is an office document"},
     {".npy",

@@ -22,7 +22,8 @@ bool begins_like_ours(ByteSpan front) {
 }
 
 bool is_zero(ByteSpan front) {
-  return std::all_of(front.begin(), front.end(), [](std::byte byte) { return byte == std::byte{0}; });
+  return std::all_of(front.begin(), front.end(),
+                     [](std::byte byte) { return byte == std::byte{0}; });
 }
 
 }  // namespace

@@ -87,7 +87,8 @@ constexpr Named kNamed[] = {
      "it is a graph of TensorFlow; read the variables beside it with "
      "tf.train.load_checkpoint(\"variables/variables\") and save them with espalier.save()"},
     {".mlmodel",
-     "it is a model of Core ML, which is not read; save the weights of the model that it was made of"},
+     "it is a model of Core ML, which is not read; save the weights of the model that it was made "
+     "of"},
 };
 
 // A block of the user's may stand before the file: of 512 bytes, or of twice as much, and so on.

@@ -19,7 +19,8 @@ struct Note {
     kLoss = 0,
     /// Nothing is missing, but something may not be what it seems.
     kWarning = 1,
-    /// The program that this format belongs to would import or call what the file names, which may be
+    /// The program that this format belongs to would import or call what the file names, which may
+    /// be
     /// anything. Nothing was run here.
     kCode = 2,
   };
@@ -43,8 +44,8 @@ constexpr std::string_view note_kind_name(Note::Kind kind) {
 /// first, whenever they are added.
 class Notes {
  public:
-  /// Of kCode, and of all other kinds together. Stops a file that is made to be noted a million times
-  /// from filling memory and screens, and from hiding notes of kCode behind others.
+  /// Of kCode, and of all other kinds together. Stops a file that is made to be noted a million
+  /// times from filling memory and screens, and from hiding notes of kCode behind others.
   static constexpr std::size_t kMaxListed = 1000;
 
   void add(Note note) {

@@ -670,7 +670,7 @@ class DcpJoiner {
   std::map<Slot, Node> slots_;
   std::vector<std::uint32_t> is_flat_;  // entries that stand under their names; sorted
   std::vector<Found> found_;
-  std::set<std::string> code_;  // messages of notes on it
+  std::set<std::string> code_;                   // messages of notes on it
   std::map<std::uint32_t, std::uint64_t> lost_;  // entries by the file that is missing
   std::map<std::uint32_t, NodeCopier> copiers_;  // by item
   std::vector<std::string_view> texts_;

@@ -176,7 +176,8 @@ class TorchReader final : public ContentReader {
       return propagate(graph);
     }
     if (graph->size() != bytes->size()) {
-      const std::string rest = describe_rest(bytes->subspan(static_cast<std::size_t>(graph->size())));
+      const std::string rest =
+          describe_rest(bytes->subspan(static_cast<std::size_t>(graph->size())));
       return fail(code, "the pickle goes on after its end" + rest, offset + graph->size());
     }
     auto tables =

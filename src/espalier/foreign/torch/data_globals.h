@@ -6,8 +6,8 @@
 
 namespace espalier {
 
-/// Whether naming or calling this runs nothing but the constructor of a plain value, of Python, NumPy
-/// or PyTorch. All other names are noted as code. A call of such a name is noted, too, if its
+/// Whether naming or calling this runs nothing but the constructor of a plain value, of Python,
+/// NumPy or PyTorch. All other names are noted as code. A call of such a name is noted, too, if its
 /// arguments are not those that its own library writes.
 bool is_data_global(PickleGlobal global);
 

@@ -61,12 +61,17 @@ void espalier_tree_info(Tree* tree, Info* out) {
 
 std::uint32_t espalier_note(Tree* tree, std::uint32_t i, Failure* out) {
   const Catalog& catalog = tree->checkpoint.catalog();
-  for (const FileEntry& file : catalog.files()) {
-    if (!file.problem || i-- != 0) continue;
-    *out = failure_of(*file.problem);
-    return 1;
-  }
   const auto listed = catalog.notes().listed();
+  // Code comes before the files that cannot be read, and all else after them.
+  if (const std::size_t code = catalog.notes().code().size(); i >= code) {
+    i -= static_cast<std::uint32_t>(code);
+    for (const FileEntry& file : catalog.files()) {
+      if (!file.problem || i-- != 0) continue;
+      *out = failure_of(*file.problem);
+      return 1;
+    }
+    i += static_cast<std::uint32_t>(code);
+  }
   if (i >= listed.size()) return 0;
   out->path = text_of(listed[i].path);
   out->message = text_of(listed[i].message);

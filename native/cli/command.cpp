@@ -4,6 +4,7 @@
 
 #include "key_maps.h"
 #include "mapped_files.h"
+#include "notes.h"
 #include "text.h"
 #include "urls.h"
 
@@ -97,7 +98,13 @@ Result<CheckpointFile> open_file(const std::string& file, const CommonOptions& o
   auto opened = is_url(file)      ? open_url(file, open)
                 : options.no_mmap ? CheckpointFile::open(file, open)
                                   : open_mapped(file, open);
-  if (!opened || options.map.names.empty()) return opened;
+  if (!opened) return opened;
+  // What a map makes of a file has no notes, so a command cannot list them.
+  const bool is_listed = options.code == CommonOptions::Code::kListed && options.map.names.empty();
+  if (options.code != CommonOptions::Code::kSilent && !is_listed) {
+    tell_code(shown_name(file), opened->checkpoint().catalog());
+  }
+  if (options.map.names.empty()) return opened;
   return open_through_map(*opened, options.map, open);
 }
 

@@ -76,6 +76,9 @@ struct CommonOptions {
   bool nest = false;
   bool json = false;
   bool quiet = false;
+  /// What opening a checkpoint prints if it names code: see open_file().
+  enum class Code : std::uint8_t { kTell, kListed, kSilent };
+  Code code = Code::kTell;
   /// Of the commands that show a checkpoint through a map.
   MapOptions map = {};
 };
@@ -107,7 +110,10 @@ inline constexpr const char* kReadingGroup = "Reading";
 /// ("input" or "output"), and for a URL to write to.
 [[nodiscard]] Result<void> check_file_name(const std::string& file, const char* stream);
 
-/// Opens a checkpoint: a file, or a URL (see urls.h).
+/// Opens a checkpoint: a file, or a URL (see urls.h). If the program that its format belongs to
+/// would run something of it (Note::Kind::kCode), says so on standard error, once for each file. It
+/// is done here so that no command can forget it. A command with Code::kListed prints all notes
+/// itself, and one with kSilent must print nothing.
 [[nodiscard]] Result<CheckpointFile> open_file(const std::string& file,
                                                const CommonOptions& options);
 

@@ -49,7 +49,9 @@ bool is_harmless(std::string_view path) {
 Outcome print_paths(const PathOptions& options, Output& out) {
   // The Tab key must neither wait for a server nor send it a token.
   if (is_url(options.file)) return ExitCode::kOk;
-  const auto file = open_file(options.file, options.common);
+  CommonOptions common = options.common;
+  common.code = CommonOptions::Code::kSilent;
+  const auto file = open_file(options.file, common);
   if (!file) return ExitCode::kOk;
   const std::size_t slash = options.begin.rfind('/');
   const auto parent =

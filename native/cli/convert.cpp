@@ -56,7 +56,7 @@ tl::expected<Written, Failure> convert(const Route& route, SaveFormat format,
                                        const ConvertOptions& options) {
   auto content = read_content(route.source, options.common, carried_tree(format, options), true);
   if (!content) return tl::unexpected<Failure>(std::move(content.error()));
-  tell_losses(route.source, content->file.checkpoint().catalog());
+  tell_losses(shown_name(route.source), content->file.checkpoint().catalog());
   if (format == SaveFormat::kEspalier && !options.write.no_metadata) {
     if (auto ok = keep_foreign_header(*content); !ok) return about(route.source, ok);
   }

@@ -9,6 +9,7 @@
 #include "command.h"
 #include "json_writer.h"
 #include "key_maps.h"
+#include "notes.h"
 #include "progress.h"
 #include "selection.h"
 #include "several_files.h"
@@ -37,6 +38,8 @@ struct DoctorOptions {
 };
 
 struct Examination {
+  /// What the file's own program would run: no finding of the numbers, and told before them.
+  std::uint64_t code = 0;
   std::vector<Finding> findings;
   std::uint64_t tensors = 0;
   std::uint64_t bytes = 0;
@@ -132,6 +135,7 @@ Result<Examination> examine(const CheckpointFile& file, const std::vector<std::u
 
 std::string summary_of(const Examination& examination) {
   std::string text;
+  if (examination.code > 0) text = counted(examination.code, "name") + " of code";
   for (const Severity severity : {Severity::kFault, Severity::kWarning, Severity::kNote}) {
     const std::uint64_t count = examination.count(severity);
     if (count == 0) continue;
@@ -150,7 +154,9 @@ std::string summary_of(const Examination& examination) {
   return text;
 }
 
-void print_text(Output& out, const DoctorOptions& options, const Examination& examination) {
+void print_text(Output& out, const DoctorOptions& options, const Catalog& catalog,
+                const Examination& examination) {
+  print_code(out, catalog);
   std::map<HealthRule, std::size_t> counts;
   for (const Finding& finding : examination.findings) {
     if (options.common.quiet && finding.severity == Severity::kNote) continue;
@@ -170,9 +176,11 @@ void print_text(Output& out, const DoctorOptions& options, const Examination& ex
   out.print("{}: {}\n", escaped(shown_name(options.file)), summary_of(examination));
 }
 
-void write_json(JsonWriter& json, const DoctorOptions& options, const Examination& examination) {
+void write_json(JsonWriter& json, const DoctorOptions& options, const Catalog& catalog,
+                const Examination& examination) {
   json.begin_object();
   json.member("file", shown_name(options.file));
+  write_code(json, catalog);
   json.member("tensors", examination.tensors);
   json.member("bytes", examination.bytes);
   json.member("placeholders", examination.placeholders);
@@ -203,10 +211,13 @@ Outcome run_on_file(const DoctorOptions& options, Output& out, JsonWriter* json)
   if (!nodes) return about(options.file, nodes);
   auto examination = examine(*file, *nodes, options.common.threads);
   if (!examination) return about(options.file, examination);
+  const Catalog& catalog = file->checkpoint().catalog();
+  // What a map makes of a file has no notes.
+  examination->code = std::max(catalog.notes().code().size(), told_code(shown_name(options.file)));
   if (json != nullptr) {
-    write_json(*json, options, *examination);
+    write_json(*json, options, catalog, *examination);
   } else {
-    print_text(out, options, *examination);
+    print_text(out, options, catalog, *examination);
   }
   const bool is_ill = examination->count(Severity::kFault) > 0 ||
                       examination->count(Severity::kWarning) > 0 ||
@@ -244,6 +255,7 @@ void add_doctor(CLI::App& app, Action& action) {
   options->common.map.checks_data = true;
   set_examples(*command,
                {"espalier doctor run.espalier", "espalier doctor run.espalier 'model/**' --json"});
+  options->common.code = CommonOptions::Code::kListed;
   command->callback([options, &action] {
     action = [options](Output& out) { return run_doctor(*options, out); };
   });

@@ -248,8 +248,12 @@ void add_ls(CLI::App& app, Action& action) {
   set_examples(*command, {"espalier ls run.espalier",
                           "espalier ls run.espalier 'model/**/weight' --sort size",
                           "espalier ls run.espalier optimizer --dtype bf16,f32 --larger 1MiB"});
-  command->callback(
-      [options, &action] { action = [options](Output& out) { return run_ls(*options, out); }; });
+  command->callback([options, &action] {
+    // --quiet prints no notes.
+    const bool lists_notes = options->common.json || !options->common.quiet;
+    if (lists_notes) options->common.code = CommonOptions::Code::kListed;
+    action = [options](Output& out) { return run_ls(*options, out); };
+  });
 }
 
 }  // namespace espalier::cli

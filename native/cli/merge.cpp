@@ -295,7 +295,7 @@ tl::expected<Merged, Failure> merge_all(const std::vector<std::string>& files,
     auto content = read_content(name, options.common,
                                 options.flat ? CarriedTree::kLeave : CarriedTree::kRestore, false);
     if (!content) return tl::unexpected<Failure>(std::move(content.error()));
-    tell_losses(name, content->file.checkpoint().catalog());
+    tell_losses(shown_name(name), content->file.checkpoint().catalog());
     // A carried tree has other nodes than its file, which has no hashes.
     if (!content->was_carried) add_hashes(content->file.state(), content->state, hashes);
     Value metadata = own_metadata(std::move(content->metadata));

@@ -156,6 +156,9 @@ void add_verify(CLI::App& app, Action& action) {
   set_examples(*command,
                {"espalier verify *.espalier", "espalier verify -q run.espalier && echo intact"});
   command->callback([options, &action] {
+    // --quiet prints no notes.
+    const bool lists_notes = options->common.json || !options->common.quiet;
+    if (lists_notes) options->common.code = CommonOptions::Code::kListed;
     action = [options](Output& out) { return run_verify(*options, out); };
   });
 }

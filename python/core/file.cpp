@@ -222,13 +222,12 @@ class File {
 
   std::string_view format() const { return format_name(file_.checkpoint().catalog().format()); }
 
-  // (number of notes, [(is a loss, path, message)])
+  // (number of notes, [(kind, path, message)])
   nb::tuple notes() const {
     const AllNotes notes = all_notes(file_.checkpoint().catalog());
     nb::list listed;
     for (const Note& note : notes.listed) {
-      listed.append(nb::make_tuple(note.kind == Note::Kind::kLoss,
-                                   text(note.path, "backslashreplace"),
+      listed.append(nb::make_tuple(note_kind_name(note.kind), text(note.path, "backslashreplace"),
                                    text(note.message, "backslashreplace")));
     }
     return nb::make_tuple(notes.count, listed);
@@ -474,7 +473,7 @@ void bind_file(nb::module_& module) {
       .def_prop_ro("digest", &File::digest)
       .def_prop_ro("format", &File::format)
       .def("notes", &File::notes,
-           nb::sig("def notes(self) -> tuple[int, list[tuple[bool, str, str]]]"))
+           nb::sig("def notes(self) -> tuple[int, list[tuple[Any, str, str]]]"))
       .def("prepare_update", &File::prepare_update, "nodes"_a, "memory"_a, "read_others"_a,
            "threads"_a, "progress"_a.none(), nb::call_guard<Call>())
       .def("verify", &File::verify, "progress"_a.none(), nb::call_guard<Call>(),

@@ -526,7 +526,7 @@ class Verify(Cli):
             self.assertRegex(line, r": ok \(\d+ tensors, \d+ CRC-32s of the zip archive, [^;]*\)$")
         # The storages of skip_data() have none; the other file has none at all.
         text = self.text("verify", foreign / "torch/files/training-skip-data.pt")
-        self.assertRegex(text, r": ok \(25 tensors, 6 CRC-32s .*\); 532 bytes of tensors have none, and were not checked\n$")
+        self.assertRegex(text, r": ok \(25 tensors, 6 CRC-32s .*\); 532 bytes of tensors have none, and were not checked\n")
         text = self.text("verify", foreign / "torch/files/training-without-crc.pt")
         self.assertIn("structure ok (25 tensors, 8.9 KiB); this file has no hashes and no checksums", text)
         content = bytearray((foreign / "torch/files/training.pt").read_bytes())
@@ -622,13 +622,24 @@ class BadInput(Cli):
                 archive.writestr(name, bytes(100))
             return contents.getvalue()
 
+        def hdf5(block):
+            return b"u" * block + b"\x89HDF\r\n\x1a\n" + bytes(50)
+
         for content, what in {
-                zipped("model.weights.h5"): "it is a Keras model",
+                zipped("model.weights.h5"): "it is a Keras model", zipped("p/archive_format"): "it is a program of torch.export",
+                zipped("serialized_exported_program.json"): "it is a program of torch.export",
+                zipped("face.tflite"): "a task of MediaPipe", zipped("TF_LITE_PREFILL_DECODE"): "a task of MediaPipe",
                 zipped("a.txt"): "it is a zip archive; unpack it first",
                 b"\x28\xb5\x2f\xfd" + bytes(50): "zstd -dc", b"\xfd7zXZ\0" + bytes(50): "xz -dc",
                 b"BZh9" + bytes(50): "bzip2 -dc", b"\x1f\x8b\x08" + bytes(50): "gzip -dc",
                 b"\x04\x22\x4d\x18" + bytes(50): "lz4 -dc", b"name" + bytes(253) + b"ustar" + bytes(300): "tar -xf",
-                b"\x89HDF\r\n\x1a\n" + bytes(50): "it is an HDF5 file",
+                hdf5(0): "it is an HDF5 file", hdf5(512): "it is an HDF5 file", hdf5(1024): "it is an HDF5 file",
+                hdf5(32768): "it is an HDF5 file", hdf5(513): "check that this is the right file",
+                b"MATLAB 5.0 MAT-file" + b" " * 109 + bytes(50): "it is a file of MATLAB",
+                b"MATLAB 7.3 MAT-file" + b" " * 493 + hdf5(0): "it is a file of MATLAB",
+                b"PAR1" + bytes(50): "Parquet", b"ARROW1\0\0" + bytes(50): "Arrow",
+                b"lmgg" + bytes(50): "it is a ggml file", b"fmgg\1\0\0\0" + bytes(50): "it is a ggml file",
+                b"tjgg\3\0\0\0" + bytes(50): "it is a ggml file", b"algg\1\0\0\0" + bytes(50): "it is a ggml file",
                 b"\x0c\xdb\x3a\x2a" + bytes(50): "it is a part of an Orbax checkpoint",
                 b'{"item_handlers": {}}': "it is a part of an Orbax checkpoint",
                 b"\x08\x08\x12\x07pytorch\x1a\x05" + bytes(50): "it is an ONNX model",
@@ -636,14 +647,20 @@ class BadInput(Cli):
                 b'model_checkpoint_path: "ckpt-1"\n': "it is a part of a TensorFlow checkpoint",
                 b'{"error": 404}': "it looks like JSON", b"<!DOCTYPE html>": "web page",
                 b"version https://git-lfs.github.com/spec/v1\n": "git lfs pull",
+                b"cat\ndog\nfox": "check that this is the right file",
                 b"hello, world": "check that this is the right file"}.items():
             self.expect_all(self.write(content), BAD_INPUT, what)
             self.assertIn("neither an Espalier nor a safetensors file; ", self.stderr)
+            # What executes a file is no advice for a file of a stranger.
+            self.assertNotRegex(self.stderr, r"load_model|saved_model\.load|joblib|allow_pickle|torch\.load|pickle\.load")
         for name, what in {"m.onnx": "it is an ONNX model", "ckpt-1.index": "it is a part of a TensorFlow checkpoint",
                            "ckpt-1.data-00000-of-00001": "it is a part of a TensorFlow checkpoint",
-                           "saved_model.pb": "it is a graph of TensorFlow"}.items():
+                           "saved_model.pb": "it is a graph of TensorFlow", "m.mlmodel": "it is a model of Core ML"}.items():
             pathlib.Path(self.new(name)).write_bytes(b"\0\0\x0e\x08\1" + bytes(50))
             self.expect_all(self.new(name), BAD_INPUT, what)
+        # Zeros alone are what a download left; a shard of zeros is one by its name.
+        pathlib.Path(self.new("ckpt-2.data-00000-of-00001")).write_bytes(bytes(1000))
+        self.expect_all(self.new("ckpt-2.data-00000-of-00001"), BAD_INPUT, "it is a part of a TensorFlow checkpoint")
         self.expect_all(self.write(zipped("model/data.pkl")), BAD_INPUT, "the pickle is damaged")
         self.expect_all(self.write(b"\x80\x02cposix\nsystem\nX\x02\0\0\0idq\0\x85R."), BAD_INPUT,
                         "would call posix.system")

@@ -204,7 +204,10 @@ class Exclude(Writing):
         files = pathlib.Path(__file__).resolve().parent.parent / "foreign/torch/files"
 
         def attributes(*options):
-            self.run_cli("extract", files / "training.pt", self.new("out.espalier"), "--force", *options)
+            self.run_cli("extract", files / "training.pt", self.new("out.espalier"), "--force", *options, expect=None)
+            self.assertEqual(self.code, OK)
+            # Its instances are of classes, which loading it with pickle would call.
+            self.assertIn("Loading this with pickle would call argparse.Namespace", self.stderr)
             lines = self.text("tree", "--metadata", self.new("out.espalier")).splitlines()
             return [line.split("\u2500 ")[1] for line in lines[1:4]]
 

@@ -37,7 +37,7 @@ def gguf():
 
 def metadata():
     """The .metadata of a distributed PyTorch checkpoint with a file for each of MANY processes."""
-    import folder_cases as dcp
+    import dcp_files as dcp
 
     cut = [dcp.box((i,), (1,)) for i in range(MANY)]
     storage = [(dcp.place("w", (i,)), dcp.info(0, 100, f"__{i}_0.distcp")) for i in range(MANY)]

@@ -659,8 +659,7 @@ TEST_CASE("Calls in the metadata are noted, and refused where there are no tenso
   folder.more = text("version") + call("posix", "system", text("true"));
   const auto file = folder.open();
   REQUIRE(file);
-  CHECK(notes(*file) ==
-        ": loading .metadata with pickle would call posix.system; here, nothing is called\n");
+  CHECK(notes(*file) == ": Loading this with pickle would call posix.system; nothing was run.\n");
   Folder bare;
   bare.add_value("v", call("posix", "system", text("true")));
   check_error(
@@ -729,7 +728,18 @@ TEST_CASE("A folder that is no checkpoint says what it is") {
   says("ckpt-1.data-00000-of-00001", "it holds a checkpoint of TensorFlow");
   says("__0_0.distcp", "without their .metadata");
   says("step-1.espalier", "open one of them, such as step-1.espalier");
+  says("zarr.json", "it is a zarr store");
+  says(".zgroup", "it is a zarr store");
+  says("Manifest.json", "it is a model of Core ML");
   says("readme", "a checkpoint is one file");
+  // Of Orbax's CheckpointManager: a folder for each step, with one for each item.
+  for (const char* mark : {"1000/_CHECKPOINT_METADATA", "1000/default/_METADATA"}) {
+    const fs::path inner = folder / fs::path(mark).filename();
+    fs::create_directories((inner / mark).parent_path());
+    REQUIRE(testing::write_whole(inner / mark, as_bytes(std::string_view("x"))));
+    check_error(CheckpointFile::open(inner), ErrorCode::kNotARegularFile, "",
+                "it holds checkpoints of Orbax; restore one, such as 1000, with orbax.checkpoint");
+  }
 }
 
 TEST_CASE("Only pickles of the right class look like a distributed checkpoint") {

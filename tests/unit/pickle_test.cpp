@@ -94,6 +94,7 @@ TEST_CASE("Pickles that no program writes are refused with a sentence") {
       {"has a text of 4,097 bytes for a name",
        "X\x01\0\0\0aX\x01\x10\0\0"s + times(4'097, "b") + "\x93.", ErrorCode::kForeignInvalid,
        "more than 4096 bytes"},
+      {"has a float in digits", "F1.5\n.", ErrorCode::kUnsupportedFeature, "decimal digits"},
       {"has an int that is none", "I1x\n.", ErrorCode::kForeignInvalid, "malformed"},
       {"has a string without its quote", "S'a\n.", ErrorCode::kForeignInvalid, "malformed"},
   };
@@ -133,7 +134,9 @@ TEST_CASE("Instances of Python 2 are made by a module of another name") {
         open("\x80\x02" + ("c"s + module) +
              "\n_reconstructor\n(cm\nC\ncbuiltins\nobject\nNtR}X\x01\0\0\0aK\x01sb."s);
     REQUIRE_MESSAGE(opened, opened.error().describe());
-    CHECK(opened->catalog().notes().count() == 0);
+    REQUIRE(opened->catalog().notes().count() == 1);
+    CHECK(opened->catalog().notes().code()[0].message ==
+          "Loading this with pickle would call m.C; nothing was run.");
     CHECK(opened->state().find(KeyView::of("a")));
   }
 }
@@ -172,8 +175,9 @@ TEST_CASE("What a call saw of a list or dict that grows afterwards is not shown 
        set + "h\0K\x02"
              "a0"s,
        1, Kind::kRecord, 1},
-      {"the state of an instance that stays", instance, 0, Kind::kRecord, 1},
-      {"the state of an instance that grows", instance + "h\0X\x01\0\0\0bK\x02s0"s, 0,
+      // One note is on its class.
+      {"the state of an instance that stays", instance, 1, Kind::kRecord, 1},
+      {"the state of an instance that grows", instance + "h\0X\x01\0\0\0bK\x02s0"s, 1,
        Kind::kRecord, 1},
   };
   const std::string tensor = "\x80\x02" + begin + layout + end;
@@ -355,6 +359,7 @@ TEST_CASE("Calls beside tensors are noted, wherever they hide") {
       {"thrown away in the middle", plain + call + "0", 1},
       {"as hooks", tensor(layout, "\x89", call), 1},
       {"in place of a bool", tensor(layout, call, "N"), 2},
+      {"as the name of nothing", plain + "cposix\nsystem\n\x86"s, 1},
       {"beside the dtype", array(dtype + call + "0"), 1},
       {"in the arguments of the dtype", array("cnumpy\ndtype\nX\x02\0\0\0f4"s + call + "\x86R"), 1},
       {"as what a factory would be", plain + "ccollections\ndefaultdict\n" + call + "\x85R\x86", 2},
@@ -367,9 +372,94 @@ TEST_CASE("Calls beside tensors are noted, wherever they hide") {
     CHECK(notes.count() == each.notes);
     if (each.notes == 0) continue;
     CHECK(std::any_of(notes.listed().begin(), notes.listed().end(), [](const Note& note) {
-      return note.message.find("would call posix.system") != std::string::npos;
+      return note.kind == Note::Kind::kCode &&
+             note.message.find(" posix.system") != std::string::npos;
     }));
   }
+}
+
+// Scanners read the first pickle alone, and a program that reads on runs the second.
+TEST_CASE("A pickle behind a pickle is told by what it names") {
+  const std::string first = "\x80\x02N."s;
+  const auto says = [&](const std::string& rest) { return open(first + rest).error().message; };
+  const std::string evil =
+      "\x80\x02"
+      "cposix\nsystem\nX\x02\0\0\0id\x85R."s;
+  const std::string code =
+      ", with another pickle, and loading that would import or call posix.system; nothing was run; "
+      "ask its author for a safetensors or .espalier file";
+  CHECK(says(evil) == "the file goes on for 26 bytes after its pickle" + code);
+  CHECK(says(first + evil) == "the file goes on for 30 bytes after its pickle" + code);
+  CHECK(says("\x80\x02"
+             "cposix\nsystem\n."s)
+            .ends_with(code));
+  CHECK(says(first) ==
+        "the file goes on for 4 bytes after its pickle, with another pickle; nothing was run; "
+        "ask its author for a safetensors or .espalier file");
+  CHECK(says("x") == "the file goes on for 1 byte after its pickle");
+}
+
+TEST_CASE("What is data is not noted as code, and no name beside it is taken for data") {
+  const auto is_noted = [](const std::string& module, const std::string& name) {
+    const auto opened = open("\x80\x02" + ("c" + module) + "\n" + name + "\n.");
+    REQUIRE(opened);
+    return opened->catalog().notes().code().size() == 1;
+  };
+  const std::pair<const char*, const char*> data[] = {
+      {"torch", "float32"},           {"torch", "bits1x8"},
+      {"torch", "HalfStorage"},       {"torch.cuda", "FloatTensor"},
+      {"torch", "per_tensor_affine"}, {"torch.distributed.checkpoint.metadata", "Metadata"},
+      {"numpy", "float64"},           {"numpy._core.multiarray", "scalar"},
+      {"__builtin__", "set"},         {"copy_reg", "_reconstructor"},
+      {"collections", "OrderedDict"}, {"pathlib", "PosixPath"}};
+  for (const auto& [module, name] : data) {
+    CAPTURE(name);
+    CHECK_FALSE(is_noted(module, name));
+    // The same name of another module, a part of it, and an attribute.
+    CHECK(is_noted("m", name));
+    if (!std::string_view(module).starts_with("torch.distributed.")) {
+      CHECK(is_noted(std::string(module) + "x", name));
+    }
+    CHECK(is_noted(module, std::string(name) + ".x"));
+    CHECK(is_noted(module, std::string(name).substr(1)));
+  }
+  CHECK(is_noted("builtins", ""));
+  CHECK(is_noted("builtins", "object bool"));
+  CHECK(is_noted("builtins", "eval"));
+  CHECK(is_noted("torch", "load"));
+}
+
+TEST_CASE("Notes on code come first, and no others take their places") {
+  Notes notes;
+  for (std::size_t i = 0; i < Notes::kMaxListed + 5; ++i)
+    notes.add({Note::Kind::kLoss, "", "lost"});
+  notes.add({Note::Kind::kCode, "", "first"});
+  notes.add({Note::Kind::kWarning, "", "doubtful"});
+  notes.add({Note::Kind::kCode, "", "second"});
+  CHECK(notes.count() == Notes::kMaxListed + 8);
+  CHECK(notes.listed().size() == Notes::kMaxListed + 2);
+  REQUIRE(notes.code().size() == 2);
+  CHECK(notes.listed()[0].message == "first");
+  CHECK(notes.listed()[1].message == "second");
+  CHECK(notes.listed()[2].message == "lost");
+  for (std::size_t i = 0; i < 2 * Notes::kMaxListed; ++i)
+    notes.add({Note::Kind::kCode, "", "more"});
+  CHECK(notes.code().size() == Notes::kMaxListed);
+  CHECK(notes.listed().size() == 2 * Notes::kMaxListed);
+}
+
+// A million names of eight kilobytes from two texts in the memo would be compared for hours.
+TEST_CASE("Names of code are bounded in number and in work") {
+  std::string many;
+  for (int i = 0; i < 3000; ++i) many += "cm\nC" + std::to_string(i) + "\n0";
+  const auto opened = open("\x80\x02" + many + "N.");
+  REQUIRE(opened);
+  CHECK(opened->catalog().notes().code().size() == Notes::kMaxListed);
+  const std::string text = "X\0\x10\0\0"s + times(4'096, "a");
+  const auto long_names = open("\x80\x04" + text + "\x94" + text + "\x94\x30\x30" +
+                               times(60'000, "h\0h\1\x93\x30"s) + "N.");
+  REQUIRE_FALSE(long_names);
+  CHECK(to_string(long_names.error().code) == to_string(ErrorCode::kLimitExceeded));
 }
 
 TEST_CASE("What is set on a value that is no instance becomes a record with the value") {
@@ -438,6 +528,28 @@ TEST_CASE("The name of a class may have 4,096 bytes") {
   CHECK(by_line->state().as_string() == name + "." + name);
   const std::string text = "X\0\x10\0\0"s + name;
   CHECK(open("\x80\x02" + text + text + "\x93."));
+}
+
+TEST_CASE("Pickles without a magic are known by how protocols 0 and 1 begin") {
+  const auto looks = [](std::string_view front) {
+    return looks_like_pickle(as_bytes(front), front.size());
+  };
+  for (const std::string& front :
+       {"(dp0\n."s, "(lp1\nI1\na."s, "}q\0."s, "]q\0K\1a."s, "cposix\nsystem\n(S'id'\ntR."s,
+        "(S'id'\niposix\nsystem\n."s, "ccollections\nOrderedDict\n)R."s,
+        "(i__main__\nThing\n(dp1\nb."s, "(cm.n\nC\no."s}) {
+    CAPTURE(front);
+    CHECK(looks(front));
+  }
+  for (const std::string& front :
+       {""s, "("s, "c"s, "cat\ndog\nfox\n"s, "cat and\ndog\n."s, "c\n\n."s, "c1\na\n."s, "}q\1."s,
+        "(data)"s, "hello, world"s, "import os\nprint\n("s}) {
+    CAPTURE(front);
+    CHECK_FALSE(looks(front));
+  }
+  const auto opened = open("(dp0\nS'a'\nI5\ns.");
+  REQUIRE(opened);
+  CHECK(opened->state().at("a")->as_int64() == 5);
 }
 
 TEST_CASE("The opcodes of protocol 0 and those of old classes") {

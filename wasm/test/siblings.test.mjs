@@ -206,8 +206,8 @@ test('the opener lists 1000 notes, and counts the others', async () => {
   assert.deepEqual(cut.notes.slice(1), checkpoint.notes)
 })
 
-test('a file that cannot be read is a loss, and comes first', async () => {
-  const notes = [['warning', 'a', 'the element type is a guess']]
+test('a file that cannot be read is a loss, and comes after code and before all else', async () => {
+  const notes = [['warning', 'a', 'the element type is a guess'], ['code', 'b', 'loading would call c']]
   const missing = "the checkpoint has bytes in this file, which is missing; put it beside the file that you opened, or pass the option 'siblings'"
   for (const [siblings, message, name] of [
     [() => undefined, `${missing} (code file_missing, in file second)`],
@@ -216,8 +216,10 @@ test('a file that cannot be read is a loss, and comes first', async () => {
     [() => ({ size: () => Promise.reject(new Error('no\tpower')), read: () => {} }), 'no\\x09power (code io_error, in file second)'],
   ]) {
     const checkpoint = await noted(notes, { siblings, name })
-    assert.equal(checkpoint.noteCount, 2)
-    assert.deepEqual(checkpoint.notes, [{ kind: 'loss', path: '', message }, { kind: 'warning', path: 'a', message: notes[0][2] }])
+    assert.equal(checkpoint.noteCount, 3)
+    assert.deepEqual(checkpoint.notes, [
+      { kind: 'code', path: 'b', message: notes[1][2] }, { kind: 'loss', path: '', message }, { kind: 'warning', path: 'a', message: notes[0][2] },
+    ])
   }
 })
 

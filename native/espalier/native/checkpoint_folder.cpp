@@ -1,6 +1,7 @@
 #include "espalier/native/checkpoint_folder.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -12,6 +13,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kDistributed = ".metadata";
+
+constexpr std::string_view kZarr =
+    "it is a zarr store, which is not read; save its arrays with espalier.save()";
 
 struct Folder {
   std::string_view name;  // of a file or folder in it, or with a '*' at its front the end of one
@@ -29,9 +33,16 @@ constexpr Folder kFolders[] = {
     {"_METADATA",
      "it is a checkpoint of Orbax; restore it with orbax.checkpoint and save it with "
      "espalier.save()"},
+    {"zarr.json", kZarr},
+    {".zgroup", kZarr},
+    {".zarray", kZarr},
+    {"Manifest.json",
+     "it is a model of Core ML (.mlpackage), which is not read; save the weights of the model that "
+     "it "
+     "was made of"},
     {"saved_model.pb",
-     "it is a SavedModel of TensorFlow; load it with tf.saved_model.load() and save its variables "
-     "with espalier.save()"},
+     "it is a SavedModel of TensorFlow; read its variables with "
+     "tf.train.load_checkpoint(\"variables/variables\") and save them with espalier.save()"},
     {"*.data-00000-of-00001",
      "it holds a checkpoint of TensorFlow; read it with tf.train.load_checkpoint() and save its "
      "tensors with espalier.save()"},
@@ -56,6 +67,20 @@ std::vector<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
+// A folder in it that is a checkpoint of Orbax: its CheckpointManager makes one for each step, with
+// a folder for each item.
+std::optional<std::string> find_orbax_step(const fs::path& folder,
+                                           const std::vector<std::string>& names) {
+  std::error_code error;
+  for (const std::string& name : names) {
+    for (const char* mark : {"_CHECKPOINT_METADATA", "_METADATA", "default/_METADATA",
+                             "default/manifest.ocdbt", "state/_METADATA"}) {
+      if (fs::exists(folder / name / mark, error)) return name;
+    }
+  }
+  return std::nullopt;
+}
+
 std::string describe(const fs::path& folder) {
   const auto names = names_in(folder);
   for (const Folder& kind : kFolders) {
@@ -66,6 +91,10 @@ std::string describe(const fs::path& folder) {
     });
     if (found == names.end()) continue;
     return std::string(kind.what) + (kind.what.ends_with(' ') ? *found : std::string());
+  }
+  if (const auto step = find_orbax_step(folder, names)) {
+    return "it holds checkpoints of Orbax; restore one, such as " + *step +
+           ", with orbax.checkpoint and save it with espalier.save()";
   }
   return "a checkpoint is one file, or a folder of torch.distributed.checkpoint with a .metadata";
 }

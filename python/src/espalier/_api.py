@@ -245,7 +245,7 @@ def _load(
     check_bool("exact", exact)
     opened = checkpoint._opened
     node, where = (opened.state, "") if at is None else find_path(checkpoint, opened.state, at)
-    checkpoint._tell_losses(where)
+    checkpoint._tell_notes(where)
     if like is None:
         if strict is not True or keys != "exact" or cast is not None:
             raise EspalierError("strict=, keys= and cast= say how a template is matched; pass like=")

@@ -26,8 +26,9 @@ Progress = bool | Callable[[int, int], object] | None
 class Note(NamedTuple):
     """What was noticed when a file of another format was opened."""
 
-    kind: Literal["loss", "warning"]
-    """A loss: the checkpoint lacks something that the file has. A warning: something may not be what it seems."""
+    kind: Literal["loss", "warning", "code"]
+    """A loss: the checkpoint lacks something that the file has. A warning: something may not be what it seems. Code: the
+    program that the file's format belongs to would import or call what it names; nothing was run here."""
     path: str
     """The key path that it is about; empty for the whole file."""
     message: str
@@ -389,7 +390,7 @@ class Node(_Handle):
     ) -> Any:
         """All below this node as Python objects: see espalier.load()."""
         _check_exact(exact, framework)
-        self._file._tell_losses(self.path)
+        self._file._tell_notes(self.path)
         return load_node(self._file, self._node, self.path, _checks(check), exact, framework, progress)
 
     def __repr__(self) -> str:
@@ -505,27 +506,36 @@ class Checkpoint:
 
     @property
     def notes(self) -> list[Note]:
-        """What the checkpoint lacks, or what may be wrong with it, although it opened: files that are missing, then the
-        first 1,000 notes of other kinds. An intact Espalier file has none.
+        """What the checkpoint lacks, or what may be wrong with it, although it opened: code that the file names, files that
+        are missing, then the first 1,000 notes of other kinds. An intact Espalier file has none.
         """
         _, listed = self._opened.notes()
-        return [Note("loss" if is_loss else "warning", path, message) for is_loss, path, message in listed]
+        return [Note(*note) for note in listed]
 
-    def _tell_losses(self, within: str = "") -> None:
-        """Warns, once, if a load of what is at the path `within` cannot give what the file has."""
+    def _tell_notes(self, within: str = "") -> None:
+        """Warns, once, of code that the file names, and if a load of what is at the path `within` cannot give what the
+        file has.
+        """
         if self._told or self.format == "espalier":
             return
         self._told = True
         count, listed = self._opened.notes()
-        losses = [f"{path}: {message}" if path else message for is_loss, path, message in listed
-                  if is_loss and (not path or not within or path == within or path.startswith(within + "/"))]  # fmt: skip
-        if losses:
-            import warnings
+        others = " (open(...).notes has all)" if count > 1 else ""
 
-            from ._errors import LossWarning
+        def warn(category: type[UserWarning], told: list[tuple[str, str]]) -> None:
+            if told:
+                import warnings
 
-            others = " (open(...).notes has all)" if count > 1 else ""
-            warnings.warn(f"{self.name}: {losses[0]}{others}", LossWarning, stacklevel=4)
+                path, message = told[0]
+                at = f"{path}: " if path else ""
+                warnings.warn(f"{self.name}: {at}{message}{others}", category, stacklevel=5)
+
+        from ._errors import CodeWarning, LossWarning
+
+        # Of the whole file: who loads a part of it would run all of it.
+        warn(CodeWarning, [(path, message) for kind, path, message in listed if kind == "code"])
+        warn(LossWarning, [(path, message) for kind, path, message in listed if kind == "loss"
+                           and (not path or not within or path == within or path.startswith(within + "/"))])  # fmt: skip
 
     @functools.cached_property
     def _attributes(self) -> Any:
@@ -597,7 +607,7 @@ class Checkpoint:
     ) -> Any:
         """The whole state as Python objects: see espalier.load()."""
         _check_exact(exact, framework)
-        self._tell_losses()
+        self._tell_notes()
         return load_node(self, self._opened.state, "", _checks(check), exact, framework, progress)
 
     def verify(self, *, progress: Progress = None) -> VerifyReport:

@@ -74,6 +74,12 @@ class LossWarning(UserWarning):
     """A file of another format has something that its checkpoint lacks. `Checkpoint.notes` lists all of it."""
 
 
+class CodeWarning(UserWarning):
+    """A file names code, which the program that its format belongs to would import or call. Nothing of it was run.
+    `Checkpoint.notes` lists all names.
+    """
+
+
 _UNSUPPORTED = {"unsupported_version", "unsupported_feature", "unsupported_codec", "unrepresentable"}
 _REQUESTS = {
     "invalid_key_path", "invalid_pattern", "wrong_kind", "invalid_slice", "invalid_argument", "invalid_tree",

@@ -10,6 +10,10 @@
 namespace espalier {
 namespace {
 
+constexpr std::string_view kExported =
+    "it is a program of torch.export (.pt2), which is not read; save the state_dict of its module "
+    "with espalier.save() where it was made";
+
 struct OtherArchive {
   std::string_view name_end;
   std::string_view what;
@@ -17,9 +21,18 @@ struct OtherArchive {
 // The first one whose name an entry has counts.
 constexpr OtherArchive kOtherArchives[] = {
     {"model.weights.h5",
-     "it is a Keras model (.keras); load it with keras.saving.load_model() and save its weights "
+     "it is a Keras model (.keras); unpack it (unzip FILE), load the arrays of model.weights.h5 "
      "with "
-     "espalier.save()"},
+     "h5py and save them with espalier.save()"},
+    {"serialized_exported_program.json", kExported},
+    {"archive_format", kExported},
+    {".tflite",
+     "it is a zip archive of TensorFlow Lite models, such as a task of MediaPipe (.task); unpack "
+     "it "
+     "first: unzip FILE"},
+    {"TF_LITE_PREFILL_DECODE",
+     "it is a task of MediaPipe (.task) with a model of TensorFlow Lite; unpack it first: unzip "
+     "FILE"},
     {".dist-info/WHEEL", "it is a Python wheel; install it with pip"},
     {"[Content_Types].xml", "it is an office document"},
     {".npy",

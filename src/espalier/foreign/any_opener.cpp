@@ -17,11 +17,13 @@ namespace {
 constexpr std::string_view kUnknown =
     "check that this is the right file and that its download is complete";
 
-bool looks_like_nothing(ByteSpan front) {
-  const std::size_t compared = std::min(front.size(), kMagic.size());
-  const bool zeros =
-      std::all_of(front.begin(), front.end(), [](std::byte byte) { return byte == std::byte{0}; });
-  return std::memcmp(front.data(), kMagic.data(), compared) != 0 && !zeros;
+bool begins_like_ours(ByteSpan front) {
+  return std::memcmp(front.data(), kMagic.data(), std::min(front.size(), kMagic.size())) == 0;
+}
+
+bool is_zero(ByteSpan front) {
+  return std::all_of(front.begin(), front.end(),
+                     [](std::byte byte) { return byte == std::byte{0}; });
 }
 
 }  // namespace
@@ -65,8 +67,10 @@ Result<void> AnyOpener::choose(ByteSpan front) {
   opener_ = is_foreign ? kind->make(options_) : make_own_opener(options_);
   if (!opener_) return fail(ErrorCode::kNotACheckpoint, "no format of this module");
   auto fed = opener_->feed({0, 0, front.size()}, front);
-  if (!fed && !is_foreign && looks_like_nothing(front)) {
+  if (!fed && !is_foreign && !begins_like_ours(front)) {
     const std::string_view what = describe_stranger(front, name_);
+    // The opener says what zeros are. A file of another format may be all zeros by its name alone.
+    if (what.empty() && is_zero(front)) return fed;
     fed.error().message = "neither an Espalier nor a safetensors file; ";
     fed.error().message += what.empty() ? kUnknown : what;
   }

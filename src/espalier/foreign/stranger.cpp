@@ -16,6 +16,13 @@ constexpr std::string_view kOnnx =
 constexpr std::string_view kTensorFlow =
     "it is a part of a TensorFlow checkpoint; read that with tf.train.load_checkpoint() and "
     "save its tensors with espalier.save()";
+constexpr std::string_view kHdf5 =
+    "it is an HDF5 file, as Keras and h5py write; load its arrays with h5py and save them with "
+    "espalier.save()";
+constexpr std::string_view kTable =
+    "it is a table of columns (Parquet or Arrow), as of a data set, and no checkpoint";
+constexpr std::string_view kGgml =
+    "it is a ggml file from before GGUF; convert it to GGUF with the tools of llama.cpp";
 
 struct Stranger {
   std::size_t offset;
@@ -35,9 +42,15 @@ constexpr Stranger kStrangers[] = {
     {0, "7z\xBC\xAF\x27\x1C", "it is a 7z archive; unpack it first: 7z x FILE"},
     {0, "Rar!\x1A\x07", "it is a RAR archive; unpack it first"},
     {257, "ustar", "it is a tar archive; unpack it first: tar -xf FILE"},
-    {0, "\x89HDF\r\n",
-     "it is an HDF5 file, as Keras and h5py write; load its arrays with h5py and save them with "
-     "espalier.save()"},
+    {0, "MATLAB ",
+     "it is a file of MATLAB (.mat); read its arrays with scipy.io.loadmat(), or with h5py from "
+     "version 7.3 on, and save them with espalier.save()"},
+    {0, "PAR1", kTable},
+    {0, "ARROW1", kTable},
+    {0, "lmgg", kGgml},
+    {0, "fmgg", kGgml},
+    {0, "tjgg", kGgml},
+    {0, "algg", kGgml},
     {0, "\x0C\xDB\x3A\x2A", kOrbax},
     {4, "TFL3",
      "it is a TensorFlow Lite model; read its tensors with tf.lite.Interpreter and save them with "
@@ -71,9 +84,21 @@ constexpr Named kNamed[] = {
     {".onnx", kOnnx},
     {".index", kTensorFlow},
     {".pb",
-     "it is a graph of TensorFlow; load its folder with tf.saved_model.load() and save its "
-     "variables with espalier.save()"},
+     "it is a graph of TensorFlow; read the variables beside it with "
+     "tf.train.load_checkpoint(\"variables/variables\") and save them with espalier.save()"},
+    {".mlmodel",
+     "it is a model of Core ML, which is not read; save the weights of the model that it was made "
+     "of"},
 };
+
+// A block of the user's may stand before the file: of 512 bytes, or of twice as much, and so on.
+bool is_hdf5(std::string_view text) {
+  constexpr std::string_view kMagic = "\x89HDF\r\n";
+  for (std::size_t at = 0; at < text.size(); at = at == 0 ? kLooked : 2 * at) {
+    if (text.substr(at).starts_with(kMagic)) return true;
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -86,6 +111,7 @@ std::string_view describe_stranger(ByteSpan front, std::string_view name) {
       return stranger.what;
     }
   }
+  if (is_hdf5(text)) return kHdf5;
   for (const Named& named : kNamed) {
     if (name.ends_with(named.end)) return named.what;
   }

@@ -7,6 +7,8 @@ namespace espalier {
 AllNotes all_notes(const Catalog& catalog) {
   AllNotes notes;
   const auto opener = catalog.notes().listed();
+  const auto code = catalog.notes().code();
+  notes.listed.assign(code.begin(), code.end());
   for (const FileEntry& file : catalog.files()) {
     if (!file.problem) continue;
     // What is wrong with one tensor is a note on it, too.
@@ -16,8 +18,9 @@ AllNotes all_notes(const Catalog& catalog) {
     });
     if (!is_noted) notes.listed.push_back({Note::Kind::kLoss, {}, file.problem->describe()});
   }
-  notes.count = notes.listed.size() + catalog.notes().count();
-  notes.listed.insert(notes.listed.end(), opener.begin(), opener.end());
+  notes.count = notes.listed.size() - code.size() + catalog.notes().count();
+  const auto others = opener.subspan(code.size());
+  notes.listed.insert(notes.listed.end(), others.begin(), others.end());
   return notes;
 }
 

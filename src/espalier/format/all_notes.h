@@ -16,8 +16,8 @@ struct AllNotes {
   std::vector<Note> listed;
 };
 
-/// The files of `catalog` that cannot be read, which the driver noticed, and then the notes of the
-/// opener.
+/// The notes of kCode; the files of `catalog` that cannot be read, which the driver noticed; and
+/// then the other notes of the opener.
 AllNotes all_notes(const Catalog& catalog);
 
 }  // namespace espalier

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,10 @@ struct Note {
     kLoss = 0,
     /// Nothing is missing, but something may not be what it seems.
     kWarning = 1,
+    /// The program that this format belongs to would import or call what the file names, which may
+    /// be
+    /// anything. Nothing was run here.
+    kCode = 2,
   };
   Kind kind = Kind::kWarning;
   /// Printed key path of the node concerned in the stored tree, where dotted names are not nested.
@@ -29,27 +34,43 @@ struct Note {
   friend bool operator==(const Note&, const Note&) = default;
 };
 
-/// The notes on one checkpoint: the first kMaxListed in full, and how many there are.
+/// "loss", "warning" or "code".
+constexpr std::string_view note_kind_name(Note::Kind kind) {
+  if (kind == Note::Kind::kCode) return "code";
+  return kind == Note::Kind::kLoss ? "loss" : "warning";
+}
+
+/// The notes on one checkpoint: how many there are, and the first in full. Those of kCode come
+/// first, whenever they are added.
 class Notes {
  public:
-  /// Stops a file that is made to be noted a million times from filling memory and screens.
+  /// Of kCode, and of all other kinds together. Stops a file that is made to be noted a million
+  /// times from filling memory and screens, and from hiding notes of kCode behind others.
   static constexpr std::size_t kMaxListed = 1000;
 
   void add(Note note) {
     ++count_;
-    if (is_listing()) listed_.push_back(std::move(note));
+    if (note.kind != Note::Kind::kCode) {
+      if (is_listing()) listed_.push_back(std::move(note));
+    } else if (code_ < kMaxListed) {
+      listed_.insert(listed_.begin() + static_cast<std::ptrdiff_t>(code_++), std::move(note));
+    }
   }
 
-  /// Whether the next one is listed. The path of a millionth note is not worth making.
-  bool is_listing() const { return listed_.size() < kMaxListed; }
+  /// Whether the next one that is not of kCode is listed. The path of a millionth note is not worth
+  /// making.
+  bool is_listing() const { return listed_.size() - code_ < kMaxListed; }
 
   /// All of them, listed or not.
   std::uint64_t count() const { return count_; }
   std::span<const Note> listed() const { return listed_; }
+  /// Those of kCode among the listed ones.
+  std::span<const Note> code() const { return std::span(listed_).first(code_); }
 
  private:
   std::uint64_t count_ = 0;
   std::vector<Note> listed_;
+  std::size_t code_ = 0;  // how many of the listed ones are of kCode
 };
 
 }  // namespace espalier

@@ -29,9 +29,10 @@ export function likelyOpener(name: string): Opener {
   return /\.(safetensors|gguf|msgpack)$/i.test(name) ? 'fullCore' : 'core'
 }
 
-/** A pickle of protocol 2 to 5. */
+/** As looks_like_pickle() of the core: protocols 2 to 5, and older ones, which have no magic. */
 function isPickle(front: Uint8Array): boolean {
-  return front[0] === 0x80 && front[1]! >= 2 && front[1]! <= 5
+  if (front[0] === 0x80) return front[1]! >= 2 && front[1]! <= 5
+  return /^(\(dp|\(lp|\(S'|[\]}]q\0|\(?[ci]([A-Za-z_.][\w.]{0,254}\n){2}[()\]}pq.cNo0])/.test(latin(front.subarray(0, 600)))
 }
 
 /** As looks_like_dcp() of the core: the `.metadata` of a distributed checkpoint of PyTorch. */

@@ -5,8 +5,11 @@ import type { Tree } from './tree.js'
 
 /** Something that the checkpoint lacks, or that may not be what it seems, although it opened. */
 export interface Note {
-  /** 'loss': the file has something that the checkpoint lacks. 'warning': nothing is missing, but something may be wrong. */
-  readonly kind: 'loss' | 'warning'
+  /**
+   * 'loss': the file has something that the checkpoint lacks. 'warning': nothing is missing, but something may be wrong.
+   * 'code': the program that the format belongs to would import or call what the file names; nothing was run here.
+   */
+  readonly kind: 'loss' | 'warning' | 'code'
   /**
    * Printed key path of the node concerned, '' for the whole file. It is a path of the tree that the file stores: with
    * the option `nest`, `get()` may not find it. What was lost has no node.
@@ -22,13 +25,14 @@ export interface Notes {
   readonly problems: readonly EspalierError[]
   /** All of them, listed or not. */
   readonly count: number
-  /** Files that cannot be read, then the first 1000 notes of the opener. */
+  /** Code, files that cannot be read, then the first 1000 other notes of the opener. */
   readonly listed: readonly Note[]
 }
 
 /** What espalier_note() says beside 0, which is the end. */
 const PROBLEM = 1
-const LOSS = 2
+const KINDS: readonly Note['kind'][] = ['loss', 'warning', 'code']
+const FIRST_KIND = 2
 
 /** The notes on an open file. */
 export function readNotes({ core, handle, info }: Tree): Notes {
@@ -45,7 +49,7 @@ export function readNotes({ core, handle, info }: Tree): Notes {
       count++
     } else {
       const { path, message } = readFailure(core.view, core.out)
-      listed.push({ kind: what === LOSS ? 'loss' : 'warning', path: core.text(path), message: core.text(message) })
+      listed.push({ kind: KINDS[what - FIRST_KIND] ?? 'warning', path: core.text(path), message: core.text(message) })
     }
   }
 }

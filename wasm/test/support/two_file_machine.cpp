@@ -28,7 +28,11 @@ Notes notes_of(const NodeRef& metadata) {
     const auto text = [note = list->child(i)](std::uint32_t part) {
       return std::string(*note.child(part).as_string());
     };
-    notes.add({text(0) == "loss" ? Note::Kind::kLoss : Note::Kind::kWarning, text(1), text(2)});
+    const std::string kind = text(0);
+    notes.add({kind == "loss"   ? Note::Kind::kLoss
+               : kind == "code" ? Note::Kind::kCode
+                                : Note::Kind::kWarning,
+               text(1), text(2)});
   }
   return notes;
 }

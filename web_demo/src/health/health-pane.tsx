@@ -2,6 +2,7 @@
 import type { Finding, HealthRule, Severity } from 'espalier'
 import { useState } from 'preact/hooks'
 import type { OpenFile } from '../data/open-file'
+import { NoteItem } from '../pane/notes'
 import { formatBytes } from '../ui/format'
 import { visible } from '../ui/visible'
 import { useExamination } from './examination'
@@ -28,6 +29,8 @@ const WORDS: readonly Severity[] = ['fault', 'warning', 'note']
 export function HealthPane({ file, onSelect }: HealthPaneProps) {
   const examination = useExamination(file)
   const { result, surveys, status } = examination.state
+  // No fault of the numbers, and worse than any: what the file's own program would run.
+  const code = file.checkpoint.notes.filter(({ kind }) => kind === 'code')
   const byRule = new Map<HealthRule, Finding[]>()
   for (const finding of result?.findings ?? []) {
     const list = byRule.get(finding.rule)
@@ -37,10 +40,17 @@ export function HealthPane({ file, onSelect }: HealthPaneProps) {
   return (
     <section class="health">
       <div role="status">
-        {result && <p class={`verdict is-${worstOf(result.findings)}`}>{summaryOf(result.findings)} <span class="quiet">{counted(surveys.length, 'tensor')} examined, {formatBytes(result.bytes)} read.</span></p>}
+        {result && <p class={`verdict is-${code.length > 0 ? 'fault' : worstOf(result.findings)}`}>{summaryOf(result.findings, code.length)} <span class="quiet">{counted(surveys.length, 'tensor')} examined, {formatBytes(result.bytes)} read.</span></p>}
         {status === 'running' && surveys.length > 0 && <p class="quiet">{counted(surveys.length, 'tensor')} so far</p>}
       </div>
       <ExaminationStatus examination={examination} />
+      {code.length > 0 && (
+        <section class="finding-group is-fault">
+          <h2><span class="severity is-fault">code</span> Would run when the file is loaded <span class="quiet">{code.length > 1 && code.length}</span></h2>
+          <ul>{code.slice(0, PAGE).map((note) => <NoteItem file={file} note={note} onSelect={onSelect} />)}</ul>
+          {code.length > PAGE && <p class="quiet">The notes on the file list all.</p>}
+        </section>
+      )}
       {[...byRule].map(([rule, findings]) => <RuleFindings key={rule} file={file} title={TITLES[rule]} findings={findings} onSelect={onSelect} />)}
     </section>
   )
@@ -93,7 +103,9 @@ function worstOf(findings: readonly Finding[]): Severity | 'well' {
   return findings[0]?.severity ?? 'well'
 }
 
-function summaryOf(findings: readonly Finding[]): string {
+function summaryOf(findings: readonly Finding[], code: number): string {
   const parts = WORDS.map((word) => [word, findings.filter(({ severity }) => severity === word).length] as const).filter(([, count]) => count > 0)
-  return parts.length === 0 ? 'Nothing found.' : `${parts.map(([word, count]) => counted(count, word)).join(', ')}.`
+  const texts = parts.map(([word, count]) => counted(count, word))
+  if (code > 0) texts.unshift(`${counted(code, 'name')} of code`)
+  return texts.length === 0 ? 'Nothing found.' : `${texts.join(', ')}.`
 }

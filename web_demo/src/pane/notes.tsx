@@ -25,7 +25,7 @@ export function Notes({ file, onSelect }: NotesProps) {
     <section class="notes" aria-labelledby="notes-title">
       <h2 id="notes-title">{formatExact(noteCount)} {noteCount === 1 ? 'note' : 'notes'} on this file</h2>
       <ul>
-        {notes.slice(0, most).map((note, i) => <Item key={i} file={file} note={note} onSelect={onSelect} />)}
+        {notes.slice(0, most).map((note, i) => <NoteItem key={i} file={file} note={note} onSelect={onSelect} />)}
       </ul>
       {left > 0
         ? <button type="button" onClick={() => setMost(most + MORE)}>Show more ({formatExact(left)} left)</button>
@@ -34,12 +34,13 @@ export function Notes({ file, onSelect }: NotesProps) {
   )
 }
 
-function Item({ file, note: { kind, path, message }, onSelect }: NotesProps & { readonly note: Note }) {
+/** One note: its kind, the node that it is about, and its sentence. */
+export function NoteItem({ file, note: { kind, path, message }, onSelect }: NotesProps & { readonly note: Note }) {
   const node = useMemo(() => notedNode(file.checkpoint, path), [file, path])
   const shown = <code>{visible(path)}</code>
   return (
     <li>
-      <span class={kind === 'loss' ? 'bad' : 'doubt'}>{kind}</span>:{' '}
+      <span class={kind === 'warning' ? 'doubt' : 'bad'}>{kind}</span>:{' '}
       {path && <>{node ? <button type="button" class="plain" onClick={() => onSelect(node.id)}>{shown}</button> : shown}: </>}
       {visible(message)}
     </li>

@@ -11,6 +11,9 @@
 #include "espalier/base/checked.h"
 #include "espalier/base/counted.h"
 #include "espalier/base/utf8.h"
+#include "espalier/foreign/pickle/named_code.h"
+#include "espalier/foreign/torch/data_globals.h"
+#include "espalier/foreign/torch/pickle_rest.h"
 #include "espalier/read/opening_machine.h"
 
 namespace espalier {
@@ -203,7 +206,12 @@ class Reader {
     if (!state || !storage) {
       return refuse("the pickle is not the metadata of a distributed checkpoint");
     }
-    count_calls();
+    NamedCode code(is_data_global);
+    if (auto named = code.add(graph_); !named) {
+      return refuse(std::move(named.error().message), {}, named.error().code);
+    }
+    code.add_to(notes_);
+    found_.calls = code.summary(true);
     for (std::size_t i = 0; i + 1 < members->size(); i += 2) {
       const auto name = text((*members)[i]).value_or("");
       const bool is_known = name == "state_dict_metadata" || name == "planner_data" ||
@@ -225,25 +233,6 @@ class Reader {
   static std::string shown(std::string_view text) {
     constexpr std::size_t kMost = 100;
     return "'" + std::string(text.substr(0, kMost)) + (text.size() > kMost ? "...'" : "'");
-  }
-
-  void count_calls() {
-    for (std::uint32_t i = 0; i < graph_.object_count(); ++i) {
-      const PickleRef ref = PickleRef::object(i);
-      if (!is(ref, PickleType::kCall)) continue;
-      const auto function = maker(ref);
-      const PickleGlobal called =
-          function ? *function : PickleGlobal{"", "what another call returns"};
-      const bool is_usual =
-          (called.module == "torch" && called.name == "Size") ||
-          (called.module == "torch" && called.name == "device") ||
-          (called.module == "torch.serialization" && called.name == "_get_layout") ||
-          (called.module.starts_with("torch.distributed.") &&
-           called.name == "_MEM_FORMAT_ENCODING") ||
-          (called.module == "collections" && called.name == "OrderedDict") || is_path(called);
-      if (is_usual) continue;
-      if (found_.call_count++ == 0) found_.first_call = called;
-    }
   }
 
   static bool is_path(const PickleGlobal& cls) {
@@ -636,10 +625,11 @@ Result<DcpMetadata> read_dcp_metadata(ByteSpan bytes, const Limits& limits, Note
   auto graph = run_pickle(bytes, 0);
   if (!graph) return propagate(graph);
   if (graph->size() != bytes.size()) {
+    const auto begin = static_cast<std::size_t>(graph->size());
     return fail(ErrorCode::kTrailingBytes,
-                "the file goes on for " + counted(bytes.size() - graph->size(), "byte") +
-                    " after its pickle",
-                graph->size());
+                "the file goes on for " + counted(bytes.size() - begin, "byte") +
+                    " after its pickle" + describe_rest(bytes.subspan(begin)),
+                begin);
   }
   return Reader(*graph, limits, notes).run();
 }

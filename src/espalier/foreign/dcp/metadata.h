@@ -83,10 +83,8 @@ struct DcpMetadata {
   std::optional<std::string_view> save_id = std::nullopt;
   std::vector<std::string_view> modules = {};
 
-  /// Functions that torch does not call here and loading the pickle would call: how many, and the
-  /// name of the first.
-  std::uint64_t call_count = 0;
-  PickleGlobal first_call = {};
+  /// What loading the pickle would call and is not data, if anything: "posix.system and 2 more".
+  std::optional<std::string> calls = std::nullopt;
 
   KeyView key(const DcpKey& key) const {
     return key.is_int ? KeyView::of(key.value)

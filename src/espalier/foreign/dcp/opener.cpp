@@ -69,11 +69,11 @@ void DcpOpener::order_items() {
     if (file.problem) {
       problem = file.problem;
     } else if (!item.transform.empty()) {
-      problem =
-          item_error("it was written with the extension '" + std::string(item.transform) +
-                         "', which is not supported; load the checkpoint with torch and save it "
-                         "without extensions",
-                     ErrorCode::kUnsupportedFeature);
+      problem = item_error(
+          "it was written with the extension '" + std::string(item.transform) +
+              "', which is not supported; save the checkpoint without extensions where it "
+              "was made",
+          ErrorCode::kUnsupportedFeature);
     } else if (file.name.ends_with(".safetensors")) {
       problem =
           item_error("it lies in " + file.name + ", which is a file of safetensors; open that",

@@ -16,6 +16,7 @@
 #include "espalier/foreign/dcp/boxes.h"
 #include "espalier/foreign/foreign_tensor.h"
 #include "espalier/foreign/node_copier.h"
+#include "espalier/foreign/pickle/named_code.h"
 #include "espalier/foreign/reader_error.h"
 #include "espalier/foreign/shards/joined_shards.h"
 #include "espalier/format/shape.h"
@@ -331,6 +332,11 @@ class DcpJoiner {
 
   void find(std::uint32_t number) {
     const DcpEntry& entry = metadata_.entries[number];
+    // Also of items that cannot be given: torch would load them.
+    if (entry.item) note_code(*entry.item, number);
+    for (const DcpBox& part : entry.boxes) {
+      if (part.item) note_code(*part.item, number);
+    }
     std::string problem;
     is_contradictory_ = false;
     if (entry.is_tensor) {
@@ -384,9 +390,21 @@ class DcpJoiner {
 
   void add_notes_of(std::uint32_t item, std::uint32_t number) {
     for (const Note& inner : items_[item].notes) {
-      std::string path = path_of(number);
-      if (!inner.path.empty()) path += "/" + inner.path;
-      parts_.notes.add({inner.kind, std::move(path), inner.message});
+      if (inner.kind != Note::Kind::kCode) add_note_of(inner, number);
+    }
+  }
+
+  void add_note_of(const Note& inner, std::uint32_t number) {
+    std::string path = path_of(number);
+    if (!inner.path.empty()) path += "/" + inner.path;
+    parts_.notes.add({inner.kind, std::move(path), inner.message});
+  }
+
+  // Thousands of items may name the same class.
+  void note_code(std::uint32_t item, std::uint32_t number) {
+    for (const Note& inner : items_[item].notes) {
+      if (inner.kind != Note::Kind::kCode) break;  // They come first.
+      if (code_.insert(inner.message).second) add_note_of(inner, number);
     }
   }
 
@@ -532,30 +550,17 @@ class DcpJoiner {
   }
 
   Result<void> check_calls() {
-    std::uint64_t calls = metadata_.call_count;
-    std::string first;
-    if (calls > 0) {
-      const auto [module, name] = metadata_.first_call;
-      constexpr std::size_t kMost = 100;
-      first = std::string(module.substr(0, kMost)) + (module.empty() ? "" : ".") +
-              std::string(name.substr(0, kMost));
-      parts_.notes.add({Note::Kind::kWarning,
-                        {},
-                        "loading .metadata with pickle would call " + first +
-                            (calls > 1 ? " and " + std::to_string(calls - 1) + " more" : "") +
-                            "; here, nothing is called"});
-    }
+    std::optional<std::string> calls = metadata_.calls;
     bool has_tensors = false;
     for (const DcpEntry& entry : metadata_.entries) has_tensors |= entry.is_tensor;
     for (const OpenedItem& item : items_) {
-      if (calls == 0) first = item.calls.first;
-      calls += item.calls.calls;
+      if (!calls && item.calls.calls > 0) calls = item.calls.first;
       has_tensors |= item.calls.tensors > 0;
     }
-    if (has_tensors || calls == 0) return {};
+    if (has_tensors || !calls) return {};
     return fail(ErrorCode::kForeignInvalid,
-                "this checkpoint holds no tensors, and loading it with torch would call " + first +
-                    "; do not load it unless you know what that does");
+                "this checkpoint holds no tensors, and loading it with torch would call " + *calls +
+                    "; nothing was run; " + std::string(kAskAuthor));
   }
 
   // --- Files -----------------------------------------------------------------------------------
@@ -665,6 +670,7 @@ class DcpJoiner {
   std::map<Slot, Node> slots_;
   std::vector<std::uint32_t> is_flat_;  // entries that stand under their names; sorted
   std::vector<Found> found_;
+  std::set<std::string> code_;                   // messages of notes on it
   std::map<std::uint32_t, std::uint64_t> lost_;  // entries by the file that is missing
   std::map<std::uint32_t, NodeCopier> copiers_;  // by item
   std::vector<std::string_view> texts_;

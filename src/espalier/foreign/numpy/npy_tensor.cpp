@@ -61,9 +61,8 @@ std::optional<Note> add_npy_tensor(TableBuilder& builder, const NpyArray& array,
     builder.placeholder(type);
     return Note{.kind = Note::Kind::kLoss,
                 .message =
-                    "this is an array of Python objects, which are stored as a pickle; "
-                    "load it with numpy.load(FILE, allow_pickle=True) if you trust the "
-                    "file, and save it as numbers"};
+                    "this is an array of Python objects, which are stored as a pickle that loading "
+                    "would run; ask its author for arrays of numbers"};
   }
   const bool is_empty = std::find(array.shape.begin(), array.shape.end(), 0) != array.shape.end();
   const bool is_strided = array.is_fortran && !is_empty && array.shape.size() > 1;

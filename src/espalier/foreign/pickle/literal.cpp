@@ -92,8 +92,6 @@ bool is_valid_line(PickleOp op, std::string_view line) {
       return line.size() <= kLongestNumber && is_decimal(line) && !line.ends_with('L');
     case PickleOp::kLong:
       return is_decimal(line);
-    case PickleOp::kFloat:  // No protocol that opens writes floats in digits.
-      return false;
     case PickleOp::kString:
       return line.size() >= 2 && line.front() == line.back() &&
              (line.front() == '\'' || line.front() == '"');

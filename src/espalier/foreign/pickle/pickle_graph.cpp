@@ -220,6 +220,17 @@ PickleGlobal PickleGraph::global(PickleRef ref) const {
   return {as_text(read_literal(bytes_, from.a).bytes), as_text(read_literal(bytes_, from.b).bytes)};
 }
 
+std::optional<PickleRef> PickleGraph::class_of(PickleRef ref) const {
+  PickleRef found = ref;
+  if (type(ref) == PickleType::kPersistent) {
+    const auto parts = tuple(persistent_id(ref));
+    if (parts.size() != 4 || !parts[0].is_literal()) return std::nullopt;
+    if (as_text(literal(parts[0]).bytes) != "module") return std::nullopt;
+    found = parts[1];
+  }
+  return type(found) == PickleType::kGlobal ? std::optional(found) : std::nullopt;
+}
+
 PickleRef PickleGraph::persistent_id(PickleRef ref) const { return refs_[object(ref).a]; }
 
 std::optional<PickleRef> PickleGraph::first_call() const {
@@ -228,6 +239,12 @@ std::optional<PickleRef> PickleGraph::first_call() const {
   });
   if (found == objects_.end()) return std::nullopt;
   return PickleRef::object(static_cast<std::uint32_t>(found - objects_.begin()));
+}
+
+bool PickleGraph::names_something() const {
+  return first_call() || std::any_of(objects_.begin(), objects_.end(), [](const Object& object) {
+           return object.type == PickleType::kGlobal;
+         });
 }
 
 PickleCall PickleGraph::call(PickleRef ref) const {

@@ -126,12 +126,17 @@ class PickleGraph {
   bool is_changed_since(PickleRef container, PickleRef user) const;
 
   PickleGlobal global(PickleRef ref) const;
+  /// The kGlobal that `ref` is, or stands for: PyTorch before 1.6 kept a class with its source, as
+  /// the persistent id ('module', class, file, source).
+  std::optional<PickleRef> class_of(PickleRef ref) const;
   /// The id of a kPersistent.
   PickleRef persistent_id(PickleRef ref) const;
   /// Of a kCall or a kNew.
   PickleCall call(PickleRef ref) const;
   /// The first kCall or kNew, whether or not anything refers to it.
   std::optional<PickleRef> first_call() const;
+  /// Whether it names any class or function, or calls something: no plain value does.
+  bool names_something() const;
 
  private:
   friend class PickleMachine;

@@ -336,6 +336,15 @@ class PickleMachine {
   }
 
   bool push_literal(PickleOp op) {
+    if (op == PickleOp::kFloat) {
+      error_ =
+          Error{ErrorCode::kUnsupportedFeature,
+                file_offset_ + at_,
+                {},
+                "the pickle has a float in decimal digits, as protocol 0 writes it; those of later "
+                "protocols are read"};
+      return false;
+    }
     if (form_of(op).is_line && !is_valid_line(op, as_text(argument()))) {
       return bad("a literal of protocol 0 is malformed");
     }

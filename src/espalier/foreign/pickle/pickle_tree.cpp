@@ -33,18 +33,12 @@ constexpr std::uint64_t kMadeBytesPerStep = 4;
 constexpr std::uint64_t kStepsPerField = 4;
 constexpr std::uint32_t kMaxStateNesting = 32;
 constexpr int kMaxFieldNesting = 8;
+constexpr std::string_view kGlobalLabel = "python.global";
 
 bool is_text(PickleType type) { return type == PickleType::kText || type == PickleType::kOldText; }
 
-// Modules of Python 2 have other names.
-std::string_view module_of(PickleGlobal global) {
-  if (global.module == "__builtin__") return "builtins";
-  if (global.module == "copy_reg") return "copyreg";
-  return global.module;
-}
-
 bool is(PickleGlobal global, std::string_view module, std::string_view name) {
-  return global.name == name && module_of(global) == module;
+  return global.name == name && module_of_global(global) == module;
 }
 
 // numpy's modules were renamed twice.
@@ -115,14 +109,16 @@ std::string whole_bytes(double value) {
 
 }  // namespace
 
-PickleTree::PickleTree(const PickleGraph& graph, const Limits& limits, Notes& notes)
+PickleTree::PickleTree(const PickleGraph& graph, const Limits& limits, Notes& notes,
+                       NamedCode::IsData is_data)
     : graph_(graph),
       limits_(limits),
       notes_(notes),
       known_(graph.object_count()),
       tensors_(graph.object_count()),
       is_explained_(graph.object_count()),
-      open_(graph.object_count()) {
+      open_(graph.object_count()),
+      code_(is_data) {
   // The metadata: its fields are set when its children are asked for.
   shapes_.push_back({.from = From::kFields, .kind = Kind::kDict});
 }
@@ -155,7 +151,7 @@ void PickleTree::count_steps(std::uint64_t steps) {
 }
 
 std::string_view PickleTree::name_of(PickleGlobal global) {
-  std::string name(module_of(global));
+  std::string name(module_of_global(global));
   return keep(name.append(1, '.').append(global.name));
 }
 
@@ -427,16 +423,9 @@ bool PickleTree::read_sizes(PickleRef ref, std::vector<std::uint64_t>& numbers) 
 }
 
 std::optional<PickleGlobal> PickleTree::global_of(PickleRef ref) const {
-  if (graph_.type(ref) == PickleType::kPersistent) {
-    // PyTorch before 1.6 kept a class with its source: ('module', class, file, source).
-    const auto parts = tuple(graph_.persistent_id(ref));
-    if (parts.size() != 4 || !parts[0].is_literal()) return std::nullopt;
-    if (as_text(graph_.literal(parts[0]).bytes) != "module") return std::nullopt;
-    if (graph_.type(parts[1]) != PickleType::kGlobal) return std::nullopt;
-    return graph_.global(parts[1]);
-  }
-  if (graph_.type(ref) != PickleType::kGlobal) return std::nullopt;
-  return graph_.global(ref);
+  const auto found = graph_.class_of(ref);
+  if (!found) return std::nullopt;
+  return graph_.global(*found);
 }
 
 // Shapes.
@@ -481,7 +470,7 @@ PickleShape PickleTree::shape_object(PickleRef ref) {
     case PickleType::kGlobal: {
       const PickleGlobal global = graph_.global(ref);
       if (const auto shape = shape_global(global)) return *shape;
-      return text(name_of(global), "python.global");
+      return text(name_of(global), kGlobalLabel);
     }
     case PickleType::kPersistent:
       return shape_persistent(ref);
@@ -558,8 +547,9 @@ std::optional<PickleShape> PickleTree::shape_python(PickleGlobal function, Pickl
       }
       const auto factory = global_of(args[0]);
       if (!factory) return std::nullopt;
-      const std::string name(module_of(*factory) == "builtins" ? std::string(factory->name)
-                                                               : std::string(name_of(*factory)));
+      const std::string name(module_of_global(*factory) == "builtins"
+                                 ? std::string(factory->name)
+                                 : std::string(name_of(*factory)));
       return set_items(keep("collections.defaultdict[" + name + "]"));
     }
     const bool is_empty_first =
@@ -585,7 +575,7 @@ std::optional<PickleShape> PickleTree::shape_python(PickleGlobal function, Pickl
     // How bytes stand in a pickle of protocol 2.
     return PickleShape{.from = From::kLiteral, .kind = Kind::kBytes, .ref = ref};
   }
-  if (module_of(function) == "builtins") {
+  if (module_of_global(function) == "builtins") {
     if (function.name == "set") return container_of(Kind::kSet, {});
     if (function.name == "frozenset") return container_of(Kind::kSet, "frozenset");
     if (function.name == "list") return container_of(Kind::kList, {});
@@ -662,6 +652,7 @@ std::optional<PickleShape> PickleTree::shape_numpy(PickleGlobal function, Pickle
 // An instance of a class that nobody imports: its fields are what it had in its __dict__.
 PickleShape PickleTree::shape_instance(PickleRef ref, PickleGlobal cls, PickleRef args) {
   const std::string_view label = name_of(cls);
+  note_path(label);
   const PickleRef* const state = graph_.state(ref);
   const auto given = tuple(args);
   const bool is_plain = !graph_.has_elements(ref) && items_of(ref).empty();
@@ -711,20 +702,23 @@ PickleShape PickleTree::whole(const PickleShape& shape, PickleRef ref) {
 
 PickleShape PickleTree::shape_opaque(PickleRef ref, PickleGlobal function, PickleRef args) {
   const std::string_view name = name_of(function);
-  note_call(name, walk_ != nullptr);
+  const bool is_named = global_of(graph_.call(ref).callable).has_value();
+  note_call(is_named ? name : kUnnamedCall);
   std::vector<Field> named;
   named.push_back({"args", args});
   add_parts(named, ref, {});
   return fields(keep("call:" + std::string(name)), named);
 }
 
-void PickleTree::note_call(std::string_view name, bool is_shown) {
+void PickleTree::note_call(std::string_view name) {
   ++call_count_;
   if (first_call_.empty()) first_call_ = name;
-  note(Note::Kind::kWarning,
-       "Loading this with pickle would call " + std::string(name) +
-           (is_shown ? "; nothing was called, and its arguments are shown."
-                     : ", whose result is no part of the tree; nothing was called."));
+  code_.add_call(name);
+  note_path(name);
+}
+
+void PickleTree::note_path(std::string_view name) {
+  if (code_.wants_path(name)) code_.set_path(name, path());
 }
 
 std::optional<KeyView> PickleTree::key_of(PickleRef ref, bool is_field) {
@@ -1078,6 +1072,7 @@ bool PickleTree::add(TableBuilder& builder, Node node, bool in_metadata) {
     return false;
   }
   if (!shape.label.empty()) builder.label(shape.label);
+  if (shape.label == kGlobalLabel) note_path(shape.text);
   switch (shape.from) {
     case From::kNothing:
       builder.null();
@@ -1208,19 +1203,22 @@ void PickleTree::fill(Children& found, const PickleShape& shape) {
 }
 
 Result<void> PickleTree::add_to(TableBuilder& builder) {
+  if (auto named = code_.add(graph_); !named) return named;
   TreeWalk<PickleTree> walk(*this, builder, limits_);
   walk_ = &walk;
   const bool is_whole = walk.run(graph_.root(), PickleNode::made(kMetadataShape));
   walk_ = nullptr;
   if (!is_whole) failed_path_ = walk.current_path();
-  if (is_whole) note_hidden_calls();
+  if (is_whole) find_hidden_calls();
+  code_.add_to(notes_);
   if (error_) return tl::unexpected<Error>(*error_);
   return {};
 }
 
 // A call whose result is thrown away, or stands where only the form of an argument is looked at, is
-// in no node of the tree. Attackers put theirs there, beside tensors that look harmless.
-void PickleTree::note_hidden_calls() {
+// in no node of the tree. Attackers put theirs there, beside tensors that look harmless. NamedCode
+// finds the names; this finds calls of names that are data, with arguments that are not.
+void PickleTree::find_hidden_calls() {
   std::optional<PickleCall> harmless;
   for (std::uint32_t number = 0; number < graph_.object_count() && !error_; ++number) {
     const PickleRef ref = PickleRef::object(number);

@@ -17,6 +17,7 @@
 #include "espalier/codec/hash.h"
 #include "espalier/foreign/foreign_tensor.h"
 #include "espalier/foreign/numpy/numpy_type.h"
+#include "espalier/foreign/pickle/named_code.h"
 #include "espalier/foreign/pickle/pickle_graph.h"
 #include "espalier/format/notes.h"
 #include "espalier/format/table_builder.h"
@@ -102,8 +103,10 @@ class PickleTree {
     std::vector<Node> nodes_;
   };
 
-  /// `graph` must outlive the tree.
-  PickleTree(const PickleGraph& graph, const Limits& limits, Notes& notes);
+  /// `graph` must outlive the tree. `notes` gets a note of kCode for each name that `is_data` does
+  /// not know, wherever in the pickle it stands.
+  PickleTree(const PickleGraph& graph, const Limits& limits, Notes& notes,
+             NamedCode::IsData is_data);
   PickleTree(const PickleTree&) = delete;
   PickleTree& operator=(const PickleTree&) = delete;
   virtual ~PickleTree() = default;
@@ -154,8 +157,12 @@ class PickleTree {
   PickleShape refuse(std::string message, ErrorCode code = ErrorCode::kForeignInvalid);
   /// Notes something at the node that is being added.
   void note(Note::Kind kind, std::string message);
-  /// Notes a call that Python would make. `is_shown`: whether its arguments are in the tree.
-  void note_call(std::string_view name, bool is_shown);
+  /// The path of the node that is being added.
+  std::string path() const;
+  /// Notes a call that Python would make, at the node that is being added.
+  void note_call(std::string_view name);
+  /// What another pickle names that is inside this one.
+  NamedCode& code() { return code_; }
   /// A call that is understood although it is no node of the tree: it is not noted.
   void explain_call(PickleRef ref) { is_explained_[ref.number()] = true; }
   /// Counts work on values that many calls may share. Refuses the file if it is too much.
@@ -237,7 +244,8 @@ class PickleTree {
   PickleShape shape_opaque(PickleRef ref, PickleGlobal function, PickleRef args);
   PickleShape whole(const PickleShape& shape, PickleRef ref);
   void add_parts(std::vector<Field>& named, PickleRef ref, const PickleShape& shape);
-  void note_hidden_calls();
+  void find_hidden_calls();
+  void note_path(std::string_view name);
   void fill(Children& found, const PickleShape& shape);
   PickleShape dict(PickleRef ref, From from, std::string_view label);
   /// The key that a value of the pickle is, if it can be one.
@@ -253,7 +261,6 @@ class PickleTree {
   std::optional<std::string> encoded_latin(PickleRef ref);
   std::string_view unescaped(const PickleLiteral& literal);
   std::optional<std::size_t> open_depth(Node node) const;
-  std::string path() const;
   void keep_attributes(PickleRef ref);
 
   const PickleGraph& graph_;
@@ -283,6 +290,7 @@ class PickleTree {
   std::uint64_t tensor_count_ = 0;
   std::vector<Field> attributes_;
   bool has_metadata_ = false;  // It has the attributes.
+  NamedCode code_;
   std::uint64_t call_count_ = 0;
   std::string first_call_;
   std::string failed_path_;

@@ -12,6 +12,7 @@
 #include "espalier/base/merge_sort.h"
 #include "espalier/foreign/pickle/pickle_graph.h"
 #include "espalier/foreign/torch/pickle_checkpoint.h"
+#include "espalier/foreign/torch/pickle_rest.h"
 #include "espalier/foreign/torch/torch_tree.h"
 
 namespace espalier {
@@ -175,7 +176,9 @@ class TorchReader final : public ContentReader {
       return propagate(graph);
     }
     if (graph->size() != bytes->size()) {
-      return fail(code, "the pickle goes on after its end", offset + graph->size());
+      const std::string rest =
+          describe_rest(bytes->subspan(static_cast<std::size_t>(graph->size())));
+      return fail(code, "the pickle goes on after its end" + rest, offset + graph->size());
     }
     auto tables =
         torch_tables(*graph, storages, is_big, archive.options().limits, parts.notes, calls_);

@@ -10,6 +10,7 @@
 #include "espalier/base/checked.h"
 #include "espalier/base/counted.h"
 #include "espalier/base/merge_sort.h"
+#include "espalier/foreign/torch/pickle_rest.h"
 #include "espalier/foreign/torch/torch_types.h"
 
 namespace espalier {
@@ -49,8 +50,9 @@ class LegacyParser {
     if (!object) return propagate(object);
     auto keys = next();
     if (!keys) return propagate(keys);
-    if (system->first_call() || keys->first_call()) {
-      return bad("a pickle beside the object holds calls, where PyTorch writes plain values");
+    if (system->names_something() || keys->names_something()) {
+      return bad(
+          "a pickle beside the object holds calls or classes, where PyTorch writes plain values");
     }
     LegacyFile file{std::move(*object), is_big_endian(*system), {}, {}};
     if (auto ok = list_storages(*keys, file); !ok) return propagate(ok);
@@ -159,10 +161,12 @@ class LegacyParser {
       at += *counted_bytes;
     }
     if (at == file_bytes_) return {};
-    return fail(
-        ErrorCode::kTrailingBytes,
-        "the file goes on for " + counted(file_bytes_ - at, "byte") + " after its last storage",
-        base_ + at);
+    const ByteSpan rest =
+        at < front_.size() ? front_.subspan(static_cast<std::size_t>(at)) : ByteSpan();
+    return fail(ErrorCode::kTrailingBytes,
+                "the file goes on for " + counted(file_bytes_ - at, "byte") +
+                    " after its last storage" + describe_rest(rest),
+                base_ + at);
   }
 
   ByteSpan front_;

@@ -28,7 +28,7 @@ Result<OwnedTables> torch_tables(const PickleGraph& graph, TorchStorages& storag
   if (tree.tensor_count() == 0 && tree.call_count() > 0) {
     return fail(ErrorCode::kForeignInvalid,
                 "this pickle holds no tensors, and loading it with pickle would call " +
-                    tree.first_call() + "; do not load it unless you know what that does");
+                    tree.first_call() + "; nothing was run; " + std::string(kAskAuthor));
   }
   return tables;
 }

@@ -5,8 +5,10 @@
 #include <string>
 #include <utility>
 
+#include "espalier/base/ascii.h"
 #include "espalier/base/counted.h"
 #include "espalier/foreign/torch/pickle_checkpoint.h"
+#include "espalier/foreign/torch/pickle_rest.h"
 #include "espalier/foreign/torch/torch_tree.h"
 #include "espalier/format/catalog.h"
 
@@ -76,11 +78,39 @@ bool is_tar_header(ByteSpan front) {
   return is_sum(octal) || is_sum(number) || is_sum(number - (std::int64_t{1} << 24));
 }
 
+// "c<module>\n<name>\n", or the same with an i. Then a pickle goes on with another opcode.
+bool is_named_class(std::string_view text) {
+  if (!text.starts_with('c') && !text.starts_with('i')) return false;
+  text.remove_prefix(1);
+  for (int line = 0; line < 2; ++line) {
+    const std::size_t end = text.substr(0, 256).find('\n');
+    if (end == text.npos || end == 0 || is_digit(text[0])) return false;
+    const bool is_name =
+        std::all_of(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(end),
+                    [](char c) { return is_letter(c) || is_digit(c) || c == '_' || c == '.'; });
+    if (!is_name) return false;
+    text.remove_prefix(end + 1);
+  }
+  constexpr std::string_view kNext = "()]}pq.cNo0";
+  return !text.empty() && kNext.find(text[0]) != kNext.npos;
+}
+
+// Protocols 0 and 1 have no magic. As wasm/src/core/choose.ts has it.
+bool looks_like_old_pickle(std::string_view text) {
+  constexpr std::string_view kBegins[] = {"(dp", "(lp", "(S'", std::string_view("}q\0", 3),
+                                          std::string_view("]q\0", 3)};
+  for (const std::string_view begin : kBegins) {
+    if (text.starts_with(begin)) return true;
+  }
+  return is_named_class(text) || (text.starts_with('(') && is_named_class(text.substr(1)));
+}
+
 }  // namespace
 
 bool looks_like_pickle(ByteSpan front, std::uint64_t) {
-  return front.size() >= 2 && front[0] == std::byte{0x80} && front[1] >= std::byte{2} &&
-         front[1] <= std::byte{5};
+  const bool has_magic = front.size() >= 2 && front[0] == std::byte{0x80} &&
+                         front[1] >= std::byte{2} && front[1] <= std::byte{5};
+  return has_magic || looks_like_old_pickle(as_text(front));
 }
 
 PickleOpener::PickleOpener(const OpenOptions& options) : StepOpener(options) {}
@@ -119,12 +149,17 @@ Result<void> PickleOpener::parse_plain() {
       pickles_.size() < options().file_size) {
     return want_more();
   }
-  if (!graph) return propagate(graph);
+  if (!graph) {
+    if (is_of_joblib(pickles_))
+      return fail(ErrorCode::kUnsupportedFeature, std::string(kJoblib), 0);
+    return propagate(graph);
+  }
   if (graph->size() != options().file_size) {
+    const auto begin = static_cast<std::size_t>(graph->size());
     return fail(ErrorCode::kTrailingBytes,
-                "the file goes on for " + counted(options().file_size - graph->size(), "byte") +
-                    " after its pickle; if joblib wrote it, load it with joblib and save it again",
-                graph->size());
+                "the file goes on for " + counted(options().file_size - begin, "byte") +
+                    " after its pickle" + describe_rest(ByteSpan(pickles_).subspan(begin)),
+                begin);
   }
   plain_ = std::move(*graph);
   return {};

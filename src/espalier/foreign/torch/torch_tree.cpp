@@ -226,12 +226,13 @@ std::optional<TorchTree::Storage> TorchTree::inner_storage(PickleRef ref) {
   if (!is_one) return unknown();
   const LegacyStorage& inner = file->storages[0];
   // It may hold calls of its own, which torch would make.
-  if (const auto hidden = file->graph.first_call()) {
-    const PickleRef callable = file->graph.call(*hidden).callable;
-    const bool is_named =
-        !callable.is_literal() && file->graph.type(callable) == PickleType::kGlobal;
-    note_call(is_named ? name_of(file->graph.global(callable)) : "what another call returns",
-              false);
+  NamedCode within(is_data_global);
+  if (auto named = within.add(file->graph); !named) {
+    refuse(std::move(named.error().message), named.error().code);
+    return std::nullopt;
+  }
+  if (file->graph.first_call() || !within.empty()) {
+    (void)code().add(file->graph, path());  // as above
     return unknown();
   }
   const auto object = file->graph.root();

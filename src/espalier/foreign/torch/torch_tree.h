@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "espalier/foreign/pickle/pickle_tree.h"
+#include "espalier/foreign/torch/data_globals.h"
 
 namespace espalier {
 
@@ -39,7 +40,9 @@ class TorchTree final : public PickleTree {
   /// Bytes in storages stand in the other order if `is_big_endian`. All must outlive the tree.
   TorchTree(const PickleGraph& graph, TorchStorages& storages, bool is_big_endian,
             const Limits& limits, Notes& notes)
-      : PickleTree(graph, limits, notes), storages_(storages), is_big_endian_(is_big_endian) {}
+      : PickleTree(graph, limits, notes, is_data_global),
+        storages_(storages),
+        is_big_endian_(is_big_endian) {}
 
  private:
   std::optional<PickleShape> shape_call(PickleGlobal function, PickleRef ref,

@@ -205,7 +205,7 @@ class safe_open:  # noqa: N801 (the name is safetensors')
             raise EspalierError(f'backend must be "mmap" or "pread", not {backend!r}')
         self._converter = Converter(framework, device)
         self._open: Checkpoint | None = Checkpoint(filename, mapped=backend == "mmap")
-        self._open._tell_losses()
+        self._open._tell_notes()
         self._names = _flat(self._open._opened)
 
     def __enter__(self) -> safe_open:

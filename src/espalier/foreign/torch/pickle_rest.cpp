@@ -1,0 +1,32 @@
+#include "espalier/foreign/torch/pickle_rest.h"
+
+#include <cstddef>
+
+#include "espalier/foreign/pickle/named_code.h"
+#include "espalier/foreign/pickle/pickle_graph.h"
+#include "espalier/foreign/torch/data_globals.h"
+
+namespace espalier {
+
+std::string describe_rest(ByteSpan rest) {
+  NamedCode code(is_data_global);
+  bool is_pickle = false;
+  while (!rest.empty()) {
+    const auto graph = run_pickle(rest, 0);
+    if (!graph || !code.add(*graph)) break;
+    is_pickle = true;
+    rest = rest.subspan(static_cast<std::size_t>(graph->size()));
+  }
+  if (!is_pickle) return {};
+  std::string text = ", with another pickle";
+  if (const auto names = code.summary()) {
+    text += ", and loading that would import or call " + *names;
+  }
+  return text.append("; nothing was run; ").append(kAskAuthor);
+}
+
+bool is_of_joblib(ByteSpan pickle) {
+  return as_text(pickle).find("NumpyArrayWrapper") != std::string_view::npos;
+}
+
+}  // namespace espalier

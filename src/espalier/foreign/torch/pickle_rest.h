@@ -1,0 +1,25 @@
+// What follows a pickle where a file should end.
+#ifndef ESPALIER_FOREIGN_TORCH_PICKLE_REST_H_
+#define ESPALIER_FOREIGN_TORCH_PICKLE_REST_H_
+
+#include <string>
+#include <string_view>
+
+#include "espalier/base/bytes.h"
+
+namespace espalier {
+
+/// What the bytes behind a pickle are, for the end of a message: attackers put a second pickle
+/// there, because scanners read only the first. It says what loading that would import or call.
+std::string describe_rest(ByteSpan rest);
+
+/// joblib writes the bytes of arrays between the opcodes of its pickle, so it cannot be run.
+bool is_of_joblib(ByteSpan pickle);
+inline constexpr std::string_view kJoblib =
+    "joblib wrote this file, with arrays inside a pickle, and that is not read; save the arrays "
+    "with "
+    "espalier.save() where they were made, or ask its author for a safetensors or .espalier file";
+
+}  // namespace espalier
+
+#endif  // ESPALIER_FOREIGN_TORCH_PICKLE_REST_H_

@@ -19,9 +19,8 @@ struct Note {
     kLoss = 0,
     /// Nothing is missing, but something may not be what it seems.
     kWarning = 1,
-    /// The program that this format belongs to would import or call what the file names, which may
-    /// be
-    /// anything. Nothing was run here.
+    /// The file names code, which the program that its format belongs to would import or call. It
+    /// may be anything. Nothing was run here.
     kCode = 2,
   };
   Kind kind = Kind::kWarning;

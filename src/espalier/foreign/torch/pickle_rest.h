@@ -17,8 +17,8 @@ std::string describe_rest(ByteSpan rest);
 bool is_of_joblib(ByteSpan pickle);
 inline constexpr std::string_view kJoblib =
     "joblib wrote this file, with arrays inside a pickle, and that is not read; save the arrays "
-    "with "
-    "espalier.save() where they were made, or ask its author for a safetensors or .espalier file";
+    "with espalier.save() where they were made, or ask its author for a safetensors or .espalier "
+    "file";
 
 }  // namespace espalier
 

@@ -11,8 +11,10 @@ namespace {
 // "HTTP/1.1 206 Partial Content"; 0 if it is none.
 long status_of(std::string_view line) {
   constexpr std::string_view kForm = "HTTP/1.x 206";
+  constexpr std::string_view kEnds = " \r\n";
   if (line.size() < kForm.size() || !line.starts_with("HTTP/1.") || !is_digit(line[7]) ||
-      line[8] != ' ' || (line.size() > kForm.size() && line[kForm.size()] != ' ')) {
+      line[8] != ' ' ||
+      (line.size() > kForm.size() && kEnds.find(line[kForm.size()]) == kEnds.npos)) {
     return 0;
   }
   const std::string_view digits = line.substr(9, 3);
@@ -77,6 +79,14 @@ bool ResponseReader::take_line(std::string_view& bytes) {
 }
 
 bool ResponseReader::take_header_line() {
+  if (state_ == State::kHeaders && status_ == 0) {
+    status_ = status_of(line_);
+    is_http_1_0_ = line_.starts_with("HTTP/1.0");
+    if (status_ == 0) return fail_with(Response::End::kNoResponse, "what it sends is not HTTP");
+    if (receiver_.add_line(line_)) return true;
+    state_ = State::kEnded;
+    return false;
+  }
   if (!receiver_.add_line(line_)) {
     state_ = State::kEnded;
     return false;
@@ -89,11 +99,6 @@ bool ResponseReader::take_header_line() {
     return fail_with(receiver_.has_body() ? Response::End::kBadChunks : Response::End::kBadHeaders);
   }
   if (state_ == State::kTrailers) return !line.empty() || complete(true);
-  if (status_ == 0) {
-    status_ = status_of(line);
-    is_http_1_0_ = line.starts_with("HTTP/1.0");
-    return status_ != 0 || fail_with(Response::End::kNoResponse, "what it sends is not HTTP");
-  }
   if (line.starts_with("HTTP/")) return fail_with(Response::End::kBadHeaders);
   if (!line.empty()) return true;
   if (is_interim(status_)) {
@@ -104,7 +109,10 @@ bool ResponseReader::take_header_line() {
 }
 
 bool ResponseReader::begin_body() {
-  receiver_.begin_body(status_);
+  if (!receiver_.begin_body(status_)) {
+    state_ = State::kEnded;
+    return false;
+  }
   const ResponseHeaders& headers = receiver_.response().headers;
   const std::string coding = headers.transfer_encoding();
   if (status_ == 101 || status_ == 204 || status_ == 304) return complete(status_ != 101);
@@ -119,9 +127,7 @@ bool ResponseReader::begin_body() {
     state_ = State::kUntilEnd;
     return true;
   }
-  const auto length = headers.content_length();
-  if (!length) return fail_with(Response::End::kBadHeaders);
-  left_ = *length;
+  left_ = headers.content_length().value_or(0);  // begin_body() has refused what is none.
   state_ = State::kCounted;
   return left_ > 0 || complete(true);
 }

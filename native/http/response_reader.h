@@ -23,6 +23,8 @@ class ResponseReader {
   [[nodiscard]] bool feed(std::string_view bytes);
   /// The connection has ended, or failed with `problem`.
   void end(const std::string& problem, bool is_transient);
+  /// Nothing more is wanted, for this reason of the program's own.
+  void stop(Response::End end) { fail_with(end); }
 
   bool is_ended() const { return state_ == State::kEnded; }
   /// Whether any byte has come.

@@ -25,16 +25,22 @@ bool ResponseReceiver::add_line(std::string_view line) {
   return false;
 }
 
-void ResponseReceiver::begin_body(long status) {
+bool ResponseReceiver::begin_body(long status) {
   has_body_ = true;
   response_.headers.end();
   response_.status = status;
+  // Two lengths: programs take the first, the last, or what the connection gives.
+  if (response_.headers.has_content_length() && !response_.headers.content_length()) {
+    response_.end = Response::End::kBadHeaders;
+    return false;
+  }
   is_kept_ = status == 200 || status == 206;
   limit_ = is_kept_ ? limits_.body_bytes(status, response_.headers) : kIgnoredBytes;
-  if (!is_kept_) return;
+  if (!is_kept_) return true;
   // No more than the caller wants, whatever the server says.
   const std::uint64_t length = response_.headers.content_length().value_or(0);
   response_.body.reserve(static_cast<std::size_t>(std::min(limit_, length)));
+  return true;
 }
 
 bool ResponseReceiver::take(std::string_view bytes) {

@@ -19,7 +19,7 @@ class ResponseReceiver {
   /// A line of the headers, or after the body.
   [[nodiscard]] bool add_line(std::string_view line);
   /// The headers are complete.
-  void begin_body(long status);
+  [[nodiscard]] bool begin_body(long status);
   bool has_body() const { return has_body_; }
   [[nodiscard]] bool take(std::string_view bytes);
 

@@ -26,11 +26,11 @@ struct Receiver : ResponseReceiver {
   Receiver(CURL* curl, const TransferLimits& transfer_limits)
       : ResponseReceiver(transfer_limits), handle(curl), limits(transfer_limits) {}
 
-  void begin_once() {
-    if (has_body()) return;
+  bool begin_once() {
+    if (has_body()) return true;
     long status = 0;
     curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &status);
-    begin_body(status);
+    return begin_body(status);
   }
 
   CURL* handle;
@@ -50,8 +50,7 @@ std::size_t on_header(char* data, std::size_t, std::size_t size, void* user) noe
 std::size_t on_body(char* data, std::size_t, std::size_t size, void* user) noexcept {
   auto& receiver = *static_cast<Receiver*>(user);
   try {
-    receiver.begin_once();
-    if (receiver.take({data, size})) return size;
+    if (receiver.begin_once() && receiver.take({data, size})) return size;
   } catch (const std::bad_alloc&) {
     receiver.response().end = Response::End::kOutOfMemory;
   }
@@ -215,7 +214,7 @@ Response CurlTransfer::get(const Url& url, const ByteRange& range, const Credent
     }
     // Also trailers without end, which would be fetched anew with each try. libcurl has no code for
     // these: to it the connection is broken.
-    if (receiver.has_body() && response.problem.find("chunked") != std::string::npos) {
+    if (response.status != 0 && response.problem.find("chunked") != std::string::npos) {
       response.end = Response::End::kBadChunks;
       response.is_transient = false;
     }

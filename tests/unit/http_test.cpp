@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "http/block_cache.h"
+#include "http/credentials.h"
 #include "http/response_headers.h"
 #include "http/url.h"
 #include "support/random.h"
@@ -202,6 +203,26 @@ TEST_CASE("headers that are changed at random") {
   }
 }
 
+TEST_CASE("headers of the user's go to one server, and decide nothing of a request") {
+  const auto url = *parse_url("http://host.example/a");
+  const auto policy = CredentialPolicy::make(url, {{"X-Api-Key", "s3cret"}});
+  REQUIRE(policy);
+  CHECK(policy->for_request(*parse_url("http://host.example/b")).headers.size() == 1);
+  for (const char* other : {"https://host.example/a", "http://host.example:81/a",
+                            "http://other.example/a", "http://host.example.evil/a"}) {
+    CHECK(policy->for_request(*parse_url(other)).headers.empty());
+  }
+  for (const Header& header : {Header{"Range", "bytes=0-1"}, Header{"ACCEPT-ENCODING", "gzip"},
+                               Header{"Host", "other"}, Header{"Transfer-Encoding", "chunked"},
+                               Header{"X", "a\r\nHost: b"}, Header{"X Y", "z"}, Header{"", "z"}}) {
+    CAPTURE(header.name);
+    const auto refused = CredentialPolicy::make(url, {header});
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == ErrorCode::kInvalidArgument);
+    CHECK(refused.error().message.find("bytes=0-1") == std::string::npos);
+  }
+}
+
 // A file whose bytes tell their offset, and what is asked of it.
 struct FakeFile {
   std::mutex mutex;
@@ -281,6 +302,43 @@ TEST_CASE("a failed block is fetched again by a later read") {
   cache.plan({0, 1000});
   CHECK_FALSE(reads(cache, 0, 10));
   CHECK(reads(cache, 0, 10));
+}
+
+TEST_CASE("a thread that is cancelled does not end another's wait for the same block") {
+  std::atomic<int> fetches = 0;
+  std::atomic<int> polls = 0;
+  const auto fetch = [&](const ByteRange& range) -> Result<std::vector<std::byte>> {
+    if (fetches.fetch_add(1) > 0) {
+      return std::vector<std::byte>(static_cast<std::size_t>(range.length()));
+    }
+    // Until the other thread waits.
+    while (polls == 0) std::this_thread::yield();
+    return fail(ErrorCode::kCancelled, "interrupted");
+  };
+  BlockCache cache(0, kMiB, {fetch, [&] { return ++polls < 0; }});
+  std::vector<std::byte> first(10);
+  std::vector<std::byte> second(10);
+  std::thread cancelled([&] { CHECK_FALSE(cache.read(0, first)); });
+  while (fetches == 0) std::this_thread::yield();
+  CHECK(cache.read(0, second));
+  cancelled.join();
+
+  // And one that is cancelled waits for no other.
+  std::atomic<bool> is_over = false;
+  std::atomic<bool> has_begun = false;
+  const auto hang = [&](const ByteRange& range) -> Result<std::vector<std::byte>> {
+    has_begun = true;
+    while (!is_over) std::this_thread::yield();
+    return std::vector<std::byte>(static_cast<std::size_t>(range.length()));
+  };
+  BlockCache hanging(0, kMiB, {hang, [] { return true; }});
+  std::thread waits([&] { CHECK(hanging.read(0, first)); });
+  while (!has_begun) std::this_thread::yield();
+  const auto given_up = hanging.read(0, second);
+  REQUIRE_FALSE(given_up);
+  CHECK(given_up.error().code == ErrorCode::kCancelled);
+  is_over = true;
+  waits.join();
 }
 
 TEST_CASE("random reads from many threads are right, in bounded memory") {

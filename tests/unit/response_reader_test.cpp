@@ -50,7 +50,7 @@ Outcome read(std::string_view bytes) {
   std::size_t taken = 0;
   while (taken < bytes.size() && single.feed(bytes.substr(taken, 1))) ++taken;
   if (!single.is_ended()) single.end("", true);
-  const Outcome outcome = outcome_of(whole);
+  Outcome outcome = outcome_of(whole);
   Outcome by_bytes = outcome_of(single);
   if (taken + 1 < bytes.size()) by_bytes.may_go_on = outcome.may_go_on;
   CHECK(outcome == by_bytes);

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
-#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <system_error>
@@ -11,7 +9,9 @@
 
 #include "interrupt.h"
 #ifdef ESPALIER_URLS
+#include "http/http_checkpoint.h"
 #include "http/http_source.h"
+#include "libcurl/curl_transfer.h"
 #endif
 
 namespace espalier::cli {
@@ -46,25 +46,10 @@ std::size_t begin_of_secrets(std::string_view name) {
 
 #ifdef ESPALIER_URLS
 
-// The environment can say how long to wait: links to some archives take minutes.
-Result<unsigned> timeout_of(const http::HttpOptions& defaults) {
-  const char* text = std::getenv("ESPALIER_HTTP_TIMEOUT");
-  if (text == nullptr || *text == '\0') return defaults.timeout;
-  unsigned seconds = 0;
-  const char* const last = text + std::string_view(text).size();
-  const auto [end, error] = std::from_chars(text, last, seconds);
-  if (error == std::errc() && end == last && seconds > 0 && seconds <= 3600) return seconds;
-  return fail(ErrorCode::kInvalidArgument,
-              "the variable ESPALIER_HTTP_TIMEOUT is not a number of seconds from 1 to 3600");
-}
-
-Result<std::shared_ptr<const Source>> open_source_at(const http::Url& url,
-                                                     http::HttpOptions options = {}) {
-  options.is_cancelled = stop_reads;
-  auto timeout = timeout_of(options);
-  if (!timeout) return propagate(timeout);
-  options.timeout = *timeout;
-  return http::open_url(url, options);
+Result<http::HttpOptions> options_of_urls() {
+  auto options = http::HttpOptions::from_environment();
+  if (options) options->is_cancelled = stop_reads;
+  return options;
 }
 
 // What was opened last. Commands open files one after the other, in one thread.
@@ -73,10 +58,11 @@ struct Opened {
   std::shared_ptr<const Source> source;
 };
 
-Result<std::shared_ptr<const Source>> open_or_reuse(const std::string& name, const http::Url& url) {
+Result<std::shared_ptr<const Source>> open_or_reuse(const std::string& name, const http::Url& url,
+                                                    const http::HttpOptions& options) {
   static Opened last;
   if (last.source != nullptr && last.url == name) return last.source;
-  auto source = open_source_at(url);
+  auto source = http::open_url(url, http::make_curl_transfer, options);
   if (source) last = {name, *source};
   return source;
 }
@@ -123,21 +109,12 @@ Result<void> check_scheme(const std::string& name) {
 Result<CheckpointFile> open_url(const std::string& url, OpenFileOptions options) {
   const auto parsed = http::parse_url(url);
   if (!parsed) return propagate(parsed);
-  auto source = open_or_reuse(url, *parsed);
+  const auto http_options = options_of_urls();
+  if (!http_options) return propagate(http_options);
+  auto source = open_or_reuse(url, *parsed, *http_options);
   if (!source) return propagate(source);
-  // The threads mostly wait for the network, so there may be more of them than CPUs.
-  constexpr unsigned kThreads = 8;
-  if (options.threads == 0) options.threads = kThreads;
-  options.name = http::file_name(*parsed);
-  // One of many, so its header is short.
-  http::HttpOptions shard;
-  shard.head_bytes = std::uint64_t{256} << 10;
-  options.sibling = [&](const std::string& name) -> Result<std::shared_ptr<const Source>> {
-    const auto beside = http::sibling_url(*parsed, name);
-    return beside ? open_source_at(*beside, shard) : propagate(beside);
-  };
-  options.sibling_threads = kThreads;
-  return CheckpointFile::open(std::move(*source), options);
+  return http::open_checkpoint(*parsed, std::move(*source), http::make_curl_transfer, *http_options,
+                               std::move(options));
 }
 
 #else

@@ -1,6 +1,7 @@
 #include "http/block_cache.h"
 
 #include <algorithm>
+#include <chrono>
 #include <new>
 #include <utility>
 
@@ -15,6 +16,8 @@ constexpr std::uint64_t kMaxGap = std::uint64_t{16} << 10;
 constexpr std::uint64_t kFirstBlock = std::uint64_t{128} << 10;
 // Announced blocks take little memory each, but a file chooses how many there are.
 constexpr std::size_t kMaxBlocks = 4096;
+// How long a thread waits for another before it asks whether it still should.
+constexpr std::chrono::milliseconds kWait{200};
 
 }  // namespace
 
@@ -71,6 +74,8 @@ Result<void> BlockCache::read(std::uint64_t offset, MutableByteSpan out) {
       blocks_.emplace(offset, block);
     }
     if (auto ok = fetch_block(block, lock); !ok) return ok;
+    // Whoever fetched it was cancelled, and this thread was not.
+    if (block->state == Block::State::kFailed) continue;
     const auto count =
         static_cast<std::size_t>(std::min<std::uint64_t>(out.size(), block->range.end - offset));
     std::copy_n(block->bytes.begin() + static_cast<std::ptrdiff_t>(offset - block->range.begin),
@@ -115,10 +120,18 @@ std::uint64_t BlockCache::block_bytes(std::uint64_t offset, std::uint64_t wanted
   return bytes;
 }
 
-// Makes the block ready. While the lock is released, other threads may do so, or drop it.
+// Makes the block ready, or failed if another thread was cancelled while it fetched it. While the
+// lock is released, other threads may do so, or drop it.
 Result<void> BlockCache::fetch_block(const std::shared_ptr<Block>& block, Lock& lock) {
-  has_changed_.wait(lock, [&] { return block->state != Block::State::kFetching; });
-  if (block->state == Block::State::kFailed) return tl::unexpected<Error>(block->error);
+  while (block->state == Block::State::kFetching) {
+    if (file_.is_cancelled()) return fail(ErrorCode::kCancelled, "interrupted");
+    // Not wait(), whose symbol needs a newer libstdc++ than the rest of the Python package.
+    has_changed_.wait_for(lock, kWait);
+  }
+  if (block->state == Block::State::kFailed) {
+    if (block->error.code == ErrorCode::kCancelled) return {};
+    return tl::unexpected<Error>(block->error);
+  }
   if (block->state == Block::State::kReady) return {};
   block->state = Block::State::kFetching;
   auto bytes = fetch_unlocked(block->range, lock);
@@ -143,7 +156,7 @@ Result<std::vector<std::byte>> BlockCache::fetch_unlocked(const ByteRange& range
   lock.unlock();
   auto bytes = [&]() -> Result<std::vector<std::byte>> {
     try {
-      return fetch_(range);
+      return file_.fetch(range);
     } catch (const std::bad_alloc&) {
       return out_of_memory();
     }

@@ -34,12 +34,18 @@ class BlockCache {
   static constexpr std::uint64_t kMaxBlock = std::uint64_t{2} << 20;
   static constexpr std::uint64_t kMaxKept = std::uint64_t{32} << 20;
 
-  /// Returns exactly the bytes of a range. Called without a lock, from the threads that read.
-  using Fetch = std::function<Result<std::vector<std::byte>>(const ByteRange&)>;
+  /// Where the bytes come from. Called from the threads that read.
+  struct File {
+    /// Returns exactly the bytes of a range. Called without a lock.
+    std::function<Result<std::vector<std::byte>>(const ByteRange&)> fetch;
+    /// Whether what the calling thread reads for was given up. Polled a few times a second, while
+    /// it waits for another thread's fetch.
+    std::function<bool()> is_cancelled;
+  };
 
   /// For the bytes from `begin` to `end` of a file.
-  BlockCache(std::uint64_t begin, std::uint64_t end, Fetch fetch)
-      : begin_(begin), end_(end), fetch_(std::move(fetch)) {}
+  BlockCache(std::uint64_t begin, std::uint64_t end, File file)
+      : begin_(begin), end_(end), file_(std::move(file)) {}
 
   /// Announces that all of `range` will be read. Fetches nothing yet. A hint: the part outside of
   /// the file, or what was announced before, is left out.
@@ -49,7 +55,7 @@ class BlockCache {
   void expect_sequence(bool is_expected);
 
   /// Copies the bytes that begin at `offset` to `out`. They must lie between the cache's begin and
-  /// end. Errors are those of the fetch.
+  /// end. Errors are those of the fetch, and kCancelled.
   [[nodiscard]] Result<void> read(std::uint64_t offset, MutableByteSpan out);
 
  private:
@@ -74,7 +80,7 @@ class BlockCache {
 
   const std::uint64_t begin_;
   const std::uint64_t end_;
-  const Fetch fetch_;
+  const File file_;
   std::mutex mutex_;
   std::condition_variable has_changed_;
   Blocks blocks_;  // by their begin; they do not overlap

@@ -1,7 +1,12 @@
 #include "http/credentials.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
+#include <string_view>
+#include <utility>
+
+#include "http/ascii.h"
 
 namespace espalier::http {
 namespace {
@@ -20,12 +25,52 @@ bool is_hugging_face(const Url& url) {
 
 bool is_private(const Url& url) { return url.scheme == "https" || is_loopback(url); }
 
+// Characters of names of fields: RFC 9110.
+bool is_name(const std::string& name) {
+  constexpr std::string_view kOthers = "!#$%&'*+-.^_`|~";
+  return !name.empty() && std::all_of(name.begin(), name.end(), [&](char c) {
+    return is_digit(c) || is_letter(c) || kOthers.find(c) != std::string_view::npos;
+  });
+}
+
+// A line break would begin another field.
+bool is_value(const std::string& value) {
+  return std::none_of(value.begin(), value.end(), is_control);
+}
+
+Result<void> check(const std::vector<Header>& headers) {
+  // What a request asks for, and how the connection is used, are not the caller's.
+  static constexpr std::array<std::string_view, 13> kOurs = {
+      "accept-encoding", "connection",        "content-length", "expect", "host",
+      "if-match",        "if-range",          "keep-alive",     "range",  "te",
+      "trailer",         "transfer-encoding", "upgrade"};
+  for (const auto& [name, value] : headers) {
+    if (!is_name(name) || !is_value(value)) {
+      return fail(
+          ErrorCode::kInvalidArgument,
+          "a header that requests are to carry holds a line break or another character that "
+          "no header has; correct its name or its value");
+    }
+    if (std::find(kOurs.begin(), kOurs.end(), lower(name)) != kOurs.end()) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "requests have a header " + name + " of their own; leave it out");
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
-Result<CredentialPolicy> CredentialPolicy::from_environment(const Url& url) {
+Result<CredentialPolicy> CredentialPolicy::make(const Url& url, std::vector<Header> headers) {
+  if (auto ok = check(headers); !ok) return propagate(ok);
   CredentialPolicy policy;
   policy.origin_ = url;
   Credentials& credentials = policy.credentials_;
+  credentials.headers = std::move(headers);
+  policy.has_authorization_ =
+      std::any_of(credentials.headers.begin(), credentials.headers.end(),
+                  [](const Header& header) { return lower(header.name) == "authorization"; });
+  if (policy.has_authorization_) return policy;
   if (!url.user.empty() || !url.password.empty()) {
     credentials.user = url.user;
     credentials.password = url.password;
@@ -56,13 +101,17 @@ Result<CredentialPolicy> CredentialPolicy::from_environment(const Url& url) {
 Credentials CredentialPolicy::for_request(const Url& url) const {
   if (!have_same_origin(url, origin_)) return {};
   const bool is_typed = !credentials_.user.empty() || !credentials_.password.empty();
-  return is_typed || is_private(url) ? credentials_ : Credentials{};
+  if (is_typed || is_private(url)) return credentials_;
+  Credentials typed;
+  typed.headers = credentials_.headers;
+  return typed;
 }
 
 std::string CredentialPolicy::advice(const Url& url) const {
   if (!have_same_origin(url, origin_)) {
     return "the server that the URL redirects to refuses access; get a new link";
   }
+  if (has_authorization_) return "check the header Authorization that you pass";
   if (!variable_.empty() && !is_private(url)) {
     return "the token in " + variable_ + " is not sent over http; use https";
   }

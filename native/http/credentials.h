@@ -3,6 +3,7 @@
 #define ESPALIER_HTTP_CREDENTIALS_H_
 
 #include <string>
+#include <vector>
 
 #include "http/url.h"
 
@@ -10,25 +11,35 @@
 
 namespace espalier::http {
 
-/// What a request says about the user. At most one of the three.
+/// A field of a request.
+struct Header {
+  std::string name;
+  std::string value;
+};
+
+/// What a request says about the user. At most one of the three, and `headers`.
 struct Credentials {
   std::string token;  // "Authorization: Bearer TOKEN"
   std::string user;   // with password: "Authorization: Basic ..."
   std::string password;
   bool from_netrc = false;
+  /// Of the user's own. Any of them may be a secret.
+  std::vector<Header> headers;
 };
 
 /// The credentials for a file at `url`, and where they may go. Thread-safe.
 class CredentialPolicy {
  public:
-  /// The user name and password of the URL; otherwise the token in the environment: ESPALIER_TOKEN,
-  /// or for https://huggingface.co HF_TOKEN; otherwise the user's ~/.netrc. kInvalidArgument for a
-  /// token that holds other characters than tokens have: with a line break it could add headers.
-  [[nodiscard]] static Result<CredentialPolicy> from_environment(const Url& url);
+  /// `headers`, and, unless there is an Authorization among them: the user name and password of the
+  /// URL; otherwise the token in the environment: ESPALIER_TOKEN, or for https://huggingface.co
+  /// HF_TOKEN; otherwise the user's ~/.netrc. kInvalidArgument for a token that holds other
+  /// characters than tokens have: with a line break it could add headers. The same for a header
+  /// that is not valid, or that the rules for requests decide: Range, Accept-Encoding, Host, ...
+  [[nodiscard]] static Result<CredentialPolicy> make(const Url& url, std::vector<Header> headers);
 
   /// The credentials for one request: none for another origin than that of the URL that the user
-  /// typed, where a redirect may lead. Tokens and passwords that the URL does not hold itself go
-  /// over https or to this machine alone: others could read them.
+  /// typed, where a redirect may lead. Tokens and passwords that neither the URL nor a header holds
+  /// go over https or to this machine alone: others could read them.
   Credentials for_request(const Url& url) const;
 
   /// What to do if the server wants (other) credentials, as the end of a message.
@@ -38,6 +49,7 @@ class CredentialPolicy {
   Url origin_;
   std::string variable_;  // that the token is from
   Credentials credentials_;
+  bool has_authorization_ = false;  // among the headers
 };
 
 }  // namespace espalier::http

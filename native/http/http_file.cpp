@@ -1,9 +1,13 @@
 #include "http/http_file.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cstdlib>
 #include <ctime>
 #include <new>
 #include <random>
+#include <string_view>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -48,6 +52,8 @@ std::string mention(const Url& url) {
   return text.substr(0, kMaxBytes / 2) + "[...]" + text.substr(text.size() - kMaxBytes / 2);
 }
 
+Error interrupted() { return error_of(ErrorCode::kCancelled, "interrupted"); }
+
 // Random, so that programs that failed together do not try again together.
 std::chrono::milliseconds delay_before(unsigned attempt, std::chrono::milliseconds first) {
   thread_local std::minstd_rand random{std::random_device{}()};
@@ -57,16 +63,33 @@ std::chrono::milliseconds delay_before(unsigned attempt, std::chrono::millisecon
 
 }  // namespace
 
-HttpFile::HttpFile(Url url, CredentialPolicy credentials, HttpOptions options)
+Result<HttpOptions> HttpOptions::from_environment() {
+  HttpOptions options;
+  const char* text = std::getenv("ESPALIER_HTTP_TIMEOUT");
+  if (text == nullptr || *text == '\0') return options;
+  const char* const last = text + std::string_view(text).size();
+  const auto [end, error] = std::from_chars(text, last, options.timeout);
+  if (error == std::errc() && end == last && options.timeout > 0 && options.timeout <= 3600) {
+    return options;
+  }
+  return fail(ErrorCode::kInvalidArgument,
+              "the variable ESPALIER_HTTP_TIMEOUT is not a number of seconds from 1 to 3600");
+}
+
+HttpFile::HttpFile(Url url, CredentialPolicy credentials, const MakeTransfer& make_transfer,
+                   HttpOptions options)
     : url_(std::move(url)),
       credentials_(std::move(credentials)),
       options_(std::move(options)),
+      transfers_(make_transfer),
       current_(url_) {}
 
-Result<std::unique_ptr<HttpFile>> HttpFile::open(const Url& url, const HttpOptions& options) try {
-  auto credentials = CredentialPolicy::from_environment(url);
+Result<std::unique_ptr<HttpFile>> HttpFile::open(const Url& url, const MakeTransfer& make_transfer,
+                                                 const HttpOptions& options) try {
+  auto credentials = CredentialPolicy::make(url, options.headers);
   if (!credentials) return propagate(credentials);
-  std::unique_ptr<HttpFile> file(new HttpFile(url, std::move(*credentials), options));
+  std::unique_ptr<HttpFile> file(
+      new HttpFile(url, std::move(*credentials), make_transfer, options));
   auto head = file->get({0, options.head_bytes});
   if (!head) return propagate(head);
   file->head_ = std::move(*head);
@@ -111,7 +134,9 @@ HttpFile::Attempt<HttpFile::Bytes> HttpFile::attempt(const Url& start, const Byt
                                   },
                               .timeout = options_.timeout,
                               .is_cancelled = options_.is_cancelled};
-  connections_.acquire();
+  while (!connections_.try_acquire_for(std::chrono::milliseconds(200))) {
+    if (is_cancelled()) return tl::unexpected<Problem>({interrupted()});
+  }
   struct Release {
     std::counting_semaphore<kMaxConnections>& semaphore;
     ~Release() { semaphore.release(); }
@@ -181,12 +206,15 @@ tl::unexpected<HttpFile::Problem> HttpFile::failed_transfer(const Response& resp
       return problem(ErrorCode::kIoError, "the server sends more than " +
                                               counted(ResponseHeaders::kMaxBytes, "byte") +
                                               " of headers; check the link");
+    case Response::End::kBadHeaders:
+      return problem(ErrorCode::kIoError,
+                     "the headers that the server sends are not valid HTTP; check the link");
     case Response::End::kBadChunks:
       return problem(ErrorCode::kIoError,
                      "the chunks that the server sends, or the headers after them, are not valid "
                      "HTTP; check the link");
     case Response::End::kCancelled:
-      return problem(ErrorCode::kCancelled, "interrupted");
+      return tl::unexpected<Problem>({interrupted()});
     case Response::End::kOutOfMemory:
       return tl::unexpected<Problem>({out_of_memory().value()});
     default:
@@ -337,7 +365,7 @@ tl::unexpected<HttpFile::Problem> HttpFile::refused(const Response& response,
 Result<void> HttpFile::wait(std::chrono::milliseconds time) const {
   constexpr std::chrono::milliseconds kStep{50};
   for (; time.count() > 0; time -= kStep) {
-    if (is_cancelled()) return fail(ErrorCode::kCancelled, "interrupted");
+    if (is_cancelled()) return tl::unexpected<Error>(interrupted());
     std::this_thread::sleep_for(std::min(time, kStep));
   }
   return {};

@@ -35,6 +35,13 @@ struct HttpOptions {
   std::chrono::milliseconds retry_delay{250};
   /// Bytes of the first request: the header and index of a file of 20 GiB, in raw chunks.
   std::uint64_t head_bytes = std::uint64_t{1} << 20;
+  /// Sent to the scheme, host and port of the URL that is opened, and never where a redirect leads
+  /// from there; see CredentialPolicy::make().
+  std::vector<Header> headers = {};
+
+  /// The options above with the timeout that the environment variable ESPALIER_HTTP_TIMEOUT says:
+  /// links to some archives take minutes. kInvalidArgument if it says no number of seconds.
+  [[nodiscard]] static Result<HttpOptions> from_environment();
 };
 
 /// A file that must not change while it is read. get() is thread-safe.
@@ -45,8 +52,9 @@ class HttpFile {
 
   /// Makes the first request: it tells the length and the version, and its bytes are kept.
   /// kFileNotFound; kIoError if the server does not answer, refuses, or does not support ranges;
-  /// kCancelled; kInvalidArgument for a bad token in the environment.
+  /// kCancelled; kInvalidArgument for a bad token in the environment, or a bad header.
   [[nodiscard]] static Result<std::unique_ptr<HttpFile>> open(const Url& url,
+                                                              const MakeTransfer& make_transfer,
                                                               const HttpOptions& options);
 
   std::uint64_t size() const { return version_->size; }
@@ -56,6 +64,8 @@ class HttpFile {
   /// Returns exactly these bytes, which lie in the file. Every response is compared with the first
   /// one: kFileChanged if the server reports another version or length. Other errors as above.
   [[nodiscard]] Result<std::vector<std::byte>> get(const ByteRange& range);
+
+  bool is_cancelled() const { return options_.is_cancelled && options_.is_cancelled(); }
 
  private:
   /// What identifies the bytes: parts of a file that is replaced meanwhile do not fit together.
@@ -78,7 +88,8 @@ class HttpFile {
   using Attempt = tl::expected<T, Problem>;
   using Bytes = std::vector<std::byte>;
 
-  HttpFile(Url url, CredentialPolicy credentials, HttpOptions options);
+  HttpFile(Url url, CredentialPolicy credentials, const MakeTransfer& make_transfer,
+           HttpOptions options);
 
   Attempt<Bytes> attempt(const Url& start, const ByteRange& range);
   Attempt<Url> follow(const Url& from, const Response& response) const;
@@ -93,7 +104,6 @@ class HttpFile {
   std::uint64_t body_limit(long status, const ResponseHeaders& headers,
                            const ByteRange& range) const;
   [[nodiscard]] Result<void> wait(std::chrono::milliseconds time) const;
-  bool is_cancelled() const { return options_.is_cancelled && options_.is_cancelled(); }
 
   Url current_url();
   void set_current_url(const Url& url);

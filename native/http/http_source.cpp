@@ -17,7 +17,8 @@ class HttpSource : public Source {
   explicit HttpSource(std::unique_ptr<HttpFile> file)
       : file_(std::move(file)),
         blocks_(file_->head().size(), file_->size(),
-                [this](const ByteRange& range) { return file_->get(range); }) {}
+                {.fetch = [this](const ByteRange& range) { return file_->get(range); },
+                 .is_cancelled = [this] { return file_->is_cancelled(); }}) {}
 
   std::uint64_t size() const override { return file_->size(); }
 
@@ -67,8 +68,9 @@ class HttpSource : public Source {
 
 }  // namespace
 
-Result<std::shared_ptr<const Source>> open_url(const Url& url, const HttpOptions& options) try {
-  auto file = HttpFile::open(url, options);
+Result<std::shared_ptr<const Source>> open_url(const Url& url, const MakeTransfer& make_transfer,
+                                               const HttpOptions& options) try {
+  auto file = HttpFile::open(url, make_transfer, options);
   if (!file) return propagate(file);
   return std::make_shared<const HttpSource>(std::move(*file));
 } catch (const std::bad_alloc&) {

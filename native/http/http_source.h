@@ -2,14 +2,13 @@
 //
 //   auto url = http::parse_url("https://host/run.espalier");
 //   if (!url) return report(url.error());
-//   auto source = http::open_url(*url);
+//   auto source = http::open_url(*url, make_curl_transfer);
 //   if (!source) return report(source.error());
 //   auto file = CheckpointFile::open(*source);
 //
 // The first request fetches the first MiB, which is enough to open most files, and tells the
-// length. Later ones fetch only the bytes that are read. Redirects are followed, and the
-// environment variables of proxies are obeyed (http_proxy, https_proxy, no_proxy). credentials.h
-// says which credentials are sent where.
+// length. Later ones fetch only the bytes that are read. Redirects are followed. credentials.h says
+// which credentials are sent where.
 #ifndef ESPALIER_HTTP_HTTP_SOURCE_H_
 #define ESPALIER_HTTP_HTTP_SOURCE_H_
 
@@ -27,6 +26,7 @@ namespace espalier::http {
 /// reports another one. Errors are those of HttpFile::open(); reads also return kIoError and
 /// kFileNotFound, because a server may fail at any time.
 [[nodiscard]] Result<std::shared_ptr<const Source>> open_url(const Url& url,
+                                                             const MakeTransfer& make_transfer,
                                                              const HttpOptions& options = {});
 
 }  // namespace espalier::http

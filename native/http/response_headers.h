@@ -36,10 +36,20 @@ class ResponseHeaders {
   /// The most bytes of headers that a response may have.
   static constexpr std::size_t kMaxBytes = 64 * 1024;
 
-  /// Takes one line, with or without its end. A status line begins a new response. False if the
-  /// headers of all responses together are longer than kMaxBytes: a server could send headers for
-  /// ever.
-  [[nodiscard]] bool add_line(std::string_view line);
+  enum class Line : std::uint8_t {
+    kTaken,
+    /// The headers of all responses together are longer than kMaxBytes: a server could send headers
+    /// for ever.
+    kTooLong,
+    /// It holds a zero, or goes on with the line before.
+    kInvalid,
+  };
+
+  /// Takes one line, with or without its end. A status line begins a new response.
+  [[nodiscard]] Line add_line(std::string_view line);
+  /// Counts what stands between the parts of a body with the headers. False if these are longer
+  /// than kMaxBytes now.
+  [[nodiscard]] bool count(std::size_t bytes);
   /// Lines after the body (trailers) have no effect from now on.
   void end() { is_ended_ = true; }
 
@@ -52,6 +62,10 @@ class ResponseHeaders {
   const std::string& location() const { return location_; }
   /// Bytes of the body; none if the server does not say, or nothing valid.
   std::optional<std::uint64_t> content_length() const;
+  bool has_content_length() const;
+  // In lower case.
+  std::string transfer_encoding() const;
+  std::string connection() const;
   /// The ETag if it is strong; empty otherwise: a weak one does not promise equal bytes.
   std::string strong_etag() const;
 
@@ -60,12 +74,14 @@ class ResponseHeaders {
 
   std::size_t bytes_ = 0;
   bool is_ended_ = false;
+  std::string connection_;
   std::string content_range_;
   std::string content_encoding_;
   std::string content_length_;
   std::string last_modified_;
   std::string retry_after_;
   std::string location_;
+  std::string transfer_encoding_;
   std::string etag_;
 };
 

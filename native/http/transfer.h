@@ -1,4 +1,5 @@
-// One GET request for a range of bytes, through libcurl.
+// One GET request for a range of bytes, and what may come of it. Programs bring the connections:
+// the command line those of libcurl, the Python package those of Python.
 #ifndef ESPALIER_HTTP_TRANSFER_H_
 #define ESPALIER_HTTP_TRANSFER_H_
 
@@ -24,13 +25,14 @@ struct Response {
     kNoResponse,  // See `problem`.
     kBroken,      // The connection broke off after the headers.
     kHeaderFlood,
-    kBadChunks,  // The framing of the body, or what follows it, is not valid.
+    kBadHeaders,  // They are not valid HTTP.
+    kBadChunks,   // The framing of the body, or what follows it, is not valid.
     kCancelled,
     kOutOfMemory,
   };
 
   End end = End::kNoResponse;
-  /// Why, in libcurl's words, for kNoResponse and kBroken.
+  /// Why, in the words of the transfer, for kNoResponse and kBroken.
   std::string problem;
   /// Whether another try may have another outcome, for kNoResponse and kBroken.
   bool is_transient = false;
@@ -49,22 +51,26 @@ struct TransferLimits {
   std::function<bool()> is_cancelled;
 };
 
+/// A server that sends some bytes now and then must not hold the program for days.
+constexpr unsigned kLeastBytesPerSecond = 1024;
+
 /// A connection to a server, kept open between requests. For one thread at a time.
 class Transfer {
  public:
-  Transfer();
+  Transfer() = default;
   Transfer(const Transfer&) = delete;
   Transfer& operator=(const Transfer&) = delete;
-  ~Transfer();
+  virtual ~Transfer() = default;
 
-  /// Follows no redirect: the caller decides where credentials may go.
-  Response get(const Url& url, const ByteRange& range, const Credentials& credentials,
-               const TransferLimits& limits);
-
- private:
-  struct Handles;
-  std::unique_ptr<Handles> handles_;
+  /// Asks for `range` of `url`, uncompressed ("Accept-Encoding: identity"), with these credentials
+  /// and no others. Follows no redirect: the caller decides where credentials may go. Implement it
+  /// with a ResponseReceiver, which keeps the limits. Throws nothing but std::bad_alloc.
+  virtual Response get(const Url& url, const ByteRange& range, const Credentials& credentials,
+                       const TransferLimits& limits) = 0;
 };
+
+/// Makes connections. Called from any thread.
+using MakeTransfer = std::function<std::unique_ptr<Transfer>()>;
 
 }  // namespace espalier::http
 

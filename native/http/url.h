@@ -18,11 +18,16 @@ struct Url {
   std::string scheme;  // "http" or "https"
   std::string host;    // in lower case; an IPv6 address is in brackets
   std::string port;    // a number, also if it is the scheme's own
+  std::string path;    // from its slash on, with the query: what a request line names
   std::string user;
   std::string password;
 };
 
 /// kInvalidArgument if `text` is no http or https URL. The message does not quote it.
+///
+/// Strict, because programs disagree about odd URLs: one '@', no backslash, escape or address in a
+/// rare form in the host. Spaces and bytes above 0x7F are escaped. `text` and `shown` hold nothing
+/// that another parser would read in another way.
 [[nodiscard]] Result<Url> parse_url(std::string_view text);
 
 /// The target of a redirect: `location` may be relative to `base`. Errors as above. A user name in
@@ -31,7 +36,7 @@ struct Url {
 
 /// The URL of the file `name` in the folder of `url`, without the query of `url`, which may be a
 /// signature for that file alone. `name` comes from a file: it is encoded as one segment, because
-/// "a?b=c", "%2e%2e" and "//host" would lead elsewhere.
+/// "a?b=c", "%2e%2e" and "//host" would lead elsewhere. "." and ".." are kInvalidArgument.
 [[nodiscard]] Result<Url> sibling_url(const Url& url, const std::string& name);
 
 /// The last segment of the URL's path: the name that the file would have when it is downloaded. May

@@ -15,8 +15,11 @@
 #include "bindings.h"
 #include "decode.h"
 #include "errors.h"
+#include "http/http_checkpoint.h"
+#include "http/http_source.h"
 #include "interruptible.h"
 #include "python_source.h"
+#include "python_transfer.h"
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -28,6 +31,7 @@
 #include "espalier/codec/hash.h"
 #include "espalier/format/all_notes.h"
 #include "espalier/native/apply.h"
+#include "espalier/native/call_scope.h"
 #include "espalier/native/checkpoint_file.h"
 #include "espalier/read/plan.h"
 #include "espalier/read/walker.h"
@@ -95,6 +99,38 @@ class File {
       return CheckpointFile::open(std::move(source), options);
     }();
     return File(must(std::move(file), where), where);
+  }
+
+  // Of an http or https URL. Headers are (name, value), and a timeout of 0 is the usual one.
+  static File open_url(const std::string& url,
+                       const std::vector<std::pair<std::string, nb::bytes>>& headers,
+                       unsigned timeout, const std::string& where, bool nest, unsigned threads) {
+    OpenFileOptions options;
+    options.threads = threads;
+    options.nest = nest;
+    auto http_options = must(http::HttpOptions::from_environment());
+    // The head, and mostly the index with it. A larger one costs another request.
+    http_options.head_bytes = std::uint64_t{64} << 10;
+    http_options.is_cancelled = &CallScope::is_cancelled;
+    if (timeout != 0) http_options.timeout = timeout;
+    for (const auto& [name, value] : headers) {
+      http_options.headers.push_back({name, std::string(value.c_str(), value.size())});
+    }
+    std::optional<CheckpointFile> opened;
+    auto result = run_interruptibly(
+        nb::none(), [&](const Progress&, const std::atomic<bool>&) -> Result<void> {
+          const auto parsed = http::parse_url(url);
+          if (!parsed) return propagate(parsed);
+          auto source = http::open_url(*parsed, make_python_transfer, http_options);
+          if (!source) return propagate(source);
+          auto file = http::open_checkpoint(*parsed, std::move(*source), make_python_transfer,
+                                            http_options, options);
+          if (!file) return propagate(file);
+          opened = std::move(*file);
+          return {};
+        });
+    must(std::move(result), where);
+    return File(std::move(*opened), where);
   }
 
   const CheckpointFile& checkpoint() const { return file_; }
@@ -363,7 +399,7 @@ class File {
     // A thread for a slice of a few chunks would take longer than reading it.
     constexpr std::size_t kFewChunks = 16;
     const auto plan = ReadPlan::make(tensor, slices);
-    if (!plan || plan->chunks().size() <= kFewChunks) {
+    if (!file_.source().is_remote() && (!plan || plan->chunks().size() <= kFewChunks)) {
       auto view = [&] {
         const nb::gil_scoped_release released;
         return file_.slice(tensor, slices);
@@ -433,6 +469,8 @@ void bind_file(nb::module_& module) {
       .def_static("open_bytes", &File::open_bytes, "data"_a, "nest"_a, "threads"_a,
                   nb::call_guard<Call>())
       .def_static("open_source", &File::open_source, "reader"_a, "sibling"_a, "name"_a, "where"_a,
+                  "nest"_a, "threads"_a, nb::call_guard<Call>())
+      .def_static("open_url", &File::open_url, "url"_a, "headers"_a, "timeout"_a, "where"_a,
                   "nest"_a, "threads"_a, nb::call_guard<Call>())
       .def_prop_ro("state", &File::state)
       .def_prop_ro("metadata", &File::metadata)

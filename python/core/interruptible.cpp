@@ -9,6 +9,8 @@
 #include <system_error>
 #include <thread>
 
+#include "espalier/native/call_scope.h"
+
 namespace espalier::python {
 
 namespace nb = nanobind;
@@ -30,6 +32,7 @@ struct State {
 void run(State& state, const Work& work) {
   std::optional<Result<void>> result;
   std::exception_ptr thrown;
+  const CallScope scope(&state.cancel);
   try {
     result = work(
         [&state](std::uint64_t done, std::uint64_t total) {

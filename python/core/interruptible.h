@@ -47,7 +47,7 @@ using Work = std::function<Result<void>(const Progress& progress, const std::ato
 /// Runs `work` in a thread of its own, and waits without the GIL. Looks for signals and the end of
 /// the program a hundred times a second, and calls `progress(done, total)` if it is not None some
 /// twenty times, from the calling thread: what these raise cancels the work, and is raised once it
-/// has ended. To be called within a Call.
+/// has ended. Requests to web servers see it too: see CallScope. To be called within a Call.
 Result<void> run_interruptibly(const nanobind::object& progress, const Work& work);
 
 /// The same with a flag of the caller's, which may live longer than the call.

@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "kept_object.h"
+
 #include "espalier/base/checked.h"
 
 namespace espalier::python {
@@ -20,18 +22,6 @@ class PythonSource : public Source {
   explicit PythonSource(nb::object reader)
       : size_(nb::cast<std::uint64_t>(reader.attr("size"))), reader_(std::move(reader)) {}
 
-  // The last owner may be an array, which any thread may let go, and without the GIL.
-  ~PythonSource() override {
-    if (Py_IsInitialized() == 0) {
-      reader_.release();
-      return;
-    }
-    const nb::gil_scoped_acquire acquired;
-    reader_.reset();
-  }
-  PythonSource(const PythonSource&) = delete;
-  PythonSource& operator=(const PythonSource&) = delete;
-
   std::uint64_t size() const override { return size_; }
 
   Result<ByteSpan> read(const Extent& extent, MutableByteSpan scratch) const override {
@@ -40,7 +30,7 @@ class PythonSource : public Source {
     }
     const auto length = static_cast<std::size_t>(extent.length);
     const nb::gil_scoped_acquire acquired;
-    const nb::object answer = reader_.attr("read")(extent.offset, extent.length);
+    const nb::object answer = reader_.get().attr("read")(extent.offset, extent.length);
     char* data = nullptr;
     Py_ssize_t size = 0;
     if (PyBytes_AsStringAndSize(answer.ptr(), &data, &size) != 0) throw nb::python_error();
@@ -57,11 +47,11 @@ class PythonSource : public Source {
 
   void prefetch(const Extent& extent) const override {
     if (!range_fits(extent.offset, extent.length, size_)) return;
-    hint([&] { reader_.attr("prefetch")(extent.offset, extent.length); });
+    hint([&] { reader_.get().attr("prefetch")(extent.offset, extent.length); });
   }
 
   void expect(ReadPattern pattern) const override {
-    hint([&] { reader_.attr("expect")(pattern == ReadPattern::kSequential); });
+    hint([&] { reader_.get().attr("expect")(pattern == ReadPattern::kSequential); });
   }
 
  private:
@@ -75,7 +65,7 @@ class PythonSource : public Source {
   }
 
   std::uint64_t size_;
-  nb::object reader_;
+  KeptObject reader_;
 };
 
 }  // namespace

@@ -6,9 +6,12 @@
         server.requests                       # what was asked, in order
 """
 
+import contextlib
+import gzip
 import http.server
 import pathlib
 import re
+import socket
 import ssl
 import threading
 import urllib.parse
@@ -27,6 +30,22 @@ class Request:
         self.sent = 0
 
 
+class Counted:
+    """Counts the bytes that are written, also of answers that never end."""
+
+    def __init__(self, file, server):
+        self.file, self.server = file, server
+
+    def write(self, data):
+        done = self.file.write(data)
+        with self.server.lock:
+            self.server.written += len(data)
+        return done
+
+    def __getattr__(self, name):
+        return getattr(self.file, name)
+
+
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     # A test that has forgotten a connection does not keep the server.
@@ -35,6 +54,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def log_message(self, *_):
         pass
 
+    def setup(self):
+        super().setup()
+        with self.server.lock:
+            self.server.open_connections.append(self.connection)
+            self.server.connections += 1
+        self.wfile = Counted(self.wfile, self.server)
+
     def handle(self):
         try:
             super().handle()
@@ -42,7 +68,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             pass  # The program went away, as some tests want.
 
     def do_HEAD(self):
-        self.do_GET()
+        """As good servers do; readers that ask so for the length see the manner afterwards."""
+        file = self.server.folder / urllib.parse.urlsplit(self.path).path[1:].partition("/")[2]
+        self.answer(200, length=file.stat().st_size, headers=[("Accept-Ranges", "bytes")])
 
     def do_GET(self):
         self.request_ = Request(self)
@@ -125,6 +153,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         """To another host, which has the same address."""
         self.redirect(f"http://localhost:{self.server.server_port}/good/{self.file.name}?Signature=signed")
 
+    def as_to_other(self):
+        """To another port."""
+        self.redirect(self.server.other.url(self.file.name))
+
     def as_with_user(self):
         self.redirect(f"http://evil:word@127.0.0.1:{self.server.server_port}/good/{self.file.name}")
 
@@ -182,6 +214,68 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def as_then_whole(self):
         self.part() if self.count == 1 else self.as_whole()
+
+    def then(self, answer):
+        """Answers well once."""
+        self.part() if self.count == 1 else answer()
+
+    def as_then_wrong_begin(self):
+        """Sends as many bytes as it was asked for, from elsewhere, and says so."""
+        def answer():
+            shift = min(1000, self.begin)
+            self.begin, self.end = self.begin - shift, self.end - shift
+            self.part()
+
+        self.then(answer)
+
+    def as_then_endless(self):
+        self.then(self.as_endless)
+
+    def as_then_endless_part(self):
+        def answer():
+            self.part(b"", length=False)
+            while True:
+                self.wfile.write(b"x" * 65536)
+
+        self.then(answer)
+
+    def as_then_bomb(self):
+        """1 GiB of zeros, in 1 MiB."""
+        def answer():
+            said = f"bytes {self.begin}-{self.end - 1}/{self.size}"
+            zeros = gzip.compress(bytes(1 << 20)) * 1024
+            self.answer(206, zeros, [("Content-Range", said), ("ETag", '"one"'), ("Content-Encoding", "gzip")])
+
+        self.then(answer)
+
+    def head_of_part(self, *fields):
+        """A head of a good response, with these fields."""
+        said = f"Content-Range: bytes {self.begin}-{self.end - 1}/{self.size}"
+        self.wfile.write("\r\n".join(["HTTP/1.1 206 OK", said, *fields, "", ""]).encode())
+        self.close_connection = True
+
+    def as_folded(self):
+        self.head_of_part("X-First: x", f" Content-Length: {self.end - self.begin}")
+        self.wfile.write(self.content())
+
+    def as_two_lengths(self):
+        self.head_of_part(f"Content-Length: {self.end - self.begin}", f"Content-Length: {self.end - self.begin + 1}")
+        self.wfile.write(self.content() + b"x")
+
+    def as_bad_chunks(self):
+        self.head_of_part("Transfer-Encoding: chunked")
+        self.wfile.write(b"zz\r\n" + self.content())
+
+    def as_hints(self):
+        """Interim responses, as servers may send."""
+        self.wfile.write(b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n")
+        self.part()
+
+    def as_drips_headers(self):
+        self.wfile.write(b"HTTP/1.1 206 OK\r\nX-Drip: ")
+        while not self.server.is_stopping.wait(0.25):
+            self.wfile.write(b"x" * 20)
+        self.close_connection = True
 
     def as_huge(self):
         self.answer(200, b"x" * 1000, length=20 << 30)
@@ -361,6 +455,7 @@ class OddServer(http.server.ThreadingHTTPServer):
         self.arrived = threading.Condition()
         self.waiting = 0
         self.is_stopping = threading.Event()
+        self.open_connections = []
         self.forget()
 
     def handle_error(self, *_):
@@ -382,3 +477,11 @@ class OddServer(http.server.ThreadingHTTPServer):
         """Begins to count requests anew."""
         self.requests = []
         self.counts = {}
+        self.written = 0
+        self.connections = 0
+
+    def close_connections(self):
+        """As servers close those that are idle."""
+        for connection in self.open_connections:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)

@@ -10,6 +10,8 @@
 
 #include <doctest/doctest.h>
 
+#include "espalier/native/call_scope.h"
+
 namespace espalier {
 namespace {
 
@@ -89,6 +91,26 @@ TEST_CASE("An exception of a task reaches the caller") {
     CHECK_THROWS_WITH_AS(static_cast<void>(run()), "of the caller's own", std::runtime_error);
     CHECK(running == 0);
   }
+}
+
+TEST_CASE("The threads of a call know the flag that cancels it") {
+  const std::atomic<bool> flag = true;
+  std::atomic<int> begun = 0;
+  std::atomic<int> cancelled = 0;
+  {
+    const CallScope scope(&flag);
+    const auto done = parallel_for(2, 2, [&](unsigned, std::size_t) {
+      ++begun;
+      while (begun < 2) std::this_thread::yield();  // Each task is on a thread of its own.
+      if (CallScope::is_cancelled()) ++cancelled;
+      return Result<void>();
+    });
+    CHECK(done);
+    const CallScope none(nullptr);
+    CHECK_FALSE(CallScope::is_cancelled());
+  }
+  CHECK(cancelled == 2);
+  CHECK(CallScope::current() == nullptr);
 }
 
 TEST_CASE("Zero threads means every CPU") {

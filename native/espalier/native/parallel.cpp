@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "espalier/native/call_scope.h"
 #include "espalier/native/out_of_memory.h"
 
 namespace espalier {
@@ -79,10 +80,14 @@ Result<void> parallel_for(std::size_t count, unsigned threads,
 
   const auto wanted = static_cast<unsigned>(
       std::min<std::size_t>(thread_count(threads), std::max<std::size_t>(count, 1)));
+  const auto help = [&work, cancel = CallScope::current()](unsigned worker) {
+    const CallScope scope(cancel);
+    work(worker);
+  };
   std::vector<std::thread> helpers;
   for (unsigned worker = 1; worker < wanted; ++worker) {
     try {
-      helpers.emplace_back(work, worker);
+      helpers.emplace_back(help, worker);
     } catch (const std::exception&) {
       break;  // No more threads available; the existing ones do the work.
     }

@@ -2,6 +2,7 @@
 #ifndef ESPALIER_NATIVE_POOL_H_
 #define ESPALIER_NATIVE_POOL_H_
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -21,6 +22,10 @@ class Pool {
   /// A borrowed object; the destructor returns it.
   using Borrowed = std::unique_ptr<T, GiveBack>;
 
+  /// `make` is called from the threads that borrow, without a lock.
+  explicit Pool(std::function<std::unique_ptr<T>()> make = std::make_unique<T>)
+      : make_(std::move(make)) {}
+
   Borrowed borrow() {
     {
       const std::lock_guard lock(mutex_);
@@ -30,7 +35,7 @@ class Pool {
         return Borrowed(object.release(), GiveBack{this});
       }
     }
-    return Borrowed(new T(), GiveBack{this});
+    return Borrowed(make_().release(), GiveBack{this});
   }
 
  private:
@@ -42,6 +47,7 @@ class Pool {
     }
   }
 
+  const std::function<std::unique_ptr<T>()> make_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<T>> free_;
 };

@@ -273,6 +273,11 @@ class JoinedSource : public Source {
     if (file != nullptr) file->announce({0, all.offset, all.length});
   }
 
+  bool is_remote() const override {
+    return std::any_of(files_.begin(), files_.end(),
+                       [](const auto& file) { return file != nullptr && file->is_remote(); });
+  }
+
   void prefetch(const Extent& extent) const override {
     const Source* file = find(extent.file);
     if (file != nullptr) file->prefetch({0, extent.offset, extent.length});

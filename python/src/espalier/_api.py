@@ -28,7 +28,8 @@ def open(
 ) -> Checkpoint:
     """Opens a checkpoint and validates its tree. Reads no tensor.
 
-    A path with "://" is a URL, which fsspec reads, in part: `storage_options` are for it.
+    A path with "://" is a URL, which is read in part. For http:// and https://, `storage_options` may have `headers`, a
+    dict that no other server gets, and a `timeout` in seconds. fsspec reads all other URLs, and they are for it.
 
     `mapped=False` reads into memory instead of mapping the file: for network file systems, and files that others may
     change. `nest` makes nested dicts of dotted names, as safetensors files have them.

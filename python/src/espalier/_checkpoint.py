@@ -447,8 +447,12 @@ class Checkpoint:
         if _urls.is_url(path):
             self._path = os.fsdecode(path)
             self.name = _urls.shown(self._path)
-            reader = _urls.Reader(self._path, storage_options)
-            self._open = _core.File.open_source(reader, reader.sibling, reader.name, self.name, nest, threads)
+            if _urls.is_http(self._path):
+                headers, timeout = _urls.http_options(self._path, storage_options)
+                self._open = _core.File.open_url(self._path, headers, timeout, self.name, nest, threads)
+            else:
+                reader = _urls.Reader(self._path, storage_options)
+                self._open = _core.File.open_source(reader, reader.sibling, reader.name, self.name, nest, threads)
         else:
             _urls.check_options(storage_options)
             self.name = os.fsdecode(path)

@@ -1,7 +1,8 @@
-"""Files behind URLs, through fsspec: memory://, https://, s3://, gs://, ...
+"""Files behind URLs: http:// and https:// by the library's own rules, and others (memory://, s3://, gs://, ...) through
+fsspec.
 
 Only what is needed is read: the head and the index to open a file, and the chunks of what is loaded, several at once.
-Retries, credentials and timeouts are fsspec's.
+With fsspec, retries, credentials and timeouts are its own.
 """
 
 from __future__ import annotations
@@ -24,10 +25,13 @@ _LONG_READ = 32 << 20
 _REQUEST = 4 << 20
 # Bytes that were fetched and are not used yet, with those between chunks that were fetched as one.
 _KEPT = 64 << 20
-# What an HTTP server is first asked for: the head of a file, and mostly its index.
-_HEAD = 64 << 10
-# A file of so many bytes is taken whole from a server that ignores ranges, as the command line does.
-_WHOLE = 16 << 20
+# What file systems call the version of a file or a digest of its bytes: it decides whether a file is still the same.
+_VERSIONS = (
+    "etag", "generation", "version_id", "versionid", "version", "checksum", "content_md5", "md5hash", "md5", "crc32c", "sha256", "sha",
+    "blob_id", "oid",
+)  # fmt: skip
+# And the times at which it was written, for those that have no version.
+_TIMES = ("mtime", "last_modified", "lastmodified", "modified", "updated", "created")
 
 
 def is_url(path: object) -> bool:
@@ -40,6 +44,25 @@ def shown(url: str) -> str:
     # A password may have an @ or a / in it, though it should not.
     without_user = re.sub(r"://(?:[^/]*:.*|[^/]*)@", "://…@", url, flags=re.DOTALL)
     return re.sub(r"([?#]).*", r"\1…", without_user, count=1, flags=re.DOTALL)
+
+
+def is_http(url: str) -> bool:
+    """Whether the library reads it. A chain such as simplecache::https://... is for fsspec."""
+    return url.lower().startswith(("http://", "https://"))
+
+
+def http_options(url: str, options: Options) -> tuple[list[tuple[str, bytes]], int]:
+    """The headers and the timeout in storage_options= for an http or https URL; a timeout of 0 is the usual one."""
+    options = dict(options or {})
+    headers, timeout = options.pop("headers", None) or {}, options.pop("timeout", 0)
+    if options:
+        names = ", ".join(map(repr, sorted(map(str, options))))
+        raise EspalierError(f"{shown(url)}: storage_options= for http and https are 'headers' and 'timeout', without {names}")
+    if type(timeout) is not int or not 0 <= timeout <= 3600:
+        raise EspalierError(f"{shown(url)}: the timeout in storage_options= is not a number of seconds from 1 to 3600")
+    if not isinstance(headers, Mapping) or not all(isinstance(each, str) for pair in headers.items() for each in pair):
+        raise EspalierError(f"{shown(url)}: the headers in storage_options= are not a dict of names and values")
+    return [(name, value.encode("utf-8", "surrogateescape")) for name, value in headers.items()], timeout
 
 
 def check_local(path: object, what: str) -> None:
@@ -109,10 +132,6 @@ def _explained(error: Exception, url: str) -> EspalierError:
     )
 
 
-def _protocols(fs: Any) -> tuple[str, ...]:
-    return (fs.protocol,) if isinstance(fs.protocol, str) else tuple(fs.protocol)
-
-
 def _beside(url: str, name: str) -> str:
     """The URL of the file `name` in the folder of `url`. Without its query, which may sign that one file."""
     # In a chain of file systems, "zip://a.pt::https://host/b.zip", the first path is the file's.
@@ -137,39 +156,44 @@ class _Block:
         return self.begin <= begin and end <= self.end
 
 
+def _identity(info: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What of a file's info() stays the same while the file does: its size, and its version if the store has one.
+
+    Other fields may change by themselves: links that are signed anew, counters, times of access.
+    """
+    known = {str(name).lower().replace("-", "_"): value for name, value in info.items() if value is not None}
+    named = [(name, str(known[name])) for name in _VERSIONS if name in known]
+    return (info.get("size"), *(named or [(name, str(known[name])) for name in _TIMES if name in known]))
+
+
 class Reader:
     """What the core reads a file of fsspec through: see python/core/python_source.h. Any thread may call it.
 
     Chunks that the core announced are fetched with the first of them that is read, by one call of cat_ranges(), whose
-    requests run at once.
+    requests run at once. After each such call the file must be what it was when it was opened, so that all bytes are of
+    one version.
     """
 
     def __init__(self, url: str, options: Options = None):
         self._url = url
         self._options = options
         self._fs, self._path = _file_system(url, options)
-        with _told(url):
-            size = self._fs.info(self._path).get("size")
-        if not isinstance(size, int):
+        self._pinned = self._identity_now()
+        self.size = self._pinned[0]
+        if not isinstance(self.size, int):
             raise CheckpointOSError(
                 f"{shown(url)}: the server does not say how long the file is; copy it first", "io_error"
             )
-        self.size = size
         self._changed = threading.Condition()
         self._announced: list[tuple[int, int]] = []
         self._blocks: list[_Block] = []
         self._is_long = False
         self._long_end: int | None = None
-        self._whole: bytes | None = None
-        if size and "http" in _protocols(self._fs):
-            with _told(url):
-                self._begin_http(size)
 
     @property
     def name(self) -> str:
         """The last part of the path."""
-        name = self._path.rpartition("/")[2]
-        return urllib.parse.unquote(re.split(r"[?#]", name)[0]) if "http" in _protocols(self._fs) else name
+        return str(self._path.rpartition("/")[2])
 
     def sibling(self, name: str) -> Reader | None:
         """A reader of the file of that name beside this one; None if there is none."""
@@ -178,34 +202,11 @@ class Reader:
         except FileNotFoundError:
             return None
 
-    def _begin_http(self, size: int) -> None:
-        """Reads the head, as a stream: a server that ignores ranges would send all of the file, whatever its size."""
-        end = min(_HEAD, size)
-        headers = {**self._fs.kwargs.get("headers", {}), "Range": f"bytes=0-{end - 1}"}
-        data = b""
-        with self._fs.open(self._path, block_size=0, size=size, headers=headers) as stream:
-            has_ranges = stream.r.status == 206
-            if not has_ranges and size > _WHOLE:
-                raise CheckpointOSError(
-                    f"{shown(self._url)}: the server ignores ranges, and so large a file ({size:,} bytes) is not read whole; "
-                    "copy it, and open the copy",
-                    "io_error",
-                )
-            wanted = end if has_ranges else size
-            while len(data) < wanted and (more := stream.read(wanted - len(data))):
-                data += more
-        if len(data) != wanted:
-            raise CheckpointOSError(
-                f"{shown(self._url)}: {len(data)} bytes came for {wanted}; the file was replaced, so open it again",
-                "file_changed",
-                offset=0,
-            )
-        if has_ranges:
-            head = _Block(0, end)
-            head.data = data
-            self._blocks.append(head)
-        else:
-            self._whole = data
+    def _identity_now(self) -> tuple[Any, ...]:
+        with _told(self._url):
+            # Many file systems keep what they once heard of a file.
+            self._fs.invalidate_cache(self._path)
+            return _identity(self._fs.info(self._path))
 
     def expect(self, is_long: bool) -> None:
         with self._changed:
@@ -213,15 +214,13 @@ class Reader:
 
     def prefetch(self, offset: int, length: int) -> None:
         with self._changed:
-            if length and self._whole is None and self._find(offset, offset + length) is None:
+            if length and self._find(offset, offset + length) is None:
                 self._announced.append((offset, offset + length))
 
     def read(self, offset: int, length: int) -> bytes:
         if not length:
             return b""
         end = offset + length
-        if self._whole is not None:
-            return self._whole[offset:end]
         while True:
             with self._changed:
                 found = self._find(offset, end)
@@ -307,6 +306,10 @@ class Reader:
                     "file_changed",
                     offset=begin,
                 )
+        if self._identity_now() != self._pinned:
+            raise CheckpointOSError(
+                f"{shown(self._url)}: the file changed while it was read; open it again", "file_changed", offset=starts[0]
+            )
         return [bytes(answer) for answer in answers]
 
 

@@ -1,20 +1,18 @@
-#include "http/transfer.h"
+#include "libcurl/curl_transfer.h"
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <new>
+#include <string>
 #include <string_view>
+#include <utility>
 
+#include "http/response_receiver.h"
 #include <curl/curl.h>
 
 namespace espalier::http {
 namespace {
-
-// Of a redirect or an error page, whose text is not shown. Read to its end if it is short, so that
-// the connection can be used again.
-constexpr std::uint64_t kIgnoredBytes = 16 * 1024;
-constexpr long kLeastBytesPerSecond = 1024;
 
 struct FreeEasy {
   void operator()(CURL* handle) const noexcept { curl_easy_cleanup(handle); }
@@ -24,42 +22,27 @@ struct FreeList {
 };
 
 // What the callbacks of one request work on. They are called from C, so nothing may be thrown.
-struct Receiver {
-  CURL* handle = nullptr;
-  const TransferLimits* limits = nullptr;
-  Response response;
-  bool has_body = false;
-  std::uint64_t limit = 0;
-  bool is_kept = false;
+struct Receiver : ResponseReceiver {
+  Receiver(CURL* curl, const TransferLimits& transfer_limits)
+      : ResponseReceiver(transfer_limits), handle(curl), limits(transfer_limits) {}
 
-  void begin_body() {
-    has_body = true;
-    response.headers.end();
-    curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &response.status);
-    is_kept = response.status == 200 || response.status == 206;
-    limit = is_kept ? limits->body_bytes(response.status, response.headers) : kIgnoredBytes;
+  bool begin_once() {
+    if (has_body()) return true;
+    long status = 0;
+    curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &status);
+    return begin_body(status);
   }
 
-  bool take(std::string_view bytes) {
-    if (!has_body) begin_body();
-    const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(bytes.size(), limit));
-    limit -= count;
-    if (is_kept) {
-      const auto* const first = reinterpret_cast<const std::byte*>(bytes.data());
-      response.body.insert(response.body.end(), first, first + count);
-    }
-    if (count < bytes.size()) response.end = Response::End::kLonger;
-    return count == bytes.size();
-  }
+  CURL* handle;
+  const TransferLimits& limits;
 };
 
 std::size_t on_header(char* data, std::size_t, std::size_t size, void* user) noexcept {
   auto& receiver = *static_cast<Receiver*>(user);
   try {
-    if (receiver.response.headers.add_line({data, size})) return size;
-    receiver.response.end = Response::End::kHeaderFlood;
+    if (receiver.add_line({data, size})) return size;
   } catch (const std::bad_alloc&) {
-    receiver.response.end = Response::End::kOutOfMemory;
+    receiver.response().end = Response::End::kOutOfMemory;
   }
   return 0;
 }
@@ -67,17 +50,17 @@ std::size_t on_header(char* data, std::size_t, std::size_t size, void* user) noe
 std::size_t on_body(char* data, std::size_t, std::size_t size, void* user) noexcept {
   auto& receiver = *static_cast<Receiver*>(user);
   try {
-    if (receiver.take({data, size})) return size;
+    if (receiver.begin_once() && receiver.take({data, size})) return size;
   } catch (const std::bad_alloc&) {
-    receiver.response.end = Response::End::kOutOfMemory;
+    receiver.response().end = Response::End::kOutOfMemory;
   }
   return 0;
 }
 
 int on_progress(void* user, curl_off_t, curl_off_t, curl_off_t, curl_off_t) noexcept {
   auto& receiver = *static_cast<Receiver*>(user);
-  if (!receiver.limits->is_cancelled || !receiver.limits->is_cancelled()) return 0;
-  receiver.response.end = Response::End::kCancelled;
+  if (!receiver.limits.is_cancelled || !receiver.limits.is_cancelled()) return 0;
+  receiver.response().end = Response::End::kCancelled;
   return 1;
 }
 
@@ -117,8 +100,7 @@ void set_up_credentials(CURL* handle, const Credentials& credentials) {
 
 void set_up_limits(CURL* handle, unsigned timeout) {
   curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT, static_cast<long>(timeout));
-  // A server that sends some bytes now and then must not hold the program for days.
-  curl_easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, kLeastBytesPerSecond);
+  curl_easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, static_cast<long>(kLeastBytesPerSecond));
   curl_easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, static_cast<long>(timeout));
   // Signals are the program's.
   curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
@@ -142,33 +124,57 @@ void set_up_network(CURL* handle, const Url& url) {
   curl_easy_setopt(handle, CURLOPT_USERAGENT, "espalier/" ESPALIER_VERSION);
 }
 
-}  // namespace
+using List = std::unique_ptr<curl_slist, FreeList>;
 
-struct Transfer::Handles {
-  std::unique_ptr<CURL, FreeEasy> easy;
-  std::unique_ptr<curl_slist, FreeList> headers;
-};
-
-Transfer::Transfer() : handles_(std::make_unique<Handles>()) {
-  // Thread-safe, as every static is. Never undone: another part of the program may use libcurl.
-  [[maybe_unused]] static const CURLcode is_ready = curl_global_init(CURL_GLOBAL_DEFAULT);
-  handles_->easy.reset(curl_easy_init());
-  // A compressed range is of no use: it is part of another sequence of bytes.
-  handles_->headers.reset(curl_slist_append(nullptr, "Accept-Encoding: identity"));
+// False without memory.
+bool append(List& list, const std::string& line) {
+  curl_slist* const longer = curl_slist_append(list.get(), line.c_str());
+  if (longer == nullptr) return false;
+  static_cast<void>(list.release());  // `longer` is it, or holds it.
+  list.reset(longer);
+  return true;
 }
 
-Transfer::~Transfer() = default;
-
-Response Transfer::get(const Url& url, const ByteRange& range, const Credentials& credentials,
-                       const TransferLimits& limits) {
-  CURL* const handle = handles_->easy.get();
-  Receiver receiver;
-  if (handle == nullptr || handles_->headers == nullptr) {
-    receiver.response.end = Response::End::kOutOfMemory;
-    return std::move(receiver.response);
+// None without memory.
+List header_lines(const Credentials& credentials) {
+  List lines;
+  // A compressed range is of no use: it is part of another sequence of bytes.
+  bool is_complete = append(lines, "Accept-Encoding: identity");
+  for (const Header& header : credentials.headers) {
+    // libcurl takes a field without a value for one to leave out, unless it ends so.
+    is_complete =
+        is_complete &&
+        append(lines, header.value.empty() ? header.name + ";" : header.name + ": " + header.value);
   }
-  receiver.handle = handle;
-  receiver.limits = &limits;
+  return is_complete ? std::move(lines) : nullptr;
+}
+
+class CurlTransfer : public Transfer {
+ public:
+  CurlTransfer();
+
+  Response get(const Url& url, const ByteRange& range, const Credentials& credentials,
+               const TransferLimits& limits) override;
+
+ private:
+  std::unique_ptr<CURL, FreeEasy> easy_;
+};
+
+CurlTransfer::CurlTransfer() {
+  // Thread-safe, as every static is. Never undone: another part of the program may use libcurl.
+  [[maybe_unused]] static const CURLcode is_ready = curl_global_init(CURL_GLOBAL_DEFAULT);
+  easy_.reset(curl_easy_init());
+}
+
+Response CurlTransfer::get(const Url& url, const ByteRange& range, const Credentials& credentials,
+                           const TransferLimits& limits) {
+  CURL* const handle = easy_.get();
+  Receiver receiver(handle, limits);
+  const List headers = header_lines(credentials);
+  if (handle == nullptr || headers == nullptr) {
+    receiver.response().end = Response::End::kOutOfMemory;
+    return std::move(receiver.response());
+  }
   const std::string bytes = std::to_string(range.begin) + "-" + std::to_string(range.end - 1);
   std::array<char, CURL_ERROR_SIZE> problem{};
 
@@ -176,7 +182,7 @@ Response Transfer::get(const Url& url, const ByteRange& range, const Credentials
   curl_easy_reset(handle);
   curl_easy_setopt(handle, CURLOPT_URL, url.text.c_str());
   curl_easy_setopt(handle, CURLOPT_RANGE, bytes.c_str());
-  curl_easy_setopt(handle, CURLOPT_HTTPHEADER, handles_->headers.get());
+  curl_easy_setopt(handle, CURLOPT_HTTPHEADER, headers.get());
   curl_easy_setopt(handle, CURLOPT_ERRORBUFFER, problem.data());
   curl_easy_setopt(handle, CURLOPT_HEADERFUNCTION, on_header);
   curl_easy_setopt(handle, CURLOPT_HEADERDATA, &receiver);
@@ -190,10 +196,11 @@ Response Transfer::get(const Url& url, const ByteRange& range, const Credentials
   set_up_network(handle, url);
 
   const CURLcode code = curl_easy_perform(handle);
-  Response& response = receiver.response;
+  Response& response = receiver.response();
   curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &response.status);
   // The handle must not keep pointers to what ends here.
   curl_easy_setopt(handle, CURLOPT_ERRORBUFFER, nullptr);
+  curl_easy_setopt(handle, CURLOPT_HTTPHEADER, nullptr);
   if (code == CURLE_OK) {
     response.end = Response::End::kComplete;
   } else if (response.end == Response::End::kNoResponse) {
@@ -201,18 +208,22 @@ Response Transfer::get(const Url& url, const ByteRange& range, const Credentials
     response.is_transient = is_transient(code);
     response.is_timeout = code == CURLE_OPERATION_TIMEDOUT;
     if (code == CURLE_OUT_OF_MEMORY) response.end = Response::End::kOutOfMemory;
-    if (receiver.has_body && response.is_transient) response.end = Response::End::kBroken;
-    if (!receiver.has_body && is_endless_line(handle, code)) {
+    if (receiver.has_body() && response.is_transient) response.end = Response::End::kBroken;
+    if (!receiver.has_body() && is_endless_line(handle, code)) {
       response.end = Response::End::kHeaderFlood;
     }
     // Also trailers without end, which would be fetched anew with each try. libcurl has no code for
     // these: to it the connection is broken.
-    if (receiver.has_body && response.problem.find("chunked") != std::string::npos) {
+    if (response.status != 0 && response.problem.find("chunked") != std::string::npos) {
       response.end = Response::End::kBadChunks;
       response.is_transient = false;
     }
   }
   return std::move(response);
 }
+
+}  // namespace
+
+std::unique_ptr<Transfer> make_curl_transfer() { return std::make_unique<CurlTransfer>(); }
 
 }  // namespace espalier::http

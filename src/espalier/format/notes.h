@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "espalier/base/escaped.h"
+
 namespace espalier {
 
 /// One thing that an opener of another format noticed.
@@ -21,9 +23,9 @@ struct Note {
   };
   Kind kind = Kind::kWarning;
   /// Printed key path of the node concerned in the stored tree, where dotted names are not nested.
-  /// Empty if the note is about the whole file.
+  /// Empty if the note is about the whole file. As it is in the file: print it escaped.
   std::string path = {};
-  /// One sentence.
+  /// One sentence. Printable, once it is among `Notes`.
   std::string message = {};
 
   friend bool operator==(const Note&, const Note&) = default;
@@ -35,9 +37,12 @@ class Notes {
   /// Stops a file that is made to be noted a million times from filling memory and screens.
   static constexpr std::size_t kMaxListed = 1000;
 
+  /// Escapes the message, which may quote names from the file.
   void add(Note note) {
     ++count_;
-    if (is_listing()) listed_.push_back(std::move(note));
+    if (!is_listing()) return;
+    note.message = escaped(note.message);
+    listed_.push_back(std::move(note));
   }
 
   /// Whether the next one is listed. The path of a millionth note is not worth making.

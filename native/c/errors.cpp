@@ -45,29 +45,51 @@ espalier_status give_exception(espalier_error** error) noexcept {
   }
 }
 
+Result<void> Arguments::check() const {
+  if (!are_made_) {
+    return fail(ErrorCode::kOutOfMemory,
+                "a value is NULL: there was no memory when it was made, or its kind or bytes were "
+                "none of a value");
+  }
+  if (!are_given_) {
+    return fail(ErrorCode::kInvalidArgument,
+                "an argument is NULL that must not be; espalier.h says which may");
+  }
+  return {};
+}
+
 }  // namespace espalier::c
 
 uint32_t espalier_abi_version() { return ESPALIER_ABI_VERSION; }
 
 const char* espalier_version() { return ESPALIER_VERSION; }
 
+// A call that failed has no error if there was no memory for it. So NULL is that error.
 espalier_status espalier_error_status(const espalier_error* error) {
-  return static_cast<espalier_status>(error->error.code);
+  return error == nullptr ? ESPALIER_OUT_OF_MEMORY
+                          : static_cast<espalier_status>(error->error.code);
 }
 
 // The names are string literals, which end with a NUL.
 const char* espalier_error_code(const espalier_error* error) {
-  return espalier::to_string(error->error.code).data();
+  using espalier::ErrorCode;
+  return espalier::to_string(error == nullptr ? ErrorCode::kOutOfMemory : error->error.code).data();
 }
 
-const char* espalier_error_text(const espalier_error* error) { return error->text.c_str(); }
+const char* espalier_error_text(const espalier_error* error) {
+  return error == nullptr ? "out of memory (code out_of_memory)" : error->text.c_str();
+}
 
 const char* espalier_error_message(const espalier_error* error) {
-  return error->error.message.c_str();
+  return error == nullptr ? "out of memory" : error->error.message.c_str();
 }
 
-const char* espalier_error_path(const espalier_error* error) { return error->error.path.c_str(); }
+const char* espalier_error_path(const espalier_error* error) {
+  return error == nullptr ? "" : error->error.path.c_str();
+}
 
-uint64_t espalier_error_offset(const espalier_error* error) { return error->error.offset; }
+uint64_t espalier_error_offset(const espalier_error* error) {
+  return error == nullptr ? UINT64_MAX : error->error.offset;
+}
 
 void espalier_error_free(espalier_error* error) { delete error; }

@@ -18,12 +18,19 @@
  * Handles. `espalier_file`, `espalier_list`, `espalier_view`, `espalier_report`, `espalier_value`
  * and `espalier_error` are opaque. Free each with its own function, which accepts NULL. A pointer
  * that a function returns points into its handle and is valid until that is freed or changed,
- * unless the function says otherwise. No argument may be NULL unless its function allows it.
+ * unless the function says otherwise.
+ *
+ * NULL. An argument that must not be NULL and is one is an error: ESPALIER_INVALID_ARGUMENT, or for
+ * an espalier_value ESPALIER_OUT_OF_MEMORY, because a function that makes one returns NULL if there
+ * is no memory. A function that returns no status then returns 0 or NULL. `error`, `options`,
+ * `progress` and every `context` may be NULL, and so may memory of size 0.
  *
  * Errors. A function that can fail returns an espalier_status: ESPALIER_OK or the number of an
  * error code, which never changes (docs/errors.md lists them). Its last argument, which may be
- * NULL, receives the error, to be freed; after success it is set to NULL. A function that returns a
- * handle to a value returns NULL if there is no memory. No C++ exception leaves a function.
+ * NULL, receives the error, to be freed; after success it is set to NULL. If there is no memory for
+ * the error, it is NULL, too, which all functions of errors take for ESPALIER_OUT_OF_MEMORY. A
+ * function that returns a handle to a value returns NULL if there is no memory. No C++ exception
+ * leaves a function.
  *
  * Threads. Functions may be called from any thread. One handle may be used by several threads at
  * once as long as none of them changes or frees it.
@@ -89,11 +96,12 @@ typedef struct espalier_error espalier_error;
 ESPALIER_C_API espalier_status espalier_error_status(const espalier_error* error);
 /* The code's name, for example "not_found"; lives for ever. */
 ESPALIER_C_API const char* espalier_error_code(const espalier_error* error);
-/* All in one line for people: what is wrong, what to do, and where. */
+/* All in one line for people: what is wrong, what to do, and where. Printable: what a name from a
+ * file could do to a terminal is escaped. */
 ESPALIER_C_API const char* espalier_error_text(const espalier_error* error);
-/* What is wrong and what to do. */
+/* What is wrong and what to do. Printable, too. */
 ESPALIER_C_API const char* espalier_error_message(const espalier_error* error);
-/* The key path of the node, or "". */
+/* The key path of the node as it is in the file, or "". Escape it before you print it. */
 ESPALIER_C_API const char* espalier_error_path(const espalier_error* error);
 /* The offset of the error in the file, or UINT64_MAX. */
 ESPALIER_C_API uint64_t espalier_error_offset(const espalier_error* error);
@@ -193,7 +201,7 @@ typedef struct espalier_list espalier_list;
 ESPALIER_C_API espalier_status espalier_find(const espalier_file* file, const char* pattern,
                                              espalier_list** out, espalier_error** error);
 ESPALIER_C_API size_t espalier_list_size(const espalier_list* list);
-/* `i` must be less than the size. */
+/* 0 and no text if `i` is not less than the size. */
 ESPALIER_C_API espalier_node espalier_list_node(const espalier_list* list, size_t i);
 ESPALIER_C_API espalier_text espalier_list_path(const espalier_list* list, size_t i);
 ESPALIER_C_API void espalier_list_free(espalier_list* list);
@@ -304,7 +312,7 @@ ESPALIER_C_API void espalier_report_free(espalier_report* report);
 /* ---- Building and editing trees ---- */
 
 /* A tree in memory. Copies share tensors. A function that takes a `child` takes it over, also if it
- * fails, and accepts NULL: then it fails with ESPALIER_OUT_OF_MEMORY. */
+ * fails. NULL is a value that there was no memory for. */
 typedef struct espalier_value espalier_value;
 
 ESPALIER_C_API espalier_value* espalier_new_null(void);

@@ -53,12 +53,51 @@ espalier_status give(espalier_error** error, Error given) noexcept;
 /// The same for the exception that is being handled.
 espalier_status give_exception(espalier_error** error) noexcept;
 
-/// Runs `body`, which returns a Result<void>, and turns its error or exception into a status.
+/// Memory of the caller: `size` bytes or elements, which may be NULL if there are none.
+struct Memory {
+  const void* data;
+  std::size_t size;
+};
+
+/// The arguments of a call that must be there. What a function of this library returned is NULL if
+/// there was no memory for it, and then the call fails in the same way.
+class Arguments {
+ public:
+  /// A pointer of the caller's own, such as one to the result.
+  Arguments& need(const void* pointer) {
+    are_given_ = are_given_ && pointer != nullptr;
+    return *this;
+  }
+  Arguments& need(const Memory& memory) { return memory.size == 0 ? *this : need(memory.data); }
+  /// A tree that the caller built.
+  Arguments& need_value(const espalier_value* value) {
+    are_made_ = are_made_ && value != nullptr;
+    return *this;
+  }
+
+  /// Where the call puts a handle. It is NULL after a failure, whatever failed.
+  template <class Handle>
+  Arguments& result(Handle** out) {
+    if (out != nullptr) *out = nullptr;
+    return need(out);
+  }
+
+  [[nodiscard]] Result<void> check() const;
+
+ private:
+  bool are_given_ = true;
+  bool are_made_ = true;
+};
+
+/// Runs `body`, which returns a Result<void>, if the arguments are there, and turns its error or
+/// exception into a status.
 template <class Body>
-espalier_status guarded(espalier_error** error, const Body& body) noexcept {
+espalier_status guarded(espalier_error** error, const Arguments& arguments,
+                        const Body& body) noexcept {
   if (error != nullptr) *error = nullptr;
   try {
-    Result<void> result = body();
+    Result<void> result = arguments.check();
+    if (result) result = body();
     return result ? ESPALIER_OK : give(error, std::move(result.error()));
   } catch (...) {
     return give_exception(error);

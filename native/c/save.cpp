@@ -40,11 +40,12 @@ Result<Unrepresentable> unrepresentable_of(const espalier_save_options* given) {
 }  // namespace espalier::c
 
 using namespace espalier;
+using espalier::c::Arguments;
 using espalier::c::guarded;
 
 espalier_status espalier_save(const char* path, const espalier_value* state,
                               const espalier_save_options* options, espalier_error** error) {
-  return guarded(error, [&]() -> Result<void> {
+  return guarded(error, Arguments().need(path).need_value(state), [&]() -> Result<void> {
     const auto how = c::options_of(options);
     return how ? save(path, state->value, *how) : propagate(how);
   });
@@ -53,7 +54,7 @@ espalier_status espalier_save(const char* path, const espalier_value* state,
 espalier_status espalier_save_safetensors(const char* path, const espalier_value* state,
                                           const espalier_save_options* options,
                                           espalier_error** error) {
-  return guarded(error, [&]() -> Result<void> {
+  return guarded(error, Arguments().need(path).need_value(state), [&]() -> Result<void> {
     const auto how = c::options_of(options);
     if (!how) return propagate(how);
     const auto unrepresentable = c::unrepresentable_of(options);

@@ -60,9 +60,11 @@ std::optional<DType> dtype_of_number(espalier_dtype dtype) {
 }  // namespace espalier::c
 
 using namespace espalier;
+using espalier::c::Arguments;
 using espalier::c::guarded;
 
 espalier_dtype espalier_dtype_from_name(const char* name) {
+  if (name == nullptr) return 0;
   const auto dtype = dtype_from_name(name);
   return dtype ? static_cast<espalier_dtype>(*dtype) : 0;
 }
@@ -80,7 +82,7 @@ uint32_t espalier_dtype_bits(espalier_dtype dtype) {
 
 espalier_status espalier_get_tensor(const espalier_file* file, espalier_node node,
                                     espalier_tensor_info* info, espalier_error** error) {
-  return guarded(error, [&]() -> Result<void> {
+  return guarded(error, Arguments().need(file).need(info), [&]() -> Result<void> {
     const auto tensor = c::tensor_of(file, node);
     return tensor ? c::fill(info, c::info_of(*tensor)) : propagate(tensor);
   });
@@ -89,7 +91,9 @@ espalier_status espalier_get_tensor(const espalier_file* file, espalier_node nod
 espalier_status espalier_read(const espalier_file* file, espalier_node node,
                               const espalier_slice* slices, size_t slice_count, void* out,
                               size_t out_bytes, espalier_error** error) {
-  return guarded(error, [&]() -> Result<void> {
+  const Arguments needed =
+      Arguments().need(file).need({slices, slice_count}).need({out, out_bytes});
+  return guarded(error, needed, [&]() -> Result<void> {
     const auto tensor = c::tensor_of(file, node);
     if (!tensor) return propagate(tensor);
     return file->file.read_into(*tensor, c::slices_of(slices, slice_count),
@@ -99,9 +103,14 @@ espalier_status espalier_read(const espalier_file* file, espalier_node node,
 
 espalier_status espalier_read_many(const espalier_file* file, const espalier_read_request* requests,
                                    size_t count, espalier_error** error) {
-  return guarded(error, [&]() -> Result<void> {
+  return guarded(error, Arguments().need(file).need({requests, count}), [&]() -> Result<void> {
     std::vector<ReadRequest> all;
     for (const espalier_read_request& request : std::span(requests, count)) {
+      auto ok = Arguments()
+                    .need({request.slices, request.slice_count})
+                    .need({request.out, request.out_bytes})
+                    .check();
+      if (!ok) return ok;
       const auto tensor = c::tensor_of(file, request.node);
       if (!tensor) return propagate(tensor);
       all.push_back({*tensor, c::memory_of(request.out, request.out_bytes),
@@ -113,8 +122,7 @@ espalier_status espalier_read_many(const espalier_file* file, const espalier_rea
 
 espalier_status espalier_view_tensor(const espalier_file* file, espalier_node node, int unchecked,
                                      espalier_view** out, espalier_error** error) {
-  return guarded(error, [&]() -> Result<void> {
-    *out = nullptr;
+  return guarded(error, Arguments().need(file).result(out), [&]() -> Result<void> {
     const auto tensor = c::tensor_of(file, node);
     if (!tensor) return propagate(tensor);
     auto view =
@@ -125,16 +133,19 @@ espalier_status espalier_view_tensor(const espalier_file* file, espalier_node no
   });
 }
 
-const void* espalier_view_data(const espalier_view* view) { return view->view.bytes.data(); }
+const void* espalier_view_data(const espalier_view* view) {
+  return view == nullptr ? nullptr : view->view.bytes.data();
+}
 
-size_t espalier_view_size(const espalier_view* view) { return view->view.bytes.size(); }
+size_t espalier_view_size(const espalier_view* view) {
+  return view == nullptr ? 0 : view->view.bytes.size();
+}
 
 void espalier_view_free(espalier_view* view) { delete view; }
 
 espalier_status espalier_verify(const espalier_file* file, espalier_progress progress,
                                 void* context, espalier_report** out, espalier_error** error) {
-  return guarded(error, [&]() -> Result<void> {
-    *out = nullptr;
+  return guarded(error, Arguments().need(file).result(out), [&]() -> Result<void> {
     auto report = file->file.verify({.progress = c::progress_of(progress, context)});
     if (!report) return propagate(report);
     std::vector<espalier_error> errors(report->errors.begin(), report->errors.end());
@@ -144,19 +155,19 @@ espalier_status espalier_verify(const espalier_file* file, espalier_progress pro
 }
 
 uint64_t espalier_report_error_count(const espalier_report* report) {
-  return report->report.error_count;
+  return report == nullptr ? 0 : report->report.error_count;
 }
 
 const espalier_error* espalier_report_error(const espalier_report* report, size_t i) {
-  return i < report->errors.size() ? &report->errors[i] : nullptr;
+  return report != nullptr && i < report->errors.size() ? &report->errors[i] : nullptr;
 }
 
 int espalier_report_has_hashes(const espalier_report* report) {
-  return report->report.has_hashes ? 1 : 0;
+  return report != nullptr && report->report.has_hashes ? 1 : 0;
 }
 
 uint64_t espalier_report_checksums(const espalier_report* report) {
-  return report->report.checksums;
+  return report == nullptr ? 0 : report->report.checksums;
 }
 
 void espalier_report_free(espalier_report* report) { delete report; }

@@ -55,12 +55,12 @@ espalier_node_info info_of(const NodeRef& node) {
 }  // namespace espalier::c
 
 using namespace espalier;
+using espalier::c::Arguments;
 using espalier::c::guarded;
 
 espalier_status espalier_open(const char* path, const espalier_open_options* options,
                               espalier_file** out, espalier_error** error) {
-  return guarded(error, [&]() -> Result<void> {
-    *out = nullptr;
+  return guarded(error, Arguments().need(path).result(out), [&]() -> Result<void> {
     const auto how = c::take(options);
     if (!how) return propagate(how);
     auto file =
@@ -76,15 +76,17 @@ espalier_status espalier_open(const char* path, const espalier_open_options* opt
 
 void espalier_close(espalier_file* file) { delete file; }
 
-espalier_node espalier_state(const espalier_file* file) { return file->file.state().number(); }
+espalier_node espalier_state(const espalier_file* file) {
+  return file == nullptr ? 0 : file->file.state().number();
+}
 
 espalier_node espalier_metadata(const espalier_file* file) {
-  return file->file.metadata().number();
+  return file == nullptr ? 0 : file->file.metadata().number();
 }
 
 espalier_status espalier_at(const espalier_file* file, espalier_node from, const char* path,
                             espalier_node* out, espalier_error** error) {
-  return guarded(error, [&]() -> Result<void> {
+  return guarded(error, Arguments().need(file).need(path).need(out), [&]() -> Result<void> {
     const auto root = c::node_of(file, from);
     if (!root) return propagate(root);
     const auto node = root->at(path);
@@ -96,7 +98,7 @@ espalier_status espalier_at(const espalier_file* file, espalier_node from, const
 
 espalier_status espalier_get_node(const espalier_file* file, espalier_node node,
                                   espalier_node_info* info, espalier_error** error) {
-  return guarded(error, [&]() -> Result<void> {
+  return guarded(error, Arguments().need(file).need(info), [&]() -> Result<void> {
     const auto found = c::node_of(file, node);
     return found ? c::fill(info, c::info_of(*found)) : propagate(found);
   });
@@ -104,7 +106,7 @@ espalier_status espalier_get_node(const espalier_file* file, espalier_node node,
 
 espalier_status espalier_get_key(const espalier_file* file, espalier_node parent, uint32_t i,
                                  espalier_key* key, espalier_error** error) {
-  return guarded(error, [&]() -> Result<void> {
+  return guarded(error, Arguments().need(file).need(key), [&]() -> Result<void> {
     const auto node = c::node_of(file, parent);
     if (!node) return propagate(node);
     if (i >= node->size()) {
@@ -121,8 +123,7 @@ espalier_status espalier_get_key(const espalier_file* file, espalier_node parent
 
 espalier_status espalier_find(const espalier_file* file, const char* pattern, espalier_list** out,
                               espalier_error** error) {
-  return guarded(error, [&]() -> Result<void> {
-    *out = nullptr;
+  return guarded(error, Arguments().need(file).need(pattern).result(out), [&]() -> Result<void> {
     auto found = file->file.find(pattern);
     if (!found) return propagate(found);
     *out = new espalier_list{std::move(*found)};
@@ -130,14 +131,16 @@ espalier_status espalier_find(const espalier_file* file, const char* pattern, es
   });
 }
 
-size_t espalier_list_size(const espalier_list* list) { return list->nodes.size(); }
+size_t espalier_list_size(const espalier_list* list) {
+  return list == nullptr ? 0 : list->nodes.size();
+}
 
 espalier_node espalier_list_node(const espalier_list* list, size_t i) {
-  return list->nodes[i].node.number();
+  return i < espalier_list_size(list) ? list->nodes[i].node.number() : 0;
 }
 
 espalier_text espalier_list_path(const espalier_list* list, size_t i) {
-  return c::text_of(list->nodes[i].path);
+  return i < espalier_list_size(list) ? c::text_of(list->nodes[i].path) : espalier_text{};
 }
 
 void espalier_list_free(espalier_list* list) { delete list; }

@@ -2,7 +2,6 @@
 
 #include <filesystem>
 #include <memory>
-#include <set>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -13,14 +12,11 @@
 #include "urls.h"
 #include "write_result.h"
 
-#include "espalier/native/needed_files.h"
 #include "espalier/native/open_with_base.h"
 #include "espalier/read/to_value.h"
 
 namespace espalier::cli {
 namespace {
-
-namespace fs = std::filesystem;
 
 struct ApplyOptions {
   CommonOptions common;
@@ -30,42 +26,11 @@ struct ApplyOptions {
   bool read_others = false;
 };
 
-fs::path folder_of(const fs::path& path) {
-  return path.has_parent_path() ? path.parent_path() : fs::path(".");
-}
-
-bool is_same_file(const fs::path& a, const fs::path& b) {
-  std::error_code error;
-  return fs::equivalent(a, b, error) && !error;
-}
-
-// Whoever refers to the file that is replaced could not read it any more.
-tl::expected<void, Failure> check_not_needed(const ApplyOptions& options, const fs::path& target) {
-  const fs::path folder = folder_of(target);
-  std::set<std::string> leaving;
-  // The update itself has no further use there.
-  if (!is_url(options.update) && is_same_file(folder_of(options.update), folder)) {
-    leaving.insert(fs::path(options.update).filename().string());
-  }
-  const auto needed = needed_files(folder, leaving);
-  if (!needed) {
-    Error error = needed.error();
-    error.message += "; nothing was applied, because nobody knows which files this one needs";
-    return tl::unexpected<Failure>({folder.string(), std::move(error)});
-  }
-  for (const std::string& name : *needed) {
-    if (!is_same_file(folder / name, target)) continue;
-    return refuse(options.target,
-                  "other checkpoints of the folder refer to this one, and would lose "
-                  "their base; write a new file: espalier flatten");
-  }
-  return {};
-}
-
 Outcome run_apply(const ApplyOptions& options, Output& out) {
   TargetOptions write = options.write;
   write.force = true;
   write.espalier_only = true;
+  write.replaces_base = true;
   if (auto ok = check_target(options.target, write); !ok) return about(options.target, ok);
   auto base = open_file(options.target, options.common);
   if (!base) return about(options.target, base);
@@ -82,17 +47,10 @@ Outcome run_apply(const ApplyOptions& options, Output& out) {
                   "only Espalier files are updates; `espalier convert` "
                   "writes one");
   }
-  if (!is_url(options.update) && is_same_file(options.update, options.target)) {
-    return refuse(options.update, "a file cannot be applied to itself");
-  }
   std::error_code ignored;
-  for (const fs::path& target :
-       {fs::path(options.target), fs::canonical(options.target, ignored)}) {
-    // A link is followed, and the file that it leads to may be needed in its own folder.
-    if (target.empty()) continue;
-    if (auto ok = check_not_needed(options, target); !ok) {
-      return tl::unexpected<Failure>(ok.error());
-    }
+  if (!is_url(options.update) &&
+      std::filesystem::equivalent(options.update, options.target, ignored)) {
+    return refuse(options.update, "a file cannot be applied to itself");
   }
   auto applied =
       open_with_base(*update, *base, options.read_others ? Unfound::kKeep : Unfound::kRefuse);

@@ -12,19 +12,9 @@
 #include "colors.h"
 
 #include "espalier/base/error.h"
+#include "espalier/base/escaped.h"
 
 namespace espalier::cli {
-
-/// Whether a character may be printed unescaped. Control characters may not, because a terminal
-/// obeys them; nor may characters without width or ink, which hide differences, or characters that
-/// change the text direction, which make one name look like another.
-bool is_printable(char32_t code_point);
-
-/// Appends `text` with `
-/// `, `\t`, `\\`, `\x1b` for control characters and bytes that are not UTF-8, and `\u{200b}` for
-/// other unprintable characters. Different texts stay different.
-void append_escaped(std::string& out, std::string_view text);
-std::string escaped(std::string_view text);
 
 /// Returns `text`, or if it has more than `max_bytes`, its beginning and end with "[...]" between.
 /// Never splits a UTF-8 character.

@@ -1,9 +1,11 @@
 #include "write_result.h"
 
+#include <algorithm>
 #include <atomic>
 #include <charconv>
 #include <cstdint>
 #include <filesystem>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -14,6 +16,7 @@
 #include "urls.h"
 #include "values.h"
 
+#include "espalier/native/needed_files.h"
 #include "espalier/native/rewrite_references.h"
 #include "espalier/native/save.h"
 #include "espalier/native/save_npy.h"
@@ -21,8 +24,9 @@
 #include "espalier/tree/elements.h"
 
 namespace espalier::cli {
-
 namespace {
+
+namespace fs = std::filesystem;
 
 Unrepresentable policy_of(const TargetOptions& options) {
   if (options.unrepresentable == "drop") return Unrepresentable::kDrop;
@@ -125,6 +129,46 @@ Result<Losses> save_one_tensor(const std::string& target, SaveFormat format, con
   written.dtype = dtype_name(tensor.dtype);
   written.shape = tensor.shape;
   return std::move(one->left_out);
+}
+
+// The folder of a file, which is that of the program if the name has none.
+fs::path folder_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+// That no other file of the folder refers to `target`, which is about to be replaced: they would
+// lose their base.
+tl::expected<void, Failure> check_not_needed(const Route& route, const fs::path& target,
+                                             const TargetOptions& options) {
+  const fs::path folder = folder_of(target);
+  std::set<std::string> leaving{target.filename().string()};
+  std::error_code ignored;
+  if (options.replaces_base && !is_url(route.source) &&
+      fs::equivalent(folder_of(route.source), folder, ignored)) {
+    leaving.insert(fs::path(route.source).filename().string());
+  }
+  const auto needed = needed_files(folder, leaving);
+  if (!needed) {
+    Error error = needed.error();
+    error.message += "; nothing was written, because it is unknown which files this one needs";
+    return tl::unexpected<Failure>({folder.string(), std::move(error)});
+  }
+  const bool is_needed = std::any_of(needed->begin(), needed->end(), [&](const std::string& name) {
+    return fs::equivalent(folder / name, target, ignored);
+  });
+  if (!is_needed) return {};
+  return refuse(route.target,
+                "other checkpoints of the folder refer to this file, and would lose their base; "
+                "write another one, or `espalier flatten` those that need it first");
+}
+
+tl::expected<void, Failure> check_not_needed(const Route& route, const TargetOptions& options) {
+  std::error_code ignored;
+  if (!fs::exists(route.target, ignored)) return {};
+  if (auto ok = check_not_needed(route, route.target, options); !ok) return ok;
+  // A link is followed, and the file that it leads to may be needed in its own folder.
+  const fs::path target = fs::canonical(route.target, ignored);
+  return target.empty() ? tl::expected<void, Failure>() : check_not_needed(route, target, options);
 }
 
 Result<Losses> save_any(const std::string& target, SaveFormat format, const Value& state,
@@ -236,6 +280,9 @@ Result<SaveFormat> target_format(const std::string& target, const TargetOptions&
 tl::expected<Written, Failure> write_file(const Route& route, SaveFormat format, const Value& state,
                                           Value metadata, const TargetOptions& options,
                                           const CommonOptions& common, const Against& against) {
+  if (auto ok = check_not_needed(route, options); !ok) {
+    return tl::unexpected<Failure>(std::move(ok.error()));
+  }
   const int level = compression_level(options).value_or(kNoCompression);  // target_format() checked
   Written written;
   written.route = route;

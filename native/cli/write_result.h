@@ -26,6 +26,7 @@ struct TargetOptions {
   std::string unrepresentable = "error";
   std::string compress;        // a level, or "true" for the fast one
   bool espalier_only = false;  // whether the command writes no other format
+  bool replaces_base = false;  // whether the input may need the file that is replaced: see apply
 };
 
 /// Which formats a command writes.
@@ -76,8 +77,10 @@ struct Written {
 /// Saves a tree, or the only tensor in it, as a file of `format`, with a progress bar. Errors of
 /// the tensors' producers (with an Error::file, or exit code 3) name the source, or if there are
 /// several, the one that Error::file names; all others name the target. After a signal the target
-/// is unchanged, and there is no temporary file. An Espalier file refers to what it has in common
-/// with the bases it is written `against`.
+/// is unchanged, and there is no temporary file. kInvalidArgument if the target exists, and another
+/// checkpoint of its folder needs it; this also holds if it is unknown what one of them needs. All
+/// commands write through this function, so none can forget that. An Espalier file refers to what
+/// it has in common with the bases it is written `against`.
 tl::expected<Written, Failure> write_file(const Route& route, SaveFormat format, const Value& state,
                                           Value metadata, const TargetOptions& options,
                                           const CommonOptions& common, const Against& against = {});

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "espalier/base/counted.h"
+#include "espalier/base/escaped.h"
 #include "espalier/native/out_of_memory.h"
 
 namespace espalier::http {
@@ -152,7 +153,7 @@ HttpFile::Attempt<HttpFile::Bytes> HttpFile::attempt(const Url& start, const Byt
       auto bytes = accept(std::move(response), url, range);
       if (bytes) set_current_url(url);
       if (!bytes && url.text != url_.text) {
-        bytes.error().error.message += " (the URL redirects to " + mention(url) + ")";
+        bytes.error().error.message += " (the URL redirects to " + escaped(mention(url)) + ")";
       }
       return bytes;
     }

@@ -250,6 +250,9 @@ class Folder {
             }};
   }
 
+  void lock() const { must(dir_.lock(), where_); }
+  void unlock() const { dir_.unlock(); }
+
   std::vector<std::uint64_t> steps() const { return must(dir_.steps(), where_); }
 
   nb::bytes path(std::uint64_t step) const {
@@ -355,6 +358,8 @@ void bind_saving(nb::module_& module) {
            "sync"_a, "threads"_a, "copy_views"_a, "progress"_a.none(), nb::call_guard<Call>())
       .def("save_async", &Folder::save_async, "step"_a, "state"_a.none(), "metadata"_a,
            "compression"_a, "sync"_a, "threads"_a, "copy_views"_a, nb::call_guard<Call>())
+      .def("lock", &Folder::lock)
+      .def("unlock", &Folder::unlock)
       .def("steps", &Folder::steps)
       .def("path", &Folder::path, "step"_a)
       .def("latest", &Folder::latest, "check"_a, "progress"_a = nb::none(), nb::call_guard<Call>(),

@@ -4,12 +4,17 @@ Usage: test_abi.py SOURCE LIBRARY ESPALIER WORK, where LIBRARY is libespalier.so
 folder to use.
 """
 import ctypes
+import json
+import os
 import pathlib
 import re
 import shutil
+import struct
 import subprocess
 import sys
+import traceback
 import unittest
+import zipfile
 
 SOURCE, LIBRARY, ESPALIER, WORK = (pathlib.Path(argument).resolve() for argument in sys.argv[1:5])
 HERE = SOURCE / "tests/abi"
@@ -131,6 +136,233 @@ class Programs(unittest.TestCase):
         self.assertIn(b"never closed", library.espalier_error_text(error))
         library.espalier_error_free(error)
         library.espalier_close(file)
+
+
+class Text(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("size", ctypes.c_size_t)]
+
+
+class Prototype:
+    """A function of the header: its name, what it returns, and its parameters as (type, name)."""
+
+    def __init__(self, returns, name, parameters):
+        self.returns, self.name = returns.strip(), name
+        self.parameters = [] if parameters == "void" else [
+            re.fullmatch(r"(.*?)\s*(\w+)", each.strip()).groups() for each in parameters.split(",")]
+
+    @staticmethod
+    def all():
+        text = re.sub(r"/\*.*?\*/|^#.*?(?<!\\)$", "", HEADER.read_text(), flags=re.S | re.M)
+        found = re.findall(r"ESPALIER_C_API\s+([^;(]*?)\b(espalier_\w+)\(([^)]*)\);", text)
+        return [Prototype(*(re.sub(r"\s+", " ", part) for part in each)) for each in found]
+
+    def of(self, library):
+        """The function of the library, with the types that it takes and returns."""
+        function = getattr(library, self.name)
+        function.argtypes = [self.ctype(type_, name) for type_, name in self.parameters]
+        function.restype = None if self.returns == "void" else self.ctype(self.returns, "")
+        return function
+
+    @staticmethod
+    def ctype(type_, name):
+        if type_.endswith("*") or type_ == "espalier_progress":
+            return ctypes.c_void_p
+        return {"int": ctypes.c_int, "int64_t": ctypes.c_int64, "uint32_t": ctypes.c_uint32, "uint64_t": ctypes.c_uint64,
+                "size_t": ctypes.c_size_t, "double": ctypes.c_double, "espalier_status": ctypes.c_int32,
+                "espalier_node": ctypes.c_uint32, "espalier_dtype": ctypes.c_uint32, "espalier_kind": ctypes.c_uint32,
+                "espalier_text": Text}[type_]
+
+
+class Null(unittest.TestCase):
+    """No function of the header crashes for a NULL, wherever it stands: what has no memory is NULL."""
+
+    def setUp(self):
+        self.library = ctypes.CDLL(str(LIBRARY))
+        self.functions = {each.name: each.of(self.library) for each in Prototype.all()}
+        self.kept = []  # memory that arguments point to
+        self.path = WORK / "null.safetensors"
+        header = b'{"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}'
+        self.path.write_bytes(struct.pack("<Q", len(header)) + header + b"x")
+
+    def memory(self, content):
+        self.kept.append(ctypes.create_string_buffer(bytes(content)))  # with a NUL at its end
+        return ctypes.addressof(self.kept[-1])
+
+    def handle(self, name, *arguments):
+        """What a function puts into its last argument but one."""
+        out = ctypes.c_void_p()
+        self.assertEqual(self.functions[name](*arguments, ctypes.addressof(out), None), 0, name)
+        return out.value
+
+    def file(self):
+        return self.handle("espalier_open", self.memory(str(self.path).encode()), None)
+
+    def error(self):
+        error, out = ctypes.c_void_p(), ctypes.c_void_p()
+        self.functions["espalier_open"](self.memory(b"/none"), None, ctypes.addressof(out), ctypes.addressof(error))
+        return error.value
+
+    def weight(self, file):
+        node = ctypes.c_uint32()
+        root = self.functions["espalier_state"](file)
+        self.assertEqual(self.functions["espalier_at"](file, root, self.memory(b"w"), ctypes.addressof(node), None), 0)
+        return node.value
+
+    def container(self, name):
+        return self.functions["espalier_new_container"](10 if name == "espalier_add" else 9)
+
+    def argument(self, function, type_, name):
+        """An argument that is right for this parameter of a function."""
+        file = self.file()
+        if type_ in ("const espalier_file*", "espalier_file*"):
+            return file
+        if "espalier_value*" in type_ and not type_.endswith("**"):
+            return self.functions["espalier_new_null"]() if name in ("child", "value") else self.container(function)
+        if type_ in ("const espalier_list*", "espalier_list*"):
+            return self.handle("espalier_find", file, self.memory(b"**"))
+        if type_ in ("const espalier_view*", "espalier_view*"):
+            return self.handle("espalier_view_tensor", file, self.weight(file), 0)
+        if type_ in ("const espalier_report*", "espalier_report*"):
+            return self.handle("espalier_verify", file, None, None)
+        if type_ in ("const espalier_error*", "espalier_error*"):
+            return self.error()
+        if type_ == "espalier_node":
+            tensors = ("espalier_get_tensor", "espalier_read", "espalier_view_tensor")
+            return self.weight(file) if function in tensors else self.functions["espalier_state"](file)
+        if type_ == "const espalier_tensor_spec*":
+            # size, dtype, rank, shape, data, data_bytes; the rest is 0.
+            u8 = self.functions["espalier_dtype_from_name"](self.memory(b"u8"))
+            spec = struct.pack("<QIIQQQ", 112, u8, 1, self.memory(struct.pack("<Q", 2)), self.memory(b"ab"), 2)
+            return self.memory(spec + bytes(112 - len(spec)))
+        if type_ == "const espalier_read_request*":
+            return self.memory(struct.pack("<IxxxxQQQQ", self.weight(file), 0, 0, self.memory(bytes(4096)), 1))
+        if type_ == "const espalier_slice*":
+            return self.memory(struct.pack("<IIqqq", 1, 1, 0, 1, 1))
+        if type_ in ("espalier_node_info*", "espalier_key*", "espalier_tensor_info*"):
+            return self.memory(struct.pack("<Q", 40) + bytes(32))
+        if type_.endswith("**") or type_ == "espalier_node*":
+            return self.memory(bytes(8))
+        if type_ in ("const char*", "const void*", "void*"):
+            ending = {"espalier_save": "made.espalier", "espalier_save_safetensors": "made.safetensors"}.get(function)
+            path = WORK / ending if ending else self.path if function == "espalier_open" else "w"
+            return self.memory({"path": str(path).encode(), "pattern": b"**", "name": b"u8"}.get(name, bytes(8)))
+        if type_ == "espalier_kind":
+            return 9
+        if type_ in ("size_t", "uint32_t", "uint64_t", "int64_t", "int", "double", "espalier_dtype"):
+            return 0 if name == "i" else 1
+        return None  # what may be NULL
+
+    def test_every_function_takes_null(self):
+        # What espalier.h says may be NULL.
+        optional = {"options", "progress", "context", "error"}
+        tried = 0
+        for prototype in Prototype.all():
+            for position, (type_, name) in enumerate(prototype.parameters):
+                if not type_.endswith("*") and type_ != "espalier_progress":
+                    continue
+                with self.subTest(function=prototype.name, parameter=name):
+                    tried += 1
+                    self.check(prototype, position, must_fail=name not in optional)
+        self.assertGreater(tried, 90)
+
+    def check(self, prototype, position, must_fail):
+        """Calls a function with one NULL, in a process of its own."""
+        child = os.fork()
+        if child == 0:
+            code = 3
+            try:
+                arguments = [self.argument(prototype.name, *each) for each in prototype.parameters]
+                arguments[position] = None
+                result = self.functions[prototype.name](*arguments)
+                if prototype.returns != "espalier_status" or prototype.name == "espalier_error_status":
+                    code = 0
+                else:
+                    code = 0 if (result in (16, 45)) == must_fail else 4
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(code)
+        _, status = os.waitpid(child, 0)
+        self.assertEqual(os.waitstatus_to_exitcode(status), 0)
+
+    def test_values_that_there_was_no_memory_for(self):
+        error = ctypes.c_void_p()
+        child = self.functions["espalier_new_int"](1)
+        status = self.functions["espalier_add_text"](None, self.memory(b"key"), 3, child, ctypes.addressof(error))
+        self.assertEqual(status, 16)
+        text = ctypes.string_at(self.functions["espalier_error_text"](error))
+        self.assertIn(b"there was no memory", text)
+        self.functions["espalier_error_free"](error)
+        # Nor was there any for the error of a call.
+        self.assertEqual(self.functions["espalier_error_status"](None), 16)
+        self.assertEqual(ctypes.string_at(self.functions["espalier_error_code"](None)), b"out_of_memory")
+
+
+class Printable(unittest.TestCase):
+    """What the interface calls printable cannot turn a terminal against its user, whatever is in a file."""
+
+    EVIL = "\x1b]0;owned\x07\x1b[31m\r\n\x7f\x85\x9b\u061c\u200b\u200e\u202e\u2066\u2069\ufeff"
+    RAW = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+
+    def files(self, folder):
+        evil = self.EVIL
+        def header(tensors, data=b""):
+            text = json.dumps(tensors).encode()
+            return struct.pack("<Q", len(text)) + text + data
+        f32 = {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}
+        yield "dtype.safetensors", header({evil: {**f32, "dtype": evil}}, bytes(4))
+        yield "shape.safetensors", header({evil: {**f32, "shape": [2]}}, bytes(4))
+        yield "twice.safetensors", header({}).replace(b"{}", b"{}") and (lambda text: struct.pack("<Q", len(text)) + text)(
+            b'{%s:{},%s:{}}' % (json.dumps(evil).encode(), json.dumps(evil).encode()))
+        yield "model.safetensors.index.json", json.dumps({"weight_map": {evil: evil + ".safetensors"}}).encode()
+        text = evil.encode()
+        yield "keys.gguf", b"GGUF" + struct.pack("<IQQ", 3, 0, 2) + 2 * (struct.pack("<Q", len(text)) + text + struct.pack("<Ii", 5, 1))
+        with zipfile.ZipFile(folder / "made.npz", "w") as archive:
+            archive.writestr(f"a{evil}.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", 40) + b"{'descr': '%s'" % text[:20])
+            archive.writestr("b" + evil, b"none")
+        yield "a.npz", (folder / "made.npz").read_bytes()
+        with zipfile.ZipFile(folder / "made.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr(f"x{evil}/data.pkl", b"\x80\x02c%s\nb\n." % text.replace(b"\n", b""))
+        yield "a.pt", (folder / "made.npz").read_bytes()
+        yield "b.pt", b"\x80\x02cos\x1b]0;x\x07\nsys\xe2\x80\xaetem\n."
+
+    def test_errors(self):
+        folder = WORK / self._testMethodName
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        library = ctypes.CDLL(str(LIBRARY))
+        functions = {each.name: each.of(library) for each in Prototype.all()}
+        seen = []
+
+        def note(error, of):
+            for name in ("espalier_error_text", "espalier_error_message"):
+                text = ctypes.string_at(functions[name](error)).decode()
+                self.assertNotRegex(text, self.RAW, f"{of}: {name}")
+                if "owned" in text or "tem" in text:
+                    seen.append(of)
+
+        for name, content in self.files(folder):
+            path = folder / name
+            path.write_bytes(content)
+            file, error, report, found = (ctypes.c_void_p() for _ in range(4))
+            if functions["espalier_open"](str(path).encode(), None, ctypes.addressof(file), ctypes.addressof(error)) != 0:
+                note(error, name)
+                functions["espalier_error_free"](error)
+                continue
+            if functions["espalier_verify"](file, None, None, ctypes.addressof(report), ctypes.addressof(error)) == 0:
+                i = 0
+                while each := functions["espalier_report_error"](report, i):
+                    note(each, name)
+                    i += 1
+                functions["espalier_report_free"](report)
+            for call in (lambda: functions["espalier_load"](file, functions["espalier_state"](file), 0, ctypes.addressof(found), ctypes.addressof(error)),
+                         lambda: functions["espalier_find"](file, self.EVIL.encode() + b"{", ctypes.addressof(found), ctypes.addressof(error))):
+                if call() != 0:
+                    note(error, name)
+                    functions["espalier_error_free"](error)
+            functions["espalier_close"](file)
+        # Names did get into messages, or nothing was tested.
+        self.assertGreater(len(set(seen)), 3, seen)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import pathlib
+import re
 import shutil
 import struct
 import sys
@@ -700,9 +701,12 @@ class Patches(Writing):
             self.assertEqual(pathlib.Path(self.new("flat.espalier")).read_bytes(), whole, name)
 
     def test_links_do_not_hide_what_is_needed(self):
-        os.symlink("0.espalier", self.new("link.espalier"))
         before = pathlib.Path(self.new("0.espalier")).read_bytes()
-        self.run_cli("delta", self.new("link.espalier"), self.new("1.safetensors"), "-o", self.new("0.espalier"), "-f", expect=USAGE)
+        os.mkdir(self.new("alone"))
+        alone, link = self.new("alone/0.espalier"), self.new("alone/link.espalier")
+        shutil.copy(self.new("0.espalier"), alone)
+        os.symlink("0.espalier", link)
+        self.run_cli("delta", link, self.new("1.safetensors"), "-o", alone, "-f", expect=USAGE)
         self.assertIn("would replace one that it refers to", self.stderr)
         os.mkdir(self.new("elsewhere"))
         os.symlink("../0.espalier", self.new("elsewhere/link.espalier"))
@@ -734,6 +738,49 @@ class Patches(Writing):
         self.run_cli("apply", self.new("1.espalier"), self.new("0.espalier"))
         self.check_whole("0.espalier", 1)
         self.assertIn("base_mismatch", self.text("verify", self.new("1.espalier"), expect=CHECK_FAILED))
+
+    def test_no_command_replaces_what_others_need(self):
+        needed = self.new("0.espalier")
+        before = pathlib.Path(needed).read_bytes()
+        self.run_cli("delta", self.new("whole-0.espalier"), self.new("1.safetensors"), "-o", self.new("x.espalier"))
+        with open(self.new("map.json"), "w", encoding="utf-8") as file:
+            json.dump({"espalier_map": 1, "rules": ["w <-> w"]}, file)
+        one, two, patched = self.new("1.safetensors"), self.new("2.safetensors"), self.new("x.espalier")
+        # Each writes to that file, and reads none of those that need it. A new command must be here, too.
+        writing = {
+            "apply": [self.new("1.espalier"), needed],
+            "convert": [one, needed, "--force"],
+            "delta": [one, two, "-o", needed, "--force"],
+            "extract": [one, needed, "w", "--force"],
+            "flatten": [patched, needed, "--force"],
+            "fold": [patched, needed, "--force"],
+            "index": [one, needed, "--force"],
+            "map": [one, needed, "--map", self.new("map.json"), "--force"],
+            "merge": [one, two, needed, "--force"],
+            "rebase": [patched, "--onto", self.new("whole-0.espalier"), "-o", needed, "--force"],
+        }
+        commands = re.findall(r"^  (\w+)  ", self.text("help"), re.MULTILINE)
+        self.assertGreater(len(commands), 15)
+        replacing = {each for each in commands if "Replace OUT" in re.sub(r"\s+", " ", self.text("help", each))}
+        self.assertEqual(set(writing), replacing | {"apply"})
+        for command, arguments in writing.items():
+            with self.subTest(command=command):
+                self.run_cli(command, *arguments, expect=USAGE)
+                self.assertIn("other checkpoints of the folder refer to this file", self.stderr)
+                self.assertEqual(pathlib.Path(needed).read_bytes(), before)
+        # A link to it, and one that leads in a circle beside it, change nothing; nor does an unknown need.
+        os.symlink("loop.espalier", self.new("loop.espalier"))
+        os.symlink("0.espalier", self.new("link.espalier"))
+        self.run_cli("merge", one, two, self.new("link.espalier"), "--force", expect=USAGE)
+        self.assertIn("other checkpoints of the folder refer to this file", self.stderr)
+        with open(self.new("3.espalier"), "r+b") as damaged:
+            damaged.seek(200)
+            damaged.write(b"\xff" * 8)
+        self.run_cli("merge", one, two, self.new("whole-3.espalier"), "--force", expect=BAD_INPUT)
+        self.assertIn("it is unknown which files this one needs", self.stderr)
+        for step in (1, 2, 3):
+            os.remove(self.new(f"{step}.espalier"))
+        self.run_cli("merge", one, two, needed, "--force")
 
     def test_fold_of_what_changed_back_has_nothing(self):
         self.run_cli("delta", self.new("1.espalier"), self.new("0.safetensors"), "-o", self.new("back.espalier"))

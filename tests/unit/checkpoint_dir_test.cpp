@@ -2,10 +2,12 @@
 // other.
 #include "espalier/native/checkpoint_dir.h"
 
+#include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +16,7 @@
 #include "support/random.h"
 #include "support/temporary_folder.h"
 #include <doctest/doctest.h>
+#include <sched.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -443,7 +446,207 @@ TEST_CASE("Temporary files of dead saves are removed, those of live ones stay") 
   for (const char* name : others) CHECK(fs::exists(folder / name));
 }
 
-TEST_CASE("Processes that save and rotate in one folder leave what the rules keep, intact") {
+std::string host_name() {
+  char name[256] = {};
+  REQUIRE(::gethostname(name, sizeof name - 1) == 0);
+  return name;
+}
+
+TEST_CASE("One process saves to a folder at a time, and the others are told which one") {
+  const TemporaryFolder folder;
+  const fs::path run = folder / "run";
+  pid_t holder = 0;
+  int told[2];
+  REQUIRE(::pipe(told) == 0);
+  Child child([&](const auto& ready) {
+    const auto dir = CheckpointDir::open(run);
+    if (!dir || !dir->save(1, state_of(1), kFast)) ::_exit(1);
+    const pid_t self = ::getpid();
+    (void)!::write(told[1], &self, sizeof self);
+    ready();
+    for (;;) ::pause();
+  });
+  REQUIRE(::read(told[0], &holder, sizeof holder) == sizeof holder);
+  const CheckpointDir dir = must_open(run);
+  const std::string who = "process " + std::to_string(holder) + " on the host " + host_name();
+  const auto refused = [&](const auto& saved) {
+    check_error(saved, ErrorCode::kFolderInUse, "", who);
+    CHECK(saved.error().message.find("choose another folder") != std::string::npos);
+  };
+  refused(dir.save(2, state_of(2), kFast));
+  refused(dir.save_async(2, state_of(2), Snapshot::kCopy, kFast).wait());
+  refused(dir.lock());
+  CHECK(*dir.steps() == Steps{1});
+  CHECK(temporary_files(run) == 0);
+  // Nobody is kept from reading.
+  CHECK(latest_step(dir) == 1);
+  // What the file says of the holder does not matter once the holder is gone.
+  child.kill();
+  CHECK(dir.save(2, state_of(2), kFast));
+  CHECK(*dir.steps() == Steps{1, 2});
+  for (const int each : told) ::close(each);
+}
+
+// Runs `work` in a forked process and returns its exit code.
+template <class Work>
+int in_child(const Work& work) {
+  std::fflush(nullptr);
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) ::_exit(work());
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+// The number of the code with which a save of another process fails, or 0.
+int save_elsewhere(const fs::path& folder) {
+  return in_child([&] {
+    const auto dir = CheckpointDir::open(folder);
+    const auto saved = dir->save(100, state_of(100), kFast);
+    return saved ? 0 : static_cast<int>(saved.error().code);
+  });
+}
+
+constexpr int kInUse = static_cast<int>(ErrorCode::kFolderInUse);
+
+TEST_CASE("A folder is locked from the first save until nothing of it is left") {
+  const TemporaryFolder folder;
+  auto first = std::make_unique<CheckpointDir>(must_open(folder.path()));
+  // Reading locks nothing, and leaves nothing behind.
+  CHECK(first->latest());
+  CHECK(fs::is_empty(folder.path()));
+  CHECK(save_elsewhere(folder.path()) == 0);
+
+  REQUIRE(first->save(1, state_of(1), kFast));
+  CHECK(save_elsewhere(folder.path()) == kInUse);
+  // Another one of the same process shares the lock, and keeps it.
+  const CheckpointDir second = must_open(folder.path());
+  REQUIRE(second.save(2, state_of(2), kFast));
+  first.reset();
+  CHECK(save_elsewhere(folder.path()) == kInUse);
+  second.unlock();
+  CHECK(save_elsewhere(folder.path()) == 0);
+  CHECK(second.save(3, state_of(3), kFast));
+  // A save in the background has the lock for itself.
+  AsyncSave saving;
+  {
+    const CheckpointDir third = must_open(folder.path());
+    std::atomic<bool> may_go_on = false;
+    SaveOptions options = kFast;
+    options.progress = [&](std::uint64_t, std::uint64_t) {
+      while (!may_go_on) ::sched_yield();
+    };
+    saving = third.save_async(4, state_of(4), Snapshot::kCopy, options);
+    second.unlock();
+    third.unlock();
+    CHECK(save_elsewhere(folder.path()) == kInUse);
+    may_go_on = true;
+    CHECK(saving.wait());
+  }
+  CHECK(save_elsewhere(folder.path()) == 0);
+  // The lock is no checkpoint, and does not count as one.
+  CHECK(*second.steps() == Steps{3, 4, 100});
+  CHECK(second.problems().empty());
+}
+
+TEST_CASE("A forked child neither has its parent's lock nor keeps it") {
+  const TemporaryFolder folder;
+  const CheckpointDir dir = must_open(folder.path());
+  REQUIRE(dir.save(1, state_of(1), kFast));
+  CHECK(in_child([&] {
+          const auto saved = dir.save(2, state_of(2), kFast);
+          const std::string parent = "process " + std::to_string(::getppid()) + " ";
+          if (saved || saved.error().message.find(parent) == std::string::npos) return 1;
+          return dir.latest() && dir.steps() == Steps{1} ? 0 : 2;
+        }) == 0);
+  CHECK(dir.save(2, state_of(2), kFast));
+  dir.unlock();
+  // A worker that outlives its trainer.
+  int told[2];
+  REQUIRE(::pipe(told) == 0);
+  Child trainer([&](const auto& ready) {
+    if (!dir.save(3, state_of(3), kFast)) ::_exit(1);
+    const pid_t worker = ::fork();
+    if (worker == 0) {
+      for (;;) ::pause();
+    }
+    (void)!::write(told[1], &worker, sizeof worker);
+    ready();
+    for (;;) ::pause();
+  });
+  pid_t worker = 0;
+  REQUIRE(::read(told[0], &worker, sizeof worker) == sizeof worker);
+  CHECK(save_elsewhere(folder.path()) == kInUse);
+  trainer.kill();
+  CHECK(save_elsewhere(folder.path()) == 0);
+  CHECK(dir.save(4, state_of(4), kFast));
+  CHECK(::kill(worker, SIGKILL) == 0);  // It lived until now.
+  for (const int each : told) ::close(each);
+}
+
+TEST_CASE("What was planted at the name of the lock is neither followed nor waited for") {
+  const TemporaryFolder folder;
+  const CheckpointDir dir = must_open(folder.path());
+  const fs::path lock = folder / ".espalier-saver";
+  const Bytes precious(100, std::byte{7});
+  REQUIRE(testing::write_whole(folder / "precious", precious));
+  fs::create_symlink("precious", lock);
+  check_error(dir.save(1, state_of(1), kFast), ErrorCode::kNotARegularFile, "", "remove it");
+  fs::remove(lock);
+  fs::create_symlink("nothing", lock);
+  check_error(dir.save(1, state_of(1), kFast), ErrorCode::kNotARegularFile, "", "remove it");
+  CHECK_FALSE(fs::exists(folder / "nothing"));
+  CHECK(testing::read_whole(folder / "precious") == precious);
+  fs::remove(lock);
+  REQUIRE(::mkfifo(lock.c_str(), 0600) == 0);
+  check_error(dir.save(1, state_of(1), kFast), ErrorCode::kNotARegularFile, "", "remove it");
+  fs::remove(lock);
+  fs::create_directory(lock);
+  check_error(dir.save(1, state_of(1), kFast), ErrorCode::kNotARegularFile, "", "remove it");
+  fs::remove(lock);
+  // The text of somebody else's lock is shown as text, and only if it is that of a lock.
+  struct Said {
+    std::string text;
+    const char* shown;
+  };
+  for (const Said& said : {Said{"12 a\x1b[31m\n", "process 12 on the host a\\x1b[31m"},
+                           Said{"x 1\n", "another process"}, Said{"", "another process"},
+                           Said{std::string(1000, '1'), "another process"}}) {
+    Child holder([&](const auto& ready) {
+      const auto other = CheckpointDir::open(folder.path());
+      if (!other || !other->lock()) ::_exit(1);
+      std::ofstream(lock) << said.text;
+      ready();
+      for (;;) ::pause();
+    });
+    check_error(dir.lock(), ErrorCode::kFolderInUse, "", said.shown);
+  }
+  CHECK(dir.lock());
+}
+
+TEST_CASE("A folder that is removed and made anew is locked anew") {
+  const TemporaryFolder folder;
+  const fs::path run = folder / "run";
+  const CheckpointDir dir = must_open(run);
+  REQUIRE(dir.save(1, state_of(1), kFast));
+  fs::remove_all(run);
+  REQUIRE(CheckpointDir::open(run));
+  REQUIRE(dir.save(2, state_of(2), kFast));
+  CHECK(save_elsewhere(run) == kInUse);
+}
+
+TEST_CASE("A link that leads in a circle does not keep a step from being saved again") {
+  const TemporaryFolder folder;
+  const CheckpointDir dir = must_open(folder.path());
+  REQUIRE(dir.save(1, state_of(1), kFast));
+  fs::create_symlink(dir.path(2).filename(), dir.path(2));
+  CHECK(dir.save(1, state_of(11), kFast));
+  CHECK(dir.problems().empty());
+  CHECK(fs::is_symlink(dir.path(2)));
+}
+
+TEST_CASE("Processes that take turns in one folder leave what the rules keep, intact") {
   const TemporaryFolder folder;
   const CheckpointDirOptions rules{
       .keep = Retention{.last = 3, .every = 25, .best = Best{.metric = "loss"}}};
@@ -460,8 +663,13 @@ TEST_CASE("Processes that save and rotate in one folder leave what the rules kee
       for (int i = 0; i < 40; ++i) {
         // Both go forward, and sometimes back.
         const std::uint64_t step = static_cast<std::uint64_t>(i) + random.below(9);
-        const auto saved =
-            dir->save(step, state_of(step), with_loss(static_cast<double>(random.below(100))));
+        const SaveOptions options = with_loss(static_cast<double>(random.below(100)));
+        auto saved = dir->save(step, state_of(step), options);
+        while (!saved && saved.error().code == ErrorCode::kFolderInUse) {
+          ::sched_yield();
+          saved = dir->save(step, state_of(step), options);
+        }
+        dir->unlock();
         if (!saved || !dir->problems().empty()) ::_exit(2);
         const auto latest = dir->latest();
         if (!latest || !*latest || !(*latest)->skipped.empty()) ::_exit(3);

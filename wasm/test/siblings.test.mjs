@@ -211,7 +211,7 @@ test('a file that cannot be read is a loss, and comes after code and before all 
   const missing = "the checkpoint has bytes in this file, which is missing; put it beside the file that you opened, or pass the option 'siblings'"
   for (const [siblings, message, name] of [
     [() => undefined, `${missing} (code file_missing, in file second)`],
-    [() => undefined, `${missing} (code file_missing, in file se\\x0acond)`, 'se\ncond'],
+    [() => undefined, `${missing} (code file_missing, in file se\\ncond)`, 'se\ncond'],
     [() => new Uint8Array(0), 'it is cut short (code truncated, in file second, at byte 0)'],
     [() => ({ size: () => Promise.reject(new Error('no\tpower')), read: () => {} }), 'no\\x09power (code io_error, in file second)'],
   ]) {
@@ -231,8 +231,8 @@ test('nothing to note', async () => {
 
 test('an error in one line, as the C++ library describes it', () => {
   // The same as in tests/unit/error_test.cpp.
-  const error = new EspalierError('not_found', 'no \t such \xe9', { offset: 7, path: 'a\nb\x1b[31m\x7f\x9b' })
-  assert.equal(describe(error), 'no \\x09 such \xe9 (code not_found, at byte 7, in a\\x0ab\\x1b[31m\\x7f\\u{9b})')
+  const error = new EspalierError('not_found', 'no \t such \xe9', { offset: 7, path: 'a\nb\x1b[31m\x7f\x9b\u202e' })
+  assert.equal(describe(error), 'no \\t such \xe9 (code not_found, at byte 7, in a\\nb\\x1b[31m\\x7f\\u{9b}\\u{202e})')
   assert.equal(describe(new EspalierError('io_error', 'it broke')), 'it broke (code io_error)')
-  assert.equal(describe(new EspalierError('io_error', 'it broke', { file: 'b\n', offset: 0, path: 'c' })), 'it broke (code io_error, in file b\\x0a, at byte 0, in c)')
+  assert.equal(describe(new EspalierError('io_error', 'it broke', { file: 'b\n', offset: 0, path: 'c' })), 'it broke (code io_error, in file b\\n, at byte 0, in c)')
 })

@@ -29,6 +29,7 @@
 #include "espalier/native/open_base.h"
 #include "espalier/native/out_of_memory.h"
 #include "espalier/native/posix.h"
+#include "espalier/native/saver_lock.h"
 #include "espalier/native/source.h"
 #include "espalier/native/start_async.h"
 #include "espalier/native/temporary_files.h"
@@ -193,6 +194,10 @@ struct CheckpointDir::Folder {
   };
   std::map<std::uint64_t, Known> known;  // by step
 
+  std::shared_ptr<const SaverLock> saver_lock;  // null until the first save
+
+  // The right to save, which is taken if this process does not have it.
+  Result<std::shared_ptr<const SaverLock>> take_saver_lock();
   // Removes what the rules do not keep after `saved` was saved.
   void rotate(std::uint64_t saved);
   Result<void> try_rotate(std::uint64_t saved, std::vector<Error>& found);
@@ -206,6 +211,16 @@ struct CheckpointDir::Folder {
                            std::set<std::uint64_t>& kept) const;
   Result<void> check_references(std::uint64_t step, std::span<const SaveBase> bases) const;
 };
+
+Result<std::shared_ptr<const SaverLock>> CheckpointDir::Folder::take_saver_lock() {
+  const std::lock_guard guard(mutex);
+  if (saver_lock == nullptr || !saver_lock->holds(path)) {
+    auto taken = SaverLock::take(path);
+    if (!taken) return taken;
+    saver_lock = std::move(*taken);
+  }
+  return saver_lock;
+}
 
 Result<std::optional<CheckpointFile>> CheckpointDir::Folder::open_own(std::uint64_t step) const {
   const fs::path file_path = path / file_name(step);
@@ -406,10 +421,12 @@ void CheckpointDir::Folder::rotate(std::uint64_t saved) {
 // A file of the folder that removes old ones once it is in place.
 class CheckpointDir::RotatingSink : public Sink {
  public:
-  /// `base` is kept open until the save is over.
-  RotatingSink(FileSink file, std::shared_ptr<Folder> folder, std::uint64_t step,
-               std::vector<SaveBase> bases, std::shared_ptr<const OpenBase> base)
-      : file_(std::move(file)),
+  /// `lock` is held, and `base` kept open, until the save is over.
+  RotatingSink(std::shared_ptr<const SaverLock> lock, FileSink file, std::shared_ptr<Folder> folder,
+               std::uint64_t step, std::vector<SaveBase> bases,
+               std::shared_ptr<const OpenBase> base)
+      : lock_(std::move(lock)),
+        file_(std::move(file)),
         folder_(std::move(folder)),
         step_(step),
         bases_(std::move(bases)),
@@ -434,6 +451,7 @@ class CheckpointDir::RotatingSink : public Sink {
   }
 
  private:
+  std::shared_ptr<const SaverLock> lock_;
   FileSink file_;
   std::shared_ptr<Folder> folder_;
   std::uint64_t step_;
@@ -453,7 +471,6 @@ Result<CheckpointDir> CheckpointDir::open(const fs::path& requested,
   const fs::path folder = fs::absolute(requested, error);
   if (error) return fail_with_errno(error.value(), "find the folder " + requested.string());
   if (auto ok = make_folder(folder); !ok) return propagate(ok);
-  if (auto lock = FolderLock::share(folder); !lock) return propagate(lock);
   auto state = std::make_shared<Folder>();
   state->path = folder;
   state->options = options;
@@ -502,6 +519,8 @@ std::shared_ptr<const OpenBase> CheckpointDir::find_base(std::uint64_t step) con
 
 Result<std::unique_ptr<CheckpointDir::RotatingSink>> CheckpointDir::begin(
     std::uint64_t step, SaveOptions& options) const {
+  auto lock = folder_->take_saver_lock();
+  if (!lock) return propagate(lock);
   std::shared_ptr<const OpenBase> base;
   if (folder_->options.incremental && options.bases.empty()) {
     base = find_base(step);
@@ -518,8 +537,8 @@ Result<std::unique_ptr<CheckpointDir::RotatingSink>> CheckpointDir::begin(
         "either); move it away or save another step";
   }
   if (!file) return propagate(file);
-  return std::make_unique<RotatingSink>(std::move(*file), folder_, step, options.bases,
-                                        std::move(base));
+  return std::make_unique<RotatingSink>(std::move(*lock), std::move(*file), folder_, step,
+                                        options.bases, std::move(base));
 }
 
 Result<void> CheckpointDir::save(std::uint64_t step, const Value& state,
@@ -545,6 +564,18 @@ AsyncSave CheckpointDir::save_async(std::uint64_t step, Value state, Snapshot sn
   return start_async(std::move(*sink), std::move(*place), std::move(state), snapshot, *marked);
 } catch (const std::bad_alloc&) {
   return failed_async(out_of_memory().value());
+}
+
+Result<void> CheckpointDir::lock() const try {
+  if (auto ok = folder_->take_saver_lock(); !ok) return propagate(ok);
+  return {};
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
+}
+
+void CheckpointDir::unlock() const {
+  const std::lock_guard guard(folder_->mutex);
+  folder_->saver_lock.reset();
 }
 
 Result<std::vector<std::uint64_t>> CheckpointDir::steps() const try {

@@ -80,8 +80,9 @@ struct LatestCheckpoint {
 };
 
 /// A folder with files step_00000100.espalier: the number of the step, with at least eight digits.
-/// Several processes may save to one folder, and each removes what its own rules do not keep: give
-/// them the same rules. Cheap to copy. Thread-safe.
+/// One process saves to a folder at a time: the first save takes a lock, which is released when all
+/// copies of the CheckpointDir and its saves are gone, by unlock(), or when the process ends in
+/// whatever way. Any number of them may read meanwhile. Cheap to copy. Thread-safe.
 ///
 /// What a save removes, and when:
 /// - nothing until its own file is complete (with SaveOptions::sync: on the disk), and never that
@@ -97,8 +98,7 @@ class CheckpointDir {
  public:
   /// Opens a folder; makes it and those above it if they are missing. Removes temporary files of
   /// dead saves. kInvalidArgument for rules that keep nothing, an empty path and one through a
-  /// file; kInvalidKeyPath for the metric; kIoError, also if the file system has no locks (flock),
-  /// without which two processes could remove each other's checkpoints; kOutOfMemory.
+  /// file; kInvalidKeyPath for the metric; kIoError; kOutOfMemory.
   [[nodiscard]] static Result<CheckpointDir> open(const std::filesystem::path& folder,
                                                   const CheckpointDirOptions& options = {});
 
@@ -109,8 +109,9 @@ class CheckpointDir {
   /// step is replaced; kNotARegularFile if anything but a regular file has its name: a symbolic
   /// link is not followed, and kFileExists if another file refers to the one of this step. The
   /// metadata get the key "step"; kInvalidArgument if they have another
-  /// value there. Errors are those of espalier::save(), and then nothing is removed. What cannot be
-  /// removed is no error: it is in problems(), and the next save tries again.
+  /// value there. kFolderInUse if another process saves to the folder: see lock(). Other errors are
+  /// those of espalier::save(), and then nothing is removed. What cannot be removed is no error: it
+  /// is in problems(), and the next save tries again.
   [[nodiscard]] Result<void> save(std::uint64_t step, const Value& state,
                                   const SaveOptions& options = {}) const;
 
@@ -118,6 +119,17 @@ class CheckpointDir {
   /// any order.
   AsyncSave save_async(std::uint64_t step, Value state, Snapshot snapshot,
                        const SaveOptions& options = {}) const;
+
+  /// Keeps other processes from saving to the folder, as the first save does by itself. Does not
+  /// wait: kFolderInUse, with the process and its host, if one does already. kIoError, also if the
+  /// file system has no locks (flock), without which two processes could remove each other's
+  /// checkpoints; kNotARegularFile if a link or the like has the name of the lock,
+  /// `.espalier-saver`; kOutOfMemory. A forked child does not have the lock of its parent.
+  [[nodiscard]] Result<void> lock() const;
+
+  /// Lets other processes save to the folder, once saves in the background are done. The next save
+  /// takes the lock again.
+  void unlock() const;
 
   /// The steps that have a file, ascending. Files are not opened: some may be damaged.
   ///

@@ -1,10 +1,14 @@
 #include "espalier/native/needed_files.h"
 
 #include <array>
+#include <cerrno>
 #include <memory>
 #include <system_error>
 #include <utility>
 #include <vector>
+
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "espalier/format/header.h"
 #include "espalier/native/checkpoint_file.h"
@@ -14,9 +18,23 @@
 namespace espalier {
 namespace {
 
+// Whether a file may be one that refers to others, as far as its status tells. Its folder may be
+// one that all users share, such as /tmp, with files of theirs that may not be read: these count
+// only if they are named like an Espalier file.
+bool may_be_checkpoint(const std::filesystem::path& path) {
+  struct stat status = {};
+  if (::stat(path.c_str(), &status) != 0) {
+    // A link that leads nowhere, or in a circle, names no file.
+    return errno != ENOENT && errno != ELOOP;
+  }
+  if (!S_ISREG(status.st_mode)) return false;
+  return path.extension() == ".espalier" || ::access(path.c_str(), R_OK) == 0 || errno != EACCES;
+}
+
 // Whether a file is an Espalier file of a version whose files may refer to others. Most are not,
 // and are told by their first bytes. False for what is no regular file or is gone.
 Result<bool> may_refer(const std::filesystem::path& path) {
+  if (!may_be_checkpoint(path)) return false;
   const auto source = open_source(path, Access::kRead);
   if (!source) {
     const ErrorCode code = source.error().code;

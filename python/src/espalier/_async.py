@@ -11,6 +11,7 @@ from typing import Any
 
 from . import _core
 from ._errors import EspalierError
+from ._visible import visible
 
 
 class NotInThisProcess(EspalierError):
@@ -68,7 +69,7 @@ class AsyncSave:
         delay = 0.0005
         while not self.done():
             if deadline is not None and time.monotonic() >= deadline:
-                raise TimeoutError(f"{self.name}: the save goes on after {timeout} seconds")
+                raise TimeoutError(visible(f"{self.name}: the save goes on after {timeout} seconds"))
             time.sleep(delay)  # Ctrl-C ends it.
             delay = min(2 * delay, 0.02)
         if not self._has_ended:
@@ -89,8 +90,8 @@ class AsyncSave:
 
     def __repr__(self) -> str:
         if os.getpid() != self._process:
-            return f"<save of another process to {self.name}>"
-        return f"<save to {self.name}: {'done' if self.done() else 'going on'}>"
+            return f"<save of another process to {visible(self.name)}>"
+        return f"<save to {visible(self.name)}: {'done' if self.done() else 'going on'}>"
 
 
 # Not weak: a program may drop the handle, and the save must still be finished before it ends.

@@ -13,6 +13,7 @@ from ._errors import Corrupt, EspalierError, KeyPathError, SliceError, Unsupport
 from ._options import check_bool, check_text, check_threads
 from ._progress import reporting
 from ._tree import ATTRIBUTES, DICT, DTYPE_NAMES, KIND_NAMES, PLACEHOLDER, RECORD, TENSOR, below
+from ._visible import visible
 from ._wrappers import AxisNamed, Labelled, Packed, Placeholder
 
 if TYPE_CHECKING:
@@ -30,8 +31,9 @@ class Note(NamedTuple):
     """A loss: the checkpoint lacks something that the file has. A warning: something may not be what it seems. Code: the
     program that the file's format belongs to would import or call what it names; nothing was run here."""
     path: str
-    """The key path that it is about; empty for the whole file."""
+    """The key path that it is about; empty for the whole file. Exact: escape it before you print it."""
     message: str
+    """One sentence, in which names from the file are escaped."""
 
 
 class VerifyReport(NamedTuple):
@@ -276,7 +278,7 @@ class Tensor(_Handle):
 
     def __repr__(self) -> str:
         kind = "placeholder" if self.is_placeholder else "tensor"
-        return f"<{kind} {self.path or '(root)'}: {self.dtype} {list(self.shape)}, {self.nbytes:,} bytes>"
+        return f"<{kind} {visible(self.path or '(root)')}: {self.dtype} {list(self.shape)}, {self.nbytes:,} bytes>"
 
     def _repr_html_(self) -> str:
         from . import _html
@@ -395,7 +397,7 @@ class Node(_Handle):
 
     def __repr__(self) -> str:
         count = len(self)
-        return f"<{self.kind} {self.path or '(root)'}: {count} {'child' if count == 1 else 'children'}>"
+        return f"<{self.kind} {visible(self.path or '(root)')}: {count} {'child' if count == 1 else 'children'}>"
 
     def _repr_html_(self) -> str:
         from . import _html
@@ -532,7 +534,7 @@ class Checkpoint:
 
                 path, message = told[0]
                 at = f"{path}: " if path else ""
-                warnings.warn(f"{self.name}: {at}{message}{others}", category, stacklevel=5)
+                warnings.warn(visible(f"{self.name}: {at}{message}{others}"), category, stacklevel=5)
 
         from ._errors import CodeWarning, LossWarning
 
@@ -628,13 +630,13 @@ class Checkpoint:
 
     def __reduce__(self) -> tuple[object, ...]:
         if not self._path:
-            raise TypeError(f"{self.name}: a checkpoint of bytes has no name to open it again by")
+            raise TypeError(visible(f"{self.name}: a checkpoint of bytes has no name to open it again by"))
         return _reopen, (self._path, self._options, self.digest)
 
     def __repr__(self) -> str:
         if self._open is None:
-            return f"<closed checkpoint {self.name}>"
-        return f"<checkpoint {self.name}: {self.state!r}, digest {self.digest}>"
+            return f"<closed checkpoint {visible(self.name)}>"
+        return f"<checkpoint {visible(self.name)}: {self.state!r}, digest {self.digest}>"
 
     def _repr_html_(self) -> str:
         from . import _html

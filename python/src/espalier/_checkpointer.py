@@ -16,6 +16,7 @@ from ._errors import EspalierError
 from ._options import check_bool, check_compression, check_int, check_metadata, check_threads
 from ._progress import reporting
 from ._tree import below
+from ._visible import visible
 
 if TYPE_CHECKING:
     from ._like import Strict
@@ -63,6 +64,10 @@ class Checkpointer:
     step whole with `espalier flatten`. The steps share what they have in common, and so its damage, too. With `patches`, a
     MiB that differs a little is written as its differences, as by save(base=): a step of reinforcement learning then takes
     a hundredth. Each such step needs those before it, so up to 16 of them stay beside what `keep` says.
+
+    One process saves to a folder at a time. The first save() locks it until close(), or until the process ends in whatever
+    way; a save() of another process raises CheckpointOSError with code "folder_in_use" and says which process has it. Reading
+    locks nothing, and is always possible. A forked child has no lock: let it read, or make a folder of its own.
     """
 
     def __init__(
@@ -143,6 +148,7 @@ class Checkpointer:
                 return False
             if self._busy == "raise":
                 raise EspalierError(f"{self.folder}: the save before step {step} goes on")
+        self._core.lock()  # The error is of this call, and not of a save in the background.
         self._finish()
         described = {"time": time.time(), **described, "step": step}
         if measured is not None:
@@ -270,9 +276,12 @@ class Checkpointer:
         return _api.load(self.path(step), like=like, **options), step
 
     def close(self) -> None:
-        """Waits for the save that goes on, and raises its error. No save() may follow."""
+        """Waits for the save that goes on, and raises its error. No save() may follow; other processes may save."""
         self._is_closed = True
-        self.wait()
+        try:
+            self.wait()
+        finally:
+            self._core.unlock()
 
     def __enter__(self) -> Checkpointer:
         return self
@@ -283,10 +292,13 @@ class Checkpointer:
             return
         # The exception that ends the block is the one to see; the save is finished all the same.
         self._is_closed = True
-        self._finish()
+        try:
+            self._finish()
+        finally:
+            self._core.unlock()
         failure, self._failure = self._failure, None
         if failure is not None:
             warnings.warn(f"the last save failed: {failure}", DamagedCheckpoint, stacklevel=2)
 
     def __repr__(self) -> str:
-        return f"<checkpointer {self.folder}: {len(self.steps)} steps>"
+        return f"<checkpointer {visible(self.folder)}: {len(self.steps)} steps>"

@@ -20,6 +20,7 @@ from ._tree import (
     BOOL, BYTES, COMPLEX, DICT, FLOAT, INT, LIST, NULL, PLACEHOLDER, RECORD, SET, STRING, TENSOR, TUPLE,
     Parts, TensorParts, pairs, public_name,
 )  # fmt: skip
+from ._visible import visible
 from ._wrappers import AxisNamed, Labelled, OrderedSet, Packed, Placeholder, Record
 
 
@@ -27,7 +28,7 @@ def at_path(error: BaseException, path: str) -> BaseException:
     """The same error, which tells where in the state it is."""
     if isinstance(error, EspalierError) and not error.path:
         where = path or "the root"
-        error.args = (f"{where}: {error}",)
+        error.args = (visible(f"{where}: {error}"),)
         error.path = path
     return error
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import errno
 from collections.abc import Sequence
 
+from ._visible import visible
+
 
 class EspalierError(ValueError):
     """Something is wrong with a file, a state or a request.
 
     `code` is the library's name for it, which stays the same (docs/errors.md); `path` is the key path that it is
-    about, or empty; `offset` is a position in the file, or None.
+    about, or empty; `offset` is a position in the file, or None. The message is one line, in which names from files are
+    escaped; `path` is exact.
     """
 
     def __init__(self, message: str, code: str = "invalid_argument", path: str = "", offset: int | None = None):
-        super().__init__(message)
+        super().__init__(visible(message))
         self.code = code
         self.path = path
         self.offset = offset
@@ -85,7 +88,7 @@ _REQUESTS = {
     "invalid_key_path", "invalid_pattern", "wrong_kind", "invalid_slice", "invalid_argument", "invalid_tree",
     "incomplete", "name_collision", "not_contiguous",
 }  # fmt: skip
-_SYSTEM = {"io_error", "not_a_regular_file", "file_changed", "durability_unknown", "file_missing"}
+_SYSTEM = {"io_error", "not_a_regular_file", "file_changed", "durability_unknown", "file_missing", "folder_in_use"}
 
 
 # What the library says in the words of C++ or of its command line, and the same in those of Python.
@@ -113,7 +116,7 @@ def make(code: str, message: str, path: str, offset: int | None, where: str) -> 
         message = message.replace(library, here)
     text = f"{where}: {message}" if where else message
     if code == "out_of_memory":
-        return MemoryError(text)
+        return MemoryError(visible(text))
     if code == "file_not_found":
         kind: type[EspalierError] = CheckpointNotFound
     elif code == "file_exists":

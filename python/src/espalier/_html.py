@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import html
-import unicodedata
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ._tree import DICT, DTYPE_NAMES, KIND_NAMES, PLACEHOLDER, RECORD, TENSOR
+from ._visible import visible
 
 if TYPE_CHECKING:
     from . import _core
@@ -22,20 +22,12 @@ _TEXT = 200
 def text(value: object) -> str:
     """Text from a file, as HTML that shows it and does nothing else.
 
-    Keys come from strangers. Markup is escaped, also for attributes. Control characters, which a page cannot hold, and
-    those that turn the direction of writing or take no room, which make one key look like another, are shown by their
-    numbers.
+    Keys come from strangers. Markup is escaped, also for attributes, and so is what visible() escapes: a page cannot hold
+    control characters, and some others make one key look like another.
     """
     shown = str(value)
     more = "…" if len(shown) > _TEXT else ""
-    return html.escape("".join(map(_visible, shown[:_TEXT])) + more)
-
-
-def _visible(character: str) -> str:
-    # Cc, Cf (bidi, zero width), Cs, Co, Cn; Zl and Zp. Not the space.
-    if unicodedata.category(character)[0] == "C" or unicodedata.category(character) in ("Zl", "Zp"):
-        return f"\\u{{{ord(character):x}}}"
-    return character
+    return html.escape(visible(shown[:_TEXT]) + more)
 
 
 def _size(count: int) -> str:

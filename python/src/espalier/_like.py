@@ -16,6 +16,7 @@ from ._tree import (
     BIGINT, DICT, DTYPE_NAMES, DTYPE_NUMBERS, INT, KIND_NAMES, LIST, NULL, PLACEHOLDER, RECORD, STRING, TENSOR, TUPLE,
     below, pairs,
 )  # fmt: skip
+from ._visible import visible
 from ._wrappers import AxisNamed, Labelled, Packed, Placeholder, Record
 
 Strict = bool | Literal["template", "file"]
@@ -48,7 +49,7 @@ class Mismatch(NamedTuple):
     found: str
 
     def __str__(self) -> str:
-        return f"{self.path or 'the root'}: {self.found} in the file, {self.wanted} in the template"
+        return visible(f"{self.path or 'the root'}: {self.found} in the file, {self.wanted} in the template")
 
 
 @dataclasses.dataclass
@@ -78,9 +79,9 @@ class Ledger:
         if strict is True:
             lines += map(str, self.reclassed)
         if strict in (True, "template"):
-            lines += [f"{path or 'the root'}: missing in the file" for path in self.missing]
+            lines += [visible(f"{path or 'the root'}: missing in the file") for path in self.missing]
         if strict in (True, "file"):
-            lines += [f"{path or 'the root'}: in the file alone" for path in self.unexpected]
+            lines += [visible(f"{path or 'the root'}: in the file alone") for path in self.unexpected]
         return lines
 
 
@@ -91,6 +92,8 @@ class TreeMismatch(EspalierError):
         changed = [each.path for each in ledger.mismatched + ledger.reclassed]
         first = next(iter(changed + ledger.missing + ledger.unexpected), "")
         super().__init__(message, "invalid_tree", first)
+        # A line for each difference; those of Ledger.differences() have no line breaks of their own.
+        self.args = ("\n".join(map(visible, message.split("\n"))),)
         self.ledger = ledger
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -158,7 +161,7 @@ class Matcher:
             shown = "".join(f"\n  {line}" for line in lines[:_SHOWN])
             more = f"\n  and {len(lines) - _SHOWN} more: see the error's `ledger`" if len(lines) > _SHOWN else ""
             plural = "places" if len(lines) > 1 else "place"
-            name = self._checkpoint.name
+            name = visible(self._checkpoint.name)
             raise TreeMismatch(f"{name}: the file differs from the template at {len(lines)} {plural}:{shown}{more}", self.ledger)
         values = {}
         for framework, nodes in self._nodes.items():

@@ -18,6 +18,7 @@ from ._frameworks import Framework
 from ._options import check_bool, check_compression, check_int, check_threads
 from ._progress import reporting
 from ._tree import DTYPE_NAMES
+from ._visible import visible
 
 if TYPE_CHECKING:
     from ._like import Strict
@@ -127,7 +128,7 @@ class MappedCheckpoint(Checkpoint):
                 self._mapped.save(os.fsencode(name), label, is_safetensors, level, *flags, count, report)
 
     def __reduce__(self) -> tuple[object, ...]:
-        raise TypeError(f"{self.name}: a mapped checkpoint does not pickle; map the files again where it is needed")
+        raise TypeError(visible(f"{self.name}: a mapped checkpoint does not pickle; map the files again where it is needed"))
 
 
 def _work(name: str) -> Work:

@@ -8,12 +8,15 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ._visible import visible
+
 Report = Callable[[int, int], object]
 
 
 @contextlib.contextmanager
 def reporting(progress: bool | Report | None, title: str) -> Iterator[Report | None]:
     """What to call with the bytes done and the bytes in total; None for silence."""
+    title = visible(title)
     if not progress:
         yield None
     elif callable(progress):

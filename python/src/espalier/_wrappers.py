@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from ._visible import visible
+
 
 class Record(Mapping[str, Any]):
     """Named fields in order, of a class that is not known here: `record.step`, `record["step"]`, `record.label`."""
@@ -25,7 +27,8 @@ class Record(Mapping[str, Any]):
         try:
             return self._fields[name]
         except KeyError:
-            raise AttributeError(f"this record has no field {name!r}; it has {', '.join(self._fields)}") from None
+            fields = visible(", ".join(self._fields))
+            raise AttributeError(f"this record has no field {name!r}; it has {fields}") from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._fields)
@@ -34,8 +37,8 @@ class Record(Mapping[str, Any]):
         return len(self._fields)
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{name}={value!r}" for name, value in self._fields.items())
-        return f"{self.label or 'Record'}({fields})"
+        fields = ", ".join(f"{visible(name)}={value!r}" for name, value in self._fields.items())
+        return f"{visible(self.label or 'Record')}({fields})"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Record):

@@ -1,6 +1,6 @@
 #include "espalier/base/error.h"
 
-#include <cstddef>
+#include "espalier/base/escaped.h"
 
 namespace espalier {
 
@@ -108,43 +108,28 @@ std::string_view to_string(ErrorCode code) {
       return "file_missing";
     case ErrorCode::kCancelled:
       return "cancelled";
+    case ErrorCode::kFolderInUse:
+      return "folder_in_use";
   }
   return "unknown";
 }
 
-namespace {
-
-// Names in files may contain terminal control sequences, and a line break would forge a second
-// line.
-void append_line(std::string& out, std::string_view text) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    // U+0080 to U+009F are two bytes of UTF-8.
-    const bool is_c1 =
-        byte == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0;
-    if (byte >= 0x20 && byte != 0x7F && !is_c1) {
-      out += text[i];
-      continue;
-    }
-    const auto shown = is_c1 ? static_cast<unsigned char>(text[++i]) : byte;
-    out += is_c1 ? "\\u{" : "\\x";
-    out += kDigits[shown >> 4];
-    out += kDigits[shown & 15];
-    if (is_c1) out += '}';
-  }
-}
-
-}  // namespace
+Error::Error(ErrorCode failure, std::uint64_t at, std::string node, std::string_view text,
+             std::string name)
+    : code(failure),
+      offset(at),
+      path(std::move(node)),
+      message(escaped(text)),
+      file(std::move(name)) {}
 
 std::string Error::describe() const {
   std::string text;
-  append_line(text, message);
+  append_escaped(text, message);
   text += " (code ";
   text += to_string(code);
-  if (!file.empty()) append_line(text += ", in file ", file);
+  if (!file.empty()) append_escaped(text += ", in file ", file);
   if (offset != kNoOffset) text += ", at byte " + std::to_string(offset);
-  if (!path.empty()) append_line(text += ", in ", path);
+  if (!path.empty()) append_escaped(text += ", in ", path);
   text += ")";
   return text;
 }

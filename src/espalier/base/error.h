@@ -74,6 +74,7 @@ enum class ErrorCode : std::uint16_t {
   kDurabilityUnknown = 63,  // The file was replaced, but syncing its folder failed.
   kFileMissing = 64,        // A further file that the checkpoint needs is not there.
   kCancelled = 65,          // The caller gave up the operation.
+  kFolderInUse = 66,        // Another process saves to the folder.
 };
 
 /// The code's name in snake_case, e.g. "chunk_corrupt". Never empty; "unknown" for other numbers.
@@ -91,18 +92,26 @@ struct Error {
   /// The value of `offset` if no file position applies.
   static constexpr std::uint64_t kNoOffset = ~std::uint64_t{0};
 
+  Error() = default;
+  /// Escapes `text`: see `message`.
+  Error(ErrorCode failure, std::uint64_t at, std::string node, std::string_view text,
+        std::string name = {});
+
   ErrorCode code = ErrorCode::kInvalidArgument;
   /// Byte offset of the error in the file, or `kNoOffset`.
   std::uint64_t offset = kNoOffset;
-  /// Printed key path of the node; empty if none applies.
+  /// Printed key path of the node; empty if none applies. As it is in the file: print it escaped.
   std::string path;
-  /// One sentence: what is wrong, and what to do about it.
+  /// One sentence: what is wrong, and what to do about it. It may quote names from files, which
+  /// could turn a terminal's display against its user. So it is printable, as escaped() makes it
+  /// (base/escaped.h), whenever the constructor made it.
   std::string message;
-  /// The file with the error: one of several of a checkpoint, or that of a save; else empty.
-  std::string file = {};
+  /// The file with the error: one of several of a checkpoint, or that of a save; else empty. As it
+  /// is named: print it escaped.
+  std::string file;
 
   /// "message (code chunk_corrupt, in file model-2.safetensors, at byte 4096, in model/weight)".
-  /// One line: control characters are escaped, as names come from files.
+  /// One line, and printable: all of it is escaped, as names come from files.
   std::string describe() const;
 
   friend bool operator==(const Error&, const Error&) = default;
@@ -113,9 +122,9 @@ template <class T>
 using Result = tl::expected<T, Error>;
 
 /// Makes the failing side of a `Result`.
-inline tl::unexpected<Error> fail(ErrorCode code, std::string message,
+inline tl::unexpected<Error> fail(ErrorCode code, std::string_view message,
                                   std::uint64_t offset = Error::kNoOffset, std::string path = {}) {
-  return tl::unexpected<Error>(Error{code, offset, std::move(path), std::move(message)});
+  return tl::unexpected<Error>(Error(code, offset, std::move(path), message));
 }
 
 /// Passes the error of a failed `Result` on to a caller with another value type.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "espalier/base/counted.h"
+#include "espalier/base/escaped.h"
 #include "espalier/base/merge_sort.h"
 #include "espalier/base/utf8.h"
 
@@ -126,7 +127,7 @@ std::string Losses::to_string() const {
   std::string text;
   for (const Loss& loss : first_) {
     if (!text.empty()) text += ", ";
-    text += (loss.path.empty() ? "the root" : loss.path) + " (" + loss.what + ")";
+    text += (loss.path.empty() ? "the root" : escaped(loss.path)) + " (" + loss.what + ")";
   }
   if (count_ > first_.size()) text += " and " + std::to_string(count_ - first_.size()) + " more";
   return text;

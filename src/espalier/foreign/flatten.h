@@ -44,7 +44,7 @@ class Losses {
   std::uint64_t count() const { return count_; }
   bool empty() const { return count_ == 0; }
   const std::vector<Loss>& first() const { return first_; }
-  /// "a/b (an int64), c (a label) and 12 more".
+  /// "a/b (an int64), c (a label) and 12 more". Printable: paths are escaped.
   std::string to_string() const;
 
  private:

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "espalier/base/escaped.h"
+
 namespace espalier {
 
 /// One thing that an opener of another format noticed.
@@ -25,9 +27,9 @@ struct Note {
   };
   Kind kind = Kind::kWarning;
   /// Printed key path of the node concerned in the stored tree, where dotted names are not nested.
-  /// Empty if the note is about the whole file.
+  /// Empty if the note is about the whole file. As it is in the file: print it escaped.
   std::string path = {};
-  /// One sentence.
+  /// One sentence. Printable, once it is among `Notes`.
   std::string message = {};
 
   friend bool operator==(const Note&, const Note&) = default;
@@ -47,13 +49,14 @@ class Notes {
   /// times from filling memory and screens, and from hiding notes of kCode behind others.
   static constexpr std::size_t kMaxListed = 1000;
 
+  /// Escapes the message, which may quote names from the file.
   void add(Note note) {
     ++count_;
-    if (note.kind != Note::Kind::kCode) {
-      if (is_listing()) listed_.push_back(std::move(note));
-    } else if (code_ < kMaxListed) {
-      listed_.insert(listed_.begin() + static_cast<std::ptrdiff_t>(code_++), std::move(note));
-    }
+    const bool is_code = note.kind == Note::Kind::kCode;
+    if (is_code ? code_ == kMaxListed : !is_listing()) return;
+    note.message = escaped(note.message);
+    const auto place = is_code ? static_cast<std::ptrdiff_t>(code_++) : std::ssize(listed_);
+    listed_.insert(listed_.begin() + place, std::move(note));
   }
 
   /// Whether the next one that is not of kCode is listed. The path of a millionth note is not worth

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "espalier/base/counted.h"
+#include "espalier/base/escaped.h"
 #include "espalier/base/utf8.h"
 #include "espalier/tree/pattern.h"
 #include "espalier/tree/text_error.h"
@@ -67,7 +68,7 @@ Result<std::vector<Pattern>> parse_patterns(std::span<const std::string> texts) 
   for (const std::string& text : texts) {
     auto pattern = Pattern::parse(text);
     if (!pattern) {
-      pattern.error().message = "pattern '" + text + "': " + pattern.error().message;
+      pattern.error().message = "pattern '" + escaped(text) + "': " + pattern.error().message;
       return propagate(pattern);
     }
     patterns.push_back(std::move(*pattern));

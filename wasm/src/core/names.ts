@@ -49,4 +49,5 @@ export const ERROR_CODES = {
   54: 'map_ambiguous', 55: 'map_incomplete', 56: 'map_shape', 57: 'map_undetermined', 58: 'map_template',
   59: 'map_not_invertible', 60: 'io_error',
   61: 'file_not_found', 62: 'file_changed', 63: 'durability_unknown', 64: 'file_missing', 65: 'cancelled',
+  66: 'folder_in_use',
 } as const

@@ -54,14 +54,22 @@ export function readNotes({ core, handle, info }: Tree): Notes {
   }
 }
 
-/** An error in one line, with control characters escaped: what Error::describe() makes of it in C++. */
+/**
+ * What is escaped: controls, characters without width or ink, those that change the text direction, private use and
+ * unpaired surrogates. The same as in src/espalier/base/escaped.cpp.
+ */
+const UNSEEN = /[\0-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ud800-\uf8ff\ufdd0-\ufdef\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0000}-\u{10ffff}]/gu
+
+/** An error in one line, and printable: what Error::describe() makes of it in C++. */
 export function describe({ message, code, file, offset, path }: EspalierError): string {
   let text = `${message} (code ${code}`
   if (file) text += `, in file ${file}`
   if (offset !== undefined) text += `, at byte ${offset}`
   if (path) text += `, in ${path}`
-  return `${text})`.replace(/[\0-\x1f\x7f-\x9f]/g, (character) => {
-    const hex = character.charCodeAt(0).toString(16).padStart(2, '0')
+  return `${text})`.replace(UNSEEN, (character) => {
+    if (character === '\n') return '\\n'
+    if (character === '\t') return '\\t'
+    const hex = character.codePointAt(0)!.toString(16).padStart(2, '0')
     return character < '\x80' ? `\\x${hex}` : `\\u{${hex}}`
   })
 }

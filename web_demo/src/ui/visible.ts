@@ -3,7 +3,7 @@
 
 /**
  * Controls, characters without width or ink, those that change the text direction, private use, and unpaired
- * surrogates: the same that the command line escapes (native/cli/text.cpp). A test compares the two.
+ * surrogates: the same that the command line escapes (src/espalier/base/escaped.cpp). A test compares the two.
  */
 export const UNSEEN = /[\0-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ud800-\uf8ff\ufdd0-\ufdef\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0000}-\u{10ffff}]/gu
 

@@ -8,6 +8,7 @@
 
 #include "espalier/base/checked.h"
 #include "espalier/base/counted.h"
+#include "espalier/base/escaped.h"
 #include "espalier/base/release.h"
 #include "espalier/foreign/zip/inflate.h"
 #include "espalier/foreign/zip/inflate_maker.h"
@@ -171,7 +172,7 @@ Result<ByteSpan> ZipArchive::bytes(std::size_t ticket) {
     const auto made = Inflater().run(stored(), piece.inflated);
     if (!made) {
       Error error = made.error();
-      error.message = name + "cannot be read: " + error.message;
+      error.message = escaped(name) + "cannot be read: " + error.message;
       error.offset = offset;
       return tl::unexpected<Error>(std::move(error));
     }

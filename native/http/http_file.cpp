@@ -337,8 +337,11 @@ tl::unexpected<HttpFile::Problem> HttpFile::refused(const Response& response,
   const long status = response.status;
   const std::string number = "status " + std::to_string(status);
   if (status == 404 || status == 410) {
+    // Only the server that was asked knows that a file is missing. Otherwise a file that names a
+    // thousand others could have each looked for behind redirects to a port of this machine.
+    const bool is_missing = have_same_origin(url, url_);
     return tl::unexpected<Problem>(
-        {error_of(ErrorCode::kFileNotFound,
+        {error_of(is_missing ? ErrorCode::kFileNotFound : ErrorCode::kIoError,
                   "the server has no such file (" + number + "); check the link"),
          false, false, true});
   }

@@ -64,6 +64,14 @@ class FanOut(unittest.TestCase):
         others = [path for path in server.asked if path != "/few.json"]
         self.assertLessEqual(len(others), BORNE + AT_ONCE)
 
+    def test_redirects_to_another_port_are_few(self):
+        other = self.serving()
+        location = [("Location", other.url("secret"))]
+        server = self.serving(lambda handler: handler.answer(302, headers=location))
+        error = self.fails(IO, "ls", server.url("few.json"))
+        self.assertIn("further files of 100 could not be read", error)
+        self.assertLessEqual(len(other.asked), BORNE + AT_ONCE)
+
     def test_missing_files_are_no_refusal(self):
         server = self.serving()
         done = subprocess.run([ESPALIER, "ls", server.url("few.json")], capture_output=True, text=True, timeout=100)

@@ -72,7 +72,7 @@ def test_strangers_text_stays_text(tmp_path):
                 ord(c) < 32 or c in "\u202e\u2066\u200b\u200d\ufeff\u2028\u2029\x7f\U000e0041" for c in source
             )
         text = Page(file._repr_html_()).text
-        assert "<script>alert(1)</script>" in text and "\\u{202e}evil\\u{2066}" in text and "\\u{1b}[31m" in text
+        assert "<script>alert(1)</script>" in text and "\\u{202e}evil\\u{2066}" in text and "\\x1b[31m" in text
         assert "&lt;b&gt;&#60;" in text and "x" * 201 not in text and "x" * 200 + "…" in text
         assert "axes <b>x\\u{202e}" in Page(file["axes"]._repr_html_()).text
     assert Page(file._repr_html_()).text.endswith(": closed")

@@ -11,11 +11,11 @@
 
 namespace espalier {
 
-/// Counts the memory of made files. Some are kept whole, within Limits::made_bytes. Of the others
-/// parts are kept, 64 MiB together: those of the files that were used last. Thread-safe.
+/// Counts the memory of made files. Some are kept whole, within Limits::made_bytes. The others keep
+/// parts, 64 MiB together: those of the files that were used last. Thread-safe.
 class MadeMemory {
  public:
-  /// A file of which a part is kept. It must leave() before it ends.
+  /// A file that keeps a part. It must leave() before it ends.
   class User {
    public:
     User() = default;

@@ -25,11 +25,11 @@ struct Limits {
   std::uint32_t rank = 64;
   /// Bytes of one arbitrary-precision integer. Stops quadratic decimal conversion.
   std::uint32_t bigint_bytes = 1024;
-  /// Files beside the opened one that an Espalier file has bytes in; the format itself allows
-  /// 65,534. Stops a file that has ever more of them asked for.
+  /// Files beside the opened one that a checkpoint of any format has bytes in; at most 65,534.
+  /// Stops a file of 100 bytes that has 65,534 others opened or fetched.
   std::uint32_t files = 1024;
-  /// Bytes that one read may produce in memory that the library itself allocates. Stops a shape
-  /// that claims petabytes.
+  /// Bytes that one read may allocate here, and all tensors of a file of another format that repeat
+  /// its bytes (see docs/threat-model.md). Stops a shape that claims petabytes.
   std::uint64_t decoded_bytes = std::uint64_t{1} << 40;
   /// Bytes that all made files of one checkpoint may take (files that are made when first read, for
   /// example by inflating). Stops an archive of zeros that grows a thousandfold.

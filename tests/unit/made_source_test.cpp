@@ -189,6 +189,12 @@ TEST_CASE("A made file has its checksum compared before a part of it is given") 
   CHECK(all.read(38 * kMiB, kMiB) == true);
   CHECK(code_of(all.read(39 * kMiB, kMiB)) == ErrorCode::kForeignInvalid);
   CHECK(code_of(all.read(39 * kMiB, 1)) == ErrorCode::kForeignInvalid);
+  // An announcement ends with the next one, also if the call that made it gave up.
+  const Made given_up(40 * kMiB, damaged);
+  given_up.source->announce({0, 0, 40 * kMiB});
+  CHECK(given_up.read(kMiB, kMiB) == true);
+  given_up.source->announce({0, 3 * kMiB, kMiB});
+  CHECK(code_of(given_up.read(3 * kMiB, 1)) == ErrorCode::kForeignInvalid);
   // One pass to compare, and one to read.
   const Made good(40 * kMiB);
   CHECK(good.read(3 * kMiB, 2) == true);

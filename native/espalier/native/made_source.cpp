@@ -87,7 +87,7 @@ class MadeSource final : public Source, private MadeMemory::User {
   std::uint64_t size() const override { return entry_.length; }
 
   void announce(const Extent& all) const override {
-    if (all.offset + all.length == entry_.length) is_end_coming_ = true;
+    coming_ = all.offset + all.length == entry_.length ? Coming::kEnd : Coming::kPart;
   }
 
   Result<ByteSpan> read(const Extent& extent, MutableByteSpan scratch) const override {
@@ -110,6 +110,8 @@ class MadeSource final : public Source, private MadeMemory::User {
   }
 
  private:
+  enum class Coming : std::uint8_t { kUnknown, kPart, kEnd };
+
   // Makes the file until it has `extent`.
   Result<void> reach(const Extent& extent) {
     if (problem_) return tl::unexpected<Error>(*problem_);
@@ -128,6 +130,8 @@ class MadeSource final : public Source, private MadeMemory::User {
     if (!run_ || !kept_.has({0, extent.offset, made - extent.offset})) {
       if (auto ok = begin(); !ok || whole_) return ok;
     }
+    const Coming coming = coming_.exchange(Coming::kUnknown);
+    if (coming != Coming::kUnknown) is_end_coming_ = coming == Coming::kEnd;
     if (entry_.length > KeptEnd::kKept && !is_checked_ && !is_end_coming_) {
       if (auto ok = check_made_file(entry_, *files_, [](auto) { return Result<void>{}; }); !ok) {
         return ok;
@@ -162,7 +166,7 @@ class MadeSource final : public Source, private MadeMemory::User {
   void drop() {
     run_.reset();
     kept_.begin_at(0);
-    is_finished_ = false;
+    is_finished_ = is_end_coming_ = false;
   }
 
   bool forget() override {
@@ -215,7 +219,8 @@ class MadeSource final : public Source, private MadeMemory::User {
   const FileEntry entry_;
   const std::shared_ptr<const Source> files_;
   const std::shared_ptr<MadeMemory> memory_;
-  mutable std::atomic<bool> is_end_coming_ = false;
+  // What announce() told last, until the next read.
+  mutable std::atomic<Coming> coming_ = Coming::kUnknown;
   mutable std::mutex mutex_;  // of all below
   std::optional<Error> problem_;
   std::shared_ptr<std::byte[]> whole_;
@@ -224,6 +229,7 @@ class MadeSource final : public Source, private MadeMemory::User {
   KeptEnd kept_;
   bool is_finished_ = false;
   bool is_checked_ = false;
+  bool is_end_coming_ = false;  // in this pass
   unsigned passes_ = 0;
 };
 

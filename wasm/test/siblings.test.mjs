@@ -182,7 +182,9 @@ test('notes of the opener, in its order and as it wrote them', async () => {
     const checkpoint = await noted(notes, options)
     assert.equal(checkpoint.isNested, options.nest === true)
     assert.equal(checkpoint.noteCount, 4)
-    assert.deepEqual(checkpoint.notes, notes.map(([kind, path, message]) => ({ kind, path, message })))
+    // Messages are printable, and paths exact.
+    const printable = (message) => message.replace('\x1b', '\\x1b').replace('\0', '\\x00').replace('\u202e', '\\u{202e}')
+    assert.deepEqual(checkpoint.notes, notes.map(([kind, path, message]) => ({ kind, path, message: printable(message) })))
     assert.equal(checkpoint.notes, checkpoint.notes)
     await checkpoint.close()
     // They were read before.
@@ -213,7 +215,7 @@ test('a file that cannot be read is a loss, and comes after code and before all 
     [() => undefined, `${missing} (code file_missing, in file second)`],
     [() => undefined, `${missing} (code file_missing, in file se\\ncond)`, 'se\ncond'],
     [() => new Uint8Array(0), 'it is cut short (code truncated, in file second, at byte 0)'],
-    [() => ({ size: () => Promise.reject(new Error('no\tpower')), read: () => {} }), 'no\\x09power (code io_error, in file second)'],
+    [() => ({ size: () => Promise.reject(new Error('no\tpower')), read: () => {} }), 'no\\tpower (code io_error, in file second)'],
   ]) {
     const checkpoint = await noted(notes, { siblings, name })
     assert.equal(checkpoint.noteCount, 3)

@@ -18,15 +18,16 @@ export interface OpenTreeOptions {
 /** Opens a tree. @throws EspalierError of the file or of its source */
 export async function openTree(opening: Opening, reader: RangeReader, options: OpenTreeOptions): Promise<Tree> {
   const { signal, front, onLoaded, addSibling } = options
+  const finder = new Finder(async ({ number, name, isSibling }) => {
+    if (isSibling) await addSibling(number, name)
+    return reader.has(number) ? sizeOf(reader, number, signal) : MISSING
+  })
   let loaded = 0
   for (;;) {
     // Those of many files are fetched together.
     const wanted = opening.wants()
     if (wanted.length > 0) {
-      const answers = await findAll(wanted, async ({ number, name, isSibling }) => {
-        if (isSibling) await addSibling(number, name)
-        return reader.has(number) ? sizeOf(reader, number, signal) : MISSING
-      })
+      const answers = await finder.findAll(wanted)
       wanted.forEach(({ number }, i) => opening.answer(number, answers[i]!))
       continue
     }
@@ -71,25 +72,32 @@ const FAILURES_BORNE = 3
 
 type Wanted = ReturnType<Opening['wants']>[number]
 
-/** The answers about `wanted`. @throws EspalierError if more than FAILURES_BORNE cannot be read, although they are there */
-async function findAll(wanted: readonly Wanted[], find: (file: Wanted) => Promise<SiblingAnswer>): Promise<SiblingAnswer[]> {
-  const limiter = new Limiter(FILES_AT_ONCE)
-  const rest = new AbortController()
-  let failures = 0
-  const findOne = async (file: Wanted): Promise<SiblingAnswer> => {
-    const answer = await find(file)
-    if ('size' in answer || answer.isMissing || ++failures <= FAILURES_BORNE) return answer
-    throw new EspalierError(
-      'io_error',
-      `${failures} further files of ${wanted.length} could not be read, so the others were not asked for; of this one: ${answer.problem}`,
-      { file: file.name },
-    )
+/** Finds further files. @throws EspalierError once more than FAILURES_BORNE cannot be read, although they are there */
+class Finder {
+  readonly #find: (file: Wanted) => Promise<SiblingAnswer>
+  #failures = 0
+
+  constructor(find: (file: Wanted) => Promise<SiblingAnswer>) {
+    this.#find = find
   }
-  try {
-    return await Promise.all(wanted.map((file) => limiter.run(() => findOne(file), rest.signal)))
-  } finally {
-    // Those that still wait do not begin.
-    rest.abort()
+
+  /** The answers about `wanted`, which are some of the files of the checkpoint. */
+  async findAll(wanted: readonly Wanted[]): Promise<SiblingAnswer[]> {
+    const limiter = new Limiter(FILES_AT_ONCE)
+    const rest = new AbortController()
+    try {
+      return await Promise.all(wanted.map((file) => limiter.run(() => this.#findOne(file), rest.signal)))
+    } finally {
+      // Those that still wait do not begin.
+      rest.abort()
+    }
+  }
+
+  async #findOne(file: Wanted): Promise<SiblingAnswer> {
+    const answer = await this.#find(file)
+    if ('size' in answer || answer.isMissing || ++this.#failures <= FAILURES_BORNE) return answer
+    const message = `${this.#failures} further files could not be read, so no more were asked for; of this one: ${answer.problem}`
+    throw new EspalierError('io_error', message, { file: file.name })
   }
 }
 

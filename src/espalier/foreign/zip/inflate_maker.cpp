@@ -15,7 +15,11 @@ class InflateStream final : public MakingStream {
  public:
   InflateStream(const Extent& packed, std::optional<std::uint32_t> crc, std::string name,
                 std::uint64_t length)
-      : left_(packed), expected_crc_(crc), name_(std::move(name)), length_(length) {}
+      : left_(packed),
+        begin_(packed.offset),
+        expected_crc_(crc),
+        name_(std::move(name)),
+        length_(length) {}
 
   std::span<const Extent> needs() const override {
     return left_.length == 0 ? std::span<const Extent>() : std::span(&left_, 1);
@@ -59,7 +63,7 @@ class InflateStream final : public MakingStream {
 
   tl::unexpected<Error> bad(const std::string& message) const {
     return fail(ErrorCode::kForeignInvalid, "the compressed entry '" + name_ + "' " + message,
-                left_.offset);
+                begin_);
   }
 
   tl::unexpected<Error> explain(const Result<Inflater::Progress>& failed) const {
@@ -87,6 +91,7 @@ class InflateStream final : public MakingStream {
   }
 
   Extent left_;
+  const std::uint64_t begin_;
   std::optional<std::uint32_t> expected_crc_;
   std::uint32_t crc_ = 0;
   std::string name_;

@@ -7,8 +7,10 @@
 #include "content.h"
 #include "json_writer.h"
 #include "near_path.h"
+#include "notes.h"
 #include "selection.h"
 #include "slice_spec.h"
+#include "urls.h"
 #include "write_result.h"
 
 #include "espalier/foreign/safetensors/kept_header.h"
@@ -150,6 +152,7 @@ Outcome run_extract(const ExtractOptions& options, Output& out) {
   if (!format) return about(options.target, format);
   auto file = open_file(options.file, options.common);
   if (!file) return about(options.file, file);
+  tell_losses(shown_name(options.file), file->checkpoint().catalog());
   Cast cast(options.cast);
   auto state = select_state(*file, options, *slice, *format, cast);
   if (!state) return about(options.file, state);

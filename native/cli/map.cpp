@@ -121,7 +121,7 @@ tl::expected<void, Failure> check_ledger(const MapCommandOptions& options) {
     }
   }
   if (auto ok = check_target(options.ledger, options.write); !ok) return about(options.ledger, ok);
-  return {};
+  return check_not_needed(options.ledger, options.write);
 }
 
 // One file for a state, or a folder with one for each label.

@@ -171,6 +171,15 @@ tl::expected<void, Failure> check_not_needed(const Route& route, const TargetOpt
   return target.empty() ? tl::expected<void, Failure>() : check_not_needed(route, target, options);
 }
 
+}  // namespace
+
+tl::expected<void, Failure> check_not_needed(const std::string& target,
+                                             const TargetOptions& options) {
+  return check_not_needed(Route{.source = {}, .target = target}, options);
+}
+
+namespace {
+
 Result<Losses> save_any(const std::string& target, SaveFormat format, const Value& state,
                         const TargetOptions& options, const SaveOptions& save_options,
                         const References* references, Written& written) {

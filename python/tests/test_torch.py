@@ -513,7 +513,7 @@ def test_load_into_takes_urls():
     target = torch.zeros(3)
     assert espalier.torch.load_into({"w": target}, url, storage_options={}) == {"step": 7}
     assert torch.equal(target, torch.ones(3))
-    with pytest.raises(espalier.EspalierError, match="storage_options= are those of fsspec"):
+    with pytest.raises(espalier.EspalierError, match="storage_options= are for URLs"):
         espalier.torch.load_into({"w": target}, "x.espalier", storage_options={})
 
 

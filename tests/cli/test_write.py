@@ -768,6 +768,11 @@ class Patches(Writing):
                 self.run_cli(command, *arguments, expect=USAGE)
                 self.assertIn("other checkpoints of the folder refer to this file", self.stderr)
                 self.assertEqual(pathlib.Path(needed).read_bytes(), before)
+        # Nor a further file that a command writes.
+        self.run_cli("map", one, self.new("mapped.espalier"), "--map", self.new("map.json"), "--ledger", needed, "--force",
+                     expect=USAGE)
+        self.assertIn("other checkpoints of the folder refer to this file", self.stderr)
+        self.assertEqual(pathlib.Path(needed).read_bytes(), before)
         # A link to it, and one that leads in a circle beside it, change nothing; nor does an unknown need.
         os.symlink("loop.espalier", self.new("loop.espalier"))
         os.symlink("0.espalier", self.new("link.espalier"))

@@ -384,6 +384,9 @@ def limits():
         room = 2**30 if elements > 1000 else 4 * elements - 1
         yield refused(name, data, repeats(room, len(data)), path="c", suffix="pt",
                       limits={} if elements > 1000 else {"decoded_bytes": room}, **LIMITED)  # fmt: skip
+    # 256 MiB, but each byte costs a loop for each axis.
+    data = torch_archive(pickled(b"}" + text("c") + tensor(size=(2,) * 26, stride=(0,) * 26) + b"s"))
+    yield refused("torch-of-26-axes", data, repeats(2**30, len(data)), path="c", suffix="pt", **LIMITED)
     chunks = torch_archive(pickled(b"}" + text("c") + tensor() + b"s"))
     yield refused("torch-limit-chunks", chunks, "the file has more chunks than fit in Limits::index_bytes", suffix="pt",
                   limits={"index_bytes": 31}, **LIMITED)  # fmt: skip
@@ -415,6 +418,11 @@ def archives():
     yield pt("pickle-cut", torch_archive(pickle[:-1]), "the pickle ends in the middle; copy or download the file again")
     yield pt("pickle-empty", torch_archive(b""), "the pickle ends in the middle")
     yield pt("pickle-damaged", torch_archive(pickled(b"h\7")), DAMAGED + "GET 7 names nothing")
+    # What runs before the pickle fails is told, too.
+    first = SYSTEM_CALL + b"0"
+    code = "; loading this with pickle would import or call posix.system; nothing was run"
+    yield pt("pickle-calls-then-damage", torch_archive(pickled(first + b"h\7")), DAMAGED + "GET 7 names nothing" + code)
+    yield pt("pickle-calls-without-storage", torch_archive(pickled(first + tensor()), {}), "data/0 is not in the archive; the file is incomplete" + code, path="")
     yield pt("pickle-of-protocol-6", torch_archive(pickled(b"N", 6)), "the pickle has protocol 6", code="unsupported_version")
     yield pt("pickle-calls", torch_archive(pickled(SYSTEM_CALL)), "would call posix.system")
     rooted = archive([Entry(b"/data.pkl", pickle), Entry(b"/data/0", bytes(16))])
@@ -454,7 +462,7 @@ def archives():
     overlapping = beside(tensor(size=(3,)), tensor(offset=2, size=(2,)))[:-1] + b"e"
     yield opens("torch-views", torch_archive(pickled(overlapping)), suffix="pt")
     code = [Entry(b"archive/code/__torch__.py", b"import os")]
-    yield opens("torch-code", file(more=code), "The archive holds TorchScript code, which is neither shown nor run.", "", "pt")
+    yield opens("torch-code", file(more=code), "The archive holds TorchScript code, which torch.jit would run; it is neither shown nor run here.", "", "pt")
     constants = [Entry(b"archive/constants/0", b"x"), Entry(b"archive/constants/1", b"y")]
     yield opens("torch-constants", file(more=constants), "The archive holds 2 constants of TorchScript code", "", "pt")
     storage_crc = archive([Entry(b"archive/data.pkl", pickle), Entry(b"archive/data/0", bytes(16), **other)])

@@ -597,6 +597,9 @@ TEST_CASE("What was planted at the name of the lock is neither followed nor wait
   fs::create_symlink("nothing", lock);
   check_error(dir.save(1, state_of(1), kFast), ErrorCode::kNotARegularFile, "", "remove it");
   CHECK_FALSE(fs::exists(folder / "nothing"));
+  fs::remove(lock);
+  fs::create_hard_link(folder / "precious", lock);
+  check_error(dir.save(1, state_of(1), kFast), ErrorCode::kNotARegularFile, "", "remove it");
   CHECK(testing::read_whole(folder / "precious") == precious);
   fs::remove(lock);
   REQUIRE(::mkfifo(lock.c_str(), 0600) == 0);

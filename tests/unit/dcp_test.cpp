@@ -431,7 +431,7 @@ TEST_CASE("Tensors whose parts do not make them are placeholders with a note") {
     CHECK(w->kind() == Kind::kPlaceholder);
     CHECK(letters(*file, "other") == "ok");
     const std::string all = notes(*file);
-    CHECK_MESSAGE(all.starts_with("w: this tensor cannot be read: "), all);
+    CHECK_MESSAGE(all.find("w: this tensor cannot be read: ") != std::string::npos, all);
     CHECK_MESSAGE(all.find(c.note) != std::string::npos, all);
     // Verification says the same, and fails, unless only this library cannot read it.
     const auto report = file->verify();

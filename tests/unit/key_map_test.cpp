@@ -292,8 +292,13 @@ TEST_CASE("Names that a rule multiplies are counted before the first is made") {
   for (const std::uint64_t count : {(std::uint64_t{1} << 20) - 1, std::uint64_t{1} << 62}) {
     CHECK(problem(map, state, {.sizes = {{"k", 4}, {"r", count}}}) ==
           "limit_exceeded: rule 2: with the rules before it, it makes more than 16,777,216 pieces, "
-          "or 1048578 names of tensors");
+          "1048578 names of tensors, or 256 MiB of names");
   }
+  // Long names before they take memory.
+  const std::string name(60'000, 'x');
+  const std::string found =
+      problem(map_of("\"a [n] <-> rank{r=}." + name + " [n]\""), state, {.sizes = {{"r", 8'000}}});
+  CHECK(found.starts_with("limit_exceeded: rule 1: "));
 }
 
 TEST_CASE("What must be one tensor is there under each name, and alike") {

@@ -135,11 +135,13 @@ Result<std::shared_ptr<const SaverLock>> SaverLock::take(const std::filesystem::
     if (!file) return propagate(file);
     struct stat status = {};
     if (::fstat(file->get(), &status) != 0) return fail_with_errno(errno, "examine the lock");
-    if (!S_ISREG(status.st_mode)) {
+    // A hard link could be planted to have another file overwritten, and a copy by hard links
+    // would share the lock of its original.
+    if (!S_ISREG(status.st_mode) || status.st_nlink > 1) {
       return fail(ErrorCode::kNotARegularFile,
                   "what stands at " + (folder / kSaverFile).string() +
-                      " is not a regular file, and nothing can be saved to the folder without this "
-                      "lock; remove it");
+                      " is not a regular file of one name, and nothing can be saved to the folder "
+                      "without this lock; remove it");
     }
     const Identity identity = identity_of(status);
     const auto mine = std::find_if(

@@ -532,9 +532,10 @@ class Checkpoint:
             if told:
                 import warnings
 
-                path, message = told[0]
-                at = f"{path}: " if path else ""
-                warnings.warn(visible(f"{self.name}: {at}{message}{others}"), category, stacklevel=5)
+                # Several: the first of a file that means harm is harmless.
+                said = " ".join(f"{path}: {message}" if path else message for path, message in told[:5])
+                more = f" And {len(told) - 5} more of this kind." if len(told) > 5 else ""
+                warnings.warn(visible(f"{self.name}: {said}{more}{others}"), category, stacklevel=5)
 
         from ._errors import CodeWarning, LossWarning
 

@@ -73,7 +73,7 @@ def check_local(path: object, what: str) -> None:
 
 def check_options(options: Options) -> None:
     if options is not None:
-        raise EspalierError("storage_options= are those of fsspec, for URLs; leave them out for files")
+        raise EspalierError("storage_options= are for URLs; leave them out for files")
 
 
 def _file_system(url: str, options: Options) -> tuple[Any, str]:

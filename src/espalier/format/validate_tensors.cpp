@@ -103,8 +103,8 @@ bool Validator::check_tensor(std::uint32_t index) {
     if (!bytes) return false;
   }
   if (placeholder) return true;
-  return check_chunks(index, tensor, *bytes) && (facts_.placement != Placement::kForeign ||
-                                                 check_repeats(index, std::max(logical, *bytes)));
+  return check_chunks(index, tensor, *bytes) &&
+         (facts_.placement != Placement::kForeign || check_repeats(index, logical, *bytes));
 }
 
 // The bytes in the chunks of a tensor, if some tensors have storage records. Checks that no stride
@@ -146,10 +146,17 @@ std::optional<std::uint64_t> Validator::check_storage(std::uint32_t index,
   return stored;
 }
 
-// Whether all tensors so far, with `bytes` of this one, are in proportion to the files. In other
-// formats, tensors can share bytes, and repeat them by strides of 0: without a bound, 600 bytes
-// have terabytes of tensors, which commands would count, compare and write for days.
-bool Validator::check_repeats(std::uint32_t index, std::uint64_t bytes) {
+// Whether all tensors so far are in proportion to the files. In other formats, tensors can share
+// bytes, and repeat them by strides of 0: without a bound, 600 bytes have terabytes of tensors,
+// which commands would count, compare and write for days. Each axis of a tensor that repeats bytes
+// counts, because 30 axes of length 2 cost 30 loops around each byte.
+bool Validator::check_repeats(std::uint32_t index, std::uint64_t logical, std::uint64_t stored) {
+  const auto shape = table_shape(t_, t_.tensors[t_.nodes[index].value].shape);
+  const auto axes = std::count_if(shape.begin(), shape.end(), [](auto axis) { return axis > 1; });
+  const std::uint64_t bytes =
+      logical <= stored
+          ? stored
+          : checked_mul(logical, static_cast<std::uint64_t>(axes)).value_or(kMaxTensorBytes);
   if (bytes <= room_) {
     room_ -= bytes;
     return true;

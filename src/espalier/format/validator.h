@@ -158,7 +158,7 @@ class Validator {
                    std::uint32_t number);
   bool is_own_chunk(const ChunkRecord& base) const;
   static std::uint64_t room_of(std::uint64_t stored, const Limits& limits);
-  bool check_repeats(std::uint32_t index, std::uint64_t bytes);
+  bool check_repeats(std::uint32_t index, std::uint64_t logical, std::uint64_t stored);
   std::optional<std::uint64_t> check_storage(std::uint32_t index, const TensorRecord& tensor,
                                              std::uint64_t bytes);
   bool check_axes();

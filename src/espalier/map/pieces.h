@@ -17,6 +17,8 @@ inline constexpr std::size_t kMaxPieces = std::size_t{1} << 24;
 /// Names of tensors that a plan makes beyond the number of tensors that it reads; copies and ties
 /// count. A shape of a few bytes could ask for as many tensors as it has rows, without any data.
 inline constexpr std::size_t kMaxTargets = std::size_t{1} << 20;
+/// Bytes of all these names: a name may have 64 KiB.
+inline constexpr std::uint64_t kMaxNameBytes = std::uint64_t{1} << 28;
 
 /// Whether the elements of both have one dtype; opaque ones, blocks of one kind and size. A file
 /// may give two sizes of block one name.

@@ -430,6 +430,8 @@ class MapPlanner {
         if (word) values[*word] = CaptureValue{static_cast<std::int64_t>(copy), {}};
         auto text = write_name(rule, name, values);
         if (!text) return propagate(text);
+        name_bytes_ += text->size();
+        if (name_bytes_ > kMaxNameBytes) return too_many();
         if (target.name.empty()) {
           target.name = std::move(*text);
         } else {
@@ -1124,8 +1126,8 @@ class MapPlanner {
 
   tl::unexpected<Error> too_many() const {
     return failed(ErrorCode::kLimitExceeded,
-                  "with the rules before it, it makes more than 16,777,216 pieces, or " +
-                      std::to_string(most_names()) + " names of tensors");
+                  "with the rules before it, it makes more than 16,777,216 pieces, " +
+                      std::to_string(most_names()) + " names of tensors, or 256 MiB of names");
   }
 
   Result<void> connect(const Rule& rule, const Instance& instance, const Frame& frame,
@@ -1451,6 +1453,7 @@ class MapPlanner {
   std::map<std::pair<std::uint32_t, std::string>, std::set<std::uint64_t>> numbers_by_word_;
   std::size_t pieces_ = 0;
   std::uint64_t names_ = 0;  // that targets have
+  std::uint64_t name_bytes_ = 0;
   // Of the rule that is planned.
   std::uint32_t rule_ = 0;
   std::vector<const TensorTerm*> reads_;

@@ -107,12 +107,13 @@ StridedCopy::StridedCopy(std::uint32_t unit_bits, std::uint64_t base, std::uint6
                          std::vector<CopyLoop> loops)
     : unit_bits_(unit_bits), base_(base), run_(run) {
   std::erase_if(loops, [](const CopyLoop& loop) { return loop.count == 1; });
-  // Repetitions come outermost: a row that is used a thousand times is still copied as a whole. The
-  // few loops are sorted by insertion, as std::stable_sort takes 3 KB of WebAssembly.
+  // Repetitions come outermost: a row that is used a thousand times is still copied as a whole. Of
+  // two equal steps, that which is longer in the result comes first, so that both can be joined.
+  // The few loops are sorted by insertion, as std::stable_sort takes 3 KB of WebAssembly.
   std::vector<CopyLoop> sorted;
   for (const CopyLoop& loop : loops) {
     const auto after = std::find_if(sorted.begin(), sorted.end(), [&](const CopyLoop& other) {
-      return loop.from - 1 > other.from - 1;
+      return loop.from - 1 > other.from - 1 || (loop.from == other.from && loop.to > other.to);
     });
     sorted.insert(after, loop);
   }

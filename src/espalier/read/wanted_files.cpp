@@ -12,7 +12,7 @@ Result<void> WantedFiles::want(std::vector<std::string> names) {
                 "the checkpoint has bytes in " +
                     counted(files_.size() + names.size(), "further file") +
                     " and Limits::files allows " + std::to_string(limit_) +
-                    "; if you trust it, open it in a program that allows more");
+                    "; if you trust it, raise the limit, or join the files with `espalier merge`");
   }
   for (std::string& name : names) {
     files_.push_back({static_cast<std::uint32_t>(files_.size() + 1), std::move(name)});

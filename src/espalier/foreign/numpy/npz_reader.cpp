@@ -135,6 +135,7 @@ Result<ForeignParts> NpzReader::build(ZipArchive& archive) {
       note = Note{.kind = Note::Kind::kLoss, .message = message};
     }
     if (!note) continue;
+    if (member.problem.empty() && member.array.has_objects) note->kind = Note::Kind::kCode;
     append_path(note->path, KeyView::of(key), DigitMark::kNever);
     parts.notes.add(std::move(*note));
   }

@@ -187,6 +187,9 @@ class PickleGraph {
 /// of the bytes plus `file_offset`. Linear in the bytes.
 [[nodiscard]] Result<PickleGraph> run_pickle(ByteSpan bytes, std::uint64_t file_offset);
 
+/// The objects of a pickle that run_pickle() refuses, up to where it fails. It has no root().
+PickleGraph begun_pickle(ByteSpan bytes);
+
 }  // namespace espalier
 
 #endif  // ESPALIER_FOREIGN_PICKLE_PICKLE_GRAPH_H_

@@ -72,6 +72,12 @@ class PickleMachine {
     return std::move(graph_);
   }
 
+  // What there is after run() failed.
+  PickleGraph begun() {
+    graph_.size_ = at_;
+    return std::move(graph_);
+  }
+
  private:
   using Object = PickleGraph::Object;
   using Chain = PickleGraph::Chain;
@@ -341,8 +347,8 @@ class PickleMachine {
           Error{ErrorCode::kUnsupportedFeature,
                 file_offset_ + at_,
                 {},
-                "the pickle has a float in decimal digits, as protocol 0 writes it; those of later "
-                "protocols are read"};
+                "the pickle has a float in decimal digits, as protocol 0 writes it, which is not "
+                "read; ask its author for a safetensors or .espalier file"};
       return false;
     }
     if (form_of(op).is_line && !is_valid_line(op, as_text(argument()))) {
@@ -511,6 +517,12 @@ class PickleMachine {
 
 Result<PickleGraph> run_pickle(ByteSpan bytes, std::uint64_t file_offset) {
   return PickleMachine(bytes, file_offset).run();
+}
+
+PickleGraph begun_pickle(ByteSpan bytes) {
+  PickleMachine machine(bytes, 0);
+  auto graph = machine.run();
+  return graph ? std::move(*graph) : machine.begun();
 }
 
 }  // namespace espalier

@@ -32,6 +32,10 @@ bool is_in_any_case(std::string_view text, std::string_view small) {
   });
 }
 
+bool begins_in_any_case(std::string_view text, std::string_view small) {
+  return is_in_any_case(text.substr(0, small.size()), small);
+}
+
 // The folder of an entry named <folder>/data.pkl in any case, with its slash.
 std::optional<std::string_view> folder_of_pickle(const ZipEntry& entry) {
   const std::size_t slash = entry.name.find('/');
@@ -173,6 +177,7 @@ class TorchReader final : public ContentReader {
     if (!graph) {
       // The entry is complete, so it is not a download that ended early.
       if (graph.error().code == ErrorCode::kTruncated) graph.error().code = code;
+      add_code(graph.error(), begun_pickle(*bytes));
       return propagate(graph);
     }
     if (graph->size() != bytes->size()) {
@@ -230,8 +235,8 @@ class TorchReader final : public ContentReader {
       if (storages.is_storage(entry)) stored += entry.length;
       if (!entry.name.starts_with(folder_)) continue;
       const std::string_view rest = entry.name.substr(folder_.size());
-      if (rest.starts_with("code/")) ++code;
-      if (rest.starts_with("constants/")) ++constants;
+      if (begins_in_any_case(rest, "code/")) ++code;
+      if (begins_in_any_case(rest, "constants/")) ++constants;
     }
     if (const std::uint64_t lost = unreached_bytes(parts.tables, stored); lost > 0) {
       parts.notes.add({Note::Kind::kWarning, "",
@@ -239,8 +244,10 @@ class TorchReader final : public ContentReader {
                            " of the storages belong to no tensor; a converted file lacks them."});
     }
     if (code > 0) {
-      parts.notes.add({Note::Kind::kLoss, "",
-                       "The archive holds TorchScript code, which is neither shown nor run."});
+      parts.notes.add(
+          {Note::Kind::kCode, "",
+           "The archive holds TorchScript code, which torch.jit would run; it is neither "
+           "shown nor run here."});
     }
     if (constants > 0) {
       parts.notes.add({Note::Kind::kLoss, "",

@@ -68,6 +68,8 @@ class LegacyParser {
       at_ += static_cast<std::size_t>(graph->size());
     } else if (graph.error().code == ErrorCode::kTruncated && front_.size() < file_bytes_) {
       graph.error().code = ErrorCode::kIncomplete;
+    } else {
+      add_code(graph.error(), begun_pickle(front_.subspan(at_)));
     }
     return graph;
   }

@@ -1,6 +1,7 @@
 #include "espalier/foreign/torch/pickle_checkpoint.h"
 
 #include "espalier/foreign/reader_error.h"
+#include "espalier/foreign/torch/pickle_rest.h"
 #include "espalier/format/table_builder.h"
 
 namespace espalier {
@@ -10,7 +11,10 @@ Result<OwnedTables> torch_tables(const PickleGraph& graph, TorchStorages& storag
                                  TorchCalls* calls) {
   TorchTree tree(graph, storages, is_big_endian, limits, notes);
   TableBuilder builder(limits);
-  if (auto ok = tree.add_to(builder); !ok) return propagate(ok);
+  if (auto ok = tree.add_to(builder); !ok) {
+    add_code(ok.error(), graph);
+    return propagate(ok);
+  }
   const bool is_whole = builder.ok();
   auto tables = builder.finish();
   if (!tables) {
@@ -19,6 +23,7 @@ Result<OwnedTables> torch_tables(const PickleGraph& graph, TorchStorages& storag
     if (builder.repeated_key()) {
       tables.error().message = kRepeatedKey;
     }
+    add_code(tables.error(), graph);
     return propagate(tables);
   }
   if (calls != nullptr) {

@@ -152,6 +152,7 @@ Result<void> PickleOpener::parse_plain() {
   if (!graph) {
     if (is_of_joblib(pickles_))
       return fail(ErrorCode::kUnsupportedFeature, std::string(kJoblib), 0);
+    add_code(graph.error(), begun_pickle(pickles_));
     return propagate(graph);
   }
   if (graph->size() != options().file_size) {

@@ -1,6 +1,7 @@
 #include "espalier/foreign/torch/pickle_rest.h"
 
 #include <cstddef>
+#include <utility>
 
 #include "espalier/foreign/pickle/named_code.h"
 #include "espalier/foreign/pickle/pickle_graph.h"
@@ -23,6 +24,18 @@ std::string describe_rest(ByteSpan rest) {
     text += ", and loading that would import or call " + *names;
   }
   return text.append("; nothing was run; ").append(kAskAuthor);
+}
+
+void add_code(Error& error, const PickleGraph& graph) {
+  NamedCode code(is_data_global);
+  // A name that is too long to compare says enough by itself.
+  (void)code.add(graph);
+  const auto names = code.summary();
+  if (!names) return;
+  error = {error.code, error.offset, std::move(error.path),
+           error.message + "; loading this with pickle would import or call " + *names +
+               "; nothing was run",
+           std::move(error.file)};
 }
 
 bool is_of_joblib(ByteSpan pickle) {

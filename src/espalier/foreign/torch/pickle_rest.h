@@ -6,12 +6,18 @@
 #include <string_view>
 
 #include "espalier/base/bytes.h"
+#include "espalier/base/error.h"
+#include "espalier/foreign/pickle/pickle_graph.h"
 
 namespace espalier {
 
 /// What the bytes behind a pickle are, for the end of a message: attackers put a second pickle
 /// there, because scanners read only the first. It says what loading that would import or call.
 std::string describe_rest(ByteSpan rest);
+
+/// Adds to the error of a pickle that cannot be opened what loading it would have imported or
+/// called before it failed: nobody should try another program.
+void add_code(Error& error, const PickleGraph& graph);
 
 /// joblib writes the bytes of arrays between the opcodes of its pickle, so it cannot be run.
 bool is_of_joblib(ByteSpan pickle);

@@ -819,7 +819,7 @@ class InflatedMemory(Cli):
                 code, memory = measure(self.new("out"), *args)
                 self.assertIn(code, (OK, CHECK_FAILED) if args[0] == "doctor" else (OK,))
                 # Of 512 MiB.
-                self.assertLess(memory, (160 << 20) * (10 if is_sanitized() else 1))
+                self.assertLess(memory, (100 << 20) * (10 if is_sanitized() else 1))
 
 
 class Diff(Cli):

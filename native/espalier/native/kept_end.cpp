@@ -5,22 +5,23 @@
 #include <utility>
 
 namespace espalier {
+namespace {
+
+constexpr std::uint64_t kMostWaiting = 32;  // blocks
+
+}  // namespace
 
 MutableByteSpan KeptEnd::room(std::uint64_t needed) {
-  const std::uint64_t kept_from = end_ - std::min(end_, kKept);
-  const std::uint64_t limit = std::min(needed, kept_from);
+  const std::uint64_t limit = std::min(needed, end_ - std::min(end_, last_));
   const auto old = static_cast<std::size_t>(limit - std::min(limit, first_)) / kBlockBytes;
   // From the last of the old ones to the first, so that those which wait longest go.
   std::uint64_t waiting = 0;
   for (std::size_t i = std::min(old, blocks_.size()); i-- > 0;) {
     Block& block = blocks_[i];
     if (block.bytes == nullptr) continue;
-    if (block.read >= kBlockBytes || ++waiting > kKept / kBlockBytes) give_up(block);
+    if (was_read(block) || ++waiting > kMostWaiting) give_up(block);
   }
-  while (!blocks_.empty() && blocks_.front().bytes == nullptr) {
-    blocks_.pop_front();
-    first_ += kBlockBytes;
-  }
+  drop_front();
   const auto used = static_cast<std::size_t>(end_ - first_);
   if (used == blocks_.size() * kBlockBytes) {
     blocks_.push_back(
@@ -33,6 +34,22 @@ MutableByteSpan KeptEnd::room(std::uint64_t needed) {
 void KeptEnd::give_up(Block& block) {
   spare_ = std::move(block.bytes);
   --kept_;
+}
+
+void KeptEnd::drop_front() {
+  while (!blocks_.empty() && blocks_.front().bytes == nullptr) {
+    blocks_.pop_front();
+    first_ += kBlockBytes;
+  }
+}
+
+void KeptEnd::give_up_read() {
+  // The last block may have room left.
+  for (std::size_t i = 0; i + 1 < blocks_.size(); ++i) {
+    if (blocks_[i].bytes != nullptr && was_read(blocks_[i])) give_up(blocks_[i]);
+  }
+  spare_.reset();
+  drop_front();
 }
 
 bool KeptEnd::has(const Extent& extent) const {
@@ -59,11 +76,11 @@ void KeptEnd::copy(std::uint64_t offset, MutableByteSpan out) {
   }
 }
 
-void KeptEnd::begin_at(std::uint64_t end) {
+void KeptEnd::clear() {
   blocks_.clear();
   spare_.reset();
   kept_ = 0;
-  first_ = end_ = end;
+  first_ = end_ = 0;
 }
 
 }  // namespace espalier

@@ -12,13 +12,15 @@
 
 namespace espalier {
 
-/// Keeps the last bytes of a stream for threads that read its chunks in almost their order: the
-/// last kKept bytes, and before them as many in blocks that were not read yet, because a thread may
-/// come late. Not thread-safe.
+/// Keeps the last bytes of a stream for threads that read its chunks in almost their order. Before
+/// them it keeps blocks that were not read yet, up to 32 MiB, because a thread may come late. Not
+/// thread-safe.
 class KeptEnd {
  public:
   static constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
-  static constexpr std::uint64_t kKept = std::uint64_t{32} << 20;
+
+  /// Keeps the last `bytes`.
+  explicit KeptEnd(std::uint64_t bytes) : last_(bytes) {}
 
   /// The bytes that the stream has made.
   std::uint64_t end() const { return end_; }
@@ -35,8 +37,10 @@ class KeptEnd {
   /// Copies bytes that are kept to `out`, and notes that they were read.
   void copy(std::uint64_t offset, MutableByteSpan out);
 
-  /// Keeps nothing of what comes before `end`.
-  void begin_at(std::uint64_t end);
+  /// Gives up what was read.
+  void give_up_read();
+  /// Gives up everything: the stream begins anew.
+  void clear();
 
  private:
   struct Block {
@@ -44,8 +48,11 @@ class KeptEnd {
     std::uint64_t read = 0;
   };
 
+  static bool was_read(const Block& block) { return block.read >= kBlockBytes; }
   void give_up(Block& block);
+  void drop_front();
 
+  std::uint64_t last_;
   std::deque<Block> blocks_;
   std::unique_ptr<std::byte[]> spare_;
   std::uint64_t first_ = 0;  // offset of the first block

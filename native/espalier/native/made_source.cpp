@@ -20,6 +20,9 @@ namespace {
 constexpr std::uint64_t kFeedBytes = std::uint64_t{4} << 20;
 // What check_made_file() makes at once.
 constexpr std::size_t kPartBytes = std::size_t{1} << 20;
+// Files of up to so many bytes are kept as a whole, and the end of longer ones.
+constexpr std::uint64_t kKeptWhole = std::uint64_t{32} << 20;
+constexpr std::uint64_t kKeptEnd = std::uint64_t{4} << 20;
 // Passes over a file before all of it is kept. Several commands need two.
 constexpr unsigned kMostPasses = 4;
 
@@ -79,7 +82,10 @@ class MadeSource final : public Source, private MadeMemory::User {
  public:
   MadeSource(const FileEntry& entry, std::shared_ptr<const Source> files,
              std::shared_ptr<MadeMemory> memory)
-      : entry_(entry), files_(std::move(files)), memory_(std::move(memory)) {}
+      : entry_(entry),
+        files_(std::move(files)),
+        memory_(std::move(memory)),
+        kept_(entry.length <= kKeptWhole ? kKeptWhole : kKeptEnd) {}
   MadeSource(const MadeSource&) = delete;
   MadeSource& operator=(const MadeSource&) = delete;
   ~MadeSource() override { memory_->leave(*this); }
@@ -132,14 +138,14 @@ class MadeSource final : public Source, private MadeMemory::User {
     }
     const Coming coming = coming_.exchange(Coming::kUnknown);
     if (coming != Coming::kUnknown) is_end_coming_ = coming == Coming::kEnd;
-    if (entry_.length > KeptEnd::kKept && !is_checked_ && !is_end_coming_) {
+    if (entry_.length > kKeptWhole && !is_checked_ && !is_end_coming_) {
       if (auto ok = check_made_file(entry_, *files_, [](auto) { return Result<void>{}; }); !ok) {
         return ok;
       }
       is_checked_ = true;
     }
     const std::uint64_t end =
-        entry_.length <= KeptEnd::kKept ? entry_.length : extent.offset + extent.length;
+        entry_.length <= kKeptWhole ? entry_.length : extent.offset + extent.length;
     while (kept_.end() < end) {
       const auto more = run_->make(kept_.room(extent.offset));
       if (!more) return propagate(more);
@@ -155,7 +161,7 @@ class MadeSource final : public Source, private MadeMemory::User {
   // Begins a pass, or makes all of the file.
   Result<void> begin() {
     drop();
-    const bool is_long = entry_.length > KeptEnd::kKept;
+    const bool is_long = entry_.length > kKeptWhole;
     auto stream =
         is_long && ++passes_ > kMostPasses ? nullptr : entry_.maker->stream(entry_.length);
     if (!stream) return make_whole();
@@ -165,7 +171,7 @@ class MadeSource final : public Source, private MadeMemory::User {
 
   void drop() {
     run_.reset();
-    kept_.begin_at(0);
+    kept_.clear();
     is_finished_ = is_end_coming_ = false;
   }
 
@@ -176,7 +182,7 @@ class MadeSource final : public Source, private MadeMemory::User {
     if (is_finished_) {
       drop();
     } else {
-      kept_.begin_at(kept_.end());
+      kept_.give_up_read();
     }
     return true;
   }

@@ -16,9 +16,9 @@ namespace espalier {
 /// A made file of a checkpoint. `entry.maker` makes it from `files`.
 ///
 /// If the maker can stream, the file is made from its beginning on, as far as reads come, and again
-/// from its beginning for a read before the last 32 MiB. Those are kept, for all such files
-/// together 64 MiB. A file of up to 32 MiB is made at once, so its checksum is compared before any
-/// byte is given. So is that of a longer one, by a pass that keeps nothing, unless announce() told
+/// from its beginning for a read of what is kept no more: see KeptEnd. All files together keep 64
+/// MiB. A file of up to 32 MiB is made at once, so its checksum is compared before any byte is
+/// given. So is that of a longer one, by a pass that keeps nothing, unless announce() told
 /// that its end will be read; then it is compared when that comes. A file that is read up and down
 /// is kept whole after some passes, as is one whose maker cannot stream.
 ///

@@ -84,20 +84,17 @@ class Finder {
   /** The answers about `wanted`, which are some of the files of the checkpoint. */
   async findAll(wanted: readonly Wanted[]): Promise<SiblingAnswer[]> {
     const limiter = new Limiter(FILES_AT_ONCE)
+    // Those that still wait when too many have failed do not begin.
     const rest = new AbortController()
-    try {
-      return await Promise.all(wanted.map((file) => limiter.run(() => this.#findOne(file), rest.signal)))
-    } finally {
-      // Those that still wait do not begin.
-      rest.abort()
+    const findOne = async (file: Wanted): Promise<SiblingAnswer> => {
+      const answer = await this.#find(file)
+      if ('size' in answer || answer.isMissing || ++this.#failures <= FAILURES_BORNE) return answer
+      const message = `${this.#failures} further files could not be read, so no more were asked for; of this one: ${answer.problem}`
+      const error = new EspalierError('io_error', message, { file: file.name })
+      rest.abort(error)
+      throw error
     }
-  }
-
-  async #findOne(file: Wanted): Promise<SiblingAnswer> {
-    const answer = await this.#find(file)
-    if ('size' in answer || answer.isMissing || ++this.#failures <= FAILURES_BORNE) return answer
-    const message = `${this.#failures} further files could not be read, so no more were asked for; of this one: ${answer.problem}`
-    throw new EspalierError('io_error', message, { file: file.name })
+    return Promise.all(wanted.map((file) => limiter.run(() => findOne(file), rest.signal)))
   }
 }
 

@@ -40,7 +40,7 @@ class Run {
       const Extent need = has_needs ? stream_->needs().front() : Extent{};
       const auto input = has_needs ? input_at(need) : Result<ByteSpan>(ByteSpan());
       if (!input) return propagate(input);
-      const auto made = stream_->feed({need.file, need.offset, input->size()}, *input, out);
+      auto made = stream_->feed({need.file, need.offset, input->size()}, *input, out);
       if (!made || *made > 0) return made;
       const auto needs = stream_->needs();
       if (needs.empty()) return std::size_t{0};
@@ -62,7 +62,7 @@ class Run {
     if (read_.file != need.file || need.offset < read_.offset || need.offset >= end) {
       read_ = {need.file, need.offset, std::min(need.length, kFeedBytes)};
       scratch_.resize(static_cast<std::size_t>(read_.length));
-      const auto bytes = files_.read(read_, scratch_);
+      auto bytes = files_.read(read_, scratch_);
       if (!bytes) return bytes;
       if (auto ok = check_answer(read_, *bytes); !ok) return propagate(ok);
       bytes_ = *bytes;

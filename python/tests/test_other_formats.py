@@ -64,16 +64,16 @@ def test_what_is_lost_is_told(tmp_path):
     with espalier.open(tmp_path / "x.npz") as file:
         assert file.format == "npz"
         (note,) = file.notes
-        assert (note.kind, note.path) == ("loss", "c") and "Python objects" in note.message
+        assert (note.kind, note.path) == ("code", "c") and "Python objects" in note.message
         assert file.verify().checksums == 3
-    with pytest.warns(espalier.LossWarning, match=r"x\.npz: c: this is an array of Python objects"):
+    with pytest.warns(espalier.CodeWarning, match=r"x\.npz: c: this is an array of Python objects"):
         assert espalier.load(tmp_path / "x.npz")["b"].tolist() == [1, 1]
     # Damage makes verification fail, and the rest can be read.
     content = bytearray((tmp_path / "x.npz").read_bytes())
     content[content.index(b"\x93NUMPY", 200)] ^= 1
     (tmp_path / "x.npz").write_bytes(content)
     with espalier.open(tmp_path / "x.npz") as file:
-        assert [(note.kind, note.path) for note in file.notes] == [("loss", ""), ("loss", "c")]
+        assert [(note.kind, note.path) for note in file.notes] == [("code", "c"), ("loss", "")]
         assert file["a"][:].tolist() == [0, 1, 2]
         with pytest.raises(espalier.Corrupt, match="this array cannot be read.* in b"):
             file.verify()

@@ -528,7 +528,8 @@ def test_files_of_torch_open_as_what_torch_loads(tmp_path):
     }  # fmt: skip
     for options in ({}, {"_use_new_zipfile_serialization": False}):
         torch.save(state, tmp_path / "run.pt", **options)
-        loaded = espalier.load(tmp_path / "run.pt", framework="torch")
+        with pytest.warns(espalier.CodeWarning, match=r"args: Loading this with pickle would call argparse\.Namespace"):
+            loaded = espalier.load(tmp_path / "run.pt", framework="torch")
         expected = torch.load(tmp_path / "run.pt", weights_only=False)
         assert list(loaded) == list(expected)
         assert loaded["args"] == expected["args"] and loaded["size"] == expected["size"]

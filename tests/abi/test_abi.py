@@ -180,6 +180,7 @@ class Null(unittest.TestCase):
         self.library = ctypes.CDLL(str(LIBRARY))
         self.functions = {each.name: each.of(self.library) for each in Prototype.all()}
         self.kept = []  # memory that arguments point to
+        WORK.mkdir(parents=True, exist_ok=True)
         self.path = WORK / "null.safetensors"
         header = b'{"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}'
         self.path.write_bytes(struct.pack("<Q", len(header)) + header + b"x")

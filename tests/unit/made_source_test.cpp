@@ -148,7 +148,7 @@ TEST_CASE("A made file is read in order by one pass, also by threads") {
   for (std::uint64_t at = 0; at < 80; ++at) {
     if (at != 1 && at != 5 && at != 6) CHECK(late.read(at * kMiB, kMiB) == true);
   }
-  for (const std::uint64_t at : {6, 1, 5}) CHECK(late.read(at * kMiB, kMiB) == true);
+  for (const std::uint64_t at : {6u, 1u, 5u}) CHECK(late.read(at * kMiB, kMiB) == true);
   CHECK(late.counts.streams == 1);
   // Others do not.
   CHECK(late.read(3 * kMiB, kMiB) == true);

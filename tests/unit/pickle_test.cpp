@@ -412,7 +412,10 @@ TEST_CASE("What is data is not noted as code, and no name beside it is taken for
       {"numpy", "float64"},           {"numpy._core.multiarray", "scalar"},
       {"__builtin__", "set"},         {"copy_reg", "_reconstructor"},
       {"collections", "OrderedDict"}, {"pathlib", "PosixPath"}};
-  for (const auto& [module, name] : data) {
+  for (const auto& each : data) {
+    // Clang 14 captures no structured bindings.
+    const char* const module = each.first;
+    const char* const name = each.second;
     CAPTURE(name);
     CHECK_FALSE(is_noted(module, name));
     // The same name of another module, a part of it, and an attribute.

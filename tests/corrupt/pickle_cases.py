@@ -462,6 +462,8 @@ def archives():
     overlapping = beside(tensor(size=(3,)), tensor(offset=2, size=(2,)))[:-1] + b"e"
     yield opens("torch-views", torch_archive(pickled(overlapping)), suffix="pt")
     code = [Entry(b"archive/code/__torch__.py", b"import os")]
+    upper = [Entry(b"archive/CODE/__torch__.py", b"import os")]
+    yield opens("torch-code-in-capitals", file(more=upper), "The archive holds TorchScript code, which torch.jit would run", "", "pt")
     yield opens("torch-code", file(more=code), "The archive holds TorchScript code, which torch.jit would run; it is neither shown nor run here.", "", "pt")
     constants = [Entry(b"archive/constants/0", b"x"), Entry(b"archive/constants/1", b"y")]
     yield opens("torch-constants", file(more=constants), "The archive holds 2 constants of TorchScript code", "", "pt")

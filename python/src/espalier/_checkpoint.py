@@ -539,7 +539,7 @@ class Checkpoint:
 
         from ._errors import CodeWarning, LossWarning
 
-        # Of the whole file: who loads a part of it would run all of it.
+        # For the whole file: loading a part of it with pickle runs all of it.
         warn(CodeWarning, [(path, message) for kind, path, message in listed if kind == "code"])
         warn(LossWarning, [(path, message) for kind, path, message in listed if kind == "loss"
                            and (not path or not within or path == within or path.startswith(within + "/"))])  # fmt: skip

@@ -16,7 +16,7 @@ namespace espalier {
 std::string describe_rest(ByteSpan rest);
 
 /// Adds to the error of a pickle that cannot be opened what loading it would have imported or
-/// called before it failed: nobody should try another program.
+/// called before it failed, so that users do not try another program.
 void add_code(Error& error, const PickleGraph& graph);
 
 /// joblib writes the bytes of arrays between the opcodes of its pickle, so it cannot be run.

@@ -9,6 +9,7 @@
 #include <functional>
 #include <initializer_list>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -44,9 +45,8 @@ using Action = std::function<Outcome(Output& out)>;
 inline tl::unexpected<Failure> fail_about(std::string file, Error error) {
   return tl::unexpected<Failure>({std::move(file), std::move(error)});
 }
-inline tl::unexpected<Failure> refuse(std::string file, std::string message) {
-  return fail_about(std::move(file),
-                    {ErrorCode::kInvalidArgument, Error::kNoOffset, {}, std::move(message)});
+inline tl::unexpected<Failure> refuse(std::string file, std::string_view message) {
+  return fail_about(std::move(file), {ErrorCode::kInvalidArgument, Error::kNoOffset, {}, message});
 }
 /// Passes on the error of a Result: `if (!x) return about(file, x);`.
 template <class T>

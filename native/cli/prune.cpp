@@ -55,8 +55,8 @@ struct Candidate {
   std::string_view kept_by = {};  // empty: it goes
 };
 
-Failure failure_of(const std::string& name, ErrorCode code, std::string message) {
-  return {name, {code, Error::kNoOffset, {}, std::move(message)}};
+Failure failure_of(const std::string& name, ErrorCode code, std::string_view message) {
+  return {name, {code, Error::kNoOffset, {}, message}};
 }
 
 // The last number in a name, such as that of the step.

@@ -37,9 +37,8 @@ bool is_page(const fs::path& folder) {
   return fs::is_regular_file(folder / "index.html", error);
 }
 
-tl::unexpected<Failure> no_page(std::string folder, std::string message) {
-  return fail_about(std::move(folder),
-                    {ErrorCode::kFileNotFound, Error::kNoOffset, {}, std::move(message)});
+tl::unexpected<Failure> no_page(std::string folder, std::string_view message) {
+  return fail_about(std::move(folder), {ErrorCode::kFileNotFound, Error::kNoOffset, {}, message});
 }
 
 tl::expected<fs::path, Failure> asked_for(const std::string& folder) {

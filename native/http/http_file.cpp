@@ -30,8 +30,8 @@ std::string bytes_text(std::uint64_t begin, std::uint64_t end) {
   return "bytes " + std::to_string(begin) + "-" + std::to_string(end - 1);
 }
 
-Error error_of(ErrorCode code, std::string message, std::uint64_t offset = Error::kNoOffset) {
-  return {code, offset, {}, std::move(message)};
+Error error_of(ErrorCode code, std::string_view message, std::uint64_t offset = Error::kNoOffset) {
+  return {code, offset, {}, message};
 }
 
 Error no_ranges(const std::string& how) {
@@ -198,8 +198,8 @@ std::uint64_t HttpFile::body_limit(long status, const ResponseHeaders& headers,
 }
 
 tl::unexpected<HttpFile::Problem> HttpFile::failed_transfer(const Response& response) const {
-  const auto problem = [&](ErrorCode code, std::string message) {
-    return tl::unexpected<Problem>({error_of(code, std::move(message)), response.is_transient,
+  const auto problem = [&](ErrorCode code, std::string_view message) {
+    return tl::unexpected<Problem>({error_of(code, message), response.is_transient,
                                     response.is_timeout, false, std::chrono::seconds{}});
   };
   switch (response.end) {

@@ -393,6 +393,13 @@ TEST_CASE("A pickle behind a pickle is told by what it names") {
   CHECK(says("\x80\x02"
              "cposix\nsystem\n."s)
             .ends_with(code));
+  // One that is longer than what was read.
+  const std::string very_long =
+      "\x80\x02"
+      "cposix\nsystem\nX\0\0\x10\0"s +
+      std::string(std::size_t{1} << 20, 'a') + "\x85R.";
+  CHECK(says(very_long) == "the file goes on for " + std::to_string(very_long.size()) +
+                               " bytes after its pickle" + code);
   CHECK(says(first) ==
         "the file goes on for 4 bytes after its pickle, with another pickle; nothing was run; "
         "ask its author for a safetensors or .espalier file");

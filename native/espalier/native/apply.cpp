@@ -7,6 +7,7 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "espalier/base/counted.h"
@@ -64,8 +65,8 @@ void scatter(std::size_t width, std::byte* chunk, std::span<const std::uint32_t>
 }
 
 Result<void> check_memory(const LiveTensor& live) {
-  const auto refuse = [&](ErrorCode code, std::string what) {
-    return fail(code, std::move(what), Error::kNoOffset, tensor_path(live.tensor));
+  const auto refuse = [&](ErrorCode code, std::string_view what) {
+    return fail(code, what, Error::kNoOffset, tensor_path(live.tensor));
   };
   if (live.tensor.is_placeholder()) {
     return refuse(ErrorCode::kWrongKind, "a placeholder has no bytes to apply");

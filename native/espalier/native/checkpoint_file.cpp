@@ -5,6 +5,7 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
@@ -465,8 +466,8 @@ Result<void> CheckpointFile::load_into(std::span<const TensorTarget> targets,
   for (const TensorTarget& target : targets) {
     const auto tensor = tensor_at(state(), target.path);
     if (!tensor) return propagate(tensor);
-    const auto refuse = [&](std::string what) {
-      return fail(ErrorCode::kInvalidArgument, std::move(what), Error::kNoOffset, target.path);
+    const auto refuse = [&](std::string_view what) {
+      return fail(ErrorCode::kInvalidArgument, what, Error::kNoOffset, target.path);
     };
     if (tensor->dtype() != target.dtype) {
       return refuse("the tensor is " + std::string(dtype_name(tensor->dtype())) +

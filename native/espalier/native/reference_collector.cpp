@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "espalier/codec/hash.h"
@@ -13,8 +14,8 @@
 namespace espalier {
 namespace {
 
-tl::unexpected<Error> about(const std::string& file, std::string message) {
-  auto failed = fail(ErrorCode::kInvalidArgument, std::move(message));
+tl::unexpected<Error> about(const std::string& file, std::string_view message) {
+  auto failed = fail(ErrorCode::kInvalidArgument, message);
   failed.value().file = file;
   return failed;
 }

@@ -54,8 +54,8 @@ void TableBuilder::reserve(std::size_t nodes, std::size_t tensors) {
   t_.tensors.reserve(tensors);
 }
 
-void TableBuilder::refuse(std::string message, ErrorCode code) {
-  if (!error_) error_ = Error{code, Error::kNoOffset, {}, std::move(message)};
+void TableBuilder::refuse(std::string_view message, ErrorCode code) {
+  if (!error_) error_ = Error{code, Error::kNoOffset, {}, message};
 }
 
 bool TableBuilder::open(std::uint32_t parent, std::size_t count) {

@@ -65,7 +65,7 @@ class TableBuilder {
 
   bool ok() const { return !error_; }
   /// Fails for what the caller has found.
-  void refuse(std::string message, ErrorCode code = ErrorCode::kInvalidTree);
+  void refuse(std::string_view message, ErrorCode code = ErrorCode::kInvalidTree);
 
   /// The next `count` nodes are the children of the container `parent`. If it returns false, as for
   /// more than Limits::nodes or after a failure, they must not be added.

@@ -217,8 +217,8 @@ class Measure {
   bool has_several_ = false;
 };
 
-tl::unexpected<Error> bad_shape(std::string message) {
-  return fail(ErrorCode::kMapShape, std::move(message));
+tl::unexpected<Error> bad_shape(std::string_view message) {
+  return fail(ErrorCode::kMapShape, message);
 }
 
 // What makes an axis of this size impossible.

@@ -7,8 +7,8 @@
 namespace espalier {
 namespace {
 
-tl::unexpected<Error> bad(std::string message) {
-  return fail(ErrorCode::kMapInvalid, std::move(message));
+tl::unexpected<Error> bad(std::string_view message) {
+  return fail(ErrorCode::kMapInvalid, message);
 }
 
 bool is_tensor(const TensorTerm& tensor) { return tensor.kind == TensorTerm::Kind::kTensor; }

@@ -13,8 +13,8 @@
 
 namespace espalier {
 
-inline tl::unexpected<Error> invalid_map(std::string message) {
-  return fail(ErrorCode::kMapInvalid, std::move(message));
+inline tl::unexpected<Error> invalid_map(std::string_view message) {
+  return fail(ErrorCode::kMapInvalid, message);
 }
 
 inline std::string in_quotes(std::string_view text) { return '\'' + std::string(text) + '\''; }

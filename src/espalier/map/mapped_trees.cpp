@@ -138,8 +138,8 @@ class Nest {
   std::vector<std::pair<Key, Nest>> children_;
 };
 
-Error template_error(std::string message) {
-  return {ErrorCode::kMapTemplate, Error::kNoOffset, {}, std::move(message)};
+Error template_error(std::string_view message) {
+  return {ErrorCode::kMapTemplate, Error::kNoOffset, {}, message};
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -65,12 +66,12 @@ class Reader {
   using Refs = std::vector<PickleRef>;
 
   // Always false. The first error counts.
-  bool refuse(std::string message, std::string_view name = {},
+  bool refuse(std::string_view message, std::string_view name = {},
               ErrorCode code = ErrorCode::kForeignInvalid) {
     if (error_) return false;
     std::string path;
     if (!name.empty()) append_path(path, KeyView::of(name), DigitMark::kNever);
-    error_ = Error{code, Error::kNoOffset, std::move(path), std::move(message)};
+    error_ = Error{code, Error::kNoOffset, std::move(path), message};
     return false;
   }
 

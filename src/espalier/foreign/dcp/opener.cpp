@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -16,8 +17,8 @@ namespace {
 // Items that are opened at the same time: their ends take 4 KiB each.
 constexpr std::size_t kBatchItems = 4096;
 
-Error item_error(std::string message, ErrorCode code = ErrorCode::kForeignInvalid) {
-  return {code, Error::kNoOffset, {}, std::move(message)};
+Error item_error(std::string_view message, ErrorCode code = ErrorCode::kForeignInvalid) {
+  return {code, Error::kNoOffset, {}, message};
 }
 
 }  // namespace

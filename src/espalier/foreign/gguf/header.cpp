@@ -62,8 +62,8 @@ Result<bool> GgufHeader::read_on(ByteSpan bytes) {
   return is_complete;
 }
 
-bool GgufHeader::bad(std::string message, ErrorCode code, std::uint64_t offset) {
-  Error error{code, offset == Error::kNoOffset ? at_ : offset, {}, std::move(message)};
+bool GgufHeader::bad(std::string_view message, ErrorCode code, std::uint64_t offset) {
+  Error error{code, offset == Error::kNoOffset ? at_ : offset, {}, message};
   if (named_) {
     if (!names_tensor_) error.path = "(metadata)";
     append_path(error.path, KeyView::of(as_text(bytes_.subspan(named_->offset, named_->length))),

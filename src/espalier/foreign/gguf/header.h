@@ -117,7 +117,7 @@ class GgufHeader {
   bool check_count(std::uint64_t count, std::uint64_t least_bytes, const char* what);
 
   /// Fails, about `path_` if that is set; false.
-  bool bad(std::string message, ErrorCode code = ErrorCode::kForeignInvalid,
+  bool bad(std::string_view message, ErrorCode code = ErrorCode::kForeignInvalid,
            std::uint64_t offset = Error::kNoOffset);
 
   const std::uint64_t file_size_;

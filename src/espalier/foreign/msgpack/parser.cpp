@@ -82,8 +82,8 @@ std::string MsgpackParser::path() const {
   return text;
 }
 
-tl::unexpected<Error> MsgpackParser::bad(std::string message, ErrorCode code) const {
-  return fail(code, std::move(message), position_, path());
+tl::unexpected<Error> MsgpackParser::bad(std::string_view message, ErrorCode code) const {
+  return fail(code, message, position_, path());
 }
 
 bool MsgpackParser::wants_key() const {

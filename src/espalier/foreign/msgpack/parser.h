@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "espalier/base/bytes.h"
@@ -41,7 +42,8 @@ class MsgpackParser {
     std::uint32_t key;
   };
 
-  tl::unexpected<Error> bad(std::string message, ErrorCode code = ErrorCode::kForeignInvalid) const;
+  tl::unexpected<Error> bad(std::string_view message,
+                            ErrorCode code = ErrorCode::kForeignInvalid) const;
   std::string path() const;
   bool wants_key() const;
   [[nodiscard]] Result<void> parse_object(Cursor& cursor);

@@ -123,8 +123,8 @@ PickleTree::PickleTree(const PickleGraph& graph, const Limits& limits, Notes& no
   shapes_.push_back({.from = From::kFields, .kind = Kind::kDict});
 }
 
-PickleShape PickleTree::refuse(std::string message, ErrorCode code) {
-  if (!error_) error_ = Error{code, Error::kNoOffset, path(), std::move(message)};
+PickleShape PickleTree::refuse(std::string_view message, ErrorCode code) {
+  if (!error_) error_ = Error{code, Error::kNoOffset, path(), message};
   return {};
 }
 

@@ -154,7 +154,7 @@ class PickleTree {
   PickleShape shape_of(Node node);
   PickleShape shape_of_ref(PickleRef ref);
   /// Refuses the whole file.
-  PickleShape refuse(std::string message, ErrorCode code = ErrorCode::kForeignInvalid);
+  PickleShape refuse(std::string_view message, ErrorCode code = ErrorCode::kForeignInvalid);
   /// Notes something at the node that is being added.
   void note(Note::Kind kind, std::string message);
   /// The path of the node that is being added.

@@ -16,9 +16,9 @@
 namespace espalier {
 namespace {
 
-tl::unexpected<Error> bad(std::string message) {
+tl::unexpected<Error> bad(std::string_view message) {
   return fail(ErrorCode::kSafetensorsInvalid,
-              std::string("the metadata's ") + kCarriedTreeKey + " " + std::move(message));
+              (std::string("the metadata's ") + kCarriedTreeKey + " ").append(message));
 }
 
 tl::unexpected<Error> too_deep() {

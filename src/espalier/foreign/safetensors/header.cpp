@@ -4,6 +4,7 @@
 #include <cstring>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include <rapidjson/error/en.h>
 #include <rapidjson/reader.h>
@@ -255,18 +256,18 @@ class HeaderHandler {
     }
   }
 
-  bool bad(std::string message, std::uint64_t offset) {
-    return refuse(ErrorCode::kSafetensorsInvalid, std::move(message), offset);
+  bool bad(std::string_view message, std::uint64_t offset) {
+    return refuse(ErrorCode::kSafetensorsInvalid, message, offset);
   }
-  bool too_much(std::string message, std::uint64_t offset) {
-    return refuse(ErrorCode::kLimitExceeded, std::move(message), offset);
+  bool too_much(std::string_view message, std::uint64_t offset) {
+    return refuse(ErrorCode::kLimitExceeded, message, offset);
   }
-  bool refuse(ErrorCode code, std::string message, std::uint64_t offset) {
+  bool refuse(ErrorCode code, std::string_view message, std::uint64_t offset) {
     std::string path;
     if (state_ >= State::kTensor && state_ <= State::kOffset) {
       append_path(path, KeyView::of(entry_.name), DigitMark::kNever);
     }
-    error_ = Error{code, offset, std::move(path), std::move(message)};
+    error_ = Error{code, offset, std::move(path), message};
     return false;
   }
 
@@ -294,9 +295,8 @@ class HeaderHandler {
 
 Result<SafetensorsHeader> parse_safetensors_header(std::span<char> json, const Limits& limits) {
   const std::string_view text(json.data(), json.size() - 1);
-  const auto bad = [](std::string message, std::uint64_t offset) {
-    return fail(ErrorCode::kSafetensorsInvalid, std::move(message),
-                kSafetensorsLengthBytes + offset);
+  const auto bad = [](std::string_view message, std::uint64_t offset) {
+    return fail(ErrorCode::kSafetensorsInvalid, message, kSafetensorsLengthBytes + offset);
   };
   if (text.empty() || text.front() != '{') {
     return bad("the header does not begin with '{', so this is not a safetensors file", 0);

@@ -46,11 +46,11 @@ class SafetensorsTables {
     return kSafetensorsLengthBytes + static_cast<std::uint64_t>(name.data() - json_);
   }
 
-  tl::unexpected<Error> bad(const SafetensorsEntry& entry, std::string message,
+  tl::unexpected<Error> bad(const SafetensorsEntry& entry, std::string_view message,
                             ErrorCode code = ErrorCode::kSafetensorsInvalid) const {
     std::string path;
     append_path(path, KeyView::of(entry.name), DigitMark::kNever);
-    return fail(code, std::move(message), offset_of(entry.name), std::move(path));
+    return fail(code, message, offset_of(entry.name), std::move(path));
   }
 
   void sort_tensors() {

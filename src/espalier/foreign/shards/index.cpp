@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "espalier/base/utf8.h"
 #include "espalier/read/opening_machine.h"
@@ -23,8 +24,8 @@ std::string path_of(std::string_view tensor) {
   return path;
 }
 
-tl::unexpected<Error> bad(std::string message, std::string_view tensor) {
-  return fail(ErrorCode::kForeignInvalid, std::move(message), Error::kNoOffset, path_of(tensor));
+tl::unexpected<Error> bad(std::string_view message, std::string_view tensor) {
+  return fail(ErrorCode::kForeignInvalid, message, Error::kNoOffset, path_of(tensor));
 }
 
 }  // namespace

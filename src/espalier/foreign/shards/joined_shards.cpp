@@ -316,8 +316,8 @@ class ShardJoiner {
 }  // namespace
 
 std::optional<Error> defect_of_shard(const Checkpoint& shard) {
-  const auto defect = [](std::string message) {
-    return Error{ErrorCode::kForeignInvalid, Error::kNoOffset, {}, std::move(message)};
+  const auto defect = [](std::string_view message) {
+    return Error{ErrorCode::kForeignInvalid, Error::kNoOffset, {}, message};
   };
   const Catalog& catalog = shard.catalog();
   if (catalog.has_hashes() || catalog.format() == FileFormat::kSharded) {

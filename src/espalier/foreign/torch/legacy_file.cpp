@@ -5,6 +5,7 @@
 #include <numeric>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "espalier/base/checked.h"
@@ -74,8 +75,8 @@ class LegacyParser {
     return graph;
   }
 
-  tl::unexpected<Error> bad(std::string message) const {
-    return fail(ErrorCode::kForeignInvalid, std::move(message), base_ + at_);
+  tl::unexpected<Error> bad(std::string_view message) const {
+    return fail(ErrorCode::kForeignInvalid, message, base_ + at_);
   }
 
   static bool is_big_endian(const PickleGraph& system) {

@@ -14,6 +14,11 @@ std::string describe_rest(ByteSpan rest) {
   bool is_pickle = false;
   while (!rest.empty()) {
     const auto graph = run_pickle(rest, 0);
+    if (!graph && graph.error().code == ErrorCode::kTruncated) {
+      // Only the first part of a long rest is here. That it names code says that it is a pickle.
+      (void)code.add(begun_pickle(rest));
+      is_pickle = is_pickle || !code.empty();
+    }
     if (!graph || !code.add(*graph)) break;
     is_pickle = true;
     rest = rest.subspan(static_cast<std::size_t>(graph->size()));

@@ -12,7 +12,8 @@
 namespace espalier {
 
 /// What the bytes behind a pickle are, for the end of a message: attackers put a second pickle
-/// there, because scanners read only the first. It says what loading that would import or call.
+/// there, because scanners read only the first. It says what loading that would import or call, as
+/// far as `rest` goes: the bytes that were read, of perhaps more.
 std::string describe_rest(ByteSpan rest);
 
 /// Adds to the error of a pickle that cannot be opened what loading it would have imported or

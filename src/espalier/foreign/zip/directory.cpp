@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <string>
+#include <string_view>
 
 #include "espalier/base/checked.h"
 #include "espalier/base/counted.h"
@@ -43,8 +44,8 @@ constexpr std::uint64_t kMostInflated = 1032;
 // Without and with the signature, which is optional, and then with sizes of 64 bits.
 constexpr std::uint64_t kDescriptorSizes[] = {12, 16, 20, 24};
 
-tl::unexpected<Error> bad(std::string message, std::uint64_t offset = Error::kNoOffset) {
-  return fail(ErrorCode::kForeignInvalid, std::move(message), offset);
+tl::unexpected<Error> bad(std::string_view message, std::uint64_t offset = Error::kNoOffset) {
+  return fail(ErrorCode::kForeignInvalid, message, offset);
 }
 
 std::string quoted(std::string_view name) {

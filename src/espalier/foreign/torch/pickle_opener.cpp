@@ -150,9 +150,9 @@ Result<void> PickleOpener::parse_plain() {
     return want_more();
   }
   if (!graph) {
-    if (is_of_joblib(pickles_))
-      return fail(ErrorCode::kUnsupportedFeature, std::string(kJoblib), 0);
-    add_code(graph.error(), begun_pickle(pickles_));
+    const PickleGraph begun = begun_pickle(pickles_);
+    if (is_of_joblib(begun)) return fail(ErrorCode::kUnsupportedFeature, kJoblib, 0);
+    add_code(graph.error(), begun);
     return propagate(graph);
   }
   if (graph->size() != options().file_size) {

@@ -1,6 +1,7 @@
 #include "espalier/foreign/torch/pickle_rest.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 
 #include "espalier/foreign/pickle/named_code.h"
@@ -43,8 +44,17 @@ void add_code(Error& error, const PickleGraph& graph) {
            std::move(error.file)};
 }
 
-bool is_of_joblib(ByteSpan pickle) {
-  return as_text(pickle).find("NumpyArrayWrapper") != std::string_view::npos;
+bool is_of_joblib(const PickleGraph& begun) {
+  for (std::uint32_t number = 0; number < begun.object_count(); ++number) {
+    const PickleRef ref = PickleRef::object(number);
+    if (begun.type(ref) != PickleType::kGlobal) continue;
+    const PickleGlobal global = begun.global(ref);
+    if (global.module.ends_with("joblib.numpy_pickle") &&
+        global.name.ends_with("NumpyArrayWrapper")) {
+      return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace espalier

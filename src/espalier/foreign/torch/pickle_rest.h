@@ -20,8 +20,9 @@ std::string describe_rest(ByteSpan rest);
 /// called before it failed, so that users do not try another program.
 void add_code(Error& error, const PickleGraph& graph);
 
-/// joblib writes the bytes of arrays between the opcodes of its pickle, so it cannot be run.
-bool is_of_joblib(ByteSpan pickle);
+/// Whether joblib wrote the pickle of which this much could be run. It writes the bytes of arrays
+/// between the opcodes, behind an object of its own that says so.
+bool is_of_joblib(const PickleGraph& begun);
 inline constexpr std::string_view kJoblib =
     "joblib wrote this file, with arrays inside a pickle, and that is not read; save the arrays "
     "with espalier.save() where they were made, or ask its author for a safetensors or .espalier "

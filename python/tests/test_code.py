@@ -48,3 +48,14 @@ def test_a_part_warns_too(tmp_path):
     checkpoint = next(each for each in CHECKPOINTS if each.name == "call: GLOBAL REDUCE, .pt")
     with espalier.open(checkpoint.write(tmp_path)) as opened, pytest.warns(espalier.CodeWarning, match="posix.system"):
         opened[1].load()
+
+
+def test_several_names_are_told(tmp_path):
+    names = b"".join(b"cmodule\nname%d\n" % number for number in range(7))
+    file = tmp_path / "many.pkl"
+    file.write_bytes(b"\x80\x02(" + names + b"t.")
+    with pytest.warns(espalier.CodeWarning) as told:
+        espalier.load(file)
+    text = str(told[0].message)
+    assert [f"module.name{number};" in text for number in range(7)] == [True] * 5 + [False] * 2
+    assert text.endswith("And 2 more of this kind. (open(...).notes has all)")

@@ -54,6 +54,7 @@ class FanOut(unittest.TestCase):
                         error = self.fails(BAD_INPUT, command, file)
                         self.assertIn(says, error)
                         self.assertIn("limit_exceeded", error)
+                        self.assertIn("join the files with `espalier merge`", error)
         # Nothing but the files that were named.
         self.assertEqual(set(server.asked), {f"/{path.relative_to(self.folder)}" for path in self.files.values()})
 

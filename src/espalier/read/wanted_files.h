@@ -32,9 +32,12 @@ class WantedFiles {
  public:
   explicit WantedFiles(const Limits& limits) : limit_(std::min(limits.files, kMaxWantedFiles)) {}
 
-  /// Asks for these files, too. kLimitExceeded, and none of them is asked for, if that makes more
-  /// than Limits::files or kMaxWantedFiles. Stops a file of 100 bytes that has 65,535 others opened
-  /// or fetched.
+  /// kLimitExceeded if `more` files, beside those that were asked for, would be more than
+  /// Limits::files or kMaxWantedFiles. want() asks this itself; a machine may ask it early, and
+  /// save the work on a file that will be refused.
+  [[nodiscard]] Result<void> check_count(std::size_t more) const;
+  /// Asks for these files, too. kLimitExceeded, and none of them is asked for, as check_count() has
+  /// it. Stops a file of 100 bytes that has 65,535 others opened or fetched.
   [[nodiscard]] Result<void> want(std::vector<std::string> names);
   /// Notes that the next file has an answer. kInvalidArgument if it is not number `number`.
   [[nodiscard]] Result<void> take_answer(std::uint32_t number);

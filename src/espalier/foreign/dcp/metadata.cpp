@@ -16,6 +16,7 @@
 #include "espalier/foreign/torch/data_globals.h"
 #include "espalier/foreign/torch/pickle_rest.h"
 #include "espalier/read/opening_machine.h"
+#include "espalier/read/wanted_files.h"
 
 namespace espalier {
 namespace {
@@ -207,12 +208,8 @@ class Reader {
     if (!state || !storage) {
       return refuse("the pickle is not the metadata of a distributed checkpoint");
     }
-    NamedCode code(is_data_global);
-    if (auto named = code.add(graph_); !named) {
-      return refuse(std::move(named.error().message), {}, named.error().code);
-    }
-    code.add_to(notes_);
-    found_.calls = code.summary(true);
+    // First of all, as it may refuse a checkpoint of very many files.
+    if (!read_storage(*storage) || !name_code()) return false;
     for (std::size_t i = 0; i + 1 < members->size(); i += 2) {
       const auto name = text((*members)[i]).value_or("");
       const bool is_known = name == "state_dict_metadata" || name == "planner_data" ||
@@ -223,10 +220,20 @@ class Reader {
     }
     if (const auto version = field(*members, "version")) found_.version = text(*version);
     if (const auto meta = field(*members, "storage_meta")) read_storage_meta(*meta);
-    if (!read_storage(*storage) || !read_state(*state)) return false;
+    if (!read_state(*state)) return false;
     const auto planner = field(*members, "planner_data");
     if (!read_paths(planner && !is_none(*planner) ? planner : std::nullopt)) return false;
     note_unused();
+    return true;
+  }
+
+  bool name_code() {
+    NamedCode code(is_data_global);
+    if (auto named = code.add(graph_); !named) {
+      return refuse(named.error().message, {}, named.error().code);
+    }
+    code.add_to(notes_);
+    found_.calls = code.summary(true);
     return true;
   }
 
@@ -334,6 +341,10 @@ class Reader {
     }
     for (std::size_t i = 0; i + 1 < all->size(); i += 2) {
       if (!read_place((*all)[i], (*all)[i + 1])) return false;
+    }
+    if (auto ok = WantedFiles(limits_).check_count(found_.files.size()); !ok) {
+      error_ = std::move(ok.error());
+      return false;
     }
     std::sort(places_.begin(), places_.end(), [&](const Place& a, const Place& b) {
       return less(a, b.name, b.has_offset, offset_of(b));

@@ -20,6 +20,7 @@ import tempfile
 from typing import Iterator
 
 HERE = pathlib.Path(__file__).resolve().parent
+CORPORA = HERE.parent.parent / "scripts/ci/corpora.py"
 VERDICTS = ("accept", "refuse", "incomplete")
 PARTS = ("version", "digest", "tensors", "tree", "metadata")
 BATCH = 64
@@ -136,6 +137,8 @@ def main() -> int:
     rows = [row for row in rows if re.search(options.only, row["file"])]
     if options.no_large:
         rows = [row for row in rows if not row["file"].startswith("large/")]
+    if any(row["file"].startswith("../corrupt/") for row in rows):
+        subprocess.run([sys.executable, str(CORPORA), "corrupt"], check=True)
     failed, either = 0, []
     with tempfile.TemporaryDirectory() as temporary:
         large = options.large or pathlib.Path(temporary)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Makes the corpus: hostile files, each small and wrong in one way, and the table of expected verdicts.
 
-    make_corpus.py write FOLDER     writes everything
-    make_corpus.py compare FOLDER   makes everything anew and compares: the last line is "N passed, N failed"
+    make_corpus.py write     writes everything: files/, its archive, and the tables
+    make_corpus.py compare   makes everything anew and compares: the last line is "N passed, N failed"
 
 See README.md.
 """
@@ -12,8 +12,9 @@ import pathlib
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE.parent.parent / "scripts/ci")]
 
+import corpora
 import espalier_cases
 import file_table_cases
 import folder_cases
@@ -84,42 +85,34 @@ def broken_rule(case):
     return None
 
 
-def write(folder):
-    (folder / "files").mkdir(parents=True, exist_ok=True)
+def parts():
+    """The files of the corpus by their names in the archive, and the tables by theirs."""
     made = make()
-    for old in files_of(folder):
-        if old not in made:
-            (folder / old).unlink()
-    for old in (folder / "files").iterdir():
-        if old.is_dir() and not any(old.iterdir()):
-            old.rmdir()
-    for path, data in made.items():
-        (folder / path).parent.mkdir(exist_ok=True)
-        (folder / path).write_bytes(data)
-    print(f"{len(made) - 2} files written")
+    files = {path.removeprefix("files/"): data for path, data in made.items() if path.startswith("files/")}
+    return files, {path: data for path, data in made.items() if not path.startswith("files/")}
+
+
+def write():
+    files, tables = parts()
+    count = corpora.replace("corrupt", files)
+    for path, data in tables.items():
+        (HERE / path).write_bytes(data)
+    print(f"{count} files written")
     return 0
 
 
-def compare(folder):
-    made = make()
-    failures = [path for path, data in made.items() if not is_same(folder / path, data)]
-    failures += [path for path in files_of(folder) if path not in made]
-    for path in failures:
+def compare():
+    files, tables = parts()
+    archived = corpora.contents(corpora.archive_of("corrupt"))
+    failures = [path for path in files.keys() | archived.keys() if files.get(path) != archived.get(path)]
+    failures += [path for path, data in tables.items() if (HERE / path).read_bytes() != data]
+    for path in sorted(failures):
         print(f"{path} is not what this program makes")
-    print(f"{len(made) - len(failures)} passed, {len(failures)} failed")
+    print(f"{len(files) + len(tables) - len(failures)} passed, {len(failures)} failed")
     return 1 if failures else 0
 
 
-def files_of(folder):
-    """The paths of all files of the corpus that are there."""
-    return [path.relative_to(folder).as_posix() for path in (folder / "files").rglob("*") if path.is_file()]
-
-
-def is_same(path, data):
-    return path.is_file() and path.read_bytes() == data
-
-
 if __name__ == "__main__":
-    if len(sys.argv) != 3 or sys.argv[1] not in ("write", "compare"):
+    if len(sys.argv) != 2 or sys.argv[1] not in ("write", "compare"):
         sys.exit(__doc__)
-    sys.exit({"write": write, "compare": compare}[sys.argv[1]](pathlib.Path(sys.argv[2])))
+    sys.exit({"write": write, "compare": compare}[sys.argv[1]]())

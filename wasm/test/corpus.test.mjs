@@ -8,11 +8,12 @@ import { openerOf } from '../dist/core/choose.js'
 import { Core } from '../dist/core/core.js'
 import { describe } from '../dist/core/notes.js'
 import { Opening } from '../dist/core/tree.js'
-import { countingSource } from './support.mjs'
+import { countingSource, unpackCorpus } from './support.mjs'
 import { BUILDS } from './support/cores.mjs'
 import { asNative, native, nativeErrors } from './support/native.mjs'
 
 const folder = new URL('../../tests/corrupt/', import.meta.url)
+unpackCorpus('corrupt')
 const rows = readFileSync(new URL('table.txt', folder), 'utf8').trimEnd().split('\n').map(parseRow)
 
 function parseRow(line) {

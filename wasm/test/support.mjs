@@ -1,5 +1,12 @@
 // Shared by several tests.
+import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+
+/** Unpacks a corpus of scripts/corpora beside its archive, if it is not there. */
+export function unpackCorpus(name) {
+  execFileSync('python3', [fileURLToPath(new URL('../../scripts/ci/corpora.py', import.meta.url)), name])
+}
 
 /** Bytes as hex digits. */
 export function hex(bytes) {

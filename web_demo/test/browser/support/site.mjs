@@ -1,4 +1,5 @@
 // Serves the built page and the files of the tests, from an origin of its own.
+import { execFileSync } from 'node:child_process'
 import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { createServer } from 'node:http'
@@ -19,6 +20,7 @@ const path = (relative) => fileURLToPath(new URL(relative, import.meta.url))
 export const built = path('../../../dist')
 /** The files that the C++ tests use: served below /tests/. */
 export const testFiles = path('../../../../tests')
+execFileSync('python3', [path('../../../../scripts/ci/corpora.py'), 'corrupt'])
 
 /** A static server that answers ranges, on a free port of this machine. */
 export class Site {

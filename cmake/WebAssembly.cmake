@@ -8,9 +8,6 @@ set(CMAKE_CXX_FLAGS_RELEASE "-Oz -DNDEBUG")
 add_compile_options(-flto -finline-functions -mbulk-memory -mnontrapping-fptoint $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions>
                     $<$<COMPILE_LANGUAGE:CXX>:-fno-rtti>)
 # Code that runs on every byte of a tensor (separate from size-optimised code), and code that runs on every node or name.
-set(ESPALIER_WASM_FAST -O3 -fno-lto)
+# Browsers have had vectors since 2023. xxHash has no code for WebAssembly's, but some for SSE2, which Emscripten translates.
+set(ESPALIER_WASM_FAST -O3 -fno-lto -msimd128 -msse2)
 set(ESPALIER_WASM_QUICK -Os)
-if(ESPALIER_WASM_SIMD)
-  # xxHash has no code for WebAssembly's vectors, but some for SSE2, which Emscripten translates.
-  list(APPEND ESPALIER_WASM_FAST -msimd128 -msse2)
-endif()

@@ -98,6 +98,11 @@ def unpack(name):
     return folder
 
 
+def unpack_all():
+    for name in FOLDERS:
+        unpack(name)
+
+
 def pack(name):
     """Makes the archive of a corpus that of its folder. Returns the number of files."""
     folder, archive = FOLDERS[name], archive_of(name)

@@ -1,5 +1,7 @@
-"""Runs the steps of scripts/test: each as soon as the steps that it needs have passed, and at most two at once."""
+"""Runs the steps of scripts/test: each as soon as the steps that it needs have passed, and as many at once as there are
+processors."""
 import dataclasses
+import json
 import os
 import pathlib
 import re
@@ -8,16 +10,22 @@ import time
 import xml.etree.ElementTree
 from collections.abc import Callable
 
-AT_ONCE = 2
+PROCESSORS = os.cpu_count() or 1
+# Two even on one processor: some steps spend much of their time waiting.
+AT_ONCE = max(2, PROCESSORS)
 
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """The number of passed and failed checks of a step. `shown` tells of the failures, and `names` is whose they are."""
+    """The number of passed and failed checks of a step.
+
+    `shown` tells of the failures, and `names` is whose they are. `seconds` has the time of each check whose time is known.
+    """
     passed: int
     failed: int
     shown: str = ""
     names: tuple[str, ...] = ()
+    seconds: tuple[tuple[str, float], ...] = ()
 
 
 def last_lines(text, count):
@@ -29,11 +37,11 @@ def one_check(output, is_ok):
     return Report(1, 0) if is_ok else Report(0, 1, last_lines(output, 60))
 
 
-def of_suite(run, broken, shown, names, output, is_ok):
+def of_suite(run, broken, shown, names, output, is_ok, seconds=()):
     """The report of a test program. A program that failed, ran nothing or reported nothing has a failure."""
     if run == 0 or (not is_ok and broken == 0):
-        return Report(run, 1, last_lines(output, 60))
-    return Report(run - broken, broken, shown, tuple(names))
+        return Report(run, 1, last_lines(output, 60), (), tuple(seconds))
+    return Report(run - broken, broken, shown, tuple(names), tuple(seconds))
 
 
 def junit(path):
@@ -47,7 +55,8 @@ def junit(path):
         shown = [f"{case.get('name')}: {case.get('status')}\n{last_lines(case.findtext('system-out') or '', 15)}"
                  for case in broken[:20]]
         names = [case.get("name") for case in broken]
-        return of_suite(len(cases), len(broken), "\n".join(shown), names, output, is_ok)
+        seconds = [(case.get("name"), float(case.get("time") or 0)) for case in cases]
+        return of_suite(len(cases), len(broken), "\n".join(shown), names, output, is_ok, seconds)
     return read
 
 
@@ -57,7 +66,11 @@ def tap(output, is_ok):
     broken = sum(totals.get(name, 0) for name in ("fail", "cancelled", "skipped", "todo"))
     shown = "\n".join(re.findall(r"^ *not ok.*(?:\n.*){0,12}", output, re.M)[:8])
     names = re.findall(r"^ *not ok \d+ - (.*)$", output, re.M)
-    return of_suite(totals.get("tests", 0), broken, shown, names, output, is_ok)
+    # Those of a file or a group are there, too, and begin further to the left.
+    found = re.findall(r"^( *)(?:not )?ok \d+ - (.*)\n *---\n *duration_ms: ([\d.]+)", output, re.M)
+    groups = {name for indent, name, _ in found if f"{indent}# Subtest: {name}\n{indent}    #" in output}
+    seconds = [(name, float(milliseconds) / 1000) for _, name, milliseconds in found if name not in groups]
+    return of_suite(totals.get("tests", 0), broken, shown, names, output, is_ok, seconds)
 
 
 def pytest(output, is_ok):
@@ -67,9 +80,11 @@ def pytest(output, is_ok):
     passed = totals.pop("passed", 0)
     for word in ("warning", "warnings"):
         totals.pop(word, 0)
-    names = re.findall(r"^(?:FAILED|ERROR) (\S+)", output, re.M)
+    names = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", output, re.M)
     broken = sum(totals.values())
-    return of_suite(passed + broken, broken, last_lines(output, 60), names, output, is_ok)
+    # With --durations, those that take longest.
+    seconds = [(name, float(time)) for time, name in re.findall(r"^([\d.]+)s call +(.+)$", output, re.M)]
+    return of_suite(passed + broken, broken, last_lines(output, 60), names, output, is_ok, seconds)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,23 +97,35 @@ class Step:
     # Names of resources that the step needs exclusively, such as a folder. Steps that share a lock take turns.
     locks: tuple[str, ...] = ()
     read: Callable[[str, bool], Report] = one_check
+    # The command that runs the tests with these names again, and nothing else; none if it would be the step's own.
+    again: Callable[[tuple[str, ...]], str] | None = None
+    # The sets of steps that it belongs to, such as "quick"; see stages.py.
+    sets: tuple[str, ...] = ()
 
     @property
     def name(self):
         return f"{self.stage} {self.task}"
 
 
+    def alone(self, names=()):
+        """The command that runs this step again, or only its tests with these names."""
+        if self.again and names:
+            return self.again(names[:20])
+        return f"scripts/test '{self.name}'"
+
+
 @dataclasses.dataclass(frozen=True)
 class Result:
     step: Step
     report: Report
+    begun: float = 0  # seconds since the first step
     seconds: float = 0
     cpu_seconds: float = 0
 
 
-def selected(steps, stages):
-    """The steps of these stages and the steps of others that those need, in the order of `steps`."""
-    names = {step.name for step in steps if step.stage in stages}
+def selected(steps, wanted):
+    """The steps that `wanted` has by their set, stage or name, and those that they need, in the order of `steps`."""
+    names = {step.name for step in steps if {step.stage, step.name, *step.sets} & set(wanted)}
     for step in reversed(steps):
         if step.name in names:
             names.update(step.needs)
@@ -121,7 +148,8 @@ def run(steps, logs):
         counts = f"{report.passed} passed" + (f", {report.failed} failed" if report.failed else "")
         say(f"{result.step.name}: {counts} ({result.seconds:.0f} s, {result.cpu_seconds:.0f} s of processor time)")
         if report.failed:
-            print(report.shown, f"(all of it: {log})" if log else "", sep="\n", flush=True)
+            print(report.shown, f"(all of it: {log})" if log else "", sep="\n")
+            print_failure(result)
 
     def start(step):
         say(f"{step.name} ...")
@@ -146,23 +174,70 @@ def run(steps, logs):
             step, process, log, since = running.pop(pid)
             process.returncode = os.waitstatus_to_exitcode(status)
             report = step.read(log.read_text(errors="replace"), process.returncode == 0)
-            finish(Result(step, report, time.monotonic() - since, usage.ru_utime + usage.ru_stime), log)
+            finish(Result(step, report, since - begun, time.monotonic() - since, usage.ru_utime + usage.ru_stime), log)
     return list(results.values())
 
 
-def summarise(results):
-    """Prints a table of times, what failed, and "N passed, N failed". Returns the exit status.
+def print_failure(result):
+    """What failed, and how to run that alone."""
+    names = result.report.names
+    more = f" and {len(names) - 20} more" if len(names) > 20 else ""
+    print(": ".join(filter(None, ["FAILED", result.step.name, ", ".join(names[:20]) + more])))
+    print(f"    that alone: {result.step.alone(names)}", flush=True)
 
-    Each failure is named again at the end, which is often all that is kept of a long log."""
+
+def print_slowest(results):
+    """The ten checks that took longest."""
+    checks = [(seconds, result.step.name, name) for result in results for name, seconds in result.report.seconds]
+    for seconds, step, name in sorted(checks, reverse=True)[:10]:
+        print(f"{seconds:8.1f} s  {step}: {name}")
+
+
+def grown(results, recorded):
+    """The steps that took more than a fifth more processor time than `recorded` has for them, in seconds by step name.
+
+    Builds are left out, because their time depends on the compiler cache, and short steps, because it is noise.
+    """
+    steps = [(result, recorded[result.step.name]) for result in results
+             if result.step.name in recorded and result.step.task != "build"]
+    return [f"{result.step.name}: {result.cpu_seconds:.0f} s of processor time, and {before:.0f} before"
+            for result, before in steps if result.cpu_seconds > max(1.2 * before, before + 5)]
+
+
+def timeline(results):
+    """The steps as a trace, which chrome://tracing and https://ui.perfetto.dev show."""
+    ends, events = [], []
+    for result in sorted(results, key=lambda result: result.begun):
+        row = next((row for row, end in enumerate(ends) if end <= result.begun), len(ends))
+        ends[row:row + 1] = [result.begun + result.seconds]
+        events.append({"name": result.step.name, "ph": "X", "pid": 1, "tid": row, "ts": round(result.begun * 1e6),
+                       "dur": round(result.seconds * 1e6),
+                       "args": {"processor seconds": round(result.cpu_seconds, 1), "passed": result.report.passed,
+                                "failed": result.report.failed}})  # fmt: skip
+    return json.dumps({"traceEvents": events, "displayTimeUnit": "ms"})
+
+
+def summarise(results, goal=None, recorded=None):
+    """Prints a table of times, the slowest checks, what failed, and "N passed, N failed". Returns the exit status.
+
+    Each failure is named again at the end, which is often all that is kept of a long log. `goal` is in minutes, and
+    `recorded` as in grown().
+    """
     print(f"\n{'':24}{'seconds':>9}{'processor':>11}{'passed':>8}{'failed':>8}")
-    for result in results:
+    for result in sorted(results, key=lambda result: -result.cpu_seconds):
         print(f"{result.step.name:24}{result.seconds:9.0f}{result.cpu_seconds:11.0f}"
               f"{result.report.passed:8}{result.report.failed:8}")
-    print(f"{'all':24}{'':9}{sum(result.cpu_seconds for result in results):11.0f}\n")
+    total = max((result.begun + result.seconds for result in results), default=0)
+    print(f"{'all':24}{total:9.0f}{sum(result.cpu_seconds for result in results):11.0f}\n")
+    print_slowest(results)
+    for line in grown(results, recorded or {}):
+        print(f"grew {line}")
+    if goal:
+        print(f"{total / 60:.1f} minutes; the goal is {goal}")
     passed = sum(result.report.passed for result in results)
     failed = sum(result.report.failed for result in results)
     for result in results:
         if result.report.failed:
-            print(": ".join(filter(None, ["FAILED", result.step.name, ", ".join(result.report.names[:20])])))
+            print_failure(result)
     print(f"{passed} passed, {failed} failed", flush=True)
     return 0 if failed == 0 and passed > 0 else 1

@@ -1,34 +1,67 @@
 """The steps of each stage of scripts/test. Usage: see scripts/test."""
 import argparse
+import json
 import os
 import pathlib
+import re
+import shlex
 import shutil
 import subprocess
 import sys
+import time
 
-from runner import Step, junit, pytest, run, selected, summarise, tap
+import corpora
+from runner import PROCESSORS, Step, junit, pytest, run, selected, summarise, tap, timeline
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 LOGS = ROOT / "build/test-logs"
+# The processor seconds of each step on two processors, with a warm compiler cache: written by --record.
+RECORDED = ROOT / "scripts/ci/times.json"
 # Steps that keep every processor busy hold this lock. The other steps spend much of their time waiting.
 BUSY = ("processors",)
+# What must hold before a change lands; what tells soon after an edit; what is slow and rarely red. Minutes to aim at, on
+# two processors with a warm compiler cache.
+LAND, QUICK, ALL = ("land",), ("quick",), ("all",)
+GOALS = {"quick": 5, "land": 25}
+PYTEST = "build/python/environment/bin/pytest -q -p no:cacheprovider --durations=10"
 
 
-def ctest(preset, options=""):
-    report = LOGS / f"{preset}.xml"
+def ctest(preset, options, name, before=""):
+    report = LOGS / f"{name}.xml"
+    folder = f"build/{preset}"
+
+    def again(names):
+        return f"ctest --test-dir {folder} --output-on-failure -R {shlex.quote('^(' + '|'.join(map(re.escape, names)) + ')$')}"
+
     return {
-        "command": f"rm -f '{report}'; ctest --test-dir build/{preset} --parallel 2 --output-on-failure "
+        "command": f"{before}rm -f '{report}'; ctest --test-dir {folder} --parallel {PROCESSORS} --output-on-failure "
                    f"--output-junit '{report}' {options}",
         "read": junit(report),
+        "again": again,
     }
 
 
-def npm(folder, script):
+def npm(folder, script, browsers=""):
+    settings = f"ESPALIER='{ROOT}/build/release/espalier' ESPALIER_BROWSERS={browsers or 'chrome,firefox'}"
+
+    def again(names):
+        names = "|".join(map(re.escape, names))
+        return f"cd {folder} && {settings} NODE_OPTIONS={shlex.quote('--test-name-pattern=' + names)} npm run {script}"
+
     return {
-        "command": f"cd {folder} && ESPALIER='{ROOT}/build/release/espalier' npm run --silent {script}",
+        "command": f"cd {folder} && {settings} npm run --silent {script}",
         "read": tap,
+        "again": again,
         # Each script compiles the tests into the same folder.
         "locks": (folder,),
+    }
+
+
+def tests_of_python(command):
+    return {
+        "command": command,
+        "read": pytest,
+        "again": lambda names: f"{PYTEST} {shlex.join(names)}",
     }
 
 
@@ -50,75 +83,141 @@ valgrind --quiet --error-exitcode=1 --leak-check=full build/release/unit_tests \
 Slices of tensors of several*,patterns: random*,value: a tree of any depth*,*trees that nothing can hold'
 """
 
+# The tests of the library in one process each, which tell most within seconds.
+UNIT_TESTS = """
+cmake --preset release
+cmake --build build/release --target unit_tests native_tests cli_tests corpus_test espalier
+for test in unit_tests native_tests cli_tests; do build/release/$test --no-intro; done
+build/release/corpus_test tests/corrupt
+"""
+
+# The Node tests of what changed, with the modules that are built already, or none at all.
+CHANGED_NODE_TESTS = """
+changed=$(git diff --name-only "$(git merge-base HEAD origin/HEAD 2>/dev/null || echo HEAD)")
+case $changed in *wasm/*) (cd wasm && npm run --silent build && npm run --silent test) ;; esac
+case $changed in *web_demo/*) (cd web_demo && npm run --silent check && npm run --silent test) ;; esac
+"""
+
 # A free slot takes the first step that can start. The busy steps come first: one slot works through them, and the
-# other works through the rest.
+# other works through the rest. The labels of CTest: tests of "all" are long forms of others, those of "once" have no need of
+# a sanitizer, and those of "processes" start the command line so often that a sanitizer makes them slow.
 STEPS = [
-    Step("release", "build", "cmake --preset release && cmake --build build/release", locks=BUSY),
+    Step("release", "build", "cmake --preset release && cmake --build build/release", locks=BUSY, sets=LAND),
     # One test installs the build, which copies web_demo/dist.
-    Step("release", "tests", needs=("release build",), locks=(*BUSY, "web_demo"), **ctest("release")),
-    Step("sanitize", "build", "cmake --preset fuzz && cmake --build build/fuzz", locks=BUSY),
-    Step("sanitize", "tests", needs=("sanitize build",), locks=BUSY, **ctest("fuzz", "--label-exclude '^once$'")),
-    Step("threads", "build", "cmake --preset tsan && "
-         "cmake --build build/tsan --target native_tests roundtrip_test determinism_test delta_test map_test", locks=BUSY),
-    Step("threads", "tests", needs=("threads build",), locks=BUSY,
-         **ctest("tsan", "--tests-regex '^(property|native)'")),
-    Step("fuzz", "smoke", "scripts/fuzz --jobs 2 20", needs=("sanitize build",), locks=BUSY),
-    Step("lint", "format", "git ls-files '*.h' '*.cpp' | xargs clang-format-14 --dry-run --Werror"),
+    Step("release", "tests", needs=("release build",), locks=(*BUSY, "web_demo"), sets=LAND,
+         **ctest("release", "--label-exclude '^all$'", "release")),
+    Step("release", "rest", needs=("release build",), locks=(*BUSY, "web_demo"), sets=ALL,
+         **ctest("release", "--label-regex '^all$'", "release-rest")),
+    Step("sanitize", "build", "cmake --preset fuzz && cmake --build build/fuzz", locks=BUSY, sets=LAND),
+    Step("sanitize", "tests", needs=("sanitize build",), locks=BUSY, sets=LAND,
+         **ctest("fuzz", "--label-exclude '^(all|once|processes)$'", "sanitize")),
+    Step("sanitize", "rest", needs=("sanitize build",), locks=BUSY, sets=ALL,
+         **ctest("fuzz", "--label-regex '^processes$'", "sanitize-rest")),
+    Step("fuzz", "smoke", f"scripts/fuzz --jobs {PROCESSORS} --runs 3000", needs=("sanitize build",), locks=BUSY, sets=LAND),
+    Step("fuzz", "long", f"scripts/fuzz --jobs {PROCESSORS} 60", needs=("sanitize build",), locks=BUSY, sets=ALL),
+    Step("threads", "build", "cmake --preset tsan && cmake --build build/tsan --target native_tests", locks=BUSY, sets=LAND),
+    Step("threads", "tests", needs=("threads build",), locks=BUSY, sets=LAND,
+         **ctest("tsan", "--tests-regex '^native'", "threads")),
+    Step("threads", "rest", needs=("threads build",), locks=BUSY, sets=ALL,
+         **ctest("tsan", "--tests-regex '^property' --label-exclude '^all$'", "threads-rest",
+                 "cmake --build build/tsan --target roundtrip_test determinism_test delta_test map_test; ")),
+    Step("lint", "format", "git ls-files '*.h' '*.cpp' | xargs clang-format-14 --dry-run --Werror", sets=LAND + QUICK),
     # A new schema must still read the files of every released one.
-    Step("lint", "schema", "for old in schema/released/*.fbs; do flatc --conform $old schema/espalier.fbs; done"),
+    Step("lint", "schema", "for old in schema/released/*.fbs; do flatc --conform $old schema/espalier.fbs; done", sets=LAND + QUICK),
     Step("lint", "tidy", "cmake --preset tidy && cmake --build build/tidy --target all espalier_no_encoder -- -k 0",
-         locks=BUSY),
-    Step("wasm", "build", "scripts/wasm", locks=("wasm",)),
-    Step("wasm", "tests", needs=("release build", "wasm build"), **npm("wasm", "test")),
-    Step("wasm", "browsers", needs=("release build", "wasm build"), **npm("wasm", "test:browser")),
-    Step("wasm", "package", needs=("release build", "wasm build"), **npm("wasm", "test:package")),
-    Step("wasm", "again", WASM_AGAIN, needs=("wasm build",)),
-    Step("web", "build", "cd web_demo && npm install --no-save --no-audit --no-fund --silent && npm run --silent build",
-         needs=("wasm build",), locks=("web_demo",)),
-    Step("web", "tests", needs=("release build", "web build"), **npm("web_demo", "test")),
-    Step("web", "browsers", needs=("release build", "web build"), **npm("web_demo", "test:browser")),
-    Step("python", "build", "scripts/python --build"),
-    Step("python", "tests", "build/python/environment/bin/pytest -q -p no:cacheprovider python", needs=("python build",),
-         read=pytest),
+         locks=BUSY, sets=LAND),
+    Step("wasm", "build", "scripts/wasm", locks=("wasm",), sets=LAND),
+    Step("wasm", "tests", needs=("release build", "wasm build"), sets=LAND, **npm("wasm", "test")),
+    Step("wasm", "browsers", needs=("release build", "wasm build"), sets=LAND, **npm("wasm", "test:browser", "chrome")),
+    Step("wasm", "firefox", needs=("release build", "wasm build"), sets=ALL, **npm("wasm", "test:browser", "firefox")),
+    Step("wasm", "package", needs=("release build", "wasm build"), sets=LAND, **npm("wasm", "test:package")),
+    Step("wasm", "again", WASM_AGAIN, needs=("wasm build",), sets=ALL),
+    Step("web", "build", "cd web_demo && npm ci --no-audit --no-fund --silent && npm run --silent build",
+         needs=("wasm build",), locks=("web_demo",), sets=LAND),
+    Step("web", "tests", needs=("release build", "web build"), sets=LAND, **npm("web_demo", "test")),
+    Step("web", "browsers", needs=("release build", "web build"), sets=LAND, **npm("web_demo", "test:browser", "chrome")),
+    Step("web", "firefox", needs=("release build", "web build"), sets=ALL, **npm("web_demo", "test:browser", "firefox")),
+    Step("python", "build", "scripts/python --build", sets=LAND),
+    Step("python", "tests", needs=("python build",), sets=LAND, **tests_of_python(f"{PYTEST} --hypothesis-seed=$ESPALIER_SEED python")),
     # What Python saves, in the other readers and in the viewer's page.
-    Step("python", "readers", "build/python/environment/bin/pytest -q -p no:cacheprovider -c python/pyproject.toml "
-         "--rootdir . tests/readers", needs=("python build", "release build", "wasm build", "web build"),
-         locks=("web_demo",), read=pytest),
-    Step("python", "sanitized", "scripts/python --sanitize", needs=("python build",), read=pytest),
+    Step("python", "readers", needs=("python build", "release build", "wasm build", "web build"), locks=("web_demo",), sets=LAND,
+         **tests_of_python(f"{PYTEST} -c python/pyproject.toml --rootdir . tests/readers")),
+    Step("python", "sanitized", needs=("python build",), sets=ALL, **tests_of_python("scripts/python --sanitize")),
     # The package as it is installed, with the stubs of the module.
     Step("python", "types", "cd build/python && environment/bin/mypy --config-file ../../python/pyproject.toml --strict "
-         "-p espalier", needs=("python build",)),
-    Step("valgrind", "unit", VALGRIND, needs=("release build",)),
+         "-p espalier", needs=("python build",), sets=LAND),
+    Step("valgrind", "unit", VALGRIND, needs=("release build",), sets=ALL),
+    Step("checks", "mutants", "scripts/mutate-checks --corpus-only", needs=("release build",), locks=BUSY, sets=ALL),
+    Step("edit", "library", UNIT_TESTS, locks=BUSY, sets=QUICK),
+    Step("edit", "python", "scripts/python --quick", sets=QUICK),
+    Step("edit", "node", CHANGED_NODE_TESTS, sets=QUICK),
 ]
 STAGES = list(dict.fromkeys(step.stage for step in STEPS))
+# What of scripts/setup the steps need besides what all need, by their stage or name.
+PACKAGES = {"wasm": "viewer", "web": "viewer", "wasm browsers": "browsers", "wasm firefox": "browsers", "wasm package": "browsers",
+            "web browsers": "browsers", "web firefox": "browsers", "python readers": "browsers", "edit": "quick"}
 
 
-def compiler_settings():
-    """Environment variables for CMake and ccache, so that one cache serves clones in any folder."""
-    settings = {"CMAKE_BUILD_PARALLEL_LEVEL": str(os.cpu_count())}
+def packages(steps):
+    found = {PACKAGES.get(step.name, PACKAGES.get(step.stage, "checks")) for step in steps}
+    found |= {"viewer"} if "browsers" in found else set()
+    # The checks that a quick run has need a formatter and a schema compiler alone.
+    return sorted({"quick" if kind == "checks" and "edit" in {step.stage for step in steps} else kind for kind in found})
+
+
+def settings(seed):
+    """Environment variables: one compiler cache serves clones in any folder, and downloads are tried again."""
+    found = {"CMAKE_BUILD_PARALLEL_LEVEL": str(PROCESSORS), "ESPALIER_SEED": str(seed), "npm_config_fetch_retries": "10"}
     if shutil.which("ccache"):
-        settings |= {"CMAKE_C_COMPILER_LAUNCHER": "ccache", "CMAKE_CXX_COMPILER_LAUNCHER": "ccache",
-                     "CCACHE_BASEDIR": str(ROOT), "CCACHE_NOHASHDIR": "1", "CCACHE_MAXSIZE": "20G"}
-    return settings
+        found |= {"CMAKE_C_COMPILER_LAUNCHER": "ccache", "CMAKE_CXX_COMPILER_LAUNCHER": "ccache",
+                  "CCACHE_BASEDIR": str(ROOT), "CCACHE_NOHASHDIR": "1", "CCACHE_MAXSIZE": "20G"}
+    return found
+
+
+def recorded():
+    return json.loads(RECORDED.read_text()) if RECORDED.is_file() else {}
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="scripts/test", description="Runs every check, or those of some stages.")
-    parser.add_argument("stages", nargs="*", metavar="STAGE", help=f"one of: {', '.join(STAGES)}")
-    parser.add_argument("--list", action="store_true", help="print the stages and their steps")
+    sets = ("quick", "land", "all")
+    parser = argparse.ArgumentParser(
+        prog="scripts/test", formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Runs what must hold before a change lands, or the named sets, stages and steps.",
+        epilog="sets: quick (after an edit), land (the default), all (land and what is slow)\n"
+               f"stages: {', '.join(STAGES)}\na step: 'lint tidy'")  # fmt: skip
+    parser.add_argument("names", nargs="*", metavar="NAME", help="a set, a stage, or a step in quotes")
+    parser.add_argument("--list", action="store_true", help="print the steps, and the set of each")
+    parser.add_argument("--seed", type=int, help="of everything random; the same seed gives the same run")
+    parser.add_argument("--profile", action="store_true", help="write a timeline, build/test-logs/profile.json, for ui.perfetto.dev")
+    parser.add_argument("--record", action="store_true", help="keep the times of this run as those that later runs are compared with")
     options = parser.parse_args()
-    unknown = [stage for stage in options.stages if stage not in STAGES]
-    if unknown:
-        parser.error(f"no stage {unknown[0]!r}; there are: {', '.join(STAGES)}")
+    known = {*sets, *STAGES, *(step.name for step in STEPS)}
+    for name in options.names:
+        if name not in known:
+            parser.error(f"no set, stage or step {name!r}; --list prints them")
     if options.list:
-        for stage in STAGES:
-            print(f"{stage:10}", ", ".join(step.task for step in STEPS if step.stage == stage))
+        for step in STEPS:
+            print(f"{step.name:18} {' '.join(step.sets)}")
         return 0
+    wanted = options.names or ["land"]
+    steps = selected(STEPS, [*wanted, "land"] if "all" in wanted else wanted)
+    # A check says the same every time; only a run of all looks for what no run has seen.
+    seed = options.seed if options.seed is not None else int(os.environ.get("ESPALIER_SEED") or (time.time() if "all" in wanted else 1))
+    print(f"seed {seed}: {shlex.join(['scripts/test', *wanted, '--seed', str(seed)])} repeats this run", flush=True)
     os.chdir(ROOT)
-    subprocess.run(["scripts/setup", "test"], check=False)
+    # The steps say what is missing.
+    subprocess.run(["scripts/setup", *packages(steps)], check=False)
     # Keep the user's settings.
-    os.environ |= compiler_settings() | os.environ
-    return summarise(run(selected(STEPS, options.stages or STAGES), LOGS))
+    os.environ |= settings(seed) | os.environ | {"ESPALIER_SEED": str(seed)}
+    corpora.unpack_all()
+    results = run(steps, LOGS)
+    status = summarise(results, GOALS.get(wanted[0]) if len(wanted) == 1 else None, recorded())
+    if options.profile:
+        (LOGS / "profile.json").write_text(timeline(results))
+    if options.record and status == 0:
+        times = recorded() | {result.step.name: round(result.cpu_seconds) for result in results}
+        RECORDED.write_text(json.dumps(dict(sorted(times.items())), indent=2) + "\n")
+    return status
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The runner of scripts/test: what counts as a failure, and what still runs after one."""
 import contextlib
 import io
+import json
 import pathlib
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "scripts/ci"))
 
-from runner import Step, junit, pytest, run, selected, summarise, tap
+from runner import Report, Result, Step, grown, junit, pytest, run, selected, summarise, tap, timeline
 
 
 class Runner(unittest.TestCase):
@@ -33,7 +34,16 @@ class Runner(unittest.TestCase):
     def test_the_end_names_the_tests_that_failed(self):
         _, printed, _ = self.run_steps(
             Step("a", "tests", "echo '# tests 3'; echo '# fail 1'; echo 'ok 1 - x'; echo 'not ok 2 - y z'; exit 1", read=tap))
-        self.assertEqual(printed.splitlines()[-2:], ["FAILED: a tests: y z", "2 passed, 1 failed"])
+        self.assertEqual(printed.splitlines()[-3:], ["FAILED: a tests: y z", "    that alone: scripts/test 'a tests'", "2 passed, 1 failed"])
+
+    def test_a_failure_says_how_to_run_that_alone(self):
+        _, printed, _ = self.run_steps(
+            Step("a", "tests", "echo '# tests 9'; echo '# fail 1'; seq 100; echo 'not ok 2 - y z'; exit 1", read=tap,
+                 again=lambda names: f"again {names[0]!r}"),
+            Step("b", "tests", "seq 100; exit 1"))
+        # Where it happened, and at the end.
+        self.assertEqual(printed.count("FAILED: a tests: y z\n    that alone: again 'y z'\n"), 2, printed)
+        self.assertEqual(printed.count("FAILED: b tests\n    that alone: scripts/test 'b tests'\n"), 2, printed)
 
     def test_success_and_nothing_at_all(self):
         status, printed, _ = self.run_steps(Step("a", "build", "true"))
@@ -49,6 +59,45 @@ class Runner(unittest.TestCase):
         steps = [Step("a", "build", ""), Step("a", "tests", "", needs=("a build",)),
                  Step("b", "build", "", needs=("a build",)), Step("b", "tests", "", needs=("b build",))]
         self.assertEqual([step.name for step in selected(steps, ["b"])], ["a build", "b build", "b tests"])
+
+    def test_sets_stages_and_steps_are_chosen(self):
+        steps = [Step("a", "build", ""), Step("a", "tests", "", needs=("a build",), sets=("land",)),
+                 Step("a", "rest", "", sets=("all",)), Step("b", "tests", "", sets=("quick", "land"))]
+        for wanted, names in ((["land"], ["a build", "a tests", "b tests"]), (["quick"], ["b tests"]),
+                              (["all", "land"], ["a build", "a tests", "a rest", "b tests"]),
+                              (["a"], ["a build", "a tests", "a rest"]), (["a tests"], ["a build", "a tests"])):
+            self.assertEqual([step.name for step in selected(steps, wanted)], names)
+
+    def test_times_are_shown_and_compared(self):
+        tests = Report(2, 0, seconds=(("slow one", 7.25), ("quick one", 0.5)))
+        results = [Result(Step("a", "tests", ""), tests, 0, 60, 100), Result(Step("b", "build", ""), Report(1, 0), 30, 30, 100),
+                   Result(Step("c", "tests", ""), Report(1, 0), 60, 10, 10)]
+        recorded = {"a tests": 80, "b build": 10, "c tests": 8}
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            self.assertEqual(summarise(results, 25, recorded), 0, "growth is named, and is no failure")
+        self.assertIn("     7.2 s  a tests: slow one\n     0.5 s  a tests: quick one\n", printed.getvalue())
+        self.assertIn("grew a tests: 100 s of processor time, and 80 before\n1.2 minutes; the goal is 25\n", printed.getvalue())
+        # A build depends on the cache, and two seconds are noise.
+        self.assertEqual(len(grown(results, recorded)), 1)
+        self.assertEqual(grown(results[:1], {"a tests": 84}), [])
+
+    def test_the_timeline_has_a_row_for_each_step_at_once(self):
+        results = [Result(Step("a", "x", ""), Report(1, 0), 0, 10, 5), Result(Step("b", "x", ""), Report(0, 1), 4, 2, 5),
+                   Result(Step("c", "x", ""), Report(1, 0), 6, 9, 5)]
+        events = json.loads(timeline(results))["traceEvents"]
+        self.assertEqual([(event["name"], event["tid"], event["ts"], event["dur"]) for event in events],
+                         [("a x", 0, 0, 10_000_000), ("b x", 1, 4_000_000, 2_000_000), ("c x", 1, 6_000_000, 9_000_000)])
+
+    def test_the_times_of_tests_are_read(self):
+        nested = "# Subtest: group\n    # Subtest: inner\n    ok 1 - inner\n      ---\n      duration_ms: 1500.5\n      ...\n" \
+                 "ok 1 - group\n  ---\n  duration_ms: 1600\n  ...\n# tests 1\n# fail 0\n"  # fmt: skip
+        self.assertEqual(tap(nested, True).seconds, (("inner", 1.5005),))
+        with tempfile.NamedTemporaryFile("w", suffix=".xml") as file:
+            file.write('<testsuite><testcase name="a" status="run" time="2.5"/></testsuite>')
+            file.flush()
+            self.assertEqual(junit(file.name)("", True).seconds, (("a", 2.5),))
+        durations = "===== slowest 10 durations =====\n1.25s call     python/tests/test_a.py::test_b[c d]\n0.50s setup    x::y\n1 passed in 2.00s\n"
+        self.assertEqual(pytest(durations, True).seconds, (("python/tests/test_a.py::test_b[c d]", 1.25),))
 
     def test_a_test_that_was_skipped_has_failed(self):
         tap_output = "ok 1 - x # SKIP\n# tests 5\n# pass 3\n# fail 1\n# cancelled 0\n# skipped 1\n# todo 0\n"
@@ -68,10 +117,10 @@ class Runner(unittest.TestCase):
                        pytest("", True), pytest("no tests ran in 0.01s", True)):
             self.assertGreater(report.failed, 0)
 
-    def test_an_unknown_stage_is_a_usage_error(self):
+    def test_an_unknown_name_is_a_usage_error(self):
         done = subprocess.run([ROOT / "scripts/test", "nonsense"], capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 2)
-        self.assertIn("no stage 'nonsense'", done.stderr)
+        self.assertIn("no set, stage or step 'nonsense'", done.stderr)
 
 
 if __name__ == "__main__":

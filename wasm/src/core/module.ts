@@ -16,38 +16,38 @@ export type CoreInput = string | URL | ArrayBuffer | ArrayBufferView | object
  */
 const modules = new Map<string, SharedTask<WebAssembly.Module>>()
 
-/** The address of the core in this package: the small one, which opens Espalier files, if the host supports SIMD. */
+/** The address of the core in this package that opens Espalier files. */
 export function coreAddress(): URL {
   // Written out, because bundlers recognise only this form.
-  return hasSimd() ? new URL('../core.wasm', import.meta.url) : fullCoreAddress()
+  return new URL('../core.wasm', import.meta.url)
 }
 
-/** The address of the core for Espalier files, safetensors, GGUF and msgpack, which nests names and compares. It needs no SIMD. */
+/** The address of the core for Espalier files, safetensors, GGUF and msgpack, which nests names and compares. */
 export function fullCoreAddress(): URL {
   return new URL('../core-full.wasm', import.meta.url)
 }
 
-/** The address of the core for the files of PyTorch and NumPy. It needs no SIMD. */
+/** The address of the core for the files of PyTorch and NumPy. */
 export function torchCoreAddress(): URL {
   return new URL('../core-torch.wasm', import.meta.url)
 }
 
-/** The address of the core for every format, which opens checkpoints in several files. It needs no SIMD. */
+/** The address of the core for every format, which opens checkpoints in several files. */
 export function allCoreAddress(): URL {
   return new URL('../core-all.wasm', import.meta.url)
 }
 
-/** The address of the core that reads through key maps. It needs no SIMD. */
+/** The address of the core that reads through key maps. */
 export function mapCoreAddress(): URL {
   return new URL('../core-map.wasm', import.meta.url)
 }
 
-/** The address of the decoder, likewise. */
+/** The address of the decoder. */
 export function decoderAddress(): URL {
-  return hasSimd() ? new URL('../decoder.wasm', import.meta.url) : new URL('../decoder-plain.wasm', import.meta.url)
+  return new URL('../decoder.wasm', import.meta.url)
 }
 
-/** The address of the decoder that surveys tensors. It needs SIMD, which browsers have had since 2023. */
+/** The address of the decoder that surveys tensors. */
 export function healthAddress(): URL {
   return new URL('../health.wasm', import.meta.url)
 }
@@ -76,7 +76,7 @@ export async function loadModule(input: CoreInput, signal?: AbortSignal): Promis
 }
 
 /** Whether the host runs 128-bit SIMD: validates a function that returns i8x16.popcnt(i8x16.splat(0)). */
-export function hasSimd(): boolean {
+function hasSimd(): boolean {
   return WebAssembly.validate(
     Uint8Array.of(
       0, 97, 115, 109, 1, 0, 0, 0, // magic, version
@@ -96,6 +96,7 @@ async function compile(input: object): Promise<WebAssembly.Module> {
   try {
     return await WebAssembly.compile(bytes as Uint8Array<ArrayBuffer>)
   } catch (error) {
+    if (!hasSimd()) throw unusable('cannot be compiled: this host has no WebAssembly SIMD, which browsers have had since 2023; update it', error)
     throw unusable('cannot be compiled; a Content-Security-Policy must allow \'wasm-unsafe-eval\'', error)
   }
 }

@@ -173,35 +173,15 @@ inEachBrowser((kind, openPage) => {
     assert.equal(written.described.verified.ok, true)
   })
 
-  test('the modules without SIMD give the same', async () => {
-    const names = ['compressed', 'every_dtype', 'chunks']
+  test('a browser without SIMD is told so', async () => {
     const fresh = await openPage(site.page)
-    site.requests.length = 0
-    for (const name of names) {
-      const { url } = await serve(golden(name))
-      const { described, meter } = await fresh.evaluate(async (url) => {
-        const ckpt = await espalier.open(url, { core: new URL('/dist/core-full.wasm', location), decoder: new URL('/dist/decoder-plain.wasm', location) })
-        return { described: await describe(ckpt), meter: ckpt.meter }
-      }, url)
-      assert.deepEqual(described, await truth(name))
-      assert.deepEqual([meter.requests, meter.bytesFetched], [server.requests.length, server.bytesSent])
-      await server.stop()
-    }
-    server = undefined
-    const wasm = site.requests.filter((path) => path.endsWith('.wasm'))
-    assert.deepEqual(wasm, ['/dist/core-full.wasm', '/dist/decoder-plain.wasm'])
-    await fresh.close()
-  })
-
-  test('a browser without SIMD is given the core without', async () => {
-    const fresh = await openPage(site.page)
-    site.requests.length = 0
-    const code = await fresh.evaluate(async () => {
+    const { code, message } = await fresh.evaluate(async () => {
       WebAssembly.validate = () => false
-      return (await failure(espalier.open(new Uint8Array(200)))).code
+      WebAssembly.compile = () => Promise.reject(new Error('wasm simd unsupported'))
+      return failure(espalier.open(new Uint8Array(200)))
     })
-    assert.equal(code, 'not_a_checkpoint')
-    assert.ok(site.requests.includes('/dist/core-full.wasm') && !site.requests.includes('/dist/core.wasm'), site.requests.join())
+    assert.equal(code, 'io_error')
+    assert.match(message, /no WebAssembly SIMD, which browsers have had since 2023; update it/)
     await fresh.close()
   })
 })

@@ -33,7 +33,7 @@ test('the tarball holds what it should and nothing else, in less than 2.63 MB', 
   const maps = readdirSync(join(packageFolder, '../maps')).map((name) => `dist/maps/${name}`)
   const expected = [
     'package.json', 'README.md', 'LICENSE', 'examples/index.html', 'examples/inspect.mjs',
-    'dist/NOTICES.txt', 'dist/core.wasm', 'dist/core-full.wasm', 'dist/core-torch.wasm', 'dist/core-all.wasm', 'dist/core-map.wasm', 'dist/decoder.wasm', 'dist/decoder-plain.wasm', 'dist/health.wasm', 'dist/writer.wasm', ...built, ...maps,
+    'dist/NOTICES.txt', 'dist/core.wasm', 'dist/core-full.wasm', 'dist/core-torch.wasm', 'dist/core-all.wasm', 'dist/core-map.wasm', 'dist/decoder.wasm', 'dist/health.wasm', 'dist/writer.wasm', ...built, ...maps,
   ]
   assert.deepEqual(packed.files.map(({ path }) => path).sort(), expected.sort())
   context.diagnostic(`${packed.unpackedSize} bytes unpacked, ${packed.size} packed`)
@@ -45,7 +45,7 @@ test('the tarball holds what it should and nothing else, in less than 2.63 MB', 
 test('nothing is packed if a part was not built', async () => {
   const manifest = JSON.parse(readFileSync(join(packageFolder, 'package.json'), 'utf8'))
   const script = readFileSync(join(packageFolder, 'scripts/check-dist.mjs'), 'utf8')
-  const built = Object.fromEntries(['core.wasm', 'core-full.wasm', 'core-torch.wasm', 'core-all.wasm', 'core-map.wasm', 'decoder.wasm', 'decoder-plain.wasm', 'health.wasm', 'NOTICES.txt', 'index.js', 'index.d.ts', 'worker.js'].map((name) => [`dist/${name}`, '\0asm']))
+  const built = Object.fromEntries(['core.wasm', 'core-full.wasm', 'core-torch.wasm', 'core-all.wasm', 'core-map.wasm', 'decoder.wasm', 'health.wasm', 'NOTICES.txt', 'index.js', 'index.d.ts', 'worker.js'].map((name) => [`dist/${name}`, '\0asm']))
   await withProject({ 'package.json': manifest, 'scripts/check-dist.mjs': script, ...built }, async (project) => {
     await assert.rejects(project.run('npm', 'pack', '--dry-run'), /dist has no writer\.wasm; build/)
   })

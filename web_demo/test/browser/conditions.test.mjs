@@ -81,7 +81,7 @@ inEachBrowser((kind, browser) => {
     await page.goto(site.url('/'))
     await tree(page)
     // All parts of the page and of the library come by themselves, but for workers and key maps.
-    const awaited = readdirSync(join(built, 'assets')).filter((name) => /\.(js|css|wasm)$/.test(name) && !/^(worker|writer|decoder-plain|core-map)-/.test(name))
+    const awaited = readdirSync(join(built, 'assets')).filter((name) => /\.(js|css|wasm)$/.test(name) && !/^(worker|writer|core-map)-/.test(name))
     await eventually(() => page.evaluate((names) => {
       const entries = performance.getEntriesByType('resource')
       return names.filter((name) => !entries.some((entry) => entry.name.endsWith(`/${name}`) && entry.responseEnd > 0))

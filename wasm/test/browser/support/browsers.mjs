@@ -19,6 +19,12 @@ const KINDS = {
   firefox: { variable: 'FIREFOX', path: '/usr/bin/firefox-esr', debian: 'firefox-esr', args: [] },
 }
 
+/** The browsers to test with: ESPALIER_BROWSERS has their names, with commas between them. */
+const chosen = (process.env.ESPALIER_BROWSERS || Object.keys(KINDS).join(',')).split(',')
+for (const kind of chosen) {
+  if (!(kind in KINDS)) throw new Error(`ESPALIER_BROWSERS names '${kind}'; there are: ${Object.keys(KINDS).join(', ')}`)
+}
+
 /** Starts a browser with a profile of its own. @param kind 'chrome' or 'firefox' */
 export async function launch(kind) {
   const { variable, path, debian, args } = KINDS[kind]
@@ -48,7 +54,7 @@ export async function launch(kind) {
  *   which the global `espalier` is the package
  */
 export function inEachBrowser(tests, kinds = Object.keys(KINDS)) {
-  for (const kind of kinds) {
+  for (const kind of kinds.filter((kind) => chosen.includes(kind))) {
     describe(kind, () => {
       let launched
       before(async () => {

@@ -33,8 +33,9 @@ def ctest(preset, options, name, before=""):
     def again(names):
         return f"ctest --test-dir {folder} --output-on-failure -R {shlex.quote('^(' + '|'.join(map(re.escape, names)) + ')$')}"
 
+    # One more than there are processors: servers and clients wait for each other.
     return {
-        "command": f"{before}rm -f '{report}'; ctest --test-dir {folder} --parallel {PROCESSORS} --output-on-failure "
+        "command": f"{before}rm -f '{report}'; ctest --test-dir {folder} --parallel {PROCESSORS + 1} --output-on-failure "
                    f"--output-junit '{report}' {options}",
         "read": junit(report),
         "again": again,

@@ -1,8 +1,9 @@
 """Holds the architecture: which folder may include which, that every public header compiles alone, and that no
 TypeScript modules import each other in a circle.
 
-Usage: test_layout.py SOURCE GENERATED WORK COMPILER..., where WORK is a folder for what is compiled and COMPILER a
-command line: a compiler cache may come first, which a folder that stays the same lets find last time's results.
+Usage: test_layout.py all|installed SOURCE GENERATED WORK COMPILER..., where the first word says which headers are
+compiled, WORK is a folder for what is compiled and COMPILER a command line: a compiler cache may come first, which a folder
+that stays the same lets find last time's results.
 """
 import graphlib
 import pathlib
@@ -67,8 +68,15 @@ def check_no_circle(folder):
     check(not circle, f"{folder} has a circle of imports: {', '.join(circle)}")
 
 
+def installed(root):
+    """The headers that the build installs, as the file sets list them."""
+    texts = [(root / folder / "CMakeLists.txt").read_text() for folder in ("src", "native")]
+    return {header for text in texts for header in re.findall(r"^ *(?:FILES )? *(espalier/\S+\.h)\)?$", text, re.M)}
+
+
 def main():
-    root, generated, work, compiler = pathlib.Path(sys.argv[1]), sys.argv[2], pathlib.Path(sys.argv[3]), sys.argv[4:]
+    which, root, generated, work, compiler = (
+        sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3], pathlib.Path(sys.argv[4]), sys.argv[5:])  # fmt: skip
     headers = []
     for folder, allowed in ALLOWED.items():
         own = folder.rsplit("/", 1)[-1]
@@ -95,6 +103,10 @@ def main():
     for folder in ("wasm/src", "web_demo/src"):
         check_no_circle(root / folder)
     work.mkdir(exist_ok=True)
+    if which == "installed":
+        names = installed(root)
+        headers = [header for header in headers if header.relative_to(root).as_posix().partition("/")[2] in names]
+        check(len(headers) > 40, f"only {len(headers)} headers are installed")
     for header in headers:
         base = root / header.relative_to(root).parts[0]
         source = work / f"{header.parent.name}_{header.stem}.cpp"

@@ -99,54 +99,56 @@ case $changed in *wasm/*) (cd wasm && npm run --silent build && npm run --silent
 case $changed in *web_demo/*) (cd web_demo && npm run --silent check && npm run --silent test) ;; esac
 """
 
-# A free slot takes the first step that can start. The busy steps come first: one slot works through them, and the
-# other works through the rest. The labels of CTest: tests of "all" are long forms of others, those of "once" have no need of
-# a sanitizer, and those of "processes" start the command line so often that a sanitizer makes them slow.
+# A free slot takes the first step that can start. One works through the busy steps, and the others through the rest, those of
+# the longest chain first: the modules, the page, its browsers. The labels of CTest: tests of "all" are long forms of others, those of "once" have no need of
+# a sanitizer, that of "page" comes after the page, and those of "processes" start the command line so often that a sanitizer makes them slow.
 STEPS = [
     Step("release", "build", "cmake --preset release && cmake --build build/release", locks=BUSY, sets=LAND),
-    # One test installs the build, which copies web_demo/dist.
-    Step("release", "tests", needs=("release build",), locks=(*BUSY, "web_demo"), sets=LAND,
-         **ctest("release", "--label-exclude '^all$'", "release")),
-    Step("release", "rest", needs=("release build",), locks=(*BUSY, "web_demo"), sets=ALL,
-         **ctest("release", "--label-regex '^all$'", "release-rest")),
-    Step("sanitize", "build", "cmake --preset fuzz && cmake --build build/fuzz", locks=BUSY, sets=LAND),
-    Step("sanitize", "tests", needs=("sanitize build",), locks=BUSY, sets=LAND,
-         **ctest("fuzz", "--label-exclude '^(all|once|processes)$'", "sanitize")),
-    Step("sanitize", "rest", needs=("sanitize build",), locks=BUSY, sets=ALL,
-         **ctest("fuzz", "--label-regex '^processes$'", "sanitize-rest")),
-    Step("fuzz", "smoke", f"scripts/fuzz --jobs {PROCESSORS} --runs 3000", needs=("sanitize build",), locks=BUSY, sets=LAND),
-    Step("fuzz", "long", f"scripts/fuzz --jobs {PROCESSORS} 60", needs=("sanitize build",), locks=BUSY, sets=ALL),
-    Step("threads", "build", "cmake --preset tsan && cmake --build build/tsan --target native_tests", locks=BUSY, sets=LAND),
-    Step("threads", "tests", needs=("threads build",), locks=BUSY, sets=LAND,
-         **ctest("tsan", "--tests-regex '^native'", "threads")),
-    Step("threads", "rest", needs=("threads build",), locks=BUSY, sets=ALL,
-         **ctest("tsan", "--tests-regex '^property' --label-exclude '^all$'", "threads-rest",
-                 "cmake --build build/tsan --target roundtrip_test determinism_test delta_test map_test; ")),
     Step("lint", "format", "git ls-files '*.h' '*.cpp' | xargs clang-format-14 --dry-run --Werror", sets=LAND + QUICK),
     # A new schema must still read the files of every released one.
     Step("lint", "schema", "for old in schema/released/*.fbs; do flatc --conform $old schema/espalier.fbs; done", sets=LAND + QUICK),
-    Step("lint", "tidy", "cmake --preset tidy && cmake --build build/tidy --target all espalier_no_encoder -- -k 0",
-         locks=BUSY, sets=LAND),
     Step("wasm", "build", "scripts/wasm", locks=("wasm",), sets=LAND),
-    Step("wasm", "tests", needs=("release build", "wasm build"), sets=LAND, **npm("wasm", "test")),
-    Step("wasm", "browsers", needs=("release build", "wasm build"), sets=LAND, **npm("wasm", "test:browser", "chrome")),
-    Step("wasm", "firefox", needs=("release build", "wasm build"), sets=ALL, **npm("wasm", "test:browser", "firefox")),
-    Step("wasm", "package", needs=("release build", "wasm build"), sets=LAND, **npm("wasm", "test:package")),
-    Step("wasm", "again", WASM_AGAIN, needs=("wasm build",), sets=ALL),
+    Step("python", "build", "scripts/python --build", sets=LAND),
+    Step("release", "tests", needs=("release build",), locks=BUSY, sets=LAND,
+         **ctest("release", "--label-exclude '^(all|page)$'", "release")),
     Step("web", "build", "cd web_demo && npm ci --no-audit --no-fund --silent && npm run --silent build",
          needs=("wasm build",), locks=("web_demo",), sets=LAND),
-    Step("web", "tests", needs=("release build", "web build"), sets=LAND, **npm("web_demo", "test")),
     Step("web", "browsers", needs=("release build", "web build"), sets=LAND, **npm("web_demo", "test:browser", "chrome")),
-    Step("web", "firefox", needs=("release build", "web build"), sets=ALL, **npm("web_demo", "test:browser", "firefox")),
-    Step("python", "build", "scripts/python --build", sets=LAND),
     Step("python", "tests", needs=("python build",), sets=LAND, **tests_of_python(f"{PYTEST} --hypothesis-seed=$ESPALIER_SEED python")),
-    # What Python saves, in the other readers and in the viewer's page.
-    Step("python", "readers", needs=("python build", "release build", "wasm build", "web build"), locks=("web_demo",), sets=LAND,
-         **tests_of_python(f"{PYTEST} -c python/pyproject.toml --rootdir . tests/readers")),
-    Step("python", "sanitized", needs=("python build",), sets=ALL, **tests_of_python("scripts/python --sanitize")),
+    Step("wasm", "tests", needs=("release build", "wasm build"), sets=LAND, **npm("wasm", "test")),
+    # The build is installed with the page.
+    Step("release", "install", needs=("release build", "web build"), locks=("web_demo",), sets=LAND,
+         **ctest("release", "--label-regex '^page$'", "release-install")),
     # The package as it is installed, with the stubs of the module.
     Step("python", "types", "cd build/python && environment/bin/mypy --config-file ../../python/pyproject.toml --strict "
          "-p espalier", needs=("python build",), sets=LAND),
+    # What Python saves, in the other readers and in the viewer's page.
+    Step("python", "readers", needs=("python build", "release build", "wasm build", "web build"), locks=("web_demo",), sets=LAND,
+         **tests_of_python(f"{PYTEST} -c python/pyproject.toml --rootdir . tests/readers")),
+    Step("web", "tests", needs=("release build", "web build"), sets=LAND, **npm("web_demo", "test")),
+    Step("wasm", "browsers", needs=("release build", "wasm build"), sets=LAND, **npm("wasm", "test:browser", "chrome")),
+    Step("wasm", "package", needs=("release build", "wasm build"), sets=LAND, **npm("wasm", "test:package")),
+    Step("sanitize", "build", "cmake --preset fuzz && cmake --build build/fuzz", locks=BUSY, sets=LAND),
+    Step("sanitize", "tests", needs=("sanitize build",), locks=BUSY, sets=LAND,
+         **ctest("fuzz", "--label-exclude '^(all|once|page|processes)$'", "sanitize")),
+    Step("threads", "build", "cmake --preset tsan && cmake --build build/tsan --target native_tests", locks=BUSY, sets=LAND),
+    Step("threads", "tests", needs=("threads build",), locks=BUSY, sets=LAND,
+         **ctest("tsan", "--tests-regex '^native'", "threads")),
+    Step("fuzz", "smoke", f"scripts/fuzz --jobs {PROCESSORS} --runs 3000", needs=("sanitize build",), locks=BUSY, sets=LAND),
+    Step("lint", "tidy", "cmake --preset tidy && cmake --build build/tidy --target all espalier_no_encoder -- -k 0",
+         locks=BUSY, sets=LAND),
+    Step("release", "rest", needs=("release build",), locks=(*BUSY, "web_demo"), sets=ALL,
+         **ctest("release", "--label-regex '^all$'", "release-rest")),
+    Step("sanitize", "rest", needs=("sanitize build",), locks=BUSY, sets=ALL,
+         **ctest("fuzz", "--label-regex '^processes$'", "sanitize-rest")),
+    Step("fuzz", "long", f"scripts/fuzz --jobs {PROCESSORS} 60", needs=("sanitize build",), locks=BUSY, sets=ALL),
+    Step("threads", "rest", needs=("threads build",), locks=BUSY, sets=ALL,
+         **ctest("tsan", "--tests-regex '^property' --label-exclude '^all$'", "threads-rest",
+                 "cmake --build build/tsan --target roundtrip_test determinism_test delta_test map_test; ")),
+    Step("wasm", "firefox", needs=("release build", "wasm build"), sets=ALL, **npm("wasm", "test:browser", "firefox")),
+    Step("web", "firefox", needs=("release build", "web build"), sets=ALL, **npm("web_demo", "test:browser", "firefox")),
+    Step("wasm", "again", WASM_AGAIN, needs=("wasm build",), sets=ALL),
+    Step("python", "sanitized", needs=("python build",), sets=ALL, **tests_of_python("scripts/python --sanitize")),
     Step("valgrind", "unit", VALGRIND, needs=("release build",), sets=ALL),
     Step("checks", "mutants", "scripts/mutate-checks --corpus-only", needs=("release build",), locks=BUSY, sets=ALL),
     Step("edit", "library", UNIT_TESTS, locks=BUSY, sets=QUICK),

@@ -90,6 +90,7 @@ cmake --preset release
 cmake --build build/release --target unit_tests native_tests cli_tests corpus_test espalier
 for test in unit_tests native_tests cli_tests; do build/release/$test --no-intro; done
 build/release/corpus_test tests/corrupt
+ctest --test-dir build/release --output-on-failure --no-tests=error -R '^(layout.installed|scripts.runner)$'
 """
 
 # The Node tests of what changed, with the modules that are built already, or none at all.
@@ -111,7 +112,7 @@ STEPS = [
     Step("python", "build", "scripts/python --build", sets=LAND),
     Step("release", "tests", needs=("release build",), locks=BUSY, sets=LAND,
          **ctest("release", "--label-exclude '^(all|page)$'", "release")),
-    Step("web", "build", "cd web_demo && npm ci --no-audit --no-fund --silent && npm run --silent build",
+    Step("web", "build", "cd web_demo && npm ci --no-audit --no-fund --loglevel=error && npm run --silent build",
          needs=("wasm build",), locks=("web_demo",), sets=LAND),
     Step("web", "browsers", needs=("release build", "web build"), sets=LAND, **npm("web_demo", "test:browser", "chrome")),
     Step("python", "tests", needs=("python build",), sets=LAND, **tests_of_python(f"{PYTEST} --hypothesis-seed=$ESPALIER_SEED python")),

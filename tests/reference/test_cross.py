@@ -103,9 +103,9 @@ class GoodFiles(Folder):
         codecs = [row[4] for expected in self.expected.values()
                   for row in expected.file.index.chunks.rows]  # fmt: skip
         for codec in (reference.RAW, reference.ZSTD, reference.PLANES):
-            self.assertGreater(codecs.count(codec), 50, codec)
+            self.assertGreater(codecs.count(codec), 50 // PART, codec)
         for field in ("label", "axis_names", "block"):
-            self.assertGreater(sum(field in node for node in nodes), 50, field)
+            self.assertGreater(sum(field in node for node in nodes), 50 // PART, field)
 
     def test_verify(self):
         found = run_json("verify", *self.paths.values())["files"]
@@ -208,12 +208,12 @@ class WrongFiles(Folder):
             counts[expected] += 1
             with self.subTest(name=name):
                 self.assertEqual(says, expected, f"the library: {errors}; the page: {why}")
-        self.assertIn(counts["ok"], ok, counts)
+        self.assertIn(counts["ok"], range(ok.start // PART, max(ok.stop // PART, 1)), counts)
         self.assertGreater(counts[mostly], len(names) // 4, counts)
 
     def random_files(self, change, count, ok=range(1), compressed=False):
         files = {}
-        for seed in range(count):
+        for seed in range(0, count, PART):
             generator = random.Random(f"{change.__name__} {seed}")
             made = RandomTree(generator, compressed)
             tables = from_tree(made.tree, made.metadata)
@@ -253,7 +253,7 @@ class WrongFiles(Folder):
     def test_wrong_numbers_of_patched_files(self):
         good = [odd.tables() for odd in good_patches()] + [chain(4), chain(9)]
         files = {}
-        for seed in range(500):
+        for seed in range(0, 500, PART):
             generator = random.Random(f"patched {seed}")
             files[seed] = random_damage.wrong_number(generator, generator.choice(good))
         self.compare(files, range(20, 200))
@@ -261,7 +261,7 @@ class WrongFiles(Folder):
     def test_wrong_chunks(self):
         """Some are as good as others, such as a byte of a frame that nothing depends on."""
         files = {}
-        for seed in range(600):
+        for seed in range(0, 600, PART):
             generator = random.Random(f"chunk {seed}")
             made = RandomTree(generator, compressible=True)
             files[seed] = random_damage.wrong_chunk(generator, from_tree(made.tree))

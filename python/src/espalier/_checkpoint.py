@@ -91,9 +91,19 @@ def find_path(file: Checkpoint, node: int, path: str) -> tuple[int, str]:
 
 
 def located(error: Unsupported, file: Checkpoint, path: str) -> BaseException:
-    """The same error with a path below this one, if the error knows how to find it."""
-    locate = getattr(error, "located", None)
-    return error if locate is None else locate(file, path)
+    """The same error with the path of the first tensor below this one that it is of: arrays are made by those who do not know
+    theirs.
+    """
+    is_of = getattr(error, "is_of", None)
+    if is_of is None:
+        return error
+    from ._encode import at_path
+
+    for found, each in file.find("**"):
+        is_below = not path or found == path or found.startswith(f"{path}/")
+        if is_below and isinstance(each, Tensor) and is_of(each):
+            return at_path(error, found)
+    return error
 
 
 class _Handle:
@@ -218,9 +228,7 @@ class Tensor(_Handle):
     def jax(self, sharding: Any = None, *, check: Check = "hashes") -> Any:
         """The elements as a jax.Array, on a device or with a sharding, whose parts are then read one by one."""
         if hasattr(sharding, "device_set") and len(sharding.device_set) > 1:
-            from . import _jax
-
-            return _jax.read(self, sharding)
+            return _frameworks.adapter("jax").sharded(self, sharding)
         made = load_node(self._file, self._node, self.path, _checks(check), False, "jax")
         if sharding is None:
             return made
@@ -283,7 +291,7 @@ class Tensor(_Handle):
     def _repr_html_(self) -> str:
         from . import _html
 
-        return _html.of_tensor(self)
+        return _html.of_tensor(self._core, self._node, self.path, self.axis_names, self.hash)
 
 
 def _index(value: Any) -> int | None:
@@ -642,7 +650,7 @@ class Checkpoint:
     def _repr_html_(self) -> str:
         from . import _html
 
-        return _html.of_checkpoint(self)
+        return _html.of_checkpoint(self.name, self._open)
 
 
 def _reopen(path: str, options: dict[str, Any], digest: str | None) -> Checkpoint:

@@ -27,11 +27,6 @@ def rebuild(template: Any, content: Any) -> Any:
     return NotImplemented if found is None else _jax.rebuilt(found, content)
 
 
-def is_shared(value: Any) -> bool:
-    """Whether it marks a place that eqx.nn.Shared fills from another one. It has no data."""
-    return type(value).__module__.startswith("equinox.nn.") and type(value).__name__ == "SharedNode"
-
-
 def _state(value: Any) -> _jax.PyNode | None:
     """An eqx.nn.State, with the markers of its parts as keys where these are text: JAX has positions."""
     import equinox as eqx

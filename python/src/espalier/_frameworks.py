@@ -9,15 +9,25 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from ._errors import EspalierError
 from ._tree import STRING, Parts
 
-if TYPE_CHECKING:
-    from ._checkpoint import Tensor
-
 Framework = Literal["numpy", "torch", "jax"]
+
+
+class Stored(Protocol):
+    """A tensor in a file, as far as adapters know it: the package's Tensor."""
+
+    @property
+    def dtype(self) -> str: ...
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    def __getitem__(self, index: Any) -> Any:
+        """The elements at slices, as an array of numpy."""
 
 
 class Leaf(NamedTuple):
@@ -34,7 +44,7 @@ class Leaf(NamedTuple):
     """Makes the template's value of such an array."""
     kind: Hashable = None
     """Leaves of one kind are given one object for a tensor that is at both places; those of None each its own."""
-    read: Callable[[Tensor], Any] | None = None
+    read: Callable[[Stored], Any] | None = None
     """Makes the template's value of the tensor in the file, instead: by slices, for a part of it."""
 
 
@@ -75,6 +85,11 @@ class Adapter(Values, Protocol):
 
     def cast(self, found: str, wanted: str) -> Callable[[Any], Any] | None:
         """What converts arrays from one dtype to another; None if the framework has not both."""
+
+    def sharded(self, stored: Stored, sharding: Any) -> Any:
+        """An array over several devices: reads the parts for this process's, each part once. TypeError if the framework has
+        no such arrays.
+        """
 
     def placeholder(self, dtype: str, shape: tuple[int, ...]) -> Any:
         """The framework's array without data; NotImplemented if it has none of such elements."""

@@ -11,7 +11,6 @@ from ._visible import visible
 
 if TYPE_CHECKING:
     from . import _core
-    from ._checkpoint import Checkpoint, Tensor
 
 _NODES = 1000
 # Levels that are shown: the page of a file with more would be hard on a browser, which nests elements.
@@ -113,16 +112,16 @@ def of_node(file: _core.File, node: int, title: str) -> str:
     return f"<details open>{summary}{_nodes(file, node)}</details>"
 
 
-def of_tensor(tensor: Tensor) -> str:
-    names = f", axes {text(', '.join(tensor.axis_names))}" if tensor.axis_names else ""
-    hashed = f", hash {tensor.hash}" if tensor.hash else ""
-    shown = of_node(tensor._core, tensor._node, f"<b>{text(tensor.path or '(root)')}</b>")
+def of_tensor(file: _core.File, node: int, path: str, axis_names: tuple[str, ...], hash: str | None) -> str:
+    names = f", axes {text(', '.join(axis_names))}" if axis_names else ""
+    hashed = f", hash {hash}" if hash else ""
+    shown = of_node(file, node, f"<b>{text(path or '(root)')}</b>")
     return shown.removesuffix("</div>") + f"{names}{hashed}</div>"
 
 
-def of_checkpoint(checkpoint: Checkpoint) -> str:
-    title = f"<b>{text(checkpoint.name)}</b>"
-    file = checkpoint._open
+def of_checkpoint(name: str, file: _core.File | None) -> str:
+    """`file` is None of a checkpoint that is closed."""
+    title = f"<b>{text(name)}</b>"
     if file is None:
         return f"<div>{title}: closed</div>"
     digest = f"<div>digest {file.digest}</div>" if file.digest else ""

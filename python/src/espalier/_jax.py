@@ -6,15 +6,12 @@ import dataclasses
 import functools
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from . import _registry
 from ._errors import EspalierError, Unsupported
-from ._frameworks import Leaf, Own
+from ._frameworks import Leaf, Own, Stored
 from ._tree import DICT, DTYPE_NUMBERS, PLACEHOLDER, RECORD, TENSOR, TUPLE, Parts, TensorParts, public_name
-
-if TYPE_CHECKING:
-    from ._checkpoint import Checkpoint, Tensor
 
 # The label of typed PRNG keys goes on with the name of their implementation.
 _KEY = "jax.random.key/"
@@ -89,20 +86,12 @@ class Unfit(Unsupported):
     def __reduce__(self) -> tuple[object, ...]:
         return Unsupported, (str(self), self.code, self.path, self.offset)
 
-    def located(self, checkpoint: Checkpoint, below: str) -> BaseException:
-        """The same error with the path of the first such tensor: arrays are made by those who do not know theirs."""
-        from ._checkpoint import Tensor
-        from ._encode import at_path
-
-        for path, each in checkpoint.find("**"):
-            is_below = not below or path == below or path.startswith(f"{below}/")
-            if is_below and isinstance(each, Tensor) and (each.dtype, each.shape) == self._spec:
-                return at_path(self, path)
-        return self
+    def is_of(self, stored: Stored) -> bool:
+        """Whether it may be the tensor that JAX cannot have."""
+        return (stored.dtype, stored.shape) == self._spec
 
 
-def read(handle: Tensor, sharding: Any) -> Any:
-    """A file's tensor as an array with a sharding: reads the parts for this process's devices, each part once."""
+def sharded(stored: Stored, sharding: Any) -> Any:
     import jax
 
     from . import _dtypes
@@ -112,13 +101,13 @@ def read(handle: Tensor, sharding: Any) -> Any:
     def part(index: tuple[slice, ...]) -> Any:
         key = tuple((each.start, each.stop) for each in index)
         if key not in parts:
-            array = handle[index]
+            array = stored[index]
             array.flags.writeable = False
             parts[key] = array
         return parts[key]
 
-    made = jax.make_array_from_callback(handle.shape, sharding, part)
-    return _unnarrowed(made, _dtypes.numpy_dtype(handle.dtype))
+    made = jax.make_array_from_callback(stored.shape, sharding, part)
+    return _unnarrowed(made, _dtypes.numpy_dtype(stored.dtype))
 
 
 def placeholder(dtype: str, shape: tuple[int, ...]) -> Any:
@@ -174,7 +163,7 @@ def leaf(template: Any) -> Leaf | None:
         label=label,
         convert=convert,
         kind=("jax", sharding),
-        read=(lambda handle: read(handle, sharding)) if count > 1 and label is None else None,
+        read=(lambda stored: sharded(stored, sharding)) if count > 1 and label is None else None,
     )
 
 
@@ -393,10 +382,9 @@ def _disowned(child: Any) -> Any:
 
 def _is_code(value: Any) -> bool:
     """Whether a file has only the name of a value: a function, or what Equinox has in the place of a shared one."""
-    if "equinox" in sys.modules and type(value).__name__ == "SharedNode":
-        from ._equinox import is_shared
-
-        return is_shared(value)
+    # It marks a place that eqx.nn.Shared fills from another one, and has no data.
+    if type(value).__name__ == "SharedNode" and type(value).__module__.startswith("equinox.nn."):
+        return True
     if not callable(value) or dataclasses.is_dataclass(value) and not isinstance(value, type):
         return False
     return _registry.of_class(type(value)) is None and not hasattr(value, "state_dict") and node(value) is None

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ._errors import Unsupported
-from ._frameworks import Leaf
+from ._frameworks import Leaf, Stored
 from ._tree import DTYPE_NAMES, DTYPE_NUMBERS, PLACEHOLDER, STRING, TENSOR, TUPLE, Parts, TensorParts, public_name
 
 _TORCH = {
@@ -179,6 +179,10 @@ def pairs(array: Any, shape: tuple[int, ...]) -> Any:
         return None
     data = torch.from_numpy(array.copy()).reshape(*shape[:-1], shape[-1] // 2)
     return data.view(getattr(torch, _PAIRS))
+
+
+def sharded(stored: Stored, sharding: Any) -> Any:
+    raise TypeError("torch has no tensors over several devices; torch.distributed.tensor has")
 
 
 def placeholder(dtype: str, shape: tuple[int, ...]) -> Any:

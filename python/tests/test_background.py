@@ -214,18 +214,19 @@ def test_wrong_arguments(tmp_path):
 
 
 TRAINING = """
-import espalier, numpy as np, os, sys, threading, time
+import espalier, numpy as np, os, sys, time
 with espalier.Checkpointer(sys.argv[1], every=3, keep=2, sync=False) as ck:
     state, step = ck.restore(like={"w": np.zeros(100_000), "rng": [0] * 3, "losses": espalier.ANY})
     w = np.array(state["w"])
     losses = [] if step == 0 else state["losses"]
-    if len(sys.argv) > 2:
-        threading.Timer(float(sys.argv[2]), lambda: os.kill(os.getpid(), 9)).start()
+    end = step + int(sys.argv[2]) if len(sys.argv) > 2 else 0
     for step in range(step + 1, 61):
-        time.sleep(0.005)
         w = np.cos(w + step)
         losses.append(float(w[0]))
         ck.save(step, {"w": w, "rng": [step, step * 2, step * 3], "losses": losses})
+        if step == end:  # at any point of a save in the background
+            time.sleep(float(sys.argv[3]))
+            os.kill(os.getpid(), 9)
 print(w.tobytes().hex()[:64], len(losses))
 """
 
@@ -234,8 +235,7 @@ def test_a_training_that_is_killed_goes_on(tmp_path):
     expected = run(TRAINING, tmp_path / "whole", check=True).stdout
     chance = random.Random(7)
     for _ in range(5):
-        # Too early for the end: each step takes at least 5 ms.
-        killed = run(TRAINING, tmp_path / "killed", chance.random() * 0.06)
+        killed = run(TRAINING, tmp_path / "killed", chance.randrange(1, 12), chance.random() * 0.002)
         assert killed.returncode == -signal.SIGKILL
     done = run(TRAINING, tmp_path / "killed")
     assert (done.stdout, done.stderr) == (expected, "")

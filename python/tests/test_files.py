@@ -326,17 +326,23 @@ def test_ctrl_c_leaves_the_old_file(file, handled_interrupts):
     espalier.save(file, 1)
     before = file.read_bytes()
     state = {"a": np.random.default_rng(1).standard_normal(1 << 25)}
-    timer = threading.Timer(0.1, _thread.interrupt_main)
-    timer.start()
+
+    def interrupt():
+        while len(os.listdir(file.parent)) < 2:  # until there is its temporary file
+            time.sleep(0.001)
+        _thread.interrupt_main()
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
     with pytest.raises(KeyboardInterrupt):
         espalier.save(file, state, compression=9, threads=1)
-    timer.join()
+    thread.join()
     assert file.read_bytes() == before and os.listdir(file.parent) == [file.name]
 
 
 def test_other_threads_run_during_a_save(file):
     array = np.random.default_rng(1).standard_normal(1 << 22)
-    count = 0
+    has_seen_it = False
     done = threading.Event()
 
     def saving():
@@ -346,10 +352,11 @@ def test_other_threads_run_during_a_save(file):
     thread = threading.Thread(target=saving)
     thread.start()
     while not done.is_set():
-        count += 1
+        # The temporary file is there only during the call.
+        has_seen_it = has_seen_it or os.listdir(file.parent) not in ([], [file.name])
         time.sleep(0.001)
     thread.join()
-    assert count > 20
+    assert has_seen_it
 
 
 def test_many_threads_share_a_checkpoint(saved):

@@ -3,7 +3,6 @@
 import fractions
 import subprocess
 import sys
-import time
 import zipfile
 
 import espalier
@@ -40,12 +39,11 @@ print(espalier.load_bytes(espalier.save_bytes(espalier.Labelled("numpy.dtype", "
 
 
 def test_a_label_of_a_fraction_takes_no_text(file):
-    start = time.monotonic()
+    # Its power of ten would take long, too.
     assert labelled("fractions.Fraction", ("1e3000000",), file) == ("1e3000000",)
     assert labelled("fractions.Fraction", (1, "2"), file) == (1, "2")
     assert labelled("fractions.Fraction", (1, 2), file) == fractions.Fraction(1, 2)
     assert labelled("range", ("1", 2, 3), file) == ("1", 2, 3)
-    assert time.monotonic() - start < 30
 
 
 def test_a_deque_that_would_lose_elements_stays_a_list(file):

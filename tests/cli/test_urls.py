@@ -321,12 +321,12 @@ class Misbehaviour(Urls):
             server = self.serving(OddServer(self.samples))
             out = [str(self.folder / "out.espalier")] if command == ["convert"] else []
             process = subprocess.Popen([ESPALIER, *command, server.url("large.espalier", "stalls"), *out],
-                                       env=self.environment(ESPALIER_HTTP_TIMEOUT="60"), stderr=subprocess.PIPE)
+                                       env=self.environment(ESPALIER_HTTP_TIMEOUT="3600"), stderr=subprocess.PIPE)
             while len(server.requests) < 2:
                 self.assertIsNone(process.poll())
                 time.sleep(0.02)
             process.send_signal(signal.SIGINT)
-            _, stderr = process.communicate(timeout=30)
+            _, stderr = process.communicate(timeout=120)
             self.assertEqual((process.returncode, stderr), (expect, b""))
             self.assertEqual(os.listdir(self.folder), [])
 

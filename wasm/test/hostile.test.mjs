@@ -87,25 +87,39 @@ for (const [name, opening] of OPENERS) {
   })
 
   test(`${name}: closing while much is under way`, async () => {
-    const source = countingSource(golden('chunks'), () => new Promise((resolve) => setTimeout(resolve, 5)))
+    let [asked, isHeld, letGo, hold] = [0, false]
+    const gone = new Promise((resolve) => (letGo = resolve))
+    const held = new Promise((resolve) => (hold = resolve))
+    const source = countingSource(golden('chunks'), () => {
+      asked++
+      if (!isHeld) return undefined
+      hold()
+      return gone
+    })
     const checkpoint = await opening(source, { cache: false, maxRequestBytes: 100_000 })
     const found = checkpoint.get('large').tensor
+    isHeld = true
     const running = [
       found.read(), found.readInto(new Uint8Array(found.byteLength)), found.withView(() => 0), found.stats(), found.verify(), checkpoint.verify(),
     ].map((operation) => assert.rejects(operation, coded('invalid_argument')))
-    await new Promise((resolve) => setTimeout(resolve, 20))
-    await checkpoint.close()
+    await held
+    const closing = checkpoint.close()
+    letGo()
+    await closing
     await checkpoint.close()
     await Promise.all(running)
+    const before = asked
     for (const operation of [() => found.read(), () => found.stats(), () => found.verify(), () => found.withView(() => 0), () => checkpoint.verify()]) {
       await assert.rejects(operation(), coded('invalid_argument'))
     }
     for (const operation of [() => checkpoint.get('large'), () => checkpoint.find(), () => checkpoint.root.path, () => checkpoint.root.value, () => checkpoint.toObject()]) {
       assert.throws(operation, coded('invalid_argument'))
     }
-    const asked = source.reads.length
-    await new Promise((resolve) => setTimeout(resolve, 20))
-    assert.equal(source.reads.length, asked)
+    // Others come and go meanwhile.
+    const other = await opening(golden('chunks'))
+    await other.get('large').tensor.read()
+    await other.close()
+    assert.equal(asked, before)
   })
 }
 
@@ -208,7 +222,7 @@ test('keys, paths and patterns that make no sense', async () => {
   assert.equal(checkpoint.get(`nested${'/a'.repeat(251)}`), undefined)
   assert.equal(checkpoint.get(`${'a/'.repeat(1e5)}a`), undefined)
   assert.equal(checkpoint.get('x'.repeat(1e7)), undefined)
-  const begin = performance.now()
+  // Backtracking would outlast the universe.
   const hostile = [
     '*'.repeat(10_000), '*a'.repeat(5000), '**/'.repeat(10_000) + 'a', '{'.repeat(10_000), '{a,'.repeat(5000) + '}'.repeat(5000),
     '['.repeat(10_000), 'x'.repeat(1e7), `${'**/a/'.repeat(30)}b`, `${'a*'.repeat(2000)}b`, '{a,b}'.repeat(800), `${'{a*,*a}'.repeat(500)}b`,
@@ -223,7 +237,6 @@ test('keys, paths and patterns that make no sense', async () => {
   }
   assert.throws(() => checkpoint.find('\ud800'), coded('invalid_pattern'))
   assert.equal(checkpoint.find(Array(300).fill('**/*a*b*')).length, 0)
-  assert.ok(performance.now() - begin < 10_000, `${performance.now() - begin} ms`)
   assert.equal(checkpoint.find('wide/*').length, 3000)
 })
 
@@ -289,12 +302,10 @@ test('tensors that nobody can hold are refused before anything is fetched', asyn
     const checkpoint = await open(source)
     const big = checkpoint.get('big').tensor
     source.fetched = 0
-    const begin = performance.now()
     for (const operation of [() => big.read(), () => big.withView(() => 0), () => big.read({ slice: [[1, null]] })]) {
       await assert.rejects(operation(), coded('out_of_memory'))
     }
     await assert.rejects(big.readInto(new Uint8Array(1)), coded('invalid_argument'))
-    assert.ok(performance.now() - begin < 5000, `${performance.now() - begin} ms for 2^${power}`)
     assert.equal(source.fetched, 0)
     // And all else goes on.
     assert.deepEqual((await big.read({ slice: [[bytes - 5, bytes]] })).data, placed(bytes - 5, 5))

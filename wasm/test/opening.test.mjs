@@ -19,26 +19,21 @@ async function serve(handle) {
   return `http://127.0.0.1:${server.address().port}/core.wasm`
 }
 
-function aborting() {
-  const controller = new AbortController()
-  setTimeout(() => controller.abort(reason), 20)
-  return controller.signal
-}
-
 test('an abort ends an opening of which the core does not come', { timeout: 5000 }, async () => {
   let closed = 0
   let asked = 0
   let isSlow = true
-  const first = new AbortController()
+  const [first, second] = [new AbortController(), new AbortController()]
   const core = await serve((request, response) => {
-    if (++asked === 1) first.abort(reason)
+    // By then, all who wait for the answer do so.
+    [first, second][asked++]?.abort(reason)
     response.on('close', () => (closed += 1))
     if (!isSlow) response.end(readFileSync(new URL('../dist/core.wasm', import.meta.url)))
   })
   await assert.rejects(open(bytes, { core, signal: first.signal }), reason)
   // Two who wait share it, and one who goes leaves it to the other.
   const patient = open(bytes, { core })
-  await assert.rejects(open(bytes, { core, signal: aborting() }), reason)
+  await assert.rejects(open(bytes, { core, signal: second.signal }), reason)
   while (asked < 2 || closed < 1) await new Promise((resolve) => setTimeout(resolve, 10))
   assert.deepEqual([asked, closed], [2, 1])
   isSlow = false
@@ -49,8 +44,10 @@ test('an abort ends an opening of which the core does not come', { timeout: 5000
 
 test('an abort ends an opening of which the worker does not answer', { timeout: 5000 }, async () => {
   let isTerminated = false
-  const worker = { postMessage() {}, on() {}, terminate: () => (isTerminated = true) }
-  await assert.rejects(open(bytes, { worker, signal: aborting() }), reason)
+  const controller = new AbortController()
+  // It is asked, and says nothing.
+  const worker = { postMessage: () => setImmediate(() => controller.abort(reason)), on() {}, terminate: () => (isTerminated = true) }
+  await assert.rejects(open(bytes, { worker, signal: controller.signal }), reason)
   assert.ok(isTerminated)
 })
 
@@ -92,7 +89,8 @@ test('closing the source neither hides nor delays why opening failed', { timeout
   for (const close of closes) {
     await assert.rejects(open({ size: () => Promise.reject(reason), read: () => bytes, close }), reason)
   }
-  await new Promise((resolve) => setTimeout(resolve, 10))
+  // A rejection that nobody handles is told before the next turn.
+  await new Promise(setImmediate)
 })
 
 test('a core that is something else is called so', async () => {

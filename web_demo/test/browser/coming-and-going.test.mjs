@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { before, test } from 'node:test'
-import { choose, drop, inEachBrowser, press, rows, said, tree } from './support/page.mjs'
+import { choose, drop, inEachBrowser, press, redrawn, rows, said, tree } from './support/page.mjs'
 import { testFiles } from './support/site.mjs'
 
 const digits = 'tests/data/digits/digits.safetensors'
@@ -230,7 +230,17 @@ inEachBrowser((kind, browser) => {
       await page.waitForFunction(() => !document.querySelector('.reopen'))
       await visit('fifth')
       await page.waitForSelector('.welcome')
-      await new Promise((resolve) => setTimeout(resolve, 300))
+      // The page has asked its database before, and shows what it has at once.
+      assert.equal(await page.evaluate(() => new Promise((resolve) => {
+        indexedDB.open('espalier').onsuccess = ({ target: { result: database } }) => {
+          const [store] = database.objectStoreNames
+          database.transaction(store, 'readwrite').objectStore(store).count().onsuccess = ({ target }) => {
+            database.close()
+            resolve(target.result)
+          }
+        }
+      })), 0)
+      await redrawn(page)
       assert.equal(await page.$('.reopen'), null)
       assert.deepEqual(page.faults, [])
       await page.close()

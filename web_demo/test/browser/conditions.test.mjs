@@ -3,8 +3,6 @@ import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { setTimeout } from 'node:timers/promises'
-import { isDeepStrictEqual } from 'node:util'
 import { write } from 'espalier'
 import { choose, drop, inEachBrowser, press, rows, said, tree } from './support/page.mjs'
 import { built, Site, testFiles } from './support/site.mjs'
@@ -22,17 +20,6 @@ async function eachPane(page, look) {
     await press(page, name)
     await page.waitForSelector(what)
     await look(name)
-  }
-}
-
-/** Waits until `look` gives `expected`; fails with what it gives after 30 seconds. */
-async function eventually(look, expected) {
-  const end = Date.now() + 30_000
-  for (;;) {
-    const seen = await look()
-    if (isDeepStrictEqual(seen, expected)) return
-    if (Date.now() > end) assert.deepEqual(seen, expected)
-    await setTimeout(100)
   }
 }
 
@@ -82,10 +69,8 @@ inEachBrowser((kind, browser) => {
     await tree(page)
     // All parts of the page and of the library come by themselves, but for workers and key maps.
     const awaited = readdirSync(join(built, 'assets')).filter((name) => /\.(js|css|wasm)$/.test(name) && !/^(worker|writer|core-map)-/.test(name))
-    await eventually(() => page.evaluate((names) => {
-      const entries = performance.getEntriesByType('resource')
-      return names.filter((name) => !entries.some((entry) => entry.name.endsWith(`/${name}`) && entry.responseEnd > 0))
-    }, awaited), [])
+    const isThere = (name) => page.waitForFunction((name) => performance.getEntriesByType('resource').some((entry) => entry.name.endsWith(`/${name}`) && entry.responseEnd > 0), {}, name)
+    await Promise.all(awaited.map((name) => isThere(name).catch(({ message }) => assert.fail(`${name} does not come: ${message}`))))
     await site.stop()
     await drop(page, [golden('compressed')])
     await said(page, '.files .is-current', /compressed/)

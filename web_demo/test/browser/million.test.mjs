@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
 import { write } from 'espalier'
-import { focused, inEachBrowser, said, tree } from './support/page.mjs'
+import { focused, inEachBrowser, redrawn, said, tree } from './support/page.mjs'
 
 const COUNT = 1_000_000
 const ROW = 28
@@ -22,11 +22,10 @@ inEachBrowser((kind, browser) => {
         .filter((row) => row.getBoundingClientRect().top < box.bottom && row.getBoundingClientRect().bottom > box.top + 28)
         .map((row) => Number(row.getAttribute('aria-rowindex'))).sort((a, b) => a - b)
     })
-    const scroll = (part) => page.evaluate((part) => new Promise((resolve) => {
-      const grid = document.querySelector('.grid')
-      grid.scrollTop = (grid.scrollHeight - grid.clientHeight) * part
-      requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(resolve)))
-    }), part)
+    const scroll = async (part) => {
+      await page.$eval('.grid', (grid, part) => { grid.scrollTop = (grid.scrollHeight - grid.clientHeight) * part }, part)
+      await redrawn(page)
+    }
     assert.equal((await inView()).at(-1), COUNT + 3)
     for (const part of [0.5, 0, 1, 0.123]) {
       await scroll(part)
@@ -42,9 +41,10 @@ inEachBrowser((kind, browser) => {
     const box = await grid.boundingBox()
     await page.mouse.move(box.x + 50, box.y + 100)
     const first = (await inView())[0]
+    await page.evaluate(() => { window.scrolled = new Promise((resolve) => document.querySelector('.grid').addEventListener('scrollend', resolve, { once: true })) })
     await page.mouse.wheel({ deltaY: 10 * ROW })
-    await page.waitForFunction((first) => ![...document.querySelectorAll('[aria-level]')].some((row) => row.getAttribute('aria-rowindex') === String(first)) || document.querySelector('.grid').scrollTop > 0, {}, first)
-    await new Promise((resolve) => setTimeout(resolve, 500))
+    await page.evaluate(() => window.scrolled)
+    await redrawn(page)
     assert.ok(Math.abs((await inView())[0] - first - 10) <= 1)
     await page.evaluate(() => document.querySelector('[role=row][tabindex="0"]').focus())
     await page.keyboard.press('Home')

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { write } from 'espalier'
-import { inEachBrowser, press, said, setControl, setTheme, tree, violations } from './support/page.mjs'
+import { ask, inEachBrowser, press, said, setControl, setTheme, tree, violations } from './support/page.mjs'
 import { built } from './support/site.mjs'
 
 const weights = (step) => Float32Array.from({ length: 400 }, (_, i) => Math.sin(i) * (1 + step / 100))
@@ -72,14 +72,43 @@ inEachBrowser((kind, browser) => {
     }
     await add(1)
     await add(2)
-    const page = await browser.visit('#run=growing/files.json')
+    const looks = () => browser.site.requests.filter((path) => path === '/growing/files.json').length
+    const page = await browser.visit('#files')
+    // Waits of a second and more end when the test says so.
+    await page.evaluateOnNewDocument(() => {
+      const { setTimeout, clearTimeout } = window
+      const waiting = new Map()
+      let last = 0
+      window.setTimeout = (act, milliseconds, ...rest) => {
+        if (!(milliseconds >= 1000)) return setTimeout(act, milliseconds, ...rest)
+        waiting.set(--last, act)
+        return last
+      }
+      window.clearTimeout = (id) => void (waiting.delete(id) || clearTimeout(id))
+      window.waiting = waiting
+    })
+    await page.goto(browser.site.url('/?held#run=growing/files.json'))
+    const isWaiting = (count) => page.waitForFunction((count) => window.waiting.size === count, {}, count)
+    const passTime = async () => {
+      await isWaiting(1)
+      await page.evaluate(() => {
+        const acts = [...window.waiting.values()]
+        window.waiting.clear()
+        for (const act of acts) act()
+      })
+    }
     await read(page, 2)
     await add(10)
+    await passTime()
     await read(page, 3)
     await said(page, '.run-step output', /^10$/)
-    await press(page, 'Pause watching')
+    await isWaiting(1)
     await add(11)
-    await new Promise((resolve) => setTimeout(resolve, 4000))
+    await press(page, 'Pause watching')
+    await isWaiting(0)
+    const before = looks()
+    await ask(page)
+    assert.equal(looks(), before)
     await said(page, '.run-bar', /3 of 3/)
     await press(page, 'Watch for new files')
     await read(page, 4)
@@ -87,6 +116,7 @@ inEachBrowser((kind, browser) => {
     browser.site.made.set('/growing/step-12.espalier', Buffer.from('nothing'))
     list.push({ name: 'step-12.espalier', url: 'step-12.espalier', size: 7 })
     browser.site.made.set('/growing/files.json', Buffer.from(JSON.stringify(list)))
+    await passTime()
     await said(page, '.run-failed', /1 file cannot be read.*step-12\.espalier/)
     assert.deepEqual(page.faults, [])
     await page.close()

@@ -22,6 +22,8 @@ export class Site {
   requests = []
   /** Sent with every answer, as a Content-Security-Policy, so that workers have it too. */
   policy = undefined
+  /** Answers that a test gives itself, by path: functions of the response. */
+  made = new Map()
   #server
   #folder
 
@@ -51,6 +53,7 @@ export class Site {
   async #answer(request, response) {
     const { pathname } = new URL(request.url, 'http://site')
     this.requests.push(pathname)
+    if (this.made.has(pathname)) return this.made.get(pathname)(response)
     const path = join(this.#folder, normalize(decodeURIComponent(pathname)))
     const found = await stat(path).catch(() => undefined)
     if (!found?.isFile()) return void response.writeHead(404).end()

@@ -38,6 +38,16 @@ export function inEachBrowser(tests) {
   })
 }
 
+/** Lets the page ask its server for something, and get it: what it asked for or broke off before comes first. */
+export function ask(page) {
+  return page.evaluate(() => fetch('/example-run.json', { cache: 'no-store' }).then(async (response) => void (await response.text())))
+}
+
+/** Waits until the page has drawn itself again, twice: once for what has changed, and once for what came of that. */
+export function redrawn(page) {
+  return page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(resolve)))))
+}
+
 /** Waits for a tree to be shown. */
 export function tree(page) {
   return page.waitForSelector('[role=treegrid] [aria-level]')

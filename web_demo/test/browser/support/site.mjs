@@ -28,6 +28,8 @@ export class Site {
   requests = []
   /** Answers that a test gives itself, by path: bytes. */
   made = new Map()
+  /** Answers that the page broke off before their end. */
+  brokenOff = 0
   /** Whether ranges are answered. */
   hasRanges = true
   /** Awaited before a part of a file is sent: a test can make a file come slowly. */
@@ -56,6 +58,7 @@ export class Site {
   async #answer(request, response) {
     const { pathname } = new URL(request.url, 'http://site')
     const { range } = request.headers
+    response.on('close', () => response.writableFinished || this.brokenOff++)
     this.requests.push(range ? `${pathname} ${range}` : pathname)
     const wanted = pathname.endsWith('/') ? `${pathname}index.html` : decodeURIComponent(pathname)
     response.setHeader('content-type', TYPES[extname(wanted)] ?? 'application/octet-stream')

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import time
 import xml.etree.ElementTree
@@ -135,6 +136,9 @@ def selected(steps, wanted):
 def run(steps, logs):
     """Runs each step after the steps it needs. Returns the results in the order in which the steps ended."""
     logs.mkdir(parents=True, exist_ok=True)
+    # A program that a shell started in the background ignores Ctrl-C, and so would the tests that are about it.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     begun = time.monotonic()
     waiting, running, results = list(steps), {}, {}
 

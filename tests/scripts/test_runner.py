@@ -3,6 +3,7 @@ import contextlib
 import io
 import json
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -44,6 +45,13 @@ class Runner(unittest.TestCase):
         # Where it happened, and at the end.
         self.assertEqual(printed.count("FAILED: a tests: y z\n    that alone: again 'y z'\n"), 2, printed)
         self.assertEqual(printed.count("FAILED: b tests\n    that alone: scripts/test 'b tests'\n"), 2, printed)
+
+    def test_ctrl_c_reaches_tests_that_run_in_the_background(self):
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        self.addCleanup(signal.signal, signal.SIGINT, before)
+        waits = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+        _, printed, _ = self.run_steps(Step("a", "tests", f"[ $({sys.executable} -c '{waits}') = True ]"))
+        self.assertEqual(printed.splitlines()[-1], "1 passed, 0 failed")
 
     def test_success_and_nothing_at_all(self):
         status, printed, _ = self.run_steps(Step("a", "build", "true"))

@@ -135,7 +135,7 @@ STEPS = [
     Step("threads", "build", "cmake --preset tsan && cmake --build build/tsan --target native_tests", locks=BUSY, sets=LAND),
     Step("threads", "tests", needs=("threads build",), locks=BUSY, sets=LAND,
          **ctest("tsan", "--tests-regex '^native'", "threads")),
-    Step("fuzz", "smoke", f"scripts/fuzz --jobs {PROCESSORS} --runs 3000", needs=("sanitize build",), locks=BUSY, sets=LAND),
+    Step("fuzz", "smoke", f"scripts/fuzz --jobs {PROCESSORS} --runs 15000", needs=("sanitize build",), locks=BUSY, sets=LAND),
     Step("lint", "tidy", "cmake --preset tidy && cmake --build build/tidy --target all espalier_no_encoder -- -k 0",
          locks=BUSY, sets=LAND),
     Step("release", "rest", needs=("release build",), locks=(*BUSY, "web_demo"), sets=ALL,

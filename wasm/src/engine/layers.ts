@@ -1,6 +1,6 @@
 // Fetches chunks that are stored as patches of others, each with its bases.
 import type { ByteRange } from '../fetch/plan.js'
-import type { RangeSource } from './run.js'
+import type { RangeSource } from './range-source.js'
 
 /** A chunk's bytes, and those of its bases if it is a patch. */
 export interface LayeredRange extends ByteRange {

@@ -3,19 +3,10 @@ import type { ByteRange } from '../fetch/plan.js'
 import type { Run } from '../fetch/range-reader.js'
 import type { Stored } from './engine.js'
 import { readLayers, type LayeredRange } from './layers.js'
+import type { RangeSource } from './range-source.js'
 
 /** Called now and then with the processed bytes of the file, and the bytes in total. */
 export type OnProgress = (progress: { readonly loaded: number; readonly total: number }) => void
-
-/** Yields ranges of a file as they arrive, like a RangeReader. */
-export interface RangeSource {
-  read(
-    ranges: readonly ByteRange[],
-    options: { readonly signal?: AbortSignal | undefined; readonly inOrder?: boolean | undefined },
-  ): AsyncIterable<{ readonly index: number; readonly bytes: Uint8Array }>
-  /** See RangeReader.runs(). */
-  runs?(ranges: readonly ByteRange[], options: { readonly signal?: AbortSignal | undefined }): AsyncIterable<Run> | undefined
-}
 
 /** Options of a long operation. */
 export interface RunOptions {

@@ -1,18 +1,9 @@
 // Accepts files dropped anywhere on the page.
 import { useEffect, useState } from 'preact/hooks'
 import { part } from '../ui/lazy'
-import type { Dropped } from './folders'
+import type { Drop, Dropped } from './dropped'
 
 const folders = part(() => import('./folders'))
-
-/** What a drop holds, taken while its event is handled: later, the browser has forgotten it. */
-export interface Drop {
-  /** The files that are dropped by themselves. */
-  readonly files: readonly File[]
-  readonly entries: readonly (FileSystemEntry | undefined)[]
-  /** Handles of the entries; not in all browsers. */
-  readonly handles: readonly (Promise<FileSystemHandle | null> | undefined)[]
-}
 
 function take({ items, files }: DataTransfer): Drop {
   const all = [...items].filter(({ kind }) => kind === 'file')

@@ -1,29 +1,10 @@
 // Files that were chosen or dropped together, also as folders.
-import type { Drop } from './drop-zone'
+import type { Drop, Dropped, Folder, PathFile } from './dropped'
 
 /** Files to open, and all files of their folder, which may belong to the same checkpoints. */
 export interface FileGroup {
   readonly inputs: readonly File[]
   readonly siblings: readonly File[]
-}
-
-/** A file in a folder, and its path below it: 'checkpoint-500/model.safetensors'. */
-export type PathFile = readonly [path: string, file: File]
-
-/** A folder of this machine. */
-export interface Folder {
-  readonly name: string
-  readonly files: readonly PathFile[]
-  /** Where the page may look again for new files; not in all browsers. */
-  readonly handle?: FileSystemDirectoryHandle | undefined
-}
-
-/** What was dropped. */
-export interface Dropped {
-  readonly files: readonly File[]
-  /** The handles of these files, to remember them; not in all browsers. */
-  readonly handles: readonly FileSystemHandle[]
-  readonly folders: readonly Folder[]
 }
 
 /** Files of which a checkpoint is opened. The others of a folder are its parts, or no checkpoints. */

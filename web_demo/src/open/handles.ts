@@ -1,5 +1,6 @@
 // Remembers local files and folders between visits, where browsers let a page do that: not in Firefox and Safari.
-import { folderOf, type Folder } from './folders'
+import type { Folder } from './dropped'
+import { folderOf } from './folders'
 
 /** What TypeScript's types of the page lack. */
 interface Handle extends FileSystemHandle {

@@ -2,7 +2,7 @@
 import { useRef, useState } from 'preact/hooks'
 import type { Input } from '../data/open-file'
 import { lazy, part } from '../ui/lazy'
-import type { Folder } from './folders'
+import type { Folder } from './dropped'
 import type { ServedFile } from './served-files'
 
 const handles = part(() => import('./handles'))

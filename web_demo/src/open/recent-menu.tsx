@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks'
 import { forgetAddresses, recentAddresses } from '../data/memory'
 import type { Input } from '../data/open-file'
 import { visible } from '../ui/visible'
-import type { Folder } from './folders'
+import type { Folder } from './dropped'
 import { Reopen } from './reopen'
 import type { ServedFile } from './served-files'
 

@@ -1,7 +1,8 @@
 // Opens local files and folders of earlier visits again.
 import { useEffect, useState } from 'preact/hooks'
 import { visible } from '../ui/visible'
-import { folderOf, type Folder } from './folders'
+import type { Folder } from './dropped'
+import { folderOf } from './folders'
 import { forgetHandles, mayRead, remembered, rememberHandles, type Remembered } from './handles'
 
 interface ReopenProps {

@@ -2,7 +2,7 @@
 import type { Input } from '../data/open-file'
 import { formatBytes } from '../ui/format'
 import { visible } from '../ui/visible'
-import type { Folder } from './folders'
+import type { Folder } from './dropped'
 import { Reopen } from './reopen'
 import type { ServedFile } from './served-files'
 

@@ -1,5 +1,5 @@
 // Where the checkpoints of a run are: a list that a server keeps, or a folder of this machine.
-import type { Folder, PathFile } from '../open/folders'
+import type { Folder, PathFile } from '../open/dropped'
 import { folderOf } from '../open/folders'
 import { servedFiles } from '../open/served-files'
 import { isRun, seriesAmong, type RunFile } from './series'

@@ -1,18 +1,34 @@
 // How the tree shows a checkpoint: chains of single children in one row, and what an arranger sorts and folds.
 import type { Work } from '../data/slices'
-import type { Arranger, Run } from './arranger'
-import type { Outline } from './outline'
+import type { Order } from './order'
+import { LARGE, type Outline } from './outline'
 import type { Items } from './rows'
 
-/** Larger containers are searched neither for equal layers nor for chains, and are sorted in slices. */
-export const LARGE = 4096
+/** Layers of equal structure, shown as one row. */
+export interface Run {
+  readonly container: number
+  /** Its layers, by number. */
+  readonly members: Uint32Array
+}
+
+/** What sorts and folds: see arranger.ts, which is loaded when it is first used. */
+export interface Arranging {
+  order: Order
+  areRunsFolded: boolean
+  /** Their items are numbered after the nodes. */
+  readonly runs: readonly Run[]
+  children(item: number): ArrayLike<number> | undefined
+  position(container: number, item: number): number | undefined
+  runAround(node: number): number | undefined
+  arranging(item: number): Work<void> | undefined
+}
 
 /** Items are the numbers of nodes, and from `nodeCount` on those of runs. */
 export class Arrangement implements Items {
   readonly #outline: Outline
   readonly tops: readonly number[]
   /** Made when something is sorted or folded for the first time. */
-  arranger: Arranger | undefined
+  arranger: Arranging | undefined
   // Rows are made container by container.
   #last = { container: -1, first: 0 }
 

@@ -1,24 +1,17 @@
 // Folds runs of equal layers, and sorts siblings. Part of the tools that are loaded when they are first used.
 import { runNow, type Work } from '../data/slices'
-import { LARGE, type Arrangement } from './arrangement'
+import type { Arrangement, Arranging, Run } from './arrangement'
 import { equalRuns } from './equal-runs'
 import { naturalKey } from './natural'
 import { STORED, type Order } from './order'
-import type { Outline } from './outline'
+import { LARGE, type Outline } from './outline'
 import { sortedPositions } from './sort'
 
 /** Small containers whose children are kept. */
 const MOST_KEPT = 2000
 
-/** Layers of equal structure, shown as one row. */
-export interface Run {
-  readonly container: number
-  /** Its layers, by number. */
-  readonly members: Uint32Array
-}
-
 /** What differs from the order of the file. */
-export class Arranger {
+export class Arranger implements Arranging {
   readonly #outline: Outline
   readonly #arrangement: Arrangement
   /** Their items are numbered after the nodes. */

@@ -1,8 +1,8 @@
 // The nodes of a checkpoint by number, with their names and totals.
 import type { Checkpoint, DTypeTotals, Node, Totals } from 'espalier'
 
-/** Totals of containers with more tensors are kept. */
-const LARGE = 4096
+/** Larger containers are searched neither for equal layers nor for chains, are sorted in slices, and have their totals kept. */
+export const LARGE = 4096
 
 /** What the page asks of a checkpoint's tree. */
 export class Outline {

@@ -2,7 +2,7 @@
 import { useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from 'preact/hooks'
 import type { OpenFile } from '../data/open-file'
 import { runInTurns, type Work } from '../data/slices'
-import type { Arranger } from './arranger'
+import type { Arranging } from './arrangement'
 import { columnsOf, longestType } from './columns'
 import { FilterBar } from './filter-bar'
 import { useLinkedFilter } from './linked-filter'
@@ -134,7 +134,7 @@ export function TreePane({ file, selected, version, changeOf, onSelect, onNested
   }
 
   /** Changes how the tree is arranged. */
-  const rearrange = (change: (arranger: Arranger) => void): void => {
+  const rearrange = (change: (arranger: Arranging) => void): void => {
     interrupt()
     changing.current = loadTools().then(({ Arranger }) => {
       change((arrangement.arranger ??= new Arranger(outline, arrangement)))

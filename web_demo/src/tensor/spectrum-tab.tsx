@@ -1,6 +1,6 @@
 // The singular values of a matrix, when asked for.
 import type { Tensor } from 'espalier'
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { ChartDownloads } from '../ui/chart-downloads.js'
 import { shortNumber } from '../ui/chart-number.js'
 import { formatBytes, formatExact } from '../ui/format.js'
@@ -23,10 +23,11 @@ export function SpectrumTab({ tensor, view, isShown, onView }: { tensor: Tensor;
   const plane = useMemo(() => (isFlat ? flatPlane(layout) : matrixPlane(layout, view)), [key])
   const task = useTask<{ spectrum: Spectrum; key: string }>()
   const svg = useRef<SVGSVGElement>(null)
-  useEffect(() => {
+  // Before anybody can press the button: an effect that comes later would cancel what was just asked for.
+  useLayoutEffect(() => {
     if (!isShown) task.cancel()
   }, [isShown])
-  useEffect(() => task.cancel(), [key])
+  useLayoutEffect(() => task.cancel(), [key])
   const found = task.value?.key === key ? task.value.spectrum : undefined
   const size = `${formatExact(plane.rows)} × ${formatExact(plane.columns)}`
   const cost = formatBytes(plane.cost(rangeOf({ start: 0, count: plane.rows }), rangeOf({ start: 0, count: plane.columns })))

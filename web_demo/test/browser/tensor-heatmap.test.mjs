@@ -294,6 +294,23 @@ inEachBrowser((kind, browser) => {
     await page.close()
   })
 
+  test('a spectrum is computed, however soon it is asked for', async () => {
+    const page = await browser.visit('#url=conv.espalier&key=conv')
+    await tree(page)
+    await page.evaluate(() => {
+      new MutationObserver((_, observer) => {
+        const button = [...document.querySelectorAll('button')].find(({ textContent }) => textContent === 'Compute the spectrum')
+        if (!button) return
+        observer.disconnect()
+        button.click()
+      }).observe(document.body, { childList: true, subtree: true })
+    })
+    await press(page, 'Spectrum')
+    await page.waitForSelector('.tensor-spectrum svg')
+    assert.deepEqual(page.faults, [])
+    await page.close()
+  })
+
   test('charts are saved as SVG, PNG and CSV', async () => {
     const page = await browser.visit('#url=conv.espalier&key=conv')
     await tree(page)

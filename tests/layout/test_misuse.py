@@ -4,6 +4,7 @@ Usage: test_misuse.py SOURCE INCLUDE WORK COMPILER..., where INCLUDE has version
 "N passed, N failed".
 """
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -46,32 +47,43 @@ struct File : CheckpointFile {{
 File open();
 TensorView look();
 template <class T> void use(T&&) {{}}
-void test() {{ {} }}
+{}
 """
 
 failures = []
 passed = 0
 
 
-def compile_statement(statement):
+def compiled(statements):
+    """Compiles all of them at once, each on a line of its own. Returns the status, the numbers of their lines, and the errors."""
+    functions = [f"void test{i}() {{ {statement} }}" for i, statement in enumerate(statements)]
+    lines = FRAME.format("\n".join(functions)).splitlines()
     source = WORK / "misuse.cpp"
-    source.write_text(FRAME.format(statement))
-    return subprocess.run([*COMPILER, "-std=c++20", "-Wall", "-Werror", f"-I{SOURCE}/src", f"-I{SOURCE}/native", f"-I{INCLUDE}",
+    source.write_text("\n".join(lines) + "\n")
+    done = subprocess.run([*COMPILER, "-std=c++20", "-Wall", "-Werror", f"-I{SOURCE}/src", f"-I{SOURCE}/native", f"-I{INCLUDE}",
                            "-fsyntax-only", str(source)], capture_output=True, text=True)
+    return done.returncode, [lines.index(function) + 1 for function in functions], done.stderr
+
+
+def said_of(line, errors):
+    """The errors about a line. GCC begins a group of them with where it is, and Clang with the error, perhaps in a header."""
+    begin = r"^(?=\S+: In )" if ": In function" in errors else r"^(?=\S+: error: )"
+    return "".join(each for each in re.split(begin, errors, flags=re.M) if re.search(rf"misuse\.cpp:{line}:", each))
 
 
 def main():
     global passed
     WORK.mkdir(exist_ok=True)
-    for about, right, wrong, said in CASES:
-        compiled = compile_statement(right)
-        if compiled.returncode != 0:
-            failures.append(f"{about}: the right way does not compile:\n{compiled.stderr[:2000]}")
-        refused = compile_statement(wrong)
-        if refused.returncode == 0:
+    status, _, errors = compiled([right for _, right, _, _ in CASES])
+    if status != 0:
+        failures.append(f"a right way does not compile:\n{errors[:2000]}")
+    _, lines, errors = compiled([wrong for _, _, wrong, _ in CASES])
+    for (about, _, wrong, said), line in zip(CASES, lines):
+        found = said_of(line, errors)
+        if "error: " not in found:
             failures.append(f"{about}: {wrong} compiles")
-        elif said not in refused.stderr:
-            failures.append(f"{about}: refused for another reason:\n{refused.stderr[:2000]}")
+        elif said not in found:
+            failures.append(f"{about}: refused for another reason:\n{found[:2000]}")
         else:
             passed += 1
     for failure in failures:

@@ -1,7 +1,7 @@
 """Keeps each corpus of small test files as one archive in the repository. Usage: see scripts/corpora.
 
-Programs and tests find the files in a folder beside the archive, which git ignores. Whoever needs them calls unpack()
-first, or runs scripts/corpora: it does nothing if the folder is that of the archive.
+The files lie in a folder beside the archive, which git ignores. Call unpack() before you need them, or run scripts/corpora. It does
+nothing if the folder was made of that archive.
 """
 import argparse
 import hashlib
@@ -56,7 +56,7 @@ def contents(archive):
 
 
 def stamp_of(name):
-    """The file that says of which archive the folder was made: its hash."""
+    """The file with the hash of the archive that the folder was made of."""
     return FOLDERS[name].with_name(FOLDERS[name].name + ".unpacked")
 
 

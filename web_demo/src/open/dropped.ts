@@ -1,4 +1,4 @@
-// What is dropped on the page, or chosen as a folder.
+// Files and folders that are dropped on the page, or chosen.
 
 /** What a drop holds, taken while its event is handled: later, the browser has forgotten it. */
 export interface Drop {

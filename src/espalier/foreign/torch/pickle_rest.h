@@ -20,8 +20,8 @@ std::string describe_rest(ByteSpan rest);
 /// called before it failed, so that users do not try another program.
 void add_code(Error& error, const PickleGraph& graph);
 
-/// Whether joblib wrote the pickle of which this much could be run. It writes the bytes of arrays
-/// between the opcodes, behind an object of its own that says so.
+/// Whether joblib wrote the pickle that began like this. joblib puts an object of its own class
+/// before the bytes of each array, which are no opcodes.
 bool is_of_joblib(const PickleGraph& begun);
 inline constexpr std::string_view kJoblib =
     "joblib wrote this file, with arrays inside a pickle, and that is not read; save the arrays "

@@ -66,7 +66,9 @@ def tap(output, is_ok):
     totals = {name: int(count) for name, count in re.findall(r"^# (\w+) (\d+)$", output, re.M)}
     broken = sum(totals.get(name, 0) for name in ("fail", "cancelled", "skipped", "todo"))
     shown = "\n".join(re.findall(r"^ *not ok.*(?:\n.*){0,12}", output, re.M)[:8])
-    names = re.findall(r"^ *not ok \d+ - (.*)$", output, re.M)
+    # A group fails with its tests, and as a pattern it would stand for all of them.
+    failed = re.findall(r"^ *not ok \d+ - (.*)\n((?: +(?!ok|not ok|#).*\n)*)", output + "\n", re.M)
+    names = [name for name, details in failed if "failureType: 'subtestsFailed'" not in details]
     # Those of a file or a group are there, too, and begin further to the left.
     found = re.findall(r"^( *)(?:not )?ok \d+ - (.*)\n *---\n *duration_ms: ([\d.]+)", output, re.M)
     groups = {name for indent, name, _ in found if f"{indent}# Subtest: {name}\n{indent}    #" in output}

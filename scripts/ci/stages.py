@@ -46,8 +46,10 @@ def npm(folder, script, browsers=""):
     settings = f"ESPALIER='{ROOT}/build/release/espalier' ESPALIER_BROWSERS={browsers or 'chrome,firefox'}"
 
     def again(names):
-        names = "|".join(map(re.escape, names))
-        return f"cd {folder} && {settings} NODE_OPTIONS={shlex.quote('--test-name-pattern=' + names)} npm run {script}"
+        # The script of package.json, with a pattern: NODE_OPTIONS takes none.
+        command = json.loads((ROOT / folder / "package.json").read_text())["scripts"][script]
+        pattern = shlex.quote(f"--test-name-pattern=^({'|'.join(map(re.escape, names))})$")
+        return f"cd {folder} && {settings} npm exec -c {shlex.quote(command.replace('--test ', f'--test {pattern} ', 1))}"
 
     return {
         "command": f"cd {folder} && {settings} npm run --silent {script}",

@@ -100,6 +100,9 @@ class Runner(unittest.TestCase):
         nested = "# Subtest: group\n    # Subtest: inner\n    ok 1 - inner\n      ---\n      duration_ms: 1500.5\n      ...\n" \
                  "ok 1 - group\n  ---\n  duration_ms: 1600\n  ...\n# tests 1\n# fail 0\n"  # fmt: skip
         self.assertEqual(tap(nested, True).seconds, (("inner", 1.5005),))
+        broken = "    not ok 1 - inner\n      ---\n      failureType: 'testCodeFailure'\n      ...\n" \
+                 "not ok 1 - group\n  ---\n  failureType: 'subtestsFailed'\n  ...\n# tests 1\n# fail 1\n"  # fmt: skip
+        self.assertEqual(tap(broken, False).names, ("inner",))
         with tempfile.NamedTemporaryFile("w", suffix=".xml") as file:
             file.write('<testsuite><testcase name="a" status="run" time="2.5"/></testsuite>')
             file.flush()

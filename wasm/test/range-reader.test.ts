@@ -499,7 +499,7 @@ describe('Over HTTP', () => {
     await server.until(() => server.requests.length === 2)
     aborts[0]!.abort(new Error('enough'))
     await assert.rejects(reads[0]!, /enough/)
-    // What is still on its way comes at once, and the rest only if the connection stays.
+    // What the server has sent arrives now. More arrives only if the connection stays open.
     for (let i = 0; i < 5; i++) await new Promise<void>((resolve) => (arrive = resolve))
     assert.equal(server.closedEarly, 0)
     aborts[1]!.abort(new Error('enough'))

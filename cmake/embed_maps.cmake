@@ -10,7 +10,7 @@ endforeach()
 file(
   WRITE "${OUT}.new"
   "// Made of maps/*.json by cmake/embed_maps.cmake.
-#include \"espalier/map/known_maps.h\"
+#include \"espalier/key_map.h\"
 
 namespace espalier {
 namespace {

@@ -9,7 +9,8 @@
 #include "espalier/base/checked.h"
 #include "espalier/codec/hash.h"
 #include "espalier/foreign/any_opener.h"
-#include "espalier/read/walker.h"
+#include "espalier/format/file_set.h"
+#include "espalier/walker.h"
 
 namespace espalier::fuzz {
 namespace {

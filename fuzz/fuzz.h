@@ -10,10 +10,10 @@
 
 #include "support/random.h"
 
-#include "espalier/base/bytes.h"
-#include "espalier/base/error.h"
-#include "espalier/base/limits.h"
-#include "espalier/read/checkpoint.h"
+#include "espalier/bytes.h"
+#include "espalier/checkpoint.h"
+#include "espalier/error.h"
+#include "espalier/limits.h"
 
 /// The entry point that libFuzzer and the replay driver call. Returns 0.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);

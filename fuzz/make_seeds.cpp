@@ -18,11 +18,13 @@
 #include "support/random_tree.h"
 #include "support/temporary_folder.h"
 
+#include "espalier/base/little_endian.h"
+#include "espalier/checkpoint_file.h"
+#include "espalier/codec/compression_level.h"
 #include "espalier/codec/patch_encoder.h"
 #include "espalier/foreign/safetensors/writer.h"
 #include "espalier/format/header.h"
-#include "espalier/native/checkpoint_file.h"
-#include "espalier/native/save.h"
+#include "espalier/save.h"
 
 namespace espalier::fuzz {
 namespace {

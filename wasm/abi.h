@@ -38,7 +38,7 @@
 
 #include <cstdint>
 
-#include "espalier/base/bytes.h"
+#include "espalier/bytes.h"
 
 #ifdef __EMSCRIPTEN__
 #define ESPALIER_ABI extern "C" __attribute__((used, visibility("default")))

@@ -9,7 +9,8 @@
 #include "tree_handle.h"
 #include "verification.h"
 
-#include "espalier/foreign/checksum_plan.h"
+#include "espalier/foreign/zip/checksum_plan.h"
+#include "espalier/format/file_set.h"
 
 namespace espalier::abi {
 

@@ -10,8 +10,8 @@
 #include "abi.h"
 #include "tree_handle.h"
 
-#include "espalier/format/catalog.h"
-#include "espalier/format/tables.h"
+#include "espalier/detail/catalog.h"
+#include "espalier/format/owned_tables.h"
 
 namespace espalier::abi {
 

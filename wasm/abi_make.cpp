@@ -10,6 +10,7 @@
 #include "tree_handle.h"
 
 #include "espalier/format/file_maker.h"
+#include "espalier/format/file_set.h"
 
 namespace espalier::abi {
 namespace {

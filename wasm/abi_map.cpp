@@ -15,11 +15,10 @@
 
 #include "espalier/base/json_text.h"
 #include "espalier/base/json_tree.h"
+#include "espalier/key_map.h"
 #include "espalier/map/adapter.h"
-#include "espalier/map/key_map.h"
-#include "espalier/map/known_maps.h"
 #include "espalier/map/mapped_trees.h"
-#include "espalier/map/numbers.h"
+#include "espalier/map/plan.h"
 #include "espalier/map/target_maker.h"
 #include "espalier/read/to_value.h"
 #include "espalier/write/value_catalog.h"

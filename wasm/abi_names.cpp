@@ -7,9 +7,9 @@
 #include "abi.h"
 #include "failure.h"
 
-#include "espalier/base/error.h"
-#include "espalier/tree/dtype.h"
-#include "espalier/tree/kind.h"
+#include "espalier/dtype.h"
+#include "espalier/error.h"
+#include "espalier/kind.h"
 
 namespace espalier::abi {
 

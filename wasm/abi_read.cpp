@@ -8,6 +8,7 @@
 #include "task.h"
 #include "tree_handle.h"
 
+#include "espalier/codec/chunk_gate.h"
 #include "espalier/read/plan.h"
 
 namespace espalier::abi {

@@ -14,10 +14,14 @@
 #include "failure.h"
 #include "tree_handle.h"
 
+#include "espalier/checkpoint.h"
 #include "espalier/format/access.h"
+#include "espalier/format/file_set.h"
 #include "espalier/format/nest_names.h"
-#include "espalier/read/checkpoint.h"
+#include "espalier/notes.h"
+#include "espalier/pattern.h"
 #include "espalier/read/match.h"
+#include "espalier/read/pattern_stepper.h"
 #include "espalier/read/totals.h"
 
 namespace espalier::abi {

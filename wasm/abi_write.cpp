@@ -9,8 +9,9 @@
 #include "abi.h"
 #include "failure.h"
 
-#include "espalier/format/tables.h"
-#include "espalier/tree/value.h"
+#include "espalier/detail/catalog.h"
+#include "espalier/format/header.h"
+#include "espalier/value.h"
 #include "espalier/write/writer.h"
 
 namespace espalier::abi {

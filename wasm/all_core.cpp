@@ -5,6 +5,7 @@
 #include "opening_machine.h"
 
 #include "espalier/foreign/any_opener.h"
+#include "espalier/read/opening_machine.h"
 
 namespace espalier::abi {
 

@@ -7,8 +7,8 @@
 
 #include "abi.h"
 
-#include "espalier/base/bytes.h"
-#include "espalier/base/error.h"
+#include "espalier/bytes.h"
+#include "espalier/error.h"
 
 namespace espalier::abi {
 

@@ -9,6 +9,7 @@
 #include "espalier/foreign/msgpack/opener.h"
 #include "espalier/foreign/safetensors/opener.h"
 #include "espalier/read/opener.h"
+#include "espalier/read/opening_machine.h"
 
 namespace espalier {
 namespace {

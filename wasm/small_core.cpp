@@ -6,7 +6,9 @@
 #include "opening_machine.h"
 
 #include "espalier/format/nest_names.h"
+#include "espalier/format/owned_tables.h"
 #include "espalier/read/opener.h"
+#include "espalier/read/opening_machine.h"
 
 namespace espalier {
 

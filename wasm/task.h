@@ -12,7 +12,7 @@
 #include "abi.h"
 
 #include "espalier/codec/chunk_gate.h"
-#include "espalier/format/tables.h"
+#include "espalier/detail/catalog.h"
 #include "espalier/read/strided_copy.h"
 
 namespace espalier::abi {

@@ -11,6 +11,7 @@
 #include "espalier/foreign/torch/archive_reader.h"
 #include "espalier/foreign/torch/pickle_opener.h"
 #include "espalier/foreign/zip/opener.h"
+#include "espalier/read/opening_machine.h"
 
 namespace espalier {
 namespace {

@@ -14,9 +14,9 @@
 #include "abi.h"
 #include "failure.h"
 
-#include "espalier/base/extent.h"
+#include "espalier/bytes.h"
+#include "espalier/checkpoint.h"
 #include "espalier/format/access.h"
-#include "espalier/read/checkpoint.h"
 #include "espalier/read/totals.h"
 
 namespace espalier::abi {

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "espalier/base/bytes.h"
-#include "espalier/tree/dtype.h"
+#include "espalier/bytes.h"
+#include "espalier/dtype.h"
 
 namespace espalier::abi {
 

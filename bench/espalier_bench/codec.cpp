@@ -1,4 +1,6 @@
 // Times compression in memory: our codec, or zstd alone in the same chunks and with the same hash.
+#include "espalier/codec/codec.h"
+
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -8,12 +10,13 @@
 #include "report.h"
 #include <zstd.h>
 
+#include "espalier/checkpoint_file.h"
 #include "espalier/codec/chunk_decoder.h"
 #include "espalier/codec/chunk_encoder.h"
 #include "espalier/codec/hash.h"
 #include "espalier/format/element_layout.h"
-#include "espalier/native/checkpoint_file.h"
-#include "espalier/read/walker.h"
+#include "espalier/walker.h"
+#include "files/os/parallel.h"
 
 namespace espalier::bench {
 namespace {

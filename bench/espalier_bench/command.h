@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "espalier/base/error.h"
+#include "espalier/error.h"
 
 namespace espalier::bench {
 

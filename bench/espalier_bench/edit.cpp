@@ -6,8 +6,8 @@
 #include "report.h"
 #include "tensors.h"
 
-#include "espalier/native/checkpoint_file.h"
-#include "espalier/native/save.h"
+#include "espalier/checkpoint_file.h"
+#include "espalier/save.h"
 
 namespace espalier::bench {
 

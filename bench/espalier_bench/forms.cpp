@@ -7,11 +7,11 @@
 #include "support/chunk_forms.h"
 #include <zstd.h>
 
+#include "espalier/checkpoint_file.h"
 #include "espalier/codec/chunk_encoder.h"
 #include "espalier/format/element_layout.h"
-#include "espalier/native/checkpoint_file.h"
-#include "espalier/native/parallel.h"
-#include "espalier/read/walker.h"
+#include "espalier/walker.h"
+#include "files/os/parallel.h"
 
 namespace espalier::bench {
 namespace {

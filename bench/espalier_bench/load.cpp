@@ -17,10 +17,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "espalier/native/checkpoint_file.h"
-#include "espalier/native/save.h"
+#include "espalier/checkpoint_file.h"
 #include "espalier/read/plan.h"
-#include "espalier/read/walker.h"
+#include "espalier/save.h"
+#include "espalier/walker.h"
 
 namespace espalier::bench {
 namespace {

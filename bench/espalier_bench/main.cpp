@@ -18,10 +18,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "espalier/checkpoint_file.h"
 #include "espalier/codec/hash.h"
-#include "espalier/native/checkpoint_file.h"
-#include "espalier/native/save.h"
-#include "espalier/read/walker.h"
+#include "espalier/save.h"
+#include "espalier/walker.h"
+#include "files/os/parallel.h"
 
 namespace espalier::bench {
 namespace {

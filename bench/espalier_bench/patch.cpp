@@ -20,6 +20,7 @@
 #include <time.h>
 #include <zstd.h>
 
+#include "espalier/base/little_endian.h"
 #include "espalier/codec/chunk_decoder.h"
 #include "espalier/codec/hash.h"
 #include "espalier/codec/patch_encoder.h"

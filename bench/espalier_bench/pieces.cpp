@@ -8,7 +8,8 @@
 #include "command.h"
 #include "report.h"
 
-#include "espalier/map/key_map.h"
+#include "espalier/key_map.h"
+#include "espalier/map/key_map_parts.h"
 #include "espalier/map/plan.h"
 #include "espalier/map/target_recipe.h"
 

@@ -1,5 +1,5 @@
 // How long save_async() blocks its caller, beside memcpy of the same state.
-#include "espalier/native/save_async.h"
+#include "espalier/save_async.h"
 
 #include <cstring>
 #include <memory>

@@ -7,7 +7,8 @@
 #include "command.h"
 #include "report.h"
 
-#include "espalier/base/bytes.h"
+#include "espalier/base/little_endian.h"
+#include "espalier/bytes.h"
 #include "espalier/tree/statistics.h"
 
 namespace espalier::bench {

@@ -8,9 +8,12 @@
 #include "peak_growth.h"
 #include "report.h"
 
-#include "espalier/format/shape.h"
-#include "espalier/native/checkpoint_file.h"
+#include "espalier/checkpoint_file.h"
+#include "espalier/dtype.h"
+#include "espalier/format/foreign_parts.h"
+#include "espalier/format/owned_tables.h"
 #include "espalier/read/opening_machine.h"
+#include "files/open/machine_opening.h"
 
 namespace espalier::bench {
 namespace {
@@ -59,7 +62,7 @@ void transposed(const Options& options) {
   Samples read_ns;
   std::uint64_t bytes = 0, most_kib = 0;
   for (std::uint64_t i = 0; i < options.repeat; ++i) {
-    const CheckpointFile file = must(CheckpointFile::open(
+    const CheckpointFile file = must(MachineOpening::open(
         options.file,
         {.access = options.mapped ? Access::kMapped : Access::kRead, .threads = options.threads},
         [](const OpenOptions& open) { return std::make_unique<TransposeOpener>(open); }));

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "espalier/base/little_endian.h"
+
 namespace espalier::bench {
 namespace {
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
-#include "espalier/base/bytes.h"
-#include "espalier/tree/value.h"
+#include "espalier/bytes.h"
+#include "espalier/value.h"
 
 namespace espalier::bench {
 

@@ -9,6 +9,7 @@
 #include "mutators/mutator.h"
 
 #include "espalier/base/arena.h"
+#include "espalier/base/little_endian.h"
 #include "espalier/codec/hash.h"
 #include "espalier/format/header.h"
 #include "espalier/format/index.h"

@@ -4,7 +4,7 @@
 
 #include "mutators/mutator.h"
 
-#include "espalier/base/bytes.h"
+#include "espalier/bytes.h"
 
 namespace espalier::fuzz {
 namespace {

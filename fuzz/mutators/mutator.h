@@ -12,7 +12,7 @@
 
 #include "support/random.h"
 
-#include "espalier/base/bytes.h"
+#include "espalier/bytes.h"
 
 namespace espalier::fuzz {
 

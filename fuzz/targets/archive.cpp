@@ -5,7 +5,10 @@
 #include "fuzz.h"
 #include "support/feed.h"
 
+#include "espalier/codec/hash.h"
 #include "espalier/foreign/any_opener.h"
+#include "espalier/format/file_set.h"
+#include "espalier/read/opening_machine.h"
 
 namespace espalier::fuzz {
 namespace {

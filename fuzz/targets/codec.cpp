@@ -1,11 +1,15 @@
 // Decodes the input as a chunk, and encodes it as one. Its first byte selects codec and element
 // type, the next two the number of elements. The rest is stored bytes, or the elements themselves.
+#include "espalier/codec/codec.h"
+
 #include <algorithm>
 
 #include "fuzz.h"
 
+#include "espalier/base/little_endian.h"
 #include "espalier/codec/chunk_decoder.h"
 #include "espalier/codec/chunk_encoder.h"
+#include "espalier/codec/compression_level.h"
 #include "espalier/codec/hash.h"
 
 namespace {

@@ -2,6 +2,7 @@
 #include "fuzz.h"
 #include "support/feed.h"
 
+#include "espalier/codec/hash.h"
 #include "espalier/foreign/any_opener.h"
 
 namespace espalier::fuzz {

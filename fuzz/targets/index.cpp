@@ -8,8 +8,10 @@
 #include "fuzz.h"
 
 #include "espalier/base/arena.h"
+#include "espalier/codec/hash.h"
+#include "espalier/detail/catalog.h"
 #include "espalier/format/access.h"
-#include "espalier/format/catalog.h"
+#include "espalier/format/file_set.h"
 #include "espalier/format/file_table.h"
 #include "espalier/read/to_value.h"
 

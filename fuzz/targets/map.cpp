@@ -14,9 +14,8 @@
 #include "fuzz.h"
 
 #include "espalier/format/element_layout.h"
-#include "espalier/map/key_map.h"
+#include "espalier/key_map.h"
 #include "espalier/map/lift.h"
-#include "espalier/map/numbers.h"
 #include "espalier/map/piece_copy.h"
 #include "espalier/map/plan.h"
 

@@ -7,6 +7,7 @@
 
 #include "fuzz.h"
 
+#include "espalier/base/little_endian.h"
 #include "espalier/codec/chunk_decoder.h"
 #include "espalier/codec/hash.h"
 #include "espalier/codec/patch_encoder.h"

@@ -7,9 +7,11 @@
 #include "fuzz.h"
 #include "support/memory_file.h"
 
-#include "espalier/read/walker.h"
-#include "espalier/tree/key_path.h"
-#include "espalier/tree/pattern.h"
+#include "espalier/codec/hash.h"
+#include "espalier/key_path.h"
+#include "espalier/pattern.h"
+#include "espalier/read/pattern_stepper.h"
+#include "espalier/walker.h"
 
 namespace espalier::fuzz {
 namespace {

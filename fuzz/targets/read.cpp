@@ -7,6 +7,7 @@
 #include "fuzz.h"
 #include "support/memory_file.h"
 
+#include "espalier/codec/hash.h"
 #include "espalier/format/digest.h"
 
 namespace espalier::fuzz {

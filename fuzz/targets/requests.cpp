@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fuzz.h"
+
 #include "serve/answer.h"
 #include "serve/byte_range.h"
 #include "serve/request.h"

@@ -6,6 +6,8 @@
 #include "fuzz.h"
 #include "support/memory_file.h"
 
+#include "espalier/codec/codec.h"
+#include "espalier/codec/compression_level.h"
 #include "espalier/read/to_value.h"
 #include "espalier/read/verify.h"
 

@@ -3,6 +3,7 @@
 #include "fuzz.h"
 #include "support/memory_file.h"
 
+#include "espalier/codec/hash.h"
 #include "espalier/foreign/safetensors/opener.h"
 
 namespace espalier::fuzz {

@@ -12,13 +12,16 @@
 #include "fuzz.h"
 #include "mutators/mutator.h"
 
+#include "espalier/checkpoint_file.h"
+#include "espalier/codec/hash.h"
 #include "espalier/foreign/any_opener.h"
 #include "espalier/foreign/dcp/metadata.h"
 #include "espalier/foreign/dcp/opener.h"
 #include "espalier/foreign/shards/opener.h"
+#include "espalier/format/file_set.h"
 #include "espalier/format/header.h"
-#include "espalier/native/checkpoint_file.h"
 #include "espalier/read/opener.h"
+#include "espalier/read/opening_machine.h"
 
 namespace espalier::fuzz {
 namespace {

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "espalier/native/checkpoint_file.h"
+#include "espalier/checkpoint_file.h"
 
 namespace espalier::fuzz {
 namespace {

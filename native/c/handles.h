@@ -12,10 +12,10 @@
 
 #include "espalier.h"
 
-#include "espalier/base/error.h"
-#include "espalier/native/checkpoint_file.h"
+#include "espalier/checkpoint_file.h"
+#include "espalier/error.h"
 #include "espalier/read/verify.h"
-#include "espalier/tree/value.h"
+#include "espalier/value.h"
 
 struct espalier_error {
   explicit espalier_error(espalier::Error given)

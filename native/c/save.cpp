@@ -1,9 +1,10 @@
 // Saving trees.
-#include "espalier/native/save.h"
+#include "espalier/save.h"
 
 #include "handles.h"
 
-#include "espalier/native/save_safetensors.h"
+#include "espalier/foreign/safetensors/writer.h"
+#include "espalier/save_foreign.h"
 
 namespace espalier::c {
 namespace {

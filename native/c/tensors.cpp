@@ -1,8 +1,8 @@
 // Tensors of files: what they are, their bytes, and whether those are intact.
 #include "handles.h"
 
-#include "espalier/read/slice.h"
-#include "espalier/tree/dtype.h"
+#include "espalier/checkpoint.h"
+#include "espalier/dtype.h"
 
 namespace espalier::c {
 

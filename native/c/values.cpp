@@ -5,7 +5,7 @@
 
 #include "handles.h"
 
-#include "espalier/tree/bigint.h"
+#include "espalier/bigint.h"
 
 namespace espalier::c {
 namespace {

@@ -9,15 +9,17 @@
 #include <string>
 #include <vector>
 
-#include "command.h"
-#include "help_text.h"
-#include "terminal.h"
-#include "text.h"
-#include "urls.h"
-#include "usage_error.h"
-#include "version.h"
 #include <sys/resource.h>
 #include <unistd.h>
+
+#include "cli/opening/command.h"
+#include "cli/opening/urls.h"
+#include "cli/terminal/terminal.h"
+#include "cli/terminal/text.h"
+#include "cli/usage/help_text.h"
+#include "cli/usage/usage_error.h"
+#include "cli/usage/version.h"
+#include "espalier/base/escaped.h"
 
 namespace espalier::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <new>
 #include <utility>
 
-#include "espalier/native/out_of_memory.h"
+#include "files/os/out_of_memory.h"
 
 namespace espalier::http {
 namespace {

@@ -12,10 +12,9 @@
 #include <mutex>
 #include <vector>
 
+#include "espalier/bytes.h"
+#include "espalier/error.h"
 #include "http/byte_range.h"
-
-#include "espalier/base/bytes.h"
-#include "espalier/base/error.h"
 
 namespace espalier::http {
 

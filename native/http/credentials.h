@@ -5,9 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "espalier/error.h"
 #include "http/url.h"
-
-#include "espalier/base/error.h"
 
 namespace espalier::http {
 

@@ -4,12 +4,11 @@
 
 #include <memory>
 
+#include "espalier/checkpoint_file.h"
+#include "espalier/error.h"
+#include "espalier/source.h"
 #include "http/http_file.h"
 #include "http/url.h"
-
-#include "espalier/base/error.h"
-#include "espalier/native/checkpoint_file.h"
-#include "espalier/native/source.h"
 
 namespace espalier::http {
 

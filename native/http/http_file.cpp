@@ -13,7 +13,7 @@
 
 #include "espalier/base/counted.h"
 #include "espalier/base/escaped.h"
-#include "espalier/native/out_of_memory.h"
+#include "files/os/out_of_memory.h"
 
 namespace espalier::http {
 namespace {

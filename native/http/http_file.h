@@ -13,13 +13,13 @@
 #include <string>
 #include <vector>
 
+#include <tl/expected.hpp>
+
+#include "espalier/error.h"
+#include "files/os/pool.h"
 #include "http/credentials.h"
 #include "http/transfer.h"
 #include "http/url.h"
-#include <tl/expected.hpp>
-
-#include "espalier/base/error.h"
-#include "espalier/native/pool.h"
 
 namespace espalier::http {
 

@@ -4,10 +4,9 @@
 #include <new>
 #include <utility>
 
-#include "http/block_cache.h"
-
 #include "espalier/base/checked.h"
-#include "espalier/native/out_of_memory.h"
+#include "files/os/out_of_memory.h"
+#include "http/block_cache.h"
 
 namespace espalier::http {
 namespace {

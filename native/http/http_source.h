@@ -14,11 +14,10 @@
 
 #include <memory>
 
+#include "espalier/error.h"
+#include "espalier/source.h"
 #include "http/http_file.h"
 #include "http/url.h"
-
-#include "espalier/base/error.h"
-#include "espalier/native/source.h"
 
 namespace espalier::http {
 

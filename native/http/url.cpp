@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "espalier/base/escaped.h"
 #include "http/ascii.h"
 
 namespace espalier::http {

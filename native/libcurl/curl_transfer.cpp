@@ -8,8 +8,9 @@
 #include <string_view>
 #include <utility>
 
-#include "http/response_receiver.h"
 #include <curl/curl.h>
+
+#include "http/response_receiver.h"
 
 namespace espalier::http {
 namespace {

@@ -3,10 +3,11 @@
 #include <optional>
 #include <string_view>
 
+#include <fmt/format.h>
+
 #include "serve/byte_range.h"
 #include "serve/token.h"
 #include "serve/url.h"
-#include <fmt/format.h>
 
 namespace espalier::serve {
 namespace {

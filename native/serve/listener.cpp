@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
-#include "espalier/native/posix.h"
+#include "files/os/posix.h"
 
 namespace espalier::serve {
 namespace {

@@ -4,9 +4,8 @@
 
 #include <cstdint>
 
+#include "espalier/error.h"
 #include "serve/libevent.h"
-
-#include "espalier/base/error.h"
 
 namespace espalier::serve {
 

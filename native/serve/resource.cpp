@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "espalier/native/posix.h"
+#include "files/os/posix.h"
 
 namespace espalier::serve {
 namespace {

@@ -8,9 +8,9 @@
 #include <string>
 #include <utility>
 
-#include "espalier/base/bytes.h"
-#include "espalier/base/error.h"
-#include "espalier/native/regular_file.h"
+#include "espalier/bytes.h"
+#include "espalier/error.h"
+#include "files/os/regular_file.h"
 
 namespace espalier::serve {
 

@@ -5,12 +5,12 @@
 #include <csignal>
 #include <utility>
 
-#include "serve/connection.h"
-#include "serve/request.h"
 #include <sys/resource.h>
 
-#include "espalier/native/out_of_memory.h"
-#include "espalier/native/posix.h"
+#include "files/os/out_of_memory.h"
+#include "files/os/posix.h"
+#include "serve/connection.h"
+#include "serve/request.h"
 
 namespace espalier::serve {
 namespace {

@@ -5,10 +5,9 @@
 #include <chrono>
 #include <optional>
 
+#include "espalier/error.h"
 #include "serve/answer.h"
 #include "serve/listener.h"
-
-#include "espalier/base/error.h"
 
 namespace espalier::serve {
 

@@ -8,9 +8,9 @@
 #include <system_error>
 #include <utility>
 
-#include "espalier/native/out_of_memory.h"
-#include "espalier/native/posix.h"
-#include "espalier/native/regular_file.h"
+#include "files/os/out_of_memory.h"
+#include "files/os/posix.h"
+#include "files/os/regular_file.h"
 
 namespace espalier::serve {
 namespace {

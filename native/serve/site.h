@@ -9,9 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "espalier/error.h"
 #include "serve/resource.h"
-
-#include "espalier/base/error.h"
 
 namespace espalier::serve {
 

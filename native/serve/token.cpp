@@ -11,7 +11,7 @@
 #endif
 #include <unistd.h>
 
-#include "espalier/native/posix.h"
+#include "files/os/posix.h"
 
 namespace espalier::serve {
 

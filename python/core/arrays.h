@@ -10,8 +10,8 @@
 
 #include <nanobind/nanobind.h>
 
-#include "espalier/base/bytes.h"
-#include "espalier/tree/dtype.h"
+#include "espalier/bytes.h"
+#include "espalier/dtype.h"
 
 namespace espalier::python {
 

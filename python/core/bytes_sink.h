@@ -10,7 +10,7 @@
 
 #include <nanobind/nanobind.h>
 
-#include "espalier/native/sink.h"
+#include "espalier/sink.h"
 
 namespace espalier::python {
 

@@ -11,8 +11,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "espalier/tree/bigint.h"
-#include "espalier/tree/kind.h"
+#include "espalier/bigint.h"
+#include "espalier/kind.h"
 
 namespace espalier::python {
 

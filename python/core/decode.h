@@ -5,7 +5,7 @@
 #include "arrays.h"
 #include <nanobind/nanobind.h>
 
-#include "espalier/tree/value.h"
+#include "espalier/value.h"
 
 namespace espalier::python {
 

@@ -18,11 +18,11 @@
 #include <nanobind/stl/vector.h>
 
 #include "espalier/base/checked.h"
-#include "espalier/base/limits.h"
-#include "espalier/tree/bigint.h"
-#include "espalier/tree/dtype.h"
-#include "espalier/tree/key_path.h"
-#include "espalier/tree/kind.h"
+#include "espalier/bigint.h"
+#include "espalier/dtype.h"
+#include "espalier/key_path.h"
+#include "espalier/kind.h"
+#include "espalier/limits.h"
 
 namespace espalier::python {
 

@@ -6,7 +6,7 @@
 
 #include <nanobind/nanobind.h>
 
-#include "espalier/tree/value.h"
+#include "espalier/value.h"
 
 namespace espalier::python {
 

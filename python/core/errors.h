@@ -6,7 +6,7 @@
 
 #include <nanobind/nanobind.h>
 
-#include "espalier/base/error.h"
+#include "espalier/error.h"
 
 namespace espalier::python {
 

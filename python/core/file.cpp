@@ -15,8 +15,6 @@
 #include "bindings.h"
 #include "decode.h"
 #include "errors.h"
-#include "http/http_checkpoint.h"
-#include "http/http_source.h"
 #include "interruptible.h"
 #include "python_source.h"
 #include "python_transfer.h"
@@ -28,13 +26,15 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include "espalier/checkpoint_file.h"
 #include "espalier/codec/hash.h"
 #include "espalier/format/all_notes.h"
-#include "espalier/native/apply.h"
-#include "espalier/native/call_scope.h"
-#include "espalier/native/checkpoint_file.h"
 #include "espalier/read/plan.h"
-#include "espalier/read/walker.h"
+#include "espalier/walker.h"
+#include "files/delta/apply.h"
+#include "files/os/call_scope.h"
+#include "http/http_checkpoint.h"
+#include "http/http_source.h"
 
 namespace espalier::python {
 

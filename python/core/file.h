@@ -6,7 +6,7 @@
 
 #include <nanobind/nanobind.h>
 
-#include "espalier/native/checkpoint_file.h"
+#include "espalier/checkpoint_file.h"
 
 namespace espalier::python {
 

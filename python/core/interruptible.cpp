@@ -9,7 +9,7 @@
 #include <system_error>
 #include <thread>
 
-#include "espalier/native/call_scope.h"
+#include "files/os/call_scope.h"
 
 namespace espalier::python {
 

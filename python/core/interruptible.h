@@ -7,8 +7,9 @@
 
 #include <nanobind/nanobind.h>
 
-#include "espalier/base/error.h"
-#include "espalier/native/parallel.h"
+#include "espalier/error.h"
+#include "espalier/progress.h"
+#include "files/os/parallel.h"
 
 namespace espalier::python {
 

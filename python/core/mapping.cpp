@@ -20,12 +20,12 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include "espalier/key_map.h"
 #include "espalier/map/adapter.h"
-#include "espalier/map/known_maps.h"
-#include "espalier/map/numbers.h"
-#include "espalier/native/mapped_checkpoint.h"
-#include "espalier/native/save.h"
-#include "espalier/native/save_safetensors.h"
+#include "espalier/map/plan.h"
+#include "espalier/mapped_checkpoint.h"
+#include "espalier/save.h"
+#include "espalier/save_foreign.h"
 
 namespace espalier::python {
 

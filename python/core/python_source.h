@@ -6,7 +6,7 @@
 
 #include <nanobind/nanobind.h>
 
-#include "espalier/native/source.h"
+#include "espalier/source.h"
 
 namespace espalier::python {
 

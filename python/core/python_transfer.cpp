@@ -7,11 +7,12 @@
 #include <string_view>
 #include <utility>
 
-#include "http/response_reader.h"
 #include "kept_object.h"
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/string.h>
+
+#include "http/response_reader.h"
 
 namespace espalier::python {
 

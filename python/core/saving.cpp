@@ -20,11 +20,13 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include "espalier/native/checkpoint_dir.h"
-#include "espalier/native/open_base.h"
-#include "espalier/native/save.h"
-#include "espalier/native/save_async.h"
-#include "espalier/native/save_safetensors.h"
+#include "espalier/checkpoint_dir.h"
+#include "espalier/codec/compression_level.h"
+#include "espalier/foreign/safetensors/writer.h"
+#include "espalier/save.h"
+#include "espalier/save_async.h"
+#include "espalier/save_foreign.h"
+#include "files/delta/open_base.h"
 
 namespace espalier::python {
 

@@ -18,7 +18,7 @@ import zipfile
 
 SOURCE, LIBRARY, ESPALIER, WORK = (pathlib.Path(argument).resolve() for argument in sys.argv[1:5])
 HERE = SOURCE / "tests/abi"
-HEADER = SOURCE / "native/c/espalier.h"
+HEADER = SOURCE / "include/espalier.h"
 CHECKPOINT = SOURCE / "tests/data/digits/digits.safetensors"
 WEIGHT = "model.layers.8.weight"
 

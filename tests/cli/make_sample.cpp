@@ -21,8 +21,9 @@
 #include <sys/mman.h>
 
 #include "espalier/format/header.h"
-#include "espalier/native/save.h"
-#include "espalier/tree/value.h"
+#include "espalier/save.h"
+#include "espalier/value.h"
+#include "files/os/file_ops.h"
 
 namespace {
 

@@ -1,17 +1,19 @@
-"""Holds which headers are installed: the public ones, and those that they include; and that each public header compiles
-alone.
+"""Holds which headers are installed: those of include/ and no others, 30 at most; that each compiles alone, in both compilers
+and two versions of C++, without a warning; and that the names that they had before still work.
 
 Usage: test_headers.py INCLUDE SOURCE COMPILER..., where INCLUDE is the installed folder. The last line is
 "N passed, N failed".
 """
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
 INCLUDE, SOURCE, COMPILER = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3:]
 UMBRELLA = "espalier/espalier.h"
-QUOTED = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
+MOST = 30
+WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
 
 failures = []
 passed = 0
@@ -25,27 +27,42 @@ def check(condition, message):
         failures.append(message)
 
 
+def compiled(compiler, text, *options):
+    return subprocess.run([*compiler, *options, f"-I{INCLUDE}", "-x", "c++", "-"], input=text, capture_output=True, text=True)
+
+
+def old_names():
+    lines = re.findall(r"^    ([\w/]+)=(\w+)\)?$", (SOURCE / "cmake/OldHeaders.cmake").read_text(), re.M)
+    return {f"espalier/{old}.h": f"espalier/{new}.h" for old, new in lines}
+
+
 def main():
+    old = old_names()
+    check(len(old) > 20, "cmake/OldHeaders.cmake has no names")
     installed = {path.relative_to(INCLUDE).as_posix() for path in INCLUDE.rglob("*") if path.is_file()}
-    page = (SOURCE / "docs/versioning.md").read_text()
-    public = set(re.findall(r"^- `([\w/]+\.h)`", page, re.M))
-    check(UMBRELLA in public, "docs/versioning.md lists no public headers")
-    included = set(QUOTED.findall((INCLUDE / UMBRELLA).read_text()))
-    check(included <= public, f"espalier.h includes what docs/versioning.md does not list: {included - public}")
-    reached, pending = set(), sorted(public)
-    while pending:
-        name = pending.pop()
-        if name in reached:
-            continue
-        reached.add(name)
-        check(name in installed, f"{name} is not installed")
-        if name in installed:
-            pending += QUOTED.findall((INCLUDE / name).read_text())
-    check(installed == reached, f"installed, and no public header includes it: {sorted(installed - reached)}")
-    for name in sorted(public):
-        result = subprocess.run([*COMPILER, "-std=c++20", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{INCLUDE}",
-                                 "-x", "c++", "-"], input=f"#include <{name}>\n", capture_output=True, text=True)
-        check(result.returncode == 0, f"{name} does not compile alone:\n{result.stderr[:800]}")
+    ours = {path.relative_to(SOURCE / "include").as_posix() for path in (SOURCE / "include").rglob("*.h")}
+    headers = ours | {"espalier/version.h"}
+    check(len(headers) <= MOST, f"{len(headers)} headers are installed, and {MOST} at most should be")
+    check(installed == headers | set(old), f"not those of include/ are installed: {installed ^ (headers | set(old))}")
+    public = set(re.findall(r"`(espalier[\w/]*\.h)`", (SOURCE / "docs/versioning.md").read_text())) - set(old)
+    details = {name for name in headers if "/detail/" in name}
+    check(public == headers - details, f"docs/versioning.md does not list the public headers: {public ^ (headers - details)}")
+
+    # What a program compiles that includes all: no header of another folder that is ours.
+    reached = compiled(COMPILER, f"#include <{UMBRELLA}>\n", "-std=c++20", "-MM").stdout
+    for path in re.findall(r"(\S*espalier\S*\.h)\b", reached.replace("\\\n", " ")):
+        check(pathlib.Path(path).is_relative_to(INCLUDE), f"{UMBRELLA} includes {path}, which is not installed")
+
+    others = [[found] for name in ("g++", "clang++-14", "clang++") if (found := shutil.which(name))]
+    for compiler in [COMPILER, *others]:
+        for version in ("c++20", "c++2b"):
+            for name in sorted(headers):
+                result = compiled(compiler, f"#include <{name}>\n", f"-std={version}", *WARNINGS, "-fsyntax-only")
+                check(result.returncode == 0, f"{name} does not compile alone with {compiler[0]} -std={version}:\n{result.stderr[:800]}")
+    for name, new in sorted(old.items()):
+        result = compiled(COMPILER, f"#include <{name}>\n", "-std=c++20", "-Wall", "-Wextra", "-fsyntax-only")
+        check(result.returncode == 0, f"{name} does not compile:\n{result.stderr[:800]}")
+        check(f"is {new} now" in result.stderr, f"{name} does not say its new name: {result.stderr[:200]}")
     for failure in failures:
         print(failure)
     print(f"{passed} passed, {len(failures)} failed")

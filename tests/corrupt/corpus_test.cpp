@@ -14,7 +14,7 @@
 #include "corrupt/table.h"
 #include "support/temporary_folder.h"
 
-#include "espalier/native/checkpoint_file.h"
+#include "espalier/checkpoint_file.h"
 
 namespace {
 

@@ -19,10 +19,11 @@
 #include "support/memory_file.h"
 #include "support/temporary_folder.h"
 
+#include "espalier/base/little_endian.h"
+#include "espalier/checkpoint_file.h"
 #include "espalier/foreign/any_opener.h"
 #include "espalier/format/header.h"
-#include "espalier/native/checkpoint_file.h"
-#include "espalier/native/save.h"
+#include "espalier/save.h"
 
 namespace {
 

@@ -8,11 +8,13 @@
 #include "support/feed.h"
 
 #include "espalier/foreign/any_opener.h"
-#include "espalier/foreign/checksum_plan.h"
 #include "espalier/foreign/safetensors/carried_tree.h"
+#include "espalier/foreign/zip/checksum_plan.h"
 #include "espalier/format/all_notes.h"
 #include "espalier/format/file_maker.h"
+#include "espalier/format/file_set.h"
 #include "espalier/read/fetch.h"
+#include "espalier/read/opening_machine.h"
 #include "espalier/read/to_value.h"
 #include "espalier/read/verify.h"
 

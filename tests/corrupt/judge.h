@@ -10,13 +10,12 @@
 #include <string_view>
 #include <vector>
 
-#include "espalier/base/bytes.h"
-#include "espalier/base/error.h"
-#include "espalier/base/limits.h"
-#include "espalier/format/notes.h"
-#include "espalier/read/checkpoint.h"
-#include "espalier/read/verify_report.h"
-#include "espalier/tree/value.h"
+#include "espalier/bytes.h"
+#include "espalier/checkpoint.h"
+#include "espalier/error.h"
+#include "espalier/limits.h"
+#include "espalier/notes.h"
+#include "espalier/value.h"
 
 namespace espalier::testing {
 

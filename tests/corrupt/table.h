@@ -10,7 +10,7 @@
 
 #include "corrupt/judge.h"
 
-#include "espalier/base/limits.h"
+#include "espalier/limits.h"
 
 namespace espalier::testing {
 

@@ -16,7 +16,7 @@
 
 #include "saves.h"
 
-#include "espalier/native/file_ops.h"
+#include "files/os/file_ops.h"
 
 namespace espalier::testing {
 

@@ -13,8 +13,8 @@
 #include "support/copy_ranges.h"
 #include <fcntl.h>
 
-#include "espalier/native/file_ops.h"
-#include "espalier/native/file_sink.h"
+#include "espalier/file_sink.h"
+#include "files/os/file_ops.h"
 
 namespace espalier::testing {
 

@@ -22,7 +22,8 @@
 #include "support/temporary_folder.h"
 #include <doctest/doctest.h>
 
-#include "espalier/native/checkpoint_file.h"
+#include "espalier/checkpoint_file.h"
+#include "files/os/file_ops.h"
 
 namespace {
 

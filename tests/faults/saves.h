@@ -14,10 +14,11 @@
 #include "support/random.h"
 #include "support/temporary_folder.h"
 
-#include "espalier/native/checkpoint_file.h"
-#include "espalier/native/out_of_memory.h"
-#include "espalier/native/save.h"
-#include "espalier/native/save_safetensors.h"
+#include "espalier/checkpoint_file.h"
+#include "espalier/codec/compression_level.h"
+#include "espalier/save.h"
+#include "espalier/save_foreign.h"
+#include "files/os/out_of_memory.h"
 
 namespace espalier::testing {
 

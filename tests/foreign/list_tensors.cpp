@@ -6,9 +6,9 @@
 #include <string>
 
 #include "espalier/base/json_text.h"
+#include "espalier/checkpoint_file.h"
 #include "espalier/foreign/zip/inflate.h"
-#include "espalier/native/checkpoint_file.h"
-#include "espalier/read/walker.h"
+#include "espalier/walker.h"
 
 namespace {
 

@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "espalier/base/json_text.h"
-#include "espalier/native/checkpoint_file.h"
+#include "espalier/checkpoint_file.h"
+#include "espalier/notes.h"
 
 namespace {
 

@@ -18,10 +18,14 @@
 #include <string>
 #include <vector>
 
-#include "espalier/format/shape.h"
-#include "espalier/native/checkpoint_file.h"
+#include "espalier/checkpoint_file.h"
+#include "espalier/dtype.h"
+#include "espalier/format/access.h"
+#include "espalier/format/foreign_parts.h"
+#include "espalier/format/owned_tables.h"
 #include "espalier/read/opening_machine.h"
 #include "espalier/read/plan.h"
+#include "files/open/machine_opening.h"
 
 namespace {
 
@@ -148,7 +152,7 @@ int run(const char* path) {
     const auto made = parse(line);
     if (!made) return fail_case(number, "not a case");
     const auto open = [&](Access access) {
-      return CheckpointFile::open(
+      return MachineOpening::open(
           path, {.access = access, .threads = 2},
           [&](const OpenOptions& options) { return std::make_unique<Machine>(*made, options); });
     };

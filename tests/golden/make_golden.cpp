@@ -17,7 +17,8 @@
 #include "support/temporary_folder.h"
 #include <zstd.h>
 
-#include "espalier/format/shape.h"
+#include "espalier/codec/compression_level.h"
+#include "espalier/dtype.h"
 
 namespace espalier::testing {
 namespace {

@@ -1,46 +1,45 @@
-"""Holds the architecture: which folder may include which, that every public header compiles alone, and that no
-TypeScript modules import each other in a circle.
+"""Holds the architecture: which room may include which, that every header compiles alone, and that no modules of Python or
+TypeScript import each other in a circle.
 
-Without arguments, nothing is compiled.
-Usage: test_layout.py [all|installed SOURCE GENERATED WORK COMPILER...], where the first word says which headers are
-compiled, WORK is a folder for what is compiled and COMPILER a command line: a compiler cache may come first, which a folder
-that stays the same lets find last time's results.
+The rooms and what each stands on are those of the picture in docs/architecture.md. Without arguments, nothing is compiled.
+Usage: test_layout.py [SOURCE GENERATED WORK COMPILER...], where WORK is a folder for what is compiled and COMPILER a command
+line: a compiler cache may come first, which a folder that stays the same lets find last time's results.
 """
+import ast
 import graphlib
 import pathlib
 import re
 import subprocess
 import sys
 
-# Each folder, and those that its files may include besides their own. docs/architecture.md draws the picture.
-BASE = {"base"}
-ALLOWED = {
-    "src/espalier/base": set(),
-    "src/espalier/tree": BASE,
-    "src/espalier/codec": BASE,
-    "src/espalier/format": BASE | {"tree", "codec"},
-    "src/espalier/read": BASE | {"tree", "codec", "format"},
-    "src/espalier/report": BASE | {"tree", "codec", "format", "read"},
-    "src/espalier/write": BASE | {"tree", "codec", "format"},
-    "src/espalier/map": BASE | {"tree", "codec", "format", "read", "write"},
-    "src/espalier/foreign": BASE | {"tree", "codec", "format", "read", "write"},
-    "native/espalier/native": BASE | {"tree", "codec", "format", "read", "write", "foreign", "map"},
-    "wasm": BASE | {"tree", "codec", "format", "read", "report", "write", "foreign", "map"},
-    "native/c": BASE | {"tree", "codec", "format", "read", "report", "write", "foreign", "native"},
-    "native/serve": BASE | {"native"},
-    "native/http": BASE | {"native"},
-    "native/libcurl": BASE | {"http"},
-    "native/cli": BASE | {"tree", "codec", "format", "read", "report", "write", "foreign", "map", "native", "serve",
-                                                                              "http", "libcurl"},
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+# The room of each public header: what a header says belongs to a layer, though all lie in one folder.
+PUBLIC = {
+    "base": "bytes error limits progress version",
+    "tree": "bigint dtype key_path kind pattern value",
+    "format": "detail/catalog notes",
+    "read": "checkpoint walker",
+    "foreign/common": "unrepresentable",
+    "map": "key_map",
+    "files/open": "checkpoint_file mdspan source",
+    "files/delta": "save_options",
+    "files/save": "file_sink save save_async save_foreign sink",
+    "files/folder": "checkpoint_dir",
+    "files/map": "mapped_checkpoint",
+    "c": "espalier",  # the umbrella
 }
+ROOM_OF_PUBLIC = {f"espalier/{name}.h": room for room, names in PUBLIC.items() for name in names.split()}
+# A line of the picture: a room, what it stands on, and its job.
+LINE = re.compile(r"^(\S+)(?: +<- (.+?))?(?:  +\S.*)?$")
 # The core does no I/O, holds no threads and knows no operating system.
 FORBIDDEN_IN_CORE = re.compile(
     r"^(iostream|fstream|cstdio|stdio\.h|thread|mutex|shared_mutex|condition_variable|future|filesystem"
     r"|unistd\.h|fcntl\.h|windows\.h|sys/.*|pthread\.h|csignal|signal\.h)$")
-INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
-# Generated code and FlatBuffers are known to one file each way.
-GENERATED_ALLOWED = {"src/espalier/format/index.cpp"}
-
+CORE = {"base", "tree", "codec", "format", "read", "write", "report", "map", "foreign"}
+# Whose headers only one room, or one file, may know.
+ONLY_IN = {"flatbuffers/": "src/espalier/format/index.cpp", "espalier_generated.h": "src/espalier/format/index.cpp",
+           "event2/": "native/serve/", "curl/": "native/libcurl/"}
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]', re.M)
 # Relative imports that are there when the program runs: types are not.
 IMPORT = re.compile(r"^(?:import|export)\s+(?!type\b)(?:[^'\"]*?\sfrom\s+)?['\"](\.{1,2}/[^'\"]+)['\"]", re.M)
 
@@ -56,70 +55,120 @@ def check(condition, message):
         failures.append(message)
 
 
-def check_no_circle(folder):
-    modules = {path.resolve().with_suffix(""): path.read_text() for path in folder.rglob("*.ts*")}
-    check(modules, f"{folder} holds no modules")
-    imports = {module: [(module.parent / re.sub(r"\.js$", "", target)).resolve() for target in IMPORT.findall(text)]
-               for module, text in modules.items()}
+def picture(text):
+    """From each room to all that it stands on, directly or not."""
+    block = re.search(r"^```rooms\n(.*?)^```", text, re.M | re.S)[1]
+    direct = {}
+    for line in filter(None, block.splitlines()):
+        room, below = LINE.match(line).groups()
+        direct[room] = set(re.split(r"[, ]+", below)) if below else set()
+    found = {}
+    for room in graphlib.TopologicalSorter(direct).static_order():
+        check(room in direct, f"docs/architecture.md has no line for the room {room}")
+        found[room] = set().union(direct.get(room, ()), *(found[other] for other in direct.get(room, ())))
+    return found
+
+
+def room_of(path):
+    """Of a file of ours, by its folder; "espalier/" is the core's, and "include" has rooms by name."""
+    if path.startswith("include/"):
+        return ROOM_OF_PUBLIC.get(path.removeprefix("include/"), "")
+    return re.sub(r"^(?:src/espalier/|native/)?", "", path).rpartition("/")[0]
+
+
+def room_of_include(target):
+    if target in ROOM_OF_PUBLIC:
+        return ROOM_OF_PUBLIC[target]
+    match = re.match(r"(?:espalier/)?((?:\w+/)+)\w+\.h$", target)
+    return match[1].rstrip("/") if match else ""
+
+
+def check_includes(rooms):
+    headers = []
+    for folder in ("include", "src", "native", "wasm", "python/core"):
+        for path in sorted((ROOT / folder).rglob("*")):
+            name = path.relative_to(ROOT).as_posix()
+            if path.suffix not in (".h", ".cpp") or re.match(r"wasm/(build|node_modules|test)/", name) or name == "include/espalier.h":
+                continue
+            own = room_of(name) if folder != "python/core" else "python"
+            check(own in rooms, f"{name} lies in the room {own!r}, which the picture of docs/architecture.md has not")
+            if path.suffix == ".h" and folder != "python/core":
+                headers.append(path)
+            for bracket, target in INCLUDE.findall(path.read_text()):
+                for start, only in ONLY_IN.items():
+                    check(not target.startswith(start) or name.startswith(only), f"{name} includes {target}")
+                if own.split("/")[0] in CORE:
+                    check(not FORBIDDEN_IN_CORE.match(target), f"{name} includes {target}")
+                other = room_of_include(target)
+                if bracket == '"' and other in rooms:
+                    check(other == own or other in rooms.get(own, ()),
+                          f"{name} includes {target}: {own} must not depend on {other}")
+                    check(folder != "include" or target in ROOM_OF_PUBLIC, f"{name} includes {target}, which is not installed")
+    return headers
+
+
+def check_no_circle(folder, imports):
+    check(imports, f"{folder} holds no modules")
     try:
         graphlib.TopologicalSorter(imports).prepare()
         circle = []
     except graphlib.CycleError as error:
-        circle = [module.name for module in error.args[1]]
+        circle = [str(module) for module in error.args[1]]
     check(not circle, f"{folder} has a circle of imports: {', '.join(circle)}")
 
 
-def installed(root):
-    """The headers that the build installs, as the file sets list them."""
-    texts = [(root / folder / "CMakeLists.txt").read_text() for folder in ("src", "native")]
-    return {header for text in texts for header in re.findall(r"^ *(?:FILES )? *(espalier/\S+\.h)\)?$", text, re.M)}
+def typescript_imports(folder):
+    modules = {path.with_suffix(""): path.read_text() for path in folder.rglob("*.ts*")}
+    return {module: [(module.parent / re.sub(r"\.js$", "", target)).resolve() for target in IMPORT.findall(text)]
+            for module, text in modules.items()}
+
+
+def python_imports(folder):
+    """Of modules when they are loaded: those inside functions, and those for type checkers, come later or never."""
+    found = {}
+    for path in folder.rglob("*.py"):
+        module = path.relative_to(folder).with_suffix("").parts
+        package = module[:-1]
+        name = ".".join(package if module[-1] == "__init__" else module)
+        imports = found.setdefault(name, set())
+        for node in ast.parse(path.read_text()).body:
+            if not isinstance(node, ast.ImportFrom) or node.level == 0:
+                continue
+            base = package[:len(package) - (node.level - 1)] + tuple((node.module or "").split(".") if node.module else ())
+            # `from . import a` names modules, `from .a import b` names what is in one.
+            for alias in node.names:
+                whole = (*base, alias.name)
+                is_module = folder.joinpath(*whole).with_suffix(".py").is_file() or folder.joinpath(*whole, "__init__.py").is_file()
+                imports.add(".".join(whole if is_module else base))
+        imports.discard(name)
+    return found
+
+
+def check_headers(headers, generated, work, compiler):
+    """That each header compiles alone."""
+    work.mkdir(exist_ok=True)
+    folders = [ROOT / "include", ROOT / "src", ROOT / "native", ROOT / "wasm", generated, generated.parent / "include"]
+    for header in headers:
+        name = header.relative_to(ROOT).as_posix().replace("/", "_")
+        source = (work / name).with_suffix(".cpp")
+        source.write_text(f'#include "{header}"\n')
+        result = subprocess.run(
+            [*compiler, "-std=c++20", "-Wall", "-Wextra", "-Werror", *(f"-I{folder}" for folder in folders), "-c", str(source),
+             "-o", str(source.with_suffix(".o"))], capture_output=True, text=True)
+        check(result.returncode == 0, f"{header} does not compile alone:\n{result.stderr[:800]}")
 
 
 def main():
-    which, root, generated, work, *compiler = sys.argv[1:] or ["none", pathlib.Path(__file__).parents[2], "", ""]
-    root, work = pathlib.Path(root).resolve(), pathlib.Path(work)
-    headers = []
-    for folder, allowed in ALLOWED.items():
-        own = folder.rsplit("/", 1)[-1]
-        files = sorted(p for p in (root / folder).glob("*") if p.suffix in (".h", ".cpp"))
-        check(files, f"{folder} holds no sources")
-        for path in files:
-            name = path.relative_to(root).as_posix()
-            if path.suffix == ".h" and folder != "native/cli":
-                headers.append(path)
-            for bracket, target in INCLUDE.findall(path.read_text()):
-                match = re.match(r"(?:espalier/(\w+)|(serve|http))/", target)
-                if match:
-                    other = match[1] or match[2]
-                    check(other == own or other in allowed,
-                          f"{name} includes {target}: {own} must not depend on {other}")
-                elif target.startswith("flatbuffers/") or target == "espalier_generated.h":
-                    check(name in GENERATED_ALLOWED, f"{name} includes {target}")
-                elif target.startswith("event2/"):
-                    check(folder == "native/serve", f"{name} includes {target}")
-                elif target.startswith("curl/"):
-                    check(folder == "native/libcurl", f"{name} includes {target}")
-                elif folder.startswith("src/"):
-                    check(not FORBIDDEN_IN_CORE.match(target), f"{name} includes {target}")
+    global ROOT
+    if len(sys.argv) > 1:
+        ROOT = pathlib.Path(sys.argv[1]).resolve()
+    rooms = picture((ROOT / "docs/architecture.md").read_text())
+    headers = check_includes(rooms)
     for folder in ("wasm/src", "web_demo/src"):
-        check_no_circle(root / folder)
-    if which == "none":
-        headers = []
-    else:
-        work.mkdir(exist_ok=True)
-    if which == "installed":
-        names = installed(root)
-        headers = [header for header in headers if header.relative_to(root).as_posix().partition("/")[2] in names]
-        check(len(headers) > 40, f"only {len(headers)} headers are installed")
-    for header in headers:
-        base = root / header.relative_to(root).parts[0]
-        source = work / f"{header.parent.name}_{header.stem}.cpp"
-        source.write_text(f'#include "{header.relative_to(base).as_posix()}"\n')
-        result = subprocess.run(
-            [*compiler, "-std=c++20", "-Wall", "-Wextra", "-Werror", f"-I{root}/src", f"-I{root}/native",
-             f"-I{root}/wasm", f"-I{generated}", f"-I{generated}/../include", "-c", str(source), "-o", str(source.with_suffix(".o"))],
-            capture_output=True, text=True)
-        check(result.returncode == 0, f"{header.name} does not compile alone:\n{result.stderr[:800]}")
+        check_no_circle(folder, typescript_imports(ROOT / folder))
+    check_no_circle("python/src/espalier", python_imports(ROOT / "python/src/espalier"))
+    if len(sys.argv) > 1:
+        check_headers(headers, pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3]), sys.argv[4:])
     for failure in failures:
         print(failure)
     print(f"{passed} passed, {len(failures)} failed")

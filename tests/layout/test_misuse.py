@@ -60,7 +60,7 @@ def compiled(statements):
     lines = FRAME.format("\n".join(functions)).splitlines()
     source = WORK / "misuse.cpp"
     source.write_text("\n".join(lines) + "\n")
-    done = subprocess.run([*COMPILER, "-std=c++20", "-Wall", "-Werror", f"-I{SOURCE}/src", f"-I{SOURCE}/native", f"-I{INCLUDE}",
+    done = subprocess.run([*COMPILER, "-std=c++20", "-Wall", "-Werror", f"-I{SOURCE}/include", f"-I{INCLUDE}",
                            "-fsyntax-only", str(source)], capture_output=True, text=True)
     return done.returncode, [lines.index(function) + 1 for function in functions], done.stderr
 

@@ -1,6 +1,6 @@
 // Uses espalier/native/mdspan.h. The compiler that has std::mdspan may bring a standard library
 // that the library is not built with, so this program is not linked with it.
-#include "espalier/native/mdspan.h"
+#include "espalier/mdspan.h"
 
 #ifndef __cpp_lib_mdspan
 #error "this standard library has no std::mdspan"

@@ -26,7 +26,7 @@ def main():
         return 77
     WORK.mkdir(exist_ok=True)
     program = WORK / "mdspan_test"
-    command = [*compiler, "-std=c++23", "-Wall", "-Wextra", "-Werror", f"-I{SOURCE}/src", f"-I{SOURCE}/native",
+    command = [*compiler, "-std=c++23", "-Wall", "-Wextra", "-Werror", f"-I{SOURCE}/include", f"-I{SOURCE}/src", f"-I{SOURCE}/native",
                f"-I{INCLUDE}", str(SOURCE / "tests/mdspan/mdspan_test.cpp"), "-o", str(program),
                # What makes errors: the libraries are built with another standard library.
                *(str(SOURCE / "src/espalier/base" / name) for name in ("error.cpp", "escaped.cpp", "utf8.cpp"))]

@@ -19,10 +19,11 @@
 
 #include "support/random.h"
 
+#include "espalier/checkpoint_file.h"
+#include "espalier/codec/compression_level.h"
 #include "espalier/format/access.h"
 #include "espalier/format/element_layout.h"
-#include "espalier/native/checkpoint_file.h"
-#include "espalier/native/save.h"
+#include "espalier/save.h"
 
 namespace espalier::testing {
 namespace {

@@ -11,8 +11,9 @@
 #include "support/random_tree.h"
 #include "support/temporary_folder.h"
 
+#include "espalier/codec/compression_level.h"
 #include "espalier/codec/hash.h"
-#include "espalier/native/save.h"
+#include "espalier/save.h"
 
 namespace espalier::testing {
 namespace {

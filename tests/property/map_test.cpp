@@ -26,9 +26,11 @@
 #include "support/random.h"
 #include "support/temporary_folder.h"
 
+#include "espalier/map/plan.h"
 #include "espalier/map/target_maker.h"
-#include "espalier/native/mapped_checkpoint.h"
-#include "espalier/native/save.h"
+#include "espalier/mapped_checkpoint.h"
+#include "espalier/save.h"
+#include "files/map/map_targets.h"
 
 namespace espalier::testing {
 namespace {

@@ -14,10 +14,11 @@
 #include "support/random_tree.h"
 #include "support/temporary_folder.h"
 
-#include "espalier/native/checkpoint_file.h"
-#include "espalier/native/save.h"
+#include "espalier/checkpoint_file.h"
+#include "espalier/codec/compression_level.h"
 #include "espalier/read/to_value.h"
-#include "espalier/read/walker.h"
+#include "espalier/save.h"
+#include "espalier/walker.h"
 
 namespace espalier::testing {
 namespace {

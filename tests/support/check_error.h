@@ -7,7 +7,7 @@
 
 #include <doctest/doctest.h>
 
-#include "espalier/base/error.h"
+#include "espalier/error.h"
 
 namespace espalier::testing {
 

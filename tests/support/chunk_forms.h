@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-#include "espalier/base/bytes.h"
-#include "espalier/base/error.h"
+#include "espalier/bytes.h"
 #include "espalier/codec/codec.h"
+#include "espalier/error.h"
 
 namespace espalier::testing {
 

@@ -10,7 +10,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#include "espalier/native/file_ops.h"
+#include "files/os/file_ops.h"
 
 namespace espalier::testing {
 

@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "espalier/format/shape.h"
+#include "espalier/dtype.h"
 
 namespace espalier::testing {
 namespace {

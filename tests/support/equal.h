@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "espalier/tree/value.h"
+#include "espalier/value.h"
 
 namespace espalier::testing {
 

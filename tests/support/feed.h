@@ -8,9 +8,8 @@
 
 #include "support/random.h"
 
-#include "espalier/base/bytes.h"
-#include "espalier/base/error.h"
-#include "espalier/base/extent.h"
+#include "espalier/bytes.h"
+#include "espalier/error.h"
 
 namespace espalier::testing {
 

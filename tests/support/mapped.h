@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "espalier/map/key_map.h"
+#include "espalier/key_map.h"
 #include "espalier/map/plan.h"
 
 namespace espalier::testing {

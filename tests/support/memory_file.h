@@ -6,12 +6,12 @@
 #include <span>
 #include <vector>
 
-#include "espalier/base/bytes.h"
-#include "espalier/base/error.h"
-#include "espalier/base/limits.h"
-#include "espalier/read/checkpoint.h"
-#include "espalier/read/slice.h"
-#include "espalier/tree/value.h"
+#include "espalier/base/little_endian.h"
+#include "espalier/bytes.h"
+#include "espalier/checkpoint.h"
+#include "espalier/error.h"
+#include "espalier/limits.h"
+#include "espalier/value.h"
 #include "espalier/write/writer.h"
 
 namespace espalier::testing {

@@ -13,8 +13,9 @@
 #include "support/random.h"
 #include <doctest/doctest.h>
 
-#include "espalier/native/checkpoint_file.h"
-#include "espalier/native/save.h"
+#include "espalier/base/little_endian.h"
+#include "espalier/checkpoint_file.h"
+#include "espalier/save.h"
 
 namespace espalier::testing {
 

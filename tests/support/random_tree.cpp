@@ -8,7 +8,8 @@
 
 #include "support/equal.h"
 
-#include "espalier/format/shape.h"
+#include "espalier/base/little_endian.h"
+#include "espalier/dtype.h"
 
 namespace espalier::testing {
 namespace {

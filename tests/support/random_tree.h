@@ -9,7 +9,7 @@
 
 #include "support/random.h"
 
-#include "espalier/tree/value.h"
+#include "espalier/value.h"
 
 namespace espalier::testing {
 

@@ -2,7 +2,8 @@
 #ifndef ESPALIER_TESTS_SUPPORT_TABLES_COPY_H_
 #define ESPALIER_TESTS_SUPPORT_TABLES_COPY_H_
 
-#include "espalier/format/tables.h"
+#include "espalier/detail/catalog.h"
+#include "espalier/format/owned_tables.h"
 
 namespace espalier::testing {
 

@@ -13,7 +13,7 @@
 
 #include <stdlib.h>
 
-#include "espalier/base/bytes.h"
+#include "espalier/bytes.h"
 
 namespace espalier::testing {
 

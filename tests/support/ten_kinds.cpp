@@ -10,7 +10,8 @@
 
 #include "support/random.h"
 
-#include "espalier/base/bytes.h"
+#include "espalier/base/little_endian.h"
+#include "espalier/bytes.h"
 
 namespace espalier::testing {
 namespace {

@@ -12,8 +12,9 @@
 #include "support/random.h"
 #include <doctest/doctest.h>
 
-#include "espalier/native/mapped_checkpoint.h"
-#include "espalier/native/save.h"
+#include "espalier/map/plan.h"
+#include "espalier/mapped_checkpoint.h"
+#include "espalier/save.h"
 
 namespace espalier {
 namespace {

@@ -1,5 +1,5 @@
 // Updates of tensors in memory by the patches of a checkpoint.
-#include "espalier/native/apply.h"
+#include "files/delta/apply.h"
 
 #include <algorithm>
 #include <atomic>

@@ -1,4 +1,4 @@
-#include "espalier/tree/bigint.h"
+#include "espalier/bigint.h"
 
 #include <cstdint>
 #include <initializer_list>

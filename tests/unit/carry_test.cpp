@@ -16,9 +16,12 @@
 #include "support/temporary_folder.h"
 #include <doctest/doctest.h>
 
+#include "espalier/base/little_endian.h"
+#include "espalier/checkpoint_file.h"
+#include "espalier/codec/compression_level.h"
 #include "espalier/format/access.h"
-#include "espalier/native/checkpoint_file.h"
-#include "espalier/native/save.h"
+#include "espalier/save.h"
+#include "files/os/file_ops.h"
 
 namespace espalier {
 namespace {

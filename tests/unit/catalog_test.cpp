@@ -1,4 +1,4 @@
-#include "espalier/format/catalog.h"
+#include "espalier/detail/catalog.h"
 
 #include <algorithm>
 #include <utility>
@@ -8,9 +8,14 @@
 #include "support/tables_copy.h"
 #include <doctest/doctest.h>
 
+#include "espalier/base/arena.h"
+#include "espalier/checkpoint.h"
+#include "espalier/format/file_set.h"
 #include "espalier/format/file_table.h"
+#include "espalier/format/foreign_parts.h"
+#include "espalier/format/header.h"
 #include "espalier/format/index.h"
-#include "espalier/read/checkpoint.h"
+#include "espalier/format/owned_tables.h"
 #include "espalier/read/fetch.h"
 #include "espalier/read/verify.h"
 #include "espalier/write/layout.h"

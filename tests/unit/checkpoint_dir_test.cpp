@@ -1,6 +1,6 @@
 // A folder of checkpoints: what is kept, what is found, and that processes do not disturb each
 // other.
-#include "espalier/native/checkpoint_dir.h"
+#include "espalier/checkpoint_dir.h"
 
 #include <atomic>
 #include <csignal>
@@ -21,8 +21,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "espalier/native/file_sink.h"
-#include "espalier/native/save_safetensors.h"
+#include "espalier/file_sink.h"
+#include "espalier/save_foreign.h"
+#include "files/os/file_ops.h"
 
 namespace espalier {
 namespace {

@@ -1,4 +1,4 @@
-#include "espalier/native/checkpoint_file.h"
+#include "espalier/checkpoint_file.h"
 
 #include <csignal>
 #include <filesystem>
@@ -17,9 +17,10 @@
 #include <doctest/doctest.h>
 #include <sys/resource.h>
 
-#include "espalier/native/save.h"
-#include "espalier/native/save_safetensors.h"
-#include "espalier/read/walker.h"
+#include "espalier/codec/compression_level.h"
+#include "espalier/save.h"
+#include "espalier/save_foreign.h"
+#include "espalier/walker.h"
 
 namespace espalier {
 namespace {

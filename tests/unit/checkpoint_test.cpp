@@ -1,4 +1,4 @@
-#include "espalier/read/checkpoint.h"
+#include "espalier/checkpoint.h"
 
 #include <memory>
 #include <set>
@@ -12,9 +12,11 @@
 #include <doctest/doctest.h>
 
 #include "espalier/format/find_path.h"
+#include "espalier/pattern.h"
+#include "espalier/read/pattern_stepper.h"
 #include "espalier/read/to_value.h"
-#include "espalier/read/walker.h"
 #include "espalier/report/node_paths.h"
+#include "espalier/walker.h"
 
 namespace espalier {
 namespace {

@@ -4,8 +4,11 @@
 #include "support/random.h"
 #include <doctest/doctest.h>
 
+#include "espalier/base/little_endian.h"
 #include "espalier/codec/chunk_decoder.h"
 #include "espalier/codec/chunk_encoder.h"
+#include "espalier/codec/codec.h"
+#include "espalier/codec/compression_level.h"
 #include "espalier/codec/hash.h"
 #include "espalier/codec/sample.h"
 

@@ -9,8 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "interrupt.h"
-#include "mapped_files.h"
 #include "support/in_child.h"
 #include "support/temporary_folder.h"
 #include <doctest/doctest.h>
@@ -18,7 +16,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "espalier/native/save.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/terminal/mapped_files.h"
+#include "espalier/save.h"
 
 namespace espalier::cli {
 namespace {

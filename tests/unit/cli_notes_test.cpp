@@ -11,13 +11,15 @@
 #include <utility>
 #include <vector>
 
-#include "json_writer.h"
-#include "notes.h"
-#include "output.h"
 #include <doctest/doctest.h>
 
-#include "espalier/format/catalog.h"
-#include "espalier/tree/kind.h"
+#include "cli/opening/notes.h"
+#include "cli/terminal/json_writer.h"
+#include "cli/terminal/output.h"
+#include "espalier/detail/catalog.h"
+#include "espalier/format/file_set.h"
+#include "espalier/format/foreign_parts.h"
+#include "espalier/kind.h"
 
 namespace espalier::cli {
 namespace {

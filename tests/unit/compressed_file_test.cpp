@@ -10,10 +10,13 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
-#include "espalier/native/checkpoint_file.h"
-#include "espalier/native/save.h"
-#include "espalier/native/save_safetensors.h"
+#include "espalier/base/little_endian.h"
+#include "espalier/checkpoint_file.h"
+#include "espalier/codec/codec.h"
+#include "espalier/codec/compression_level.h"
 #include "espalier/read/plan.h"
+#include "espalier/save.h"
+#include "espalier/save_foreign.h"
 
 namespace espalier {
 namespace {

@@ -16,10 +16,12 @@
 #include "support/zip_maker.h"
 #include <doctest/doctest.h>
 
+#include "espalier/checkpoint_file.h"
 #include "espalier/foreign/any_opener.h"
 #include "espalier/foreign/dcp/boxes.h"
 #include "espalier/foreign/dcp/metadata.h"
-#include "espalier/native/checkpoint_file.h"
+#include "espalier/format/file_set.h"
+#include "espalier/notes.h"
 
 namespace espalier {
 namespace {

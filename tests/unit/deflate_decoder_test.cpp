@@ -9,6 +9,7 @@
 #include <doctest/doctest.h>
 #include <zlib.h>
 
+#include "espalier/base/little_endian.h"
 #include "espalier/foreign/zip/inflate.h"
 
 namespace espalier {

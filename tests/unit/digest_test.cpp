@@ -8,7 +8,8 @@
 #include "support/memory_file.h"
 #include <doctest/doctest.h>
 
-#include "espalier/base/bytes.h"
+#include "espalier/bytes.h"
+#include "espalier/codec/hash.h"
 
 namespace espalier {
 namespace {

@@ -10,6 +10,7 @@
 #include "support/random.h"
 #include <doctest/doctest.h>
 
+#include "espalier/base/little_endian.h"
 #include "espalier/tree/elements.h"
 
 namespace espalier {

@@ -1,12 +1,12 @@
 // Errors as people read them.
-#include "espalier/base/error.h"
+#include "espalier/error.h"
 
 #include <string>
 
 #include <doctest/doctest.h>
 
-#include "espalier/foreign/flatten.h"
-#include "espalier/format/notes.h"
+#include "espalier/foreign/common/flatten.h"
+#include "espalier/notes.h"
 
 namespace espalier {
 namespace {

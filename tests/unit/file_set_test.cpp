@@ -1,5 +1,7 @@
 // A checkpoint whose tensors lie in two files of a folder: all of it can be read, and if the second
 // file is missing, cut short or another one, the rest can.
+#include "espalier/format/file_set.h"
+
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -13,7 +15,11 @@
 #include "support/temporary_folder.h"
 #include <doctest/doctest.h>
 
-#include "espalier/native/checkpoint_file.h"
+#include "espalier/checkpoint_file.h"
+#include "espalier/format/foreign_parts.h"
+#include "espalier/format/owned_tables.h"
+#include "espalier/read/opening_machine.h"
+#include "files/open/machine_opening.h"
 
 namespace espalier {
 namespace {
@@ -109,7 +115,7 @@ class TwoFileMachine : public OpeningMachine {
 
 Result<CheckpointFile> open(const TwoFiles& files, const fs::path& path, Access access,
                             const std::string& name = "second") {
-  return CheckpointFile::open(
+  return MachineOpening::open(
       path, {.access = access, .threads = 2}, [&](const OpenOptions& options) {
         return std::make_unique<TwoFileMachine>(files, name, options.file_size);
       });
@@ -131,17 +137,17 @@ TEST_CASE("Further files come from the function that the caller gives, by name")
       return std::make_unique<TwoFileMachine>(files, name, opening.file_size);
     };
   };
-  const auto file = CheckpointFile::open(memory_source(files.first), options, machine("second"));
+  const auto file = MachineOpening::open(memory_source(files.first), options, machine("second"));
   REQUIRE(file);
   CHECK(asked == std::vector<std::string>{"second"});
   const auto loaded = file->load(file->state());
   REQUIRE(loaded);
   CHECK(testing::first_difference(*loaded, state()) == "");
   // No path reaches the function.
-  REQUIRE(CheckpointFile::open(memory_source(files.first), options, machine("../second")));
+  REQUIRE(MachineOpening::open(memory_source(files.first), options, machine("../second")));
   CHECK(asked.size() == 1);
   // Without it, they are missing, and the rest is there.
-  const auto alone = CheckpointFile::open(memory_source(files.first), {}, machine("second"));
+  const auto alone = MachineOpening::open(memory_source(files.first), {}, machine("second"));
   REQUIRE(alone);
   CHECK(alone->view(tensor(*alone, "a")));
   const auto missing = alone->view(tensor(*alone, "b"));

@@ -1,5 +1,5 @@
 // A target is replaced completely or stays as it was, and nothing is left behind.
-#include "espalier/native/file_sink.h"
+#include "espalier/file_sink.h"
 
 #include <cerrno>
 #include <climits>
@@ -18,6 +18,8 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "files/os/file_ops.h"
 
 namespace espalier {
 namespace {

@@ -12,7 +12,11 @@
 #include "support/temporary_folder.h"
 #include <doctest/doctest.h>
 
-#include "espalier/native/checkpoint_file.h"
+#include "espalier/checkpoint_file.h"
+#include "espalier/format/foreign_parts.h"
+#include "espalier/notes.h"
+#include "espalier/read/opening_machine.h"
+#include "files/open/machine_opening.h"
 
 namespace espalier {
 namespace {
@@ -192,7 +196,7 @@ class ReadyMachine : public OpeningMachine {
 Result<CheckpointFile> open_made(const fs::path& path, std::uint64_t length,
                                  const std::shared_ptr<Incrementer>& maker, Access access,
                                  const Limits& limits) {
-  return CheckpointFile::open(path, {.access = access, .limits = limits}, [&](const OpenOptions&) {
+  return MachineOpening::open(path, {.access = access, .limits = limits}, [&](const OpenOptions&) {
     Foreign foreign;
     foreign.parts.tables.storages.clear();
     foreign.parts.tables.strides.clear();

@@ -12,6 +12,9 @@
 
 #include "espalier/foreign/any_opener.h"
 #include "espalier/foreign/gguf/opener.h"
+#include "espalier/format/file_set.h"
+#include "espalier/notes.h"
+#include "espalier/read/opening_machine.h"
 #include "espalier/read/to_value.h"
 
 namespace espalier {

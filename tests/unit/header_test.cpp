@@ -4,8 +4,10 @@
 
 #include <doctest/doctest.h>
 
+#include "espalier/base/little_endian.h"
 #include "espalier/codec/hash.h"
-#include "espalier/format/tables.h"
+#include "espalier/detail/catalog.h"
+#include "espalier/format/features.h"
 
 namespace espalier {
 namespace {

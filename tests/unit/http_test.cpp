@@ -11,12 +11,13 @@
 #include <thread>
 #include <vector>
 
+#include "support/random.h"
+#include <doctest/doctest.h>
+
 #include "http/block_cache.h"
 #include "http/credentials.h"
 #include "http/response_headers.h"
 #include "http/url.h"
-#include "support/random.h"
-#include <doctest/doctest.h>
 
 namespace espalier::http {
 namespace {

@@ -8,6 +8,8 @@
 #include "support/random.h"
 #include <doctest/doctest.h>
 
+#include "espalier/base/little_endian.h"
+#include "espalier/format/owned_tables.h"
 #include "espalier/write/layout.h"
 
 namespace espalier {

@@ -1,4 +1,4 @@
-#include "espalier/map/key_map.h"
+#include "espalier/key_map.h"
 
 #include <functional>
 #include <random>

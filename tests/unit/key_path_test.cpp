@@ -1,4 +1,4 @@
-#include "espalier/tree/key_path.h"
+#include "espalier/key_path.h"
 
 #include <cstdint>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "espalier/native/made_source.h"
+#include "files/open/made_source.h"
 
 #include <algorithm>
 #include <atomic>
@@ -9,7 +9,7 @@
 
 #include <doctest/doctest.h>
 
-#include "espalier/base/limits.h"
+#include "espalier/limits.h"
 
 namespace espalier {
 namespace {

@@ -8,10 +8,13 @@
 #include "support/feed.h"
 #include <doctest/doctest.h>
 
+#include "espalier/base/little_endian.h"
 #include "espalier/foreign/any_opener.h"
 #include "espalier/foreign/msgpack/opener.h"
 #include "espalier/foreign/safetensors/opener.h"
 #include "espalier/format/access.h"
+#include "espalier/notes.h"
+#include "espalier/read/opening_machine.h"
 
 namespace espalier {
 namespace {

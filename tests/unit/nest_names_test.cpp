@@ -8,12 +8,12 @@
 #include "support/memory_file.h"
 #include <doctest/doctest.h>
 
-#include "espalier/foreign/flatten.h"
+#include "espalier/foreign/common/flatten.h"
 #include "espalier/format/access.h"
 #include "espalier/read/opener.h"
 #include "espalier/read/to_value.h"
 #include "espalier/read/verify.h"
-#include "espalier/read/walker.h"
+#include "espalier/walker.h"
 #include "espalier/write/layout.h"
 
 namespace espalier {

@@ -9,6 +9,8 @@
 #include "espalier/foreign/any_opener.h"
 #include "espalier/foreign/numpy/npy_tensor.h"
 #include "espalier/foreign/numpy/read_npy_header.h"
+#include "espalier/format/file_set.h"
+#include "espalier/notes.h"
 
 namespace espalier {
 namespace {

@@ -13,7 +13,7 @@
 #include "support/temporary_folder.h"
 #include <doctest/doctest.h>
 
-#include "espalier/native/checkpoint_file.h"
+#include "espalier/checkpoint_file.h"
 
 namespace espalier {
 namespace {

@@ -9,8 +9,11 @@
 #include "support/memory_file.h"
 #include <doctest/doctest.h>
 
+#include "espalier/base/little_endian.h"
+#include "espalier/codec/hash.h"
 #include "espalier/format/header.h"
-#include "espalier/read/walker.h"
+#include "espalier/read/opening_machine.h"
+#include "espalier/walker.h"
 
 namespace espalier {
 namespace {

@@ -1,4 +1,4 @@
-#include "espalier/native/ordered_section.h"
+#include "files/os/ordered_section.h"
 
 #include <atomic>
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include "espalier/native/parallel.h"
+#include "files/os/parallel.h"
 
 namespace espalier {
 namespace {

@@ -1,4 +1,4 @@
-#include "espalier/native/parallel.h"
+#include "files/os/parallel.h"
 
 #include <atomic>
 #include <chrono>
@@ -10,7 +10,7 @@
 
 #include <doctest/doctest.h>
 
-#include "espalier/native/call_scope.h"
+#include "files/os/call_scope.h"
 
 namespace espalier {
 namespace {

@@ -13,9 +13,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "espalier/base/little_endian.h"
 #include "espalier/codec/chunk_decoder.h"
 #include "espalier/codec/chunk_encoder.h"
 #include "espalier/codec/chunk_gate.h"
+#include "espalier/codec/codec.h"
+#include "espalier/codec/compression_level.h"
 #include "espalier/codec/hash.h"
 #include "espalier/codec/patch_encoder.h"
 

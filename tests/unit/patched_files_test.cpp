@@ -7,10 +7,12 @@
 
 #include <doctest/doctest.h>
 
-#include "espalier/native/checkpoint_file.h"
-#include "espalier/native/save.h"
+#include "espalier/checkpoint_file.h"
+#include "espalier/codec/compression_level.h"
+#include "espalier/format/file_set.h"
 #include "espalier/read/fetch.h"
 #include "espalier/read/verify.h"
+#include "espalier/save.h"
 
 namespace espalier {
 namespace {

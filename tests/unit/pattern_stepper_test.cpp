@@ -9,8 +9,9 @@
 #include "../support/random.h"
 #include <doctest/doctest.h>
 
+#include "espalier/pattern.h"
 #include "espalier/read/match.h"
-#include "espalier/read/walker.h"
+#include "espalier/walker.h"
 
 namespace espalier {
 namespace {

@@ -1,4 +1,4 @@
-#include "espalier/tree/pattern.h"
+#include "espalier/pattern.h"
 
 #include <algorithm>
 #include <cstddef>

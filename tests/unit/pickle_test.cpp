@@ -9,11 +9,13 @@
 #include "support/zip_maker.h"
 #include <doctest/doctest.h>
 
+#include "espalier/base/little_endian.h"
 #include "espalier/foreign/any_opener.h"
-#include "espalier/foreign/checksum_plan.h"
 #include "espalier/foreign/torch/pickle_checkpoint.h"
 #include "espalier/foreign/torch/pickle_opener.h"
-#include "espalier/read/walker.h"
+#include "espalier/foreign/zip/checksum_plan.h"
+#include "espalier/notes.h"
+#include "espalier/walker.h"
 
 namespace espalier {
 namespace {

@@ -11,7 +11,7 @@
 #include "support/random.h"
 #include <doctest/doctest.h>
 
-#include "espalier/format/shape.h"
+#include "espalier/dtype.h"
 
 namespace espalier {
 namespace {

@@ -6,6 +6,8 @@
 #include "support/random.h"
 #include <doctest/doctest.h>
 
+#include "espalier/base/little_endian.h"
+
 namespace espalier {
 namespace {
 

@@ -1,4 +1,4 @@
-#include "espalier/native/read_ahead.h"
+#include "files/open/read_ahead.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 #include <doctest/doctest.h>
 
-#include "espalier/native/huge_pages.h"
+#include "files/os/huge_pages.h"
 
 namespace espalier {
 namespace {

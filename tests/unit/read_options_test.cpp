@@ -11,9 +11,9 @@
 #include "support/temporary_folder.h"
 #include <doctest/doctest.h>
 
-#include "espalier/native/checkpoint_dir.h"
-#include "espalier/native/checkpoint_file.h"
-#include "espalier/native/save.h"
+#include "espalier/checkpoint_dir.h"
+#include "espalier/checkpoint_file.h"
+#include "espalier/save.h"
 
 namespace espalier {
 namespace {

@@ -12,12 +12,13 @@
 #include "support/temporary_folder.h"
 #include <doctest/doctest.h>
 
+#include "espalier/checkpoint_dir.h"
+#include "espalier/checkpoint_file.h"
+#include "espalier/format/file_set.h"
 #include "espalier/format/file_table.h"
-#include "espalier/native/checkpoint_dir.h"
-#include "espalier/native/checkpoint_file.h"
-#include "espalier/native/save.h"
-#include "espalier/native/save_safetensors.h"
 #include "espalier/read/plan.h"
+#include "espalier/save.h"
+#include "espalier/save_foreign.h"
 
 namespace espalier {
 namespace {

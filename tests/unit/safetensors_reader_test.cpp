@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "espalier/foreign/safetensors/opener.h"
+#include "espalier/read/opening_machine.h"
 
 namespace {
 

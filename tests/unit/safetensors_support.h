@@ -14,6 +14,7 @@
 #include "support/data_folder.h"
 #include <doctest/doctest.h>
 
+#include "espalier/base/little_endian.h"
 #include "espalier/foreign/safetensors/opener.h"
 #include "espalier/foreign/safetensors/writer.h"
 #include "espalier/read/to_value.h"

@@ -9,6 +9,7 @@
 #include "safetensors_support.h"
 #include <doctest/doctest.h>
 
+#include "espalier/base/little_endian.h"
 #include "espalier/foreign/safetensors/carried_tree.h"
 #include "espalier/foreign/safetensors/kept_header.h"
 #include "espalier/foreign/safetensors/writer.h"

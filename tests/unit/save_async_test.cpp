@@ -1,5 +1,5 @@
 // Saves in the background: the bytes of the moment, the order of saves, and how they end.
-#include "espalier/native/save_async.h"
+#include "espalier/save_async.h"
 
 #include <atomic>
 #include <chrono>
@@ -18,7 +18,8 @@
 #include "support/temporary_folder.h"
 #include <doctest/doctest.h>
 
-#include "espalier/native/checkpoint_file.h"
+#include "espalier/checkpoint_file.h"
+#include "espalier/save.h"
 
 namespace espalier {
 namespace {

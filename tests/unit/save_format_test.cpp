@@ -1,4 +1,4 @@
-#include "espalier/native/save_format.h"
+#include "files/save/save_format.h"
 
 #include <filesystem>
 #include <vector>
@@ -7,9 +7,8 @@
 #include "support/temporary_folder.h"
 #include <doctest/doctest.h>
 
-#include "espalier/native/save.h"
-#include "espalier/native/save_npy.h"
-#include "espalier/native/save_safetensors.h"
+#include "espalier/save.h"
+#include "espalier/save_foreign.h"
 
 namespace espalier {
 namespace {

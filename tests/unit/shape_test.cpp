@@ -1,11 +1,10 @@
-#include "espalier/format/shape.h"
-
 #include <optional>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include "espalier/base/checked.h"
+#include "espalier/dtype.h"
 
 namespace espalier {
 namespace {

@@ -12,9 +12,13 @@
 #include "support/temporary_folder.h"
 #include <doctest/doctest.h>
 
+#include "espalier/base/little_endian.h"
+#include "espalier/checkpoint_file.h"
 #include "espalier/foreign/any_opener.h"
 #include "espalier/foreign/shards/opener.h"
-#include "espalier/native/checkpoint_file.h"
+#include "espalier/format/file_set.h"
+#include "espalier/notes.h"
+#include "espalier/read/opening_machine.h"
 
 namespace espalier {
 namespace {

@@ -1,5 +1,5 @@
 // Saves to memory and to sinks of one's own: the same file as on disk, and no file after an error.
-#include "espalier/native/sink.h"
+#include "espalier/sink.h"
 
 #include <algorithm>
 #include <atomic>
@@ -15,8 +15,8 @@
 #include <doctest/doctest.h>
 
 #include "espalier/format/header.h"
-#include "espalier/native/save.h"
-#include "espalier/native/save_safetensors.h"
+#include "espalier/save.h"
+#include "espalier/save_foreign.h"
 
 namespace espalier {
 namespace {

@@ -1,4 +1,4 @@
-#include "espalier/native/source.h"
+#include "espalier/source.h"
 
 #include <algorithm>
 #include <cstring>

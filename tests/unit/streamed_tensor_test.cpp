@@ -14,8 +14,8 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
-#include "espalier/native/save.h"
-#include "espalier/native/save_safetensors.h"
+#include "espalier/save.h"
+#include "espalier/save_foreign.h"
 
 namespace espalier {
 namespace {

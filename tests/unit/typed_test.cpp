@@ -14,9 +14,9 @@
 #include "support/temporary_folder.h"
 #include <doctest/doctest.h>
 
-#include "espalier/native/checkpoint_file.h"
-#include "espalier/native/save.h"
-#include "espalier/tree/dtype_of.h"
+#include "espalier/checkpoint_file.h"
+#include "espalier/dtype.h"
+#include "espalier/save.h"
 
 namespace {
 

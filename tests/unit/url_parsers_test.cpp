@@ -5,11 +5,12 @@
 #include <string>
 #include <string_view>
 
-#include "http/ascii.h"
-#include "http/url.h"
 #include "support/random.h"
 #include <curl/curl.h>
 #include <doctest/doctest.h>
+
+#include "http/ascii.h"
+#include "http/url.h"
 
 namespace espalier::http {
 namespace {

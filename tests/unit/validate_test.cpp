@@ -11,8 +11,10 @@
 #include <doctest/doctest.h>
 
 #include "espalier/format/access.h"
+#include "espalier/format/file_set.h"
 #include "espalier/format/find_path.h"
 #include "espalier/format/header.h"
+#include "espalier/format/owned_tables.h"
 #include "espalier/write/layout.h"
 
 namespace espalier {

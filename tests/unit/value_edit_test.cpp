@@ -6,7 +6,7 @@
 #include "support/equal.h"
 #include <doctest/doctest.h>
 
-#include "espalier/tree/value.h"
+#include "espalier/value.h"
 
 namespace {
 

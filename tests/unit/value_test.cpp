@@ -1,4 +1,4 @@
-#include "espalier/tree/value.h"
+#include "espalier/value.h"
 
 #include <cstdint>
 #include <string>

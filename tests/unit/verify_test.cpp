@@ -7,6 +7,8 @@
 #include "support/memory_file.h"
 #include <doctest/doctest.h>
 
+#include "espalier/base/little_endian.h"
+#include "espalier/codec/hash.h"
 #include "espalier/format/header.h"
 
 namespace espalier {

@@ -9,6 +9,7 @@
 #include <doctest/doctest.h>
 
 #include "espalier/format/access.h"
+#include "espalier/format/header.h"
 
 namespace espalier {
 namespace {

@@ -11,6 +11,8 @@
 
 #include "espalier/foreign/zip/archive.h"
 #include "espalier/foreign/zip/inflate_maker.h"
+#include "espalier/format/file_set.h"
+#include "espalier/read/opening_machine.h"
 
 namespace espalier {
 namespace {

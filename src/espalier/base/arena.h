@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "espalier/base/bytes.h"
-#include "espalier/base/error.h"
+#include "espalier/bytes.h"
+#include "espalier/error.h"
 
 namespace espalier {
 

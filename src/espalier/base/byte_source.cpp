@@ -1,8 +1,7 @@
-#include "espalier/base/byte_source.h"
-
 #include <string>
 
 #include "espalier/base/counted.h"
+#include "espalier/bytes.h"
 
 namespace espalier {
 

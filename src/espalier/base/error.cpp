@@ -1,4 +1,4 @@
-#include "espalier/base/error.h"
+#include "espalier/error.h"
 
 #include "espalier/base/escaped.h"
 

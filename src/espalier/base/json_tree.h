@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "espalier/base/error.h"
+#include "espalier/error.h"
 
 namespace espalier {
 

@@ -5,6 +5,8 @@
 #include <bit>
 #include <cstdint>
 
+#include "espalier/base/little_endian.h"
+
 namespace espalier {
 namespace {
 

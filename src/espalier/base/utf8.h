@@ -8,7 +8,7 @@
 #include <optional>
 #include <string_view>
 
-#include "espalier/base/bytes.h"
+#include "espalier/bytes.h"
 
 namespace espalier {
 

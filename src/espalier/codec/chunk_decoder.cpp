@@ -5,6 +5,7 @@
 
 #include <zstd.h>
 
+#include "espalier/base/little_endian.h"
 #include "espalier/codec/frame.h"
 #include "espalier/codec/hash.h"
 #include "espalier/codec/patch.h"

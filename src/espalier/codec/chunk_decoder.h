@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "espalier/base/bytes.h"
-#include "espalier/base/error.h"
+#include "espalier/bytes.h"
 #include "espalier/codec/codec.h"
+#include "espalier/error.h"
 
 /// zstd's decoder, declared as in <zstd.h>.
 struct ZSTD_DCtx_s;

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "espalier/base/little_endian.h"
 #include "espalier/codec/chunk_decoder.h"
 #include "espalier/codec/frame_encoder.h"
 #include "espalier/codec/planes.h"

@@ -6,10 +6,10 @@
 #include <memory>
 #include <vector>
 
-#include "espalier/base/bytes.h"
-#include "espalier/base/error.h"
+#include "espalier/bytes.h"
 #include "espalier/codec/codec.h"
 #include "espalier/codec/compression_level.h"
+#include "espalier/error.h"
 
 namespace espalier {
 

@@ -8,12 +8,12 @@
 #include <string_view>
 #include <vector>
 
-#include "espalier/base/bytes.h"
-#include "espalier/base/error.h"
+#include "espalier/bytes.h"
 #include "espalier/codec/chunk_decoder.h"
 #include "espalier/codec/codec.h"
 #include "espalier/codec/hash.h"
 #include "espalier/codec/number_form.h"
+#include "espalier/error.h"
 
 namespace espalier {
 

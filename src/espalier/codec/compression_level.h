@@ -2,7 +2,7 @@
 #ifndef ESPALIER_CODEC_COMPRESSION_LEVEL_H_
 #define ESPALIER_CODEC_COMPRESSION_LEVEL_H_
 
-#include "espalier/base/error.h"
+#include "espalier/error.h"
 
 namespace espalier {
 

@@ -4,6 +4,8 @@
 
 #include <zstd.h>
 
+#include "espalier/base/little_endian.h"
+
 namespace espalier {
 
 namespace {

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 
+#include "espalier/base/little_endian.h"
+#include "espalier/codec/compression_level.h"
+
 // For the names of experimental parameters; every function used is also in the shared library.
 #define ZSTD_STATIC_LINKING_ONLY
 #include <zstd.h>

@@ -6,8 +6,8 @@
 #include <memory>
 #include <optional>
 
-#include "espalier/base/bytes.h"
-#include "espalier/base/error.h"
+#include "espalier/bytes.h"
+#include "espalier/error.h"
 
 /// zstd's encoder, declared as in <zstd.h>.
 struct ZSTD_CCtx_s;

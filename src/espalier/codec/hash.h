@@ -7,20 +7,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 
-#include "espalier/base/bytes.h"
+#include "espalier/bytes.h"
 
 namespace espalier {
-
-/// A 128-bit hash, laid out as in the file: the low 64 bits first.
-struct Hash128 {
-  std::uint64_t low = 0;
-  std::uint64_t high = 0;
-
-  friend bool operator==(const Hash128&, const Hash128&) = default;
-};
-static_assert(sizeof(Hash128) == 16);
 
 /// XXH3-128 of `bytes`. Thread-safe.
 Hash128 hash128(ByteSpan bytes);
@@ -44,9 +34,6 @@ class Hasher128 {
 
 /// XXH3-64 of `bytes`. Thread-safe.
 std::uint64_t hash64(ByteSpan bytes);
-
-/// The 16 bytes in file order as 32 lower-case hex digits.
-std::string to_hex(const Hash128& hash);
 
 }  // namespace espalier
 

@@ -1,5 +1,7 @@
 // Replaces chunk_encoder.cpp in builds that only decode.
 #include "espalier/codec/chunk_encoder.h"
+#include "espalier/codec/codec.h"
+#include "espalier/codec/compression_level.h"
 
 namespace espalier {
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "espalier/base/bytes.h"
+#include "espalier/bytes.h"
 
 namespace espalier {
 

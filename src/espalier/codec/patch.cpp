@@ -4,6 +4,8 @@
 #include <array>
 #include <cstdint>
 
+#include "espalier/base/little_endian.h"
+
 namespace espalier {
 namespace {
 

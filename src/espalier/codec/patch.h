@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "espalier/base/bytes.h"
+#include "espalier/bytes.h"
 #include "espalier/codec/planes.h"
 
 namespace espalier {

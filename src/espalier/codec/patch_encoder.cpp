@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstdint>
 
+#include "espalier/base/little_endian.h"
 #include "espalier/codec/patch.h"
 #include "espalier/codec/planes.h"
 #include "espalier/codec/repeats.h"

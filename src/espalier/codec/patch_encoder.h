@@ -6,10 +6,10 @@
 #include <optional>
 #include <vector>
 
-#include "espalier/base/bytes.h"
-#include "espalier/base/error.h"
+#include "espalier/bytes.h"
 #include "espalier/codec/codec.h"
 #include "espalier/codec/frame_encoder.h"
+#include "espalier/error.h"
 
 namespace espalier {
 

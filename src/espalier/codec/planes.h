@@ -11,7 +11,7 @@
 #include <array>
 #include <cstddef>
 
-#include "espalier/base/bytes.h"
+#include "espalier/bytes.h"
 #include "espalier/codec/codec.h"
 
 namespace espalier {

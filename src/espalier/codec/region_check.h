@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "espalier/base/bytes.h"
-#include "espalier/base/error.h"
+#include "espalier/bytes.h"
 #include "espalier/codec/chunk_gate.h"
+#include "espalier/error.h"
 
 namespace espalier {
 

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <span>
 
+#include "espalier/base/little_endian.h"
+
 namespace espalier {
 namespace {
 

@@ -7,7 +7,7 @@
 
 #include <cstddef>
 
-#include "espalier/base/bytes.h"
+#include "espalier/bytes.h"
 
 namespace espalier {
 

@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "espalier/base/bytes.h"
+#include "espalier/bytes.h"
 #include "espalier/codec/codec.h"
 
 namespace espalier {

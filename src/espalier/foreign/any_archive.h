@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "espalier/base/error.h"
+#include "espalier/error.h"
 #include "espalier/foreign/zip/content_reader.h"
 #include "espalier/foreign/zip/directory.h"
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "espalier/foreign/common/stranger.h"
 #include "espalier/foreign/formats.h"
-#include "espalier/foreign/stranger.h"
 #include "espalier/format/header.h"
 
 namespace espalier {

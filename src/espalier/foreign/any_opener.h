@@ -6,8 +6,8 @@
 #include <span>
 #include <string>
 
-#include "espalier/base/error.h"
-#include "espalier/base/extent.h"
+#include "espalier/bytes.h"
+#include "espalier/error.h"
 #include "espalier/read/gather.h"
 #include "espalier/read/opening_machine.h"
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <span>
 
-#include "espalier/base/bytes.h"
+#include "espalier/bytes.h"
 #include "espalier/foreign/zip/content_reader.h"
 #include "espalier/read/opening_machine.h"
 

@@ -10,11 +10,12 @@
 #include <span>
 #include <string_view>
 
-#include "espalier/format/shape.h"
-#include "espalier/format/tables.h"
-#include "espalier/tree/dtype.h"
-#include "espalier/tree/key_path.h"
-#include "espalier/tree/kind.h"
+#include "espalier/codec/codec.h"
+#include "espalier/detail/catalog.h"
+#include "espalier/dtype.h"
+#include "espalier/format/features.h"
+#include "espalier/key_path.h"
+#include "espalier/kind.h"
 
 namespace espalier {
 
@@ -23,11 +24,6 @@ inline Kind node_kind(const NodeRecord& node) { return static_cast<Kind>(node.ki
 inline std::string_view table_text(const Tables& t, std::uint32_t text) {
   const std::uint32_t begin = text == 0 ? 0 : t.text_ends[text - 1];
   return {t.text.data() + begin, t.text_ends[text] - begin};
-}
-
-inline std::span<const std::uint64_t> table_shape(const Tables& t, std::uint32_t shape) {
-  const std::uint32_t begin = shape == 0 ? 0 : t.shape_ends[shape - 1];
-  return t.dims.subspan(begin, t.shape_ends[shape] - begin);
 }
 
 inline std::int64_t table_int(const Tables& t, std::uint32_t word) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "espalier/format/file_set.h"
+
 namespace espalier {
 
 AllNotes all_notes(const Catalog& catalog) {

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "espalier/format/catalog.h"
-#include "espalier/format/notes.h"
+#include "espalier/detail/catalog.h"
+#include "espalier/notes.h"
 
 namespace espalier {
 

@@ -1,16 +1,38 @@
-#include "espalier/format/catalog.h"
+#include "espalier/detail/catalog.h"
 
 #include <algorithm>
 #include <iterator>
 #include <string>
 
+#include "espalier/base/arena.h"
 #include "espalier/base/counted.h"
 #include "espalier/base/release.h"
 #include "espalier/format/access.h"
+#include "espalier/format/file_set.h"
+#include "espalier/format/foreign_parts.h"
+#include "espalier/format/header.h"
 #include "espalier/format/index.h"
 #include "espalier/format/nest_names.h"
+#include "espalier/format/validate.h"
 
 namespace espalier {
+
+struct Catalog::Owned {
+  FileSet files;
+  Notes notes;
+  std::optional<Arena> arena;
+  OwnedTables tables;  // if they do not stand in the arena
+  OwnedTables nested;  // the tree, if names were nested
+};
+
+Catalog::Catalog(Token) : owned_(std::make_unique<Owned>()) {}
+Catalog::~Catalog() = default;
+
+std::span<const FileEntry> Catalog::files() const { return owned_->files; }
+std::uint64_t Catalog::file_length() const { return owned_->files.front().length; }
+std::uint64_t Catalog::data_begin() const { return owned_->files.front().data_begin; }
+const Notes& Catalog::notes() const { return owned_->notes; }
+bool Catalog::is_nested() const { return !owned_->nested.nodes.empty(); }
 
 std::string_view format_name(FileFormat format) {
   constexpr std::string_view kNames[] = {"espalier", "safetensors", "sharded", "npy", "npz",
@@ -34,16 +56,16 @@ Result<std::shared_ptr<const Catalog>> Catalog::from_index(const Header& header,
                                                            const Limits& limits, bool nest) {
   const ByteSpan bytes = std::as_const(index).bytes();
   auto catalog = std::make_shared<Catalog>(Token{});
-  catalog->files_ = std::move(files);
+  catalog->owned_->files = std::move(files);
   const FileFacts facts{.placement = Placement::kCanonical,
                         .features = header.features,
-                        .files = catalog->files_,
+                        .files = catalog->owned_->files,
                         .index = bytes.data(),
                         .index_offset = kHeaderBytes};
   auto facts_of_pools = validate(tables, facts, limits);
   if (!facts_of_pools) return propagate(facts_of_pools);
   catalog->tree_digest_ = header.tree_digest;
-  catalog->arena_ = std::move(index);
+  catalog->owned_->arena = std::move(index);
   catalog->tables_ = catalog->stored_ = tables;
   catalog->pool_facts_ = std::move(*facts_of_pools);
   if (nest) catalog->nest_names(limits);
@@ -68,13 +90,14 @@ Result<std::shared_ptr<const Catalog>> Catalog::from_foreign(ForeignParts parts,
   }
   auto catalog = std::make_shared<Catalog>(Token{});
   catalog->format_ = parts.format;
-  catalog->files_ = std::move(parts.files);
-  catalog->notes_ = std::move(parts.notes);
+  catalog->owned_->files = std::move(parts.files);
+  catalog->owned_->notes = std::move(parts.notes);
   catalog->tree_digest_ = parts.tree_digest;
-  catalog->owned_ = std::move(parts.tables);
-  catalog->tables_ = catalog->stored_ = catalog->owned_.view();
-  auto facts_of_pools = validate(
-      catalog->tables_, {.placement = Placement::kForeign, .files = catalog->files_}, limits);
+  catalog->owned_->tables = std::move(parts.tables);
+  catalog->tables_ = catalog->stored_ = catalog->owned_->tables.view();
+  auto facts_of_pools =
+      validate(catalog->tables_,
+               {.placement = Placement::kForeign, .files = catalog->owned_->files}, limits);
   if (!facts_of_pools) return propagate(facts_of_pools);
   catalog->pool_facts_ = std::move(*facts_of_pools);
   if (parts.nest) catalog->nest_names(limits);
@@ -84,10 +107,10 @@ Result<std::shared_ptr<const Catalog>> Catalog::from_foreign(ForeignParts parts,
 std::shared_ptr<const Catalog> Catalog::from_copy(OwnedTables tables,
                                                   const std::optional<Hash128>& tree_digest) {
   auto catalog = std::make_shared<Catalog>(Token{});
-  catalog->files_.emplace_back();
+  catalog->owned_->files.emplace_back();
   catalog->tree_digest_ = tree_digest;
-  catalog->owned_ = std::move(tables);
-  catalog->tables_ = catalog->stored_ = catalog->owned_.view();
+  catalog->owned_->tables = std::move(tables);
+  catalog->tables_ = catalog->stored_ = catalog->owned_->tables.view();
   const Tables& t = catalog->tables_;
   for (std::uint32_t i = 0; i < t.shape_ends.size(); ++i) {
     std::uint64_t elements = 1;
@@ -104,8 +127,8 @@ std::shared_ptr<const Catalog> Catalog::from_copy(OwnedTables tables,
 void Catalog::nest_names(const Limits& limits) {
   auto nested = espalier::nest_names(stored_, limits);
   if (!nested) return;
-  nested_ = std::move(*nested);
-  tables_ = nested_.view();
+  owned_->nested = std::move(*nested);
+  tables_ = owned_->nested.view();
   tables_.tensors = stored_.tensors;
   tables_.chunks = stored_.chunks;
   tables_.shape_ends = stored_.shape_ends;
@@ -120,12 +143,12 @@ void Catalog::nest_names(const Limits& limits) {
   if (tree_digest_) return;
   // Without a digest, nothing looks at the stored tree again.
   stored_ = tables_;
-  release_memory(owned_.nodes);
-  release_memory(owned_.words);
-  release_memory(owned_.text_ends);
-  release_memory(owned_.text);
-  release_memory(owned_.bytes);
-  release_memory(owned_.order);
+  release_memory(owned_->tables.nodes);
+  release_memory(owned_->tables.words);
+  release_memory(owned_->tables.text_ends);
+  release_memory(owned_->tables.text);
+  release_memory(owned_->tables.bytes);
+  release_memory(owned_->tables.order);
 }
 
 }  // namespace espalier

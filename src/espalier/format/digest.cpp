@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "espalier/base/merge_sort.h"
+#include "espalier/codec/hash.h"
 #include "espalier/format/access.h"
 #include "espalier/format/find_path.h"
 

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "espalier/base/error.h"
-#include "espalier/format/tables.h"
+#include "espalier/detail/catalog.h"
+#include "espalier/error.h"
 
 namespace espalier {
 

@@ -7,8 +7,8 @@
 
 #include "espalier/codec/codec.h"
 #include "espalier/codec/number_form.h"
-#include "espalier/format/tables.h"
-#include "espalier/tree/dtype.h"
+#include "espalier/detail/catalog.h"
+#include "espalier/dtype.h"
 
 namespace espalier {
 

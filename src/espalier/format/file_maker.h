@@ -7,9 +7,8 @@
 #include <memory>
 #include <span>
 
-#include "espalier/base/bytes.h"
-#include "espalier/base/error.h"
-#include "espalier/base/extent.h"
+#include "espalier/bytes.h"
+#include "espalier/error.h"
 
 namespace espalier {
 

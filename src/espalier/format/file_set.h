@@ -8,13 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "espalier/base/error.h"
+#include "espalier/error.h"
 #include "espalier/format/file_maker.h"
 
 namespace espalier {
-
-/// Which files of a checkpoint something is about: all, or number 0 alone.
-enum class FileScope : std::uint8_t { kAll, kOwn };
 
 /// A CRC-32 that a file's format has of a range of its bytes, as zip archives have of each entry.
 struct Checksum {

@@ -9,6 +9,7 @@
 #include "espalier/base/merge_sort.h"
 #include "espalier/codec/hash.h"
 #include "espalier/format/access.h"
+#include "espalier/format/file_set.h"
 #include "espalier/format/header.h"
 
 namespace espalier {

@@ -8,10 +8,10 @@
 #include <optional>
 #include <string_view>
 
-#include "espalier/base/bytes.h"
-#include "espalier/base/error.h"
+#include "espalier/bytes.h"
+#include "espalier/detail/catalog.h"
+#include "espalier/error.h"
 #include "espalier/format/file_set.h"
-#include "espalier/format/tables.h"
 
 namespace espalier {
 

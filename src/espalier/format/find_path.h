@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "espalier/format/tables.h"
+#include "espalier/detail/catalog.h"
 
 namespace espalier {
 

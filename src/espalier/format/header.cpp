@@ -5,7 +5,9 @@
 
 #include "espalier/base/checked.h"
 #include "espalier/base/counted.h"
-#include "espalier/format/tables.h"
+#include "espalier/base/little_endian.h"
+#include "espalier/detail/catalog.h"
+#include "espalier/format/features.h"
 
 namespace espalier {
 namespace {

@@ -5,10 +5,10 @@
 #include <array>
 #include <cstdint>
 
-#include "espalier/base/bytes.h"
-#include "espalier/base/error.h"
-#include "espalier/base/limits.h"
+#include "espalier/bytes.h"
 #include "espalier/codec/hash.h"
+#include "espalier/error.h"
+#include "espalier/limits.h"
 
 namespace espalier {
 

@@ -9,7 +9,10 @@
 #include <flatbuffers/flatbuffers.h>
 
 #include "espalier/base/counted.h"
+#include "espalier/codec/hash.h"
+#include "espalier/format/file_set.h"
 #include "espalier/format/index_layout.h"
+#include "espalier/format/owned_tables.h"
 
 namespace espalier {
 namespace {

@@ -8,10 +8,11 @@
 #include <utility>
 
 #include "espalier/base/arena.h"
-#include "espalier/base/bytes.h"
-#include "espalier/base/error.h"
+#include "espalier/bytes.h"
+#include "espalier/detail/catalog.h"
+#include "espalier/error.h"
 #include "espalier/format/header.h"
-#include "espalier/format/tables.h"
+#include "espalier/format/owned_tables.h"
 
 namespace espalier {
 

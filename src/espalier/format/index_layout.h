@@ -7,7 +7,7 @@
 #include <optional>
 #include <span>
 
-#include "espalier/base/bytes.h"
+#include "espalier/bytes.h"
 
 namespace espalier {
 

@@ -8,8 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "espalier/base/little_endian.h"
 #include "espalier/base/merge_sort.h"
 #include "espalier/format/access.h"
+#include "espalier/format/owned_tables.h"
 #include "espalier/format/table_builder.h"
 
 namespace espalier {

@@ -7,9 +7,10 @@
 #include <optional>
 #include <string_view>
 
-#include "espalier/base/limits.h"
+#include "espalier/detail/catalog.h"
 #include "espalier/format/access.h"
-#include "espalier/format/tables.h"
+#include "espalier/format/owned_tables.h"
+#include "espalier/limits.h"
 
 namespace espalier {
 

@@ -4,6 +4,8 @@
 #include <tuple>
 
 #include "espalier/base/merge_sort.h"
+#include "espalier/codec/codec.h"
+#include "espalier/format/file_set.h"
 
 namespace espalier {
 namespace {

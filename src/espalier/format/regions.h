@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "espalier/base/extent.h"
-#include "espalier/format/catalog.h"
+#include "espalier/bytes.h"
+#include "espalier/detail/catalog.h"
 
 namespace espalier {
 

@@ -1,9 +1,8 @@
-#include "espalier/format/shape.h"
-
 #include <string>
 
 #include "espalier/base/checked.h"
 #include "espalier/base/counted.h"
+#include "espalier/dtype.h"
 
 namespace espalier {
 

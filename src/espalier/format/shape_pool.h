@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "espalier/base/bytes.h"
 #include "espalier/base/merge_sort.h"
+#include "espalier/bytes.h"
 #include "espalier/codec/hash.h"
 
 namespace espalier {

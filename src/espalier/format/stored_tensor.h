@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "espalier/base/byte_source.h"
-#include "espalier/format/catalog.h"
+#include "espalier/bytes.h"
+#include "espalier/detail/catalog.h"
 
 namespace espalier {
 

@@ -8,10 +8,11 @@
 #include "espalier/base/counted.h"
 #include "espalier/base/merge_sort.h"
 #include "espalier/base/utf8.h"
+#include "espalier/dtype.h"
 #include "espalier/format/access.h"
 #include "espalier/format/find_path.h"
 #include "espalier/format/header.h"
-#include "espalier/format/shape.h"
+#include "espalier/format/owned_tables.h"
 
 namespace espalier {
 namespace {

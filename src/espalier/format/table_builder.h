@@ -22,15 +22,16 @@
 #include <string_view>
 #include <tuple>
 
-#include "espalier/base/bytes.h"
-#include "espalier/base/error.h"
-#include "espalier/base/limits.h"
+#include "espalier/bytes.h"
+#include "espalier/detail/catalog.h"
+#include "espalier/dtype.h"
+#include "espalier/error.h"
+#include "espalier/format/owned_tables.h"
 #include "espalier/format/shape_pool.h"
-#include "espalier/format/tables.h"
 #include "espalier/format/text_pool.h"
-#include "espalier/tree/dtype.h"
-#include "espalier/tree/key_path.h"
-#include "espalier/tree/kind.h"
+#include "espalier/key_path.h"
+#include "espalier/kind.h"
+#include "espalier/limits.h"
 
 namespace espalier {
 

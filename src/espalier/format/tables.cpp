@@ -1,4 +1,5 @@
-#include "espalier/format/tables.h"
+#include "espalier/detail/catalog.h"
+#include "espalier/format/owned_tables.h"
 
 namespace espalier {
 

@@ -5,6 +5,7 @@
 
 #include "espalier/base/merge_sort.h"
 #include "espalier/base/release.h"
+#include "espalier/format/owned_tables.h"
 
 namespace espalier {
 namespace {

@@ -8,7 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "espalier/format/tables.h"
+#include "espalier/detail/catalog.h"
+#include "espalier/format/owned_tables.h"
 
 namespace espalier {
 

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "espalier/base/counted.h"
-#include "espalier/base/limits.h"
 #include "espalier/format/table_builder.h"
-#include "espalier/tree/key_path.h"
+#include "espalier/key_path.h"
+#include "espalier/limits.h"
 
 namespace espalier {
 

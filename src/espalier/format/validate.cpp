@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "espalier/base/utf8.h"
+#include "espalier/format/access.h"
 #include "espalier/format/validator.h"
 
 namespace espalier {

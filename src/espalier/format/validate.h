@@ -4,12 +4,11 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
-#include "espalier/base/error.h"
-#include "espalier/base/limits.h"
+#include "espalier/detail/catalog.h"
+#include "espalier/error.h"
 #include "espalier/format/file_set.h"
-#include "espalier/format/tables.h"
+#include "espalier/limits.h"
 
 namespace espalier {
 
@@ -33,23 +32,6 @@ struct FileFacts {
   /// if the tables do not stand in the file.
   const std::byte* index = nullptr;
   std::uint64_t index_offset = 0;
-};
-
-/// A chunk that is a patch, and the first of the base records that it takes.
-struct PatchedChunk {
-  std::uint32_t chunk = 0;
-  std::uint32_t first_base = 0;
-};
-
-/// Facts about the entries of the pools found by validation, so that readers need not compute them
-/// for every tensor.
-struct PoolFacts {
-  /// The elements of each shape of the pool.
-  std::vector<std::uint64_t> shape_elements;
-  /// Whether each text of the pool, as a key, stands in a printed key path as it is.
-  std::vector<bool> plain_texts;
-  /// By chunk.
-  std::vector<PatchedChunk> patched;
 };
 
 /// Checks all of docs/format.md section 9.1 in time linear in the size of the tables, with scratch

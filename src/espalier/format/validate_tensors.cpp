@@ -3,8 +3,12 @@
 #include <utility>
 
 #include "espalier/base/merge_sort.h"
+#include "espalier/codec/codec.h"
+#include "espalier/dtype.h"
+#include "espalier/format/access.h"
 #include "espalier/format/element_layout.h"
-#include "espalier/format/shape.h"
+#include "espalier/format/features.h"
+#include "espalier/format/file_set.h"
 #include "espalier/format/validator.h"
 
 namespace espalier {

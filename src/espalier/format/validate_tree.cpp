@@ -1,5 +1,6 @@
 #include <utility>
 
+#include "espalier/format/access.h"
 #include "espalier/format/validator.h"
 
 namespace espalier {

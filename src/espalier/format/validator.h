@@ -13,14 +13,15 @@
 
 #include "espalier/base/checked.h"
 #include "espalier/base/counted.h"
-#include "espalier/base/error.h"
-#include "espalier/base/limits.h"
 #include "espalier/base/loop_body.h"
+#include "espalier/detail/catalog.h"
+#include "espalier/error.h"
 #include "espalier/format/access.h"
+#include "espalier/format/file_set.h"
 #include "espalier/format/find_path.h"
-#include "espalier/format/tables.h"
 #include "espalier/format/validate.h"
-#include "espalier/tree/kind.h"
+#include "espalier/kind.h"
+#include "espalier/limits.h"
 
 namespace espalier {
 

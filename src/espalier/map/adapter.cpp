@@ -17,8 +17,10 @@
 #include "espalier/map/adapter_modules.h"
 #include "espalier/map/adapter_names.h"
 #include "espalier/map/compute.h"
+#include "espalier/map/key_map_parts.h"
 #include "espalier/map/map_error.h"
 #include "espalier/map/pieces.h"
+#include "espalier/notes.h"
 
 namespace espalier {
 namespace {
@@ -34,9 +36,11 @@ bool is_power_of_two(double number) {
 class AdapterPlanner {
  public:
   AdapterPlanner(const KeyMap& map, std::vector<MapLeaf> leaves, const LiftOptions& options)
-      : map_(map), options_(options), write_separator_(map.side(options.plan.reverse).separator()) {
+      : map_(map),
+        options_(options),
+        write_separator_(map.parts().side(options.plan.reverse).separator()) {
     plan_.leaves_ = std::move(leaves);
-    plan_.rules_.resize(map.rules().size());
+    plan_.rules_.resize(map.parts().rules.size());
     plan_.adapter_.emplace();
   }
 

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "espalier/base/error.h"
-#include "espalier/map/key_map.h"
+#include "espalier/error.h"
+#include "espalier/key_map.h"
 #include "espalier/map/lift.h"
 #include "espalier/map/plan.h"
 

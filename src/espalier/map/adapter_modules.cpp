@@ -11,6 +11,7 @@
 #include "espalier/map/adapter.h"
 #include "espalier/map/adapter_settings.h"
 #include "espalier/map/blocks.h"
+#include "espalier/map/key_map_parts.h"
 #include "espalier/map/map_error.h"
 
 namespace espalier {
@@ -33,7 +34,7 @@ bool mentions_lora(std::string_view name) {
 
 std::vector<std::string> texts_of(const KeyMap& map, const LiftOptions& options) {
   if (!options.lora.empty()) return options.lora;
-  const MapLora& lora = map.lora();
+  const MapLora& lora = map.parts().lora;
   std::vector<std::string> texts;
   for (std::size_t i = 0; i < lora.left.size(); ++i) {
     std::string& text = texts.emplace_back(lora.left[i]);
@@ -92,7 +93,7 @@ AdapterModules::AdapterModules(const KeyMap& map, std::span<const MapLeaf> leave
     : map_(&map),
       leaves_(leaves),
       options_(&options),
-      read_separator_(map.side(!options.plan.reverse).separator()) {
+      read_separator_(map.parts().side(!options.plan.reverse).separator()) {
   if (!options.at.empty()) prefix_ = options.at + read_separator_;
 }
 
@@ -101,7 +102,7 @@ Result<AdapterModules> AdapterModules::find(const KeyMap& map, std::span<const M
   AdapterModules found(map, leaves, options);
   auto places =
       parse_adapter_places(texts_of(map, options), options.plan.reverse, found.read_separator_,
-                           map.side(options.plan.reverse).separator());
+                           map.parts().side(options.plan.reverse).separator());
   if (!places) return propagate(places);
   found.places_ = std::move(*places);
   if (auto ok = found.part_leaves(); !ok) return propagate(ok);
@@ -309,8 +310,8 @@ struct AdapterModules::TakenBy {
 };
 
 std::optional<AdapterModules::TakenBy> AdapterModules::find_rule(const std::string& name) const {
-  for (std::size_t i = 0; i < map_->rules().size(); ++i) {
-    const Rule& rule = map_->rules()[i];
+  for (std::size_t i = 0; i < map_->parts().rules.size(); ++i) {
+    const Rule& rule = map_->parts().rules[i];
     const auto& read = rule.side(!options_->plan.reverse);
     const auto& written = rule.side(options_->plan.reverse);
     for (const TensorTerm* tensor : tensors_of(read)) {
@@ -342,7 +343,7 @@ Result<MapLeaf> AdapterModules::weight_of(AdapterModule& module) const {
   }
   if (!taken) taken = find_rule(name = module.name);
   if (!taken) {
-    if (options_->plan.rest.value_or(map_->rest()) == MapRest::kError) {
+    if (options_->plan.rest.value_or(map_->parts().rest) == MapRest::kError) {
       return fail(ErrorCode::kMapUnmatched,
                   "no rule takes " +
                       in_quotes(module.name + read_separator_ + std::string(kWeightNames[0])) +
@@ -499,10 +500,10 @@ std::optional<FactorLayout> layout_for(const AdapterNames& names, AdapterPart pa
 
 bool has_factors(const KeyMap& map, const std::vector<MapLeaf>& leaves,
                  const LiftOptions& options) {
-  if (map.lora().left.empty()) return false;
-  const char separator = map.side(!options.plan.reverse).separator();
+  if (map.parts().lora.left.empty()) return false;
+  const char separator = map.parts().side(!options.plan.reverse).separator();
   const auto places = parse_adapter_places(texts_of(map, options), options.plan.reverse, separator,
-                                           map.side(options.plan.reverse).separator());
+                                           map.parts().side(options.plan.reverse).separator());
   // Its error is that of the plan.
   if (!places) return true;
   const std::string prefix = options.at.empty() ? std::string() : options.at + separator;

@@ -13,10 +13,11 @@
 #include <string_view>
 #include <vector>
 
-#include "espalier/base/error.h"
+#include "espalier/error.h"
+#include "espalier/key_map.h"
 #include "espalier/map/adapter_layout.h"
 #include "espalier/map/adapter_names.h"
-#include "espalier/map/key_map.h"
+#include "espalier/map/key_map_parts.h"
 #include "espalier/map/lift.h"
 #include "espalier/map/plan.h"
 

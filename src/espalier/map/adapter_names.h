@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "espalier/base/error.h"
+#include "espalier/error.h"
 #include "espalier/map/name_pattern.h"
 
 namespace espalier {

@@ -11,34 +11,16 @@
 #include <utility>
 #include <vector>
 
-#include "espalier/base/error.h"
+#include "espalier/error.h"
+#include "espalier/key_map.h"
 #include "espalier/map/plan.h"
 
 namespace espalier {
 
 class JsonRef;
 
-struct AdapterSettings {
-  std::optional<double> alpha = std::nullopt;             // lora_alpha
-  std::optional<bool> is_rank_stabilized = std::nullopt;  // use_rslora
-  /// fan_in_fan_out: whether weights are [i o].
-  std::optional<bool> is_weight_transposed = std::nullopt;
-  /// alpha_pattern, in its order.
-  std::optional<std::vector<std::pair<std::string, double>>> alphas = std::nullopt;
-  /// What is wrong with these words, which counts if an adapter is mapped; or empty.
-  std::string problem = {};
-  /// The adapter as the map before this one made it. Its modules count before all words.
-  std::shared_ptr<const MapAdapter> made = nullptr;
-};
-
 /// Of an object; of other values, nothing. An alpha is a number above 0.
 AdapterSettings adapter_settings_in(JsonRef config);
-
-/// Errors are those of JSON that is not well formed.
-[[nodiscard]] Result<AdapterSettings> adapter_settings(const std::string& json);
-
-/// Each word of the first one that has it.
-AdapterSettings either(AdapterSettings first, AdapterSettings second);
 
 /// Names, and which of them are the end of another name, segment by segment.
 class NameEnds {

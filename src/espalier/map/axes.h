@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "espalier/base/error.h"
+#include "espalier/error.h"
 
 namespace espalier {
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "espalier/base/error.h"
+#include "espalier/error.h"
 #include "espalier/map/axes.h"
 #include "espalier/map/rule.h"
 

@@ -9,9 +9,9 @@
 #include <span>
 #include <vector>
 
-#include "espalier/base/bytes.h"
+#include "espalier/bytes.h"
+#include "espalier/dtype.h"
 #include "espalier/map/plan.h"
-#include "espalier/tree/dtype.h"
 
 namespace espalier {
 

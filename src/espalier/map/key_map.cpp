@@ -1,4 +1,4 @@
-#include "espalier/map/key_map.h"
+#include "espalier/key_map.h"
 
 #include <algorithm>
 #include <array>
@@ -7,11 +7,13 @@
 #include <span>
 
 #include "espalier/base/ascii.h"
-#include "espalier/base/bytes.h"
 #include "espalier/base/json_text.h"
 #include "espalier/base/json_tree.h"
 #include "espalier/base/real_text.h"
 #include "espalier/base/utf8.h"
+#include "espalier/bytes.h"
+#include "espalier/codec/hash.h"
+#include "espalier/map/key_map_parts.h"
 #include "espalier/map/map_error.h"
 
 namespace espalier {
@@ -83,7 +85,7 @@ class KeyMap::Parser {
     const auto rules = json->root().member("rules");
     if (!rules || !rules->is_array()) return invalid_map("the map has no \"rules\": [...]");
     if (auto ok = take_rules(*rules); !ok) return propagate(ok);
-    return std::move(map_);
+    return KeyMap(std::make_shared<const KeyMapParts>(std::move(map_)));
   }
 
  private:
@@ -108,11 +110,11 @@ class KeyMap::Parser {
 
   Result<void> take(std::string_view name, const JsonRef& value) {
     if (name == "espalier_map") return {};
-    if (name == "name") return take_text(name, value, map_.name_);
-    if (name == "description") return take_text(name, value, map_.description_);
+    if (name == "name") return take_text(name, value, map_.name);
+    if (name == "description") return take_text(name, value, map_.description);
     if (name == "proved") return {};  // for people: the versions it was compared with
-    if (name == "left") return take_side(name, value, map_.left_);
-    if (name == "right") return take_side(name, value, map_.right_);
+    if (name == "left") return take_side(name, value, map_.left);
+    if (name == "right") return take_side(name, value, map_.right);
     if (name == "sizes") return take_sizes(value);
     if (name == "tables") return take_tables(value);
     if (name == "dtypes") return take_dtypes(value);
@@ -124,7 +126,7 @@ class KeyMap::Parser {
           value, name,
           {{"error", MapRest::kError}, {"keep", MapRest::kKeep}, {"drop", MapRest::kDrop}});
       if (!rest) return propagate(rest);
-      map_.rest_ = *rest;
+      map_.rest = *rest;
       return {};
     }
     return invalid_map("there is no member \"" + std::string(name) + "\" in a map");
@@ -190,7 +192,7 @@ class KeyMap::Parser {
     for (const auto& [word, each] : members) {
       if (!is_identifier(word))
         return invalid_map("the size \"" + std::string(word) + "\" is no word");
-      auto& expressions = map_.sizes_[std::string(word)];
+      auto& expressions = map_.sizes[std::string(word)];
       if (const auto number = each.uint64()) {
         expressions.push_back({.number = static_cast<double>(*number)});
         continue;
@@ -249,7 +251,7 @@ class KeyMap::Parser {
       if (!number) {
         return invalid_map("\"requires\" has no number for \"" + std::string(word) + '"');
       }
-      map_.required_.emplace(word, *number);
+      map_.required.emplace(word, *number);
     }
     return {};
   }
@@ -262,7 +264,7 @@ class KeyMap::Parser {
       const auto dtype = each.text() ? dtype_from_name(*each.text()) : std::nullopt;
       if (!dtype)
         return invalid_map("\"" + std::string(pattern) + "\" has no dtype such as \"bf16\"");
-      map_.dtypes_.emplace_back(pattern, *dtype);
+      map_.dtypes.emplace_back(pattern, *dtype);
     }
     return {};
   }
@@ -273,7 +275,7 @@ class KeyMap::Parser {
     if (auto ok = check_members(members); !ok) return ok;
     for (const auto& [name, each] : members) {
       if (name == "left" || name == "right") {
-        auto& paths = name == "left" ? map_.along_.left : map_.along_.right;
+        auto& paths = name == "left" ? map_.along.left : map_.along.right;
         if (auto ok = take_texts(name, each, paths); !ok) return ok;
         continue;
       }
@@ -287,7 +289,7 @@ class KeyMap::Parser {
                                                     {"m2", MapAlong::Slot::kMoment2},
                                                     {"scalar", MapAlong::Slot::kScalar}});
         if (!chosen) return propagate(chosen);
-        map_.along_.slots.emplace(slot, *chosen);
+        map_.along.slots.emplace(slot, *chosen);
       }
     }
     return {};
@@ -299,12 +301,12 @@ class KeyMap::Parser {
     if (auto ok = check_members(members); !ok) return ok;
     for (const auto& [name, each] : members) {
       if (name != "left" && name != "right") return invalid_map("\"lora\" has left and right");
-      auto& texts = name == "left" ? map_.lora_.left : map_.lora_.right;
+      auto& texts = name == "left" ? map_.lora.left : map_.lora.right;
       if (auto ok = take_texts(name, each, texts); !ok) return ok;
     }
-    if (map_.lora_.left.size() == map_.lora_.right.size()) return {};
-    return invalid_map("\"lora\" has " + std::to_string(map_.lora_.left.size()) +
-                       " names on the left and " + std::to_string(map_.lora_.right.size()) +
+    if (map_.lora.left.size() == map_.lora.right.size()) return {};
+    return invalid_map("\"lora\" has " + std::to_string(map_.lora.left.size()) +
+                       " names on the left and " + std::to_string(map_.lora.right.size()) +
                        " on the right; write one for each on both sides");
   }
 
@@ -334,17 +336,17 @@ class KeyMap::Parser {
 
   Result<void> take_rules(const JsonRef& rules) {
     if (rules.size() > kMaxRules) return invalid_map("the map has more than 10,000 rules");
-    context_.left_separator = map_.left_.separator();
-    context_.right_separator = map_.right_.separator();
-    for (const auto& [word, expressions] : map_.sizes_) context_.sizes.insert(word);
+    context_.left_separator = map_.left.separator();
+    context_.right_separator = map_.right.separator();
+    for (const auto& [word, expressions] : map_.sizes) context_.sizes.insert(word);
     for (const JsonRef each : rules) {
       auto rule = take_rule(each);
       if (!rule) {
         rule.error().message =
-            "rule " + std::to_string(map_.rules_.size() + 1) + ": " + rule.error().message;
+            "rule " + std::to_string(map_.rules.size() + 1) + ": " + rule.error().message;
         return propagate(rule);
       }
-      map_.rules_.push_back(std::move(*rule));
+      map_.rules.push_back(std::move(*rule));
     }
     return {};
   }
@@ -367,12 +369,15 @@ class KeyMap::Parser {
     return rule;
   }
 
-  KeyMap map_;
+  KeyMapParts map_;
   std::size_t choices_ = 0;
   RuleContext context_;
 };
 
 Result<KeyMap> KeyMap::parse(std::string_view text) { return Parser().parse(text); }
+
+const std::string& KeyMap::name() const { return parts_->name; }
+const std::string& KeyMap::description() const { return parts_->description; }
 
 std::string KeyMap::canonical() const {
   // Members in the order of their names. Tables stand in the rules.
@@ -393,12 +398,12 @@ std::string KeyMap::canonical() const {
   member("along");
   out += '{';
   member("left");
-  texts(along_.left);
+  texts(parts_->along.left);
   member("right");
-  texts(along_.right);
+  texts(parts_->along.right);
   member("slots");
   out += '{';
-  for (const auto& [name, slot] : along_.slots) {
+  for (const auto& [name, slot] : parts_->along.slots) {
     member(name);
     append_json_string(out, name_of(slot));
   }
@@ -406,7 +411,7 @@ std::string KeyMap::canonical() const {
   member("dtypes");
   out += '{';
   // In the order of the map, which says which of them counts.
-  for (const auto& [pattern, dtype] : dtypes_) {
+  for (const auto& [pattern, dtype] : parts_->dtypes) {
     member(pattern);
     append_json_string(out, dtype_name(dtype));
   }
@@ -414,7 +419,7 @@ std::string KeyMap::canonical() const {
   member("espalier_map");
   out += '1';
   for (const bool is_left : {true, false}) {
-    const MapSide& each = side(is_left);
+    const MapSide& each = parts_->side(is_left);
     member(is_left ? "left" : "right");
     out += '{';
     if (each.axis_names) {
@@ -432,33 +437,33 @@ std::string KeyMap::canonical() const {
     out += '}';
   }
   // Maps from before there was such a member keep their hashes.
-  if (!lora_.left.empty()) {
+  if (!parts_->lora.left.empty()) {
     member("lora");
     out += '{';
     member("left");
-    texts(lora_.left);
+    texts(parts_->lora.left);
     member("right");
-    texts(lora_.right);
+    texts(parts_->lora.right);
     out += '}';
   }
-  if (!required_.empty()) {
+  if (!parts_->required.empty()) {
     member("requires");
     out += '{';
-    for (const auto& [word, number] : required_) {
+    for (const auto& [word, number] : parts_->required) {
       member(word);
       out += print_real(number);
     }
     out += '}';
   }
   member("rest");
-  append_json_string(out, name_of(rest_));
+  append_json_string(out, name_of(parts_->rest));
   member("rules");
   std::vector<std::string> rules;
-  for (const Rule& rule : rules_) rules.push_back(canonical_text(rule));
+  for (const Rule& rule : parts_->rules) rules.push_back(canonical_text(rule));
   texts(rules);
   member("sizes");
   out += '{';
-  for (const auto& [word, expressions] : sizes_) {
+  for (const auto& [word, expressions] : parts_->sizes) {
     member(word);
     std::vector<std::string> all;
     for (const Scalar& scalar : expressions) all.push_back(to_string(scalar));

@@ -4,7 +4,8 @@
 #include <cstdint>
 #include <utility>
 
-#include "espalier/tree/key_path.h"
+#include "espalier/key_path.h"
+#include "espalier/map/key_map_parts.h"
 
 namespace espalier {
 namespace {

@@ -6,9 +6,10 @@
 #include <string_view>
 #include <vector>
 
-#include "espalier/map/key_map.h"
+#include "espalier/checkpoint.h"
+#include "espalier/key_map.h"
+#include "espalier/map/key_map_parts.h"
 #include "espalier/map/plan.h"
-#include "espalier/read/checkpoint.h"
 
 namespace espalier {
 

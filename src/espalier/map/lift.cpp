@@ -61,10 +61,10 @@ class MapLifter {
   MapLifter(const KeyMap& map, std::vector<MapLeaf> leaves, const LiftOptions& options)
       : map_(map),
         options_(options),
-        read_separator_(map.side(!options.plan.reverse).separator()),
-        write_separator_(map.side(options.plan.reverse).separator()) {
+        read_separator_(map.parts().side(!options.plan.reverse).separator()),
+        write_separator_(map.parts().side(options.plan.reverse).separator()) {
     plan_.leaves_ = std::move(leaves);
-    plan_.rules_.resize(map.rules().size());
+    plan_.rules_.resize(map.parts().rules.size());
   }
 
   Result<MapPlan> plan() {
@@ -141,7 +141,7 @@ class MapLifter {
   Result<void> read_places() {
     std::vector<std::string> texts = options_.along;
     if (texts.empty()) {
-      const MapAlong& along = map_.along();
+      const MapAlong& along = map_.parts().along;
       if (along.left.size() != along.right.size()) {
         return invalid_map("\"along\" has " + std::to_string(along.left.size()) +
                            " places on the left and " + std::to_string(along.right.size()) +
@@ -213,7 +213,7 @@ class MapLifter {
   }
 
   std::optional<MapAlong::Slot> slot_named(const std::string& name) const {
-    const auto& own = map_.along().slots;
+    const auto& own = map_.parts().along.slots;
     if (const auto found = own.find(name); found != own.end()) return found->second;
     return known_slot(name);
   }
@@ -613,7 +613,7 @@ Result<MapPlan> plan_with_state(const KeyMap& map, std::vector<MapLeaf> leaves,
   if (!options.lora.empty() || has_factors(map, leaves, options)) {
     return plan_with_adapter(map, std::move(leaves), options);
   }
-  const bool has_along = !options.along.empty() || !map.along().left.empty();
+  const bool has_along = !options.along.empty() || !map.parts().along.left.empty();
   if (!has_along && options.at.empty()) return MapPlan::make(map, std::move(leaves), options.plan);
   return MapLifter(map, std::move(leaves), options).plan();
 }

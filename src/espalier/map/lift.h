@@ -10,52 +10,16 @@
 #include <string_view>
 #include <vector>
 
-#include "espalier/base/error.h"
+#include "espalier/error.h"
+#include "espalier/key_map.h"
 #include "espalier/map/adapter_settings.h"
-#include "espalier/map/key_map.h"
+#include "espalier/map/key_map_parts.h"
 #include "espalier/map/plan.h"
 
 namespace espalier {
 
-/// A parameter as an optimizer of torch counts it.
-struct OptimizerParam {
-  /// Its number in "params", which {param#} stands for, and its name.
-  std::string number;
-  std::string name;
-  /// The number of its group.
-  std::size_t group = 0;
-};
-
 /// What stands between the two names of a text of LiftOptions::along.
 inline constexpr std::string_view kAlongArrow = " <-> ";
-
-struct LiftOptions {
-  MapPlanOptions plan = {};
-  /// Names before which the map's own begin, on both sides: "model" for "model.layers.0.weight".
-  /// All that stands elsewhere is kept, unless it is state along a parameter.
-  std::string at = {};
-  /// Where state lies, in place of MapAlong's: names with {param} or {param#}, and {slot}, one for
-  /// each side with " <-> " between them, or one for both.
-  std::vector<std::string> along = {};
-  /// The parameters of the optimizer in the order of their groups; those that {param#} stands for.
-  /// MappedTrees finds them in the "param_groups" beside the state.
-  std::vector<OptimizerParam> params = {};
-  /// For MappedTrees, where "param_groups" has no names: those of the parameters by number. Without
-  /// them the parameters of the checkpoint count in its order, if there are as many.
-  std::vector<std::string> param_order = {};
-  /// Names in the order in which parameters that are made get numbers; the others follow in that of
-  /// the plan. MappedTrees takes it from the template.
-  std::vector<std::string> made_order = {};
-  /// Where the factors of an adapter lie, in place of MapLora: names with {module} and {A|B}, or
-  /// the name of a framework, one for each side with " <-> " between them, or one for both. Then
-  /// the leaves are an adapter of what the map reads: see plan_with_adapter().
-  std::vector<std::string> lora = {};
-  /// What is known of the adapter. MapPlanOptions::sizes and numbers of these words count before.
-  AdapterSettings adapter = {};
-  /// Whether moments of parameters that a rule scales by c are scaled by 1/c and 1/c^2. Without it
-  /// such a rule is an error: the learning rate is then another one for these parameters.
-  bool scales_moments = false;
-};
 
 /// MapPlan::make(), and the same for what lies along the parameters, or what plan_with_adapter()
 /// makes if `lora` is given, or the map names factors that are among the leaves. Further errors:

@@ -13,12 +13,13 @@
 #include "espalier/base/counted.h"
 #include "espalier/base/json_text.h"
 #include "espalier/base/json_tree.h"
-#include "espalier/base/limits.h"
 #include "espalier/base/real_text.h"
+#include "espalier/key_path.h"
+#include "espalier/limits.h"
 #include "espalier/map/adapter.h"
+#include "espalier/map/key_map_parts.h"
 #include "espalier/map/leaves.h"
 #include "espalier/map/map_error.h"
-#include "espalier/tree/key_path.h"
 
 namespace espalier {
 namespace {
@@ -94,9 +95,9 @@ std::pair<std::string, std::string> along_of(const KeyMap& map, const LiftOption
     const std::size_t arrow = text.find(kAlongArrow);
     left = text.substr(0, arrow);
     right = arrow == std::string::npos ? left : text.substr(arrow + kAlongArrow.size());
-  } else if (!map.along().left.empty() && !map.along().right.empty()) {
-    left = map.along().left.front();
-    right = map.along().right.front();
+  } else if (!map.parts().along.left.empty() && !map.parts().along.right.empty()) {
+    left = map.parts().along.left.front();
+    right = map.parts().along.right.front();
   }
   if (options.plan.reverse) std::swap(left, right);
   return {std::move(left), std::move(right)};
@@ -530,7 +531,7 @@ Result<MappedTrees> MappedTrees::make(const KeyMap& map, std::vector<Input> inpu
                                       const LiftOptions& options, std::optional<Checkpoint> like) {
   MappedTrees trees;
   const bool reverse = options.plan.reverse;
-  trees.side_ = map.side(reverse);
+  trees.side_ = map.parts().side(reverse);
   trees.map_name_ = map.name();
   trees.map_hash_ = to_hex(map.hash());
   trees.reverse_ = reverse;
@@ -541,12 +542,12 @@ Result<MappedTrees> MappedTrees::make(const KeyMap& map, std::vector<Input> inpu
   std::vector<MapLeaf> leaves;
   for (std::size_t i = 0; i < trees.inputs_.size(); ++i) {
     const Input& input = trees.inputs_[i];
-    MapSide as_it_is = map.side(!reverse);
+    MapSide as_it_is = map.parts().side(!reverse);
     as_it_is.unwrap.clear();
     const auto wrapped = named_leaves(input.checkpoint.state(), as_it_is, input.label);
     std::size_t next = 0;
     for (const NamedNode& named :
-         named_leaves(input.checkpoint.state(), map.side(!reverse), input.label)) {
+         named_leaves(input.checkpoint.state(), map.parts().side(!reverse), input.label)) {
       trees.are_unwrapped_.push_back(wrapped[next++].name != named.name);
       leaves.push_back(to_leaf(named));
       trees.nodes_.push_back(named.node);
@@ -580,7 +581,7 @@ bool MappedTrees::is_group_list(std::string_view name) const {
 
 Result<void> MappedTrees::find_params(const KeyMap& map, const std::vector<MapLeaf>& leaves,
                                       LiftOptions& options) {
-  const char separator = map.side(!reverse_).separator();
+  const char separator = map.parts().side(!reverse_).separator();
   const auto [read, written] = along_of(map, options);
   const std::size_t at = read.find("{param");
   if (at == std::string::npos || at == 0) return {};
@@ -615,7 +616,7 @@ Result<void> MappedTrees::find_params(const KeyMap& map, const std::vector<MapLe
                                           " are not numbered from 0 on without a gap");
   }
   const bool is_numbered = read.find("{param#}") != std::string::npos;
-  const MapSide& read_side = map.side(!reverse_);
+  const MapSide& read_side = map.parts().side(!reverse_);
   std::vector<std::string> order = options.param_order;
   std::size_t count = 0;
   for (const auto& [number, group] : groups) count += group.params.size();

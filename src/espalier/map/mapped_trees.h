@@ -13,12 +13,13 @@
 #include <utility>
 #include <vector>
 
-#include "espalier/base/error.h"
-#include "espalier/map/key_map.h"
+#include "espalier/checkpoint.h"
+#include "espalier/error.h"
+#include "espalier/key_map.h"
+#include "espalier/map/key_map_parts.h"
 #include "espalier/map/lift.h"
 #include "espalier/map/plan.h"
-#include "espalier/read/checkpoint.h"
-#include "espalier/tree/value.h"
+#include "espalier/value.h"
 
 namespace espalier {
 
@@ -53,11 +54,7 @@ class MappedTrees {
     std::function<TensorData(std::size_t target)> produce;
   };
 
-  /// A state that the map makes: one, or one for each label of the names.
-  struct Output {
-    std::string label;
-    Value state;
-  };
+  using Output = MapOutput;
   /// Names become keys as MapSide::tree says; what the map keeps stays where it was, and positions
   /// of lists that are taken become null. kNameCollision if a name is also a part of another one.
   [[nodiscard]] Result<std::vector<Output>> outputs(const Makers& makers) const;

@@ -1,5 +1,3 @@
-#include "espalier/map/numbers.h"
-
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -8,6 +6,7 @@
 #include <utility>
 
 #include "espalier/base/json_tree.h"
+#include "espalier/key_map.h"
 #include "espalier/map/map_error.h"
 
 namespace espalier {

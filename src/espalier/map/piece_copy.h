@@ -7,7 +7,7 @@
 #include <functional>
 #include <vector>
 
-#include "espalier/base/bytes.h"
+#include "espalier/bytes.h"
 #include "espalier/map/plan.h"
 
 namespace espalier {

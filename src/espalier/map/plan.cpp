@@ -135,18 +135,18 @@ std::string inverse_problem(const Rule& rule, bool reverse) {
 class MapPlanner {
  public:
   MapPlanner(const KeyMap& map, std::vector<MapLeaf> leaves, const MapPlanOptions& options)
-      : map_(map), options_(options), separator_(map.side(!options.reverse).separator()) {
+      : map_(map), options_(options), separator_(map.parts().side(!options.reverse).separator()) {
     plan_.leaves_ = std::move(leaves);
-    plan_.rules_.resize(map.rules().size());
+    plan_.rules_.resize(map.parts().rules.size());
   }
 
   Result<MapPlan> plan() {
     if (auto ok = check_directions(); !ok) return propagate(ok);
     if (auto ok = find_sizes(); !ok) return propagate(ok);
     if (auto ok = match_leaves(); !ok) return propagate(ok);
-    for (std::size_t i = 0; i < map_.rules().size(); ++i) {
+    for (std::size_t i = 0; i < map_.parts().rules.size(); ++i) {
       rule_ = static_cast<std::uint32_t>(i);
-      if (auto ok = plan_rule(map_.rules()[i]); !ok) return propagate(ok);
+      if (auto ok = plan_rule(map_.parts().rules[i]); !ok) return propagate(ok);
     }
     if (auto ok = check_families(); !ok) return propagate(ok);
     if (auto ok = plan_rest(); !ok) return propagate(ok);
@@ -194,8 +194,8 @@ class MapPlanner {
   Result<void> check_directions() const {
     if (options_.partial) return {};
     std::string rules;
-    for (std::size_t i = 0; i < map_.rules().size(); ++i) {
-      const Rule& rule = map_.rules()[i];
+    for (std::size_t i = 0; i < map_.parts().rules.size(); ++i) {
+      const Rule& rule = map_.parts().rules[i];
       if (is_active(rule, options_.reverse) || is_drop(rule)) continue;
       rules += (rules.empty() ? "" : ", ") + std::to_string(i + 1);
     }
@@ -218,7 +218,7 @@ class MapPlanner {
 
   // What the sizes of the map are; those that need others come later.
   Result<void> find_sizes() {
-    for (const auto& [word, wanted] : map_.required()) {
+    for (const auto& [word, wanted] : map_.parts().required) {
       const auto found = options_.config ? options_.config(word) : std::nullopt;
       if (!found || *found == wanted) continue;
       return fail(ErrorCode::kMapInvalid, "the configuration has another " + in_quotes(word) +
@@ -228,7 +228,7 @@ class MapPlanner {
     sizes_ = options_.sizes;
     for (bool is_new = true; is_new;) {
       is_new = false;
-      for (const auto& entry : map_.sizes()) {
+      for (const auto& entry : map_.parts().sizes) {
         const std::string& word = entry.first;
         if (numbers_.contains(word) || options_.sizes.contains(word) ||
             options_.numbers.contains(word)) {
@@ -262,9 +262,9 @@ class MapPlanner {
       std::size_t words;
     };
     std::vector<Entry> entries;
-    found_.resize(map_.rules().size());
-    for (std::size_t i = 0; i < map_.rules().size(); ++i) {
-      const Rule& rule = map_.rules()[i];
+    found_.resize(map_.parts().rules.size());
+    for (std::size_t i = 0; i < map_.parts().rules.size(); ++i) {
+      const Rule& rule = map_.parts().rules[i];
       if (!is_active(rule, options_.reverse)) continue;
       const auto tensors = tensors_of(read_side(rule));
       for (std::size_t t = 0; t < tensors.size(); ++t) {
@@ -452,7 +452,7 @@ class MapPlanner {
                                  const CaptureValues& values) const {
     std::string text = name.pattern.write(values);
     CaptureValues again(rule.words.size());
-    const char separator = map_.side(options_.reverse).separator();
+    const char separator = map_.parts().side(options_.reverse).separator();
     bool is_same = name.pattern.match(text, separator, again);
     for (std::size_t word = 0; is_same && word < rule.words.size(); ++word) {
       is_same = !name.pattern.has_word(word) || again[word] == values[word];
@@ -499,7 +499,7 @@ class MapPlanner {
   std::optional<DType> wanted_dtype(const TensorTerm& written, const std::string& name) const {
     if (options_.slot || are_adapted()) return std::nullopt;
     if (written.as) return written.as;
-    for (const auto& [pattern, dtype] : map_.dtypes()) {
+    for (const auto& [pattern, dtype] : map_.parts().dtypes) {
       if (matches_glob(pattern, name)) return dtype;
     }
     return std::nullopt;
@@ -782,12 +782,13 @@ class MapPlanner {
     }
     std::set<std::uint64_t>& all = numbers_by_word_[{rule_, word}];
     if (all.empty()) {
-      for (std::size_t i = 0; i < map_.rules().size(); ++i) {
-        const auto& words = map_.rules()[i].words;
+      for (std::size_t i = 0; i < map_.parts().rules.size(); ++i) {
+        const auto& words = map_.parts().rules[i].words;
         const auto at = std::find(words.begin(), words.end(), word);
         if (at == words.end()) continue;
         const auto own = static_cast<std::size_t>(at - words.begin());
-        if (i != rule_ && (map_.rules()[i].is_optional || !is_plain_number(map_.rules()[i], own))) {
+        if (i != rule_ &&
+            (map_.parts().rules[i].is_optional || !is_plain_number(map_.parts().rules[i], own))) {
           continue;
         }
         for (const Found& each : found_[i]) {
@@ -893,8 +894,8 @@ class MapPlanner {
     // One that the map computes, if the configuration lacks it: a size of another word, such as a
     // number of heads, may differ between tensors.
     for (const std::string& word : words_of(axes)) {
-      const auto sized = map_.sizes().find(word);
-      if (sized == map_.sizes().end() || frame.sizes.contains(word)) continue;
+      const auto sized = map_.parts().sizes.find(word);
+      if (sized == map_.parts().sizes.end() || frame.sizes.contains(word)) continue;
       std::string message = "the size of " + in_quotes(word);
       for (const Scalar& each : sized->second) {
         message += &each == &sized->second.front() ? ", " : ", or ";
@@ -1369,7 +1370,7 @@ class MapPlanner {
       const std::set<std::uint64_t>* first = nullptr;
       std::uint32_t first_rule = 0;
       for (const auto& [number, numbers] : by_rule) {
-        const Rule& rule = map_.rules()[number];
+        const Rule& rule = map_.parts().rules[number];
         const auto at = std::find(rule.words.begin(), rule.words.end(), word);
         if (!is_plain_number(rule, static_cast<std::size_t>(at - rule.words.begin()))) continue;
         rule_ = number;
@@ -1395,7 +1396,7 @@ class MapPlanner {
   }
 
   Result<void> plan_rest() {
-    const MapRest rest = options_.rest.value_or(map_.rest());
+    const MapRest rest = options_.rest.value_or(map_.parts().rest);
     // What a labelled input has besides goes nowhere, if no rule writes that label: it is not kept
     // in a file of its own.
     std::set<std::string_view> labels;

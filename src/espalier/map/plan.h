@@ -14,11 +14,12 @@
 #include <utility>
 #include <vector>
 
-#include "espalier/base/error.h"
+#include "espalier/dtype.h"
+#include "espalier/error.h"
+#include "espalier/key_map.h"
+#include "espalier/key_path.h"
 #include "espalier/map/axes.h"
-#include "espalier/map/key_map.h"
-#include "espalier/tree/dtype.h"
-#include "espalier/tree/key_path.h"
+#include "espalier/map/key_map_parts.h"
 
 namespace espalier {
 
@@ -175,28 +176,6 @@ enum class MapParameters : std::uint8_t {
   kAll,
   kSome,     // rules may be unused, and numbers in names may have gaps
   kAdapted,  // weights that an adapter changes: for plan_with_adapter()
-};
-
-struct MapPlanOptions {
-  /// Reads names of the right side, and writes those of the left one.
-  bool reverse = false;
-  /// Leaves out the rules that have no inverse, in place of kMapNotInvertible.
-  bool partial = false;
-  /// Sizes that count before those of the map, and numbers that are none.
-  Sizes sizes = {};
-  std::map<std::string, double, std::less<>> numbers = {};
-  /// The value of a word of the model's configuration, "text_config.head_dim"; nothing if there is
-  /// none.
-  std::function<std::optional<double>(const std::string& word)> config = {};
-  /// What becomes of leaves that no rule takes, in place of what the map says.
-  std::optional<MapRest> rest = std::nullopt;
-  /// That the leaves are state along parameters, of this kind: rules may be unused, dtypes stay,
-  /// and arithmetic does what it does to such state. See plan_with_state().
-  std::optional<MapAlong::Slot> slot = std::nullopt;
-  bool scales_moments = false;
-  /// Of kAdapted, tensors that a rule lacks are zeros, if their sizes follow from others; dtypes
-  /// stay; and pieces are told word by word.
-  MapParameters parameters = MapParameters::kAll;
 };
 
 /// A module whose weight an adapter changes, after a map.

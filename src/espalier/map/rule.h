@@ -12,11 +12,11 @@
 #include <string_view>
 #include <vector>
 
-#include "espalier/base/error.h"
+#include "espalier/dtype.h"
+#include "espalier/error.h"
 #include "espalier/map/axes.h"
 #include "espalier/map/name_pattern.h"
 #include "espalier/map/scalar.h"
-#include "espalier/tree/dtype.h"
 
 namespace espalier {
 

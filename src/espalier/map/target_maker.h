@@ -7,8 +7,8 @@
 #include <optional>
 #include <vector>
 
-#include "espalier/base/bytes.h"
-#include "espalier/base/error.h"
+#include "espalier/bytes.h"
+#include "espalier/error.h"
 #include "espalier/map/plan.h"
 #include "espalier/map/target_recipe.h"
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "espalier/map/key_map_parts.h"
+
 namespace espalier {
 namespace {
 

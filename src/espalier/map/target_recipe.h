@@ -7,8 +7,9 @@
 #include <span>
 #include <vector>
 
-#include "espalier/base/bytes.h"
+#include "espalier/bytes.h"
 #include "espalier/map/compute.h"
+#include "espalier/map/key_map_parts.h"
 #include "espalier/map/piece_copy.h"
 #include "espalier/map/plan.h"
 

@@ -1,11 +1,13 @@
-#include "espalier/read/checkpoint.h"
+#include "espalier/checkpoint.h"
 
 #include <algorithm>
 
+#include "espalier/codec/codec.h"
+#include "espalier/dtype.h"
 #include "espalier/format/access.h"
 #include "espalier/format/digest.h"
+#include "espalier/format/file_set.h"
 #include "espalier/format/find_path.h"
-#include "espalier/format/shape.h"
 #include "espalier/tree/follow.h"
 
 namespace espalier {
@@ -27,6 +29,18 @@ std::uint64_t TensorRef::stored_bytes() const {
     stored += chunk.stored;
   }
   return stored;
+}
+
+const StorageRecord* TensorRef::storage() const {
+  return table_storage(catalog_->tables(), number_);
+}
+
+std::uint64_t TensorRef::storage_bytes() const {
+  return table_storage_bytes(catalog_->tables(), number_);
+}
+
+std::uint64_t TensorRef::unusual_bytes() const {
+  return table_tensor_bytes(catalog_->tables(), record());
 }
 
 std::uint32_t TensorRef::first_chunk() const { return record().first_chunk; }

@@ -2,8 +2,9 @@
 
 #include <utility>
 
+#include "espalier/dtype.h"
 #include "espalier/format/element_layout.h"
-#include "espalier/format/shape.h"
+#include "espalier/format/file_set.h"
 
 namespace espalier {
 namespace {

@@ -5,10 +5,10 @@
 
 #include <cstdint>
 
-#include "espalier/base/bytes.h"
-#include "espalier/base/error.h"
+#include "espalier/bytes.h"
+#include "espalier/checkpoint.h"
 #include "espalier/codec/chunk_gate.h"
-#include "espalier/read/checkpoint.h"
+#include "espalier/error.h"
 
 namespace espalier {
 

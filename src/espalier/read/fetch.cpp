@@ -1,5 +1,7 @@
 #include "espalier/read/fetch.h"
 
+#include "espalier/codec/chunk_gate.h"
+
 namespace espalier {
 namespace {
 

@@ -4,8 +4,8 @@
 
 #include <span>
 
-#include "espalier/base/error.h"
-#include "espalier/base/extent.h"
+#include "espalier/bytes.h"
+#include "espalier/error.h"
 #include "espalier/read/group_gather.h"
 #include "espalier/read/plan.h"
 

@@ -9,9 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "espalier/base/bytes.h"
-#include "espalier/base/error.h"
-#include "espalier/base/extent.h"
+#include "espalier/bytes.h"
+#include "espalier/error.h"
 
 namespace espalier {
 

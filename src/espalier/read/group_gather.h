@@ -9,10 +9,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "espalier/base/error.h"
-#include "espalier/base/extent.h"
+#include "espalier/bytes.h"
 #include "espalier/codec/chunk_gate.h"
-#include "espalier/format/tables.h"
+#include "espalier/detail/catalog.h"
+#include "espalier/error.h"
 #include "espalier/read/gather.h"
 
 namespace espalier {

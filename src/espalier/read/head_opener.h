@@ -7,8 +7,8 @@
 #include <span>
 
 #include "espalier/base/arena.h"
-#include "espalier/base/error.h"
-#include "espalier/base/extent.h"
+#include "espalier/bytes.h"
+#include "espalier/error.h"
 #include "espalier/read/gather.h"
 #include "espalier/read/opening_machine.h"
 

@@ -4,9 +4,12 @@
 #include <string>
 #include <utility>
 
-#include "espalier/format/catalog.h"
+#include "espalier/detail/catalog.h"
+#include "espalier/format/features.h"
+#include "espalier/format/file_set.h"
 #include "espalier/format/file_table.h"
 #include "espalier/format/index.h"
+#include "espalier/read/opening_machine.h"
 
 namespace espalier {
 namespace {

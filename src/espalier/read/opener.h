@@ -6,8 +6,9 @@
 #include <vector>
 
 #include "espalier/base/arena.h"
+#include "espalier/detail/catalog.h"
 #include "espalier/format/header.h"
-#include "espalier/format/tables.h"
+#include "espalier/read/opening_machine.h"
 #include "espalier/read/step_opener.h"
 
 namespace espalier {

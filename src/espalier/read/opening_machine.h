@@ -20,11 +20,10 @@
 #include <string_view>
 
 #include "espalier/base/arena.h"
-#include "espalier/base/bytes.h"
-#include "espalier/base/error.h"
-#include "espalier/base/extent.h"
-#include "espalier/base/limits.h"
-#include "espalier/read/checkpoint.h"
+#include "espalier/bytes.h"
+#include "espalier/checkpoint.h"
+#include "espalier/error.h"
+#include "espalier/limits.h"
 #include "espalier/read/wanted_files.h"
 
 namespace espalier {

@@ -11,11 +11,19 @@
 #include <string_view>
 #include <vector>
 
-#include "espalier/base/error.h"
-#include "espalier/read/checkpoint.h"
-#include "espalier/tree/pattern.h"
+#include "espalier/checkpoint.h"
+#include "espalier/error.h"
+#include "espalier/pattern.h"
 
 namespace espalier {
+
+/// The verdict of the patterns on one node; each implies the one before it.
+enum class PatternVerdict : std::uint8_t {
+  kLeftOut,   // they select neither the node nor anything below it
+  kOpen,      // they do not select the node, but may select something below it
+  kSelected,  // they select the node and all below it
+  kSettled,   // the same, and a walk need not ask about what is below
+};
 
 /// Patterns select each node that one of them matches, and everything below it. No patterns select
 /// everything. Every walk that takes patterns asks a stepper, so all of them select the same nodes.
@@ -24,13 +32,7 @@ namespace espalier {
 /// node, over all walks that use it. Not thread-safe.
 class PatternStepper {
  public:
-  /// The verdict of the patterns on one node; each implies the one before it.
-  enum class Verdict : std::uint8_t {
-    kLeftOut,   // they select neither the node nor anything below it
-    kOpen,      // they do not select the node, but may select something below it
-    kSelected,  // they select the node and all below it
-    kSettled,   // the same, and a walk need not ask about what is below
-  };
+  using Verdict = PatternVerdict;
   static bool is_selected(Verdict verdict) { return verdict >= Verdict::kSelected; }
 
   /// The patterns must outlive the stepper, and so must the checkpoints that it is used on.

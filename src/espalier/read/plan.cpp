@@ -8,7 +8,11 @@
 #include "espalier/base/checked.h"
 #include "espalier/base/counted.h"
 #include "espalier/base/merge_sort.h"
+#include "espalier/codec/chunk_gate.h"
+#include "espalier/codec/codec.h"
 #include "espalier/format/access.h"
+#include "espalier/format/file_set.h"
+#include "espalier/read/slice.h"
 
 namespace espalier {
 

@@ -10,11 +10,11 @@
 #include <span>
 #include <vector>
 
-#include "espalier/base/error.h"
-#include "espalier/base/extent.h"
-#include "espalier/read/checkpoint.h"
+#include "espalier/bytes.h"
+#include "espalier/checkpoint.h"
+#include "espalier/codec/chunk_gate.h"
+#include "espalier/error.h"
 #include "espalier/read/chunk_reader.h"
-#include "espalier/read/slice.h"
 #include "espalier/read/strided_copy.h"
 
 namespace espalier {

@@ -5,8 +5,8 @@
 #include <initializer_list>
 #include <span>
 
-#include "espalier/read/checkpoint.h"
-#include "espalier/tree/pattern.h"
+#include "espalier/checkpoint.h"
+#include "espalier/pattern.h"
 
 namespace espalier {
 

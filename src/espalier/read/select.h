@@ -5,11 +5,11 @@
 #include <functional>
 #include <span>
 
-#include "espalier/base/error.h"
-#include "espalier/read/checkpoint.h"
-#include "espalier/tree/key_path.h"
-#include "espalier/tree/pattern.h"
-#include "espalier/tree/value.h"
+#include "espalier/checkpoint.h"
+#include "espalier/error.h"
+#include "espalier/key_path.h"
+#include "espalier/pattern.h"
+#include "espalier/value.h"
 
 namespace espalier {
 

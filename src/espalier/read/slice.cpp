@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "espalier/checkpoint.h"
+
 namespace espalier {
 namespace {
 

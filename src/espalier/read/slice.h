@@ -1,20 +1,12 @@
-// Slices of tensors.
+// The indices that slices of tensors select.
 #ifndef ESPALIER_READ_SLICE_H_
 #define ESPALIER_READ_SLICE_H_
 
 #include <cstdint>
-#include <optional>
+
+#include "espalier/checkpoint.h"
 
 namespace espalier {
-
-/// The indices of one axis to read, as in Python's `start:stop:step`: negative numbers count from
-/// the end, a missing one means all the way, and numbers beyond the axis are cut to it. `step` must
-/// be positive.
-struct Slice {
-  std::optional<std::int64_t> start = std::nullopt;
-  std::optional<std::int64_t> stop = std::nullopt;
-  std::int64_t step = 1;
-};
 
 /// The indices that a slice selects: `count` of them from `begin` on, `step` apart.
 struct AxisRange {

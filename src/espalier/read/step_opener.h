@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "espalier/base/error.h"
-#include "espalier/base/extent.h"
+#include "espalier/bytes.h"
+#include "espalier/error.h"
 #include "espalier/format/file_set.h"
 #include "espalier/read/gather.h"
 #include "espalier/read/opening_machine.h"

@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "espalier/base/error.h"
-#include "espalier/read/checkpoint.h"
-#include "espalier/tree/value.h"
+#include "espalier/checkpoint.h"
+#include "espalier/error.h"
+#include "espalier/value.h"
 
 namespace espalier {
 

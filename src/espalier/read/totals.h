@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "espalier/read/checkpoint.h"
+#include "espalier/checkpoint.h"
 
 namespace espalier {
 

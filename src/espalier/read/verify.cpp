@@ -7,11 +7,13 @@
 #include <utility>
 
 #include "espalier/base/merge_sort.h"
+#include "espalier/codec/chunk_gate.h"
 #include "espalier/format/access.h"
 #include "espalier/format/digest.h"
+#include "espalier/format/file_set.h"
 #include "espalier/format/header.h"
 #include "espalier/read/chunk_reader.h"
-#include "espalier/read/walker.h"
+#include "espalier/walker.h"
 
 namespace espalier {
 namespace {

@@ -7,14 +7,14 @@
 #include <span>
 #include <vector>
 
-#include "espalier/base/error.h"
-#include "espalier/base/extent.h"
+#include "espalier/bytes.h"
+#include "espalier/checkpoint.h"
+#include "espalier/codec/chunk_gate.h"
 #include "espalier/codec/region_check.h"
+#include "espalier/error.h"
 #include "espalier/format/regions.h"
-#include "espalier/read/checkpoint.h"
 #include "espalier/read/chunk_reader.h"
 #include "espalier/read/group_gather.h"
-#include "espalier/read/verify_report.h"
 
 namespace espalier {
 

@@ -1,7 +1,8 @@
-#include "espalier/read/walker.h"
+#include "espalier/walker.h"
 
 #include "espalier/base/loop_body.h"
 #include "espalier/format/access.h"
+#include "espalier/read/pattern_stepper.h"
 
 namespace espalier {
 
@@ -29,9 +30,9 @@ ESPALIER_LOOP_BODY void Walker::print_child(const Frame& frame) {
 }
 
 // Applies the patterns' verdict on the current node; returns whether the node is selected.
-inline bool Walker::take(Verdict verdict) {
-  settled_ = verdict == Verdict::kSettled;
-  descend_ = verdict != Verdict::kLeftOut && node_.size() > 0;
+inline bool Walker::take(PatternVerdict verdict) {
+  settled_ = verdict == PatternVerdict::kSettled;
+  descend_ = verdict != PatternVerdict::kLeftOut && node_.size() > 0;
   return PatternStepper::is_selected(verdict);
 }
 
@@ -47,7 +48,7 @@ inline bool Walker::take(Verdict verdict) {
 bool Walker::next() {
   if (!started_) {
     started_ = true;
-    if (take(patterns_ != nullptr ? patterns_->start() : Verdict::kSettled)) return true;
+    if (take(patterns_ != nullptr ? patterns_->start() : PatternVerdict::kSettled)) return true;
   }
   for (;;) {
     if (descend_) {

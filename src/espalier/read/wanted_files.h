@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "espalier/base/error.h"
-#include "espalier/base/limits.h"
+#include "espalier/error.h"
+#include "espalier/limits.h"
 
 namespace espalier {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "espalier/read/checkpoint.h"
+#include "espalier/checkpoint.h"
 
 namespace espalier {
 

@@ -10,9 +10,9 @@
 #include "espalier/format/access.h"
 #include "espalier/format/digest.h"
 #include "espalier/read/pattern_stepper.h"
-#include "espalier/read/walker.h"
 #include "espalier/report/node_paths.h"
 #include "espalier/report/ties.h"
+#include "espalier/walker.h"
 
 namespace espalier {
 namespace {

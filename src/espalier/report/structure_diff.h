@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "espalier/base/error.h"
-#include "espalier/read/checkpoint.h"
-#include "espalier/tree/pattern.h"
+#include "espalier/checkpoint.h"
+#include "espalier/error.h"
+#include "espalier/pattern.h"
 
 namespace espalier {
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "espalier/base/bytes.h"
-#include "espalier/tree/dtype.h"
+#include "espalier/bytes.h"
+#include "espalier/dtype.h"
 #include "espalier/tree/statistics.h"
 
 namespace espalier {

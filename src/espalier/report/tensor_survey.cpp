@@ -8,7 +8,8 @@
 #include <limits>
 #include <utility>
 
-#include "espalier/format/shape.h"
+#include "espalier/base/little_endian.h"
+#include "espalier/dtype.h"
 #include "espalier/tree/elements.h"
 #include "espalier/tree/magnitude.h"
 

@@ -7,10 +7,10 @@
 #include <span>
 #include <vector>
 
-#include "espalier/base/bytes.h"
+#include "espalier/bytes.h"
 #include "espalier/codec/hash.h"
+#include "espalier/dtype.h"
 #include "espalier/report/channels.h"
-#include "espalier/tree/dtype.h"
 #include "espalier/tree/statistics.h"
 
 namespace espalier {

@@ -1,6 +1,6 @@
 #include "espalier/report/ties.h"
 
-#include "espalier/read/walker.h"
+#include "espalier/walker.h"
 
 namespace espalier {
 namespace {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "espalier/read/checkpoint.h"
+#include "espalier/checkpoint.h"
 #include "espalier/report/node_paths.h"
 
 namespace espalier {

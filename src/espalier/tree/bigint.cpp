@@ -1,4 +1,4 @@
-#include "espalier/tree/bigint.h"
+#include "espalier/bigint.h"
 
 #include <algorithm>
 #include <array>
@@ -6,6 +6,7 @@
 
 #include "espalier/base/ascii.h"
 #include "espalier/base/counted.h"
+#include "espalier/base/little_endian.h"
 
 namespace espalier {
 namespace {

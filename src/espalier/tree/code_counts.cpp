@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "espalier/base/little_endian.h"
+
 namespace espalier {
 namespace {
 

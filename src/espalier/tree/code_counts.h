@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "espalier/base/bytes.h"
+#include "espalier/bytes.h"
 
 namespace espalier {
 

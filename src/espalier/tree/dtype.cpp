@@ -1,4 +1,4 @@
-#include "espalier/tree/dtype.h"
+#include "espalier/dtype.h"
 
 #include <array>
 #include <cstddef>

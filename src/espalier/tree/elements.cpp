@@ -7,6 +7,8 @@
 #include <limits>
 #include <type_traits>
 
+#include "espalier/base/little_endian.h"
+
 namespace espalier {
 namespace {
 

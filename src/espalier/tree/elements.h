@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <span>
 
-#include "espalier/base/bytes.h"
-#include "espalier/tree/dtype.h"
+#include "espalier/bytes.h"
+#include "espalier/dtype.h"
 
 namespace espalier {
 

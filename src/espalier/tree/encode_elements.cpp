@@ -2,6 +2,8 @@
 
 #include <cstddef>
 
+#include "espalier/base/little_endian.h"
+
 namespace espalier {
 namespace {
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string_view>
 
-#include "espalier/tree/key_path.h"
+#include "espalier/key_path.h"
 
 namespace espalier {
 

@@ -1,9 +1,11 @@
-#include "espalier/tree/pattern.h"
+#include "espalier/pattern.h"
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
+
+#include "espalier/tree/segment_pattern.h"
 
 namespace espalier {
 namespace {
@@ -67,9 +69,11 @@ Pattern::State Pattern::step_folded(State state, std::string_view folded_segment
                                     bool is_unmarked) const {
   State next = state & globstars_;  // A `**` consumes the segment and stays active.
   State left = state & ~globstars_ & (accepting_ - 1);
+  if (left == 0) return skip_globstars(next);
+  const std::span<const SegmentPattern> segments(*segments_);
   for (; left != 0; left &= left - 1) {
     const auto place = static_cast<std::size_t>(std::countr_zero(left));
-    const SegmentPattern& segment = segments_[place];
+    const SegmentPattern& segment = segments[place];
     // Only a literal can mean the mark; wildcards match what is printed.
     if (segment.matches(folded_segment) ||
         (is_unmarked && segment.is_literal() && segment.literal().starts_with("~2") &&
@@ -83,7 +87,8 @@ Pattern::State Pattern::step_folded(State state, std::string_view folded_segment
 std::optional<std::string> Pattern::literal_path() const {
   if (globstars_ != 0 || letter_case_ == LetterCase::kIgnored) return std::nullopt;
   std::string path;
-  for (const SegmentPattern& segment : segments_) {
+  if (segments_ == nullptr) return path;
+  for (const SegmentPattern& segment : *segments_) {
     if (!segment.is_literal()) return std::nullopt;
     if (!path.empty()) path += '/';
     path += segment.literal();

@@ -8,13 +8,10 @@
 #include <string_view>
 #include <vector>
 
-#include "espalier/base/error.h"
+#include "espalier/error.h"
+#include "espalier/pattern.h"
 
 namespace espalier {
-
-/// Whether the letters A to Z match a to z. Other letters always match exactly, because case rules
-/// differ between languages.
-enum class LetterCase : std::uint8_t { kExact, kIgnored };
 
 /// A glob over one printed segment; pattern.h describes the syntax. A plain value: const access is
 /// thread-safe.
@@ -26,7 +23,7 @@ enum class LetterCase : std::uint8_t { kExact, kIgnored };
 class SegmentPattern {
  public:
   /// Longest pattern that `parse` accepts; it bounds the automaton.
-  static constexpr std::size_t kMaxPatternBytes = 4096;
+  static constexpr std::size_t kMaxPatternBytes = Pattern::kMaxBytes;
 
   /// Compiles the segment of `pattern` that starts at `offset`, and moves `offset` to the '/' that
   /// ends it or to the end of the pattern, which must be UTF-8. Fails with `kInvalidPattern`.

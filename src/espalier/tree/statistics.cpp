@@ -231,6 +231,7 @@ Range<T> keep_finite(std::span<T>& numbers, Summary& summary) {
 
 template <class T>
 void look_at(std::span<const T> integers, Block& block) {
+  if (integers.empty()) return;
   T min = integers[0];
   T max = integers[0];
   std::uint64_t zeros = 0;

@@ -8,9 +8,9 @@
 #include <variant>
 #include <vector>
 
-#include "espalier/base/bytes.h"
+#include "espalier/bytes.h"
+#include "espalier/dtype.h"
 #include "espalier/tree/code_counts.h"
-#include "espalier/tree/dtype.h"
 
 namespace espalier {
 

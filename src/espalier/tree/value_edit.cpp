@@ -5,7 +5,7 @@
 
 #include "espalier/base/counted.h"
 #include "espalier/tree/follow.h"
-#include "espalier/tree/value.h"
+#include "espalier/value.h"
 
 namespace espalier {
 namespace {

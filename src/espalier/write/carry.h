@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "espalier/format/tables.h"
+#include "espalier/detail/catalog.h"
 #include "espalier/write/layout.h"
 
 namespace espalier {

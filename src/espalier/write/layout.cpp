@@ -6,11 +6,12 @@
 
 #include "espalier/base/checked.h"
 #include "espalier/base/counted.h"
+#include "espalier/dtype.h"
 #include "espalier/format/access.h"
+#include "espalier/format/file_set.h"
 #include "espalier/format/file_table.h"
 #include "espalier/format/find_path.h"
 #include "espalier/format/header.h"
-#include "espalier/format/shape.h"
 #include "espalier/format/validate.h"
 #include "espalier/write/value_tables.h"
 

@@ -7,10 +7,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "espalier/base/error.h"
-#include "espalier/base/limits.h"
+#include "espalier/error.h"
 #include "espalier/format/index.h"
-#include "espalier/tree/value.h"
+#include "espalier/limits.h"
+#include "espalier/value.h"
 #include "espalier/write/references.h"
 
 namespace espalier {

@@ -8,10 +8,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "espalier/base/bytes.h"
+#include "espalier/bytes.h"
 #include "espalier/codec/hash.h"
-#include "espalier/format/tables.h"
-#include "espalier/tree/value.h"
+#include "espalier/detail/catalog.h"
+#include "espalier/value.h"
 
 namespace espalier {
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "espalier/format/access.h"
+#include "espalier/format/foreign_parts.h"
 #include "espalier/write/value_tables.h"
 
 namespace espalier {

@@ -6,10 +6,10 @@
 #include <memory>
 #include <vector>
 
-#include "espalier/base/error.h"
-#include "espalier/base/limits.h"
-#include "espalier/format/catalog.h"
-#include "espalier/tree/value.h"
+#include "espalier/detail/catalog.h"
+#include "espalier/error.h"
+#include "espalier/limits.h"
+#include "espalier/value.h"
 
 namespace espalier {
 

@@ -7,10 +7,11 @@
 #include <span>
 #include <vector>
 
-#include "espalier/base/error.h"
-#include "espalier/base/limits.h"
-#include "espalier/format/tables.h"
-#include "espalier/tree/value.h"
+#include "espalier/detail/catalog.h"
+#include "espalier/error.h"
+#include "espalier/format/owned_tables.h"
+#include "espalier/limits.h"
+#include "espalier/value.h"
 #include "espalier/write/references.h"
 
 namespace espalier {

@@ -4,9 +4,11 @@
 #include <utility>
 
 #include "espalier/base/release.h"
+#include "espalier/codec/hash.h"
 #include "espalier/format/access.h"
 #include "espalier/format/digest.h"
 #include "espalier/format/element_layout.h"
+#include "espalier/format/file_set.h"
 #include "espalier/format/find_path.h"
 #include "espalier/format/stored_tensor.h"
 

@@ -22,14 +22,13 @@
 #include <string>
 #include <vector>
 
-#include "espalier/base/byte_source.h"
-#include "espalier/base/bytes.h"
-#include "espalier/base/error.h"
-#include "espalier/base/extent.h"
-#include "espalier/base/limits.h"
+#include "espalier/bytes.h"
 #include "espalier/codec/chunk_encoder.h"
+#include "espalier/codec/compression_level.h"
+#include "espalier/error.h"
 #include "espalier/format/header.h"
-#include "espalier/tree/value.h"
+#include "espalier/limits.h"
+#include "espalier/value.h"
 #include "espalier/write/carry.h"
 #include "espalier/write/layout.h"
 #include "espalier/write/references.h"

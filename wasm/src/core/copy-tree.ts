@@ -2,7 +2,7 @@
 import type { Core } from './core.js'
 import type { Tree } from './tree.js'
 
-/** Bytes of an item of each table, in the order of `Tables` in src/espalier/format/tables.h. */
+/** Bytes of an item of each table, in the order of `Tables` in include/espalier/detail/catalog.h. */
 const ITEM_BYTES = [16, 12, 32, 4, 8, 8, 4, 1, 1, 8, 8, 4, 8, 4, 12, 48, 32, 32, 8]
 const DIGEST_BYTES = 16
 

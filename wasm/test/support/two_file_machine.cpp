@@ -14,8 +14,12 @@
 #include "../../../tests/support/tables_copy.h"
 #include "opening_machine.h"
 
+#include "espalier/format/file_set.h"
+#include "espalier/format/foreign_parts.h"
 #include "espalier/format/header.h"
+#include "espalier/format/owned_tables.h"
 #include "espalier/read/opener.h"
+#include "espalier/read/opening_machine.h"
 
 namespace espalier::abi {
 namespace {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "espalier/base/extent.h"
+#include "espalier/bytes.h"
 #include "espalier/format/file_maker.h"
 
 namespace espalier {

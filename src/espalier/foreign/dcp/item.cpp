@@ -5,6 +5,7 @@
 
 #include "espalier/foreign/torch/archive_reader.h"
 #include "espalier/format/access.h"
+#include "espalier/notes.h"
 
 namespace espalier {
 namespace {

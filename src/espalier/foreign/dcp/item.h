@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
-#include "espalier/base/error.h"
-#include "espalier/base/extent.h"
+#include "espalier/bytes.h"
+#include "espalier/checkpoint.h"
+#include "espalier/error.h"
 #include "espalier/foreign/torch/pickle_checkpoint.h"
 #include "espalier/foreign/zip/archive.h"
 #include "espalier/foreign/zip/content_reader.h"
 #include "espalier/format/file_set.h"
-#include "espalier/read/checkpoint.h"
 #include "espalier/read/opening_machine.h"
 
 namespace espalier {

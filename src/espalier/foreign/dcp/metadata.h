@@ -13,13 +13,13 @@
 #include <string_view>
 #include <vector>
 
-#include "espalier/base/bytes.h"
-#include "espalier/base/error.h"
-#include "espalier/base/limits.h"
+#include "espalier/bytes.h"
+#include "espalier/error.h"
 #include "espalier/foreign/pickle/pickle_graph.h"
 #include "espalier/foreign/torch/torch_types.h"
-#include "espalier/format/notes.h"
-#include "espalier/tree/key_path.h"
+#include "espalier/key_path.h"
+#include "espalier/limits.h"
+#include "espalier/notes.h"
 
 namespace espalier {
 

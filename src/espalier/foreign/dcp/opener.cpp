@@ -10,6 +10,8 @@
 #include "espalier/base/counted.h"
 #include "espalier/base/release.h"
 #include "espalier/foreign/dcp/tree.h"
+#include "espalier/format/file_set.h"
+#include "espalier/read/opening_machine.h"
 
 namespace espalier {
 namespace {

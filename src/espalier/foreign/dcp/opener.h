@@ -12,7 +12,8 @@
 
 #include "espalier/foreign/dcp/item.h"
 #include "espalier/foreign/dcp/metadata.h"
-#include "espalier/format/notes.h"
+#include "espalier/notes.h"
+#include "espalier/read/opening_machine.h"
 #include "espalier/read/step_opener.h"
 
 namespace espalier {

@@ -13,16 +13,18 @@
 #include "espalier/base/checked.h"
 #include "espalier/base/counted.h"
 #include "espalier/base/release.h"
+#include "espalier/dtype.h"
+#include "espalier/foreign/common/foreign_tensor.h"
+#include "espalier/foreign/common/reader_error.h"
 #include "espalier/foreign/dcp/boxes.h"
-#include "espalier/foreign/foreign_tensor.h"
-#include "espalier/foreign/node_copier.h"
 #include "espalier/foreign/pickle/named_code.h"
-#include "espalier/foreign/reader_error.h"
 #include "espalier/foreign/shards/joined_shards.h"
-#include "espalier/format/shape.h"
+#include "espalier/foreign/shards/node_copier.h"
+#include "espalier/format/file_set.h"
+#include "espalier/format/foreign_parts.h"
 #include "espalier/format/table_builder.h"
 #include "espalier/format/tree_walk.h"
-#include "espalier/tree/key_path.h"
+#include "espalier/key_path.h"
 
 namespace espalier {
 namespace {

@@ -4,13 +4,14 @@
 
 #include <vector>
 
-#include "espalier/base/error.h"
-#include "espalier/base/limits.h"
+#include "espalier/detail/catalog.h"
+#include "espalier/error.h"
 #include "espalier/foreign/dcp/item.h"
 #include "espalier/foreign/dcp/metadata.h"
-#include "espalier/format/catalog.h"
 #include "espalier/format/file_set.h"
-#include "espalier/format/notes.h"
+#include "espalier/format/foreign_parts.h"
+#include "espalier/limits.h"
+#include "espalier/notes.h"
 
 namespace espalier {
 

@@ -6,9 +6,10 @@
 
 #include "espalier/base/checked.h"
 #include "espalier/base/counted.h"
+#include "espalier/base/little_endian.h"
 #include "espalier/base/utf8.h"
-#include "espalier/format/shape.h"
-#include "espalier/tree/key_path.h"
+#include "espalier/dtype.h"
+#include "espalier/key_path.h"
 
 namespace espalier {
 namespace {

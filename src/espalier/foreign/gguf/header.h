@@ -9,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include "espalier/base/bytes.h"
-#include "espalier/base/error.h"
-#include "espalier/base/limits.h"
+#include "espalier/bytes.h"
+#include "espalier/error.h"
 #include "espalier/foreign/gguf/types.h"
+#include "espalier/limits.h"
 
 namespace espalier {
 

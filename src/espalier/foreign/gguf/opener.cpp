@@ -6,9 +6,13 @@
 #include <vector>
 
 #include "espalier/base/counted.h"
+#include "espalier/base/little_endian.h"
 #include "espalier/base/release.h"
+#include "espalier/detail/catalog.h"
 #include "espalier/foreign/gguf/tables.h"
-#include "espalier/format/catalog.h"
+#include "espalier/format/file_set.h"
+#include "espalier/format/foreign_parts.h"
+#include "espalier/read/opening_machine.h"
 
 namespace espalier {
 namespace {

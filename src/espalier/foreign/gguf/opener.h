@@ -12,9 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "espalier/base/bytes.h"
+#include "espalier/bytes.h"
 #include "espalier/foreign/gguf/header.h"
-#include "espalier/format/notes.h"
+#include "espalier/notes.h"
+#include "espalier/read/opening_machine.h"
 #include "espalier/read/step_opener.h"
 
 namespace espalier {

@@ -6,11 +6,13 @@
 #include <utility>
 #include <vector>
 
+#include "espalier/base/little_endian.h"
 #include "espalier/base/utf8.h"
+#include "espalier/bigint.h"
+#include "espalier/format/owned_tables.h"
 #include "espalier/format/table_builder.h"
-#include "espalier/tree/bigint.h"
-#include "espalier/tree/key_path.h"
-#include "espalier/tree/kind.h"
+#include "espalier/key_path.h"
+#include "espalier/kind.h"
 
 namespace espalier {
 namespace {

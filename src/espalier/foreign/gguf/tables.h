@@ -6,11 +6,12 @@
 #include <span>
 #include <string_view>
 
-#include "espalier/base/bytes.h"
-#include "espalier/base/error.h"
-#include "espalier/base/limits.h"
+#include "espalier/bytes.h"
+#include "espalier/detail/catalog.h"
+#include "espalier/error.h"
 #include "espalier/foreign/gguf/header.h"
-#include "espalier/format/tables.h"
+#include "espalier/format/owned_tables.h"
+#include "espalier/limits.h"
 
 namespace espalier {
 

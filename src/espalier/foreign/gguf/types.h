@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "espalier/tree/dtype.h"
+#include "espalier/dtype.h"
 
 namespace espalier {
 

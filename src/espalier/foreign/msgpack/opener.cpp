@@ -5,8 +5,10 @@
 #include <utility>
 
 #include "espalier/base/utf8.h"
+#include "espalier/detail/catalog.h"
 #include "espalier/foreign/msgpack/tables.h"
-#include "espalier/format/catalog.h"
+#include "espalier/format/foreign_parts.h"
+#include "espalier/read/opening_machine.h"
 
 namespace espalier {
 namespace {

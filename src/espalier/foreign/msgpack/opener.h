@@ -7,8 +7,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "espalier/base/bytes.h"
+#include "espalier/bytes.h"
 #include "espalier/foreign/msgpack/parser.h"
+#include "espalier/read/opening_machine.h"
 #include "espalier/read/step_opener.h"
 
 namespace espalier {

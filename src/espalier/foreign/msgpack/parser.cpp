@@ -8,8 +8,9 @@
 #include "espalier/base/checked.h"
 #include "espalier/base/counted.h"
 #include "espalier/base/utf8.h"
-#include "espalier/format/tables.h"
-#include "espalier/tree/key_path.h"
+#include "espalier/detail/catalog.h"
+#include "espalier/dtype.h"
+#include "espalier/key_path.h"
 
 namespace espalier {
 namespace {

@@ -11,12 +11,12 @@
 
 #include "espalier/base/checked.h"
 #include "espalier/base/counted.h"
-#include "espalier/foreign/reader_error.h"
-#include "espalier/format/shape.h"
+#include "espalier/bigint.h"
+#include "espalier/dtype.h"
+#include "espalier/foreign/common/reader_error.h"
+#include "espalier/format/owned_tables.h"
 #include "espalier/format/table_builder.h"
 #include "espalier/format/tree_walk.h"
-#include "espalier/tree/bigint.h"
-#include "espalier/tree/dtype.h"
 
 namespace espalier {
 namespace {

@@ -2,11 +2,12 @@
 #ifndef ESPALIER_FOREIGN_MSGPACK_TABLES_H_
 #define ESPALIER_FOREIGN_MSGPACK_TABLES_H_
 
-#include "espalier/base/error.h"
-#include "espalier/base/limits.h"
+#include "espalier/detail/catalog.h"
+#include "espalier/error.h"
 #include "espalier/foreign/msgpack/tree.h"
-#include "espalier/format/notes.h"
-#include "espalier/format/tables.h"
+#include "espalier/format/owned_tables.h"
+#include "espalier/limits.h"
+#include "espalier/notes.h"
 
 namespace espalier {
 

@@ -4,7 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "espalier/base/bytes.h"
+#include "espalier/base/little_endian.h"
+#include "espalier/bytes.h"
 
 namespace espalier {
 namespace {

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "espalier/base/error.h"
-#include "espalier/tree/dtype.h"
+#include "espalier/dtype.h"
+#include "espalier/error.h"
 
 namespace espalier {
 

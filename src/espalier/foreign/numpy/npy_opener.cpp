@@ -4,9 +4,10 @@
 #include <utility>
 
 #include "espalier/base/counted.h"
+#include "espalier/detail/catalog.h"
+#include "espalier/foreign/common/reader_error.h"
 #include "espalier/foreign/numpy/npy_tensor.h"
-#include "espalier/foreign/reader_error.h"
-#include "espalier/format/catalog.h"
+#include "espalier/format/foreign_parts.h"
 
 namespace espalier {
 

@@ -3,6 +3,7 @@
 #define ESPALIER_FOREIGN_NUMPY_NPY_OPENER_H_
 
 #include "espalier/foreign/numpy/read_npy_header.h"
+#include "espalier/read/opening_machine.h"
 #include "espalier/read/step_opener.h"
 
 namespace espalier {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "espalier/base/checked.h"
-#include "espalier/format/shape.h"
+#include "espalier/dtype.h"
 
 namespace espalier {
 namespace {

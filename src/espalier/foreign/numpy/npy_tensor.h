@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "espalier/foreign/numpy/read_npy_header.h"
-#include "espalier/format/notes.h"
 #include "espalier/format/table_builder.h"
+#include "espalier/notes.h"
 
 namespace espalier {
 

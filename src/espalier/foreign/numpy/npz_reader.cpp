@@ -6,8 +6,10 @@
 #include <utility>
 
 #include "espalier/base/counted.h"
+#include "espalier/foreign/common/reader_error.h"
 #include "espalier/foreign/numpy/npy_tensor.h"
-#include "espalier/foreign/reader_error.h"
+#include "espalier/format/file_set.h"
+#include "espalier/format/foreign_parts.h"
 #include "espalier/format/table_builder.h"
 
 namespace espalier {

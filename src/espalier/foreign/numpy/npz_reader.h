@@ -9,6 +9,7 @@
 
 #include "espalier/foreign/numpy/read_npy_header.h"
 #include "espalier/foreign/zip/content_reader.h"
+#include "espalier/format/foreign_parts.h"
 
 namespace espalier {
 

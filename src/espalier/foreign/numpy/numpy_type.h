@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "espalier/tree/dtype.h"
+#include "espalier/dtype.h"
 
 namespace espalier {
 

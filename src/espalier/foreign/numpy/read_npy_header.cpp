@@ -7,6 +7,7 @@
 
 #include "espalier/base/checked.h"
 #include "espalier/base/counted.h"
+#include "espalier/base/little_endian.h"
 #include "espalier/base/utf8.h"
 #include "espalier/foreign/numpy/npy_header.h"
 #include "espalier/foreign/numpy/numpy_type.h"

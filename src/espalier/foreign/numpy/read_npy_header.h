@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "espalier/base/bytes.h"
-#include "espalier/base/error.h"
-#include "espalier/tree/dtype.h"
+#include "espalier/bytes.h"
+#include "espalier/dtype.h"
+#include "espalier/error.h"
 
 namespace espalier {
 

@@ -4,6 +4,7 @@
 
 #include "espalier/base/ascii.h"
 #include "espalier/base/checked.h"
+#include "espalier/base/little_endian.h"
 
 namespace espalier {
 namespace {

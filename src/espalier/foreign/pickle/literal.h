@@ -5,8 +5,9 @@
 #include <cstddef>
 #include <optional>
 
-#include "espalier/base/bytes.h"
 #include "espalier/base/checked.h"
+#include "espalier/base/little_endian.h"
+#include "espalier/bytes.h"
 #include "espalier/foreign/pickle/opcode.h"
 #include "espalier/foreign/pickle/pickle_graph.h"
 

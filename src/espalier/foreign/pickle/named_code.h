@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "espalier/base/error.h"
+#include "espalier/error.h"
 #include "espalier/foreign/pickle/pickle_graph.h"
-#include "espalier/format/notes.h"
+#include "espalier/notes.h"
 
 namespace espalier {
 

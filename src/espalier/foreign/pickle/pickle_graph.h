@@ -13,8 +13,8 @@
 #include <string_view>
 #include <vector>
 
-#include "espalier/base/bytes.h"
-#include "espalier/base/error.h"
+#include "espalier/bytes.h"
+#include "espalier/error.h"
 
 namespace espalier {
 

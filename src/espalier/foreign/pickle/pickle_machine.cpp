@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "espalier/base/little_endian.h"
 #include "espalier/foreign/pickle/literal.h"
 #include "espalier/foreign/pickle/opcode.h"
 #include "espalier/foreign/pickle/pickle_graph.h"

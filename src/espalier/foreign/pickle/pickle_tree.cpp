@@ -9,11 +9,11 @@
 
 #include "espalier/base/checked.h"
 #include "espalier/base/utf8.h"
+#include "espalier/bigint.h"
 #include "espalier/codec/hash.h"
+#include "espalier/dtype.h"
 #include "espalier/foreign/numpy/numpy_type.h"
-#include "espalier/format/shape.h"
 #include "espalier/format/tree_walk.h"
-#include "espalier/tree/bigint.h"
 
 namespace espalier {
 namespace {

@@ -13,16 +13,16 @@
 #include <utility>
 #include <vector>
 
-#include "espalier/base/limits.h"
 #include "espalier/codec/hash.h"
-#include "espalier/foreign/foreign_tensor.h"
+#include "espalier/foreign/common/foreign_tensor.h"
 #include "espalier/foreign/numpy/numpy_type.h"
 #include "espalier/foreign/pickle/named_code.h"
 #include "espalier/foreign/pickle/pickle_graph.h"
-#include "espalier/format/notes.h"
 #include "espalier/format/table_builder.h"
-#include "espalier/tree/key_path.h"
-#include "espalier/tree/kind.h"
+#include "espalier/key_path.h"
+#include "espalier/kind.h"
+#include "espalier/limits.h"
+#include "espalier/notes.h"
 
 namespace espalier {
 

@@ -6,13 +6,13 @@
 #define ESPALIER_FOREIGN_SAFETENSORS_CARRIED_TREE_H_
 
 #include <functional>
-#include <optional>
 #include <string>
 #include <string_view>
 
-#include "espalier/base/error.h"
-#include "espalier/base/limits.h"
-#include "espalier/tree/value.h"
+#include "espalier/error.h"
+#include "espalier/limits.h"
+#include "espalier/unrepresentable.h"
+#include "espalier/value.h"
 
 namespace espalier {
 
@@ -32,25 +32,6 @@ struct CarriedTensor {
 [[nodiscard]] Result<std::string> carry_tree(
     const Value& state, const Value* metadata,
     const std::function<CarriedTensor(const Tensor&)>& find);
-
-/// A state and its metadata as they were before the save.
-struct CarriedState {
-  Value state;
-  Value metadata;
-};
-
-/// Undoes carry_tree(). `flat` is the dict of tensors that the file holds, and `metadata` its
-/// metadata, including the carried tree. The result is exact: key order, kinds, labels, ties, the
-/// bits of floats. It shares the data of the tensors of `flat`. nullopt if the metadata carries no
-/// tree.
-///
-/// kSafetensorsInvalid if the text is not a carried tree (also if a container has the same key
-/// twice) or does not fit the tensors (a tensor is unused or missing, or is described in two ways);
-/// kUnsupportedVersion for a version other than 1; kLimitExceeded for more nodes, depth or digits
-/// than `limits` allows. Takes up to some fifty times the text's length of memory.
-[[nodiscard]] Result<std::optional<CarriedState>> restore_carried(const Value& flat,
-                                                                  const Value& metadata,
-                                                                  const Limits& limits = {});
 
 }  // namespace espalier
 

@@ -10,8 +10,8 @@
 
 #include "espalier/base/json_tree.h"
 #include "espalier/base/utf8.h"
+#include "espalier/dtype.h"
 #include "espalier/foreign/safetensors/carried_tree.h"
-#include "espalier/format/shape.h"
 
 namespace espalier {
 namespace {

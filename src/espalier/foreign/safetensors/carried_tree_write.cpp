@@ -6,7 +6,7 @@
 #include "espalier/base/counted.h"
 #include "espalier/base/json_text.h"
 #include "espalier/base/utf8.h"
-#include "espalier/foreign/flatten.h"
+#include "espalier/foreign/common/flatten.h"
 #include "espalier/foreign/safetensors/carried_tree.h"
 #include "espalier/foreign/safetensors/header.h"
 

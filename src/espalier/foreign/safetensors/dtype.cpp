@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "espalier/base/checked.h"
-#include "espalier/format/shape.h"
+#include "espalier/dtype.h"
 
 namespace espalier {
 namespace {

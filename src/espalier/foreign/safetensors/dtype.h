@@ -7,8 +7,8 @@
 #include <span>
 #include <string_view>
 
-#include "espalier/base/error.h"
-#include "espalier/tree/dtype.h"
+#include "espalier/dtype.h"
+#include "espalier/error.h"
 
 namespace espalier {
 

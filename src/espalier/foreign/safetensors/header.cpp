@@ -12,7 +12,7 @@
 #include "espalier/base/counted.h"
 #include "espalier/base/utf8.h"
 #include "espalier/foreign/safetensors/dtype.h"
-#include "espalier/tree/key_path.h"
+#include "espalier/key_path.h"
 
 namespace espalier {
 namespace {

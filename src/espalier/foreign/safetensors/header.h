@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "espalier/base/error.h"
-#include "espalier/base/limits.h"
+#include "espalier/dtype.h"
+#include "espalier/error.h"
 #include "espalier/format/shape_pool.h"
-#include "espalier/tree/dtype.h"
+#include "espalier/limits.h"
 
 namespace espalier {
 

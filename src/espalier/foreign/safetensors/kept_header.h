@@ -16,9 +16,9 @@
 #include <utility>
 #include <vector>
 
-#include "espalier/base/limits.h"
-#include "espalier/tree/dtype.h"
-#include "espalier/tree/value.h"
+#include "espalier/dtype.h"
+#include "espalier/limits.h"
+#include "espalier/value.h"
 
 namespace espalier {
 

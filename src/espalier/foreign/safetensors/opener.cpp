@@ -4,11 +4,15 @@
 #include <string>
 #include <utility>
 
+#include "espalier/base/arena.h"
 #include "espalier/base/counted.h"
+#include "espalier/base/little_endian.h"
+#include "espalier/detail/catalog.h"
 #include "espalier/foreign/safetensors/header.h"
 #include "espalier/foreign/safetensors/tables.h"
-#include "espalier/format/catalog.h"
+#include "espalier/format/foreign_parts.h"
 #include "espalier/format/header.h"
+#include "espalier/read/opening_machine.h"
 
 namespace espalier {
 namespace {

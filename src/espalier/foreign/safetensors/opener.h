@@ -8,8 +8,10 @@
 #include <cstdint>
 #include <memory>
 
-#include "espalier/base/bytes.h"
+#include "espalier/base/arena.h"
+#include "espalier/bytes.h"
 #include "espalier/read/head_opener.h"
+#include "espalier/read/opening_machine.h"
 
 namespace espalier {
 

@@ -6,11 +6,12 @@
 
 #include "espalier/base/counted.h"
 #include "espalier/base/merge_sort.h"
+#include "espalier/dtype.h"
 #include "espalier/foreign/safetensors/dtype.h"
-#include "espalier/format/shape.h"
+#include "espalier/format/owned_tables.h"
 #include "espalier/format/table_builder.h"
-#include "espalier/tree/key_path.h"
-#include "espalier/tree/kind.h"
+#include "espalier/key_path.h"
+#include "espalier/kind.h"
 
 namespace espalier {
 namespace {

@@ -4,10 +4,11 @@
 
 #include <cstdint>
 
-#include "espalier/base/error.h"
-#include "espalier/base/limits.h"
+#include "espalier/detail/catalog.h"
+#include "espalier/error.h"
 #include "espalier/foreign/safetensors/header.h"
-#include "espalier/format/tables.h"
+#include "espalier/format/owned_tables.h"
+#include "espalier/limits.h"
 
 namespace espalier {
 

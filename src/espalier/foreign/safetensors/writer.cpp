@@ -10,14 +10,16 @@
 #include "espalier/base/checked.h"
 #include "espalier/base/counted.h"
 #include "espalier/base/json_text.h"
+#include "espalier/base/little_endian.h"
 #include "espalier/base/merge_sort.h"
 #include "espalier/base/utf8.h"
+#include "espalier/dtype.h"
+#include "espalier/foreign/common/flatten.h"
 #include "espalier/foreign/safetensors/carried_tree.h"
 #include "espalier/foreign/safetensors/dtype.h"
 #include "espalier/foreign/safetensors/header.h"
 #include "espalier/foreign/safetensors/kept_header.h"
 #include "espalier/foreign/safetensors/tables.h"
-#include "espalier/format/shape.h"
 
 namespace espalier {
 namespace {

@@ -17,27 +17,14 @@
 #include <string_view>
 #include <vector>
 
-#include "espalier/base/error.h"
-#include "espalier/base/extent.h"
-#include "espalier/base/limits.h"
-#include "espalier/foreign/flatten.h"
-#include "espalier/tree/dtype.h"
-#include "espalier/tree/value.h"
+#include "espalier/bytes.h"
+#include "espalier/dtype.h"
+#include "espalier/error.h"
+#include "espalier/limits.h"
+#include "espalier/unrepresentable.h"
+#include "espalier/value.h"
 
 namespace espalier {
-
-/// What to do with values that safetensors cannot hold. It can hold tensors of its own dtypes in
-/// nested dicts with text keys and without labels, and text metadata. docs/safetensors.md has the
-/// list.
-enum class Unrepresentable : std::uint8_t {
-  /// Fail with kUnrepresentable; the message names the first values.
-  kError,
-  /// Leave them out and list them in the plan. Tied tensors are written once for each node.
-  kDrop,
-  /// Carry the whole tree in the file's metadata, so that restore_carried() restores it exactly.
-  /// Tensors of other dtypes are stored as plain bytes (U8), tied tensors once.
-  kMetadata,
-};
 
 /// The end of the message if values cannot be held. Programs whose users know no C++ put the names
 /// of their own options in its place.

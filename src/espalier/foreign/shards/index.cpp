@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "espalier/base/utf8.h"
+#include "espalier/key_path.h"
 #include "espalier/read/opening_machine.h"
-#include "espalier/tree/key_path.h"
 
 namespace espalier {
 namespace {

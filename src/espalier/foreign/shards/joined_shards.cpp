@@ -9,13 +9,16 @@
 #include <vector>
 
 #include "espalier/base/counted.h"
-#include "espalier/foreign/node_copier.h"
-#include "espalier/foreign/reader_error.h"
+#include "espalier/bigint.h"
+#include "espalier/foreign/common/reader_error.h"
+#include "espalier/foreign/shards/node_copier.h"
 #include "espalier/format/access.h"
+#include "espalier/format/file_set.h"
+#include "espalier/format/foreign_parts.h"
 #include "espalier/format/table_builder.h"
 #include "espalier/format/tree_walk.h"
-#include "espalier/tree/bigint.h"
-#include "espalier/tree/key_path.h"
+#include "espalier/key_path.h"
+#include "espalier/notes.h"
 
 namespace espalier {
 namespace {

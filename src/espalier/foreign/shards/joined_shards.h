@@ -6,11 +6,12 @@
 #include <optional>
 #include <span>
 
-#include "espalier/base/error.h"
-#include "espalier/base/limits.h"
+#include "espalier/checkpoint.h"
+#include "espalier/detail/catalog.h"
+#include "espalier/error.h"
 #include "espalier/foreign/shards/index.h"
-#include "espalier/format/catalog.h"
-#include "espalier/read/checkpoint.h"
+#include "espalier/format/foreign_parts.h"
+#include "espalier/limits.h"
 
 namespace espalier {
 

@@ -14,6 +14,7 @@
 #include "espalier/foreign/torch/pickle_checkpoint.h"
 #include "espalier/foreign/torch/pickle_rest.h"
 #include "espalier/foreign/torch/torch_tree.h"
+#include "espalier/format/foreign_parts.h"
 
 namespace espalier {
 namespace {

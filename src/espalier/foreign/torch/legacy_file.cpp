@@ -10,6 +10,7 @@
 
 #include "espalier/base/checked.h"
 #include "espalier/base/counted.h"
+#include "espalier/base/little_endian.h"
 #include "espalier/base/merge_sort.h"
 #include "espalier/foreign/torch/pickle_rest.h"
 #include "espalier/foreign/torch/torch_types.h"

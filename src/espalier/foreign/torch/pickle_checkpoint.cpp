@@ -1,7 +1,8 @@
 #include "espalier/foreign/torch/pickle_checkpoint.h"
 
-#include "espalier/foreign/reader_error.h"
+#include "espalier/foreign/common/reader_error.h"
 #include "espalier/foreign/torch/pickle_rest.h"
+#include "espalier/format/owned_tables.h"
 #include "espalier/format/table_builder.h"
 
 namespace espalier {

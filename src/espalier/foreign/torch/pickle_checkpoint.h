@@ -5,12 +5,13 @@
 #include <cstdint>
 #include <string>
 
-#include "espalier/base/error.h"
-#include "espalier/base/limits.h"
+#include "espalier/detail/catalog.h"
+#include "espalier/error.h"
 #include "espalier/foreign/pickle/pickle_graph.h"
 #include "espalier/foreign/torch/torch_tree.h"
-#include "espalier/format/notes.h"
-#include "espalier/format/tables.h"
+#include "espalier/format/owned_tables.h"
+#include "espalier/limits.h"
+#include "espalier/notes.h"
 
 namespace espalier {
 

@@ -7,10 +7,13 @@
 
 #include "espalier/base/ascii.h"
 #include "espalier/base/counted.h"
+#include "espalier/detail/catalog.h"
 #include "espalier/foreign/torch/pickle_checkpoint.h"
 #include "espalier/foreign/torch/pickle_rest.h"
 #include "espalier/foreign/torch/torch_tree.h"
-#include "espalier/format/catalog.h"
+#include "espalier/format/file_set.h"
+#include "espalier/format/foreign_parts.h"
+#include "espalier/read/opening_machine.h"
 
 namespace espalier {
 namespace {

@@ -7,10 +7,11 @@
 #include <optional>
 #include <vector>
 
-#include "espalier/base/bytes.h"
-#include "espalier/foreign/kept_bytes.h"
+#include "espalier/bytes.h"
+#include "espalier/foreign/common/kept_bytes.h"
 #include "espalier/foreign/pickle/pickle_graph.h"
 #include "espalier/foreign/torch/legacy_file.h"
+#include "espalier/read/opening_machine.h"
 #include "espalier/read/step_opener.h"
 
 namespace espalier {

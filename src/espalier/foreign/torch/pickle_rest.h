@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "espalier/base/bytes.h"
-#include "espalier/base/error.h"
+#include "espalier/bytes.h"
+#include "espalier/error.h"
 #include "espalier/foreign/pickle/pickle_graph.h"
 
 namespace espalier {

@@ -6,10 +6,10 @@
 
 #include "espalier/base/checked.h"
 #include "espalier/base/counted.h"
+#include "espalier/detail/catalog.h"
+#include "espalier/dtype.h"
 #include "espalier/foreign/torch/legacy_file.h"
 #include "espalier/foreign/torch/torch_types.h"
-#include "espalier/format/shape.h"
-#include "espalier/format/tables.h"
 
 namespace espalier {
 

@@ -6,8 +6,8 @@
 #include <optional>
 #include <string_view>
 
+#include "espalier/dtype.h"
 #include "espalier/foreign/pickle/pickle_graph.h"
-#include "espalier/tree/dtype.h"
 
 namespace espalier {
 

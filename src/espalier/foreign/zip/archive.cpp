@@ -12,6 +12,7 @@
 #include "espalier/base/release.h"
 #include "espalier/foreign/zip/inflate.h"
 #include "espalier/foreign/zip/inflate_maker.h"
+#include "espalier/format/file_set.h"
 
 namespace espalier {
 namespace {

@@ -10,13 +10,12 @@
 #include <functional>
 #include <vector>
 
-#include "espalier/base/bytes.h"
-#include "espalier/base/error.h"
-#include "espalier/base/extent.h"
-#include "espalier/foreign/kept_bytes.h"
+#include "espalier/bytes.h"
+#include "espalier/error.h"
+#include "espalier/foreign/common/kept_bytes.h"
 #include "espalier/foreign/zip/directory.h"
 #include "espalier/format/file_set.h"
-#include "espalier/format/notes.h"
+#include "espalier/notes.h"
 #include "espalier/read/opening_machine.h"
 
 namespace espalier {

@@ -5,10 +5,11 @@
 
 #include <memory>
 
-#include "espalier/base/error.h"
+#include "espalier/detail/catalog.h"
+#include "espalier/error.h"
 #include "espalier/foreign/zip/archive.h"
 #include "espalier/foreign/zip/directory.h"
-#include "espalier/format/catalog.h"
+#include "espalier/format/foreign_parts.h"
 
 namespace espalier {
 

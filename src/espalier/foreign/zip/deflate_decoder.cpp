@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "espalier/base/little_endian.h"
+
 namespace espalier {
 namespace {
 

@@ -8,10 +8,12 @@
 
 #include "espalier/base/checked.h"
 #include "espalier/base/counted.h"
+#include "espalier/base/little_endian.h"
 #include "espalier/base/merge_sort.h"
 #include "espalier/base/utf8.h"
 #include "espalier/codec/hash.h"
 #include "espalier/foreign/zip/inflate.h"
+#include "espalier/format/file_set.h"
 
 namespace espalier {
 namespace {

@@ -15,10 +15,10 @@
 #include <utility>
 #include <vector>
 
-#include "espalier/base/bytes.h"
-#include "espalier/base/error.h"
-#include "espalier/base/limits.h"
+#include "espalier/bytes.h"
+#include "espalier/error.h"
 #include "espalier/format/file_set.h"
+#include "espalier/limits.h"
 
 namespace espalier {
 

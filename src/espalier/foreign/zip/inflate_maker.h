@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "espalier/base/extent.h"
+#include "espalier/bytes.h"
 #include "espalier/format/file_maker.h"
 
 namespace espalier {

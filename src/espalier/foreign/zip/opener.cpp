@@ -2,7 +2,9 @@
 
 #include <utility>
 
-#include "espalier/format/catalog.h"
+#include "espalier/detail/catalog.h"
+#include "espalier/format/file_set.h"
+#include "espalier/read/opening_machine.h"
 
 namespace espalier {
 

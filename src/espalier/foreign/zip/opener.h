@@ -5,9 +5,10 @@
 #include <cstdint>
 #include <memory>
 
-#include "espalier/base/bytes.h"
+#include "espalier/bytes.h"
 #include "espalier/foreign/zip/archive.h"
 #include "espalier/foreign/zip/content_reader.h"
+#include "espalier/read/opening_machine.h"
 #include "espalier/read/step_opener.h"
 
 namespace espalier {

@@ -1,0 +1,78 @@
+// Walks over a tree, whole or as far as patterns select it.
+//
+//   for (Walker walk(checkpoint.state()); walk.next();) {
+//     if (const auto tensor = walk.node().tensor()) use(walk.path(), tensor->shape());
+//   }
+#ifndef ESPALIER_WALKER_H_
+#define ESPALIER_WALKER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "espalier/checkpoint.h"
+#include "espalier/key_path.h"
+
+namespace espalier {
+
+class PatternStepper;
+enum class PatternVerdict : std::uint8_t;
+
+/// Visits a node and all below it, parents before children, children in order. With patterns, it
+/// visits the nodes that they select.
+class Walker {
+ public:
+  /// From `root` on; paths start there.
+  explicit Walker(NodeRef root) : node_(root) {}
+  /// Only what `patterns` select. The stepper must outlive the walker, and one walk uses it at a
+  /// time.
+  Walker(NodeRef root, PatternStepper& patterns) : node_(root), patterns_(&patterns) {}
+
+  /// Goes to the next node; false when there is none. Must be called before the first node.
+  bool next();
+  /// The current node.
+  NodeRef node() const { return node_; }
+  /// Its printed key path, relative to the root. Valid until next(). A walk that never asks is
+  /// faster.
+  std::string_view path() {
+    if (!prints_) begin_to_print();
+    return path_.view();
+  }
+  /// Levels below the root; 0 for the root itself.
+  std::size_t depth() const { return outer_.size(); }
+  /// Skips the nodes below the current node.
+  void skip_children() { descend_ = false; }
+
+ private:
+  // A container around the current node, and its children that are still to come.
+  struct Frame {
+    std::uint32_t parent;
+    std::uint32_t next;
+    std::uint32_t end;
+    std::size_t path_size;  // of the container's own path
+    bool settled;
+  };
+
+  bool take(PatternVerdict verdict);
+  bool take_by_patterns();
+  void begin_to_print();
+  void print_child(const Frame& frame);
+  void print_unusual_child(const Frame& frame);
+
+  NodeRef node_;
+  PatternStepper* patterns_ = nullptr;
+  Frame frame_ = {};          // the innermost
+  std::vector<Frame> outer_;  // those around it; the first one is empty and around the root
+  PathText path_;
+  std::string segment_;  // scratch
+  bool started_ = false;
+  bool descend_ = false;
+  bool settled_ = false;  // whether the patterns select all below the current node
+  bool prints_ = false;   // whether path_ is kept, which costs more than the walk
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_WALKER_H_

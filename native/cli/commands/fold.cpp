@@ -1,0 +1,150 @@
+// espalier fold and espalier rebase: change which files a checkpoint needs, and not what it holds.
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "cli/opening/command.h"
+#include "cli/terminal/progress.h"
+#include "cli/terminal/text.h"
+#include "cli/writing/bases.h"
+#include "cli/writing/write_result.h"
+#include "espalier/format/file_set.h"
+#include "espalier/read/to_value.h"
+#include "files/delta/find_references.h"
+#include "files/delta/rewrite_references.h"
+
+namespace espalier::cli {
+namespace {
+
+struct FoldOptions {
+  CommonOptions common;
+  TargetOptions write;
+  std::string source;
+  std::string target;
+  std::vector<std::string> onto;
+};
+
+// That every byte of the source is right: whoever trusts the exit code deletes it. False if that is
+// unknown, because files are missing.
+tl::expected<bool, Failure> check_whole(const OpenBase& source, const std::string& name) {
+  const auto files = source.file.checkpoint().catalog().files();
+  if (std::any_of(files.begin(), files.end(),
+                  [](const FileEntry& each) { return each.problem.has_value(); })) {
+    return false;
+  }
+  ProgressBar progress("checking");
+  const auto report = source.file.verify({.progress = progress.callback()});
+  if (!report) return tl::unexpected<Failure>({name, report.error()});
+  if (report->error_count > 0) return tl::unexpected<Failure>({name, report->errors.front()});
+  return true;
+}
+
+Outcome run_fold(const FoldOptions& options, bool is_fold, Output& out) {
+  if (auto ok = check_target(options.target, options.write); !ok) return about(options.target, ok);
+  std::vector<OpenBase> files;
+  for (const std::string& name : options.onto) {
+    auto file = open_base(name, options.target, options.common);
+    if (!file) return about(name, file);
+    files.push_back(std::move(*file));
+  }
+  auto source = open_base(options.source, options.target, options.common);
+  if (!source) return about(options.source, source);
+  if (source->file.checkpoint().catalog().format() != FileFormat::kEspalier) {
+    return fail_about(options.source, {ErrorCode::kInvalidArgument,
+                                       Error::kNoOffset,
+                                       {},
+                                       "only Espalier files refer to others in this way"});
+  }
+  const auto checked = check_whole(*source, options.source);
+  if (!checked) return tl::unexpected<Failure>(checked.error());
+  auto state = state_to_rewrite(source->file);
+  if (!state) return about(options.source, state);
+  auto references = is_fold ? fold_references(source->as_base(), *state)
+                            : rebase_references(source->as_base(), bases_of(files), *state);
+  if (!references) return about(options.source, references);
+  std::error_code ignored;
+  if (std::filesystem::equivalent(options.source, options.target, ignored)) {
+    return fail_about(options.target,
+                      {ErrorCode::kInvalidArgument,
+                       Error::kNoOffset,
+                       {},
+                       "OUT is FILE; write another file, and rename it once no checkpoint needs "
+                       "FILE any more"});
+  }
+  // Nor may it replace what FILE needs: that would be lost.
+  std::vector<SaveBase> bases = bases_of(files);
+  bases.push_back(source->as_base());
+  if (auto ok = check_is_no_base(options.target, bases); !ok) return about(options.target, ok);
+  const auto written = write_file({options.source, options.target}, SaveFormat::kEspalier, *state,
+                                  to_value(source->file.metadata()), options.write, options.common,
+                                  {.references = &*references});
+  if (!written) return tl::unexpected<Failure>(written.error());
+  auto outcome = report_with_needs(out, *written, options.common);
+  if (!*checked && outcome && !options.common.json && !options.common.quiet) {
+    out.write("not checked, because files that FILE needs are missing: verify OUT with its base\n");
+  }
+  return outcome;
+}
+
+void add_options(CLI::App& command, FoldOptions& options) {
+  options.write.espalier_only = true;
+  add_new_file_options(command, options.write);
+  add_json_option(command, options.common);
+  add_quiet_option(command, options.common, "lines about what was written");
+  add_open_options(command, options.common);
+}
+
+}  // namespace
+
+void add_fold(CLI::App& app, Action& action) {
+  auto options = std::make_shared<FoldOptions>();
+  CLI::App* command = app.add_subcommand(
+      "fold",
+      "Make one patch of several that lie one upon the other, so that files between can go");
+  command
+      ->add_option("FILE", options->source,
+                   "A checkpoint whose patches lie in several files. What they are applied to is "
+                   "not read, and may be missing")
+      ->required();
+  command->add_option("OUT", options->target, "The file to write, in the same folder")->required();
+  add_options(*command, *options);
+  set_examples(*command, {"espalier fold step-9.espalier folded-9.espalier"});
+  command->callback([options, &action] {
+    action = [options](Output& out) { return run_fold(*options, true, out); };
+  });
+}
+
+void add_rebase(CLI::App& app, Action& action) {
+  auto options = std::make_shared<FoldOptions>();
+  CLI::App* command = app.add_subcommand(
+      "rebase",
+      "Let a checkpoint depend on another copy of its base: compressed, renamed or flattened");
+  command
+      ->add_option("FILE", options->source,
+                   "A checkpoint that depends on others, which may be missing")
+      ->required();
+  command
+      ->add_option(
+          "--onto", options->onto,
+          "A checkpoint in the folder of OUT that has the same tensors as the base, however "
+          "they are stored and named: they are found by their hashes. May be repeated")
+      ->type_name("BASE")
+      ->required()
+      ->allow_extra_args(false);
+  command->add_option("-o,--output", options->target, "The file to write")
+      ->type_name("OUT")
+      ->required();
+  add_options(*command, *options);
+  set_examples(*command,
+               {"espalier rebase step-9.espalier --onto base-small.espalier -o new.espalier"});
+  command->callback([options, &action] {
+    action = [options](Output& out) { return run_fold(*options, false, out); };
+  });
+}
+
+}  // namespace espalier::cli

@@ -1,0 +1,121 @@
+#include "cli/opening/several_files.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "cli/opening/urls.h"
+#include "cli/terminal/text.h"
+#include "cli/terminal/values.h"
+#include "espalier/base/escaped.h"
+
+namespace espalier::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool exists_as_file(const std::string& name) {
+  std::error_code error;
+  return fs::is_regular_file(name, error);
+}
+
+bool has_checkpoint_ending(const std::string& name) {
+  return name.ends_with(".espalier") || name.ends_with(".safetensors");
+}
+
+// The arguments, told apart.
+struct FilesAndPatterns {
+  std::vector<std::string> files;
+  std::vector<std::string> patterns;
+};
+
+tl::expected<FilesAndPatterns, Failure> tell_apart(const std::string& first_file,
+                                                   const std::vector<std::string>& arguments,
+                                                   const CommonOptions& common) {
+  FilesAndPatterns told{{first_file}, {}};
+  std::optional<Result<CheckpointFile>> first;
+  for (const std::string& argument : arguments) {
+    const bool exists = exists_as_file(argument);
+    // "ftp://host/x" is no pattern, and its message must not quote a password.
+    const bool has_scheme = !check_scheme(argument);
+    if (!exists && !is_url(argument) && !has_scheme && !has_checkpoint_ending(argument)) {
+      told.patterns.push_back(argument);
+      continue;
+    }
+    if (!first) first = open_file(first_file, common);
+    if (exists && *first && (*first)->state().at(argument)) {
+      return fail_about(argument,
+                        {ErrorCode::kInvalidArgument, Error::kNoOffset, "",
+                         fmt::format("this is a file here and a key path in {0}; write ./{1} for "
+                                     "the file, or '{{{1}}}' for the nodes",
+                                     shown_name(first_file), argument)});
+    }
+    told.files.push_back(argument);
+  }
+  return told;
+}
+
+}  // namespace
+
+void add_file_or_pattern_arguments(CLI::App& command, std::vector<std::string>& arguments) {
+  add_pattern_arguments(command, arguments)
+      ->description(
+          "Key paths, with * ** ? {a,b} [0-9]; a container stands for everything in it. Names of "
+          "existing files, and URLs, are further checkpoints");
+}
+
+Outcome for_each_file(const std::string& first_file, const std::vector<std::string>& arguments,
+                      const CommonOptions& common, Output& out, const OnFile& on_file) {
+  auto told = tell_apart(first_file, arguments, common);
+  if (!told) return tl::unexpected<Failure>(std::move(told.error()));
+  const auto& [files, patterns] = *told;
+  JsonWriter json(out);
+  JsonWriter* const writer = common.json ? &json : nullptr;
+  if (files.size() == 1) {
+    auto outcome = on_file(files.front(), patterns, out, writer);
+    if (outcome && common.json) out.put('\n');
+    return outcome;
+  }
+  if (common.json) {
+    json.begin_object();
+    json.key("files");
+    json.begin_array();
+  }
+  ExitCode worst = ExitCode::kOk;
+  bool has_printed = false;
+  for (const std::string& file : files) {
+    if (!common.json) {
+      // A title that turns out to have nothing below it does no harm, and the text is not held.
+      out.print("{}{}:\n", std::exchange(has_printed, true) ? "\n" : "", escaped(shown_name(file)));
+    }
+    const auto outcome = on_file(file, patterns, out, writer);
+    if (outcome) {
+      worst = std::max(worst, *outcome);
+      continue;
+    }
+    const Failure& failure = outcome.error();
+    worst = std::max(worst, exit_code(failure.error.code));
+    if (common.json) {
+      json.begin_object();
+      json.member("file", shown_name(file));
+      json.key("failure");
+      json.begin_object();
+      write_error_members(json, failure.error);
+      json.end_object();
+      json.end_object();
+    }
+    print_error(describe(failure));
+  }
+  if (common.json) {
+    json.end_array();
+    json.end_object();
+    out.put('\n');
+  }
+  return worst;
+}
+
+}  // namespace espalier::cli

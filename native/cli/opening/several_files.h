@@ -1,0 +1,37 @@
+// Commands that read one file or several: FILE [FILE | PATTERN]...
+#ifndef ESPALIER_CLI_OPENING_SEVERAL_FILES_H_
+#define ESPALIER_CLI_OPENING_SEVERAL_FILES_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cli/opening/command.h"
+#include "cli/terminal/json_writer.h"
+#include "cli/terminal/output.h"
+
+namespace espalier::cli {
+
+/// Adds the positional PATTERN... after FILE. Its help says that files may stand there, too.
+void add_file_or_pattern_arguments(CLI::App& command, std::vector<std::string>& arguments);
+
+/// Prints what a command says of one file, or of the nodes that `patterns` select in it. `json` is
+/// null for text; otherwise it writes an object. Fails before it prints anything.
+using OnFile =
+    std::function<Outcome(const std::string& file, const std::vector<std::string>& patterns,
+                          Output& out, JsonWriter* json)>;
+
+/// Runs `on_file` for `first_file` and the further files among `arguments`. Each argument that
+/// names an existing file, is a URL of any scheme, or ends in .espalier or .safetensors, is a
+/// further file. The others are patterns. kInvalidArgument if an argument names both a file and a
+/// node of the first file: then a script cannot know what it gets.
+///
+/// With several files each gets a line with its name, or is an element of the array `files` in
+/// JSON. A file that fails does not keep the others from being read; the exit code is the highest
+/// of all.
+Outcome for_each_file(const std::string& first_file, const std::vector<std::string>& arguments,
+                      const CommonOptions& common, Output& out, const OnFile& on_file);
+
+}  // namespace espalier::cli
+
+#endif  // ESPALIER_CLI_OPENING_SEVERAL_FILES_H_

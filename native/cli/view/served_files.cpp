@@ -1,0 +1,100 @@
+#include "cli/view/served_files.h"
+
+#include <cstddef>
+#include <filesystem>
+#include <iterator>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "cli/opening/urls.h"
+#include "cli/terminal/json_writer.h"
+#include "espalier/format/file_set.h"
+#include "files/open/checkpoint_folder.h"
+#include "files/os/regular_file.h"
+#include "serve/resource.h"
+#include "serve/url.h"
+
+namespace espalier::cli {
+namespace {
+
+// A file, and the further files in its folder that have bytes of the same checkpoint.
+struct Opened {
+  RegularFile file;
+  std::string name;
+  std::vector<std::pair<std::string, RegularFile>> siblings;
+};
+
+// Opens the file, and those that belong to it, if it may be served. Nothing else in its folder is
+// served.
+Result<Opened> open_served(const std::string& name, bool force) {
+  if (auto ok = check_file_name(name, "input"); !ok) return propagate(ok);
+  if (is_url(name)) {
+    return fail(ErrorCode::kInvalidArgument,
+                "view serves files of this machine; download the file first");
+  }
+  const auto path = file_to_open(name);
+  if (!path) return propagate(path);
+  auto file = open_regular_file(*path);
+  if (!file) return propagate(file);
+  Opened opened{std::move(*file), path->filename().string(), {}};
+  // Read, not mapped: another program that truncates a mapped file would kill this one.
+  const auto checkpoint = open_file(name, {.no_mmap = true});
+  if (!checkpoint) return force ? Result<Opened>(std::move(opened)) : propagate(checkpoint);
+  const Catalog& catalog = checkpoint->checkpoint().catalog();
+  std::set<std::uint32_t> used;
+  for (const auto records : {catalog.tables().chunks, catalog.tables().bases}) {
+    for (const ChunkRecord& record : records) used.insert(record.file);
+  }
+  for (std::uint32_t number = 1; number < catalog.files().size(); ++number) {
+    const FileEntry& entry = catalog.files()[number];
+    if (entry.name.empty() || entry.maker || entry.problem) continue;
+    // A checkpoint can name any file beside it: only one that turned out to be a part is served.
+    if (!used.contains(number) && entry.checksums.empty()) continue;
+    auto sibling = open_regular_file(path->parent_path() / entry.name);
+    if (!sibling) return propagate(sibling);
+    opened.siblings.emplace_back(entry.name, std::move(*sibling));
+  }
+  return opened;
+}
+
+std::unique_ptr<serve::FileResource> resource_of(RegularFile file) {
+  return std::make_unique<serve::FileResource>("application/octet-stream", std::move(file.file));
+}
+
+std::string list_of(const std::vector<ServedFile>& files) {
+  std::string json = "[";
+  for (const ServedFile& file : files) {
+    fmt::format_to(std::back_inserter(json), R"({}{{"name":{},"url":{},"size":{}}})",
+                   json.size() > 1 ? "," : "", json_quoted(file.name), json_quoted(file.url),
+                   file.size);
+  }
+  return json + "]\n";
+}
+
+}  // namespace
+
+tl::expected<std::vector<ServedFile>, Failure> add_files(serve::Site& site,
+                                                         const std::vector<std::string>& files,
+                                                         bool force) {
+  std::vector<ServedFile> served;
+  for (const std::string& file : files) {
+    auto opened = open_served(file, force);
+    if (!opened) return about(file, opened);
+    // The number keeps files of the same name apart.
+    const std::string folder = "files/" + std::to_string(served.size()) + "/";
+    served.push_back(
+        {opened->name, folder + serve::percent_encoded(opened->name), opened->file.size()});
+    site.add(folder + opened->name, resource_of(std::move(opened->file)));
+    for (auto& [name, sibling] : opened->siblings) {
+      site.add(folder + name, resource_of(std::move(sibling)));
+    }
+  }
+  site.add("files.json",
+           std::make_unique<serve::TextResource>("application/json", list_of(served)));
+  return served;
+}
+
+}  // namespace espalier::cli

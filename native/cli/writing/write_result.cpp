@@ -1,0 +1,372 @@
+#include "cli/writing/write_result.h"
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <cstdint>
+#include <filesystem>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "cli/opening/urls.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/terminal/progress.h"
+#include "cli/terminal/text.h"
+#include "cli/terminal/values.h"
+#include "cli/writing/one_tensor.h"
+#include "espalier/base/escaped.h"
+#include "espalier/codec/compression_level.h"
+#include "espalier/foreign/safetensors/writer.h"
+#include "espalier/save.h"
+#include "espalier/save_foreign.h"
+#include "espalier/tree/elements.h"
+#include "files/delta/rewrite_references.h"
+#include "files/folder/needed_files.h"
+
+namespace espalier::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+Unrepresentable policy_of(const TargetOptions& options) {
+  if (options.unrepresentable == "drop") return Unrepresentable::kDrop;
+  return options.unrepresentable == "metadata" ? Unrepresentable::kMetadata
+                                               : Unrepresentable::kError;
+}
+
+// The compression level that --compress selects.
+Result<int> compression_level(const TargetOptions& options) {
+  const std::string& text = options.compress;
+  if (text.empty()) return kNoCompression;
+  if (text == "true") return kFastCompression;  // --compress alone
+  int level = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), level);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "--compress=" + text + " is not a level; use 1 (fast) to 9 (thorough), or 0 for none");
+  }
+  if (auto ok = check_compression_level(level); !ok) return propagate(ok);
+  return level;
+}
+
+// Records the length of the file that a save makes. The target's name may not lead to it
+// afterwards: the link /proc/self/fd/N still leads to the old file.
+class MeasuringOps final : public InterruptibleOps {
+ public:
+  std::uint64_t length() const { return static_cast<std::uint64_t>(length_.load()); }
+
+  int ftruncate(int fd, off_t length) override {
+    const int result = InterruptibleOps::ftruncate(fd, length);
+    if (result == 0) length_ = length;
+    return result;
+  }
+
+  ssize_t pwrite(int fd, const void* bytes, std::size_t size, off_t offset) override {
+    const ssize_t written = InterruptibleOps::pwrite(fd, bytes, size, offset);
+    const off_t end = offset + written;
+    off_t length = length_;
+    while (written > 0 && length < end && !length_.compare_exchange_weak(length, end)) {
+    }
+    return written;
+  }
+
+ private:
+  std::atomic<off_t> length_ = 0;
+};
+
+std::vector<std::string> format_names(Formats formats) {
+  std::vector<std::string> names;
+  for (const SaveFormat format : kSaveFormats) {
+    if (formats == Formats::kAll || !holds_one_tensor(format)) {
+      names.emplace_back(save_format_name(format));
+    }
+  }
+  return names;
+}
+
+// The format that --to or the ending names.
+Result<SaveFormat> named_format(const std::string& target, const TargetOptions& options,
+                                Formats formats) {
+  for (const SaveFormat format : kSaveFormats) {
+    if (options.format == save_format_name(format)) return format;
+  }
+  const FormatEnding* const ending = find_format_ending(target);
+  std::string why = "the name does not select a format";
+  if (ending != nullptr && ending->format) {
+    if (formats == Formats::kAll || !holds_one_tensor(*ending->format)) return *ending->format;
+    why = "the name ends in " + std::string(ending->ending) + ", and such a file holds one tensor";
+  } else if (ending != nullptr) {
+    why = "the name ends in " + std::string(ending->ending) + " (" +
+          std::string(ending->description) + "), and such files cannot be written";
+  }
+  return fail(ErrorCode::kInvalidArgument,
+              why + "; end it in " +
+                  (formats == Formats::kAll ? ".espalier, .safetensors, .npy, .raw or .bin"
+                                            : ".espalier or .safetensors") +
+                  ", or pass --to");
+}
+
+Result<Losses> save_one_tensor(const std::string& target, SaveFormat format, const Value& state,
+                               const TargetOptions& options, SaveOptions save_options,
+                               Written& written) {
+  auto one = find_one_tensor(state, save_options.metadata, options.unrepresentable == "drop");
+  if (!one) return propagate(one);
+  save_options.metadata = Value::dict();
+  const Tensor& tensor = *one->tensor;
+  auto saved = format == SaveFormat::kNpy ? save_npy(target, tensor, save_options)
+                                          : save_raw(target, tensor, save_options);
+  if (!saved) {
+    if (saved.error().path.empty()) saved.error().path = one->path;
+    if (saved.error().code == ErrorCode::kUnrepresentable) {
+      saved.error().message += element_type(tensor.dtype) == ElementType::kFloat64
+                                   ? "; `espalier extract --cast f32` converts it without loss, "
+                                     "and --to raw writes its bytes"
+                                   : "; --to raw writes its bytes";
+    }
+    return propagate(saved);
+  }
+  written.dtype = dtype_name(tensor.dtype);
+  written.shape = tensor.shape;
+  return std::move(one->left_out);
+}
+
+// The folder of a file, which is that of the program if the name has none.
+fs::path folder_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+// That no other file of the folder refers to `target`, which is about to be replaced: they would
+// lose their base.
+tl::expected<void, Failure> check_not_needed(const Route& route, const fs::path& target,
+                                             const TargetOptions& options) {
+  const fs::path folder = folder_of(target);
+  std::set<std::string> leaving{target.filename().string()};
+  std::error_code ignored;
+  if (options.replaces_base && !is_url(route.source) &&
+      fs::equivalent(folder_of(route.source), folder, ignored)) {
+    leaving.insert(fs::path(route.source).filename().string());
+  }
+  const auto needed = needed_files(folder, leaving);
+  if (!needed) {
+    Error error = needed.error();
+    error.message += "; nothing was written, because it is unknown which files this one needs";
+    return tl::unexpected<Failure>({folder.string(), std::move(error)});
+  }
+  const bool is_needed = std::any_of(needed->begin(), needed->end(), [&](const std::string& name) {
+    return fs::equivalent(folder / name, target, ignored);
+  });
+  if (!is_needed) return {};
+  return refuse(route.target,
+                "other checkpoints of the folder refer to this file, and would lose their base; "
+                "write another one, or `espalier flatten` those that need it first");
+}
+
+tl::expected<void, Failure> check_not_needed(const Route& route, const TargetOptions& options) {
+  std::error_code ignored;
+  if (!fs::exists(route.target, ignored)) return {};
+  if (auto ok = check_not_needed(route, route.target, options); !ok) return ok;
+  // A link is followed, and the file that it leads to may be needed in its own folder.
+  const fs::path target = fs::canonical(route.target, ignored);
+  return target.empty() ? tl::expected<void, Failure>() : check_not_needed(route, target, options);
+}
+
+}  // namespace
+
+tl::expected<void, Failure> check_not_needed(const std::string& target,
+                                             const TargetOptions& options) {
+  return check_not_needed(Route{.source = {}, .target = target}, options);
+}
+
+namespace {
+
+Result<Losses> save_any(const std::string& target, SaveFormat format, const Value& state,
+                        const TargetOptions& options, const SaveOptions& save_options,
+                        const References* references, Written& written) {
+  switch (format) {
+    case SaveFormat::kEspalier:
+      if (references != nullptr) {
+        auto ok = write_with_references(target, state, *references, save_options);
+        if (!ok) return propagate(ok);
+        return Losses();
+      }
+      if (auto ok = save(target, state, save_options); !ok) return propagate(ok);
+      return Losses();
+    case SaveFormat::kSafetensors:
+      return save_safetensors(target, state, policy_of(options), save_options);
+    default:
+      return save_one_tensor(target, format, state, options, save_options, written);
+  }
+}
+
+}  // namespace
+
+void add_target_options(CLI::App& command, TargetOptions& options, Formats formats) {
+  command.option_defaults()->group(kWritingGroup);
+  const std::vector<std::string> names = format_names(formats);
+  std::string text = "The format to write, whatever OUT ends in";
+  if (formats == Formats::kAll) text += "; npy and raw hold one tensor";
+  std::string words;
+  for (const std::string& name : names) words += (name == names.front() ? "" : "|") + name;
+  command.add_option("--to", options.format, text)
+      ->check(CLI::IsMember(names).description(""))
+      ->type_name(words);
+  add_compress_option(command, options);
+  command
+      .add_option(
+          "--unrepresentable", options.unrepresentable,
+          "What to do with values that the format cannot hold: error (the default), drop them, or "
+          "metadata (safetensors), which carries the tree in the file's metadata and makes the way "
+          "back exact")
+      ->check(CLI::IsMember({"error", "drop", "metadata"}).description(""))
+      ->type_name("error|drop|metadata");
+  add_new_file_options(command, options);
+}
+
+void add_compress_option(CLI::App& command, TargetOptions& options) {
+  command
+      .add_flag("--compress", options.compress,
+                "Compress tensors. --compress=LEVEL: 1 (the default) is fast; 2 to 9 suit sparse "
+                "and structured tensors and are increasingly slow; 0 is none. Without this option "
+                "nothing is compressed, even if the input is")
+      ->type_name("")
+      ->group(kWritingGroup);
+}
+
+void add_new_file_options(CLI::App& command, TargetOptions& options) {
+  command.option_defaults()->group(kWritingGroup);
+  command.add_flag("--no-metadata", options.no_metadata, "Leave the file's metadata out");
+  command.add_flag("-f,--force", options.force, "Replace OUT if it exists");
+  command.add_flag("--no-sync", options.no_sync,
+                   "Do not wait for the disk; a power failure may then lose the file");
+  command.option_defaults()->group("Options");
+}
+
+Result<void> check_target(const std::string& target, const TargetOptions& options) {
+  if (auto ok = check_file_name(target, "output"); !ok) return ok;
+  std::error_code error;
+  const auto status = std::filesystem::status(target, error);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    return fail(ErrorCode::kInvalidArgument, "this is not a regular file; choose another name");
+  }
+  if (options.espalier_only) {
+    const FormatEnding* const ending = find_format_ending(target);
+    if (ending != nullptr && ending->format != SaveFormat::kEspalier) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "the name ends in " + std::string(ending->ending) +
+                      ", and this command writes Espalier files; end it in .espalier, and use "
+                      "`espalier convert` for other formats");
+    }
+  }
+  if (options.force) return {};
+  const auto itself = std::filesystem::symlink_status(target, error);
+  if (std::filesystem::is_symlink(itself)) {
+    return fail(ErrorCode::kInvalidArgument,
+                "this is a symbolic link; --force writes to the file that it names");
+  }
+  if (!std::filesystem::exists(itself)) return {};
+  return fail(ErrorCode::kInvalidArgument, "the file exists; --force replaces it");
+}
+
+Result<SaveFormat> target_format(const std::string& target, const TargetOptions& options,
+                                 Formats formats) {
+  const auto level = compression_level(options);
+  if (!level) return propagate(level);
+  auto format = named_format(target, options, formats);
+  if (!format) return format;
+  const std::string name(save_format_name(*format));
+  if (*format != SaveFormat::kEspalier && *level != kNoCompression) {
+    return fail(ErrorCode::kInvalidArgument,
+                name + " files are never compressed; leave --compress out, or write .espalier");
+  }
+  if (holds_one_tensor(*format) && options.unrepresentable == "metadata") {
+    return fail(ErrorCode::kInvalidArgument,
+                name + " files have no metadata; use --unrepresentable=drop");
+  }
+  return format;
+}
+
+tl::expected<Written, Failure> write_file(const Route& route, SaveFormat format, const Value& state,
+                                          Value metadata, const TargetOptions& options,
+                                          const CommonOptions& common, const Against& against) {
+  if (auto ok = check_not_needed(route, options); !ok) {
+    return tl::unexpected<Failure>(std::move(ok.error()));
+  }
+  const int level = compression_level(options).value_or(kNoCompression);  // target_format() checked
+  Written written;
+  written.route = route;
+  Result<Losses> saved;
+  {
+    MeasuringOps ops;
+    ProgressBar progress("writing");
+    const SaveOptions save_options{
+        .metadata = options.no_metadata ? Value::dict() : std::move(metadata),
+        .sync = !options.no_sync,
+        .replace = options.force,
+        .threads = common.threads,
+        .compression_level = level,
+        .check_ending = false,  // --to decides
+        .carry = false,         // who trusts the exit code wants every byte checked
+        .bases = against.bases,
+        .patches = against.patches,
+        .most_of_full = against.most_of_full,
+        .progress = progress.callback(),
+        .ops = &ops};
+    saved =
+        save_any(route.target, format, state, options, save_options, against.references, written);
+    written.stopped_by = ops.stopped_by();
+    written.bytes = ops.length();
+  }
+  if (written.stopped_by != 0) return written;
+  if (!saved) {
+    ErrorCode& code = saved.error().code;
+    // Only the save finds a name that ends with a slash, and a link to a file that has no name.
+    if (code == ErrorCode::kNotARegularFile) code = ErrorCode::kInvalidArgument;
+    // Other kUnrepresentable errors are about sizes, and the option does not help.
+    std::string& message = saved.error().message;
+    if (message.ends_with(kUnrepresentableHint)) {
+      message.resize(message.size() - kUnrepresentableHint.size());
+      message +=
+          "; --unrepresentable=metadata carries the whole tree in the file's metadata, and "
+          "--unrepresentable=drop leaves out what does not fit";
+      // The path is that of the first such value, and those of the state come first.
+      if (saved.error().path.starts_with("(metadata)/")) {
+        message += "; only metadata does not fit, so --no-metadata helps, too";
+      }
+    }
+    if (saved.error().file == route.target) saved.error().file.clear();
+    const bool is_of_input = exit_code(code) == ExitCode::kBadInput || !saved.error().file.empty();
+    if (!is_of_input) return about(route.target, saved);
+    std::string file = std::exchange(saved.error().file, {});
+    if (route.source.empty()) return about(std::move(file), saved);
+    if (file != route.source) saved.error().file = std::move(file);
+    return about(route.source, saved);
+  }
+  written.left_out = std::move(*saved);
+  return written;
+}
+
+void print_written(Output& out, const Written& written) {
+  out.print("{}: {} written", escaped(written.route.target), format_size(written.bytes));
+  if (!written.dtype.empty()) out.print(", {} {}", written.dtype, shape_text(written.shape));
+  out.put('\n');
+  if (!written.left_out.empty()) {
+    out.print("not kept: {}\n", escaped(written.left_out.to_string()));
+  }
+}
+
+void write_written_members(JsonWriter& json, const Written& written) {
+  json.member("file", shown_name(written.route.source));
+  json.member("written", written.route.target);
+  json.member("bytes", written.bytes);
+  json.member("left_out", written.left_out.count());
+  if (written.dtype.empty()) return;
+  json.member("dtype", written.dtype);
+  json.key("shape");
+  json.begin_array();
+  for (const std::uint64_t axis : written.shape) json.value(axis);
+  json.end_array();
+}
+
+}  // namespace espalier::cli

@@ -1,0 +1,46 @@
+#include "files/delta/open_base.h"
+
+#include <system_error>
+#include <utility>
+
+#include "files/delta/reference_collector.h"
+
+namespace espalier {
+namespace {
+
+// A distributed checkpoint is a folder, and its files lie in it.
+std::filesystem::path folder_of(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const bool is_folder = std::filesystem::is_directory(path, ignored);
+  const auto folder = is_folder ? path : path.parent_path();
+  return std::filesystem::weakly_canonical(folder.empty() ? "." : folder, ignored);
+}
+
+}  // namespace
+
+Result<OpenBase> open_base(
+    const std::filesystem::path& path, const std::filesystem::path& target,
+    const std::function<Result<CheckpointFile>(const std::filesystem::path&)>& open) {
+  if (folder_of(path) != folder_of(target)) {
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "the base is in another folder than the file to write, and readers look for further "
+        "files in the folder of that file alone; write it there");
+  }
+  auto file = open(path);
+  if (!file) return propagate(file);
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(path, ignored)) {  // whose own name is not referred to
+    if (auto ok = check_label(path.filename().string()); !ok) return propagate(ok);
+  }
+  return OpenBase{std::move(*file), path.filename().string()};
+}
+
+std::vector<SaveBase> bases_of(const std::vector<OpenBase>& bases) {
+  std::vector<SaveBase> all;
+  all.reserve(bases.size());
+  for (const OpenBase& base : bases) all.push_back(base.as_base());
+  return all;
+}
+
+}  // namespace espalier

@@ -1,0 +1,69 @@
+// Puts together what a new file refers to, out of the records of the checkpoints that have it.
+#ifndef ESPALIER_FILES_DELTA_REFERENCE_COLLECTOR_H_
+#define ESPALIER_FILES_DELTA_REFERENCE_COLLECTOR_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "espalier/checkpoint.h"
+#include "espalier/codec/hash.h"
+#include "espalier/detail/catalog.h"
+#include "espalier/error.h"
+#include "espalier/save_options.h"
+#include "espalier/write/references.h"
+
+namespace espalier {
+
+/// For maps by the hashes of a file: in a hash table, a stranger could choose them all for one
+/// bucket.
+struct HashOrder {
+  bool operator()(const Hash128& a, const Hash128& b) const {
+    return a.low != b.low ? a.low < b.low : a.high < b.high;
+  }
+};
+
+/// A record whose file number is that of one of several bases.
+struct FoundRecord {
+  ChunkRecord record;
+  std::size_t base = 0;
+};
+
+/// A chunk that lies in a base, or a patch to be written of what does; like ReferredChunk.
+struct FoundChunk {
+  FoundRecord chunk;
+  std::vector<FoundRecord> bases = {};
+  std::shared_ptr<const std::vector<std::byte>> patch = nullptr;
+
+  /// Makes it a patch of `bases` that results in bytes of this hash.
+  void put_patch(std::shared_ptr<const std::vector<std::byte>> stored, const Hash128& hash);
+};
+
+/// What is known of the chunks of one tensor, as many as it has.
+struct FoundTensor {
+  const Tensor* tensor = nullptr;
+  std::vector<std::optional<FoundChunk>> chunks;
+};
+
+/// kInvalidArgument for a name that no checkpoint can refer to; see is_file_label().
+[[nodiscard]] Result<void> check_label(const std::string& name);
+
+/// Whether the chunks of `ref` hold its elements, packed, in files that another file may name.
+bool is_referable(const TensorRef& ref);
+
+/// Chunk `i` of `ref`, which belongs to base number `base`.
+FoundChunk chunk_as_found(const TensorRef& ref, std::uint32_t i, std::size_t base);
+
+/// Numbers the files that the records lie in. kInvalidArgument for a base whose name is no
+/// is_file_label(), for two files of one name that differ, and for too many files; errors of
+/// reading heads.
+[[nodiscard]] Result<References> collect_references(std::span<const SaveBase> bases,
+                                                    std::vector<FoundTensor> tensors);
+
+}  // namespace espalier
+
+#endif  // ESPALIER_FILES_DELTA_REFERENCE_COLLECTOR_H_

@@ -1,0 +1,112 @@
+#include "files/open/checkpoint_folder.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+namespace espalier {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kDistributed = ".metadata";
+
+constexpr std::string_view kZarr =
+    "it is a zarr store, which is not read; save its arrays with espalier.save()";
+
+struct Folder {
+  std::string_view name;  // of a file or folder in it, or with a '*' at its front the end of one
+  std::string_view what;
+};
+// The first one of which the folder has a file counts.
+constexpr Folder kFolders[] = {
+    {"*.index.json", "it holds a model in several files; open its file "},
+    {"manifest.ocdbt",
+     "it is a checkpoint of Orbax; restore it with orbax.checkpoint and save it with "
+     "espalier.save()"},
+    {"_CHECKPOINT_METADATA",
+     "it is a checkpoint of Orbax; restore it with orbax.checkpoint and save it with "
+     "espalier.save()"},
+    {"_METADATA",
+     "it is a checkpoint of Orbax; restore it with orbax.checkpoint and save it with "
+     "espalier.save()"},
+    {"zarr.json", kZarr},
+    {".zgroup", kZarr},
+    {".zarray", kZarr},
+    {"Manifest.json",
+     "it is a model of Core ML (.mlpackage), which is not read; save the weights of the model that "
+     "it "
+     "was made of"},
+    {"saved_model.pb",
+     "it is a SavedModel of TensorFlow; read its variables with "
+     "tf.train.load_checkpoint(\"variables/variables\") and save them with espalier.save()"},
+    {"*.data-00000-of-00001",
+     "it holds a checkpoint of TensorFlow; read it with tf.train.load_checkpoint() and save its "
+     "tensors with espalier.save()"},
+    {"*.espalier", "it holds checkpoints; open one of them, such as "},
+    {"*.safetensors", "it holds checkpoints; open one of them, such as "},
+    {"*.distcp",
+     "it holds parts of a distributed checkpoint without their .metadata, which the last process "
+     "writes; the save did not finish"},
+};
+
+// The names in a folder, sorted, as far as a person could look through them.
+std::vector<std::string> names_in(const fs::path& folder) {
+  constexpr std::size_t kMost = 10'000;
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (names.size() == kMost) break;
+    names.push_back(entry->path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// A folder in it that is a checkpoint of Orbax: its CheckpointManager makes one for each step, with
+// a folder for each item.
+std::optional<std::string> find_orbax_step(const fs::path& folder,
+                                           const std::vector<std::string>& names) {
+  std::error_code error;
+  for (const std::string& name : names) {
+    for (const char* mark : {"_CHECKPOINT_METADATA", "_METADATA", "default/_METADATA",
+                             "default/manifest.ocdbt", "state/_METADATA"}) {
+      if (fs::exists(folder / name / mark, error)) return name;
+    }
+  }
+  return std::nullopt;
+}
+
+std::string describe(const fs::path& folder) {
+  const auto names = names_in(folder);
+  for (const Folder& kind : kFolders) {
+    const bool is_ending = kind.name.starts_with('*');
+    const std::string_view name = kind.name.substr(is_ending ? 1 : 0);
+    const auto found = std::find_if(names.begin(), names.end(), [&](const std::string& other) {
+      return is_ending ? other.ends_with(name) : other == name;
+    });
+    if (found == names.end()) continue;
+    return std::string(kind.what) + (kind.what.ends_with(' ') ? *found : std::string());
+  }
+  if (const auto step = find_orbax_step(folder, names)) {
+    return "it holds checkpoints of Orbax; restore one, such as " + *step +
+           ", with orbax.checkpoint and save it with espalier.save()";
+  }
+  return "a checkpoint is one file, or a folder of torch.distributed.checkpoint with a .metadata";
+}
+
+}  // namespace
+
+Result<fs::path> file_to_open(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return path;
+  fs::path metadata = path / kDistributed;
+  if (fs::exists(metadata, error)) return metadata;
+  return fail(ErrorCode::kNotARegularFile, "this is a folder; " + describe(path));
+}
+
+}  // namespace espalier

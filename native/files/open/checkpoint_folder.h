@@ -1,0 +1,18 @@
+// Checkpoints that are folders.
+#ifndef ESPALIER_FILES_OPEN_CHECKPOINT_FOLDER_H_
+#define ESPALIER_FILES_OPEN_CHECKPOINT_FOLDER_H_
+
+#include <filesystem>
+
+#include "espalier/error.h"
+
+namespace espalier {
+
+/// The file to open for `path`: `path` itself, or .metadata in a folder of
+/// torch.distributed.checkpoint. kNotARegularFile for another folder, saying what it is and what to
+/// open if that can be told by the names in it.
+[[nodiscard]] Result<std::filesystem::path> file_to_open(const std::filesystem::path& path);
+
+}  // namespace espalier
+
+#endif  // ESPALIER_FILES_OPEN_CHECKPOINT_FOLDER_H_

@@ -1,0 +1,22 @@
+// Begins a save in the background that has its place in the line of a target.
+#ifndef ESPALIER_FILES_SAVE_START_ASYNC_H_
+#define ESPALIER_FILES_SAVE_START_ASYNC_H_
+
+#include <memory>
+
+#include "espalier/error.h"
+#include "espalier/save_async.h"
+#include "files/save/async_targets.h"
+
+namespace espalier {
+
+/// save_async() to `sink`, once the save's turn has come at `place`.
+AsyncSave start_async(std::unique_ptr<Sink> sink, TargetPlace place, Value state, Snapshot snapshot,
+                      const SaveOptions& options);
+
+/// A save that has failed before it began.
+AsyncSave failed_async(Error error);
+
+}  // namespace espalier
+
+#endif  // ESPALIER_FILES_SAVE_START_ASYNC_H_

@@ -1,0 +1,122 @@
+#include "espalier/foreign/common/stranger.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace espalier {
+namespace {
+
+constexpr std::string_view kOrbax =
+    "it is a part of an Orbax checkpoint, which is a folder; restore that with "
+    "orbax.checkpoint and save it with espalier.save()";
+constexpr std::string_view kOnnx =
+    "it is an ONNX model; read its weights with onnx.numpy_helper.to_array() and save them with "
+    "espalier.save()";
+constexpr std::string_view kTensorFlow =
+    "it is a part of a TensorFlow checkpoint; read that with tf.train.load_checkpoint() and "
+    "save its tensors with espalier.save()";
+constexpr std::string_view kHdf5 =
+    "it is an HDF5 file, as Keras and h5py write; load its arrays with h5py and save them with "
+    "espalier.save()";
+constexpr std::string_view kTable =
+    "it is a table of columns (Parquet or Arrow), as of a data set, and no checkpoint";
+constexpr std::string_view kGgml =
+    "it is a ggml file from before GGUF; convert it to GGUF with the tools of llama.cpp";
+
+struct Stranger {
+  std::size_t offset;
+  std::string_view bytes;
+  std::string_view what;
+  // Also in its first kLooked bytes, if not empty.
+  std::string_view text = {};
+};
+constexpr std::size_t kLooked = 512;
+// The first one that fits counts.
+constexpr Stranger kStrangers[] = {
+    {0, "\x28\xB5\x2F\xFD", "it is compressed with zstd; unpack it first: zstd -dc FILE > NEW"},
+    {0, "\xFD\x37zXZ", "it is compressed with xz; unpack it first: xz -dc FILE > NEW"},
+    {0, "BZh", "it is compressed with bzip2; unpack it first: bzip2 -dc FILE > NEW"},
+    {0, "\x1F\x8B", "it is compressed with gzip; unpack it first: gzip -dc FILE > NEW"},
+    {0, "\x04\x22\x4D\x18", "it is compressed with lz4; unpack it first: lz4 -dc FILE > NEW"},
+    {0, "7z\xBC\xAF\x27\x1C", "it is a 7z archive; unpack it first: 7z x FILE"},
+    {0, "Rar!\x1A\x07", "it is a RAR archive; unpack it first"},
+    {257, "ustar", "it is a tar archive; unpack it first: tar -xf FILE"},
+    {0, "MATLAB ",
+     "it is a file of MATLAB (.mat); read its arrays with scipy.io.loadmat(), or with h5py from "
+     "version 7.3 on, and save them with espalier.save()"},
+    {0, "PAR1", kTable},
+    {0, "ARROW1", kTable},
+    {0, "lmgg", kGgml},
+    {0, "fmgg", kGgml},
+    {0, "tjgg", kGgml},
+    {0, "algg", kGgml},
+    {0, "\x0C\xDB\x3A\x2A", kOrbax},
+    {4, "TFL3",
+     "it is a TensorFlow Lite model; read its tensors with tf.lite.Interpreter and save them with "
+     "espalier.save()"},
+    // The version, and who made it.
+    {0, "\x08", kOnnx, "onnx"},
+    {0, "\x08", kOnnx, "\x12\x07pytorch"},
+    {0, "model_checkpoint_path:", kTensorFlow},
+    // For the builds that do not open it.
+    {0, "\x80",
+     "it is the .metadata of a distributed PyTorch checkpoint, which is a folder; open that with "
+     "the command line or in Python, or convert it there: espalier convert FOLDER NEW.espalier",
+     "state_dict_metadata"},
+    {0, "version https://git-lfs", "it is a Git LFS pointer; run 'git lfs pull' to fetch the file"},
+    {0, "{", kOrbax, "\"item_handlers\""},
+    {0, "{", kOrbax, "\"tree_metadata\""},
+    {0, "{",
+     "it is the index of a model in several files; open it with the command line or in Python, or "
+     "convert it there: espalier convert FILE NEW.espalier",
+     "\"weight_map\""},
+    {0, "{", "it looks like JSON, perhaps the error message of a failed download"},
+    {0, "<", "it looks like a web page instead of the downloaded file"},
+};
+
+// Formats without a magic: by the end of a file's name.
+struct Named {
+  std::string_view end;
+  std::string_view what;
+};
+constexpr Named kNamed[] = {
+    {".onnx", kOnnx},
+    {".index", kTensorFlow},
+    {".pb",
+     "it is a graph of TensorFlow; read the variables beside it with "
+     "tf.train.load_checkpoint(\"variables/variables\") and save them with espalier.save()"},
+    {".mlmodel",
+     "it is a model of Core ML, which is not read; save the weights of the model that it was made "
+     "of"},
+};
+
+// A block of the user's may stand before the file: of 512 bytes, or of twice as much, and so on.
+bool is_hdf5(std::string_view text) {
+  constexpr std::string_view kMagic = "\x89HDF\r\n";
+  for (std::size_t at = 0; at < text.size(); at = at == 0 ? kLooked : 2 * at) {
+    if (text.substr(at).starts_with(kMagic)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string_view describe_stranger(ByteSpan front, std::string_view name) {
+  const std::string_view text = as_text(front);
+  for (const Stranger& stranger : kStrangers) {
+    if (text.size() >= stranger.offset &&
+        text.substr(stranger.offset).starts_with(stranger.bytes) &&
+        text.substr(0, kLooked).find(stranger.text) != text.npos) {
+      return stranger.what;
+    }
+  }
+  if (is_hdf5(text)) return kHdf5;
+  for (const Named& named : kNamed) {
+    if (name.ends_with(named.end)) return named.what;
+  }
+  const bool is_shard = name.find(".data-") != name.npos && name.find("-of-") != name.npos;
+  return is_shard ? kTensorFlow : std::string_view();
+}
+
+}  // namespace espalier

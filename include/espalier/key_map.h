@@ -58,7 +58,7 @@ class KeyMap {
   std::shared_ptr<const KeyMapParts> parts_;
 };
 
-/// A map and its text, which KeyMap::parse() takes.
+/// A key map that comes with the library, and its text, which KeyMap::parse() takes.
 struct KnownMap {
   std::string_view name;
   std::string_view text;
@@ -70,6 +70,7 @@ std::span<const KnownMap> known_maps();
 /// What becomes of tensors that no rule takes.
 enum class MapRest : std::uint8_t { kError, kKeep, kDrop };
 
+/// How a map is planned.
 struct MapPlanOptions {
   /// Reads names of the right side, and writes those of the left one.
   bool reverse = false;
@@ -115,6 +116,8 @@ struct AdapterSettings {
   std::shared_ptr<const MapAdapter> made = nullptr;
 };
 
+/// How a map is planned for a checkpoint, with the state that an optimizer keeps along parameters
+/// and with adapters.
 struct LiftOptions {
   MapPlanOptions plan = {};
   /// Names before which the map's own begin, on both sides: "model" for "model.layers.0.weight".
@@ -170,7 +173,7 @@ std::function<std::optional<double>(const std::string& word)> either(
 /// Errors are those of JSON that is not well formed.
 [[nodiscard]] Result<AdapterSettings> adapter_settings(const std::string& json);
 
-/// Each word of the first one that has it.
+/// The settings that either of two has, the first one before the second.
 AdapterSettings either(AdapterSettings first, AdapterSettings second);
 
 }  // namespace espalier

@@ -1,4 +1,4 @@
-// Uses espalier/native/mdspan.h. The compiler that has std::mdspan may bring a standard library
+// Uses espalier/mdspan.h. The compiler that has std::mdspan may bring a standard library
 // that the library is not built with, so this program is not linked with it.
 #include "espalier/mdspan.h"
 

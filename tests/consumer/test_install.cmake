@@ -1,6 +1,6 @@
 # Installs a build, moves it, and builds the project beside this file against it, with find_package() and with
 # pkg-config. Arguments: BUILD, SOURCE (of the project), WORK, COMPILER, C_COMPILER, FLAGS, PYTHON, FORMS (those of the
-# library that must be installed: Shared or "Shared,Static").
+# library that must be installed: Shared or "Shared,Static"), HEADERS (how test_headers.py tests them).
 cmake_policy(VERSION 3.25)
 string(REPLACE "," ";" FORMS "${FORMS}")
 function(run)
@@ -18,7 +18,7 @@ run("${CMAKE_COMMAND}" --install "${BUILD}" --prefix "${WORK}/first")
 set(prefix "${WORK}/a prefix")
 file(RENAME "${WORK}/first" "${prefix}")
 get_filename_component(root "${SOURCE}/../.." ABSOLUTE)
-run("${PYTHON}" "${SOURCE}/test_headers.py" "${prefix}/include" "${root}" "${COMPILER}")
+run("${PYTHON}" "${SOURCE}/test_headers.py" "${HEADERS}" "${prefix}/include" "${root}" "${COMPILER}")
 
 foreach(form IN LISTS FORMS)
   set(build "${WORK}/${form}")

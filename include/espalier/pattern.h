@@ -25,7 +25,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -50,6 +49,14 @@ class Pattern {
   /// Both bound the cost of a hostile pattern. A state has one bit per position between segments.
   static constexpr std::size_t kMaxBytes = 4096;
   static constexpr std::size_t kMaxSegments = 62;
+
+  /// The empty pattern.
+  Pattern();
+  Pattern(const Pattern& other);
+  Pattern(Pattern&& other) noexcept;
+  Pattern& operator=(const Pattern& other);
+  Pattern& operator=(Pattern&& other) noexcept;
+  ~Pattern();
 
   /// Fails with `kInvalidPattern` for text that is not a pattern: brackets or braces left open or
   /// running over a '/', an empty segment (no key path has one), `**` next to something else, an
@@ -93,7 +100,7 @@ class Pattern {
 
   std::string text_;
   /// One for each segment; unused for a `**`.
-  std::shared_ptr<const std::vector<SegmentPattern>> segments_;
+  std::vector<SegmentPattern> segments_;
   /// The bit of each segment that is `**`.
   State globstars_ = 0;
   /// The bit of the end of the pattern.

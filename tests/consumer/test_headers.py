@@ -50,7 +50,7 @@ def main():
     details = {name for name in headers if "/detail/" in name}
     check(public == headers - details, f"docs/versioning.md does not list the public headers: {public ^ (headers - details)}")
 
-    # What a program compiles that includes all: no header of another folder that is ours.
+    # The umbrella must not reach a header of ours outside the installed folder.
     reached = compiled(COMPILER, f"#include <{UMBRELLA}>\n", "-std=c++20", "-MM").stdout
     # make's own form: a space of a name has a backslash before it.
     for path in re.split(r"(?<!\\)\s+", reached.replace("\\\n", " ")):

@@ -202,6 +202,9 @@ struct PoolFacts {
 /// shared_ptr, which keeps all views into it alive.
 class Catalog {
  public:
+  Catalog(const Catalog&) = delete;
+  Catalog& operator=(const Catalog&) = delete;
+
   /// From an Espalier file: `index` holds the bytes of its index, and `tables`, as open_index()
   /// gave them, are views of it. `files` are those of check_file_table(), with the problems of
   /// those that cannot be read. Checks the structure. With `nest`, dotted names become nested dicts
@@ -252,24 +255,18 @@ class Catalog {
   bool is_plain_text(std::uint32_t text) const { return pool_facts_.plain_texts[text]; }
 
  private:
-  struct Token {};
-  /// What the views point into, and what is seldom asked for.
+  /// Every catalog is one: also what the views point into, and what is seldom asked for.
   struct Owned;
 
- public:
-  /// For make_shared only; use the functions above.
-  explicit Catalog(Token);
-  ~Catalog();
-
- private:
-  void nest_names(const Limits& limits);
+  Catalog() = default;
+  ~Catalog() = default;
+  const Owned& owned() const;
 
   FileFormat format_ = FileFormat::kEspalier;
   std::optional<Hash128> tree_digest_;
   Tables stored_;
   Tables tables_;
   PoolFacts pool_facts_;
-  std::unique_ptr<Owned> owned_;
 };
 
 }  // namespace espalier

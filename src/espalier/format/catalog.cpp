@@ -17,22 +17,23 @@
 
 namespace espalier {
 
-struct Catalog::Owned {
-  FileSet files;
-  Notes notes;
-  std::optional<Arena> arena;
-  OwnedTables tables;  // if they do not stand in the arena
-  OwnedTables nested;  // the tree, if names were nested
+struct Catalog::Owned final : Catalog {
+  void nest_names(const Limits& limits);
+
+  FileSet files_;
+  Notes notes_;
+  std::optional<Arena> arena_;
+  OwnedTables owned_;   // if they do not stand in the arena
+  OwnedTables nested_;  // the tree, if names were nested
 };
 
-Catalog::Catalog(Token) : owned_(std::make_unique<Owned>()) {}
-Catalog::~Catalog() = default;
+const Catalog::Owned& Catalog::owned() const { return static_cast<const Owned&>(*this); }
 
-std::span<const FileEntry> Catalog::files() const { return owned_->files; }
-std::uint64_t Catalog::file_length() const { return owned_->files.front().length; }
-std::uint64_t Catalog::data_begin() const { return owned_->files.front().data_begin; }
-const Notes& Catalog::notes() const { return owned_->notes; }
-bool Catalog::is_nested() const { return !owned_->nested.nodes.empty(); }
+std::span<const FileEntry> Catalog::files() const { return owned().files_; }
+std::uint64_t Catalog::file_length() const { return owned().files_.front().length; }
+std::uint64_t Catalog::data_begin() const { return owned().files_.front().data_begin; }
+const Notes& Catalog::notes() const { return owned().notes_; }
+bool Catalog::is_nested() const { return !owned().nested_.nodes.empty(); }
 
 std::string_view format_name(FileFormat format) {
   constexpr std::string_view kNames[] = {"espalier", "safetensors", "sharded", "npy", "npz",
@@ -55,17 +56,17 @@ Result<std::shared_ptr<const Catalog>> Catalog::from_index(const Header& header,
                                                            const Tables& tables, FileSet files,
                                                            const Limits& limits, bool nest) {
   const ByteSpan bytes = std::as_const(index).bytes();
-  auto catalog = std::make_shared<Catalog>(Token{});
-  catalog->owned_->files = std::move(files);
+  auto catalog = std::make_shared<Owned>();
+  catalog->files_ = std::move(files);
   const FileFacts facts{.placement = Placement::kCanonical,
                         .features = header.features,
-                        .files = catalog->owned_->files,
+                        .files = catalog->files_,
                         .index = bytes.data(),
                         .index_offset = kHeaderBytes};
   auto facts_of_pools = validate(tables, facts, limits);
   if (!facts_of_pools) return propagate(facts_of_pools);
   catalog->tree_digest_ = header.tree_digest;
-  catalog->owned_->arena = std::move(index);
+  catalog->arena_ = std::move(index);
   catalog->tables_ = catalog->stored_ = tables;
   catalog->pool_facts_ = std::move(*facts_of_pools);
   if (nest) catalog->nest_names(limits);
@@ -88,16 +89,15 @@ Result<std::shared_ptr<const Catalog>> Catalog::from_foreign(ForeignParts parts,
                              std::to_string(limits.made_bytes),
                          file.name};
   }
-  auto catalog = std::make_shared<Catalog>(Token{});
+  auto catalog = std::make_shared<Owned>();
   catalog->format_ = parts.format;
-  catalog->owned_->files = std::move(parts.files);
-  catalog->owned_->notes = std::move(parts.notes);
+  catalog->files_ = std::move(parts.files);
+  catalog->notes_ = std::move(parts.notes);
   catalog->tree_digest_ = parts.tree_digest;
-  catalog->owned_->tables = std::move(parts.tables);
-  catalog->tables_ = catalog->stored_ = catalog->owned_->tables.view();
-  auto facts_of_pools =
-      validate(catalog->tables_,
-               {.placement = Placement::kForeign, .files = catalog->owned_->files}, limits);
+  catalog->owned_ = std::move(parts.tables);
+  catalog->tables_ = catalog->stored_ = catalog->owned_.view();
+  auto facts_of_pools = validate(
+      catalog->tables_, {.placement = Placement::kForeign, .files = catalog->files_}, limits);
   if (!facts_of_pools) return propagate(facts_of_pools);
   catalog->pool_facts_ = std::move(*facts_of_pools);
   if (parts.nest) catalog->nest_names(limits);
@@ -106,11 +106,11 @@ Result<std::shared_ptr<const Catalog>> Catalog::from_foreign(ForeignParts parts,
 
 std::shared_ptr<const Catalog> Catalog::from_copy(OwnedTables tables,
                                                   const std::optional<Hash128>& tree_digest) {
-  auto catalog = std::make_shared<Catalog>(Token{});
-  catalog->owned_->files.emplace_back();
+  auto catalog = std::make_shared<Owned>();
+  catalog->files_.emplace_back();
   catalog->tree_digest_ = tree_digest;
-  catalog->owned_->tables = std::move(tables);
-  catalog->tables_ = catalog->stored_ = catalog->owned_->tables.view();
+  catalog->owned_ = std::move(tables);
+  catalog->tables_ = catalog->stored_ = catalog->owned_.view();
   const Tables& t = catalog->tables_;
   for (std::uint32_t i = 0; i < t.shape_ends.size(); ++i) {
     std::uint64_t elements = 1;
@@ -124,11 +124,11 @@ std::shared_ptr<const Catalog> Catalog::from_copy(OwnedTables tables,
 }
 
 // A valid tree becomes a valid tree, so it is not validated again.
-void Catalog::nest_names(const Limits& limits) {
+void Catalog::Owned::nest_names(const Limits& limits) {
   auto nested = espalier::nest_names(stored_, limits);
   if (!nested) return;
-  owned_->nested = std::move(*nested);
-  tables_ = owned_->nested.view();
+  nested_ = std::move(*nested);
+  tables_ = nested_.view();
   tables_.tensors = stored_.tensors;
   tables_.chunks = stored_.chunks;
   tables_.shape_ends = stored_.shape_ends;
@@ -143,12 +143,12 @@ void Catalog::nest_names(const Limits& limits) {
   if (tree_digest_) return;
   // Without a digest, nothing looks at the stored tree again.
   stored_ = tables_;
-  release_memory(owned_->tables.nodes);
-  release_memory(owned_->tables.words);
-  release_memory(owned_->tables.text_ends);
-  release_memory(owned_->tables.text);
-  release_memory(owned_->tables.bytes);
-  release_memory(owned_->tables.order);
+  release_memory(owned_.nodes);
+  release_memory(owned_.words);
+  release_memory(owned_.text_ends);
+  release_memory(owned_.text);
+  release_memory(owned_.bytes);
+  release_memory(owned_.order);
 }
 
 }  // namespace espalier

@@ -1,4 +1,4 @@
-// What a file needs its reader to know.
+// The feature bits of a header: what a reader must support to open the file.
 #ifndef ESPALIER_FORMAT_FEATURES_H_
 #define ESPALIER_FORMAT_FEATURES_H_
 

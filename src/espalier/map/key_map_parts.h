@@ -1,4 +1,4 @@
-// What a key map says: its sides, rules and sizes.
+// The contents of a parsed key map: its sides, rules and sizes.
 #ifndef ESPALIER_MAP_KEY_MAP_PARTS_H_
 #define ESPALIER_MAP_KEY_MAP_PARTS_H_
 

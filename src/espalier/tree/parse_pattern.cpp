@@ -37,7 +37,6 @@ Result<Pattern> Pattern::parse(std::string_view text, LetterCase letter_case) {
   pattern.text_ = text;
   pattern.letter_case_ = letter_case;
   if (text.empty() || text == "/") return pattern;
-  std::vector<SegmentPattern> segments;
   if (text.ends_with('/')) text.remove_suffix(1);
   for (std::size_t offset = text.starts_with('/') ? 1 : 0;; ++offset) {
     if (offset == text.size() || text[offset] == '/') {
@@ -46,21 +45,20 @@ Result<Pattern> Pattern::parse(std::string_view text, LetterCase letter_case) {
                      "string key");
     }
     static_assert(kMaxSegments == 62);
-    if (segments.size() == kMaxSegments) {
+    if (pattern.segments_.size() == kMaxSegments) {
       return fail_at(text, offset, "a pattern has at most 62 segments; use '**' for a run of them");
     }
     if (globstar_at(text, offset)) {
-      pattern.globstars_ |= bit(segments.size());
-      segments.emplace_back();
+      pattern.globstars_ |= bit(pattern.segments_.size());
+      pattern.segments_.emplace_back();
       offset += 2;
     } else {
       auto segment = SegmentPattern::parse(text, offset, letter_case);
       if (!segment) return propagate(segment);
-      segments.push_back(*std::move(segment));
+      pattern.segments_.push_back(*std::move(segment));
     }
     if (offset == text.size()) {
-      pattern.accepting_ = bit(segments.size());
-      pattern.segments_ = std::make_shared<const std::vector<SegmentPattern>>(std::move(segments));
+      pattern.accepting_ = bit(pattern.segments_.size());
       return pattern;
     }
   }

@@ -36,6 +36,13 @@ void copy_in_lower_case(std::string_view text, char* out) {
 
 }  // namespace
 
+Pattern::Pattern() = default;
+Pattern::Pattern(const Pattern& other) = default;
+Pattern::Pattern(Pattern&& other) noexcept = default;
+Pattern& Pattern::operator=(const Pattern& other) = default;
+Pattern& Pattern::operator=(Pattern&& other) noexcept = default;
+Pattern::~Pattern() = default;
+
 bool Pattern::matches(std::string_view printed_path) const {
   State state = start();
   if (printed_path.empty()) return accepts(state);
@@ -69,11 +76,9 @@ Pattern::State Pattern::step_folded(State state, std::string_view folded_segment
                                     bool is_unmarked) const {
   State next = state & globstars_;  // A `**` consumes the segment and stays active.
   State left = state & ~globstars_ & (accepting_ - 1);
-  if (left == 0) return skip_globstars(next);
-  const std::span<const SegmentPattern> segments(*segments_);
   for (; left != 0; left &= left - 1) {
     const auto place = static_cast<std::size_t>(std::countr_zero(left));
-    const SegmentPattern& segment = segments[place];
+    const SegmentPattern& segment = segments_[place];
     // Only a literal can mean the mark; wildcards match what is printed.
     if (segment.matches(folded_segment) ||
         (is_unmarked && segment.is_literal() && segment.literal().starts_with("~2") &&
@@ -87,8 +92,7 @@ Pattern::State Pattern::step_folded(State state, std::string_view folded_segment
 std::optional<std::string> Pattern::literal_path() const {
   if (globstars_ != 0 || letter_case_ == LetterCase::kIgnored) return std::nullopt;
   std::string path;
-  if (segments_ == nullptr) return path;
-  for (const SegmentPattern& segment : *segments_) {
+  for (const SegmentPattern& segment : segments_) {
     if (!segment.is_literal()) return std::nullopt;
     if (!path.empty()) path += '/';
     path += segment.literal();

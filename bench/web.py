@@ -19,7 +19,7 @@ GROUPS = ("size", "remote", "million", "decode", "large")
 BEGIN, END = "<!-- figures begin: bench/web.py writes the lines below -->", "<!-- figures end -->"
 WEB, PACKAGE = ROOT / "bench/web", ROOT / "wasm"
 CLI = ROOT / "build/release/espalier"
-MODULES = [PACKAGE / "dist" / name for name in ("core.wasm", "core-full.wasm", "core-torch.wasm", "core-all.wasm", "decoder.wasm", "writer.wasm")]
+MODULES = [PACKAGE / "dist" / name for name in ("core.wasm", "core-all.wasm", "engine.wasm")]
 LATENCY_MS = 20
 KB = 1024
 MINIMUM_FREE = 4 * GIB
@@ -97,16 +97,10 @@ def size_figures(work, scale):
         ("huggingface.js", "huggingface"), ("hyparquet", "hyparquet"), ("h5wasm", "h5wasm")))
     yield row("gzipped: what a page that lists Espalier files loads, JavaScript and core.wasm",
               (packed["list"], packed["core"]), 64)
-    yield row("gzipped: the same for safetensors, GGUF and msgpack, with core-full.wasm instead",
-              (packed["list"], packed["full"]))
-    yield row("gzipped: the same for PyTorch and NumPy, with core-torch.wasm instead",
-              (packed["list"], packed["torch"]))
-    yield row("gzipped: the same for models in several files, with core-all.wasm instead",
+    yield row("gzipped: the same for all other formats, with core-all.wasm instead",
               (packed["list"], packed["all"]))
-    yield row("gzipped: what a page that reads loads, with decoder.wasm besides",
-              (packed["open"], packed["core"], packed["decoder"]), peer=peers)
-    yield row("gzipped: what a page that also writes loads, with writer.wasm besides",
-              (packed["whole"], packed["core"], packed["decoder"], packed["writer"]))
+    yield row("gzipped: what a page that reads loads, with engine.wasm besides",
+              (packed["open"], packed["core"], packed["engine"]), peer=peers)
     yield Row("the package, unpacked", f"{sizes['package']:,} bytes", "", sizes["package"],
               f"{sizes['package'] / 1e6:.2f} MB", ("<", 1.7e6, "1.7 MB"))
 

@@ -24,8 +24,29 @@ function(espalier_dependency name repository tag)
   FetchContent_MakeAvailable(${name})
 endfunction()
 
+# The folder with the source of a library, for WebAssembly: that of the system's own package, or of its repository.
+# Arguments: NAME for the cache, a FILE that it has, its package in Debian, its repository, and a tag of that.
+function(espalier_source name file package repository tag)
+  string(TOUPPER "ESPALIER_${name}_SOURCE" folder)
+  set(${folder} "${PROJECT_SOURCE_DIR}/build/${name}-source" CACHE PATH "Where the source of ${name} is")
+  if(NOT EXISTS "${${folder}}/${file}")
+    execute_process(COMMAND "${PROJECT_SOURCE_DIR}/cmake/fetch_source.sh" ${package} "${${folder}}"
+                    RESULT_VARIABLE status)
+    if(NOT status EQUAL 0)
+      FetchContent_Declare(
+        ${name}_source
+        GIT_REPOSITORY https://github.com/${repository}.git
+        GIT_TAG ${tag}
+        GIT_SHALLOW ON
+        SOURCE_SUBDIR none)
+      FetchContent_MakeAvailable(${name}_source)
+      set(${folder} "${${name}_source_SOURCE_DIR}" CACHE PATH "" FORCE)
+    endif()
+  endif()
+endfunction()
+
 if(EMSCRIPTEN)
-  # All of the core's dependencies but zstd are headers. Only these are shown to the compiler, because the host's
+  # All of the core's dependencies but zstd and zlib are headers. Only these are shown to the compiler, because the host's
   # include directory holds a C library that is not Emscripten's.
   set(ESPALIER_STAGED_HEADERS "${PROJECT_BINARY_DIR}/staged_headers")
   set(ESPALIER_HOST_INCLUDE /usr/include CACHE PATH "Where the header-only dependencies are")
@@ -40,22 +61,9 @@ if(EMSCRIPTEN)
     add_library(${target} INTERFACE IMPORTED)
     target_include_directories(${target} INTERFACE "${ESPALIER_STAGED_HEADERS}")
   endforeach()
-  # zstd is compiled in: the decoder alone, from the source of the system's own package, or of its repository.
-  set(ESPALIER_ZSTD_SOURCE "${PROJECT_SOURCE_DIR}/build/zstd-source" CACHE PATH "Where the source of zstd is")
-  if(NOT EXISTS "${ESPALIER_ZSTD_SOURCE}/lib/zstd.h")
-    execute_process(COMMAND "${PROJECT_SOURCE_DIR}/cmake/fetch_zstd_source.sh" "${ESPALIER_ZSTD_SOURCE}"
-                    RESULT_VARIABLE status)
-    if(NOT status EQUAL 0)
-      FetchContent_Declare(
-        zstd_source
-        GIT_REPOSITORY https://github.com/facebook/zstd.git
-        GIT_TAG v1.5.4
-        GIT_SHALLOW ON
-        SOURCE_SUBDIR none)
-      FetchContent_MakeAvailable(zstd_source)
-      set(ESPALIER_ZSTD_SOURCE "${zstd_source_SOURCE_DIR}")
-    endif()
-  endif()
+  # zstd and zlib are compiled in: the decoders alone.
+  espalier_source(zstd lib/zstd.h libzstd facebook/zstd v1.5.4)
+  espalier_source(zlib inflate.c zlib madler/zlib v1.2.13)
   enable_language(C)
   include(WideBits)
   espalier_widen_bits("${ESPALIER_ZSTD_SOURCE}/lib" "${PROJECT_BINARY_DIR}/zstd")
@@ -75,6 +83,19 @@ if(EMSCRIPTEN)
   set_source_files_properties("${PROJECT_BINARY_DIR}/zstd/decompress/huf_decompress.c"
                               PROPERTIES COMPILE_OPTIONS -Os)
   add_library(zstd::zstd ALIAS espalier_zstd)
+  set(staged_zlib "${PROJECT_BINARY_DIR}/zlib")
+  file(GLOB zlib_headers "${ESPALIER_ZLIB_SOURCE}/*.h")
+  foreach(name adler32 crc32 inffast inflate inftrees zutil)
+    list(APPEND zlib_decoder "${staged_zlib}/${name}.c")
+    file(COPY "${ESPALIER_ZLIB_SOURCE}/${name}.c" ${zlib_headers} DESTINATION "${staged_zlib}")
+  endforeach()
+  add_library(espalier_zlib STATIC ${zlib_decoder})
+  target_include_directories(espalier_zlib SYSTEM PUBLIC "${staged_zlib}")
+  # No headers of gzip, and the CRC-32 of a byte at a time, whose tables are a sixteenth.
+  target_compile_definitions(espalier_zlib PRIVATE NO_GZIP Z_TESTW=0)
+  target_compile_options(espalier_zlib PRIVATE -fno-lto -w)
+  set_source_files_properties("${staged_zlib}/inffast.c" PROPERTIES COMPILE_OPTIONS -O2)
+  add_library(ZLIB::ZLIB ALIAS espalier_zlib)
   return()
 endif()
 

@@ -20,14 +20,21 @@ if(xxHash_FOUND AND NOT TARGET xxHash::xxHash)
   if(xxHash_LIBRARY
      AND xxHash_DISPATCH_INCLUDE_DIR
      AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
-    include(CheckCXXSourceCompiles)
+    # A project in C has no compiler for C++.
+    get_property(languages GLOBAL PROPERTY ENABLED_LANGUAGES)
+    list(FIND languages CXX has_cxx)
     set(CMAKE_REQUIRED_INCLUDES "${xxHash_INCLUDE_DIR}")
     set(CMAKE_REQUIRED_LIBRARIES "${xxHash_LIBRARY}")
-    check_cxx_source_compiles(
-      "#include <xxhash.h>
-       #include <xxh_x86dispatch.h>
-       int main() { return static_cast<int>(XXH3_64bits(\"\", 0)); }"
-      xxHash_HAS_DISPATCH)
+    set(program "#include <xxhash.h>
+                 #include <xxh_x86dispatch.h>
+                 int main(void) { return (int)XXH3_64bits(\"\", 0); }")
+    if(has_cxx GREATER -1)
+      include(CheckCXXSourceCompiles)
+      check_cxx_source_compiles("${program}" xxHash_HAS_DISPATCH)
+    else()
+      include(CheckCSourceCompiles)
+      check_c_source_compiles("${program}" xxHash_HAS_DISPATCH)
+    endif()
     unset(CMAKE_REQUIRED_INCLUDES)
     unset(CMAKE_REQUIRED_LIBRARIES)
     if(xxHash_HAS_DISPATCH)

@@ -14,7 +14,7 @@ import tempfile
 import time
 
 PROGRAMS, ESPALIER = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
-TRAIN_LOOP, STREAMED_SAVE = PROGRAMS / "train_loop", PROGRAMS / "streamed_save"
+STREAMED_SAVE = PROGRAMS / "streamed_save"
 HERE = pathlib.Path(__file__).parent
 STEPS = 2000
 failures = []
@@ -33,12 +33,12 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def train(folder, level):
-    return subprocess.run([TRAIN_LOOP, folder, str(STEPS), str(level)], capture_output=True, text=True)
+def train(program, folder, level):
+    return subprocess.run([PROGRAMS / program, folder, str(STEPS), str(level)], capture_output=True, text=True)
 
 
-def train_without_a_break(folder, level):
-    done = train(folder, level)
+def train_without_a_break(program, folder, level):
+    done = train(program, folder, level)
     check(done.returncode == 0 and done.stdout, f"level {level}: {done.stderr}")
     kept = [name for name in names(folder) if name.startswith("step_")]
     check("step_00001000.espalier" in kept and kept[-1] == f"step_{STEPS:08}.espalier", f"kept: {kept}")
@@ -46,12 +46,12 @@ def train_without_a_break(folder, level):
     return done.stdout
 
 
-def train_and_be_killed(folder, level, expected):
+def train_and_be_killed(program, folder, level, expected):
     """The result is the same to the last bit, however often the program is killed."""
     delays = random.Random(1)
     kills = 0
     for _ in range(200):
-        process = subprocess.Popen([TRAIN_LOOP, folder, str(STEPS), str(level)], stdout=subprocess.PIPE,
+        process = subprocess.Popen([PROGRAMS / program, folder, str(STEPS), str(level)], stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True)
         if kills < 8:
             time.sleep(delays.uniform(0.02, 0.2))
@@ -159,9 +159,9 @@ def main():
         check(0 < len(lines) <= most, f"{name} has {len(lines)} lines of Espalier")
     with tempfile.TemporaryDirectory() as temporary:
         root = pathlib.Path(temporary)
-        for level in (0, 1):
-            expected = train_without_a_break(root / f"whole-{level}", level)
-            train_and_be_killed(root / f"killed-{level}", level, expected)
+        for program, level in (("train_loop", 0), ("train_loop", 1), ("train_loop_c", 0)):
+            expected = train_without_a_break(program, root / f"{program}-{level}", level)
+            train_and_be_killed(program, root / f"{program}-killed-{level}", level, expected)
         (root / "stream").mkdir()
         stream(root / "stream")
         (root / "files").mkdir()

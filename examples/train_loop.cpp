@@ -72,11 +72,12 @@ int main(int argc, char** argv) {
     if (step % 50 != 0 && step != steps) continue;
     if (auto saved = saving.wait(); !saved) return report(saved.error());
     const Value state = Value::dict(
-        {{"model", Value::dict({{"weights", Value::tensor(model.weights, {kInputs})}})},
-         {"optimizer", Value::dict({{"momentum", Value::tensor(model.momentum, {kInputs})}})}});
-    saving = dir->save_async(
-        step, state, Snapshot::kCopy,
-        {.metadata = Value::dict({{"loss", Value::real(loss)}}), .compression_level = level});
+        {{"model", Value::dict({{"weights", Value::tensor(borrow(model.weights), {kInputs})}})},
+         {"optimizer",
+          Value::dict({{"momentum", Value::tensor(borrow(model.momentum), {kInputs})}})}});
+    saving =
+        dir->save_async(step, state, Snapshot::kCopy,
+                        {.metadata = Value::dict({{"loss", loss}}), .compression_level = level});
   }
   if (auto saved = saving.wait(); !saved) return report(saved.error());
 

@@ -15,10 +15,10 @@
  *   }
  *   espalier_close(file);
  *
- * Handles. `espalier_file`, `espalier_list`, `espalier_view`, `espalier_report`, `espalier_value`
- * and `espalier_error` are opaque. Free each with its own function, which accepts NULL. A pointer
- * that a function returns points into its handle and is valid until that is freed or changed,
- * unless the function says otherwise.
+ * Handles. `espalier_file`, `espalier_list`, `espalier_view`, `espalier_report`, `espalier_value`,
+ * `espalier_saving`, `espalier_dir`, `espalier_cancel` and `espalier_error` are opaque. Free each
+ * with its own function, which accepts NULL. A pointer that a function returns points into its
+ * handle and is valid until that is freed or changed, unless the function says otherwise.
  *
  * NULL. An argument that must not be NULL and is one is an error: ESPALIER_INVALID_ARGUMENT, or for
  * an espalier_value ESPALIER_OUT_OF_MEMORY, because a function that makes one returns NULL if there
@@ -60,7 +60,7 @@ extern "C" {
 /* ---- Versions ---- */
 
 /* The version of this interface. It grows when functions or members are added. */
-#define ESPALIER_ABI_VERSION 1
+#define ESPALIER_ABI_VERSION 2
 /* The version of the library that runs. A program compiled against version n needs n or more. */
 ESPALIER_C_API uint32_t espalier_abi_version(void);
 /* The library's version, for example "0.1.0"; lives for ever. */
@@ -89,6 +89,9 @@ typedef int32_t espalier_status;
 #define ESPALIER_WRONG_KIND 43
 #define ESPALIER_INVALID_ARGUMENT 45
 #define ESPALIER_OUT_OF_MEMORY 16
+#define ESPALIER_IO_ERROR 60
+#define ESPALIER_FILE_MISSING 64
+#define ESPALIER_CANCELLED 65
 
 typedef struct espalier_error espalier_error;
 
@@ -107,9 +110,67 @@ ESPALIER_C_API const char* espalier_error_path(const espalier_error* error);
 ESPALIER_C_API uint64_t espalier_error_offset(const espalier_error* error);
 ESPALIER_C_API void espalier_error_free(espalier_error* error);
 
+/* ---- Progress, and giving up ---- */
+
+/* Called with the bytes done and the total, from one thread at a time. Must not throw. */
+typedef void (*espalier_progress)(void* context, uint64_t done, uint64_t total);
+
+/* Ends the calls that it is given to: they return ESPALIER_CANCELLED before their next MiB. It must
+ * outlive them. */
+typedef struct espalier_cancel espalier_cancel;
+ESPALIER_C_API espalier_cancel* espalier_new_cancel(void);
+/* From any thread, or a signal's handler. */
+ESPALIER_C_API void espalier_cancel_set(espalier_cancel* cancel);
+ESPALIER_C_API void espalier_cancel_free(espalier_cancel* cancel);
+
 /* ---- Opening ---- */
 
 typedef struct espalier_file espalier_file;
+
+/* Upper bounds for what a file may make the library allocate; espalier/limits.h describes each. 0
+ * is the default. */
+typedef struct espalier_limits {
+  size_t size;
+  uint64_t index_bytes;
+  uint64_t nodes;
+  uint64_t depth;
+  uint64_t path_bytes;
+  uint64_t text_bytes;
+  uint64_t rank;
+  uint64_t bigint_bytes;
+  uint64_t files;
+  uint64_t decoded_bytes;
+  uint64_t made_bytes;
+  uint64_t pickle_bytes;
+  uint64_t foreign_header_bytes;
+  uint64_t zip_directory_bytes;
+  uint64_t gguf_header_bytes;
+} espalier_limits;
+
+/* Fills `out` with `size` bytes of a file from `offset` on. Returns 0, or another number to end the
+ * call with ESPALIER_IO_ERROR. Called from several threads at once. */
+typedef int (*espalier_read_at)(void* context, uint64_t offset, void* out, size_t size);
+
+/* A file in memory, or anywhere else. */
+typedef struct espalier_source {
+  size_t size;
+  /* Bytes of the file. */
+  uint64_t bytes;
+  /* All of it in memory, where tensors are then used in place: unchanged until `release`. Align it
+   * to 64 bytes, or at least as its elements. NULL for a file that `read` gets. */
+  const void* data;
+  espalier_read_at read;
+  /* Not 0: every read is a request to another machine. */
+  uint32_t is_remote;
+  /* Called once, with `context`, when the file and its views are gone; may be NULL. */
+  void (*release)(void* context);
+  void* context;
+} espalier_source;
+
+/* Fills `out`, whose `size` is set, with the further file of that name, and returns 0. Returns
+ * ESPALIER_FILE_MISSING if there is none: the tensors in it cannot be read then; and any other
+ * number for ESPALIER_IO_ERROR. The name comes from a file, and is never a path. */
+typedef int (*espalier_sibling)(void* context, const char* name, espalier_source* out);
 
 typedef struct espalier_open_options {
   size_t size;
@@ -119,12 +180,27 @@ typedef struct espalier_open_options {
   uint32_t no_mmap;
   /* Not 0: split names at every dot, so that they are nested dicts. */
   uint32_t nest;
+  /* Since version 2. How many threads call `sibling` at the same time; 0 is 1. */
+  uint32_t sibling_threads;
+  /* May be NULL. */
+  const espalier_limits* limits;
+  /* The file's own name, without folders, for formats whose further files are named after it. NULL
+   * is the last part of the path. */
+  const char* name;
+  /* Opens the further files of a checkpoint. NULL looks in the folder of the opened file. Called
+   * until the file is closed. */
+  espalier_sibling sibling;
+  void* sibling_context;
 } espalier_open_options;
 
 /* Opens a checkpoint of any format that the library reads, and validates everything but the
  * tensors' bytes. `options` may be NULL. */
 ESPALIER_C_API espalier_status espalier_open(const char* path, const espalier_open_options* options,
                                              espalier_file** out, espalier_error** error);
+/* The same from memory, or from a function of yours. After a failure, `release` has been called. */
+ESPALIER_C_API espalier_status espalier_open_source(const espalier_source* source,
+                                                    const espalier_open_options* options,
+                                                    espalier_file** out, espalier_error** error);
 ESPALIER_C_API void espalier_close(espalier_file* file);
 
 /* ---- The tree ---- */
@@ -277,6 +353,24 @@ ESPALIER_C_API espalier_status espalier_read_many(const espalier_file* file,
                                                   const espalier_read_request* requests,
                                                   size_t count, espalier_error** error);
 
+/* How one call reads. */
+typedef struct espalier_read_options {
+  size_t size;
+  /* Not 0: bytes that are used in place, in a mapped file, are not checked against their hashes. */
+  uint32_t unchecked;
+  /* May be NULL. */
+  espalier_progress progress;
+  void* progress_context;
+  const espalier_cancel* cancel;
+} espalier_read_options;
+
+/* The same with options. */
+ESPALIER_C_API espalier_status espalier_read_many_with(const espalier_file* file,
+                                                       const espalier_read_request* requests,
+                                                       size_t count,
+                                                       const espalier_read_options* options,
+                                                       espalier_error** error);
+
 /* The bytes of a whole tensor, in the mapped file if they lie there as they are. */
 typedef struct espalier_view espalier_view;
 /* Checks the tensor's hashes unless `unchecked` is not 0 and the tensor is used in place. */
@@ -290,14 +384,15 @@ ESPALIER_C_API void espalier_view_free(espalier_view* view);
 
 /* ---- Verifying ---- */
 
-/* Called with the bytes done and the total, from one thread at a time. Must not throw. */
-typedef void (*espalier_progress)(void* context, uint64_t done, uint64_t total);
-
 typedef struct espalier_report espalier_report;
 /* Checks every byte of the file. Damage is in the report and no failure. `progress` may be NULL. */
 ESPALIER_C_API espalier_status espalier_verify(const espalier_file* file,
                                                espalier_progress progress, void* context,
                                                espalier_report** out, espalier_error** error);
+/* The same with options, whose `unchecked` does not count. */
+ESPALIER_C_API espalier_status espalier_verify_with(const espalier_file* file,
+                                                    const espalier_read_options* options,
+                                                    espalier_report** out, espalier_error** error);
 /* All that is wrong; 0 if the file is intact. */
 ESPALIER_C_API uint64_t espalier_report_error_count(const espalier_report* report);
 /* Error number `i`, or NULL: the report describes the first thousand. Belongs to the report. */
@@ -386,6 +481,42 @@ ESPALIER_C_API espalier_status espalier_load(const espalier_file* file, espalier
                                              int lazily, espalier_value** out,
                                              espalier_error** error);
 
+/* The same, at once and with options. */
+ESPALIER_C_API espalier_status espalier_load_with(const espalier_file* file, espalier_node node,
+                                                  const espalier_read_options* options,
+                                                  espalier_value** out, espalier_error** error);
+
+/* ---- Key maps ---- */
+
+typedef struct espalier_map_options {
+  size_t size;
+  /* Not 0: from the right side of the map to the left one. */
+  uint32_t reverse;
+  /* Not 0: leave out the rules that have no inverse, instead of failing. */
+  uint32_t partial;
+  /* Not 0: do not read the tensors that the map says are equal or zero. */
+  uint32_t unchecked;
+  /* The model's configuration as JSON, whose words the map computes with; may be NULL. */
+  const char* config;
+  /* Numbers for words of the map, before those of the map and of `config`. */
+  const char* const* names;
+  const double* numbers;
+  size_t number_count;
+  /* A checkpoint with the tree that is to be made, whose tensors are not read; may be NULL. */
+  const espalier_file* like;
+  const espalier_cancel* cancel;
+} espalier_map_options;
+
+/* The JSON of a key map that comes with the library, such as "llama-meta"; no text if there is no
+ * such map. Lives for ever. */
+ESPALIER_C_API espalier_text espalier_known_map(const char* name);
+/* What a key map, as JSON, makes of a checkpoint: planned and proved before a tensor is read. The
+ * result reads as any file; its tensors are made when they are read. Load and save it to keep it.
+ */
+ESPALIER_C_API espalier_status espalier_map(const espalier_file* file, const char* map,
+                                            size_t map_size, const espalier_map_options* options,
+                                            espalier_file** out, espalier_error** error);
+
 /* ---- Saving ---- */
 
 typedef uint32_t espalier_unrepresentable;
@@ -395,6 +526,13 @@ typedef uint32_t espalier_unrepresentable;
 #define ESPALIER_UNREPRESENTABLE_DROP ((espalier_unrepresentable)1)
 /* Carry the whole tree in the file's metadata. */
 #define ESPALIER_UNREPRESENTABLE_METADATA ((espalier_unrepresentable)2)
+
+/* A checkpoint whose file a new one may refer to, and the name under which whoever opens the new
+ * file finds it in the folder of that. */
+typedef struct espalier_save_base {
+  const espalier_file* file;
+  const char* name;
+} espalier_save_base;
 
 typedef struct espalier_save_options {
   size_t size;
@@ -416,6 +554,18 @@ typedef struct espalier_save_options {
   uint32_t take_over;
   /* What espalier_save_safetensors() does with values that safetensors cannot hold. */
   espalier_unrepresentable unrepresentable;
+  /* Since version 2. May be NULL. */
+  const espalier_cancel* cancel;
+  /* A bound for the buffers of all threads, in bytes; 0 for none. */
+  uint64_t memory_bytes;
+  /* What the new file may refer to, instead of having it: see SaveOptions::bases in
+   * espalier/save_options.h. */
+  const espalier_save_base* bases;
+  size_t base_count;
+  /* The largest part of a file without bases that one with bases may take; 0 is 0.6. */
+  double most_of_full;
+  /* Not 0: store no chunk as the differences from one of a base. */
+  uint32_t no_patches;
 } espalier_save_options;
 
 /* Saves a tree as an Espalier file, completely or not at all: after an error the old file is
@@ -429,6 +579,117 @@ ESPALIER_C_API espalier_status espalier_save_safetensors(const char* path,
                                                          const espalier_value* state,
                                                          const espalier_save_options* options,
                                                          espalier_error** error);
+
+/* Where a save writes to. Each returns 0, or another number to end the save with ESPALIER_IO_ERROR.
+ */
+typedef struct espalier_sink {
+  size_t size;
+  /* The file will have so many bytes; 0 if that is not known yet. May be NULL. */
+  int (*reserve)(void* context, uint64_t bytes);
+  /* Puts bytes at an offset. Called from several threads at once; ranges do not overlap, and come
+   * in no order. Bytes that are never written must be zero. */
+  int (*write)(void* context, uint64_t offset, const void* data, size_t size);
+  /* All is written. Without it the file must not count as saved. */
+  int (*commit)(void* context);
+  void* context;
+} espalier_sink;
+
+ESPALIER_C_API espalier_status espalier_save_sink(const espalier_sink* sink,
+                                                  const espalier_value* state,
+                                                  const espalier_save_options* options,
+                                                  espalier_error** error);
+/* Saves to memory: the bytes of the file are those of the view. */
+ESPALIER_C_API espalier_status espalier_save_memory(const espalier_value* state,
+                                                    const espalier_save_options* options,
+                                                    espalier_view** out, espalier_error** error);
+
+/* A save that runs in the background. */
+typedef struct espalier_saving espalier_saving;
+/* Begins espalier_save() and returns. Tensors in memory are copied before it returns, unless
+ * `borrows` is not 0: do not change or free them then until the save is done. Errors of the save
+ * come from espalier_saving_wait(). */
+ESPALIER_C_API espalier_status espalier_save_async(const char* path, const espalier_value* state,
+                                                   int borrows,
+                                                   const espalier_save_options* options,
+                                                   espalier_saving** out, espalier_error** error);
+/* Waits until the save is done, and returns what espalier_save() would. Every call gives the same.
+ */
+ESPALIER_C_API espalier_status espalier_saving_wait(const espalier_saving* saving,
+                                                    espalier_error** error);
+/* Not 0 if espalier_saving_wait() would return at once. */
+ESPALIER_C_API int espalier_saving_is_done(const espalier_saving* saving);
+/* Bytes done and in total, which is 0 until the first are written. Either pointer may be NULL. */
+ESPALIER_C_API void espalier_saving_progress(const espalier_saving* saving, uint64_t* done,
+                                             uint64_t* total);
+/* Gives the save up, and does not wait. */
+ESPALIER_C_API void espalier_saving_cancel(const espalier_saving* saving);
+/* Waits until the save is done; its error is lost, so call espalier_saving_wait() before. */
+ESPALIER_C_API void espalier_saving_free(espalier_saving* saving);
+
+/* ---- Folders of checkpoints ---- */
+
+/* A folder with a file for each step: see espalier/checkpoint_dir.h for what is removed, and when.
+ */
+typedef struct espalier_dir espalier_dir;
+
+typedef struct espalier_dir_options {
+  size_t size;
+  /* Not 0: remove nothing; the rules below do not count. */
+  uint32_t keep_all;
+  /* Not 0: a save refers to what the newest checkpoint has already. */
+  uint32_t incremental;
+  /* The steps with the greatest numbers; 0 is 3. */
+  uint64_t keep_last;
+  /* Every step that is a multiple of this, for ever; 0 for none. */
+  uint64_t keep_every;
+  /* Key path of a number in the metadata, by which the best are kept; NULL for none. */
+  const char* best_metric;
+  /* Not 0: the greatest is best, and not the least. */
+  uint32_t best_is_greatest;
+  /* How many of the best to keep; 0 is 1. */
+  uint32_t best_count;
+  /* How checkpoints are opened; may be NULL. */
+  const espalier_open_options* open;
+} espalier_dir_options;
+
+/* Opens a folder; makes it and those above it if they are missing. `options` may be NULL. */
+ESPALIER_C_API espalier_status espalier_dir_open(const char* folder,
+                                                 const espalier_dir_options* options,
+                                                 espalier_dir** out, espalier_error** error);
+/* Saves the checkpoint of a step, and then removes those that the rules do not keep. */
+ESPALIER_C_API espalier_status espalier_dir_save(const espalier_dir* dir, uint64_t step,
+                                                 const espalier_value* state,
+                                                 const espalier_save_options* options,
+                                                 espalier_error** error);
+ESPALIER_C_API espalier_status espalier_dir_save_async(const espalier_dir* dir, uint64_t step,
+                                                       const espalier_value* state, int borrows,
+                                                       const espalier_save_options* options,
+                                                       espalier_saving** out,
+                                                       espalier_error** error);
+/* Opens the latest checkpoint whose every byte is intact, and sets `step`. If the folder has none
+ * at all, `out` is NULL and the status ESPALIER_OK. If there are some and none is intact, the error
+ * is that of the latest. */
+ESPALIER_C_API espalier_status espalier_dir_latest(const espalier_dir* dir,
+                                                   const espalier_read_options* options,
+                                                   uint64_t* step, espalier_file** out,
+                                                   espalier_error** error);
+/* The steps that have a file, ascending: as many as fit go to `steps`; `count` is set to all. */
+ESPALIER_C_API espalier_status espalier_dir_steps(const espalier_dir* dir, uint64_t* steps,
+                                                  size_t capacity, size_t* count,
+                                                  espalier_error** error);
+/* The path of the file of a step, with a NUL, as far as it fits. Returns its bytes without the NUL.
+ */
+ESPALIER_C_API size_t espalier_dir_path(const espalier_dir* dir, uint64_t step, char* out,
+                                        size_t out_size);
+/* What the last save could not remove or read. */
+ESPALIER_C_API espalier_status espalier_dir_problems(const espalier_dir* dir, espalier_report** out,
+                                                     espalier_error** error);
+/* Keeps other processes from saving to the folder, as the first save does by itself; and lets them
+ * again, once saves in the background are done. */
+ESPALIER_C_API espalier_status espalier_dir_lock(const espalier_dir* dir, espalier_error** error);
+ESPALIER_C_API void espalier_dir_unlock(const espalier_dir* dir);
+/* Saves in the background go on. */
+ESPALIER_C_API void espalier_dir_free(espalier_dir* dir);
 
 #ifdef __cplusplus
 }

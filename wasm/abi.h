@@ -6,17 +6,12 @@
 //
 // Each module exports memory and errors, and a part of the rest:
 //   - core.wasm opens Espalier files, holds the tree, and plans reads and verifications
-//   - core-full.wasm is the same for Espalier files, safetensors, GGUF and msgpack; it also nests
-//     names and compares
-//   - core-torch.wasm is the same for the files of PyTorch and NumPy; it also nests names, makes
-//     files and compares checksums
-//   - core-all.wasm is the same for every format
+//   - core-all.wasm is the same for files of every format; it also nests names, makes files,
+//     compares checksums and checkpoints, and writes
 //   - core-map.wasm plans what key maps make of trees, holds the trees that they make, and makes
 //     bytes of their tensors
-//   - decoder.wasm turns stored bytes into checked ones and computes statistics; it knows no
-//     file and no tree
-//   - health.wasm is decoder.wasm, and surveys tensors and finds what is wrong with them
-//   - writer.wasm writes
+//   - engine.wasm turns stored bytes into checked ones, computes statistics, surveys tensors and
+//     finds what is wrong with them; it knows no file and no tree
 //
 // Conventions
 //   - Memory is that of the module. A pointer is a u32 offset. Records are little-endian C structs;
@@ -94,8 +89,8 @@ struct Extent {
 };
 
 struct Info {
-  std::uint32_t format;         // 0: a FileFormat
-  std::uint32_t has_hashes;     // 4: 0 or 1
+  std::uint32_t has_hashes;     // 0: 0 or 1
+  std::uint32_t zero;           // 4
   std::uint32_t nodes;          // 8
   std::uint32_t tensors;        // 12
   std::uint64_t file_length;    // 16
@@ -104,6 +99,16 @@ struct Info {
   std::uint32_t metadata_root;  // 36
   std::uint8_t digest[16];      // 40: the tree digest as in the file; zeros without hashes
   std::uint64_t notes;          // 56: of the opener, listed or not
+  Text format;                  // 64: the name of its row
+};
+
+/// The row of a format.
+struct FormatRow {
+  Text name;                   // 0
+  Text title;                  // 8: for people, in a list
+  Text part_ending;            // 16: of the names of further files; may be empty
+  std::uint32_t needs_folder;  // 24: 0 or 1
+  std::uint32_t endings;       // 28: of names of files
 };
 
 /// Key kinds: 0 none (roots; children of lists, tuples, sets), 1 text, 2 int.
@@ -356,6 +361,10 @@ ESPALIER_ABI const Failure* espalier_last_error();
 // Names (core-full.wasm, for tests) ---------------------------------------------------------------
 
 /// snake_case name of an ErrorCode; static.
+/// The row of format number `i`; 0 if there is none.
+ESPALIER_ABI std::uint32_t espalier_format(std::uint32_t i, FormatRow* out);
+/// One of its endings; both numbers must be in range.
+ESPALIER_ABI void espalier_format_ending(std::uint32_t i, std::uint32_t ending, Text* out);
 ESPALIER_ABI void espalier_error_name(std::uint32_t code, Text* out);
 /// Name of a dtype number ("bf16"); static; empty for unknown numbers.
 ESPALIER_ABI void espalier_dtype_name(std::uint32_t dtype, Text* out);

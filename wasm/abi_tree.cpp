@@ -17,6 +17,7 @@
 #include "espalier/checkpoint.h"
 #include "espalier/format/access.h"
 #include "espalier/format/file_set.h"
+#include "espalier/format/format_info.h"
 #include "espalier/format/nest_names.h"
 #include "espalier/notes.h"
 #include "espalier/pattern.h"
@@ -28,7 +29,7 @@ namespace espalier::abi {
 namespace {
 
 // What wasm/src/core/records.ts reads, byte by byte.
-static_assert(sizeof(Info) == 64 && offsetof(Info, digest) == 40);
+static_assert(sizeof(Info) == 72 && offsetof(Info, digest) == 40 && offsetof(Info, format) == 64);
 static_assert(sizeof(Node) == 64 && offsetof(Node, bits) == 48 && offsetof(Node, key) == 16);
 static_assert(sizeof(Keys) == 16);
 static_assert(sizeof(Totals) == 32);
@@ -50,8 +51,8 @@ void espalier_tree_free(Tree* tree) { delete tree; }
 
 void espalier_tree_info(Tree* tree, Info* out) {
   const Catalog& catalog = tree->checkpoint.catalog();
-  *out = {.format = static_cast<std::uint32_t>(catalog.format()),
-          .has_hashes = catalog.has_hashes() ? 1u : 0u,
+  *out = {.has_hashes = catalog.has_hashes() ? 1u : 0u,
+          .zero = 0,
           .nodes = static_cast<std::uint32_t>(catalog.tables().nodes.size()),
           .tensors = tree->checkpoint.tensor_count(),
           .file_length = catalog.file_length(),
@@ -59,7 +60,8 @@ void espalier_tree_info(Tree* tree, Info* out) {
           .state_root = kStateRoot,
           .metadata_root = kMetadataRoot,
           .digest = {},
-          .notes = catalog.notes().count()};
+          .notes = catalog.notes().count(),
+          .format = text_of(catalog.format().name)};
   if (catalog.tree_digest()) std::memcpy(out->digest, &*catalog.tree_digest(), sizeof out->digest);
 }
 

@@ -1,6 +1,5 @@
 // What core-all.wasm opens: every format, as native programs do (foreign/formats.cpp). JavaScript
-// loads it for checkpoints in several files, whose files may be in any format.
-// wasm/src/core/choose.ts knows them by their first bytes.
+// loads it for every file that is not Espalier's.
 #include "foreign_options.h"
 #include "opening_machine.h"
 

@@ -1,5 +1,5 @@
 // What core.wasm opens: Espalier files with the tree that is stored. JavaScript takes
-// core-full.wasm for other formats and for names to nest.
+// core-all.wasm for other formats and for names to nest.
 #include <memory>
 #include <optional>
 

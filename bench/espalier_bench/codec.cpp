@@ -96,7 +96,8 @@ std::vector<Chunk> chunks_of(const CheckpointFile& file, std::vector<TensorView>
     const auto tensor = walk.node().tensor();
     if (!tensor) continue;
     keepers.push_back(must(file.view(*tensor)));
-    ByteSpan rest = keepers.back().bytes;
+    const auto bytes = keepers.back().bytes();
+    ByteSpan rest = bytes;
     while (!rest.empty()) {
       const ByteSpan logical = rest.first(std::min<std::size_t>(rest.size(), kChunkBytes));
       chunks.push_back({logical, element_layout(tensor->dtype()), {}, Codec::kRaw, {}});

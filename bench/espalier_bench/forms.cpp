@@ -25,7 +25,8 @@ Result<Sizes> measure(const TensorView& tensor, int level) {
   Sizes sizes;
   ChunkEncoder encoder(level);
   const ElementLayout layout = element_layout(tensor.dtype);
-  for (ByteSpan rest = tensor.bytes; !rest.empty();) {
+  const auto bytes = tensor.bytes();
+  for (ByteSpan rest = bytes; !rest.empty();) {
     const ByteSpan chunk = rest.first(std::min<std::size_t>(rest.size(), kChunkBytes));
     rest = rest.subspan(chunk.size());
     const auto forms = testing::measure_forms(chunk, layout, level);

@@ -75,9 +75,10 @@ void check(const Options& options) {
     const TensorView view = must(file.view(*tensor));
     ++tensors;
     touched += walk.path().size() + view.shape.size();
-    if (!view.bytes.empty()) {
-      touched += std::to_integer<std::uint64_t>(view.bytes.front()) +
-                 std::to_integer<std::uint64_t>(view.bytes.back());
+    const auto bytes = view.bytes();
+    if (!bytes.empty()) {
+      touched += std::to_integer<std::uint64_t>(bytes.front()) +
+                 std::to_integer<std::uint64_t>(bytes.back());
     }
   }
   Report("check", options.file).with("tensors", tensors).with("touched", touched).print();

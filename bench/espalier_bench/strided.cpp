@@ -10,6 +10,7 @@
 
 #include "espalier/checkpoint_file.h"
 #include "espalier/dtype.h"
+#include "espalier/foreign/safetensors/format.h"
 #include "espalier/format/foreign_parts.h"
 #include "espalier/format/owned_tables.h"
 #include "espalier/read/opening_machine.h"
@@ -43,7 +44,7 @@ class TransposeOpener : public OpeningMachine {
                                .hash = {},
                                .stored = static_cast<std::uint32_t>(chunk_length(bytes, i))});
     }
-    auto catalog = Catalog::from_foreign({.format = FileFormat::kSafetensors,
+    auto catalog = Catalog::from_foreign({.format = &kSafetensorsFormat,
                                           .tables = std::move(tables),
                                           .files = {{.length = file_size_}}},
                                          Limits());
@@ -70,7 +71,7 @@ void transposed(const Options& options) {
     auto start = Clock::now();
     const TensorView result = must(file.slice(*file.state().tensor(), {}));
     read_ns.push_back(nanoseconds_since(start));
-    bytes = result.bytes.size();
+    bytes = result.bytes().size();
     most_kib = std::max(most_kib, growth.kib() - std::min(growth.kib(), bytes / 1024));
   }
   Report("transposed", options.file)

@@ -11,8 +11,9 @@ import { readFileSync } from 'node:fs'
 import { open as openFile } from 'node:fs/promises'
 import { Core } from '../../wasm/dist/core/core.js'
 import { DTYPES } from '../../wasm/dist/core/names.js'
-import { coreAddress, decoderAddress } from '../../wasm/dist/core/module.js'
-import { Opening } from '../../wasm/dist/core/tree.js'
+import { coreAddress, engineAddress } from '../../wasm/dist/core/module.js'
+import { Opening } from '../../wasm/dist/core/opening.js'
+import { tensorInfo } from '../../wasm/dist/core/tensors.js'
 import { Decoder } from '../../wasm/dist/engine/decoder.js'
 import { Plan, Verification } from '../../wasm/dist/engine/plan.js'
 import { open } from '../../wasm/dist/index.js'
@@ -47,7 +48,7 @@ async function treeOf(bytes) {
 }
 
 function plansOf(tree) {
-  return Array.from({ length: tree.info.tensors }, (_, tensor) => new Plan(tree, tensor, DTYPES.indexOf(tree.tensor(tensor).dtype), []))
+  return Array.from({ length: tree.info.tensors }, (_, tensor) => new Plan(tree, tensor, DTYPES.indexOf(tensorInfo(tree, tensor).dtype), []))
 }
 
 async function opening() {
@@ -88,7 +89,7 @@ async function json() {
 async function decode() {
   const bytes = readFileSync(file)
   const tree = await treeOf(bytes)
-  const decoder = await Decoder.load(decoderAddress())
+  const decoder = await Decoder.load(engineAddress())
   const plans = plansOf(tree)
   const results = plans.map((plan) => new Uint8Array(plan.bytes))
   const core_ns = await timed(() => {
@@ -112,7 +113,7 @@ async function decode() {
 async function verify() {
   const bytes = readFileSync(file)
   const tree = await treeOf(bytes)
-  const decoder = await Decoder.load(decoderAddress())
+  const decoder = await Decoder.load(engineAddress())
   const { regions } = new Verification(tree)
   const check = (ok) => {
     if (!ok) throw new Error('the file is damaged')
@@ -131,7 +132,7 @@ async function verify() {
 async function stats() {
   const bytes = readFileSync(file)
   const tree = await treeOf(bytes)
-  const decoder = await Decoder.load(decoderAddress())
+  const decoder = await Decoder.load(engineAddress())
   const plans = plansOf(tree)
   const core_ns = await timed(() => {
     for (const plan of plans) {

@@ -49,7 +49,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto b = read->view(read->checkpoint().tensor(i));
     fuzz::require(a.has_value() == b.has_value(), "mapping changes whether a tensor can be read");
     if (a) {
-      fuzz::require(std::ranges::equal(a->bytes, b->bytes), "mapping changes a tensor");
+      fuzz::require(std::ranges::equal(a->bytes(), b->bytes()), "mapping changes a tensor");
     } else {
       fuzz::require(a.error().code == b.error().code, "mapping changes a tensor's error");
     }

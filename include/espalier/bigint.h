@@ -29,6 +29,7 @@ class BigInt {
   BigInt() : bytes_(1) {}
 
   static BigInt from_int64(std::int64_t value);
+  static BigInt from_uint64(std::uint64_t value);
 
   /// Copies an encoding. Fails with `kInvalidArgument` if it is empty or has a needless last byte.
   /// Sets no bound on the size: check `Limits::bigint_bytes` first, for `to_decimal` is quadratic.

@@ -109,7 +109,7 @@ class TensorRef {
 
  private:
   std::uint64_t unusual_bytes() const;
-  const TensorRecord& record() const { return catalog_->tables().tensors[number_]; }
+  const TensorRecord& record() const { return live(catalog_).tables().tensors[number_]; }
 
   const Catalog* catalog_;
   std::uint32_t number_;
@@ -123,7 +123,40 @@ class TensorRef {
 /// whole tree.
 std::string tensor_path(const TensorRef& tensor);
 
-/// A node of a checkpoint's tree.
+/// A tensor of a checkpoint by its number, and the next one: see Checkpoint::tensors().
+class TensorIterator {
+ public:
+  using difference_type = std::ptrdiff_t;
+  using value_type = TensorRef;
+
+  TensorIterator() = default;
+  TensorIterator(const Catalog* catalog, std::uint32_t i) : catalog_(catalog), i_(i) {}
+  TensorRef operator*() const { return {catalog_, i_}; }
+  TensorIterator& operator++() { return ++i_, *this; }
+  TensorIterator operator++(int) { return {catalog_, i_++}; }
+  friend bool operator==(const TensorIterator&, const TensorIterator&) = default;
+
+ private:
+  const Catalog* catalog_ = nullptr;
+  std::uint32_t i_ = 0;
+};
+
+/// Tensors in the order of their numbers.
+class TensorRange {
+ public:
+  TensorRange(const Catalog* catalog, std::uint32_t count) : catalog_(catalog), count_(count) {}
+  TensorIterator begin() const { return {catalog_, 0}; }
+  TensorIterator end() const { return {catalog_, count_}; }
+  std::uint32_t size() const { return count_; }
+
+ private:
+  const Catalog* catalog_;
+  std::uint32_t count_;
+};
+
+class NodeIterator;
+
+/// A node of a checkpoint's tree. `for (auto [key, child] : node)` visits its children.
 class NodeRef {
  public:
   NodeRef(const Catalog* catalog, std::uint32_t number) : catalog_(catalog), number_(number) {}
@@ -155,6 +188,9 @@ class NodeRef {
   /// The key of child number `i` (its position, in a list, tuple or set). `i` must be less than
   /// size().
   KeyView key(std::uint32_t i) const;
+  /// The children with their keys, in insertion order.
+  NodeIterator begin() const;
+  NodeIterator end() const;
   /// How the key of a child is printed: see append_segment(). Takes logarithmic time.
   DigitMark digit_mark(KeyView key) const;
   /// The child under exactly this key, or at a position of a list, tuple or set. Takes logarithmic
@@ -175,11 +211,37 @@ class NodeRef {
   friend bool operator==(const NodeRef&, const NodeRef&) = default;
 
  private:
-  const NodeRecord& record() const { return catalog_->tables().nodes[number_]; }
+  const NodeRecord& record() const { return live(catalog_).tables().nodes[number_]; }
 
   const Catalog* catalog_;
   std::uint32_t number_;
 };
+
+/// A child of a node, and its key (its position, in a list, tuple or set).
+struct NodeChild {
+  KeyView key;
+  NodeRef node;
+};
+
+/// A child of a node, and the next one.
+class NodeIterator {
+ public:
+  using difference_type = std::ptrdiff_t;
+  using value_type = NodeChild;
+
+  NodeIterator(NodeRef parent, std::uint32_t i) : parent_(parent), i_(i) {}
+  NodeChild operator*() const { return {parent_.key(i_), parent_.child(i_)}; }
+  NodeIterator& operator++() { return ++i_, *this; }
+  NodeIterator operator++(int) { return {parent_, i_++}; }
+  friend bool operator==(const NodeIterator&, const NodeIterator&) = default;
+
+ private:
+  NodeRef parent_;
+  std::uint32_t i_;
+};
+
+inline NodeIterator NodeRef::begin() const { return {*this, 0}; }
+inline NodeIterator NodeRef::end() const { return {*this, size()}; }
 
 /// The printed path from `root` to the node at its exact `keys`, which must exist.
 std::string printed_path(const NodeRef& root, const KeyPath& keys);
@@ -187,6 +249,8 @@ std::string printed_path(const NodeRef& root, const KeyPath& keys);
 /// An opened checkpoint: its state tree and its metadata. Cheap to copy; copies share everything.
 class Checkpoint {
  public:
+  using LendsWhatEndsWithIt = void;
+
   explicit Checkpoint(std::shared_ptr<const Catalog> catalog) : catalog_(std::move(catalog)) {}
 
   /// The root of the state tree.
@@ -197,12 +261,15 @@ class Checkpoint {
   std::uint32_t tensor_count() const;
   /// Tensor number `i`, which must be less than tensor_count().
   TensorRef tensor(std::uint32_t i) const& { return {catalog_.get(), i}; }
+  /// All of them: `for (const TensorRef& tensor : checkpoint.tensors())`.
+  TensorRange tensors() const& { return {catalog_.get(), tensor_count()}; }
 
   const Catalog& catalog() const& { return *catalog_; }
   // The handles of a temporary checkpoint would dangle at once.
   NodeRef state() && = delete;
   NodeRef metadata() && = delete;
   TensorRef tensor(std::uint32_t i) && = delete;
+  TensorRange tensors() && = delete;
   const Catalog& catalog() && = delete;
   const std::shared_ptr<const Catalog>& share() const { return catalog_; }
 

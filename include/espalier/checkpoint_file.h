@@ -2,9 +2,9 @@
 //
 //   Result<CheckpointFile> file = CheckpointFile::open("run.espalier");
 //   if (!file) return report(file.error());
-//   Result<TensorView> weight = file->tensor("model/encoder/weight");  // points into the mapping
+//   auto weight = file->elements<float>("model/encoder/weight");  // in the mapping
 //   if (!weight) return report(weight.error());
-//   Result<std::span<const float>> elements = weight->as<float>();
+//   for (float x : *weight) ...
 //
 //   std::vector<float> bias(512);
 //   if (auto ok = file->load_into({{"model/encoder/bias", bias}}); !ok) return report(ok.error());
@@ -71,6 +71,11 @@ struct OpenFileOptions {
 /// How one call reads tensors.
 struct ReadOptions {
   Check check = Check::kHashes;
+  /// Whether load_into() converts elements to the type of the memory: to floats and doubles (and
+  /// f16 and bf16, where C++ has them or DTypeOf says so), each rounded once, to nearest, ties to
+  /// even; and to integers, where nothing is rounded: kInvalidArgument for an element that is none.
+  /// From every dtype but complex numbers and opaque blocks. Otherwise the types must be equal.
+  bool convert = false;
   /// Told of the stored bytes that are read or checked. Not called if there are none, such as for
   /// mapped tensors with Check::kNothing.
   Progress progress = {};
@@ -80,29 +85,50 @@ struct ReadOptions {
   const std::atomic<bool>* cancel = nullptr;
 };
 
-/// A tensor's elements in memory: packed, in C order, little-endian.
-struct TensorView {
+/// A tensor's elements in memory: packed, in C order, little-endian. The bytes and elements that it
+/// gives are kept alive by themselves.
+class TensorView {
+ public:
+  TensorView() = default;
+  /// `keeper` keeps the bytes alive: the mapped file, or a buffer.
+  TensorView(DType type, std::vector<std::uint64_t> axes, ByteSpan bytes,
+             std::shared_ptr<const void> keeper)
+      : dtype(type), shape(std::move(axes)), bytes_(bytes, std::move(keeper)) {}
+
   DType dtype = DType::kF32;
   std::vector<std::uint64_t> shape;
-  ByteSpan bytes;
-  /// Keeps `bytes` alive: the mapped file, or a buffer.
-  std::shared_ptr<const void> keeper;
 
-  /// The elements as objects of their C++ type, valid while this view or a copy lives. kWrongKind
-  /// if `T` is the type of another dtype. kInvalidArgument if the file has the elements at an
-  /// address where no `T` may stand, which never happens with Espalier files that are mapped or in
-  /// a vector: read_into() copies them. kTensorInvalid if a bool is neither 0 nor 1, which C++ does
-  /// not allow.
+  Elements<std::byte> bytes() const { return bytes_; }
+
+  /// The elements as objects of their C++ type. kWrongKind if `T` is the type of another dtype.
+  /// kInvalidArgument if the file has the elements at an address where no `T` may stand, which
+  /// never happens with Espalier files that are mapped or in a vector: read_into() copies them.
+  /// kTensorInvalid if a bool is neither 0 nor 1, which C++ does not allow.
   template <Element T>
-  [[nodiscard]] Result<std::span<const T>> as() const& {
+  [[nodiscard]] Result<Elements<T>> as() const {
     if (auto ok = check_elements(dtype_of<T>, alignof(T)); !ok) return propagate(ok);
-    return std::span(reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T));
+    return elements<T>();
   }
-  template <Element T>
-  Result<std::span<const T>> as() && = delete;  // The elements may go with the view.
+  /// The bits of the elements, whatever they mean: as_bits<std::uint16_t>() of a tensor of bf16.
+  /// kWrongKind if the elements are wider or narrower than a `T`; kInvalidArgument as of as().
+  template <class T>
+  requires std::is_trivially_copyable_v<T> &&(!std::same_as<T, bool>)
+      [[nodiscard]] Result<Elements<T>> as_bits() const {
+    if (auto ok = check_bits(8 * sizeof(T), alignof(T)); !ok) return propagate(ok);
+    return elements<T>();
+  }
 
  private:
+  template <class T>
+  Elements<T> elements() const {
+    const auto* first = reinterpret_cast<const T*>(bytes_.data());
+    return {std::span(first, bytes_.size() / sizeof(T)), bytes_.keeper()};
+  }
   [[nodiscard]] Result<void> check_elements(DType wanted, std::size_t alignment) const;
+  [[nodiscard]] Result<void> check_bits(std::size_t wanted, std::size_t alignment) const;
+  [[nodiscard]] Result<void> check_address(std::size_t alignment) const;
+
+  Elements<std::byte> bytes_;
 };
 
 /// A tensor, or a slice of it (see ReadPlan::make), to read into memory of the caller.
@@ -154,6 +180,8 @@ struct FoundNode {
 /// lives.
 class CheckpointFile {
  public:
+  using LendsWhatEndsWithIt = void;
+
   /// Opens `path` and validates everything except the tensors' bytes, which it does not read: the
   /// time depends only on the size of the tree. The first bytes determine the format; the name does
   /// not matter. For a checkpoint in several files, pass the file that describes it; open() looks
@@ -202,6 +230,17 @@ class CheckpointFile {
   [[nodiscard]] Result<TensorView> tensor(std::string_view path,
                                           const ReadOptions& options = {}) const;
 
+  /// The elements of the tensor at a key path: tensor() and as() in one. They outlive the file.
+  template <Element T>
+  [[nodiscard]] Result<Elements<T>> elements(std::string_view path,
+                                             const ReadOptions& options = {}) const {
+    auto view = tensor(path, options);
+    if (!view) return propagate(view);
+    auto found = view->template as<T>();
+    if (!found) found.error().path = path;
+    return found;
+  }
+
   /// The nodes of the state that a pattern matches (see Pattern), each with all below it, parents
   /// first; none if it matches nothing. kInvalidPattern. kLimitExceeded if the paths together
   /// take more than Limits::text_bytes.
@@ -223,9 +262,10 @@ class CheckpointFile {
   [[nodiscard]] Result<void> read_into(std::span<const ReadRequest> requests,
                                        const ReadOptions& options = {}) const;
 
-  /// Reads the tensors at key paths of the state into memory of their types, like read_into().
-  /// kInvalidArgument, before anything is read, if a tensor has another dtype or number of elements
-  /// than its memory. kTensorInvalid if a bool is neither 0 nor 1.
+  /// Reads the tensors at key paths of the state into memory of their types, like read_into(), or
+  /// of other types: see ReadOptions::convert. kInvalidArgument, before anything is read, if a
+  /// tensor has another dtype or number of elements than its memory. kTensorInvalid if a bool is
+  /// neither 0 nor 1.
   [[nodiscard]] Result<void> load_into(std::span<const TensorTarget> targets,
                                        const ReadOptions& options = {}) const;
   [[nodiscard]] Result<void> load_into(std::initializer_list<TensorTarget> targets,
@@ -273,11 +313,11 @@ class CheckpointFile {
   [[nodiscard]] Result<std::vector<Value>> load(std::span<const NodeRef> nodes,
                                                 const ReadOptions& options = {}) const;
 
-  /// The same with bytes that belong to the caller: for libraries whose tensors are never
-  /// read-only. Cast TensorData::memory() to std::byte* to write to them. Raw tensors of a mapped
-  /// file are views of a new, private mapping. A page becomes a copy when it is written to; the
-  /// file and other views keep theirs. A later save writes the bytes in memory (it does not take
-  /// over those of the file).
+  /// The same with bytes that belong to the caller, for libraries whose tensors are never
+  /// read-only: TensorData::writable_memory() has them. Raw tensors of a mapped file are views of a
+  /// new, private mapping. A page becomes a copy when it is written to; the file and other views
+  /// keep theirs. A later save writes the bytes in memory (it does not take over those of the
+  /// file).
   [[nodiscard]] Result<std::vector<Value>> load_writable(std::span<const NodeRef> nodes,
                                                          const ReadOptions& options = {}) const;
 
@@ -328,6 +368,8 @@ class CheckpointFile {
                                                     ChunkBuffer& buffer) const;
   struct Reading;
   [[nodiscard]] Result<void> read_all(std::span<const Reading> readings, Read& read) const;
+  struct Conversion;
+  [[nodiscard]] Result<void> convert_all(std::span<const Conversion> conversions, Read& read) const;
   [[nodiscard]] Result<void> read_planned_chunk(const ReadPlan& plan, std::size_t i,
                                                 MutableByteSpan out, ChunkBuffer& buffer) const;
   struct Loading;

@@ -1,5 +1,5 @@
-// Element types of tensors: their numbers, their C++ types, and how many bytes a shape of them
-// takes.
+// Element types of tensors: their numbers, their C++ types, how many bytes a shape of them takes,
+// and elements in memory.
 #ifndef ESPALIER_DTYPE_H_
 #define ESPALIER_DTYPE_H_
 
@@ -8,6 +8,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -120,6 +121,21 @@ struct DTypeOf<std::complex<double>> {
   static constexpr DType value = DType::kC128;
 };
 
+#ifdef __FLT16_MAX__
+/// std::float16_t, too, where C++ has it.
+template <>
+struct DTypeOf<_Float16> {
+  static constexpr DType value = DType::kF16;
+};
+#endif
+#ifdef __STDCPP_BFLOAT16_T__
+/// std::bfloat16_t.
+template <>
+struct DTypeOf<decltype(0.0bf16)> {
+  static constexpr DType value = DType::kBF16;
+};
+#endif
+
 /// All integers but the character types, which would be text by mistake.
 template <std::integral T>
 requires(!std::same_as<T, bool> && !std::same_as<T, char> && !std::same_as<T, wchar_t> &&
@@ -150,6 +166,57 @@ concept ElementRange = requires(R& range) {
   std::span(range);
 }
 &&Element<typename decltype(std::span(std::declval<R&>()))::element_type>;
+
+#ifdef __clang__
+#define ESPALIER_OWNER [[gsl::Owner]]
+#define ESPALIER_LIFETIMEBOUND [[clang::lifetimebound]]
+#else
+#define ESPALIER_OWNER
+#define ESPALIER_LIFETIMEBOUND
+#endif
+
+/// Elements in memory, and what keeps them there: they outlive the view, file and result that they
+/// come from. A contiguous range. A std::span of it is valid as long as this or a copy lives; a
+/// temporary one converts to none, nor does it give pointers.
+template <class T>
+class ESPALIER_OWNER Elements {
+ public:
+  using LendsWhatEndsWithIt = void;
+  using value_type = T;
+  using iterator = const T*;
+  using const_iterator = const T*;
+
+  Elements() = default;
+  /// `keeper` keeps the elements alive; if it is null, you do.
+  Elements(std::span<const T> elements, std::shared_ptr<const void> keeper)
+      : elements_(elements), keeper_(std::move(keeper)) {}
+
+  std::size_t size() const { return elements_.size(); }
+  bool empty() const { return elements_.empty(); }
+  /// Element `i`, which must be less than size().
+  T operator[](std::size_t i) const { return elements_[i]; }
+  /// The first and the last element. Do not call these if empty().
+  T front() const { return elements_.front(); }
+  T back() const { return elements_.back(); }
+
+  const T* data() const& { return elements_.data(); }
+  const T* data() && = delete;
+  const T* begin() const& { return elements_.data(); }
+  const T* begin() && = delete;
+  const T* end() const& { return elements_.data() + elements_.size(); }
+  const T* end() && = delete;
+  std::span<const T> span() const& { return elements_; }
+  std::span<const T> span() && = delete;
+  operator std::span<const T>() && = delete;
+
+  /// What keeps the elements alive; null if the caller does.
+  const std::shared_ptr<const void>& keeper() const& { return keeper_; }
+  std::shared_ptr<const void> keeper() && { return std::move(keeper_); }
+
+ private:
+  std::span<const T> elements_;
+  std::shared_ptr<const void> keeper_;
+};
 
 /// Logical bytes of a chunk; only a tensor's last chunk is shorter.
 inline constexpr std::uint64_t kChunkBytes = std::uint64_t{1} << 20;

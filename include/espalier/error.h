@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include <tl/expected.hpp>
@@ -117,9 +118,161 @@ struct Error {
   friend bool operator==(const Error&, const Error&) = default;
 };
 
-/// Either a `T` or an `Error`. Test it like a pointer; `*r` and `r.error()` are the two sides.
+namespace detail {
+
+/// Prints the error and ends the program: a result was used that has none.
+[[noreturn]] void end_on(const Error& error);
+/// The same: a handle into a file was used after the file.
+[[noreturn]] void end_of_dead_handle();
+
 template <class T>
-using Result = tl::expected<T, Error>;
+inline constexpr bool is_result = false;
+template <class T>
+inline constexpr bool is_result<tl::expected<T, Error>> = true;
+template <class T>
+inline constexpr bool is_result<tl::unexpected<T>> = true;
+template <class R>
+concept AnyResult = is_result<std::remove_cvref_t<R>> || requires {
+  typename std::remove_cvref_t<R>::ResultOf;
+};
+
+// Debug builds, and those that ask for checks: with ESPALIER_HARDENED, or with the standard
+// library's own.
+#if !defined(NDEBUG) || defined(ESPALIER_HARDENED) || defined(_GLIBCXX_ASSERTIONS) || \
+    (defined(_LIBCPP_HARDENING_MODE) && _LIBCPP_HARDENING_MODE != _LIBCPP_HARDENING_MODE_NONE)
+inline constexpr bool kIsHardened = true;
+#else
+inline constexpr bool kIsHardened = false;
+#endif
+
+}  // namespace detail
+
+#ifdef __cpp_exceptions
+/// What Result::value() throws. Its what() is the error's describe().
+class FailedResult : public tl::bad_expected_access<Error> {
+ public:
+  explicit FailedResult(const Error& failure)
+      : tl::bad_expected_access<Error>(failure), text_(failure.describe()) {}
+  const char* what() const noexcept override { return text_.c_str(); }
+
+ private:
+  std::string text_;
+};
+#endif
+
+namespace detail {
+
+[[noreturn]] inline void raise(const Error& error) {
+#ifdef __cpp_exceptions
+  throw FailedResult(error);
+#else
+  end_on(error);
+#endif
+}
+
+}  // namespace detail
+
+/// A type whose objects hand out what ends with them, such as a file its nodes. A temporary one is
+/// not asked for these: keep it in a variable.
+template <class T>
+concept Lender = requires {
+  typename T::LendsWhatEndsWithIt;
+};
+
+/// Either a `T` or an `Error`. Test it like a pointer; `*r` and `r.error()` are the two sides.
+///
+///   auto file = CheckpointFile::open(path);
+///   if (!file) return report(file.error());    // errors as values, or:
+///   CheckpointFile file = CheckpointFile::open(path).value();  // throws FailedResult
+///
+/// `*r` and `r->` of a result that failed are undefined; debug and hardened builds (NDEBUG is not
+/// defined; ESPALIER_HARDENED or _GLIBCXX_ASSERTIONS is) print the error and abort. value() throws
+/// FailedResult, or does the same where exceptions are off.
+template <class T>
+class [[nodiscard]] Result : public tl::expected<T, Error> {
+  using Base = tl::expected<T, Error>;
+
+ public:
+  using ResultOf = T;
+
+  Result() requires std::is_default_constructible_v<T>
+  = default;
+  /// Of a `T`, or of what converts to one. Not of another result, which a bool would be made of.
+  // NOLINTBEGIN(bugprone-forwarding-reference-overload): AnyResult is every kind of result.
+  template <class U = T>
+  requires(!detail::AnyResult<U> &&
+           std::is_constructible_v<T, U>) explicit(!std::is_convertible_v<U, T>) Result(U&& value)
+      : Base(tl::in_place, std::forward<U>(value)) {}
+  // NOLINTEND(bugprone-forwarding-reference-overload)
+  // Two references and not a value: errors are large, and failures many.
+  Result(tl::unexpected<Error>&& failure) : Base(std::move(failure)) {}
+  Result(const tl::unexpected<Error>& failure) : Base(failure) {}
+  /// From the result of map() and the like, and of a type that converts to `T`.
+  template <class U>
+  requires std::is_constructible_v<T, U>
+  explicit(!std::is_convertible_v<U, T>) Result(tl::expected<U, Error>&& other)
+      : Base(std::move(other)) {}
+  template <class U>
+  requires std::is_constructible_v<T, const U&>
+  explicit(!std::is_convertible_v<const U&, T> || !std::is_convertible_v<U, T>)
+      Result(const tl::expected<U, Error>& other)
+      : Base(other) {}
+
+  T& operator*() & { return check(), Base::operator*(); }
+  const T& operator*() const& { return check(), Base::operator*(); }
+  /// The value itself, so that `for (float x : *file.elements<float>("w"))` keeps what it reads.
+  T operator*() && { return check(), std::move(Base::operator*()); }
+
+  T* operator->() & { return check(), Base::operator->(); }
+  const T* operator->() const& { return check(), Base::operator->(); }
+  /// Of a Lender, `CheckpointFile::open(path)->state()` would dangle at once.
+  T* operator->() && requires Lender<T>
+  = delete;
+  T* operator->() && requires(!Lender<T>) { return check(), Base::operator->(); }
+
+  T& value() & { return demand(), Base::operator*(); }
+  const T& value() const& { return demand(), Base::operator*(); }
+  T value() && { return demand(), std::move(Base::operator*()); }
+
+  template <class U>
+  requires(!detail::AnyResult<U>) friend bool operator==(const Result& a, const U& b) {
+    return a.has_value() && *a == b;
+  }
+  friend bool operator==(const Result& a, const Result& b) {
+    return static_cast<const Base&>(a) == static_cast<const Base&>(b);
+  }
+
+ private:
+  void check() const {
+    if constexpr (detail::kIsHardened) {
+      if (!this->has_value()) detail::end_on(this->error());
+    }
+  }
+  void demand() const {
+    if (!this->has_value()) detail::raise(this->error());
+  }
+};
+
+/// What may fail and returns nothing.
+template <>
+class [[nodiscard]] Result<void> : public tl::expected<void, Error> {
+  using Base = tl::expected<void, Error>;
+
+ public:
+  using ResultOf = void;
+
+  Result() = default;
+  // Two references and not a value: errors are large, and failures many.
+  Result(tl::unexpected<Error>&& failure) : Base(std::move(failure)) {}
+  Result(const tl::unexpected<Error>& failure) : Base(failure) {}
+  Result(Base&& other) : Base(std::move(other)) {}
+  Result(const Base& other) : Base(other) {}
+
+  void operator*() const {}
+  void value() const {
+    if (!has_value()) detail::raise(error());
+  }
+};
 
 /// Makes the failing side of a `Result`.
 inline tl::unexpected<Error> fail(ErrorCode code, std::string_view message,

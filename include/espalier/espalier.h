@@ -31,6 +31,11 @@
 #ifndef ESPALIER_ESPALIER_H_
 #define ESPALIER_ESPALIER_H_
 
+// One line in place of hundreds.
+#if __cplusplus < 202002L && (!defined(_MSVC_LANG) || _MSVC_LANG < 202002L)
+#error "Espalier needs C++20: compile with -std=c++20, or set cxx_std_20 in CMake"
+#else
+
 #include "espalier/checkpoint.h"
 #include "espalier/checkpoint_dir.h"
 #include "espalier/checkpoint_file.h"
@@ -45,5 +50,7 @@
 #include "espalier/value.h"
 #include "espalier/version.h"
 #include "espalier/walker.h"
+
+#endif  // C++20
 
 #endif  // ESPALIER_ESPALIER_H_

@@ -69,11 +69,10 @@ struct KeyView {
 
 static_assert(std::is_trivially_copyable_v<KeyView>);
 
-/// Integer types whose values are all valid integer keys. `bool` and the character types are
-/// left out because such a key would be a mistake; cast a 64-bit unsigned index yourself.
+/// Integer types whose values are keys. `bool` and the character types are left out because such a
+/// key would be a mistake.
 template <class T>
 concept KeyInteger = std::integral<T> && sizeof(T) <= sizeof(std::int64_t) &&
-                     (std::is_signed_v<T> || sizeof(T) < sizeof(std::int64_t)) &&
                      !std::same_as<T, bool> && !std::same_as<T, char> &&
                      !std::same_as<T, wchar_t> && !std::same_as<T, char8_t> &&
                      !std::same_as<T, char16_t> && !std::same_as<T, char32_t>;
@@ -84,8 +83,11 @@ class Key {
  public:
   /// The empty string key.
   Key() = default;
+  /// An integer beyond 64 signed bits becomes the string of its digits, as in a key path.
   template <KeyInteger T>
-  Key(T integer) : value_(static_cast<std::int64_t>(integer)) {}
+  Key(T integer) : value_(static_cast<std::int64_t>(integer)) {
+    if (!std::in_range<std::int64_t>(integer)) value_ = std::to_string(integer);
+  }
   Key(std::string text) : value_(std::move(text)) {}
   Key(std::string_view text) : value_(std::string(text)) {}
   /// `text` is a C string and must not be null.

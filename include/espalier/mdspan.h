@@ -32,7 +32,7 @@ template <Element T, std::size_t Rank>
                                                  " axes, not " + std::to_string(Rank) +
                                                  "; ask for as many as it has");
   }
-  const auto elements = view.as<T>();
+  const auto elements = view.template as<T>();
   if (!elements) return propagate(elements);
   // A view that a program made itself may be shorter than its shape says.
   if (shape_elements(view.shape) != elements->size()) {

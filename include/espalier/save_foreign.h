@@ -1,7 +1,8 @@
 // Saves a state as a safetensors file on disk, and gets back what such a file carries; saves one
 // tensor as a .npy file, or as plain bytes.
 //
-//   auto saved = save_safetensors("run.safetensors", state, Unrepresentable::kMetadata);
+//   auto saved = save_safetensors("run.safetensors", state,
+//                                 {.unrepresentable = Unrepresentable::kMetadata});
 //   auto flat = load_contents("run.safetensors");
 //   auto exact = restore_carried(flat->state, flat->metadata);  // nullopt if it carries nothing
 #ifndef ESPALIER_SAVE_FOREIGN_H_
@@ -20,26 +21,24 @@ namespace espalier {
 struct Contents;  // in checkpoint_file.h
 
 /// Saves `state` as a safetensors file at `path`, completely or not at all, as save() does.
-/// `options` apply as there. `unrepresentable` selects what happens to values that safetensors
-/// cannot hold. Returns the values that were left out; there are none without kDrop. Errors:
-/// kUnrepresentable, if values cannot be held and the policy is kError, or for a header beyond the
-/// 100,000,000 bytes of the specification; kNameCollision; kInvalidTree; kLimitExceeded for a tree
-/// that is too deep; kInvalidArgument for a compression level, before anything is written;
-/// those of the tensors' producers; kIoError; kOutOfMemory.
-[[nodiscard]] Result<Losses> save_safetensors(
-    const std::filesystem::path& path, const Value& state,
-    Unrepresentable unrepresentable = Unrepresentable::kError, const SaveOptions& options = {});
+/// `options` apply as there; SaveOptions::unrepresentable selects what happens to values that
+/// safetensors cannot hold. Returns the values that were left out; there are none without kDrop.
+/// Errors: kUnrepresentable, if values cannot be held and the policy is kError, or for a header
+/// beyond the 100,000,000 bytes of the specification; kNameCollision; kInvalidTree; kLimitExceeded
+/// for a tree that is too deep; kInvalidArgument for a compression level, before anything is
+/// written; those of the tensors' producers; kIoError; kOutOfMemory.
+[[nodiscard]] Result<Losses> save_safetensors(const std::filesystem::path& path, const Value& state,
+                                              const SaveOptions& options = {});
 
 /// The same for the contents of a file, with their metadata; that of `options` does not count.
 /// safetensors files are never compressed, so the contents' level does not count either.
-[[nodiscard]] Result<Losses> save_safetensors(
-    const std::filesystem::path& path, const Contents& contents,
-    Unrepresentable unrepresentable = Unrepresentable::kError, const SaveOptions& options = {});
+[[nodiscard]] Result<Losses> save_safetensors(const std::filesystem::path& path,
+                                              const Contents& contents,
+                                              const SaveOptions& options = {});
 
 /// The same to a sink: see save().
-[[nodiscard]] Result<Losses> save_safetensors(
-    Sink& sink, const Value& state, Unrepresentable unrepresentable = Unrepresentable::kError,
-    const SaveOptions& options = {});
+[[nodiscard]] Result<Losses> save_safetensors(Sink& sink, const Value& state,
+                                              const SaveOptions& options = {});
 
 /// Saves a tensor as a .npy file at `path`, completely or not at all, as save() does. The file is
 /// byte for byte that of `numpy.save`: `numpy.load` reads or maps it. `options` apply as for

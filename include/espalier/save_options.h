@@ -9,6 +9,7 @@
 
 #include "espalier/limits.h"
 #include "espalier/progress.h"
+#include "espalier/unrepresentable.h"
 #include "espalier/value.h"
 
 namespace espalier {
@@ -41,6 +42,9 @@ struct SaveOptions {
   /// Whether to refuse a path whose ending names another format, such as .npy: see
   /// check_format_ending().
   bool check_ending = true;
+  /// What save_safetensors() does with values that such a file cannot hold. Espalier files hold
+  /// every value.
+  Unrepresentable unrepresentable = Unrepresentable::kError;
   /// A bound for the buffers of all threads, in bytes: tensors that are produced or compressed
   /// pass through them. A smaller bound means fewer threads. 0: no bound; each thread then takes
   /// up to 2 MiB, and with compression up to 9 MiB (level 1) to 29 MiB (level 9). The tensors

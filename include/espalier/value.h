@@ -1,9 +1,9 @@
 // The owning state tree: programs build one to save it, and get one from a load.
 //
 //   Value state = Value::dict({
-//       {"model", Value::dict({{"weight", Value::tensor(weight, {2, 3})}})},
-//       {"optimizer", Value::dict({{0, Value::dict({{"step", Value::integer(100)}})}})},
-//       {"betas", Value::tuple({Value::real(0.9), Value::real(0.999)})},
+//       {"model", Value::dict({{"weight", Value::tensor(borrow(weight), {2, 3})}})},
+//       {"optimizer", Value::dict({{0, Value::dict({{"step", 100}})}})},
+//       {"betas", Value::tuple({0.9, 0.999})},
 //   });
 //
 // Values are plain: copying one copies the tree but shares its tensors; const access is
@@ -13,6 +13,7 @@
 #define ESPALIER_VALUE_H_
 
 #include <complex>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -37,6 +38,7 @@
 namespace espalier {
 
 struct StoredTensor;  // in format/stored_tensor.h
+class KeyIndex;       // in tree/key_index.h
 
 /// The source of a tensor's bytes when it is written: memory, a function that makes them, or a
 /// stream.
@@ -63,6 +65,8 @@ class TensorData {
   static TensorData borrowed(ByteSpan bytes);
   /// Bytes that `keeper` keeps alive, for example a mapped file or a framework's array.
   static TensorData kept(ByteSpan bytes, std::shared_ptr<const void> keeper);
+  /// The same for bytes that who loads them may write to: see writable_memory().
+  static TensorData kept_writable(MutableByteSpan bytes, std::shared_ptr<const void> keeper);
   /// Bytes that the tensor owns.
   static TensorData owned(std::vector<std::byte> bytes);
   /// Bytes made on demand, for a state larger than memory.
@@ -76,6 +80,8 @@ class TensorData {
   bool is_placeholder() const;
   /// The bytes, if they are in memory; valid while this object (or a copy) lives.
   std::optional<ByteSpan> memory() const;
+  /// The same if they may be written to, as those that CheckpointFile::load_writable() gives.
+  std::optional<MutableByteSpan> writable_memory() const;
   /// Fills `out` from byte `offset` on, from memory, the producer or the reader. kInvalidArgument
   /// if a stream is not at `offset`: streams are not thread-safe.
   [[nodiscard]] Result<void> read(std::uint64_t offset, MutableByteSpan out) const;
@@ -90,6 +96,7 @@ class TensorData {
   struct Memory {
     ByteSpan bytes;
     std::shared_ptr<const void> keeper;
+    bool is_writable = false;  // the bytes were given as such
   };
   struct Stream {
     Reader reader;
@@ -117,6 +124,38 @@ struct Tensor {
   BlockType block() const { return {block_name, block_elements, block_bytes}; }
 };
 
+/// Elements for a tensor, and their dtype. borrow() and own() make one.
+struct TensorElements {
+  DType dtype = DType::kF32;
+  TensorData data;
+};
+
+/// Elements that stay where they are, in a vector, array or span. You keep them alive and unchanged
+/// for as long as the tensor is used: a tree of them must not outlive them.
+template <ElementRange Range>
+requires(std::is_lvalue_reference_v<Range> ||
+         std::ranges::enable_borrowed_range<Range>) TensorElements
+    borrow(Range&& elements ESPALIER_LIFETIMEBOUND) {
+  const std::span range(elements);
+  return {dtype_of<typename decltype(range)::element_type>,
+          TensorData::borrowed(std::as_bytes(range))};
+}
+
+/// Elements that the tensor owns: those of a temporary or moved container, which is moved, and a
+/// copy of any others.
+template <ElementRange Range>
+TensorElements own(Range&& elements) {
+  constexpr DType kDType = dtype_of<typename decltype(std::span(elements))::element_type>;
+  if constexpr (std::is_lvalue_reference_v<Range> || std::ranges::enable_borrowed_range<Range>) {
+    const auto bytes = std::as_bytes(std::span(elements));
+    return {kDType, TensorData::owned({bytes.begin(), bytes.end()})};
+  } else {
+    auto keeper = std::make_shared<Range>(std::forward<Range>(elements));
+    const auto bytes = std::as_bytes(std::span(*keeper));
+    return {kDType, TensorData::kept(bytes, std::move(keeper))};
+  }
+}
+
 /// One node of a state tree, with everything below it.
 class Value {
  public:
@@ -130,6 +169,21 @@ class Value {
   Value& operator=(const Value& other);
   Value& operator=(Value&& other) noexcept;
   ~Value();
+
+  // So that `Value::dict({{"step", 7}, {"name", "run"}})` is one. A u64 beyond int64 becomes a
+  // kBigInt. Text must be UTF-8, and a C string must not be null.
+  template <class T>
+  requires(DTypeOf<T>::value == DType::kBool) Value(T value) : Value(boolean(value)) {}
+  template <std::integral T>
+  requires(DTypeOf<T>::value != DType::kBool) Value(T value) : Value(integer_of(value)) {}
+  template <std::floating_point T>
+  requires(sizeof(T) <= sizeof(double)) Value(T value) : Value(real(static_cast<double>(value))) {}
+  template <std::same_as<std::complex<double>> T>
+  Value(T value) : Value(complex(value)) {}
+  Value(std::string text) : Value(string(std::move(text))) {}
+  Value(std::string_view text) : Value(string(std::string(text))) {}
+  Value(const char* text) : Value(string(text)) {}
+  Value(std::nullptr_t) noexcept {}
 
   static Value null() { return Value(); }
   static Value boolean(bool value);
@@ -154,25 +208,21 @@ class Value {
   /// The same: two nodes with the same pointer are tied, and are stored once.
   /// Null if there is none.
   static Value tensor(std::shared_ptr<const Tensor> tensor);
-  /// A tensor of the elements of a vector, array or span, with the DType of their C++ type.
-  /// Elements of an lvalue or of a span are borrowed: keep them alive and unchanged for as long as
-  /// the value is used. A temporary, or a moved vector, is moved into the tensor, which then owns
-  /// it. Saving checks that the shape has as many elements.
-  template <ElementRange Elements>
-  static Value tensor(Elements&& elements, std::vector<std::uint64_t> shape) {
-    Tensor tensor;
-    tensor.dtype = dtype_of<typename decltype(std::span(elements))::element_type>;
-    tensor.shape = std::move(shape);
-    if constexpr (std::is_lvalue_reference_v<Elements> ||
-                  std::ranges::enable_borrowed_range<Elements>) {
-      tensor.data = TensorData::borrowed(std::as_bytes(std::span(elements)));
-    } else {
-      auto keeper = std::make_shared<const Elements>(std::forward<Elements>(elements));
-      const auto bytes = std::as_bytes(std::span(*keeper));
-      tensor.data = TensorData::kept(bytes, std::move(keeper));
-    }
-    return Value::tensor(std::move(tensor));
+  /// A tensor of elements: `Value::tensor(borrow(weight), {2, 3})`, or `own(weight)`. Saving checks
+  /// that the shape has as many.
+  static Value tensor(TensorElements elements, std::vector<std::uint64_t> shape);
+  /// The same of a temporary vector or array, or a moved one, which the tensor then owns.
+  template <ElementRange Range>
+  requires(!std::is_lvalue_reference_v<Range> &&
+           !std::ranges::enable_borrowed_range<Range>) static Value
+      tensor(Range&& elements, std::vector<std::uint64_t> shape) {
+    return tensor(own(std::forward<Range>(elements)), std::move(shape));
   }
+  /// Of others, say which: borrow(elements) or own(elements).
+  template <ElementRange Range>
+  requires(std::is_lvalue_reference_v<Range> ||
+           std::ranges::enable_borrowed_range<Range>) static Value
+      tensor(Range&& borrow_or_own, std::vector<std::uint64_t> shape) = delete;
 
   /// This value with a label ("collections.OrderedDict", "torch.Size"), which tells a reader the
   /// original type.
@@ -205,9 +255,44 @@ class Value {
   std::span<Value> children();
   /// Keys of a dict's or record's children, in the same order; empty for other kinds.
   std::span<const Key> keys() const;
-  /// The child under `key` of a dict or record, or null. Linear.
+  /// The child under `key` of a dict or record, or null. Takes constant time once a call that may
+  /// change the value (this without const, at(), set()) has looked for a key; linear before.
   const Value* find(const Key& key) const;
   Value* find(const Key& key);
+
+  /// A child of a container, and its key, or its position in a list, tuple or set.
+  template <class AnyValue>
+  struct Child {
+    KeyView key;
+    AnyValue& value;
+  };
+  template <class AnyValue>
+  class ChildIterator {
+   public:
+    using difference_type = std::ptrdiff_t;
+    using value_type = Child<AnyValue>;
+    ChildIterator() = default;
+    ChildIterator(const Key* keys, AnyValue* values, std::size_t i)
+        : keys_(keys), values_(values), i_(i) {}
+    Child<AnyValue> operator*() const {
+      return {keys_ == nullptr ? KeyView::of(static_cast<std::int64_t>(i_)) : keys_[i_].view(),
+              values_[i_]};
+    }
+    ChildIterator& operator++() { return ++i_, *this; }
+    ChildIterator operator++(int) { return {keys_, values_, i_++}; }
+    bool operator==(const ChildIterator& other) const { return i_ == other.i_; }
+
+   private:
+    const Key* keys_ = nullptr;
+    AnyValue* values_ = nullptr;
+    std::size_t i_ = 0;
+  };
+  /// The children with their keys, in order: `for (auto [key, child] : value)`. None for other
+  /// kinds. Valid until the value changes.
+  ChildIterator<const Value> begin() const { return child_at(*this, 0); }
+  ChildIterator<const Value> end() const { return child_at(*this, children().size()); }
+  ChildIterator<Value> begin() { return child_at(*this, 0); }
+  ChildIterator<Value> end() { return child_at(*this, children().size()); }
 
   /// Appends a child to a dict or record. Saving checks for duplicate keys. Other kinds get a
   /// defect().
@@ -218,9 +303,10 @@ class Value {
   // Editing by key path, for example "optimizer/0/step" or KeyPath{"optimizer", 0, "step"}. An
   // integer of a path is a position in a list, tuple or set. In a dict or record it is the int key,
   // or, if there is none, the string key with these digits. A missing name with dots means the
-  // names between them, if they lead to a value: see follow(). Each step takes linear time. Errors
-  // name the path: kInvalidKeyPath for text that is no key path, kNotFound, kWrongKind. After an
-  // error the value is unchanged.
+  // names between them, if they lead to a value: see follow(). Each step takes constant time on
+  // average, but linear time of a const value whose keys were never looked for. Errors name the
+  // path: kInvalidKeyPath for text that is no key path, kNotFound, kWrongKind. After an error the
+  // value is unchanged.
 
   /// The value at a path; the value itself for the root. Valid until a value above it changes.
   [[nodiscard]] Result<const Value*> at(const KeyPath& path) const;
@@ -274,12 +360,31 @@ class Value {
   struct Children {
     std::vector<Key> keys;  // empty for list, tuple and set
     std::vector<Value> values;
+    std::shared_ptr<KeyIndex> index;  // of keys, once they are looked for; never that of a copy
   };
   using Payload =
       std::variant<std::monostate, bool, std::int64_t, double, std::complex<double>, BigInt,
                    std::string, std::vector<std::byte>, Children, std::shared_ptr<const Tensor>>;
 
   Value(Kind kind, Payload payload);
+  template <class T>
+  static Value integer_of(T value) {
+    if constexpr (sizeof(T) == sizeof(std::uint64_t) && std::is_unsigned_v<T>) {
+      return integer(BigInt::from_uint64(value));
+    } else {
+      return integer(static_cast<std::int64_t>(value));
+    }
+  }
+  template <class AnyValue>
+  static ChildIterator<AnyValue> child_at(AnyValue& value, std::size_t i) {
+    return {value.keys().data(), value.children().data(), i};
+  }
+  // The position of the child under exactly this key.
+  std::optional<std::size_t> position_of(KeyView key) const;
+  std::optional<std::size_t> position_of(KeyView key);
+  std::optional<std::size_t> position_of(KeyView key, KeyIndex* index) const;
+  template <class AnyValue>
+  friend struct ValueWay;
   static Value keyed(Kind kind, std::vector<Item> items);
   static Value sequence(Kind kind, std::vector<Value> elements);
   Value without_children() const;

@@ -1,13 +1,17 @@
 // Walks over a tree, whole or as far as patterns select it.
 //
-//   for (Walker walk(checkpoint.state()); walk.next();) {
-//     if (const auto tensor = walk.node().tensor()) use(walk.path(), tensor->shape());
+//   for (auto [path, node] : Walk(file->state())) {
+//     if (const auto tensor = node.tensor()) use(path, tensor->shape());
 //   }
+//
+// A Walker does the same with patterns, can leave out what is below a node, and is faster without
+// paths.
 #ifndef ESPALIER_WALKER_H_
 #define ESPALIER_WALKER_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -71,6 +75,43 @@ class Walker {
   bool descend_ = false;
   bool settled_ = false;  // whether the patterns select all below the current node
   bool prints_ = false;   // whether path_ is kept, which costs more than the walk
+};
+
+/// A node of a walk and its printed key path, which is valid until the next one.
+struct WalkStep {
+  std::string_view path;
+  NodeRef node;
+};
+
+/// A node and all below it, parents before children, with their paths from there: a range that can
+/// be gone through once.
+class Walk {
+ public:
+  class Iterator {
+   public:
+    using difference_type = std::ptrdiff_t;
+    using value_type = WalkStep;
+
+    explicit Iterator(Walker& walker) : walker_(&walker), is_at_end_(!walker.next()) {}
+    WalkStep operator*() const { return {walker_->path(), walker_->node()}; }
+    Iterator& operator++() {
+      is_at_end_ = !walker_->next();
+      return *this;
+    }
+    void operator++(int) { ++*this; }
+    friend bool operator==(const Iterator& a, std::default_sentinel_t) { return a.is_at_end_; }
+
+   private:
+    Walker* walker_;
+    bool is_at_end_;
+  };
+
+  explicit Walk(NodeRef root) : walker_(root) {}
+  Iterator begin() { return Iterator(walker_); }
+  std::default_sentinel_t end() const { return {}; }
+
+ private:
+  Walker walker_;
 };
 
 }  // namespace espalier

@@ -12,6 +12,9 @@ static_assert(ESPALIER_NOT_FOUND == static_cast<int>(ErrorCode::kNotFound));
 static_assert(ESPALIER_WRONG_KIND == static_cast<int>(ErrorCode::kWrongKind));
 static_assert(ESPALIER_INVALID_ARGUMENT == static_cast<int>(ErrorCode::kInvalidArgument));
 static_assert(ESPALIER_OUT_OF_MEMORY == static_cast<int>(ErrorCode::kOutOfMemory));
+static_assert(ESPALIER_IO_ERROR == static_cast<int>(ErrorCode::kIoError));
+static_assert(ESPALIER_FILE_MISSING == static_cast<int>(ErrorCode::kFileMissing));
+static_assert(ESPALIER_CANCELLED == static_cast<int>(ErrorCode::kCancelled));
 
 espalier_status give(espalier_error** error, Error given) noexcept {
   const auto status = static_cast<espalier_status>(given.code);
@@ -93,3 +96,13 @@ uint64_t espalier_error_offset(const espalier_error* error) {
 }
 
 void espalier_error_free(espalier_error* error) { delete error; }
+
+espalier_cancel* espalier_new_cancel() { return new (std::nothrow) espalier_cancel; }
+
+// A lock-free atomic, which a signal's handler may write to.
+void espalier_cancel_set(espalier_cancel* cancel) {
+  static_assert(std::atomic<bool>::is_always_lock_free);
+  if (cancel != nullptr) cancel->is_set = true;
+}
+
+void espalier_cancel_free(espalier_cancel* cancel) { delete cancel; }

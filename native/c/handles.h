@@ -3,6 +3,7 @@
 #define ESPALIER_C_HANDLES_H_
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstring>
 #include <string>
@@ -12,9 +13,11 @@
 
 #include "espalier.h"
 
+#include "espalier/checkpoint_dir.h"
 #include "espalier/checkpoint_file.h"
 #include "espalier/error.h"
 #include "espalier/read/verify.h"
+#include "espalier/save_async.h"
 #include "espalier/value.h"
 
 struct espalier_error {
@@ -34,7 +37,7 @@ struct espalier_list {
 };
 
 struct espalier_view {
-  espalier::TensorView view;
+  espalier::Elements<std::byte> bytes;
 };
 
 struct espalier_report {
@@ -44,6 +47,18 @@ struct espalier_report {
 
 struct espalier_value {
   espalier::Value value;
+};
+
+struct espalier_cancel {
+  std::atomic<bool> is_set = false;
+};
+
+struct espalier_saving {
+  espalier::AsyncSave save;
+};
+
+struct espalier_dir {
+  espalier::CheckpointDir dir;
 };
 
 namespace espalier::c {
@@ -155,6 +170,21 @@ inline espalier_text text_of(ByteSpan bytes) {
 [[nodiscard]] Result<NodeRef> node_of(const espalier_file* file, espalier_node node);
 /// kWrongKind if the node is neither a tensor nor a placeholder.
 [[nodiscard]] Result<TensorRef> tensor_of(const espalier_file* file, espalier_node node);
+
+/// The flag of a handle; null for NULL.
+inline const std::atomic<bool>* flag_of(const espalier_cancel* cancel) {
+  return cancel == nullptr ? nullptr : &cancel->is_set;
+}
+
+/// The options of a call; the defaults for NULL.
+[[nodiscard]] Result<OpenFileOptions> options_of(const espalier_open_options* given);
+[[nodiscard]] Result<ReadOptions> options_of(const espalier_read_options* given);
+[[nodiscard]] Result<SaveOptions> options_of(const espalier_save_options* given);
+
+/// Handles, of a report and of a save in the background.
+espalier_report* report_of(VerifyReport report);
+espalier_saving* saving_of(AsyncSave save);
+Snapshot snapshot_of(int borrows);
 
 /// A progress function, or an empty one for NULL.
 Progress progress_of(espalier_progress progress, void* context);

@@ -57,6 +57,22 @@ std::optional<DType> dtype_of_number(espalier_dtype dtype) {
 }
 
 }  // namespace
+
+Result<ReadOptions> options_of(const espalier_read_options* given) {
+  const auto taken = take(given);
+  if (!taken) return propagate(taken);
+  ReadOptions options;
+  options.check = taken->unchecked != 0 ? Check::kNothing : Check::kHashes;
+  options.progress = progress_of(taken->progress, taken->progress_context);
+  options.cancel = flag_of(taken->cancel);
+  return options;
+}
+
+espalier_report* report_of(VerifyReport report) {
+  std::vector<espalier_error> errors(report.errors.begin(), report.errors.end());
+  return new espalier_report{std::move(report), std::move(errors)};
+}
+
 }  // namespace espalier::c
 
 using namespace espalier;
@@ -103,7 +119,16 @@ espalier_status espalier_read(const espalier_file* file, espalier_node node,
 
 espalier_status espalier_read_many(const espalier_file* file, const espalier_read_request* requests,
                                    size_t count, espalier_error** error) {
+  return espalier_read_many_with(file, requests, count, nullptr, error);
+}
+
+espalier_status espalier_read_many_with(const espalier_file* file,
+                                        const espalier_read_request* requests, size_t count,
+                                        const espalier_read_options* options,
+                                        espalier_error** error) {
   return guarded(error, Arguments().need(file).need({requests, count}), [&]() -> Result<void> {
+    const auto how = c::options_of(options);
+    if (!how) return propagate(how);
     std::vector<ReadRequest> all;
     for (const espalier_read_request& request : std::span(requests, count)) {
       auto ok = Arguments()
@@ -116,7 +141,7 @@ espalier_status espalier_read_many(const espalier_file* file, const espalier_rea
       all.push_back({*tensor, c::memory_of(request.out, request.out_bytes),
                      c::slices_of(request.slices, request.slice_count)});
     }
-    return file->file.read_into(all);
+    return file->file.read_into(all, *how);
   });
 }
 
@@ -128,28 +153,39 @@ espalier_status espalier_view_tensor(const espalier_file* file, espalier_node no
     auto view =
         file->file.view(*tensor, {.check = unchecked != 0 ? Check::kNothing : Check::kHashes});
     if (!view) return propagate(view);
-    *out = new espalier_view{std::move(*view)};
+    *out = new espalier_view{view->bytes()};
     return {};
   });
 }
 
 const void* espalier_view_data(const espalier_view* view) {
-  return view == nullptr ? nullptr : view->view.bytes.data();
+  return view == nullptr ? nullptr : view->bytes.data();
 }
 
 size_t espalier_view_size(const espalier_view* view) {
-  return view == nullptr ? 0 : view->view.bytes.size();
+  return view == nullptr ? 0 : view->bytes.size();
 }
 
 void espalier_view_free(espalier_view* view) { delete view; }
 
 espalier_status espalier_verify(const espalier_file* file, espalier_progress progress,
                                 void* context, espalier_report** out, espalier_error** error) {
+  espalier_read_options options = {};
+  options.size = sizeof options;
+  options.progress = progress;
+  options.progress_context = context;
+  return espalier_verify_with(file, &options, out, error);
+}
+
+espalier_status espalier_verify_with(const espalier_file* file,
+                                     const espalier_read_options* options, espalier_report** out,
+                                     espalier_error** error) {
   return guarded(error, Arguments().need(file).result(out), [&]() -> Result<void> {
-    auto report = file->file.verify({.progress = c::progress_of(progress, context)});
+    const auto how = c::options_of(options);
+    if (!how) return propagate(how);
+    auto report = file->file.verify(*how);
     if (!report) return propagate(report);
-    std::vector<espalier_error> errors(report->errors.begin(), report->errors.end());
-    *out = new espalier_report{std::move(*report), std::move(errors)};
+    *out = c::report_of(std::move(*report));
     return {};
   });
 }

@@ -1,4 +1,4 @@
-// Opening files, and looking around in their trees.
+// Looking around in trees.
 #include <limits>
 
 #include "handles.h"
@@ -57,24 +57,6 @@ espalier_node_info info_of(const NodeRef& node) {
 using namespace espalier;
 using espalier::c::Arguments;
 using espalier::c::guarded;
-
-espalier_status espalier_open(const char* path, const espalier_open_options* options,
-                              espalier_file** out, espalier_error** error) {
-  return guarded(error, Arguments().need(path).result(out), [&]() -> Result<void> {
-    const auto how = c::take(options);
-    if (!how) return propagate(how);
-    auto file =
-        CheckpointFile::open(path, {.access = how->no_mmap != 0 ? Access::kRead : Access::kMapped,
-                                    .limits = {},
-                                    .threads = how->threads,
-                                    .nest = how->nest != 0});
-    if (!file) return propagate(file);
-    *out = new espalier_file{std::move(*file)};
-    return {};
-  });
-}
-
-void espalier_close(espalier_file* file) { delete file; }
 
 espalier_node espalier_state(const espalier_file* file) {
   return file == nullptr ? 0 : file->file.state().number();

@@ -216,3 +216,18 @@ espalier_status espalier_load(const espalier_file* file, espalier_node node, int
     return {};
   });
 }
+
+espalier_status espalier_load_with(const espalier_file* file, espalier_node node,
+                                   const espalier_read_options* options, espalier_value** out,
+                                   espalier_error** error) {
+  return guarded(error, Arguments().need(file).result(out), [&]() -> Result<void> {
+    const auto found = c::node_of(file, node);
+    if (!found) return propagate(found);
+    const auto how = c::options_of(options);
+    if (!how) return propagate(how);
+    auto value = file->file.load(*found, *how);
+    if (!value) return propagate(value);
+    *out = new espalier_value{std::move(*value)};
+    return {};
+  });
+}

@@ -120,30 +120,9 @@ void add_commands(CLI::App& app, Action& action) {
   app.set_help_flag("-h,--help", "Print this help");
   app.set_version_flag("-V,--version", "", "Print the versions of the program and its parts");
   app.require_subcommand(1);
-  add_ls(app, action);
-  add_tree(app, action);
-  add_show(app, action);
-  add_stats(app, action);
-  add_doctor(app, action);
-  add_verify(app, action);
-  add_diff(app, action);
-  add_extract(app, action);
-  add_convert(app, action);
-  add_delta(app, action);
-  add_flatten(app, action);
-  add_merge(app, action);
-  add_map(app, action);
-  add_index(app, action);
-  add_needs(app, action);
-  add_log(app, action);
-  add_apply(app, action);
-  add_fold(app, action);
-  add_rebase(app, action);
-  add_prune(app, action);
-  add_view(app, action);
-  add_help(app, action);
-  add_completion(app, action);
-  add_man(app, action);
+#define ESPALIER_ADD(name) add_##name(app, action);
+  ESPALIER_COMMANDS(ESPALIER_ADD)
+#undef ESPALIER_ADD
   set_examples(app, {"espalier ls run.espalier", "espalier help ls"});
   app.footer(app.get_footer() + "\n" + exit_code_notes());
 }

@@ -29,6 +29,7 @@
 #include "espalier/checkpoint_file.h"
 #include "espalier/codec/hash.h"
 #include "espalier/format/all_notes.h"
+#include "espalier/format/format_info.h"
 #include "espalier/read/plan.h"
 #include "espalier/walker.h"
 #include "files/delta/apply.h"
@@ -238,9 +239,9 @@ class File {
     std::vector<Slice> slices;
     for (const auto& [start, stop, step] : axes) slices.push_back({start, stop, step});
     const TensorView sliced = read_slice(tensor, slices);
+    const auto bytes = sliced.bytes();
     Arrays arrays(framework, std::nullopt, nullptr);
-    const nb::object array =
-        arrays.make(sliced.dtype, sliced.shape, {}, sliced.bytes, sliced.keeper);
+    const nb::object array = arrays.make(sliced.dtype, sliced.shape, {}, bytes, bytes.keeper());
     if (arrays.is_made_here(sliced.dtype, {})) return array;
     nb::object block = nb::none();
     if (sliced.dtype == DType::kOpaque) block = block_of(tensor);
@@ -256,7 +257,7 @@ class File {
     return to_hex(*digest);
   }
 
-  std::string_view format() const { return format_name(file_.checkpoint().catalog().format()); }
+  std::string_view format() const { return file_.checkpoint().catalog().format().name; }
 
   // (number of notes, [(kind, path, message)])
   nb::tuple notes() const {

@@ -168,8 +168,7 @@ class Mapped {
             if (!safetensors) {
               return espalier::save(std::filesystem::path(path), output.state, options);
             }
-            auto saved = save_safetensors(std::filesystem::path(path), output.state,
-                                          Unrepresentable::kError, options);
+            auto saved = save_safetensors(std::filesystem::path(path), output.state, options);
             if (!saved) return propagate(saved);
             return {};
           });

@@ -138,9 +138,10 @@ nb::tuple save_safetensors_file(const nb::bytes& name, nb::handle state, nb::han
   SaveOptions options =
       options_of(carried(encoded, metadata, policy), kNoCompression, sync, replace, threads);
   options.check_ending = check_ending;
+  options.unrepresentable = policy;
   Result<Losses> saved = Losses();
   save_interruptibly(progress, options, path, [&](const SaveOptions& told) -> Result<void> {
-    saved = save_safetensors(std::filesystem::path(path), encoded.value, policy, told);
+    saved = save_safetensors(std::filesystem::path(path), encoded.value, told);
     return {};
   });
   return losses_of(std::move(saved), path);
@@ -151,12 +152,13 @@ nb::bytes save_safetensors_bytes(nb::handle state, nb::handle metadata,
                                  bool copy_views) {
   const Unrepresentable policy = unrepresentable_of(unrepresentable);
   const Encoded encoded = encode(state, views_of(copy_views));
-  const SaveOptions options =
+  SaveOptions options =
       options_of(carried(encoded, metadata, policy), kNoCompression, true, true, threads);
+  options.unrepresentable = policy;
   BytesSink sink;
   Result<Losses> saved = Losses();
   save_interruptibly(nb::none(), options, "", [&](const SaveOptions& told) -> Result<void> {
-    saved = save_safetensors(sink, encoded.value, policy, told);
+    saved = save_safetensors(sink, encoded.value, told);
     return {};
   });
   losses_of(std::move(saved), "");

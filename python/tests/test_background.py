@@ -84,7 +84,7 @@ def interrupted(call, after):
 def test_ctrl_c_ends_the_copy(file, tmp_path, handled_interrupts):
     espalier.save(file, 1)
     before, threads = file.read_bytes(), len(os.listdir("/proc/self/task"))
-    state = {"a": np.ones(1 << 26)}
+    state = {"a": np.ones(1 << 25)}
     folder = espalier.Checkpointer(tmp_path / "run")
     begun = time.monotonic()
     espalier.save_bytes(state)
@@ -114,7 +114,7 @@ def test_a_forked_child_leaves_the_save_alone(file):
     program = """
 import espalier, numpy, os, sys, warnings
 warnings.simplefilter("ignore")
-save = espalier.save_async(sys.argv[1], numpy.random.default_rng(1).standard_normal(1 << 23), compression=9, threads=1)
+save = espalier.save_async(sys.argv[1], numpy.random.default_rng(1).standard_normal(1 << 20), compression=9, threads=1)
 child = os.fork()
 if child == 0:
     try:
@@ -126,7 +126,7 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 save.result()
 """
     done = run(program, file)
-    assert (done.returncode, done.stderr) == (0, "") and espalier.load(file).shape == (1 << 23,)
+    assert (done.returncode, done.stderr) == (0, "") and espalier.load(file).shape == (1 << 20,)
     assert os.listdir(file.parent) == [file.name]
 
 
@@ -197,7 +197,7 @@ def test_the_next_call_raises_the_error_of_a_save(tmp_path):
 
 
 def test_one_save_at_a_time(tmp_path):
-    noise = np.random.default_rng(1).standard_normal(1 << 23)
+    noise = np.random.default_rng(1).standard_normal(1 << 20)
     with espalier.Checkpointer(tmp_path, busy="skip", compression=9, threads=1) as ck:
         assert ck.save(1, noise) and not ck.save(2, noise)
     with espalier.Checkpointer(tmp_path, busy="raise", compression=9, threads=1) as ck:

@@ -68,19 +68,26 @@ class Programs(unittest.TestCase):
         self.folder.mkdir(parents=True)
         self.environment = {"LD_LIBRARY_PATH": str(LIBRARY.parent), "PATH": "/usr/bin:/bin"}
 
-    def compile_c(self, compiler, *options):
+    def compile_c(self, compiler, *options, source="tour.c"):
         program = self.folder / "tour"
-        run(*compiler, *options, "-Wall", "-Wextra", "-pedantic", "-Werror", "-I", HEADER.parent, HERE / "tour.c", "-o",
+        run(*compiler, *options, "-Wall", "-Wextra", "-pedantic", "-Werror", "-I", HEADER.parent, HERE / source, "-o",
             program, "-L", LIBRARY.parent, "-lespalier")
         return program
 
     def test_c(self):
-        program = self.compile_c(["cc"], "-std=c99")
-        self.assertEqual(run(program, self.folder, env=self.environment), "ok\n")
-        # Nothing leaks, and nothing is used after it is freed.
-        for file in self.folder.glob("*.*"):
-            file.unlink()
-        run("valgrind", "-q", "--leak-check=full", "--error-exitcode=9", program, self.folder, env=self.environment)
+        for source in ("tour.c", "places.c"):
+            with self.subTest(source):
+                program = self.compile_c(["cc"], "-std=c99", source=source)
+                self.assertEqual(run(program, self.new_folder("first"), env=self.environment), "ok\n")
+                # Nothing leaks, and nothing is used after it is freed.
+                run("valgrind", "-q", "--leak-check=full", "--error-exitcode=9", program, self.new_folder("second"),
+                    env=self.environment)
+
+    def new_folder(self, name):
+        folder = self.folder / name
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        return folder
 
     def test_cpp_takes_the_header(self):
         unit = self.folder / "unit.cpp"
@@ -227,6 +234,24 @@ class Null(unittest.TestCase):
             return self.handle("espalier_verify", file, None, None)
         if type_ in ("const espalier_error*", "espalier_error*"):
             return self.error()
+        if type_ == "espalier_cancel*":
+            return self.functions["espalier_new_cancel"]()
+        if type_ in ("const espalier_dir*", "espalier_dir*"):
+            return self.handle("espalier_dir_open", self.memory(str(WORK / "runs").encode()), None)
+        if type_ in ("const espalier_saving*", "espalier_saving*"):
+            path = self.memory(str(WORK / "made.espalier").encode())
+            return self.handle("espalier_save_async", path, self.functions["espalier_new_null"](), 0, None)
+        if type_ == "const espalier_source*":
+            # size, bytes, data; the rest is 0.
+            content = self.path.read_bytes()
+            return self.memory(struct.pack("<QQQ", 56, len(content), self.memory(content)) + bytes(32))
+        if type_ == "const espalier_sink*":
+            # size, reserve, write, commit, context
+            write = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t)(lambda *_: 0)
+            commit = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(lambda *_: 0)
+            self.kept += [write, commit]
+            places = [ctypes.cast(each, ctypes.c_void_p).value for each in (write, commit)]
+            return self.memory(struct.pack("<QQQQQ", 40, 0, *places, 0))
         if type_ == "espalier_node":
             tensors = ("espalier_get_tensor", "espalier_read", "espalier_view_tensor")
             return self.weight(file) if function in tensors else self.functions["espalier_state"](file)
@@ -241,12 +266,13 @@ class Null(unittest.TestCase):
             return self.memory(struct.pack("<IIqqq", 1, 1, 0, 1, 1))
         if type_ in ("espalier_node_info*", "espalier_key*", "espalier_tensor_info*"):
             return self.memory(struct.pack("<Q", 40) + bytes(32))
-        if type_.endswith("**") or type_ == "espalier_node*":
+        if type_.endswith("**") or type_ in ("espalier_node*", "uint64_t*", "size_t*"):
             return self.memory(bytes(8))
-        if type_ in ("const char*", "const void*", "void*"):
-            ending = {"espalier_save": "made.espalier", "espalier_save_safetensors": "made.safetensors"}.get(function)
+        if type_ in ("const char*", "const void*", "void*", "char*"):
+            ending = {"espalier_save": "made.espalier", "espalier_save_safetensors": "made.safetensors",
+                      "espalier_save_async": "made.espalier"}.get(function)
             path = WORK / ending if ending else self.path if function == "espalier_open" else "w"
-            return self.memory({"path": str(path).encode(), "pattern": b"**", "name": b"u8"}.get(name, bytes(8)))
+            return self.memory({"path": str(path).encode(), "folder": str(WORK / "runs").encode(), "pattern": b"**", "name": b"u8"}.get(name, bytes(8)))
         if type_ == "espalier_kind":
             return 9
         if type_ in ("size_t", "uint32_t", "uint64_t", "int64_t", "int", "double", "espalier_dtype"):

@@ -593,7 +593,7 @@ class BadInput(Cli):
         self.run_cli("diff", file, self.path("sample"), expect=code)
         self.run_cli("diff", self.path("sample"), file, expect=code)
         self.run_cli("convert", file, self.new("out.espalier"), expect=code)
-        self.run_cli("extract", file, self.new("out.espalier"), expect=code)
+        self.run_cli("extract", file, "-o", self.new("out.espalier"), expect=code)
 
     def sample(self):
         with open(self.path("sample"), "rb") as file:
@@ -703,8 +703,8 @@ class Usage(Cli):
                            ("stats", sample, "{a"): "invalid_pattern",
                            ("show", sample, "a//b"): "invalid_key_path",
                            ("diff", sample, sample, "nope/**"): "not_found",
-                           ("extract", sample, self.new("o.espalier"), "nope"): "not_found",
-                           ("extract", sample, self.new("o.espalier"), "--root", "nope"): "not_found",
+                           ("extract", sample, "-o", self.new("o.espalier"), "nope"): "not_found",
+                           ("extract", sample, "-o", self.new("o.espalier"), "--root", "nope"): "not_found",
                            ("convert", sample, self.new("out.zip")): "invalid_argument"}.items():
             self.run_cli(*args, expect=USAGE)
             self.assertIn("code " + code, self.stderr)
@@ -893,7 +893,7 @@ class Diff(Cli):
 
     def test_other_shapes(self):
         cut = self.new("cut.espalier")
-        self.run_cli("extract", self.path("sample"), cut, "model", "--slice", "0:2")
+        self.run_cli("extract", self.path("sample"), "-o", cut, "model", "--slice", "0:2")
         text = self.text("diff", self.path("sample"), cut, "model", expect=CHECK_FAILED)
         self.assertIn("~ model/embed: shape [4, 3] -> [2, 3]", text)
 
@@ -1016,7 +1016,7 @@ class Tolerance(Cli):
 class Extract(Cli):
     def extract(self, *args, **options):
         self.out = self.new("out.espalier")
-        self.text("extract", self.path("sample"), self.out, *args, **options)
+        self.text("extract", self.path("sample"), "-o", self.out, *args, **options)
 
     def nodes(self):
         return {n["path"]: n for n in self.json("ls", "--all", self.out)["nodes"]}
@@ -1069,22 +1069,22 @@ class Extract(Cli):
         self.assertIn("--force", self.stderr)
         self.assertEqual(os.stat(self.out).st_mtime_ns, before)
         self.extract("layers", "--force")
-        self.assertEqual(self.text("extract", self.out, self.out, "layers/0", "-f", "-q"), "")
+        self.assertEqual(self.text("extract", self.out, "-o", self.out, "layers/0", "-f", "-q"), "")
         self.assertEqual(self.json("ls", self.out)["nodes"][0]["path"], "layers/0/w")
 
     def test_damage_in_what_is_selected(self):
         file = self.damaged("bad", self.data_offset("layers/1/w"))
-        self.run_cli("extract", file, self.new("out.espalier"), "layers", expect=BAD_INPUT)
+        self.run_cli("extract", file, "-o", self.new("out.espalier"), "layers", expect=BAD_INPUT)
         self.assertIn("bad: ", self.stderr)
         self.assertEqual(os.listdir(self.folder), ["bad"])
-        self.run_cli("extract", file, self.new("out.espalier"), "model")
+        self.run_cli("extract", file, "-o", self.new("out.espalier"), "model")
 
     def test_writing_fails(self):
-        self.run_cli("extract", self.path("sample"), self.new("none/out.espalier"), "model", expect=IO)
+        self.run_cli("extract", self.path("sample"), "-o", self.new("none/out.espalier"), "model", expect=IO)
         # Files of this process must not grow beyond a few bytes: a full disk. The signal that comes
         # with it would end the program with its temporary file left behind.
         limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
-        self.run_cli("extract", self.path("sample"), self.new("out.espalier"), "model", expect=IO,
+        self.run_cli("extract", self.path("sample"), "-o", self.new("out.espalier"), "model", expect=IO,
                      preexec_fn=limit)
         self.assertEqual(os.listdir(self.folder), [])
 
@@ -1131,7 +1131,7 @@ class Convert(Cli):
             for target in (self.new("none/"), self.new("fifo"), self.new("link"), "/dev/null",
                            f"/proc/self/fd/{nameless.fileno()}"):
                 for command in ("convert", "extract"):
-                    self.run_cli(command, "--to", "espalier", self.path("sample"), target, "--force", expect=USAGE,
+                    self.run_cli(command, "--to", "espalier", self.path("sample"), "-o", target, "--force", expect=USAGE,
                                  pass_fds=[nameless.fileno()])
                     self.assertTrue(self.stderr.startswith(f"espalier: {target}: "), self.stderr)
         # Nothing is read before, and the message has no useless hint.
@@ -1142,8 +1142,8 @@ class Convert(Cli):
 class Patterns(Cli):
     def test_diff_below_containers_of_different_kinds(self):
         a, b = self.new("a.espalier"), self.new("b.espalier")
-        self.text("extract", self.path("sample"), a, "--root", "layers")
-        self.text("extract", self.path("sample"), b, "--root", "betas")
+        self.text("extract", self.path("sample"), "-o", a, "--root", "layers")
+        self.text("extract", self.path("sample"), "-o", b, "--root", "betas")
         self.assertIn("1 difference", self.text("diff", a, b, "0", expect=CHECK_FAILED))
 
     def test_empty_names(self):
@@ -1153,10 +1153,10 @@ class Patterns(Cli):
         self.assertEqual(self.text("stats", sample, ""), self.text("stats", sample))
         self.assertEqual(self.text("tree", sample, ""), self.text("tree", sample))
         self.assertTrue(self.text("show", sample, "").startswith("state: dict"))
-        self.text("extract", sample, self.new("all.espalier"), "", "--root", "")
+        self.text("extract", sample, "-o", self.new("all.espalier"), "", "--root", "")
         self.assertEqual(self.text("diff", sample, self.new("all.espalier"), ""), EQUAL_BY_HASHES)
         for args in (["ls", ""], ["ls", "", ""], ["verify", ""], ["diff", sample, ""], ["diff", "", sample],
-                     ["extract", sample, ""], ["extract", sample, "", ""], ["convert", sample, ""],
+                     ["extract", sample, "-o", ""], ["extract", sample, "-o", "", ""], ["convert", sample, ""],
                      ["convert", "", self.new("out.espalier")]):
             self.run_cli(*args, expect=USAGE)
             self.assertIn("name is empty", self.stderr)
@@ -1164,7 +1164,7 @@ class Patterns(Cli):
 
     def test_dash_is_no_file_name(self):
         sample = self.path("sample")
-        for args in (["extract", sample, "-"], ["extract", sample, "-", "model", "-f"],
+        for args in (["extract", sample, "-o", "-"], ["extract", sample, "model", "-f", "-o", "-"],
                      ["convert", sample, "-"], ["convert", sample, "-", "--to", "espalier"]):
             self.run_cli(*args, expect=USAGE, cwd=self.folder)
             self.assertIn("standard output is not supported", self.stderr)
@@ -1172,12 +1172,12 @@ class Patterns(Cli):
         self.run_cli("ls", "-", expect=USAGE, cwd=self.folder)
         self.assertIn("standard input is not supported", self.stderr)
         self.assertEqual(os.listdir(self.folder), [])
-        self.text("extract", sample, "./-", "--to", "espalier", cwd=self.folder)
+        self.text("extract", sample, "-o", "./-", "--to", "espalier", cwd=self.folder)
         self.assertEqual(self.text("ls", "./-", cwd=self.folder), self.text("ls", sample))
 
     def test_patterns_that_are_key_paths_say_what_is_there(self):
         sample, out = self.path("sample"), self.new("out.espalier")
-        for args in (["ls", sample], ["stats", sample], ["extract", sample, out], ["diff", sample, sample]):
+        for args in (["ls", sample], ["stats", sample], ["extract", sample, "-o", out], ["diff", sample, sample]):
             self.run_cli(*args, "model", "layers/~20", expect=USAGE)
             self.assertIn("did you mean 'layers/0', the int key?", self.stderr)
             self.assertIn("code not_found, in layers/~20)", self.stderr)
@@ -1186,7 +1186,7 @@ class Patterns(Cli):
             self.run_cli(*args, "layers/?/~20", expect=USAGE)
             self.assertIn("pattern 'layers/?/~20'", self.stderr)
         # It exists, but not below the new root.
-        self.run_cli("extract", sample, out, "--root", "layers", "model", expect=USAGE)
+        self.run_cli("extract", sample, "-o", out, "--root", "layers", "model", expect=USAGE)
         self.assertIn("pattern 'model'", self.stderr)
         # Nodes in only one of the two are compared too.
         self.text("diff", sample, self.path("extra"), "extra", expect=CHECK_FAILED)
@@ -1204,9 +1204,9 @@ class Patterns(Cli):
                 self.assertEqual(self.text(command, file, typed), self.text(command, file, path), typed)
             self.assertEqual(self.text("diff", file, file, typed), EQUAL_BY_HASHES)
             out, root = self.new("out.espalier"), self.new("root.espalier")
-            self.text("extract", file, out, typed, "--force")
+            self.text("extract", file, "-o", out, typed, "--force")
             self.assertIn(path, self.text("ls", out))
-            self.text("extract", file, root, "--root", typed.rstrip("/")[:-len("/weight")], "--force")
+            self.text("extract", file, "-o", root, "--root", typed.rstrip("/")[:-len("/weight")], "--force")
             self.assertIn("  weight\n", self.text("ls", root))
         self.assertEqual(self.text("ls", file, "/model/layers/{8,10}/weight/").count("weight"), 2)
         self.assertEqual(self.text("ls", file, "/"), self.text("ls", file))
@@ -1244,7 +1244,7 @@ class Patterns(Cli):
 
     def test_extract_writes_the_format_of_the_name(self):
         out = self.new("out.safetensors")
-        self.text("extract", self.path("sample"), out, "model", "--unrepresentable", "drop")
+        self.text("extract", self.path("sample"), "-o", out, "model", "--unrepresentable", "drop")
         self.assertIn("no hashes", self.text("verify", out))
 
     def test_foreign_files_are_named(self):
@@ -1319,7 +1319,7 @@ class Safetensors(Cli):
         self.assertIn("no hashes", self.text("verify", path))
         self.assertIn(name, self.text("diff", path, later, expect=CHECK_FAILED))
         out = self.new("cut.espalier")
-        self.text("extract", path, out, "model.*")
+        self.text("extract", path, "-o", out, "model.*")
         self.text("diff", path, out, "model.*")
 
     def test_reading_nested(self):
@@ -1332,7 +1332,7 @@ class Safetensors(Cli):
         there, out = self.new("there.espalier"), self.new("out.safetensors")
         self.text("convert", path, there, "--nest", "--force")
         self.text("diff", path, there, "--nest")
-        self.text("extract", path, out, layer, "--nest", "--force")
+        self.text("extract", path, "-o", out, layer, "--nest", "--force")
         self.assertIn("model.layers.1.bias", self.text("ls", out))
         # A file that stores dotted names nests too, and is not changed.
         flat = self.new("flat.espalier")
@@ -1349,12 +1349,12 @@ class Safetensors(Cli):
         self.assertNotIn("--no-metadata", self.stderr)
         text = self.text("convert", self.path("sample"), out, "--unrepresentable", "drop")
         self.assertIn("not kept", text)
-        text = self.text("extract", self.path("sample"), out, "optimizer", "--unrepresentable", "drop", "--force")
+        text = self.text("extract", self.path("sample"), "-o", out, "optimizer", "--unrepresentable", "drop", "--force")
         # Its tensors are there.
         self.assertIn("optimizer (int keys become text)", text)
 
     def test_metadata_alone_does_not_fit(self):
-        args = ("extract", self.path("sample"), self.new("out.safetensors"), "types/u8")
+        args = ("extract", self.path("sample"), "-o", self.new("out.safetensors"), "types/u8")
         self.run_cli(*args, expect=USAGE)
         self.assertIn("only metadata does not fit, so --no-metadata helps, too", self.stderr)
         self.assertNotIn("not kept", self.text(*args, "--no-metadata"))
@@ -1455,16 +1455,16 @@ class Compression(Cli):
 
     def test_level_0_compresses_nothing(self):
         for command in ("convert", "extract"):
-            self.text(command, self.DIGITS, self.new(command + "-0.espalier"), "--compress=0")
-            self.text(command, self.DIGITS, self.new(command + ".espalier"))
+            self.text(command, self.DIGITS, "-o", self.new(command + "-0.espalier"), "--compress=0")
+            self.text(command, self.DIGITS, "-o", self.new(command + ".espalier"))
             self.assert_same_file(self.new(command + "-0.espalier"), self.new(command + ".espalier"))
 
     def test_mistakes(self):
         for command in ("convert", "extract"):
             for level in ("", "10", "-1", "x", "1x"):
-                self.run_cli(command, self.DIGITS, self.new("out.espalier"), f"--compress={level}", expect=USAGE)
+                self.run_cli(command, self.DIGITS, "-o", self.new("out.espalier"), f"--compress={level}", expect=USAGE)
             for target in (["out.safetensors"], ["out", "--to=safetensors"]):
-                self.run_cli(command, self.DIGITS, self.new(target[0]), *target[1:], "--compress", expect=USAGE)
+                self.run_cli(command, self.DIGITS, "-o", self.new(target[0]), *target[1:], "--compress", expect=USAGE)
                 self.assertIn("safetensors files are never compressed", self.stderr)
                 self.assertIn("code invalid_argument", self.stderr)
         self.assertEqual(os.listdir(self.folder), [])
@@ -1531,7 +1531,7 @@ class Compression(Cli):
             for source in ("large", "large-1"):
                 for level in ([], ["--compress=1"]):
                     out = self.new(f"{source}{len(level)}.espalier")
-                    self.text("extract", self.path(source), out, *options, *level, "--force")
+                    self.text("extract", self.path(source), "-o", out, *options, *level, "--force")
                     self.text("verify", out)
                     outs.append(out)
             # The source's codecs do not affect the output.

@@ -23,7 +23,7 @@ ADVICE = re.compile(r"joblib\.load|load it with|torch\.load|pickle\.load|allow_p
 # How each command is run on a checkpoint, with the name of a file to write in place of OUT.
 COMMANDS = {
     "ls": ["FILE"], "tree": ["FILE"], "show": ["FILE", ""], "stats": ["FILE"], "verify": ["FILE"], "doctor": ["FILE"],
-    "convert": ["FILE", "OUT"], "extract": ["FILE", "OUT"], "merge": ["FILE", "PLAIN", "OUT"], "diff": ["FILE", "PLAIN"],
+    "convert": ["FILE", "OUT"], "extract": ["FILE", "-o", "OUT"], "merge": ["FILE", "PLAIN", "OUT"], "diff": ["FILE", "PLAIN"],
     "flatten": ["FILE", "OUT"], "delta": ["PLAIN", "FILE", "-o", "OUT"], "map": ["--map", "MAP", "FILE", "OUT"], "log": ["FILE"],
     "needs": ["FILE"], "apply": ["FILE", "PLAIN"], "fold": ["FILE", "OUT"], "rebase": ["FILE", "--onto", "PLAIN", "-o", "OUT"],
     "index": ["FILE", "OUT"], "view": ["FILE", "--no-browser"],

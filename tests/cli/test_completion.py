@@ -18,7 +18,9 @@ import unittest
 
 from test_cli import ESPALIER, MAKE_SAMPLE, OK, Cli
 
-COMMANDS = ("ls", "tree", "show", "stats", "doctor", "verify", "diff", "extract", "convert", "delta", "flatten", "merge", "map", "index", "needs", "log", "apply", "fold", "rebase", "prune", "view", "help", "completion")
+# Those of the table in docs/cli.md.
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/cli.md"
+COMMANDS = tuple(re.findall(r"(?m)^\| \[?`([\w-]+)`.*\|$", PAGE.read_text(encoding="utf-8").partition("## Common to all")[0]))
 
 
 def needs(program):

@@ -75,7 +75,7 @@ class Map(Writing):
         self.assertEqual(said["by"], "me")
         note = json.loads(said["espalier.map"])
         self.assertEqual((note["name"], note["reverse"], note["sizes"]), ("example", False, {"p": 2}))
-        self.run_map(self.new("out.espalier"), "--set", "p=2", "--reverse", out="back.espalier")
+        self.run_map(self.new("out.espalier"), "--set", "p=2", "--map-reverse", out="back.espalier")
         self.assertEqual(self.text("diff", self.input, self.new("back.espalier"), "--no-metadata"), "equal\n")
 
     def test_sizes_from_a_configuration(self):
@@ -90,7 +90,7 @@ class Map(Writing):
         self.assertEqual(self.text("diff", self.input, mapped, *sizes, "--no-metadata"), "equal\n")
         # From right to left, without being told.
         self.assertEqual(self.text("diff", mapped, self.input, *sizes, "--no-metadata"), "equal\n")
-        self.assertIn("; from right to left the map fits: --reverse", self.errors("map", mapped, self.new("no.espalier"), *sizes))
+        self.assertIn("; from right to left the map fits: --map-reverse", self.errors("map", mapped, self.new("no.espalier"), *sizes))
         # The note of a map is no difference, and neither are dots in place of nested dicts.
         self.assertEqual(self.text("diff", mapped, self.input, *sizes), "equal\n")
         self.text("convert", mapped, self.new("nested.espalier"), "--nest")
@@ -117,7 +117,7 @@ class Map(Writing):
         # From right to left, the last one comes first.
         maps = ("--map", self.map, "--map", wrap, "--set", "p=2")
         self.text("map", self.input, self.new("there.espalier"), *maps)
-        self.text("map", self.new("there.espalier"), self.new("back.espalier"), *maps, "--reverse")
+        self.text("map", self.new("there.espalier"), self.new("back.espalier"), *maps, "--map-reverse")
         self.assertEqual(self.text("diff", self.input, self.new("back.espalier"), "--no-metadata"), "equal\n")
         self.assertIn(f"--map {self.map}: ", self.errors("map", self.new("there.espalier"), self.new("no.espalier"), *maps))
 
@@ -165,7 +165,7 @@ class Map(Writing):
         content[at] ^= 1
         damaged = self.write("damaged.espalier", bytes(content))
         target = self.write("target.espalier", b"old")
-        self.assertIn("code chunk_corrupt", self.map_errors(damaged, "--set", "p=2", "--reverse", "--force",
+        self.assertIn("code chunk_corrupt", self.map_errors(damaged, "--set", "p=2", "--map-reverse", "--force",
                                                             out="target.espalier", expect=BAD_INPUT))
         self.assertEqual(self.read("target.espalier"), b"old")
 
@@ -193,7 +193,7 @@ class Map(Writing):
         self.text("map", "-o", self.new("whole.espalier"), "--map", shards, "--in", f"rank0={ranks[0]}", "--in", f"rank1={ranks[1]}")
         self.assertEqual(self.values("whole.espalier", "w"), [0, 1, 10, 11, 2, 3, 12, 13])
         os.mkdir(self.new("folder"))
-        self.text("map", self.new("whole.espalier"), "-o", self.new("folder"), "--map", shards, "--reverse", "--set", "r=2",
+        self.text("map", self.new("whole.espalier"), "-o", self.new("folder"), "--map", shards, "--map-reverse", "--set", "r=2",
                   "--to", "safetensors", "--no-metadata")
         for i in range(2):
             self.assertEqual(self.text("diff", ranks[i], self.new(f"folder/rank{i}.safetensors")), "equal\n")
@@ -217,7 +217,7 @@ class Map(Writing):
         self.assertEqual(self.values("ab.espalier", "model.ab"), [0, 2, 10, 12, 1, 3, 11, 13])
         self.assertEqual(self.values("ab.espalier", "opt.ab.exp_avg_sq"), [40, 42, 50, 52, 41, 43, 51, 53])
         self.assertEqual((self.values("ab.espalier", "opt.ab.step"), self.values("ab.espalier", "rng")), ([7], [9]))
-        self.text("map", self.new("ab.espalier"), self.new("again.espalier"), "--reverse", "--no-metadata", *options)
+        self.text("map", self.new("ab.espalier"), self.new("again.espalier"), "--map-reverse", "--no-metadata", *options)
         self.assertEqual(self.text("diff", state, self.new("again.espalier"), "--no-metadata"), "equal\n")
         differ = self.write("steps.safetensors", self.read("state.safetensors").replace(f32(7, 7), f32(7, 8)))
         self.assertIn("code map_data", self.errors("map", differ, self.new("no.espalier"), *options, expect=BAD_INPUT))

@@ -61,7 +61,7 @@ class Merge(Writing):
         parts = []
         for i, patterns in enumerate((["model", "optimizer", "layers/0"], ["layers/1", "betas"], ["**"])):
             parts.append(self.new(f"part{i}.espalier"))
-            self.text("extract", self.path("sample"), parts[-1], *patterns)
+            self.text("extract", self.path("sample"), "-o", parts[-1], *patterns)
         self.merge(*parts[:2])
         self.assertEqual(self.text("diff", self.path("sample"), self.new("out.espalier"), "layers", "model", "betas"),
                          EQUAL_BY_HASHES)
@@ -126,7 +126,7 @@ class Merge(Writing):
         self.assertEqual(self.values(), {"x/w": 2, "x/v": 1, "y": 3})
 
         numbers = self.make("numbers.safetensors", optimizer__0__exp_avg=1)
-        self.text("extract", self.path("sample"), a, "optimizer/0", "-f")
+        self.text("extract", self.path("sample"), "-o", a, "optimizer/0", "-f")
         why = ", whose path has int keys or positions; a file with exactly this path replaces it"
         self.assertEqual(self.merge(a, numbers, "-f").splitlines()[1:], [
             f"{numbers} added 1 value: optimizer.0.exp_avg (a tensor)",
@@ -174,7 +174,7 @@ class Merge(Writing):
         self.run_cli("merge", a, b, self.new("out"), "--to", "npy", expect=USAGE)
         self.run_cli("merge", a, b, a, expect=USAGE)
         self.assertIn("--force", self.stderr)
-        self.text("extract", self.path("sample"), self.new("list.espalier"), "--root", "layers")
+        self.text("extract", self.path("sample"), "-o", self.new("list.espalier"), "--root", "layers")
         self.merge(a, self.new("list.espalier"), expect=USAGE)
         self.assertIn("only dicts can be merged, and this is a list", self.stderr)
         self.text("merge", a, DIGITS, a, "--force")

@@ -106,7 +106,7 @@ class Reading(Urls):
             self.run_cli("convert", "-q", url(source), self.folder / out)
             self.run_cli("convert", "-q", self.samples / source, self.folder / ("local-" + out))
             self.assertEqual((self.folder / out).read_bytes(), (self.folder / ("local-" + out)).read_bytes())
-        self.run_cli("extract", "-q", url("large.espalier"), self.folder / "x.npy", "x")
+        self.run_cli("extract", "-q", url("large.espalier"), "x", "-o", self.folder / "x.npy")
         self.assertEqual((self.folder / "x.npy").stat().st_size, 128 + 4_000_000)
         self.run_cli("merge", "-q", url("sample.espalier"), url("many.espalier"), self.folder / "m.espalier")
         self.run_cli("verify", self.folder / "m.espalier")
@@ -117,7 +117,7 @@ class Reading(Urls):
 
     def test_urls_are_not_written_or_viewed(self):
         url, file = self.server.url("out.espalier"), self.samples / "sample.espalier"
-        for args in (("convert", file, url), ("extract", file, url, "model"), ("merge", file, file, url),
+        for args in (("convert", file, url), ("extract", file, "-o", url, "model"), ("merge", file, file, url),
                      ("convert", file, "-o", url)):
             self.run_cli(*args, expect=USAGE)
             self.assertIn("URLs are read, not written", self.stderr)
@@ -439,7 +439,7 @@ class Secrets(Urls):
             for args in (("ls", url), ("ls", url, url), ("verify", url, "--json"), ("stats", "--json", url),
                          ("tree", url, "--json"), ("show", url, "x", "--json"), ("show", url, "nope"),
                          ("diff", url, url, "--json"), ("view", url), ("diff", url, url, "x", "--slice", url),
-                         ("tree", url, "x", url), ("extract", url, self.folder / "o.espalier", "--json", "-f"),
+                         ("tree", url, "x", url), ("extract", url, "-o", self.folder / "o.espalier", "--json", "-f"),
                          ("convert", url, self.folder / "o.espalier", "--json", "-f"), ("convert", url, url),
                          ("convert", url, url, self.folder, "--to", "espalier"),
                          ("merge", url, self.samples / "large-changed.espalier", self.folder / "o.espalier", "-f"),
@@ -466,7 +466,7 @@ class Secrets(Urls):
                     self.assertNotRegex(done.stdout + done.stderr, b"hun|ter2")
             if "://" in url:
                 for args in (("ls", file, url), ("stats", file, url), ("diff", file, file, url),
-                             ("extract", file, self.folder / "o.espalier", url)):
+                             ("extract", file, "-o", self.folder / "o.espalier", url)):
                     done = subprocess.run([ESPALIER, *map(str, args)], capture_output=True, env=self.environment())
                     self.assertNotRegex(done.stdout + done.stderr, b"hun|ter2", args)
         self.fails("ftp://user:secret@host/x", "espalier: ftp://host/x: ", USAGE)

@@ -88,7 +88,7 @@ class NearMisses(Cli):
                             "types/f8_": "types/f8"}.items():
             for command in ("show", "tree", "ls", "stats"):
                 self.expect_error(command, sample, path, contains=f"did you mean '{meant}'?")
-            self.expect_error("extract", sample, self.new("out.espalier"), "--root", path,
+            self.expect_error("extract", sample, "-o", self.new("out.espalier"), "--root", path,
                               contains=f"did you mean '{meant}'?")
         self.expect_error("show", sample, "--metadata", "epcoh", contains="did you mean 'epoch'?")
         self.expect_error("show", sample, "layers/2/w", contains="its elements are 0 to 1", without="did you mean")
@@ -109,9 +109,9 @@ class NearMisses(Cli):
                             "params/Dense_0/kernle": "params~1Dense_0~1kernel"}.items():
             for command in ("show", "ls", "stats"):
                 self.expect_error(command, file, path, contains=f"did you mean '{meant}'?")
-            self.expect_error("extract", file, self.new("out.espalier"), path, contains=f"did you mean '{meant}'?")
+            self.expect_error("extract", file, "-o", self.new("out.espalier"), path, contains=f"did you mean '{meant}'?")
         # Below a container, and in several keys of one path.
-        self.run_cli("extract", self.named("m.enc/w", "m.a/b.c/d"), self.new("out.espalier"), "--nest")
+        self.run_cli("extract", self.named("m.enc/w", "m.a/b.c/d"), "-o", self.new("out.espalier"), "--nest")
         self.expect_error("show", self.new("out.espalier"), "m/enc/w", contains="did you mean 'm/enc~1w'?")
         self.expect_error("show", self.new("out.espalier"), "m/a/b/c/d", contains="did you mean 'm/a~1b/c~1d'?")
 
@@ -143,7 +143,7 @@ class NearMisses(Cli):
         sample = self.path("sample")
         for pattern in ("model/*", "**", "layers/[01]/w", "model/{head,embed}", "model/hea?"):
             for args in (["show", sample, pattern], ["tree", sample, pattern],
-                         ["extract", sample, self.new("out.espalier"), "--root", pattern]):
+                         ["extract", sample, "-o", self.new("out.espalier"), "--root", pattern]):
                 self.expect_error(*args, contains="this looks like a pattern, and one key path is needed: ls, ")
 
     def test_huge_containers(self):
@@ -180,7 +180,7 @@ class Help(Terminal):
 
     def test_synopses(self):
         for usage in ("merge [OPTIONS] A B... OUT", "convert [OPTIONS] IN... OUT", "verify [OPTIONS] FILE...",
-                      "ls [OPTIONS] FILE [PATTERN...]", "extract [OPTIONS] FILE OUT [PATTERN...]"):
+                      "ls [OPTIONS] FILE [PATTERN...]", "extract [OPTIONS] FILE [PATTERN...]"):
             self.assertIn(f"\nUsage: espalier {usage}\n", self.text(usage.split()[0], "--help"))
 
     def test_examples_are_commands(self):

@@ -51,18 +51,18 @@ class Formats(Writing):
     def test_endings(self):
         for ending, magic in ((".espalier", b"\x89ESPALIER"), (".safetensors", None), (".npy", b"\x93NUMPY"),
                               (".raw", None), (".bin", None), (".NPY", b"\x93NUMPY")):
-            for command in (["extract", self.path("sample"), self.new("w" + ending), "types/f32"],
+            for command in (["extract", self.path("sample"), "types/f32", "-o", self.new("w" + ending)],
                             ["convert", self.write("one.safetensors", safetensors([("t", "F32", [1], b"abcd")])),
                              self.new("c" + ending)]):
                 self.text(*command, "--unrepresentable=drop", "-f")
                 if magic:
-                    self.assertEqual(self.read(os.path.basename(command[2]))[:len(magic)][1:4], magic[1:4])
+                    self.assertEqual(self.read(os.path.basename(command[-1]))[:len(magic)][1:4], magic[1:4])
         self.assertEqual(self.read("w.raw"), self.read("w.bin"))
         self.assertEqual(len(self.read("w.raw")), 24)
         self.assertIn("no hashes", self.text("verify", self.new("w.safetensors")))
 
     def test_to_wins(self):
-        self.text("extract", self.path("sample"), self.new("w.npy"), "types/f32", "--to", "raw")
+        self.text("extract", self.path("sample"), "-o", self.new("w.npy"), "types/f32", "--to", "raw")
         self.assertEqual(len(self.read("w.npy")), 24)
         self.text("convert", self.path("sample"), self.new("w.safetensors"), "--to", "espalier")
         self.assertIn(": ok ", self.text("verify", self.new("w.safetensors")))
@@ -70,11 +70,11 @@ class Formats(Writing):
     def test_unknown_endings_are_refused(self):
         for command in ("extract", "convert"):
             for name in ("out", "out.ckpt", "out.npy.gz", ".npy"):
-                self.run_cli(command, self.path("sample"), self.new(name), expect=USAGE)
+                self.run_cli(command, self.path("sample"), "-o", self.new(name), expect=USAGE)
                 for known in (".espalier", ".safetensors", ".npy", ".raw", ".bin", "--to"):
                     self.assertIn(known, self.stderr)
                 self.assertIn("code invalid_argument", self.stderr)
-            self.run_cli(command, self.path("sample"), self.new("out.pt"), expect=USAGE)
+            self.run_cli(command, self.path("sample"), "-o", self.new("out.pt"), expect=USAGE)
             self.assertIn("a PyTorch file", self.stderr)
         self.assertEqual(self.files(), [])
 
@@ -86,6 +86,26 @@ class Formats(Writing):
             self.run_cli(command, self.path("sample"), expect=USAGE)
             self.assertRegex(self.stderr, "OUT is (required|missing)")
         self.assertEqual(self.files(), [])
+
+
+    def test_every_command_that_writes_takes_its_output_by_o(self):
+        writing = set()
+        for command in self.text("man", "--list").split():
+            usage = self.text("help", command)
+            if "Replace OUT if it exists" in " ".join(usage.split()):
+                writing.add(command)
+                self.assertIn("-o, --output OUT", usage)
+        self.assertEqual(writing, {"extract", "convert", "delta", "flatten", "merge", "map", "index", "fold", "rebase"})
+
+    def test_old_forms_work_and_say_so(self):
+        new, old, sample = self.new("new.espalier"), self.new("old.espalier"), self.path("sample")
+        self.text("extract", sample, "model/**", "args", "-o", new)
+        self.run_cli("extract", sample, old, "model/**", "args", expect=None)
+        self.assertEqual(self.code, OK)
+        self.assertRegex(self.stderr, r"\Aespalier: [^\n]+; write -o OUT\n\Z")
+        self.assertEqual(self.read("old.espalier"), self.read("new.espalier"))
+        self.run_cli("extract", sample, old, "model", "--quiet", "--force")
+        self.assertEqual(self.stderr, "")
 
 
 class Numpy(Writing):
@@ -109,27 +129,27 @@ class Numpy(Writing):
                 self.assertEqual(self.read("out.raw"), data)
 
     def test_large_tensors_are_copied_whole(self):
-        self.text("extract", self.path("large"), self.new("x.npy"), "x")
+        self.text("extract", self.path("large"), "-o", self.new("x.npy"), "x")
         x = numpy.arange(1_000_000, dtype="f4").reshape(1000, 1000)
         self.assertTrue((numpy.load(self.new("x.npy"), mmap_mode="r") == x).all())
-        self.text("extract", self.path("large"), self.new("part.npy"), "x", "--slice=-5:,::100")
+        self.text("extract", self.path("large"), "-o", self.new("part.npy"), "x", "--slice=-5:,::100")
         self.assertTrue((numpy.load(self.new("part.npy")) == x[-5:, ::100]).all())
 
     def test_report(self):
-        text = self.text("extract", self.path("sample"), self.new("w.npy"), "model/head")
+        text = self.text("extract", self.path("sample"), "-o", self.new("w.npy"), "model/head")
         self.assertEqual(text, f"{self.new('w.npy')}: 176 B written, f32 [4, 3]\n"
                                "not kept: model/head (axis names), (metadata) (2 values)\n")
-        result = self.json("extract", self.path("sample"), self.new("w.raw"), "model/head", "--no-metadata")
+        result = self.json("extract", self.path("sample"), "-o", self.new("w.raw"), "model/head", "--no-metadata")
         self.assertEqual(result, {"file": self.path("sample"), "written": self.new("w.raw"), "bytes": 48,
                                   "left_out": 1, "dtype": "f32", "shape": [4, 3]})
 
     def test_one_tensor_must_be_selected(self):
         def refused(message, *args):
-            self.run_cli("extract", self.path("sample"), self.new("w.npy"), *args, expect=USAGE)
+            self.run_cli("extract", self.path("sample"), "-o", self.new("w.npy"), *args, expect=USAGE)
             self.assertIn(message, self.stderr)
             self.assertIn("code unrepresentable", self.stderr)
 
-        refused("there are 2 (layers/0/w, layers/1/w); give the path of one, as in `espalier extract FILE OUT PATH`",
+        refused("there are 2 (layers/0/w, layers/1/w); give the path of one, as in `espalier extract FILE PATH -o OUT`",
                 "layers/*/w")
         refused("there are 22 (model/embed, layers/0/w, ", "**", "--unrepresentable=drop")
         refused("there is no tensor", "betas")
@@ -137,34 +157,34 @@ class Numpy(Writing):
         refused("cannot hold layers/1/n (an int64)", "layers/1")
         self.assertEqual(self.files(), [])
         # Tied nodes are one tensor, and neighbours in a list are not selected.
-        self.text("extract", self.path("sample"), self.new("w.npy"), "model")
-        self.text("extract", self.path("sample"), self.new("n.npy"), "layers/1/w")
-        text = self.text("extract", self.path("sample"), self.new("d.npy"), "layers/1", "--unrepresentable=drop")
+        self.text("extract", self.path("sample"), "-o", self.new("w.npy"), "model")
+        self.text("extract", self.path("sample"), "-o", self.new("n.npy"), "layers/1/w")
+        text = self.text("extract", self.path("sample"), "-o", self.new("d.npy"), "layers/1", "--unrepresentable=drop")
         self.assertIn("layers/1/n (an int64)", text)
         self.assertEqual(self.read("n.npy"), self.read("d.npy"))
 
     def test_dtypes_that_numpy_lacks(self):
         for path, hint in (("types/bf16", "--cast f32"), ("types/opaque", "--to raw"), ("types/f6", "--cast f32")):
-            self.run_cli("extract", self.path("sample"), self.new("w.npy"), path, expect=USAGE)
+            self.run_cli("extract", self.path("sample"), "-o", self.new("w.npy"), path, expect=USAGE)
             self.assertIn("NumPy has no dtype", self.stderr)
             self.assertIn(hint, self.stderr)
             self.assertIn("in " + path, self.stderr)
-            self.text("extract", self.path("sample"), self.new(path[6:] + ".raw"), path)
-        self.text("extract", self.path("sample"), self.new("w.npy"), "types/bf16", "--cast", "f32")
+            self.text("extract", self.path("sample"), "-o", self.new(path[6:] + ".raw"), path)
+        self.text("extract", self.path("sample"), "-o", self.new("w.npy"), "types/bf16", "--cast", "f32")
         self.assertEqual(numpy.load(self.new("w.npy")).dtype, numpy.float32)
 
     def test_options_that_do_not_apply(self):
         for option, message in (("--compress", "files are never compressed"),
                                 ("--unrepresentable=metadata", "have no metadata")):
             for name in ("w.npy", "w.raw"):
-                self.run_cli("extract", self.path("sample"), self.new(name), "types/f32", option, expect=USAGE)
+                self.run_cli("extract", self.path("sample"), "-o", self.new(name), "types/f32", option, expect=USAGE)
                 self.assertIn(message, self.stderr)
         self.assertEqual(self.files(), [])
 
     def test_damage_and_failed_writes_leave_nothing(self):
         file = self.damaged("bad.espalier", self.data_offset("x", "large") + 3_000_000, source="large")
         old = self.write("x.npy", b"old")
-        self.run_cli("extract", file, old, "x", "-f", expect=BAD_INPUT)
+        self.run_cli("extract", file, "-o", old, "x", "-f", expect=BAD_INPUT)
         self.assertIn("code chunk_corrupt", self.stderr)
         self.assertEqual(self.read("x.npy"), b"old")
         self.assertEqual(self.files(), ["bad.espalier", "x.npy"])
@@ -172,7 +192,7 @@ class Numpy(Writing):
 
 class Exclude(Writing):
     def extract(self, *args, expect=OK, out="out.espalier", **options):
-        return self.text("extract", self.path("sample"), self.new(out), *args, "--force", expect=expect, **options)
+        return self.text("extract", self.path("sample"), "-o", self.new(out), *args, "--force", expect=expect, **options)
 
     def paths(self, out="out.espalier"):
         return [node["path"] for node in self.json("ls", "--all", self.new(out))["nodes"]]
@@ -205,7 +225,7 @@ class Exclude(Writing):
         files = pathlib.Path(__file__).resolve().parent.parent / "foreign/torch/files"
 
         def attributes(*options):
-            self.run_cli("extract", files / "training.pt", self.new("out.espalier"), "--force", *options, expect=None)
+            self.run_cli("extract", files / "training.pt", "-o", self.new("out.espalier"), "--force", *options, expect=None)
             self.assertEqual(self.code, OK)
             # Its instances are of classes, which loading it with pickle would call.
             self.assertIn("Loading this with pickle would call argparse.Namespace", self.stderr)
@@ -239,7 +259,7 @@ class Exclude(Writing):
         weights = {"a": "1.safetensors", "b": "2.safetensors"}
         index = self.write("model.safetensors.index.json", json.dumps({"weight_map": weights}).encode())
         self.write("1.safetensors", safetensors([("a", "F32", [1], b"abcd")]))
-        self.run_cli("extract", index, self.new("a.npy"), "a", expect=None)
+        self.run_cli("extract", index, "-o", self.new("a.npy"), "a", expect=None)
         self.assertEqual((self.code, self.stderr.count("\n"), self.stderr.count(f"espalier: {index}: loss: ")), (OK, 2, 2))
         self.assertIn("only the names are known of the 1 tensor in 2.safetensors", self.stderr)
 
@@ -254,10 +274,10 @@ def to_bf16(values):
 
 class Casting(Writing):
     def cast(self, dtype, source, *args, **options):
-        return self.text("extract", source, self.new("out.safetensors"), "--cast", dtype, "--force", *args, **options)
+        return self.text("extract", source, "-o", self.new("out.safetensors"), "--cast", dtype, "--force", *args, **options)
 
     def codes(self, dtype):
-        self.text("extract", self.new("out.safetensors"), self.new("out.raw"), "t", "-f")
+        self.text("extract", self.new("out.safetensors"), "-o", self.new("out.raw"), "t", "-f")
         return numpy.frombuffer(self.read("out.raw"), dtype)
 
     def source(self, values, dtype):
@@ -297,7 +317,7 @@ class Casting(Writing):
 
     def test_small_floats(self):
         """Six-bit elements across chunks, with any part asked for."""
-        self.text("extract", self.path("large"), self.new("six.npy"), "six", "--cast", "f32")
+        self.text("extract", self.path("large"), "-o", self.new("six.npy"), "six", "--cast", "f32")
         values = self.json("show", self.path("large"), "six", "--slice", "1398090:1398110")["node"]["values"]
         self.assertEqual(numpy.load(self.new("six.npy"))[1398090:1398110].tolist(), values)
         stats = self.json("stats", self.path("large"), "six")["nodes"][0]["stats"]
@@ -305,7 +325,7 @@ class Casting(Writing):
 
     def test_says_what_it_leaves(self):
         out = self.new("out.espalier")
-        text = self.text("extract", self.path("sample"), out, "types/{f32,f64,i64,u8,bool,c64,opaque,bf16}", "model",
+        text = self.text("extract", self.path("sample"), "-o", out, "types/{f32,f64,i64,u8,bool,c64,opaque,bf16}", "model",
                          "--cast", "bf16")
         self.assertIn("not cast: 1 bool, 1 c64, 1 i64, 1 opaque, 1 u8\n", text)
         nodes = {node["path"]: node for node in self.json("ls", out)["nodes"]}
@@ -321,12 +341,12 @@ class Casting(Writing):
     def test_overflow_is_counted(self):
         values = numpy.array([65519.9, -65520, 7e4, numpy.inf, numpy.nan, 1], dtype="f4")
         self.assertIn("2 elements became infinite: beyond the range of f16\n", self.cast("f16", self.source(values, "F32")))
-        result = self.json("extract", self.source(values, "F32"), self.new("out.npy"), "--cast", "f16")
+        result = self.json("extract", self.source(values, "F32"), "-o", self.new("out.npy"), "--cast", "f16")
         self.assertEqual(result["cast"], {"dtype": "f16", "tensors": 1, "not_cast": {}, "became_infinite": 2})
         self.assertNotIn("infinite", self.cast("bf16", self.source(values, "F32")))
 
     def test_slices_are_cast(self):
-        self.text("extract", self.path("large"), self.new("x.npy"), "x", "--slice=3:5,::7", "--cast", "f16")
+        self.text("extract", self.path("large"), "-o", self.new("x.npy"), "x", "--slice=3:5,::7", "--cast", "f16")
         x = numpy.arange(1_000_000, dtype="f4").reshape(1000, 1000)[3:5, ::7]
         self.assertTrue((numpy.load(self.new("x.npy")) == x.astype("f2")).all())
 
@@ -345,7 +365,7 @@ class Casting(Writing):
         with open(source, "wb") as file:
             file.write(struct.pack("<Q", len(header)) + header)
             file.truncate(8 + len(header) + size)
-        code, memory = test_cli.measure(self.new("text"), "extract", source, self.new("out.espalier"), "--cast",
+        code, memory = test_cli.measure(self.new("text"), "extract", source, "-o", self.new("out.espalier"), "--cast",
                                         "bf16", "--no-mmap", "--threads=1")
         self.assertEqual(code, OK)
         self.assertLess(memory, (32 << 20) * (10 if test_cli.is_sanitized() else 1))
@@ -469,7 +489,7 @@ class KeptHeaders(Writing):
         content = self.file('{ "a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},'
                             '"b":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}', b"xy")
         self.there_and_back(content)
-        for args in (["extract", self.new("there.espalier"), self.new("part.espalier"), "a"],
+        for args in (["extract", self.new("there.espalier"), "-o", self.new("part.espalier"), "a"],
                      ["merge", self.new("there.espalier"), DIGITS, self.new("part.espalier")]):
             self.text(*args, "--force")
             self.assertNotIn("safetensors.header", self.text("tree", self.new("part.espalier")))
@@ -760,7 +780,7 @@ class Patches(Writing):
             "apply": [self.new("1.espalier"), needed],
             "convert": [one, needed, "--force"],
             "delta": [one, two, "-o", needed, "--force"],
-            "extract": [one, needed, "w", "--force"],
+            "extract": [one, "w", "-o", needed, "--force"],
             "flatten": [patched, needed, "--force"],
             "fold": [patched, needed, "--force"],
             "index": [one, needed, "--force"],

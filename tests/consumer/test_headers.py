@@ -12,21 +12,14 @@ import shutil
 import subprocess
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+from report import check, end_of_checks
+
 HOW, INCLUDE, SOURCE, COMPILER = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3]), sys.argv[4:]
 UMBRELLA = "espalier/espalier.h"
 MOST = 30
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
-
-failures = []
-passed = 0
-
-
-def check(condition, message):
-    global passed
-    if condition:
-        passed += 1
-    else:
-        failures.append(message)
 
 
 def compiled(compiler, text, *options):
@@ -73,10 +66,7 @@ def main():
     check(result.returncode == 0, f"the old names do not compile:\n{result.stderr[:800]}")
     for name, new in sorted(old.items()):
         check(f"{name} is {new} now" in result.stderr, f"{name} does not say its new name: {result.stderr[:200]}")
-    for failure in failures:
-        print(failure)
-    print(f"{passed} passed, {len(failures)} failed")
-    return 1 if failures else 0
+    return end_of_checks()
 
 
 if __name__ == "__main__":

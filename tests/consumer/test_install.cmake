@@ -39,6 +39,23 @@ foreach(form IN LISTS FORMS)
   endif()
 endforeach()
 
+# A project in C alone.
+run("${CMAKE_COMMAND}" -S "${SOURCE}/only_c" -B "${WORK}/only_c" "-DCMAKE_PREFIX_PATH=${prefix}"
+    "-DCMAKE_C_COMPILER=${C_COMPILER}" "-DCMAKE_C_FLAGS=${FLAGS}")
+run("${CMAKE_COMMAND}" --build "${WORK}/only_c")
+run("${WORK}/only_c/only_c" "${WORK}/state.espalier")
+
+# Before C++20, one line says so.
+execute_process(
+  COMMAND "${COMPILER}" -std=c++17 -fsyntax-only "-I${prefix}/include" -include espalier/espalier.h -x c++ /dev/null
+  RESULT_VARIABLE result
+  ERROR_VARIABLE said)
+string(REGEX MATCHALL "error:" errors "${said}")
+list(LENGTH errors count)
+if(result EQUAL 0 OR NOT count EQUAL 1 OR NOT said MATCHES "Espalier needs C\\+\\+20")
+  message(FATAL_ERROR "C++17: ${count} errors: ${said}")
+endif()
+
 # A component that there is not fails with a sentence.
 execute_process(
   COMMAND "${CMAKE_COMMAND}" -S "${SOURCE}" -B "${WORK}/unknown" "-DCMAKE_PREFIX_PATH=${prefix}" ${toolchain}

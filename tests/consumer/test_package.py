@@ -9,20 +9,14 @@ import shutil
 import subprocess
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+from report import check, end_of_checks
+
 CPACK = sys.argv[1]
 BUILD, SOURCE, WORK = (pathlib.Path(argument).resolve() for argument in sys.argv[2:5])
 CXX, CC = sys.argv[5:7]
 CONSUMER = SOURCE / "tests/consumer"
-failures = []
-passed = 0
-
-
-def check(condition, message):
-    global passed
-    if condition:
-        passed += 1
-    else:
-        failures.append(message)
 
 
 def run(*command, **options):
@@ -106,10 +100,7 @@ def main():
     run("tar", "-xf", only(made.glob("*.tar.gz")), "-C", WORK)
     program = only(WORK.glob("espalier-*/bin/espalier"))
     check(run(program, "--version").startswith("espalier "), "the program of the archive fails")
-    for failure in failures:
-        print(failure)
-    print(f"{passed} passed, {len(failures)} failed")
-    return 1 if failures else 0
+    return end_of_checks()
 
 
 if __name__ == "__main__":

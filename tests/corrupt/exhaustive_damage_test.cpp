@@ -49,20 +49,30 @@ struct Counts {
   std::size_t tried() const { return bits + cuts + appends + sectors; }
 };
 
+// What is wrong, and at which byte.
+struct Verdict {
+  ErrorCode code{};
+  std::uint64_t offset = Error::kNoOffset;
+
+  friend bool operator==(const Verdict&, const Verdict&) = default;
+};
+
+Verdict verdict_of(const Error& error) { return {error.code, error.offset}; }
+
 // The first thing that opening and verifying finds wrong.
-std::optional<ErrorCode> find_damage(ByteSpan file) {
+std::optional<Verdict> find_damage(ByteSpan file) {
   auto checkpoint = open_file(file);
-  if (!checkpoint) return checkpoint.error().code;
+  if (!checkpoint) return verdict_of(checkpoint.error());
   const VerifyPlan plan(*checkpoint, kRegionBytes);
   std::vector<Damage> damage;
   ChunkReader reader;
   for (std::size_t i = 0; i < plan.regions().size(); ++i) {
     const auto found = plan.check_region(i, bytes_at(file, plan.regions()[i].extent), reader);
-    if (!found) return found.error().code;
+    if (!found) return verdict_of(found.error());
     damage.insert(damage.end(), found->begin(), found->end());
   }
   const VerifyReport report = plan.report(std::move(damage));
-  if (!report.errors.empty()) return report.errors.front().code;
+  if (!report.errors.empty()) return verdict_of(report.errors.front());
   return std::nullopt;
 }
 
@@ -95,19 +105,20 @@ class Subject {
 
   // The expected verdict on a change of one byte. The chunks' records show what the byte belongs
   // to.
-  ErrorCode code_at(std::uint64_t position) const {
-    if (position < kMagic.size()) return ErrorCode::kNotACheckpoint;
+  Verdict verdict_at(std::uint64_t position) const {
+    if (position < kMagic.size()) return {ErrorCode::kNotACheckpoint, 0};
     const bool is_known = position == 10 && file_[10] <= std::byte{kVersionMinor};
-    if (position < 12 && !is_known) return ErrorCode::kUnsupportedVersion;
-    if (position < kHeaderBytes) return ErrorCode::kHeaderCorrupt;
-    if (position < data_begin_) return ErrorCode::kIndexCorrupt;
+    if (position < 12 && !is_known) return {ErrorCode::kUnsupportedVersion, 8};
+    if (position < kHeaderBytes) return {ErrorCode::kHeaderCorrupt, 120};
+    if (position < data_begin_) return {ErrorCode::kIndexCorrupt, kHeaderBytes};
     const auto chunks = opened_.catalog().tables().chunks;
     const auto after = std::upper_bound(
         chunks.begin(), chunks.end(), position,
         [](std::uint64_t at, const ChunkRecord& chunk) { return at < chunk.offset; });
     const bool in_chunk =
         after != chunks.begin() && position < std::prev(after)->offset + std::prev(after)->stored;
-    return in_chunk ? ErrorCode::kChunkCorrupt : ErrorCode::kPaddingCorrupt;
+    if (in_chunk) return {ErrorCode::kChunkCorrupt, std::prev(after)->offset};
+    return {ErrorCode::kPaddingCorrupt, position};
   }
 
   void flip_bits(std::size_t step, std::size_t stride) {
@@ -116,7 +127,7 @@ class Subject {
       for (unsigned bit = 0; bit < 8; ++bit) {
         if (at >= data_begin_ && stride > step && bit != at % 8) continue;
         file_[at] ^= std::byte{1} << bit;
-        const ErrorCode expected = code_at(at);
+        const Verdict expected = verdict_at(at);
         // Opening looks at no byte after the index. So for those the checkpoint that was opened
         // before is the one that opening again would give, and the other regions are as they were;
         // now and then it is done all the same.
@@ -129,7 +140,7 @@ class Subject {
     }
   }
 
-  std::optional<ErrorCode> find_in_region_of(std::uint64_t position) {
+  std::optional<Verdict> find_in_region_of(std::uint64_t position) {
     const auto regions = plan_.regions();
     const auto after = std::upper_bound(
         regions.begin(), regions.end(), position,
@@ -137,14 +148,14 @@ class Subject {
     const auto i = static_cast<std::size_t>(after - regions.begin()) - 1;
     const auto damage = plan_.check_region(i, bytes_at(file_, regions[i].extent), reader_);
     if (!damage || damage->size() != 1) return std::nullopt;
-    return code_of(damage->front().fault);
+    return Verdict{code_of(damage->front().fault), damage->front().offset};
   }
 
   void cut(std::size_t stride) {
     for (std::size_t length = 0; length < file_.size(); length += stride) {
       ++counts_.cuts;
-      expect(find_damage(ByteSpan(file_).first(length)) == ErrorCode::kTruncated, "cut to ",
-             length);
+      const auto found = find_damage(ByteSpan(file_).first(length));
+      expect(found && found->code == ErrorCode::kTruncated, "cut to ", length);
     }
   }
 
@@ -165,7 +176,8 @@ class Subject {
         std::vector<std::byte> longer = file_;
         longer.insert(longer.end(), tail.begin(), tail.end());
         ++counts_.appends;
-        expect(find_damage(longer) == ErrorCode::kTrailingBytes, "with more bytes: ", count);
+        const auto found = find_damage(longer);
+        expect(found && found->code == ErrorCode::kTrailingBytes, "with more bytes: ", count);
       }
     }
   }

@@ -9,6 +9,7 @@
 
 #include "espalier/foreign/any_opener.h"
 #include "espalier/foreign/safetensors/carried_tree.h"
+#include "espalier/foreign/safetensors/format.h"
 #include "espalier/foreign/zip/checksum_plan.h"
 #include "espalier/format/all_notes.h"
 #include "espalier/format/file_maker.h"
@@ -169,7 +170,7 @@ Verdict judge_contents(const Checkpoint& checkpoint, const Limits& limits,
   // Verifying must have found it.
   if (!state) return {"read alone", std::move(state.error())};
   if (!metadata) return {"read alone", std::move(metadata.error())};
-  if (checkpoint.catalog().format() == FileFormat::kSafetensors) {
+  if (checkpoint.catalog().format() == kSafetensorsFormat) {
     auto restored = restore_carried(*state, *metadata, limits);
     if (!restored) return {"restore", std::move(restored.error())};
   }

@@ -14,23 +14,17 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "reference"))
+sys.path[:0] = [str(HERE.parent / "reference"), str(HERE.parent / "support")]
 
 import espalier_reference as reference
+import report
 
 ESPALIER = os.environ.get("ESPALIER") or sys.exit("ESPALIER must name the command line")
 LINE = re.compile(r"\Aespalier: [\x20-\x7e\u0080-\uffff]+ \(code ([a-z_]+)(?:, in file [^,]+?)?(?:, at byte (\d+))?(?:, in (.+))?\)\n\Z")
 
-passed = 0
-failures = []
-
 
 def check(entry, condition, message):
-    global passed
-    if condition:
-        passed += 1
-    else:
-        failures.append(f"{entry['file']}: {message}")
+    report.check(condition, f"{entry['file']}: {message}")
 
 
 def run(*arguments):
@@ -99,10 +93,7 @@ def main():
                 check_notes(entry, source)
             if "reference" in entry:
                 check_reference(entry, source)
-    for failure in failures:
-        print(failure)
-    print(f"{passed} passed, {len(failures)} failed")
-    return 1 if failures or passed == 0 else 0
+    return report.end_of_checks()
 
 
 if __name__ == "__main__":

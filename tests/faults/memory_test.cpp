@@ -310,7 +310,7 @@ TEST_CASE("Memory runs out in reading a file") {
               const auto view = file->view(tensor);
               if (!view) return verdict_of(view);
               const auto slice = file->slice(tensor, slices);
-              if (slice) bytes = view->bytes.size() + slice->bytes.size();
+              if (slice) bytes = view->bytes().size() + slice->bytes().size();
               return verdict_of(slice);
             },
             [&](Verdict verdict) {

@@ -124,7 +124,7 @@ inline const Format kFormats[] = {
     {"safetensors",
      [](const std::filesystem::path& path, const Value& state,
         SaveOptions options) -> Result<void> {
-       auto saved = save_safetensors(path, state, Unrepresentable::kError, options);
+       auto saved = save_safetensors(path, state, options);
        if (!saved) return propagate(saved);
        return {};
      }},

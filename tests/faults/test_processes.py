@@ -22,6 +22,10 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+from report import check, end_of_checks
+
 ESPALIER = os.environ["ESPALIER"]
 DATA = pathlib.Path(__file__).resolve().parent.parent
 # The saved file, and the old file: `convert` reproduces its source's bytes.
@@ -42,20 +46,10 @@ IS_SANITIZED = bool(os.environ.get("ESPALIER_IS_SANITIZED"))
 ENVIRONMENT = {**os.environ, "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
 
 Call = collections.namedtuple("Call", "name number is_saving is_placing is_placed")
-passed = 0
-failures = []
 
 
 class Skip(Exception):
     pass
-
-
-def check(condition, what):
-    global passed
-    if condition:
-        passed += 1
-    else:
-        failures.append(what)
 
 
 def run(*command, **options):
@@ -396,7 +390,7 @@ def cut_files():
         with Place(False) as place, tempfile.NamedTemporaryFile("r") as log:
             source = place.folder / "source.espalier"
             shutil.copyfile(NEW, source)
-            target = () if command == "verify" else (place.target,)
+            target = () if command == "verify" else ("-o", place.target)
             tracer = start("strace", "-f", "-qq", "-o", log.name, "-e", f"trace={call}", "-e",
                            f"inject={call}:signal=SIGSTOP:when={number}", ESPALIER, command, source, *target, *options)
             shown = ""
@@ -620,10 +614,7 @@ def main():
     except Skip as reason:
         print(f"SKIPPED: {reason}")
         return SKIPPED
-    for failure in failures[:20]:
-        print(failure)
-    print(f"{passed} passed, {len(failures)} failed")
-    return 1 if failures or passed == 0 else 0
+    return end_of_checks()
 
 
 if __name__ == "__main__":

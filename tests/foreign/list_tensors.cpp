@@ -46,7 +46,8 @@ int list(const char* name) {
       if (!tensor->is_placeholder()) {
         const auto elements = file->slice(*tensor, {});
         if (!elements) return fail_with(elements.error());
-        line += ",\"crc32\":" + std::to_string(crc32_after(0, elements->bytes));
+        const auto bytes = elements->bytes();
+        line += ",\"crc32\":" + std::to_string(crc32_after(0, bytes));
       }
     }
     std::cout << line << "}\n";

@@ -10,6 +10,7 @@
 
 #include "espalier/base/json_text.h"
 #include "espalier/checkpoint_file.h"
+#include "espalier/format/format_info.h"
 #include "espalier/notes.h"
 
 namespace {
@@ -146,7 +147,8 @@ class Printer {
       ok_ = false;
       return;
     }
-    text_ += ",\"" + hex(view->bytes) + "\",";
+    const auto bytes = view->bytes();
+    text_ += ",\"" + hex(bytes) + "\",";
     text_ += std::to_string(tensor.number());
     text_ += ']';
   }
@@ -182,7 +184,7 @@ int main(int argc, char** argv) {
       notes += ']';
     }
     std::printf("{\"format\":\"%s\",\"state\":%s,\"metadata\":%s,\"notes\":[%s]}\n",
-                std::string(format_name(file->checkpoint().catalog().format())).c_str(),
+                std::string(file->checkpoint().catalog().format().name).c_str(),
                 state.text().c_str(), metadata.text().c_str(), notes.c_str());
   }
   return failed;

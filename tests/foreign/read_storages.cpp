@@ -20,6 +20,7 @@
 
 #include "espalier/checkpoint_file.h"
 #include "espalier/dtype.h"
+#include "espalier/foreign/safetensors/format.h"
 #include "espalier/format/access.h"
 #include "espalier/format/foreign_parts.h"
 #include "espalier/format/owned_tables.h"
@@ -95,7 +96,7 @@ class Machine : public OpeningMachine {
   std::span<const Extent> needs() const override { return {}; }
   Result<void> feed(const Extent&, ByteSpan) override { return {}; }
   Result<Checkpoint> finish() override {
-    auto catalog = Catalog::from_foreign({.format = FileFormat::kSafetensors,
+    auto catalog = Catalog::from_foreign({.format = &kSafetensorsFormat,
                                           .tables = tables_of(made_),
                                           .files = {{.length = options_.file_size}}},
                                          options_.limits);
@@ -172,16 +173,17 @@ int run(const char* path) {
       if (!same_file) return fail_case(number, same_file.error().describe());
       const auto ranges = read_in_ranges(*same_file, *same_file->state().tensor());
       if (!ranges) return fail_case(number, ranges.error().describe());
-      if (!std::ranges::equal(*ranges, whole->bytes)) {
+      if (!std::ranges::equal(*ranges, whole->bytes())) {
         return fail_case(number, "ranges of it are not the whole");
       }
     }
     const auto parts = read_in_parts(*file, tensor, made->slices);
     if (!parts) return fail_case(number, parts.error().describe());
-    if (!std::ranges::equal(*parts, result->bytes)) {
+    if (!std::ranges::equal(*parts, result->bytes())) {
       return fail_case(number, "its parts are not the slice");
     }
-    std::fwrite(result->bytes.data(), 1, result->bytes.size(), stdout);
+    const auto bytes = result->bytes();
+    std::fwrite(bytes.data(), 1, bytes.size(), stdout);
   }
   return std::fflush(stdout) == 0 ? 0 : 1;
 }

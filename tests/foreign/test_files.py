@@ -11,6 +11,10 @@ import pathlib
 import subprocess
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+from report import check, end_of_checks
+
 
 def normal(node, numbers):
     """The same for equal trees: sets sorted, tensors numbered as they come."""
@@ -71,16 +75,14 @@ def has_numbers(node):
 
 def main():
     print_tree, *folders = sys.argv[1:]
-    passed, failures = 0, []
     for folder in folders:
         cases = sorted(pathlib.Path(folder).glob("*.json"))
-        if not cases:
-            failures.append(f"{folder} has no cases")
+        check(cases, f"{folder} has no cases")
         for case in cases:
             [path] = [each for each in case.parent.glob(case.stem + ".*") if each != case]
             run = subprocess.run([print_tree, path], capture_output=True, text=True, timeout=60)
             if run.returncode != 0 or '"state"' not in run.stdout:
-                failures.append(f"{path}: {run.stderr}{run.stdout}")
+                check(False, f"{path}: {run.stderr}{run.stdout}")
                 continue
             wanted = json.loads(case.read_text())
             got = json.loads(run.stdout)["state"]
@@ -88,14 +90,9 @@ def main():
                 wanted, got = numberless(wanted), numberless(got)
             else:
                 wanted, got = normal(wanted, {}), normal(got, {})
-            if found := difference("", got, wanted):
-                failures.append(f"{path}: {found}")
-            else:
-                passed += 1
-    for failure in failures:
-        print(f"FAILED: {failure}")
-    print(f"{passed} passed, {len(failures)} failed")
-    return 1 if failures or passed == 0 else 0
+            found = difference("", got, wanted)
+            check(not found, f"{path}: {found}")
+    return end_of_checks()
 
 
 if __name__ == "__main__":

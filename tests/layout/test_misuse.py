@@ -8,6 +8,10 @@ import re
 import subprocess
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+from report import check, end_of_checks
+
 SOURCE, INCLUDE, WORK = (pathlib.Path(argument) for argument in sys.argv[1:4])
 COMPILER = sys.argv[4:]
 
@@ -22,13 +26,35 @@ CASES = [
     ("the tree of a temporary checkpoint",
      "const File f = open(); const Checkpoint checkpoint = f.checkpoint_copy(); use(checkpoint.state());",
      "const File f = open(); use(f.checkpoint_copy().state());", "deleted"),
-    ("the elements of a temporary view",
-     "const TensorView view = look(); use(view.as<float>());", "use(look().as<float>());", "deleted"),
+    ("the tree of a result that is a temporary",
+     "const auto file = try_open(); use(file->state());", "use(try_open()->state());", "deleted"),
+    ("the tree of a temporary result's file", "const File file = open(); use(file.state());", "use(try_open().value().state());", "deleted"),
+    ("a span of temporary elements",
+     "const auto e = look().as<float>(); const std::span<const float> s = *e; use(s);",
+     "const std::span<const float> s = *look().as<float>(); use(s);", "deleted"),
+    ("a result of a span of temporary elements",
+     "const Result<Elements<float>> e = look().as<float>(); use(e);",
+     "const Result<std::span<const float>> s = look().as<float>(); use(s);", "onver"),
+    ("a span of a temporary file's elements",
+     "const File f = open(); for (float x : *f.elements<float>(\"w\")) use(x);",
+     "const File f = open(); const std::span<const float> s = f.elements<float>(\"w\").value(); use(s);", "deleted"),
+    ("a span of a temporary view's bytes",
+     "const auto bytes = look().bytes(); const ByteSpan s = bytes; use(s);", "const ByteSpan s = look().bytes(); use(s);", "deleted"),
+    ("a pointer to temporary elements",
+     "const auto e = look().as<float>(); use(e->data());", "use((*look().as<float>()).data());", "deleted"),
+    ("a pointer to the elements of a temporary result",
+     "const auto e = look().as<float>(); use(e->begin());", "use(look().as<float>()->begin());", "deleted"),
+    ("elements that are borrowed without a word",
+     "std::vector<float> v; use(Value::tensor(borrow(v), {0}));", "std::vector<float> v; use(Value::tensor(v, {0}));", "deleted"),
+    ("a span of elements that is borrowed without a word",
+     "std::span<float> v; use(Value::tensor(own(v), {0}));", "std::span<float> v; use(Value::tensor(v, {0}));", "deleted"),
+    ("elements that go at once, borrowed", "use(own(std::vector<float>(1)));", "use(borrow(std::vector<float>(1)));", "constraint"),
+    ("text for a value by its first letter", "use(Value(\"a\"));", "use(Value('a'));", "Value"),
     ("reading into memory that goes at once",
      "std::vector<float> v; const File f = open(); use(f.load_into({{\"a\", v}}));",
      "const File f = open(); use(f.load_into({{\"a\", std::vector<float>(1)}}));", "outlive"),
     ("a dtype that no C++ type has",
-     "std::vector<int> v; use(Value::tensor(v, {0}));", "std::vector<void*> v; use(Value::tensor(v, {0}));", "constraint"),
+     "std::vector<int> v; use(borrow(v));", "std::vector<void*> v; use(borrow(v));", "constraint"),
     ("a save whose result is ignored",
      "use(save(\"x\", Value()));", "save(\"x\", Value());", "nodiscard"),
     ("a background save that is dropped",
@@ -45,13 +71,11 @@ struct File : CheckpointFile {{
   Checkpoint checkpoint_copy() const& {{ return checkpoint(); }}
 }};
 File open();
+Result<CheckpointFile> try_open();
 TensorView look();
 template <class T> void use(T&&) {{}}
 {}
 """
-
-failures = []
-passed = 0
 
 
 def compiled(statements):
@@ -72,24 +96,15 @@ def said_of(line, errors):
 
 
 def main():
-    global passed
     WORK.mkdir(exist_ok=True)
     status, _, errors = compiled([right for _, right, _, _ in CASES])
-    if status != 0:
-        failures.append(f"a right way does not compile:\n{errors[:2000]}")
+    check(status == 0, f"a right way does not compile:\n{errors[:2000]}")
     _, lines, errors = compiled([wrong for _, _, wrong, _ in CASES])
     for (about, _, wrong, said), line in zip(CASES, lines):
         found = said_of(line, errors)
-        if "error: " not in found:
-            failures.append(f"{about}: {wrong} compiles")
-        elif said not in found:
-            failures.append(f"{about}: refused for another reason:\n{found[:2000]}")
-        else:
-            passed += 1
-    for failure in failures:
-        print(failure)
-    print(f"{passed} passed, {len(failures)} failed")
-    return 1 if failures else 0
+        check("error: " in found, f"{about}: {wrong} compiles")
+        check("error: " not in found or said in found, f"{about}: refused for another reason:\n{found[:2000]}")
+    return end_of_checks()
 
 
 if __name__ == "__main__":

@@ -9,20 +9,17 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+import report
+
 HERE = pathlib.Path(__file__).resolve().parent
 MAPS = HERE.parent.parent / "maps"
 ESPALIER = os.environ.get("ESPALIER") or sys.exit("ESPALIER must name the command line")
 
-passed = 0
-failures = []
-
 
 def check(name, condition, message):
-    global passed
-    if condition:
-        passed += 1
-    else:
-        failures.append(f"{name}: {message}")
+    report.check(condition, f"{name}: {message}")
 
 
 def run(*arguments):
@@ -78,7 +75,7 @@ def check_case(folder):
         is_folder = any(each["label"] for each in case["left"])
         if is_folder:
             back.mkdir()
-        code, text = run("map", folder / case["right"], "-o", back, "--to", "safetensors", "--no-metadata", "--reverse",
+        code, text = run("map", folder / case["right"], "-o", back, "--to", "safetensors", "--no-metadata", "--map-reverse",
                          *options)
         check(name, code == 0, f"--reverse: {text.strip()}")
         for each in case["left"] if code == 0 else ():
@@ -93,7 +90,7 @@ def check_adapter():
     with tempfile.TemporaryDirectory() as work:
         work = pathlib.Path(work)
         options = [*options_of(case, work), "--no-metadata"]
-        for reverse, source, wanted in [([], "left", "right"), (["--reverse"], "right", "left")]:
+        for reverse, source, wanted in [([], "left", "right"), (["--map-reverse"], "right", "left")]:
             source, wanted = (folder / f"{each}.safetensors" for each in (source, wanted))
             made, same = work / "made.safetensors", work / "same.safetensors"
             for out, words in [(same, ["--map", "peft-torchtune"]), (made, ["--map", "llama-torchtune", "--lora", "peft <-> torchtune"])]:
@@ -114,10 +111,7 @@ def main():
     for name in sorted(cases & maps):
         check_case(HERE / "cases" / name)
     check_adapter()
-    for failure in failures:
-        print(failure)
-    print(f"{passed} passed, {len(failures)} failed")
-    return 1 if failures or passed == 0 else 0
+    return report.end_of_checks()
 
 
 if __name__ == "__main__":

@@ -22,9 +22,7 @@ Result<void> TensorView::check_elements(DType wanted, std::size_t) const {
 int main() {
   using namespace espalier;
   const std::vector<float> elements = {1, 2, 3, 4, 5, 6};
-  TensorView view;
-  view.shape = {2, 3};
-  view.bytes = std::as_bytes(std::span(elements));
+  TensorView view(DType::kF32, {2, 3}, std::as_bytes(std::span(elements)), nullptr);
   const auto matrix = as_mdspan<float, 2>(view);
   if (!matrix || matrix->extent(0) != 2 || matrix->extent(1) != 3) return 1;
   if ((*matrix)[1, 0] != 4 || matrix->data_handle() != elements.data()) return 2;

@@ -179,8 +179,8 @@ class Pair {
     if (!flat) return flat.error().describe();
     if (*flat != *plain) return "flattened, it has other bytes";
     const Catalog& catalog = opened->checkpoint().catalog();
-    if (catalog.tree_digest() !=
-        CheckpointFile::open(*plain)->checkpoint().catalog().tree_digest()) {
+    const auto whole = CheckpointFile::open(*plain);
+    if (!whole || catalog.tree_digest() != whole->checkpoint().catalog().tree_digest()) {
       return "it has another digest";
     }
     if (to == "same" && catalog.data_begin() != catalog.file_length()) return "it has blobs";

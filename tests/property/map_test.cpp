@@ -379,8 +379,7 @@ class Case {
       const auto view = file->slice(*node->tensor(), {});
       if (!view) return view.error().describe();
       if (view->shape != want.shape) return name + " has another shape";
-      if (!std::equal(view->bytes.begin(), view->bytes.end(), want.bytes.begin(),
-                      want.bytes.end())) {
+      if (!std::ranges::equal(view->bytes(), want.bytes)) {
         return name + " has other elements";
       }
     }
@@ -406,7 +405,9 @@ class Case {
     if (!back) return "back: " + back.error().describe();
     const auto again = save_mapped(*back, 1);
     if (!again) return "back: " + again.error().describe();
-    if (CheckpointFile::open(*again)->checkpoint().catalog().tree_digest() !=
+    const auto returned = CheckpointFile::open(*again);
+    if (!returned) return "back: " + returned.error().describe();
+    if (returned->checkpoint().catalog().tree_digest() !=
         file->checkpoint().catalog().tree_digest()) {
       return "there and back gives another digest";
     }

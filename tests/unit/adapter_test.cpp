@@ -88,8 +88,9 @@ Result<Made> try_map(const KeyMap& map, const NumbersByName& state, const LiftOp
     made.works.push_back(target.work);
     const auto view = file->slice(*file->state().find(KeyView::of(target.name))->tensor(), {});
     if (!view) return propagate(view);
-    Numbers numbers{view->shape, std::vector<double>(view->bytes.size() / sizeof(double))};
-    std::memcpy(numbers.values.data(), view->bytes.data(), view->bytes.size());
+    const auto bytes = view->bytes();
+    Numbers numbers{view->shape, std::vector<double>(bytes.size() / sizeof(double))};
+    std::memcpy(numbers.values.data(), bytes.data(), bytes.size());
     made.state[target.name] = std::move(numbers);
   }
   return made;

@@ -10,9 +10,11 @@
 
 #include "espalier/base/arena.h"
 #include "espalier/checkpoint.h"
+#include "espalier/foreign/safetensors/format.h"
 #include "espalier/format/file_set.h"
 #include "espalier/format/file_table.h"
 #include "espalier/format/foreign_parts.h"
+#include "espalier/format/format_info.h"
 #include "espalier/format/header.h"
 #include "espalier/format/index.h"
 #include "espalier/format/owned_tables.h"
@@ -54,8 +56,8 @@ TEST_CASE("A catalog of an Espalier file knows all but the tensors' bytes") {
   REQUIRE(file);
   const auto catalog = from_index(*file);
   REQUIRE(catalog);
-  CHECK((*catalog)->format() == FileFormat::kEspalier);
-  CHECK(format_name((*catalog)->format()) == "espalier");
+  CHECK((*catalog)->format() == kEspalierFormat);
+  CHECK((*catalog)->format().name == "espalier");
   CHECK((*catalog)->file_length() == file->size());
   CHECK((*catalog)->has_hashes());
   CHECK((*catalog)->tables().tensors.size() == 1);
@@ -85,12 +87,12 @@ OwnedTables foreign_tables(std::uint64_t offset) {
 }
 
 TEST_CASE("A catalog of a foreign file has no hashes, and is still read") {
-  const auto catalog = Catalog::from_foreign({.format = FileFormat::kSafetensors,
+  const auto catalog = Catalog::from_foreign({.format = &kSafetensorsFormat,
                                               .tables = foreign_tables(4),
                                               .files = {{.length = 8, .data_begin = 4}}},
                                              Limits());
   REQUIRE(catalog);
-  CHECK(format_name((*catalog)->format()) == "safetensors");
+  CHECK((*catalog)->format().name == "safetensors");
   CHECK_FALSE((*catalog)->has_hashes());
   CHECK_FALSE((*catalog)->tree_digest());
   const Checkpoint checkpoint(*catalog);
@@ -108,7 +110,7 @@ TEST_CASE("A catalog of a foreign file has no hashes, and is still read") {
 }
 
 TEST_CASE("Tables of foreign files are validated too") {
-  const auto beyond = Catalog::from_foreign({.format = FileFormat::kSafetensors,
+  const auto beyond = Catalog::from_foreign({.format = &kSafetensorsFormat,
                                              .tables = foreign_tables(5),
                                              .files = {{.length = 8, .data_begin = 4}}},
                                             Limits());

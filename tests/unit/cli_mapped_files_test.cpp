@@ -33,7 +33,7 @@ std::filesystem::path save_sample(const TemporaryFolder& folder) {
   const std::filesystem::path path = folder.path() / "run.espalier";
   const std::vector<float> elements(1 << 20);
   Value state = Value::dict();
-  state.add("w", Value::tensor(elements, {1 << 20}));
+  state.add("w", Value::tensor(borrow(elements), {1 << 20}));
   REQUIRE(save(path, state));
   return path;
 }

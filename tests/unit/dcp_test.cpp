@@ -19,6 +19,7 @@
 #include "espalier/checkpoint_file.h"
 #include "espalier/foreign/any_opener.h"
 #include "espalier/foreign/dcp/boxes.h"
+#include "espalier/foreign/dcp/format.h"
 #include "espalier/foreign/dcp/metadata.h"
 #include "espalier/format/file_set.h"
 #include "espalier/notes.h"
@@ -182,7 +183,9 @@ std::string letters(const CheckpointFile& file, std::string_view path) {
   REQUIRE(node);
   REQUIRE(node->tensor());
   const auto view = file.slice(*node->tensor(), {});
-  return view ? std::string(as_text(view->bytes)) : "error: " + view.error().message;
+  if (!view) return "error: " + view.error().message;
+  const auto bytes = view->bytes();
+  return std::string(as_text(bytes));
 }
 
 std::string notes(const CheckpointFile& file) {
@@ -231,7 +234,7 @@ TEST_CASE("Tensors lie where their items have them, or are put together from the
   CHECK(letters(*file, "zero-d") == "0");
   CHECK(letters(*file, "rows") == "abcdef");
   const Catalog& catalog = file->checkpoint().catalog();
-  CHECK(catalog.format() == FileFormat::kDcp);
+  CHECK(catalog.format() == kDcpFormat);
   // The files are sorted as people sort them, and the cut tensors come last.
   std::vector<std::string> names;
   for (const FileEntry& entry : catalog.files()) names.push_back(entry.name);

@@ -1,6 +1,7 @@
 // Errors as people read them.
 #include "espalier/error.h"
 
+#include <memory>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -21,6 +22,37 @@ TEST_CASE("An error is one line that no terminal obeys") {
 TEST_CASE("An error without a position is described by its message and code") {
   CHECK(Error{ErrorCode::kIoError, Error::kNoOffset, {}, "it broke"}.describe() ==
         "it broke (code io_error)");
+}
+
+TEST_CASE("A result that failed throws its whole text when its value is asked for") {
+  Result<int> failed = fail(ErrorCode::kNotFound, "no such key", 7, "a/b");
+  CHECK_THROWS_WITH_AS(failed.value(), "no such key (code not_found, at byte 7, in a/b)",
+                       FailedResult);
+  CHECK_THROWS_AS(std::move(failed).value(), FailedResult);
+  CHECK_THROWS_WITH(Result<void>(fail(ErrorCode::kIoError, "it broke")).value(),
+                    "it broke (code io_error)");
+  CHECK(Result<int>(7).value() == 7);
+  Result<void>().value();
+}
+
+TEST_CASE("A result is made of a value, and never of whether another one failed") {
+  static_assert(!std::is_constructible_v<Result<bool>, Result<std::string>&>);
+  static_assert(!std::is_constructible_v<Result<bool>, tl::unexpected<std::string>>);
+  const Result<bool> is_false = false;
+  Result<bool> copy = is_false;
+  const Result<bool> again(copy);
+  REQUIRE(again);
+  CHECK_FALSE(*again);
+  // Of a type that converts, whichever way it went.
+  const Result<std::string> text = Result<const char*>("a");
+  CHECK(*text == "a");
+  const Result<std::string> none = Result<const char*>(fail(ErrorCode::kIoError, "it broke"));
+  CHECK(none.error().code == ErrorCode::kIoError);
+  // Taken out of a temporary, not copied.
+  CHECK(**Result<std::unique_ptr<int>>(std::make_unique<int>(7)) == 7);
+  CHECK(*Result<std::unique_ptr<int>>(std::make_unique<int>(8)).value() == 8);
+  const Result<std::size_t> size = text.map([](const std::string& t) { return t.size(); });
+  CHECK(*size == 1);
 }
 
 // Names that a stranger chose: a window's title, colours, a forged line, bytes that are no text,

@@ -16,6 +16,7 @@
 #include <doctest/doctest.h>
 
 #include "espalier/checkpoint_file.h"
+#include "espalier/foreign/safetensors/format.h"
 #include "espalier/format/foreign_parts.h"
 #include "espalier/format/owned_tables.h"
 #include "espalier/read/opening_machine.h"
@@ -97,7 +98,7 @@ class TwoFileMachine : public OpeningMachine {
   std::span<const Extent> needs() const override { return {}; }
   Result<void> feed(const Extent&, ByteSpan) override { return {}; }
   Result<Checkpoint> finish() override {
-    auto catalog = Catalog::from_foreign({.format = FileFormat::kSafetensors,
+    auto catalog = Catalog::from_foreign({.format = &kSafetensorsFormat,
                                           .tables = std::move(tables_),
                                           .files = std::move(files_),
                                           .tree_digest = digest_},
@@ -176,8 +177,10 @@ TEST_CASE("A checkpoint in two files lists, reads, slices and verifies") {
         REQUIRE(view);
         const auto slice = file->slice(tensor(*file, path), slices);
         REQUIRE(slice);
-        const std::byte* row = view->bytes.data() + (1 * kRowElements + 3) * 4;
-        CHECK(std::equal(row, row + 24, slice->bytes.data()));
+        const auto bytes = view->bytes();
+        const auto sliced = slice->bytes();
+        const std::byte* row = bytes.data() + (1 * kRowElements + 3) * 4;
+        CHECK(std::equal(row, row + 24, sliced.data()));
         CHECK(slice->shape == std::vector<std::uint64_t>{100, 6});
       }
       const auto report = file->verify();

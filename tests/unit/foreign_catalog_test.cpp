@@ -13,6 +13,7 @@
 #include <doctest/doctest.h>
 
 #include "espalier/checkpoint_file.h"
+#include "espalier/foreign/safetensors/format.h"
 #include "espalier/format/foreign_parts.h"
 #include "espalier/notes.h"
 #include "espalier/read/opening_machine.h"
@@ -30,7 +31,7 @@ struct Foreign {
   ForeignParts parts;
 
   Foreign() {
-    parts.format = FileFormat::kSafetensors;
+    parts.format = &kSafetensorsFormat;
     parts.files = {{.length = 32}};
     OwnedTables& tables = parts.tables;
     tables.nodes = {{.kind = static_cast<std::uint8_t>(Kind::kTensor)},
@@ -234,7 +235,7 @@ TEST_CASE("A file is made once, when it is first read, within the limit") {
     for (int i = 0; i < 4; ++i) {
       threads.emplace_back([&] {
         const auto read = file->slice(tensor, {});
-        good += read && std::ranges::equal(read->bytes, expected) ? 1 : 0;
+        good += read && std::ranges::equal(read->bytes(), expected) ? 1 : 0;
       });
     }
     for (std::thread& thread : threads) thread.join();
@@ -243,7 +244,7 @@ TEST_CASE("A file is made once, when it is first read, within the limit") {
     const Slice tail[] = {{.start = -3}};
     const auto slice = file->slice(tensor, tail);
     REQUIRE(slice);
-    CHECK(std::ranges::equal(slice->bytes, std::span(expected).last(3)));
+    CHECK(std::ranges::equal(slice->bytes(), std::span(expected).last(3)));
     CHECK(file->load(file->state()));
     CHECK(maker->started == 1);
   }

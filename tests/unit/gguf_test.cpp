@@ -11,6 +11,7 @@
 #include <doctest/doctest.h>
 
 #include "espalier/foreign/any_opener.h"
+#include "espalier/foreign/gguf/format.h"
 #include "espalier/foreign/gguf/opener.h"
 #include "espalier/format/file_set.h"
 #include "espalier/notes.h"
@@ -74,7 +75,7 @@ TEST_CASE("gguf: names, shapes, types and bytes of tensors") {
     const std::string file = sample(version).bytes();
     const auto checkpoint = open(file);
     REQUIRE_MESSAGE(checkpoint, checkpoint.error().describe());
-    CHECK(checkpoint->catalog().format() == FileFormat::kGguf);
+    CHECK(checkpoint->catalog().format() == kGgufFormat);
     CHECK(checkpoint->catalog().notes().count() == 0);
     REQUIRE(checkpoint->tensor_count() == 3);
     const auto quantised = checkpoint->state().at("blk.0.w")->tensor();
@@ -477,7 +478,7 @@ TEST_CASE("gguf: a file of 14 GB begins with what could be the length of a JSON 
   REQUIRE(opener.feed({0, 0, first.size()}, as_bytes(first)));
   const auto checkpoint = opener.finish();
   REQUIRE_MESSAGE(checkpoint, checkpoint.error().describe());
-  CHECK(checkpoint->catalog().format() == FileFormat::kGguf);
+  CHECK(checkpoint->catalog().format() == kGgufFormat);
 }
 
 // File number `number` of a model in `count` files, each with one tensor; more key-value pairs may

@@ -22,8 +22,7 @@ constexpr auto kMax = std::numeric_limits<std::int64_t>::max();
 static_assert(std::is_convertible_v<int, Key> && std::is_convertible_v<unsigned, Key>);
 static_assert(std::is_convertible_v<const char*, Key> && std::is_convertible_v<std::string, Key>);
 static_assert(!std::is_constructible_v<Key, bool> && !std::is_constructible_v<Key, char>);
-static_assert(!std::is_constructible_v<Key, std::uint64_t> &&
-              !std::is_constructible_v<Key, double>);
+static_assert(std::is_convertible_v<std::size_t, Key> && !std::is_constructible_v<Key, double>);
 
 Key random_key(std::mt19937_64& random) {
   static const std::vector<std::string> hostile = {"",
@@ -106,6 +105,12 @@ TEST_CASE("keys: integers come first, strings are ordered by unsigned bytes") {
   CHECK(Key(KeyView::of(5)) == Key(5));
   CHECK(KeyView{true, 1, "left over"} == KeyView::of(1));
   CHECK(KeyView{false, 1, "a"} == KeyView::of("a"));
+}
+
+TEST_CASE("keys: an integer beyond 64 signed bits is the text of its digits, as in a path") {
+  CHECK(Key(std::uint64_t{7}) == Key(7));
+  CHECK(Key(~std::uint64_t{0}) == Key("18446744073709551615"));
+  CHECK(KeyPath({~std::uint64_t{0}}) == *KeyPath::parse("18446744073709551615"));
 }
 
 TEST_CASE("key paths: the texts in the manual") {

@@ -10,6 +10,7 @@
 
 #include "espalier/base/little_endian.h"
 #include "espalier/foreign/any_opener.h"
+#include "espalier/foreign/msgpack/format.h"
 #include "espalier/foreign/msgpack/opener.h"
 #include "espalier/foreign/safetensors/opener.h"
 #include "espalier/format/access.h"
@@ -349,7 +350,8 @@ TEST_CASE("No other format is taken for msgpack") {
   CHECK(looks(brace));
   AnyOpener opener({.file_size = brace.size()});
   REQUIRE(opener.feed({0, 0, brace.size()}, as_bytes(brace)));
-  CHECK(opener.finish()->catalog().format() == FileFormat::kMsgpack);
+  const auto opened = opener.finish();
+  CHECK(opened->catalog().format() == kMsgpackFormat);
   for (const std::string& other : {"\x80\x02}q\x00."s,
                                    "\x80\x04\x95"s,
                                    "\x80\xA1x\x01"s,

@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "espalier/foreign/any_opener.h"
+#include "espalier/foreign/numpy/format.h"
 #include "espalier/foreign/numpy/npy_tensor.h"
 #include "espalier/foreign/numpy/read_npy_header.h"
 #include "espalier/format/file_set.h"
@@ -194,7 +195,7 @@ TEST_CASE("An array of an archive that cannot be read leaves the others as they 
   CHECK(notes.listed()[2].message == "this array cannot be read: its .npy header is cut");
   CHECK(notes.listed()[3].message.starts_with("this array cannot be read: the entry 'bad.npy'"));
   for (const Note& note : notes.listed().subspan(1)) CHECK(note.kind == Note::Kind::kLoss);
-  CHECK(checkpoint->catalog().format() == FileFormat::kNpz);
+  CHECK(checkpoint->catalog().format() == kNpzFormat);
 }
 
 TEST_CASE("An array with more axes than Limits::rank is no reason to refuse the others") {

@@ -85,8 +85,11 @@ TEST_CASE("Tensors in memory are used in place, and keep it alive") {
     REQUIRE(found);
     view = std::move(*found);
   }
-  CHECK(view->bytes.data() >= bytes.data());
-  CHECK(view->bytes.data() + view->bytes.size() <= bytes.data() + bytes.size());
+  {
+    const auto seen = view->bytes();
+    CHECK(seen.data() >= bytes.data());
+    CHECK(seen.data() + seen.size() <= bytes.data() + bytes.size());
+  }
   CHECK_FALSE(memory.expired());
   view.reset();
   CHECK(memory.expired());

@@ -595,9 +595,12 @@ TEST_CASE("Numbers of protocol 0 are those that both of Python's readers take") 
     CAPTURE(line);
     CHECK(!open("\x80\x02" + line + "\n."));
   }
-  CHECK(open("\x80\x02I0\n.")->state().as_int64() == 0);
-  CHECK(open("\x80\x02I00\n.")->state().as_bool() == false);
-  CHECK(open("\x80\x02L-10L\n.")->state().as_int64() == -10);
+  const auto zero = open("\x80\x02I0\n.");
+  CHECK(zero->state().as_int64() == 0);
+  const auto is_false = open("\x80\x02I00\n.");
+  CHECK(is_false->state().as_bool() == false);
+  const auto negative = open("\x80\x02L-10L\n.");
+  CHECK(negative->state().as_int64() == -10);
 }
 
 TEST_CASE("Keys that are equal in Python are one, also beside keys that are no texts") {

@@ -5,6 +5,7 @@
 #include "safetensors_support.h"
 #include <doctest/doctest.h>
 
+#include "espalier/foreign/safetensors/format.h"
 #include "espalier/foreign/safetensors/opener.h"
 #include "espalier/read/opening_machine.h"
 
@@ -310,7 +311,7 @@ TEST_CASE("safetensors: a file's tensors and metadata") {
   for (const std::uint64_t piece : {1u, 7u, 1000u}) {
     const auto checkpoint = open_safetensors(file, {}, piece);
     REQUIRE_MESSAGE(checkpoint, checkpoint.error().describe());
-    CHECK(checkpoint->catalog().format() == FileFormat::kSafetensors);
+    CHECK(checkpoint->catalog().format() == kSafetensorsFormat);
     CHECK(!checkpoint->catalog().has_hashes());
     const NodeRef state = checkpoint->state();
     REQUIRE(state.kind() == Kind::kDict);
@@ -416,15 +417,18 @@ TEST_CASE("safetensors: files of the public package open") {
       CHECK(!open_safetensors(std::string_view(file).substr(0, size)));
     }
   }
-  CHECK(open_safetensors(safetensors_example("dtypes"))->tensor_count() == 20);
+  const auto dtypes = open_safetensors(safetensors_example("dtypes"));
+  CHECK(dtypes->tensor_count() == 20);
   const auto shapes = open_safetensors(safetensors_example("shapes"));
   CHECK(shapes->state().find(KeyView::of("scalar"))->tensor()->shape().empty());
   CHECK(shapes->state().find(KeyView::of("empty_in_the_middle"))->tensor()->elements() == 0);
   const auto names = open_safetensors(safetensors_example("names"));
   CHECK(names->state().find(KeyView::of("")));
   CHECK(names->state().find(KeyView::of(std::string_view("\0\x01\x1f\x7f", 4))));
-  CHECK(open_safetensors(safetensors_example("empty_metadata"))->metadata().label());
-  CHECK(!open_safetensors(safetensors_example("empty"))->metadata().label());
+  const auto empty_metadata = open_safetensors(safetensors_example("empty_metadata"));
+  CHECK(empty_metadata->metadata().label());
+  const auto empty = open_safetensors(safetensors_example("empty"));
+  CHECK(!empty->metadata().label());
 }
 
 TEST_CASE("safetensors: a header of more than one read") {

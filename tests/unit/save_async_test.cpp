@@ -76,14 +76,15 @@ TEST_CASE("A snapshot is of the moment of the call, and ties and labels stay") {
   for (const int level : {0, 1}) {
     std::vector<float> large(5'000'000, 1.0f);
     std::vector<float> small(3, 2.0f);
-    const Value tied = Value::tensor(large, {5, 1'000'000});
+    const Value tied = Value::tensor(borrow(large), {5, 1'000'000});
     Gate open_gate;
     open_gate.open();
     Gate gate;
     const auto state = [&](Gate& at) {
       Value made = gated(at, 1);
       made.add("a", tied);
-      made.add("b", Value::list({tied, Value::tensor(small, {3}).labelled("torch.nn.Parameter")}));
+      made.add("b", Value::list(
+                        {tied, Value::tensor(borrow(small), {3}).labelled("torch.nn.Parameter")}));
       made.add("hole", Value::tensor(Tensor{.shape = {2}}));
       made.add("empty", Value::tensor(Tensor{.shape = {0}, .data = TensorData::owned({})}));
       return made;

@@ -17,6 +17,7 @@
 #include "espalier/checkpoint_file.h"
 #include "espalier/dtype.h"
 #include "espalier/save.h"
+#include "espalier/tree/elements.h"
 
 namespace {
 
@@ -65,9 +66,9 @@ std::string save_example(const TemporaryFolder& folder, const SaveOptions& optio
   const std::array<Half, 3> half = {Half{1}, Half{2}, Half{3}};
   const std::array<bool, 2> flags = {true, false};
   const Value state = Value::dict({
-      {"model", Value::dict({{"weight", Value::tensor(weight, {600, 1000})},
-                             {"half", Value::tensor(half, {3})},
-                             {"flags", Value::tensor(flags, {2})},
+      {"model", Value::dict({{"weight", Value::tensor(borrow(weight), {600, 1000})},
+                             {"half", Value::tensor(borrow(half), {3})},
+                             {"flags", Value::tensor(borrow(flags), {2})},
                              {"owned", Value::tensor(count(4), {2, 2})}})},
       {"step", Value::integer(7)},
   });
@@ -121,6 +122,63 @@ TEST_CASE("typed: tensors come back with their types") {
   }
 }
 
+TEST_CASE("typed: elements outlive the view and the file that they come from") {
+  const TemporaryFolder folder;
+  SaveOptions compressed;
+  compressed.compression_level = 1;
+  const std::string path = save_example(folder, compressed);
+  std::optional<Elements<float>> elements;
+  float last = 0;
+  {
+    const auto file = CheckpointFile::open(path);
+    REQUIRE(file);
+    auto found = file->tensor("model/weight")->as<float>();
+    REQUIRE(found);
+    elements = *std::move(found);
+    // The range of the loop is a temporary.
+    for (const float x : *file->elements<float>("model/weight")) last = x;
+  }
+  CHECK(last == 599'999.f);
+  CHECK(elements->size() == 600'000);
+  CHECK(elements->back() == 599'999.f);
+  const std::span<const float> span = *elements;
+  CHECK(span[5] == 5.f);
+}
+
+TEST_CASE("typed: bits are read whatever they mean") {
+  const TemporaryFolder folder;
+  const CheckpointFile file = open_file(save_example(folder));
+  const auto half = file.tensor("model/half");
+  REQUIRE(half);
+  const auto bits = half->as_bits<std::uint16_t>();
+  REQUIRE(bits);
+  CHECK(std::vector<std::uint16_t>(bits->begin(), bits->end()) ==
+        std::vector<std::uint16_t>{1, 2, 3});
+  check_error(half->as_bits<std::uint32_t>(), ErrorCode::kWrongKind, "", "has 16 bits, not 32");
+  check_error(file.elements<double>("model/owned"), ErrorCode::kWrongKind, "model/owned",
+              "f32, not f64");
+}
+
+TEST_CASE("typed: a tree owns what it was given to own") {
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "owned.espalier").string();
+  const auto state_of = [] {
+    std::vector<float> copied = count(4);
+    std::array<float, 2> moved = {1, 2};
+    const std::span<const float> span = copied;
+    Value state = Value::dict({{"copied", Value::tensor(own(copied), {4})},
+                               {"span", Value::tensor(own(span), {2, 2})},
+                               {"moved", Value::tensor(std::move(moved), {2})}});
+    copied.assign(4, -1.f);
+    return state;
+  };
+  REQUIRE(save(path, state_of()));
+  const CheckpointFile file = open_file(path);
+  CHECK((*file.elements<float>("copied")).back() == 3.f);
+  CHECK((*file.elements<float>("span"))[1] == 1.f);
+  CHECK((*file.elements<float>("moved"))[1] == 2.f);
+}
+
 TEST_CASE("typed: what does not fit is refused before anything is read") {
   const TemporaryFolder folder;
   const CheckpointFile file = open_file(save_example(folder));
@@ -132,14 +190,63 @@ TEST_CASE("typed: what does not fit is refused before anything is read") {
   std::vector<double> doubles(4);
   check_error(refused({"model/owned", doubles}), ErrorCode::kInvalidArgument, "model/owned",
               "the tensor is f32 and the memory for it f64; give memory of a type with that dtype "
-              "(DTypeOf tells those of your own), or take the bytes with read_into()");
+              "(DTypeOf tells those of your own), let ReadOptions::convert convert numbers, or "
+              "take the bytes with read_into()");
   check_error(refused({"model/owned", floats}), ErrorCode::kInvalidArgument, "model/owned",
               "the tensor has 4 elements and the memory is for 3");
   check_error(refused({"model/none", floats}), ErrorCode::kNotFound, "model/none", "no such key");
   check_error(refused({"step", floats}), ErrorCode::kWrongKind, "step", "of kind int64");
+  check_error(file.tensor("model/wieght"), ErrorCode::kNotFound, "model/wieght",
+              "did you mean 'model/weight'?");
   check_error(file.tensor("model"), ErrorCode::kWrongKind, "model", "of kind dict");
   check_error(file.tensor("model//x"), ErrorCode::kInvalidKeyPath, "", "");
   CHECK(untouched == std::vector<float>(4, -1.f));
+}
+
+TEST_CASE("typed: memory of another type is filled by conversion, when asked for") {
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "convert.espalier").string();
+  std::vector<std::int32_t> large(2'000'000);
+  for (std::size_t i = 0; i < large.size(); ++i) large[i] = static_cast<std::int32_t>(i) - 7;
+  // 6 bits each, over several parts.
+  std::vector<std::byte> narrow(3 * 2'100'000);
+  for (std::size_t i = 0; i < narrow.size(); ++i) narrow[i] = static_cast<std::byte>(i * 37);
+  const Value state =
+      Value::dict({{"large", Value::tensor(borrow(large), {large.size()})},
+                   {"narrow", Value::tensor(Tensor{.dtype = DType::kF6E2M3FN,
+                                                   .shape = {8'400'000},
+                                                   .data = TensorData::borrowed(narrow)})},
+                   {"fraction", Value::tensor(std::vector<float>{1, 0.5f}, {2})}});
+  SaveOptions options;
+  options.compression_level = 1;
+  REQUIRE(save(path, state, options));
+  for (const Access access : {Access::kMapped, Access::kRead}) {
+    const CheckpointFile file = open_file(path, access);
+    std::vector<double> doubles(large.size());
+    std::vector<float> floats(8'400'000);
+    std::vector<float> same(2);
+    std::uint64_t told = 0;
+    std::uint64_t total = 0;
+    const ReadOptions how = {.convert = true,
+                             .progress = [&](std::uint64_t done, std::uint64_t all) {
+                               told = done;
+                               total = all;
+                             }};
+    REQUIRE(file.load_into({{"large", doubles}, {"narrow", floats}, {"fraction", same}}, how));
+    CHECK(told == total);
+    CHECK(std::equal(doubles.begin(), doubles.end(), large.begin()));
+    std::vector<double> expected(floats.size());
+    decode_elements<double>(DType::kF6E2M3FN, narrow, 0, expected);
+    CHECK(std::equal(floats.begin(), floats.end(), expected.begin()));
+    CHECK(same == std::vector<float>{1, 0.5f});
+    std::vector<int> integers(2);
+    check_error(file.load_into({{"fraction", integers}}, how), ErrorCode::kInvalidArgument,
+                "fraction", "element 1 is 0.5");
+    check_error(file.load_into({{"fraction", doubles}}, how), ErrorCode::kInvalidArgument,
+                "fraction", "has 2 elements and the memory is for 2000000");
+    check_error(file.load_into({{"fraction", integers}}), ErrorCode::kInvalidArgument, "fraction",
+                "ReadOptions::convert");
+  }
 }
 
 TEST_CASE("typed: a read that cannot be names the tensor") {

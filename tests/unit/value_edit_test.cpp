@@ -36,6 +36,74 @@ std::int64_t int_at(const Value& value, std::string_view path) {
 
 }  // namespace
 
+TEST_CASE("value: literals are values") {
+  const Value state = Value::dict({{"step", 7},
+                                   {"rate", 0.5},
+                                   {"on", true},
+                                   {"name", "run"},
+                                   {"none", nullptr},
+                                   {"most", ~std::uint64_t{0}},
+                                   {"betas", Value::tuple({0.9f, 1})},
+                                   {std::size_t{3}, std::string("three")},
+                                   {~std::uint64_t{0}, Value::list({"a", "b"})}});
+  CHECK(state.find("step")->as_int64() == 7);
+  CHECK(state.find("rate")->as_double() == 0.5);
+  CHECK(state.find("on")->as_bool() == true);
+  CHECK(*state.find("name")->as_string() == "run");
+  CHECK(state.find("none")->kind() == Kind::kNull);
+  CHECK(state.find("most")->as_bigint()->to_decimal() == "18446744073709551615");
+  CHECK(state.find("betas")->children()[0].as_double() == double{0.9f});
+  CHECK(*state.find(3)->as_string() == "three");
+  CHECK(state.find("18446744073709551615")->children().size() == 2);
+}
+
+TEST_CASE("value: children and keys in a loop") {
+  Value state = Value::dict({{"a", 1}, {2, Value::list({10, 20})}});
+  std::string seen;
+  for (auto [key, child] : std::as_const(state)) {
+    seen += key.is_int ? std::to_string(key.integer) : std::string(key.text);
+    for (auto [position, element] : child) {
+      seen += ' ' + std::to_string(position.integer) + '=' + std::to_string(*element.as_int64());
+    }
+    seen += ';';
+  }
+  CHECK(seen == "a;2 0=10 1=20;");
+  for (auto [key, child] : state) child = 5;
+  CHECK(state.find(2)->as_int64() == 5);
+  CHECK(state.find("a")->begin() == state.find("a")->end());
+}
+
+TEST_CASE("value: keys are found in constant time, whatever was done between") {
+  Value state = Value::dict();
+  // Compared with a plain list of keys, which an index must agree with.
+  std::vector<std::pair<std::string, std::int64_t>> expected;
+  const auto check = [&] {
+    for (const auto& [key, number] : expected) CHECK(int_at(state, key) == number);
+    CHECK_FALSE(state.at("k5000"));
+    CHECK(state.children().size() == expected.size());
+  };
+  for (int i = 0; i < 200; ++i) {
+    expected.emplace_back("k" + std::to_string(i), i);
+    REQUIRE(state.set(expected.back().first, i));
+  }
+  check();
+  state.add("k5001", 1);
+  expected.emplace_back("k5001", 1);
+  REQUIRE(state.erase("k7"));
+  expected.erase(expected.begin() + 7);
+  check();
+  const Value copy = state;
+  REQUIRE(state.set("k8", -8));
+  expected[7].second = -8;
+  check();
+  CHECK(int_at(copy, "k8") == 8);
+  // The first of two equal keys counts, as without an index.
+  state.add("k9", 900);
+  CHECK(int_at(state, "k9") == 9);
+  state = Value::dict({{"k9", 1}});
+  CHECK(int_at(state, "k9") == 1);
+}
+
 TEST_CASE("value: at() finds by path, digits as int or string keys") {
   Value value = tree();
   CHECK(int_at(value, "model/layers/1") == 11);

@@ -2,9 +2,10 @@
 import { Checkpoint } from './api/checkpoint.js'
 import { openTree } from './api/open-tree.js'
 import { FRONT_BYTES, likelyOpener, openerOf, type Opener } from './core/choose.js'
-import { allCoreAddress, coreAddress, decoderAddress, fullCoreAddress, torchCoreAddress, type CoreInput } from './core/module.js'
+import { allCoreAddress, coreAddress, engineAddress, type CoreInput } from './core/module.js'
 import { Core } from './core/core.js'
-import { Opening, type Tree } from './core/tree.js'
+import { Opening } from './core/opening.js'
+import type { Tree } from './core/tree.js'
 import { LocalEngine } from './engine/local.js'
 import type { WorkerEngine } from './engine/remote.js'
 import type { OnProgress } from './engine/run.js'
@@ -33,19 +34,12 @@ export interface OpenOptions extends HttpOptions, Pick<RangeReaderOptions, 'cach
    */
   readonly core?: CoreInput | undefined
   /**
-   * Where the core for other formats is, likewise. It is fetched in place of the other to open a safetensors, GGUF or
-   * msgpack file, to nest names of an Espalier file, to compare, and to say what a file is that is no checkpoint.
-   */
-  readonly fullCore?: CoreInput | undefined
-  /** Where the core for the files of PyTorch and NumPy is, likewise. It is fetched in place of the others to open one. */
-  readonly torchCore?: CoreInput | undefined
-  /**
-   * Where the core for every format is, likewise. It is fetched in place of the others to open the index of a model in
-   * several files, or the `.metadata` of a distributed checkpoint.
+   * Where the core for all formats is, likewise. It is fetched in place of the other to open a file of another format, to
+   * nest names of an Espalier file, to compare, and to say what a file is that is no checkpoint.
    */
   readonly allCore?: CoreInput | undefined
-  /** Where the WebAssembly decoder is, likewise. It is fetched at the first read. */
-  readonly decoder?: CoreInput | undefined
+  /** Where the WebAssembly engine is, likewise: it decodes, checks and surveys. It is fetched at the first read. */
+  readonly engine?: CoreInput | undefined
   /**
    * The location of the further files of a checkpoint in several files. By default they are beside the URL. If a file
    * is missing, the rest of the checkpoint can be read.
@@ -94,7 +88,7 @@ export async function open(input: SourceInput, options?: OpenOptions): Promise<C
       throw errorFromCode('invalid_argument', "the option 'worker' must be true, false or a Worker")
     }
     const source = asSource(input, { http: others })
-    const decoder = (): CoreInput => others.decoder ?? decoderAddress()
+    const engine = (): CoreInput => others.engine ?? engineAddress()
     const findSibling = siblingsOf(input, siblings)
     const name = others.name ?? nameOf(input)
     // Bytes in memory are viewed without a copy; caching would only force pieces to be assembled.
@@ -103,8 +97,6 @@ export async function open(input: SourceInput, options?: OpenOptions): Promise<C
     const indexBytes = others.indexBytes === undefined ? 0 : checkIndexBytes(others.indexBytes)
     const cores: Record<Opener, () => CoreInput> = {
       core: () => others.core ?? coreAddress(),
-      fullCore: () => others.fullCore ?? fullCoreAddress(),
-      torchCore: () => others.torchCore ?? torchCoreAddress(),
       allCore: () => others.allCore ?? allCoreAddress(),
     }
     const load = (which: Opener): Promise<Core> => Core.load(cores[which](), 'espalier_open', signal)
@@ -115,7 +107,7 @@ export async function open(input: SourceInput, options?: OpenOptions): Promise<C
     loading.catch(() => {})
     const size = await files.size(signal)
     const front = await files.readOne({ offset: 0, length: Math.min(size, FRONT_BYTES) }, { signal, maxRequestBytes: FRONT_BYTES })
-    const opener = openerOf(front, size)
+    const opener = openerOf(front)
     // A second opening reads the same bytes again, most of them from the reader's cache, and is not reported again.
     let isReported = false
     const openWith = async (core: Core): Promise<Tree> => {
@@ -134,12 +126,12 @@ export async function open(input: SourceInput, options?: OpenOptions): Promise<C
       })
     }
     const core = await (opener === likely ? loading : load(opener))
-    if (worker) remote = await (await loadRemote()).WorkerEngine.start(watched, decoder)
+    if (worker) remote = await (await loadRemote()).WorkerEngine.start(watched, engine)
     let tree = await openWith(core)
-    if (opener === 'core' && nest && !tree.isNested && tree.hasDottedKeys) tree = await openWith(await load('fullCore'))
+    if (opener === 'core' && nest && !tree.isNested && tree.hasDottedKeys) tree = await openWith(await load('allCore'))
     if (tree.madeFiles.length > 0) (await loadMadeFiles()).addMadeFiles(tree, files)
     await remote?.hello(signal)
-    return new Checkpoint({ tree, reader, engine: remote ?? new LocalEngine(decoder), fullCore: cores.fullCore() })
+    return new Checkpoint({ tree, reader, engine: remote ?? new LocalEngine(engine), engineInput: engine, allCore: cores.allCore() })
   } catch (error) {
     if (remote) remote.close()
     else if (isWorker(worker)) endWorker(worker)

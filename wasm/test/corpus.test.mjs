@@ -7,7 +7,7 @@ import { EspalierError, open } from 'espalier'
 import { openerOf } from '../dist/core/choose.js'
 import { Core } from '../dist/core/core.js'
 import { describe } from '../dist/core/notes.js'
-import { Opening } from '../dist/core/tree.js'
+import { Opening } from '../dist/core/opening.js'
 import { countingSource, unpackCorpus } from './support.mjs'
 import { BUILDS } from './support/cores.mjs'
 import { asNative, native, nativeErrors } from './support/native.mjs'
@@ -142,7 +142,7 @@ test('the table has every file', () => {
 
 for (const [build, modules] of BUILDS) {
   // Other formats open in the same core whichever opens Espalier files.
-  const own = modules.core === modules.fullCore ? rows.filter(({ file }) => file.endsWith('.espalier')) : rows
+  const own = modules.core === modules.allCore ? rows.filter(({ file }) => file.endsWith('.espalier')) : rows
 
   test(`${build}: from memory, whole`, async () => {
     for (const row of own) checkVerdict(row, await judge(row.bytes, { ...modules, ...asOptions(row) }))
@@ -163,11 +163,10 @@ for (const size of [1, 7, 1000]) {
   test(`fed by ${size}`, async () => {
     const [[, modules]] = BUILDS
     const cores = Object.fromEntries(
-      await Promise.all(['fullCore', 'torchCore', 'allCore'].map(async (which) => [which, await Core.load(modules[which], 'espalier_open')])),
+      await Promise.all(['core', 'allCore'].map(async (which) => [which, await Core.load(modules[which], 'espalier_open')])),
     )
     for (const row of rows) {
-      const which = openerOf(row.bytes, row.bytes.length)
-      const refused = openInPieces(cores[which] ?? cores.fullCore, row, size)
+      const refused = openInPieces(cores[openerOf(row.bytes)], row, size)
       if (isGood(row) || row.step !== 'open') assert.equal(refused, undefined, row.file)
       else checkError(row, refused ?? `${row.file} was accepted`)
     }

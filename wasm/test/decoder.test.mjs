@@ -7,17 +7,17 @@ import { open } from 'espalier'
 import { golden } from './support.mjs'
 
 const digits = new Uint8Array(readFileSync(new URL('../../tests/data/digits/digits.safetensors', import.meta.url)))
-const decoder = new URL('../dist/decoder.wasm', import.meta.url)
+const engine = new URL('../dist/engine.wasm', import.meta.url)
 const nowhere = new URL('../dist/nothing.wasm', import.meta.url)
 
 test('listing needs no decoder, nor does reading what is stored as it is', async () => {
-  const checkpoint = await open(golden('compressed'), { decoder: nowhere })
+  const checkpoint = await open(golden('compressed'), { engine: nowhere })
   const [tensor] = checkpoint.tensors()
   assert.ok(checkpoint.root.totals.elements > 0 && checkpoint.find('**').length > 0)
   for (const operation of [() => tensor.read(), () => tensor.stats(), () => tensor.verify(), () => checkpoint.verify()]) {
-    await assert.rejects(operation(), { code: 'io_error', message: /'decoder'/ })
+    await assert.rejects(operation(), { code: 'io_error', message: /'engine'/ })
   }
-  const plain = await open(digits, { decoder: nowhere })
+  const plain = await open(digits, { engine: nowhere })
   const [first] = plain.tensors()
   assert.equal((await first.read()).data.length, first.elements)
   assert.equal((await plain.verify()).ok, true)
@@ -25,7 +25,7 @@ test('listing needs no decoder, nor does reading what is stored as it is', async
 })
 
 test('an abort while the decoder is on its way hurts no other read', async () => {
-  const checkpoint = await open(golden('compressed'), { decoder })
+  const checkpoint = await open(golden('compressed'), { engine })
   const [tensor] = checkpoint.tensors()
   const stop = new AbortController()
   const aborted = tensor.read({ signal: stop.signal })
@@ -36,7 +36,7 @@ test('an abort while the decoder is on its way hurts no other read', async () =>
 })
 
 test('closing while the decoder is on its way', async () => {
-  const checkpoint = await open(golden('compressed'), { decoder })
+  const checkpoint = await open(golden('compressed'), { engine })
   const [tensor] = checkpoint.tensors()
   const reading = tensor.read()
   await checkpoint.close()
@@ -52,7 +52,7 @@ test('a worker is given no index, and the decoder at the first read', async () =
     posted.push({ op: message.op, length: message.bytes?.length ?? 0 })
     post(message, transfer)
   }
-  const checkpoint = await open(golden('compressed'), { worker, decoder })
+  const checkpoint = await open(golden('compressed'), { worker, engine })
   assert.ok(checkpoint.find('**').length > 0)
   assert.deepEqual(posted.map(({ op }) => op), ['hello'])
   const [tensor] = checkpoint.tensors()

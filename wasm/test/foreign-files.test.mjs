@@ -190,13 +190,13 @@ test('a safetensors file whose header length begins like a pickle is none', asyn
 test('the name of a file does not decide what it is', async () => {
   assert.equal((await open(bytesOf('torch/files/tensor.pt'), { name: 'a.safetensors' })).format, 'torch')
   assert.equal((await open(await write({ a: 1 }), { name: 'a.pt' })).format, 'espalier')
-  const nowhere = new URL('file:///nowhere/core-torch.wasm')
-  assert.equal((await open(await write({ a: 1 }), { name: 'a.pt', torchCore: nowhere })).format, 'espalier')
-  await assert.rejects(open(bytesOf('torch/files/tensor.pt'), { torchCore: nowhere }), { code: 'io_error', message: /nowhere.*'torchCore'/ })
+  const nowhere = new URL('file:///nowhere/core-all.wasm')
+  assert.equal((await open(await write({ a: 1 }), { name: 'a.pt', allCore: nowhere })).format, 'espalier')
+  await assert.rejects(open(bytesOf('torch/files/tensor.pt'), { allCore: nowhere }), { code: 'io_error', message: /nowhere.*'allCore'/ })
 })
 
 test('the modules are as small as docs/decisions says', (context) => {
-  for (const [name, most] of [['core', 58_200], ['core-full', 103_600], ['core-torch', 129_600], ['core-map', 227_300], ['decoder', 40_300], ['health', 74_800]]) {
+  for (const [name, most] of [['core', 58_200], ['core-all', 239_900], ['core-map', 227_900], ['engine', 74_800]]) {
     const size = gzipSync(readFileSync(new URL(`../dist/${name}.wasm`, import.meta.url)), { level: 9 }).length
     context.diagnostic(`${name}.wasm: ${size} bytes gzipped`)
     assert.ok(size <= most, `${name}.wasm has ${size} bytes gzipped, and may have ${most}`)

@@ -56,7 +56,7 @@ for (const name of readdirSync(CASES)) {
       delete labelled['']
       const { checkpoint } = await main.map(made.map, { reverse, config, sizes, inputs: labelled })
       const isFolder = reverse && made.left.length > 1 && made.left.every(({ label }) => label)
-      const wanted = await byCommandLine(inputs, { isFolder }, reverse ? [...args, '--reverse'] : args)
+      const wanted = await byCommandLine(inputs, { isFolder }, reverse ? [...args, '--map-reverse'] : args)
       assert.deepEqual(await contents(checkpoint), wanted)
       assert.deepEqual((await checkpoint.verify()).errors, [])
     }

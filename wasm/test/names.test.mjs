@@ -5,7 +5,7 @@ import { Core } from '../dist/core/core.js'
 import { DTYPES, dtypeBits, ERROR_CODES, KINDS } from '../dist/core/names.js'
 import { readText } from '../dist/core/records.js'
 
-const core = await Core.load(new URL('../dist/core-full.wasm', import.meta.url), 'espalier_open')
+const core = await Core.load(new URL('../dist/core-all.wasm', import.meta.url), 'espalier_open')
 const named = (call) => (number) => (call(number, core.out), core.text(readText(core.view, core.out)))
 const numbers = Array.from({ length: 256 }, (_, number) => number)
 

@@ -24,6 +24,7 @@ class Arena;
 class Notes;
 struct FileEntry;
 struct ForeignParts;
+struct FormatInfo;
 struct Header;
 struct OwnedTables;
 
@@ -159,24 +160,6 @@ inline std::span<const std::uint64_t> table_shape(const Tables& t, std::uint32_t
   return t.dims.subspan(begin, t.shape_ends[shape] - begin);
 }
 
-/// The file format that a catalog was read from. The numbers are those of the WebAssembly modules.
-enum class FileFormat : std::uint8_t {
-  kEspalier = 0,
-  kSafetensors = 1,
-  kSharded = 2,  // a model in several files, and the index that names them
-  kNpy = 3,
-  kNpz = 4,
-  kTorch = 5,
-  kGguf = 6,
-  kMsgpack = 7,
-  kDcp = 8,
-  kValue = 9,  // no file: a state tree in memory
-};
-
-/// "espalier", "safetensors", "sharded", "npy", "npz", "torch", "gguf", "msgpack", "dcp" or
-/// "value".
-std::string_view format_name(FileFormat format);
-
 /// Which files of a checkpoint something is about: all, or number 0 alone.
 enum class FileScope : std::uint8_t { kAll, kOwn };
 
@@ -224,7 +207,8 @@ class Catalog {
   [[nodiscard]] static std::shared_ptr<const Catalog> from_copy(
       OwnedTables tables, const std::optional<Hash128>& tree_digest);
 
-  FileFormat format() const { return format_; }
+  /// The format that it was read from.
+  const FormatInfo& format() const { return *format_; }
   /// The files, by number.
   std::span<const FileEntry> files() const;
   /// Bytes of file 0.
@@ -259,15 +243,31 @@ class Catalog {
   struct Owned;
 
   Catalog() = default;
-  ~Catalog() = default;
+  ~Catalog();
   const Owned& owned() const;
 
-  FileFormat format_ = FileFormat::kEspalier;
+  friend const Catalog& live(const Catalog* catalog);
+  // Overwritten at the end.
+  static constexpr std::uint32_t kAlive = 0xE5FA11E5;
+
+  std::uint32_t alive_ = kAlive;
+  const FormatInfo* format_ = nullptr;
   std::optional<Hash128> tree_digest_;
   Tables stored_;
   Tables tables_;
   PoolFacts pool_facts_;
 };
+
+/// The catalog of a handle. Debug and hardened builds end the program if it is gone, unless its
+/// memory is in use again.
+inline const Catalog& live(const Catalog* catalog) {
+  if constexpr (detail::kIsHardened) {
+    if (*const_cast<const volatile std::uint32_t*>(&catalog->alive_) != Catalog::kAlive) {
+      detail::end_of_dead_handle();
+    }
+  }
+  return *catalog;
+}
 
 }  // namespace espalier
 

@@ -13,6 +13,7 @@
 #include "cli/writing/write_result.h"
 #include "espalier/base/escaped.h"
 #include "espalier/codec/compression_level.h"
+#include "espalier/format/format_info.h"
 #include "espalier/read/to_value.h"
 #include "files/delta/open_with_base.h"
 
@@ -35,7 +36,7 @@ Outcome run_apply(const ApplyOptions& options, Output& out) {
   if (auto ok = check_target(options.target, write); !ok) return about(options.target, ok);
   auto base = open_file(options.target, options.common);
   if (!base) return about(options.target, base);
-  if (base->checkpoint().catalog().format() != FileFormat::kEspalier) {
+  if (base->checkpoint().catalog().format() != kEspalierFormat) {
     return refuse(options.target,
                   "only an Espalier file can be replaced by its later "
                   "state; `espalier convert UPDATE FILE --force` "
@@ -43,7 +44,7 @@ Outcome run_apply(const ApplyOptions& options, Output& out) {
   }
   auto update = open_file(options.update, options.common);
   if (!update) return about(options.update, update);
-  if (update->checkpoint().catalog().format() != FileFormat::kEspalier) {
+  if (update->checkpoint().catalog().format() != kEspalierFormat) {
     return refuse(options.update,
                   "only Espalier files are updates; `espalier convert` "
                   "writes one");

@@ -18,10 +18,12 @@
 #include "cli/terminal/json_writer.h"
 #include "cli/terminal/values.h"
 #include "cli/writing/bases.h"
+#include "cli/writing/output_name.h"
 #include "cli/writing/targets.h"
 #include "cli/writing/write_result.h"
 #include "espalier/foreign/common/flatten.h"
 #include "espalier/format/file_set.h"
+#include "espalier/format/format_info.h"
 
 namespace espalier::cli {
 namespace {
@@ -44,7 +46,7 @@ CarriedTree carried_tree(SaveFormat target, const ConvertOptions& options) {
 
 // A file that the source itself needs would be lost, and the source with it.
 Result<void> check_needs_not(const Checkpoint& source, const Route& route) {
-  if (source.catalog().format() != FileFormat::kEspalier) return {};
+  if (source.catalog().format() != kEspalierFormat) return {};
   const auto folder = std::filesystem::path(route.source).parent_path();
   for (const FileEntry& each : source.catalog().files().subspan(1)) {
     std::error_code error;
@@ -108,22 +110,14 @@ ExitCode report(Output& out, JsonWriter& json, const ConvertOptions& options, co
 Outcome convert_several(const std::vector<Conversion>& conversions, const ConvertOptions& options,
                         Output& out) {
   JsonWriter json(out);
-  if (options.common.json) {
-    json.begin_object();
-    json.key("files");
-    json.begin_array();
-  }
+  if (options.common.json) begin_files(json);
   ExitCode worst = ExitCode::kOk;
   for (const auto& [route, format] : conversions) {
     const auto written = convert(route, format, options);
     if (written && written->stopped_by != 0) return ended_by(written->stopped_by);
     worst = std::max(worst, report(out, json, options, route, written));
   }
-  if (options.common.json) {
-    json.end_array();
-    json.end_object();
-    out.put('\n');
-  }
+  if (options.common.json) end_files(json, out);
   return worst;
 }
 
@@ -182,10 +176,8 @@ void add_convert(CLI::App& app, Action& action) {
                    "gets a file for each")
       ->type_name("")
       ->required();
-  command
-      ->add_option("-o,--output", options->output,
-                   "The file or folder to write to; then all other names are inputs")
-      ->type_name("OUT");
+  add_output_option(*command, options->output,
+                    "The file or folder to write to; then all other names are inputs");
   command->add_flag("--flat", options->flat,
                     "Take a safetensors file's tensors as they are, even if it carries a tree");
   add_base_option(*command, options->bases);
@@ -215,10 +207,8 @@ void add_delta(CLI::App& app, Action& action) {
   command->add_option("BASE", *base, "The checkpoint that OUT needs from then on, in its folder")
       ->required();
   command->add_option("NEW", *source, "The checkpoint to write (a file or a URL)")->required();
-  command
-      ->add_option("-o,--output", options->output,
-                   "The file to write: it holds all of NEW for whoever has BASE")
-      ->type_name("OUT")
+  add_output_option(*command, options->output,
+                    "The file to write: it holds all of NEW for whoever has BASE")
       ->required();
   add_patch_options(*command, options->bases);
   add_written_options(*command, *options);
@@ -235,15 +225,17 @@ void add_delta(CLI::App& app, Action& action) {
 
 void add_flatten(CLI::App& app, Action& action) {
   auto options = std::make_shared<ConvertOptions>();
-  auto source = std::make_shared<std::string>();
   CLI::App* command = app.add_subcommand(
       "flatten", "Write a checkpoint that lies in several files as one that needs no other");
-  command->add_option("IN", *source, "The checkpoint (a file or a URL)")->required();
-  command->add_option("OUT", options->output, "The file to write")->required();
+  command
+      ->add_option("IN OUT", options->names,
+                   "The checkpoint (a file or a URL), and the file to write")
+      ->type_name("")
+      ->required();
+  add_output_option(*command, options->output);
   add_written_options(*command, *options);
   set_examples(*command, {"espalier flatten step-9.espalier whole.espalier"});
-  command->callback([options, source, &action] {
-    options->names = {*source};
+  command->callback([options, &action] {
     options->write.format = "espalier";
     options->write.espalier_only = true;
     action = [options](Output& out) { return run_convert(*options, out); };

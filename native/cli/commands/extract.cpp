@@ -6,11 +6,13 @@
 #include "cli/opening/content.h"
 #include "cli/opening/notes.h"
 #include "cli/opening/urls.h"
-#include "cli/selection/near_path.h"
+#include "cli/selection/missing_path.h"
 #include "cli/selection/selection.h"
 #include "cli/selection/slice_spec.h"
 #include "cli/terminal/json_writer.h"
+#include "cli/terminal/output.h"
 #include "cli/writing/cast.h"
+#include "cli/writing/output_name.h"
 #include "cli/writing/write_result.h"
 #include "espalier/foreign/safetensors/kept_header.h"
 #include "espalier/read/resolve_patterns.h"
@@ -25,7 +27,8 @@ struct ExtractOptions {
   CommonOptions common;
   TargetOptions write;
   std::string file;
-  std::string target;
+  std::optional<std::string> output;
+  std::string target;  // of `output`, or the first pattern: see settle_target()
   std::vector<std::string> patterns;
   std::vector<std::string> excluded;
   std::string slice;
@@ -44,7 +47,8 @@ Result<Tensor> slice_of(const CheckpointFile& file, const TensorRef& ref, const 
   if (ref.is_placeholder()) return tensor;
   auto view = file.slice(ref, *slices);
   if (!view) return propagate(view);
-  tensor.data = TensorData::kept(view->bytes, view->keeper);
+  const auto bytes = view->bytes();
+  tensor.data = TensorData::kept(bytes, bytes.keeper());
   return tensor;
 }
 
@@ -108,15 +112,33 @@ bool is_pattern(const ExtractOptions& options) {
   return file && !options.target.empty() && file->state().at(options.target).has_value();
 }
 
-Result<SaveFormat> format_of(const ExtractOptions& options) {
-  auto format = target_format(options.target, options.write, Formats::kAll);
-  if (format || !options.write.format.empty() || find_format_ending(options.target) != nullptr ||
-      !is_pattern(options)) {
-    return format;
+// The output and its format. Without -o it is the first pattern, as in an earlier version: told
+// once the command line is known to be meant like that.
+Result<SaveFormat> settle_target(ExtractOptions& options) {
+  if (!options.output && options.patterns.empty()) {
+    return fail(ErrorCode::kInvalidArgument, "OUT is missing: pass it after -o");
   }
-  return fail(ErrorCode::kInvalidArgument,
-              "OUT is missing: this is a pattern, and the file to write comes before it, as in "
-              "`espalier extract FILE OUT PATTERN`; or pass --to to write a file of this name");
+  if (options.output) {
+    options.target = *options.output;
+  } else {
+    options.target = std::move(options.patterns.front());
+    options.patterns.erase(options.patterns.begin());
+  }
+  if (auto ok = check_target(options.target, options.write); !ok) return propagate(ok);
+  auto format = target_format(options.target, options.write, Formats::kAll);
+  if (options.output) return format;
+  if (!format && options.write.format.empty() && !find_named_format(options.target) &&
+      is_pattern(options)) {
+    return fail(ErrorCode::kInvalidArgument,
+                "OUT is missing: this is a pattern; pass the file to write after -o, as in "
+                "`espalier extract FILE PATTERN -o OUT`");
+  }
+  if (format && !options.common.quiet) {
+    print_error(
+        "extract: OUT before the patterns is of an earlier version, and will be a pattern in "
+        "the next one; write -o OUT");
+  }
+  return format;
 }
 
 // The attributes of dicts, such as the _metadata of PyTorch's state dicts, stand in the metadata by
@@ -144,11 +166,10 @@ Result<void> move_attributes(Value& metadata, const CheckpointFile& file, const 
   return metadata.set(place, std::move(moved));
 }
 
-Outcome run_extract(const ExtractOptions& options, Output& out) {
+Outcome run_extract(ExtractOptions options, Output& out) {
   auto slice = SliceSpec::parse(options.slice);
   if (!slice) return about("--slice", slice);
-  if (auto ok = check_target(options.target, options.write); !ok) return about(options.target, ok);
-  auto format = format_of(options);
+  auto format = settle_target(options);
   if (!format) return about(options.target, format);
   auto file = open_file(options.file, options.common);
   if (!file) return about(options.file, file);
@@ -185,12 +206,10 @@ void add_extract(CLI::App& app, Action& action) {
   auto options = std::make_shared<ExtractOptions>();
   CLI::App* command = app.add_subcommand("extract", "Write part of a checkpoint to a new file");
   command->add_option("FILE", options->file, kCheckpointHelp)->required();
-  command
-      ->add_option("OUT", options->target,
-                   "The file to write; it ends in .espalier, .safetensors, .npy, .raw or .bin, or "
-                   "--to selects the format")
-      ->required();
   add_pattern_arguments(*command, options->patterns);
+  add_output_option(*command, options->output,
+                    "The file to write; it ends in .espalier, .safetensors, .npy, .raw or .bin, or "
+                    "--to selects the format");
   command
       ->add_option("--slice", options->slice,
                    "Only this part of each selected tensor, for example 0:4,:,::2; an index keeps "
@@ -209,8 +228,8 @@ void add_extract(CLI::App& app, Action& action) {
   add_json_option(*command, options->common);
   add_quiet_option(*command, options->common, "lines about what was written");
   add_read_options(*command, options->common);
-  set_examples(*command, {"espalier extract run.espalier model.espalier 'model/**'",
-                          "espalier extract run.espalier model.safetensors --root model"});
+  set_examples(*command, {"espalier extract run.espalier 'model/**' -o model.espalier",
+                          "espalier extract run.espalier --root model -o model.safetensors"});
   command->callback([options, &action] {
     action = [options](Output& out) { return run_extract(*options, out); };
   });

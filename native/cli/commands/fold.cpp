@@ -12,8 +12,10 @@
 #include "cli/terminal/progress.h"
 #include "cli/terminal/text.h"
 #include "cli/writing/bases.h"
+#include "cli/writing/output_name.h"
 #include "cli/writing/write_result.h"
 #include "espalier/format/file_set.h"
+#include "espalier/format/format_info.h"
 #include "espalier/read/to_value.h"
 #include "files/delta/find_references.h"
 #include "files/delta/rewrite_references.h"
@@ -24,8 +26,8 @@ namespace {
 struct FoldOptions {
   CommonOptions common;
   TargetOptions write;
-  std::string source;
-  std::string target;
+  std::vector<std::string> names;  // without -o, the last one is OUT
+  std::optional<std::string> output;
   std::vector<std::string> onto;
 };
 
@@ -45,31 +47,37 @@ tl::expected<bool, Failure> check_whole(const OpenBase& source, const std::strin
 }
 
 Outcome run_fold(const FoldOptions& options, bool is_fold, Output& out) {
-  if (auto ok = check_target(options.target, options.write); !ok) return about(options.target, ok);
+  std::vector<std::string> names = options.names;
+  const auto output = take_output(names, options.output);
+  if (!output) return fail_about({}, output.error());
+  if (names.size() != 1) return refuse(names.back(), "one checkpoint is rewritten at a time");
+  const std::string& name = names.front();
+  const std::string& target = *output;
+  if (auto ok = check_target(target, options.write); !ok) return about(target, ok);
   std::vector<OpenBase> files;
-  for (const std::string& name : options.onto) {
-    auto file = open_base(name, options.target, options.common);
-    if (!file) return about(name, file);
+  for (const std::string& base : options.onto) {
+    auto file = open_base(base, target, options.common);
+    if (!file) return about(base, file);
     files.push_back(std::move(*file));
   }
-  auto source = open_base(options.source, options.target, options.common);
-  if (!source) return about(options.source, source);
-  if (source->file.checkpoint().catalog().format() != FileFormat::kEspalier) {
-    return fail_about(options.source, {ErrorCode::kInvalidArgument,
-                                       Error::kNoOffset,
-                                       {},
-                                       "only Espalier files refer to others in this way"});
+  auto source = open_base(name, target, options.common);
+  if (!source) return about(name, source);
+  if (source->file.checkpoint().catalog().format() != kEspalierFormat) {
+    return fail_about(name, {ErrorCode::kInvalidArgument,
+                             Error::kNoOffset,
+                             {},
+                             "only Espalier files refer to others in this way"});
   }
-  const auto checked = check_whole(*source, options.source);
+  const auto checked = check_whole(*source, name);
   if (!checked) return tl::unexpected<Failure>(checked.error());
   auto state = state_to_rewrite(source->file);
-  if (!state) return about(options.source, state);
+  if (!state) return about(name, state);
   auto references = is_fold ? fold_references(source->as_base(), *state)
                             : rebase_references(source->as_base(), bases_of(files), *state);
-  if (!references) return about(options.source, references);
+  if (!references) return about(name, references);
   std::error_code ignored;
-  if (std::filesystem::equivalent(options.source, options.target, ignored)) {
-    return fail_about(options.target,
+  if (std::filesystem::equivalent(name, target, ignored)) {
+    return fail_about(target,
                       {ErrorCode::kInvalidArgument,
                        Error::kNoOffset,
                        {},
@@ -79,10 +87,10 @@ Outcome run_fold(const FoldOptions& options, bool is_fold, Output& out) {
   // Nor may it replace what FILE needs: that would be lost.
   std::vector<SaveBase> bases = bases_of(files);
   bases.push_back(source->as_base());
-  if (auto ok = check_is_no_base(options.target, bases); !ok) return about(options.target, ok);
-  const auto written = write_file({options.source, options.target}, SaveFormat::kEspalier, *state,
-                                  to_value(source->file.metadata()), options.write, options.common,
-                                  {.references = &*references});
+  if (auto ok = check_is_no_base(target, bases); !ok) return about(target, ok);
+  const auto written =
+      write_file({name, target}, SaveFormat::kEspalier, *state, to_value(source->file.metadata()),
+                 options.write, options.common, {.references = &*references});
   if (!written) return tl::unexpected<Failure>(written.error());
   auto outcome = report_with_needs(out, *written, options.common);
   if (!*checked && outcome && !options.common.json && !options.common.quiet) {
@@ -107,11 +115,12 @@ void add_fold(CLI::App& app, Action& action) {
       "fold",
       "Make one patch of several that lie one upon the other, so that files between can go");
   command
-      ->add_option("FILE", options->source,
-                   "A checkpoint whose patches lie in several files. What they are applied to is "
-                   "not read, and may be missing")
+      ->add_option("FILE OUT", options->names,
+                   "A checkpoint whose patches lie in several files, and the file to write, in the "
+                   "same folder. What the patches are applied to is not read, and may be missing")
+      ->type_name("")
       ->required();
-  command->add_option("OUT", options->target, "The file to write, in the same folder")->required();
+  add_output_option(*command, options->output);
   add_options(*command, *options);
   set_examples(*command, {"espalier fold step-9.espalier folded-9.espalier"});
   command->callback([options, &action] {
@@ -125,7 +134,7 @@ void add_rebase(CLI::App& app, Action& action) {
       "rebase",
       "Let a checkpoint depend on another copy of its base: compressed, renamed or flattened");
   command
-      ->add_option("FILE", options->source,
+      ->add_option("FILE", options->names,
                    "A checkpoint that depends on others, which may be missing")
       ->required();
   command
@@ -136,9 +145,7 @@ void add_rebase(CLI::App& app, Action& action) {
       ->type_name("BASE")
       ->required()
       ->allow_extra_args(false);
-  command->add_option("-o,--output", options->target, "The file to write")
-      ->type_name("OUT")
-      ->required();
+  add_output_option(*command, options->output)->required();
   add_options(*command, *options);
   set_examples(*command,
                {"espalier rebase step-9.espalier --onto base-small.espalier -o new.espalier"});

@@ -1,4 +1,4 @@
-// espalier help: the help on a command, as --help prints it.
+// espalier help: the help on a command, as --help prints it, or the list of formats.
 
 #include <memory>
 
@@ -6,17 +6,25 @@
 
 #include "cli/opening/command.h"
 #include "cli/terminal/terminal.h"
+#include "cli/usage/formats_text.h"
 #include "cli/usage/help_text.h"
 #include "cli/usage/usage_error.h"
 
 namespace espalier::cli {
 namespace {
 
+// In place of a command.
+constexpr const char* kFormats = "formats";
+
 struct HelpOptions {
   std::string command;
 };
 
 Outcome run_help(const CLI::App& app, const HelpOptions& options, Output& out) {
+  if (options.command == kFormats) {
+    out.write(formats_text());
+    return ExitCode::kOk;
+  }
   const CLI::App* subject = options.command.empty() ? &app : find_command(app, options.command);
   if (subject == nullptr) {
     return refuse("", no_such_command(app, options.command));
@@ -29,9 +37,11 @@ Outcome run_help(const CLI::App& app, const HelpOptions& options, Output& out) {
 
 void add_help(CLI::App& app, Action& action) {
   auto options = std::make_shared<HelpOptions>();
-  CLI::App* command = app.add_subcommand("help", "Print the help on a command");
-  command->add_option("COMMAND", options->command, "The command; without it, all are listed");
-  set_examples(*command, {"espalier help ls"});
+  CLI::App* command =
+      app.add_subcommand("help", "Print the help on a command, or the formats of files");
+  command->add_option("COMMAND", options->command,
+                      "The command, or \"formats\"; without it, all commands are listed");
+  set_examples(*command, {"espalier help ls", "espalier help formats"});
   command->callback([&app, options, &action] {
     action = [&app, options](Output& out) { return run_help(app, *options, out); };
   });

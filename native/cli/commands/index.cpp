@@ -9,6 +9,7 @@
 
 #include "cli/opening/command.h"
 #include "cli/writing/bases.h"
+#include "cli/writing/output_name.h"
 #include "cli/writing/write_result.h"
 #include "espalier/read/to_value.h"
 
@@ -66,13 +67,10 @@ Value join_metadata(const std::vector<OpenBase>& bases) {
 }
 
 Outcome run_index(const IndexOptions& options, Output& out) {
-  // Without -o, the last name is the file to write, as for merge.
   std::vector<std::string> names = options.files;
-  const std::string target = options.output.value_or(names.back());
-  if (!options.output) names.pop_back();
-  if (names.empty()) {
-    return refuse(target, "OUT is missing: the file to write comes last");
-  }
+  const auto output = take_output(names, options.output);
+  if (!output) return fail_about({}, output.error());
+  const std::string& target = *output;
   if (auto ok = check_target(target, options.write); !ok) return about(target, ok);
   std::vector<OpenBase> bases;
   for (const std::string& name : names) {
@@ -101,10 +99,8 @@ void add_index(CLI::App& app, Action& action) {
                    "write, in the same folder. Several files are joined key by key")
       ->type_name("")
       ->required();
-  command
-      ->add_option("-o,--output", options->output,
-                   "The file to write; then all other names are files of the checkpoint")
-      ->type_name("OUT");
+  add_output_option(*command, options->output,
+                    "The file to write; then all other names are files of the checkpoint");
   options->write.espalier_only = true;
   add_new_file_options(*command, options->write);
   add_json_option(*command, options->common);

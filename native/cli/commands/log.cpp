@@ -96,9 +96,7 @@ void write_json(JsonWriter& json, const std::string& name, const CheckpointFile&
 Outcome run_log(const LogOptions& options, Output& out) {
   JsonWriter json(out);
   if (options.common.json) {
-    json.begin_object();
-    json.key("files");
-    json.begin_array();
+    begin_files(json);
   } else {
     out.print("{:>10}  {:>7}  {:>8}  {:>7}  {:>6}  {:<12}  {}\n", "size", "here", "referred",
               "patched", "layers", "digest", "file");
@@ -120,11 +118,7 @@ Outcome run_log(const LogOptions& options, Output& out) {
       print_text(out, name, *file, makeup);
     }
   }
-  if (options.common.json) {
-    json.end_array();
-    json.end_object();
-    out.put('\n');
-  }
+  if (options.common.json) end_files(json, out);
   return worst;
 }
 

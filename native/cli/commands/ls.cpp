@@ -19,6 +19,7 @@
 #include "cli/terminal/text.h"
 #include "cli/terminal/values.h"
 #include "espalier/base/counted.h"
+#include "espalier/format/format_info.h"
 #include "espalier/report/node_paths.h"
 #include "espalier/report/ties.h"
 
@@ -173,7 +174,7 @@ void print_text(Output& out, const CheckpointFile& file, Listing& listing, const
 void write_json(JsonWriter& json, Listing& listing, const Nodes& nodes, const LsOptions& options) {
   json.begin_object();
   json.member("file", shown_name(options.file));
-  json.member("format", format_name(listing.checkpoint.catalog().format()));
+  json.member("format", listing.checkpoint.catalog().format().name);
   json.key("nodes");
   json.begin_array();
   LongNames names;

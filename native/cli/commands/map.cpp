@@ -15,8 +15,10 @@
 #include "cli/opening/command.h"
 #include "cli/opening/key_maps.h"
 #include "cli/opening/urls.h"
+#include "cli/terminal/output.h"
 #include "cli/terminal/text.h"
 #include "cli/writing/map_text.h"
+#include "cli/writing/output_name.h"
 #include "cli/writing/write_result.h"
 #include "espalier/base/escaped.h"
 #include "espalier/codec/compression_level.h"
@@ -31,6 +33,7 @@ namespace fs = std::filesystem;
 struct MapCommandOptions {
   CommonOptions common;
   TargetOptions write;
+  bool old_reverse = false;
   std::vector<std::string> names;     // without -o, --plan and --explain the last one is OUT
   std::vector<std::string> labelled;  // "lora=FILE"
   std::optional<std::string> output;
@@ -82,12 +85,9 @@ Result<void> settle_names(MapCommandOptions& options) {
     }
     return {};
   }
-  if (options.names.size() + options.labelled.size() < 2 || options.names.empty()) {
-    return fail(ErrorCode::kInvalidArgument,
-                "the file to write is missing: espalier map IN... OUT --map MAP");
-  }
-  options.output = options.names.back();
-  options.names.pop_back();
+  auto output = take_output(options.names, {}, options.labelled.empty() ? 1 : 0);
+  if (!output) return propagate(output);
+  options.output = std::move(*output);
   return {};
 }
 
@@ -225,6 +225,14 @@ Outcome run_map(MapCommandOptions options, Output& out) {
     print_known_maps(out, options.common.json);
     return ExitCode::kOk;
   }
+  if (options.old_reverse) {
+    options.map.reverse = true;
+    if (!options.common.quiet) {
+      print_error(
+          "map: --reverse is of an earlier version, and goes with the next one; write "
+          "--map-reverse");
+    }
+  }
   if (options.map.names.empty()) {
     return refuse("",
                   "no map is given; pass --map NAME or --map FILE.json, or see "
@@ -255,7 +263,7 @@ Outcome run_map(MapCommandOptions options, Output& out) {
   if (!inputs) return tl::unexpected(inputs.error());
   auto stages = map_through(options.map, std::move(*inputs), mapped_options);
   if (!stages && fits_reversed(options, mapped_options, stages.error().error)) {
-    stages.error().error.message += "; from right to left the map fits: --reverse";
+    stages.error().error.message += "; from right to left the map fits: --map-reverse";
   }
   if (!stages) {
     return stages.error().file.empty() ? tl::unexpected(failure_of(options, stages.error().error))
@@ -288,12 +296,12 @@ void add_map(CLI::App& app, Action& action) {
                    "Checkpoints (files, folders or URLs), and the file to write: it ends in "
                    ".espalier or .safetensors, or --to selects the format")
       ->type_name("");
-  command
-      ->add_option("-o,--output", options->output,
-                   "The file to write; then all other names are inputs. A folder, if the map "
-                   "writes labelled names: it gets a file for each label")
-      ->type_name("OUT");
-  add_map_options(*command, options->map, "The key map", "--reverse");
+  add_output_option(*command, options->output,
+                    "The file to write; then all other names are inputs. A folder, if the map "
+                    "writes labelled names: it gets a file for each label");
+  add_map_options(*command, options->map, "The key map");
+  // Of an earlier version; in other commands it is an order.
+  command->add_flag("--reverse", options->old_reverse)->group("");
   command->option_defaults()->group("Options");
   command->add_flag("--list", options->list, "Print the maps that come with espalier, and no more");
   command->add_flag("--partial", options->partial,
@@ -338,7 +346,7 @@ void add_map(CLI::App& app, Action& action) {
   set_examples(
       *command,
       {"espalier map --list", "espalier map model.safetensors --map llama-torchtune --plan",
-       "espalier map pytorch_model.bin meta.espalier --map llama-meta --reverse --config "
+       "espalier map pytorch_model.bin meta.espalier --map llama-meta --map-reverse --config "
        "config.json",
        "espalier map base.safetensors --in lora=adapter.safetensors merged.safetensors "
        "--map lora-merge --set alpha=16"});

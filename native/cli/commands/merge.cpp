@@ -19,6 +19,7 @@
 #include "cli/opening/urls.h"
 #include "cli/terminal/json_writer.h"
 #include "cli/terminal/text.h"
+#include "cli/writing/output_name.h"
 #include "cli/writing/write_result.h"
 #include "espalier/base/counted.h"
 #include "espalier/base/escaped.h"
@@ -35,7 +36,8 @@ namespace {
 struct MergeOptions {
   CommonOptions common;
   TargetOptions write;
-  std::vector<std::string> files;  // the last one is OUT
+  std::vector<std::string> files;  // without -o, the last one is OUT
+  std::optional<std::string> output;
   std::string on_conflict = "error";
   bool flat = false;
 };
@@ -367,13 +369,9 @@ void print_json(Output& out, const std::vector<std::string>& files, const Writte
 
 Outcome run_merge(const MergeOptions& options, Output& out) {
   std::vector<std::string> files = options.files;
-  if (files.size() < 3) {
-    return refuse("",
-                  "OUT is missing: merging takes two or more checkpoints and then the "
-                  "file to write, as in `espalier merge A B OUT`");
-  }
-  const std::string target = std::move(files.back());
-  files.pop_back();
+  const auto output = take_output(files, options.output, 2);
+  if (!output) return fail_about({}, output.error());
+  const std::string& target = *output;
   if (auto ok = check_target(target, options.write); !ok) return about(target, ok);
   auto format = target_format(target, options.write, Formats::kTrees);
   if (!format) return about(target, format);
@@ -405,6 +403,8 @@ void add_merge(CLI::App& app, Action& action) {
           ".safetensors, or --to selects the format")
       ->type_name("")
       ->required();
+  add_output_option(*command, options->output,
+                    "The file to write; then all other names are inputs");
   command
       ->add_option("--on-conflict", options->on_conflict,
                    "What to do where one has a container and another has something else: error "

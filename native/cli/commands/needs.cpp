@@ -58,11 +58,7 @@ std::string place_of(const std::string& checkpoint, const std::string& name) {
 
 Outcome run_needs(const NeedsOptions& options, Output& out) {
   JsonWriter json(out);
-  if (options.common.json) {
-    json.begin_object();
-    json.key("files");
-    json.begin_array();
-  }
+  if (options.common.json) begin_files(json);
   ExitCode worst = ExitCode::kOk;
   for (const std::string& name : options.files) {
     auto file = open_file(name, options.common);
@@ -103,11 +99,7 @@ Outcome run_needs(const NeedsOptions& options, Output& out) {
       json.end_object();
     }
   }
-  if (options.common.json) {
-    json.end_array();
-    json.end_object();
-    out.put('\n');
-  }
+  if (options.common.json) end_files(json, out);
   return worst;
 }
 

@@ -112,11 +112,7 @@ void write_json(JsonWriter& json, const Verdict& verdict) {
 
 Outcome run_verify(const VerifyOptions& options, Output& out) {
   JsonWriter json(out);
-  if (options.common.json) {
-    json.begin_object();
-    json.key("files");
-    json.begin_array();
-  }
+  if (options.common.json) begin_files(json);
   ExitCode worst = ExitCode::kOk;
   for (const std::string& name : options.files) {
     const Verdict verdict =
@@ -132,11 +128,7 @@ Outcome run_verify(const VerifyOptions& options, Output& out) {
     }
     if (!verdict.report) print_error(describe({name, verdict.report.error()}));
   }
-  if (options.common.json) {
-    json.end_array();
-    json.end_object();
-    out.put('\n');
-  }
+  if (options.common.json) end_files(json, out);
   return worst;
 }
 

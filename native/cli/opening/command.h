@@ -117,30 +117,38 @@ inline constexpr const char* kReadingGroup = "Reading";
 [[nodiscard]] Result<CheckpointFile> open_file(const std::string& file,
                                                const CommonOptions& options);
 
-void add_ls(CLI::App& app, Action& action);
-void add_tree(CLI::App& app, Action& action);
-void add_show(CLI::App& app, Action& action);
-void add_stats(CLI::App& app, Action& action);
-void add_doctor(CLI::App& app, Action& action);
-void add_verify(CLI::App& app, Action& action);
-void add_diff(CLI::App& app, Action& action);
-void add_extract(CLI::App& app, Action& action);
-void add_convert(CLI::App& app, Action& action);
-void add_delta(CLI::App& app, Action& action);
-void add_flatten(CLI::App& app, Action& action);
-void add_log(CLI::App& app, Action& action);
-void add_map(CLI::App& app, Action& action);
-void add_apply(CLI::App& app, Action& action);
-void add_fold(CLI::App& app, Action& action);
-void add_rebase(CLI::App& app, Action& action);
-void add_prune(CLI::App& app, Action& action);
-void add_merge(CLI::App& app, Action& action);
-void add_index(CLI::App& app, Action& action);
-void add_needs(CLI::App& app, Action& action);
-void add_view(CLI::App& app, Action& action);
-void add_help(CLI::App& app, Action& action);
-void add_completion(CLI::App& app, Action& action);
-void add_man(CLI::App& app, Action& action);
+/// All commands, in the order of the help. Each is a file in commands/ with such a function.
+// clang-format off
+#define ESPALIER_COMMANDS(X) \
+  X(ls) \
+  X(tree) \
+  X(show) \
+  X(stats) \
+  X(doctor) \
+  X(verify) \
+  X(diff) \
+  X(extract) \
+  X(convert) \
+  X(delta) \
+  X(flatten) \
+  X(merge) \
+  X(map) \
+  X(index) \
+  X(needs) \
+  X(log) \
+  X(apply) \
+  X(fold) \
+  X(rebase) \
+  X(prune) \
+  X(view) \
+  X(help) \
+  X(completion) \
+  X(man)
+// clang-format on
+
+#define ESPALIER_DECLARE(name) void add_##name(CLI::App& app, Action& action);
+ESPALIER_COMMANDS(ESPALIER_DECLARE)
+#undef ESPALIER_DECLARE
 
 }  // namespace espalier::cli
 

@@ -8,6 +8,7 @@
 #include "cli/opening/urls.h"
 #include "cli/terminal/progress.h"
 #include "espalier/foreign/safetensors/carried_tree.h"
+#include "espalier/foreign/safetensors/format.h"
 #include "espalier/foreign/safetensors/header.h"
 #include "espalier/foreign/safetensors/kept_header.h"
 #include "espalier/foreign/safetensors/writer.h"
@@ -17,7 +18,7 @@ namespace espalier::cli {
 namespace {
 
 bool carries_tree(const CheckpointFile& file) {
-  return file.checkpoint().catalog().format() == FileFormat::kSafetensors &&
+  return file.checkpoint().catalog().format() == kSafetensorsFormat &&
          file.metadata().find(KeyView::of(kCarriedTreeKey)).has_value();
 }
 
@@ -87,7 +88,7 @@ tl::expected<Content, Failure> read_content(const std::string& name, const Commo
 
 Result<void> keep_foreign_header(Content& content) {
   const Catalog& catalog = content.file.checkpoint().catalog();
-  if (catalog.format() != FileFormat::kSafetensors) return {};
+  if (catalog.format() != kSafetensorsFormat) return {};
   std::string front(static_cast<std::size_t>(catalog.data_begin()), '\0');
   const auto bytes = std::as_writable_bytes(std::span(front));
   if (auto ok = content.file.source().copy({0, 0, front.size()}, bytes); !ok) return ok;

@@ -13,7 +13,7 @@
 
 #include "cli/terminal/text.h"
 #include "espalier/base/escaped.h"
-#include "espalier/base/json_text.h"
+#include "espalier/base/json_text_writer.h"
 #include "espalier/base/real_text.h"
 #include "espalier/key_map.h"
 #include "espalier/map/adapter_settings.h"
@@ -126,40 +126,34 @@ tl::expected<std::string, Failure> page_options(const MapOptions& options) {
   if (!lift) return tl::unexpected(lift.error());
   const auto numbers = parse_numbers(options.sizes);
   if (!numbers) return fail_about("--set", numbers.error());
-  std::string json = "{\"reverse\":" + std::string(options.reverse ? "true" : "false");
-  json += ",\"sizes\":{";
+  JsonTextWriter json;
+  json.begin_object();
+  json.member("reverse", options.reverse);
+  json.key("sizes");
+  json.begin_object();
   for (const auto& [word, number] : *numbers) {
-    if (json.back() != '{') json += ',';
-    append_json_string(json, word);
-    json += ':' + print_real(number);
+    json.key(word);
+    json.raw(print_real(number));
   }
-  json += '}';
-  if (!options.configs.empty()) json += ",\"config\":";
+  json.end_object();
+  const bool is_list = options.configs.size() > 1;
+  if (!options.configs.empty()) json.key("config");
+  if (is_list) json.begin_array();
   for (const std::string& config : options.configs) {
     auto text = read_text(config);
     if (!text) return about(config, text);
-    const bool is_list = options.configs.size() > 1;
-    if (is_list) json += &config == &options.configs.front() ? '[' : ',';
-    json += *text;
-    if (is_list && &config == &options.configs.back()) json += ']';
+    json.raw(*text);
   }
-  if (!lift->at.empty()) {
-    json += ",\"at\":";
-    append_json_string(json, lift->at);
-  }
-  if (lift->scales_moments) json += ",\"alongScaled\":true";
+  if (is_list) json.end_array();
+  if (!lift->at.empty()) json.member("at", lift->at);
+  if (lift->scales_moments) json.member("alongScaled", true);
   for (const auto& [name, texts] :
        {std::pair("along", &lift->along), std::pair("lora", &lift->lora),
         std::pair("paramOrder", &lift->param_order)}) {
-    if (texts->empty()) continue;
-    json += ",\"" + std::string(name) + "\":[";
-    for (const std::string& text : *texts) {
-      if (json.back() != '[') json += ',';
-      append_json_string(json, text);
-    }
-    json += ']';
+    if (!texts->empty()) json.member(name, *texts);
   }
-  return json + '}';
+  json.end_object();
+  return std::move(json).take();
 }
 
 tl::expected<LiftOptions, Failure> lift_options(const MapOptions& options) {
@@ -250,8 +244,7 @@ Result<CheckpointFile> open_through_map(const CheckpointFile& file, const MapOpt
   return stages->back().mapped.open(open);
 }
 
-void add_map_options(CLI::App& command, MapOptions& options, const std::string& what,
-                     const char* reverse_flag) {
+void add_map_options(CLI::App& command, MapOptions& options, const std::string& what) {
   command.option_defaults()->group("Key map");
   command
       .add_option("--map", options.names,
@@ -260,7 +253,7 @@ void add_map_options(CLI::App& command, MapOptions& options, const std::string& 
                       "Several are read one after the other")
       ->type_name("MAP")
       ->allow_extra_args(false);
-  command.add_flag(reverse_flag, options.reverse, "Read the map from right to left");
+  command.add_flag("--map-reverse", options.reverse, "Read the map from right to left");
   command
       .add_option("--set", options.sizes,
                   "The size of a word of the map, or a number that it computes with")

@@ -15,10 +15,9 @@
 
 namespace espalier::cli {
 
-/// Adds --map, whose help says `what` it does, what it must know besides, and a flag to read the
-/// map from right to left: --reverse, or for commands that sort in reverse, another name.
-void add_map_options(CLI::App& command, MapOptions& options, const std::string& what,
-                     const char* reverse_flag = "--map-reverse");
+/// Adds --map, whose help says `what` it does, what it must know besides, and --map-reverse, which
+/// reads the map from right to left.
+void add_map_options(CLI::App& command, MapOptions& options, const std::string& what);
 
 /// The text of a map, or of what belongs to one, up to KeyMap::kMaxBytes. kFileNotFound,
 /// kLimitExceeded.

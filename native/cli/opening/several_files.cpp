@@ -80,11 +80,7 @@ Outcome for_each_file(const std::string& first_file, const std::vector<std::stri
     if (outcome && common.json) out.put('\n');
     return outcome;
   }
-  if (common.json) {
-    json.begin_object();
-    json.key("files");
-    json.begin_array();
-  }
+  if (common.json) begin_files(json);
   ExitCode worst = ExitCode::kOk;
   bool has_printed = false;
   for (const std::string& file : files) {
@@ -110,11 +106,7 @@ Outcome for_each_file(const std::string& first_file, const std::vector<std::stri
     }
     print_error(describe(failure));
   }
-  if (common.json) {
-    json.end_array();
-    json.end_object();
-    out.put('\n');
-  }
+  if (common.json) end_files(json, out);
   return worst;
 }
 

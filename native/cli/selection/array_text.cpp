@@ -110,7 +110,8 @@ class GridReader {
     std::size_t count = 1;
     for (const std::size_t length : lengths_) count *= length;
     std::vector<T> elements(count);
-    decode_elements<T>(tensor_.dtype(), box->bytes, 0, elements);
+    const auto bytes = box->bytes();
+    decode_elements<T>(tensor_.dtype(), bytes, 0, elements);
     copy(0, place, elements.data());
     return {};
   }

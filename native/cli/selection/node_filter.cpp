@@ -2,7 +2,7 @@
 
 #include "cli/opening/command.h"
 #include "cli/terminal/text.h"
-#include "cli/usage/near_miss.h"
+#include "espalier/base/near_miss.h"
 #include "espalier/dtype.h"
 #include "espalier/kind.h"
 

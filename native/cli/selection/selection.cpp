@@ -3,7 +3,7 @@
 #include <optional>
 #include <utility>
 
-#include "cli/selection/near_path.h"
+#include "cli/selection/missing_path.h"
 #include "espalier/read/match.h"
 #include "espalier/read/pattern_stepper.h"
 #include "espalier/read/resolve_patterns.h"

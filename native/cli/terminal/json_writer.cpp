@@ -80,4 +80,16 @@ void JsonWriter::value(float real) {
 
 void JsonWriter::value(const BigInt& integer) { value(integer.to_decimal()); }
 
+void begin_files(JsonWriter& json) {
+  json.begin_object();
+  json.key("files");
+  json.begin_array();
+}
+
+void end_files(JsonWriter& json, Output& out) {
+  json.end_array();
+  json.end_object();
+  out.put('\n');
+}
+
 }  // namespace espalier::cli

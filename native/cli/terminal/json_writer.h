@@ -77,6 +77,11 @@ class JsonWriter {
   bool needs_comma_ = false;
 };
 
+/// The document of a command that answers for each of several files: {"files": [...]}, an object
+/// each.
+void begin_files(JsonWriter& json);
+void end_files(JsonWriter& json, Output& out);
+
 }  // namespace espalier::cli
 
 #endif  // ESPALIER_CLI_TERMINAL_JSON_WRITER_H_

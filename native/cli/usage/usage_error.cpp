@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/opening/urls.h"
-#include "cli/usage/near_miss.h"
+#include "espalier/base/near_miss.h"
 
 namespace espalier::cli {
 namespace {

@@ -1,7 +1,6 @@
 #include "cli/view/served_folder.h"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -16,6 +15,8 @@
 
 #include "cli/selection/natural_order.h"
 #include "cli/terminal/json_writer.h"
+#include "espalier/base/stars.h"
+#include "espalier/foreign/formats.h"
 #include "files/os/regular_file.h"
 #include "serve/resource.h"
 #include "serve/url.h"
@@ -30,19 +31,22 @@ constexpr int kMostDepth = 2;
 // Where the site has the files.
 constexpr std::string_view kPrefix = "files/0/";
 
-// What a page needs to open a checkpoint: the file, or the parts of one in several files.
-constexpr std::array<std::string_view, 12> kEndings = {
-    ".espalier", ".safetensors", ".gguf", ".pt",  ".pth",    ".bin",
-    ".ckpt",     ".pkl",         ".npz",  ".npy", ".distcp", ".msgpack"};
-constexpr std::string_view kIndex = ".index.json";
-constexpr std::string_view kDistributed = ".metadata";
+// Whether a file of this name is opened. Hidden files are not, unless all of the name is an ending.
+bool is_opened(const FormatInfo& format, std::string_view name) {
+  return std::any_of(format.endings.begin(), format.endings.end(), [&](const FormatEnding& ending) {
+    return name == ending.text ||
+           (!name.starts_with('.') && matches_stars("*" + std::string(ending.text), name));
+  });
+}
 
-bool is_served(const std::string& name) {
-  if (name == kDistributed) return true;
-  return !name.starts_with('.') &&
-         (name.ends_with(kIndex) ||
-          std::any_of(kEndings.begin(), kEndings.end(),
-                      [&](std::string_view ending) { return name.ends_with(ending); }));
+// What a page needs to open a checkpoint: the file, or the parts of one in several files.
+bool is_served(std::string_view name) {
+  const auto formats = all_formats();
+  return std::any_of(formats.begin(), formats.end(), [&](const FormatInfo* format) {
+    const std::string_view part = format->part_ending;
+    return is_opened(*format, name) ||
+           (!part.empty() && !name.starts_with('.') && name.ends_with(part));
+  });
 }
 
 struct Listed {
@@ -131,9 +135,12 @@ bool is_folder_of_checkpoints(const fs::path& folder) {
   std::error_code error;
   if (!fs::is_directory(folder, error)) return false;
   const auto files = list_files(folder);
-  const bool is_one = std::any_of(files.begin(), files.end(), [](const Listed& file) {
-    return file.path == kDistributed ||
-           (file.path.ends_with(kIndex) && file.path.find('/') == std::string::npos);
+  const auto formats = all_formats();
+  const bool is_one = std::any_of(files.begin(), files.end(), [&](const Listed& file) {
+    const bool is_here = file.path.find('/') == std::string::npos;
+    return is_here && std::any_of(formats.begin(), formats.end(), [&](const FormatInfo* format) {
+             return format->needs_folder && is_opened(*format, file.path);
+           });
   });
   return !files.empty() && !is_one;
 }

@@ -46,13 +46,13 @@ class Finder {
       return fail(ErrorCode::kUnrepresentable, "the format holds one tensor, and there are " +
                                                    std::to_string(seen_.size()) + " (" + paths_ +
                                                    "); give the path of one, as in "
-                                                   "`espalier extract FILE OUT PATH`");
+                                                   "`espalier extract FILE PATH -o OUT`");
     }
     if (!left_out.empty() && !drop) {
       return fail(ErrorCode::kUnrepresentable,
                   "the format holds one tensor and cannot hold " + left_out.to_string() +
-                      "; give the path of the tensor alone, as in `espalier extract FILE OUT "
-                      "PATH`, or leave the rest out "
+                      "; give the path of the tensor alone, as in `espalier extract FILE PATH "
+                      "-o OUT`, or leave the rest out "
                       "with --unrepresentable=drop");
     }
     if (has_label_) left_out.add(found_.path, "a label");

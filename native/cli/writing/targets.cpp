@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "cli/opening/urls.h"
+#include "cli/writing/output_name.h"
 
 namespace espalier::cli {
 namespace {
@@ -36,7 +37,7 @@ std::string target_name(const std::string& input, SaveFormat format) {
   // shown_name() leaves nothing of a URL with an '@' in its query.
   const std::size_t query = is_url(input) ? input.find_first_of("?#") : std::string::npos;
   const fs::path name = fs::path(shown_name(input.substr(0, query))).filename();
-  return (find_format_ending(name) != nullptr ? name.stem() : name).string() + "." +
+  return (find_named_format(name) ? name.stem() : name).string() + "." +
          std::string(save_format_name(format));
 }
 
@@ -67,18 +68,11 @@ tl::expected<std::vector<Conversion>, Failure> plan_into_folder(
 
 }  // namespace
 
-tl::expected<std::vector<Conversion>, Failure> plan_conversions(std::vector<std::string> names,
-                                                                std::optional<std::string> output,
-                                                                const TargetOptions& options) {
-  if (!output) {
-    if (names.size() == 1) {
-      return refuse({},
-                    "OUT is missing: write the file or folder to write to after the inputs, or "
-                    "after -o");
-    }
-    output = std::move(names.back());
-    names.pop_back();
-  }
+tl::expected<std::vector<Conversion>, Failure> plan_conversions(
+    std::vector<std::string> names, const std::optional<std::string>& given,
+    const TargetOptions& options) {
+  const auto output = take_output(names, given);
+  if (!output) return fail_about({}, output.error());
   if (auto ok = check_file_name(*output, "output"); !ok) return about(*output, ok);
   if (is_folder(*output)) return plan_into_folder(names, *output, options);
   if (names.size() > 1) {

@@ -18,14 +18,14 @@ struct Conversion {
   SaveFormat format;
 };
 
-/// The conversions for these names. `output` is the value of -o; without it, the last name is the
+/// The conversions for these names. `given` is the value of -o; without it, the last name is the
 /// output, as for cp. If the output is a folder, each input goes there under its own name with
 /// the ending of the format, which --to selects; otherwise there must be one input. Nothing is read
 /// or written. Failures: kInvalidArgument for a missing output, for several inputs and no folder,
 /// for two inputs with one target, and all failures of check_target() and target_format().
-tl::expected<std::vector<Conversion>, Failure> plan_conversions(std::vector<std::string> names,
-                                                                std::optional<std::string> output,
-                                                                const TargetOptions& options);
+tl::expected<std::vector<Conversion>, Failure> plan_conversions(
+    std::vector<std::string> names, const std::optional<std::string>& given,
+    const TargetOptions& options);
 
 }  // namespace espalier::cli
 

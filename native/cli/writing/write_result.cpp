@@ -92,14 +92,15 @@ Result<SaveFormat> named_format(const std::string& target, const TargetOptions& 
   for (const SaveFormat format : kSaveFormats) {
     if (options.format == save_format_name(format)) return format;
   }
-  const FormatEnding* const ending = find_format_ending(target);
+  const auto named = find_named_format(target);
   std::string why = "the name does not select a format";
-  if (ending != nullptr && ending->format) {
-    if (formats == Formats::kAll || !holds_one_tensor(*ending->format)) return *ending->format;
-    why = "the name ends in " + std::string(ending->ending) + ", and such a file holds one tensor";
-  } else if (ending != nullptr) {
-    why = "the name ends in " + std::string(ending->ending) + " (" +
-          std::string(ending->description) + "), and such files cannot be written";
+  if (named && named->format) {
+    if (formats == Formats::kAll || !holds_one_tensor(*named->format)) return *named->format;
+    why = "the name ends in " + std::string(named->ending.text) +
+          ", and such a file holds one tensor";
+  } else if (named) {
+    why = "the name ends in " + std::string(named->ending.text) + " (" +
+          std::string(named->ending.description) + "), and such files cannot be written";
   }
   return fail(ErrorCode::kInvalidArgument,
               why + "; end it in " +
@@ -193,8 +194,11 @@ Result<Losses> save_any(const std::string& target, SaveFormat format, const Valu
       }
       if (auto ok = save(target, state, save_options); !ok) return propagate(ok);
       return Losses();
-    case SaveFormat::kSafetensors:
-      return save_safetensors(target, state, policy_of(options), save_options);
+    case SaveFormat::kSafetensors: {
+      SaveOptions with_policy = save_options;
+      with_policy.unrepresentable = policy_of(options);
+      return save_safetensors(target, state, with_policy);
+    }
     default:
       return save_one_tensor(target, format, state, options, save_options, written);
   }
@@ -251,10 +255,10 @@ Result<void> check_target(const std::string& target, const TargetOptions& option
     return fail(ErrorCode::kInvalidArgument, "this is not a regular file; choose another name");
   }
   if (options.espalier_only) {
-    const FormatEnding* const ending = find_format_ending(target);
-    if (ending != nullptr && ending->format != SaveFormat::kEspalier) {
+    const auto named = find_named_format(target);
+    if (named && named->format != SaveFormat::kEspalier) {
       return fail(ErrorCode::kInvalidArgument,
-                  "the name ends in " + std::string(ending->ending) +
+                  "the name ends in " + std::string(named->ending.text) +
                       ", and this command writes Espalier files; end it in .espalier, and use "
                       "`espalier convert` for other formats");
     }

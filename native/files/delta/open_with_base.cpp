@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "espalier/format/file_set.h"
+#include "espalier/format/format_info.h"
 #include "espalier/read/to_value.h"
 #include "files/os/out_of_memory.h"
 
@@ -54,7 +55,7 @@ bool refers_to(const CheckpointFile& checkpoint, const std::string& name) {
 Result<CheckpointFile> open_with_base(const CheckpointFile& file, const CheckpointFile& base,
                                       Unfound unfound) try {
   const auto files = file.checkpoint().catalog().files();
-  if (file.checkpoint().catalog().format() != FileFormat::kEspalier) {
+  if (file.checkpoint().catalog().format() != kEspalierFormat) {
     return fail(ErrorCode::kInvalidArgument, "only Espalier files have a base");
   }
   if (files.size() == 1) return file;

@@ -12,6 +12,7 @@
 #include "espalier/format/access.h"
 #include "espalier/format/file_set.h"
 #include "espalier/format/file_table.h"
+#include "espalier/format/format_info.h"
 
 namespace espalier {
 namespace {
@@ -32,7 +33,7 @@ Result<ReferredFile> describe(const SaveBase& base, std::uint32_t number) {
     return propagate(ok);
   }
   ReferredFile file{.name = name, .length = entry.length};
-  const bool is_espalier = catalog.format() == FileFormat::kEspalier;
+  const bool is_espalier = catalog.format() == kEspalierFormat;
   if (is_espalier && number > 0) {
     // A nested tree has no table of files of its own.
     const FileRecord& record = catalog.stored_tables().files[number - 1];

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "espalier/error.h"
+#include "espalier/format/format_info.h"
 
 namespace espalier {
 
@@ -26,18 +27,15 @@ inline constexpr std::array kSaveFormats = {SaveFormat::kEspalier, SaveFormat::k
 /// "espalier", "safetensors", "npy", "raw".
 std::string_view save_format_name(SaveFormat format);
 
-/// An ending that stands for a format.
-struct FormatEnding {
-  /// With its dot, in lower case.
-  std::string_view ending;
-  /// Of the format, for people: "a PyTorch file".
-  std::string_view description;
+/// What the ending of a name stands for.
+struct NamedFormat {
+  FormatEnding ending;
   /// nullopt for formats that the library does not write.
   std::optional<SaveFormat> format;
 };
 
-/// What the ending of a name stands for, in any case; null if it stands for no known format.
-const FormatEnding* find_format_ending(const std::filesystem::path& name);
+/// The same for an ending in any case; nullopt if it stands for no known format.
+std::optional<NamedFormat> find_named_format(const std::filesystem::path& name);
 
 /// kInvalidArgument if the ending of `name` stands for another format than `format`: every program
 /// that trusts the name would misread the file. Other endings, and none, fit every format.

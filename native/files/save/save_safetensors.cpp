@@ -15,14 +15,13 @@ namespace {
 
 // `target` is a path or a sink.
 template <class Target>
-Result<Losses> save_to(Target& target, const Value& state, Unrepresentable unrepresentable,
-                       const SaveOptions& options) try {
+Result<Losses> save_to(Target& target, const Value& state, const SaveOptions& options) try {
   if (options.compression_level != kNoCompression) {
     return fail(
         ErrorCode::kInvalidArgument,
         "safetensors files are never compressed; leave the level at 0, or save as Espalier");
   }
-  auto plan = plan_safetensors(state, options.metadata, {unrepresentable, options.limits});
+  auto plan = plan_safetensors(state, options.metadata, {options.unrepresentable, options.limits});
   if (!plan) return propagate(plan);
   std::vector<TensorPlace> places;
   places.reserve(plan->tensors.size());
@@ -39,25 +38,24 @@ Result<Losses> save_to(Target& target, const Value& state, Unrepresentable unrep
 }  // namespace
 
 Result<Losses> save_safetensors(const std::filesystem::path& path, const Value& state,
-                                Unrepresentable unrepresentable, const SaveOptions& options) {
+                                const SaveOptions& options) {
   if (options.check_ending) {
     if (auto ok = check_format_ending(path, SaveFormat::kSafetensors); !ok) return propagate(ok);
   }
-  return save_to(path, state, unrepresentable, options);
+  return save_to(path, state, options);
 }
 
 Result<Losses> save_safetensors(const std::filesystem::path& path, const Contents& contents,
-                                Unrepresentable unrepresentable, const SaveOptions& options) try {
+                                const SaveOptions& options) try {
   SaveOptions as_there = options;
   as_there.metadata = contents.metadata;
-  return save_safetensors(path, contents.state, unrepresentable, as_there);
+  return save_safetensors(path, contents.state, as_there);
 } catch (const std::bad_alloc&) {
   return out_of_memory();
 }
 
-Result<Losses> save_safetensors(Sink& sink, const Value& state, Unrepresentable unrepresentable,
-                                const SaveOptions& options) {
-  return save_to(sink, state, unrepresentable, options);
+Result<Losses> save_safetensors(Sink& sink, const Value& state, const SaveOptions& options) {
+  return save_to(sink, state, options);
 }
 
 }  // namespace espalier

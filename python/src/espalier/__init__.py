@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ._api import load, load_bytes, open, save, save_async, save_bytes, save_safetensors
     from ._apply import Update, apply, prepare_update
     from ._async import AsyncSave, NotInThisProcess
-    from ._checkpoint import Checkpoint, Node, Note, Tensor, VerifyReport
+    from ._checkpoint import Checkpoint, Note, VerifyReport
     from ._checkpointer import Checkpointer, DamagedCheckpoint
     from ._errors import (
         Cancelled,
@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     )
     from ._like import ANY, SKIP, Ledger, Mismatch, TreeMismatch, spec
     from ._map import MappedCheckpoint, MapTarget, key_maps, map
+    from ._node import Node
     from ._registry import register
+    from ._tensor import Tensor
     from ._wrappers import AxisNamed, Labelled, OrderedSet, Packed, Placeholder, Record
 else:
     # The same for Python, which imports a module when the first of its names is used. A test compares the two lists.
@@ -43,12 +45,14 @@ else:
         "_api": "load load_bytes open save save_async save_bytes save_safetensors",
         "_apply": "Update apply prepare_update",
         "_async": "AsyncSave NotInThisProcess",
-        "_checkpoint": "Checkpoint Node Note Tensor VerifyReport",
+        "_checkpoint": "Checkpoint Note VerifyReport",
         "_checkpointer": "Checkpointer DamagedCheckpoint",
         "_errors": "Cancelled CheckpointExists CheckpointNotFound CheckpointOSError CodeWarning Corrupt EspalierError KeyPathError LossWarning MissingPackage SliceError Unsupported",
         "_like": "ANY SKIP Ledger Mismatch TreeMismatch spec",
         "_map": "MapTarget MappedCheckpoint key_maps map",
+        "_node": "Node",
         "_registry": "register",
+        "_tensor": "Tensor",
         "_wrappers": "AxisNamed Labelled OrderedSet Packed Placeholder Record",
     }
     _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names.split()}

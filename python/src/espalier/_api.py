@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from . import _core, _urls
 from ._async import AsyncSave
-from ._checkpoint import Check, Checkpoint, Node, Path, Progress, Tensor, _check_exact, _checks, find_path, load_node, located
+from ._checkpoint import Checkpoint
 from ._errors import EspalierError, Unsupported
 from ._frameworks import Framework
-from ._options import check_bool, check_compression, check_metadata, check_threads
-from ._progress import reporting
+from ._node import Node
+from ._options import Check, Path, check_bool, check_compression, check_exact, check_metadata, check_threads, checks_hashes
+from ._progress import Progress, reporting
+from ._tensor import Tensor
 
 if TYPE_CHECKING:
     from ._like import Strict
@@ -245,22 +247,22 @@ def _load(
 ) -> Any:
     check_bool("exact", exact)
     opened = checkpoint._opened
-    node, where = (opened.state, "") if at is None else find_path(checkpoint, opened.state, at)
+    node, where = (opened.state, "") if at is None else checkpoint._find_path(opened.state, at)
     checkpoint._tell_notes(where)
     if like is None:
         if strict is not True or keys != "exact" or cast is not None:
             raise EspalierError("strict=, keys= and cast= say how a template is matched; pass like=")
-        _check_exact(exact, framework)
-        return load_node(checkpoint, node, where, _checks(check), exact, framework, progress)
+        check_exact(exact, framework)
+        return checkpoint._load_node(node, where, checks_hashes(check), exact, framework, progress)
     if exact:
         raise EspalierError("exact=True gives the types of the file, and like= those of the template; choose one")
     from ._like import Matcher  # as much again as a load without a template needs
 
     matcher = Matcher(checkpoint, keys, cast, framework)
     try:
-        state = matcher.load(node, where, like, strict, _checks(check), progress)
+        state = matcher.load(node, where, like, strict, checks_hashes(check), progress)
     except Unsupported as error:
-        raise located(error, checkpoint, where) from None
+        raise checkpoint._located(error, where) from None
     checkpoint._restore_attributes(state, where)
     return state if strict else (state, matcher.ledger)
 

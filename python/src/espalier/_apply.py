@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import _core
-from ._checkpoint import Checkpoint, Path, Progress, find_path
+from ._checkpoint import Checkpoint
 from ._errors import EspalierError, Unsupported
-from ._options import check_bool, check_threads
-from ._progress import reporting
+from ._options import Path, check_bool, check_threads
+from ._progress import Progress, reporting
 from ._tree import DICT, DTYPE_NAMES, RECORD, below
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def prepare_update(
     count = check_threads(threads)
     with Checkpoint(path, mapped=False, threads=count, storage_options=storage_options) as checkpoint:
         file = checkpoint._opened
-        node, where = (file.state, "") if at is None else find_path(checkpoint, file.state, at)
+        node, where = (file.state, "") if at is None else checkpoint._find_path(file.state, at)
         matched = _Matched(file)
         matched.match(node, where, arrays)
         if strict is True:

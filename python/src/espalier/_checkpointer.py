@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from . import _api, _core, _urls
 from ._async import AsyncSave, NotInThisProcess
-from ._checkpoint import Path, Progress
 from ._errors import EspalierError
-from ._options import check_bool, check_compression, check_int, check_metadata, check_threads
-from ._progress import reporting
+from ._options import Path, check_bool, check_compression, check_int, check_metadata, check_threads
+from ._progress import Progress, reporting
 from ._tree import below
 from ._visible import visible
 

@@ -9,9 +9,10 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
 from . import _core, _decode, _encode, _frameworks, _registry
-from ._checkpoint import Checkpoint, Progress, Tensor
+from ._checkpoint import Checkpoint
 from ._errors import EspalierError, Unsupported
-from ._progress import reporting
+from ._progress import Progress, reporting
+from ._tensor import Tensor
 from ._tree import (
     BIGINT, DICT, DTYPE_NAMES, DTYPE_NUMBERS, INT, KIND_NAMES, LIST, NULL, PLACEHOLDER, RECORD, STRING, TENSOR, TUPLE,
     below, pairs,

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from . import _core, _urls
 from ._api import _load
-from ._checkpoint import Check, Checkpoint, Path, Progress
+from ._checkpoint import Checkpoint
 from ._errors import EspalierError
 from ._frameworks import Framework
-from ._options import check_bool, check_compression, check_int, check_threads
-from ._progress import reporting
+from ._options import Check, Path, check_bool, check_compression, check_int, check_threads
+from ._progress import Progress, reporting
 from ._tree import DTYPE_NAMES
 from ._visible import visible
 

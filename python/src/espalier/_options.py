@@ -1,12 +1,17 @@
-"""Checks of options: what the extension module would refuse with its own signature."""
+"""Types of options, and checks: what the extension module would refuse with its own signature."""
 
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
+from . import _frameworks
 from ._errors import EspalierError
+
+Path = str | bytes | os.PathLike[str]
+Check = Literal["hashes", "nothing"]
 
 
 def check_int(name: str, value: object, least: int, most: int | None = None) -> int:
@@ -54,3 +59,17 @@ def check_metadata(value: Mapping[str, Any] | None, name: str = "metadata") -> d
     if not isinstance(value, Mapping):
         raise EspalierError(f"{name} must be a dict, not a {type(value).__name__}")
     return dict(value)
+
+
+def checks_hashes(check: str) -> bool:
+    if check not in ("hashes", "nothing"):
+        raise EspalierError(f'check must be "hashes" or "nothing", not {check!r}')
+    return check == "hashes"
+
+
+def check_exact(exact: bool, framework: str) -> None:
+    check_bool("exact", exact)
+    if framework != "numpy":
+        _frameworks.adapter(framework)
+        if exact:
+            raise EspalierError("exact=True gives arrays of numpy; leave out framework=")

@@ -11,10 +11,11 @@ from typing import Any
 from ._visible import visible
 
 Report = Callable[[int, int], object]
+Progress = bool | Report | None
 
 
 @contextlib.contextmanager
-def reporting(progress: bool | Report | None, title: str) -> Iterator[Report | None]:
+def reporting(progress: Progress, title: str) -> Iterator[Report | None]:
     """What to call with the bytes done and the bytes in total; None for silence."""
     title = visible(title)
     if not progress:

@@ -2,7 +2,7 @@
 
 namespace espalier {
 
-void sort_numbers(std::vector<std::uint32_t>& numbers, const NumberLess& less) {
+void sort_numbers(std::vector<std::uint32_t>& numbers, NumberLess less) {
   merge_sort_runs(numbers, less);
 }
 

@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <utility>
 #include <vector>
+
+#include "espalier/base/function_ref.h"
 
 namespace espalier {
 
@@ -42,11 +43,11 @@ void merge_sort_runs(std::vector<Item>& items, Less less) {
 }
 
 /// Whether one thing comes before another, by their numbers.
-using NumberLess = std::function<bool(std::uint32_t a, std::uint32_t b)>;
+using NumberLess = FunctionRef<bool(std::uint32_t a, std::uint32_t b)>;
 
 /// The same for the numbers of things. One copy of the code serves many orders: in WebAssembly, its
 /// size counts for more than its speed.
-void sort_numbers(std::vector<std::uint32_t>& numbers, const NumberLess& less);
+void sort_numbers(std::vector<std::uint32_t>& numbers, NumberLess less);
 
 }  // namespace espalier
 

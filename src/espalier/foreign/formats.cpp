@@ -1,16 +1,27 @@
 #include "espalier/foreign/formats.h"
 
+#include <array>
+#include <cstddef>
+#include <iterator>
+
 #include "espalier/foreign/any_archive.h"
 #include "espalier/foreign/any_opener.h"
+#include "espalier/foreign/dcp/format.h"
 #include "espalier/foreign/dcp/metadata.h"
 #include "espalier/foreign/dcp/opener.h"
+#include "espalier/foreign/gguf/format.h"
 #include "espalier/foreign/gguf/opener.h"
+#include "espalier/foreign/msgpack/format.h"
 #include "espalier/foreign/msgpack/opener.h"
+#include "espalier/foreign/numpy/format.h"
 #include "espalier/foreign/numpy/npy_opener.h"
 #include "espalier/foreign/numpy/npz_reader.h"
+#include "espalier/foreign/safetensors/format.h"
 #include "espalier/foreign/safetensors/opener.h"
+#include "espalier/foreign/shards/format.h"
 #include "espalier/foreign/shards/opener.h"
 #include "espalier/foreign/torch/archive_reader.h"
+#include "espalier/foreign/torch/format.h"
 #include "espalier/foreign/torch/pickle_opener.h"
 #include "espalier/foreign/zip/opener.h"
 #include "espalier/read/opener.h"
@@ -30,22 +41,43 @@ std::unique_ptr<OpeningMachine> make_sharded(const OpenOptions& options) {
 // What has no magic comes last: those of others, as a number, may be a length that fits a large
 // file.
 constexpr FileKind kFiles[] = {
-    {looks_like_npy, make_machine<NpyOpener>},
-    {looks_like_zip, make_zip},
-    {looks_like_gguf, make_machine<GgufOpener>},
+    {&kNpyFormat, looks_like_npy, make_machine<NpyOpener>},
+    {nullptr, looks_like_zip, make_zip},
+    {&kGgufFormat, looks_like_gguf, make_machine<GgufOpener>},
     // Before safetensors, which takes any file with a brace as its ninth byte.
-    {looks_like_shard_index, make_sharded},
-    {looks_like_msgpack, make_machine<MsgpackOpener>},
-    {looks_like_safetensors, make_machine<SafetensorsOpener>},
+    {&kShardedFormat, looks_like_shard_index, make_sharded},
+    {&kMsgpackFormat, looks_like_msgpack, make_machine<MsgpackOpener>},
+    {&kSafetensorsFormat, looks_like_safetensors, make_machine<SafetensorsOpener>},
     // After it: a pickle begins with two bytes that may begin a length.
-    {looks_like_dcp, make_machine<DcpOpener>},
-    {looks_like_pickle, make_machine<PickleOpener>},
+    {&kDcpFormat, looks_like_dcp, make_machine<DcpOpener>},
+    {&kTorchFormat, looks_like_pickle, make_machine<PickleOpener>},
 };
 
 constexpr ArchiveKind kArchives[] = {
-    {is_torch_archive, make_torch_reader},
-    {is_npz, make_reader<NpzReader>},
+    {&kTorchFormat, is_torch_archive, make_torch_reader},
+    {&kNpzFormat, is_npz, make_reader<NpzReader>},
 };
+
+struct Formats {
+  std::array<const FormatInfo*, 1 + std::size(kFiles) + std::size(kArchives)> rows = {};
+  std::size_t count = 0;
+
+  constexpr void add(const FormatInfo* format) {
+    if (format == nullptr) return;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (*rows[i] == *format) return;
+    }
+    rows[count++] = format;
+  }
+};
+
+constexpr Formats kFormats = [] {
+  Formats formats;
+  formats.add(&kEspalierFormat);
+  for (const FileKind& kind : kFiles) formats.add(kind.format);
+  for (const ArchiveKind& kind : kArchives) formats.add(kind.format);
+  return formats;
+}();
 
 }  // namespace
 
@@ -55,5 +87,7 @@ std::span<const ArchiveKind> archive_kinds() { return kArchives; }
 std::unique_ptr<OpeningMachine> make_own_opener(const OpenOptions& options) {
   return make_machine<Opener>(options);
 }
+
+std::span<const FormatInfo* const> all_formats() { return {kFormats.rows.data(), kFormats.count}; }
 
 }  // namespace espalier

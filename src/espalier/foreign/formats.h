@@ -9,18 +9,22 @@
 
 #include "espalier/bytes.h"
 #include "espalier/foreign/zip/content_reader.h"
+#include "espalier/format/format_info.h"
 #include "espalier/read/opening_machine.h"
 
 namespace espalier {
 
 /// A format that a file is in.
 struct FileKind {
+  /// Null for zip archives, which are of several formats.
+  const FormatInfo* format;
   bool (*is_begun_by)(ByteSpan front, std::uint64_t file_size);
   std::unique_ptr<OpeningMachine> (*make)(const OpenOptions& options);
 };
 
 /// A format that a zip archive is in.
 struct ArchiveKind {
+  const FormatInfo* format;
   bool (*is_in)(const ZipDirectory& directory);
   std::unique_ptr<ContentReader> (*make)();
 };
@@ -31,6 +35,9 @@ std::span<const ArchiveKind> archive_kinds();
 /// Opens files that begin like none of these, as Espalier files; null in a module without our own
 /// format.
 std::unique_ptr<OpeningMachine> make_own_opener(const OpenOptions& options);
+
+/// The rows of all formats that are opened, each once, our own first.
+std::span<const FormatInfo* const> all_formats();
 
 template <class Machine>
 std::unique_ptr<OpeningMachine> make_machine(const OpenOptions& options) {

@@ -10,6 +10,7 @@
 #include "espalier/format/access.h"
 #include "espalier/format/file_set.h"
 #include "espalier/format/foreign_parts.h"
+#include "espalier/format/format_info.h"
 #include "espalier/format/header.h"
 #include "espalier/format/index.h"
 #include "espalier/format/nest_names.h"
@@ -27,6 +28,9 @@ struct Catalog::Owned final : Catalog {
   OwnedTables nested_;  // the tree, if names were nested
 };
 
+// Volatile, because nothing can see the value otherwise, once the object is gone.
+Catalog::~Catalog() { *const_cast<volatile std::uint32_t*>(&alive_) = 0; }
+
 const Catalog::Owned& Catalog::owned() const { return static_cast<const Owned&>(*this); }
 
 std::span<const FileEntry> Catalog::files() const { return owned().files_; }
@@ -34,12 +38,6 @@ std::uint64_t Catalog::file_length() const { return owned().files_.front().lengt
 std::uint64_t Catalog::data_begin() const { return owned().files_.front().data_begin; }
 const Notes& Catalog::notes() const { return owned().notes_; }
 bool Catalog::is_nested() const { return !owned().nested_.nodes.empty(); }
-
-std::string_view format_name(FileFormat format) {
-  constexpr std::string_view kNames[] = {"espalier", "safetensors", "sharded", "npy", "npz",
-                                         "torch",    "gguf",        "msgpack", "dcp", "value"};
-  return kNames[static_cast<std::size_t>(format)];
-}
 
 std::span<const ChunkRecord> Catalog::bases(std::uint32_t chunk) const {
   const auto& patched = pool_facts_.patched;
@@ -57,6 +55,7 @@ Result<std::shared_ptr<const Catalog>> Catalog::from_index(const Header& header,
                                                            const Limits& limits, bool nest) {
   const ByteSpan bytes = std::as_const(index).bytes();
   auto catalog = std::make_shared<Owned>();
+  catalog->format_ = &kEspalierFormat;
   catalog->files_ = std::move(files);
   const FileFacts facts{.placement = Placement::kCanonical,
                         .features = header.features,
@@ -107,6 +106,7 @@ Result<std::shared_ptr<const Catalog>> Catalog::from_foreign(ForeignParts parts,
 std::shared_ptr<const Catalog> Catalog::from_copy(OwnedTables tables,
                                                   const std::optional<Hash128>& tree_digest) {
   auto catalog = std::make_shared<Owned>();
+  catalog->format_ = &kEspalierFormat;
   catalog->files_.emplace_back();
   catalog->tree_digest_ = tree_digest;
   catalog->owned_ = std::move(tables);

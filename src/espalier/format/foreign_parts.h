@@ -7,6 +7,7 @@
 #include "espalier/bytes.h"
 #include "espalier/detail/catalog.h"
 #include "espalier/format/file_set.h"
+#include "espalier/format/format_info.h"
 #include "espalier/format/owned_tables.h"
 #include "espalier/notes.h"
 
@@ -14,7 +15,7 @@ namespace espalier {
 
 /// All that an opener of another format found.
 struct ForeignParts {
-  FileFormat format = FileFormat::kEspalier;
+  const FormatInfo* format = &kValueFormat;
   /// With chunks whose extents lie in `files`.
   OwnedTables tables;
   FileSet files;

@@ -6,6 +6,7 @@
 #include "espalier/base/merge_sort.h"
 #include "espalier/codec/codec.h"
 #include "espalier/format/file_set.h"
+#include "espalier/format/format_info.h"
 
 namespace espalier {
 namespace {
@@ -39,7 +40,7 @@ std::vector<std::uint32_t> order_of(const Tables& tables) {
 Regions divide_into_regions(const Catalog& catalog, std::uint64_t target_bytes, FileScope scope) {
   const Tables& tables = catalog.tables();
   const auto files = catalog.files();
-  const bool is_canonical = catalog.format() == FileFormat::kEspalier;
+  const bool is_canonical = catalog.format() == kEspalierFormat;
   const auto is_missing = [&](const ChunkRecord& record) {
     return files[record.file].problem || (scope == FileScope::kOwn && record.file != 0);
   };

@@ -12,10 +12,11 @@
 
 #include "espalier/base/checked.h"
 #include "espalier/base/json_text.h"
-#include "espalier/base/real_text.h"
 #include "espalier/map/adapter_layout.h"
 #include "espalier/map/adapter_modules.h"
 #include "espalier/map/adapter_names.h"
+#include "espalier/map/adapter_parameters.h"
+#include "espalier/map/adapter_scales.h"
 #include "espalier/map/compute.h"
 #include "espalier/map/key_map_parts.h"
 #include "espalier/map/map_error.h"
@@ -23,16 +24,6 @@
 #include "espalier/notes.h"
 
 namespace espalier {
-namespace {
-
-// Whether multiplying by it only changes exponents.
-bool is_power_of_two(double number) {
-  int exponent = 0;
-  return std::isfinite(number) && std::fabs(std::frexp(number, &exponent)) == 0.5;
-}
-
-}  // namespace
-
 class AdapterPlanner {
  public:
   AdapterPlanner(const KeyMap& map, std::vector<MapLeaf> leaves, const LiftOptions& options)
@@ -100,17 +91,6 @@ class AdapterPlanner {
 
   const AdapterModule& module_at(std::uint32_t number) const { return found_->modules()[number]; }
 
-  std::string quoted(const AdapterModule& module, AdapterPart part) const {
-    return in_quotes(leaf(*module.leaves[slot_of(part)]).name);
-  }
-
-  static tl::unexpected<Error> failed(std::uint32_t rule, ErrorCode code,
-                                      const std::string& message) {
-    const std::string prefix =
-        rule == MapTarget::kKept ? std::string() : "rule " + std::to_string(rule + 1) + ": ";
-    return fail(code, prefix + message);
-  }
-
   // Makes the factors of all that the map makes of the weights.
   Result<void> follow(const MapPlan& made) {
     for (const MapTarget& weight : made.targets_) {
@@ -149,7 +129,8 @@ class AdapterPlanner {
       if (!one || !other || equal.piece || leaf(*one).shape != leaf(*other).shape ||
           leaf(*one).dtype != leaf(*other).dtype || first.alpha != second.alpha) {
         return failed(equal.rule, ErrorCode::kMapShape,
-                      quoted(first, AdapterPart::kB) + " and " + quoted(second, AdapterPart::kB) +
+                      found_->quoted(first, AdapterPart::kB) + " and " +
+                          found_->quoted(second, AdapterPart::kB) +
                           " are of one weight under two names, and their modules' factors " +
                           (first.alpha == second.alpha ? "" : "or alphas ") +
                           "are not alike; leave the factors of one of them");
@@ -176,8 +157,8 @@ class AdapterPlanner {
       if (rows != size_along(module.shape, module.roles, AdapterRole::kOut)) {
         return failed(lost.rule, ErrorCode::kMapNotInvertible,
                       "it leaves out a part of both rows and columns of the product of " +
-                          quoted(module, AdapterPart::kA) + " and " +
-                          quoted(module, AdapterPart::kB) +
+                          found_->quoted(module, AdapterPart::kA) + " and " +
+                          found_->quoted(module, AdapterPart::kB) +
                           ", which no factors have; merge the adapter into its base, and map that");
       }
     }
@@ -267,7 +248,7 @@ class AdapterPlanner {
       for (const RankBlock& block : blocks) pieces_ += block.rows.size() * block.columns.size();
     }
     if (auto ok = find_rank(following); !ok) return ok;
-    auto scales = scales_of(following);
+    auto scales = scales_of(*found_, weight, following.stacks, following.rank);
     if (!scales) return propagate(scales);
     for (const AdapterPart part : kAdapterParts) {
       if (auto ok = make_part(following, part, *scales); !ok) return ok;
@@ -285,9 +266,10 @@ class AdapterPlanner {
       const AdapterModule& module = module_at(patch.module);
       if (!module.has_axes && module.shape.size() > 2 && changes_layout(module)) {
         return failed(weight.rule, ErrorCode::kMapUndetermined,
-                      "the rule says nothing of the axes of " + quoted(module, AdapterPart::kA) +
-                          ' ' + printed(leaf(*module.leaves[0]).shape) + " and " +
-                          quoted(module, AdapterPart::kB) +
+                      "the rule says nothing of the axes of " +
+                          found_->quoted(module, AdapterPart::kA) + ' ' +
+                          printed(leaf(*module.leaves[0]).shape) + " and " +
+                          found_->quoted(module, AdapterPart::kB) +
                           ", which are transposed; write the axes of " + in_quotes(weight.name) +
                           " in the rule");
       }
@@ -296,13 +278,14 @@ class AdapterPlanner {
         if (role == AdapterRole::kStack) continue;
         AdapterRole& own = following.roles[run.to_axis];
         if (own != AdapterRole::kNone && own != role) {
-          return failed(
-              weight.rule, ErrorCode::kMapNotInvertible,
-              "axis " + std::to_string(run.to_axis) + " of " + in_quotes(weight.name) + ' ' +
-                  printed(weight.shape) + " has rows and columns of the weight of " +
-                  quoted(module, AdapterPart::kA) + " and " + quoted(module, AdapterPart::kB) +
-                  ", which no factors have; merge the adapter into its base, and map "
-                  "that");
+          return failed(weight.rule, ErrorCode::kMapNotInvertible,
+                        "axis " + std::to_string(run.to_axis) + " of " + in_quotes(weight.name) +
+                            ' ' + printed(weight.shape) +
+                            " has rows and columns of the weight of " +
+                            found_->quoted(module, AdapterPart::kA) + " and " +
+                            found_->quoted(module, AdapterPart::kB) +
+                            ", which no factors have; merge the adapter into its base, and map "
+                            "that");
         }
         own = role;
       }
@@ -325,7 +308,8 @@ class AdapterPlanner {
         weight.rule, ErrorCode::kMapNotInvertible,
         in_quotes(weight.name) + ' ' + printed(weight.shape) +
             " has other axes than rows, columns and stacked ones, which factors such as " +
-            quoted(first, AdapterPart::kA) + " and " + quoted(first, AdapterPart::kB) +
+            found_->quoted(first, AdapterPart::kA) + " and " +
+            found_->quoted(first, AdapterPart::kB) +
             " do not have; merge the adapter into its base, and map that");
   }
 
@@ -353,8 +337,9 @@ class AdapterPlanner {
         const AdapterModule& one = module_at(first->module);
         const AdapterModule& other = module_at(blocks.front().module);
         return failed(weight.rule, ErrorCode::kMapShape,
-                      quoted(one, AdapterPart::kA) + ' ' + printed(leaf(*one.leaves[0]).shape) +
-                          " and " + quoted(other, AdapterPart::kA) + ' ' +
+                      found_->quoted(one, AdapterPart::kA) + ' ' +
+                          printed(leaf(*one.leaves[0]).shape) + " and " +
+                          found_->quoted(other, AdapterPart::kA) + ' ' +
                           printed(leaf(*other.leaves[0]).shape) + " have different ranks, and " +
                           in_quotes(weight.name) + " stacks them; stacked factors have one rank");
       }
@@ -364,95 +349,9 @@ class AdapterPlanner {
     return {};
   }
 
-  // What B of each module is scaled by so that one alpha is right for all, and that alpha.
-  struct Scales {
-    std::map<std::uint32_t, double> by_module;
-    std::optional<double> alpha;
-  };
-
-  Result<Scales> scales_of(const Following& following) const {
-    const MapTarget& weight = following.weight;
-    Scales scales;
-    std::vector<std::uint32_t> modules;
-    for (const auto& [stack, blocks] : following.stacks) {
-      for (const RankBlock& block : blocks) {
-        if (scales.by_module.emplace(block.module, 1.0).second) modules.push_back(block.module);
-      }
-    }
-    const AdapterModule& first = module_at(modules.front());
-    if (modules.size() == 1 && first.rank == following.rank) {
-      scales.alpha = first.alpha;
-      return scales;
-    }
-    const bool is_stabilized = plan_.adapter_->is_rank_stabilized;
-    const AdapterModule* least = nullptr;
-    // Of a module beside the least, of alpha/rank, or of the square of alpha/sqrt(rank). Products
-    // of whole numbers are exact.
-    const auto ratio = [&](const AdapterModule& module) {
-      double own = *module.alpha * static_cast<double>(least->rank);
-      double other = *least->alpha * static_cast<double>(module.rank);
-      if (is_stabilized) {
-        own *= *module.alpha;
-        other *= *least->alpha;
-      }
-      return own / other;
-    };
-    for (const std::uint32_t number : modules) {
-      const AdapterModule& module = module_at(number);
-      if (!module.alpha) {
-        return failed(
-            weight.rule, ErrorCode::kMapUndetermined,
-            "the factors of " + in_quotes(weight.name) + " are joined from " +
-                joined_names(modules) +
-                ", and their alpha follows from those of the parts, which are not known; " +
-                found_->why_no_alpha());
-      }
-      // The others grow, so that no small number is lost.
-      if (least == nullptr || ratio(module) < 1) least = &module;
-    }
-    for (const std::uint32_t number : modules) {
-      double factor = ratio(module_at(number));
-      if (!std::isfinite(factor) || factor <= 0) {
-        return failed(weight.rule, ErrorCode::kMapNotInvertible,
-                      "the factors of " + in_quotes(weight.name) + " are joined from " +
-                          joined_names(modules) + ", whose alphas " +
-                          print_alpha(*module_at(number).alpha) + " and " +
-                          print_alpha(*least->alpha) + " are too large or too small");
-      }
-      if (is_stabilized) factor = std::sqrt(factor);
-      if (factor != 1 && !is_power_of_two(factor)) {
-        return failed(
-            weight.rule, ErrorCode::kMapNotInvertible,
-            quoted(*least, AdapterPart::kB) + " and " + quoted(module_at(number), AdapterPart::kB) +
-                " are scaled by numbers whose ratio " + print_real(factor) +
-                " is no power of 2, so that no alpha is exact for " + in_quotes(weight.name) +
-                "; train them with one alpha/r, or merge the adapter into its base, and "
-                "map that");
-      }
-      scales.by_module[number] = factor;
-    }
-    const auto rank = static_cast<double>(following.rank);
-    const auto old_rank = static_cast<double>(least->rank);
-    scales.alpha = is_stabilized ? *least->alpha * std::sqrt(rank / old_rank)
-                                 : *least->alpha * rank / old_rank;
-    if (!std::isfinite(*scales.alpha)) {
-      return failed(weight.rule, ErrorCode::kMapNotInvertible,
-                    "the factors of " + in_quotes(weight.name) + " are joined from " +
-                        joined_names(modules) + ", and their alpha would be larger than " +
-                        print_alpha(*least->alpha) + " and too large a number");
-    }
-    return scales;
-  }
-
-  std::string joined_names(const std::vector<std::uint32_t>& modules) const {
-    std::string text = quoted(module_at(modules.front()), AdapterPart::kB);
-    if (modules.size() > 1) text += " and " + quoted(module_at(modules[1]), AdapterPart::kB);
-    if (modules.size() > 2) text += " (and " + std::to_string(modules.size() - 2) + " more)";
-    return text;
-  }
-
   // Makes one factor of a target, or its vector.
-  Result<void> make_part(const Following& following, AdapterPart part, const Scales& scales) {
+  Result<void> make_part(const Following& following, AdapterPart part,
+                         const AdapterScales& scales) {
     const MapTarget& weight = following.weight;
     const AdapterModule& first = module_at(following.stacks.begin()->second.front().module);
     if (part == AdapterPart::kVector) {
@@ -471,50 +370,18 @@ class AdapterPlanner {
     MapTarget target;
     target.rule = weight.rule;
     target.shape = layout->shape;
-    std::uint64_t filled = 0;
-    for (const auto& [stack, blocks] : following.stacks) {
-      std::int64_t rank = 0;
-      for (const RankBlock& block : blocks) {
-        const AdapterModule& module = module_at(block.module);
-        if (&found_->place_of(module, part) != &place) {
-          return failed(weight.rule, ErrorCode::kMapNotInvertible,
-                        quoted(first, part) + " and " + quoted(module, part) +
-                            " have names of two kinds, and " + in_quotes(weight.name) +
-                            " joins them; merge the adapter into its base, and map that");
-        }
-        auto steps = steps_of(part, *block.steps, scales.by_module.at(block.module));
-        for (const Stretch& stretch : part == AdapterPart::kA ? block.columns : block.rows) {
-          MapPiece piece;
-          piece.source = *module.leaves[slot_of(part)];
-          const FactorLayout& own = module.layouts[slot_of(part)];
-          piece.from = element_at(block.stack, own) + element_at(stretch.from, own);
-          piece.to = element_at(stack, *layout) + element_at(stretch.to, *layout) +
-                     rank * layout->rank_stride;
-          if (part != AdapterPart::kVector) {
-            piece.loops.push_back({module.rank, own.rank_stride, layout->rank_stride});
-          }
-          for (const WordRun& run : stretch.runs) {
-            piece.loops.push_back({run.count, run.from_step * own.strides[run.from_axis],
-                                   run.to_step * layout->strides[run.to_axis]});
-          }
-          filled += stretch.size() * (part == AdapterPart::kVector ? 1 : module.rank);
-          piece.steps = steps;
-          if (!settle(piece.loops)) continue;
-          if (auto ok = add_piece(target, std::move(piece), weight); !ok) return ok;
-        }
-        rank += static_cast<std::int64_t>(module.rank);
-      }
-    }
+    const auto filled = add_pieces(following, part, scales, *layout, target);
+    if (!filled) return propagate(filled);
     const std::uint64_t elements = elements_of(target.shape);
     // A small file would otherwise ask for terabytes of zeros.
-    if (elements > kFewElements && elements / kMaxSpread > filled) {
+    if (elements > kFewElements && elements / kMaxSpread > *filled) {
       return failed(weight.rule, ErrorCode::kLimitExceeded,
                     "a factor of " + in_quotes(weight.name) + " would be " + printed(target.shape) +
-                        " and almost all zeros, beside " + std::to_string(filled) +
-                        " elements of factors such as " + quoted(first, part) +
+                        " and almost all zeros, beside " + std::to_string(*filled) +
+                        " elements of factors such as " + found_->quoted(first, part) +
                         "; merge the adapter into its base, and map that");
     }
-    if (filled < elements) {
+    if (*filled < elements) {
       MapPiece zeros;
       zeros.loops.push_back({elements, 0, 1});
       target.pieces.insert(target.pieces.begin(), std::move(zeros));
@@ -524,20 +391,74 @@ class AdapterPlanner {
                              : *axis < weight.words.size() ? weight.words[*axis]
                                                            : std::string());
     }
-    if (part == AdapterPart::kB) {
-      MapAdapted made{module_of(weight.name, write_separator_), following.rank, scales.alpha, {}};
-      for (const AdapterRole role : following.roles) {
-        if (role != AdapterRole::kStack) made.are_columns.push_back(role == AdapterRole::kIn);
-      }
-      made.is_joined = std::any_of(following.stacks.begin(), following.stacks.end(),
-                                   [](const auto& stack) { return stack.second.size() > 1; });
-      plan_.adapter_->modules.push_back(made);
-      for (const std::string& tied : weight.tied) {
-        made.module = module_of(tied, write_separator_);
-        plan_.adapter_->modules.push_back(made);
+    if (part == AdapterPart::kB) add_modules(following, scales.alpha);
+    return finish(std::move(target), *place.write, part, weight);
+  }
+
+  // Adds the pieces of a factor or a vector, and returns how many elements they have.
+  Result<std::uint64_t> add_pieces(const Following& following, AdapterPart part,
+                                   const AdapterScales& scales, const FactorLayout& layout,
+                                   MapTarget& target) const {
+    const MapTarget& weight = following.weight;
+    const AdapterModule& first = module_at(following.stacks.begin()->second.front().module);
+    std::uint64_t filled = 0;
+    for (const auto& [stack, blocks] : following.stacks) {
+      std::int64_t rank = 0;
+      for (const RankBlock& block : blocks) {
+        const AdapterModule& module = module_at(block.module);
+        if (&found_->place_of(module, part) != &found_->place_of(first, part)) {
+          return failed(weight.rule, ErrorCode::kMapNotInvertible,
+                        found_->quoted(first, part) + " and " + found_->quoted(module, part) +
+                            " have names of two kinds, and " + in_quotes(weight.name) +
+                            " joins them; merge the adapter into its base, and map that");
+        }
+        auto steps = steps_of(part, *block.steps, scales.by_module.at(block.module));
+        for (const Stretch& stretch : part == AdapterPart::kA ? block.columns : block.rows) {
+          MapPiece piece = piece_of(module, part, block.stack, stretch, layout);
+          piece.to += element_at(stack, layout) + rank * layout.rank_stride;
+          filled += stretch.size() * (part == AdapterPart::kVector ? 1 : module.rank);
+          piece.steps = steps;
+          if (!settle(piece.loops)) continue;
+          if (auto ok = add_piece(target, std::move(piece), weight); !ok) return propagate(ok);
+        }
+        rank += static_cast<std::int64_t>(module.rank);
       }
     }
-    return finish(std::move(target), *place.write, part, weight);
+    return filled;
+  }
+
+  // The first rank of a stretch of a module, at the beginning of a target.
+  static MapPiece piece_of(const AdapterModule& module, AdapterPart part, const AxisPosition& stack,
+                           const Stretch& stretch, const FactorLayout& layout) {
+    MapPiece piece;
+    piece.source = *module.leaves[slot_of(part)];
+    const FactorLayout& own = module.layouts[slot_of(part)];
+    piece.from = element_at(stack, own) + element_at(stretch.from, own);
+    piece.to = element_at(stretch.to, layout);
+    if (part != AdapterPart::kVector) {
+      piece.loops.push_back({module.rank, own.rank_stride, layout.rank_stride});
+    }
+    for (const WordRun& run : stretch.runs) {
+      piece.loops.push_back({run.count, run.from_step * own.strides[run.from_axis],
+                             run.to_step * layout.strides[run.to_axis]});
+    }
+    return piece;
+  }
+
+  // Of the names of a weight, which share the factors.
+  void add_modules(const Following& following, std::optional<double> alpha) {
+    const MapTarget& weight = following.weight;
+    MapAdapted made{module_of(weight.name, write_separator_), following.rank, alpha, {}};
+    for (const AdapterRole role : following.roles) {
+      if (role != AdapterRole::kStack) made.are_columns.push_back(role == AdapterRole::kIn);
+    }
+    made.is_joined = std::any_of(following.stacks.begin(), following.stacks.end(),
+                                 [](const auto& stack) { return stack.second.size() > 1; });
+    plan_.adapter_->modules.push_back(made);
+    for (const std::string& tied : weight.tied) {
+      made.module = module_of(tied, write_separator_);
+      plan_.adapter_->modules.push_back(made);
+    }
   }
 
   // Of DoRA: each row of a target is a row of one module, with all of its columns.
@@ -552,12 +473,12 @@ class AdapterPlanner {
       }
     }
     if (with == nullptr) return false;
-    const std::string name = quoted(*with, AdapterPart::kVector);
+    const std::string name = found_->quoted(*with, AdapterPart::kVector);
     if (without != nullptr) {
       return failed(weight.rule, ErrorCode::kMapIncomplete,
                     "found " + name + ", but no such vector beside " +
-                        quoted(*without, AdapterPart::kB) + ", and " + in_quotes(weight.name) +
-                        " joins them");
+                        found_->quoted(*without, AdapterPart::kB) + ", and " +
+                        in_quotes(weight.name) + " joins them");
     }
     for (const auto& [stack, blocks] : following.stacks) {
       for (const RankBlock& block : blocks) {
@@ -714,97 +635,49 @@ class AdapterPlanner {
   // What is no factor was trained itself: it is a parameter of the base.
   Result<void> plan_parameters() {
     if (found_->parameters().empty()) return {};
-    const AdapterPlace& place = found_->places().front();
-    const std::string& read_prefix = place.read.prefix;
-    std::vector<MapLeaf> leaves;
-    std::vector<bool> had_prefix;
-    std::vector<bool> had_base_layer;
-    for (const std::uint32_t number : found_->parameters()) {
-      leaves.push_back(leaf(number));
-      std::string& name = leaves.back().name;
-      name.erase(0, found_->prefix().size());
-      const std::string label = label_with_end(name);
-      std::string_view rest = without_label(name);
-      had_prefix.push_back(rest.starts_with(read_prefix));
-      if (had_prefix.back()) rest.remove_prefix(read_prefix.size());
-      name = label + std::string(rest);
-      had_base_layer.push_back(false);
-      if (!place.read.are_peft) continue;
-      for (const std::string_view kept : {".modules_to_save.", ".original_module."}) {
-        if (name.find(kept) == std::string::npos) continue;
-        return fail(ErrorCode::kMapUnmatched,
-                    in_quotes(leaf(number).name) +
-                        " is in a state_dict of PEFT alone; save the adapter with "
-                        "save_pretrained(), and map that");
-      }
-      // What PEFT puts beside the factors of a module has the name of a layer in it.
-      constexpr std::string_view kBaseLayer = ".base_layer";
-      const std::size_t last = name.rfind('.');
-      had_base_layer.back() = last != std::string::npos && last > kBaseLayer.size() &&
-                              std::string_view(name).substr(0, last).ends_with(kBaseLayer);
-      if (had_base_layer.back()) name.erase(last - kBaseLayer.size(), kBaseLayer.size());
-    }
-    std::set<std::string_view> adapted;
-    for (const MapAdapted& each : plan_.adapter_->modules) adapted.insert(each.module);
+    AdapterParameters parameters(*found_, plan_.leaves_, plan_.adapter_->modules);
+    auto leaves = parameters.read();
+    if (!leaves) return propagate(leaves);
     MapPlanOptions own = options_.plan;
     own.parameters = MapParameters::kSome;
-    auto made = MapPlan::make(map_, std::move(leaves), own);
+    auto made = MapPlan::make(map_, std::move(*leaves), own);
     if (!made) {
       made.error().message = "what is no factor of the adapter: " + made.error().message;
       return propagate(made);
     }
-    const auto renumber = [&](std::uint32_t& number) {
-      if (number != MapPiece::kZeros) number = found_->parameters()[number];
-    };
     for (MapTarget& target : made->targets_) {
-      const bool is_kept_so = target.rule == MapTarget::kKept &&
-                              target.source != MapPiece::kZeros && !had_prefix[target.source];
-      bool has_base_layer = false;
-      for (const std::uint32_t source : target.sources()) {
-        has_base_layer = has_base_layer || had_base_layer[source];
-      }
-      renumber(target.source);
-      for (MapPiece& piece : target.pieces) renumber(piece.source);
-      for (MapTerm& term : target.terms) {
-        for (MapOperand& operand : term.operands) renumber(operand.source);
-      }
-      const auto written = [&](const std::string& name) {
-        if (is_kept_so) return name;
-        std::string base(without_label(name));
-        const std::size_t last = base.rfind('.');
-        if (has_base_layer && place.write && place.write->are_peft && last != std::string::npos &&
-            adapted.count(name.substr(0, name.size() - base.size() + last)) > 0) {
-          base.insert(last, ".base_layer");
-        }
-        return label_with_end(name) + (place.write ? place.write->prefix : std::string()) + base;
-      };
-      std::vector<std::string> tied = std::exchange(target.tied, {});
-      set_name(target, written(target.name));
-      for (const std::string& name : tied) add_tied(target, written(name));
+      parameters.rewrite(target);
+      set_name(target, target.name);
+      for (const std::string& name : std::exchange(target.tied, {})) add_tied(target, name);
       plan_.targets_.push_back(std::move(target));
     }
-    for (MapEqual& equal : made->equals_) {
-      renumber(equal.first);
-      renumber(equal.second);
-      if (equal.piece) renumber(equal.piece->source);
+    add_rest(*made, parameters);
+    return {};
+  }
+
+  // What else a plan of parameters has.
+  void add_rest(MapPlan& made, const AdapterParameters& parameters) {
+    for (MapEqual& equal : made.equals_) {
+      parameters.renumber(equal.first);
+      parameters.renumber(equal.second);
+      if (equal.piece) parameters.renumber(equal.piece->source);
       plan_.equals_.push_back(std::move(equal));
     }
-    for (MapLost& lost : made->losses_) {
-      renumber(lost.source);
-      renumber(lost.piece.source);
+    for (MapLost& lost : made.losses_) {
+      parameters.renumber(lost.source);
+      parameters.renumber(lost.piece.source);
       plan_.losses_.push_back(std::move(lost));
     }
-    for (MapPlan::Dropped& dropped : made->dropped_) {
-      renumber(dropped.leaf);
+    for (MapPlan::Dropped& dropped : made.dropped_) {
+      parameters.renumber(dropped.leaf);
       plan_.dropped_.push_back(dropped);
     }
     for (std::size_t i = 0; i < plan_.rules_.size(); ++i) {
-      plan_.rules_[i].sources += made->rules_[i].sources;
-      plan_.rules_[i].targets += made->rules_[i].targets;
-      plan_.rules_[i].work = std::max(plan_.rules_[i].work, made->rules_[i].work);
+      plan_.rules_[i].sources += made.rules_[i].sources;
+      plan_.rules_[i].targets += made.rules_[i].targets;
+      plan_.rules_[i].work = std::max(plan_.rules_[i].work, made.rules_[i].work);
     }
-    plan_.kept_ += made->kept_;
-    return {};
+    plan_.kept_ += made.kept_;
   }
 
   // What stands outside of the map stays as it is.

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "espalier/base/json_text.h"
+#include "espalier/base/json_text_writer.h"
 #include "espalier/base/real_text.h"
 #include "espalier/map/adapter.h"
 #include "espalier/map/adapter_settings.h"
@@ -81,25 +81,33 @@ bool are_all_transposed(const MapAdapter& adapter) {
 
 std::string adapter_config(const MapAdapter& adapter) {
   const AdapterScale common = common_scale(adapter);
-  std::string json = "{\"r\":" + std::to_string(common.rank);
-  if (common.alpha) json += ",\"lora_alpha\":" + print_alpha(*common.alpha);
-  json += ",\"use_rslora\":";
-  json += adapter.is_rank_stabilized ? "true" : "false";
-  if (are_all_transposed(adapter)) json += ",\"fan_in_fan_out\":true";
-  std::string ranks;
-  std::string alphas;
-  std::string modules;
-  const auto append = [](std::string& list, std::string_view name, const std::string& value) {
-    if (!list.empty()) list += ',';
-    append_json_string(list, name);
-    list += value;
-  };
   const AdapterPatterns patterns = adapter_patterns(adapter);
-  for (const auto& [name, rank] : patterns.ranks) append(ranks, name, ':' + std::to_string(rank));
-  for (const auto& [name, alpha] : patterns.alphas) append(alphas, name, ':' + print_alpha(alpha));
-  for (const MapAdapted& each : adapter.modules) append(modules, each.module, "");
-  return json + ",\"rank_pattern\":{" + ranks + "},\"alpha_pattern\":{" + alphas +
-         "},\"target_modules\":[" + modules + "]}";
+  JsonTextWriter json;
+  json.begin_object();
+  json.member("r", common.rank);
+  if (common.alpha) {
+    json.key("lora_alpha");
+    json.raw(print_alpha(*common.alpha));
+  }
+  json.member("use_rslora", adapter.is_rank_stabilized);
+  if (are_all_transposed(adapter)) json.member("fan_in_fan_out", true);
+  json.key("rank_pattern");
+  json.begin_object();
+  for (const auto& [name, rank] : patterns.ranks) json.member(name, rank);
+  json.end_object();
+  json.key("alpha_pattern");
+  json.begin_object();
+  for (const auto& [name, alpha] : patterns.alphas) {
+    json.key(name);
+    json.raw(print_alpha(alpha));
+  }
+  json.end_object();
+  json.key("target_modules");
+  json.begin_array();
+  for (const MapAdapted& each : adapter.modules) json.value(each.module);
+  json.end_array();
+  json.end_object();
+  return std::move(json).take();
 }
 
 }  // namespace espalier

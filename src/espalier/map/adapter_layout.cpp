@@ -108,8 +108,7 @@ std::uint64_t size_along(std::span<const std::uint64_t> shape, std::span<const A
 
 std::optional<std::map<AxisPosition, std::vector<RankBlock>>> rank_blocks(
     const std::vector<AdapterPatch>& patches, std::span<const AdapterRole> target_roles,
-    const std::function<std::span<const AdapterRole>(std::uint32_t module)>& roles_of,
-    std::size_t most) {
+    FunctionRef<std::span<const AdapterRole>(std::uint32_t module)> roles_of, std::size_t most) {
   std::vector<PartKey> order;
   std::map<PartKey, PartPieces> parts;
   std::size_t pieces = 0;

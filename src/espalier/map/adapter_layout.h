@@ -5,13 +5,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <span>
 #include <tuple>
 #include <vector>
 
+#include "espalier/base/function_ref.h"
 #include "espalier/map/plan.h"
 
 namespace espalier {
@@ -110,8 +110,7 @@ struct RankBlock {
 /// for all rows that have the same columns. Nothing if there are more than `most` pieces.
 std::optional<std::map<AxisPosition, std::vector<RankBlock>>> rank_blocks(
     const std::vector<AdapterPatch>& patches, std::span<const AdapterRole> target_roles,
-    const std::function<std::span<const AdapterRole>(std::uint32_t module)>& roles_of,
-    std::size_t most);
+    FunctionRef<std::span<const AdapterRole>(std::uint32_t module)> roles_of, std::size_t most);
 
 }  // namespace espalier
 

@@ -489,6 +489,10 @@ Result<void> AdapterModules::find_layouts(AdapterModule& module, const Misfit& m
   return {};
 }
 
+tl::unexpected<Error> failed(std::uint32_t rule, ErrorCode code, const std::string& message) {
+  return rule == MapTarget::kKept ? fail(code, message) : fail_rule(rule, code, message);
+}
+
 std::optional<FactorLayout> layout_for(const AdapterNames& names, AdapterPart part,
                                        std::span<const std::uint64_t> shape,
                                        std::span<const AdapterRole> roles, std::uint64_t rank) {

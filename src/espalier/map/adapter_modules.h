@@ -69,6 +69,8 @@ class AdapterModules {
   bool is_rank_stabilized() const { return is_rank_stabilized_; }
   /// Why a module has no alpha, and the mend; empty if all have one.
   const std::string& why_no_alpha() const { return why_no_alpha_; }
+  /// The quoted name of a part that is there.
+  std::string quoted(const AdapterModule& module, AdapterPart part) const;
   /// Sentences on words of the configuration that do not count.
   const std::vector<std::string>& notes() const { return notes_; }
 
@@ -88,7 +90,6 @@ class AdapterModules {
   bool is_transposed(const AdapterModule& module, std::string_view weight) const;
   std::optional<double> set_number(std::string_view word) const;
   const MapLeaf& leaf(std::uint32_t number) const { return leaves_[number]; }
-  std::string quoted(const AdapterModule& module, AdapterPart part) const;
 
   const KeyMap* map_;
   std::span<const MapLeaf> leaves_;
@@ -106,6 +107,9 @@ class AdapterModules {
   // Of AdapterSettings::made.
   std::map<std::string_view, const MapAdapted*> made_;
 };
+
+/// An error in what a rule, or MapTarget::kKept, makes of a weight.
+tl::unexpected<Error> failed(std::uint32_t rule, ErrorCode code, const std::string& message);
 
 /// How a part lies beside a weight with these axes. Nothing if it would be too large.
 std::optional<FactorLayout> layout_for(const AdapterNames& names, AdapterPart part,

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "espalier/base/ascii.h"
-#include "espalier/base/json_text.h"
+#include "espalier/base/json_text_writer.h"
 #include "espalier/base/json_tree.h"
 #include "espalier/base/real_text.h"
 #include "espalier/base/utf8.h"
@@ -381,95 +381,68 @@ const std::string& KeyMap::description() const { return parts_->description; }
 
 std::string KeyMap::canonical() const {
   // Members in the order of their names. Tables stand in the rules.
-  std::string out = "{";
-  const auto member = [&](std::string_view name) {
-    if (out.back() != '{') out += ',';
-    append_json_string(out, name);
-    out += ':';
-  };
-  const auto texts = [&](const std::vector<std::string>& all) {
-    out += '[';
-    for (const std::string& text : all) {
-      if (out.back() != '[') out += ',';
-      append_json_string(out, text);
-    }
-    out += ']';
-  };
-  member("along");
-  out += '{';
-  member("left");
-  texts(parts_->along.left);
-  member("right");
-  texts(parts_->along.right);
-  member("slots");
-  out += '{';
-  for (const auto& [name, slot] : parts_->along.slots) {
-    member(name);
-    append_json_string(out, name_of(slot));
-  }
-  out += "}}";
-  member("dtypes");
-  out += '{';
+  JsonTextWriter json;
+  json.begin_object();
+  json.key("along");
+  json.begin_object();
+  json.member("left", parts_->along.left);
+  json.member("right", parts_->along.right);
+  json.key("slots");
+  json.begin_object();
+  for (const auto& [name, slot] : parts_->along.slots) json.member(name, name_of(slot));
+  json.end_object();
+  json.end_object();
+  json.key("dtypes");
+  json.begin_object();
   // In the order of the map, which says which of them counts.
-  for (const auto& [pattern, dtype] : parts_->dtypes) {
-    member(pattern);
-    append_json_string(out, dtype_name(dtype));
-  }
-  out += '}';
-  member("espalier_map");
-  out += '1';
+  for (const auto& [pattern, dtype] : parts_->dtypes) json.member(pattern, dtype_name(dtype));
+  json.end_object();
+  json.member("espalier_map", 1);
   for (const bool is_left : {true, false}) {
     const MapSide& each = parts_->side(is_left);
-    member(is_left ? "left" : "right");
-    out += '{';
-    if (each.axis_names) {
-      member("axis_names");
-      out += "true";
-    }
-    member("names");
-    append_json_string(out, each.names == MapSide::Names::kDotted ? "dotted" : "paths");
+    json.key(is_left ? "left" : "right");
+    json.begin_object();
+    if (each.axis_names) json.member("axis_names", true);
+    json.member("names", each.names == MapSide::Names::kDotted ? "dotted" : "paths");
     if (each.tree != MapSide::Tree::kLikeInput) {
-      member("tree");
-      append_json_string(out, each.tree == MapSide::Tree::kFlat ? "flat" : "nested");
+      json.member("tree", each.tree == MapSide::Tree::kFlat ? "flat" : "nested");
     }
-    member("unwrap");
-    texts(each.unwrap);
-    out += '}';
+    json.member("unwrap", each.unwrap);
+    json.end_object();
   }
   // Maps from before there was such a member keep their hashes.
   if (!parts_->lora.left.empty()) {
-    member("lora");
-    out += '{';
-    member("left");
-    texts(parts_->lora.left);
-    member("right");
-    texts(parts_->lora.right);
-    out += '}';
+    json.key("lora");
+    json.begin_object();
+    json.member("left", parts_->lora.left);
+    json.member("right", parts_->lora.right);
+    json.end_object();
   }
   if (!parts_->required.empty()) {
-    member("requires");
-    out += '{';
+    json.key("requires");
+    json.begin_object();
     for (const auto& [word, number] : parts_->required) {
-      member(word);
-      out += print_real(number);
+      json.key(word);
+      json.raw(print_real(number));
     }
-    out += '}';
+    json.end_object();
   }
-  member("rest");
-  append_json_string(out, name_of(parts_->rest));
-  member("rules");
-  std::vector<std::string> rules;
-  for (const Rule& rule : parts_->rules) rules.push_back(canonical_text(rule));
-  texts(rules);
-  member("sizes");
-  out += '{';
+  json.member("rest", name_of(parts_->rest));
+  json.key("rules");
+  json.begin_array();
+  for (const Rule& rule : parts_->rules) json.value(canonical_text(rule));
+  json.end_array();
+  json.key("sizes");
+  json.begin_object();
   for (const auto& [word, expressions] : parts_->sizes) {
-    member(word);
-    std::vector<std::string> all;
-    for (const Scalar& scalar : expressions) all.push_back(to_string(scalar));
-    texts(all);
+    json.key(word);
+    json.begin_array();
+    for (const Scalar& scalar : expressions) json.value(to_string(scalar));
+    json.end_array();
   }
-  return out + "}}";
+  json.end_object();
+  json.end_object();
+  return std::move(json).take();
 }
 
 Hash128 KeyMap::hash() const {

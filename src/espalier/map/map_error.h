@@ -17,6 +17,12 @@ inline tl::unexpected<Error> invalid_map(std::string_view message) {
   return fail(ErrorCode::kMapInvalid, message);
 }
 
+/// Of what a rule makes of leaves; the first rule has number 0.
+inline tl::unexpected<Error> fail_rule(std::uint32_t rule, ErrorCode code,
+                                       const std::string& message) {
+  return fail(code, "rule " + std::to_string(rule + 1) + ": " + message);
+}
+
 inline std::string in_quotes(std::string_view text) { return '\'' + std::string(text) + '\''; }
 
 /// A shape, "[2 3]".

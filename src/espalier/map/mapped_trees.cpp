@@ -11,7 +11,7 @@
 
 #include "espalier/base/ascii.h"
 #include "espalier/base/counted.h"
-#include "espalier/base/json_text.h"
+#include "espalier/base/json_text_writer.h"
 #include "espalier/base/json_tree.h"
 #include "espalier/base/real_text.h"
 #include "espalier/key_path.h"
@@ -729,8 +729,7 @@ Value MappedTrees::joined(std::vector<Output> outputs) {
   return state;
 }
 
-Result<Value> MappedTrees::metadata(
-    const std::function<Result<Value>(std::size_t input)>& load) const {
+Result<Value> MappedTrees::metadata(FunctionRef<Result<Value>(std::size_t input)> load) const {
   Value all = Value::dict();
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     auto metadata = load(i);
@@ -748,21 +747,25 @@ Result<Value> MappedTrees::metadata(
     if (text && JsonTree::parse(*text, kMaxDepth)) before = *text;
   }
   // A text, which other formats can hold, too.
-  std::string note = "{\"name\":";
-  append_json_string(note, map_name_);
-  note += ",\"hash\":\"" + map_hash_ + "\",\"reverse\":";
-  note += reverse_ ? "true" : "false";
-  note += ",\"sizes\":{";
-  for (const auto& [word, size] : sizes_) {
-    if (note.back() != '{') note += ',';
-    append_json_string(note, word);
-    note += ':' + std::to_string(size);
+  JsonTextWriter note;
+  note.begin_object();
+  note.member("name", map_name_);
+  note.member("hash", map_hash_);
+  note.member("reverse", reverse_);
+  note.key("sizes");
+  note.begin_object();
+  for (const auto& [word, size] : sizes_) note.member(word, size);
+  note.end_object();
+  if (plan_->adapter()) {
+    note.key("lora");
+    note.raw(adapter_config(*plan_->adapter()));
   }
-  note += '}';
-  if (plan_->adapter()) note += ",\"lora\":" + adapter_config(*plan_->adapter());
-  if (!before.empty()) note += ",\"before\":" + before;
-  note += '}';
-  if (auto ok = all.set(KeyPath{"espalier.map"}, Value::string(std::move(note))); !ok)
+  if (!before.empty()) {
+    note.key("before");
+    note.raw(before);
+  }
+  note.end_object();
+  if (auto ok = all.set(KeyPath{"espalier.map"}, Value::string(std::move(note).take())); !ok)
     return propagate(ok);
   return all;
 }

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "espalier/base/function_ref.h"
 #include "espalier/checkpoint.h"
 #include "espalier/error.h"
 #include "espalier/key_map.h"
@@ -66,8 +67,7 @@ class MappedTrees {
   /// a JSON text: the map's name and hash, the direction, the sizes that were set, under
   /// "lora" the adapter_config() of an adapter, and under "before" what it was in the input. `load`
   /// gives that of an input.
-  [[nodiscard]] Result<Value> metadata(
-      const std::function<Result<Value>(std::size_t input)>& load) const;
+  [[nodiscard]] Result<Value> metadata(FunctionRef<Result<Value>(std::size_t input)> load) const;
 
   /// Compares what must be equal and is no tensor. kMapData.
   [[nodiscard]] Result<void> check_scalars() const;

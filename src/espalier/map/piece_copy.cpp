@@ -308,7 +308,7 @@ void PieceCopy::copy(const Window& source, const std::byte* from, const Window& 
 }
 
 void PieceCopy::visit_within(std::size_t level, std::int64_t to, const Window& target,
-                             const std::function<void(Window)>& visit) const {
+                             FunctionRef<void(Window)> visit) const {
   if (level == loops_.size()) {
     const std::uint64_t begin = std::max(static_cast<std::uint64_t>(to), target.begin);
     const std::uint64_t end = std::min(static_cast<std::uint64_t>(to + run_), target.end);
@@ -324,7 +324,7 @@ void PieceCopy::visit_within(std::size_t level, std::int64_t to, const Window& t
   }
 }
 
-void PieceCopy::for_each_run(const Window& target, const std::function<void(Window)>& visit) const {
+void PieceCopy::for_each_run(const Window& target, FunctionRef<void(Window)> visit) const {
   visit_within(0, to_, target, visit);
 }
 

@@ -4,9 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <vector>
 
+#include "espalier/base/function_ref.h"
 #include "espalier/bytes.h"
 #include "espalier/map/plan.h"
 
@@ -41,7 +41,7 @@ class PieceCopy {
   void copy(const Window& source, const std::byte* from, const Window& target, std::byte* to) const;
 
   /// Calls `visit` for every run of target bytes in the window, clipped to it.
-  void for_each_run(const Window& target, const std::function<void(Window)>& visit) const;
+  void for_each_run(const Window& target, FunctionRef<void(Window)> visit) const;
 
  private:
   struct Loop {
@@ -75,7 +75,7 @@ class PieceCopy {
   bool needs_within(std::size_t level, std::int64_t from, std::int64_t to, const Window& source,
                     const Window& target) const;
   void visit_within(std::size_t level, std::int64_t to, const Window& target,
-                    const std::function<void(Window)>& visit) const;
+                    FunctionRef<void(Window)> visit) const;
 
   std::int64_t from_ = 0;
   std::int64_t to_ = 0;

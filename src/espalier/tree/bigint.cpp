@@ -75,6 +75,13 @@ BigInt BigInt::from_int64(std::int64_t value) {
   return BigInt(std::move(bytes));
 }
 
+BigInt BigInt::from_uint64(std::uint64_t value) {
+  // With a byte more, which leaves room for the sign.
+  std::vector<std::byte> bytes(sizeof(value) + 1);
+  store_le(bytes.data(), value);
+  return BigInt(std::move(bytes));
+}
+
 Result<BigInt> BigInt::from_bytes(ByteSpan bytes) {
   if (bytes.empty()) {
     return fail(ErrorCode::kInvalidArgument,

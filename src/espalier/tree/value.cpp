@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "espalier/base/checked.h"
+#include "espalier/tree/key_index.h"
 
 namespace espalier {
 
@@ -20,6 +21,12 @@ TensorData TensorData::borrowed(ByteSpan bytes) { return kept(bytes, nullptr); }
 TensorData TensorData::kept(ByteSpan bytes, std::shared_ptr<const void> keeper) {
   TensorData data;
   data.source_ = Memory{bytes, std::move(keeper)};
+  return data;
+}
+
+TensorData TensorData::kept_writable(MutableByteSpan bytes, std::shared_ptr<const void> keeper) {
+  TensorData data;
+  data.source_ = Memory{bytes, std::move(keeper), true};
   return data;
 }
 
@@ -55,6 +62,12 @@ TensorData TensorData::also_stored(std::shared_ptr<const StoredTensor> stored) &
 std::optional<ByteSpan> TensorData::memory() const {
   const Memory* memory = std::get_if<Memory>(&source_);
   return memory != nullptr ? std::optional(memory->bytes) : std::nullopt;
+}
+
+std::optional<MutableByteSpan> TensorData::writable_memory() const {
+  const Memory* memory = std::get_if<Memory>(&source_);
+  if (memory == nullptr || !memory->is_writable) return std::nullopt;
+  return MutableByteSpan(const_cast<std::byte*>(memory->bytes.data()), memory->bytes.size());
 }
 
 Result<void> TensorData::read(std::uint64_t offset, MutableByteSpan out) const {
@@ -134,7 +147,7 @@ void Value::take_apart(std::vector<Value> level) noexcept {
       }
       std::vector<Value> next = std::move(below->values);
       level.back() = std::move(up);
-      up = Value(Kind::kList, Children{{}, std::move(level)});
+      up = Value(Kind::kList, Children{{}, std::move(level), nullptr});
       level = std::move(next);
     }
     Children* above = std::get_if<Children>(&up.payload_);
@@ -182,6 +195,11 @@ Value Value::tensor(std::shared_ptr<const Tensor> tensor) {
   return Value(kind, std::move(tensor));
 }
 
+Value Value::tensor(TensorElements elements, std::vector<std::uint64_t> shape) {
+  return tensor(
+      Tensor{.dtype = elements.dtype, .shape = std::move(shape), .data = std::move(elements.data)});
+}
+
 Value Value::keyed(Kind kind, std::vector<Item> items) {
   Children children;
   children.keys.reserve(items.size());
@@ -194,7 +212,7 @@ Value Value::keyed(Kind kind, std::vector<Item> items) {
 }
 
 Value Value::sequence(Kind kind, std::vector<Value> elements) {
-  return Value(kind, Children{{}, std::move(elements)});
+  return Value(kind, Children{{}, std::move(elements), nullptr});
 }
 
 Value Value::labelled(std::string label) && {
@@ -258,13 +276,49 @@ std::span<const Key> Value::keys() const {
   return children != nullptr ? std::span<const Key>(children->keys) : std::span<const Key>();
 }
 
-const Value* Value::find(const Key& key) const {
+std::optional<std::size_t> Value::position_of(KeyView key, KeyIndex* index) const {
+  if (!has_keys(kind_)) {
+    const auto count = static_cast<std::int64_t>(children().size());
+    if (!key.is_int || key.integer < 0 || key.integer >= count) return std::nullopt;
+    return static_cast<std::size_t>(key.integer);
+  }
   const auto all = keys();
-  const auto at = std::find(all.begin(), all.end(), key);
-  return at != all.end() ? &children()[static_cast<std::size_t>(at - all.begin())] : nullptr;
+  if (index != nullptr) return index->find(all, key);
+  const auto at =
+      std::find_if(all.begin(), all.end(), [&](const Key& each) { return each.view() == key; });
+  if (at == all.end()) return std::nullopt;
+  return static_cast<std::size_t>(at - all.begin());
 }
 
-Value* Value::find(const Key& key) { return const_cast<Value*>(std::as_const(*this).find(key)); }
+std::optional<std::size_t> Value::position_of(KeyView key) const {
+  const Children* children = std::get_if<Children>(&payload_);
+  // Const access is thread-safe, so it uses an index that knows all keys, and makes none.
+  const bool is_indexed = children != nullptr && children->index != nullptr &&
+                          children->index->size() == children->keys.size();
+  return position_of(key, is_indexed ? children->index.get() : nullptr);
+}
+
+std::optional<std::size_t> Value::position_of(KeyView key) {
+  Children* children = std::get_if<Children>(&payload_);
+  if (children == nullptr || children->keys.size() < KeyIndex::kLeast) {
+    return position_of(key, nullptr);
+  }
+  if (children->index == nullptr) children->index = std::make_shared<KeyIndex>();
+  children->index->extend(children->keys);
+  return position_of(key, children->index.get());
+}
+
+const Value* Value::find(const Key& key) const {
+  if (!has_keys(kind_)) return nullptr;
+  const auto position = position_of(key.view());
+  return position ? &children()[*position] : nullptr;
+}
+
+Value* Value::find(const Key& key) {
+  if (!has_keys(kind_)) return nullptr;
+  const auto position = position_of(key.view());
+  return position ? &children()[*position] : nullptr;
+}
 
 void Value::add(Key key, Value value) {
   if (!has_keys(kind_)) {

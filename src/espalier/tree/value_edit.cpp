@@ -8,33 +8,13 @@
 #include "espalier/value.h"
 
 namespace espalier {
-namespace {
-
-std::string with_article(Kind kind) {
-  const std::string name(kind_name(kind));
-  return (name.front() == 'i' ? "an " : "a ") + name;
-}
-
-// The position of the child of `parent` under exactly this key.
-std::optional<std::size_t> find_child(const Value& parent, KeyView wanted) {
-  if (!has_keys(parent.kind())) {
-    const auto count = static_cast<std::int64_t>(parent.children().size());
-    if (!wanted.is_int || wanted.integer < 0 || wanted.integer >= count) return std::nullopt;
-    return static_cast<std::size_t>(wanted.integer);
-  }
-  const auto keys = parent.keys();
-  const auto at =
-      std::find_if(keys.begin(), keys.end(), [&](const Key& key) { return key.view() == wanted; });
-  if (at == keys.end()) return std::nullopt;
-  return static_cast<std::size_t>(at - keys.begin());
-}
 
 // The way of a path from a root as far as it leads, for both kinds of constness.
 template <class AnyValue>
-struct Way {
-  Way(AnyValue& root, const KeyPath& path) : end(&root) {
+struct ValueWay {
+  ValueWay(AnyValue& root, const KeyPath& path) : end(&root) {
     missing = follow(path, [this](const KeyView& key) {
-      const auto position = find_child(*end, key);
+      const auto position = position_in(*end, key);
       if (!position) return false;
       end = &end->children()[*position];
       keys.push_back(Key(key));
@@ -42,10 +22,24 @@ struct Way {
     });
   }
 
+  static std::optional<std::size_t> position_in(AnyValue& parent, KeyView key) {
+    return parent.position_of(key);
+  }
+
   AnyValue* end;
   KeyPath keys;  // of `end`
   std::optional<KeyView> missing;
 };
+
+namespace {
+
+std::string with_article(Kind kind) {
+  const std::string name(kind_name(kind));
+  return (name.front() == 'i' ? "an " : "a ") + name;
+}
+
+template <class AnyValue>
+using Way = ValueWay<AnyValue>;
 
 // The value below `root` at its exact keys, for messages.
 std::string place(const Value& root, const KeyPath& keys) {
@@ -53,7 +47,7 @@ std::string place(const Value& root, const KeyPath& keys) {
   const Value* value = &root;
   for (const Key& key : keys) {
     append_path(path, key.view(), DigitMarks(value->keys()).of(key.view()));
-    value = &value->children()[*find_child(*value, key.view())];
+    value = &value->children()[*Way<const Value>::position_in(*value, key.view())];
   }
   return path.empty() ? "the root" : "'" + path + "'";
 }
@@ -70,7 +64,7 @@ tl::unexpected<Error> no_child(const Value& root, const KeyPath& path, const Way
 
 template <class AnyValue>
 Result<AnyValue*> descend(AnyValue& root, const KeyPath& path) {
-  const Way way(root, path);
+  const Way<AnyValue> way(root, path);
   if (way.missing) return no_child(root, path, way);
   return way.end;
 }
@@ -160,15 +154,15 @@ Result<Value*> Value::at(std::string_view path) {
 }
 
 Result<void> Value::set(const KeyPath& path, Value value) {
-  if (const Way way(*this, path); !way.missing) {
+  if (const Way<Value> way(*this, path); !way.missing) {
     *way.end = std::move(value);
     return {};
   }
   // From the first key that is missing on, all is new. A new name keeps its dots.
-  Way parent(*this, KeyPath());
+  Way<Value> parent(*this, KeyPath());
   std::size_t depth = 0;
   for (;; ++depth) {
-    Way way(*this, path.first(depth + 1));
+    Way<Value> way(*this, path.first(depth + 1));
     if (way.missing) break;
     parent = std::move(way);
   }
@@ -189,14 +183,15 @@ Result<void> Value::erase(const KeyPath& path) {
   if (path.empty()) {
     return fail(ErrorCode::kInvalidArgument, "the root cannot be erased; assign to it instead");
   }
-  const Way way(*this, path);
+  const Way<Value> way(*this, path);
   if (way.missing) return no_child(*this, path, way);
-  Value* parent = Way(*this, way.keys.parent()).end;
+  Value* parent = Way<Value>(*this, way.keys.parent()).end;
   Children& children = *std::get_if<Children>(&parent->payload_);
-  const std::size_t position = *find_child(*parent, way.keys.back().view());
+  const std::size_t position = *parent->position_of(way.keys.back().view());
   const auto offset = static_cast<std::ptrdiff_t>(position);
   if (!children.keys.empty()) children.keys.erase(children.keys.begin() + offset);
   children.values.erase(children.values.begin() + offset);
+  children.index.reset();  // The keys after it moved.
   return {};
 }
 

@@ -6,6 +6,7 @@
 
 #include "espalier/format/access.h"
 #include "espalier/format/foreign_parts.h"
+#include "espalier/format/format_info.h"
 #include "espalier/write/value_tables.h"
 
 namespace espalier {
@@ -45,7 +46,7 @@ Result<ValueCatalog> make_catalog(const Value& state, const Value& metadata, boo
     end += bytes;
   }
   result.size = end;
-  ForeignParts parts{.format = FileFormat::kValue,
+  ForeignParts parts{.format = &kValueFormat,
                      .tables = std::move(tables),
                      .files = {{.length = end}},
                      .nest = nest};

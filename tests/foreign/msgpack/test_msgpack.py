@@ -71,7 +71,7 @@ class Msgpack(unittest.TestCase):
                              (short(expected["dtype"]).replace("_", ""), expected["shape"]), path)  # fmt: skip
         self.assertEqual(node.get("label"), "numpy." + expected["dtype"] if expected["scalar"] else None, path)
         out = self.folder / "tensor.raw"
-        run("extract", "-q", file, out, path, "--force")
+        run("extract", "-q", file, path, "-o", out, "--force")
         self.assertEqual(hashlib.sha256(out.read_bytes()).hexdigest(), expected["sha256"], path)
 
     def check_file(self, name, path=None):

@@ -12,8 +12,8 @@ import type { List } from './list.js'
 import { Node, type FindOptions, type Path, type TensorOptions } from './node.js'
 import { checkNumber } from '../source/source.js'
 import { readNotes, type Note, type Notes } from '../core/notes.js'
-import type { Format } from '../core/names.js'
-import type { DTypeTotals } from '../core/tree.js'
+import type { Format } from '../core/formats.js'
+import { totalsByDType, type DTypeTotals } from '../core/totals.js'
 import type { Opened } from './opened.js'
 import type { TensorWithData } from './read-all.js'
 import { Tensor } from './tensor.js'
@@ -62,7 +62,7 @@ export class Checkpoint {
 
   /** The file's format. */
   get format(): Format {
-    return this.#opened.tree.info.format
+    return this.#opened.tree.format
   }
 
   /** Whether the format has hashes. Without them, reads cannot be checked. */
@@ -154,7 +154,7 @@ export class Checkpoint {
     // The core would truncate 2^32 to 0.
     const tooLarge = Array.isArray(list) ? list.find((id) => id >= this.nodeCount) : undefined
     if (tooLarge !== undefined) throw errorFromCode('invalid_argument', `there is no node with number ${tooLarge}`)
-    return this.#opened.tree.totalsByDType(list)
+    return totalsByDType(this.#opened.tree, list)
   }
 
   /** Returns the nodes of the state that patterns select; see Node.find(). */
@@ -204,7 +204,7 @@ export class Checkpoint {
   /**
    * Surveys tensors, by default all, and looks for what is wrong with them: NaN, dead rows, outliers and more, as
    * `espalier doctor` does. Reads them in the order of the file, each once. Damage is a finding.
-   * @throws EspalierError io_error if health.wasm cannot be loaded; those of the source
+   * @throws EspalierError io_error if engine.wasm cannot be loaded; those of the source
    */
   async examine(options: ExamineOptions = {}): Promise<Examination> {
     const { examine } = await loadExamination()

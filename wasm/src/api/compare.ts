@@ -28,7 +28,7 @@ export interface Comparison {
 export async function compare(a: Opened, b: Opened, signal?: AbortSignal): Promise<Comparison> {
   // The trees of two files are in two memories. A third instance has copies of both, and is dropped when this function
   // returns.
-  const core = await Core.load(a.fullCore, 'espalier_diff', signal)
+  const core = await Core.load(a.allCore, 'espalier_diff', signal)
   const diff = new TreeDiff(core, copyTree(a.tree, core), copyTree(b.tree, core))
   const counts = new Map<Change, number>()
   for (let i = 0; i < diff.length; i++) counts.set(diff.change(i), (counts.get(diff.change(i)) ?? 0) + 1)

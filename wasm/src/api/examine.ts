@@ -1,6 +1,5 @@
 // Surveys the tensors of a checkpoint and checks its health: what Checkpoint.examine() does. Loaded at its first use.
 import { DTYPES } from '../core/names.js'
-import { healthAddress, type CoreInput } from '../core/module.js'
 import type { Stored } from '../engine/engine.js'
 import type { Examiner, SurveyJob } from '../engine/examiner.js'
 import { LocalExaminer } from '../engine/local-examiner.js'
@@ -50,8 +49,6 @@ export interface ExamineOptions extends RunOptions {
   readonly onSurvey?: ((survey: TensorSurvey) => void) | undefined
   /** Whether to work in a worker of its own; by default if the checkpoint has one. */
   readonly worker?: boolean | undefined
-  /** Where health.wasm is, if it is not beside the package; see OpenOptions.core. */
-  readonly health?: CoreInput | undefined
 }
 
 /** Tensors are read in groups, so that small ones need few requests. */
@@ -91,10 +88,10 @@ export async function examine(opened: Opened, all: Iterable<Tensor>, numbers: It
   }
 }
 
-async function start({ engine }: Opened, { worker, health = healthAddress(), signal }: ExamineOptions): Promise<Examiner> {
+async function start({ engine, engineInput }: Opened, { worker, signal }: ExamineOptions): Promise<Examiner> {
   const { WorkerEngine } = await loadRemote()
-  if (worker ?? engine instanceof WorkerEngine) return WorkerEngine.start(undefined, () => health)
-  return LocalExaminer.load(health, signal)
+  if (worker ?? engine instanceof WorkerEngine) return WorkerEngine.start(undefined, engineInput)
+  return LocalExaminer.load(engineInput(), signal)
 }
 
 /** Each tensor at its first node, in the order of the file. */

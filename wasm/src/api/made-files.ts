@@ -1,7 +1,8 @@
 // Files that a checkpoint has only in another form, such as the deflated entries of a .npz.
 import type { Core } from '../core/core.js'
+import type { MadeFile } from '../core/made-files.js'
 import { readExtent, readText } from '../core/records.js'
-import type { MadeFile, Tree } from '../core/tree.js'
+import type { Tree } from '../core/tree.js'
 import type { RangeReader } from '../fetch/range-reader.js'
 import { SharedTask } from '../source/shared-task.js'
 import { checkRange, type Source, type Traffic } from '../source/source.js'

@@ -4,6 +4,7 @@ import { Mapping, knownMaps, type MapNeed } from '../core/mapping.js'
 import { mapCoreAddress, type CoreInput } from '../core/module.js'
 import { DTYPES } from '../core/names.js'
 import type { SlicePart } from '../core/records.js'
+import { tensorInfo } from '../core/tensors.js'
 import type { Engine } from '../engine/engine.js'
 import { Plan } from '../engine/plan.js'
 import { errorFromCode } from '../errors.js'
@@ -106,7 +107,7 @@ export async function map(inputs: readonly (readonly [string, Opened])[], keyMap
   const tree = mapping.tree()
   const [, first] = inputs[0]!
   const source = new MappedSource(mapping, tree.info.fileLength, inputs.map(([, opened]) => opened))
-  const opened = { tree, reader: new RangeReader(source, {}), engine: shared(first.engine), fullCore: first.fullCore }
+  const opened = { tree, reader: new RangeReader(source, {}), engine: shared(first.engine), engineInput: first.engineInput, allCore: first.allCore }
   return { checkpoint: new Checkpoint(opened), ...plan }
 }
 
@@ -205,7 +206,7 @@ class MappedSource implements Source {
 
 /** Packed bytes of a tensor, from whole rows of its first axis that has several. */
 async function readBytes(opened: Opened, { tensor, offset, length }: MapNeed, signal: AbortSignal | undefined): Promise<Uint8Array> {
-  const { shape, dtype, bytes } = opened.tree.tensor(tensor)
+  const { shape, dtype, bytes } = tensorInfo(opened.tree, tensor)
   const axis = shape.findIndex((size) => size > 1)
   const rows = axis < 0 ? 1 : shape[axis]!
   const rowBytes = bytes / rows

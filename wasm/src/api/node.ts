@@ -1,6 +1,8 @@
 // A node of the tree.
-import type { DTypeTotals, Key, NodeInfo, Scalar, Totals } from '../core/tree.js'
+import { findChild, findMatches, findPath, parentOf, pathOf } from '../core/find.js'
 import { DTYPES, type DType, type Kind } from '../core/names.js'
+import { keyOf, keysBelow, labelOf, nodeInfo, valueOf, type Key, type NodeInfo, type Scalar } from '../core/nodes.js'
+import { totalsByDType, totalsOf, type DTypeTotals, type Totals } from '../core/totals.js'
 import { errorFromCode } from '../errors.js'
 import { checkNumber } from '../source/source.js'
 import type { MatchOptions } from '../core/records.js'
@@ -52,19 +54,19 @@ export class Node {
    */
   get key(): Key | undefined {
     const { tree } = this.#opened
-    if (this.#node.hasKey) return tree.key(this.id)
-    const parent = tree.parent(this.id)
-    return parent === undefined ? undefined : this.id - tree.node(parent).firstChild
+    if (this.#node.hasKey) return keyOf(tree, this.id)
+    const parent = parentOf(tree, this.id)
+    return parent === undefined ? undefined : this.id - nodeInfo(tree, parent).firstChild
   }
 
   /** The printed key path; '' for a root. */
   get path(): string {
-    return this.#opened.tree.path(this.id)
+    return pathOf(this.#opened.tree, this.id)
   }
 
   /** The label, which names the value's original type, such as 'collections.OrderedDict'; undefined without a label. */
   get label(): string | undefined {
-    return this.#node.hasLabel ? this.#opened.tree.label(this.id) : undefined
+    return this.#node.hasLabel ? labelOf(this.#opened.tree, this.id) : undefined
   }
 
   /**
@@ -72,7 +74,7 @@ export class Node {
    * Integers are numbers within ±(2^53 - 1) and bigints beyond. Bytes are a copy.
    */
   get value(): Scalar | undefined {
-    return this.#opened.tree.value(this.id)
+    return valueOf(this.#opened.tree, this.id)
   }
 
   /** The number of children. */
@@ -95,13 +97,13 @@ export class Node {
     const last = Math.min(checkNumber(end, 'end'), this.size)
     const first = Math.min(checkNumber(begin, 'begin'), last)
     const { kind } = this
-    if (kind === 'dict' || kind === 'record') return this.#opened.tree.keys(this.id, first, last)
+    if (kind === 'dict' || kind === 'record') return keysBelow(this.#opened.tree, this.id, first, last)
     return Array.from({ length: last - first }, (_, i) => first + i)
   }
 
   /** The container that holds this node; undefined for a root. The first call makes a table for the whole tree. */
   get parent(): Node | undefined {
-    return this.#made(this.#opened.tree.parent(this.id))
+    return this.#made(parentOf(this.#opened.tree, this.id))
   }
 
   /** The tensor or placeholder at this node; undefined for other kinds. */
@@ -112,7 +114,7 @@ export class Node {
 
   /** Returns the child under a key, or at a position of a list, tuple or set. '0' is a text key, and 0 an int key. */
   child(key: Key): Node | undefined {
-    return this.#made(this.#opened.tree.child(this.id, key))
+    return this.#made(findChild(this.#opened.tree, this.id, key))
   }
 
   /**
@@ -120,12 +122,12 @@ export class Node {
    * cached.
    */
   get totals(): Totals {
-    return this.#opened.tree.totals(this.id)
+    return totalsOf(this.#opened.tree, this.id)
   }
 
   /** The same for each dtype that occurs, in the order of their numbers in the format. */
   get totalsByDType(): DTypeTotals[] {
-    return this.#opened.tree.totalsByDType([this.id])
+    return totalsByDType(this.#opened.tree, [this.id])
   }
 
   /**
@@ -135,10 +137,10 @@ export class Node {
    */
   get(path: Path): Node | undefined {
     const { tree } = this.#opened
-    if (typeof path === 'string') return this.#made(tree.find(this.id, path))
+    if (typeof path === 'string') return this.#made(findPath(tree, this.id, path))
     if (!Array.isArray(path)) throw errorFromCode('invalid_argument', 'a path is text, or a list of keys')
     let id: number | undefined = this.id
-    for (const key of path as readonly Key[]) if (id !== undefined) id = tree.child(id, key)
+    for (const key of path as readonly Key[]) if (id !== undefined) id = findChild(tree, id, key)
     return this.#made(id)
   }
 
@@ -167,7 +169,7 @@ export class Node {
   }
 
   get #node(): NodeInfo {
-    return (this.#info ??= this.#opened.tree.node(this.id))
+    return (this.#info ??= nodeInfo(this.#opened.tree, this.id))
   }
 
   #match(patterns: string | readonly string[], options: MatchOptions): Uint32Array {
@@ -176,7 +178,7 @@ export class Node {
     if (!Array.isArray(list) || Array.from(list).some((pattern) => typeof pattern !== 'string')) {
       throw errorFromCode('invalid_argument', 'patterns must be a string, or a list of strings')
     }
-    return this.#opened.tree.match(this.id, list, options)
+    return findMatches(this.#opened.tree, this.id, list, options)
   }
 
   #made(id: number | undefined): Node | undefined {

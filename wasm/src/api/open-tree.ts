@@ -1,5 +1,6 @@
 // Feeds an opening with bytes from a reader.
-import type { Opening, SiblingAnswer, Tree } from '../core/tree.js'
+import type { Opening, SiblingAnswer } from '../core/opening.js'
+import type { Tree } from '../core/tree.js'
 import { EspalierError } from '../errors.js'
 import { Limiter } from '../fetch/limiter.js'
 import type { RangeReader } from '../fetch/range-reader.js'

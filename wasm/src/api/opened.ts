@@ -9,6 +9,8 @@ export interface Opened {
   readonly tree: Tree
   readonly reader: RangeReader
   readonly engine: Engine
+  /** Where the engine is. */
+  readonly engineInput: () => CoreInput
   /** Where the core is that compares. */
-  readonly fullCore: CoreInput
+  readonly allCore: CoreInput
 }

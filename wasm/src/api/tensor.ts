@@ -1,6 +1,7 @@
 // A tensor of an open checkpoint.
 import type { DType } from '../core/names.js'
-import type { Block, TensorInfo } from '../core/tree.js'
+import { nodeInfo } from '../core/nodes.js'
+import { tensorInfo, type Block, type TensorInfo } from '../core/tensors.js'
 import type { TensorData } from '../data/tensor-data.js'
 import type { VerifyReport } from '../engine/plan.js'
 import type { RunOptions } from '../engine/run.js'
@@ -34,7 +35,7 @@ export class Tensor {
 
   /** The tensor's number in the file. Nodes with the same tensor are tied. */
   get id(): number {
-    return (this.#id ??= this.#opened.tree.node(this.node.id).tensor)
+    return (this.#id ??= nodeInfo(this.#opened.tree, this.node.id).tensor)
   }
 
   /** The printed key path of that node. */
@@ -135,7 +136,7 @@ export class Tensor {
   }
 
   get #tensor(): TensorInfo {
-    return (this.#info ??= this.#opened.tree.tensor(this.id))
+    return (this.#info ??= tensorInfo(this.#opened.tree, this.id))
   }
 
   /** Whether the tensor belongs to a checkpoint. @internal */

@@ -1,5 +1,5 @@
 // A subtree as plain JavaScript.
-import type { Key, Scalar } from '../core/tree.js'
+import type { Key, Scalar } from '../core/nodes.js'
 import { bytes, complex, Float, float, labelled, record, tuple, type Complex, type Labelled, type Record, type Tuple, type Bytes } from '../write/values.js'
 import type { Node } from './node.js'
 import type { Tensor } from './tensor.js'

@@ -1,4 +1,5 @@
 // Checks a whole file. Loaded at the first such call.
+import { totalsOf } from '../core/totals.js'
 import { Checksums } from '../engine/checksums.js'
 import { Verification, type VerifyReport } from '../engine/plan.js'
 import { forEachPart, forEachRange } from '../engine/run.js'
@@ -15,7 +16,7 @@ export async function verify(opened: Opened, options: VerifyOptions): Promise<Ve
     await checkRegions(opened, verification, options)
     const report = verification.finish()
     const { hasHashes, stateRoot, metadataRoot } = tree.info
-    return hasHashes ? report : { ...report, unchecked: tree.totals(stateRoot).stored + tree.totals(metadataRoot).stored }
+    return hasHashes ? report : { ...report, unchecked: totalsOf(tree, stateRoot).stored + totalsOf(tree, metadataRoot).stored }
   } finally {
     verification.close()
   }

@@ -45,7 +45,7 @@ export class Core {
   static async load(input: CoreInput, needed: keyof CoreExports, signal?: AbortSignal): Promise<Core> {
     const module = await loadModule(input, signal)
     if (!WebAssembly.Module.exports(module).some(({ name }) => name === needed)) {
-      throw errorFromCode('io_error', `the WebAssembly module has no ${needed}(), so it is not the right one; see the options 'core', 'fullCore', 'torchCore', 'allCore', 'mapCore', 'decoder' and 'writer'`)
+      throw errorFromCode('io_error', `the WebAssembly module has no ${needed}(), so it is not the right one; see the options 'core', 'allCore', 'mapCore' and 'engine'`)
     }
     let core: Core | undefined
     // A standalone module imports a few system functions; none of them has a use here.

@@ -22,17 +22,7 @@ export function coreAddress(): URL {
   return new URL('../core.wasm', import.meta.url)
 }
 
-/** The address of the core for Espalier files, safetensors, GGUF and msgpack, which nests names and compares. */
-export function fullCoreAddress(): URL {
-  return new URL('../core-full.wasm', import.meta.url)
-}
-
-/** The address of the core for the files of PyTorch and NumPy. */
-export function torchCoreAddress(): URL {
-  return new URL('../core-torch.wasm', import.meta.url)
-}
-
-/** The address of the core for every format, which opens checkpoints in several files. */
+/** The address of the core for files of every format, which nests names and compares. */
 export function allCoreAddress(): URL {
   return new URL('../core-all.wasm', import.meta.url)
 }
@@ -42,19 +32,9 @@ export function mapCoreAddress(): URL {
   return new URL('../core-map.wasm', import.meta.url)
 }
 
-/** The address of the decoder. */
-export function decoderAddress(): URL {
-  return new URL('../decoder.wasm', import.meta.url)
-}
-
-/** The address of the decoder that surveys tensors. */
-export function healthAddress(): URL {
-  return new URL('../health.wasm', import.meta.url)
-}
-
-/** The address of the writer in this package. */
-export function writerAddress(): URL {
-  return new URL('../writer.wasm', import.meta.url)
+/** The address of what decodes, surveys and writes. */
+export function engineAddress(): URL {
+  return new URL('../engine.wasm', import.meta.url)
 }
 
 /**
@@ -91,7 +71,7 @@ async function compile(input: object): Promise<WebAssembly.Module> {
   const bytes = bytesOf(input)
   // "\0asm", as a number. Bundlers' servers answer with a page if a file is missing.
   if (!bytes || bytes.length < 8 || new DataView(bytes.buffer, bytes.byteOffset).getUint32(0) !== 0x61736d) {
-    throw unusable('is missing: the answer is not WebAssembly', "a bundler may have moved it; exclude 'espalier' from its dependency optimisation, or pass the option 'core', 'fullCore', 'torchCore', 'allCore', 'decoder', 'health' or 'writer'")
+    throw unusable('is missing: the answer is not WebAssembly', "a bundler may have moved it; exclude 'espalier' from its dependency optimisation, or pass the option 'core', 'allCore', 'mapCore' or 'engine'")
   }
   try {
     return await WebAssembly.compile(bytes as Uint8Array<ArrayBuffer>)
@@ -113,7 +93,7 @@ async function fetchBytes(address: string, signal: AbortSignal): Promise<object>
     if (!response.ok) throw new Error(`status ${response.status}`)
     return await response.arrayBuffer()
   } catch (error) {
-    throw unusable(`cannot be read from ${address}; the option 'core', 'fullCore', 'torchCore', 'allCore', 'decoder', 'health' or 'writer' says where else it is`, error)
+    throw unusable(`cannot be read from ${address}; the option 'core', 'allCore', 'mapCore' or 'engine' says where else it is`, error)
   }
 }
 

@@ -31,12 +31,6 @@ export function dtypeBits(dtype: DType): number {
   return BITS[DTYPES.indexOf(dtype)]!
 }
 
-/** File formats, indexed by their number. */
-export const FORMATS = ['espalier', 'safetensors', 'sharded', 'npy', 'npz', 'torch', 'gguf', 'msgpack', 'dcp', 'value'] as const
-
-/** A file format. */
-export type Format = (typeof FORMATS)[number]
-
 /** The codes of docs/errors.md by their numbers. */
 export const ERROR_CODES = {
   1: 'not_a_checkpoint', 2: 'truncated', 3: 'trailing_bytes', 4: 'unsupported_version', 5: 'unsupported_feature',

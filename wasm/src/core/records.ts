@@ -1,6 +1,5 @@
 // Reads and writes the structs of `wasm/abi.h`. Only this file knows their field offsets.
 import { errorFromCode } from '../errors.js'
-import { FORMATS } from './names.js'
 
 /** `kNone`: no node, no tensor. */
 export const NONE = 0xffffffff
@@ -14,7 +13,7 @@ export const SIZE = {
   wanted: 16,
   made: 24,
   extent: 24,
-  info: 64,
+  info: 72,
   node: 64,
   keys: 16,
   match: 24,
@@ -105,8 +104,7 @@ export function readFailure(view: DataView, at: number) {
 /** `Info`. The digest is 32 hex digits. */
 export function readInfo(view: DataView, at: number) {
   return {
-    format: FORMATS[view.getUint32(at, true)]!,
-    hasHashes: view.getUint32(at + 4, true) !== 0,
+    hasHashes: view.getUint32(at, true) !== 0,
     nodes: view.getUint32(at + 8, true),
     tensors: view.getUint32(at + 12, true),
     fileLength: readSize(view, at + 16),
@@ -115,6 +113,7 @@ export function readInfo(view: DataView, at: number) {
     metadataRoot: view.getUint32(at + 36, true),
     digest: readHex(view, at + 40),
     notes: readSize(view, at + 56),
+    format: readText(view, at + 64),
   }
 }
 

@@ -19,7 +19,7 @@ function makeTable(): Int32Array {
 
 /**
  * The CRC-32 of `bytes`, unsigned. It is in JavaScript: V8 takes 950 MB/s, more than most networks give, and
- * decoder.wasm stays as small as it is for pages that read Espalier files.
+ * engine.wasm stays without zlib, for pages that read Espalier files.
  */
 export function crc32(bytes: Uint8Array): number {
   const t = (table ??= makeTable())

@@ -1,5 +1,5 @@
-// One instance of decoder.wasm, which turns stored bytes into checked ones and computes statistics. It knows no file
-// and no tree.
+// One instance of engine.wasm that turns stored bytes into checked ones and computes statistics. It knows no file and no
+// tree.
 import { Core } from '../core/core.js'
 import type { CoreInput } from '../core/module.js'
 import { readHistogram, readPiece, readSpots, readStatistics, SIZE, writeRegionTask } from '../core/records.js'

@@ -15,7 +15,7 @@ export interface SurveyJob {
 
 /** Surveys the tensors of one checkpoint and checks its health. */
 export interface Examiner {
-  /** Fetches health.wasm if needed; await its result if it returns one. */
+  /** Fetches engine.wasm if needed; await its result if it returns one. */
   ready(signal: AbortSignal | undefined): Promise<void> | undefined
   survey(plan: Plan, shape: readonly number[]): SurveyJob
   tellFact(fact: Fact): void

@@ -6,7 +6,7 @@ import type { Examiner, SurveyJob } from './examiner.js'
 import type { Plan } from './plan.js'
 import { HealthCheck, type Fact, type Finding } from './surveying.js'
 
-/** An instance of health.wasm. */
+/** Has an instance of its own. */
 export class LocalExaminer implements Examiner {
   readonly #check: HealthCheck
 
@@ -14,7 +14,7 @@ export class LocalExaminer implements Examiner {
     this.#check = check
   }
 
-  /** @param input the location of health.wasm */
+  /** @param input the location of engine.wasm */
   static async load(input: CoreInput, signal?: AbortSignal): Promise<LocalExaminer> {
     return new LocalExaminer(new HealthCheck((await Decoder.load(input, signal)).core))
   }

@@ -14,7 +14,7 @@ export class LocalEngine implements Engine {
   #loading: SharedTask<Decoder> | undefined
   #isClosed = false
 
-  /** @param input the location of decoder.wasm */
+  /** @param input the location of engine.wasm */
   constructor(input: () => CoreInput) {
     this.#input = input
   }

@@ -1,5 +1,6 @@
 // Plans the fetches for a tensor, a slice of one, or a verification.
 import { readBase, readChunk, readExtent, readPlan, readRegionTask, readReport, SIZE, type SlicePart } from '../core/records.js'
+import { planRead, tensorPath } from '../core/tensors.js'
 import type { Tree } from '../core/tree.js'
 import { errorFromCode, EspalierError } from '../errors.js'
 import type { ByteRange } from '../fetch/plan.js'
@@ -42,7 +43,7 @@ export class Plan implements DecodeTask {
     this.#tree = tree
     this.#tensor = tensor
     this.dtype = dtype
-    const handle = tree.read(tensor, slices)
+    const handle = planRead(tree, tensor, slices)
     try {
       core.call.espalier_read_info(handle, core.out)
       const info = readPlan(core.view, core.out)
@@ -99,7 +100,7 @@ export class Plan implements DecodeTask {
     if (!(error instanceof EspalierError) || this.#tree.core.isBroken || !OF_CHUNKS.has(error.code)) return error
     const chunk = this.chunks[i]!
     const { offset, file = 0 } = error.code === 'base_mismatch' ? chunk.bases![Number(error.offset)]! : chunk
-    const details = { offset, path: this.#tree.tensorPath(this.#tensor), file: this.#tree.fileNames[file] }
+    const details = { offset, path: tensorPath(this.#tree, this.#tensor), file: this.#tree.fileNames[file] }
     return errorFromCode(error.code, error.message, details)
   }
 }

@@ -32,8 +32,7 @@ interface Moved {
 const MOST_SPARES = 8
 
 /**
- * Decodes in a worker. Stored bytes go there, and parts of results come back, without a copy. With health.wasm in place
- * of the decoder, it surveys, too.
+ * Decodes in a worker. Stored bytes go there, and parts of results come back, without a copy.
  */
 export class WorkerEngine implements Engine, Examiner {
   readonly #worker: WorkerLike
@@ -58,7 +57,7 @@ export class WorkerEngine implements Engine, Examiner {
   /**
    * Starts a worker.
    * @param worker a worker that runs `espalier/worker`, which the engine then owns; undefined for a new one
-   * @param input the location of decoder.wasm
+   * @param input the location of engine.wasm
    */
   static async start(worker: WatchedWorker | undefined, input: () => CoreInput): Promise<WorkerEngine> {
     return new WorkerEngine(worker ?? watch(await startWorker()), input)

@@ -1,4 +1,4 @@
-// Surveys of tensors, and the check of a checkpoint's health by them, in an instance of health.wasm.
+// Surveys of tensors, and the check of a checkpoint's health by them, in an instance of engine.wasm.
 import type { Core } from '../core/core.js'
 import { readFinding, readSurvey, SIZE } from '../core/records.js'
 import { Decoding, type DecodeTask } from './decoder.js'

@@ -1,5 +1,5 @@
 // Prints key paths of trees that are not in the core yet.
-import type { Key } from '../core/tree.js'
+import type { Key } from '../core/nodes.js'
 
 /** The printed key path of some keys: section 10 of the format. */
 export function printPath(keys: readonly Key[]): string {

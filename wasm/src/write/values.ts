@@ -1,7 +1,7 @@
 // Wrappers for values that plain JavaScript cannot distinguish.
 import { bytesOf } from '../core/bytes.js'
 import type { DType } from '../core/names.js'
-import type { Block } from '../core/tree.js'
+import type { Block } from '../core/tensors.js'
 import type { TypedArray } from '../data/tensor-data.js'
 import { errorFromCode } from '../errors.js'
 

@@ -1,6 +1,6 @@
 // Makes Espalier files.
 import { Core } from '../core/core.js'
-import { writerAddress, type CoreInput } from '../core/module.js'
+import { allCoreAddress, type CoreInput } from '../core/module.js'
 import { readPiece, readSize } from '../core/records.js'
 import { errorFromCode } from '../errors.js'
 import { Builder } from './build.js'
@@ -10,10 +10,9 @@ export interface WriteOptions {
   /** The file's metadata: a Map or object, written as a dict without tensors. */
   readonly metadata?: object | undefined
   /**
-   * The location of writer.wasm, if it is not beside this package: its address, its bytes or the compiled module. It
-   * needs SIMD.
+   * The location of core-all.wasm, if it is not beside this package: its address, its bytes or the compiled module.
    */
-  readonly writer?: CoreInput | undefined
+  readonly allCore?: CoreInput | undefined
 }
 
 /** Bytes of a file, from `offset` on. */
@@ -74,7 +73,7 @@ async function make(
   take: (bytes: Uint8Array, offset: number) => void | Promise<void>,
 ): Promise<number> {
   // A separate instance, whose memory is freed at the end.
-  const core = await Core.load(options.writer ?? writerAddress(), 'espalier_write')
+  const core = await Core.load(options.allCore ?? allCoreAddress(), 'espalier_write')
   const write = core.pointer(core.call.espalier_write())
   const builder = new Builder(core, write)
   builder.add(tree)

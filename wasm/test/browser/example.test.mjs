@@ -48,7 +48,7 @@ inEachBrowser((kind, openPage) => {
     }
     // Only the package's files are requested, each at most once; the checkpoint is not uploaded.
     const wasm = site.requests.filter((path) => path.endsWith('.wasm'))
-    assert.deepEqual(wasm, ['/dist/core.wasm', '/dist/decoder.wasm'])
+    assert.deepEqual(wasm, ['/dist/core.wasm', '/dist/engine.wasm'])
   })
 
   test('a file that is dropped', async () => {

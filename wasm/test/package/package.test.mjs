@@ -11,7 +11,7 @@ import { golden, goldenPath } from '../browser/support/files.mjs'
 import { packageFolder, Site } from '../browser/support/site.mjs'
 import { pack, Project } from './support/project.mjs'
 
-// 1.97 MB are the nine modules, of which a page loads two: a core for the file, and the decoder. The one for key maps has 0.45 MB.
+// Most of it are the four modules, of which a page loads two: a core for the file, and the engine.
 const LIMIT = 2_630_000
 
 let packed
@@ -33,7 +33,7 @@ test('the tarball holds what it should and nothing else, in less than 2.63 MB', 
   const maps = readdirSync(join(packageFolder, '../maps')).map((name) => `dist/maps/${name}`)
   const expected = [
     'package.json', 'README.md', 'LICENSE', 'examples/index.html', 'examples/inspect.mjs',
-    'dist/NOTICES.txt', 'dist/core.wasm', 'dist/core-full.wasm', 'dist/core-torch.wasm', 'dist/core-all.wasm', 'dist/core-map.wasm', 'dist/decoder.wasm', 'dist/health.wasm', 'dist/writer.wasm', ...built, ...maps,
+    'dist/NOTICES.txt', 'dist/core.wasm', 'dist/core-all.wasm', 'dist/core-map.wasm', 'dist/engine.wasm', ...built, ...maps,
   ]
   assert.deepEqual(packed.files.map(({ path }) => path).sort(), expected.sort())
   context.diagnostic(`${packed.unpackedSize} bytes unpacked, ${packed.size} packed`)
@@ -45,9 +45,9 @@ test('the tarball holds what it should and nothing else, in less than 2.63 MB', 
 test('nothing is packed if a part was not built', async () => {
   const manifest = JSON.parse(readFileSync(join(packageFolder, 'package.json'), 'utf8'))
   const script = readFileSync(join(packageFolder, 'scripts/check-dist.mjs'), 'utf8')
-  const built = Object.fromEntries(['core.wasm', 'core-full.wasm', 'core-torch.wasm', 'core-all.wasm', 'core-map.wasm', 'decoder.wasm', 'health.wasm', 'NOTICES.txt', 'index.js', 'index.d.ts', 'worker.js'].map((name) => [`dist/${name}`, '\0asm']))
+  const built = Object.fromEntries(['core.wasm', 'core-all.wasm', 'core-map.wasm', 'NOTICES.txt', 'index.js', 'index.d.ts', 'worker.js'].map((name) => [`dist/${name}`, '\0asm']))
   await withProject({ 'package.json': manifest, 'scripts/check-dist.mjs': script, ...built }, async (project) => {
-    await assert.rejects(project.run('npm', 'pack', '--dry-run'), /dist has no writer\.wasm; build/)
+    await assert.rejects(project.run('npm', 'pack', '--dry-run'), /dist has no engine\.wasm; build/)
   })
 })
 
@@ -165,7 +165,7 @@ test('types, in a program for Node, which knows nothing of pages', async () => {
     import { open, write } from 'espalier'
     import { open as openFile } from 'node:fs/promises'
     const ckpt = await open(await openFile('x'), { core: new URL('file:///x'), headers: { a: 'b' }, fetch })
-    console.log(ckpt.get('x')?.tensor?.shape, await write({}, { writer: new Uint8Array(1) }))
+    console.log(ckpt.get('x')?.tensor?.shape, await write({}, { allCore: new Uint8Array(1) }))
   `
   const files = { 'package.json': { type: 'module' }, 'use.ts': program, 'tsconfig.json': { compilerOptions, files: ['use.ts'] } }
   await withProject(files, async (project) => {
@@ -244,7 +244,7 @@ test('a project of Vite, in Chromium', async (context) => {
       assert.deepEqual([server.requests.length, server.bytesSent], [2, 2 * golden('compressed').length])
       // Under the names that Vite gave them, and each module once for both.
       const assets = site.requests.filter((path) => /\.wasm$|worker/.test(path)).map((path) => path.replace(/-.{8}(\.\w+)$/, '$1'))
-      assert.deepEqual(assets.sort(), ['/assets/core.wasm', '/assets/decoder.wasm', '/assets/worker.js', '/assets/writer.wasm'])
+      assert.deepEqual(assets.sort(), ['/assets/core-all.wasm', '/assets/core.wasm', '/assets/engine.wasm', '/assets/worker.js'])
     } finally {
       await close()
       await server.stop()

@@ -5,8 +5,8 @@ const MEMORY_SECTION = 5
 
 /** The modules as options of open(); the memory of each has at most `pages` pages of 64 KiB. */
 export function limited(pages) {
-  const [core, fullCore, torchCore, allCore, decoder] = ['core', 'core-full', 'core-torch', 'core-all', 'decoder'].map((name) => limitedModule(name, pages))
-  return { core, fullCore, torchCore, allCore, decoder }
+  const [core, allCore, engine] = ['core', 'core-all', 'engine'].map((name) => limitedModule(name, pages))
+  return { core, allCore, engine }
 }
 
 function limitedModule(name, pages) {

@@ -14,6 +14,7 @@
 #include "../../../tests/support/tables_copy.h"
 #include "opening_machine.h"
 
+#include "espalier/foreign/safetensors/format.h"
 #include "espalier/format/file_set.h"
 #include "espalier/format/foreign_parts.h"
 #include "espalier/format/header.h"
@@ -106,7 +107,7 @@ class TwoFileMachine : public OpeningMachine {
     }
     const bool is_foreign = !tables.storages.empty();
     auto catalog =
-        Catalog::from_foreign({.format = FileFormat::kSafetensors,
+        Catalog::from_foreign({.format = &kSafetensorsFormat,
                                .tables = std::move(tables),
                                .files = std::move(files_),
                                .tree_digest = is_foreign ? std::nullopt : whole.tree_digest(),

@@ -1,4 +1,5 @@
 // Files that were chosen or dropped together, also as folders.
+import { formatOfName } from 'espalier'
 import type { Drop, Dropped, Folder, PathFile } from './dropped'
 
 /** Files to open, and all files of their folder, which may belong to the same checkpoints. */
@@ -7,15 +8,12 @@ export interface FileGroup {
   readonly siblings: readonly File[]
 }
 
-/** Files of which a checkpoint is opened. The others of a folder are its parts, or no checkpoints. */
-const CHECKPOINT = /\.(espalier|safetensors|gguf|pt|pth|bin|ckpt|pkl|npz|npy|msgpack)$|\.index(\.[^/]+)?\.json$|(^|\/)\.metadata$/i
-
 /** A folder with more is a mistake, such as a home folder: the rest is not looked at. */
 const MOST_FILES = 20_000
 
-/** Whether a checkpoint may be opened by a file of this name. */
+/** Whether a checkpoint may be opened by a file of this name. The others of a folder are its parts, or no checkpoints. */
 export function isCheckpointName(name: string): boolean {
-  return CHECKPOINT.test(name)
+  return formatOfName(name) !== undefined
 }
 
 /** The files and folders of a drop. */
@@ -64,7 +62,7 @@ export function groupsOf({ name, files }: Folder): readonly FileGroup[] {
     if (beside) beside.push(file)
     else byFolder.set(folder, [file])
   }
-  const groups = [...byFolder.values()].map((siblings) => ({ inputs: siblings.filter((file) => CHECKPOINT.test(file.name)), siblings })).filter(({ inputs }) => inputs.length > 0)
+  const groups = [...byFolder.values()].map((siblings) => ({ inputs: siblings.filter((file) => isCheckpointName(file.name)), siblings })).filter(({ inputs }) => inputs.length > 0)
   if (groups.length > 0) return groups
   // Opening one of them says what is wrong.
   const first = files[0]?.[1] ?? new File([], name)

@@ -1,5 +1,6 @@
 // Describes errors for people.
 import { EspalierError } from 'espalier'
+import { listed, ofOneFile } from './formats'
 
 /** A failure, and what to do about it. */
 export interface Problem {
@@ -15,7 +16,7 @@ const WRITER = 'This is not damage but an error of the program that wrote the fi
 
 // After docs/errors.md.
 const ADVICE: Readonly<Record<string, string>> = {
-  not_a_checkpoint: 'Check that this is the right file: Espalier, safetensors, PyTorch, NumPy, GGUF and msgpack files can be opened.',
+  not_a_checkpoint: `Check that this is the right file: ${listed(new Set(ofOneFile.map(({ title }) => title)), 'and')} files can be opened.`,
   truncated: AGAIN,
   trailing_bytes: AGAIN,
   unsupported_version: 'It needs a newer Espalier. If no newer one wrote it, it is damaged: copy it again.',

@@ -3,6 +3,7 @@ import type { Input } from '../data/open-file'
 import { formatBytes } from '../ui/format'
 import { visible } from '../ui/visible'
 import type { Folder } from './dropped'
+import { ofOneFile } from './formats'
 import { Reopen } from './reopen'
 import type { ServedFile } from './served-files'
 
@@ -28,7 +29,7 @@ export function Welcome({ served, onOpen, onFolder, onExample }: WelcomeProps) {
         </ul>
       ) : (
         <p>
-          Drop <code>.espalier</code>, <code>.safetensors</code>, <code>.pt</code>, <code>.npz</code>, <code>.gguf</code> or <code>.msgpack</code> files
+          Drop {ofOneFile.map(({ endings }, i) => <>{i > 0 && (i + 1 < ofOneFile.length ? ', ' : ' or ')}<code>{endings[0]}</code></>)} files
           anywhere on this page, of any size, or the folder of a run. Or type an address: <code>https://...</code> or <code>hf:org/name</code>.
         </p>
       )}

@@ -53,6 +53,7 @@ export function HeatmapFigure({ plane, grid: read, down, across, windows, mode, 
   const grid = useMemo(() => read.within(rows, columns, pixelsDown, pixelsAcross), [read, rows.start, rows.count, columns.start, columns.count, pixelsAcross, pixelsDown])
   const [cursor, setCursor] = useState<HeatCursor>()
   const [drag, setDrag] = useState<{ x: number; y: number; toX: number; toY: number }>()
+  // In the window, not in the picture: text above may push that down while it is dragged.
   const pan = useRef<{ x: number; y: number; windows: Windows } | undefined>(undefined)
 
   useLayoutEffect(() => {
@@ -89,19 +90,19 @@ export function HeatmapFigure({ plane, grid: read, down, across, windows, mode, 
     choose(cellAt(grid.rows, rowAt(y)), cellAt(grid.columns, columnAt(x)))
     if (event.pointerType === 'touch') return
     canvas.current!.setPointerCapture(event.pointerId)
-    if (isPanning || event.shiftKey || event.button === 1) pan.current = { x, y, windows }
+    if (isPanning || event.shiftKey || event.button === 1) pan.current = { x: event.clientX, y: event.clientY, windows }
     else setDrag({ x, y, toX: x, toY: y })
   }
   const onPointerMove = (event: PointerEvent): void => {
-    const { x, y } = place(event)
     if (pan.current) {
       const { windows: from } = pan.current
       onWindows({
-        rows: moved(from.rows, plane.rows, ((pan.current.y - y) / height) * rows.count),
-        columns: moved(from.columns, plane.columns, ((pan.current.x - x) / width) * columns.count),
+        rows: moved(from.rows, plane.rows, ((pan.current.y - event.clientY) / height) * rows.count),
+        columns: moved(from.columns, plane.columns, ((pan.current.x - event.clientX) / width) * columns.count),
       })
       return
     }
+    const { x, y } = place(event)
     choose(cellAt(grid.rows, rowAt(y)), cellAt(grid.columns, columnAt(x)))
     if (drag) setDrag({ ...drag, toX: Math.min(Math.max(x, 0), width), toY: Math.min(Math.max(y, 0), height) })
   }

@@ -68,7 +68,7 @@ inEachBrowser((kind, browser) => {
     await page.goto(site.url('/'))
     await tree(page)
     // All parts of the page and of the library come by themselves, but for workers and key maps.
-    const awaited = readdirSync(join(built, 'assets')).filter((name) => /\.(js|css|wasm)$/.test(name) && !/^(worker|writer|core-map)-/.test(name))
+    const awaited = readdirSync(join(built, 'assets')).filter((name) => /\.(js|css|wasm)$/.test(name) && !/^(worker|core-map)-/.test(name))
     const isThere = (name) => page.waitForFunction((name) => performance.getEntriesByType('resource').some((entry) => entry.name.endsWith(`/${name}`) && entry.responseEnd > 0), {}, name)
     await Promise.all(awaited.map((name) => isThere(name).catch(({ message }) => assert.fail(`${name} does not come: ${message}`))))
     await site.stop()

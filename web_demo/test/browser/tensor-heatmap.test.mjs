@@ -166,10 +166,11 @@ inEachBrowser((kind, browser) => {
     near([closer[0] + closer[1]], [before[0] + before[1]], 8)
     await page.mouse.wheel({ deltaY: 100 })
     await page.waitForFunction((selector, old) => !document.querySelector(selector).getAttribute('aria-label').includes(`rows ${old}`), {}, CANVAS, closer[0].toLocaleString('en'))
-    // Shift moves.
+    // Shift moves, as far as the pointer went, also when the page pushes the picture down meanwhile.
     const start = await shownRange(page)
     await page.keyboard.down('Shift')
     await page.mouse.down()
+    await page.$eval('.heat-frame', (frame) => { frame.style.position = 'relative'; frame.style.top = '8px' })
     await page.mouse.move(box.x + box.width / 2 - 60, box.y + box.height / 2, { steps: 3 })
     await page.mouse.up()
     await page.keyboard.up('Shift')

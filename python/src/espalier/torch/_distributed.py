@@ -41,8 +41,11 @@ from torch.distributed.checkpoint.storage import StorageReader, StorageWriter, W
 from torch.futures import Future
 
 from .. import _api
-from .._checkpoint import Check, Checkpoint, Node, Tensor, _checks
+from .._checkpoint import Checkpoint
 from .._errors import Corrupt, EspalierError, Unsupported
+from .._node import Node
+from .._options import Check, checks_hashes
+from .._tensor import Tensor
 
 _INDEX = "index.espalier"
 _FORMAT = "torch.distributed.checkpoint"
@@ -272,7 +275,7 @@ class EspalierReader(StorageReader):  # type: ignore[misc]  # torch's types are 
     ):
         super().__init__()
         self._path = None if path is None else _folder(path)
-        self._check = _checks(check)
+        self._check = checks_hashes(check)
         self._options: dict[str, Any] = {"mapped": mapped, "threads": threads}
         self._places: dict[MetadataIndex, _Place] = {}
 

@@ -8,9 +8,11 @@ from typing import Any, Literal
 import torch
 
 from .. import _core
-from .._checkpoint import Check, Checkpoint, Path, Progress, _checks, find_path
+from .._checkpoint import Checkpoint
 from .._errors import EspalierError
 from .._like import ANY, Matcher, Mismatch, Strict
+from .._options import Check, Path, checks_hashes
+from .._progress import Progress
 from .._tree import DICT, DTYPE_NAMES, RECORD, below
 
 # What a module's state_dict() has under names of this ending is any object that its set_extra_state() takes.
@@ -57,10 +59,10 @@ def load_into(
     """
     with Checkpoint(path, mapped=mapped, threads=threads, storage_options=storage_options) as checkpoint:
         file = checkpoint._opened
-        node, where = (file.state, "") if at is None else find_path(checkpoint, file.state, at)
+        node, where = (file.state, "") if at is None else checkpoint._find_path(file.state, at)
         matcher = Matcher(checkpoint, "exact", cast, "torch")
         template = _Planner(file, matcher, strict, bool(assign)).plan(node, where, objects)
-        loaded = matcher.load(node, where, template, strict, _checks(check), progress)
+        loaded = matcher.load(node, where, template, strict, checks_hashes(check), progress)
     # Modules come last: theirs cannot fail any more.
     _fill(objects, loaded, template, where, assign, of_modules=False)
     rest = _fill(objects, loaded, template, where, assign, of_modules=True)

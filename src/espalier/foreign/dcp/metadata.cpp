@@ -626,8 +626,8 @@ class Reader {
 
 // The class of the root and its first field come first, whatever the pickle's protocol.
 bool looks_like_dcp(ByteSpan front, std::uint64_t) {
-  constexpr std::size_t kLooked = 512;
-  const std::string_view text = as_text(front).substr(0, kLooked);
+  constexpr std::size_t kSearched = 512;
+  const std::string_view text = as_text(front).substr(0, kSearched);
   if (text.size() < 2 || text[0] != '\x80' || text[1] < 2 || text[1] > 5) return false;
   const std::size_t cls = text.find("Metadata");
   return cls != text.npos && text.find("state_dict_metadata", cls) != text.npos;

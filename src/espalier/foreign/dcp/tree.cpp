@@ -17,6 +17,7 @@
 #include "espalier/foreign/common/foreign_tensor.h"
 #include "espalier/foreign/common/reader_error.h"
 #include "espalier/foreign/dcp/boxes.h"
+#include "espalier/foreign/dcp/format.h"
 #include "espalier/foreign/pickle/named_code.h"
 #include "espalier/foreign/shards/joined_shards.h"
 #include "espalier/foreign/shards/node_copier.h"
@@ -72,7 +73,7 @@ class DcpJoiner {
   DcpJoiner(const DcpMetadata& metadata, const std::vector<OpenedItem>& items, FileSet files,
             Notes notes, const Limits& limits)
       : metadata_(metadata), items_(items), limits_(limits), builder_(limits) {
-    parts_.format = FileFormat::kDcp;
+    parts_.format = &kDcpFormat;
     parts_.files = std::move(files);
     parts_.files.front().data_begin = parts_.files.front().length;
     parts_.notes = std::move(notes);

@@ -9,6 +9,7 @@
 #include "espalier/base/little_endian.h"
 #include "espalier/base/release.h"
 #include "espalier/detail/catalog.h"
+#include "espalier/foreign/gguf/format.h"
 #include "espalier/foreign/gguf/tables.h"
 #include "espalier/format/file_set.h"
 #include "espalier/format/foreign_parts.h"
@@ -167,7 +168,7 @@ Result<Checkpoint> GgufOpener::build() {
   }
   auto tables = gguf_tables(parts, options().limits);
   if (!tables) return propagate(tables);
-  auto catalog = Catalog::from_foreign({.format = FileFormat::kGguf,
+  auto catalog = Catalog::from_foreign({.format = &kGgufFormat,
                                         .tables = std::move(*tables),
                                         .files = std::move(files()),
                                         .notes = std::move(notes_),

@@ -6,6 +6,7 @@
 
 #include "espalier/base/utf8.h"
 #include "espalier/detail/catalog.h"
+#include "espalier/foreign/msgpack/format.h"
 #include "espalier/foreign/msgpack/tables.h"
 #include "espalier/format/foreign_parts.h"
 #include "espalier/read/opening_machine.h"
@@ -73,7 +74,7 @@ Result<void> MsgpackOpener::step() {
 }
 
 Result<Checkpoint> MsgpackOpener::build() {
-  ForeignParts parts{.format = FileFormat::kMsgpack,
+  ForeignParts parts{.format = &kMsgpackFormat,
                      .tables = {},
                      .files = {{.length = options().file_size}},
                      .nest = options().nest};

@@ -6,6 +6,7 @@
 #include "espalier/base/counted.h"
 #include "espalier/detail/catalog.h"
 #include "espalier/foreign/common/reader_error.h"
+#include "espalier/foreign/numpy/format.h"
 #include "espalier/foreign/numpy/npy_tensor.h"
 #include "espalier/format/foreign_parts.h"
 
@@ -63,7 +64,7 @@ Result<Checkpoint> NpyOpener::build() {
     return propagate(tables);
   }
   files()[0].data_begin = array_.header_bytes;
-  ForeignParts parts{.format = FileFormat::kNpy,
+  ForeignParts parts{.format = &kNpyFormat,
                      .tables = std::move(*tables),
                      .files = std::move(files()),
                      .nest = options().nest};

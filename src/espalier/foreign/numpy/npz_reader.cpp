@@ -7,6 +7,7 @@
 
 #include "espalier/base/counted.h"
 #include "espalier/foreign/common/reader_error.h"
+#include "espalier/foreign/numpy/format.h"
 #include "espalier/foreign/numpy/npy_tensor.h"
 #include "espalier/format/file_set.h"
 #include "espalier/format/foreign_parts.h"
@@ -105,7 +106,7 @@ Result<void> NpzReader::read_header(ZipArchive& archive, Member& member) {
 
 Result<ForeignParts> NpzReader::build(ZipArchive& archive) {
   ForeignParts parts;
-  parts.format = FileFormat::kNpz;
+  parts.format = &kNpzFormat;
   TableBuilder builder(archive.options().limits);
   builder.reserve(2 + members_.size(), members_.size());
   builder.container(Kind::kDict);

@@ -25,6 +25,10 @@ std::string_view module_of_global(PickleGlobal global) {
   return global.module;
 }
 
+bool is_global(PickleGlobal global, std::string_view module, std::string_view name) {
+  return global.name == name && module_of_global(global) == module;
+}
+
 Result<void> NamedCode::add(const PickleGraph& graph, const std::string& path) {
   const auto objects = static_cast<std::uint32_t>(graph.object_count());
   std::map<std::uint32_t, std::size_t> found;  // objects that name code, and their entries, plus 1

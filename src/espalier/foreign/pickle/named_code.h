@@ -24,6 +24,8 @@ inline constexpr std::string_view kUnnamedCall = "what another call returns";
 
 /// The module of a class or function; those of Python 2 under their names in Python 3.
 std::string_view module_of_global(PickleGlobal global);
+/// Whether it is this class or function, by that module.
+bool is_global(PickleGlobal global, std::string_view module, std::string_view name);
 
 /// The names of code in pickles, each once, in the order in which they were found.
 class NamedCode {

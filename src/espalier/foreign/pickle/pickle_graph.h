@@ -41,6 +41,11 @@ enum class PickleType : std::uint8_t {
   kNew,         // an instance of a class, made without its constructor
 };
 
+/// Whether it is a literal that is usually text.
+constexpr bool is_text(PickleType type) {
+  return type == PickleType::kText || type == PickleType::kOldText;
+}
+
 /// A value of a PickleGraph. Two nodes of Python's graph are the same object if their refs are
 /// equal.
 class PickleRef {

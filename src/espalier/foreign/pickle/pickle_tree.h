@@ -222,6 +222,10 @@ class PickleTree {
 
  private:
   static constexpr std::uint32_t kMetadataShape = 0;
+  static constexpr int kMaxFieldNesting = 8;
+  /// What making a text costs: see count_steps().
+  static constexpr std::uint64_t kMadeBytesPerStep = 4;
+  static constexpr std::string_view kGlobalLabel = "python.global";
 
   PickleShape shape_object(PickleRef ref);
   std::optional<PickleShape> shape_python(PickleGlobal function, PickleRef ref,

@@ -5,10 +5,10 @@
 #ifndef ESPALIER_FOREIGN_SAFETENSORS_CARRIED_TREE_H_
 #define ESPALIER_FOREIGN_SAFETENSORS_CARRIED_TREE_H_
 
-#include <functional>
 #include <string>
 #include <string_view>
 
+#include "espalier/base/function_ref.h"
 #include "espalier/error.h"
 #include "espalier/limits.h"
 #include "espalier/unrepresentable.h"
@@ -29,9 +29,8 @@ struct CarriedTensor {
 /// The JSON text of `state` and, if not null, of `metadata`. `find` returns how a tensor is stored.
 /// kInvalidTree for a string that is not UTF-8; kUnrepresentable if the text has more than
 /// kMaxSafetensorsHeaderBytes bytes. The tree's depth has been checked (see flatten()).
-[[nodiscard]] Result<std::string> carry_tree(
-    const Value& state, const Value* metadata,
-    const std::function<CarriedTensor(const Tensor&)>& find);
+[[nodiscard]] Result<std::string> carry_tree(const Value& state, const Value* metadata,
+                                             FunctionRef<CarriedTensor(const Tensor&)> find);
 
 }  // namespace espalier
 

@@ -15,7 +15,7 @@ namespace {
 
 class Writer {
  public:
-  explicit Writer(const std::function<CarriedTensor(const Tensor&)>& find) : find_(find) {}
+  explicit Writer(FunctionRef<CarriedTensor(const Tensor&)> find) : find_(find) {}
 
   // Recursion is bounded: flatten() has checked the depth.
   void node(const Value& value) {
@@ -192,7 +192,7 @@ class Writer {
     return hex(bytes);
   }
 
-  const std::function<CarriedTensor(const Tensor&)>& find_;
+  FunctionRef<CarriedTensor(const Tensor&)> find_;
   std::string out_;
   bool is_utf8_ = true;
 };
@@ -200,7 +200,7 @@ class Writer {
 }  // namespace
 
 Result<std::string> carry_tree(const Value& state, const Value* metadata,
-                               const std::function<CarriedTensor(const Tensor&)>& find) {
+                               FunctionRef<CarriedTensor(const Tensor&)> find) {
   Writer writer(find);
   writer.raw("{\"version\":1,\"state\":");
   writer.node(state);

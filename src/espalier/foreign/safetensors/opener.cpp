@@ -8,6 +8,7 @@
 #include "espalier/base/counted.h"
 #include "espalier/base/little_endian.h"
 #include "espalier/detail/catalog.h"
+#include "espalier/foreign/safetensors/format.h"
 #include "espalier/foreign/safetensors/header.h"
 #include "espalier/foreign/safetensors/tables.h"
 #include "espalier/format/foreign_parts.h"
@@ -75,7 +76,7 @@ Result<Checkpoint> SafetensorsOpener::open_body(Arena body) {
       safetensors_tables(*header, json.data(), length, options().file_size, options().limits);
   if (!tables) return propagate(tables);
   auto catalog = Catalog::from_foreign(
-      {.format = FileFormat::kSafetensors,
+      {.format = &kSafetensorsFormat,
        .tables = std::move(*tables),
        .files = {{.length = options().file_size, .data_begin = kSafetensorsLengthBytes + length}},
        .nest = options().nest},

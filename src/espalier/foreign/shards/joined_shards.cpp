@@ -11,6 +11,7 @@
 #include "espalier/base/counted.h"
 #include "espalier/bigint.h"
 #include "espalier/foreign/common/reader_error.h"
+#include "espalier/foreign/shards/format.h"
 #include "espalier/foreign/shards/node_copier.h"
 #include "espalier/format/access.h"
 #include "espalier/format/file_set.h"
@@ -28,7 +29,7 @@ class ShardJoiner {
   ShardJoiner(const ShardIndex& index, std::uint64_t index_length, std::span<const Shard> shards,
               const Limits& limits)
       : index_(index), shards_(shards), limits_(limits), builder_(limits) {
-    parts_.format = FileFormat::kSharded;
+    parts_.format = &kShardedFormat;
     parts_.files.push_back({.length = index_length, .data_begin = index_length});
   }
 
@@ -323,8 +324,8 @@ std::optional<Error> defect_of_shard(const Checkpoint& shard) {
     return Error{ErrorCode::kForeignInvalid, Error::kNoOffset, {}, message};
   };
   const Catalog& catalog = shard.catalog();
-  if (catalog.has_hashes() || catalog.format() == FileFormat::kSharded) {
-    return defect("a file of format " + std::string(format_name(catalog.format())) +
+  if (catalog.has_hashes() || catalog.format() == kShardedFormat) {
+    return defect("a file of format " + std::string(catalog.format().name) +
                   " cannot be a part of a sharded model; open it by itself");
   }
   const NodeRef state = shard.state();

@@ -11,6 +11,7 @@
 #include "espalier/base/counted.h"
 #include "espalier/base/merge_sort.h"
 #include "espalier/foreign/pickle/pickle_graph.h"
+#include "espalier/foreign/torch/format.h"
 #include "espalier/foreign/torch/pickle_checkpoint.h"
 #include "espalier/foreign/torch/pickle_rest.h"
 #include "espalier/foreign/torch/torch_tree.h"
@@ -159,7 +160,7 @@ class TorchReader final : public ContentReader {
 
   Result<ForeignParts> build(ZipArchive& archive) override {
     ForeignParts parts;
-    parts.format = FileFormat::kTorch;
+    parts.format = &kTorchFormat;
     bool is_big = false;
     if (order_ticket_) {
       const auto order = archive.bytes(*order_ticket_);

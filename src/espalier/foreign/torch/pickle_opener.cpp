@@ -8,6 +8,7 @@
 #include "espalier/base/ascii.h"
 #include "espalier/base/counted.h"
 #include "espalier/detail/catalog.h"
+#include "espalier/foreign/torch/format.h"
 #include "espalier/foreign/torch/pickle_checkpoint.h"
 #include "espalier/foreign/torch/pickle_rest.h"
 #include "espalier/foreign/torch/torch_tree.h"
@@ -196,7 +197,7 @@ Result<void> PickleOpener::step() {
 
 Result<Checkpoint> PickleOpener::build() {
   ForeignParts parts;
-  parts.format = FileFormat::kTorch;
+  parts.format = &kTorchFormat;
   FileStorages storages(legacy_ ? &*legacy_ : nullptr, pickles_, files(), kept_);
   auto tables = torch_tables(legacy_ ? legacy_->graph : *plain_, storages,
                              legacy_ && legacy_->is_big_endian, options().limits, parts.notes);

@@ -1,4 +1,4 @@
-// The deflate and CRC-32 of zip archives: from zlib, or in WebAssembly from DeflateDecoder.
+// The deflate and CRC-32 of zip archives, by zlib.
 #ifndef ESPALIER_FOREIGN_ZIP_INFLATE_H_
 #define ESPALIER_FOREIGN_ZIP_INFLATE_H_
 

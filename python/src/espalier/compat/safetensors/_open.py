@@ -7,9 +7,10 @@ import json
 import os
 from typing import TYPE_CHECKING, Any, Literal
 
-from ... import _checkpoint, _core
-from ..._checkpoint import Checkpoint, Tensor
+from ... import _core
+from ..._checkpoint import Checkpoint
 from ..._errors import EspalierError, SliceError
+from ..._tensor import Tensor, position_of
 from ..._tree import DICT, DTYPE_NAMES, RECORD, TENSOR
 from ..._wrappers import Packed
 
@@ -115,7 +116,7 @@ def _positions(item: Any) -> list[int] | None:
     if getattr(item, "ndim", 0) == 1 and hasattr(item, "tolist"):
         item = item.tolist()
     is_list = isinstance(item, list) and all(hasattr(each, "__index__") and not isinstance(each, bool) for each in item)
-    return [_checkpoint.position_of(each) for each in item] if is_list else None
+    return [position_of(each) for each in item] if is_list else None
 
 
 class Slice:
@@ -171,7 +172,7 @@ class Slice:
                 continue
             is_list = positions is not None
             if positions is None:
-                positions = [_checkpoint.position_of(item)]
+                positions = [position_of(item)]
             axis = len(reading)
             length = shape[axis]
             for position in positions:

@@ -1,0 +1,81 @@
+// A file that is being opened: what its tree still needs.
+import type { Core } from './core.js'
+import { readExtent, readWanted, SIZE } from './records.js'
+import { Tree } from './tree.js'
+
+/** The answer for a further file: its size, or the error that prevents reading it. */
+export type SiblingAnswer = { readonly size: number } | { readonly isMissing: boolean; readonly problem: string }
+
+/** Begins to open a file; feed it what it needs. */
+export class Opening {
+  readonly #handle: number
+  readonly #fileNames: (string | undefined)[] = []
+
+  /**
+   * @param indexBytes the longest index to accept; 0 for the core's own limit
+   * @param nest whether dotted names become nested dicts
+   * @param name the file's own name, for formats whose further files are named after it
+   */
+  constructor(
+    readonly core: Core,
+    size: number,
+    indexBytes: number,
+    nest = false,
+    name = '',
+  ) {
+    this.#handle = core.withText(name, (at, length) =>
+      core.pointer(core.call.espalier_open(BigInt(size), indexBytes, Number(nest), at, length)),
+    )
+  }
+
+  /** The further files that need an answer next. */
+  wants(): { number: number; isSibling: boolean; name: string }[] {
+    const { core } = this
+    const most = Math.floor(SIZE.out / SIZE.wanted)
+    const count = Math.min(core.call.espalier_open_wants(this.#handle, core.out, most), most)
+    return Array.from({ length: count }, (_, i) => {
+      const wanted = readWanted(core.view, core.out + i * SIZE.wanted)
+      const name = core.text(wanted.name)
+      this.#fileNames[wanted.number] = name
+      return { ...wanted, name }
+    })
+  }
+
+  /** Gives the answer for a wanted file. */
+  answer(file: number, answer: SiblingAnswer): void {
+    const { core } = this
+    if ('size' in answer) return core.check(core.call.espalier_open_answer(this.#handle, file, BigInt(answer.size)))
+    core.withText(answer.problem, (at, length) => {
+      core.check(core.call.espalier_open_refuse(this.#handle, file, answer.isMissing ? 1 : 0, at, length))
+    })
+  }
+
+  /** The next bytes that are needed. If there are none, and no file is wanted either, call finish(). */
+  needs(): { file: number; offset: number; length: number }[] {
+    const { core } = this
+    const most = Math.floor(SIZE.out / SIZE.extent)
+    const count = Math.min(core.call.espalier_open_needs(this.#handle, core.out, most), most)
+    return Array.from({ length: count }, (_, i) => readExtent(core.view, core.out + i * SIZE.extent))
+  }
+
+  /** Feeds bytes of a file. @throws EspalierError as soon as they show that the file is bad */
+  feed(file: number, offset: number, bytes: Uint8Array): void {
+    const { core } = this
+    // In pieces: a large index must not lie in the core's memory twice.
+    for (let begin = 0; begin < bytes.length; begin += PIECE) {
+      const piece = bytes.subarray(begin, begin + PIECE)
+      const at = core.put(piece)
+      core.check(core.call.espalier_open_feed(this.#handle, file, BigInt(offset + begin), at, piece.length))
+    }
+  }
+
+  /** Returns the tree after checking all of it. */
+  finish(): Tree {
+    const { core } = this
+    const tree = core.pointer(core.call.espalier_open_finish(this.#handle))
+    core.call.espalier_open_free(this.#handle)
+    return new Tree(core, tree, this.#fileNames)
+  }
+}
+
+const PIECE = 1 << 20

@@ -18,6 +18,7 @@ set(moved
     native/sink=sink
     native/source=source
     native/temporary_files=file_sink
+    progress=limits
     read/checkpoint=checkpoint
     read/opening_machine=checkpoint_file
     read/walker=walker

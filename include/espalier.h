@@ -47,6 +47,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#if defined(__cplusplus) && __cplusplus >= 201103L
+/* What ESPALIER_INIT gives: a struct with its size and zeros. */
+template <class Struct>
+Struct espalier_init_of(const Struct*) {
+  Struct made = Struct();
+  made.size = sizeof made;
+  return made;
+}
+#endif
+
 #if defined(__GNUC__)
 #define ESPALIER_C_API __attribute__((visibility("default")))
 #else
@@ -68,7 +78,9 @@ ESPALIER_C_API const char* espalier_version(void);
 
 /* A struct whose members are zero but for its size:
  * espalier_open_options options = ESPALIER_INIT(options); */
-#if defined(__cplusplus) && __cplusplus < 202002L
+#if defined(__cplusplus) && __cplusplus >= 201103L
+#define ESPALIER_INIT(variable) espalier_init_of(static_cast<decltype(&(variable))>(nullptr))
+#elif defined(__cplusplus)
 #define ESPALIER_INIT(variable) \
   { sizeof(variable) }
 #else
@@ -122,6 +134,20 @@ ESPALIER_C_API espalier_cancel* espalier_new_cancel(void);
 /* From any thread, or a signal's handler. */
 ESPALIER_C_API void espalier_cancel_set(espalier_cancel* cancel);
 ESPALIER_C_API void espalier_cancel_free(espalier_cancel* cancel);
+
+/* ---- Threads and memory of the program ---- */
+
+/* Does all that is left of some work; returns when nothing is left. */
+typedef void (*espalier_work)(void* work_context);
+/* Calls `work` up to `count` times with `work_context`, from any threads, at once or one after the
+ * other, and returns when all these calls have returned. It may call it less often: what is left is
+ * done by the thread that called. What `work` calls in turn never calls it. Must not throw. */
+typedef void (*espalier_run)(void* context, uint32_t count, espalier_work work, void* work_context);
+
+/* Gives `bytes` bytes for a tensor, at a multiple of `alignment`, or NULL. Called from several
+ * threads, and so is the function that takes them back. */
+typedef void* (*espalier_allocate)(void* context, size_t bytes, size_t alignment);
+typedef void (*espalier_deallocate)(void* context, void* memory, size_t bytes, size_t alignment);
 
 /* ---- Opening ---- */
 
@@ -191,6 +217,14 @@ typedef struct espalier_open_options {
    * until the file is closed. */
   espalier_sibling sibling;
   void* sibling_context;
+  /* Runs what is done in parallel, in place of threads of the library's own; NULL for those. */
+  espalier_run run;
+  void* run_context;
+  /* Where tensors go that are read or decoded for espalier_view_tensor(); NULL is the heap. Without
+   * `deallocate`, nothing is taken back. `memory_context` must outlive the file and its views. */
+  espalier_allocate allocate;
+  espalier_deallocate deallocate;
+  void* memory_context;
 } espalier_open_options;
 
 /* Opens a checkpoint of any format that the library reads, and validates everything but the
@@ -566,6 +600,9 @@ typedef struct espalier_save_options {
   double most_of_full;
   /* Not 0: store no chunk as the differences from one of a base. */
   uint32_t no_patches;
+  /* As of espalier_open_options. A save in the background calls it from its own thread. */
+  espalier_run run;
+  void* run_context;
 } espalier_save_options;
 
 /* Saves a tree as an Espalier file, completely or not at all: after an error the old file is

@@ -7,7 +7,6 @@
 #ifndef ESPALIER_CHECKPOINT_H_
 #define ESPALIER_CHECKPOINT_H_
 
-#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -172,7 +171,7 @@ class NodeRef {
   std::optional<std::int64_t> as_int64() const;
   std::optional<BigInt> as_bigint() const;
   std::optional<double> as_double() const;
-  std::optional<std::complex<double>> as_complex() const;
+  std::optional<Complex> as_complex() const;
   std::optional<std::string_view> as_string() const;
   std::optional<ByteSpan> as_bytes() const;
   /// The tensor of a tensor or placeholder node.

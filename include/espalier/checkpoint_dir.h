@@ -13,7 +13,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +20,7 @@
 
 #include "espalier/checkpoint_file.h"
 #include "espalier/error.h"
+#include "espalier/file_path.h"
 #include "espalier/save.h"
 #include "espalier/save_async.h"
 #include "espalier/value.h"
@@ -99,7 +99,7 @@ class CheckpointDir {
   /// Opens a folder; makes it and those above it if they are missing. Removes temporary files of
   /// dead saves. kInvalidArgument for rules that keep nothing, an empty path and one through a
   /// file; kInvalidKeyPath for the metric; kIoError; kOutOfMemory.
-  [[nodiscard]] static Result<CheckpointDir> open(const std::filesystem::path& folder,
+  [[nodiscard]] static Result<CheckpointDir> open(const FilePath& folder,
                                                   const CheckpointDirOptions& options = {});
 
   /// Saves the state as the checkpoint of `step`, as espalier::save() does, and then removes the
@@ -149,7 +149,7 @@ class CheckpointDir {
       const ReadOptions& options = {}) const;
 
   /// The file of a step, whether it exists or not.
-  std::filesystem::path path(std::uint64_t step) const;
+  FilePath path(std::uint64_t step) const;
 
   /// What the last save that removed files could not remove or read, with Error::file; and
   /// kNotFound if no checkpoint of the folder has the number of Best::metric, which may be

@@ -15,7 +15,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <initializer_list>
 #include <memory>
@@ -31,8 +30,8 @@
 #include "espalier/checkpoint.h"
 #include "espalier/dtype.h"
 #include "espalier/error.h"
+#include "espalier/file_path.h"
 #include "espalier/limits.h"
-#include "espalier/progress.h"
 #include "espalier/source.h"
 #include "espalier/value.h"
 
@@ -50,8 +49,12 @@ struct OpenFileOptions {
   /// How to read the files that open() opens by their path.
   Access access = Access::kMapped;
   Limits limits = {};
-  /// Threads for reading and verifying; 0 uses every CPU.
-  unsigned threads = 0;
+  /// For reading and verifying.
+  Threads threads = {};
+  /// Where tensors go that are read or decoded, each at a multiple of kTensorAlignment: those of
+  /// view(), slice() and load(). By default the heap, with huge pages. Raw tensors of a mapped file
+  /// stay in the mapping; Access::kRead leaves none there.
+  TensorMemory memory = {};
   /// Shows dotted names ("layers.0.weight") as nested dicts. Tensors and their bytes stay as they
   /// are, and verifying checks the file as it is stored.
   bool nest = false;
@@ -131,7 +134,7 @@ class TensorView {
   Elements<std::byte> bytes_;
 };
 
-/// A tensor, or a slice of it (see ReadPlan::make), to read into memory of the caller.
+/// A tensor, or a slice of it (see CheckpointFile::slice()), to read into memory of the caller.
 struct ReadRequest {
   TensorRef tensor;
   /// As many bytes as the tensor or slice.
@@ -187,7 +190,7 @@ class CheckpointFile {
   /// not matter. For a checkpoint in several files, pass the file that describes it; open() looks
   /// for the others in the same folder. A folder of torch.distributed.checkpoint may be passed as
   /// it is.
-  [[nodiscard]] static Result<CheckpointFile> open(const std::filesystem::path& path,
+  [[nodiscard]] static Result<CheckpointFile> open(const FilePath& path,
                                                    const OpenFileOptions& options = {});
 
   /// The same for a file in memory; see memory_source(). Validation and errors are the same, and so
@@ -246,10 +249,19 @@ class CheckpointFile {
   /// take more than Limits::text_bytes.
   [[nodiscard]] Result<std::vector<FoundNode>> find(std::string_view pattern) const;
 
-  /// Returns a slice of the tensor (see ReadPlan::make) in its own memory. Reads only the chunks
-  /// that it needs.
+  /// Returns a slice of the tensor in its own memory: of its first axes as `slices` say, and whole
+  /// along the others. Reads only the chunks that it needs. kInvalidArgument for more slices than
+  /// axes, and for a step below 1.
   [[nodiscard]] Result<TensorView> slice(const TensorRef& tensor, std::span<const Slice> slices,
                                          const ReadOptions& options = {}) const;
+  /// The same for the tensor at a key path: `file.slice("model/weight", {{.start = 0, .stop =
+  /// 8}})`.
+  [[nodiscard]] Result<TensorView> slice(std::string_view path, std::span<const Slice> slices,
+                                         const ReadOptions& options = {}) const;
+  [[nodiscard]] Result<TensorView> slice(std::string_view path, std::initializer_list<Slice> slices,
+                                         const ReadOptions& options = {}) const {
+    return slice(path, std::span(slices.begin(), slices.size()), options);
+  }
 
   /// The same into `out`, which must have as many bytes as the slice. After an error its contents
   /// are unspecified. Like slice() and load_into(), it reads a mapped file without touching the
@@ -389,7 +401,7 @@ class CheckpointFile {
 };
 
 /// Opens a file for its contents() alone: to edit it, or merge it with others.
-[[nodiscard]] Result<Contents> load_contents(const std::filesystem::path& path,
+[[nodiscard]] Result<Contents> load_contents(const FilePath& path,
                                              const OpenFileOptions& options = {});
 
 /// Opens a tree, and a dict without tensors as its metadata. Whatever reads a checkpoint can then

@@ -4,7 +4,6 @@
 #define ESPALIER_DTYPE_H_
 
 #include <array>
-#include <complex>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -95,6 +94,44 @@ constexpr bool dtype_is_floating(DType dtype) {
          dtype == DType::kF6E3M2FN;
 }
 
+/// std::complex of float or double, or a class like it: its real part, then its imaginary part.
+template <class T>
+concept ComplexNumber = std::is_trivially_copyable_v<T> && requires(const T& z) {
+  requires std::same_as<typename T::value_type, float> ||
+      std::same_as<typename T::value_type, double>;
+  { z.real() } -> std::same_as<typename T::value_type>;
+  { z.imag() } -> std::same_as<typename T::value_type>;
+  T(z.real(), z.imag());
+} && sizeof(T) == 2 * sizeof(typename T::value_type);
+
+/// A complex number of a tree, without <complex>: it comes from a std::complex, and becomes one.
+class Complex {
+ public:
+  using value_type = double;
+
+  constexpr Complex(double real = 0, double imaginary = 0) : real_(real), imaginary_(imaginary) {}
+  template <ComplexNumber T>
+  requires(!std::same_as<T, Complex>) constexpr Complex(const T& z)
+      : real_(z.real()), imaginary_(z.imag()) {}
+
+  constexpr double real() const { return real_; }
+  constexpr double imag() const { return imaginary_; }
+
+  /// Only as wide a type: std::complex<double>.
+  template <ComplexNumber T>
+  requires(!std::same_as<T, Complex> && sizeof(T) == 2 * sizeof(double)) constexpr operator T()
+      const {
+    return T(real_, imaginary_);
+  }
+
+  /// As numbers: 0 equals -0, and NaN nothing.
+  friend constexpr bool operator==(const Complex&, const Complex&) = default;
+
+ private:
+  double real_;
+  double imaginary_;
+};
+
 /// Tells the DType of a C++ type in its member `value`; types without one are no elements.
 /// Specialise it for types of your own. Each must be trivially copyable and as wide as its DType.
 template <class T>
@@ -112,13 +149,10 @@ template <>
 struct DTypeOf<double> {
   static constexpr DType value = DType::kF64;
 };
-template <>
-struct DTypeOf<std::complex<float>> {
-  static constexpr DType value = DType::kC64;
-};
-template <>
-struct DTypeOf<std::complex<double>> {
-  static constexpr DType value = DType::kC128;
+/// std::complex<float>, std::complex<double> and Complex.
+template <ComplexNumber T>
+struct DTypeOf<T> {
+  static constexpr DType value = sizeof(T) == 2 * sizeof(float) ? DType::kC64 : DType::kC128;
 };
 
 #ifdef __FLT16_MAX__

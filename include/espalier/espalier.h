@@ -15,7 +15,7 @@
 //                                 noticed
 //   espalier/dtype.h, kind.h, bigint.h, bytes.h    what these are made of
 //   espalier/error.h              errors as values
-//   espalier/limits.h             bounds for files of strangers; progress.h: how far work is
+//   espalier/limits.h             bounds for files of strangers, threads, memory, progress
 //   espalier/version.h            the version, for #if
 //
 // Few programs need these, so they are not included here:

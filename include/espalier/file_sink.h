@@ -4,12 +4,12 @@
 #define ESPALIER_FILE_SINK_H_
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <string_view>
 
 #include "espalier/bytes.h"
 #include "espalier/error.h"
+#include "espalier/file_path.h"
 #include "espalier/sink.h"
 
 namespace espalier {
@@ -43,8 +43,7 @@ class FileSink : public Sink {
   /// a link that may not be followed.
   /// Without `replace`, kIoError if the file system can neither rename without replacing nor link:
   /// this is found here, before anything is written.
-  [[nodiscard]] static Result<FileSink> create(const std::filesystem::path& target,
-                                               SinkOptions options = {});
+  [[nodiscard]] static Result<FileSink> create(const FilePath& target, SinkOptions options = {});
 
   /// The file that this one replaces or becomes.
   const SaveTarget& target() const;
@@ -91,7 +90,7 @@ class FileSink : public Sink {
 /// any more, and returns how many. A live save, of this or another process, holds a lock (flock) on
 /// its file. Where the file system has no locks nothing is removed. kFileNotFound; kIoError if a
 /// folder cannot be listed, or a dead file not removed; kOutOfMemory.
-[[nodiscard]] Result<std::size_t> remove_dead_temporary_files(const std::filesystem::path& folder);
+[[nodiscard]] Result<std::size_t> remove_dead_temporary_files(const FilePath& folder);
 
 }  // namespace espalier
 

@@ -1,8 +1,15 @@
-// Limits on the memory and time that a reader spends on an untrusted file.
+// What work may take: limits for untrusted files, threads, and memory; and how far it is.
+//
+//   file = CheckpointFile::open(path, {.threads = {4, run_on(my_pool)},
+//                                      .memory = memory_of(&my_resource)});  // a std::pmr one
 #ifndef ESPALIER_LIMITS_H_
 #define ESPALIER_LIMITS_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
 
 namespace espalier {
 
@@ -46,6 +53,54 @@ struct Limits {
   /// ones have up to 16 MiB.
   std::uint64_t gguf_header_bytes = std::uint64_t{128} << 20;
 };
+
+/// Threads for work that is done in parallel.
+struct Threads {
+  /// Calls `work` up to `count` times, from any threads, at once or one after the other, and
+  /// returns when all these calls have returned. Each call does all that is left to do; what none
+  /// did is done by the thread that called Run. So it may call `work` less often, if it has no
+  /// threads to spare. `work` does not throw; exceptions of Run itself propagate.
+  using Run = std::function<void(unsigned count, const std::function<void()>& work)>;
+
+  /// So many at most, with the one that calls; 0 means one for each CPU.
+  unsigned count = 0;
+  /// Runs the work, in place of threads that the library starts for it: on a pool of your program.
+  /// What such work calls in turn never calls a Run, so that a pool does not wait for itself.
+  /// Called from the thread that calls the library, and of a save in the background from its own
+  /// thread. Thread-safe, if several calls of the library use it at once.
+  Run run = {};
+
+  Threads() = default;
+  Threads(unsigned most, Run executor = {}) : count(most), run(std::move(executor)) {}
+};
+
+/// Gives `bytes` bytes for a tensor, at a multiple of `alignment`, which stay valid as long as a
+/// copy of the pointer lives. Null, or std::bad_alloc, is kOutOfMemory. Called from several
+/// threads.
+using TensorMemory = std::function<std::shared_ptr<void>(std::size_t bytes, std::size_t alignment)>;
+
+/// A class that allocates as std::pmr::memory_resource does.
+template <class Resource>
+concept MemoryResource = requires(Resource& resource, void* memory, std::size_t number) {
+  memory = resource.allocate(number, number);
+  resource.deallocate(memory, number, number);
+};
+
+/// Memory of a std::pmr::memory_resource. It must outlive every tensor that was read into it, and
+/// allow use from several threads at once.
+template <MemoryResource Resource>
+TensorMemory memory_of(Resource* resource) {
+  return [resource](std::size_t bytes, std::size_t alignment) {
+    void* memory = resource->allocate(bytes, alignment);
+    return std::shared_ptr<void>(memory, [=](void* unused) {
+      if (unused != nullptr) resource->deallocate(unused, bytes, alignment);
+    });
+  };
+}
+
+/// Reports progress: bytes done and bytes in total. Called from one thread at a time, but not
+/// always the same one. Must not throw.
+using Progress = std::function<void(std::uint64_t done, std::uint64_t total)>;
 
 }  // namespace espalier
 

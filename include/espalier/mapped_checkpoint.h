@@ -49,8 +49,8 @@ struct MapTargetOptions {
   /// Bytes for panels and what is read at once; a larger value reads the sources less often. At
   /// least 8 MiB are taken.
   std::uint64_t memory = std::uint64_t{256} << 20;
-  /// Threads that make one panel; 0 uses every CPU.
-  unsigned threads = 0;
+  /// For making one panel.
+  Threads threads = {};
 };
 
 struct MappedOptions {

@@ -6,10 +6,10 @@
 #define ESPALIER_SAVE_H_
 
 #include <cstddef>
-#include <filesystem>
 #include <vector>
 
 #include "espalier/error.h"
+#include "espalier/file_path.h"
 #include "espalier/save_options.h"
 #include "espalier/sink.h"
 #include "espalier/value.h"
@@ -26,11 +26,11 @@ struct Contents;  // in checkpoint_file.h
 /// kInvalidTree or kInvalidArgument (also for a name such as model.safetensors) before anything is
 /// written; those of the tensors' producers; kIoError; kCancelled; kOutOfMemory, also if a producer
 /// throws std::bad_alloc. Other exceptions of producers propagate and leave the target unchanged.
-[[nodiscard]] Result<void> save(const std::filesystem::path& path, const Value& state,
+[[nodiscard]] Result<void> save(const FilePath& path, const Value& state,
                                 const SaveOptions& options = {});
 /// The same for the contents of another file, which say what the metadata and the compression level
 /// are; those of `options` do not count.
-[[nodiscard]] Result<void> save(const std::filesystem::path& path, const Contents& contents,
+[[nodiscard]] Result<void> save(const FilePath& path, const Contents& contents,
                                 const SaveOptions& options = {});
 
 /// The same to a sink. `sync`, `replace` and `ops` of the options have no effect. Errors are those

@@ -7,10 +7,10 @@
 #define ESPALIER_SAVE_ASYNC_H_
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 
 #include "espalier/error.h"
+#include "espalier/file_path.h"
 #include "espalier/save_options.h"
 #include "espalier/sink.h"
 #include "espalier/value.h"
@@ -78,7 +78,7 @@ class [[nodiscard]] AsyncSave {
 /// process, these and save()s that begin after them, complete in the order in which they began.
 /// `options.ops`, `options.cancel` and all that producers use must live until the save is done;
 /// `options.progress` is called in the background. `options.cancel` also ends the copy.
-AsyncSave save_async(const std::filesystem::path& path, Value state, Snapshot snapshot,
+AsyncSave save_async(const FilePath& path, Value state, Snapshot snapshot,
                      const SaveOptions& options = {});
 
 /// The same to a sink, which is destroyed when the save is done. kInvalidArgument if it is null.

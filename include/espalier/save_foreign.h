@@ -8,9 +8,8 @@
 #ifndef ESPALIER_SAVE_FOREIGN_H_
 #define ESPALIER_SAVE_FOREIGN_H_
 
-#include <filesystem>
-
 #include "espalier/error.h"
+#include "espalier/file_path.h"
 #include "espalier/save_options.h"
 #include "espalier/sink.h"
 #include "espalier/unrepresentable.h"
@@ -27,13 +26,12 @@ struct Contents;  // in checkpoint_file.h
 /// beyond the 100,000,000 bytes of the specification; kNameCollision; kInvalidTree; kLimitExceeded
 /// for a tree that is too deep; kInvalidArgument for a compression level, before anything is
 /// written; those of the tensors' producers; kIoError; kOutOfMemory.
-[[nodiscard]] Result<Losses> save_safetensors(const std::filesystem::path& path, const Value& state,
+[[nodiscard]] Result<Losses> save_safetensors(const FilePath& path, const Value& state,
                                               const SaveOptions& options = {});
 
 /// The same for the contents of a file, with their metadata; that of `options` does not count.
 /// safetensors files are never compressed, so the contents' level does not count either.
-[[nodiscard]] Result<Losses> save_safetensors(const std::filesystem::path& path,
-                                              const Contents& contents,
+[[nodiscard]] Result<Losses> save_safetensors(const FilePath& path, const Contents& contents,
                                               const SaveOptions& options = {});
 
 /// The same to a sink: see save().
@@ -46,12 +44,12 @@ struct Contents;  // in checkpoint_file.h
 /// such dtype; kInvalidTree for a placeholder, and for data that do not fit the shape;
 /// kInvalidArgument for metadata, a compression level or an ending of another format. All of these
 /// before anything is written; then those of the tensor's producer; kIoError; kOutOfMemory.
-[[nodiscard]] Result<void> save_npy(const std::filesystem::path& path, const Tensor& tensor,
+[[nodiscard]] Result<void> save_npy(const FilePath& path, const Tensor& tensor,
                                     const SaveOptions& options = {});
 
 /// The same with nothing but the bytes of the tensor: packed, in C order, little-endian. Every
 /// dtype has such bytes.
-[[nodiscard]] Result<void> save_raw(const std::filesystem::path& path, const Tensor& tensor,
+[[nodiscard]] Result<void> save_raw(const FilePath& path, const Tensor& tensor,
                                     const SaveOptions& options = {});
 
 }  // namespace espalier

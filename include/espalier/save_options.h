@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "espalier/limits.h"
-#include "espalier/progress.h"
 #include "espalier/unrepresentable.h"
 #include "espalier/value.h"
 
@@ -33,9 +32,8 @@ struct SaveOptions {
   bool sync = true;
   /// Whether to replace a file at `path`: see SinkOptions::replace.
   bool replace = true;
-  /// Threads that compress, hash and write; 0 uses every CPU. The bytes of the file do not depend
-  /// on it.
-  unsigned threads = 0;
+  /// For compressing, hashing and writing. The bytes of the file do not depend on it.
+  Threads threads = {};
   /// 0 stores tensors as they are; 1 (fast) to 9 (thorough) compresses them: see WriteOptions. Only
   /// Espalier files can be compressed.
   int compression_level = 0;

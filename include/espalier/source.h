@@ -14,13 +14,13 @@
 #define ESPALIER_SOURCE_H_
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "espalier/bytes.h"
 #include "espalier/error.h"
+#include "espalier/file_path.h"
 
 namespace espalier {
 
@@ -83,7 +83,7 @@ class Source : public ByteSource {
 
 /// Opens `path`, which must be a regular file: kFileNotFound, kNotARegularFile (a FIFO would block
 /// for ever, a device has no size), kIoError or kOutOfMemory.
-[[nodiscard]] Result<std::shared_ptr<const Source>> open_source(const std::filesystem::path& path,
+[[nodiscard]] Result<std::shared_ptr<const Source>> open_source(const FilePath& path,
                                                                 Access access = Access::kMapped);
 
 /// A file in memory: `keeper` keeps `bytes` alive; without one, the caller does. They must not

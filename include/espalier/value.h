@@ -12,7 +12,6 @@
 #ifndef ESPALIER_VALUE_H_
 #define ESPALIER_VALUE_H_
 
-#include <complex>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -178,7 +177,7 @@ class Value {
   requires(DTypeOf<T>::value != DType::kBool) Value(T value) : Value(integer_of(value)) {}
   template <std::floating_point T>
   requires(sizeof(T) <= sizeof(double)) Value(T value) : Value(real(static_cast<double>(value))) {}
-  template <std::same_as<std::complex<double>> T>
+  template <ComplexNumber T>
   Value(T value) : Value(complex(value)) {}
   Value(std::string text) : Value(string(std::move(text))) {}
   Value(std::string_view text) : Value(string(std::string(text))) {}
@@ -191,7 +190,7 @@ class Value {
   /// An integer of any size; one that fits an int64 becomes kind kInt64.
   static Value integer(BigInt value);
   static Value real(double value);
-  static Value complex(std::complex<double> value);
+  static Value complex(Complex value);
   /// `text` must be UTF-8; saving checks it.
   static Value string(std::string text);
   static Value bytes(std::vector<std::byte> data);
@@ -230,17 +229,23 @@ class Value {
 
   Kind kind() const { return kind_; }
   /// The label; empty if there is none (a label may be an empty text too: see has_label()).
-  std::string_view label() const { return label_ ? std::string_view(*label_) : std::string_view(); }
+  std::string_view label() const& {
+    return label_ ? std::string_view(*label_) : std::string_view();
+  }
+  std::string_view label() && = delete;  // It, and what else points into a value, would dangle.
   bool has_label() const { return label_.has_value(); }
 
   // The value, or nullopt if the node is of another kind.
   std::optional<bool> as_bool() const;
   std::optional<std::int64_t> as_int64() const;
-  const BigInt* as_bigint() const;
+  const BigInt* as_bigint() const&;
+  const BigInt* as_bigint() && = delete;
   std::optional<double> as_double() const;
-  std::optional<std::complex<double>> as_complex() const;
-  const std::string* as_string() const;
-  const std::vector<std::byte>* as_bytes() const;
+  std::optional<Complex> as_complex() const;
+  const std::string* as_string() const&;
+  const std::string* as_string() && = delete;
+  const std::vector<std::byte>* as_bytes() const&;
+  const std::vector<std::byte>* as_bytes() && = delete;
   /// The tensor or placeholder, or null.
   std::shared_ptr<const Tensor> as_tensor() const;
 
@@ -250,15 +255,18 @@ class Value {
   std::optional<std::string> defect() const;
 
   /// Children of a container, in order; empty for other kinds. Valid until the value changes.
-  std::span<const Value> children() const;
+  std::span<const Value> children() const&;
   /// The same to change them in place.
-  std::span<Value> children();
+  std::span<Value> children() &;
+  std::span<Value> children() && = delete;
   /// Keys of a dict's or record's children, in the same order; empty for other kinds.
-  std::span<const Key> keys() const;
+  std::span<const Key> keys() const&;
+  std::span<const Key> keys() && = delete;
   /// The child under `key` of a dict or record, or null. Takes constant time once a call that may
   /// change the value (this without const, at(), set()) has looked for a key; linear before.
-  const Value* find(const Key& key) const;
-  Value* find(const Key& key);
+  const Value* find(const Key& key) const&;
+  Value* find(const Key& key) &;
+  Value* find(const Key& key) && = delete;
 
   /// A child of a container, and its key, or its position in a list, tuple or set.
   template <class AnyValue>
@@ -309,10 +317,12 @@ class Value {
   // value is unchanged.
 
   /// The value at a path; the value itself for the root. Valid until a value above it changes.
-  [[nodiscard]] Result<const Value*> at(const KeyPath& path) const;
-  [[nodiscard]] Result<const Value*> at(std::string_view path) const;
-  [[nodiscard]] Result<Value*> at(const KeyPath& path);
-  [[nodiscard]] Result<Value*> at(std::string_view path);
+  [[nodiscard]] Result<const Value*> at(const KeyPath& path) const&;
+  [[nodiscard]] Result<const Value*> at(std::string_view path) const&;
+  [[nodiscard]] Result<Value*> at(const KeyPath& path) &;
+  [[nodiscard]] Result<Value*> at(std::string_view path) &;
+  Result<Value*> at(const KeyPath& path) && = delete;
+  Result<Value*> at(std::string_view path) && = delete;
   /// Puts a value at a path, in place of what is there. Adds missing dicts on the way, and a
   /// missing key at the end of its container: to change only what exists, assign to what at()
   /// returns. The position after the last appends an element. An integer becomes a string key in a
@@ -363,8 +373,8 @@ class Value {
     std::shared_ptr<KeyIndex> index;  // of keys, once they are looked for; never that of a copy
   };
   using Payload =
-      std::variant<std::monostate, bool, std::int64_t, double, std::complex<double>, BigInt,
-                   std::string, std::vector<std::byte>, Children, std::shared_ptr<const Tensor>>;
+      std::variant<std::monostate, bool, std::int64_t, double, Complex, BigInt, std::string,
+                   std::vector<std::byte>, Children, std::shared_ptr<const Tensor>>;
 
   Value(Kind kind, Payload payload);
   template <class T>

@@ -100,7 +100,7 @@ size_t espalier_dir_path(const espalier_dir* dir, uint64_t step, char* out, size
   if (out != nullptr && out_size > 0) *out = '\0';
   if (dir == nullptr) return 0;
   try {
-    const std::string path = dir->dir.path(step).string();
+    const std::string path = dir->dir.path(step).text();
     if (out != nullptr && out_size > 0) {
       const std::size_t count = std::min(out_size - 1, path.size());
       std::memcpy(out, path.data(), count);

@@ -189,6 +189,9 @@ Snapshot snapshot_of(int borrows);
 /// A progress function, or an empty one for NULL.
 Progress progress_of(espalier_progress progress, void* context);
 
+/// So many threads, or those of the program's function.
+Threads threads_of(std::uint32_t count, espalier_run run, void* context);
+
 }  // namespace espalier::c
 
 #endif  // ESPALIER_C_HANDLES_H_

@@ -1,4 +1,5 @@
 // Opening files: from disk, from memory, and from functions of the program.
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -93,7 +94,18 @@ Result<OpenFileOptions> options_of(const espalier_open_options* given) {
   OpenFileOptions options;
   options.access = taken->no_mmap != 0 ? Access::kRead : Access::kMapped;
   options.limits = *limits;
-  options.threads = taken->threads;
+  options.threads = threads_of(taken->threads, taken->run, taken->run_context);
+  if (taken->allocate != nullptr) {
+    options.memory = [allocate = taken->allocate, deallocate = taken->deallocate,
+                      context = taken->memory_context](std::size_t bytes, std::size_t alignment) {
+      void* memory = allocate(context, bytes, alignment);
+      return std::shared_ptr<void>(memory, [=](void* unused) {
+        if (unused != nullptr && deallocate != nullptr) {
+          deallocate(context, unused, bytes, alignment);
+        }
+      });
+    };
+  }
   options.nest = taken->nest != 0;
   if (taken->name != nullptr) options.name = taken->name;
   options.sibling_threads = std::max(taken->sibling_threads, 1u);

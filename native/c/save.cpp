@@ -62,7 +62,7 @@ Result<SaveOptions> options_of(const espalier_save_options* given) {
   if (taken->metadata != nullptr) options.metadata = taken->metadata->value;
   options.sync = taken->no_sync == 0;
   options.replace = taken->no_replace == 0;
-  options.threads = taken->threads;
+  options.threads = threads_of(taken->threads, taken->run, taken->run_context);
   options.compression_level = taken->compression_level;
   options.carry = taken->take_over != 0;
   options.unrepresentable = *unrepresentable;

@@ -1,4 +1,6 @@
 // Looking around in trees.
+#include <cstdint>
+#include <functional>
 #include <limits>
 
 #include "handles.h"
@@ -16,6 +18,16 @@ Result<NodeRef> node_of(const espalier_file* file, espalier_node node) {
     return fail(ErrorCode::kInvalidArgument, "the file has no node " + std::to_string(node));
   }
   return NodeRef(&catalog, node);
+}
+
+Threads threads_of(std::uint32_t count, espalier_run run, void* context) {
+  if (run == nullptr) return count;
+  return {count, [run, context](unsigned calls, const std::function<void()>& work) {
+            auto* const called = const_cast<std::function<void()>*>(&work);
+            run(
+                context, calls, [](void* own) { (*static_cast<std::function<void()>*>(own))(); },
+                called);
+          }};
 }
 
 Progress progress_of(espalier_progress progress, void* context) {

@@ -12,7 +12,7 @@ Result<CheckpointFile> open_checkpoint(const Url& url, std::shared_ptr<const Sou
                                        const MakeTransfer& make_transfer,
                                        const HttpOptions& http_options, OpenFileOptions options) {
   constexpr unsigned kThreads = 8;
-  if (options.threads == 0) options.threads = kThreads;
+  if (options.threads.count == 0) options.threads.count = kThreads;
   options.name = file_name(url);
   // One of many, so its header is short.
   HttpOptions beside = http_options;

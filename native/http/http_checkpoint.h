@@ -14,7 +14,7 @@ namespace espalier::http {
 
 /// Opens the checkpoint in `source`, which open_url() made of `url`. Its further files lie beside
 /// it, and are opened with the same options: they have the first file's rules, credentials and
-/// headers. `options.threads` of 0 are 8, because the threads mostly wait for the network.
+/// headers. `options.threads.count` of 0 is 8, because the threads mostly wait for the network.
 [[nodiscard]] Result<CheckpointFile> open_checkpoint(const Url& url,
                                                      std::shared_ptr<const Source> source,
                                                      const MakeTransfer& make_transfer,

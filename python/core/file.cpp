@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -66,7 +65,7 @@ class File {
     options.nest = nest;
     auto file = [&] {
       const nb::gil_scoped_release released;
-      return CheckpointFile::open(std::filesystem::path(path), options);
+      return CheckpointFile::open(path, options);
     }();
     return File(must(std::move(file), path), path);
   }

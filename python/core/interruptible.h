@@ -8,7 +8,7 @@
 #include <nanobind/nanobind.h>
 
 #include "espalier/error.h"
-#include "espalier/progress.h"
+#include "espalier/limits.h"
 #include "files/os/parallel.h"
 
 namespace espalier::python {

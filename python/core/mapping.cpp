@@ -1,7 +1,6 @@
 // espalier._core.Mapped: what a key map makes of checkpoints.
 #include <atomic>
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -166,9 +165,9 @@ class Mapped {
             options.progress = tell;
             options.cancel = &cancel;
             if (!safetensors) {
-              return espalier::save(std::filesystem::path(path), output.state, options);
+              return espalier::save(path, output.state, options);
             }
-            auto saved = save_safetensors(std::filesystem::path(path), output.state, options);
+            auto saved = save_safetensors(path, output.state, options);
             if (!saved) return propagate(saved);
             return {};
           });

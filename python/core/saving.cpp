@@ -85,7 +85,7 @@ void save_file(const nb::bytes& name, nb::handle state, nb::handle metadata, int
   options.bases = bases_of(bases);
   options.patches = patches;
   save_interruptibly(progress, std::move(options), path, [&](const SaveOptions& told) {
-    return save(std::filesystem::path(path), encoded.value, told);
+    return save(path, encoded.value, told);
   });
 }
 
@@ -141,7 +141,7 @@ nb::tuple save_safetensors_file(const nb::bytes& name, nb::handle state, nb::han
   options.unrepresentable = policy;
   Result<Losses> saved = Losses();
   save_interruptibly(progress, options, path, [&](const SaveOptions& told) -> Result<void> {
-    saved = save_safetensors(std::filesystem::path(path), encoded.value, told);
+    saved = save_safetensors(path, encoded.value, told);
     return {};
   });
   return losses_of(std::move(saved), path);
@@ -222,7 +222,7 @@ Saving save_in_background(const nb::bytes& name, nb::handle state, nb::handle me
   Encoded encoded = encode(state, views_of(copy_views));
   return {options_of(encoded.with_attributes(metadata), compression, sync, replace, threads), path,
           [&](const SaveOptions& options) {
-            return save_async(std::filesystem::path(path), std::move(encoded.value),
+            return save_async(path, std::move(encoded.value),
                               Snapshot::kCopy, options);
           }};
 }
@@ -260,7 +260,7 @@ class Folder {
   std::vector<std::uint64_t> steps() const { return must(dir_.steps(), where_); }
 
   nb::bytes path(std::uint64_t step) const {
-    const std::string path = dir_.path(step).native();
+    const std::string path = dir_.path(step).text();
     return nb::bytes(path.data(), path.size());
   }
 
@@ -280,7 +280,7 @@ class Folder {
     if (!found) return nb::none();
     nb::list skipped;
     for (const SkippedStep& each : found->skipped) {
-      skipped.append(nb::make_tuple(each.step, exception_of(each.error, dir_.path(each.step))));
+      skipped.append(nb::make_tuple(each.step, exception_of(each.error, dir_.path(each.step).text())));
     }
     return nb::make_tuple(found->step, skipped);
   }

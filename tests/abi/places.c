@@ -159,6 +159,79 @@ static void use_memory(const espalier_value* state) {
   espalier_view_free(saved);
 }
 
+/* The program's threads (here its own alone), and its memory. */
+struct resources {
+  int runs;
+  int lent;
+};
+
+static void run_here(void* context, uint32_t count, espalier_work work, void* work_context) {
+  ++((struct resources*)context)->runs;
+  for (uint32_t i = 0; i <= count; ++i) work(work_context);
+}
+
+static char lent[4096];
+static void* lend(void* context, size_t bytes, size_t alignment) {
+  if (bytes > sizeof lent - alignment) return NULL;
+  ++((struct resources*)context)->lent;
+  return lent + (alignment - (uintptr_t)lent % alignment) % alignment;
+}
+static void take_back(void* context, void* memory, size_t bytes, size_t alignment) {
+  CHECK(memory != NULL && bytes <= sizeof lent && alignment >= 8);
+  --((struct resources*)context)->lent;
+}
+
+static void use_resources(const char* path, const espalier_value* state) {
+  static struct resources resources;
+  espalier_save_options how = ESPALIER_INIT(how);
+  how.threads = 3;
+  how.run = run_here;
+  how.run_context = &resources;
+  how.compression_level = 1;
+  /* Several chunks, which are compressed in parallel. */
+  static uint32_t large[1 << 20];
+  for (uint32_t i = 0; i < 1 << 20; ++i) large[i] = i * 2654435761u ^ i >> 3;
+  static const uint64_t shape[1] = {1 << 20};
+  espalier_tensor_spec spec = ESPALIER_INIT(spec);
+  spec.dtype = espalier_dtype_from_name("u32");
+  spec.rank = 1;
+  spec.shape = shape;
+  spec.data = large;
+  spec.data_bytes = sizeof large;
+  espalier_value* tensor = NULL;
+  DO(espalier_new_tensor(&spec, &tensor, &error));
+  espalier_value* both = espalier_new_container(ESPALIER_DICT);
+  DO(espalier_add_text(both, "large", 5, tensor, &error));
+  DO(espalier_add_text(both, "a", 1, espalier_value_copy(state), &error));
+  DO(espalier_save(path, both, &how, &error));
+  espalier_value_free(both);
+  CHECK(resources.runs == 1);
+
+  espalier_open_options open = ESPALIER_INIT(open);
+  open.threads = 3;
+  open.run = run_here;
+  open.run_context = &resources;
+  open.no_mmap = 1;
+  open.allocate = lend;
+  open.deallocate = take_back;
+  open.memory_context = &resources;
+  espalier_file* file = NULL;
+  DO(espalier_open(path, &open, &file, &error));
+  check_weight(file, "a/w");
+  espalier_report* report = NULL;
+  DO(espalier_verify(file, NULL, NULL, &report, &error));
+  CHECK(espalier_report_error_count(report) == 0 && resources.runs >= 2);
+  espalier_report_free(report);
+  espalier_node node = 0;
+  espalier_view* view = NULL;
+  DO(espalier_at(file, espalier_state(file), "a/w", &node, &error));
+  DO(espalier_view_tensor(file, node, 0, &view, &error));
+  CHECK(resources.lent == 1 && (const char*)espalier_view_data(view) < lent + sizeof lent);
+  espalier_close(file);
+  espalier_view_free(view);
+  CHECK(resources.lent == 0);
+}
+
 static void use_cancel(const char* path, const espalier_value* state) {
   espalier_cancel* cancel = espalier_new_cancel();
   espalier_save_options how = ESPALIER_INIT(how);
@@ -357,6 +430,7 @@ int main(int argc, char** argv) {
   espalier_value* state = state_of(7);
   use_callbacks(state);
   use_memory(state);
+  use_resources(path, state);
   use_cancel(path, state);
   use_background(path, state);
   use_bases(argv[1]);

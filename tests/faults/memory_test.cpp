@@ -200,7 +200,7 @@ TEST_CASE("Memory runs out in a save") {
   for (const Format& format : testing::kFormats) {
     CAPTURE(format.name);
     const TemporaryFolder folder;
-    const fs::path target = folder / "file";
+    const FilePath target = folder / "file";  // made before memory runs out
     const Value state = format.prepare(state_for(format));
     REQUIRE(format.write(target, state, {.ops = &ops}));
     const Bytes after = read_whole(target);
@@ -257,7 +257,7 @@ TEST_CASE("Memory runs out in reading a file") {
   for (const Format& format : testing::kFormats) {
     CAPTURE(format.name);
     const TemporaryFolder folder;
-    const fs::path path = folder / "file";
+    const FilePath path = folder / "file";
     const Value state = state_for(format);
     REQUIRE(format.save(path, state, {.ops = &ops}));
     for (const Access access : {Access::kMapped, Access::kRead}) {
@@ -327,7 +327,7 @@ TEST_CASE("Memory runs out in reading a file") {
 TEST_CASE("Memory runs out in a save of a file that is read lazily") {
   const TemporaryFolder folder;
   NoSync ops;
-  const fs::path path = folder / "file";
+  const FilePath path = folder / "file";
   REQUIRE(save(path, rich_state(), {.ops = &ops}));
   const Bytes expected = read_whole(path);
   std::size_t met = 0;

@@ -73,13 +73,13 @@ inline Value state_of(std::uint64_t seed) {
 /// A file in memory that has some of state_of(2)'s chunks, and some that differ in a few bytes.
 inline const CheckpointFile& base_of_2() {
   static const CheckpointFile file = [] {
-    Tensor near = *state_of(2).find(Key("d"))->as_tensor();
+    const Value whole = state_of(2);
+    Tensor near = *whole.find(Key("d"))->as_tensor();
     const ByteSpan before = *near.data.memory();
     Bytes bytes(before.begin(), before.end());
     for (std::size_t i = 0; i < bytes.size(); i += 1000) bytes[i] ^= std::byte{1};
     near.data = TensorData::owned(std::move(bytes));
-    const Value state =
-        Value::dict({{"a", *state_of(2).find(Key("a"))}, {"d", Value::tensor(near)}});
+    const Value state = Value::dict({{"a", *whole.find(Key("a"))}, {"d", Value::tensor(near)}});
     return *CheckpointFile::open(*save_to_memory(state));
   }();
   return file;
@@ -88,32 +88,30 @@ inline const CheckpointFile& base_of_2() {
 /// A way to save.
 struct Format {
   const char* name;
-  Result<void> (*write)(const std::filesystem::path& path, const Value& state, SaveOptions options);
+  Result<void> (*write)(const FilePath& path, const Value& state, SaveOptions options);
   /// What `write` is given.
   Value (*prepare)(const Value& state) = as_it_is;
 
-  Result<void> save(const std::filesystem::path& path, const Value& state,
-                    const SaveOptions& options) const {
+  Result<void> save(const FilePath& path, const Value& state, const SaveOptions& options) const {
     return write(path, prepare(state), options);
   }
 };
 
 inline const Format kFormats[] = {
-    {"espalier", [](const std::filesystem::path& path, const Value& state,
+    {"espalier", [](const FilePath& path, const Value& state,
                     SaveOptions options) { return save(path, state, options); }},
     {"compressed",
-     [](const std::filesystem::path& path, const Value& state, SaveOptions options) {
+     [](const FilePath& path, const Value& state, SaveOptions options) {
        options.compression_level = kFastCompression;
        return save(path, state, options);
      }},
     {"edited",
-     [](const std::filesystem::path& path, const Value& state, SaveOptions options) {
+     [](const FilePath& path, const Value& state, SaveOptions options) {
        return save(path, state, options);
      },
      lazily_loaded},
     {"incremental",
-     [](const std::filesystem::path& path, const Value& state,
-        SaveOptions options) -> Result<void> {
+     [](const FilePath& path, const Value& state, SaveOptions options) -> Result<void> {
        try {
          options.bases = {{&base_of_2(), "base.espalier"}};
        } catch (const std::bad_alloc&) {  // of this line, and not of the save
@@ -122,8 +120,7 @@ inline const Format kFormats[] = {
        return save(path, state, options);
      }},
     {"safetensors",
-     [](const std::filesystem::path& path, const Value& state,
-        SaveOptions options) -> Result<void> {
+     [](const FilePath& path, const Value& state, SaveOptions options) -> Result<void> {
        auto saved = save_safetensors(path, state, options);
        if (!saved) return propagate(saved);
        return {};

@@ -19,7 +19,7 @@ from report import check, end_of_checks
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # The room of each public header: what a header says belongs to a layer, though all lie in one folder.
 PUBLIC = {
-    "base": "bytes error limits progress version",
+    "base": "bytes error file_path limits version",
     "tree": "bigint dtype key_path kind pattern value",
     "format": "detail/catalog notes",
     "read": "checkpoint walker",

@@ -59,6 +59,10 @@ CASES = [
      "use(save(\"x\", Value()));", "save(\"x\", Value());", "nodiscard"),
     ("a background save that is dropped",
      "use(save_async(\"x\", Value(), Snapshot::kCopy));", "save_async(\"x\", Value(), Snapshot::kCopy);", "nodiscard"),
+    ("a child of a temporary value", "const Value v = tree(); use(v.at(\"a\"));", "use(tree().at(\"a\"));", "deleted"),
+    ("a key of a temporary value", "Value v = tree(); use(v.find(Key(1)));", "use(tree().find(Key(1)));", "deleted"),
+    ("the children of a temporary value", "Value v = tree(); use(v.children());", "use(tree().children());", "deleted"),
+    ("text of a temporary value", "const Value v = tree(); use(v.as_string());", "use(tree().as_string());", "deleted"),
     ("a bool for a key", "Value d = Value::dict(); d.add(Key(1), Value());", "Value d = Value::dict(); d.add(Key(true), Value());",
      "Key"),
 ]
@@ -73,6 +77,7 @@ struct File : CheckpointFile {{
 File open();
 Result<CheckpointFile> try_open();
 TensorView look();
+Value tree();
 template <class T> void use(T&&) {{}}
 {}
 """

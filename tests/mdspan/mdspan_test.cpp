@@ -6,6 +6,7 @@
 #error "this standard library has no std::mdspan"
 #endif
 
+#include <algorithm>
 #include <cstdio>
 #include <vector>
 
@@ -16,6 +17,21 @@ Result<void> TensorView::check_elements(DType wanted, std::size_t) const {
   if (dtype != wanted) return fail(ErrorCode::kWrongKind, "another dtype");
   return {};
 }
+TensorData::TensorData() = default;
+TensorData::TensorData(TensorData&&) noexcept = default;
+TensorData::~TensorData() = default;
+TensorData TensorData::borrowed(ByteSpan bytes) {
+  TensorData data;
+  data.source_ = Memory{bytes, nullptr};
+  return data;
+}
+TensorData TensorData::owned(std::vector<std::byte> bytes) {
+  TensorData data;
+  const auto kept = std::make_shared<std::vector<std::byte>>(std::move(bytes));
+  data.source_ = Memory{*kept, kept};
+  return data;
+}
+std::optional<ByteSpan> TensorData::memory() const { return std::get<Memory>(source_).bytes; }
 
 }  // namespace espalier
 
@@ -33,5 +49,25 @@ int main() {
   view.shape = {2, 4};
   const auto longer = as_mdspan<float, 2>(view);
   if (longer || longer.error().code != ErrorCode::kInvalidArgument) return 5;
+  // An empty shape whose axes have a product of 2^64.
+  const TensorView empty(DType::kF32, {std::uint64_t{1} << 63, 2, 0}, {}, nullptr);
+  const auto wide = as_mdspan<float, 3>(empty);
+  if (wide || wide.error().code != ErrorCode::kInvalidArgument) return 6;
+  const TensorView none(DType::kF32, {7, 0}, {}, nullptr);
+  if (!as_mdspan<float, 2>(none)) return 7;
+
+  const Tensor borrowed = borrow_tensor(*matrix);
+  if (borrowed.dtype != DType::kF32 || borrowed.shape != std::vector<std::uint64_t>{2, 3}) return 8;
+  if (static_cast<const void*>(borrowed.data.memory()->data()) != elements.data()) return 9;
+  // In Fortran's order the same six are the transposed of a 3 by 2 matrix.
+  const std::mdspan<const float, std::extents<int, 3, 2>, std::layout_left> fortran(
+      elements.data());
+  const Tensor owned = own_tensor(fortran);
+  const std::vector<float> packed = {1, 4, 2, 5, 3, 6};
+  if (owned.shape != std::vector<std::uint64_t>{3, 2}) return 10;
+  if (!std::ranges::equal(*owned.data.memory(), std::as_bytes(std::span(packed)))) return 11;
+  const std::mdspan<const float, std::extents<int>> scalar(elements.data());
+  const Tensor one = own_tensor(scalar);
+  if (!one.shape.empty() || one.data.memory()->size() != sizeof(float)) return 12;
   std::puts("ok");
 }

@@ -10,6 +10,10 @@ BLOCK = re.compile(r"^```cpp\n(.*?)^```", re.M | re.S)
 HEAD = """#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
+#include <memory_resource>
+#include <thread>
+#include <vector>
 
 #include <espalier/espalier.h>
 using namespace espalier;

@@ -87,7 +87,7 @@ TEST_CASE("A training run saves, is ended, and goes on where it was") {
     REQUIRE(dir.save(4, state_of(4), options));  // again: it is replaced
     CHECK(dir.steps() == Steps{3, 4});
     CHECK(latest_step(must_open(path)) == 4);
-    CHECK(dir.path(4).filename() == "step_00000004.espalier");
+    CHECK(fs::path(dir.path(4)).filename() == "step_00000004.espalier");
     CHECK(dir.problems().empty());
   }
 }
@@ -294,7 +294,7 @@ TEST_CASE("Files that are no checkpoints of the folder do not count") {
   REQUIRE(dir.save(1, state_of(1), with_loss(1)));
   REQUIRE(testing::write_whole(dir.path(101), Bytes(10)));
   fs::create_directory(dir.path(102));
-  REQUIRE(::mkfifo(dir.path(103).c_str(), 0600) == 0);
+  REQUIRE(::mkfifo(dir.path(103).text().c_str(), 0600) == 0);
   // Checkpoints of another step, and behind a link: they would be the best, too.
   SaveOptions marked = with_loss(0);
   marked.metadata.add("step", Value::integer(105));
@@ -649,7 +649,7 @@ TEST_CASE("A link that leads in a circle does not keep a step from being saved a
   const TemporaryFolder folder;
   const CheckpointDir dir = must_open(folder.path());
   REQUIRE(dir.save(1, state_of(1), kFast));
-  fs::create_symlink(dir.path(2).filename(), dir.path(2));
+  fs::create_symlink(fs::path(dir.path(2)).filename(), dir.path(2));
   CHECK(dir.save(1, state_of(11), kFast));
   CHECK(dir.problems().empty());
   CHECK(fs::is_symlink(dir.path(2)));

@@ -223,7 +223,7 @@ TEST_CASE("A node gives its value for its own kind, and nothing for others") {
   CHECK(at(1).as_bool() == true);
   CHECK(at(2).as_int64() == -3);
   CHECK(at(3).as_double() == 0.5);
-  CHECK(at(4).as_complex() == std::complex<double>(1, 2));
+  CHECK(at(4).as_complex() == Complex(1, 2));
   CHECK(at(5).as_string() == "s");
   CHECK(as_text(*at(6).as_bytes()) == "b");
   CHECK(at(7).as_bigint()->to_decimal() == "-99999999999999999999");

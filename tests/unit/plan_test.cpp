@@ -2,6 +2,7 @@
 #include "espalier/read/plan.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <set>
 #include <string>

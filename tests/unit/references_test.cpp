@@ -305,7 +305,7 @@ TEST_CASE("A folder of incremental checkpoints keeps what others need, and all o
   // A file of another name needs a step, too.
   const CheckpointFile five = open_at(dir->path(5));
   REQUIRE(save(folder / "run" / "best.espalier", state_at(5),
-               {.bases = {{&five, dir->path(5).filename().string()}}}));
+               {.bases = {{&five, fs::path(dir->path(5)).filename().string()}}}));
   REQUIRE(dir->save(7, state_at(7), no_patches));
   REQUIRE(dir->save(8, state_at(8), no_patches));
   CHECK(steps() == std::vector<std::uint64_t>{1, 5, 7, 8});
@@ -359,7 +359,7 @@ TEST_CASE("A checkpoint that another one needs through a link stays") {
   const auto dir = CheckpointDir::open(folder / "run", {.keep = Retention{.last = 1}});
   REQUIRE(dir);
   REQUIRE(dir->save(1, state_at(1)));
-  fs::create_symlink(dir->path(1).filename(), folder / "run/latest.espalier");
+  fs::create_symlink(fs::path(dir->path(1)).filename(), folder / "run/latest.espalier");
   const CheckpointFile base = open_at(folder / "run/latest.espalier");
   REQUIRE(save(folder / "run/other.espalier", state_at(2),
                {.sync = false, .bases = {{&base, "latest.espalier"}}}));

@@ -181,7 +181,8 @@ std::string tie_text(const Side& side, const NodeRef& node) {
 bool is_close_value(const NodeRef& a, const NodeRef& b, const Tolerance& tolerance) {
   if (const auto x = a.as_int64()) return is_close(*x, *b.as_int64(), tolerance);
   if (const auto x = a.as_double()) return is_close(*x, *b.as_double(), tolerance);
-  if (const auto x = a.as_complex()) return is_close(*x, *b.as_complex(), tolerance);
+  if (const auto x = a.as_complex())
+    return is_close<std::complex<double>>(*x, *b.as_complex(), tolerance);
   return false;
 }
 

@@ -1,6 +1,7 @@
 // espalier doctor: what is wrong with the numbers of a checkpoint.
 
 #include <algorithm>
+#include <complex>
 #include <map>
 #include <memory>
 #include <optional>
@@ -80,7 +81,7 @@ bool is_of_the_file(const Error& error) {
 std::optional<double> number_of(const NodeRef& node) {
   if (const auto integer = node.as_int64()) return static_cast<double>(*integer);
   if (const auto real = node.as_double()) return real;
-  if (const auto pair = node.as_complex()) return magnitude(*pair);
+  if (const auto pair = node.as_complex()) return magnitude(std::complex<double>(*pair));
   return std::nullopt;
 }
 

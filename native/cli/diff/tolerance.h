@@ -6,6 +6,7 @@
 #include <complex>
 #include <cstdint>
 #include <optional>
+#include <type_traits>
 #include <variant>
 
 #include "espalier/tree/statistics.h"
@@ -57,9 +58,8 @@ inline std::optional<Number> distance(std::complex<double> a, std::complex<doubl
 
 inline double magnitude(std::complex<double> z) { return std::abs(z); }
 template <class Real>
-double magnitude(Real x) {
-  return std::abs(static_cast<double>(x));
-}
+requires std::is_arithmetic_v<Real>
+double magnitude(Real x) { return std::abs(static_cast<double>(x)); }
 
 /// Whether two numbers count as equal.
 template <class T>

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <string>
 
-#include "espalier/progress.h"
+#include "espalier/limits.h"
 #include "files/os/parallel.h"
 
 namespace espalier::cli {

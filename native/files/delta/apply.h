@@ -28,8 +28,8 @@ struct ApplyOptions {
   /// Whether a chunk that holds neither the state of the checkpoint nor one that it has patches for
   /// is read whole, and not an error.
   bool read_others = false;
-  /// Threads that hash and decode; 0 uses every CPU.
-  unsigned threads = 0;
+  /// For hashing and decoding.
+  Threads threads = {};
   /// Told of the bytes of the tensors that are compared.
   Progress progress = {};
   /// Set it to true, from any thread or a signal handler, to give up with kCancelled.

@@ -20,7 +20,7 @@ struct FindOptions {
   bool patches = false;
   double most_of_full = 1;
   int compression_level = kNoCompression;
-  unsigned threads = 0;
+  Threads threads = {};
   /// Told of the bytes of `state` that are compared.
   Progress progress = {};
   const std::atomic<bool>* cancel = nullptr;

@@ -460,9 +460,11 @@ class CheckpointDir::RotatingSink : public Sink {
   std::shared_ptr<const OpenBase> base_;
 };
 
-Result<CheckpointDir> CheckpointDir::open(const fs::path& requested,
+Result<CheckpointDir> CheckpointDir::open(const FilePath& path,
                                           const CheckpointDirOptions& options) try {
   if (auto ok = check_rules(options); !ok) return propagate(ok);
+  const fs::path requested = path;
+  if (auto ok = check_no_nul(requested); !ok) return propagate(ok);
   if (requested.empty()) {
     return fail(ErrorCode::kInvalidArgument,
                 "the folder's path is empty; the current folder is \".\"");
@@ -483,7 +485,7 @@ Result<CheckpointDir> CheckpointDir::open(const fs::path& requested,
   return out_of_memory();
 }
 
-fs::path CheckpointDir::path(std::uint64_t step) const { return folder_->path / file_name(step); }
+FilePath CheckpointDir::path(std::uint64_t step) const { return folder_->path / file_name(step); }
 
 Result<SaveOptions> CheckpointDir::with_step(std::uint64_t step, const SaveOptions& options) const {
   if (step > kMaxStep) {

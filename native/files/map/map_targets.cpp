@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstring>
 #include <deque>
+#include <exception>
 #include <map>
 #include <mutex>
 #include <new>
@@ -52,13 +53,14 @@ struct MapTargets::Shared {
     unsigned readers = 0;
     bool is_ready = false;
     std::optional<Error> error;
+    std::exception_ptr thrown;  // by a source or a Run, for each reader
   };
 
   std::shared_ptr<const MapPlan> plan;
   std::vector<MapInput> inputs;
   std::vector<std::optional<MapOrigin>> origins;
   std::uint64_t memory = 0;
-  unsigned threads = 0;
+  Threads threads;
 
   Pool<CheckpointFile::ChunkBuffer> buffers;
   std::mutex mutex;
@@ -188,12 +190,18 @@ struct MapTargets::Shared {
     });
   }
 
-  Result<void> make_panel(Panel& panel) try {
-    const auto size = static_cast<std::size_t>(panel.window.end - panel.window.begin);
-    panel.bytes = std::make_unique_for_overwrite<std::byte[]>(size);
-    return make_panel(*panel.recipe, panel.window, panel.bytes.get());
-  } catch (const std::bad_alloc&) {
-    return out_of_memory();
+  // Whatever happens, the panel gets ready: readers wait for it.
+  void make_panel(Panel& panel) noexcept {
+    try {
+      const auto size = static_cast<std::size_t>(panel.window.end - panel.window.begin);
+      panel.bytes = std::make_unique_for_overwrite<std::byte[]>(size);
+      auto made = make_panel(*panel.recipe, panel.window, panel.bytes.get());
+      if (!made) panel.error = std::move(made.error());
+    } catch (const std::bad_alloc&) {
+      panel.error = out_of_memory().value();
+    } catch (...) {
+      panel.thrown = std::current_exception();
+    }
   }
 
   // The panel with a byte of an image, to be given back with release().
@@ -222,9 +230,8 @@ struct MapTargets::Shared {
     panel->readers = 1;
     panels.push_back(panel);
     lock.unlock();
-    auto made = make_panel(*panel);
+    make_panel(*panel);
     lock.lock();
-    if (!made) panel->error = std::move(made.error());
     panel->is_ready = true;
     changed.notify_all();
     return panel;
@@ -234,7 +241,7 @@ struct MapTargets::Shared {
     const std::lock_guard lock(mutex);
     --panel->readers;
     // One that failed is tried again, should anybody ask for it.
-    if (panel->readers == 0 && panel->error) std::erase(panels, panel);
+    if (panel->readers == 0 && (panel->error || panel->thrown)) std::erase(panels, panel);
     changed.notify_all();
   }
 
@@ -246,13 +253,15 @@ struct MapTargets::Shared {
     for (std::uint64_t at = window.begin; at < window.end;) {
       const auto panel = panel_at(recipe, at);
       const std::uint64_t size = std::min(panel->window.end, window.end) - at;
+      const auto thrown = panel->thrown;
       auto result =
           panel->error ? Result<void>(tl::unexpected<Error>(*panel->error)) : Result<void>();
-      if (result) {
+      if (result && !thrown) {
         std::memcpy(out.data() + (at - offset), panel->bytes.get() + (at - panel->window.begin),
                     static_cast<std::size_t>(size));
       }
       release(panel);
+      if (thrown) std::rethrow_exception(thrown);
       if (!result) return result;
       at += size;
     }

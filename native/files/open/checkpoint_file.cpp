@@ -41,7 +41,7 @@ Result<std::shared_ptr<const Source>> no_sibling(const std::string&) {
 
 }  // namespace
 
-Result<CheckpointFile> CheckpointFile::open(const std::filesystem::path& path,
+Result<CheckpointFile> CheckpointFile::open(const FilePath& path,
                                             const OpenFileOptions& options) try {
   return MachineOpening::open(path, options, any_machine);
 } catch (const std::bad_alloc&) {

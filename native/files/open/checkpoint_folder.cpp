@@ -102,6 +102,7 @@ std::string describe(const fs::path& folder) {
 }  // namespace
 
 Result<fs::path> file_to_open(const fs::path& path) {
+  if (auto ok = check_no_nul(path); !ok) return propagate(ok);
   std::error_code error;
   if (!fs::is_directory(path, error)) return path;
   fs::path metadata = path / kDistributed;

@@ -12,7 +12,6 @@
 #include "espalier/walker.h"
 #include "files/open/private_source.h"
 #include "files/open/reading.h"
-#include "files/os/huge_pages.h"
 #include "files/os/out_of_memory.h"
 
 namespace espalier {
@@ -31,7 +30,7 @@ tl::unexpected<Error> too_much(std::uint64_t limit, std::string path) {
 struct CheckpointFile::Loading {
   std::vector<TensorRef> in_place;
   std::vector<Reading> readings;
-  std::vector<std::shared_ptr<std::byte[]>> memory;           // of each reading
+  std::vector<std::shared_ptr<std::byte>> memory;             // of each reading
   std::unordered_map<std::uint32_t, std::size_t> reading_of;  // by tensor number
 };
 
@@ -54,12 +53,12 @@ Result<CheckpointFile::Loading> CheckpointFile::prepare_loading(
       return too_much(options_.limits.decoded_bytes, tensor_path(tensor));
     }
     left -= plan->bytes();
-    auto memory = large_memory(plan->bytes());
-    if (!memory) return no_memory(tensor, plan->bytes());
+    auto memory = memory_for(tensor, plan->bytes(), options_.memory);
+    if (!memory) return propagate(memory);
     loading.reading_of.emplace(tensor.number(), loading.readings.size());
-    const MutableByteSpan out(memory.get(), static_cast<std::size_t>(plan->bytes()));
+    const MutableByteSpan out(memory->get(), static_cast<std::size_t>(plan->bytes()));
     loading.readings.push_back({std::move(*plan), out});
-    loading.memory.push_back(std::move(memory));
+    loading.memory.push_back(std::move(*memory));
     return {};
   };
   for (const NodeRef& node : nodes) {
@@ -154,7 +153,7 @@ Result<Contents> CheckpointFile::contents() const try {
   return out_of_memory();
 }
 
-Result<Contents> load_contents(const std::filesystem::path& path, const OpenFileOptions& options) {
+Result<Contents> load_contents(const FilePath& path, const OpenFileOptions& options) {
   const auto file = CheckpointFile::open(path, options);
   return file ? file->contents() : propagate(file);
 }

@@ -1,11 +1,14 @@
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <new>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "espalier/base/checked.h"
 #include "espalier/base/counted.h"
 #include "espalier/dtype.h"
 #include "espalier/format/access.h"
@@ -55,11 +58,35 @@ Result<ReadPlan> plan_read(const TensorRef& tensor, std::span<const Slice> slice
   return plan;
 }
 
-tl::unexpected<Error> no_memory(const TensorRef& tensor, std::uint64_t bytes) {
-  return fail(ErrorCode::kOutOfMemory,
-              "cannot allocate " + counted(bytes, "byte") +
-                  " for a tensor; read slices of it, or map the file",
-              Error::kNoOffset, tensor_path(tensor));
+Result<std::shared_ptr<std::byte>> memory_for(const TensorRef& tensor, std::uint64_t bytes,
+                                              const TensorMemory& memory) {
+  const auto no_memory = [&] {
+    return fail(ErrorCode::kOutOfMemory,
+                "cannot allocate " + counted(bytes, "byte") +
+                    " for a tensor; read slices of it, or map the file",
+                Error::kNoOffset, tensor_path(tensor));
+  };
+  // Nobody has to give a pointer to nothing.
+  if (!memory || bytes == 0) {
+    auto block = large_memory(bytes);
+    if (!block) return no_memory();
+    return std::shared_ptr<std::byte>(block, block.get());
+  }
+  const auto size = narrow_size(bytes);
+  if (!size) return no_memory();
+  std::shared_ptr<void> block;
+  try {
+    block = memory(*size, kTensorAlignment);
+  } catch (const std::bad_alloc&) {
+  }
+  if (!block) return no_memory();
+  if (reinterpret_cast<std::uintptr_t>(block.get()) % kTensorAlignment != 0) {
+    return fail(ErrorCode::kInvalidArgument,
+                "OpenFileOptions::memory gave memory that is not aligned to " +
+                    std::to_string(kTensorAlignment) + " bytes; give it as it is asked for",
+                Error::kNoOffset, tensor_path(tensor));
+  }
+  return std::shared_ptr<std::byte>(block, static_cast<std::byte*>(block.get()));
 }
 
 Result<void> check_bools(DType dtype, ByteSpan bytes) {
@@ -172,15 +199,24 @@ Result<TensorView> CheckpointFile::slice(const TensorRef& tensor, std::span<cons
                     std::to_string(options_.limits.decoded_bytes),
                 Error::kNoOffset, tensor_path(tensor));
   }
-  auto memory = large_memory(plan->bytes());
-  if (!memory) return no_memory(tensor, plan->bytes());
-  const MutableByteSpan out(memory.get(), static_cast<std::size_t>(plan->bytes()));
+  auto memory = memory_for(tensor, plan->bytes(), options_.memory);
+  if (!memory) return propagate(memory);
+  const MutableByteSpan out(memory->get(), static_cast<std::size_t>(plan->bytes()));
   std::vector<std::uint64_t> shape = plan->shape();
   const Reading reading{std::move(*plan), out};
   Read read(options);
   read.expect(std::span(&reading, 1));
   if (auto ok = read_all(std::span(&reading, 1), read); !ok) return propagate(ok);
-  return TensorView{tensor.dtype(), std::move(shape), out, std::move(memory)};
+  return TensorView{tensor.dtype(), std::move(shape), out, std::move(*memory)};
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
+}
+
+Result<TensorView> CheckpointFile::slice(std::string_view path, std::span<const Slice> slices,
+                                         const ReadOptions& options) const try {
+  const auto found = tensor_at(state(), path);
+  if (!found) return propagate(found);
+  return slice(*found, slices, options);
 } catch (const std::bad_alloc&) {
   return out_of_memory();
 }

@@ -9,6 +9,9 @@
 #ifndef ESPALIER_FILES_OPEN_READING_H_
 #define ESPALIER_FILES_OPEN_READING_H_
 
+#include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -111,8 +114,11 @@ Result<StoredLayers> CheckpointFile::read_layers(const Extent& extent,
 /// The plan of a read; its errors name the tensor.
 [[nodiscard]] Result<ReadPlan> plan_read(const TensorRef& tensor, std::span<const Slice> slices);
 
-/// kOutOfMemory for a tensor that takes so many bytes.
-tl::unexpected<Error> no_memory(const TensorRef& tensor, std::uint64_t bytes);
+/// `bytes` bytes for a tensor or a slice of it, from the caller's `memory` if there is one.
+/// kOutOfMemory; kInvalidArgument if they stand where they were not asked for.
+[[nodiscard]] Result<std::shared_ptr<std::byte>> memory_for(const TensorRef& tensor,
+                                                            std::uint64_t bytes,
+                                                            const TensorMemory& memory);
 
 /// That all bools are valid objects in C++. A hostile file may have other bytes.
 [[nodiscard]] Result<void> check_bools(DType dtype, ByteSpan bytes);

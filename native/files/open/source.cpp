@@ -325,8 +325,7 @@ std::shared_ptr<const Source> join_sources(std::vector<std::shared_ptr<const Sou
   return std::make_shared<const JoinedSource>(std::move(files));
 }
 
-Result<std::shared_ptr<const Source>> open_source(const std::filesystem::path& path,
-                                                  Access access) try {
+Result<std::shared_ptr<const Source>> open_source(const FilePath& path, Access access) try {
   auto opened = open_regular_file(path);
   if (!opened) return propagate(opened);
   // An empty file cannot be mapped and needs no mapping.

@@ -8,6 +8,7 @@
 namespace espalier {
 
 Result<std::vector<std::string>> list_folder(const std::filesystem::path& folder) {
+  if (auto ok = check_no_nul(folder); !ok) return propagate(ok);
   std::vector<std::string> names;
   std::error_code error;
   // The standard library does not try again after a signal.

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <optional>
@@ -52,9 +54,94 @@ std::optional<Failure> run_task(const std::function<Result<void>(unsigned, std::
   }
 }
 
+// While it lives, the calling thread does work of a Run, or for a thread that does.
+class InsideRun {
+ public:
+  explicit InsideRun(bool is_inside = true) : before_(inside_) { inside_ |= is_inside; }
+  ~InsideRun() { inside_ = before_; }
+  InsideRun(const InsideRun&) = delete;
+  InsideRun& operator=(const InsideRun&) = delete;
+
+  static bool is_here() { return inside_; }
+
+ private:
+  static inline thread_local bool inside_ = false;
+  const bool before_;
+};
+
+// The calls that a Run makes. It is a stranger's code: calls too many do nothing, and so do those
+// that come after it has returned. Those that it did not wait for are waited for.
+class Calls {
+ public:
+  explicit Calls(unsigned most) : most_(most) {}
+
+  // The number of the worker, if there is work left for one.
+  std::optional<unsigned> begin() {
+    const std::lock_guard lock(mutex_);
+    if (is_closed_ || begun_ == most_) return std::nullopt;
+    return begun_++;
+  }
+  void end() {
+    const std::lock_guard lock(mutex_);
+    ++ended_;
+    changed_.notify_all();
+  }
+  void close() {
+    std::unique_lock lock(mutex_);
+    is_closed_ = true;
+    changed_.wait(lock, [this] { return ended_ == begun_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  const unsigned most_;
+  unsigned begun_ = 0;
+  unsigned ended_ = 0;
+  bool is_closed_ = false;
+};
+
+// Calls `work(worker)` through a Run, and again for what it left.
+template <class Work>
+void work_on(const Threads::Run& run, unsigned workers, const Work& work) {
+  const auto calls = std::make_shared<Calls>(workers);
+  std::exception_ptr thrown;
+  try {
+    run(workers, [calls, work] {
+      const auto worker = calls->begin();
+      if (!worker) return;
+      {
+        const InsideRun inside;
+        work(*worker);
+      }
+      calls->end();
+    });
+  } catch (...) {
+    thrown = std::current_exception();
+  }
+  calls->close();
+  if (thrown) std::rethrow_exception(thrown);
+  work(0);
+}
+
+// The same on threads that are started for it, and this one.
+template <class Work>
+void work_on_new_threads(unsigned workers, const Work& work) {
+  std::vector<std::thread> helpers;
+  for (unsigned worker = 1; worker < workers; ++worker) {
+    try {
+      helpers.emplace_back(work, worker);
+    } catch (const std::exception&) {
+      break;  // No more threads available; the existing ones do the work.
+    }
+  }
+  work(0);
+  for (std::thread& helper : helpers) helper.join();
+}
+
 }  // namespace
 
-Result<void> parallel_for(std::size_t count, unsigned threads,
+Result<void> parallel_for(std::size_t count, const Threads& threads,
                           const std::function<Result<void>(unsigned, std::size_t)>& task) {
   std::atomic<std::size_t> next = 0;
   std::atomic<bool> failed = false;
@@ -62,7 +149,10 @@ Result<void> parallel_for(std::size_t count, unsigned threads,
   std::size_t failed_at = count;
   std::optional<Failure> failure;
 
-  const auto work = [&](unsigned worker) {
+  const auto work = [&, cancel = CallScope::current(),
+                     is_inside = InsideRun::is_here()](unsigned worker) {
+    const CallScope scope(cancel);
+    const InsideRun inside(is_inside);
     while (!failed.load(std::memory_order_relaxed)) {
       // Tasks are handed out in order, so all tasks before a failed one have begun and will finish.
       const std::size_t i = next.fetch_add(1, std::memory_order_relaxed);
@@ -78,22 +168,16 @@ Result<void> parallel_for(std::size_t count, unsigned threads,
     }
   };
 
-  const auto wanted = static_cast<unsigned>(
+  const auto workers = static_cast<unsigned>(
       std::min<std::size_t>(thread_count(threads), std::max<std::size_t>(count, 1)));
-  const auto help = [&work, cancel = CallScope::current()](unsigned worker) {
-    const CallScope scope(cancel);
-    work(worker);
-  };
-  std::vector<std::thread> helpers;
-  for (unsigned worker = 1; worker < wanted; ++worker) {
-    try {
-      helpers.emplace_back(help, worker);
-    } catch (const std::exception&) {
-      break;  // No more threads available; the existing ones do the work.
-    }
+  // Threads of a program's pool that wait for work of the same pool may wait for ever.
+  if (workers == 1 || (threads.run && InsideRun::is_here())) {
+    work(0);
+  } else if (threads.run) {
+    work_on(threads.run, workers, work);
+  } else {
+    work_on_new_threads(workers, work);
   }
-  work(0);
-  for (std::thread& helper : helpers) helper.join();
   if (!failure) return {};
   if (!failure->exception) return tl::unexpected<Error>(std::move(failure->error));
   try {

@@ -15,6 +15,12 @@ int FileDescriptor::close() {
   return result == 0 ? 0 : errno;
 }
 
+Result<void> check_no_nul(const std::filesystem::path& path) {
+  if (path.native().find('\0') == std::string::npos) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              "a path has no NUL: the system would take the name before it");
+}
+
 tl::unexpected<Error> fail_with_errno(int number, const std::string& what, std::uint64_t offset) {
   const ErrorCode code =
       number == ENOENT || number == ENOTDIR ? ErrorCode::kFileNotFound : ErrorCode::kIoError;

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <utility>
 
@@ -48,6 +49,10 @@ auto uninterrupted(const Call& call) {
   while (result < 0 && errno == EINTR) result = call();
   return result;
 }
+
+/// That a path has no NUL, at which the system would take it to end: it would open, or replace,
+/// another file than the one that was named. kInvalidArgument.
+[[nodiscard]] Result<void> check_no_nul(const std::filesystem::path& path);
 
 /// An error of the operating system: "cannot <what>: <text of errno>". ENOENT and ENOTDIR become
 /// kFileNotFound, everything else kIoError.

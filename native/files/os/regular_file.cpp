@@ -38,6 +38,7 @@ std::optional<WriteState> WriteState::of(const FileDescriptor& file) {
 }
 
 Result<RegularFile> open_regular_file(const std::filesystem::path& path) try {
+  if (auto ok = check_no_nul(path); !ok) return propagate(ok);
   // Without O_NONBLOCK, opening a FIFO waits for a writer, which may never come.
   FileDescriptor file(
       uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); }));

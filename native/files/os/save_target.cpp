@@ -138,9 +138,7 @@ Result<std::optional<struct stat>> SaveTarget::examine(FileOps& ops) const {
 
 Result<SaveTarget> find_save_target(const fs::path& requested, bool replace, bool follow_links,
                                     FileOps& ops) {
-  if (requested.native().find('\0') != std::string::npos) {
-    return fail(ErrorCode::kInvalidArgument, "the target's name contains a NUL character");
-  }
+  if (auto ok = check_no_nul(requested); !ok) return propagate(ok);
   // Another writer may replace the file between two tries, but not every time.
   constexpr int kLooks = 100;
   for (int look = 0; look < kLooks; ++look) {

@@ -388,14 +388,14 @@ FileSink::FileSink(std::unique_ptr<File> file) : file_(std::move(file)) {}
 FileSink::FileSink(FileSink&& other) noexcept = default;
 FileSink::~FileSink() = default;
 
-Result<FileSink> FileSink::create(const fs::path& requested, SinkOptions options) try {
+Result<FileSink> FileSink::create(const FilePath& requested, SinkOptions options) try {
   if (options.ops == nullptr) options.ops = &FileOps::system();
   auto file = File::begin(requested, options);
   if (!file) {
-    file.error().file = requested.native();
+    file.error().file = requested.text();
     return propagate(file);
   }
-  (*file)->set_path(requested.native());
+  (*file)->set_path(requested.text());
   return FileSink(std::move(*file));
 } catch (const std::bad_alloc&) {
   return out_of_memory();

@@ -101,13 +101,13 @@ Result<void> save_at(const std::filesystem::path& path, const Value& state,
 
 }  // namespace
 
-Result<void> save(const std::filesystem::path& path, const Value& state,
-                  const SaveOptions& options) {
+Result<void> save(const FilePath& path, const Value& state, const SaveOptions& options) try {
   return save_at(path, state, options, Carry::kRaw);
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
 }
 
-Result<void> save(const std::filesystem::path& path, const Contents& contents,
-                  const SaveOptions& options) try {
+Result<void> save(const FilePath& path, const Contents& contents, const SaveOptions& options) try {
   SaveOptions as_there = options;
   as_there.metadata = contents.metadata;
   as_there.compression_level = contents.compression_level;

@@ -114,6 +114,9 @@ class AsyncStarter {
                  Error::kNoOffset,
                  {},
                  "cannot start a thread: " + error.code().message()});
+  } catch (...) {  // Of a Run.
+    run_->end({}, std::current_exception());
+    return AsyncSave(std::move(run_));
   }
 
  private:
@@ -179,7 +182,7 @@ AsyncSave start_async(std::unique_ptr<Sink> sink, TargetPlace place, Value state
 
 AsyncSave failed_async(Error error) { return AsyncStarter().fail(std::move(error)); }
 
-AsyncSave save_async(const std::filesystem::path& path, Value state, Snapshot snapshot,
+AsyncSave save_async(const FilePath& path, Value state, Snapshot snapshot,
                      const SaveOptions& options) try {
   if (auto ok = check_is_no_base(path, options.bases); !ok) return failed_async(ok.error());
   auto sink = FileSink::create(

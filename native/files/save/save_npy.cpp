@@ -56,8 +56,7 @@ Result<void> save_after(ByteSpan front, const std::filesystem::path& path, const
 
 }  // namespace
 
-Result<void> save_npy(const std::filesystem::path& path, const Tensor& tensor,
-                      const SaveOptions& options) try {
+Result<void> save_npy(const FilePath& path, const Tensor& tensor, const SaveOptions& options) try {
   if (auto ok = check_options(path, SaveFormat::kNpy, options); !ok) return ok;
   const auto header = npy_header(tensor.dtype, tensor.shape);
   if (!header) return propagate(header);
@@ -66,8 +65,7 @@ Result<void> save_npy(const std::filesystem::path& path, const Tensor& tensor,
   return out_of_memory();
 }
 
-Result<void> save_raw(const std::filesystem::path& path, const Tensor& tensor,
-                      const SaveOptions& options) try {
+Result<void> save_raw(const FilePath& path, const Tensor& tensor, const SaveOptions& options) try {
   if (auto ok = check_options(path, SaveFormat::kRaw, options); !ok) return ok;
   return save_after({}, path, tensor, options);
 } catch (const std::bad_alloc&) {

@@ -37,15 +37,17 @@ Result<Losses> save_to(Target& target, const Value& state, const SaveOptions& op
 
 }  // namespace
 
-Result<Losses> save_safetensors(const std::filesystem::path& path, const Value& state,
-                                const SaveOptions& options) {
+Result<Losses> save_safetensors(const FilePath& path, const Value& state,
+                                const SaveOptions& options) try {
   if (options.check_ending) {
     if (auto ok = check_format_ending(path, SaveFormat::kSafetensors); !ok) return propagate(ok);
   }
   return save_to(path, state, options);
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
 }
 
-Result<Losses> save_safetensors(const std::filesystem::path& path, const Contents& contents,
+Result<Losses> save_safetensors(const FilePath& path, const Contents& contents,
                                 const SaveOptions& options) try {
   SaveOptions as_there = options;
   as_there.metadata = contents.metadata;

@@ -51,7 +51,7 @@ void for_each_in_memory(Value& state, const Visit& visit) {
 
 }  // namespace
 
-Result<Value> snapshot(Value state, unsigned threads, const std::atomic<bool>* cancel) try {
+Result<Value> snapshot(Value state, const Threads& threads, const std::atomic<bool>* cancel) try {
   std::unordered_map<const Tensor*, Copying> copies;
   std::uint64_t total = 0;
   for_each_in_memory(state, [&](const Value&, const std::shared_ptr<const Tensor>& tensor) {

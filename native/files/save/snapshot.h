@@ -5,14 +5,15 @@
 #include <atomic>
 
 #include "espalier/error.h"
+#include "espalier/limits.h"
 #include "espalier/value.h"
 
 namespace espalier {
 
-/// Copies the tensors that are in memory, each once, with up to `threads` threads (0: every CPU),
-/// into one block of memory. Ties stay; producers, readers and placeholders are shared.
-/// kOutOfMemory; kCancelled soon after `cancel`, if it is not null, is set.
-[[nodiscard]] Result<Value> snapshot(Value state, unsigned threads,
+/// Copies the tensors that are in memory, each once, with `threads`, into one block of memory. Ties
+/// stay; producers, readers and placeholders are shared. kOutOfMemory; kCancelled soon after
+/// `cancel`, if it is not null, is set.
+[[nodiscard]] Result<Value> snapshot(Value state, const Threads& threads,
                                      const std::atomic<bool>* cancel = nullptr);
 
 }  // namespace espalier

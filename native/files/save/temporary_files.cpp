@@ -42,7 +42,8 @@ Result<bool> remove_if_dead(const std::string& path) {
 
 }  // namespace
 
-Result<std::size_t> remove_dead_temporary_files(const std::filesystem::path& folder) try {
+Result<std::size_t> remove_dead_temporary_files(const FilePath& path) try {
+  const std::filesystem::path folder = path;
   const auto names = list_folder(folder);
   if (!names) return propagate(names);
   std::size_t removed = 0;

@@ -16,17 +16,18 @@
 namespace espalier {
 namespace {
 
-Result<unsigned> choose_threads(const FileContents& contents, const SaveOptions& options) {
-  const unsigned threads = thread_count(options.threads);
+Result<Threads> choose_threads(const FileContents& contents, const SaveOptions& options) {
   const std::uint64_t needed = contents.worker_bytes();
-  if (options.memory_bytes == 0 || needed == 0) return threads;
+  if (options.memory_bytes == 0 || needed == 0) return options.threads;
   if (options.memory_bytes < needed) {
     return fail(ErrorCode::kInvalidArgument,
                 "saving takes " + counted(needed, "byte") + " of buffers for one thread, and " +
                     "SaveOptions::memory_bytes is " + std::to_string(options.memory_bytes) +
                     "; raise it, or compress at a lower level");
   }
-  return static_cast<unsigned>(std::min<std::uint64_t>(threads, options.memory_bytes / needed));
+  const auto most = static_cast<unsigned>(
+      std::min<std::uint64_t>(thread_count(options.threads), options.memory_bytes / needed));
+  return Threads(most, options.threads.run);
 }
 
 bool is_cancelled(const SaveOptions& options) {
@@ -141,7 +142,7 @@ class Filling {
   std::uint64_t done_ = 0;
 };
 
-Result<void> fill_and_commit(Sink& sink, FileContents& contents, unsigned threads,
+Result<void> fill_and_commit(Sink& sink, FileContents& contents, const Threads& threads,
                              const SaveOptions& options) {
   // Before room is reserved, because what is shared takes none.
   const auto is_shared = share(sink, contents, options);

@@ -105,7 +105,7 @@ void TableBuilder::bigint(ByteSpan bytes) {
   add_bytes(Kind::kBigInt, bytes);
 }
 
-void TableBuilder::complex(std::complex<double> value) {
+void TableBuilder::complex(Complex value) {
   const std::uint32_t real = add_word(value.real());
   add_word(value.imag());
   add(Kind::kComplex128, real);

@@ -12,7 +12,6 @@
 #ifndef ESPALIER_FORMAT_TABLE_BUILDER_H_
 #define ESPALIER_FORMAT_TABLE_BUILDER_H_
 
-#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -82,7 +81,7 @@ class TableBuilder {
   void boolean(bool value) { add(Kind::kBool, value ? 1 : 0); }
   void integer(std::int64_t value) { add(Kind::kInt64, add_word(value)); }
   void real(double value) { add(Kind::kFloat64, add_word(value)); }
-  void complex(std::complex<double> value);
+  void complex(Complex value);
   void string(std::string_view text);
   void bytes(ByteSpan bytes) { add_bytes(Kind::kBytes, bytes); }
   /// In the form that docs/format.md gives a bigint.

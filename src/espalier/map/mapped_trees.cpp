@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <complex>
 #include <cstring>
 #include <map>
 #include <span>
@@ -49,7 +48,7 @@ bool is_same_scalar(const NodeRef& a, const NodeRef& b) {
   };
   // By their bits: 0 is not -0, and a NaN is itself.
   const auto bits = [](const NodeRef& node) {
-    std::complex<double> number;
+    Complex number;
     if (const auto real = node.as_double()) number = *real;
     if (const auto both = node.as_complex()) number = *both;
     std::array<std::uint64_t, 2> found = {};

@@ -125,10 +125,10 @@ std::optional<double> NodeRef::as_double() const {
   return bits_as<double>(catalog_->tables().words[record().value]);
 }
 
-std::optional<std::complex<double>> NodeRef::as_complex() const {
+std::optional<Complex> NodeRef::as_complex() const {
   if (kind() != Kind::kComplex128) return std::nullopt;
   const auto words = catalog_->tables().words.subspan(record().value, 2);
-  return std::complex<double>(bits_as<double>(words[0]), bits_as<double>(words[1]));
+  return Complex(bits_as<double>(words[0]), bits_as<double>(words[1]));
 }
 
 std::optional<std::string_view> NodeRef::as_string() const {

@@ -167,7 +167,7 @@ Value Value::integer(BigInt value) {
 }
 
 Value Value::real(double value) { return Value(Kind::kFloat64, value); }
-Value Value::complex(std::complex<double> value) { return Value(Kind::kComplex128, value); }
+Value Value::complex(Complex value) { return Value(Kind::kComplex128, value); }
 Value Value::string(std::string text) { return Value(Kind::kString, std::move(text)); }
 Value Value::bytes(std::vector<std::byte> data) { return Value(Kind::kBytes, std::move(data)); }
 Value Value::dict(std::vector<Item> items) { return keyed(Kind::kDict, std::move(items)); }
@@ -228,16 +228,14 @@ std::optional<T> Value::get() const {
 
 std::optional<bool> Value::as_bool() const { return get<bool>(); }
 std::optional<std::int64_t> Value::as_int64() const { return get<std::int64_t>(); }
-const BigInt* Value::as_bigint() const { return std::get_if<BigInt>(&payload_); }
+const BigInt* Value::as_bigint() const& { return std::get_if<BigInt>(&payload_); }
 std::optional<double> Value::as_double() const { return get<double>(); }
 
-std::optional<std::complex<double>> Value::as_complex() const {
-  return get<std::complex<double>>();
-}
+std::optional<Complex> Value::as_complex() const { return get<Complex>(); }
 
-const std::string* Value::as_string() const { return std::get_if<std::string>(&payload_); }
+const std::string* Value::as_string() const& { return std::get_if<std::string>(&payload_); }
 
-const std::vector<std::byte>* Value::as_bytes() const {
+const std::vector<std::byte>* Value::as_bytes() const& {
   return std::get_if<std::vector<std::byte>>(&payload_);
 }
 
@@ -261,17 +259,17 @@ std::optional<std::string> Value::defect() const {
          (has_keys(kind_) ? " without a key; give one" : " with a key; leave it out");
 }
 
-std::span<const Value> Value::children() const {
+std::span<const Value> Value::children() const& {
   const Children* children = std::get_if<Children>(&payload_);
   return children != nullptr ? std::span<const Value>(children->values) : std::span<const Value>();
 }
 
-std::span<Value> Value::children() {
+std::span<Value> Value::children() & {
   Children* children = std::get_if<Children>(&payload_);
   return children != nullptr ? std::span<Value>(children->values) : std::span<Value>();
 }
 
-std::span<const Key> Value::keys() const {
+std::span<const Key> Value::keys() const& {
   const Children* children = std::get_if<Children>(&payload_);
   return children != nullptr ? std::span<const Key>(children->keys) : std::span<const Key>();
 }
@@ -308,13 +306,13 @@ std::optional<std::size_t> Value::position_of(KeyView key) {
   return position_of(key, children->index.get());
 }
 
-const Value* Value::find(const Key& key) const {
+const Value* Value::find(const Key& key) const& {
   if (!has_keys(kind_)) return nullptr;
   const auto position = position_of(key.view());
   return position ? &children()[*position] : nullptr;
 }
 
-Value* Value::find(const Key& key) {
+Value* Value::find(const Key& key) & {
   if (!has_keys(kind_)) return nullptr;
   const auto position = position_of(key.view());
   return position ? &children()[*position] : nullptr;

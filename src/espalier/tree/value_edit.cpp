@@ -139,16 +139,16 @@ std::vector<std::optional<std::size_t>> match_children(const Value& to, const Va
 
 }  // namespace
 
-Result<const Value*> Value::at(const KeyPath& path) const { return descend(*this, path); }
+Result<const Value*> Value::at(const KeyPath& path) const& { return descend(*this, path); }
 
-Result<Value*> Value::at(const KeyPath& path) { return descend(*this, path); }
+Result<Value*> Value::at(const KeyPath& path) & { return descend(*this, path); }
 
-Result<const Value*> Value::at(std::string_view path) const {
+Result<const Value*> Value::at(std::string_view path) const& {
   const auto parsed = KeyPath::parse(path);
   return parsed ? at(*parsed) : propagate(parsed);
 }
 
-Result<Value*> Value::at(std::string_view path) {
+Result<Value*> Value::at(std::string_view path) & {
   const auto parsed = KeyPath::parse(path);
   return parsed ? at(*parsed) : propagate(parsed);
 }

@@ -111,7 +111,7 @@ class ValueWalk {
         builder_.real(value.as_double().value_or(0));
         break;
       case Kind::kComplex128:
-        builder_.complex(value.as_complex().value_or(std::complex<double>()));
+        builder_.complex(value.as_complex().value_or(Complex()));
         break;
       case Kind::kString:
         builder_.string(*value.as_string());

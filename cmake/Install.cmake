@@ -55,7 +55,6 @@ get_target_property(xxhash_libraries xxHash::xxHash INTERFACE_LINK_LIBRARIES)
 if(xxhash_libraries)
   string(APPEND static_requires ", libxxhash")
 endif()
-set(static_libs "-lstdc++ -lm -pthread")
 # The prefix as seen from the file itself, so that an installed tree may be moved.
 file(RELATIVE_PATH ESPALIER_PC_TO_PREFIX "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
 
@@ -72,18 +71,18 @@ function(espalier_pc name description fields)
 endfunction()
 
 # The linker takes a shared library if there is one, and the static one with --static if that is alone.
-set(either "Libs: -L\${libdir} -lespalier\nRequires.private: ${static_requires}\nLibs.private: ${static_libs}")
-# By its path: the shared one has nothing for C++.
-set(archive "\${libdir}/libespalier.a ${static_libs}\nRequires: ${static_requires}")
+set(either "Libs: -L\${libdir} -lespalier\nRequires.private: ${static_requires}\nLibs.private: -lstdc++ -lm -pthread")
+# By the names of files: the shared one has nothing for C++. pkgconf keeps no two paths with a space apart.
+set(archive "-l:libespalier.a -lstdc++ -lm -pthread\nRequires: ${static_requires}")
 if(ESPALIER_EXPORT_CXX)
   espalier_pc(espalier "${PROJECT_DESCRIPTION}" "${either}")
 else()
-  espalier_pc(espalier "${PROJECT_DESCRIPTION}" "Libs: ${archive}")
+  espalier_pc(espalier "${PROJECT_DESCRIPTION}" "Libs: -L\${libdir} ${archive}")
 endif()
 espalier_pc(espalier-c "Espalier for programs in C" "${either}")
 if(TARGET espalier_static)
   espalier_pc(espalier-core "Espalier with its own format alone, in place of espalier"
-              "Libs: \${libdir}/espalier/own_formats.o ${archive}\nConflicts: espalier")
+              "Libs: -L\${libdir} -l:espalier/own_formats.o ${archive}")
 endif()
 
 set(texts "${PROJECT_SOURCE_DIR}/LICENSE" "${PROJECT_SOURCE_DIR}/README.md" "${PROJECT_SOURCE_DIR}/CHANGELOG.md")

@@ -24,6 +24,10 @@ endforeach()
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT Development)
 install(FILES "${PROJECT_BINARY_DIR}/src/include/espalier/version.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/espalier"
         COMPONENT Development)
+if(TARGET espalier_static)
+  install(FILES $<TARGET_OBJECTS:espalier_own_formats> DESTINATION "${CMAKE_INSTALL_LIBDIR}/espalier" RENAME own_formats.o
+          COMPONENT Development)
+endif()
 include(OldHeaders)
 install(DIRECTORY "${ESPALIER_OLD_HEADERS}/" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT Development)
 
@@ -31,9 +35,11 @@ set(ESPALIER_DEFAULT_FORM static)
 if(BUILD_SHARED_LIBS)
   set(ESPALIER_DEFAULT_FORM shared)
 endif()
+set(ESPALIER_OWN_FORMATS "${CMAKE_INSTALL_LIBDIR}/espalier/own_formats.o")
 configure_package_config_file(
   "${CMAKE_CURRENT_LIST_DIR}/espalier-config.cmake.in" "${PROJECT_BINARY_DIR}/espalier-config.cmake"
-  INSTALL_DESTINATION "${package}")
+  INSTALL_DESTINATION "${package}"
+  PATH_VARS ESPALIER_OWN_FORMATS)
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/espalier-config-version.cmake"
                                  COMPATIBILITY SameMinorVersion)
 install(
@@ -44,18 +50,40 @@ install(
   COMPONENT Development)
 
 # What a program that links the static library needs besides.
-set(ESPALIER_PC_REQUIRES "libzstd, zlib")
+set(static_requires "libzstd, zlib")
 get_target_property(xxhash_libraries xxHash::xxHash INTERFACE_LINK_LIBRARIES)
 if(xxhash_libraries)
-  string(APPEND ESPALIER_PC_REQUIRES ", libxxhash")
+  string(APPEND static_requires ", libxxhash")
 endif()
 # The prefix as seen from the file itself, so that an installed tree may be moved.
 file(RELATIVE_PATH ESPALIER_PC_TO_PREFIX "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
-configure_file("${CMAKE_CURRENT_LIST_DIR}/espalier.pc.in" "${PROJECT_BINARY_DIR}/espalier.pc" @ONLY)
-install(
-  FILES "${PROJECT_BINARY_DIR}/espalier.pc"
-  DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig"
-  COMPONENT Development)
+
+# A file for pkg-config. Arguments: its name, what it is, and its further fields.
+function(espalier_pc name description fields)
+  set(ESPALIER_PC_NAME ${name})
+  set(ESPALIER_PC_DESCRIPTION "${description}")
+  set(ESPALIER_PC_FIELDS "${fields}")
+  configure_file("${CMAKE_CURRENT_FUNCTION_LIST_DIR}/espalier.pc.in" "${PROJECT_BINARY_DIR}/${name}.pc" @ONLY)
+  install(
+    FILES "${PROJECT_BINARY_DIR}/${name}.pc"
+    DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig"
+    COMPONENT Development)
+endfunction()
+
+# The linker takes a shared library if there is one, and the static one with --static if that is alone.
+set(either "Libs: -L\${libdir} -lespalier\nRequires.private: ${static_requires}\nLibs.private: -lstdc++ -lm -pthread")
+# By the names of files: the shared one has nothing for C++. pkgconf keeps no two paths with a space apart.
+set(archive "-l:libespalier.a -lstdc++ -lm -pthread\nRequires: ${static_requires}")
+if(ESPALIER_EXPORT_CXX)
+  espalier_pc(espalier "${PROJECT_DESCRIPTION}" "${either}")
+else()
+  espalier_pc(espalier "${PROJECT_DESCRIPTION}" "Libs: -L\${libdir} ${archive}")
+endif()
+espalier_pc(espalier-c "Espalier for programs in C" "${either}")
+if(TARGET espalier_static)
+  espalier_pc(espalier-core "Espalier with its own format alone, in place of espalier"
+              "Libs: -L\${libdir} -l:espalier/own_formats.o ${archive}")
+endif()
 
 set(texts "${PROJECT_SOURCE_DIR}/LICENSE" "${PROJECT_SOURCE_DIR}/README.md" "${PROJECT_SOURCE_DIR}/CHANGELOG.md")
 install(FILES ${texts} DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/espalier" COMPONENT Tools)

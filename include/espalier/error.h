@@ -12,6 +12,12 @@
 #include <type_traits>
 #include <utility>
 
+// One line in place of many.
+#ifdef ESPALIER_FOUND_FOR_C_ALONE
+#error "find_package(espalier COMPONENTS C) is for programs in C alone: name CXX, too"
+#elif !__has_include(<tl/expected.hpp>)
+#error "Espalier's headers for C++ need those of tl-expected (Debian: libexpected-dev)"
+#endif
 #include <tl/expected.hpp>
 
 namespace espalier {

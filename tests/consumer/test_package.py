@@ -80,11 +80,15 @@ def use(root):
         check((root / "usr/share" / name).is_file(), f"share/{name} is not in the package")
     pc = only(root.glob("usr/lib/**/espalier.pc"))
     environment = {**os.environ, "PKG_CONFIG_PATH": str(pc.parent), "LD_LIBRARY_PATH": str(pc.parent.parent)}
-    flags = run("pkg-config", "--cflags", "--libs", "espalier", env=environment).split()
-    run(CXX, "-std=c++20", CONSUMER / "main.cpp", "-o", WORK / "cpp", *flags)
-    check(run(WORK / "cpp", WORK / "state.espalier", env=environment) == "ok\n", "the program in C++ fails")
-    run(CC, CONSUMER / "main.c", "-o", WORK / "c", *flags)
-    check(run(WORK / "c", WORK / "state.espalier", env=environment) == "ok\n", "the program in C fails")
+
+    def program(package, compiler, source, *arguments):
+        flags = run("pkg-config", "--cflags", "--libs", package, env=environment).split()
+        run(*compiler, CONSUMER / source, "-o", WORK / "program", *flags)
+        check(run(WORK / "program", *arguments, env=environment).endswith("ok\n"), f"{source} with {package} fails")
+
+    program("espalier", [CXX, "-std=c++20"], "main.cpp", WORK / "state.espalier")
+    program("espalier-core", [CXX, "-std=c++20"], "core.cpp", WORK, "own")
+    program("espalier-c", [CC], "main.c", WORK / "state.espalier")
 
 
 def main():

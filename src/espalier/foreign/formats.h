@@ -1,5 +1,6 @@
 // The formats that a program opens. Each program links one set of these functions: native ones that
-// of formats.cpp, and each WebAssembly module its own.
+// of formats.cpp in one of its two forms (all formats, or our own alone), and each WebAssembly
+// module its own.
 #ifndef ESPALIER_FOREIGN_FORMATS_H_
 #define ESPALIER_FOREIGN_FORMATS_H_
 
@@ -36,7 +37,8 @@ std::span<const ArchiveKind> archive_kinds();
 /// format.
 std::unique_ptr<OpeningMachine> make_own_opener(const OpenOptions& options);
 
-/// The rows of all formats that are opened, each once, our own first.
+/// The rows of all formats, each once, our own first. Programs that open our own alone have all of
+/// them, too: no file is saved under a name of another format.
 std::span<const FormatInfo* const> all_formats();
 
 template <class Machine>

@@ -48,7 +48,7 @@ struct OneAfterTheOther {
 };
 
 // Of many chunks and regions, also when it is compressed.
-float element_of(std::size_t i) { return static_cast<float>(i * 2'654'435'761 % 1'000'003); }
+float element_of(std::size_t i) { return static_cast<float>(i * i * i % 1'000'003); }
 
 Value large_state() {
   std::vector<float> elements(3 << 20);
@@ -75,21 +75,21 @@ TEST_CASE("Saves and reads run on what the program gives") {
   OneAfterTheOther pool;
   REQUIRE(save(folder / "a.espalier", large_state(),
                {.threads = pool.threads(), .compression_level = 1}));
-  CHECK(pool.runs == 1);
+  CHECK(pool.runs.load() == 1);
   const auto file = CheckpointFile::open(folder / "a.espalier", {.threads = pool.threads()});
   REQUIRE(file);
   CHECK(is_large_state(*file));
-  CHECK(pool.runs == 2);
+  CHECK(pool.runs.load() == 2);
   REQUIRE(file->verify()->error_count == 0);
-  CHECK(pool.runs == 3);
+  CHECK(pool.runs.load() == 3);
   // One thread is that of the caller.
   CHECK(is_large_state(*CheckpointFile::open(folder / "a.espalier", {.threads = pool.threads(1)})));
-  CHECK(pool.runs == 3);
+  CHECK(pool.runs.load() == 3);
   // The snapshot, and the save.
   const AsyncSave saving = save_async(folder / "b.espalier", large_state(), Snapshot::kCopy,
                                       {.threads = pool.threads()});
   REQUIRE(saving.wait());
-  CHECK(pool.runs == 5);
+  CHECK(pool.runs.load() == 5);
 }
 
 TEST_CASE("A pool of one thread may serve a save and what the save reads") {
@@ -111,7 +111,7 @@ TEST_CASE("A pool of one thread may serve a save and what the save reads") {
                                         .shape = {3, 1 << 20},
                                         .data = TensorData::produced(read_again)})}});
   REQUIRE(save(folder / "b.espalier", state, {.threads = pool.threads()}));
-  CHECK(pool.runs == 1);
+  CHECK(pool.runs.load() == 1);
   CHECK(is_large_state(*CheckpointFile::open(folder / "b.espalier")));
 }
 
@@ -130,7 +130,7 @@ TEST_CASE("Also what runs on threads that such work starts does not ask the pool
     });
   }));
   CHECK(done == 8);
-  CHECK(pool.runs == 1);
+  CHECK(pool.runs.load() == 1);
 }
 
 TEST_CASE("A Run may call too rarely, too often or too late") {

@@ -131,7 +131,7 @@ class TensorView {
   Elements<std::byte> bytes_;
 };
 
-/// A tensor, or a slice of it (see ReadPlan::make), to read into memory of the caller.
+/// A tensor, or a slice of it (see CheckpointFile::slice()), to read into memory of the caller.
 struct ReadRequest {
   TensorRef tensor;
   /// As many bytes as the tensor or slice.
@@ -237,7 +237,10 @@ class CheckpointFile {
     auto view = tensor(path, options);
     if (!view) return propagate(view);
     auto found = view->template as<T>();
-    if (!found) found.error().path = path;
+    if (!found) {
+      found.error().path = path;
+      name_file(found.error());
+    }
     return found;
   }
 
@@ -246,8 +249,10 @@ class CheckpointFile {
   /// take more than Limits::text_bytes.
   [[nodiscard]] Result<std::vector<FoundNode>> find(std::string_view pattern) const;
 
-  /// Returns a slice of the tensor (see ReadPlan::make) in its own memory. Reads only the chunks
-  /// that it needs.
+  /// Returns a slice of the tensor in its own memory. `slices` holds one Slice for each of the
+  /// first axes; axes without one are read whole. Reads only the chunks that it needs. kWrongKind
+  /// for a placeholder. kInvalidSlice if there are more slices than axes, a step is not positive,
+  /// or a slice would cut an opaque block.
   [[nodiscard]] Result<TensorView> slice(const TensorRef& tensor, std::span<const Slice> slices,
                                          const ReadOptions& options = {}) const;
 
@@ -382,10 +387,11 @@ class CheckpointFile {
   std::shared_ptr<const Source> source_;
   Checkpoint checkpoint_;
   OpenFileOptions options_;
-  /// Decoders for producers, which do not know their thread. Making one for each call would cost
-  /// more than decoding a small chunk.
-  struct Buffers;
-  std::shared_ptr<Buffers> buffers_;
+  void name_file(Error& error) const noexcept;
+  /// What copies share: the path that was opened, for errors, and decoders for producers, which do
+  /// not know their thread. Making one for each call would cost more than decoding a small chunk.
+  struct Shared;
+  std::shared_ptr<Shared> shared_;
 };
 
 /// Opens a file for its contents() alone: to edit it, or merge it with others.

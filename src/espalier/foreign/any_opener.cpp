@@ -9,6 +9,7 @@
 
 #include "espalier/foreign/common/stranger.h"
 #include "espalier/foreign/formats.h"
+#include "espalier/foreign/unknown_format.h"
 #include "espalier/format/header.h"
 
 namespace espalier {
@@ -71,8 +72,7 @@ Result<void> AnyOpener::choose(ByteSpan front) {
     const std::string_view what = describe_stranger(front, name_);
     // The opener says what zeros are. A file of another format may be all zeros by its name alone.
     if (what.empty() && is_zero(front)) return fed;
-    fed.error().message = "neither an Espalier nor a safetensors file; ";
-    fed.error().message += what.empty() ? kUnknown : what;
+    fed.error().message = unknown_format(what.empty() ? kUnknown : what);
   }
   return fed;
 }
